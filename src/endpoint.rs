@@ -135,7 +135,7 @@ pub fn published(place: Location) -> Option<RemoteSegment> {
 }
 
 /// Remembers what another process has published.
-pub fn learn(place: Location, segment: RemoteSegment) {
+pub fn add_published(place: Location, segment: RemoteSegment) {
     if place.ep == 0 {
         primordial_is_not_attached();
     }

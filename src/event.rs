@@ -57,7 +57,7 @@ const IN_USE: u32 = 1;
 
 /// What is wrong with an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
+pub enum EventDefect {
     /// `GEX_EVENT_NO_OP`.
     NoOp,
     /// No operation of ours.
@@ -158,21 +158,21 @@ impl Event {
     }
 
     /// What is wrong with it, as far as can be seen. Debug flavour.
-    pub fn doubt(self) -> Option<Doubt> {
+    pub fn defect(self) -> Option<EventDefect> {
         if self.is_invalid() {
             return None;
         }
         if self == Self::NO_OP {
-            return Some(Doubt::NoOp);
+            return Some(EventDefect::NoOp);
         }
         let address = self.0 & !LEAF_MASK;
         let chunks = TABLE.chunks.iter().map(|chunk| chunk.load(Ordering::Acquire) as usize);
         let known =
             |start: usize| address.wrapping_sub(start) < CHUNK * size_of::<Op>() && (address - start) % size_of::<Op>() == 0;
         if !chunks.take_while(|&start| start != 0).any(known) {
-            return Some(Doubt::Unknown);
+            return Some(EventDefect::Unknown);
         }
-        (self.op().state.load(Ordering::Relaxed) & IN_USE == 0).then_some(Doubt::Synchronised)
+        (self.op().state.load(Ordering::Relaxed) & IN_USE == 0).then_some(EventDefect::Synchronised)
     }
 
     /// Whether this names a leaf.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 use crate::am::internal::{self, Handler};
-use crate::am::{deliver, pieces};
+use crate::am::{deliver, segmented};
 use crate::barrier::{self, Barrier};
 use crate::client::Client;
 use crate::diagnose::stalled;
@@ -163,12 +163,12 @@ const HANDLERS: [Handler; internal::COUNT] = {
     all[internal::COLLECTIVE as usize] = |_, args, payload, bytes| coll::p2p::on_packet(args, payload, bytes);
     all[internal::AD_OPERATION as usize] = |token, args, _, _| ad::packets::on_operation(token, args);
     all[internal::AD_DONE as usize] = |_, args, _, _| ad::packets::on_done(args);
-    all[internal::VIS_PUT as usize] = vis::far::on_put;
-    all[internal::VIS_GET as usize] = |token, args, payload, bytes| vis::far::on_get(token, args, payload, bytes);
-    all[internal::VIS_DATA as usize] = |token, args, payload, bytes| vis::far::on_data(token, args, payload, bytes);
+    all[internal::VIS_PUT as usize] = vis::packets::on_put;
+    all[internal::VIS_GET as usize] = |token, args, payload, bytes| vis::packets::on_get(token, args, payload, bytes);
+    all[internal::VIS_DATA as usize] = |token, args, payload, bytes| vis::packets::on_data(token, args, payload, bytes);
     all[internal::VIS_PEER as usize] = |token, args, payload, bytes| vis::peer::on_peer(token, args, payload, bytes);
-    all[internal::LONG_HEAD as usize] = |token, args, payload, bytes| pieces::on_head(token, args, payload, bytes);
-    all[internal::LONG_PIECE as usize] = |token, args, payload, bytes| pieces::on_piece(token, args, payload, bytes);
+    all[internal::LONG_HEAD as usize] = |token, args, payload, bytes| segmented::on_head(token, args, payload, bytes);
+    all[internal::LONG_DATA as usize] = |token, args, payload, bytes| segmented::on_data(token, args, payload, bytes);
     all
 };
 

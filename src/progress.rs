@@ -1,5 +1,5 @@
 //! The progress engine: what a poll does. Handlers run here, and in requests of a rank to itself
-//! (`am/home.rs`).
+//! (`am/loopback.rs`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;

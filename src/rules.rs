@@ -1,7 +1,7 @@
 //! Checks of what the specification calls erroneous, for calls of several families. They exist in
 //! the debug flavour only and end the job. In the release flavour each is nothing.
 
-use crate::event::{Doubt, Event};
+use crate::event::{Event, EventDefect};
 use crate::flags::{self, Flags};
 use crate::runtime;
 use crate::team;
@@ -148,7 +148,7 @@ pub fn no_overlap(function: &str, peer: Location, remote: usize, local: *const u
         return;
     }
     let rt = runtime::get();
-    let Some(here) = rt.map_near(peer, remote, bytes) else {
+    let Some(here) = rt.mapped_address(peer, remote, bytes) else {
         return;
     };
     if (here as usize).abs_diff(local as usize) < bytes {
@@ -191,13 +191,13 @@ pub fn event(function: &str, event: Event) {
         return;
     }
     let value = event.0;
-    match event.doubt() {
+    match event.defect() {
         None => (),
-        Some(Doubt::NoOp) => {
+        Some(EventDefect::NoOp) => {
             fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing")
         }
-        Some(Doubt::Unknown) => fatal!("{function}: {value:#x} is not a gex_Event_t"),
-        Some(Doubt::Synchronised) => {
+        Some(EventDefect::Unknown) => fatal!("{function}: {value:#x} is not a gex_Event_t"),
+        Some(EventDefect::Synchronised) => {
             fatal!("{function}: the event {value:#x} was synchronised already, or is a leaf of one that was")
         }
     }

@@ -57,7 +57,7 @@ pub struct Thread {
     /// The open access region, if any.
     region: Cell<Option<&'static Op>>,
     /// For payloads of messages to this process itself, by class.
-    pub home_buffers: [RefCell<Vec<u128>>; 2],
+    pub loopback_buffers: [RefCell<Vec<u128>>; 2],
     /// How long its yields took lately.
     pub yields: YieldStats,
     /// Between Prepare and Commit of a request.
@@ -173,7 +173,7 @@ fn create() -> &'static Thread {
         free: RefCell::new(free),
         set: Cell::new(set),
         region: Cell::new(None),
-        home_buffers: [const { RefCell::new(Vec::new()) }; 2],
+        loopback_buffers: [const { RefCell::new(Vec::new()) }; 2],
         request_desc: SrcDesc::new(),
         reply_desc: SrcDesc::new(),
         yields: YieldStats::default(),

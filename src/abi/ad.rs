@@ -116,26 +116,26 @@ unsafe fn begin<'a, T: Number>(ad: *const Domain, request: &Request<T>, function
     domain
 }
 
-/// Starts an operation that [`ad::near`] did not perform, with a root event.
+/// Starts an operation that [`ad::try_mapped`] did not perform, with a root event.
 #[cold]
 fn full_nb<T: Number>(domain: &Domain, request: &Request<T>) -> Event {
     let Some(far) = ad::resolve(domain, request) else {
         return Event::INVALID;
     };
     let thread = thread::current();
-    match explicit(thread, |op| ad::far(domain, &far, op()).map(|()| Started::UnderWay)) {
+    match explicit(thread, |op| ad::start(domain, &far, op()).map(|()| Started::UnderWay)) {
         Err(Busy) => Event::NO_OP,
         Ok(op) => root(thread, op),
     }
 }
 
-/// Starts an operation that [`ad::near`] did not perform, in the implicit set.
+/// Starts an operation that [`ad::try_mapped`] did not perform, in the implicit set.
 #[cold]
 fn full_nbi<T: Number>(domain: &Domain, request: &Request<T>) -> c_int {
     let Some(far) = ad::resolve(domain, request) else {
         return 0;
     };
-    match ad::far(domain, &far, thread::current().implicit()) {
+    match ad::start(domain, &far, thread::current().implicit()) {
         Err(Busy) => NO_OP,
         Ok(()) => 0,
     }
@@ -172,7 +172,7 @@ macro_rules! typed {
             let domain = unsafe { begin(ad, &request, stringify!($nb)) };
             traced!(
                 TraceCategory::Atomic,
-                if ad::near(domain, &request) { Event::INVALID } else { full_nb(domain, &request) },
+                if ad::try_mapped(domain, &request) { Event::INVALID } else { full_nb(domain, &request) },
                 |began, event| if event != Event::NO_OP {
                     record(EventKind::AtomicNb, began, domain, &request);
                 }
@@ -193,7 +193,7 @@ macro_rules! typed {
             let domain = unsafe { begin(ad, &request, stringify!($nbi)) };
             traced!(
                 TraceCategory::Atomic,
-                if ad::near(domain, &request) { 0 } else { full_nbi(domain, &request) },
+                if ad::try_mapped(domain, &request) { 0 } else { full_nbi(domain, &request) },
                 |began, refused| if refused == 0 {
                     record(EventKind::AtomicNbi, began, domain, &request);
                 }

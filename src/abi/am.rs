@@ -85,7 +85,7 @@ pub fn request_medium(
     args: &[Arg],
 ) -> c_int {
     inject(
-        &request(tm, rank, Category::Medium, handler, args).carrying(source, bytes),
+        &request(tm, rank, Category::Medium, handler, args).with_payload(source, bytes),
         flags,
     )
 }
@@ -101,7 +101,7 @@ pub fn request_long(
     args: &[Arg],
 ) -> c_int {
     let message = request(tm, rank, Category::Long, handler, args);
-    inject(&message.carrying(source, bytes).landing(destination), flags)
+    inject(&message.with_payload(source, bytes).with_destination(destination), flags)
 }
 
 /// A Short reply.
@@ -121,7 +121,16 @@ pub unsafe fn reply_short(token: *const Token, handler: u8, flags: Flags, args: 
 #[inline(never)]
 pub unsafe fn reply_medium(token: *const Token, handler: u8, source: *const u8, bytes: usize, flags: Flags, args: &[Arg]) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { inject_reply(token, Category::Medium, handler, args, |m| m.carrying(source, bytes), flags) }
+    unsafe {
+        inject_reply(
+            token,
+            Category::Medium,
+            handler,
+            args,
+            |m| m.with_payload(source, bytes),
+            flags,
+        )
+    }
 }
 
 /// A Long reply.
@@ -143,7 +152,7 @@ pub unsafe fn reply_long(
             Category::Long,
             handler,
             args,
-            |m| m.carrying(source, bytes).landing(destination),
+            |m| m.with_payload(source, bytes).with_destination(destination),
             flags,
         )
     }

@@ -241,7 +241,7 @@ pub(super) fn bound(function: &str, tm: TeamHandle, rank: u32) -> Option<Bound> 
         Named::Pair(_, ep) => Location { rank, ep },
     };
     let segment = rt.bound_segment(location)?;
-    let here = rt.map_near(location, segment.base, 0);
+    let here = rt.mapped_address(location, segment.base, 0);
     Some(Bound {
         owner: segment.base as *mut c_void,
         here: here.map_or(ptr::null_mut(), <*mut u8>::cast),

@@ -6,7 +6,7 @@ use super::am::complete_locally;
 use super::complain;
 use crate::am::canary;
 use crate::am::client;
-use crate::am::npam::{limit, Wish};
+use crate::am::npam::{limit, PrepareArgs};
 use crate::am::prepared::{Prepared, SrcDesc};
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
@@ -22,27 +22,27 @@ use gasnet_conduit::Class;
 
 /// Prepares a message in `desc` and returns it, or null if IMMEDIATE and there is no room.
 #[inline(always)]
-fn prepare(desc: &'static SrcDesc, wish: &Wish, flags: Flags) -> *const SrcDesc {
-    let most_allowed = limit(wish.category, wish.target, !wish.client_buffer.is_null());
+fn prepare(desc: &'static SrcDesc, wanted: &PrepareArgs, flags: Flags) -> *const SrcDesc {
+    let most_allowed = limit(wanted.category, wanted.target, !wanted.client_buffer.is_null());
     if flags.has(Flags::SELF_SEG_OFFSET)
         || desc.prepared().is_some()
-        || wish.least > wish.most
-        || wish.least > most_allowed
-        || wish.nargs > MAX_ARGS
+        || wanted.least > wanted.most
+        || wanted.least > most_allowed
+        || wanted.nargs > MAX_ARGS
     {
-        refuse_prepare(desc, *wish, flags);
+        refuse_prepare(desc, *wanted, flags);
     }
     if rules::CHECKED {
-        check(wish, flags);
+        check(wanted, flags);
     }
-    match desc.prepare(wish, most_allowed) {
+    match desc.prepare(wanted, most_allowed) {
         Ok(()) => desc,
         Err(_) => std::ptr::null(),
     }
 }
 
 #[cold]
-fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: Flags) -> ! {
+fn refuse_prepare(desc: &SrcDesc, wanted: PrepareArgs, flags: Flags) -> ! {
     let rank = runtime::get().rank();
     if flags.has(Flags::SELF_SEG_OFFSET) {
         fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
@@ -54,29 +54,29 @@ fn refuse_prepare(desc: &SrcDesc, wish: Wish, flags: Flags) -> ! {
         "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not \
          exceed most nor \
          {} (gex_AM_Max{:?}{:?}), and {MAX_ARGS} arguments are the most",
-        wish.least,
-        wish.most,
-        wish.nargs,
-        limit(wish.category, wish.target, !wish.client_buffer.is_null()),
-        wish.class,
-        wish.category
+        wanted.least,
+        wanted.most,
+        wanted.nargs,
+        limit(wanted.category, wanted.target, !wanted.client_buffer.is_null()),
+        wanted.class,
+        wanted.category
     )
 }
 
 /// The checks of the debug flavour.
-fn check(wish: &Wish, flags: Flags) {
+fn check(wanted: &PrepareArgs, flags: Flags) {
     let rank = runtime::get().rank();
-    let (name, lc) = match wish.class {
+    let (name, lc) = match wanted.class {
         Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
         Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
     };
     rules::only_flags(name, flags, AM_FLAGS | Flags::AM_PREPARE_LEAST);
-    if wish.client_buffer.is_null() && flags.has(Flags::SELF_SEG) {
+    if wanted.client_buffer.is_null() && flags.has(Flags::SELF_SEG) {
         fatal!("rank {rank}: {name}: GEX_FLAG_SELF_SEG_* need a client_buf, which is NULL");
     }
-    if !wish.client_buffer.is_null() {
-        rules::local_completion(name, wish.lc_opt, lc);
-    } else if !wish.lc_opt.is_null() {
+    if !wanted.client_buffer.is_null() {
+        rules::local_completion(name, wanted.lc_opt, lc);
+    } else if !wanted.lc_opt.is_null() {
         fatal!("rank {rank}: {name}: lc_opt must be NULL when client_buf is");
     }
 }
@@ -95,8 +95,8 @@ struct Terms {
 
 impl Terms {
     #[inline(always)]
-    fn wish(&self, class: Class, target: Location, source_ep: u16, token: *const Token) -> Wish {
-        Wish {
+    fn wanted(&self, class: Class, target: Location, source_ep: u16, token: *const Token) -> PrepareArgs {
+        PrepareArgs {
             target: if self.category == Category::Long {
                 reaching(target, self.flags)
             } else {
@@ -122,9 +122,9 @@ impl Terms {
     fn request(&self, tm: TeamHandle, rank: u32) -> *const SrcDesc {
         not_in_handler("gex_AM_PrepareRequest");
         let (source_ep, target) = team::resolve(tm, rank);
-        let wish = self.wish(Class::Request, target, source_ep, std::ptr::null());
+        let wanted = self.wanted(Class::Request, target, source_ep, std::ptr::null());
         // Polls only when it has to wait for a buffer. Commit polls.
-        prepare(&thread::current().request_desc, &wish, self.flags)
+        prepare(&thread::current().request_desc, &wanted, self.flags)
     }
 
     /// # Safety
@@ -135,7 +135,7 @@ impl Terms {
         let message = unsafe { client::reply(token, self.category, INDEX_BASE, &[]) };
         prepare(
             &thread::current().reply_desc,
-            &self.wish(Class::Reply, message.target, message.source_ep, token),
+            &self.wanted(Class::Reply, message.target, message.source_ep, token),
             self.flags,
         )
     }
@@ -293,7 +293,7 @@ unsafe fn commit(
     }
     if began != 0 {
         let message = Message::new(class, category, p.source_ep, p.target, handler, args);
-        client::record(began, message.carrying(p.address, bytes).landing(destination));
+        client::record(began, message.with_payload(p.address, bytes).with_destination(destination));
     }
     if class == Class::Reply {
         // SAFETY: the token of the running handler, which Prepare checked.

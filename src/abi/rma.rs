@@ -9,7 +9,7 @@ use crate::flags::{Flags, EC_LC};
 use crate::rma::{self, Access, Manner, Started};
 use crate::rules::{self, not_in_handler, Lc, LcOpt, LC_GROUP, LC_NOW, RMA_FLAGS};
 use crate::runtime;
-use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place};
+use crate::segment::disposition::{self, has_offsets, own_base, peer_base, remote_location};
 use crate::stall::Reason;
 use crate::team;
 use crate::team::TeamHandle;
@@ -71,7 +71,7 @@ fn host_access(
     } else {
         (remote as usize, local)
     };
-    let peer = place(peer, remote, bytes, flags);
+    let peer = remote_location(peer, remote, bytes, flags);
     if cfg!(feature = "debug-checks") && bytes > 0 {
         let rt = runtime::get();
         let address = remote;

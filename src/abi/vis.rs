@@ -15,15 +15,16 @@ use crate::rules::{not_in_handler, PLAIN_FLAGS};
 use crate::runtime;
 use crate::segment::disposition::{has_offsets, own, own_base, peer_base, reaching};
 use crate::team;
-use crate::team::{TeamHandle, PEERS_ARE_TOLD};
+use crate::team::{TeamHandle, PEER_COMPLETION_ARMED};
 use crate::thread;
 use crate::trace;
 use crate::types::PeerCompletion;
-use crate::vis::asked::{Asked, Place, Strided};
 use crate::vis::check;
 use crate::vis::peer;
+use crate::vis::request::VisRequest;
 use crate::vis::shape::{Dim, List, Memvec, Nest, MOST_DIMS};
-use crate::vis::{self, Access, Data, Direction};
+use crate::vis::strided::{StridedArgs, StridedArray};
+use crate::vis::{self, Data, Direction, VisAccess};
 use gasnet_conduit::Busy;
 
 /// Loops of a strided call that fit a small array.
@@ -36,7 +37,7 @@ struct Call<'a> {
     /// Team and rank of the remote side.
     tm: TeamHandle,
     rank: u32,
-    asked: Asked,
+    asked: VisRequest,
     flags: Flags,
     /// Where a blocking call leaves its record until it has waited.
     later: Option<&'a Cell<Option<Seen>>>,
@@ -66,18 +67,18 @@ impl Seen {
 type TakeOp<'a> = &'a mut dyn FnMut() -> &'static Op;
 
 impl Call<'_> {
-    /// Starts a call that [`Asked::at_once`] did not handle.
+    /// Starts a call that [`VisRequest::at_once`] did not handle.
     #[cold]
     #[inline(never)]
     fn begin(&self, op: TakeOp<'_>) -> Result<Started, Busy> {
         not_in_handler(self.function);
         match &self.asked {
-            &Asked::Lists { to, from } => {
+            &VisRequest::Lists { to, from } => {
                 let bases = self.bases();
                 let (to, from) = (to.from_base(bases.0), from.from_base(bases.1));
                 self.start(Data::Lists { to, from }, op)
             }
-            Asked::Strided(strided) => self.strided(strided, op),
+            VisRequest::Strided(strided) => self.strided(strided, op),
         }
     }
 
@@ -85,7 +86,7 @@ impl Call<'_> {
         let (source_ep, peer) = team::resolve(self.tm, self.rank);
         let armed = &thread::current().vis_completion;
         let completion = armed.get();
-        let access = Access {
+        let access = VisAccess {
             direction: self.direction,
             source_ep: own(source_ep, self.flags),
             peer: reaching(peer, self.flags),
@@ -118,7 +119,7 @@ impl Call<'_> {
 
     /// Records an access that began at `began`, or leaves the record to the call that waits.
     #[cold]
-    fn traced(&self, began: u64, access: &Access<'_>) {
+    fn traced(&self, began: u64, access: &VisAccess<'_>) {
         let seen = Seen {
             kind: access.trace_kind(),
             began,
@@ -160,8 +161,8 @@ impl Call<'_> {
         }
     }
 
-    fn strided(&self, strided: &Strided, op: TakeOp<'_>) -> Result<Started, Busy> {
-        let &Strided {
+    fn strided(&self, strided: &StridedArgs, op: TakeOp<'_>) -> Result<Started, Busy> {
+        let &StridedArgs {
             to,
             from,
             elem,
@@ -238,13 +239,19 @@ fn indexed(count: usize, entries: *const *mut u8, bytes: usize) -> List {
     }
 }
 
-fn lists(to: List, from: List) -> Asked {
-    Asked::Lists { to, from }
+fn lists(to: List, from: List) -> VisRequest {
+    VisRequest::Lists { to, from }
 }
 
-fn strided(to: (*mut u8, *const isize), from: (*mut u8, *const isize), elem: usize, counts: *const usize, levels: usize) -> Asked {
-    let place = |(base, steps)| Place { base, steps };
-    Asked::Strided(Strided {
+fn strided(
+    to: (*mut u8, *const isize),
+    from: (*mut u8, *const isize),
+    elem: usize,
+    counts: *const usize,
+    levels: usize,
+) -> VisRequest {
+    let place = |(base, steps)| StridedArray { base, steps };
+    VisRequest::Strided(StridedArgs {
         to: place(to),
         from: place(from),
         elem,
@@ -359,7 +366,7 @@ pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *co
             peer::MAX_PAYLOAD
         );
     }
-    PEERS_ARE_TOLD.store(1, Ordering::Relaxed);
+    PEER_COMPLETION_ARMED.store(1, Ordering::Relaxed);
     armed.set(Some(PeerCompletion {
         handler,
         payload: source_addr,

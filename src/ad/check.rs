@@ -95,7 +95,7 @@ pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>)
             0
         };
         let result = (request.result as usize).wrapping_add(base);
-        let here = rt.map_near(peer, start, size_of::<T>());
+        let here = rt.mapped_address(peer, start, size_of::<T>());
         if here.is_some_and(|here| (here as usize).abs_diff(result) < size_of::<T>()) {
             fail(format!(
                 "result_p is memory of the target, at {result:#x}: a result must not be the target of an atomic"

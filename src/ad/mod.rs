@@ -177,10 +177,10 @@ fn no_such_operation(op: u32, dt: u32) -> ! {
 const NAMING: Flags = Flags::RANK_IS_JOBRANK.with(Flags::SEG_OFFSET);
 
 /// Performs the operation if its target is reached directly and named plainly; false: nothing was
-/// done. No lock, no allocation, no thread state. What is not done here, [`resolve`] and [`far`]
+/// done. No lock, no allocation, no thread state. What is not done here, [`resolve`] and [`start`]
 /// do.
 #[inline(always)]
-pub fn near<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
+pub fn try_mapped<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
     let rt = runtime::get();
     if domain.offloaded || request.flags.has(NAMING) {
         return false;
@@ -191,13 +191,13 @@ pub fn near<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
 /// Performs an operation on memory that is mapped here; false: it is not.
 #[inline(always)]
 fn perform<T: Number>(rt: &Runtime, peer: Location, request: &Request<T>) -> bool {
-    let Some(here) = rt.map_near(peer, request.target, size_of::<T>()) else {
+    let Some(here) = rt.mapped_address(peer, request.target, size_of::<T>()) else {
         return false;
     };
     if here as usize % size_of::<T>() != 0 {
         misaligned(peer.rank, request.target, T::DT);
     }
-    // SAFETY: `map_near` answers for the target, which is aligned; the client keeps other accesses
+    // SAFETY: `mapped_address` answers for the target, which is aligned; the client keeps other accesses
     // away.
     let Some(old) = (unsafe { cpu::perform(here, request.op, request.operands, request.flags) }) else {
         no_such_operation(request.op, T::DT);
@@ -210,7 +210,7 @@ fn perform<T: Number>(rt: &Runtime, peer: Location, request: &Request<T>) -> boo
 }
 
 /// The operation that a request means, wherever its target is: performed, or what is left to start.
-pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Far> {
+pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<RemoteOperation> {
     let rt = runtime::get();
     let peer = domain.peer(request.rank, request.flags);
     let own = Location {
@@ -234,7 +234,7 @@ pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Far> 
         operands: request.operands.map(T::to_wire),
         result: request.result.cast(),
     };
-    Some(Far {
+    Some(RemoteOperation {
         peer,
         call,
         flags: request.flags,
@@ -258,15 +258,15 @@ fn absolute<T: Number>(rt: &Runtime, own: Location, peer: Location, request: &Re
 
 /// An operation on its way to a target that is not reached directly.
 #[derive(Clone, Copy, Debug)]
-pub struct Far {
+pub struct RemoteOperation {
     peer: Location,
     call: Call,
     flags: Flags,
 }
 
 /// Starts what [`resolve`] left. It is counted in `op`.
-pub fn far(domain: &Domain, far: &Far, op: &'static Op) -> Result<(), Busy> {
-    let Far { peer, call, flags } = *far;
+pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> Result<(), Busy> {
+    let RemoteOperation { peer, call, flags } = *operation;
     let rt = runtime::get();
     let bytes = codes::bytes(call.dt);
     let segment = match rt.segment_of(peer) {

@@ -80,7 +80,7 @@ pub fn on_done(args: &[Arg]) -> bool {
         return false;
     };
     let id = TransferId(join(c, d));
-    let Some(to) = transfer::answer(id, size_of_val(words)) else {
+    let Some(to) = transfer::fetch_destination(id, size_of_val(words)) else {
         return false;
     };
     match *words {

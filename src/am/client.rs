@@ -8,7 +8,7 @@ use crate::flags::Flags;
 use crate::progress;
 use crate::rules::{self, no_locks_held, AM_FLAGS, CHECKED};
 use crate::runtime;
-use crate::segment::disposition::{self, has_offsets, own_base, peer_base, place};
+use crate::segment::disposition::{self, has_offsets, own_base, peer_base, remote_location};
 use crate::thread;
 use crate::trace::{self, EventKind};
 use crate::types::Category;
@@ -102,7 +102,7 @@ fn send_with_flags(mut message: Message<'_>, mut flags: Flags) -> Result<(), Bus
     }
     rules::only_flags("AM injection", flags, AM_FLAGS);
     if flags.has(Flags::PEER_SEG_OUTSIDE) && message.category == Category::Long {
-        message.target = place(message.target, message.destination, message.bytes, flags);
+        message.target = remote_location(message.target, message.destination, message.bytes, flags);
         flags = flags.without(Flags::PEER_SEG_OUTSIDE);
     }
     check(&message);

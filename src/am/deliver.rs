@@ -8,7 +8,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use super::internal;
-use super::pieces::Head;
+use super::segmented::Head;
 use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
@@ -28,7 +28,7 @@ const CHECKED: bool = cfg!(feature = "debug-checks");
 
 /// A message whose header was checked.
 #[derive(Clone, Copy)]
-struct Arrived {
+struct ReceivedMessage {
     header: Header,
     category: Category,
     class: Class,
@@ -50,7 +50,7 @@ pub fn on_transfer_done(hook: fn(TransferId)) {
 /// The messages that this process got from one poll.
 pub struct Delivery<'a> {
     rt: &'a Runtime,
-    copied: Option<Arrived>,
+    copied: Option<ReceivedMessage>,
 }
 
 impl<'a> Delivery<'a> {
@@ -80,7 +80,7 @@ impl<'a> Delivery<'a> {
         word: Word,
         bytes: *mut u8,
         length: usize,
-    ) -> (Arrived, Payload) {
+    ) -> (ReceivedMessage, Payload) {
         let (category, nargs) = wire::shape(word.kind, word.small, length).unwrap_or_else(|what| self.malformed(source, what));
         // SAFETY: the header is inside `length`; the sender may still write it, so it is copied
         // once and only the copy is used.
@@ -99,7 +99,7 @@ impl<'a> Delivery<'a> {
             unsafe { ptr::copy_nonoverlapping(bytes.add(HEADER).cast::<Arg>(), args.as_mut_ptr(), nargs) };
         }
         let place = wire::payload(carrier, word.kind, nargs, &header, length).unwrap_or_else(|what| self.malformed(source, what));
-        let arrived = Arrived {
+        let arrived = ReceivedMessage {
             header,
             category,
             class,
@@ -115,7 +115,7 @@ impl<'a> Delivery<'a> {
 
     /// Copies the payload of a Long that travelled in its message to its destination.
     #[inline]
-    fn land(&self, m: &Arrived) {
+    fn copy_long_payload(&self, m: &ReceivedMessage) {
         let (bytes, destination) = (m.header.bytes as usize, m.header.destination as usize);
         if m.category != Category::Long || bytes == 0 {
             return;
@@ -131,8 +131,8 @@ impl<'a> Delivery<'a> {
 
     /// Runs the handler of a message of this process to itself, whose payload is at `payload`, or
     /// at its destination.
-    pub fn run_here(&self, (header, category, class): (Header, Category, Class), args: &[Arg], payload: *mut u8) {
-        let mut message = Arrived {
+    pub fn run_loopback(&self, (header, category, class): (Header, Category, Class), args: &[Arg], payload: *mut u8) {
+        let mut message = ReceivedMessage {
             header,
             category,
             class,
@@ -146,7 +146,7 @@ impl<'a> Delivery<'a> {
         self.run_client(&message);
     }
 
-    fn run_client(&self, m: &Arrived) {
+    fn run_client(&self, m: &ReceivedMessage) {
         let Some(endpoint) = self.rt.endpoint(m.header.target_ep & !ANYWHERE) else {
             fatal!(
                 "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with \
@@ -232,7 +232,7 @@ impl<'a> Delivery<'a> {
     }
 
     #[inline(always)]
-    fn dispatch(&self, m: &Arrived) {
+    fn dispatch(&self, m: &ReceivedMessage) {
         if m.header.handler < INDEX_BASE {
             self.run_internal(m);
         } else {
@@ -240,7 +240,7 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    fn run_internal(&self, m: &Arrived) {
+    fn run_internal(&self, m: &ReceivedMessage) {
         let began = trace::clock(trace::TraceCategory::Internal);
         let source = Location {
             rank: m.source,
@@ -274,7 +274,7 @@ impl<'a> Delivery<'a> {
 
 /// Records that a client's handler ran from `began` until now.
 #[cold]
-fn ran(began: u64, m: &Arrived, entry: &Entry) {
+fn ran(began: u64, m: &ReceivedMessage, entry: &Entry) {
     let kind = match (m.class, m.category) {
         (Class::Request, Category::Short) => EventKind::RanRequestShort,
         (Class::Request, Category::Medium) => EventKind::RanRequestMedium,
@@ -320,7 +320,7 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
         block: IN_PLACE,
         destination: 0,
     };
-    let message = Arrived {
+    let message = ReceivedMessage {
         header,
         category: Category::Medium,
         class: Class::Reply,
@@ -335,7 +335,7 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
 
 /// Runs the handler of a Long whose data came in pieces, all of which are at their destination.
 pub fn run_long(source: JobRank, class: Class, head: &Head) {
-    let message = Arrived {
+    let message = ReceivedMessage {
         header: head.header,
         category: Category::Long,
         class,
@@ -366,7 +366,7 @@ impl Sink for Delivery<'_> {
         let (mut m, place) = unsafe { self.parse((Carrier::Record, class, rank), word, record, length) };
         match place {
             Payload::InPlace => {
-                self.land(&m);
+                self.copy_long_payload(&m);
                 self.dispatch(&m);
                 return Disposal::Done;
             }
@@ -388,7 +388,7 @@ impl Sink for Delivery<'_> {
     fn run(&mut self) {
         if let Some(m) = &self.copied {
             if m.block.is_some() {
-                self.land(m);
+                self.copy_long_payload(m);
             }
             self.dispatch(m);
             if let Some(block) = m.block {
@@ -416,7 +416,7 @@ impl Upcalls for Delivery<'_> {
         // SAFETY: the conduit's packets are 64-byte aligned; the length was checked.
         let (m, place) = unsafe { self.parse((Carrier::Packet, class, source), word, packet.as_mut_ptr(), packet.len()) };
         if place == Payload::InPlace {
-            self.land(&m);
+            self.copy_long_payload(&m);
         }
         self.dispatch(&m);
     }

@@ -1,5 +1,5 @@
 //! Sending a message: to a neighbour through a ring, to others through the conduit, and to this
-//! process itself by running its handler ([`home`]).
+//! process itself by running its handler ([`loopback`]).
 //!
 //! One shape of back-pressure: [`try_send`] says [`Busy`] and has done nothing. [`send`] waits: a
 //! request by polling everything, a reply by draining replies only, so that handlers nest one level
@@ -8,7 +8,7 @@
 use std::ptr;
 
 use super::table::INDEX_BASE;
-use super::{home, kind, long, payload_offset, pieces, Category, Header, Message, HEADER, IN_PLACE};
+use super::{kind, long, loopback, payload_offset, segmented, Category, Header, Message, HEADER, IN_PLACE};
 use crate::progress;
 use crate::runtime::{self, Runtime};
 use crate::shm::comm::Record;
@@ -35,21 +35,21 @@ pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
 #[inline(always)]
 fn try_to(message: &Message<'_>) -> Result<(), Busy> {
     let rt = runtime::get();
-    if message.target.rank == rt.rank() && home::deliver(rt, *message) {
+    if message.target.rank == rt.rank() && loopback::deliver(rt, *message) {
         return Ok(());
     }
     if rt.is_neighbour(message.target.rank) {
-        return send_near(rt, message);
+        return send_intra_nbrhd(rt, message);
     }
-    send_away(rt, *message)
+    send_network(rt, *message)
 }
 
 #[inline(never)]
-fn send_away(rt: &Runtime, message: Message<'_>) -> Result<(), Busy> {
-    if pieces::needed(&message) {
-        return pieces::try_send(&message);
+fn send_network(rt: &Runtime, message: Message<'_>) -> Result<(), Busy> {
+    if segmented::needed(&message) {
+        return segmented::try_send(&message);
     }
-    send_far(rt, &message)
+    send_packet(rt, &message)
 }
 
 /// Records a message of the runtime's own.
@@ -72,8 +72,8 @@ pub fn send_inline(message: &Message<'_>) {
         if long::copied_ahead(runtime::get(), message) {
             return until_sent(&bare(message));
         }
-        if pieces::needed(message) {
-            return pieces::send(message);
+        if segmented::needed(message) {
+            return segmented::send(message);
         }
     }
     until_sent(message);
@@ -154,7 +154,7 @@ fn pshm_record(m: &Message<'_>, kind: u8, bytes: usize) -> Record {
 }
 
 #[inline(always)]
-fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
+fn send_intra_nbrhd(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     let target = rt.nbrhd().index(m.target.rank);
     let bytes = HEADER + 4 * m.args.len();
     match m.category {
@@ -165,7 +165,7 @@ fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
                 write_head(r, &header, m.args);
             })
         }
-        Category::Long if m.bytes > 0 && !m.payload.is_null() => send_long_near(rt, *m, target),
+        Category::Long if m.bytes > 0 && !m.payload.is_null() => send_long_intra_nbrhd(rt, *m, target),
         Category::Long => {
             let header = head(m, kind::LONG, IN_PLACE);
             // SAFETY: the record has `bytes` bytes.
@@ -173,13 +173,13 @@ fn send_near(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
                 write_head(r, &header, m.args);
             })
         }
-        Category::Medium => send_near_with_payload(rt, m, target, kind::MEDIUM),
+        Category::Medium => send_intra_nbrhd_with_payload(rt, m, target, kind::MEDIUM),
     }
 }
 
 /// A Long whose payload is still to be taken to its place.
 #[inline(never)]
-fn send_long_near(rt: &Runtime, m: Message<'_>, target: usize) -> Result<(), Busy> {
+fn send_long_intra_nbrhd(rt: &Runtime, m: Message<'_>, target: usize) -> Result<(), Busy> {
     let bytes = HEADER + 4 * m.args.len();
     if rt.can_touch(m.target) {
         let header = head(&m, kind::LONG, IN_PLACE);
@@ -193,16 +193,16 @@ fn send_long_near(rt: &Runtime, m: Message<'_>, target: usize) -> Result<(), Bus
         return Err(Busy);
     }
     if long::copied_by_kernel(rt, &m) {
-        return send_near(rt, &bare(&m));
+        return send_intra_nbrhd(rt, &bare(&m));
     }
-    if pieces::needed(&m) {
-        return pieces::try_send(&m);
+    if segmented::needed(&m) {
+        return segmented::try_send(&m);
     }
-    send_near_with_payload(rt, &m, target, kind::PACKED_LONG)
+    send_intra_nbrhd_with_payload(rt, &m, target, kind::PACKED_LONG)
 }
 
 #[inline(always)]
-fn send_near_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
+fn send_intra_nbrhd_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
     let offset = payload_offset(m.args.len());
     if let Some(block) = m.block {
         return send_block(rt, m, target, kind, block);
@@ -258,7 +258,7 @@ fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16
     })
 }
 
-fn send_far(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
+fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     let packet_kind = match m.category {
         Category::Short => kind::SHORT,
         Category::Medium => kind::MEDIUM,

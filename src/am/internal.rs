@@ -31,7 +31,7 @@ pub const VIS_PEER: u8 = 11;
 /// Header and arguments of a Long that comes in pieces.
 pub const LONG_HEAD: u8 = 12;
 /// Data of such a Long.
-pub const LONG_PIECE: u8 = 13;
+pub const LONG_DATA: u8 = 13;
 
 /// What runs for a message: its token, arguments and payload with its length. False if the message
 /// makes no sense.

@@ -1,6 +1,6 @@
 //! Payloads of Longs that the sender itself takes to their place, so that only a bare head travels:
 //! to memory that is mapped here, and to memory of a neighbour where the kernel copies it. Others
-//! travel in their message, or in [`super::pieces`].
+//! travel in their message, or in [`super::segmented`].
 
 use super::{Category, Message};
 use crate::copy::copy;
@@ -28,8 +28,8 @@ pub fn copied_ahead(rt: &Runtime, m: &Message<'_>) -> bool {
 /// Copies a payload to memory that is mapped here.
 #[inline]
 pub fn copy_mapped(rt: &Runtime, m: &Message<'_>) {
-    if let Some(here) = rt.map_near(m.target, m.destination, m.bytes) {
-        // SAFETY: `map_near` answers for the destination, the client for the source; overlap is the
+    if let Some(here) = rt.mapped_address(m.target, m.destination, m.bytes) {
+        // SAFETY: `mapped_address` answers for the destination, the client for the source; overlap is the
         // client's error (EX 0.19, NOTE 4).
         unsafe { copy(here, m.payload, m.bytes) };
     }

@@ -2,7 +2,7 @@
 //!
 //! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one,
 //! [`inject`] sends, [`client`] checks what the client sends, [`npam`] is the negotiated-payload
-//! form, [`long`] payloads of Longs that the sender itself takes to their place, [`pieces`] Longs
+//! form, [`long`] payloads of Longs that the sender itself takes to their place, [`segmented`] Longs
 //! that are longer than a message, [`internal`] the runtime's own handlers. A message is a
 //! [`Header`], up to 16 arguments and a payload, in a ring record inside a neighbourhood and in a
 //! conduit's packet outside; both have the same layout.
@@ -11,13 +11,13 @@ pub mod canary;
 pub mod client;
 pub mod deferred;
 pub mod deliver;
-pub mod home;
 pub mod inject;
 pub mod internal;
 pub mod long;
+pub mod loopback;
 pub mod npam;
-pub mod pieces;
 pub mod prepared;
+pub mod segmented;
 pub mod table;
 pub mod token;
 pub mod wire;
@@ -148,19 +148,19 @@ impl<'a> Message<'a> {
     pub fn internal(class: Class, target: Location, handler: u8, args: &'a [Arg], payload: Option<(*const u8, usize)>) -> Self {
         match payload {
             None => Self::new(class, Category::Short, 0, target, handler, args),
-            Some((from, bytes)) => Self::new(class, Category::Medium, 0, target, handler, args).carrying(from, bytes),
+            Some((from, bytes)) => Self::new(class, Category::Medium, 0, target, handler, args).with_payload(from, bytes),
         }
     }
 
     /// The same with `bytes` at `payload`.
     #[must_use]
-    pub fn carrying(self, payload: *const u8, bytes: usize) -> Self {
+    pub fn with_payload(self, payload: *const u8, bytes: usize) -> Self {
         Self { payload, bytes, ..self }
     }
 
     /// The same to `destination`, for a Long.
     #[must_use]
-    pub fn landing(self, destination: *mut u8) -> Self {
+    pub fn with_destination(self, destination: *mut u8) -> Self {
         Self {
             destination: destination as usize,
             ..self
@@ -184,7 +184,7 @@ fn network_medium(limits: &Limits) -> usize {
 }
 
 /// Largest payload of a Long, to anyone: what fits a C `int`, which is how clients store it. Into
-/// memory that the sender cannot touch it travels in messages, in [`pieces`] if need be.
+/// memory that the sender cannot touch it travels in messages, in [`segmented`] if need be.
 pub const MAX_LONG: usize = 0x7fff_ffff;
 
 /// Largest buffer of the library's for a negotiated payload, whatever its category: more would be

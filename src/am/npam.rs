@@ -25,7 +25,7 @@ const COPY_BELOW: usize = 1024;
 
 /// What a client asks for at Prepare.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct PrepareArgs {
     /// To whom.
     pub target: Location,
     /// From which local endpoint.
@@ -78,60 +78,61 @@ pub fn abandon(thread: &Thread) {
 }
 
 impl SrcDesc {
-    /// Prepares as wished, at most `limit`, or nothing when that would have to wait and the wish is
+    /// Prepares as wished, at most `limit`, or nothing when that would have to wait and the wanted is
     /// immediate.
     #[inline(always)]
-    pub fn prepare(&self, wish: &Wish, limit: usize) -> Result<(), Busy> {
-        let bytes = wish.most.min(limit);
-        let (address, bytes, block) = if wish.client_buffer.is_null() {
-            let buffer = self.library_buffer(wish, bytes)?;
+    pub fn prepare(&self, wanted: &PrepareArgs, limit: usize) -> Result<(), Busy> {
+        let bytes = wanted.most.min(limit);
+        let (address, bytes, block) = if wanted.client_buffer.is_null() {
+            let buffer = self.library_buffer(wanted, bytes)?;
             if cfg!(feature = "debug-checks") {
                 canary::write(buffer.0, buffer.1);
             }
             buffer
         } else {
-            (wish.client_buffer.cast_mut(), bytes, None)
+            (wanted.client_buffer.cast_mut(), bytes, None)
         };
         self.state.set(Some(Prepared {
-            target: wish.target,
-            source_ep: wish.source_ep,
-            class: wish.class,
-            category: wish.category,
-            nargs: wish.nargs,
-            token: wish.token,
+            target: wanted.target,
+            source_ep: wanted.source_ep,
+            class: wanted.class,
+            category: wanted.category,
+            nargs: wanted.nargs,
+            token: wanted.token,
             address,
             bytes,
-            lc_opt: if wish.client_buffer.is_null() {
+            lc_opt: if wanted.client_buffer.is_null() {
                 ptr::null_mut()
             } else {
-                wish.lc_opt
+                wanted.lc_opt
             },
-            library_buffer: wish.client_buffer.is_null(),
+            library_buffer: wanted.client_buffer.is_null(),
             block,
-            device_ep: (!wish.client_buffer.is_null() && runtime::get().may_be_on_device(wish.local_ep)).then_some(wish.local_ep),
-            destination: wish.destination,
-            destination_base: wish.destination_base,
+            device_ep: (!wanted.client_buffer.is_null() && runtime::get().may_be_on_device(wanted.local_ep))
+                .then_some(wanted.local_ep),
+            destination: wanted.destination,
+            destination_base: wanted.destination_base,
         }));
         Ok(())
     }
 
     #[inline(always)]
-    fn library_buffer(&self, wish: &Wish, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
+    fn library_buffer(&self, wanted: &PrepareArgs, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
         let rt = runtime::get();
         // What fits into a record is copied there at Commit: a block would only cost the way to and
         // fro.
-        let by_reference = payload_offset(wish.nargs) + bytes > rt.comm().inline_bytes(wish.class);
-        if by_reference && wish.category == Category::Medium && rt.is_neighbour(wish.target.rank) {
-            let blocks = rt.comm().own_blocks(wish.class);
+        let by_reference = payload_offset(wanted.nargs) + bytes > rt.comm().inline_bytes(wanted.class);
+        if by_reference && wanted.category == Category::Medium && rt.is_neighbour(wanted.target.rank) {
+            let blocks = rt.comm().own_blocks(wanted.class);
             if let Some(block) = blocks.take() {
                 return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));
             }
-            if wish.immediate {
+            if wanted.immediate {
                 return Err(Busy);
             }
             // All blocks are in use, perhaps by threads that wait for this one before they commit:
             // Commit will copy. But first a chance for those that are only on their way.
-            progress::poll(match wish.class {
+            progress::poll(match wanted.class {
                 Class::Request => PollScope::All,
                 Class::Reply => PollScope::Replies,
             });

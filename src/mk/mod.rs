@@ -98,7 +98,7 @@ fn kinds() -> MutexGuard<'static, Vec<&'static Kind>> {
     gasnet_sys::lock(&KINDS)
 }
 
-fn place_of(kinds: &[&'static Kind], handle: usize) -> Option<usize> {
+fn index_of(kinds: &[&'static Kind], handle: usize) -> Option<usize> {
     kinds.iter().position(|&kind| std::ptr::from_ref(kind) as usize == handle)
 }
 
@@ -117,7 +117,7 @@ impl Kind {
     /// if there is no such kind.
     pub fn hold(handle: usize) -> Option<&'static Self> {
         let kinds = kinds();
-        let kind = kinds[place_of(&kinds, handle)?];
+        let kind = kinds[index_of(&kinds, handle)?];
         kind.segments.fetch_add(1, Ordering::Relaxed);
         Some(kind)
     }
@@ -130,14 +130,14 @@ impl Kind {
     /// Ends the kind with this handle. The error says why it stays.
     pub fn destroy(handle: usize) -> Result<(), String> {
         let mut kinds = kinds();
-        let place = place_of(&kinds, handle).ok_or("it is not a memory kind that exists")?;
-        let kind = kinds[place];
+        let index = index_of(&kinds, handle).ok_or("it is not a memory kind that exists")?;
+        let kind = kinds[index];
         match kind.segments.load(Ordering::Relaxed) {
             0 => {}
             1 => return Err(format!("a segment of {kind} still exists; destroy it first")),
             n => return Err(format!("{n} segments of {kind} still exist; destroy them first")),
         }
-        kinds.swap_remove(place);
+        kinds.swap_remove(index);
         // SAFETY: leaked from a Box by `register`, no longer in the list, and no segment refers to
         // it.
         let kind = unsafe { Box::from_raw(std::ptr::from_ref(kind).cast_mut()) };
@@ -192,7 +192,7 @@ impl MemRef {
         }
     }
 
-    /// Where the host can read the next `bytes`: at their place, or in `bounce`, to which they are
+    /// Where the host can read the next `bytes`: at their index, or in `bounce`, to which they are
     /// copied.
     ///
     /// # Safety

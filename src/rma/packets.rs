@@ -113,7 +113,7 @@ pub fn on_get(token: &Token, args: &[Arg]) -> bool {
 pub fn on_data(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[c, d, e, f] = args else { return false };
     let id = TransferId(join(c, d));
-    let Some(to) = transfer::landing(id, join(e, f) as usize, bytes) else {
+    let Some(to) = transfer::get_destination(id, join(e, f) as usize, bytes) else {
         return false;
     };
     // SAFETY: `landing` checked the range against the get's destination, which the client keeps

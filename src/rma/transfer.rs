@@ -165,7 +165,7 @@ pub fn advance(id: TransferId, bytes: usize) -> bool {
 }
 
 /// Where `bytes` at `offset` of a get go; None if the peer says nonsense.
-pub fn landing(id: TransferId, offset: usize, bytes: usize) -> Option<MemRef> {
+pub fn get_destination(id: TransferId, offset: usize, bytes: usize) -> Option<MemRef> {
     let mut table = table();
     let t = table.live(id)?;
     let fits = t.category == Category::Get && offset <= t.bytes && bytes <= t.bytes - offset;
@@ -173,7 +173,7 @@ pub fn landing(id: TransferId, offset: usize, bytes: usize) -> Option<MemRef> {
 }
 
 /// Where the answer of `bytes` bytes to a remote atomic goes; None if the peer says nonsense.
-pub fn answer(id: TransferId, bytes: usize) -> Option<*mut u8> {
+pub fn fetch_destination(id: TransferId, bytes: usize) -> Option<*mut u8> {
     let mut table = table();
     let t = table.live(id)?;
     let fits = t.bytes == bytes && t.left == bytes && (bytes == 0 || t.category != Category::Put);
@@ -212,7 +212,7 @@ mod tests {
         assert!(op.event().leaf(2).is_invalid() && source_is_free(id));
         assert!(advance(id, 60) && !advance(id, 41) && !op.event().is_done());
         assert!(advance(id, 40) && op.event().is_done());
-        assert!(!advance(id, 1) && landing(id, 0, 1).is_none());
+        assert!(!advance(id, 1) && get_destination(id, 0, 1).is_none());
     }
 
     #[test]
@@ -220,12 +220,12 @@ mod tests {
         let op = FreeList::new().take();
         let mut old = 0u64;
         let id = begin(op, Category::Rmw, 0, std::ptr::from_mut(&mut old).cast(), 8);
-        assert!(answer(id, 0).is_none() && answer(id, 4).is_none());
-        assert_eq!(answer(id, 8), Some(std::ptr::from_mut(&mut old).cast()));
+        assert!(fetch_destination(id, 0).is_none() && fetch_destination(id, 4).is_none());
+        assert_eq!(fetch_destination(id, 8), Some(std::ptr::from_mut(&mut old).cast()));
         finish(id);
-        assert!(op.event().is_done() && answer(id, 8).is_none());
+        assert!(op.event().is_done() && fetch_destination(id, 8).is_none());
         let put = begin(op, Category::Put, 0, std::ptr::from_mut(&mut old).cast(), 8);
-        assert!(answer(put, 8).is_none());
+        assert!(fetch_destination(put, 8).is_none());
         finish(put);
     }
 
@@ -234,8 +234,11 @@ mod tests {
         let op = FreeList::new().take();
         let mut memory = [0u8; 10];
         let id = begin(op, Category::Get, 0, memory.as_mut_ptr(), 10);
-        assert_eq!(landing(id, 3, 7).map(|s| s.address), Some(memory.as_ptr() as usize + 3));
-        assert!(landing(id, 3, 8).is_none() && landing(id, 11, 0).is_none());
+        assert_eq!(
+            get_destination(id, 3, 7).map(|s| s.address),
+            Some(memory.as_ptr() as usize + 3)
+        );
+        assert!(get_destination(id, 3, 8).is_none() && get_destination(id, 11, 0).is_none());
         finish(id);
         assert!(op.event().is_done());
     }

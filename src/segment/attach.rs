@@ -78,18 +78,18 @@ impl Runtime {
 
     fn attach_memory(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
         let sizes = self.agree(self.check_size(bytes))?;
-        let near: Vec<usize> = self.nbrhd().ranks().map(|rank| sizes[rank as usize]).collect();
+        let neighbour_sizes: Vec<usize> = self.nbrhd().ranks().map(|rank| sizes[rank as usize]).collect();
         let me = self.nbrhd().index(self.rank());
-        let mapping = self.map_segments(&near).map_err(|e| {
+        let mapping = self.map_segments(&neighbour_sizes).map_err(|e| {
             AttachError::Resource(format!(
                 "the segments of this neighbourhood ({} bytes together) cannot be mapped: {e}",
-                near.iter().sum::<usize>()
+                neighbour_sizes.iter().sum::<usize>()
             ))
         });
         let bases = self.agree(mapping.as_ref().map(|m| m.base + m.offsets[me]).map_err(Clone::clone))?;
         let (mapping, base) = (mapping?, bases[self.rank() as usize]);
-        self.advise(&mapping, near.iter().sum());
-        if let Err(why) = numa::place(mapping.base + mapping.offsets[me], bytes) {
+        self.advise(&mapping, neighbour_sizes.iter().sum());
+        if let Err(why) = numa::prefer_own_node(mapping.base + mapping.offsets[me], bytes) {
             gasnet_tools::process::warn(format_args!(
                 "GASNET_NUMA: rank {}: {why}; pages lie where they are touched first",
                 self.rank()
@@ -186,12 +186,12 @@ impl Runtime {
             // nothing of ours does.
             memory.seal();
         }
-        let told = match &first {
+        let announced = match &first {
             Ok(Some(mapping)) => mapping.base as u64,
             Ok(None) => 0,
             Err(_) => u64::MAX,
         };
-        let leader = exchange_word(self, told)[self.nbrhd().first() as usize];
+        let leader = exchange_word(self, announced)[self.nbrhd().first() as usize];
         match first? {
             Some(mapping) => Ok(mapping),
             None if leader == u64::MAX => Err(std::io::Error::other(
@@ -224,7 +224,7 @@ impl Runtime {
     fn learn_segments(&self, segments: &mut [RemoteSegment]) -> Result<(), AttachError> {
         for (rank, segment) in segments.iter_mut().enumerate() {
             let rank = rank as JobRank;
-            if self.conduit_learns(rank) {
+            if self.conduit_needs_segment_of(rank) {
                 self.conduit()
                     .learn_segment(rank, segment)
                     .map_err(|e| AttachError::Resource(e.message))?;

@@ -10,7 +10,7 @@ use crate::types::{EpIndex, Location, ANYWHERE};
 
 /// Where the remote range `[address, address + bytes)` of a call is looked for.
 #[inline]
-pub fn place(peer: Location, address: usize, bytes: usize, flags: Flags) -> Location {
+pub fn remote_location(peer: Location, address: usize, bytes: usize, flags: Flags) -> Location {
     narrow(reaching(peer, flags), address, bytes)
 }
 

@@ -28,25 +28,25 @@ functions! {
 
 /// Prefers this rank's node for the `bytes` at `base`, a mapping that nobody has touched. The error
 /// is a sentence, for who asked for it.
-pub fn place(base: usize, bytes: usize) -> Result<(), String> {
+pub fn prefer_own_node(base: usize, bytes: usize) -> Result<(), String> {
     let config = config::get();
     if !config.get(&config::NUMA) {
         return Ok(());
     }
     if !config.is_set(&config::NUMA_LIBRARY)
-        && !several(&std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default())
+        && !has_several_nodes(&std::fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default())
     {
         return Ok(());
     }
-    let placed = place_on(base, bytes);
+    let bound = bind_to_node(base, bytes);
     // Without it things are slower, not wrong.
     if config.is_set(&config::NUMA) || config.is_set(&config::NUMA_LIBRARY) {
-        return placed;
+        return bound;
     }
     Ok(())
 }
 
-fn place_on(base: usize, bytes: usize) -> Result<(), String> {
+fn bind_to_node(base: usize, bytes: usize) -> Result<(), String> {
     let numa = Functions::get()?;
     // SAFETY: no preconditions; the library's other functions need this call first.
     if unsafe { (numa.available)() } < 0 {
@@ -57,7 +57,7 @@ fn place_on(base: usize, bytes: usize) -> Result<(), String> {
         unsafe { (numa.node_of_cpu)(cpu as c_int) }
     };
     let nodes = cpus::numbers().into_iter().map(node_of);
-    let Some(node) = the_one(nodes) else { return Ok(()) };
+    let Some(node) = common_node(nodes) else { return Ok(()) };
     let mut mask: [c_ulong; NODES / WORD] = [0; NODES / WORD];
     mask[node / WORD] |= 1 << (node % WORD);
     // The kernel takes one less than the number that it is told.
@@ -82,12 +82,12 @@ fn place_on(base: usize, bytes: usize) -> Result<(), String> {
 }
 
 /// Whether the kernel's list of nodes names more than one.
-fn several(list: &str) -> bool {
+fn has_several_nodes(list: &str) -> bool {
     list.contains(['-', ','])
 }
 
 /// The node that all are on, if they are on one that is known.
-fn the_one(mut nodes: impl Iterator<Item = c_int>) -> Option<usize> {
+fn common_node(mut nodes: impl Iterator<Item = c_int>) -> Option<usize> {
     let first = nodes.next()?;
     let known = usize::try_from(first).ok().filter(|&node| node < NODES)?;
     nodes.all(|node| node == first).then_some(known)
@@ -99,16 +99,16 @@ mod tests {
 
     #[test]
     fn one_known_node_or_none() {
-        assert_eq!(the_one([1, 1, 1].into_iter()), Some(1));
-        assert_eq!(the_one([1, 0].into_iter()), None);
-        assert_eq!(the_one([-1, -1].into_iter()), None);
-        assert_eq!(the_one([].into_iter()), None);
-        assert_eq!(the_one([NODES as c_int].into_iter()), None);
+        assert_eq!(common_node([1, 1, 1].into_iter()), Some(1));
+        assert_eq!(common_node([1, 0].into_iter()), None);
+        assert_eq!(common_node([-1, -1].into_iter()), None);
+        assert_eq!(common_node([].into_iter()), None);
+        assert_eq!(common_node([NODES as c_int].into_iter()), None);
     }
 
     #[test]
     fn machines() {
-        assert!(several("0-1\n") && several("0,2\n"));
-        assert!(!several("0\n") && !several(""));
+        assert!(has_several_nodes("0-1\n") && has_several_nodes("0,2\n"));
+        assert!(!has_several_nodes("0\n") && !has_several_nodes(""));
     }
 }

@@ -52,11 +52,11 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
                 on_device: entry[3] != 0,
             };
             segment.key.words.copy_from_slice(&entry[4..]);
-            if rt.conduit_learns(rank) && (!segment.on_device || rt.conduit_reaches_devices()) {
+            if rt.conduit_needs_segment_of(rank) && (!segment.on_device || rt.conduit_reaches_devices()) {
                 rt.conduit().learn_segment(rank, &mut segment).map_err(|why| why.message)?;
             }
             let ep = entry[0] as EpIndex;
-            endpoint::learn(Location { rank, ep }, segment);
+            endpoint::add_published(Location { rank, ep }, segment);
         }
     }
     Ok(())

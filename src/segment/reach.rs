@@ -43,7 +43,7 @@ impl Runtime {
     /// outside, or no segment is known.
     #[inline]
     pub fn reach(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
-        match self.map_near(place, address, bytes) {
+        match self.mapped_address(place, address, bytes) {
             Some(here) => Reach::Here(MemRef::host(here)),
             None => self.reach_elsewhere(place, address, bytes),
         }

@@ -27,7 +27,7 @@ impl Runtime {
 
     /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its
     /// atomics only.
-    pub fn conduit_learns(&self, rank: JobRank) -> bool {
+    pub fn conduit_needs_segment_of(&self, rank: JobRank) -> bool {
         let wanted = !self.is_neighbour(rank) || self.conduit().capabilities().has(Capabilities::ATOMICS);
         wanted && rank != self.rank() && self.conduit_has_segments()
     }
@@ -104,7 +104,7 @@ impl Runtime {
     /// Where `[address, address + bytes)` of an endpoint's segment is here, if this process can
     /// touch it. Fatal when it is outside.
     #[inline]
-    pub fn map_near(&self, place: Location, address: usize, bytes: usize) -> Option<*mut u8> {
+    pub fn mapped_address(&self, place: Location, address: usize, bytes: usize) -> Option<*mut u8> {
         Window::of(self, place).map(|window| window.here(address, bytes))
     }
 

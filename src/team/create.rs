@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::groups::{Groups, Member};
-use super::members::{place, Members};
+use super::members::{sort_key, Members};
 use super::{Scratch, Team, TeamId};
 use crate::coll::call::Call;
 use crate::coll::choose::{self, Path};
@@ -149,7 +149,7 @@ pub fn create(
         return Ok(Vec::new());
     };
     let mut sorted: Vec<Location> = members.to_vec();
-    sorted.sort_by_key(|&m| place(m));
+    sorted.sort_by_key(|&m| sort_key(m));
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err("an endpoint is named twice".into());
     }

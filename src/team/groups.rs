@@ -15,14 +15,14 @@ use gasnet_job::Nbrhd;
 
 /// The data that fits through the collective buffers of all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Reach {
+enum BufferCapacity {
     Nothing,
     /// Data that fits into an inline slot.
     Short,
     Anything,
 }
 
-impl Reach {
+impl BufferCapacity {
     const fn of(coll_buffer: CollBufferId) -> Self {
         match (coll_buffer.is_some(), coll_buffer.has_staging()) {
             (false, _) => Self::Nothing,
@@ -47,7 +47,7 @@ pub struct Groups {
     pub pshm: Option<PshmTeam>,
     /// The own member's collective buffer.
     pub coll_buffer: CollBufferId,
-    reach: Reach,
+    capacity: BufferCapacity,
 }
 
 /// A member, for [`Groups::new`].
@@ -66,13 +66,13 @@ impl Groups {
     pub fn new(rank: u32, members: impl Iterator<Item = Member>, comm: &Comm, nbrhd: &Nbrhd) -> Self {
         let members: Vec<Member> = members.collect();
         let (mut leaders, mut of, mut sizes) = (Vec::new(), HashMap::new(), Vec::new());
-        let (mut contiguous, mut last, mut reach) = (true, 0, Reach::Anything);
+        let (mut contiguous, mut last, mut capacity) = (true, 0, BufferCapacity::Anything);
         let mut processes: Vec<JobRank> = members.iter().map(|m| m.process).collect();
         processes.sort_unstable();
         if processes.windows(2).any(|pair| pair[0] == pair[1]) {
             // A collective buffer belongs to a process: members of the same process cannot share
             // it.
-            reach = Reach::Nothing;
+            capacity = BufferCapacity::Nothing;
         }
         let mut groups = Vec::with_capacity(members.len());
         for (rank, member) in members.iter().enumerate() {
@@ -91,12 +91,12 @@ impl Groups {
         }
         let own = groups[rank as usize];
         for (member, _) in members.iter().zip(&groups).filter(|(_, &group)| sizes[group] > 1) {
-            reach = reach.min(Reach::of(member.coll_buffer));
+            capacity = capacity.min(BufferCapacity::of(member.coll_buffer));
         }
         let ranks: Box<[u32]> = (0..members.len() as u32)
             .filter(|&rank| groups[rank as usize] == own)
             .collect();
-        let pshm = (reach > Reach::Nothing && ranks.len() > 1).then(|| {
+        let pshm = (capacity > BufferCapacity::Nothing && ranks.len() > 1).then(|| {
             let own = || ranks.iter().map(|&rank| members[rank as usize]);
             let nbrhd_indices: Box<[usize]> = own().map(|m| nbrhd.index(m.process)).collect();
             let buffers = own().zip(&nbrhd_indices).map(|(m, &index)| m.coll_buffer.memory(comm, index));
@@ -110,17 +110,17 @@ impl Groups {
             contiguous,
             pshm,
             coll_buffer: members[rank as usize].coll_buffer,
-            reach,
+            capacity,
         }
     }
 
     /// Whether data of `bytes` in elements of `element` bytes goes through shared memory, in all
     /// groups.
     pub fn take(&self, bytes: usize, element: usize) -> bool {
-        match self.reach {
-            Reach::Nothing => false,
-            Reach::Short => bytes <= INLINE_SLOT_BYTES,
-            Reach::Anything => bytes <= INLINE_SLOT_BYTES || element <= STAGING_SLOT_BYTES,
+        match self.capacity {
+            BufferCapacity::Nothing => false,
+            BufferCapacity::Short => bytes <= INLINE_SLOT_BYTES,
+            BufferCapacity::Anything => bytes <= INLINE_SLOT_BYTES || element <= STAGING_SLOT_BYTES,
         }
     }
 

@@ -35,7 +35,7 @@ impl Members {
             };
         }
         let mut sorted: Vec<u32> = (0..list.len() as u32).collect();
-        sorted.sort_by_key(|&rank| place(list[rank as usize]));
+        sorted.sort_by_key(|&rank| sort_key(list[rank as usize]));
         Self::Listed {
             members: list.into(),
             sorted: sorted.into(),
@@ -76,7 +76,7 @@ impl Members {
 }
 
 /// What members are sorted by.
-pub fn place(member: Location) -> (JobRank, u16) {
+pub fn sort_key(member: Location) -> (JobRank, u16) {
     (member.rank, member.ep)
 }
 

@@ -25,7 +25,7 @@ use members::Members;
 
 /// Not 0 once a thread has armed a handler for its next scattered put (`vis::peer`): then every
 /// such call has to look. Inline code reads it, too.
-pub static PEERS_ARE_TOLD: AtomicU32 = AtomicU32::new(0);
+pub static PEER_COMPLETION_ARMED: AtomicU32 = AtomicU32::new(0);
 
 /// `gasneti_tm_head_t`: part of the ABI (`docs/abi.md`). Inline code copies when `rank - first <
 /// count`.
@@ -37,7 +37,7 @@ pub struct Head {
     first: AtomicU32,
     count: AtomicU32,
     deltas: AtomicPtr<isize>,
-    /// Not 0 where the library has to see scattered puts and gets ([`PEERS_ARE_TOLD`]).
+    /// Not 0 where the library has to see scattered puts and gets ([`PEER_COMPLETION_ARMED`]).
     vis_watch: &'static AtomicU32,
 }
 
@@ -50,7 +50,7 @@ impl Head {
             first: AtomicU32::new(0),
             count: AtomicU32::new(0),
             deltas: AtomicPtr::new(ptr::null_mut()),
-            vis_watch: &PEERS_ARE_TOLD,
+            vis_watch: &PEER_COMPLETION_ARMED,
         }
     }
 
@@ -188,17 +188,17 @@ impl Team {
         if cfg!(feature = "debug-checks") || self.ep != 0 || trace::is_on() {
             return;
         }
-        let near = |rank| self.members.locate(rank).filter(|m| m.ep == 0 && rt.is_neighbour(m.rank));
+        let neighbour = |rank| self.members.locate(rank).filter(|m| m.ep == 0 && rt.is_neighbour(m.rank));
         let (mut first, mut count, mut start) = (0, 0, 0);
         for rank in 0..=self.size {
-            if rank == self.size || near(rank).is_none() {
+            if rank == self.size || neighbour(rank).is_none() {
                 if rank - start > count {
                     (first, count) = (start, rank - start);
                 }
                 start = rank + 1;
             }
         }
-        let index = |rank: u32| near(rank).map_or(0, |m| rt.nbrhd().index(m.rank));
+        let index = |rank: u32| neighbour(rank).map_or(0, |m| rt.nbrhd().index(m.rank));
         let in_order = (first..first + count).all(|rank| index(rank) == index(first) + (rank - first) as usize);
         let deltas = if in_order {
             &directory.deltas[if count == 0 { 0 } else { index(first) }..]

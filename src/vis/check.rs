@@ -3,14 +3,14 @@
 //! anything moves, and that destinations do not overlap.
 
 use super::shape::{Cursor, List, Position, Side};
-use super::{Access, Data, Direction};
+use super::{Data, Direction, VisAccess};
 use crate::runtime;
 
 /// Overlap is looked for among so many pieces at most.
 const MOST_PIECES: usize = 1 << 16;
 
 /// Ends the job if the call breaks a rule.
-pub fn access(access: &Access<'_>, function: &str) {
+pub fn access(access: &VisAccess<'_>, function: &str) {
     let rt = runtime::get();
     let (to, from) = access.data.sides();
     if let Data::Lists { to, from } = &access.data {

@@ -1,18 +1,19 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided").
 //!
-//! [`asked`] is what a client's arguments say, [`shape`] what a call describes. To a neighbour:
-//! direct copies ([`near`]), complete at return. To others ([`far`]): packets that name the pieces
+//! [`request`] is what a client's arguments say, [`shape`] what a call describes. To a neighbour:
+//! direct copies ([`mapped`]), complete at return. To others ([`packets`]): packets that name the pieces
 //! at the target ([`records`]) beside the data, or, where pieces are large or on a device, a put or
 //! a get for each. [`peer`] tells the target of a put that it is complete. Which side is remote is
 //! told by [`Direction`]; the description speaks of destination and source only.
 
-pub mod asked;
 pub mod check;
-pub mod far;
-pub mod near;
+pub mod mapped;
+pub mod packets;
 pub mod peer;
 pub mod records;
+pub mod request;
 pub mod shape;
+pub mod strided;
 
 use crate::event::Op;
 use crate::rma::Started;
@@ -49,7 +50,7 @@ pub enum Data<'a> {
 
 /// A call.
 #[derive(Clone, Copy, Debug)]
-pub struct Access<'a> {
+pub struct VisAccess<'a> {
     /// Put or get.
     pub direction: Direction,
     /// The local endpoint, with [`crate::types::ANYWHERE`] if local addresses may be of any memory.
@@ -90,7 +91,7 @@ impl Data<'_> {
     }
 }
 
-impl Access<'_> {
+impl VisAccess<'_> {
     /// The category in which it is recorded.
     #[inline]
     pub fn category(&self) -> trace::TraceCategory {
@@ -130,29 +131,29 @@ impl Access<'_> {
 
 /// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only
 /// then.
-pub fn start(access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
+pub fn start(access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
     // What lies anywhere in the peer's process may be of a device: each piece finds its way.
     if rt.may_be_on_device(access.source_ep) || rt.is_on_device(access.peer) || access.peer.ep & ANYWHERE != 0 {
-        return far::on_devices(rt, access, op);
+        return packets::on_devices(rt, access, op);
     }
     if let Some(window) = Window::of(rt, access.peer) {
-        copy_near(access, &window);
+        copy_mapped(access, &window);
     } else if access.data.bytes().is_some_and(|n| n > 0) {
-        return far::start(rt, access, op);
+        return packets::start(rt, access, op);
     }
     if let Some(completion) = &access.completion {
         // The copies are done, or there is nothing to wait for: the message orders itself behind
         // them.
-        peer::tell(access, completion, 0, 0);
+        peer::send(access, completion, 0, 0);
     }
     Ok(Started::Complete)
 }
 
-fn copy_near(access: &Access<'_>, window: &Window) {
+fn copy_mapped(access: &VisAccess<'_>, window: &Window) {
     match (&access.data, access.direction) {
         // SAFETY: the client answers for its pieces.
-        (Data::Lists { to, from }, direction) => unsafe { near::lists_with(window, direction, *to, *from) },
+        (Data::Lists { to, from }, direction) => unsafe { mapped::lists_with(window, direction, *to, *from) },
         (Data::Nest(nest), direction) => {
             let put = direction == Direction::Put;
             let first = if put { nest.to } else { nest.from };
@@ -165,7 +166,7 @@ fn copy_near(access: &Access<'_>, window: &Window) {
             };
             // SAFETY: all between the lowest and the highest remote byte is in the peer's segment;
             // the client answers for the local side.
-            unsafe { near::nest(to, from, nest.elem, nest.dims) };
+            unsafe { mapped::nest(to, from, nest.elem, nest.dims) };
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Access;
+use super::VisAccess;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{deliver, inject, internal, join, Arg, Message};
@@ -20,7 +20,7 @@ use gasnet_sys::atomic::{Mutex, MutexGuard};
 pub const MAX_PAYLOAD: usize = 127;
 
 /// Sends the message that goes with a put of `total` bytes in packets named `id`. Waits for room.
-pub fn tell(access: &Access<'_>, completion: &PeerCompletion, id: u64, total: u64) {
+pub fn send(access: &VisAccess<'_>, completion: &PeerCompletion, id: u64, total: u64) {
     let args = [
         (id >> 32) as Arg,
         id as Arg,
@@ -42,7 +42,7 @@ pub fn tell(access: &Access<'_>, completion: &PeerCompletion, id: u64, total: u6
         internal::VIS_PEER,
         &args,
     );
-    inject::send(&message.carrying(payload, completion.bytes));
+    inject::send(&message.with_payload(payload, completion.bytes));
 }
 
 /// A payload that came before its data.

@@ -42,7 +42,7 @@ pub enum List {
 }
 
 // SAFETY: the client leaves its arrays to the operation until that is complete (GASNet-EX 0.19,
-// "Vector/Indexed/Strided"), whichever thread works on it.
+// "Vector/Indexed/StridedSide"), whichever thread works on it.
 unsafe impl Send for List {}
 
 impl List {
@@ -190,7 +190,7 @@ pub fn extent(base: usize, elem: usize, dims: impl Iterator<Item = (usize, isize
 
 /// One side of a strided copy.
 #[derive(Debug)]
-pub struct Strided {
+pub struct StridedSide {
     base: usize,
     elem: usize,
     /// Count and step, innermost first.
@@ -203,7 +203,7 @@ pub enum Side {
     /// The client's list.
     List(List),
     /// Our copy of a strided description, which the client may forget at return.
-    Strided(Arc<Strided>),
+    Strided(Arc<StridedSide>),
 }
 
 impl Side {
@@ -217,7 +217,7 @@ impl Side {
                 _ => dims.push((count, step)),
             }
         }
-        Self::Strided(Arc::new(Strided { base, elem, dims }))
+        Self::Strided(Arc::new(StridedSide { base, elem, dims }))
     }
 
     /// Number of pieces.

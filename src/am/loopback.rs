@@ -40,7 +40,7 @@ pub fn deliver(rt: &Runtime, m: Message<'_>) -> bool {
 fn run(rt: &Runtime, m: &Message<'_>, kind: u8, payload: *mut u8) {
     let header = inject::head(m, kind, IN_PLACE);
     let _guard = progress::ParsyncGuard::enter();
-    Delivery::new(rt).run_here((header, m.category, m.class), m.args, payload);
+    Delivery::new(rt).run_loopback((header, m.category, m.class), m.args, payload);
 }
 
 /// A handler may write to its payload, so it gets a copy; a prepared payload in a block is nobody
@@ -53,7 +53,7 @@ fn medium(rt: &Runtime, m: &Message<'_>) {
         return;
     }
     // While the handler runs the buffer is its own.
-    let kept = &thread::current().home_buffers[class_index(m.class)];
+    let kept = &thread::current().loopback_buffers[class_index(m.class)];
     let mut buffer = kept.take();
     let words = m.bytes.div_ceil(size_of::<u128>());
     if buffer.len() < words {

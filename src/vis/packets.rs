@@ -9,7 +9,7 @@
 
 use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
-use super::{near, peer, Access, Direction};
+use super::{mapped, peer, Direction, VisAccess};
 use crate::am::deferred;
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
@@ -30,7 +30,7 @@ const WHOLE: usize = 256;
 const COUNTED: Arg = 1;
 
 /// See [`super::start`]. There is something to move.
-pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
+pub fn start(rt: &Runtime, access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let Some(total) = access.data.bytes() else {
         return Ok(Started::Complete);
     };
@@ -64,7 +64,7 @@ pub fn start(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static
 
 /// A call with memory of a device on either side: piece by piece. Of an IMMEDIATE call the first
 /// piece decides, the others wait for room.
-pub fn on_devices(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
+pub fn on_devices(rt: &Runtime, access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let (to, from) = access.data.sides();
     let (remote, local) = match access.direction {
         Direction::Put => (to, from),
@@ -80,11 +80,11 @@ pub fn on_devices(rt: &Runtime, access: &Access<'_>, op: &mut dyn FnMut() -> &'s
     let event = own.event();
     wait::until(crate::stall::Reason::Event(event), || event.is_done());
     event.consume(&mut thread.free.borrow_mut());
-    peer::tell(access, completion, 0, 0);
+    peer::send(access, completion, 0, 0);
     Ok(Started::Complete)
 }
 
-fn one_by_one(rt: &Runtime, access: &Access<'_>, remote: &Side, local: &Side, op: &'static Op) -> Result<Started, Busy> {
+fn one_by_one(rt: &Runtime, access: &VisAccess<'_>, remote: &Side, local: &Side, op: &'static Op) -> Result<Started, Busy> {
     let mut manner = Manner {
         immediate: access.immediate,
         source_now: false,
@@ -166,12 +166,12 @@ fn fill(peer: &Peer<'_>, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usi
     records
 }
 
-fn put(to: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
+fn put(to: &Peer<'_>, access: &VisAccess<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
     let packet = max_medium(Some(access.peer.rank));
     let id = transfer::begin(op, Category::Put, access.peer.rank, std::ptr::null_mut(), total);
     let ([a, b], mut first) = (split(id.0), true);
     if let Some(completion) = &access.completion {
-        peer::tell(access, completion, id.0, total as u64);
+        peer::send(access, completion, id.0, total as u64);
         first = false;
     }
     let counted = if access.completion.is_some() { COUNTED } else { 0 };
@@ -186,7 +186,7 @@ fn put(to: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total: u
         buffer.clear();
         records.write(&mut buffer);
         // SAFETY: `fill` left room for the data in a packet; the client answers for the local side.
-        unsafe { near::gather(buffer.as_mut_ptr().add(records.encoded()), &mut local, records.data()) };
+        unsafe { mapped::gather(buffer.as_mut_ptr().add(records.encoded()), &mut local, records.data()) };
         let args = [a, b, records.encoded() as Arg, counted];
         let payload = (buffer.as_ptr(), records.encoded() + records.data());
         let message = Message::internal(Class::Request, access.peer, internal::VIS_PUT, &args, Some(payload));
@@ -202,7 +202,14 @@ fn put(to: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total: u
     Ok(Started::UnderWay)
 }
 
-fn get(peer: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
+fn get(
+    peer: &Peer<'_>,
+    access: &VisAccess<'_>,
+    remote: &Side,
+    local: &Side,
+    total: usize,
+    op: &'static Op,
+) -> Result<Started, Busy> {
     let packet = max_medium(Some(access.peer.rank));
     let mut remote = Cursor::new(remote, Position::default());
     let mut here = Cursor::new(local, Position::default());
@@ -217,7 +224,7 @@ fn get(peer: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total:
         });
         buffer.clear();
         records.write(&mut buffer);
-        let id = landings().add(Landing {
+        let id = pending_gets().add(PendingGet {
             op,
             side: local.clone(),
             at: here.position(),
@@ -229,7 +236,7 @@ fn get(peer: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total:
         let payload = Some((buffer.as_ptr(), buffer.len()));
         let message = Message::internal(Class::Request, access.peer, internal::VIS_GET, &args, payload);
         if deferred::send(&message, left == total, access.immediate).is_err() {
-            landings().take(id, access.peer.rank);
+            pending_gets().take(id, access.peer.rank);
             op.complete(Category::Get);
             return Err(Busy);
         }
@@ -241,7 +248,7 @@ fn get(peer: &Peer<'_>, access: &Access<'_>, remote: &Side, local: &Side, total:
 
 /// Where the data of one packet of a get belongs.
 #[derive(Debug)]
-struct Landing {
+struct PendingGet {
     op: &'static Op,
     side: Side,
     at: Position,
@@ -250,41 +257,41 @@ struct Landing {
     source: JobRank,
 }
 
-/// Landings by index and generation.
+/// PendingGets by index and generation.
 #[derive(Debug)]
-struct Landings {
-    slots: Vec<(u32, Option<Landing>)>,
+struct PendingGets {
+    slots: Vec<(u32, Option<PendingGet>)>,
     free: Vec<u32>,
 }
 
-static LANDINGS: Mutex<Landings> = Mutex::new(Landings {
+static PENDING_GETS: Mutex<PendingGets> = Mutex::new(PendingGets {
     slots: Vec::new(),
     free: Vec::new(),
 });
 
-fn landings() -> MutexGuard<'static, Landings> {
-    gasnet_sys::lock(&LANDINGS)
+fn pending_gets() -> MutexGuard<'static, PendingGets> {
+    gasnet_sys::lock(&PENDING_GETS)
 }
 
-impl Landings {
-    fn add(&mut self, landing: Landing) -> TransferId {
+impl PendingGets {
+    fn add(&mut self, pending: PendingGet) -> TransferId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push((0, None));
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
-        slot.1 = Some(landing);
+        slot.1 = Some(pending);
         TransferId(u64::from(index) << 32 | u64::from(slot.0))
     }
 
-    /// The landing of that name that waits for data of `source`; it is free then.
-    fn take(&mut self, id: TransferId, source: JobRank) -> Option<Landing> {
+    /// The pending of that name that waits for data of `source`; it is free then.
+    fn take(&mut self, id: TransferId, source: JobRank) -> Option<PendingGet> {
         let index = (id.0 >> 32) as usize;
         let slot = self.slots.get_mut(index).filter(|s| s.0 == id.0 as u32)?;
-        let landing = slot.1.take_if(|l| l.source == source)?;
+        let pending = slot.1.take_if(|l| l.source == source)?;
         slot.0 = slot.0.wrapping_add(1);
         self.free.push(index as u32);
-        Some(landing)
+        Some(pending)
     }
 }
 
@@ -339,7 +346,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
         };
         // SAFETY: the run is in the own segment, and its data in the message (both checked).
         run.serve(token, || unsafe {
-            near::nest(run.address as *mut u8, from, run.bytes, &[row]);
+            mapped::nest(run.address as *mut u8, from, run.bytes, &[row]);
         });
         from = from.wrapping_add(run.bytes * run.count);
     }
@@ -369,7 +376,7 @@ pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> 
         };
         // SAFETY: the run is in the own segment, and the buffer has room for all of them (checked).
         run.serve(token, || unsafe {
-            near::nest(to, run.address as *const u8, run.bytes, &[row]);
+            mapped::nest(to, run.address as *const u8, run.bytes, &[row]);
         });
         to = to.wrapping_add(run.bytes * run.count);
     }
@@ -380,16 +387,16 @@ pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> 
 /// Initiator of a get: the data of one packet. False if the message makes no sense.
 pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[a, b] = args else { return false };
-    let Some(landing) = landings().take(TransferId(join(a, b)), token.source.rank) else {
+    let Some(pending) = pending_gets().take(TransferId(join(a, b)), token.source.rank) else {
         return false;
     };
-    if bytes != landing.bytes {
+    if bytes != pending.bytes {
         return false;
     }
     // SAFETY: the client keeps its side until completion, which is now at the earliest; the data is
     // in the message.
-    unsafe { near::scatter(&mut Cursor::new(&landing.side, landing.at), payload, bytes) };
-    landing.op.complete(Category::Get);
+    unsafe { mapped::scatter(&mut Cursor::new(&pending.side, pending.at), payload, bytes) };
+    pending.op.complete(Category::Get);
     true
 }
 
@@ -413,22 +420,22 @@ mod tests {
             bytes: 0,
             base: 0,
         });
-        let landing = |bytes| Landing {
+        let pending = |bytes| PendingGet {
             op,
             side: side.clone(),
             at: Position::default(),
             bytes,
             source: 1,
         };
-        let mut table = Landings {
+        let mut table = PendingGets {
             slots: Vec::new(),
             free: Vec::new(),
         };
-        let (a, b) = (table.add(landing(1)), table.add(landing(2)));
+        let (a, b) = (table.add(pending(1)), table.add(pending(2)));
         assert!(table.take(a, 2).is_none());
         assert_eq!(table.take(a, 1).map(|l| l.bytes), Some(1));
         assert!(table.take(a, 1).is_none());
-        let c = table.add(landing(3));
+        let c = table.add(pending(3));
         assert!(c != a && c.0 >> 32 == a.0 >> 32);
         assert_eq!(table.take(b, 1).map(|l| l.bytes), Some(2));
         assert!(table.take(TransferId(9 << 32), 1).is_none());

@@ -1,23 +1,17 @@
-//! What a client's arguments ask for, and the short way: most calls name a neighbour's segment and
-//! want nothing else, so their data can be copied before anything about the call is looked up or
-//! written down.
+//! The arguments of a strided call, and its fast path: a copy with at most [`FEW_LEVELS`] loops to or
+//! from a mapped segment. The general path simplifies a [`super::shape::Nest`] first.
 
-use std::sync::atomic::Ordering;
-
-use super::near;
-use super::shape::{Dim, List};
+use super::mapped;
+use super::shape::Dim;
 use super::Direction;
-use crate::flags::Flags;
-use crate::runtime;
 use crate::segment::window::Window;
-use crate::team::{self, TeamHandle, PEERS_ARE_TOLD};
 
 /// Levels of a strided call that takes the short way.
 const FEW_LEVELS: usize = 3;
 
 /// One side of a strided call.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct StridedArray {
     /// First byte of the first turn.
     pub base: *mut u8,
     /// As many steps as there are levels.
@@ -26,11 +20,11 @@ pub struct Place {
 
 /// A strided call.
 #[derive(Clone, Copy, Debug)]
-pub struct Strided {
+pub struct StridedArgs {
     /// Destination.
-    pub to: Place,
+    pub to: StridedArray,
     /// Source.
-    pub from: Place,
+    pub from: StridedArray,
     /// Contiguous bytes.
     pub elem: usize,
     /// Turns of each level.
@@ -39,54 +33,14 @@ pub struct Strided {
     pub levels: usize,
 }
 
-/// What is to be copied.
-#[derive(Clone, Copy, Debug)]
-pub enum Asked {
-    /// Vector and indexed.
-    Lists {
-        /// Destination.
-        to: List,
-        /// Source.
-        from: List,
-    },
-    /// Strided.
-    Strided(Strided),
-}
-
-impl Asked {
-    /// Copies what `(tm, rank)` and the local side are asked for, if that can be done right here.
-    /// False: nothing was done. Flags of `plain` change nothing for a neighbour.
-    ///
-    /// # Safety
-    /// The client answers for its arrays and for the local pieces.
-    #[inline(always)]
-    pub unsafe fn at_once(self, direction: Direction, tm: TeamHandle, rank: u32, flags: Flags, plain: Flags) -> bool {
-        if !plain.has_all(flags) || PEERS_ARE_TOLD.load(Ordering::Relaxed) != 0 {
-            return false;
-        }
-        // Closed in the debug flavour and while calls are recorded.
-        let Some(peer) = team::open(tm, rank) else { return false };
-        let window = Window::neighbour(runtime::get(), peer);
-        match self {
-            Self::Lists { to, from } => {
-                // SAFETY: by contract.
-                unsafe { near::lists_with(&window, direction, to, from) };
-                true
-            }
-            // SAFETY: by contract.
-            Self::Strided(strided) => unsafe { strided.copy(&window, direction) }.is_some(),
-        }
-    }
-}
-
-impl Strided {
+impl StridedArgs {
     /// Copies between this process and the one whose segment `window` shows. None, and nothing is
     /// done, if a closer look is needed.
     ///
     /// # Safety
-    /// As for [`Asked::at_once`].
+    /// As for [`super::request::VisRequest::at_once`].
     #[inline(always)]
-    unsafe fn copy(self, window: &Window, direction: Direction) -> Option<()> {
+    pub(super) unsafe fn copy(self, window: &Window, direction: Direction) -> Option<()> {
         // Where nothing moves, neither arrays nor team and rank are looked at.
         if self.levels > FEW_LEVELS || self.elem == 0 {
             return None;
@@ -123,7 +77,7 @@ impl Strided {
         let (to, from) = if put { (here, self.from.base) } else { (self.to.base, here) };
         // SAFETY: all between the lowest and the highest remote byte is in the peer's segment; the
         // client answers for the local side.
-        unsafe { near::nest(to, from, elem, &dims[..used]) };
+        unsafe { mapped::nest(to, from, elem, &dims[..used]) };
         Some(())
     }
 }

@@ -39,7 +39,7 @@ pub struct Head {
     pub args: [Arg; MAX_ARGS],
 }
 
-static ARRIVING: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
+static PARTIAL_LONGS: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
 
 /// Whether `message` has to go in pieces.
 #[inline]
@@ -89,7 +89,7 @@ fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Re
         out(
             &part(
                 message,
-                internal::LONG_PIECE,
+                internal::LONG_DATA,
                 &[id, a, b],
                 (message.payload.wrapping_add(offset), bytes),
             ),
@@ -128,7 +128,7 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
 }
 
 /// Receiver: a piece of a Long's data. False if the message makes no sense.
-pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[id, a, b] = args else { return false };
     let address = join(a, b) as usize;
     let to = runtime::get().own_mem(token.target_ep, address, bytes);
@@ -148,7 +148,7 @@ pub fn on_piece(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -
 fn update(token: &Token, id: u32, change: impl FnOnce(&mut Partial) -> bool) -> bool {
     let key = (token.source.rank, id);
     let complete = {
-        let mut arriving = gasnet_sys::lock(&ARRIVING);
+        let mut arriving = gasnet_sys::lock(&PARTIAL_LONGS);
         let arriving = arriving.get_or_insert_with(HashMap::new);
         let partial = arriving.entry(key).or_default();
         if !change(partial) {

@@ -1,0 +1,54 @@
+//! What a client's arguments ask for, and the short way: most calls name a neighbour's segment and
+//! want nothing else, so their data can be copied before anything about the call is looked up or
+//! written down.
+
+use std::sync::atomic::Ordering;
+
+use super::mapped;
+use super::shape::List;
+use super::strided::StridedArgs;
+use super::Direction;
+use crate::flags::Flags;
+use crate::runtime;
+use crate::segment::window::Window;
+use crate::team::{self, TeamHandle, PEER_COMPLETION_ARMED};
+
+/// What is to be copied.
+#[derive(Clone, Copy, Debug)]
+pub enum VisRequest {
+    /// Vector and indexed.
+    Lists {
+        /// Destination.
+        to: List,
+        /// Source.
+        from: List,
+    },
+    /// Strided.
+    Strided(StridedArgs),
+}
+
+impl VisRequest {
+    /// Copies what `(tm, rank)` and the local side are asked for, if that can be done right here.
+    /// False: nothing was done. Flags of `plain` change nothing for a neighbour.
+    ///
+    /// # Safety
+    /// The client answers for its arrays and for the local pieces.
+    #[inline(always)]
+    pub unsafe fn at_once(self, direction: Direction, tm: TeamHandle, rank: u32, flags: Flags, plain: Flags) -> bool {
+        if !plain.has_all(flags) || PEER_COMPLETION_ARMED.load(Ordering::Relaxed) != 0 {
+            return false;
+        }
+        // Closed in the debug flavour and while calls are recorded.
+        let Some(peer) = team::open(tm, rank) else { return false };
+        let window = Window::neighbour(runtime::get(), peer);
+        match self {
+            Self::Lists { to, from } => {
+                // SAFETY: by contract.
+                unsafe { mapped::lists_with(&window, direction, to, from) };
+                true
+            }
+            // SAFETY: by contract.
+            Self::Strided(strided) => unsafe { strided.copy(&window, direction) }.is_some(),
+        }
+    }
+}
