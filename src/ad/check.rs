@@ -1,5 +1,5 @@
 //! Checks of domains and requests against the specification (GASNet-EX 0.19, "Remote Atomic
-//! Operations"). What only the debug flavour checks says so.
+//! Operations"). Checks of the debug flavour only are marked.
 
 use super::cpu::Number;
 use super::{codes, Domain, Request};

@@ -1,8 +1,8 @@
 //! Remote atomics by the CPU's atomic instructions, on memory that is mapped here.
 //!
-//! Whoever performs an operation, a neighbour on the owner's memory or the owner for a process far
-//! away, goes through [`perform`]; so all of them are atomic to each other. Floating-point values
-//! are updated by compare-and-swap of their bits.
+//! A neighbour on the owner's memory and the owner, for processes of other neighbourhoods, both use
+//! [`perform`], so all operations are atomic to each other. Floating-point values are updated by
+//! compare-and-swap of their bits.
 //!
 //! SYNC POINT ad: every operation that writes releases and every one that reads acquires, so that
 //! what precedes an operation with `GEX_FLAG_AD_REL` is visible after one with `GEX_FLAG_AD_ACQ`

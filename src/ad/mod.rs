@@ -1,11 +1,11 @@
 //! Remote atomics (GASNet-EX 0.19, "Remote Atomic Operations"): domains, and how an operation gets
 //! to its target.
 //!
-//! A domain is carried out in one way for all targets. By CPU: on neighbours' memory directly
-//! ([`cpu`]), complete at return, and otherwise by a request to the owner ([`packets`]), who uses
-//! the same instructions. Or by the conduit, neighbours included, since a network's atomics need
-//! not be atomic to those of a CPU. A domain holds nothing but its parameters, so making one does
-//! not communicate: what every member decides depends on single-valued parameters only.
+//! A domain uses one method for all targets: CPU instructions or the conduit's atomics. By CPU, an
+//! operation on a neighbour's memory is direct ([`cpu`]) and complete at return; for other targets
+//! the owner receives a request ([`packets`]) and uses the same instructions. The conduit's atomics
+//! are used for neighbours too, since they need not be atomic to those of a CPU. Creating a domain
+//! does not communicate: each member's decision depends on single-valued parameters only.
 
 pub mod check;
 pub mod cpu;
@@ -41,7 +41,7 @@ const fn category(op: u32) -> Category {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Domain {
-    /// As the team's when the domain was made; closed if the conduit performs the operations.
+    /// Copy of the team's head at creation; closed if the conduit performs the operations.
     head: Head,
     /// Handle of its team.
     pub tm: TeamHandle,
@@ -51,7 +51,7 @@ pub struct Domain {
     pub ops: u32,
     /// As passed at creation.
     pub flags: Flags,
-    /// The client's own.
+    /// Client data (`cdata`).
     pub cdata: AtomicPtr<std::ffi::c_void>,
     /// The conduit performs all operations.
     offloaded: bool,
@@ -59,7 +59,7 @@ pub struct Domain {
     pub live: AtomicBool,
 }
 
-/// One operation, as its initiator asks for it.
+/// One operation, as its initiator requests it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<T> {
     /// Where the old value goes, if the operation fetches.
@@ -70,7 +70,7 @@ pub struct Request<T> {
     pub target: usize,
     /// `GEX_OP_*`.
     pub op: u32,
-    /// What the operation needs of them.
+    /// Operands; an operation uses none, one or both.
     pub operands: [T; 2],
     /// `GEX_FLAG_*`.
     pub flags: Flags,
@@ -173,7 +173,7 @@ fn no_such_operation(op: u32, dt: u32) -> ! {
     )
 }
 
-/// Flags that say how the request is to be read.
+/// Flags that change the meaning of rank or addresses.
 const NAMING: Flags = Flags::RANK_IS_JOBRANK.with(Flags::SEG_OFFSET);
 
 /// Performs the operation if its target is reached directly and named plainly; false: nothing was
@@ -277,9 +277,9 @@ pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> R
         on_device(rt, peer);
     }
     if flags.has(Flags::AD_REL) {
-        // SYNC POINT ad: what came before is visible before anything that says that we got here.
-        // The other end is the completion of the operation (`event`, op-complete), which acquires
-        // whether or not that is asked for.
+        // SYNC POINT ad: earlier writes are visible before the request is. The other end is the
+        // completion of the operation (`event`, op-complete), which acquires with or without
+        // `GEX_FLAG_AD_ACQ`.
         fence(Ordering::SeqCst);
     }
     let immediate = flags.has(Flags::IMMEDIATE);

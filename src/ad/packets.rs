@@ -33,8 +33,8 @@ pub fn start(peer: Location, call: &Call, op: &'static Op, immediate: bool) -> R
     Ok(())
 }
 
-/// Owner of the target: performs, and answers with the old value if it is asked for. False if the
-/// message makes no sense.
+/// Owner of the target: performs the operation, and replies with the old value if the operation
+/// fetches. Returns false if the message is malformed.
 pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
     let Some((&[a, b, c, d, op, dt], operands)) = args.split_first_chunk::<HEAD>() else {
         return false;
