@@ -1,6 +1,6 @@
 //! From a ring record or a packet to a running handler.
 //!
-//! A header is copied out once and checked; only then is anything done with it.
+//! A header is copied out once and checked; only the copy is used.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -47,7 +47,7 @@ pub fn on_transfer_done(hook: fn(TransferId)) {
     let _ = TRANSFER_DONE.set(hook);
 }
 
-/// The messages that this process got from one poll.
+/// Handles the messages of one poll.
 pub struct Delivery<'a> {
     rt: &'a Runtime,
     copied: Option<ReceivedMessage>,
@@ -333,7 +333,7 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
     Delivery::new(runtime::get()).run_client(&message);
 }
 
-/// Runs the handler of a Long whose data came in pieces, all of which are at their destination.
+/// Runs the handler of a segmented Long, after all of its data was copied.
 pub fn run_long(source: JobRank, class: Class, head: &Head) {
     let message = ReceivedMessage {
         header: head.header,

@@ -1,9 +1,8 @@
 //! Sending a message: to a neighbour through a ring, to others through the conduit, and to this
 //! process itself by running its handler ([`loopback`]).
 //!
-//! One shape of back-pressure: [`try_send`] says [`Busy`] and has done nothing. [`send`] waits: a
-//! request by polling everything, a reply by draining replies only, so that handlers nest one level
-//! at most.
+//! Back-pressure has one form: [`try_send`] returns [`Busy`] and has no effect. [`send`] waits: a
+//! request polls everything, a reply drains replies only, so handlers nest at most one level.
 
 use std::ptr;
 
@@ -177,7 +176,7 @@ fn send_intra_nbrhd(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     }
 }
 
-/// A Long whose payload is still to be taken to its place.
+/// Sends a Long whose payload is not yet at its destination.
 #[inline(never)]
 fn send_long_intra_nbrhd(rt: &Runtime, m: Message<'_>, target: usize) -> Result<(), Busy> {
     let bytes = HEADER + 4 * m.args.len();
@@ -210,7 +209,8 @@ fn send_intra_nbrhd_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, k
     if offset + m.bytes <= rt.comm().inline_bytes(m.class) {
         let header = head(m, kind, IN_PLACE);
         return rt.comm().send(target, pshm_record(m, kind, offset + m.bytes), |r| {
-            // The first line last: the receiver looks at it and takes it away at any time.
+            // Write the first cache line last: the receiver polls it and may take the line at any
+            // time.
             let first = UNIT.saturating_sub(offset);
             if m.bytes > first {
                 // SAFETY: the record has room for the payload at `offset`; the client answers for

@@ -4,37 +4,37 @@ use super::token::Token;
 use super::Arg;
 use std::sync::OnceLock;
 
-/// A piece of a put.
+/// Data of a put.
 pub const RMA_PUT: u8 = 0;
-/// Acknowledges a piece of a put.
+/// Acknowledges data of a put.
 pub const RMA_PUT_DONE: u8 = 1;
-/// Asks for a piece of a get.
+/// Requests data of a get.
 pub const RMA_GET: u8 = 2;
-/// A piece of a get.
+/// Data of a get.
 pub const RMA_DATA: u8 = 3;
 /// A step of a barrier between neighbourhoods.
 pub const BARRIER: u8 = 4;
-/// A piece of a letter inside a collective.
+/// A fragment of a p2p message inside a collective.
 pub const COLLECTIVE: u8 = 5;
-/// Asks for a remote atomic operation.
+/// Requests a remote atomic operation.
 pub const AD_OPERATION: u8 = 6;
 /// A remote atomic operation is done.
 pub const AD_DONE: u8 = 7;
-/// Pieces of a scattered put.
+/// Data of a scattered put.
 pub const VIS_PUT: u8 = 8;
-/// Asks for pieces of a scattered get.
+/// Requests data of a scattered get.
 pub const VIS_GET: u8 = 9;
-/// Pieces of a scattered get.
+/// Data of a scattered get.
 pub const VIS_DATA: u8 = 10;
 /// Which handler to run when a scattered put is complete.
 pub const VIS_PEER: u8 = 11;
-/// Header and arguments of a Long that comes in pieces.
+/// Header and arguments of a segmented Long.
 pub const LONG_HEAD: u8 = 12;
 /// Data of such a Long.
 pub const LONG_DATA: u8 = 13;
 
-/// What runs for a message: its token, arguments and payload with its length. False if the message
-/// makes no sense.
+/// What runs for a message: its token, arguments and payload with its length. Returns false if the
+/// message is malformed.
 pub type Handler = fn(&Token, &[Arg], *mut u8, usize) -> bool;
 
 /// Handlers by index.
@@ -47,7 +47,7 @@ pub fn install(handlers: [Handler; COUNT]) {
     let _ = HANDLERS.set(handlers);
 }
 
-/// Runs handler `index`. False if there is none, or the message makes no sense.
+/// Runs handler `index`. False if there is none, or the message is malformed.
 pub fn run(index: u8, token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let handler = HANDLERS.get().and_then(|handlers| handlers.get(usize::from(index)));
     handler.is_some_and(|handler| handler(token, args, payload, bytes))

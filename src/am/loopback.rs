@@ -1,8 +1,8 @@
-//! Messages of a process to itself: the handler runs inside the call that sends, which is a call
-//! that may run handlers anyway. Nothing waits, so nothing has to be kept.
+//! Loopback AMs: the handler runs inside the sending call, which may run handlers anyway. No
+//! message is queued.
 //!
-//! A request's handler may reply, and the reply's handler then runs inside that; replies send
-//! nothing, so this ends there.
+//! A reply's handler runs inside the request's handler. Reply handlers send nothing, so the
+//! recursion ends there.
 
 use std::ptr;
 

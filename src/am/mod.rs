@@ -1,11 +1,11 @@
 //! Active Messages (GASNet-EX 0.19, "AM handlers" to "gex_AM_Cancel calls").
 //!
-//! [`table`] holds handlers, [`deliver`] runs them, [`token`] answers for the sender inside one,
-//! [`inject`] sends, [`client`] checks what the client sends, [`npam`] is the negotiated-payload
-//! form, [`long`] payloads of Longs that the sender itself takes to their place, [`segmented`] Longs
-//! that are longer than a message, [`internal`] the runtime's own handlers. A message is a
-//! [`Header`], up to 16 arguments and a payload, in a ring record inside a neighbourhood and in a
-//! conduit's packet outside; both have the same layout.
+//! [`table`] holds handlers, [`deliver`] runs them, [`token`] describes the message to its handler,
+//! [`inject`] sends, [`loopback`] delivers messages to oneself, [`client`] checks what the client
+//! sends, [`npam`] is the negotiated-payload form, [`long`] copies a Long's payload to its
+//! destination at the sender, [`segmented`] sends Longs that exceed one packet, [`internal`] the
+//! runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in a ring
+//! record inside a neighbourhood and in a conduit's packet outside; both have the same layout.
 
 pub mod canary;
 pub mod client;
@@ -63,7 +63,7 @@ pub struct Header {
     pub word: u32,
     /// Handler index.
     pub handler: u8,
-    /// Zero; room for later.
+    /// Zero; reserved.
     pub flags: u8,
     /// Endpoint addressed.
     pub target_ep: EpIndex,
@@ -101,12 +101,12 @@ pub const fn payload_offset(nargs: usize) -> usize {
 /// Bytes of arguments and headers in front of any payload, at most.
 pub const OVERHEAD: usize = payload_offset(MAX_ARGS);
 
-/// Everything that is to be sent.
+/// A message to send.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
-    /// To whom.
+    /// Target endpoint.
     pub target: Location,
-    /// From which local endpoint.
+    /// Local endpoint.
     pub source_ep: EpIndex,
     /// Request or reply.
     pub class: Class,
@@ -122,7 +122,7 @@ pub struct Message<'a> {
     pub bytes: usize,
     /// Destination of a Long, in the target's address space.
     pub destination: usize,
-    /// The payload is in this own block, which the message takes over.
+    /// Own payload block that holds the payload; the message takes ownership.
     pub block: Option<u16>,
 }
 
@@ -183,12 +183,12 @@ fn network_medium(limits: &Limits) -> usize {
     (limits.max_packet_bytes.saturating_sub(OVERHEAD) & !63).min(MAX_MEDIUM)
 }
 
-/// Largest payload of a Long, to anyone: what fits a C `int`, which is how clients store it. Into
-/// memory that the sender cannot touch it travels in messages, in [`segmented`] if need be.
+/// Largest payload of a Long, to anyone: what fits a C `int`, which is how clients store it. To
+/// memory that the sender cannot access, the payload travels in packets ([`segmented`]).
 pub const MAX_LONG: usize = 0x7fff_ffff;
 
-/// Largest buffer of the library's for a negotiated payload, whatever its category: more would be
-/// memory that only copies pass through.
+/// Largest library buffer for a negotiated payload of any category: a larger one would only add a
+/// copy.
 pub const MAX_PREPARED: usize = MAX_MEDIUM;
 
 /// The least of [`max_medium`] over all peers of any job that this library can carry

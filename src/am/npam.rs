@@ -23,18 +23,18 @@ use gasnet_conduit::{Busy, Class, PollScope};
 /// Payloads up to this are copied at Commit rather than sent by reference.
 const COPY_BELOW: usize = 1024;
 
-/// What a client asks for at Prepare.
+/// Arguments of Prepare.
 #[derive(Clone, Copy, Debug)]
 pub struct PrepareArgs {
-    /// To whom.
+    /// Target endpoint.
     pub target: Location,
-    /// From which local endpoint.
+    /// Local endpoint.
     pub source_ep: u16,
     /// Request or reply.
     pub class: Class,
     /// Medium or Long.
     pub category: Category,
-    /// Where the client's buffer is looked for ([`crate::segment::disposition::own`]).
+    /// Endpoint whose segment may hold the client's buffer ([`crate::segment::disposition::own`]).
     pub local_ep: EpIndex,
     /// The client's buffer, or null.
     pub client_buffer: *const u8,
@@ -52,7 +52,7 @@ pub struct PrepareArgs {
     pub nargs: usize,
     /// The request that a reply answers, or null.
     pub token: *const Token,
-    /// Do not wait.
+    /// `GEX_FLAG_IMMEDIATE`: fail instead of waiting.
     pub immediate: bool,
 }
 
@@ -119,8 +119,8 @@ impl SrcDesc {
     #[inline(always)]
     fn library_buffer(&self, wanted: &PrepareArgs, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
         let rt = runtime::get();
-        // What fits into a record is copied there at Commit: a block would only cost the way to and
-        // fro.
+        // What fits into a record is copied there at Commit: taking and freeing a block would only
+        // add cost.
         let by_reference = payload_offset(wanted.nargs) + bytes > rt.comm().inline_bytes(wanted.class);
         if by_reference && wanted.category == Category::Medium && rt.is_neighbour(wanted.target.rank) {
             let blocks = rt.comm().own_blocks(wanted.class);
@@ -131,7 +131,7 @@ impl SrcDesc {
                 return Err(Busy);
             }
             // All blocks are in use, perhaps by threads that wait for this one before they commit:
-            // Commit will copy. But first a chance for those that are only on their way.
+            // Commit will copy. Poll once first: blocks in transit may come free.
             progress::poll(match wanted.class {
                 Class::Request => PollScope::All,
                 Class::Reply => PollScope::Replies,

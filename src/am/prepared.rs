@@ -1,4 +1,4 @@
-//! What a thread keeps between Prepare and Commit of a negotiated-payload message (`npam`).
+//! State of a thread between Prepare and Commit of a negotiated-payload message (`npam`).
 
 use std::cell::{Cell, RefCell};
 
@@ -19,9 +19,9 @@ pub struct SrcDesc {
 /// A message between Prepare and Commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
-    /// To whom.
+    /// Target endpoint.
     pub target: Location,
-    /// From which local endpoint.
+    /// Local endpoint.
     pub source_ep: u16,
     /// Request or reply.
     pub class: Class,
@@ -41,7 +41,7 @@ pub struct Prepared {
     pub library_buffer: bool,
     /// The block that `address` lies in.
     pub(super) block: Option<u16>,
-    /// Where `address` is looked for, if it may be of a device.
+    /// Endpoint whose segment holds `address`, if that may be device memory.
     pub(super) device_ep: Option<EpIndex>,
     /// The destination named at Prepare, if any.
     pub destination: *mut u8,

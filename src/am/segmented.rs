@@ -1,10 +1,9 @@
-//! Longs that do not fit one message: to segments that the sender cannot touch, when they exceed
-//! [`max_medium`].
+//! Segmented Longs: payloads above [`max_medium`] to segments that the sender cannot access.
 //!
-//! The data goes out in pieces, each with its own destination, and the head (header and arguments)
-//! as a message of its own, in any order. The receiver counts the bytes of each Long and runs the
-//! handler from whatever message completes it, whose reply slot the handler may then use. Nothing
-//! is acknowledged, so requests and replies go the same way.
+//! Each packet of data carries its own destination; the head (header and arguments) is a separate
+//! message. Order does not matter. The receiver counts the bytes of each Long and runs the handler
+//! from the message that completes it; the handler may use that message's reply slot. Nothing is
+//! acknowledged, so requests and replies use the same protocol.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -20,7 +19,7 @@ use crate::segment::reach;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::Mutex;
 
-/// Tells the Longs of this process apart.
+/// Identifier of the next segmented Long of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A Long that is arriving.
@@ -35,13 +34,13 @@ struct Partial {
 pub struct Head {
     /// As the sender filled it.
     pub header: Header,
-    /// Arguments; the header tells how many.
+    /// Arguments; the header has their number.
     pub args: [Arg; MAX_ARGS],
 }
 
 static PARTIAL_LONGS: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
 
-/// Whether `message` has to go in pieces.
+/// Whether `message` must be segmented.
 #[inline]
 pub fn needed(message: &Message<'_>) -> bool {
     message.category == Category::Long
@@ -58,8 +57,8 @@ pub fn send(message: &Message<'_>) {
     debug_assert!(sent.is_ok());
 }
 
-/// Sends `message` if its head finds room. Pieces of a request that find none are copied and go out
-/// in later polls; those of a reply wait.
+/// Sends `message` if its head finds room. Data of a request that finds none is copied and sent in
+/// later polls; data of a reply waits.
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     transmit(message, &mut |piece, first| match (first, message.class) {
         (false, Class::Reply) => {
@@ -70,7 +69,7 @@ pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     })
 }
 
-/// Hands all messages to `out`, and tells it which is the first: the only one that may be refused.
+/// Passes all messages to `out`, with a flag on the first: the only one that `out` may refuse.
 fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Result<(), Busy>) -> Result<(), Busy> {
     let id = NEXT.fetch_add(1, Ordering::Relaxed) as Arg;
     let mut head = [0u8; HEADER + 4 * MAX_ARGS];
@@ -103,7 +102,7 @@ fn part<'a>(whole: &Message<'_>, handler: u8, args: &'a [Arg], payload: (*const 
     Message::internal(whole.class, whole.target, handler, args, Some(payload))
 }
 
-/// Receiver: the head of a Long. False if the message makes no sense.
+/// Receiver: the head of a Long. Returns false if the message is malformed.
 pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[id] = args else { return false };
     if !(HEADER..=HEADER + 4 * MAX_ARGS).contains(&bytes) {
@@ -127,7 +126,7 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     })
 }
 
-/// Receiver: a piece of a Long's data. False if the message makes no sense.
+/// Receiver: data of a Long. Returns false if the message is malformed.
 pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[id, a, b] = args else { return false };
     let address = join(a, b) as usize;
@@ -143,8 +142,8 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     })
 }
 
-/// Counts what has come, and runs the handler when that was the last. False if `change` is, or if
-/// more came than was announced.
+/// Counts received bytes, and runs the handler at the last one. Returns false if `change` does, or
+/// if more bytes arrive than announced.
 fn update(token: &Token, id: u32, change: impl FnOnce(&mut Partial) -> bool) -> bool {
     let key = (token.source.rank, id);
     let complete = {
