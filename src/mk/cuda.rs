@@ -82,7 +82,7 @@ impl Api {
         if result == SUCCESS {
             return Ok(());
         }
-        Err(format!("{function} says {}", self.describe(result)))
+        Err(format!("{function} failed: {}", self.describe(result)))
     }
 
     /// Whether the device exists and has unified addressing.
@@ -131,7 +131,7 @@ pub fn open(number: c_int) -> Result<Box<dyn Driver>, Refusal> {
         } else {
             ""
         };
-        return Err(Refusal::Resource(format!("cuInit says {}{hint}", api.describe(result))));
+        return Err(Refusal::Resource(format!("cuInit failed: {}{hint}", api.describe(result))));
     }
     api.usable(number)?;
     let mut context: Handle = ptr::null_mut();
@@ -247,7 +247,7 @@ impl Driver for Cuda {
     }
 
     fn close(&self) {
-        // What fails here was broken before, and was said then.
+        // An error here follows an earlier one, which was reported.
         let _ = self.api.inside(self.context, || {
             // SAFETY: a stream of ours on which nothing runs.
             let result = unsafe { (self.api.stream_destroy)(self.stream as Handle) };

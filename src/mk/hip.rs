@@ -70,7 +70,7 @@ impl Api {
         if result == SUCCESS {
             return Ok(());
         }
-        Err(format!("{function} says {}", self.describe(result)))
+        Err(format!("{function} failed: {}", self.describe(result)))
     }
 
     fn set(&self, number: c_int) -> Result<(), String> {
@@ -206,7 +206,7 @@ impl Driver for Hip {
     }
 
     fn close(&self) {
-        // What fails here was broken before, and was said then.
+        // An error here follows an earlier one, which was reported.
         let _ = self.api.inside(self.number, || {
             // SAFETY: a stream of ours on which nothing runs.
             let result = unsafe { (self.api.stream_destroy)(self.stream as Handle) };

@@ -1,11 +1,11 @@
 //! Memory kinds (GASNet-EX Memory Kinds 2025.8, section 6): segments in the memory of a device.
 //!
 //! A [`Kind`] is one device, reached through its vendor's library ([`cuda`], [`hip`], [`ze`]),
-//! which [`library`] opens at the first `gex_MK_Create`. The host never touches device memory:
-//! whoever owns it moves bytes between the device and host memory, the target of a put or get in
-//! the handler of a packet, the initiator where it packs or unpacks. A [`MemRef`] is an address
-//! that knows whose memory it is in, and [`copy`] copies between any two of them. A copy is
-//! complete when it returns, so what is acknowledged after it is there.
+//! which [`library`] opens at the first `gex_MK_Create`. The host never touches device memory: its
+//! owner copies between device and host memory, the target of a put or get in the handler of a
+//! packet, the initiator where it packs or unpacks. A [`MemRef`] is an address and its device, and
+//! [`copy`] copies between any two of them. A copy is complete when it returns, so what is
+//! acknowledged after it is there.
 
 pub mod cuda;
 pub mod hip;
@@ -127,7 +127,7 @@ impl Kind {
         self.segments.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Ends the kind with this handle. The error says why it stays.
+    /// Ends the kind with this handle. The error is the reason why it stays.
     pub fn destroy(handle: usize) -> Result<(), String> {
         let mut kinds = kinds();
         let index = index_of(&kinds, handle).ok_or("it is not a memory kind that exists")?;
@@ -151,7 +151,7 @@ impl Kind {
     }
 }
 
-/// An address, and whose memory it is in.
+/// An address and its device.
 #[derive(Clone, Copy, Debug)]
 pub struct MemRef {
     /// The device; none for host memory.

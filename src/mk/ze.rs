@@ -89,7 +89,7 @@ const BOUNCE: usize = 1 << 20;
 /// Alignment of what we allocate.
 const ALIGNMENT: usize = 4096;
 
-/// Results that say what is wrong; the loader has no words for them.
+/// Names of results; the loader provides no text for them.
 const NAMES: &[(c_int, &str)] = &[
     (1, "ZE_RESULT_NOT_READY"),
     (0x7000_0001, "ZE_RESULT_ERROR_DEVICE_LOST"),
@@ -108,7 +108,10 @@ fn check(result: c_int, function: &str) -> Result<(), String> {
         return Ok(());
     }
     let name = NAMES.iter().find(|(number, _)| *number == result).map(|(_, name)| *name);
-    Err(format!("{function} says {} ({result:#x})", name.unwrap_or("ZE_RESULT_ERROR")))
+    Err(format!(
+        "{function} failed: {} ({result:#x})",
+        name.unwrap_or("ZE_RESULT_ERROR")
+    ))
 }
 
 /// What the client brings.
