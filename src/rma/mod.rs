@@ -1,9 +1,9 @@
 //! Remote memory access (GASNet-EX 0.19, "Extended API").
 //!
-//! Where the memory is mapped here or on a device of this process, or the kernel can copy it: a
-//! copy, complete at return. Elsewhere the conduit's own put and get if it has them, otherwise
-//! packets ([`packets`]): [`Reach`] says which. What is under way is a transfer ([`transfer`]),
-//! which is all that travels of the initiator's state.
+//! Memory that is mapped here, on a device of this process, or accessible through the kernel is
+//! copied; the operation is complete at return. Other memory is reached by the conduit's own put
+//! and get or by packets ([`packets`]); [`Reach`] selects the method. An operation under way is a
+//! transfer ([`transfer`]), the only state of the initiator that travels.
 
 pub mod packets;
 pub mod transfer;
@@ -35,15 +35,15 @@ pub struct Access {
 /// How the initiation call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manner {
-    /// Rather not at all than wait (`GEX_FLAG_IMMEDIATE`).
+    /// Fail instead of waiting (`GEX_FLAG_IMMEDIATE`).
     pub immediate: bool,
     /// The source may be reused at return (`GEX_EVENT_NOW`).
     pub source_now: bool,
-    /// The source is rather copied than waited for (`GEX_FLAG_LC_COPY_YES`).
+    /// Copy the source rather than wait for it (`GEX_FLAG_LC_COPY_YES`).
     pub copy: bool,
 }
 
-/// What became of an access.
+/// State of an access after initiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Started {
     /// Complete.
@@ -84,8 +84,7 @@ impl Access {
     }
 }
 
-/// Copies local memory to a peer's. What is under way is counted in `op`, which is asked for only
-/// then.
+/// Copies local memory to a peer's. What is under way is counted in `op`, called only then.
 #[inline(always)]
 pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {

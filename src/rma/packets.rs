@@ -68,7 +68,7 @@ fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, u
     inject::send(&Message::internal(Class::Reply, token.source, handler, args, payload));
 }
 
-/// Target of a put: copies and acknowledges. False if the message makes no sense.
+/// Target of a put: copies and acknowledges. Returns false if the message is malformed.
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, c, d] = args else { return false };
     let address = join(a, b) as usize;

@@ -120,7 +120,7 @@ pub fn begin_to(op: &'static Op, category: Category, peer: JobRank, local: MemRe
     TransferId(u64::from(index) << 32 | u64::from(generation))
 }
 
-/// Keeps a copy of a put's source until the put is complete, and says where it is.
+/// Keeps a copy of a put's source until the put is complete, and returns its address.
 pub fn keep(id: TransferId, copy: Vec<u8>) -> *const u8 {
     let place = copy.as_ptr();
     if let Some(t) = table().live(id) {
@@ -149,7 +149,7 @@ pub fn source_is_free(id: TransferId) -> bool {
     table().live(id).is_none_or(|t| !t.source_open)
 }
 
-/// `bytes` more have arrived. False if the peer says nonsense.
+/// `bytes` more have arrived. Returns false if the peer's message is malformed.
 #[must_use]
 pub fn advance(id: TransferId, bytes: usize) -> bool {
     let mut table = table();
@@ -164,7 +164,7 @@ pub fn advance(id: TransferId, bytes: usize) -> bool {
     true
 }
 
-/// Where `bytes` at `offset` of a get go; None if the peer says nonsense.
+/// Where `bytes` at `offset` of a get go; None if the peer's message is malformed.
 pub fn get_destination(id: TransferId, offset: usize, bytes: usize) -> Option<MemRef> {
     let mut table = table();
     let t = table.live(id)?;
@@ -172,7 +172,8 @@ pub fn get_destination(id: TransferId, offset: usize, bytes: usize) -> Option<Me
     fits.then(|| t.local.plus(offset))
 }
 
-/// Where the answer of `bytes` bytes to a remote atomic goes; None if the peer says nonsense.
+/// Where the answer of `bytes` bytes to a remote atomic goes; None if the peer's message is
+/// malformed.
 pub fn fetch_destination(id: TransferId, bytes: usize) -> Option<*mut u8> {
     let mut table = table();
     let t = table.live(id)?;
