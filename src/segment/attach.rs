@@ -16,7 +16,7 @@ use gasnet_sys::{host_memory, mem};
 pub enum AttachError {
     /// The call itself is wrong.
     Argument(String),
-    /// The memory cannot be had.
+    /// The memory is not available.
     Resource(String),
 }
 
@@ -141,7 +141,7 @@ impl Runtime {
     }
 
     /// Everybody's value, none of which is 0. The failure of one rank is the failure of all, so
-    /// that nobody waits for it.
+    /// that no rank waits for it.
     fn agree(&self, own: Result<usize, AttachError>) -> Result<Vec<usize>, AttachError> {
         let all = exchange_word(self, *own.as_ref().unwrap_or(&0) as u64);
         own?;
@@ -157,7 +157,7 @@ impl Runtime {
     fn advise(&self, mapping: &shm::segment::Mapping, bytes: usize) {
         let config = config::get();
         // Who sets the size of huge pages for libraries (libhugetlbfs, Cray's modules) wants them,
-        // unless it is said otherwise.
+        // unless GASNET_USE_HUGEPAGES is set.
         let wants = || env::var_os("HUGETLB_DEFAULT_PAGE_SIZE").is_some_and(|size| !size.is_empty());
         if config.get(&config::USE_HUGEPAGES) || (!config.is_set(&config::USE_HUGEPAGES) && wants()) {
             match mem::want_huge_pages(mapping.base, bytes) {

@@ -15,7 +15,7 @@ use gasnet_sys::mem;
 pub static DESTROYED: Graveyard = Graveyard::new();
 
 /// Makes a segment of host memory: the client's `bytes` at `address`, or, when that is null, memory
-/// of the library's. The error is a sentence.
+/// of the library's. The error is a message.
 pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Segment, String> {
     let (base, bytes, memory) = if address == 0 {
         let bytes = bytes.next_multiple_of(mem::page_size());
@@ -76,7 +76,7 @@ fn give_back(kind: &Kind, base: usize, memory: Memory) {
     }
 }
 
-/// Ends a segment and gives its memory back to whom it came from.
+/// Ends a segment and returns its memory to its source.
 ///
 /// # Safety
 /// Nobody uses it any more.

@@ -8,7 +8,8 @@ use crate::runtime;
 use crate::segment::configuration::is_everything;
 use crate::types::{EpIndex, Location, ANYWHERE};
 
-/// Where the remote range `[address, address + bytes)` of a call is looked for.
+/// Where the remote range `[address, address + bytes)` of a call lies: endpoint, with [`ANYWHERE`]
+/// if the flags allow any address.
 #[inline]
 pub fn remote_location(peer: Location, address: usize, bytes: usize, flags: Flags) -> Location {
     narrow(reaching(peer, flags), address, bytes)
@@ -46,8 +47,8 @@ pub fn narrow(place: Location, address: usize, bytes: usize) -> Location {
     }
 }
 
-/// Where local addresses are looked for: in the device segment of endpoint `ep`, if it has one, or
-/// in all memory of this process.
+/// Where local addresses lie: in the device segment of endpoint `ep`, if it has one, or in all
+/// memory of this process.
 #[inline]
 pub const fn own(ep: EpIndex, flags: Flags) -> EpIndex {
     if flags.has(Flags::SELF_SEG_OUTSIDE) {

@@ -1,6 +1,6 @@
-//! `gex_Segment_t`, and the directory of everybody's bound segments. [`attach`] makes the
-//! primordial one, [`create`] others, [`publish`] tells a team of them; [`resolve`] looks them up,
-//! [`reach`] are the ways to their memory, and [`configuration`] GASNet-1's segment configurations.
+//! `gex_Segment_t`, and the directory of all ranks' bound segments. [`attach`] makes the primordial
+//! one, [`create`] others, [`publish`] announces them to a team; [`resolve`] looks them up,
+//! [`reach`] selects the access method, and [`configuration`] GASNet-1's segment configurations.
 
 pub mod attach;
 pub mod configuration;
@@ -31,7 +31,7 @@ pub struct Segment {
     pub key: SegmentKey,
     /// Whose device's memory it is; none for host memory.
     pub kind: Option<&'static Kind>,
-    /// The client's own.
+    /// Client data (`cdata`).
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
 

@@ -26,8 +26,8 @@ functions! {
     }
 }
 
-/// Prefers this rank's node for the `bytes` at `base`, a mapping that nobody has touched. The error
-/// is a sentence, for who asked for it.
+/// Prefers this rank's node for the `bytes` at `base`, an untouched mapping. Returns an error
+/// message only if a GASNET_NUMA variable is set.
 pub fn prefer_own_node(base: usize, bytes: usize) -> Result<(), String> {
     let config = config::get();
     if !config.get(&config::NUMA) {

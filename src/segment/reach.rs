@@ -1,4 +1,4 @@
-//! How this process gets at the memory behind an endpoint: the one place that decides it.
+//! Selects how this process accesses the memory of an endpoint. No other module decides it.
 
 use crate::mk::MemRef;
 use crate::runtime::Runtime;
@@ -14,12 +14,12 @@ use gasnet_sys::mem;
 pub enum Reach<'a> {
     /// This process copies it itself: it is mapped here, or memory of a device of this process.
     Here(MemRef),
-    /// The kernel copies between the two processes. It may come to refuse that, or meet memory that
-    /// it cannot copy; then messages do it.
+    /// The kernel copies between the two processes. It may refuse, or find memory that it cannot
+    /// copy; messages then carry the data.
     Kernel(Neighbour<'a>),
     /// The conduit's own put and get, with this segment.
     Network(RemoteSegment),
-    /// The owner does it, asked by messages.
+    /// Messages; the owner copies.
     Messages,
 }
 
@@ -106,7 +106,7 @@ fn is_unchecked(ep: EpIndex) -> bool {
 
 /// Runs `body`, which touches `[address, address + bytes)` of this process for process `source`,
 /// which named endpoint `ep`. In EVERYTHING, and outside segments, that may be no memory at all:
-/// the report of a fault then says whose doing it is.
+/// the report of a fault then names `source`.
 pub fn serving<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
     if !is_unchecked(ep) {
         return body();

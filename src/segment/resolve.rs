@@ -11,7 +11,7 @@ use gasnet_conduit::{Capabilities, JobRank, RemoteSegment};
 
 impl Runtime {
     /// Whether the conduit itself reaches segments by what it knows of them. In LARGE and
-    /// EVERYTHING it is told of none.
+    /// EVERYTHING it receives none.
     pub fn conduit_has_segments(&self) -> bool {
         let able = self.conduit().capabilities();
         let told = Configuration::get() == Configuration::Fast && !self.single_neighbourhood();
@@ -25,7 +25,7 @@ impl Runtime {
         self.conduit_has_segments() && able.has(Capabilities::RMA) && able.has(Capabilities::DEVICE_MEMORY)
     }
 
-    /// Whether the conduit is told of the segments of `rank`: those of a neighbour concern its
+    /// Whether the conduit receives the segments of `rank`: those of a neighbour concern its
     /// atomics only.
     pub fn conduit_needs_segment_of(&self, rank: JobRank) -> bool {
         let wanted = !self.is_neighbour(rank) || self.conduit().capabilities().has(Capabilities::ATOMICS);
