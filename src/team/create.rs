@@ -1,9 +1,9 @@
 //! Making and destroying teams (GASNet-EX 0.19, `gex_TM_Split`, `gex_TM_Create`, `gex_TM_Destroy`).
 //!
-//! Members learn from each other in one all-gather over the parent, in O(log N) rounds: what each
-//! asks for, and a number that its process has not used. The first member's number makes the new
-//! team's id. Nothing else is agreed upon, so a member may send to a team that others have not
-//! finished making: letters wait for them.
+//! One all-gather over the parent, in O(log N) rounds, exchanges each member's arguments and a
+//! number that its process has not used. The first member's number makes the new team's id. Nothing
+//! else is agreed upon, so a member may send to a team that others have not finished making: p2p
+//! messages are queued until they have.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -202,15 +202,15 @@ fn make(
     Box::leak(Box::new(team))
 }
 
-/// Ends a team. Unless all members are known to be `quiescent` and it has no lanes, waits for them,
-/// so that nobody sends to it any more. Gives back what the client lent.
+/// Ends a team. Unless all members are known to be `quiescent` and it has no collective buffers,
+/// waits for them, so that no member sends to it any more. Returns the client's scratch space.
 ///
 /// # Safety
 /// Nobody uses `team` afterwards.
 pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
-    // A member that leaves takes its lane along. Others may still be looking at it, since clients
-    // call a team quiescent as soon as their own barrier over it is complete (the reference's tests
-    // do); so members meet, in messages, wherever there are lanes.
+    // A leaving member frees its collective buffer. Others may still poll it, since clients call a
+    // team quiescent as soon as their own barrier over it is complete (the reference's tests do);
+    // so teams with collective buffers run a barrier of messages.
     if !quiescent || !matches!(choose::path(team, 0, 1, true), Path::Network) {
         coll::run(team_barrier::network(Call::next(team)));
     }

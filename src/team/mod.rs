@@ -24,7 +24,7 @@ use groups::{Groups, Member};
 use members::Members;
 
 /// Not 0 once a thread has armed a handler for its next scattered put (`vis::peer`): then every
-/// such call has to look. Inline code reads it, too.
+/// such call checks. Inline code reads it, too.
 pub static PEER_COMPLETION_ARMED: AtomicU32 = AtomicU32::new(0);
 
 /// `gasneti_tm_head_t`: part of the ABI (`docs/abi.md`). Inline code copies when `rank - first <
@@ -71,7 +71,7 @@ const TAG_TEAM: usize = 1;
 const TAG_PAIR: usize = 2;
 const TAG_MASK: usize = 3;
 
-/// `gex_TM_t`: the address of a [`Team`] and a tag, or a TM-pair. [`decode`] tells which.
+/// `gex_TM_t`: the address of a [`Team`] and a tag, or a TM-pair. See [`decode`].
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamHandle(usize);
@@ -131,7 +131,7 @@ pub struct Team {
     /// Offsets of neighbours' segments, where those of the directory are not in the order of the
     /// ranks.
     own_deltas: OnceLock<Box<[isize]>>,
-    /// The client's own.
+    /// Client data (`cdata`).
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
 

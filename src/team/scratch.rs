@@ -1,5 +1,5 @@
-//! What clients have lent to live teams as scratch space, for the debug flavour: it belongs to one
-//! team until that ends, and its segment lives as long.
+//! Scratch space of live teams, lent by clients, for the debug flavour: it belongs to one team
+//! until that ends, and its segment lives as long.
 
 use super::Scratch;
 use crate::segment::Segment;
