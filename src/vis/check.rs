@@ -6,7 +6,7 @@ use super::shape::{Cursor, List, Position, Side};
 use super::{Data, Direction, VisAccess};
 use crate::runtime;
 
-/// Overlap is looked for among so many pieces at most.
+/// Most pieces among which overlap is searched.
 const MOST_PIECES: usize = 1 << 16;
 
 /// Ends the job if the call breaks a rule.

@@ -115,7 +115,8 @@ pub unsafe fn lists_with(window: &Window, direction: Direction, to: List, from: 
     }
 }
 
-/// Copies list to list. The closures say where a piece of either side (address, length) is here.
+/// Copies list to list. The closures map a piece (address, length) of either side to an address of
+/// this process.
 ///
 /// # Safety
 /// What the closures return is valid as for [`nest`].

@@ -1,10 +1,11 @@
 //! Puts and gets of scattered data (GASNet-EX 0.19, "Vector/Indexed/Strided").
 //!
-//! [`request`] is what a client's arguments say, [`shape`] what a call describes. To a neighbour:
-//! direct copies ([`mapped`]), complete at return. To others ([`packets`]): packets that name the pieces
-//! at the target ([`records`]) beside the data, or, where pieces are large or on a device, a put or
-//! a get for each. [`peer`] tells the target of a put that it is complete. Which side is remote is
-//! told by [`Direction`]; the description speaks of destination and source only.
+//! [`request`] holds a client's arguments and the fast path, [`strided`] that of strided calls,
+//! [`shape`] the description of a call. To a neighbour, data is copied directly ([`mapped`]),
+//! complete at return. To other ranks, [`packets`] carry the addresses at the target ([`records`])
+//! and the data; large pieces, and pieces on a device, are separate puts or gets. [`peer`] runs the
+//! client's handler at the target of a complete put. [`Direction`] selects the remote side;
+//! descriptions name destination and source only.
 
 pub mod check;
 pub mod mapped;
@@ -59,9 +60,9 @@ pub struct VisAccess<'a> {
     pub peer: Location,
     /// What is copied.
     pub data: Data<'a>,
-    /// Rather not at all than wait (`GEX_FLAG_IMMEDIATE`).
+    /// Fail instead of waiting (`GEX_FLAG_IMMEDIATE`).
     pub immediate: bool,
-    /// What the peer is told at the end of a put.
+    /// Handler to run at the peer when the put is complete.
     pub completion: Option<PeerCompletion>,
 }
 
@@ -129,8 +130,7 @@ impl VisAccess<'_> {
     }
 }
 
-/// Starts `access`. What is under way is counted in `op`, which is asked for at most once, and only
-/// then.
+/// Starts `access`. What is under way is counted in `op`, called at most once, and only then.
 pub fn start(access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
     // What lies anywhere in the peer's process may be of a device: each piece finds its way.

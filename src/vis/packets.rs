@@ -3,9 +3,8 @@
 //! A put's packet is [`records`] of the pieces at the target, then their data; the target scatters
 //! it and acknowledges as it does a piece of `rma::packets`. A get's packet is records only; the
 //! target gathers what they name into one reply, and the initiator, which keeps where in its own
-//! side the data of each packet belongs, scatters that. Large pieces take `rma`'s way instead, one
-//! by one: a network or a kernel that moves memory itself does so then, and without one no data is
-//! packed twice.
+//! side the data of each packet belongs, scatters that. Large pieces are separate `rma` operations:
+//! the network or the kernel may then move them without the owner, and no data is packed twice.
 
 use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
@@ -137,7 +136,7 @@ impl<'a> Peer<'a> {
 }
 
 /// Takes pieces of the remote side, `left` bytes at most, as long as `room` (of encoded and data
-/// bytes so far) says that more data fits after one more record.
+/// bytes so far) allows more data after one more record.
 fn fill(peer: &Peer<'_>, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usize, usize) -> usize) -> Records {
     let mut records = Records::default();
     while let Some((address, bytes)) = remote.run().filter(|_| records.data() < left) {
@@ -324,7 +323,7 @@ impl Run {
     }
 }
 
-/// Target of a put: scatters and acknowledges. False if the message makes no sense.
+/// Target of a put: scatters and acknowledges. Returns false if the message is malformed.
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, encoded, counted] = args else { return false };
     let encoded = encoded as u32 as usize;
@@ -357,7 +356,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
     true
 }
 
-/// Target of a get: gathers and answers. False if the message makes no sense.
+/// Target of a get: gathers and answers. Returns false if the message is malformed.
 pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[a, b] = args else { return false };
     let Some((runs, data)) = read_runs(token.target_ep, payload, bytes) else {
@@ -384,7 +383,7 @@ pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> 
     true
 }
 
-/// Initiator of a get: the data of one packet. False if the message makes no sense.
+/// Initiator of a get: the data of one packet. Returns false if the message is malformed.
 pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[a, b] = args else { return false };
     let Some(pending) = pending_gets().take(TransferId(join(a, b)), token.source.rank) else {

@@ -1,6 +1,6 @@
-//! Telling the target that a put is complete (GASNet-EX 0.19, "VIS Put Peer PeerCompletion").
+//! Peer completion of a put (GASNet-EX 0.19, "VIS Put Peer PeerCompletion").
 //!
-//! A message names the client's handler and carries its payload. It says how many bytes of the put
+//! A message names the client's handler and carries its payload. It gives how many bytes of the put
 //! come in packets: since nothing is ordered, the target counts what has arrived and runs the
 //! handler when all is there. A put to a neighbour has none.
 
@@ -74,8 +74,8 @@ fn arriving() -> MutexGuard<'static, BTreeMap<(JobRank, u64), Arriving>> {
     gasnet_sys::lock(&ARRIVING)
 }
 
-/// Changes what is known about a put; when that makes it complete, forgets it and tells what to
-/// run. Err if more came than there is.
+/// Changes what is known about a put; when that makes it complete, removes it and returns the
+/// handler to run. Err if more bytes arrived than the put has.
 fn update(key: (JobRank, u64), change: impl FnOnce(&mut Arriving)) -> Result<Option<Awaited>, ()> {
     let mut table = arriving();
     let entry = table.entry(key).or_default();
@@ -101,12 +101,14 @@ fn run(ready: Result<Option<Awaited>, ()>) -> bool {
     }
 }
 
-/// Target: `bytes` of put `id` were copied to their places. False if the message makes no sense.
+/// Target: `bytes` of put `id` were copied to their places. Returns false if the message is
+/// malformed.
 pub fn arrived(source: JobRank, id: u64, bytes: usize) -> bool {
     run(update((source, id), |put| put.bytes = put.bytes.saturating_add(bytes as u64)))
 }
 
-/// Target: which handler to run, and after how many bytes. False if the message makes no sense.
+/// Target: which handler to run, and after how many bytes. Returns false if the message is
+/// malformed.
 pub fn on_peer(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[a, b, c, d, handler] = args else { return false };
     let Ok(handler) = u8::try_from(handler) else { return false };

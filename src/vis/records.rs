@@ -115,7 +115,7 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-/// What a peer wrote: the runs and the length of their data. None if it makes no sense. Where the
+/// What a peer wrote: the runs and the length of their data. None if it is malformed. Where the
 /// runs lie is not judged.
 pub fn read(mut encoded: &[u8]) -> Option<(Vec<Run>, usize)> {
     let mut runs = Vec::with_capacity(encoded.len() / ONE);

@@ -1,6 +1,5 @@
-//! What a client's arguments ask for, and the short way: most calls name a neighbour's segment and
-//! want nothing else, so their data can be copied before anything about the call is looked up or
-//! written down.
+//! Arguments of a client's call, and the fast path: most calls address a neighbour's segment and
+//! need nothing else, so their data is copied before the call is looked up or recorded.
 
 use std::sync::atomic::Ordering;
 
@@ -28,8 +27,8 @@ pub enum VisRequest {
 }
 
 impl VisRequest {
-    /// Copies what `(tm, rank)` and the local side are asked for, if that can be done right here.
-    /// False: nothing was done. Flags of `plain` change nothing for a neighbour.
+    /// Copies between the local side and `(tm, rank)`, if that memory is mapped here. False:
+    /// nothing was done. Flags of `plain` change nothing for a neighbour.
     ///
     /// # Safety
     /// The client answers for its arrays and for the local pieces.

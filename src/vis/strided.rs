@@ -34,14 +34,14 @@ pub struct StridedArgs {
 }
 
 impl StridedArgs {
-    /// Copies between this process and the one whose segment `window` shows. None, and nothing is
-    /// done, if a closer look is needed.
+    /// Copies between this process and the one whose segment `window` shows. None, with no effect,
+    /// if the general path is needed.
     ///
     /// # Safety
     /// As for [`super::request::VisRequest::at_once`].
     #[inline(always)]
     pub(super) unsafe fn copy(self, window: &Window, direction: Direction) -> Option<()> {
-        // Where nothing moves, neither arrays nor team and rank are looked at.
+        // Where nothing moves, arrays, team and rank are not checked.
         if self.levels > FEW_LEVELS || self.elem == 0 {
             return None;
         }
