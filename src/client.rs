@@ -12,7 +12,7 @@ pub struct Client {
     pub name: CString,
     /// As passed to `gex_Client_Init`.
     pub flags: Flags,
-    /// The client's own.
+    /// Client data (`cdata`).
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
 

@@ -28,7 +28,7 @@ pub struct Endpoint {
     pub handlers: Table,
     /// The bound segment, or null.
     pub segment: AtomicPtr<Segment>,
-    /// The client's own.
+    /// Client data (`cdata`).
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
 

@@ -47,8 +47,8 @@ pub struct Op {
     next: AtomicU32,
     /// Own position in the table; constant.
     index: u32,
-    /// In the debug flavour: [`IN_USE`] while somebody may name the Op by an event, and above it
-    /// the number of the team whose collective it is.
+    /// In the debug flavour: [`IN_USE`] while an event may name the Op; the bits above it hold the
+    /// team number of a collective.
     state: AtomicU32,
 }
 
@@ -77,7 +77,7 @@ struct Table {
     made: Mutex<usize>,
     /// Indices spilled by threads.
     spare: Mutex<Vec<u32>>,
-    /// NBI sets of threads that are gone, with something outstanding.
+    /// NBI sets of ended threads, with operations outstanding.
     orphans: Mutex<Vec<u32>>,
 }
 
@@ -98,12 +98,12 @@ fn op_at(index: u32) -> &'static Op {
 }
 
 impl Op {
-    /// Something more is outstanding.
+    /// Counts one more outstanding part.
     pub fn begin(&self, category: Category) {
         self.pending[category as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Something that was begun is complete.
+    /// Counts one part as complete (release).
     pub fn complete(&self, category: Category) {
         self.pending[category as usize].fetch_sub(1, Ordering::Release);
     }
@@ -124,7 +124,7 @@ impl Op {
         left == 0
     }
 
-    /// Notes whose collective this is, for [`is_open`]. Debug flavour.
+    /// Records the team of this collective, for [`is_open`]. Debug flavour.
     pub fn belongs_to(&self, team: u32) {
         self.state.store(IN_USE | team << 1, Ordering::Relaxed);
     }
@@ -157,7 +157,7 @@ impl Event {
         (self.0 > LEAF_MASK).then(|| self.op())
     }
 
-    /// What is wrong with it, as far as can be seen. Debug flavour.
+    /// Detectable defect of this event. Debug flavour.
     pub fn defect(self) -> Option<EventDefect> {
         if self.is_invalid() {
             return None;
@@ -308,7 +308,7 @@ impl FreeList {
         self.count = CHUNK as u32;
     }
 
-    /// Nobody will sync `op`: it is recycled when nothing of it is outstanding any more.
+    /// No thread will sync `op`: it is recycled when nothing is outstanding.
     pub fn orphan(&mut self, op: &'static Op) {
         if op.is_done(ALL) {
             self.put(op);
@@ -317,7 +317,7 @@ impl FreeList {
         }
     }
 
-    /// The owner is about to go: everything is left to the others. `set` is its NBI set.
+    /// The owning thread ends: other threads inherit its Ops. `set` is its NBI set.
     pub fn retire(&mut self, set: &'static Op) {
         self.orphan(set);
         self.spill(0);

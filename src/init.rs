@@ -44,7 +44,7 @@ pub enum InitError {
 
 /// Reads the configuration, launches or joins the job, and makes the primordial objects.
 /// Collective. `count` is the program's first argument, if that may be a number of ranks; the
-/// options say whether it was taken for one.
+/// options record whether it was used.
 pub fn init(
     mode: Mode,
     segments: Configuration,
@@ -75,7 +75,7 @@ pub fn init(
     });
     let (options, choice) = plan(conduits, count)?;
     let job = job::start(&options).map_err(|e| InitError::Job(e.message))?;
-    // The first host's environment may have told more.
+    // The first host's environment may hold more variables.
     let config = config::get();
     let choice = choice.with_wanted(&config.get(&config::CONDUIT)).map_err(InitError::Job)?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
@@ -200,8 +200,8 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
     Ok((options, choice))
 }
 
-/// What rank 0 tells when the conduit is chosen: what the user should know, and, if asked for,
-/// every variable and why this conduit.
+/// Prints, on rank 0, warnings about the choice of conduit and, with `GASNET_VERBOSEENV`, every
+/// variable and the reason for the choice.
 fn show(config: &Config, chosen: &Chosen) {
     if let Some(warning) = &chosen.warning {
         gasnet_tools::process::warn(format_args!("{warning}"));
@@ -297,7 +297,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
             Err(std::io::Error::other("the first rank of the neighbourhood could not make it"))
         }
     });
-    // One rank says what is probably the same for all; the others end as quietly as they can.
+    // One rank prints the error, which is probably the same on all; the others exit silently.
     let all = job.exchange(&[u8::from(mapped.is_ok())]);
     if let Some(first) = all.iter().position(|&ok| ok == 0) {
         return Err(InitError::Job(match mapped {
@@ -389,7 +389,7 @@ fn poll_and_yield() {
 }
 
 /// What a rank in exit does for those that are not: its conduit sends again what was lost on the
-/// way. What comes is for nobody any more.
+/// way. Received messages are dropped.
 fn linger() {
     struct Drop;
     impl Upcalls for Drop {

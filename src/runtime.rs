@@ -36,8 +36,8 @@ pub struct Parts {
     pub comm: Comm,
     /// How to get at memory of neighbours that is not mapped.
     pub kernel_copy: KernelCopy,
-    /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts
-    /// more than the way of one. The same on all ranks.
+    /// Whether leaders of neighbourhoods share cores on any host, in which case throughput matters
+    /// more than latency. The same on all ranks.
     pub oversubscribed: bool,
     /// The network.
     pub conduit: &'static dyn Conduit,
@@ -132,8 +132,8 @@ impl Runtime {
         &self.0.kernel_copy
     }
 
-    /// Whether first ranks of neighbourhoods share cores somewhere, so that the work of all counts
-    /// more than the way of one. The same on all ranks.
+    /// Whether leaders of neighbourhoods share cores on any host, in which case throughput matters
+    /// more than latency. The same on all ranks.
     #[inline]
     pub fn oversubscribed(&self) -> bool {
         self.0.oversubscribed
@@ -226,8 +226,8 @@ pub fn handlers_wait() -> bool {
     HANDLERS_WAIT.load(Ordering::Relaxed)
 }
 
-/// Runs `body`, whose exchanges run no handlers. For calls before which nobody may have sent
-/// anything, so that nobody waits for an answer.
+/// Runs `body`, whose exchanges run no handlers. For calls before which no rank may have sent
+/// anything, so none waits for an answer.
 pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
     HANDLERS_WAIT.store(true, Ordering::Relaxed);
     let result = body();
@@ -235,14 +235,14 @@ pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// How long a lost connection may wait for the job layer to say why.
+/// How long a lost connection may wait for the job layer to report the reason.
 const PEER_LOSS_GRACE: Duration = Duration::from_secs(1);
 
 /// A conduit lost `peer`. Unless the job is ending anyway, that ends it.
 pub fn peer_lost(peer: JobRank, why: &str) {
     let rt = get();
-    // A killed peer takes its sockets along before the supervisor has told anybody; its exit status
-    // is the better answer.
+    // A killed peer's sockets close before its node agent reports the exit status, which is the
+    // better message.
     let deadline = Instant::now() + PEER_LOSS_GRACE;
     while !job::exiting() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));

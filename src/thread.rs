@@ -1,5 +1,5 @@
-//! What each client thread carries: its NBI set, its spare Ops, its negotiated-payload descriptors,
-//! and whether it runs a handler.
+//! State of a client thread: its NBI set, its spare Ops, its negotiated-payload descriptors, and
+//! whether it runs a handler.
 //!
 //! The state hangs on one `const` thread-local pointer without a destructor; a pthread key retires
 //! it, and entering GASNet again from a later thread destructor makes a new one, which arms the key
@@ -74,7 +74,7 @@ pub struct Thread {
     handler_index: Cell<u8>,
     /// Polls in a row that found nothing.
     pub empty_polls: Cell<u32>,
-    /// Whether its last look for messages found some, after which it may be somebody else's turn.
+    /// Whether its last poll found messages, after which another thread may take its turn.
     pub found: Cell<bool>,
     /// The eventcount before it last checked what it waits for (`wait/followers.rs`).
     pub known_count: Cell<u32>,
