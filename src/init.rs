@@ -237,7 +237,7 @@ fn explain_ends() {
                 "an exception left AM handler {index} ({}). Handlers are called from C: catch every exception inside.",
                 name.map_or("unnamed".into(), std::ffi::CStr::to_string_lossy)
             ),
-            _ => fatal!("libgasnet failed inside: {panic}. This is a defect of the library."),
+            _ => fatal!("internal error: {panic}. This is a defect of the library; please report it."),
         }
     }));
     job::set_fault_note(|report| {
@@ -247,8 +247,7 @@ fn explain_ends() {
             // As below.
             let _ = write!(
                 report,
-                ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this \
-                 rank: not all of them are memory that may be read or written so"
+                ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this rank, which are not all mapped with the access that it needs"
             );
         } else if let Some((name, index)) = thread.and_then(thread::Thread::handler) {
             let name = name.and_then(|n| n.to_str().ok()).unwrap_or("unnamed");
@@ -294,7 +293,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
         if ok {
             mem::map_shared(job.comm_fd(), layout.bytes(), None)
         } else {
-            Err(std::io::Error::other("the first rank of the neighbourhood could not make it"))
+            Err(std::io::Error::other("the leader of the neighbourhood could not create it"))
         }
     });
     // One rank prints the error, which is probably the same on all; the others exit silently.
@@ -302,8 +301,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
     if let Some(first) = all.iter().position(|&ok| ok == 0) {
         return Err(InitError::Job(match mapped {
             Err(why) if first == job.rank() as usize => format!(
-                "{} bytes of communication memory for {ranks} neighbours cannot be had: {why}. Smaller \
-                 GASNET_PSHM_NETWORK_DEPTH or GASNET_PSHM_RING_SIZE need less.",
+                "cannot map {} bytes of communication memory for {ranks} neighbours: {why}. Reduce GASNET_PSHM_NETWORK_DEPTH or GASNET_PSHM_RING_SIZE.",
                 layout.bytes()
             ),
             _ => String::new(),

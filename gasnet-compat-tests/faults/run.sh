@@ -184,9 +184,9 @@ mk kind-in-use 'still exists'
 mk kind-invalid 'GEX_MK_INVALID'
 mk kind-twice 'not a memory kind'
 for what in copy-here copy-there sync-here; do
-    mk $what 'could not be copied.*CUDA_ERROR_ILLEGAL_ADDRESS \(an illegal'
+    mk $what 'cannot copy.*CUDA_ERROR_ILLEGAL_ADDRESS \(an illegal'
 done
-mk freed 'could not be copied.*CUDA_ERROR_INVALID_VALUE \(invalid argument'
+mk freed 'cannot copy.*CUDA_ERROR_INVALID_VALUE \(invalid argument'
 mk touch 'SIGSEGV|signal 11|Segmentation'
 [ "$FLAVOUR" != debug ] || mk handler 'inside AM handler 200'
 

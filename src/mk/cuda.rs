@@ -127,7 +127,7 @@ pub fn open(number: c_int) -> Result<Box<dyn Driver>, Refusal> {
     let result = unsafe { (api.init)(0) };
     if result != SUCCESS {
         let hint = if result == ERROR_NOT_INITIALIZED {
-            ". Was CUDA used before gex_Client_Init? A forked process cannot go on with it"
+            ". Was CUDA used before gex_Client_Init? CUDA does not survive a fork"
         } else {
             ""
         };

@@ -262,7 +262,7 @@ unsafe fn stage(to: (&Kind, usize), from: (&Kind, usize), bytes: usize) -> Resul
 #[cold]
 fn failed(to: MemRef, from: MemRef, bytes: usize, why: &str) -> ! {
     fatal!(
-        "rank {}: {bytes} bytes could not be copied from {from} to {to}: {why}. An error of an earlier kernel, or \
+        "rank {}: cannot copy {bytes} bytes from {from} to {to}: {why}. An error of an earlier kernel, or \
          memory that was freed, is the usual cause; the vendor's checker (compute-sanitizer, rocgdb) finds either.",
         crate::runtime::get().rank()
     )

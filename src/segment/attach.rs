@@ -82,7 +82,7 @@ impl Runtime {
         let me = self.nbrhd().index(self.rank());
         let mapping = self.map_segments(&neighbour_sizes).map_err(|e| {
             AttachError::Resource(format!(
-                "the segments of this neighbourhood ({} bytes together) cannot be mapped: {e}",
+                "cannot map the segments of this neighbourhood ({} bytes in total): {e}",
                 neighbour_sizes.iter().sum::<usize>()
             ))
         });
@@ -91,7 +91,7 @@ impl Runtime {
         self.advise(&mapping, neighbour_sizes.iter().sum());
         if let Err(why) = numa::prefer_own_node(mapping.base + mapping.offsets[me], bytes) {
             gasnet_tools::process::warn(format_args!(
-                "GASNET_NUMA: rank {}: {why}; pages lie where they are touched first",
+                "GASNET_NUMA: rank {}: {why}; pages are placed by first touch",
                 self.rank()
             ));
         }
@@ -147,7 +147,7 @@ impl Runtime {
         own?;
         match all.iter().position(|&word| word == 0) {
             Some(rank) => Err(AttachError::Resource(format!(
-                "rank {rank} could not attach its segment, and says why"
+                "rank {rank} could not attach its segment; see its message"
             ))),
             None => Ok(all.into_iter().map(|word| word as usize).collect()),
         }
@@ -194,9 +194,7 @@ impl Runtime {
         let leader = exchange_word(self, announced)[self.nbrhd().first() as usize];
         match first? {
             Some(mapping) => Ok(mapping),
-            None if leader == u64::MAX => Err(std::io::Error::other(
-                "the first rank of the neighbourhood could not map them",
-            )),
+            None if leader == u64::MAX => Err(std::io::Error::other("the leader of the neighbourhood could not map them")),
             None => shm::segment::map(fd, sizes, Some(leader as usize)),
         }
     }

@@ -19,7 +19,7 @@ pub static DESTROYED: Graveyard = Graveyard::new();
 pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Segment, String> {
     let (base, bytes, memory) = if address == 0 {
         let bytes = bytes.next_multiple_of(mem::page_size());
-        let base = mem::map_private(bytes).map_err(|why| format!("{bytes} bytes for a segment cannot be mapped: {why}"))?;
+        let base = mem::map_private(bytes).map_err(|why| format!("cannot map {bytes} bytes for a segment: {why}"))?;
         (base, bytes, Memory::Mapped)
     } else {
         (address, bytes, Memory::Client)
@@ -43,7 +43,7 @@ fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) ->
     let (base, memory) = if address == 0 {
         let base = kind.driver().allocate(bytes).map_err(|why| {
             Refusal::Resource(format!(
-                "{bytes} bytes of {kind} cannot be had: {why}. Other processes may use the device, too"
+                "cannot allocate {bytes} bytes of {kind}: {why}. Other processes may use the device, too"
             ))
         })?;
         (base, Memory::Device)
@@ -71,7 +71,7 @@ fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) ->
 fn give_back(kind: &Kind, base: usize, memory: Memory) {
     if memory == Memory::Device {
         if let Err(why) = kind.driver().free(base) {
-            gasnet_tools::process::warn(format_args!("memory of {kind} could not be freed: {why}"));
+            gasnet_tools::process::warn(format_args!("cannot free memory of {kind}: {why}"));
         }
     }
 }

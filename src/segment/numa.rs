@@ -76,7 +76,7 @@ fn bind_to_node(base: usize, bytes: usize) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "segment memory cannot be asked for from node {node}: {}",
+        "cannot bind segment memory to node {node}: {}",
         std::io::Error::last_os_error()
     ))
 }

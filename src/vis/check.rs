@@ -63,7 +63,7 @@ fn list(list: &List, which: &str, function: &str) -> usize {
     }
     list.bytes().unwrap_or_else(|| {
         fatal!(
-            "rank {}: {function}: the lengths of the {which} list make more bytes than there is memory",
+            "rank {}: {function}: the lengths of the {which} list add up to more bytes than an address space has",
             runtime::get().rank()
         )
     })
