@@ -203,7 +203,13 @@ impl Barrier {
     fn send(to: JobRank, phase: u32, slot: usize, name: Name) -> bool {
         let raw = name.pack();
         let args = [(phase & 1) as Arg, slot as Arg, (raw >> 32) as Arg, raw as Arg];
-        let message = Message::internal(Class::Request, Location { rank: to, ep: 0 }, internal::BARRIER, &args, None);
+        let message = Message::internal(
+            Class::Request,
+            Location { rank: to, ep: 0 },
+            internal::BARRIER,
+            &args,
+            None,
+        );
         inject::try_send(&message).is_ok()
     }
 }

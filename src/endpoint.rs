@@ -67,7 +67,8 @@ impl Endpoint {
 }
 
 /// Endpoints beyond the primordial one, in a table that readers need no lock for.
-static OTHERS: [AtomicPtr<Endpoint>; MAX_ENDPOINTS - 1] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_ENDPOINTS - 1];
+static OTHERS: [AtomicPtr<Endpoint>; MAX_ENDPOINTS - 1] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_ENDPOINTS - 1];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static MAKING: Mutex<()> = Mutex::new(());
 

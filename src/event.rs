@@ -167,8 +167,9 @@ impl Event {
         }
         let address = self.0 & !LEAF_MASK;
         let chunks = TABLE.chunks.iter().map(|chunk| chunk.load(Ordering::Acquire) as usize);
-        let known =
-            |start: usize| address.wrapping_sub(start) < CHUNK * size_of::<Op>() && (address - start) % size_of::<Op>() == 0;
+        let known = |start: usize| {
+            address.wrapping_sub(start) < CHUNK * size_of::<Op>() && (address - start) % size_of::<Op>() == 0
+        };
         if !chunks.take_while(|&start| start != 0).any(known) {
             return Some(EventDefect::Unknown);
         }

@@ -171,9 +171,13 @@ impl Flags {
     /// The remote range may lie outside the peer's segment.
     pub const PEER_SEG_OUTSIDE: Self = Self::PEER_SEG_UNKNOWN.with(Self::PEER_SEG_SOME);
     /// `GEX_FLAG_SELF_SEG_*`, which exclude each other.
-    pub const SELF_SEG: Self = Self::SELF_SEG_OUTSIDE.with(Self::SELF_SEG_BOUND).with(Self::SELF_SEG_OFFSET);
+    pub const SELF_SEG: Self = Self::SELF_SEG_OUTSIDE
+        .with(Self::SELF_SEG_BOUND)
+        .with(Self::SELF_SEG_OFFSET);
     /// `GEX_FLAG_PEER_SEG_*`, which exclude each other.
-    pub const PEER_SEG: Self = Self::PEER_SEG_OUTSIDE.with(Self::PEER_SEG_BOUND).with(Self::PEER_SEG_OFFSET);
+    pub const PEER_SEG: Self = Self::PEER_SEG_OUTSIDE
+        .with(Self::PEER_SEG_BOUND)
+        .with(Self::PEER_SEG_OFFSET);
     /// The segment disposition of both sides.
     pub const SEG: Self = Self::SELF_SEG.with(Self::PEER_SEG);
     /// Addresses of either side are offsets.
@@ -238,7 +242,9 @@ mod tests {
             include_str!("../include/gasnet_compat.h"),
         ];
         let lines = headers.into_iter().flat_map(str::lines);
-        lines.filter_map(|line| define(line.strip_prefix("#define ")?)).collect()
+        lines
+            .filter_map(|line| define(line.strip_prefix("#define ")?))
+            .collect()
     }
 
     fn define(line: &'static str) -> Option<(&'static str, u64)> {

@@ -77,7 +77,9 @@ pub fn init(
     let job = job::start(&options).map_err(|e| InitError::Job(e.message))?;
     // The first host's environment may hold more variables.
     let config = config::get();
-    let choice = choice.with_wanted(&config.get(&config::CONDUIT)).map_err(InitError::Job)?;
+    let choice = choice
+        .with_wanted(&config.get(&config::CONDUIT))
+        .map_err(InitError::Job)?;
     let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
     let chosen = choice.agree(job).map_err(InitError::Job)?;
     if rank == 0 {
@@ -86,7 +88,12 @@ pub fn init(
     let conduit = chosen.conduit;
     explain_ends();
     let which = conduit.identity().name;
-    trace::start(config, job, format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}")).map_err(InitError::Job)?;
+    trace::start(
+        config,
+        job,
+        format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}"),
+    )
+    .map_err(InitError::Job)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
     let single = nbrhd.count() == size;
     set_wait_mode(config, job);
@@ -97,11 +104,16 @@ pub fn init(
         start_conduit(conduit, job, mode, flags)?;
     } else if rank == 0 && config.get(&config::FAULTS).is_some() {
         gasnet_tools::process::warn(format_args!(
-            "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network (GASNET_SUPERNODE_MAXSIZE)"
+            "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network \
+            (GASNET_SUPERNODE_MAXSIZE)"
         ));
     }
     let registers = !single && segments == Configuration::Fast;
-    let most = if registers { conduit.max_segment_bytes() } else { usize::MAX };
+    let most = if registers {
+        conduit.max_segment_bytes()
+    } else {
+        usize::MAX
+    };
     let max_local_bytes = segment::attach::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);
     let oversubscribed = !single && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
@@ -214,7 +226,11 @@ fn show(config: &Config, chosen: &Chosen) {
 /// Whether this host has more neighbourhoods than cores.
 fn is_oversubscribed(job: &Job) -> bool {
     let host = job.host_of(job.rank());
-    job.leaders().iter().filter(|&&leader| job.host_of(leader) == host).count() > job.host_cpus() as usize
+    job.leaders()
+        .iter()
+        .filter(|&&leader| job.host_of(leader) == host)
+        .count()
+        > job.host_cpus() as usize
 }
 
 /// The least of all ranks' `bytes`.
@@ -247,7 +263,8 @@ fn explain_ends() {
             // As below.
             let _ = write!(
                 report,
-                ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this rank, which are not all mapped with the access that it needs"
+                ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this \
+                rank, which are not all mapped with the access that it needs"
             );
         } else if let Some((name, index)) = thread.and_then(thread::Thread::handler) {
             let name = name.and_then(|n| n.to_str().ok()).unwrap_or("unnamed");
@@ -272,13 +289,20 @@ fn another_is_active() -> bool {
 
 fn set_wait_mode(config: &Config, job: &Job) {
     wait::set_mode(config.get(&config::WAITMODE));
-    wait::set_host(job.host().len() as u32, job.host_cpus(), SleepEpisodes::new(job.host_words()));
+    wait::set_host(
+        job.host().len() as u32,
+        job.host_cpus(),
+        SleepEpisodes::new(job.host_words()),
+    );
 }
 
 fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, InitError> {
     let ranks = nbrhd.count() as usize;
     let ring = config.get(&config::PSHM_RING_SIZE) as usize;
-    let (depth, teams) = (config.get(&config::PSHM_NETWORK_DEPTH), config.get(&config::PSHM_COLL_TEAMS));
+    let (depth, teams) = (
+        config.get(&config::PSHM_NETWORK_DEPTH),
+        config.get(&config::PSHM_COLL_TEAMS),
+    );
     let layout = Layout::new(ranks, ring, depth as usize, teams as usize);
     let leads = job.rank() == nbrhd.first();
     let sized = if leads {
@@ -293,7 +317,9 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
         if ok {
             mem::map_shared(job.comm_fd(), layout.bytes(), None)
         } else {
-            Err(std::io::Error::other("the leader of the neighbourhood could not create it"))
+            Err(std::io::Error::other(
+                "the leader of the neighbourhood could not create it",
+            ))
         }
     });
     // One rank prints the error, which is probably the same on all; the others exit silently.
@@ -301,7 +327,8 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
     if let Some(first) = all.iter().position(|&ok| ok == 0) {
         return Err(InitError::Job(match mapped {
             Err(why) if first == job.rank() as usize => format!(
-                "cannot map {} bytes of communication memory for {ranks} neighbours: {why}. Reduce GASNET_PSHM_NETWORK_DEPTH or GASNET_PSHM_RING_SIZE.",
+                "cannot map {} bytes of communication memory for {ranks} neighbours: {why}. Reduce \
+                GASNET_PSHM_NETWORK_DEPTH or GASNET_PSHM_RING_SIZE.",
                 layout.bytes()
             ),
             _ => String::new(),

@@ -115,7 +115,10 @@ pub fn only_flags(function: &str, flags: Flags, allowed: Flags) {
         );
     }
     if flags.has_all(Flags::LC_COPY) {
-        fatal!("rank {}: {function}: GEX_FLAG_LC_COPY_YES and _NO exclude each other", rank());
+        fatal!(
+            "rank {}: {function}: GEX_FLAG_LC_COPY_YES and _NO exclude each other",
+            rank()
+        );
     }
 }
 
@@ -194,7 +197,9 @@ pub fn event(function: &str, event: Event) {
     match event.defect() {
         None => (),
         Some(EventDefect::NoOp) => {
-            fatal!("{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing")
+            fatal!(
+                "{function} was given GEX_EVENT_NO_OP, which names no operation: the call that returned it did nothing"
+            )
         }
         Some(EventDefect::Unknown) => fatal!("{function}: {value:#x} is not a gex_Event_t"),
         Some(EventDefect::Synchronised) => {

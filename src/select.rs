@@ -86,7 +86,11 @@ impl ConduitChoice {
     }
 
     fn names(&self) -> String {
-        self.candidates.iter().map(Candidate::name).collect::<Vec<_>>().join(", ")
+        self.candidates
+            .iter()
+            .map(Candidate::name)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn index_of(&self, name: &str) -> Option<usize> {
@@ -97,7 +101,8 @@ impl ConduitChoice {
     /// it.
     fn eligible(&self) -> impl Iterator<Item = usize> + '_ {
         let only = self.wanted.as_deref().and_then(|name| self.index_of(name));
-        (0..self.candidates.len()).filter(move |&i| self.candidates[i].refusal.is_none() && only.is_none_or(|only| only == i))
+        (0..self.candidates.len())
+            .filter(move |&i| self.candidates[i].refusal.is_none() && only.is_none_or(|only| only == i))
     }
 
     /// Why no conduit is left.
@@ -146,7 +151,10 @@ impl ConduitChoice {
     /// Rules out conduits without a network: the job turned out to have several neighbourhoods, on
     /// `hosts` hosts.
     fn need_network(&mut self, hosts: u32) {
-        let without = self.candidates.iter_mut().filter(|c| c.conduit.needs_single_neighbourhood());
+        let without = self
+            .candidates
+            .iter_mut()
+            .filter(|c| c.conduit.needs_single_neighbourhood());
         for candidate in without {
             let name = candidate.name();
             candidate.refusal.get_or_insert_with(|| {
@@ -275,7 +283,11 @@ mod tests {
         fn stop(&self) {}
     }
 
-    static THREE: [&dyn Conduit; 3] = [&Named("near", true, 100), &Named("fast", false, 8), &Named("slow", false, 50)];
+    static THREE: [&dyn Conduit; 3] = [
+        &Named("near", true, 100),
+        &Named("fast", false, 8),
+        &Named("slow", false, 50),
+    ];
 
     fn choice(wanted: &str, ranks: u32, nbrhd_max: u32) -> Result<ConduitChoice, String> {
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
@@ -286,7 +298,10 @@ mod tests {
         };
         let choice = ConduitChoice::new(&THREE, wanted, &mut options);
         if let Ok(choice) = &choice {
-            assert_eq!(options.nbrhd_max, if choice.unsupported.is_some() { 0 } else { nbrhd_max });
+            assert_eq!(
+                options.nbrhd_max,
+                if choice.unsupported.is_some() { 0 } else { nbrhd_max }
+            );
         }
         choice
     }
@@ -340,7 +355,10 @@ mod tests {
         let mut options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let choice = ConduitChoice::new(&THREE[..1], "slow", &mut options).unwrap();
         assert!(choice.warning(0).unwrap().contains("holds near only"));
-        assert_eq!((choice.eligible().next(), choice.explanation(0).as_str()), (Some(0), ""));
+        assert_eq!(
+            (choice.eligible().next(), choice.explanation(0).as_str()),
+            (Some(0), "")
+        );
         assert!(ConduitChoice::new(&THREE[..1], " Near ", &mut options)
             .unwrap()
             .warning(0)

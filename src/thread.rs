@@ -164,7 +164,10 @@ fn create() -> &'static Thread {
         let mut key = 0;
         // SAFETY: `key` is writable and `retire` has the signature that pthread asks for.
         let failed = unsafe { libc::pthread_key_create(&mut key, Some(retire)) };
-        assert_eq!(failed, 0, "pthread_key_create failed: too many pthread keys in this process");
+        assert_eq!(
+            failed, 0,
+            "pthread_key_create failed: too many pthread keys in this process"
+        );
         key
     });
     let mut free = FreeList::new();
@@ -200,12 +203,16 @@ fn create() -> &'static Thread {
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
     if CHECKED && live > 1 && Mode::get() == Mode::Seq {
         fatal!(
-            "a second thread calls GASNet, and this program is linked with the single-threaded (SEQ) library. Link with PARSYNC or PAR."
+            "a second thread calls GASNet, and this program is linked with the single-threaded (SEQ) library. Link \
+            with PARSYNC or PAR."
         );
     }
     let most = config::get().get(&config::MAX_THREADS) as usize;
     if live > most {
-        fatal!("{live} threads use GASNet, and GASNET_MAX_THREADS allows {most}. Raise it, or leave it unset for no limit.");
+        fatal!(
+            "{live} threads use GASNet, and GASNET_MAX_THREADS allows {most}. Raise it, or leave it unset for no \
+            limit."
+        );
     }
     // SAFETY: just leaked from a Box.
     unsafe { &*thread }
@@ -271,14 +278,20 @@ impl Thread {
         let committing = CHECKED && self.reply_desc.prepared().is_some();
         body();
         if CHECKED && self.locks_held.count() != locks {
-            fatal!("AM handler {index} returned while it holds a handler-safe lock. A handler releases the locks that it takes.");
+            fatal!(
+                "AM handler {index} returned while it holds a handler-safe lock. A handler releases the locks that \
+                it takes."
+            );
         }
         if CHECKED && !committing && self.reply_desc.prepared().is_some() {
             let name = self
                 .handler()
                 .and_then(|(name, _)| name)
                 .map_or("unnamed".into(), CStr::to_string_lossy);
-            fatal!("AM handler {index} ({name}) returned between gex_AM_PrepareReply and its Commit. Commit or cancel first.");
+            fatal!(
+                "AM handler {index} ({name}) returned between gex_AM_PrepareReply and its Commit. Commit or cancel \
+                first."
+            );
         }
         self.context.set(outer);
         self.handler_name.set(outer_name);

@@ -82,7 +82,9 @@ impl Net {
 
     /// Records the loss of a peer, which the next poll reports once.
     pub fn lose(&self, rank: JobRank, why: String) {
-        let Some(peer) = self.peers.get(rank as usize) else { return };
+        let Some(peer) = self.peers.get(rank as usize) else {
+            return;
+        };
         if peer.fate.compare_exchange(PRESENT, LOST, Relaxed, Relaxed).is_ok() {
             lock(&self.losses).push((rank, why));
         }

@@ -58,7 +58,9 @@ impl Net {
 
     fn poll_channel(&self, class: Class, upcalls: &mut dyn Upcalls) -> usize {
         let channel = &self.channels[class as usize];
-        let mut memory = lock(&self.buffers).pop().unwrap_or_else(|| vec![0; MAX_PACKET_BYTES + ALIGN]);
+        let mut memory = lock(&self.buffers)
+            .pop()
+            .unwrap_or_else(|| vec![0; MAX_PACKET_BYTES + ALIGN]);
         let start = memory.as_ptr().align_offset(ALIGN);
         let buffer = &mut memory[start..start + MAX_PACKET_BYTES];
         let mut delivered = 0;
@@ -84,7 +86,14 @@ impl Net {
         }
     }
 
-    fn drain(&self, channel: &Channel, class: Class, index: usize, buffer: &mut [u8], upcalls: &mut dyn Upcalls) -> usize {
+    fn drain(
+        &self,
+        channel: &Channel,
+        class: Class,
+        index: usize,
+        buffer: &mut [u8],
+        upcalls: &mut dyn Upcalls,
+    ) -> usize {
         let Some(conn) = lock(&channel.conns).get(index).cloned().flatten() else {
             return 0;
         };

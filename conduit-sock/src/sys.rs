@@ -9,7 +9,8 @@ use std::ptr;
 /// An abstract socket address that the kernel chose: NUL and five hexadecimal digits, see unix(7).
 pub type SocketName = [u8; 6];
 
-const ADDRESS_BYTES: libc::socklen_t = (offset_of!(libc::sockaddr_un, sun_path) + size_of::<SocketName>()) as libc::socklen_t;
+const ADDRESS_BYTES: libc::socklen_t =
+    (offset_of!(libc::sockaddr_un, sun_path) + size_of::<SocketName>()) as libc::socklen_t;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -51,7 +52,9 @@ fn set_send_buffer(fd: &OwnedFd, bytes: usize) -> io::Result<()> {
     // SAFETY: both are live, and `length` is the size of `value`.
     check(unsafe { libc::getsockopt(fd, level, name, ptr::from_mut(&mut value).cast(), &mut length) })?;
     if (value as usize) < needed {
-        let why = format!("packets need send buffers of {needed} bytes, but the kernel grants {value}. Raise net.core.wmem_max");
+        let why = format!(
+            "packets need send buffers of {needed} bytes, but the kernel grants {value}. Raise net.core.wmem_max"
+        );
         return Err(io::Error::other(why));
     }
     Ok(())

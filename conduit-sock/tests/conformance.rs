@@ -6,7 +6,11 @@ use gasnet_conduit_sock::Sock;
 
 /// A sock conduit with the faults of a plan.
 fn faulty(plan: &str) -> Box<dyn Conduit> {
-    Box::new(Faulty::new(Box::new(Sock::new()), &plan.parse().unwrap(), Box::new(|| {})))
+    Box::new(Faulty::new(
+        Box::new(Sock::new()),
+        &plan.parse().unwrap(),
+        Box::new(|| {}),
+    ))
 }
 
 gasnet_conduit::conformance_tests! {

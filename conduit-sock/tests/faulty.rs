@@ -2,8 +2,8 @@
 
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::{
-    Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
-    SegmentKey, StartInfo, TransferId, Upcalls,
+    Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope,
+    RemoteSegment, SegmentKey, StartInfo, TransferId, Upcalls,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -276,8 +276,13 @@ fn the_victim_ends_after_its_packets() {
         started(2, "kill=2:5", move || assert_eq!(count.fetch_add(1, SeqCst), 0)),
         Log::default(),
     );
-    let sent = (0..10).filter(|_| faulty.send(0, Class::Request, &[&[0; 8]]).is_ok()).count();
-    assert_eq!((sent, deaths.load(SeqCst), faulty.poll(PollScope::All, &mut log)), (5, 1, 0));
+    let sent = (0..10)
+        .filter(|_| faulty.send(0, Class::Request, &[&[0; 8]]).is_ok())
+        .count();
+    assert_eq!(
+        (sent, deaths.load(SeqCst), faulty.poll(PollScope::All, &mut log)),
+        (5, 1, 0)
+    );
     let other = started(1, "kill=2:5", || panic!("the wrong process was killed"));
     assert!((0..10).all(|_| other.send(0, Class::Request, &[&[0; 8]]).is_ok()));
 }
@@ -306,7 +311,9 @@ fn completions_are_late_but_come() {
         on_device: false,
     };
     for number in 0..50 {
-        faulty.put(0, &segment, 0, std::ptr::null(), 1, TransferId(number)).unwrap();
+        faulty
+            .put(0, &segment, 0, std::ptr::null(), 1, TransferId(number))
+            .unwrap();
     }
     faulty.poll(PollScope::All, &mut log);
     assert!(log.done.len() < 50);

@@ -66,7 +66,9 @@ fn ask_parent(line: &str) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    bytes
+        .iter()
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 fn unhex(text: &str) -> Vec<u8> {
@@ -105,7 +107,12 @@ fn child() {
     };
     for _ in 0..PER_PEER {
         for step in 0..size {
-            me.send((rank + step) % size, Class::Request, PollScope::All, 1000 + rank as usize);
+            me.send(
+                (rank + step) % size,
+                Class::Request,
+                PollScope::All,
+                1000 + rank as usize,
+            );
         }
     }
     let all = PER_PEER * size as usize;
@@ -142,7 +149,10 @@ impl Process {
             .env("SOCK_TEST_SIZE", size.to_string())
             .spawn()
             .unwrap();
-        let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+        let (to, from) = (
+            child.stdin.take().unwrap(),
+            BufReader::new(child.stdout.take().unwrap()),
+        );
         Self { child, to, from }
     }
 

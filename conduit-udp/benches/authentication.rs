@@ -66,7 +66,11 @@ fn macs(payload: &[u8]) {
     };
     time("seal a header", 1000, || {
         for number in 0..1000 {
-            keys.seal(black_box(&mut header), &implicit(number), PayloadDigest { bytes: 8, hash: 7 });
+            keys.seal(
+                black_box(&mut header),
+                &implicit(number),
+                PayloadDigest { bytes: 8, hash: 7 },
+            );
         }
     });
     for bytes in [0, 8, 1408, 65_408] {

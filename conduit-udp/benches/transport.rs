@@ -122,7 +122,9 @@ fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_
     let mut target = RemoteSegment {
         base,
         bytes: segment.len(),
-        key: remote_conduit.register_segment(base, segment.len()).expect("registered"),
+        key: remote_conduit
+            .register_segment(base, segment.len())
+            .expect("registered"),
         on_device: false,
     };
     conduit.learn_segment(1, &mut target).expect("learnt");
@@ -158,9 +160,13 @@ fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_
                 for _ in 0..count {
                     let before = local.done;
                     if put {
-                        conduit.put(1, &target, base, memory, bytes, TransferId(1)).expect("room");
+                        conduit
+                            .put(1, &target, base, memory, bytes, TransferId(1))
+                            .expect("room");
                     } else {
-                        conduit.get(1, &target, memory, base, bytes, TransferId(1)).expect("room");
+                        conduit
+                            .get(1, &target, memory, base, bytes, TransferId(1))
+                            .expect("room");
                     }
                     while local.done == before {
                         remote.poll();

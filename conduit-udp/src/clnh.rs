@@ -101,7 +101,10 @@ fn reduce(product: u128) -> u64 {
 impl Multiplier {
     #[cfg(target_arch = "x86_64")]
     fn best() -> Self {
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("vpclmulqdq") && is_x86_feature_detected!("pclmulqdq") {
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("vpclmulqdq")
+            && is_x86_feature_detected!("pclmulqdq")
+        {
             Self::Vpclmul
         } else if is_x86_feature_detected!("pclmulqdq") {
             Self::Pclmul

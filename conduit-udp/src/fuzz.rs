@@ -95,7 +95,11 @@ pub fn change(choices: &mut impl Choices, datagram: &mut Vec<u8>, other: &[u8]) 
         }
         4 => {
             let (from, bytes) = (choices.below(other.len()), choices.below(other.len() + 1));
-            for (to, from) in datagram.iter_mut().skip(offset).zip(other.iter().skip(from).take(bytes)) {
+            for (to, from) in datagram
+                .iter_mut()
+                .skip(offset)
+                .zip(other.iter().skip(from).take(bytes))
+            {
                 *to = *from;
             }
         }
@@ -169,7 +173,12 @@ struct Trial {
 #[cfg(test)]
 impl Trial {
     fn new(rounds: u64) -> Self {
-        let number = |name, or| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or);
+        let number = |name, or| {
+            std::env::var(name)
+                .ok()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(or)
+        };
         Self {
             rounds: number("GASNET_TEST_ROUNDS", rounds),
             seed: number("GASNET_TEST_SEED", 1),

@@ -39,8 +39,8 @@ mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
-    SegmentKey, StartInfo, TransferId, Upcalls,
+    Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalCompletion, PollScope,
+    RemoteSegment, SegmentKey, StartInfo, TransferId, Upcalls,
 };
 use net::{GetRequest, PutRequest};
 use std::sync::{Arc, OnceLock};
@@ -82,7 +82,9 @@ impl Conduit for Udp {
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
         let message = |error| format!("The udp conduit cannot start: {error}.");
-        let net = net::Net::open(info).map_err(|error| ConduitError { message: message(error) })?;
+        let net = net::Net::open(info).map_err(|error| ConduitError {
+            message: message(error),
+        })?;
         let net = Arc::new(net);
         if net.settings.progress_thread {
             net::Net::start_progress_thread(&net);

@@ -223,7 +223,13 @@ impl Net {
                 pmtu_changed: AtomicBool::new(false),
                 send_errors: Mutex::default(),
                 has_send_errors: AtomicBool::new(false),
-                state: Mutex::new(Peer::new(ranks, payload_of(largest), initial_window, &self.settings, now)),
+                state: Mutex::new(Peer::new(
+                    ranks,
+                    payload_of(largest),
+                    initial_window,
+                    &self.settings,
+                    now,
+                )),
                 refusals: AtomicU8::new(0),
                 refused_at: AtomicU64::new(0),
                 last_heard: AtomicU64::new(now),
@@ -235,9 +241,12 @@ impl Net {
     /// The connections that exist now.
     fn connections(&self) -> impl Iterator<Item = &Connection> {
         let ranks = lock(&self.connected_ranks).clone();
-        ranks
-            .into_iter()
-            .filter_map(|rank| self.peers[rank as usize].connection.get().map(|connection| &**connection))
+        ranks.into_iter().filter_map(|rank| {
+            self.peers[rank as usize]
+                .connection
+                .get()
+                .map(|connection| &**connection)
+        })
     }
 
     /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that closed in order are dropped:

@@ -375,7 +375,11 @@ impl Peer {
 
     /// Nanoseconds for which nothing in flight has been acknowledged; the maximum of both classes.
     pub fn unanswered(&self, now: u64) -> u64 {
-        let classes = self.tx.iter().zip(self.timers.iter()).filter(|(tx, _)| tx.in_flight > 0);
+        let classes = self
+            .tx
+            .iter()
+            .zip(self.timers.iter())
+            .filter(|(tx, _)| tx.in_flight > 0);
         classes
             .map(|(_, timer)| now.saturating_sub(timer.unanswered_since))
             .max()

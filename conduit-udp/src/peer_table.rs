@@ -81,7 +81,9 @@ const ERROR_GAP: u64 = 8_000_000_000;
 impl SendErrors {
     /// The series with one more error at `now`.
     pub fn after(last: Option<Self>, now: u64, is_local: bool) -> Self {
-        let since = last.filter(|last| now < last.last + ERROR_GAP).map_or(now, |last| last.since);
+        let since = last
+            .filter(|last| now < last.last + ERROR_GAP)
+            .map_or(now, |last| last.since);
         Self {
             since,
             last: now,

@@ -260,13 +260,20 @@ mod tests {
             DataOutcome::Complete(Packet::new(150))
         );
         for bad in [header(1, 2, 151), header(1, 3, 150), header(1, 2, 149)] {
-            assert_eq!(two((header(0, 2, 150), &a), (bad, &b)).1, DataOutcome::Malformed, "{bad:?}");
+            assert_eq!(
+                two((header(0, 2, 150), &a), (bad, &b)).1,
+                DataOutcome::Malformed,
+                "{bad:?}"
+            );
         }
         assert_eq!(
             two((header(0, 3, 150), &a), (header(1, 3, 150), &b)).1,
             DataOutcome::Malformed
         );
-        assert_eq!(two((header(0, 2, 50), &a), (header(1, 2, 50), &b)).0, DataOutcome::Malformed);
+        assert_eq!(
+            two((header(0, 2, 50), &a), (header(1, 2, 50), &b)).0,
+            DataOutcome::Malformed
+        );
         assert_eq!(
             RecvWindow::default().accept(&header(0, 2, usize::MAX >> 33), 0, &a),
             DataOutcome::Malformed
@@ -284,7 +291,8 @@ mod tests {
     #[test]
     fn incomplete_messages_are_bounded() {
         let mut window = RecvWindow::default();
-        let parts = (0..).take_while(|&number| window.accept(&header(0, 2, 150), number, &[0; 100]) == DataOutcome::Incomplete);
+        let parts =
+            (0..).take_while(|&number| window.accept(&header(0, 2, 150), number, &[0; 100]) == DataOutcome::Incomplete);
         assert_eq!(parts.count(), WINDOW);
     }
 }

@@ -137,7 +137,8 @@ fn unauthenticated_datagrams_are_counted_and_open_no_connection() {
         if i % 2 == 0 && bytes.len() >= 64 {
             // Everything that can be guessed is right.
             let mut peer = peer();
-            let mut real = datagrams(&Keys::new(TOKEN ^ 1, b"guess"), &mut peer, Class::Request, &bytes[64..]).remove(0);
+            let mut real =
+                datagrams(&Keys::new(TOKEN ^ 1, b"guess"), &mut peer, Class::Request, &bytes[64..]).remove(0);
             real[..4].copy_from_slice(&stage.keys.job.to_le_bytes());
             bytes = real;
         }
@@ -300,7 +301,11 @@ fn a_peer_that_never_connected_is_reported_earlier() {
             stage.net.poll(PollScope::All, &mut log);
         }
         assert_eq!(!log.0.is_empty(), is_told);
-        assert!(log.0.iter().all(|(_, why)| why.contains("never connected")), "{:?}", log.0);
+        assert!(
+            log.0.iter().all(|(_, why)| why.contains("never connected")),
+            "{:?}",
+            log.0
+        );
     }
 }
 
@@ -323,7 +328,10 @@ fn a_peer_that_closes_is_not_unauthenticated() {
     let hello = datagrams(&stage.keys, &mut peer, Class::Request, b"hello");
     let bye = peer.control_header(&stage.keys, Kind::Close, &[]).to_vec();
     stage.receive(&[hello[0].clone(), bye.clone(), bye, hello[0].clone()]);
-    assert_eq!((stage.log.packets.len(), stage.rejected(), stage.duplicates()), (1, 0, 2));
+    assert_eq!(
+        (stage.log.packets.len(), stage.rejected(), stage.duplicates()),
+        (1, 0, 2)
+    );
     // An unauthenticated datagram is still rejected.
     let mut forged = hello[0].clone();
     forged[60] ^= 1;
@@ -346,7 +354,10 @@ fn replays_are_counted_and_are_no_sign_of_life() {
     for _ in 0..5 {
         stage.receive(&real);
     }
-    assert_eq!((stage.log.packets.len(), stage.rejected(), stage.duplicates()), (1, 0, 20));
+    assert_eq!(
+        (stage.log.packets.len(), stage.rejected(), stage.duplicates()),
+        (1, 0, 20)
+    );
     assert_eq!(stage.net.last_heard(1), last_heard);
     let ack = peer.make_ack(&stage.keys);
     stage.receive(&[ack.header.to_vec()]);
@@ -459,7 +470,10 @@ fn arrivals_wake() {
     assert!(!readable(stage.net.wake_fd()));
     let mut peer = peer();
     let datagram = datagrams(&stage.keys, &mut peer, Class::Reply, b"wake up").remove(0);
-    stage.remote.send_to(&datagram, ("127.0.0.1", stage.net.port())).unwrap();
+    stage
+        .remote
+        .send_to(&datagram, ("127.0.0.1", stage.net.port()))
+        .unwrap();
     let began = Instant::now();
     while !readable(stage.net.wake_fd()) {
         assert!(began.elapsed() < Duration::from_secs(20));

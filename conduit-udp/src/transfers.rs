@@ -138,14 +138,22 @@ impl Peer {
         }) as u64;
         let request = [number.to_le_bytes(), (remaining as u64).to_le_bytes()].concat();
         let hash = keys.hash(&request);
-        let header = self.header(keys, Kind::Get, Class::Request).with_operand(address as u64);
+        let header = self
+            .header(keys, Kind::Get, Class::Request)
+            .with_operand(address as u64);
         self.tx[Class::Request].push(header, Body::Copied(request, hash), None);
         Ok(())
     }
 
     /// Destination of the payload of a transfer's datagram, unless it was received before or has
     /// none.
-    pub fn destination_of(&mut self, header: &Header, number: u64, bytes: usize, segments: &Segments) -> Option<ClientMemory> {
+    pub fn destination_of(
+        &mut self,
+        header: &Header,
+        number: u64,
+        bytes: usize,
+        segments: &Segments,
+    ) -> Option<ClientMemory> {
         let class = header.class;
         if self.rx[class].is_stale(number) {
             return None;
@@ -198,7 +206,9 @@ impl Peer {
         let Some((number, bytes)) = payload.split_first_chunk::<8>() else {
             return false;
         };
-        let Ok(bytes) = <[u8; 8]>::try_from(bytes) else { return false };
+        let Ok(bytes) = <[u8; 8]>::try_from(bytes) else {
+            return false;
+        };
         let number = u64::from_le_bytes(*number);
         if number >= MAX_GETS as u64 || self.bulk[Class::Reply].len() >= MAX_GETS {
             return false;
@@ -257,7 +267,11 @@ impl Peer {
             return;
         }
         let most = WINDOW - self.part_count(MAX_PACKET_BYTES).max(MESSAGE_RESERVE);
-        let most = if class == Class::Request { most.min(self.depth) } else { most };
+        let most = if class == Class::Request {
+            most.min(self.depth)
+        } else {
+            most
+        };
         let mut bytes = 0;
         while let Some(rest) = self.bulk[class].front().map(|bulk| bulk.rest.bytes) {
             // The last two datagrams are of equal size.
@@ -277,7 +291,11 @@ impl Peer {
             };
             let part = bulk.rest.split_off_front(next);
             let (operand, put, ends) = (bulk.operand, bulk.put, bulk.rest.bytes == 0);
-            bulk.operand += if class == Class::Request { next } else { next / OFFSET_UNIT } as u64;
+            bulk.operand += if class == Class::Request {
+                next
+            } else {
+                next / OFFSET_UNIT
+            } as u64;
             if ends {
                 self.bulk[class].pop_front();
             }
@@ -325,7 +343,8 @@ mod tests {
                 .unwrap();
             assert_eq!(local == LocalCompletion::AtReturn, bytes <= COPIED);
             let destination = client_memory(&mut got[at..at + bytes]);
-            here.get(keys, answers.as_ptr() as usize + at, destination, id(true)).unwrap();
+            here.get(keys, answers.as_ptr() as usize + at, destination, id(true))
+                .unwrap();
             expected.extend([id(false), id(true)]);
             at += bytes;
         }
@@ -440,7 +459,10 @@ mod tests {
             let destination = client_memory(&mut asked);
             link.ends[1].get(&link.keys, from, destination, TransferId(id)).unwrap();
             link.ends[0]
-                .put(&link.keys, PutOp::new(to, client_memory(&mut source), 0, TransferId(id)))
+                .put(
+                    &link.keys,
+                    PutOp::new(to, client_memory(&mut source), 0, TransferId(id)),
+                )
                 .unwrap();
         }
         let mut messages = 0;
@@ -515,11 +537,17 @@ mod tests {
         let base = put.as_mut_ptr() as usize;
         link.segments[1].register(base, put.len());
         for id in 0..MAX_BULK_PUTS as u64 {
-            let taken = link.ends[0].put(&link.keys, PutOp::new(base, client_memory(&mut source), 0, TransferId(id)));
+            let taken = link.ends[0].put(
+                &link.keys,
+                PutOp::new(base, client_memory(&mut source), 0, TransferId(id)),
+            );
             assert_eq!(taken, Ok(LocalCompletion::WithOperation));
         }
         assert_eq!(
-            link.ends[0].put(&link.keys, PutOp::new(base, client_memory(&mut source), 0, TransferId(0))),
+            link.ends[0].put(
+                &link.keys,
+                PutOp::new(base, client_memory(&mut source), 0, TransferId(0))
+            ),
             Err(Busy)
         );
         for i in 0..200 {

@@ -246,7 +246,13 @@ mod tests {
         .encode();
         Header::refresh(&mut renewed, header.flags, header.sacks);
         assert_eq!(renewed, bytes);
-        for (at, value) in [(at::VERSION, 1), (at::KIND, 0), (at::KIND, 8), (at::CLASS, 2), (at::PART, 48)] {
+        for (at, value) in [
+            (at::VERSION, 1),
+            (at::KIND, 0),
+            (at::KIND, 8),
+            (at::CLASS, 2),
+            (at::PART, 48),
+        ] {
             let mut bad = bytes;
             bad[at] = value;
             assert_eq!(Header::decode(&bad), None, "{at}");

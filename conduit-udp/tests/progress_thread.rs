@@ -36,7 +36,12 @@ fn until(conduit: &dyn Conduit, inbox: &mut Inbox, holds: impl Fn(&Inbox) -> boo
     let began = Instant::now();
     while !holds(inbox) {
         conduit.poll(PollScope::All, inbox);
-        assert!(began.elapsed() < LIMIT, "{} packets, {:?}", inbox.packets.len(), inbox.done);
+        assert!(
+            began.elapsed() < LIMIT,
+            "{} packets, {:?}",
+            inbox.packets.len(),
+            inbox.done
+        );
     }
 }
 
@@ -66,7 +71,9 @@ fn transfers_progress_without_target_polls() {
         }
         let mut inbox = Inbox::default();
         let source: Vec<u8> = (0..BYTES).map(|i| (i * 7 + i / 256) as u8).collect();
-        conduit.put(1, &segment, base, source.as_ptr(), BYTES, TransferId(1)).unwrap();
+        conduit
+            .put(1, &segment, base, source.as_ptr(), BYTES, TransferId(1))
+            .unwrap();
         until(conduit, &mut inbox, |inbox| inbox.done == [1]);
         let mut copy = vec![0u8; BYTES];
         conduit
@@ -90,7 +97,10 @@ fn requests_are_deferred_while_the_target_computes() {
             for number in 0..REQUESTS {
                 // Without a poll: there is room again when the target's progress thread has
                 // received some.
-                while conduit.send(1, Class::Request, &[&number.to_le_bytes(), &[7; 90]]).is_err() {
+                while conduit
+                    .send(1, Class::Request, &[&number.to_le_bytes(), &[7; 90]])
+                    .is_err()
+                {
                     assert!(began.elapsed() < LIMIT, "no room for request {number}");
                     sleep(Duration::from_micros(100));
                 }

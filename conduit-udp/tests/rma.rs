@@ -112,7 +112,10 @@ fn transfers_from_many_threads() {
             until(&ids, &mut upcalls);
             // Complete puts are visible to gets.
             let mut gets = Vec::new();
-            let mut copies: Vec<Vec<u8>> = batch.iter().map(|(_, _, expected, _)| vec![0; expected.len()]).collect();
+            let mut copies: Vec<Vec<u8>> = batch
+                .iter()
+                .map(|(_, _, expected, _)| vec![0; expected.len()])
+                .collect();
             for ((peer, from, expected, _), copy) in batch.iter().zip(&mut copies) {
                 let segment = &remote[*peer as usize];
                 while conduit

@@ -100,7 +100,10 @@ pub fn operation_name(op: u32) -> &'static str {
         GET => "GET",
         _ if !op.is_power_of_two() => "unknown",
         _ if op < fetch(AND) => PLAIN.get(op.trailing_zeros() as usize).copied().unwrap_or("unknown"),
-        _ => FETCH.get((op >> 15).trailing_zeros() as usize).copied().unwrap_or("unknown"),
+        _ => FETCH
+            .get((op >> 15).trailing_zeros() as usize)
+            .copied()
+            .unwrap_or("unknown"),
     }
 }
 

@@ -172,7 +172,11 @@ impl<'a> Inbox<'a> {
     /// inside an upcall.
     fn send(&mut self, peer: JobRank, class: Class, number: u64, bytes: usize) {
         let packet = packet(self.rank, number, bytes);
-        let scope = if self.answering { PollScope::Replies } else { PollScope::All };
+        let scope = if self.answering {
+            PollScope::Replies
+        } else {
+            PollScope::All
+        };
         let watchdog = Watchdog::new();
         while self.conduit.send(peer, class, &[&packet]) == Err(Busy) {
             self.conduit.poll(scope, self);
@@ -220,7 +224,10 @@ impl Watchdog {
     }
 
     fn check(&self, what: &str) {
-        assert!(self.0.elapsed() < PROGRESS_TIMEOUT, "no progress while waiting for {what}");
+        assert!(
+            self.0.elapsed() < PROGRESS_TIMEOUT,
+            "no progress while waiting for {what}"
+        );
         std::thread::yield_now();
     }
 }
@@ -276,7 +283,13 @@ fn connect_all(job: &Job) {
 pub fn identity(make: Make<'_>) {
     let conduit = make();
     let (identity, limits) = (conduit.identity(), conduit.limits());
-    assert!(!identity.name.is_empty() && identity.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()));
+    assert!(
+        !identity.name.is_empty()
+            && identity
+                .name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    );
     assert!(!identity.version.is_empty());
     assert!(limits.max_packet_bytes >= 1024 && limits.max_ranks >= 2);
     assert!(conduit
@@ -304,7 +317,12 @@ pub fn every_size(make: Make<'_>) {
         for (index, &bytes) in sizes.iter().enumerate() {
             let packet = packet(rank, bytes as u64, bytes);
             let parts: Vec<&[u8]> = packet.chunks(bytes.div_ceil(1 + index % 20)).collect();
-            for (peer, class) in [(0, Class::Request), (1, Class::Request), (0, Class::Reply), (1, Class::Reply)] {
+            for (peer, class) in [
+                (0, Class::Request),
+                (1, Class::Request),
+                (0, Class::Reply),
+                (1, Class::Reply),
+            ] {
                 inbox.poll_until("a send", |_| conduit.send(peer, class, &parts).is_ok());
             }
         }
@@ -368,7 +386,10 @@ pub fn replies_only(make: Make<'_>) {
         if rank == 0 {
             for number in 0..COUNT {
                 let request = packet(rank, number, 100);
-                sent.fetch_add(usize::from(conduit.send(1, Class::Request, &[&request]).is_ok()), SeqCst);
+                sent.fetch_add(
+                    usize::from(conduit.send(1, Class::Request, &[&request]).is_ok()),
+                    SeqCst,
+                );
             }
             for number in 0..COUNT {
                 inbox.send(1, Class::Reply, number, 100);

@@ -18,8 +18,8 @@
 
 use crate::config::{FaultPlan, Variable};
 use crate::{
-    Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope, RemoteSegment,
-    SegmentKey, StartInfo, TransferId, Upcalls,
+    Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope,
+    RemoteSegment, SegmentKey, StartInfo, TransferId, Upcalls,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -136,7 +136,9 @@ impl State {
 
     fn ripe_completions(&mut self) -> Vec<TransferId> {
         let now = self.now;
-        let (ripe, rest) = std::mem::take(&mut self.completions).into_iter().partition(|c| c.0 <= now);
+        let (ripe, rest) = std::mem::take(&mut self.completions)
+            .into_iter()
+            .partition(|c| c.0 <= now);
         self.completions = rest;
         ripe.into_iter().map(|c: (u64, TransferId)| c.1).collect()
     }
@@ -253,7 +255,11 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
         let mut state = self.state();
         state.random = self.plan.seed ^ (u64::from(info.rank) << 32);
-        state.life = self.plan.kill.filter(|kill| kill.0 == info.rank).map(|kill| kill.1.max(1));
+        state.life = self
+            .plan
+            .kill
+            .filter(|kill| kill.0 == info.rank)
+            .map(|kill| kill.1.max(1));
         drop(state);
         self.inner.start(info)
     }

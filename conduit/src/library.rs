@@ -188,7 +188,9 @@ pub fn found(config: &Config) -> Vec<(&'static str, String)> {
 /// Declares a table of functions of a library, and a function that fills it.
 #[macro_export]
 macro_rules! vendor_functions {
-    ($(#[$about:meta])* $table:ident of $vendor:ident { $($name:ident = $symbol:literal ($($arg:ty),*) $(-> $result:ty)?;)* }) => {
+    ($(#[$about:meta])* $table:ident of $vendor:ident {
+        $($name:ident = $symbol:literal ($($arg:ty),*) $(-> $result:ty)?;)*
+    }) => {
         $(#[$about])*
         pub struct $table {
             $($name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 use crate::{
-    atomic_codes as codes, Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, RemoteSegment,
-    SegmentKey, StartInfo, TransferId, Upcalls,
+    atomic_codes as codes, Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope,
+    RemoteSegment, SegmentKey, StartInfo, TransferId, Upcalls,
 };
 
 /// First byte of a request packet. No packet of the runtime begins with it.
@@ -88,8 +88,9 @@ impl SoftAtomics {
         };
         let (dt, op, target) = (what as u32, (what >> 32) as u32, target as usize);
         let bytes = codes::bytes(dt);
-        let inside =
-            |&(base, length): &(usize, usize)| target >= base && target - base < length && bytes <= length - (target - base);
+        let inside = |&(base, length): &(usize, usize)| {
+            target >= base && target - base < length && bytes <= length - (target - base)
+        };
         if codes::operations(dt) & op == 0 || target % bytes != 0 || !self.state().segments.iter().any(inside) {
             return false;
         }

@@ -261,7 +261,10 @@ impl ControlBlock {
         // SAFETY: the slot has room. Nobody reads it before the barrier of this round: readers of
         // the round before last, which used the same slot, entered the last round's barrier after
         // reading.
-        unsafe { self.slot(round, rank).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        unsafe {
+            self.slot(round, rank)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
     }
 
     /// Copies what `rank` of this host wrote in this round, after all ranks of the host have
@@ -270,7 +273,10 @@ impl ControlBlock {
         assert!(into.len() <= SLOT_BYTES);
         // SAFETY: as above; the owner writes again two rounds later, after a barrier that the node
         // agent has yet to release.
-        unsafe { into.as_mut_ptr().copy_from_nonoverlapping(self.slot(round, rank), into.len()) };
+        unsafe {
+            into.as_mut_ptr()
+                .copy_from_nonoverlapping(self.slot(round, rank), into.len())
+        };
     }
 
     /// Writes the result of this round: equally many bytes of each rank of the job. Node agent
@@ -279,7 +285,10 @@ impl ControlBlock {
         assert!(self.relayed && bytes.len() <= self.ranks as usize * SLOT_BYTES);
         // SAFETY: there is room. All ranks of the host wait in the barrier, and their slots of this
         // round were read.
-        unsafe { self.slot(round, 0).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        unsafe {
+            self.slot(round, 0)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
     }
 
     /// Copies what `rank` gave in this round, after the round's barrier. `into` has the length that

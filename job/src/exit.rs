@@ -212,7 +212,8 @@ impl Job {
                     if let Some(linger) = linger {
                         linger();
                     }
-                    self.control.wait_phase(seen, linger.map_or(SLEEP, |_| SLEEP_BETWEEN_POLLS));
+                    self.control
+                        .wait_phase(seen, linger.map_or(SLEEP, |_| SLEEP_BETWEEN_POLLS));
                 }
             }
             if let Some(hook) = WAIT_HOOK.get() {
@@ -257,7 +258,10 @@ extern "C" fn on_flush_alarm(_signal: i32, _info: *mut libc::siginfo_t, _context
     let reader_pauses = || !fd::is_writable(1) || !fd::is_writable(2);
     if asked == 0 && reader_pauses() {
         if let Some(job) = JOB.get() {
-            job.control.status(job.rank).stalled_flushes.fetch_add(1, Ordering::Relaxed);
+            job.control
+                .status(job.rank)
+                .stalled_flushes
+                .fetch_add(1, Ordering::Relaxed);
         }
         return;
     }

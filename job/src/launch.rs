@@ -41,8 +41,8 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let HostPlan { layout, host, tree } = place;
     let here = host.map_or(0, |host| layout.ranks_on(host).len() as u32);
     let relayed = !tree.is_alone();
-    let control =
-        ControlBlock::create(layout.size(), here, relayed).map_err(|e| JobError::io("mapping the job control block", &e))?;
+    let control = ControlBlock::create(layout.size(), here, relayed)
+        .map_err(|e| JobError::io("mapping the job control block", &e))?;
     let host_state = HostState {
         control,
         token: tree.secret().token(),
@@ -59,8 +59,8 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
 
 /// A job on this host alone.
 fn alone(options: &StartOptions) -> Result<HostPlan, JobError> {
-    let layout =
-        JobLayout::one_host(options.ranks, options.nbrhd_max).ok_or_else(|| JobError::new("a job needs at least one rank"))?;
+    let layout = JobLayout::one_host(options.ranks, options.nbrhd_max)
+        .ok_or_else(|| JobError::new("a job needs at least one rank"))?;
     Ok(HostPlan {
         layout,
         host: Some(0),
@@ -78,11 +78,17 @@ pub(super) fn job(
 ) -> Job {
     Job {
         rank,
-        here: host_state.host.map_or_else(Vec::new, |host| host_state.layout.ranks_on(host)),
+        here: host_state
+            .host
+            .map_or_else(Vec::new, |host| host_state.layout.ranks_on(host)),
         layout: host_state.layout.clone(),
         pid: process::pid(),
         token: host_state.token,
-        cpus: if options.cores > 0 { options.cores } else { host_state.cpus },
+        cpus: if options.cores > 0 {
+            options.cores
+        } else {
+            host_state.cpus
+        },
         control: host_state.control,
         round: AtomicU32::new(0),
         comm: memory.0,
@@ -140,8 +146,11 @@ impl<'a> Launch<'a> {
     fn new(options: &'a StartOptions, host_state: HostState, here: u32, tree: Tree) -> Self {
         // A control socket and two pipes per rank, the connections of each host, as many
         // unauthenticated peers, the memory of one neighbourhood, and some spare.
-        let wanted =
-            process::open_descriptors() + 3 * u64::from(here) + 4 * tree.branches().len() as u64 + MAX_UNAUTHENTICATED as u64 + 32;
+        let wanted = process::open_descriptors()
+            + 3 * u64::from(here)
+            + 4 * tree.branches().len() as u64
+            + MAX_UNAUTHENTICATED as u64
+            + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
         let _ = process::flush_streams();
         let mask = signal::block_all();
@@ -196,7 +205,9 @@ impl<'a> Launch<'a> {
     /// Forks the ranks of this host, neighbourhood by neighbourhood, so that each memory object is
     /// open only where it belongs. Returns a job in each rank, and none in the node agent.
     fn fork_all(&mut self) -> Result<Option<Job>, JobError> {
-        let Some(host) = self.host_state.host else { return Ok(None) };
+        let Some(host) = self.host_state.host else {
+            return Ok(None);
+        };
         mpi::before_fork();
         let ranks = self.host_state.layout.ranks_on(host);
         let mut rest = &ranks[..];
@@ -225,7 +236,10 @@ impl<'a> Launch<'a> {
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;
         let mode = self.options.output(self.tree.is_root());
-        let pipes = mode.map(|_| output::pipes()).transpose().map_err(|e| at_rank("a pipe", &e))?;
+        let pipes = mode
+            .map(|_| output::pipes())
+            .transpose()
+            .map_err(|e| at_rank("a pipe", &e))?;
         // SAFETY: if the client has started threads before it initialises GASNet, ranks do not have
         // them; it must accept that. The child uses the allocator, which glibc keeps usable across
         // fork.

@@ -176,7 +176,10 @@ mod tests {
     #[test]
     fn one_host_is_cut_into_neighbourhoods() {
         let layout = JobLayout::one_host(7, 3).unwrap();
-        assert_eq!((layout.size(), layout.hosts(), layout.leaders()), (7, 1, &[0, 3, 6][..]));
+        assert_eq!(
+            (layout.size(), layout.hosts(), layout.leaders()),
+            (7, 1, &[0, 3, 6][..])
+        );
         assert_eq!(
             (layout.nbrhd_of(5), layout.nbrhd(1), layout.nbrhd(2)),
             (1, Nbrhd::new(&[3, 4, 5]), Nbrhd::new(&[6]))
@@ -219,7 +222,10 @@ mod tests {
         let layout = |most| JobLayout::from_hosts(&cards, most).unwrap();
         assert_eq!(nbrhds(&layout(0)), [vec![0, 3, 6], vec![1, 4, 7], vec![2, 5]]);
         assert_eq!(nbrhds(&layout(3)), nbrhds(&layout(0)));
-        assert_eq!(nbrhds(&layout(2)), [vec![0, 3], vec![1, 4], vec![2, 5], vec![6], vec![7]]);
+        assert_eq!(
+            nbrhds(&layout(2)),
+            [vec![0, 3], vec![1, 4], vec![2, 5], vec![6], vec![7]]
+        );
         assert_eq!(nbrhds(&layout(1)).len(), 8);
         let pairs = JobLayout::from_hosts(&[0, 0, 1, 1, 0, 0, 1, 1], 3).unwrap();
         assert_eq!(nbrhds(&pairs), [vec![0, 1, 4], vec![2, 3, 6], vec![5], vec![7]]);

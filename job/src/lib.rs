@@ -58,7 +58,9 @@ pub struct JobError {
 
 impl JobError {
     fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self {
+            message: message.into(),
+        }
     }
 
     /// For a system call that failed.
@@ -120,7 +122,10 @@ pub fn start(options: &StartOptions) -> Result<&'static Job, JobError> {
         let job = launch::launch(options)?;
         || job
     });
-    job.control.status(job.rank).process.store(job.pid as u32, Ordering::Relaxed);
+    job.control
+        .status(job.rank)
+        .process
+        .store(job.pid as u32, Ordering::Relaxed);
     gasnet_tools::freeze::set_hook(|frozen| {
         if let Some(job) = JOB.get() {
             job.control
@@ -129,7 +134,10 @@ pub fn start(options: &StartOptions) -> Result<&'static Job, JobError> {
                 .store(u32::from(frozen), Ordering::Relaxed);
         }
     });
-    PHASE.store(std::ptr::from_ref(job.control.phase_word()).cast_mut(), Ordering::Release);
+    PHASE.store(
+        std::ptr::from_ref(job.control.phase_word()).cast_mut(),
+        Ordering::Release,
+    );
     process::stay_mapped();
     signals::install(job);
     gasnet_tools::freeze::at_start();

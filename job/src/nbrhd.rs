@@ -115,12 +115,23 @@ mod tests {
 
     #[test]
     fn ranks_and_indices() {
-        for ranks in [&[3][..], &[0, 1, 2], &[4, 5, 6, 7], &[0, 3, 6, 9], &[2, 3, 7, 100], &[5, 9]] {
+        for ranks in [
+            &[3][..],
+            &[0, 1, 2],
+            &[4, 5, 6, 7],
+            &[0, 3, 6, 9],
+            &[2, 3, 7, 100],
+            &[5, 9],
+        ] {
             let nbrhd = Nbrhd::new(ranks);
             assert_eq!((nbrhd.first(), nbrhd.count() as usize), (ranks[0], ranks.len()));
             assert_eq!(nbrhd.ranks().collect::<Vec<_>>(), ranks);
             for rank in 0..110 {
-                assert_eq!(nbrhd.find(rank), ranks.iter().position(|&r| r == rank), "{rank} of {ranks:?}");
+                assert_eq!(
+                    nbrhd.find(rank),
+                    ranks.iter().position(|&r| r == rank),
+                    "{rank} of {ranks:?}"
+                );
                 assert_eq!(nbrhd.contains(rank), ranks.contains(&rank));
             }
             assert!(ranks

@@ -176,7 +176,9 @@ impl StartOptions {
             cores: config.get(&config::HOST_CORES),
             exit_timeouts: exit_timeouts(config, ranks),
             catch_exit: config.get(&config::CATCH_EXIT),
-            no_catch: config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new())),
+            no_catch: config
+                .get(&config::NO_CATCH_SIGNAL)
+                .unwrap_or(SignalSet::Some(Vec::new())),
             sync_files: config.get(&config::FS_SYNC),
             directory: directory.unwrap_or_else(|| PathBuf::from("/tmp")),
             label_output: config.get(&config::LABEL_OUTPUT),
@@ -204,7 +206,9 @@ impl StartOptions {
     pub(super) fn refresh(&mut self, config: &Config) {
         self.exit_timeouts = exit_timeouts(config, self.ranks);
         self.catch_exit = config.get(&config::CATCH_EXIT);
-        self.no_catch = config.get(&config::NO_CATCH_SIGNAL).unwrap_or(SignalSet::Some(Vec::new()));
+        self.no_catch = config
+            .get(&config::NO_CATCH_SIGNAL)
+            .unwrap_or(SignalSet::Some(Vec::new()));
         self.sync_files = config.get(&config::FS_SYNC);
         self.verbose = is_verbose(config);
     }
@@ -235,7 +239,9 @@ fn routes(config: &Config, start: &StartMethod, network: bool) -> Result<bool, J
         // The other names are for udp.
         StartMethod::Fork if !network => Ok(config.get(&config::ROUTE_OUTPUT)),
         StartMethod::Custom | StartMethod::CustomWorker => under_any_name(config, &config::CSPAWN_ROUTE_OUTPUT),
-        StartMethod::Fork | StartMethod::Ssh | StartMethod::SshChild(_) => under_any_name(config, &config::ROUTE_OUTPUT),
+        StartMethod::Fork | StartMethod::Ssh | StartMethod::SshChild(_) => {
+            under_any_name(config, &config::ROUTE_OUTPUT)
+        }
     }
 }
 
@@ -265,9 +271,14 @@ fn is_verbose(config: &Config) -> bool {
 /// An address or a name from `GASNET_MASTERIP`. It passes through shells.
 fn master(text: &str) -> Result<String, JobError> {
     let text = text.trim();
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|text| text.strip_suffix(']'))
+        .unwrap_or(text);
     if bare.is_empty() || !bare.chars().all(|c| c.is_ascii_alphanumeric() || ".:-_".contains(c)) {
-        return refuse(format!("GASNET_MASTERIP={text}: expected an address or a name of this host"));
+        return refuse(format!(
+            "GASNET_MASTERIP={text}: expected an address or a name of this host"
+        ));
     }
     Ok(bare.to_owned())
 }
@@ -322,7 +333,10 @@ fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Reque
         .map(|name| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase()));
     let mut variables = of_conduits.chain(library.network.then(|| "GASNET_SPAWNER".to_owned()));
     let found = variables.find_map(|variable| {
-        let setting = config.settings().iter().find(|s| s.variable.name == variable && s.is_set)?;
+        let setting = config
+            .settings()
+            .iter()
+            .find(|s| s.variable.name == variable && s.is_set)?;
         let spawner = Spawner::from_value(&setting.value).filter(|&s| s != Spawner::Auto)?;
         Some((variable, Requested::Spawner(spawner)))
     });
@@ -394,7 +408,8 @@ fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
     };
     let asked = asked(config, library)?;
     // As the reference's udp does. A library that also holds smp may be meant to run alone.
-    let wants_count = asked.as_ref().is_some_and(|(variable, _)| variable == "GASNET_SPAWNFN") && !library.names.contains(&"smp");
+    let wants_count =
+        asked.as_ref().is_some_and(|(variable, _)| variable == "GASNET_SPAWNFN") && !library.names.contains(&"smp");
     if wants_count && !set && library.count.is_none() {
         return refuse(format!(
             "GASNET_SPAWNFN is set, but not how many ranks to start. Pass their number as the first argument, \
@@ -516,7 +531,12 @@ mod tests {
     fn defaults() {
         let options = read(&[]).unwrap();
         assert_eq!(
-            (options.ranks, options.nbrhd_max, options.catch_exit, options.label_output),
+            (
+                options.ranks,
+                options.nbrhd_max,
+                options.catch_exit,
+                options.label_output
+            ),
             (1, 0, true, false)
         );
         assert_eq!(read(&[("GASNET_TMPDIR", "/b")]).unwrap().directory, PathBuf::from("/b"));
@@ -543,7 +563,9 @@ mod tests {
         };
         let pairs = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
         let config = Config::from_env(&[], pairs).map_err(|e| e.to_string())?;
-        start(&config, &library).map(|d| (d.start, d.counted)).map_err(|e| e.message)
+        start(&config, &library)
+            .map(|d| (d.start, d.counted))
+            .map_err(|e| e.message)
     }
 
     #[test]
@@ -575,10 +597,14 @@ mod tests {
         assert!(of_network(&[("GASNET_SPAWNFN", "G")], None)
             .unwrap_err()
             .contains("GASNET_SPAWNFN=G"));
-        assert!(of_network(&[("GASNET_SPAWNER", "pmi")], None).unwrap_err().contains("PMI_FD"));
+        assert!(of_network(&[("GASNET_SPAWNER", "pmi")], None)
+            .unwrap_err()
+            .contains("PMI_FD"));
         // Without a network these are meant for other conduits.
         assert_eq!(
-            read(&[("GASNET_SPAWNER", "ssh"), ("GASNET_SPAWNFN", "S")]).unwrap().start,
+            read(&[("GASNET_SPAWNER", "ssh"), ("GASNET_SPAWNFN", "S")])
+                .unwrap()
+                .start,
             StartMethod::Fork
         );
     }
@@ -604,12 +630,23 @@ mod tests {
         let timeouts = |pairs: &[(&str, &str)]| read(pairs).unwrap().exit_timeouts;
         let timeout = |pairs: &[(&str, &str)]| timeouts(pairs).exit.as_secs_f64();
         let four = ("GASNET_PSHM_NODES", "4");
-        assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MIN", "1"), ("GASNET_EXITTIMEOUT_FACTOR", "0.5")]) - 3.0).abs() < 1e-9);
+        assert!(
+            (timeout(&[
+                four,
+                ("GASNET_EXITTIMEOUT_MIN", "1"),
+                ("GASNET_EXITTIMEOUT_FACTOR", "0.5")
+            ]) - 3.0)
+                .abs()
+                < 1e-9
+        );
         assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 0.5).abs() < 1e-9);
         assert!((timeout(&[("GASNET_EXITTIMEOUT", "7"), ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 7.0).abs() < 1e-9);
         assert_eq!(timeouts(&[]).busy, Duration::from_secs(30));
         let given = timeouts(&[("GASNET_EXITTIMEOUT", "7")]);
-        assert_eq!((given.busy, given.failure), (Duration::from_secs(7), Duration::from_secs(7)));
+        assert_eq!(
+            (given.busy, given.failure),
+            (Duration::from_secs(7), Duration::from_secs(7))
+        );
         assert_eq!(timeouts(&[]).failure, Duration::from_secs(1));
         assert_eq!(
             timeouts(&[("GASNET_EXITTIMEOUT_MAX", "0.5")]).busy,
@@ -619,8 +656,13 @@ mod tests {
 
     #[test]
     fn several_tasks_without_a_manager_are_refused() {
-        let found = |pairs: &[(&str, &str)]| lonely_task(|name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned()));
-        let step = [("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "3"), ("SLURM_PROCID", "0")];
+        let found =
+            |pairs: &[(&str, &str)]| lonely_task(|name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned()));
+        let step = [
+            ("SLURM_STEP_ID", "0"),
+            ("SLURM_STEP_NUM_TASKS", "3"),
+            ("SLURM_PROCID", "0"),
+        ];
         let with = |other: (&'static str, &'static str)| step.map(|pair| if pair.0 == other.0 { other } else { pair });
         assert!(found(&step).unwrap().refusal().contains("3 tasks"));
         assert_eq!(found(&with(("SLURM_PROCID", "1"))).unwrap().refusal(), "");

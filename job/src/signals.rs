@@ -91,7 +91,9 @@ fn default_course(number: i32) {
 }
 
 extern "C" fn on_fault(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    let Some(job) = own_job() else { return default_course(number) };
+    let Some(job) = own_job() else {
+        return default_course(number);
+    };
     if exit::by_another_thread() {
         // A fault in another thread while the process ends: the exit code stands.
         process::park();
@@ -140,7 +142,9 @@ pub(super) fn signal_name(number: i32) -> String {
 }
 
 extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    let Some(job) = own_job() else { return default_course(number) };
+    let Some(job) = own_job() else {
+        return default_course(number);
+    };
     // A closed reader does not ask for the job's end.
     if number != libc::SIGPIPE {
         exit::request_termination(job, number);
@@ -168,7 +172,9 @@ extern "C" fn in_background(number: i32, info: *mut libc::siginfo_t, context: *m
 }
 
 extern "C" fn on_quit(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
-    let Some(job) = own_job() else { return default_course(number) };
+    let Some(job) = own_job() else {
+        return default_course(number);
+    };
     // The node agent itself sends this signal to late ranks.
     if job.control_socket.is_none() {
         exit::request_termination(job, number);

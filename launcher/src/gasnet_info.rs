@@ -134,7 +134,11 @@ fn as_text(topics: &[Topic]) -> (String, bool) {
         match topic {
             Topic::Version => out += &lines(&version()),
             Topic::Conduits => {
-                let _ = write!(out, "\nInstalled libraries\n{}", installed::as_text(&installed::libraries()));
+                let _ = write!(
+                    out,
+                    "\nInstalled libraries\n{}",
+                    installed::as_text(&installed::libraries())
+                );
             }
             Topic::Env => out += &report::as_text(&variables()),
             Topic::EnvMarkdown => out += &report::as_markdown(&variables()),

@@ -70,7 +70,9 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Options, Strin
             options.files.extend(arguments.by_ref());
             break;
         }
-        let (name, value) = word.split_once('=').map_or((word, None), |(n, v)| (n, Some(v.to_owned())));
+        let (name, value) = word
+            .split_once('=')
+            .map_or((word, None), |(n, v)| (n, Some(v.to_owned())));
         let mut value = || {
             value
                 .clone()
@@ -165,12 +167,17 @@ fn run(options: &Options) -> Result<(), String> {
         text = Some(tables);
     }
     match text {
-        Some(text) => save(options.out.as_deref().unwrap_or("-"), |out| out.write_all(text.as_bytes())),
+        Some(text) => save(options.out.as_deref().unwrap_or("-"), |out| {
+            out.write_all(text.as_bytes())
+        }),
         None => Ok(()),
     }
 }
 
-fn save(name: &str, write: impl FnOnce(&mut BufWriter<Box<dyn std::io::Write>>) -> std::io::Result<()>) -> Result<(), String> {
+fn save(
+    name: &str,
+    write: impl FnOnce(&mut BufWriter<Box<dyn std::io::Write>>) -> std::io::Result<()>,
+) -> Result<(), String> {
     let mut out = BufWriter::new(create(name)?);
     match write(&mut out).and_then(|()| out.flush()) {
         // A reader that closes the pipe early (`| head`) is not an error.

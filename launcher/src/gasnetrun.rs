@@ -257,7 +257,9 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
         .iter()
         .map(|(option, name)| (Ok(Some(name.clone())), option.clone()));
     for (name, source) in from_option.chain(from_environment) {
-        let Some(name) = name.map_err(Stop::Wrong)? else { continue };
+        let Some(name) = name.map_err(Stop::Wrong)? else {
+            continue;
+        };
         let Some(spawner) = spawner::parse(&source, &name).map_err(Stop::Wrong)? else {
             continue;
         };
@@ -307,8 +309,12 @@ fn split(text: &str) -> (&str, Option<String>) {
 fn number(option: &str, text: &str, most: u32) -> Result<u32, Stop> {
     match text.parse().ok().filter(|n| (1..=most).contains(n)) {
         Some(n) => Ok(n),
-        None if most == u32::MAX => wrong(format!("option {option} {text}: a whole number of at least 1 is expected")),
-        None => wrong(format!("option {option} {text}: a whole number from 1 to {most} is expected")),
+        None if most == u32::MAX => wrong(format!(
+            "option {option} {text}: a whole number of at least 1 is expected"
+        )),
+        None => wrong(format!(
+            "option {option} {text}: a whole number from 1 to {most} is expected"
+        )),
     }
 }
 
@@ -431,7 +437,8 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
 /// directory.
 fn locate(program: &OsStr) -> OsString {
     let plain = !program.as_bytes().contains(&b'/');
-    let on_path = || env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()));
+    let on_path =
+        || env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()));
     if plain && !on_path() && Path::new(program).is_file() {
         return Path::new(".").join(program).into_os_string();
     }
@@ -475,7 +482,11 @@ mod tests {
             &["-n", "4", "--", "a"],
         ] {
             let request = read(line).unwrap();
-            assert_eq!((request.ranks, request.program), (4, vec![OsString::from("a")]), "{line:?}");
+            assert_eq!(
+                (request.ranks, request.program),
+                (4, vec![OsString::from("a")]),
+                "{line:?}"
+            );
         }
         let all = [
             "-n",
@@ -514,8 +525,14 @@ mod tests {
         assert_eq!(request.decision.spawner, Spawner::Fork);
         let udp = |line: &[&str]| parse("amudprun", line.iter().map(OsString::from));
         let request = udp(&["-np", "2", "-spawn", "S", "a"]).unwrap();
-        assert_eq!((request.conduit.as_str(), request.decision.spawner), ("udp", Spawner::Ssh));
-        assert_eq!(udp(&["-n4", "-spawn", "L", "a"]).unwrap().decision.spawner, Spawner::Fork);
+        assert_eq!(
+            (request.conduit.as_str(), request.decision.spawner),
+            ("udp", Spawner::Ssh)
+        );
+        assert_eq!(
+            udp(&["-n4", "-spawn", "L", "a"]).unwrap().decision.spawner,
+            Spawner::Fork
+        );
         let request = udp(&["-n4", "-spawn", "C", "a"]).unwrap();
         let set = environment(&request);
         let has = |name: &str, value: &str| set.contains(&(name.to_owned(), value.into()));

@@ -5,7 +5,8 @@ SHOW_LINES=60
 CARGO_TARGET_DIR=$BUILD/unit
 export CARGO_TARGET_DIR
 
-attempt "unit tests" timeout 1200 cargo test --quiet --locked --workspace --features "$("$ROOT/scripts/build/conduits.sh" --features)"
+attempt "unit tests" timeout 1200 cargo test --quiet --locked --workspace \
+    --features "$("$ROOT/scripts/build/conduits.sh" --features)"
 if [ "$SCOPE" = all ]; then
     attempt "fuzzer" env MINUTES=1 ROUNDS=1000000 timeout 2400 sh "$ROOT/scripts/check/fuzz.sh"
 fi

@@ -5,7 +5,8 @@
 # named as a test no longer exists; that a further program uses a name makes no difference.
 #
 # "Tested by" comes from the calls of a debug run: FILE has lines "symbol program [count]", as
-# scripts/docs/call_counts.py writes them; its content is kept in scripts/docs/api-calls.txt for later runs.
+# scripts/docs/call_counts.py writes them; its content is kept in scripts/docs/api-calls.txt for
+# later runs.
 # What no such run can see (macros, constants, types, inline functions), and everything while there
 # is no such file, is looked up in the text of the programs.
 FLAVOUR=release

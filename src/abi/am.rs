@@ -101,7 +101,10 @@ pub fn request_long(
     args: &[Arg],
 ) -> c_int {
     let message = request(tm, rank, Category::Long, handler, args);
-    inject(&message.with_payload(source, bytes).with_destination(destination), flags)
+    inject(
+        &message.with_payload(source, bytes).with_destination(destination),
+        flags,
+    )
 }
 
 /// A Short reply.
@@ -119,7 +122,14 @@ pub unsafe fn reply_short(token: *const Token, handler: u8, flags: Flags, args: 
 /// # Safety
 /// `token` is the running handler's.
 #[inline(never)]
-pub unsafe fn reply_medium(token: *const Token, handler: u8, source: *const u8, bytes: usize, flags: Flags, args: &[Arg]) -> c_int {
+pub unsafe fn reply_medium(
+    token: *const Token,
+    handler: u8,
+    source: *const u8,
+    bytes: usize,
+    flags: Flags,
+    args: &[Arg],
+) -> c_int {
     // SAFETY: the caller's contract.
     unsafe {
         inject_reply(
@@ -334,7 +344,9 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
     // SAFETY: the caller's contract.
     prepared(
         max_medium(Some(
-            unsafe { client::running("gex_Token_MaxReplyMedium", token) }.source.rank,
+            unsafe { client::running("gex_Token_MaxReplyMedium", token) }
+                .source
+                .rank,
         )),
         flags,
         "gex_Token_MaxReplyMedium",
@@ -346,7 +358,12 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
 /// # Safety
 /// `token` is the running handler's.
 #[no_mangle]
-pub unsafe extern "C" fn gex_Token_MaxReplyLong(token: *const Token, _lc_opt: *const Event, flags: Flags, _nargs: c_uint) -> usize {
+pub unsafe extern "C" fn gex_Token_MaxReplyLong(
+    token: *const Token,
+    _lc_opt: *const Event,
+    flags: Flags,
+    _nargs: c_uint,
+) -> usize {
     if rules::CHECKED {
         // SAFETY: the caller's contract.
         unsafe { client::running("gex_Token_MaxReplyLong", token) };

@@ -20,7 +20,10 @@ pub unsafe fn count(argc: *const c_int, argv: *const *mut *mut c_char) -> Option
             ranks,
             rest: without_first(&words, &line),
         }),
-        None => line.get(1).and_then(|word| number(word.to_bytes())).map(Count::Unpassed),
+        None => line
+            .get(1)
+            .and_then(|word| number(word.to_bytes()))
+            .map(Count::Unpassed),
     }
 }
 
@@ -44,7 +47,10 @@ unsafe fn words(argc: *const c_int, argv: *const *mut *mut c_char) -> Vec<CStrin
         return Vec::new();
     }
     // SAFETY: not null; C strings by contract.
-    words.iter().map(|word| unsafe { CStr::from_ptr(*word) }.to_owned()).collect()
+    words
+        .iter()
+        .map(|word| unsafe { CStr::from_ptr(*word) }.to_owned())
+        .collect()
 }
 
 /// The command line of this process.
@@ -93,7 +99,9 @@ mod tests {
         let (argc, argv) = (words.len() as c_int, pointers.as_mut_ptr());
         // SAFETY: arguments as `main` gets them.
         match unsafe { count(&raw const argc, &raw const argv) }? {
-            Count::Passed { ranks, rest } => Some((ranks, rest.iter().map(|w| w.to_string_lossy().into_owned()).collect())),
+            Count::Passed { ranks, rest } => {
+                Some((ranks, rest.iter().map(|w| w.to_string_lossy().into_owned()).collect()))
+            }
             Count::Unpassed(_) => panic!("arguments were passed"),
         }
     }
@@ -121,7 +129,10 @@ mod tests {
         let owned = |words: &[&CStr]| words.iter().map(|&w| w.to_owned()).collect::<Vec<_>>();
         let words = owned(&[c"x.py", c"2", c"a"]);
         for (line, expected) in [
-            (owned(&[c"python3", c"x.py", c"2", c"a"]), owned(&[c"python3", c"x.py", c"a"])),
+            (
+                owned(&[c"python3", c"x.py", c"2", c"a"]),
+                owned(&[c"python3", c"x.py", c"a"]),
+            ),
             (owned(&[c"./y", c"2", c"a"]), owned(&[c"x.py", c"a"])),
             (owned(&[c"./y", c"2", c"b"]), owned(&[c"x.py", c"a"])),
             (owned(&[]), owned(&[c"x.py", c"a"])),

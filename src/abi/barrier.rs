@@ -35,7 +35,10 @@ fn record(kind: EventKind, began: u64, (id, flags): (c_int, c_int), done: bool) 
     let entered = ENTERED.load(Ordering::Relaxed);
     let since = if entered == 0 { 0 } else { began.saturating_sub(entered) };
     let event = TraceEvent::new(kind, began).until_now();
-    trace::record(&event.with_fields(format_args!(" id={id} flags={flags} done={} since={since}", u8::from(done))));
+    trace::record(&event.with_fields(format_args!(
+        " id={id} flags={flags} done={} since={since}",
+        u8::from(done)
+    )));
 }
 
 /// The code for whether the names of a barrier agree.
@@ -88,8 +91,12 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
 pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
     not_in_handler("gasnet_barrier_try");
     split_phase::check_notified("gasnet_barrier_try");
-    let agree = traced!(TraceCategory::Barrier, split_phase::test(name(id, flags)), |began, agree| {
-        record(EventKind::BarrierTry, began, (id, flags), agree.is_some());
-    });
+    let agree = traced!(
+        TraceCategory::Barrier,
+        split_phase::test(name(id, flags)),
+        |began, agree| {
+            record(EventKind::BarrierTry, began, (id, flags), agree.is_some());
+        }
+    );
     agree.map_or(ERR_NOT_READY, code)
 }

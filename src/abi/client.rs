@@ -77,7 +77,10 @@ pub unsafe fn begin(
         }
         Err(InitError::Job(why)) => {
             if !why.is_empty() {
-                gasnet_tools::process::print_line(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
+                gasnet_tools::process::print_line(format_args!(
+                    "GASNet ({}): {function}: {why}",
+                    gasnet_tools::process::Label
+                ));
             }
             job::exit(1)
         }

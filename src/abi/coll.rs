@@ -29,7 +29,11 @@ fn op() -> &'static Op {
 /// A collective in the trace: its name, and the bytes that this rank contributes or receives.
 type What = (&'static str, usize);
 
-fn start<W: Future<Output = ()> + Send + 'static>((name, bytes): What, team: &'static Team, work: impl FnOnce(Call) -> W) -> Event {
+fn start<W: Future<Output = ()> + Send + 'static>(
+    (name, bytes): What,
+    team: &'static Team,
+    work: impl FnOnce(Call) -> W,
+) -> Event {
     let interval = Interval::begin(name, bytes, format_args!(" team={:#x} size={}", team.id, team.size));
     let work = work(Call::next(team));
     if interval.is_some() {
@@ -138,7 +142,9 @@ pub extern "C" fn gex_Coll_BroadcastNB(
         from = place(name, team, flags, source, bytes);
         check_apart(target.at, from.at, bytes, name);
     }
-    start((name, bytes), team, |call| broadcast::broadcast(call, root, target, from))
+    start((name, bytes), team, |call| {
+        broadcast::broadcast(call, root, target, from)
+    })
 }
 
 /// The arguments that all reductions share. `target` is as the client passed it: `ReduceToOne` uses
@@ -201,7 +207,19 @@ pub extern "C" fn gex_Coll_ReduceToOneNB(
 ) -> Event {
     let name = "gex_Coll_ReduceToOneNB";
     placing(name, flags);
-    let mut r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata, flags);
+    let mut r = reduction(
+        name,
+        tm,
+        destination,
+        source,
+        dt,
+        element,
+        count,
+        op,
+        user,
+        cdata,
+        flags,
+    );
     check_root(r.team, root, name);
     if r.team.rank == root {
         r.target = place(name, r.team, flags, destination, r.source.bytes);

@@ -65,7 +65,12 @@ pub unsafe extern "C" fn gex_EP_QueryIndex(ep: *const Endpoint) -> EpIndex {
 /// # Safety
 /// `ep` is null or valid for a write.
 #[no_mangle]
-pub unsafe extern "C" fn gex_EP_Create(ep: *mut *const Endpoint, client: *const Client, capabilities: u32, flags: Flags) -> c_int {
+pub unsafe extern "C" fn gex_EP_Create(
+    ep: *mut *const Endpoint,
+    client: *const Client,
+    capabilities: u32,
+    flags: Flags,
+) -> c_int {
     let name = "gex_EP_Create";
     not_in_handler(name);
     let known = capabilities != 0 && capabilities & !EP_CAPABILITY_ALL == 0;

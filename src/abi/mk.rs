@@ -84,12 +84,18 @@ fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
 /// `kind` is null or valid for a write. `args` is null or valid; the pointers in it are the
 /// vendor's.
 #[no_mangle]
-pub unsafe extern "C" fn gex_MK_Create(kind: *mut KindHandle, client: *const Client, args: *const Args, flags: Flags) -> c_int {
+pub unsafe extern "C" fn gex_MK_Create(
+    kind: *mut KindHandle,
+    client: *const Client,
+    args: *const Args,
+    flags: Flags,
+) -> c_int {
     let name = "gex_MK_Create";
     rules::not_in_handler(name);
     // SAFETY: null or valid.
     let args = unsafe { args.as_ref() };
-    let Some(args) = args.filter(|args| !kind.is_null() && !client.is_null() && flags.is_none() && args.flags == 0) else {
+    let Some(args) = args.filter(|args| !kind.is_null() && !client.is_null() && flags.is_none() && args.flags == 0)
+    else {
         complain(
             name,
             "kind_p, client and args must not be null, and flags and gex_flags must be 0",

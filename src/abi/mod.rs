@@ -57,7 +57,10 @@ pub const NO_OP: c_int = 1;
 /// (`gex_System_SetVerboseErrors`) or another rank prints it, which an empty `why` means.
 pub fn complain(function: &str, why: &str) {
     if system::verbose_errors() && !why.is_empty() {
-        gasnet_tools::process::print_line(format_args!("GASNet ({}): {function}: {why}", gasnet_tools::process::Label));
+        gasnet_tools::process::print_line(format_args!(
+            "GASNet ({}): {function}: {why}",
+            gasnet_tools::process::Label
+        ));
     }
 }
 

@@ -293,7 +293,10 @@ unsafe fn commit(
     }
     if began != 0 {
         let message = Message::new(class, category, p.source_ep, p.target, handler, args);
-        client::record(began, message.with_payload(p.address, bytes).with_destination(destination));
+        client::record(
+            began,
+            message.with_payload(p.address, bytes).with_destination(destination),
+        );
     }
     if class == Class::Reply {
         // SAFETY: the token of the running handler, which Prepare checked.
@@ -492,5 +495,7 @@ pub unsafe extern "C" fn gex_AM_SrcDescAddr(desc: *const SrcDesc) -> *mut c_void
 #[no_mangle]
 pub unsafe extern "C" fn gex_AM_SrcDescSize(desc: *const SrcDesc) -> usize {
     // SAFETY: the caller's contract.
-    unsafe { desc.as_ref() }.and_then(SrcDesc::prepared).map_or(0, |p| p.bytes)
+    unsafe { desc.as_ref() }
+        .and_then(SrcDesc::prepared)
+        .map_or(0, |p| p.bytes)
 }

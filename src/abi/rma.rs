@@ -21,7 +21,15 @@ use gasnet_conduit::Busy;
 
 /// An access whose local side is the client's memory, which is on the device of the local
 /// endpoint's segment or on the host.
-fn access(tm: TeamHandle, rank: u32, remote: *const u8, local: *mut u8, bytes: usize, flags: Flags, function: &str) -> Access {
+fn access(
+    tm: TeamHandle,
+    rank: u32,
+    remote: *const u8,
+    local: *mut u8,
+    bytes: usize,
+    flags: Flags,
+    function: &str,
+) -> Access {
     let (ep, access) = host_access(tm, rank, remote, local, bytes, flags, function);
     Access {
         device: runtime::get()
@@ -132,7 +140,12 @@ fn is_no_op(result: &c_int) -> bool {
 
 #[cold]
 #[inline(never)]
-fn call_and_record<T>(kind: EventKind, access: &Access, call: impl FnOnce() -> T, refused: impl FnOnce(&T) -> bool) -> T {
+fn call_and_record<T>(
+    kind: EventKind,
+    access: &Access,
+    call: impl FnOnce() -> T,
+    refused: impl FnOnce(&T) -> bool,
+) -> T {
     let began = trace::monotonic_ns();
     let result = call();
     if !refused(&result) {
@@ -213,7 +226,12 @@ pub extern "C" fn gex_RMA_PutBlocking(
 ) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
     let how = manner(flags, std::ptr::null_mut());
-    record_unless!(EventKind::Put, &access, is_no_op, blocking(|op| rma::put(&access, op, how)))
+    record_unless!(
+        EventKind::Put,
+        &access,
+        is_no_op,
+        blocking(|op| rma::put(&access, op, how))
+    )
 }
 
 /// Starts a put with a root event.
@@ -242,7 +260,12 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
 unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> Event {
     let thread = thread::current();
     let how = manner(flags, lc_opt);
-    let result = record_unless!(kind, access, Result::is_err, explicit(thread, |op| rma::put(access, op, how)));
+    let result = record_unless!(
+        kind,
+        access,
+        Result::is_err,
+        explicit(thread, |op| rma::put(access, op, how))
+    );
     match result {
         Err(Busy) => Event::NO_OP,
         Ok(op) => {
@@ -293,12 +316,24 @@ pub extern "C" fn gex_RMA_GetBlocking(
 ) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
     let how = manner(flags, std::ptr::null_mut());
-    record_unless!(EventKind::Get, &access, is_no_op, blocking(|op| rma::get(&access, op, how)))
+    record_unless!(
+        EventKind::Get,
+        &access,
+        is_no_op,
+        blocking(|op| rma::get(&access, op, how))
+    )
 }
 
 /// Starts a get with a root event.
 #[no_mangle]
-pub extern "C" fn gex_RMA_GetNB(tm: TeamHandle, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: Flags) -> Event {
+pub extern "C" fn gex_RMA_GetNB(
+    tm: TeamHandle,
+    dest: *mut u8,
+    rank: u32,
+    src: *const u8,
+    bytes: usize,
+    flags: Flags,
+) -> Event {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNB");
     let thread = thread::current();
     let how = manner(flags, std::ptr::null_mut());
@@ -316,7 +351,14 @@ pub extern "C" fn gex_RMA_GetNB(tm: TeamHandle, dest: *mut u8, rank: u32, src: *
 
 /// Starts a get in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
-pub extern "C" fn gex_RMA_GetNBI(tm: TeamHandle, dest: *mut u8, rank: u32, src: *const u8, bytes: usize, flags: Flags) -> c_int {
+pub extern "C" fn gex_RMA_GetNBI(
+    tm: TeamHandle,
+    dest: *mut u8,
+    rank: u32,
+    src: *const u8,
+    bytes: usize,
+    flags: Flags,
+) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
     let how = manner(flags, std::ptr::null_mut());
     let result = record_unless!(
@@ -395,7 +437,14 @@ pub extern "C" fn gex_RMA_PutBlockingVal(
 
 /// Starts a put of a value in the implicit set. Returns 0, or 1 if IMMEDIATE and nothing was sent.
 #[no_mangle]
-pub extern "C" fn gex_RMA_PutNBIVal(tm: TeamHandle, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: Flags) -> c_int {
+pub extern "C" fn gex_RMA_PutNBIVal(
+    tm: TeamHandle,
+    rank: u32,
+    dest: *mut u8,
+    value: u64,
+    bytes: usize,
+    flags: Flags,
+) -> c_int {
     let bytes = value_bytes(bytes, "gex_RMA_PutNBIVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBIVal");
@@ -404,7 +453,14 @@ pub extern "C" fn gex_RMA_PutNBIVal(tm: TeamHandle, rank: u32, dest: *mut u8, va
 
 /// Starts a put of a value with a root event.
 #[no_mangle]
-pub extern "C" fn gex_RMA_PutNBVal(tm: TeamHandle, rank: u32, dest: *mut u8, value: u64, bytes: usize, flags: Flags) -> Event {
+pub extern "C" fn gex_RMA_PutNBVal(
+    tm: TeamHandle,
+    rank: u32,
+    dest: *mut u8,
+    value: u64,
+    bytes: usize,
+    flags: Flags,
+) -> Event {
     let bytes = value_bytes(bytes, "gex_RMA_PutNBVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutNBVal");

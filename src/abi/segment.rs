@@ -156,7 +156,11 @@ pub unsafe extern "C" fn gex_Segment_Create(
             unsafe { segment.write(made) };
         });
     }
-    let most = if address.is_null() { rt.max_local_bytes() } else { usize::MAX };
+    let most = if address.is_null() {
+        rt.max_local_bytes()
+    } else {
+        usize::MAX
+    };
     if bytes == 0 || bytes > most || (address as usize).checked_add(bytes).is_none() {
         complain(
             name,

@@ -131,7 +131,12 @@ fn infos(rt: &Runtime) -> &'static Infos {
 ///
 /// # Safety
 /// Each output is null or valid for a write.
-unsafe fn answer(ranks: impl Fn(&'static Infos) -> &'static [u32], info: *mut *const RankInfo, count: *mut u32, mine: *mut u32) {
+unsafe fn answer(
+    ranks: impl Fn(&'static Infos) -> &'static [u32],
+    info: *mut *const RankInfo,
+    count: *mut u32,
+    mine: *mut u32,
+) {
     let (list, number, me) = match runtime::try_get() {
         None => (std::ptr::null(), 0, RANK_INVALID),
         Some(rt) => {
@@ -185,7 +190,12 @@ pub unsafe extern "C" fn gex_System_QueryHostInfo(info: *mut *const RankInfo, co
 /// # Safety
 /// Each output is null or valid for a write.
 #[no_mangle]
-pub unsafe extern "C" fn gex_System_QueryMyPosition(nbrhds: *mut u32, nbrhd: *mut u32, hosts: *mut u32, host: *mut u32) {
+pub unsafe extern "C" fn gex_System_QueryMyPosition(
+    nbrhds: *mut u32,
+    nbrhd: *mut u32,
+    hosts: *mut u32,
+    host: *mut u32,
+) {
     let values = match runtime::try_get() {
         None => [0, RANK_INVALID, 0, RANK_INVALID],
         Some(rt) => {

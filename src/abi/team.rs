@@ -214,7 +214,8 @@ pub unsafe extern "C" fn gex_TM_Split(
     if cfg!(feature = "debug-checks") && member && color < 0 {
         fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank());
     }
-    let lent = (member && !flags.has(Flags::TM_NO_SCRATCH)).then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
+    let lent = (member && !flags.has(Flags::TM_NO_SCRATCH))
+        .then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
     if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
         created(team);
         // SAFETY: not null, so valid for a write.
@@ -239,7 +240,11 @@ pub unsafe extern "C" fn gex_TM_Dup(
     let name = "gex_TM_Dup";
     not_in_handler(name);
     let original = team::team(original, name);
-    rules::only_flags(name, flags, FLAGS | Flags::TM_LOCAL_SCRATCH | Flags::TM_SYMMETRIC_SCRATCH);
+    rules::only_flags(
+        name,
+        flags,
+        FLAGS | Flags::TM_LOCAL_SCRATCH | Flags::TM_SYMMETRIC_SCRATCH,
+    );
     if flags.has(Flags::TM_SCRATCH_SIZE) {
         return scratch_size(original, true, flags, name);
     }

@@ -227,7 +227,11 @@ fn implicit(start: impl FnOnce(TakeOp<'_>) -> Result<Started, Busy>) -> c_int {
 }
 
 fn vector(count: usize, entries: *const Memvec) -> List {
-    List::Vector { entries, count, base: 0 }
+    List::Vector {
+        entries,
+        count,
+        base: 0,
+    }
 }
 
 fn indexed(count: usize, entries: *const *mut u8, bytes: usize) -> List {

@@ -41,7 +41,11 @@ pub fn domain(function: &str, dt: u32, ops: u32, flags: Flags) -> u32 {
 pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>) {
     let rt = runtime::get();
     let &Request {
-        rank, target, op, flags, ..
+        rank,
+        target,
+        op,
+        flags,
+        ..
     } = request;
     let fail = |why: String| -> ! { fatal!("rank {}: {function}: {why}", rt.rank()) };
     rules::only_flags(function, flags, FLAGS);
@@ -61,7 +65,9 @@ pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>)
             domain.ops
         ));
     }
-    if flags.has(Flags::RANK_IS_JOBRANK) && (rank >= rt.size() || team::team(domain.tm, function).rank_of(rank).is_none()) {
+    if flags.has(Flags::RANK_IS_JOBRANK)
+        && (rank >= rt.size() || team::team(domain.tm, function).rank_of(rank).is_none())
+    {
         fail(format!("job rank {rank} is not in the team of the domain"));
     }
     if codes::is_fetching(op) && request.result.is_null() && !flags.has(Flags::SELF_SEG_OFFSET) {
@@ -71,7 +77,9 @@ pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>)
     if flags.has_all(Flags::AD_MY) {
         fail("GEX_FLAG_AD_MY_RANK and GEX_FLAG_AD_MY_NBRHD exclude each other".into());
     }
-    if flags.has(Flags::AD_MY_RANK) && peer.rank != rt.rank() || flags.has(Flags::AD_MY_NBRHD) && !rt.is_neighbour(peer.rank) {
+    if flags.has(Flags::AD_MY_RANK) && peer.rank != rt.rank()
+        || flags.has(Flags::AD_MY_NBRHD) && !rt.is_neighbour(peer.rank)
+    {
         fail(format!(
             "flags {flags:#x} assert a locality (GEX_FLAG_AD_MY_…) that rank {rank} does not have"
         ));

@@ -13,7 +13,9 @@ use crate::flags::Flags;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{fence, AtomicI32, AtomicI64, AtomicU32, AtomicU64};
 
-use super::codes::{self, fetch, ADD, AND, CAS, DEC, FCAS, GET, INC, MAX, MIN, MULT, OPERATION_BITS, OR, SET, SUB, SWAP, XOR};
+use super::codes::{
+    self, fetch, ADD, AND, CAS, DEC, FCAS, GET, INC, MAX, MIN, MULT, OPERATION_BITS, OR, SET, SUB, SWAP, XOR,
+};
 
 /// Performs one operation with its operands, and returns the old value; SET returns anything.
 pub type Operation<T> = fn(&<T as Number>::Cell, T, T) -> T;
@@ -295,9 +297,15 @@ mod tests {
         let at = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: the array's memory, which nobody else uses.
         let call = |dt, op, operands| unsafe { perform_wire(dt, at, op, operands) };
-        assert_eq!(call(codes::I32, ADD, [u64::from(u32::MAX), 0]), Some(u64::from(u32::MAX)));
+        assert_eq!(
+            call(codes::I32, ADD, [u64::from(u32::MAX), 0]),
+            Some(u64::from(u32::MAX))
+        );
         assert_eq!(call(codes::DBL, SET, [2.5f64.to_bits(), 0]), Some(2.5f64.to_bits()));
-        assert_eq!(call(codes::DBL, fetch(MULT), [4.0f64.to_bits(), 0]), Some(2.5f64.to_bits()));
+        assert_eq!(
+            call(codes::DBL, fetch(MULT), [4.0f64.to_bits(), 0]),
+            Some(2.5f64.to_bits())
+        );
         assert_eq!(call(codes::DBL, GET, [0; 2]), Some(10.0f64.to_bits()));
         for (dt, op) in [
             (0, ADD),

@@ -116,7 +116,9 @@ fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: Flags) -> bool {
 
 /// Whether `conduit` has all of `ops` on `dt`.
 fn offered(conduit: &dyn Conduit, dt: u32, ops: u32) -> bool {
-    let mut each = (0..codes::OPERATION_BITS).map(|bit| 1 << bit).filter(|op| ops & op != 0);
+    let mut each = (0..codes::OPERATION_BITS)
+        .map(|bit| 1 << bit)
+        .filter(|op| ops & op != 0);
     conduit.capabilities().has(Capabilities::ATOMICS) && each.all(|op| conduit.atomic_support(dt, op))
 }
 
@@ -149,7 +151,8 @@ impl Domain {
 #[cold]
 fn misaligned(rank: u32, target: usize, dt: u32) -> ! {
     fatal!(
-        "a remote atomic on {} was given the target address {target:#x} on rank {rank}, which is not aligned to {} bytes",
+        "a remote atomic on {} was given the target address {target:#x} on rank {rank}, which is not aligned to {} \
+        bytes",
         codes::type_name(dt),
         codes::bytes(dt)
     )
@@ -185,7 +188,11 @@ pub fn try_mapped<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
     if domain.offloaded || request.flags.has(NAMING) {
         return false;
     }
-    perform(rt, team::team(domain.tm, "a remote atomic").locate(request.rank), request)
+    perform(
+        rt,
+        team::team(domain.tm, "a remote atomic").locate(request.rank),
+        request,
+    )
 }
 
 /// Performs an operation on memory that is mapped here; false: it is not.
@@ -304,7 +311,18 @@ fn native(
     } else {
         ptr::null_mut()
     };
-    let attempt = || conduit.atomic(peer.rank, segment, call.dt, call.op, call.target, call.operands, fetched, id);
+    let attempt = || {
+        conduit.atomic(
+            peer.rank,
+            segment,
+            call.dt,
+            call.op,
+            call.target,
+            call.operands,
+            fetched,
+            id,
+        )
+    };
     match attempt() {
         Ok(()) => Ok(()),
         Err(Busy) if immediate => {

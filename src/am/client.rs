@@ -31,7 +31,10 @@ fn check(m: &Message<'_>) {
     if m.category == Category::Long && m.bytes > 0 {
         rules::no_overlap("AM injection", m.target, m.destination, m.payload, m.bytes);
         let rt = runtime::get();
-        let inside = || rt.segment_of(m.target).is_some_and(|s| s.contains(m.destination, m.bytes));
+        let inside = || {
+            rt.segment_of(m.target)
+                .is_some_and(|s| s.contains(m.destination, m.bytes))
+        };
         if !rt.is_own_memory(m.target) && !inside() {
             rt.outside_segment(m.target, m.destination, m.bytes);
         }
@@ -181,7 +184,10 @@ pub fn record(began: u64, m: Message<'_>) {
 #[inline]
 pub unsafe fn running<'a>(function: &str, token: *const Token) -> &'a Token {
     if CHECKED && !std::ptr::eq(token, thread::current().token.get()) {
-        fatal!("{function}: {token:p} is not the token of the handler that this thread runs; tokens end with their handler");
+        fatal!(
+            "{function}: {token:p} is not the token of the handler that this thread runs; tokens end with their \
+            handler"
+        );
     }
     // SAFETY: the caller's contract.
     unsafe { &*token }
@@ -197,7 +203,10 @@ pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: 
     // SAFETY: the caller's contract.
     let token = unsafe { running("gex_AM_Reply", token) };
     if token.class == Class::Reply {
-        fatal!("rank {}: gex_AM_Reply: a reply handler may not send", runtime::get().rank());
+        fatal!(
+            "rank {}: gex_AM_Reply: a reply handler may not send",
+            runtime::get().rank()
+        );
     }
     if CHECKED && token.replied.get() {
         fatal!(

@@ -62,7 +62,8 @@ impl<'a> Delivery<'a> {
     #[cold]
     fn malformed(&self, source: JobRank, what: &str) -> ! {
         fatal!(
-            "rank {} received a malformed message from rank {source}: {what}. The memory of rank {source} is corrupt, or the two \
+            "rank {} received a malformed message from rank {source}: {what}. The memory of rank {source} is corrupt, \
+            or the two \
              ranks run different versions of libgasnet.",
             self.rt.rank()
         )
@@ -81,7 +82,8 @@ impl<'a> Delivery<'a> {
         bytes: *mut u8,
         length: usize,
     ) -> (ReceivedMessage, Payload) {
-        let (category, nargs) = wire::shape(word.kind, word.small, length).unwrap_or_else(|what| self.malformed(source, what));
+        let (category, nargs) =
+            wire::shape(word.kind, word.small, length).unwrap_or_else(|what| self.malformed(source, what));
         // SAFETY: the header is inside `length`; the sender may still write it, so it is copied
         // once and only the copy is used.
         let header = unsafe { bytes.cast::<Header>().read_volatile() };
@@ -98,7 +100,8 @@ impl<'a> Delivery<'a> {
             // SAFETY: `nargs` arguments are inside `length` (checked) and fit `args`.
             unsafe { ptr::copy_nonoverlapping(bytes.add(HEADER).cast::<Arg>(), args.as_mut_ptr(), nargs) };
         }
-        let place = wire::payload(carrier, word.kind, nargs, &header, length).unwrap_or_else(|what| self.malformed(source, what));
+        let place = wire::payload(carrier, word.kind, nargs, &header, length)
+            .unwrap_or_else(|what| self.malformed(source, what));
         let arrived = ReceivedMessage {
             header,
             category,
@@ -354,7 +357,9 @@ fn handler_name(entry: &Entry) -> String {
     }
     // SAFETY: the client's `gex_name` is a NUL-terminated string that it keeps alive while
     // registered.
-    unsafe { std::ffi::CStr::from_ptr(entry.name) }.to_string_lossy().into_owned()
+    unsafe { std::ffi::CStr::from_ptr(entry.name) }
+        .to_string_lossy()
+        .into_owned()
 }
 
 impl Sink for Delivery<'_> {
@@ -392,7 +397,10 @@ impl Sink for Delivery<'_> {
             }
             self.dispatch(m);
             if let Some(block) = m.block {
-                self.rt.comm().blocks(self.rt.nbrhd().index(m.source), m.class).free(block);
+                self.rt
+                    .comm()
+                    .blocks(self.rt.nbrhd().index(m.source), m.class)
+                    .free(block);
             }
         }
         self.copied = None;
@@ -414,7 +422,14 @@ impl Upcalls for Delivery<'_> {
             units: 0,
         };
         // SAFETY: the conduit's packets are 64-byte aligned; the length was checked.
-        let (m, place) = unsafe { self.parse((Carrier::Packet, class, source), word, packet.as_mut_ptr(), packet.len()) };
+        let (m, place) = unsafe {
+            self.parse(
+                (Carrier::Packet, class, source),
+                word,
+                packet.as_mut_ptr(),
+                packet.len(),
+            )
+        };
         if place == Payload::InPlace {
             self.copy_long_payload(&m);
         }
@@ -449,7 +464,10 @@ macro_rules! dispatch {
             None => {
                 // SAFETY: by `call`'s contract the function has this signature.
                 let f = unsafe {
-                    std::mem::transmute::<Raw, unsafe extern "C-unwind" fn(*const Token $(, dispatch!(@arg $i))*)>($function)
+                    std::mem::transmute::<
+                        Raw,
+                        unsafe extern "C-unwind" fn(*const Token $(, dispatch!(@arg $i))*),
+                    >($function)
                 };
                 // SAFETY: as above.
                 unsafe { f($token $(, $args[$i])*) }
@@ -458,7 +476,9 @@ macro_rules! dispatch {
                 // SAFETY: by `call`'s contract the function has this signature.
                 let f = unsafe {
                     std::mem::transmute::<
-                        Raw, unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize $(, dispatch!(@arg $i))*)>($function)
+                        Raw,
+                        unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize $(, dispatch!(@arg $i))*),
+                    >($function)
                 };
                 // SAFETY: as above.
                 unsafe { f($token, buffer, bytes $(, $args[$i])*) }
@@ -479,8 +499,10 @@ unsafe fn call(entry: &Entry, token: &Token, buffer: Option<(*mut c_void, usize)
     let Some(function) = entry.function else { return };
     let token: *const Token = token;
     dispatch!(function, token, buffer, args;
-        0 => (), 1 => (0), 2 => (0 1), 3 => (0 1 2), 4 => (0 1 2 3), 5 => (0 1 2 3 4), 6 => (0 1 2 3 4 5), 7 => (0 1 2 3 4 5 6),
+        0 => (), 1 => (0), 2 => (0 1), 3 => (0 1 2), 4 => (0 1 2 3), 5 => (0 1 2 3 4),
+                6 => (0 1 2 3 4 5), 7 => (0 1 2 3 4 5 6),
         8 => (0 1 2 3 4 5 6 7), 9 => (0 1 2 3 4 5 6 7 8), 10 => (0 1 2 3 4 5 6 7 8 9), 11 => (0 1 2 3 4 5 6 7 8 9 10),
-        12 => (0 1 2 3 4 5 6 7 8 9 10 11), 13 => (0 1 2 3 4 5 6 7 8 9 10 11 12), 14 => (0 1 2 3 4 5 6 7 8 9 10 11 12 13),
+        12 => (0 1 2 3 4 5 6 7 8 9 10 11), 13 => (0 1 2 3 4 5 6 7 8 9 10 11 12),
+                14 => (0 1 2 3 4 5 6 7 8 9 10 11 12 13),
         15 => (0 1 2 3 4 5 6 7 8 9 10 11 12 13 14), 16 => (0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15));
 }

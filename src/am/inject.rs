@@ -54,7 +54,8 @@ fn send_network(rt: &Runtime, message: Message<'_>) -> Result<(), Busy> {
 /// Records a message of the runtime's own.
 #[cold]
 fn record(m: Message<'_>) {
-    let event = trace::TraceEvent::new(trace::EventKind::InternalSend, trace::monotonic_ns()).to(m.target.rank, m.bytes);
+    let event =
+        trace::TraceEvent::new(trace::EventKind::InternalSend, trace::monotonic_ns()).to(m.target.rank, m.bytes);
     trace::record(&event.with_fields(format_args!(" handler={}", m.handler)));
 }
 
@@ -281,7 +282,8 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         // SAFETY: the client answers for its payload until local completion, which is our return.
         unsafe { std::slice::from_raw_parts(m.payload, m.bytes) }
     };
-    rt.conduit().send(m.target.rank, m.class, &[&front.0[..offset], payload])
+    rt.conduit()
+        .send(m.target.rank, m.class, &[&front.0[..offset], payload])
 }
 
 #[repr(C, align(16))]

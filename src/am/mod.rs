@@ -128,7 +128,14 @@ pub struct Message<'a> {
 
 impl<'a> Message<'a> {
     /// A message without payload.
-    pub fn new(class: Class, category: Category, source_ep: EpIndex, target: Location, handler: u8, args: &'a [Arg]) -> Self {
+    pub fn new(
+        class: Class,
+        category: Category,
+        source_ep: EpIndex,
+        target: Location,
+        handler: u8,
+        args: &'a [Arg],
+    ) -> Self {
         Self {
             target,
             source_ep,
@@ -145,10 +152,18 @@ impl<'a> Message<'a> {
 
     /// The runtime's own message between primordial endpoints: a Short, or a Medium that carries
     /// `payload`.
-    pub fn internal(class: Class, target: Location, handler: u8, args: &'a [Arg], payload: Option<(*const u8, usize)>) -> Self {
+    pub fn internal(
+        class: Class,
+        target: Location,
+        handler: u8,
+        args: &'a [Arg],
+        payload: Option<(*const u8, usize)>,
+    ) -> Self {
         match payload {
             None => Self::new(class, Category::Short, 0, target, handler, args),
-            Some((from, bytes)) => Self::new(class, Category::Medium, 0, target, handler, args).with_payload(from, bytes),
+            Some((from, bytes)) => {
+                Self::new(class, Category::Medium, 0, target, handler, args).with_payload(from, bytes)
+            }
         }
     }
 

@@ -78,8 +78,8 @@ pub fn abandon(thread: &Thread) {
 }
 
 impl SrcDesc {
-    /// Prepares as wished, at most `limit`, or nothing when that would have to wait and the wanted is
-    /// immediate.
+    /// Prepares as requested, at most `limit` bytes, or nothing when that would have to wait and
+    /// the request is IMMEDIATE.
     #[inline(always)]
     pub fn prepare(&self, wanted: &PrepareArgs, limit: usize) -> Result<(), Busy> {
         let bytes = wanted.most.min(limit);

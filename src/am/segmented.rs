@@ -131,7 +131,9 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     let &[id, a, b] = args else { return false };
     let address = join(a, b) as usize;
     let to = runtime::get().own_mem(token.target_ep, address, bytes);
-    let Some(to) = to.filter(|_| bytes > 0) else { return false };
+    let Some(to) = to.filter(|_| bytes > 0) else {
+        return false;
+    };
     // SAFETY: the destination is in our segment (checked), the payload in the packet.
     reach::serving(token.source.rank, token.target_ep, address, bytes, || unsafe {
         mk::copy(to, MemRef::host(payload), bytes);

@@ -246,8 +246,14 @@ mod tests {
     #[test]
     fn a_bad_table_registers_nothing() {
         let table = Table::new();
-        assert_eq!(table.register(&mut [entry(200), entry(200)]), Err(RegisterError::Taken(200)));
-        assert_eq!(table.register(&mut [entry(201), entry(5)]), Err(RegisterError::Index(5)));
+        assert_eq!(
+            table.register(&mut [entry(200), entry(200)]),
+            Err(RegisterError::Taken(200))
+        );
+        assert_eq!(
+            table.register(&mut [entry(201), entry(5)]),
+            Err(RegisterError::Index(5))
+        );
         assert!(table.get(200).is_none() && table.get(201).is_none());
         let mut many = vec![entry(0); 129];
         assert_eq!(table.register(&mut many), Err(RegisterError::Full));

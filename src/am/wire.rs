@@ -48,7 +48,13 @@ pub fn shape(kind: u8, small: u8, length: usize) -> Result<(Category, usize), &'
 /// Where the payload of a message is whose [`shape`] is good. A payload in place is inside
 /// `length`.
 #[inline]
-pub fn payload(carrier: Carrier, kind: u8, nargs: usize, header: &Header, length: usize) -> Result<Payload, &'static str> {
+pub fn payload(
+    carrier: Carrier,
+    kind: u8,
+    nargs: usize,
+    header: &Header,
+    length: usize,
+) -> Result<Payload, &'static str> {
     let in_place = || {
         let end = payload_offset(nargs) as u64 + u64::from(header.bytes);
         if end > length as u64 {
@@ -127,8 +133,12 @@ mod tests {
                 assert_eq!(payload.len(), header.bytes as usize);
                 assert!(category != Category::Short && payload_offset(nargs) % 16 == 0);
             }
-            Ok(Payload::Block(block)) => assert!(carrier == Carrier::Record && category != Category::Short && block != IN_PLACE),
-            Ok(Payload::None) => assert!(category != Category::Medium && (category == Category::Long || header.bytes == 0)),
+            Ok(Payload::Block(block)) => {
+                assert!(carrier == Carrier::Record && category != Category::Short && block != IN_PLACE)
+            }
+            Ok(Payload::None) => {
+                assert!(category != Category::Medium && (category == Category::Long || header.bytes == 0))
+            }
         }
         assert!(category != Category::Long || header.handler >= INDEX_BASE);
         true

@@ -50,7 +50,11 @@ fn dissemination(index: usize, count: usize) -> Vec<Step> {
 
 fn tree(index: usize, count: usize) -> Vec<Step> {
     // Children of a node: its number plus one bit, lower than its lowest bit.
-    let lowest = if index == 0 { usize::BITS } else { index.trailing_zeros() } as usize;
+    let lowest = if index == 0 {
+        usize::BITS
+    } else {
+        index.trailing_zeros()
+    } as usize;
     let below: Vec<usize> = (0..lowest).take_while(|&slot| index + (1 << slot) < count).collect();
     let mut steps: Vec<Step> = below.iter().map(|&slot| Step::Receive { slot }).collect();
     if index > 0 {
@@ -76,7 +80,9 @@ mod tests {
     /// messages.
     fn play(count: usize, oversubscribed: bool) -> (Vec<Vec<bool>>, usize) {
         let plans: Vec<Vec<Step>> = (0..count).map(|index| of(index, count, oversubscribed)).collect();
-        let mut known: Vec<Vec<bool>> = (0..count).map(|me| (0..count).map(|other| me == other).collect()).collect();
+        let mut known: Vec<Vec<bool>> = (0..count)
+            .map(|me| (0..count).map(|other| me == other).collect())
+            .collect();
         let mut slots: Vec<Vec<Option<Vec<bool>>>> = vec![vec![None; SLOTS]; count];
         let (mut done, mut messages, mut moved) = (vec![0; count], 0, true);
         while moved {
@@ -122,7 +128,14 @@ mod tests {
                 let (known, messages) = play(count, oversubscribed);
                 assert!(known.iter().flatten().all(|&known| known), "{count} {oversubscribed}");
                 let rounds = count.next_power_of_two().trailing_zeros() as usize;
-                assert_eq!(messages, if oversubscribed { 2 * (count - 1) } else { count * rounds });
+                assert_eq!(
+                    messages,
+                    if oversubscribed {
+                        2 * (count - 1)
+                    } else {
+                        count * rounds
+                    }
+                );
             }
         }
     }

@@ -124,7 +124,13 @@ impl Call {
             let packet = what.part(offset, most.min(what.bytes - offset));
             super::until(|| {
                 let args = p2p::encode(envelope, what.bytes, offset);
-                let message = Message::internal(Class::Request, target, internal::COLLECTIVE, &args, Some(packet.payload()));
+                let message = Message::internal(
+                    Class::Request,
+                    target,
+                    internal::COLLECTIVE,
+                    &args,
+                    Some(packet.payload()),
+                );
                 let sent = inject::try_send(&message).is_ok();
                 if !sent {
                     super::request_poll();

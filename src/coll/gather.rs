@@ -63,7 +63,13 @@ fn has_part(chunk: Chunk, part: usize, bytes: usize) -> bool {
 
 /// Gathers each member's `source` into its part of the root's `target`; other ranks have no target.
 /// `equal`: all parts have the same length.
-pub fn to_one(call: Call, root: u32, target: Option<Parts>, source: Span, equal: bool) -> impl Future<Output = ()> + Send {
+pub fn to_one(
+    call: Call,
+    root: u32,
+    target: Option<Parts>,
+    source: Span,
+    equal: bool,
+) -> impl Future<Output = ()> + Send {
     let pshm_call = begin(call, equal.then_some(source.bytes));
     async move {
         match (pshm_call, target) {
@@ -105,7 +111,13 @@ async fn network_to_one(call: Call, root: u32, target: Parts, source: Span) {
 
 /// Scatters the parts of the root's `source` to each member's `target`; other ranks have no source.
 /// `equal`: all parts have the same length.
-pub fn from_one(call: Call, root: u32, target: Span, source: Option<Parts>, equal: bool) -> impl Future<Output = ()> + Send {
+pub fn from_one(
+    call: Call,
+    root: u32,
+    target: Span,
+    source: Option<Parts>,
+    equal: bool,
+) -> impl Future<Output = ()> + Send {
     let pshm_call = begin(call, equal.then(|| target.bytes * call.size() as usize));
     async move {
         match (pshm_call, source) {

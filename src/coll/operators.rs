@@ -216,7 +216,10 @@ mod tests {
         let results = [0x1, 0x2, 0x4, 0x8, 0x20, 0x40, 0x80].map(|op| combined(4, op, 12i64, 10));
         assert_eq!(results, [8, 14, 6, 22, 120, 10, 12].map(Some));
         let results = [0x1, 0x2, 0x4, 0x8, 0x20, 0x40, 0x80].map(|op| combined(32, op, 1.5f64, -2.0));
-        assert_eq!(results, [None, None, None, Some(-0.5), Some(-3.0), Some(-2.0), Some(1.5)]);
+        assert_eq!(
+            results,
+            [None, None, None, Some(-0.5), Some(-3.0), Some(-2.0), Some(1.5)]
+        );
         assert_eq!(combined(2, 0x8, u32::MAX, 2), Some(1));
         assert_eq!(combined(1, 0x40, -1i32, 1), Some(-1));
         assert_eq!(combined(2, 0x40, u32::MAX, 1), Some(1));

@@ -175,7 +175,9 @@ pub fn post_receive(envelope: Envelope, at: Span) {
 /// Completes a posted receive: true once the whole message is in `at`.
 pub fn complete_receive(envelope: Envelope, at: Span) -> bool {
     let mut matching = matching();
-    let Some(matching) = matching.as_mut() else { return false };
+    let Some(matching) = matching.as_mut() else {
+        return false;
+    };
     if matching.get(&envelope).is_none_or(|l| l.received < l.total) {
         return false;
     }
@@ -287,7 +289,11 @@ mod tests {
             bytes: 4,
         };
         post_receive(envelope(3), span);
-        assert!(!complete_receive(envelope(3), span) && packet(envelope(3), 4, 0, b"abcd") && complete_receive(envelope(3), span));
+        assert!(
+            !complete_receive(envelope(3), span)
+                && packet(envelope(3), 4, 0, b"abcd")
+                && complete_receive(envelope(3), span)
+        );
         assert!(packet(envelope(4), 4, 0, b"wxyz"));
         post_receive(envelope(4), span.part(0, 4));
         assert_eq!(&here, b"abcd");
@@ -297,8 +303,14 @@ mod tests {
 
     #[test]
     fn malformed_packets_are_refused() {
-        assert!(!packet(envelope(5), 4, 5, b"") && !packet(envelope(5), 4, 2, b"abc") && !packet(envelope(5), usize::MAX, 0, b"a"));
-        assert!(packet(envelope(6), 4, 0, b"ab") && !packet(envelope(6), 5, 2, b"ab") && !packet(envelope(6), 4, 1, b"abc"));
+        assert!(
+            !packet(envelope(5), 4, 5, b"")
+                && !packet(envelope(5), 4, 2, b"abc")
+                && !packet(envelope(5), usize::MAX, 0, b"a")
+        );
+        assert!(
+            packet(envelope(6), 4, 0, b"ab") && !packet(envelope(6), 5, 2, b"ab") && !packet(envelope(6), 4, 1, b"abc")
+        );
         assert!(!on_packet(&[0; 9], std::ptr::null(), 0));
     }
 }

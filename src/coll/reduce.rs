@@ -48,7 +48,13 @@ fn parent_and_children(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
 }
 
 /// Combines every member's `source` into the root's `target`; other ranks' `target` is unused.
-pub fn to_one(call: Call, root: u32, target: Span, source: Span, operator: Operator) -> impl Future<Output = ()> + Send {
+pub fn to_one(
+    call: Call,
+    root: u32,
+    target: Span,
+    source: Span,
+    operator: Operator,
+) -> impl Future<Output = ()> + Send {
     let team = call.team();
     let path = choose::path(team, source.bytes, operator.element, operator.commutes);
     let pshm = team.groups.pshm.as_ref().filter(|_| !matches!(path, Path::Network));
@@ -56,7 +62,9 @@ pub fn to_one(call: Call, root: u32, target: Span, source: Span, operator: Opera
     async move {
         let Path::Hierarchical(groups) = path else {
             return match pshm_call {
-                Some(pshm_call) => intra_nbrhd::to_one(pshm_call, team.groups.member_index(root), target, source, operator).await,
+                Some(pshm_call) => {
+                    intra_nbrhd::to_one(pshm_call, team.groups.member_index(root), target, source, operator).await
+                }
                 None => network_to_one(call, root, target, source, operator).await,
             };
         };
@@ -187,7 +195,9 @@ async fn network_to_all(call: Call, target: Span, source: Span, operator: Operat
     }
     match choose::network_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
         // Fewer messages, at a longer critical path: less work for shared cores.
-        NetworkReduceToAll::Doubling if runtime::get().oversubscribed() => up_and_down(call, target, source, operator).await,
+        NetworkReduceToAll::Doubling if runtime::get().oversubscribed() => {
+            up_and_down(call, target, source, operator).await
+        }
         NetworkReduceToAll::Doubling => doubling(call, target, source, operator).await,
         NetworkReduceToAll::Halving => halving(call, target, source, operator).await,
         NetworkReduceToAll::Tree => up_and_down(call, target, source, operator).await,
@@ -311,7 +321,11 @@ async fn halving(call: Call, target: Span, source: Span, operator: Operator) {
     while distance < rounds.power {
         let partner = rounds.member(number ^ distance);
         let (low, high) = split(mine);
-        let (keep, give) = if number & distance == 0 { (low, high) } else { (high, low) };
+        let (keep, give) = if number & distance == 0 {
+            (low, high)
+        } else {
+            (high, low)
+        };
         join(
             call.send_rendezvous(partner, distance, give),
             take_and_combine(call, partner, distance, keep, &operator),

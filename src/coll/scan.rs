@@ -12,7 +12,13 @@ use super::pshm::reduce::up_to;
 
 /// Combines the `source` of ranks 0 to the own rank into `target`. With `exclusive`, only of lower
 /// ranks; rank 0 leaves its `target` unchanged.
-pub fn scan(call: Call, target: Span, source: Span, operator: Operator, exclusive: bool) -> impl Future<Output = ()> + Send {
+pub fn scan(
+    call: Call,
+    target: Span,
+    source: Span,
+    operator: Operator,
+    exclusive: bool,
+) -> impl Future<Output = ()> + Send {
     let pshm = choose::intra_nbrhd(call.team(), source.bytes, operator.element);
     let pshm_call = pshm.map(|pshm| pshm.begin(source.bytes, operator.element, 1));
     async move {

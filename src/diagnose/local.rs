@@ -59,7 +59,10 @@ pub fn timers(run: &Run) {
         timer::granularity_us() > 0.0,
         format_args!("the granularity of ticks is not positive"),
     );
-    run.check(timer::overhead_us() >= 0.0, format_args!("reading ticks takes negative time"));
+    run.check(
+        timer::overhead_us() >= 0.0,
+        format_args!("reading ticks takes negative time"),
+    );
     let start = (timer::now(), std::time::Instant::now());
     std::thread::sleep(std::time::Duration::from_millis(20));
     let ticks = timer::to_ns(timer::now() - start.0);
@@ -209,7 +212,8 @@ macro_rules! twins {
                         _ => !shared.compare_and_swap(model.wrapping_add(1), value),
                     };
                     let now = shared.read(0);
-                    run.check(good && now == model, format_args!("{}: step {i}: {now}, expected {model}", stringify!($module)));
+                    let words = format_args!("{}: step {i}: {now}, expected {model}", stringify!($module));
+                    run.check(good && now == model, words);
                 }
             }
         }
@@ -226,12 +230,14 @@ twins! {
         gasnett_atomic64_increment gasnett_atomic64_decrement gasnett_atomic64_decrement_and_test
         gasnett_atomic64_swap gasnett_atomic64_compare_and_swap;
     /// 32 bits, strong: atomic to all threads and signal handlers.
-    strong32 u32: gasnett_strongatomic32_read gasnett_strongatomic32_set gasnett_strongatomic32_add gasnett_strongatomic32_subtract
-        gasnett_strongatomic32_increment gasnett_strongatomic32_decrement gasnett_strongatomic32_decrement_and_test
+    strong32 u32: gasnett_strongatomic32_read gasnett_strongatomic32_set gasnett_strongatomic32_add
+        gasnett_strongatomic32_subtract gasnett_strongatomic32_increment gasnett_strongatomic32_decrement
+        gasnett_strongatomic32_decrement_and_test
         gasnett_strongatomic32_swap gasnett_strongatomic32_compare_and_swap;
     /// 64 bits, strong: atomic to all threads and signal handlers.
-    strong64 u64: gasnett_strongatomic64_read gasnett_strongatomic64_set gasnett_strongatomic64_add gasnett_strongatomic64_subtract
-        gasnett_strongatomic64_increment gasnett_strongatomic64_decrement gasnett_strongatomic64_decrement_and_test
+    strong64 u64: gasnett_strongatomic64_read gasnett_strongatomic64_set gasnett_strongatomic64_add
+        gasnett_strongatomic64_subtract gasnett_strongatomic64_increment gasnett_strongatomic64_decrement
+        gasnett_strongatomic64_decrement_and_test
         gasnett_strongatomic64_swap gasnett_strongatomic64_compare_and_swap;
 }
 

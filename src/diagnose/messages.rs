@@ -9,7 +9,8 @@ use std::thread;
 
 use super::{Random, Run};
 use crate::abi::am::{
-    gex_AM_ReplyLong3, gex_AM_ReplyMedium1, gex_AM_ReplyShort16, gex_AM_RequestLong3, gex_AM_RequestMedium1, gex_AM_RequestShort16,
+    gex_AM_ReplyLong3, gex_AM_ReplyMedium1, gex_AM_ReplyShort16, gex_AM_RequestLong3, gex_AM_RequestMedium1,
+    gex_AM_RequestShort16,
 };
 use crate::am::table::Entry;
 use crate::am::token::Token;
@@ -42,8 +43,25 @@ macro_rules! entry {
     };
 }
 
-type Sixteen =
-    unsafe extern "C-unwind" fn(*const Token, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg, Arg);
+type Sixteen = unsafe extern "C-unwind" fn(
+    *const Token,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+    Arg,
+);
 type One = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg);
 type Three = unsafe extern "C-unwind" fn(*const Token, *mut c_void, usize, Arg, Arg, Arg);
 
@@ -114,7 +132,29 @@ sixteen!(on_short, token, args, {
     verify(args == arguments(args[0]));
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = arguments(!args[0]);
     // SAFETY: the running handler's token.
-    unsafe { gex_AM_ReplyShort16(token, index(1), Flags::NONE, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p) };
+    unsafe {
+        gex_AM_ReplyShort16(
+            token,
+            index(1),
+            Flags::NONE,
+            a,
+            b,
+            c,
+            d,
+            e,
+            f,
+            g,
+            h,
+            i,
+            j,
+            k,
+            l,
+            m,
+            n,
+            o,
+            p,
+        )
+    };
 });
 
 sixteen!(on_short_reply, _token, args, {
@@ -139,7 +179,15 @@ unsafe extern "C-unwind" fn on_medium(token: *const Token, payload: *mut c_void,
     // SAFETY: the payload of the message, and its token.
     unsafe {
         verify(is_pattern(payload, bytes, seed));
-        gex_AM_ReplyMedium1(token, index(3), payload.cast_const().cast(), bytes, LC_NOW, Flags::NONE, seed);
+        gex_AM_ReplyMedium1(
+            token,
+            index(3),
+            payload.cast_const().cast(),
+            bytes,
+            LC_NOW,
+            Flags::NONE,
+            seed,
+        );
     }
 }
 
@@ -149,7 +197,14 @@ unsafe extern "C-unwind" fn on_medium_reply(_token: *const Token, payload: *mut 
     REPLIES.fetch_add(1, Ordering::Release);
 }
 
-unsafe extern "C-unwind" fn on_long(token: *const Token, payload: *mut c_void, bytes: usize, seed: Arg, high: Arg, low: Arg) {
+unsafe extern "C-unwind" fn on_long(
+    token: *const Token,
+    payload: *mut c_void,
+    bytes: usize,
+    seed: Arg,
+    high: Arg,
+    low: Arg,
+) {
     // SAFETY: the payload is in this segment, for this message alone; the sender chose the address
     // of the reply.
     unsafe {
@@ -241,7 +296,11 @@ fn send(run: &Run, me: usize, of: usize, count: u32) {
         return;
     }
     for i in 0..count {
-        let bytes = if i % 10 == 0 { most_long } else { random.below(most_long + 1) };
+        let bytes = if i % 10 == 0 {
+            most_long
+        } else {
+            random.below(most_long + 1)
+        };
         let (payload, seed) = (pattern(bytes, i as Arg), i as Arg);
         let [high, low] = split(here.base as u64);
         // SAFETY: as above.
@@ -292,7 +351,10 @@ fn finish(run: &Run, expected: u32) {
     // Other ranks may still send to this one.
     run.barrier();
     let (replies, wrong) = (REPLIES.swap(0, Ordering::AcqRel), WRONG.swap(0, Ordering::AcqRel));
-    run.check(replies == expected, format_args!("{replies} replies to {expected} requests"));
+    run.check(
+        replies == expected,
+        format_args!("{replies} replies to {expected} requests"),
+    );
     run.check(wrong == 0, format_args!("{wrong} messages arrived with wrong contents"));
     run.barrier();
 }

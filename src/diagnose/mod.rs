@@ -123,7 +123,15 @@ const SECTIONS: [Section; 14] = [
 impl Run {
     /// A run with peer `peer` of team `tm`, from `own` and `remote` to the ends of the segments; in
     /// memory of its own where there are none. Collective.
-    pub fn new(iterations: u32, threads: usize, tm: TeamHandle, own: usize, peer: u32, remote: usize, seed: u64) -> Self {
+    pub fn new(
+        iterations: u32,
+        threads: usize,
+        tm: TeamHandle,
+        own: usize,
+        peer: u32,
+        remote: usize,
+        seed: u64,
+    ) -> Self {
         let team = team::team(tm, "gasnett_run_diagnostics");
         let rt = runtime::get();
         let rest = |place: Location, base: usize| {

@@ -37,7 +37,10 @@ pub fn describe(reason: Reason) -> String {
         ),
         Reason::Source(rank) => format!("the local completion of a put to rank {rank}"),
         Reason::Collective(name) => format!("a blocking collective ({}){}", stall::algorithm(name), stall::notes()),
-        Reason::Condition => format!("a condition of the client (GASNET_BLOCKUNTIL){}", outstanding_parts(None)),
+        Reason::Condition => format!(
+            "a condition of the client (GASNET_BLOCKUNTIL){}",
+            outstanding_parts(None)
+        ),
     }
 }
 
@@ -56,7 +59,11 @@ fn of_operation(what: &str, op: &'static Op) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, name)| format!("{count} {name}{}", if count == 1 { "" } else { "s" }))
         .collect();
-    format!("{what} ({} outstanding){}", open.join(", "), outstanding_parts(Some(op)))
+    format!(
+        "{what} ({} outstanding){}",
+        open.join(", "),
+        outstanding_parts(Some(op))
+    )
 }
 
 /// Outstanding collectives and transfers of this process or of one operation, to append to a
@@ -86,7 +93,9 @@ fn named_barrier(rt: &Runtime) -> String {
     let number = barrier::of_job().entered();
     let late = rt.job().late_for_barrier(number);
     if late.is_empty() {
-        format!("{what} (number {number}): all ranks have entered it, but a message from another neighbourhood is missing")
+        format!(
+            "{what} (number {number}): all ranks have entered it, but a message from another neighbourhood is missing"
+        )
     } else {
         format!("{what} (number {number}): {} not entered it", stall::list(&late))
     }

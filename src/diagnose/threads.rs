@@ -204,7 +204,10 @@ pub fn conditions(run: &Run) {
         for round in 0..rounds {
             arrived.fetch_add(1, Ordering::Relaxed);
             let seen = barrier.wait(run.threads);
-            run.check(seen == round, format_args!("thread barrier: round {seen}, expected {round}"));
+            run.check(
+                seen == round,
+                format_args!("thread barrier: round {seen}, expected {round}"),
+            );
             let count = arrived.load(Ordering::Relaxed);
             run.check(
                 count >= (round + 1) * run.threads as u32,
@@ -250,7 +253,10 @@ pub fn locks(run: &Run) {
     // SAFETY: all threads have ended.
     let count = unsafe { *count.0.get() };
     let tried = u64::from(tried.into_inner());
-    run.check(count == tried, format_args!("{tried} increments under a lock made {count}"));
+    run.check(
+        count == tried,
+        format_args!("{tried} increments under a lock made {count}"),
+    );
     // SAFETY: nobody uses it any more.
     unsafe { gex_HSL_Destroy(std::ptr::from_ref(lock).cast_mut()) };
 }

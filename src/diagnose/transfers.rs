@@ -6,12 +6,12 @@ use std::thread;
 use super::{Area, Random, Run};
 use crate::abi::coll::{gex_Coll_BarrierNB, gex_Coll_BroadcastNB, gex_Coll_ReduceToAllNB};
 use crate::abi::event::{
-    gex_Event_QueryLeaf, gex_Event_Test, gex_Event_TestSome, gex_Event_Wait, gex_Event_WaitAll, gex_NBI_BeginAccessRegion,
-    gex_NBI_EndAccessRegion, gex_NBI_Wait,
+    gex_Event_QueryLeaf, gex_Event_Test, gex_Event_TestSome, gex_Event_Wait, gex_Event_WaitAll,
+    gex_NBI_BeginAccessRegion, gex_NBI_EndAccessRegion, gex_NBI_Wait,
 };
 use crate::abi::rma::{
-    gex_RMA_GetBlocking, gex_RMA_GetBlockingVal, gex_RMA_GetNB, gex_RMA_GetNBI, gex_RMA_PutBlocking, gex_RMA_PutBlockingVal,
-    gex_RMA_PutNB, gex_RMA_PutNBI,
+    gex_RMA_GetBlocking, gex_RMA_GetBlockingVal, gex_RMA_GetNB, gex_RMA_GetNBI, gex_RMA_PutBlocking,
+    gex_RMA_PutBlockingVal, gex_RMA_PutNB, gex_RMA_PutNBI,
 };
 use crate::event::Event;
 use crate::flags::{Flags, EC_ALL, EC_LC};
@@ -26,7 +26,9 @@ const ADD: u32 = 1 << 3;
 
 /// Lengths: small, odd, around powers of two, and larger than a message.
 fn lengths(area: Area) -> impl Iterator<Item = usize> {
-    let all = [0, 1, 2, 3, 7, 8, 63, 64, 65, 511, 4096, 4097, 65_535, 65_536, 65_537, 200_001];
+    let all = [
+        0, 1, 2, 3, 7, 8, 63, 64, 65, 511, 4096, 4097, 65_535, 65_536, 65_537, 200_001,
+    ];
     all.into_iter().filter(move |&bytes| bytes <= area.bytes)
 }
 

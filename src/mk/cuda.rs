@@ -69,7 +69,8 @@ impl Api {
             // SAFETY: writes a pointer to a constant string, or null.
             let known = unsafe { function(result, &raw mut text) };
             // SAFETY: not null, so a string of the driver's.
-            (known == SUCCESS && !text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+            (known == SUCCESS && !text.is_null())
+                .then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
         };
         match (text(self.error_name), text(self.error_text)) {
             (Some(name), Some(text)) => format!("{name} ({text})"),
@@ -101,7 +102,9 @@ impl Api {
         let result = unsafe { (self.device_attribute)(&raw mut unified, UNIFIED_ADDRESSING, number) };
         self.check(result, "cuDeviceGetAttribute").map_err(Refusal::Argument)?;
         if unified == 0 {
-            return Err(Refusal::Argument(format!("CUDA device {number} has no unified addressing")));
+            return Err(Refusal::Argument(format!(
+                "CUDA device {number} has no unified addressing"
+            )));
         }
         Ok(())
     }
@@ -131,13 +134,17 @@ pub fn open(number: c_int) -> Result<Box<dyn Driver>, Refusal> {
         } else {
             ""
         };
-        return Err(Refusal::Resource(format!("cuInit failed: {}{hint}", api.describe(result))));
+        return Err(Refusal::Resource(format!(
+            "cuInit failed: {}{hint}",
+            api.describe(result)
+        )));
     }
     api.usable(number)?;
     let mut context: Handle = ptr::null_mut();
     // SAFETY: writes a handle.
     let result = unsafe { (api.retain_primary)(&raw mut context, number) };
-    api.check(result, "cuDevicePrimaryCtxRetain").map_err(Refusal::Resource)?;
+    api.check(result, "cuDevicePrimaryCtxRetain")
+        .map_err(Refusal::Resource)?;
     let stream = api.inside(context as usize, || {
         let mut stream: Handle = ptr::null_mut();
         // SAFETY: writes a handle.

@@ -107,7 +107,8 @@ pub fn open(number: c_int) -> Result<Box<dyn Driver>, Refusal> {
     api.check(result, "hipGetDeviceCount").map_err(Refusal::Resource)?;
     if !(0..count).contains(&number) {
         return Err(Refusal::Argument(format!(
-            "there is no HIP device {number}: this process sees {count} (ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES choose which)"
+            "there is no HIP device {number}: this process sees {count} (ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES \
+            choose which)"
         )));
     }
     let stream = api.inside(number, || {
@@ -173,7 +174,8 @@ impl Driver for Hip {
         for end in [address, address + bytes - 1] {
             let mut device: c_int = -1;
             // SAFETY: the attribute is an int.
-            let result = unsafe { (self.api.pointer_attribute)((&raw mut device).cast(), DEVICE_ORDINAL, end as *mut c_void) };
+            let result =
+                unsafe { (self.api.pointer_attribute)((&raw mut device).cast(), DEVICE_ORDINAL, end as *mut c_void) };
             self.api.check(result, "hipPointerGetAttribute")?;
             if device != self.number {
                 return Err(format!("{end:#x} is not memory of HIP device {}", self.number));

@@ -99,7 +99,9 @@ fn kinds() -> MutexGuard<'static, Vec<&'static Kind>> {
 }
 
 fn index_of(kinds: &[&'static Kind], handle: usize) -> Option<usize> {
-    kinds.iter().position(|&kind| std::ptr::from_ref(kind) as usize == handle)
+    kinds
+        .iter()
+        .position(|&kind| std::ptr::from_ref(kind) as usize == handle)
 }
 
 impl Kind {
@@ -236,7 +238,11 @@ unsafe fn copy_with_device(to: MemRef, from: MemRef, bytes: usize) -> Result<(),
         (None, Some(device)) => unsafe { device.driver.read(to.address as *mut u8, from.address, bytes) },
         (Some(target), Some(source)) => {
             // SAFETY: by contract.
-            let direct = unsafe { target.driver.copy(to.address, source.driver.owner(), from.address, bytes) };
+            let direct = unsafe {
+                target
+                    .driver
+                    .copy(to.address, source.driver.owner(), from.address, bytes)
+            };
             // SAFETY: by contract.
             direct.unwrap_or_else(|| unsafe { stage((target, to.address), (source, from.address), bytes) })
         }

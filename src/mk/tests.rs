@@ -63,7 +63,9 @@ fn any_two_memories_copy() {
     for from in [None, Some(kinds[0]), Some(kinds[1])] {
         for to in [None, Some(kinds[0]), Some(kinds[2])] {
             let target = vec![0_u8; bytes];
-            let place = |kind: Option<&'static Kind>, memory: &[u8]| kind.map_or(MemRef::host(memory.as_ptr()), |k| mem(k, memory));
+            let place = |kind: Option<&'static Kind>, memory: &[u8]| {
+                kind.map_or(MemRef::host(memory.as_ptr()), |k| mem(k, memory))
+            };
             // SAFETY: both vectors have the length.
             unsafe { copy(place(to, &target), place(from, &source), bytes) };
             assert!(target == source, "{from:?} {to:?}");

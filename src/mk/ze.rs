@@ -66,7 +66,8 @@ functions! {
         list_destroy = c"zeCommandListDestroy" (Handle) -> c_int;
         append_copy = c"zeCommandListAppendMemoryCopy"
             (Handle, *mut c_void, *const c_void, usize, Handle, u32, *mut Handle) -> c_int;
-        alloc_device = c"zeMemAllocDevice" (Handle, *const DeviceAlloc, usize, usize, Handle, *mut *mut c_void) -> c_int;
+        alloc_device = c"zeMemAllocDevice"
+            (Handle, *const DeviceAlloc, usize, usize, Handle, *mut *mut c_void) -> c_int;
         alloc_host = c"zeMemAllocHost" (Handle, *const HostAlloc, usize, usize, *mut *mut c_void) -> c_int;
         free = c"zeMemFree" (Handle, *mut c_void) -> c_int;
         properties = c"zeMemGetAllocProperties" (Handle, *const c_void, *mut Allocation, *mut Handle) -> c_int;
@@ -107,7 +108,10 @@ fn check(result: c_int, function: &str) -> Result<(), String> {
     if result == SUCCESS {
         return Ok(());
     }
-    let name = NAMES.iter().find(|(number, _)| *number == result).map(|(_, name)| *name);
+    let name = NAMES
+        .iter()
+        .find(|(number, _)| *number == result)
+        .map(|(_, name)| *name);
     Err(format!(
         "{function} failed: {} ({result:#x})",
         name.unwrap_or("ZE_RESULT_ERROR")
@@ -171,7 +175,8 @@ impl Api {
         };
         let mut address: *mut c_void = ptr::null_mut();
         // SAFETY: the client's context; writes an address.
-        let result = unsafe { (self.alloc_host)(context as Handle, &raw const about, BOUNCE, ALIGNMENT, &raw mut address) };
+        let result =
+            unsafe { (self.alloc_host)(context as Handle, &raw const about, BOUNCE, ALIGNMENT, &raw mut address) };
         check(result, "zeMemAllocHost").map(|()| address as usize)
     }
 }
@@ -179,7 +184,9 @@ impl Api {
 /// Opens the client's device in the client's context.
 pub fn open(handles: Handles) -> Result<Box<dyn Driver>, Refusal> {
     if handles.device == 0 || handles.context == 0 {
-        return Err(Refusal::Argument("gex_zeDevice and gex_zeContext must not be null".into()));
+        return Err(Refusal::Argument(
+            "gex_zeDevice and gex_zeContext must not be null".into(),
+        ));
     }
     let api = Api::get().map_err(Refusal::Resource)?;
     // SAFETY: may be called any number of times.
@@ -253,8 +260,16 @@ impl Driver for LevelZero {
         let device = self.handles.device as Handle;
         let mut address: *mut c_void = ptr::null_mut();
         // SAFETY: the client's handles; writes an address.
-        let result =
-            unsafe { (self.api.alloc_device)(self.context(), &raw const about, bytes, ALIGNMENT, device, &raw mut address) };
+        let result = unsafe {
+            (self.api.alloc_device)(
+                self.context(),
+                &raw const about,
+                bytes,
+                ALIGNMENT,
+                device,
+                &raw mut address,
+            )
+        };
         check(result, "zeMemAllocDevice").map(|()| address as usize)
     }
 

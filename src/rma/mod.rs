@@ -132,7 +132,11 @@ pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
 
 /// What the kernel did not copy. Its owner may be able to: memory of a device, or memory that a
 /// handler of the client's provides when it is touched. If not, the owner's fault ends the job.
-fn rest(access: &Access, done: usize, by_messages: impl FnOnce(&Access) -> Result<Started, Busy>) -> Result<Started, Busy> {
+fn rest(
+    access: &Access,
+    done: usize,
+    by_messages: impl FnOnce(&Access) -> Result<Started, Busy>,
+) -> Result<Started, Busy> {
     if done == access.bytes {
         return Ok(Started::Complete);
     }
@@ -145,10 +149,18 @@ fn inject<T>(peer: JobRank, manner: Manner, mut attempt: impl FnMut() -> Result<
     if first.is_ok() || manner.immediate {
         return first;
     }
-    Ok(wait::until_some(PollScope::All, Reason::Conduit(peer), || attempt().ok()))
+    Ok(wait::until_some(PollScope::All, Reason::Conduit(peer), || {
+        attempt().ok()
+    }))
 }
 
-fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
+fn native_put(
+    rt: &Runtime,
+    access: &Access,
+    segment: &RemoteSegment,
+    op: &'static Op,
+    manner: Manner,
+) -> Result<Started, Busy> {
     let id = transfer::begin(op, Category::Put, access.peer.rank, access.local, access.bytes);
     let source = if manner.copy {
         // SAFETY: the client answers for the local side.
@@ -160,7 +172,8 @@ fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
     let result = inject(access.peer.rank, manner, || {
         let peer = access.peer.rank;
         if manner.source_now {
-            rt.conduit().put_now(peer, segment, access.remote, source, access.bytes, id)
+            rt.conduit()
+                .put_now(peer, segment, access.remote, source, access.bytes, id)
         } else {
             rt.conduit().put(peer, segment, access.remote, source, access.bytes, id)
         }
@@ -184,7 +197,13 @@ fn native_put(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'stat
     }
 }
 
-fn native_get(rt: &Runtime, access: &Access, segment: &RemoteSegment, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
+fn native_get(
+    rt: &Runtime,
+    access: &Access,
+    segment: &RemoteSegment,
+    op: &'static Op,
+    manner: Manner,
+) -> Result<Started, Busy> {
     let id = transfer::begin(op, Category::Get, access.peer.rank, access.local, access.bytes);
     let result = inject(access.peer.rank, manner, || {
         rt.conduit()

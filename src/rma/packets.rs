@@ -28,7 +28,13 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
         // SAFETY: the client's source, `bytes` of which are left at `offset`.
         let source = unsafe { access.here().plus(offset).readable(bytes, &mut bounce) };
         if send(
-            &Message::internal(Class::Request, access.peer, internal::RMA_PUT, &args, Some((source, bytes))),
+            &Message::internal(
+                Class::Request,
+                access.peer,
+                internal::RMA_PUT,
+                &args,
+                Some((source, bytes)),
+            ),
             offset == 0 && !manner.copy,
             manner.immediate || manner.copy,
         )
@@ -51,7 +57,11 @@ pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
     let mut offset = 0;
     while offset < access.bytes {
         let bytes = piece.min(access.bytes - offset);
-        let ([a, b], [c, d], [e, f]) = (split((access.remote + offset) as u64), split(id.0), split(offset as u64));
+        let ([a, b], [c, d], [e, f]) = (
+            split((access.remote + offset) as u64),
+            split(id.0),
+            split(offset as u64),
+        );
         let args = [a, b, c, d, e, f, bytes as Arg];
         let message = Message::internal(Class::Request, access.peer, internal::RMA_GET, &args, None);
         if send(&message, offset == 0, manner.immediate).is_err() {
@@ -94,7 +104,9 @@ pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     let (address, bytes) = (join(a, b) as usize, bytes as u32 as usize);
     let fits = (1..=max_medium(Some(token.source.rank))).contains(&bytes);
     let from = runtime::get().own_mem(token.target_ep, address, bytes);
-    let Some(from) = from.filter(|_| fits) else { return false };
+    let Some(from) = from.filter(|_| fits) else {
+        return false;
+    };
     let answer = || {
         let mut bounce = Vec::new();
         // SAFETY: the source is in our segment (checked).

@@ -59,7 +59,11 @@ fn exchange_word(rt: &Runtime, word: u64) -> Vec<u64> {
 impl Runtime {
     /// Allocates, binds and publishes the primordial segment (`gex_Segment_Attach`). Collective
     /// over the job. In EVERYTHING it is a barrier: there is no segment object (GASNet-EX 0.19).
-    pub fn attach(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<Option<&'static Segment>, AttachError> {
+    pub fn attach(
+        &'static self,
+        bytes: usize,
+        mapped: impl FnOnce(usize, usize),
+    ) -> Result<Option<&'static Segment>, AttachError> {
         if self.endpoint0().bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
             return Err(AttachError::Argument(
                 "the primordial endpoint has a segment already; one call per process is allowed".into(),
@@ -76,7 +80,11 @@ impl Runtime {
         Ok(Some(segment))
     }
 
-    fn attach_memory(&'static self, bytes: usize, mapped: impl FnOnce(usize, usize)) -> Result<&'static Segment, AttachError> {
+    fn attach_memory(
+        &'static self,
+        bytes: usize,
+        mapped: impl FnOnce(usize, usize),
+    ) -> Result<&'static Segment, AttachError> {
         let sizes = self.agree(self.check_size(bytes))?;
         let neighbour_sizes: Vec<usize> = self.nbrhd().ranks().map(|rank| sizes[rank as usize]).collect();
         let me = self.nbrhd().index(self.rank());
@@ -133,7 +141,8 @@ impl Runtime {
         }
         if bytes > self.max_local_bytes() {
             return Err(AttachError::Argument(format!(
-                "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE sets that limit",
+                "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE sets that \
+                limit",
                 self.max_local_bytes()
             )));
         }
@@ -162,7 +171,9 @@ impl Runtime {
         if config.get(&config::USE_HUGEPAGES) || (!config.is_set(&config::USE_HUGEPAGES) && wants()) {
             match mem::want_huge_pages(mapping.base, bytes) {
                 Err(why) if self.rank() == self.nbrhd().first() => {
-                    gasnet_tools::process::warn(format_args!("GASNET_USE_HUGEPAGES: {why}; segments have normal pages"));
+                    gasnet_tools::process::warn(format_args!(
+                        "GASNET_USE_HUGEPAGES: {why}; segments have normal pages"
+                    ));
                 }
                 _ => {}
             }
@@ -194,7 +205,9 @@ impl Runtime {
         let leader = exchange_word(self, announced)[self.nbrhd().first() as usize];
         match first? {
             Some(mapping) => Ok(mapping),
-            None if leader == u64::MAX => Err(std::io::Error::other("the leader of the neighbourhood could not map them")),
+            None if leader == u64::MAX => Err(std::io::Error::other(
+                "the leader of the neighbourhood could not map them",
+            )),
             None => shm::segment::map(fd, sizes, Some(leader as usize)),
         }
     }

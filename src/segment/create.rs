@@ -34,7 +34,12 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
 
 /// Makes a segment of device memory: the client's `bytes` at `address`, or, when that is null,
 /// memory that the device allocates. `kind` is held for it already, and released if this fails.
-pub fn create_on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) -> Result<&'static Segment, Refusal> {
+pub fn create_on_device(
+    rt: &Runtime,
+    address: usize,
+    bytes: usize,
+    kind: &'static Kind,
+) -> Result<&'static Segment, Refusal> {
     let made = on_device(rt, address, bytes, kind);
     made.inspect_err(|_| kind.release())
 }
@@ -58,10 +63,12 @@ fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) ->
     };
     let key = if rt.conduit_reaches_devices() {
         let device = kind.driver().owner().device;
-        rt.conduit().register_device_segment(device, base, bytes).map_err(|why| {
-            give_back(kind, base, memory);
-            Refusal::Resource(why.message)
-        })?
+        rt.conduit()
+            .register_device_segment(device, base, bytes)
+            .map_err(|why| {
+                give_back(kind, base, memory);
+                Refusal::Resource(why.message)
+            })?
     } else {
         SegmentKey::default()
     };

@@ -20,7 +20,10 @@ pub fn remote_location(peer: Location, address: usize, bytes: usize, flags: Flag
 pub const fn reaching(peer: Location, flags: Flags) -> Location {
     let Location { rank, ep } = peer;
     if flags.has(Flags::PEER_SEG_OUTSIDE) {
-        Location { rank, ep: ep | ANYWHERE }
+        Location {
+            rank,
+            ep: ep | ANYWHERE,
+        }
     } else {
         peer
     }
@@ -95,7 +98,8 @@ pub fn check(flags: Flags, ep: EpIndex, local: usize, bytes: usize, function: &s
             );
         }
     }
-    if flags.has(Flags::SELF_SEG_BOUND | Flags::SELF_SEG_OFFSET) && bytes > 0 && rt.own_mem(ep, local, bytes).is_none() {
+    if flags.has(Flags::SELF_SEG_BOUND | Flags::SELF_SEG_OFFSET) && bytes > 0 && rt.own_mem(ep, local, bytes).is_none()
+    {
         fatal!(
             "rank {}: {function}: the local range [{local:#x}, {:#x}) is not in the bound segment of endpoint {ep}, as \
              GEX_FLAG_SELF_SEG_BOUND or _OFFSET promises",

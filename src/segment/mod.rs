@@ -37,7 +37,13 @@ pub struct Segment {
 
 impl Segment {
     /// A segment that lives until `create::destroy`, or for ever.
-    fn leak(base: usize, bytes: usize, memory: Memory, key: SegmentKey, kind: Option<&'static Kind>) -> &'static mut Self {
+    fn leak(
+        base: usize,
+        bytes: usize,
+        memory: Memory,
+        key: SegmentKey,
+        kind: Option<&'static Kind>,
+    ) -> &'static mut Self {
         Box::leak(Box::new(Self {
             base,
             bytes,

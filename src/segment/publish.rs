@@ -27,7 +27,12 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
         .filter_map(bound)
         .filter(|(_, segment)| segment.memory != Memory::Attached)
         .flat_map(|(index, s)| {
-            let head = [u64::from(index), s.base as u64, s.bytes as u64, u64::from(s.kind.is_some())];
+            let head = [
+                u64::from(index),
+                s.base as u64,
+                s.bytes as u64,
+                u64::from(s.kind.is_some()),
+            ];
             head.into_iter().chain(s.key.words)
         })
         .collect();
@@ -53,7 +58,9 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
             };
             segment.key.words.copy_from_slice(&entry[4..]);
             if rt.conduit_needs_segment_of(rank) && (!segment.on_device || rt.conduit_reaches_devices()) {
-                rt.conduit().learn_segment(rank, &mut segment).map_err(|why| why.message)?;
+                rt.conduit()
+                    .learn_segment(rank, &mut segment)
+                    .map_err(|why| why.message)?;
             }
             let ep = entry[0] as EpIndex;
             endpoint::add_published(Location { rank, ep }, segment);

@@ -55,7 +55,9 @@ impl Runtime {
             _ => self.outside_segment(place, address, bytes),
         };
         if place.ep & ANYWHERE != 0 && place.rank == self.rank() {
-            return self.own_mem(place.ep, address, bytes).map_or(Reach::Messages, Reach::Here);
+            return self
+                .own_mem(place.ep, address, bytes)
+                .map_or(Reach::Messages, Reach::Here);
         }
         if segment.on_device {
             return self.reach_device(place, address, segment);
@@ -143,11 +145,17 @@ mod tests {
     #[test]
     fn words_are_what_one_store_writes() {
         assert!(is_word(16, 8) && is_word(4, 4) && is_word(2, 2));
-        assert!(!is_word(12, 8) && !is_word(2, 4) && !is_word(1, 2) && !is_word(16, 16) && !is_word(0, 0) && !is_word(0, 1));
+        assert!(
+            !is_word(12, 8) && !is_word(2, 4) && !is_word(1, 2) && !is_word(16, 16) && !is_word(0, 0) && !is_word(0, 1)
+        );
     }
 
     #[test]
     fn all_memory_is_inside_all_memory() {
-        assert!(ALL_MEMORY.contains(0, 1) && ALL_MEMORY.contains(usize::MAX - 8, 8) && !ALL_MEMORY.contains(usize::MAX - 8, 9));
+        assert!(
+            ALL_MEMORY.contains(0, 1)
+                && ALL_MEMORY.contains(usize::MAX - 8, 8)
+                && !ALL_MEMORY.contains(usize::MAX - 8, 9)
+        );
     }
 }

@@ -139,7 +139,9 @@ impl Runtime {
     pub fn outside_segment(&self, place: Location, address: usize, bytes: usize) -> ! {
         let Location { rank, ep } = place;
         let known = match self.segment_of(place) {
-            None if !endpoint::is_attached(ep) => format!("no segment of its endpoint {ep} is known here; bind one and publish it"),
+            None if !endpoint::is_attached(ep) => {
+                format!("no segment of its endpoint {ep} is known here; bind one and publish it")
+            }
             None => "no segment is attached".to_string(),
             Some(s) => format!("its segment is [{:#x}, {:#x})", s.base, s.base + s.bytes),
         };

@@ -123,7 +123,8 @@ impl Cells {
     #[inline]
     pub fn result(&self, phase: u32) -> Option<Name> {
         let cell = self.cell(phase);
-        (cell.done.load(Ordering::Acquire) == phase.wrapping_add(1)).then(|| Name::unpack(cell.result.load(Ordering::Relaxed)))
+        (cell.done.load(Ordering::Acquire) == phase.wrapping_add(1))
+            .then(|| Name::unpack(cell.result.load(Ordering::Relaxed)))
     }
 }
 

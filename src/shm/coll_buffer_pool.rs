@@ -49,7 +49,9 @@ impl CollBufferId {
     /// Takes a free buffer and clears it for a new team. Returns the empty id if none is free.
     pub fn take(comm: &Comm) -> Self {
         let mut free = free();
-        let Some(free) = free.as_mut() else { return Self::default() };
+        let Some(free) = free.as_mut() else {
+            return Self::default();
+        };
         let Some(inline) = free.inline_buffers.pop() else {
             return Self::default();
         };

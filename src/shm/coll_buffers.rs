@@ -163,7 +163,9 @@ impl CollBuffers {
     /// The index of the last arrival at `seq`, if all members have arrived.
     #[inline]
     pub fn completed_by(&self, seq: u64) -> Option<usize> {
-        let word = self.all[self.count() - 1].last_arrival(slot(seq)).load(Ordering::Acquire);
+        let word = self.all[self.count() - 1]
+            .last_arrival(slot(seq))
+            .load(Ordering::Acquire);
         // Another process wrote the word, so it is checked.
         unpack(word, seq)
             .map(|member| member as usize)

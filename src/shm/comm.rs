@@ -115,7 +115,9 @@ impl Comm {
             .clone()
             .map(|r| Padded(CLASSES.map(|c| TryLock::new(Consumer::new(memory.ring(me, r, c))))))
             .collect();
-        let blocks = ranks.map(|r| CLASSES.map(|c| Blocks::new(memory.blocks(r, c)))).collect();
+        let blocks = ranks
+            .map(|r| CLASSES.map(|c| Blocks::new(memory.blocks(r, c))))
+            .collect();
         Self {
             memory,
             me,

@@ -321,6 +321,10 @@ impl CommMemory {
     pub fn pending_mask(&self, rank: usize, class: Class, word: usize) -> &AtomicU64 {
         debug_assert!(word < self.layout.pending_words());
         // SAFETY: aligned and inside the mapping.
-        unsafe { &*self.at(self.layout.pending_mask(rank, class) + 8 * word).cast::<AtomicU64>() }
+        unsafe {
+            &*self
+                .at(self.layout.pending_mask(rank, class) + 8 * word)
+                .cast::<AtomicU64>()
+        }
     }
 }

@@ -32,7 +32,11 @@ impl Blocks {
         for i in 0..count {
             let index = (from + i) % count;
             let state = self.memory.state(index);
-            if state.load(Ordering::Relaxed) == 0 && state.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            if state.load(Ordering::Relaxed) == 0
+                && state
+                    .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
                 self.cursor.store(index + 1, Ordering::Relaxed);
                 return Some(index as u16);
             }

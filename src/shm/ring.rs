@@ -166,7 +166,9 @@ impl Producer {
             units,
         };
         let raw = word.pack(Lap::at(tail, self.memory.units() as u64));
-        self.memory.first_word(self.memory.index(tail)).store(raw, Ordering::Release);
+        self.memory
+            .first_word(self.memory.index(tail))
+            .store(raw, Ordering::Release);
     }
 
     /// Whether [`Producer::reserve`] of `units` would succeed now.

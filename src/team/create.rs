@@ -116,7 +116,10 @@ pub fn split(
     let number = all[*ranks.first()? as usize].number;
     let rank = ranks.iter().position(|&rank| rank == parent.rank)? as u32;
     let coll_buffer_of = |rank: u32| CollBufferId::unpack(all[ranks[rank as usize] as usize].coll_buffer);
-    let (id, groups) = (id(members[0], number), groups(rank, &members, coll_buffer, coll_buffer_of));
+    let (id, groups) = (
+        id(members[0], number),
+        groups(rank, &members, coll_buffer, coll_buffer_of),
+    );
     Some(make(id, rank, members, groups, flags, parent.ep, scratch))
 }
 
@@ -174,7 +177,12 @@ pub fn create(
 
 /// How a team of `members` lies, for the one with `rank`, who gives `coll_buffer`. The others give
 /// what `coll_buffer_of` says.
-fn groups(rank: u32, members: &[Location], coll_buffer: CollBufferId, coll_buffer_of: impl Fn(u32) -> CollBufferId) -> Groups {
+fn groups(
+    rank: u32,
+    members: &[Location],
+    coll_buffer: CollBufferId,
+    coll_buffer_of: impl Fn(u32) -> CollBufferId,
+) -> Groups {
     let rt = runtime::get();
     let members = (0..).zip(members).map(|(rank, m)| Member {
         process: m.rank,

@@ -99,7 +99,9 @@ impl Groups {
         let pshm = (capacity > BufferCapacity::Nothing && ranks.len() > 1).then(|| {
             let own = || ranks.iter().map(|&rank| members[rank as usize]);
             let nbrhd_indices: Box<[usize]> = own().map(|m| nbrhd.index(m.process)).collect();
-            let buffers = own().zip(&nbrhd_indices).map(|(m, &index)| m.coll_buffer.memory(comm, index));
+            let buffers = own()
+                .zip(&nbrhd_indices)
+                .map(|(m, &index)| m.coll_buffer.memory(comm, index));
             let me = ranks.iter().take_while(|&&other| other < rank).count();
             PshmTeam::new(CollBuffers::new(buffers.collect(), me), nbrhd_indices)
         });

@@ -69,7 +69,10 @@ impl Members {
             Self::Consecutive { first, count } => process.checked_sub(*first).filter(|rank| rank < count),
             Self::Listed { members, sorted } => {
                 let at = sorted.partition_point(|&rank| members[rank as usize].rank < process);
-                sorted.get(at).copied().filter(|&rank| members[rank as usize].rank == process)
+                sorted
+                    .get(at)
+                    .copied()
+                    .filter(|&rank| members[rank as usize].rank == process)
             }
         }
     }
@@ -90,7 +93,10 @@ mod tests {
 
     #[test]
     fn neighbours_in_a_row_need_no_list() {
-        assert_eq!(Members::new(list(&[3, 4, 5])), Members::Consecutive { first: 3, count: 3 });
+        assert_eq!(
+            Members::new(list(&[3, 4, 5])),
+            Members::Consecutive { first: 3, count: 3 }
+        );
         assert!(matches!(Members::new(list(&[3, 5])), Members::Listed { .. }));
         assert!(matches!(Members::new(list(&[4, 3])), Members::Listed { .. }));
     }

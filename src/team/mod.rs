@@ -156,7 +156,15 @@ impl Team {
         )
     }
 
-    fn new(id: TeamId, rank: u32, members: Members, groups: Groups, flags: Flags, ep: EpIndex, scratch: Option<Scratch>) -> Self {
+    fn new(
+        id: TeamId,
+        rank: u32,
+        members: Members,
+        groups: Groups,
+        flags: Flags,
+        ep: EpIndex,
+        scratch: Option<Scratch>,
+    ) -> Self {
         Self {
             head: Head::closed(),
             id,
@@ -188,7 +196,11 @@ impl Team {
         if cfg!(feature = "debug-checks") || self.ep != 0 || trace::is_on() {
             return;
         }
-        let neighbour = |rank| self.members.locate(rank).filter(|m| m.ep == 0 && rt.is_neighbour(m.rank));
+        let neighbour = |rank| {
+            self.members
+                .locate(rank)
+                .filter(|m| m.ep == 0 && rt.is_neighbour(m.rank))
+        };
         let (mut first, mut count, mut start) = (0, 0, 0);
         for rank in 0..=self.size {
             if rank == self.size || neighbour(rank).is_none() {
@@ -203,8 +215,11 @@ impl Team {
         let deltas = if in_order {
             &directory.deltas[if count == 0 { 0 } else { index(first) }..]
         } else {
-            self.own_deltas
-                .get_or_init(|| (first..first + count).map(|rank| directory.deltas[index(rank)]).collect())
+            self.own_deltas.get_or_init(|| {
+                (first..first + count)
+                    .map(|rank| directory.deltas[index(rank)])
+                    .collect()
+            })
         };
         self.head.first.store(first, Ordering::Relaxed);
         self.head.deltas.store(deltas.as_ptr().cast_mut(), Ordering::Relaxed);
@@ -282,7 +297,8 @@ pub fn decode(handle: TeamHandle) -> Named {
         }
         TAG_PAIR => Named::Pair((handle.0 >> 18) as EpIndex, (handle.0 >> 2) as EpIndex),
         _ => fatal!(
-            "{handle:#x} is not a gex_TM_t: it was not returned by gex_Client_Init, gex_TM_Split, gex_TM_Create or gex_TM_Pair"
+            "{handle:#x} is not a gex_TM_t: it was not returned by gex_Client_Init, gex_TM_Split, gex_TM_Create or \
+            gex_TM_Pair"
         ),
     }
 }
@@ -292,7 +308,10 @@ pub fn decode(handle: TeamHandle) -> Named {
 pub fn team(handle: TeamHandle, what: &str) -> &'static Team {
     match decode(handle) {
         Named::Team(team) => team,
-        Named::Pair(..) => fatal!("rank {}: {what} was given a TM-pair; it needs a team", runtime::get().rank()),
+        Named::Pair(..) => fatal!(
+            "rank {}: {what} was given a TM-pair; it needs a team",
+            runtime::get().rank()
+        ),
     }
 }
 
@@ -323,7 +342,8 @@ pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
         fatal!("rank {}: {why}", rt.rank());
     }
     fatal!(
-        "rank {}: {why}. This job has one rank: to have more, start the program with its launcher, for example gasnetrun_{} -n N",
+        "rank {}: {why}. This job has one rank: to have more, start the program with its launcher, for example \
+        gasnetrun_{} -n N",
         rt.rank(),
         rt.conduit().identity().name
     )

@@ -12,7 +12,9 @@ static LENT: Mutex<Vec<(usize, Scratch)>> = Mutex::new(Vec::new());
 pub fn lent_from(segment: &Segment) -> Option<Scratch> {
     let lent = gasnet_sys::lock(&LENT);
     let of = std::ptr::from_ref(segment) as usize;
-    lent.iter().find(|(segment, _)| *segment == of).map(|&(_, scratch)| scratch)
+    lent.iter()
+        .find(|(segment, _)| *segment == of)
+        .map(|&(_, scratch)| scratch)
 }
 
 /// One more is lent, from a segment if there is one. Returns what was lent before and has some of
@@ -34,6 +36,7 @@ pub fn give_back(old: Scratch) {
 
 impl Scratch {
     fn overlaps(self, other: Self) -> bool {
-        self.address < other.address.saturating_add(other.bytes) && other.address < self.address.saturating_add(self.bytes)
+        self.address < other.address.saturating_add(other.bytes)
+            && other.address < self.address.saturating_add(self.bytes)
     }
 }

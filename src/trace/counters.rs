@@ -34,7 +34,11 @@ impl Sums {
     fn merge(&mut self, other: &Self) {
         self.count += other.count;
         for (own, other) in [(&mut self.bytes, &other.bytes), (&mut self.ns, &other.ns)] {
-            *own = [own[0].saturating_add(other[0]), own[1].min(other[1]), own[2].max(other[2])];
+            *own = [
+                own[0].saturating_add(other[0]),
+                own[1].min(other[1]),
+                own[2].max(other[2]),
+            ];
         }
     }
 }

@@ -165,10 +165,22 @@ pub fn start(config: &Config, job: &Job, about: fmt::Arguments<'_>) -> Result<()
     RANK.store(job.rank(), Ordering::Relaxed);
     let began = agree_on_epoch(job);
     if let Some(pattern) = trace {
-        open(&TRACE, "GASNET_TRACEFILE", &pattern, job, &config.get(&config::TRACENODES))?;
+        open(
+            &TRACE,
+            "GASNET_TRACEFILE",
+            &pattern,
+            job,
+            &config.get(&config::TRACENODES),
+        )?;
     }
     if let Some(pattern) = stats {
-        open(&STATS, "GASNET_STATSFILE", &pattern, job, &config.get(&config::STATSNODES))?;
+        open(
+            &STATS,
+            "GASNET_STATSFILE",
+            &pattern,
+            job,
+            &config.get(&config::STATSNODES),
+        )?;
     }
     gasnet_tools::fatal::set_note(write_end_reason);
     gasnet_tools::backtrace::set_copy(backtrace_line);
@@ -207,7 +219,13 @@ fn agree_on_epoch(job: &Job) -> u64 {
 }
 
 /// Opens one output on the ranks that record. The first of them empties a shared file. Collective.
-fn open(place: &OnceLock<Sink>, variable: &'static str, pattern: &str, job: &Job, ranks: &config::RankSet) -> Result<(), String> {
+fn open(
+    place: &OnceLock<Sink>,
+    variable: &'static str,
+    pattern: &str,
+    job: &Job,
+    ranks: &config::RankSet,
+) -> Result<(), String> {
     let first = (0..job.size()).find(|&rank| ranks.contains(rank));
     let takes_part = ranks.contains(job.rank());
     let mut result = Ok(());
@@ -320,8 +338,8 @@ fn write_event(out: &mut Vec<u8>, thread: u32, event: &TraceEvent<'_>, mask: u32
 pub fn record(event: &TraceEvent<'_>) {
     let bit = event.kind.category() as u32;
     let mask = TRACE_MASK.load(Ordering::Relaxed);
-    let to_itself =
-        event.peer == Some(RANK.load(Ordering::Relaxed)) && bit & (TraceCategory::Put as u32 | TraceCategory::Get as u32) != 0;
+    let to_itself = event.peer == Some(RANK.load(Ordering::Relaxed))
+        && bit & (TraceCategory::Put as u32 | TraceCategory::Get as u32) != 0;
     let hidden = to_itself && !TRACE_LOCAL.load(Ordering::Relaxed);
     let trace = TRACE.get().filter(|_| mask & bit != 0 && !hidden);
     let counted = STATS.get().is_some() && STATS_MASK.load(Ordering::Relaxed) & bit != 0;

@@ -38,7 +38,10 @@ impl fmt::Display for Spread<'_> {
         // The average has one decimal: 52 bits are enough.
         #[allow(clippy::cast_precision_loss)]
         let average = total as f64 / self.count.max(1) as f64;
-        write!(f, " {key}={total} {key}_min={least} {key}_max={most} {key}_avg={average:.1}")
+        write!(
+            f,
+            " {key}={total} {key}_min={least} {key}_max={most} {key}_avg={average:.1}"
+        )
     }
 }
 
@@ -124,7 +127,11 @@ pub fn dump(sink: &Sink, mask: u32, reset: bool) {
             }
         }
         if all.sizes(class).next().is_some() {
-            line(letter, "SIZES", format_args!(" class={name} counts={}", Sizes(&all, class)));
+            line(
+                letter,
+                "SIZES",
+                format_args!(" class={name} counts={}", Sizes(&all, class)),
+            );
         }
     }
     sink.write(&out);

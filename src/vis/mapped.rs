@@ -121,14 +121,22 @@ pub unsafe fn lists_with(window: &Window, direction: Direction, to: List, from: 
 /// # Safety
 /// What the closures return is valid as for [`nest`].
 #[inline(always)]
-unsafe fn lists(to: List, to_here: impl Fn(usize, usize) -> *mut u8, from: List, from_here: impl Fn(usize, usize) -> *mut u8) {
+unsafe fn lists(
+    to: List,
+    to_here: impl Fn(usize, usize) -> *mut u8,
+    from: List,
+    from_here: impl Fn(usize, usize) -> *mut u8,
+) {
     let pairs = to.count().min(from.count());
     if let (List::Indexed { bytes, .. }, List::Indexed { bytes: same, .. }) = (to, from) {
         if bytes == same {
             macro_rules! each {
                 ($bytes:expr) => {
                     for i in 0..pairs {
-                        let (to, from) = (to_here(to.piece(i).0, $bytes), from_here(from.piece(i).0, $bytes));
+                        let (to, from) = (
+                            to_here(to.piece(i).0, $bytes),
+                            from_here(from.piece(i).0, $bytes),
+                        );
                         // SAFETY: by contract.
                         unsafe { copy(to, from, $bytes) };
                     }
@@ -259,7 +267,11 @@ mod tests {
                 for turn in 0..3_usize.pow(depth) {
                     let (mut a, mut b, mut rest) = (shift as isize, 8_isize, turn);
                     for d in &dims {
-                        (a, b, rest) = (a + (rest % 3) as isize * d.to, b + (rest % 3) as isize * d.from, rest / 3);
+                        (a, b, rest) = (
+                            a + (rest % 3) as isize * d.to,
+                            b + (rest % 3) as isize * d.from,
+                            rest / 3,
+                        );
                     }
                     let (a, b) = (a as usize, b as usize);
                     wanted[a..a + elem].copy_from_slice(&source[b..b + elem]);

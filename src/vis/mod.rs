@@ -108,10 +108,12 @@ impl VisAccess<'_> {
         let put = self.direction == Direction::Put;
         match self.data {
             Data::Lists {
-                to: List::Vector { .. }, ..
+                to: List::Vector { .. },
+                ..
             } if put => EventKind::PutVector,
             Data::Lists {
-                to: List::Vector { .. }, ..
+                to: List::Vector { .. },
+                ..
             } => EventKind::GetVector,
             Data::Lists { .. } if put => EventKind::PutIndexed,
             Data::Lists { .. } => EventKind::GetIndexed,

@@ -83,7 +83,13 @@ pub fn on_devices(rt: &Runtime, access: &VisAccess<'_>, op: &mut dyn FnMut() -> 
     Ok(Started::Complete)
 }
 
-fn one_by_one(rt: &Runtime, access: &VisAccess<'_>, remote: &Side, local: &Side, op: &'static Op) -> Result<Started, Busy> {
+fn one_by_one(
+    rt: &Runtime,
+    access: &VisAccess<'_>,
+    remote: &Side,
+    local: &Side,
+    op: &'static Op,
+) -> Result<Started, Busy> {
     let mut manner = Manner {
         immediate: access.immediate,
         source_now: false,
@@ -165,7 +171,14 @@ fn fill(peer: &Peer<'_>, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usi
     records
 }
 
-fn put(to: &Peer<'_>, access: &VisAccess<'_>, remote: &Side, local: &Side, total: usize, op: &'static Op) -> Result<Started, Busy> {
+fn put(
+    to: &Peer<'_>,
+    access: &VisAccess<'_>,
+    remote: &Side,
+    local: &Side,
+    total: usize,
+    op: &'static Op,
+) -> Result<Started, Busy> {
     let packet = max_medium(Some(access.peer.rank));
     let id = transfer::begin(op, Category::Put, access.peer.rank, std::ptr::null_mut(), total);
     let ([a, b], mut first) = (split(id.0), true);

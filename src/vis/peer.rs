@@ -104,14 +104,18 @@ fn run(ready: Result<Option<Awaited>, ()>) -> bool {
 /// Target: `bytes` of put `id` were copied to their places. Returns false if the message is
 /// malformed.
 pub fn arrived(source: JobRank, id: u64, bytes: usize) -> bool {
-    run(update((source, id), |put| put.bytes = put.bytes.saturating_add(bytes as u64)))
+    run(update((source, id), |put| {
+        put.bytes = put.bytes.saturating_add(bytes as u64)
+    }))
 }
 
 /// Target: which handler to run, and after how many bytes. Returns false if the message is
 /// malformed.
 pub fn on_peer(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[a, b, c, d, handler] = args else { return false };
-    let Ok(handler) = u8::try_from(handler) else { return false };
+    let Ok(handler) = u8::try_from(handler) else {
+        return false;
+    };
     if handler < INDEX_BASE || bytes > MAX_PAYLOAD {
         return false;
     }

@@ -63,7 +63,9 @@ impl Records {
                 self.encoded += STEP;
                 return;
             }
-            let next = last.address.wrapping_add_signed(last.step.wrapping_mul(last.count as isize));
+            let next = last
+                .address
+                .wrapping_add_signed(last.step.wrapping_mul(last.count as isize));
             if last.bytes == bytes && next == address {
                 last.count += 1;
                 return;
@@ -202,7 +204,10 @@ mod tests {
                     one.push(100_usize.wrapping_add_signed(step * i as isize), 8);
                 }
                 assert!(all.encoded() - encoded <= LARGEST);
-                assert_eq!((all.data(), all.encoded(), all.runs), (one.data(), one.encoded(), one.runs));
+                assert_eq!(
+                    (all.data(), all.encoded(), all.runs),
+                    (one.data(), one.encoded(), one.runs)
+                );
             }
         }
     }

@@ -339,7 +339,9 @@ impl<'a> Cursor<'a> {
         let but_last = row.count - 1;
         self.at.piece += but_last;
         self.turns[0] += but_last;
-        self.address = self.address.wrapping_add_signed(row.step.wrapping_mul(but_last as isize));
+        self.address = self
+            .address
+            .wrapping_add_signed(row.step.wrapping_mul(but_last as isize));
         self.next();
     }
 
@@ -404,7 +406,9 @@ mod tests {
         let mut at = Position::default();
         loop {
             let mut cursor = Cursor::new(side, at);
-            let Some((address, bytes)) = cursor.run() else { return found };
+            let Some((address, bytes)) = cursor.run() else {
+                return found;
+            };
             let bytes = bytes.min(most);
             found.push((address, bytes));
             cursor.advance(bytes);
@@ -485,8 +489,12 @@ mod tests {
             let (low, bytes) = extent(10_000, elem, dims.iter().map(|d| (d.count, d.to)));
             let nest = Nest::simplify(10_000, 20_000, elem, &mut dims);
             let most = 1 + random(3) as usize;
-            let [to, from] = [nest.to_side(), nest.from_side()]
-                .map(|side| walk(&side, most).into_iter().flat_map(|(a, n)| a..a + n).collect::<Vec<_>>());
+            let [to, from] = [nest.to_side(), nest.from_side()].map(|side| {
+                walk(&side, most)
+                    .into_iter()
+                    .flat_map(|(a, n)| a..a + n)
+                    .collect::<Vec<_>>()
+            });
             assert_eq!(low, *to.iter().min().unwrap());
             assert_eq!(low + bytes, *to.iter().max().unwrap() + 1);
             let mut found: Vec<_> = to.into_iter().zip(from).collect();
@@ -566,7 +574,10 @@ mod tests {
     fn absurd_extents_fit_nowhere() {
         let all = usize::MAX;
         assert_eq!(extent(100, 8, [(2, -101)].into_iter()).1, all);
-        assert_eq!(extent(100, 8, [(all, isize::MAX), (all, isize::MAX)].into_iter()).1, all);
+        assert_eq!(
+            extent(100, 8, [(all, isize::MAX), (all, isize::MAX)].into_iter()).1,
+            all
+        );
         assert_eq!(
             extent(1 << 40, 8, [(3, 5_000_000_000)].into_iter()),
             (1 << 40, 10_000_000_008)

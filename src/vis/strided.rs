@@ -1,5 +1,5 @@
-//! The arguments of a strided call, and its fast path: a copy with at most [`FEW_LEVELS`] loops to or
-//! from a mapped segment. The general path simplifies a [`super::shape::Nest`] first.
+//! The arguments of a strided call, and its fast path: a copy with at most [`FEW_LEVELS`] loops to
+//! or from a mapped segment. The general path simplifies a [`super::shape::Nest`] first.
 
 use super::mapped;
 use super::shape::Dim;
@@ -74,7 +74,11 @@ impl StridedArgs {
         }
         let first = (remote as usize).wrapping_add_signed(low);
         let here = window.here(first, span).wrapping_offset(low.wrapping_neg());
-        let (to, from) = if put { (here, self.from.base) } else { (self.to.base, here) };
+        let (to, from) = if put {
+            (here, self.from.base)
+        } else {
+            (self.to.base, here)
+        };
         // SAFETY: all between the lowest and the highest remote byte is in the peer's segment; the
         // client answers for the local side.
         unsafe { mapped::nest(to, from, elem, &dims[..used]) };

@@ -79,7 +79,8 @@ impl Followers {
                 self.is_pending.store(true, Ordering::Relaxed);
                 return;
             }
-            self.next_ns.store(now + u64::from(asleep) * INTERVAL_NS, Ordering::Relaxed);
+            self.next_ns
+                .store(now + u64::from(asleep) * INTERVAL_NS, Ordering::Relaxed);
         }
         self.is_pending.store(false, Ordering::Relaxed);
         futex::wake_all(&self.count);
@@ -165,8 +166,12 @@ mod tests {
     #[test]
     fn a_notification_reaches_every_follower() {
         for threads in [1, 2, 3, 20] {
-            let (followers, wakeups, number, done) =
-                (Followers::new(), AtomicU32::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+            let (followers, wakeups, number, done) = (
+                Followers::new(),
+                AtomicU32::new(0),
+                AtomicUsize::new(0),
+                AtomicUsize::new(0),
+            );
             let began = Instant::now();
             std::thread::scope(|s| {
                 for _ in 0..threads {

@@ -134,7 +134,11 @@ pub fn is_oversubscribed() -> bool {
 /// probably do soon. Checks only once if there is no core per waiter.
 #[inline]
 pub fn spin(mut ready: impl FnMut() -> bool) -> bool {
-    let checks = if MAY_SPIN.load(Ordering::Relaxed) { SPIN_CHECKS } else { 1 };
+    let checks = if MAY_SPIN.load(Ordering::Relaxed) {
+        SPIN_CHECKS
+    } else {
+        1
+    };
     (0..checks).any(|_| ready())
 }
 
@@ -248,7 +252,11 @@ impl Waiter {
             // another thread may wait for.
             FOLLOWERS.notify();
         }
-        gasnet_job::heed_exit(if self.may_end_here() { Inside::Poll } else { Inside::Wait });
+        gasnet_job::heed_exit(if self.may_end_here() {
+            Inside::Poll
+        } else {
+            Inside::Wait
+        });
         trace::idle();
         if stall::is_watching() {
             thread.watch.idle(self.reason);

@@ -96,7 +96,9 @@ impl SleepEpisodes {
         }
         let now = time();
         if now > until.saturating_add(SOON_NS) {
-            let _ = self.until.compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self
+                .until
+                .compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
         now < until
     }
@@ -201,7 +203,10 @@ mod tests {
             mine.spins()
         };
         assert_eq!(mine.spins(), None);
-        assert_eq!([(); 7].map(|()| spins_after(300).unwrap()), [8, 16, 32, 64, 128, 200, 200]);
+        assert_eq!(
+            [(); 7].map(|()| spins_after(300).unwrap()),
+            [8, 16, 32, 64, 128, 200, 200]
+        );
         assert_eq!([3000, 300, MS].map(|took| spins_after(took).unwrap()), [0, 8, 0]);
     }
 }

@@ -5,7 +5,9 @@
 //! another one.
 
 pub use std::hint::spin_loop;
-pub use std::sync::atomic::{compiler_fence as light_fence, fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+pub use std::sync::atomic::{
+    compiler_fence as light_fence, fence, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 #[cfg(not(gasnet_tsan))]
 pub use std::sync::{Mutex, MutexGuard};
 pub use std::thread::yield_now;

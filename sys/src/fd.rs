@@ -116,7 +116,8 @@ pub fn receive_descriptors(fd: RawFd, buffer: &mut [u8]) -> io::Result<(usize, V
     let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
     let mut control = rustix::net::RecvAncillaryBuffer::new(&mut room);
     let mut parts = [io::IoSliceMut::new(buffer)];
-    let message = retry_on_intr(|| rustix::net::recvmsg(borrow(fd), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC))?;
+    let message =
+        retry_on_intr(|| rustix::net::recvmsg(borrow(fd), &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC))?;
     let mut descriptors = Vec::new();
     for item in control.drain() {
         if let rustix::net::RecvAncillaryMessage::ScmRights(rights) = item {
@@ -133,7 +134,15 @@ pub fn peer_process(fd: RawFd) -> io::Result<(libc::pid_t, libc::uid_t)> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut size = size_of::<libc::ucred>() as libc::socklen_t;
     // SAFETY: the structure is writable and has that size.
-    check(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut size) })?;
+    check(unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    })?;
     Ok((peer.pid, peer.uid))
 }
 

@@ -47,7 +47,9 @@ fn group_limit() -> Option<(u64, u64)> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let unified = groups.lines().find_map(|l| l.strip_prefix("0::"));
     let v2 = unified.and_then(|path| tightest("/sys/fs/cgroup", path, "memory.max", "memory.current"));
-    let legacy = groups.lines().find_map(|l| l.split_once(":memory:").map(|(_, path)| path));
+    let legacy = groups
+        .lines()
+        .find_map(|l| l.split_once(":memory:").map(|(_, path)| path));
     let v1 = legacy.and_then(|path| {
         tightest(
             "/sys/fs/cgroup/memory",
@@ -91,7 +93,10 @@ mod tests {
 
     #[test]
     fn meminfo_lines_are_kibibytes() {
-        assert_eq!(field("MemTotal:  24 kB\nMemAvailable: 3 kB\n", "MemAvailable:"), Some(3072));
+        assert_eq!(
+            field("MemTotal:  24 kB\nMemAvailable: 3 kB\n", "MemAvailable:"),
+            Some(3072)
+        );
         assert_eq!(field("", "MemTotal:"), None);
     }
 

@@ -30,7 +30,9 @@ fn covers(maps: &str, start: usize, end: usize) -> bool {
         let (Some(range), Some(rights)) = (words.next(), words.next()) else {
             continue;
         };
-        let Some((low, high)) = range.split_once('-') else { continue };
+        let Some((low, high)) = range.split_once('-') else {
+            continue;
+        };
         let (Ok(low), Ok(high)) = (usize::from_str_radix(low, 16), usize::from_str_radix(high, 16)) else {
             continue;
         };
@@ -45,7 +47,8 @@ fn covers(maps: &str, start: usize, end: usize) -> bool {
 pub fn want_huge_pages(base: usize, bytes: usize) -> io::Result<()> {
     let policy = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
     if policy.contains("[never]") || policy.contains("[deny]") || policy.is_empty() {
-        let why = "huge pages for shared memory are off on this host (/sys/kernel/mm/transparent_hugepage/shmem_enabled)";
+        let why =
+            "huge pages for shared memory are off on this host (/sys/kernel/mm/transparent_hugepage/shmem_enabled)";
         return Err(io::Error::other(why));
     }
     // SAFETY: advice about a mapping of ours; it changes no content.
@@ -83,7 +86,9 @@ pub fn anon_memory(name: &str, directory: &Path, report: &mut dyn FnMut(&str)) -
                 backing: Backing::Memfd,
             })
         }
-        Err(e) => report(&format!("memfd_create for {name} failed ({e}); trying POSIX shared memory")),
+        Err(e) => report(&format!(
+            "memfd_create for {name} failed ({e}); trying POSIX shared memory"
+        )),
     }
     match posix_shm(name) {
         Ok(fd) => {
@@ -217,7 +222,10 @@ fn unnamed_file(name: &str, directory: &Path) -> io::Result<OwnedFd> {
         return Ok(fd);
     }
     // Some file systems (NFS, old overlays) lack O_TMPFILE.
-    let mut template = directory.join(format!("{name}-XXXXXX")).into_os_string().into_encoded_bytes();
+    let mut template = directory
+        .join(format!("{name}-XXXXXX"))
+        .into_os_string()
+        .into_encoded_bytes();
     template.push(0);
     // SAFETY: the template is a writable C string that ends in six X.
     let fd = check(unsafe { libc::mkostemp(template.as_mut_ptr().cast(), libc::O_CLOEXEC) })?;
@@ -263,7 +271,12 @@ pub fn map_for_children(bytes: usize) -> io::Result<usize> {
 
 /// Maps zeroed private memory. Zero bytes map one page.
 pub fn map_private(bytes: usize) -> io::Result<usize> {
-    map(ptr::null_mut(), bytes.max(1), libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    map(
+        ptr::null_mut(),
+        bytes.max(1),
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+        -1,
+    )
 }
 
 fn map(hint: *mut libc::c_void, bytes: usize, flags: i32, fd: RawFd) -> io::Result<usize> {
@@ -291,7 +304,8 @@ mod tests {
 
     #[test]
     fn writable_mappings_cover_a_range() {
-        let maps = "1000-2000 rw-p 0 0:0 0\n2000-3000 rw-s 0 0:0 0 /x y\n3000-4000 r--p 0 0:0 0\n5000-6000 rw-p 0 0:0 0\n";
+        let maps =
+            "1000-2000 rw-p 0 0:0 0\n2000-3000 rw-s 0 0:0 0 /x y\n3000-4000 r--p 0 0:0 0\n5000-6000 rw-p 0 0:0 0\n";
         assert!(covers(maps, 0x1000, 0x3000) && covers(maps, 0x1fff, 0x2001) && covers(maps, 0x5000, 0x6000));
         assert!(
             !covers(maps, 0x0fff, 0x2000)

@@ -110,7 +110,10 @@ pub fn end_children(others: &[Pid], limit: Duration, grace: Duration) {
     let mut step = Duration::from_millis(1);
     let mut terminated = Vec::new();
     loop {
-        let rest: Vec<Pid> = children(others).into_iter().filter(|&child| reap(child).is_none()).collect();
+        let rest: Vec<Pid> = children(others)
+            .into_iter()
+            .filter(|&child| reap(child).is_none())
+            .collect();
         let waited = start.elapsed();
         for &child in &rest {
             if waited >= limit + grace {
@@ -204,7 +207,8 @@ impl PidFd {
 
     /// Whether the process has ended.
     pub fn has_ended(&self) -> bool {
-        super::fd::poll(&mut [super::fd::readable(self.fd())], Some(std::time::Duration::ZERO)).is_ok_and(|ready| ready == 1)
+        super::fd::poll(&mut [super::fd::readable(self.fd())], Some(std::time::Duration::ZERO))
+            .is_ok_and(|ready| ready == 1)
     }
 
     /// Sends the process a signal.
@@ -218,7 +222,9 @@ impl PidFd {
 
 /// Whether the main thread of a process is stopped, by a signal or a debugger.
 pub fn is_stopped(pid: Pid) -> bool {
-    stat(pid).first().is_some_and(|state| matches!(state.as_str(), "T" | "t"))
+    stat(pid)
+        .first()
+        .is_some_and(|state| matches!(state.as_str(), "T" | "t"))
 }
 
 /// The parent of a process; none if the process is not visible.
@@ -308,7 +314,12 @@ pub fn stay_mapped() {
     let is_program = program.wrapping_sub(info.dli_fbase as usize) < 4096;
     if found != 0 && !is_program && !info.dli_fname.is_null() {
         // SAFETY: a terminated name from the loader. The handle is never closed.
-        unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
+        unsafe {
+            libc::dlopen(
+                info.dli_fname,
+                libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE,
+            )
+        };
     }
 }
 

@@ -48,7 +48,10 @@ pub fn name(signal: i32) -> Option<&'static str> {
 
 /// As [`name`], for C.
 pub fn c_name(signal: i32) -> Option<&'static CStr> {
-    NAMES.iter().find(|(_, number)| *number == signal).map(|(name, _)| *name)
+    NAMES
+        .iter()
+        .find(|(_, number)| *number == signal)
+        .map(|(name, _)| *name)
 }
 
 /// The number of the signal `name`, with or without `SIG`, in upper or lower case.

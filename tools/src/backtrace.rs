@@ -197,7 +197,10 @@ fn print_to(fd: c_int) -> bool {
         Mechanism::User => print_user(fd, settings),
         Mechanism::Gdb => settings.gdb.as_ref().is_some_and(|command| print_gdb(fd, command)),
         Mechanism::Execinfo => {
-            print_line_to(fd, format_args!("*** Backtrace by EXECINFO ({Label}), this thread only:"));
+            print_line_to(
+                fd,
+                format_args!("*** Backtrace by EXECINFO ({Label}), this thread only:"),
+            );
             gasnet_sys::backtrace::print(fd)
         }
     })

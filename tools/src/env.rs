@@ -133,7 +133,13 @@ pub fn int(name: &str, default: i64, default_unit: u64) -> i64 {
 
 /// A floating-point variable: a number or a fraction such as `3/8`.
 pub fn double(name: &str, default: f64) -> f64 {
-    query(name, default, "a number or a fraction such as 3/8", parse::double, |v| v)
+    query(
+        name,
+        default,
+        "a number or a fraction such as 3/8",
+        parse::double,
+        |v| v,
+    )
 }
 
 /// A text variable; an empty value is a value.

@@ -31,7 +31,11 @@ thread_local! {
 /// How the calling thread holds the lock at `address`. `Err` if the list is incomplete.
 pub fn mode(address: usize) -> Result<Option<Mode>, ()> {
     HELD.with(|held| {
-        let found = held.locks.iter().filter_map(Cell::get).find(|(lock, _)| *lock == address);
+        let found = held
+            .locks
+            .iter()
+            .filter_map(Cell::get)
+            .find(|(lock, _)| *lock == address);
         match found {
             Some((_, mode)) => Ok(Some(mode)),
             None if held.more.get() > 0 => Err(()),

@@ -46,7 +46,9 @@ pub fn integer(text: &str) -> Result<i64, ParseError> {
     let magnitude = if let Some(hex) = hex_digits(digits) {
         let bits = digits_of(hex, 16)?;
         if !negative && i64::try_from(bits).is_err() {
-            return u64::try_from(bits).map(|v| v as i64).map_err(|_| ParseError::OutOfRange);
+            return u64::try_from(bits)
+                .map(|v| v as i64)
+                .map_err(|_| ParseError::OutOfRange);
         }
         bits
     } else {
@@ -66,7 +68,9 @@ pub fn size(text: &str, unit_bytes: u64) -> Result<u64, ParseError> {
     if let Some(hex) = hex_digits(text) {
         return scaled(digits_of(hex, 16)?, unit_bytes);
     }
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit_bytes = match unit.trim() {
         "" => unit_bytes,
@@ -83,7 +87,9 @@ pub fn size(text: &str, unit_bytes: u64) -> Result<u64, ParseError> {
     } else {
         scaled(digits_of(whole, 10)?, unit_bytes)?
     };
-    let part = format!("0.{fraction}").parse::<f64>().map_err(|_| ParseError::Malformed)?;
+    let part = format!("0.{fraction}")
+        .parse::<f64>()
+        .map_err(|_| ParseError::Malformed)?;
     let total = whole + (part * unit_bytes as f64) as u64;
     i64::try_from(total).map(|_| total).map_err(|_| ParseError::OutOfRange)
 }
@@ -152,8 +158,12 @@ fn digits_of(text: &str, radix: u32) -> Result<u128, ParseError> {
 }
 
 fn scaled(count: u128, unit_bytes: u64) -> Result<u64, ParseError> {
-    let total = count.checked_mul(u128::from(unit_bytes)).ok_or(ParseError::OutOfRange)?;
-    i64::try_from(total).map(|v| v as u64).map_err(|_| ParseError::OutOfRange)
+    let total = count
+        .checked_mul(u128::from(unit_bytes))
+        .ok_or(ParseError::OutOfRange)?;
+    i64::try_from(total)
+        .map(|v| v as u64)
+        .map_err(|_| ParseError::OutOfRange)
 }
 
 fn multiplier(unit: &str) -> Option<u64> {
@@ -161,7 +171,10 @@ fn multiplier(unit: &str) -> Option<u64> {
     if upper == "B" {
         return Some(1);
     }
-    let letter = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
+    let letter = upper
+        .strip_suffix("IB")
+        .or_else(|| upper.strip_suffix('B'))
+        .unwrap_or(&upper);
     let power = ["K", "M", "G", "T", "P"].iter().position(|l| *l == letter)?;
     Some(1 << (10 * (power + 1)))
 }

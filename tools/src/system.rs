@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn headers_state_the_same_release() {
-        let Ok(text) = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../include/gasnet_config.h")) else {
+        let Ok(text) = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../include/gasnet_config.h"))
+        else {
             return;
         };
         let (major, minor, patch) = crate::RELEASE;

@@ -32,7 +32,11 @@ fn source() -> i32 {
     // Relaxed: every thread chooses the same, and no other data depends on the value.
     match native::tick_source().load(Ordering::Relaxed) {
         0 => {
-            let chosen = if clock::tsc_is_invariant() { SOURCE_TSC } else { SOURCE_CLOCK };
+            let chosen = if clock::tsc_is_invariant() {
+                SOURCE_TSC
+            } else {
+                SOURCE_CLOCK
+            };
             native::tick_source().store(chosen, Ordering::Relaxed);
             chosen
         }
@@ -76,7 +80,10 @@ fn ns_per_tick() -> f64 {
         },
     };
     if env::bool("GASNET_TSC_VERBOSE", false) {
-        process::print_line(format_args!("TSC ({}): {hz:.0} ticks per second ({rate})", process::Label));
+        process::print_line(format_args!(
+            "TSC ({}): {hz:.0} ticks per second ({rate})",
+            process::Label
+        ));
     }
     1e9 / hz
 }
@@ -170,7 +177,11 @@ fn cpuinfo_hz() -> Option<f64> {
         .and_then(|name| name.rsplit_once('@').map(|(_, r)| r.trim().to_owned()))
         .and_then(|r| r.strip_suffix("GHz").and_then(|g| g.trim().parse::<f64>().ok()))
         .map(|ghz| ghz * 1e9);
-    nominal.or_else(|| value("cpu MHz").and_then(|mhz| mhz.parse::<f64>().ok()).map(|mhz| mhz * 1e6))
+    nominal.or_else(|| {
+        value("cpu MHz")
+            .and_then(|mhz| mhz.parse::<f64>().ok())
+            .map(|mhz| mhz * 1e6)
+    })
 }
 
 /// Average cost of one reading, in microseconds; measured once.

@@ -6,8 +6,8 @@
 use super::{reduce, ClnhKey, BLOCK};
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m128i, __m256i, _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_setzero_si256, _mm256_xor_si256,
-    _mm_clmulepi64_si128, _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_xor_si128,
+    __m128i, __m256i, _mm256_castsi256_si128, _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_setzero_si256,
+    _mm256_xor_si256, _mm_clmulepi64_si128, _mm_loadu_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_xor_si128,
 };
 
 /// One pair of words at a time.
@@ -112,7 +112,12 @@ unsafe fn sum_products(key: &[u64], bytes: &[u8]) -> __m128i {
     let mut sums = [_mm_setzero_si128(); 4];
     for i in 0..whole / 4 {
         let [a, b, c, d] = sums;
-        sums = [pair(4 * i, a), pair(4 * i + 1, b), pair(4 * i + 2, c), pair(4 * i + 3, d)];
+        sums = [
+            pair(4 * i, a),
+            pair(4 * i + 1, b),
+            pair(4 * i + 2, c),
+            pair(4 * i + 3, d),
+        ];
     }
     for i in whole / 4 * 4..whole {
         sums[0] = pair(i, sums[0]);

@@ -98,9 +98,14 @@ impl Scene {
                 false
             }
             2 => end
-                .put(keys, PutOp::new(address, destination, COPIED, TransferId(2 * self.next)))
+                .put(
+                    keys,
+                    PutOp::new(address, destination, COPIED, TransferId(2 * self.next)),
+                )
                 .is_ok(),
-            _ => end.get(keys, address, destination, TransferId(2 * self.next + 1)).is_ok(),
+            _ => end
+                .get(keys, address, destination, TransferId(2 * self.next + 1))
+                .is_ok(),
         };
         if accepted {
             // An end sees only its own transfers, so the numbers are distinct.
@@ -156,7 +161,12 @@ impl Scene {
     fn sample(&self, choices: &mut impl Choices) -> Vec<u8> {
         let sent = self.link.sent_datagrams.as_ref().expect("datagrams are recorded");
         let first = choices.below(sent.len());
-        let real = sent.iter().cycle().skip(first).take(sent.len()).find(|(to, _)| *to == 0);
+        let real = sent
+            .iter()
+            .cycle()
+            .skip(first)
+            .take(sent.len())
+            .find(|(to, _)| *to == 0);
         real.map_or_else(
             || {
                 self.link.ends[1]
@@ -209,8 +219,12 @@ impl Scene {
             }
             6 => {
                 // A fragment, with operand and kind of the original datagram.
-                let bytes = [any() as usize % 9000, any() as usize % 9000, MAX_PACKET_BYTES, 200_000][any() as usize % 4];
-                let (part, parts) = (any() as usize % [9, 200][class as usize], bytes.div_ceil(FRAGMENT_BYTES));
+                let bytes =
+                    [any() as usize % 9000, any() as usize % 9000, MAX_PACKET_BYTES, 200_000][any() as usize % 4];
+                let (part, parts) = (
+                    any() as usize % [9, 200][class as usize],
+                    bytes.div_ceil(FRAGMENT_BYTES),
+                );
                 let bytes_here = bytes.saturating_sub(part * FRAGMENT_BYTES).min(FRAGMENT_BYTES);
                 let operand = (any() << 32) | any();
                 datagram.resize(HEADER_BYTES + FRAGMENT_PREFIX + bytes_here, 0);

@@ -134,7 +134,8 @@ impl Relay {
             let (peer, base) = (1 - me as JobRank, self.segments[1 - me].as_ptr() as usize);
             let mut at = 0;
             for (i, &bytes) in SIZES.iter().enumerate() {
-                let sent = [Class::Request, Class::Reply].map(|class| self.nets[me].send(peer, class, &[&pattern(me, bytes)]));
+                let sent =
+                    [Class::Request, Class::Reply].map(|class| self.nets[me].send(peer, class, &[&pattern(me, bytes)]));
                 assert_eq!(sent, [Ok(()); 2]);
                 if bytes == 0 {
                     continue;

@@ -44,7 +44,13 @@ pub struct AuthenticHeader<'a> {
 impl Net {
     /// Authenticates and processes a datagram. `None`: no rank of this job sent it. Local transfers
     /// that it completes are appended to `done`.
-    pub fn on_datagram(&self, deliverable: Deliverable, bytes: &[u8], now: u64, done: &mut Vec<TransferId>) -> Option<Processed> {
+    pub fn on_datagram(
+        &self,
+        deliverable: Deliverable,
+        bytes: &[u8],
+        now: u64,
+        done: &mut Vec<TransferId>,
+    ) -> Option<Processed> {
         let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let Sender { header, entry } = self.lookup_sender(head)?;
         // An unauthenticated peer gets no connection.

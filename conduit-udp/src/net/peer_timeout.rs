@@ -13,7 +13,12 @@ impl Net {
     /// unacknowledged. The connect timeout applies to a peer that was never heard, unless another
     /// rank at its address was, or it is on this host: there it is most likely stopped.
     /// `heard_addresses` caches the addresses from which any rank was heard.
-    pub fn peer_timeout(&self, connection: &Connection, silence: u64, heard_addresses: &mut Option<HashSet<IpAddr>>) -> u64 {
+    pub fn peer_timeout(
+        &self,
+        connection: &Connection,
+        silence: u64,
+        heard_addresses: &mut Option<HashSet<IpAddr>>,
+    ) -> u64 {
         let Settings {
             timeout,
             connect_timeout,
@@ -27,7 +32,9 @@ impl Net {
             return timeout;
         }
         let heard_addresses = heard_addresses.get_or_insert_with(|| {
-            let heard = self.connections().filter(|connection| connection.was_heard.load(Relaxed));
+            let heard = self
+                .connections()
+                .filter(|connection| connection.was_heard.load(Relaxed));
             heard.map(|connection| self.address(connection)).collect()
         });
         if heard_addresses.contains(&address) {

@@ -220,7 +220,11 @@ impl Net {
                 // A client that polls and sleeps at this moment either sees `receiving`, or is seen
                 // here.
                 let is_asleep = progress.client.load(SeqCst) == ASLEEP && progress.polled_recently(self.now());
-                let pause = if is_asleep { progress.tick } else { self.make_progress(state) };
+                let pause = if is_asleep {
+                    progress.tick
+                } else {
+                    self.make_progress(state)
+                };
                 progress.receiving.store(false, SeqCst);
                 (pause, !is_asleep)
             }

@@ -156,7 +156,13 @@ impl Net {
     }
 
     /// Processes one datagram. Returns whether a packet or a part of a transfer was delivered.
-    fn process_datagram(&self, range: Range<usize>, context: &mut ReceiveContext, now: u64, upcalls: &mut dyn Upcalls) -> bool {
+    fn process_datagram(
+        &self,
+        range: Range<usize>,
+        context: &mut ReceiveContext,
+        now: u64,
+        upcalls: &mut dyn Upcalls,
+    ) -> bool {
         let deliverable = context.deliverable;
         let processed = self.on_datagram(deliverable, &context.memory[range.clone()], now, &mut context.done);
         let Some(Processed { source, disposition }) = processed else {

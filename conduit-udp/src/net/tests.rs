@@ -89,18 +89,29 @@ fn arrive(stage: &mut Stage, parts: &[Vec<u8>], destination: *const u8, expected
     for (i, bad) in rejected.into_iter().enumerate() {
         stage.expect_bulk(true);
         stage.receive(&[bad]);
-        assert!(stage.rejected() == i as u64 + 1 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD].iter().all(|&byte| byte == 0));
+        assert!(
+            stage.rejected() == i as u64 + 1 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD].iter().all(|&byte| byte == 0)
+        );
     }
     // With one, the payload is placed before it is verified.
     stage.expect_bulk(true);
     stage.receive(&[forged(HEADER_BYTES + LONG_PAYLOAD - 1)]);
-    assert!(stage.rejected() == 4 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1] == expected[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1]);
+    assert!(
+        stage.rejected() == 4
+            && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1] == expected[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1]
+    );
     assert_ne!(there()[2 * LONG_PAYLOAD - 1], expected[2 * LONG_PAYLOAD - 1]);
-    assert!(there()[..LONG_PAYLOAD] == expected[..LONG_PAYLOAD] && there()[2 * LONG_PAYLOAD..].iter().all(|&byte| byte == 0));
+    assert!(
+        there()[..LONG_PAYLOAD] == expected[..LONG_PAYLOAD]
+            && there()[2 * LONG_PAYLOAD..].iter().all(|&byte| byte == 0)
+    );
     // From then on payloads are verified first.
     stage.expect_bulk(true);
     stage.receive(&[forged(HEADER_BYTES), forged(HEADER_BYTES - 1)]);
-    assert!(stage.rejected() == 6 && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1] == expected[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1]);
+    assert!(
+        stage.rejected() == 6
+            && there()[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1] == expected[LONG_PAYLOAD..2 * LONG_PAYLOAD - 1]
+    );
     stage.receive(&parts[1..]);
     assert!(there() == expected && stage.log.lost.is_empty());
 }
@@ -212,12 +223,18 @@ fn icmp_errors_are_read_during_zero_copy() {
         .send(Some(&Address::new(closed_port)), &batch, false)
         .unwrap();
     stage.net.poll(PollScope::All, &mut stage.log);
-    assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "an error was not read");
+    assert!(
+        stage.net.socket.next_error(&mut [0; 64]).is_none(),
+        "an error was not read"
+    );
     // The same between the peek and the receive.
     let (mut source, segment) = (pattern(2 * LONG_PAYLOAD), vec![0u8; 2 * LONG_PAYLOAD]);
     let parts = put_datagrams(&stage, &mut source, &segment);
     stage.net.last_heard(1);
-    stage.remote.send_to(&parts[1], ("127.0.0.1", stage.net.port())).unwrap();
+    stage
+        .remote
+        .send_to(&parts[1], ("127.0.0.1", stage.net.port()))
+        .unwrap();
     let expected = expected(&stage.net);
     stage
         .net
@@ -228,6 +245,9 @@ fn icmp_errors_are_read_during_zero_copy() {
     let outcome = stage.net.receive_placed(expected, &mut context);
     assert!(outcome == ZeroCopyOutcome::Done && context.delivered == 0 && stage.net.may_zero_copy());
     stage.receive(&parts[..1]);
-    assert!(stage.net.socket.next_error(&mut [0; 64]).is_none(), "an error was not read");
+    assert!(
+        stage.net.socket.next_error(&mut [0; 64]).is_none(),
+        "an error was not read"
+    );
     assert!(segment == source && stage.rejected() == 0);
 }

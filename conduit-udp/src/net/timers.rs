@@ -124,7 +124,9 @@ impl Net {
 
     /// Reads the error queues of all sockets. This thread must not hold the lock of any peer.
     pub fn drain_icmp_errors(&self) {
-        let connected = self.connections().filter_map(|connection| connection.connected.as_ref());
+        let connected = self
+            .connections()
+            .filter_map(|connection| connection.connected.as_ref());
         for socket in std::iter::once(&self.socket).chain(connected) {
             let mut quote = [0; HEADER_BYTES];
             while let Some(DeliveryError {
@@ -212,7 +214,10 @@ impl Net {
                 }
                 _ => "Check the route with `ip route get`, or select another network with GASNET_WORKERIP.",
             };
-            self.report_lost(connection.rank, format!("datagrams to {ip} cannot be sent: {error}. {hint}"));
+            self.report_lost(
+                connection.rank,
+                format!("datagrams to {ip} cannot be sent: {error}. {hint}"),
+            );
         }
     }
 
@@ -227,7 +232,10 @@ impl Net {
 
     /// Sends Close to all connected peers, and stops.
     pub fn stop(&self) {
-        let (rejected, duplicates) = (self.counters.rejected.load(Relaxed), self.counters.duplicates.load(Relaxed));
+        let (rejected, duplicates) = (
+            self.counters.rejected.load(Relaxed),
+            self.counters.duplicates.load(Relaxed),
+        );
         if self.settings.verbose && rejected + duplicates > 0 {
             let line = format!(
                 "gasnet: rank {} dropped {rejected} datagrams that were damaged, forged or misaddressed, \

@@ -143,7 +143,13 @@ impl Net {
         }
         let source = authentic.header.source;
         context.touched.push(source);
-        match self.accept(authentic, context.deliverable, destination.read(), now, &mut context.done) {
+        match self.accept(
+            authentic,
+            context.deliverable,
+            destination.read(),
+            now,
+            &mut context.done,
+        ) {
             Disposition::Placed => context.delivered += 1,
             Disposition::Malformed => self.report_malformed(source),
             _ => {}

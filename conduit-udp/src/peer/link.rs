@@ -25,7 +25,11 @@ impl LinkFaults {
     pub const OUTAGE: Self = Self::new(1000, 0, 1);
 
     pub const fn new(loss: u64, duplicates: u64, delay: u64) -> Self {
-        Self { loss, duplicates, delay }
+        Self {
+            loss,
+            duplicates,
+            delay,
+        }
     }
 }
 

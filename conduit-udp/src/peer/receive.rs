@@ -280,7 +280,9 @@ impl Peer {
         let Some(head) = quote.first_chunk::<HEADER_BYTES>() else {
             return false;
         };
-        let Some(header) = Header::decode(head) else { return false };
+        let Some(header) = Header::decode(head) else {
+            return false;
+        };
         *head == self.last_control || self.tx[header.class].was_sent(header.number, head)
     }
 }

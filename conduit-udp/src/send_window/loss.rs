@@ -44,7 +44,9 @@ impl SendWindow {
         }
         for index in 0..self.datagrams.len() {
             let datagram = &self.datagrams[index];
-            let DatagramState::Sent(at) = datagram.state else { continue };
+            let DatagramState::Sent(at) = datagram.state else {
+                continue;
+            };
             if datagram.transmissions == 1 && datagram.last_transmission > self.largest_acked {
                 // All datagrams behind it were sent later.
                 return;

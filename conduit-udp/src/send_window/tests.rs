@@ -81,13 +81,19 @@ fn sack(next: u64, bitmap: u64) -> Sack {
 fn acknowledged_datagrams_are_released_and_measured() {
     let mut out = with(5);
     let mut free = Vec::new();
-    assert_eq!((out.in_flight_bytes, out.copied_bytes, out.has_queued()), (50, 50, false));
+    assert_eq!(
+        (out.in_flight_bytes, out.copied_bytes, out.has_queued()),
+        (50, 50, false)
+    );
     let outcome = out.on_sack(sack(2, 0b10), 1000, &mut free).unwrap();
     // Number 4 is acknowledged; number 2, the first that is missing, and 3 are not.
     assert_eq!((outcome.acked_bytes, outcome.rtt, free.len()), (30, Some(600), 2));
     assert_eq!((out.in_flight_bytes, out.copied_bytes), (20, 30));
     // A repeated acknowledgement has no effect.
-    assert_eq!(out.on_sack(sack(2, 0b10), 1000, &mut free).unwrap(), AckOutcome::default());
+    assert_eq!(
+        out.on_sack(sack(2, 0b10), 1000, &mut free).unwrap(),
+        AckOutcome::default()
+    );
     assert_eq!(out.on_sack(sack(1, 0), 1000, &mut free).unwrap(), AckOutcome::default());
     assert_eq!(out.on_sack(sack(5, 0), 1000, &mut free).unwrap().acked_bytes, 20);
     assert!(out.is_empty() && out.in_flight_bytes == 0 && out.copied_bytes == 0);

@@ -125,7 +125,11 @@ impl Socket {
     /// Binds a socket to `address`; port 0 lets the kernel choose. Requests buffers of `bytes`, and
     /// accepts smaller ones.
     pub fn open(address: SocketAddr, bytes: usize) -> io::Result<Self> {
-        let family = if address.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 };
+        let family = if address.is_ipv4() {
+            libc::AF_INET
+        } else {
+            libc::AF_INET6
+        };
         let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::socket(family, kind, 0) })?;
@@ -147,7 +151,12 @@ impl Socket {
             set_option(&fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DONT)?;
         } else {
             set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
-            set_option(&fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DONT)?;
+            set_option(
+                &fd,
+                libc::IPPROTO_IPV6,
+                libc::IPV6_MTU_DISCOVER,
+                libc::IPV6_PMTUDISC_DONT,
+            )?;
         }
         let _ = set_option(&fd, libc::IPPROTO_UDP, UDP_GRO, 1);
         let buffer = get_option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUF)? as usize;
@@ -157,7 +166,13 @@ impl Socket {
         let mut bound = requested;
         bound.length = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
         // SAFETY: address and length are live, and the length is that of the address's storage.
-        check(unsafe { libc::getsockname(fd.as_raw_fd(), ptr::from_mut(&mut bound.bytes).cast(), &mut bound.length) })?;
+        check(unsafe {
+            libc::getsockname(
+                fd.as_raw_fd(),
+                ptr::from_mut(&mut bound.bytes).cast(),
+                &mut bound.length,
+            )
+        })?;
         let address = bound.socket_addr().ok_or(io::ErrorKind::Unsupported)?;
         Ok(Self { fd, address, buffer })
     }
@@ -272,7 +287,13 @@ pub fn path_payload(address: SocketAddr) -> io::Result<usize> {
 /// Whether a send error may mean that the kernel does not support GSO, or not for datagrams of this
 /// length.
 pub fn is_gso_refusal(error: &io::Error) -> bool {
-    let refusals = [libc::EIO, libc::EINVAL, libc::EMSGSIZE, libc::ENOPROTOOPT, libc::EOPNOTSUPP];
+    let refusals = [
+        libc::EIO,
+        libc::EINVAL,
+        libc::EMSGSIZE,
+        libc::ENOPROTOOPT,
+        libc::EOPNOTSUPP,
+    ];
     error.raw_os_error().is_some_and(|number| refusals.contains(&number))
 }
 
@@ -285,6 +306,14 @@ fn set_option(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: libc::
 fn get_option(fd: &OwnedFd, level: libc::c_int, name: libc::c_int) -> io::Result<libc::c_int> {
     let (mut value, mut length) = (0, size_of::<libc::c_int>() as libc::socklen_t);
     // SAFETY: both are live, and the length is that of the value.
-    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, ptr::from_mut(&mut value).cast(), &mut length) })?;
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            ptr::from_mut(&mut value).cast(),
+            &mut length,
+        )
+    })?;
     Ok(value)
 }

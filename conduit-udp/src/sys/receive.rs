@@ -42,7 +42,11 @@ impl Socket {
         let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; RECV_BATCH];
         let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RECV_BATCH];
         let mut room = 0;
-        for (i, buffer) in buffers.chunks_exact_mut(RECV_BUFFER).take(count.min(RECV_BATCH)).enumerate() {
+        for (i, buffer) in buffers
+            .chunks_exact_mut(RECV_BUFFER)
+            .take(count.min(RECV_BATCH))
+            .enumerate()
+        {
             let vector = vectors[i].write(iovec(buffer.as_mut_ptr(), RECV_BUFFER));
             // SAFETY: a msghdr is plain data, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -66,7 +70,15 @@ impl Socket {
             }
         } else {
             // SAFETY: `room` messages were written; as above.
-            check(unsafe { libc::recvmmsg(self.fd.as_raw_fd(), first, room, libc::MSG_DONTWAIT as _, ptr::null_mut()) })?
+            check(unsafe {
+                libc::recvmmsg(
+                    self.fd.as_raw_fd(),
+                    first,
+                    room,
+                    libc::MSG_DONTWAIT as _,
+                    ptr::null_mut(),
+                )
+            })?
         };
         // SAFETY: that many of the messages were filled.
         let filled = unsafe { std::slice::from_raw_parts(first, got as usize) };

@@ -122,7 +122,8 @@ impl Socket {
             };
         }
         // SAFETY: `count` messages were written, and all that they point to is live for the call.
-        let sent = check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, SEND_FLAGS as _) })?;
+        let sent =
+            check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, SEND_FLAGS as _) })?;
         Ok(lengths[..sent as usize].iter().sum())
     }
 

@@ -100,7 +100,15 @@ mod tests {
             }
         );
         assert_eq!(plan.to_string().parse::<FaultPlan>().unwrap(), plan);
-        for bad in ["seed", "delay=2", "busy=-0.1", "drop=0.1", "seed=1,", "kill=1", "kill=-1:2"] {
+        for bad in [
+            "seed",
+            "delay=2",
+            "busy=-0.1",
+            "drop=0.1",
+            "seed=1,",
+            "kill=1",
+            "kill=-1:2",
+        ] {
             assert!(bad.parse::<FaultPlan>().is_err(), "{bad}");
         }
     }

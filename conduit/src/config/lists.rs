@@ -54,7 +54,9 @@ fn one_range(text: &str) -> Result<RangeInclusive<u32>, ParseError> {
 
 impl fmt::Display for RankSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Some(ranges) = self else { return f.write_str("*") };
+        let Self::Some(ranges) = self else {
+            return f.write_str("*");
+        };
         for (i, range) in ranges.iter().enumerate() {
             let comma = if i == 0 { "" } else { "," };
             match (range.start(), range.end()) {
@@ -92,14 +94,20 @@ impl FromStr for SignalSet {
         match text.trim() {
             "*" => Ok(Self::All),
             "" => Ok(Self::Some(Vec::new())),
-            list => list.split(',').map(parse::signal).collect::<Result<_, _>>().map(Self::Some),
+            list => list
+                .split(',')
+                .map(parse::signal)
+                .collect::<Result<_, _>>()
+                .map(Self::Some),
         }
     }
 }
 
 impl fmt::Display for SignalSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Some(list) = self else { return f.write_str("*") };
+        let Self::Some(list) = self else {
+            return f.write_str("*");
+        };
         let names: Vec<_> = list
             .iter()
             .map(|&n| signal::name(n).map_or_else(|| n.to_string(), str::to_owned))

@@ -28,8 +28,8 @@ pub use segment_limit::{Amount, Per, SegmentLimit};
 pub use table::*;
 pub use value_type::{Value, ValueType};
 pub use variable::{
-    choice, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size, text, Choice, FromValue,
-    Key, Origin, Scope, Status, Variable,
+    choice, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size, text, Choice,
+    FromValue, Key, Origin, Scope, Status, Variable,
 };
 
 use std::ffi::{OsStr, OsString};

@@ -32,23 +32,32 @@ pub fn shown_by_tools(setting: &Setting) -> bool {
 
 /// `ENV parameter: NAME = value   (default)`, with the note in a column.
 fn line(setting: &Setting) -> String {
-    let Setting { variable, value, is_set } = setting;
+    let Setting {
+        variable,
+        value,
+        is_set,
+    } = setting;
     let assignment = format!("{} = {}", variable.name, variable.kind.show(value));
     let note = match (is_set, variable.status.is_effective()) {
         (false, _) => "(default)",
         (true, false) => "(accepted, no effect)",
         (true, true) => "",
     };
-    format!("ENV parameter: {assignment:<46}   {note}").trim_end().to_owned()
+    format!("ENV parameter: {assignment:<46}   {note}")
+        .trim_end()
+        .to_owned()
 }
 
 /// The default of a variable as text.
 fn default_of(variable: &Variable) -> String {
     match (variable.default, variable.default_note) {
         ("", "") => "not set".into(),
-        (default, "") => variable
-            .kind
-            .show(&variable.kind.parse(default).unwrap_or(super::Value::Text(default.into()))),
+        (default, "") => variable.kind.show(
+            &variable
+                .kind
+                .parse(default)
+                .unwrap_or(super::Value::Text(default.into())),
+        ),
         (_, note) => note.into(),
     }
 }
@@ -108,9 +117,16 @@ pub fn as_markdown(table: &[Variable]) -> String {
         let _ = writeln!(out, "|---|---|---|---|---|---|---|");
         for v in rows {
             let star = if v.origin == Origin::Ours { " ★" } else { "" };
-            let cells = [v.help, &accepted(v), &default_of(v), v.scope.name(), v.status.name(), v.since]
-                .map(cell)
-                .join(" | ");
+            let cells = [
+                v.help,
+                &accepted(v),
+                &default_of(v),
+                v.scope.name(),
+                v.status.name(),
+                v.since,
+            ]
+            .map(cell)
+            .join(" | ");
             let _ = writeln!(out, "| `{}`{star} | {cells} |", v.name);
         }
     });
@@ -136,7 +152,14 @@ fn json_row(v: &Variable) -> String {
         ("unit", v.unit),
         ("scope", v.scope.name()),
         ("status", v.status.name()),
-        ("origin", if v.origin == Origin::Ours { "libgasnet" } else { "GASNet-EX" }),
+        (
+            "origin",
+            if v.origin == Origin::Ours {
+                "libgasnet"
+            } else {
+                "GASNet-EX"
+            },
+        ),
         ("since", v.since),
         ("section", v.section),
         ("help", v.help),

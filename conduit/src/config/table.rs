@@ -6,7 +6,8 @@
 #![forbid(unsafe_code)]
 
 use super::variable::{
-    choice, choice_enum, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size, text,
+    choice, choice_enum, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size,
+    text,
 };
 use super::{FaultPlan, Key, RankSet, Scope, SegmentLimit, SignalSet, Variable};
 use gasnet_tools::parse;
@@ -270,7 +271,8 @@ variables! {
         EXITTIMEOUT: Option<f64> = double("GASNET_EXITTIMEOUT", "", 0.0, 86400.0,
             "How long an ending job waits for its ranks before it kills them.").unit("seconds").optional()
             .unset_means("the smaller of GASNET_EXITTIMEOUT_MAX and GASNET_EXITTIMEOUT_MIN + ranks × \
-                GASNET_EXITTIMEOUT_FACTOR; for ranks that neither wait nor poll: GASNET_EXITTIMEOUT_MAX after a success, \
+                GASNET_EXITTIMEOUT_FACTOR; for ranks that neither wait nor poll: GASNET_EXITTIMEOUT_MAX after a \
+                success, \
                 one second after a failure");
         EXITTIMEOUT_MAX: f64 = double("GASNET_EXITTIMEOUT_MAX", "30", 0.0, 86400.0,
             "Upper bound of the computed exit timeout.")

@@ -22,7 +22,11 @@ fn every_key_has_the_type_of_its_value() {
 fn names_are_unique_and_documented() {
     for (i, v) in TABLE.iter().enumerate() {
         // Variables of gasnetrun have no prefix in the reference either.
-        assert!(v.name.starts_with("GASNET_") || v.scope == Scope::Gasnetrun, "{}", v.name);
+        assert!(
+            v.name.starts_with("GASNET_") || v.scope == Scope::Gasnetrun,
+            "{}",
+            v.name
+        );
         assert!(TABLE[..i].iter().all(|w| w.name != v.name), "{} twice", v.name);
         assert!(v.help.ends_with('.') && !v.help.contains('\n'), "help of {}", v.name);
         assert!(!v.section.is_empty(), "section of {}", v.name);
@@ -31,7 +35,12 @@ fn names_are_unique_and_documented() {
 
 #[test]
 fn defaults_and_set_values() {
-    let config = load(&[("GASNET_PSHM_NODES", "7"), ("GASNET_WAITMODE", "Spin"), ("GASNET_FREEZE", "")]).unwrap();
+    let config = load(&[
+        ("GASNET_PSHM_NODES", "7"),
+        ("GASNET_WAITMODE", "Spin"),
+        ("GASNET_FREEZE", ""),
+    ])
+    .unwrap();
     assert_eq!(config.get(&PSHM_NODES), 7);
     assert_eq!(config.get(&WAITMODE), WaitMode::Spin);
     assert!(!config.get(&FREEZE) && !config.is_set(&FREEZE));
@@ -106,7 +115,10 @@ const SET_BY_CLIENTS: &[&str] = &[
 #[test]
 fn variables_that_clients_set_are_known() {
     for name in SET_BY_CLIENTS {
-        assert!(TABLE.iter().any(|v| v.name.strip_prefix("GASNET_") == Some(name)), "{name}");
+        assert!(
+            TABLE.iter().any(|v| v.name.strip_prefix("GASNET_") == Some(name)),
+            "{name}"
+        );
     }
 }
 
@@ -125,7 +137,10 @@ fn unknown_names_are_listed_with_a_suggestion() {
         lines.contains("GASNET_PSHM_NODE is set, but unknown to GASNet; did you mean GASNET_PSHM_NODES?\n"),
         "{lines}"
     );
-    assert!(lines.contains("GASNET_MY_CLIENT is set, but unknown to GASNet\n"), "{lines}");
+    assert!(
+        lines.contains("GASNET_MY_CLIENT is set, but unknown to GASNet\n"),
+        "{lines}"
+    );
 }
 
 #[test]
@@ -140,7 +155,9 @@ fn verbose_lines_have_the_documented_form() {
 
 #[test]
 fn conduit_tables_join() {
-    static EXTRA: &[Variable] = &[count("GASNET_EXTRA_DEPTH", "8", 1, 64, "Depth.").variable.section("extra")];
+    static EXTRA: &[Variable] = &[count("GASNET_EXTRA_DEPTH", "8", 1, 64, "Depth.")
+        .variable
+        .section("extra")];
     const DEPTH: Key<u32> = count("GASNET_EXTRA_DEPTH", "8", 1, 64, "Depth.");
     let config = Config::from_env(&[EXTRA], [("GASNET_EXTRA_DEPTH".into(), "16".into())].into_iter()).unwrap();
     assert_eq!(config.get(&DEPTH), 16);
@@ -172,7 +189,9 @@ fn random_values_never_panic_and_show_what_they_are() {
                 bytes[at] = ALPHABET[next() % ALPHABET.len()];
                 String::from_utf8_lossy(&bytes).into_owned()
             } else {
-                (0..next() % 12).map(|_| ALPHABET[next() % ALPHABET.len()] as char).collect()
+                (0..next() % 12)
+                    .map(|_| ALPHABET[next() % ALPHABET.len()] as char)
+                    .collect()
             };
             match v.parse(&text) {
                 Err(message) => assert!(message.starts_with(v.name), "{message}"),

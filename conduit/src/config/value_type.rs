@@ -95,9 +95,15 @@ impl ValueType {
         let within = |ok: bool, value: Value| if ok { Ok(value) } else { Err(ParseError::OutOfRange) };
         match *self {
             Self::Bool => parse::boolean(text).map(Value::Bool),
-            Self::Int { min, max } => parse::integer(text).and_then(|v| within((min..=max).contains(&v), Value::Int(v))),
-            Self::Size { min, max } => parse::size(text, 1).and_then(|v| within((min..=max).contains(&v), Value::Size(v))),
-            Self::Double { min, max } => parse::double(text).and_then(|v| within((min..=max).contains(&v), Value::Double(v))),
+            Self::Int { min, max } => {
+                parse::integer(text).and_then(|v| within((min..=max).contains(&v), Value::Int(v)))
+            }
+            Self::Size { min, max } => {
+                parse::size(text, 1).and_then(|v| within((min..=max).contains(&v), Value::Size(v)))
+            }
+            Self::Double { min, max } => {
+                parse::double(text).and_then(|v| within((min..=max).contains(&v), Value::Double(v)))
+            }
             Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Path => Ok(Value::Path(text.into())),
             Self::Choice(words) => word(words, text).map(Value::Choice),
@@ -125,10 +131,13 @@ impl ValueType {
             Self::Signal => "a signal such as SIGUSR1, usr1 or 10".into(),
             Self::Signals => "* or a list of signals such as SIGSEGV,usr1,11".into(),
             Self::SegmentLimit => {
-                "a size such as 4GB, or a fraction of the memory such as 0.85, optionally with /P (per process) or /H (per host),"
+                "a size such as 4GB, or a fraction of the memory such as 0.85, optionally with /P (per process) or /H \
+                (per host),"
                     .into()
             }
-            Self::Faults => "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,atomics=1".into(),
+            Self::Faults => {
+                "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,atomics=1".into()
+            }
             Self::Form { accepts, .. } => accepts.into(),
         }
         .trim_end()

@@ -157,7 +157,11 @@ impl Variable {
             (default, "") => format!("leave it unset for the default, {default}"),
             (_, note) => format!("leave it unset for the default: {note}"),
         };
-        format!("{}={text}: {}{unit} is expected; {or_unset}", self.name, self.kind.accepts())
+        format!(
+            "{}={text}: {}{unit} is expected; {or_unset}",
+            self.name,
+            self.kind.accepts()
+        )
     }
 }
 

@@ -65,7 +65,10 @@ pub fn assemble(layout: &JobLayout, length: usize, parts: &Parts) -> Option<Vec<
         all.extend(front);
         *place = rest;
     }
-    by_host.iter().all(|rest| rest.is_some_and(<[u8]>::is_empty)).then_some(all)
+    by_host
+        .iter()
+        .all(|rest| rest.is_some_and(<[u8]>::is_empty))
+        .then_some(all)
 }
 
 impl Agent<'_> {
@@ -148,10 +151,16 @@ mod tests {
         assert_eq!(gather.add(5, 2, vec![(2, vec![4, 4])], 3), Ok(None));
         assert_eq!(gather.add(5, 2, vec![(0, vec![0, 0, 1, 1, 3, 3])], 3), Ok(None));
         let complete = gather.add(5, 2, vec![(1, vec![2, 2])], 3).unwrap().unwrap();
-        assert_eq!(assemble(&layout, 2, &complete.parts).unwrap(), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
+        assert_eq!(
+            assemble(&layout, 2, &complete.parts).unwrap(),
+            [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+        );
         // The next exchange may begin.
         assert!(gather.add(6, 0, vec![(0, vec![])], 3).unwrap().is_none());
-        assert!(gather.add(7, 0, vec![(1, vec![])], 3).unwrap_err().contains("exchange 7"));
+        assert!(gather
+            .add(7, 0, vec![(1, vec![])], 3)
+            .unwrap_err()
+            .contains("exchange 7"));
     }
 
     #[test]

@@ -58,9 +58,11 @@ pub fn of_this() -> Option<Pid> {
 
 fn marks(environment: &[u8]) -> BTreeSet<Vec<u8>> {
     let is_mark = |entry: &&[u8]| {
-        MARKS
-            .iter()
-            .any(|name| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+        MARKS.iter().any(|name| {
+            entry
+                .strip_prefix(name.as_bytes())
+                .is_some_and(|rest| rest.starts_with(b"="))
+        })
     };
     environment
         .split(|&byte| byte == 0)

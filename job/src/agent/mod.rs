@@ -276,7 +276,12 @@ impl Agent<'_> {
     fn wait(&mut self) {
         let mut items = vec![fd::readable(self.signals.fd())];
         self.setup.children.iter().for_each(|c| c.poll_items(&mut items));
-        items.extend(self.setup.daemons.iter().map(|daemon| fd::readable(daemon.process.fd())));
+        items.extend(
+            self.setup
+                .daemons
+                .iter()
+                .map(|daemon| fd::readable(daemon.process.fd())),
+        );
         self.setup.tree.poll_items(&mut items);
         let limit = match self.phase {
             Phase::Running if self.setup.tree.is_impatient() => Some(IMPATIENT),
@@ -348,7 +353,12 @@ impl Agent<'_> {
             return;
         }
         let child = &self.setup.children[i];
-        let who = format!("rank {} of {} (pid {})", child.rank, self.setup.layout.size(), child.pid);
+        let who = format!(
+            "rank {} of {} (pid {})",
+            child.rank,
+            self.setup.layout.size(),
+            child.pid
+        );
         let managed = child.is_managed();
         let catches = self.setup.options.catch_exit;
         match ended {
@@ -362,7 +372,10 @@ impl Agent<'_> {
                 self.begin_shutdown(status, true);
             }
             Ended::Killed(number) => {
-                self.print(format_args!("{who} was killed by {}; ending the job", signal_name(number)));
+                self.print(format_args!(
+                    "{who} was killed by {}; ending the job",
+                    signal_name(number)
+                ));
                 self.begin_shutdown(128 + number, true);
             }
             // Its parent, a process manager, knows the status, and ends the job if it is a failure.
@@ -429,7 +442,9 @@ impl Agent<'_> {
         self.setup.control.advance(phase);
         let deadline = now + self.setup.options.exit_timeouts.exit;
         if matches!(phase, Phase::Leave | Phase::Go) {
-            self.setup.tree.limit_connect_time(self.setup.options.exit_timeouts.exit);
+            self.setup
+                .tree
+                .limit_connect_time(self.setup.options.exit_timeouts.exit);
         }
         match phase {
             Phase::Running => {}
@@ -466,7 +481,10 @@ impl Agent<'_> {
             return;
         }
         self.window_start = now;
-        self.setup.children.iter_mut().for_each(|c| c.end_window(&self.setup.control));
+        self.setup
+            .children
+            .iter_mut()
+            .for_each(|c| c.end_window(&self.setup.control));
         let least = self.running().map(|c| c.activity).min();
         let more = |times, holds| if holds { times + 1 } else { 0 };
         self.waiting = more(self.waiting, least >= Some(Activity::Waiting));
@@ -496,7 +514,8 @@ impl Agent<'_> {
         counts.waiting = counts.waiting.min(8);
         counts.idle = counts.idle.min(8);
         let now = Instant::now();
-        let is_due = |(last, at): (RankCounts, Instant)| last != counts || (self.phase != Phase::Running && now >= at + BEAT);
+        let is_due =
+            |(last, at): (RankCounts, Instant)| last != counts || (self.phase != Phase::Running && now >= at + BEAT);
         if self.reported.is_none_or(is_due) {
             self.reported = Some((counts, now));
             self.setup.tree.send_up(&AgentMessage::Report { counts });

@@ -303,7 +303,11 @@ pub struct Output {
 
 impl Output {
     /// Starts to forward the output of these ranks, if `mode` is set; to `up` if it says so.
-    pub fn start(mode: Option<OutputMode>, ranks: Vec<(u32, [OwnedFd; 2])>, up: Option<[TcpStream; 2]>) -> io::Result<Self> {
+    pub fn start(
+        mode: Option<OutputMode>,
+        ranks: Vec<(u32, [OwnedFd; 2])>,
+        up: Option<[TcpStream; 2]>,
+    ) -> io::Result<Self> {
         let mut new = Self {
             mode,
             forwarders: Vec::new(),

@@ -119,7 +119,8 @@ mod tests {
         assert_eq!(shutdown.code, 3);
         assert!(!shutdown.is_over(seen(3, 0, 0), TIMEOUTS, start));
         assert!(
-            shutdown.is_over(seen(3, 0, 1), TIMEOUTS, start) && shutdown.is_over(seen(3, 0, 0), TIMEOUTS, start + TIMEOUTS.failure)
+            shutdown.is_over(seen(3, 0, 1), TIMEOUTS, start)
+                && shutdown.is_over(seen(3, 0, 0), TIMEOUTS, start + TIMEOUTS.failure)
         );
         assert!(shutdown.another(9, true));
         assert!(shutdown.is_over(seen(0, 0, 0), TIMEOUTS, start));

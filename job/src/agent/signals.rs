@@ -121,7 +121,13 @@ fn reset_client_handlers() {
     for number in 1..=signal::last() {
         if let signal::Disposition::Handler(_) = signal::disposition(number) {
             match number {
-                libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE | libc::SIGABRT | libc::SIGSYS | libc::SIGTRAP => {
+                libc::SIGSEGV
+                | libc::SIGBUS
+                | libc::SIGILL
+                | libc::SIGFPE
+                | libc::SIGABRT
+                | libc::SIGSYS
+                | libc::SIGTRAP => {
                     signal::set_default(number);
                 }
                 libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU | libc::SIGCONT => signal::set_default(number),

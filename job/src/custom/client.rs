@@ -146,8 +146,12 @@ impl ProcessManager for LauncherClient {
     fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
         let puts = std::mem::take(&mut self.puts);
         let puts = puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect();
-        self.ask("complete a fence", &AgentMessage::Fence { puts }, limit.unwrap_or(NO_LIMIT))
-            .map(drop)
+        self.ask(
+            "complete a fence",
+            &AgentMessage::Fence { puts },
+            limit.unwrap_or(NO_LIMIT),
+        )
+        .map(drop)
     }
 
     fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, JobError> {

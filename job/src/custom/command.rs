@@ -58,7 +58,13 @@ impl Quotes {
                 .flat_map(|&b| if b == b'\'' { br"'\''".to_vec() } else { vec![b] })
                 .collect(),
             Self::Double => {
-                let escaped = |&b: &u8| if br#""\$`"#.contains(&b) { vec![b'\\', b] } else { vec![b] };
+                let escaped = |&b: &u8| {
+                    if br#""\$`"#.contains(&b) {
+                        vec![b'\\', b]
+                    } else {
+                        vec![b]
+                    }
+                };
                 all.iter().flat_map(escaped).collect()
             }
         }
@@ -199,7 +205,10 @@ mod tests {
                 .fill(pattern.as_ref(), 2, &words, &contact)
                 .map(|l| l.to_string_lossy().into_owned())
         };
-        assert_eq!(fill("run -n %N -h '%M' 100%% %P").unwrap(), "run -n 2 -h 'a b' 100% './a b'");
+        assert_eq!(
+            fill("run -n %N -h '%M' 100%% %P").unwrap(),
+            "run -n 2 -h 'a b' 100% './a b'"
+        );
         assert_eq!(
             fill(r#"run "a '%P" '%P"' \'%P \%%"#).unwrap(),
             r#"run "a './a b" './a b"' \''./a b' \%"#
@@ -217,7 +226,8 @@ mod tests {
         };
         let line = knows.fill("%C".as_ref(), 2, &words, &contact).unwrap();
         assert!(
-            line.to_string_lossy().contains(" '_GASNET_WORKER_RANK=PMI_RANK' './a b'"),
+            line.to_string_lossy()
+                .contains(" '_GASNET_WORKER_RANK=PMI_RANK' './a b'"),
             "{line:?}"
         );
         assert!(fill("%X").unwrap_err().message.contains("%X"));

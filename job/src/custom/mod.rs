@@ -47,7 +47,9 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     let others = process::adopt_descendants();
     // A connection for each worker, three for each agent, unauthenticated peers, and some spare.
     let _ = process::allow_descriptors(process::open_descriptors() + 6 * u64::from(options.ranks) + 1024);
-    let mut command = options.custom.start(options, secret, port, &addresses, master.is_some())?;
+    let mut command = options
+        .custom
+        .start(options, secret, port, &addresses, master.is_some())?;
     let mut server = server::LauncherServer::new(options, secret, &listener);
     let served = server.serve(|missing| still_there(&mut command, missing));
     let discovered = served.and_then(|callers| {

@@ -252,7 +252,8 @@ fn assign_ranks(registrations: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, St
     if registrations.iter().any(|(requested_rank, _)| requested_rank.is_some()) {
         let mut taken = BTreeMap::new();
         for (i, (requested_rank, _)) in registrations.iter().enumerate() {
-            let requested_rank = requested_rank.ok_or("GASNET_WORKER_RANK is set for some processes, but not for all")?;
+            let requested_rank =
+                requested_rank.ok_or("GASNET_WORKER_RANK is set for some processes, but not for all")?;
             if requested_rank >= size || taken.insert(requested_rank, i).is_some() {
                 return Err(format!(
                     "GASNET_WORKER_RANK={requested_rank}: ranks are 0 to {}, each once",

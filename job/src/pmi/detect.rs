@@ -119,7 +119,9 @@ pub fn detect(
     };
     match (choice, wire, pmix) {
         (PmiInterface::Pmi1 | PmiInterface::Pmi2, None, Some(_)) => other("PMI-1 or PMI-2", "PMIx (PMIX_NAMESPACE)"),
-        (PmiInterface::Pmix, Some(start), None) if !stale(&start) => other("PMIx", "PMI-1 or PMI-2 (PMI_FD or PMI_PORT)"),
+        (PmiInterface::Pmix, Some(start), None) if !stale(&start) => {
+            other("PMIx", "PMI-1 or PMI-2 (PMI_FD or PMI_PORT)")
+        }
         (PmiInterface::Pmi1 | PmiInterface::Pmi2, wire, _) => Ok(wire.map(DetectedManager::Wire)),
         (PmiInterface::Auto, Some(start), Some(pmix)) if stale(&start) => Ok(Some(pmix)),
         (PmiInterface::Auto, Some(start), _) => Ok(Some(DetectedManager::Wire(start))),
@@ -152,9 +154,19 @@ mod tests {
 
     #[test]
     fn nothing_is_found_in_an_empty_environment() {
-        for choice in [PmiInterface::Auto, PmiInterface::Pmi1, PmiInterface::Pmi2, PmiInterface::Pmix] {
+        for choice in [
+            PmiInterface::Auto,
+            PmiInterface::Pmi1,
+            PmiInterface::Pmi2,
+            PmiInterface::Pmix,
+        ] {
             assert_eq!(found(choice, &[]), None);
-            let halves = [("PMI_FD", " "), ("PMI_RANK", "0"), ("PMI_PORT", "a:1"), ("PMIX_RANK", "0")];
+            let halves = [
+                ("PMI_FD", " "),
+                ("PMI_RANK", "0"),
+                ("PMI_PORT", "a:1"),
+                ("PMIX_RANK", "0"),
+            ];
             assert_eq!(found(choice, &halves), None);
         }
     }
@@ -201,7 +213,10 @@ mod tests {
         assert_eq!(found(PmiInterface::Auto, &PMIX), Some(DetectedManager::Pmix));
         assert!(detected(PmiInterface::Pmi2, &PMIX).unwrap_err().contains("PMIx"));
         let open: Vec<_> = FD.into_iter().chain(PMIX).collect();
-        assert_eq!(place(found(PmiInterface::Auto, &open)), ManagerAddress::Inherited("7".into()));
+        assert_eq!(
+            place(found(PmiInterface::Auto, &open)),
+            ManagerAddress::Inherited("7".into())
+        );
         assert_eq!(found(PmiInterface::Pmix, &open), Some(DetectedManager::Pmix));
         for stale in ["8", "-1", "x"] {
             let both: Vec<_> = [("PMI_FD", stale)].into_iter().chain(PMIX).collect();

@@ -15,7 +15,10 @@ pub struct PmiMessage {
 impl PmiMessage {
     /// The value of a field; of the first one if there are several.
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+        self.fields
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// The value of a numeric field.
@@ -89,10 +92,16 @@ mod tests {
     #[test]
     fn lines() {
         assert_eq!(line("barrier_in", &[]), "cmd=barrier_in\n");
-        assert_eq!(line("get", &[("kvsname", "a"), ("key", "b")]), "cmd=get kvsname=a key=b\n");
+        assert_eq!(
+            line("get", &[("kvsname", "a"), ("key", "b")]),
+            "cmd=get kvsname=a key=b\n"
+        );
         let answer = PmiMessage::from_line("cmd=get_result rc=-1 msg=no such key value=a=b").unwrap();
         assert_eq!(answer.command, "get_result");
-        assert_eq!((answer.field("rc"), answer.field("msg")), (Some("-1"), Some("no such key")));
+        assert_eq!(
+            (answer.field("rc"), answer.field("msg")),
+            (Some("-1"), Some("no such key"))
+        );
         assert_eq!((answer.field("value"), answer.field("none")), (Some("a=b"), None));
         assert_eq!(PmiMessage::from_line(" rc=0  cmd=x ").unwrap().command, "x");
         let sizes = PmiMessage::from_line("cmd=maxes a=12 b=-1 c=99999999999").unwrap();
@@ -109,7 +118,10 @@ mod tests {
         assert_eq!(text.len(), 6 + 34);
         let message = PmiMessage::from_fields_text(&text[6..]).unwrap();
         assert_eq!(message.command, "kvs-put");
-        assert_eq!((message.field("key"), message.field("value")), (Some("a"), Some("x;y;;z")));
+        assert_eq!(
+            (message.field("key"), message.field("value")),
+            (Some("a"), Some("x;y;;z"))
+        );
         let open = PmiMessage::from_fields_text("cmd=a;rc=0").unwrap();
         assert_eq!((open.command.as_str(), open.number("rc")), ("a", Some(0)));
     }

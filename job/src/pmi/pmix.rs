@@ -185,7 +185,8 @@ impl Api {
 
     /// The library's file and version.
     fn name(&self) -> String {
-        let path = Library::open(&library::PMIX, config::get()).map_or_else(|_| "libpmix".into(), |library| library.path());
+        let path =
+            Library::open(&library::PMIX, config::get()).map_or_else(|_| "libpmix".into(), |library| library.path());
         // SAFETY: returns a constant string, or null.
         let text = unsafe { (self.version)() };
         if text.is_null() {
@@ -237,8 +238,11 @@ impl Api {
 impl Pmix {
     /// Opens the library and starts the protocol.
     pub fn connect() -> Result<Self, JobError> {
-        let api = Api::get()
-            .map_err(|why| JobError::new(format!("PMIX_NAMESPACE is set, so the process manager uses PMIx, but {why}")))?;
+        let api = Api::get().map_err(|why| {
+            JobError::new(format!(
+                "PMIX_NAMESPACE is set, so the process manager uses PMIx, but {why}"
+            ))
+        })?;
         let mut me = Proc {
             namespace: [0; NAMESPACE],
             rank: 0,
@@ -353,7 +357,16 @@ impl ProcessManager for Pmix {
         let given = Arc::into_raw(Arc::clone(&fence)).cast_mut().cast();
         // SAFETY: one process and one instruction, which live until the callback that ends the
         // fence.
-        let begun = unsafe { (self.api.fence)(&raw const fence.all, 1, &raw const fence.instruction, 1, fence_ended, given) };
+        let begun = unsafe {
+            (self.api.fence)(
+                &raw const fence.all,
+                1,
+                &raw const fence.instruction,
+                1,
+                fence_ended,
+                given,
+            )
+        };
         if begun != SUCCESS {
             // SAFETY: no callback will come, so this reference is still owned here.
             drop(unsafe { Arc::from_raw(given.cast_const().cast::<Fence>()) });
@@ -378,7 +391,12 @@ impl ProcessManager for Pmix {
             return Err(self.error(&format!("there is no rank {owner} of {}", self.size)));
         }
         let found = self.api.value(&self.me.with_rank(owner), &library_key(key), bytes);
-        found.map_err(|why| JobError::new(format!("cannot get key \"{key}\" of rank {owner}: {}", self.error(&why))))
+        found.map_err(|why| {
+            JobError::new(format!(
+                "cannot get key \"{key}\" of rank {owner}: {}",
+                self.error(&why)
+            ))
+        })
     }
 
     fn finalize(&mut self, whole: bool) {

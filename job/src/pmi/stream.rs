@@ -60,7 +60,10 @@ impl Stream {
     /// The descriptors of the connection. The inherited one is only valid while no other library
     /// closes it.
     pub fn descriptors(&self) -> Vec<RawFd> {
-        self.inherited.into_iter().chain([self.connection.as_raw_fd()]).collect()
+        self.inherited
+            .into_iter()
+            .chain([self.connection.as_raw_fd()])
+            .collect()
     }
 
     /// Sends a whole message.

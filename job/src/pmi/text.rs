@@ -34,7 +34,9 @@ pub fn encode(bytes: &[u8]) -> String {
 pub fn whole_length(start: &str) -> Option<usize> {
     let digits = start.get(..HEAD)?;
     let lower = |c: u8| matches!(c, b'0'..=b'9' | b'a'..=b'f');
-    let bytes = usize::from_str_radix(digits, 16).ok().filter(|_| digits.bytes().all(lower))?;
+    let bytes = usize::from_str_radix(digits, 16)
+        .ok()
+        .filter(|_| digits.bytes().all(lower))?;
     (bytes <= VALUE_MAX).then(|| HEAD + (bytes * 4).div_ceil(3))
 }
 
@@ -85,7 +87,9 @@ mod tests {
             let bytes: Vec<u8> = (0..length).map(|i| (i * 37 + length) as u8).collect();
             let text = encode(&bytes);
             assert_eq!(whole_length(&text), Some(text.len()));
-            assert!(text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_'));
+            assert!(text
+                .bytes()
+                .all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_'));
             assert_eq!(decode(&text), Some(bytes));
         }
     }
@@ -93,7 +97,8 @@ mod tests {
     #[test]
     fn what_is_no_text() {
         for bad in [
-            "", "000", "00x1Zg", "+001Zg", "000AZg", "0001Z", "0001Zg=", "0001Zgg", "0002Z/8", "0401", "ffff", "(null)", "000é",
+            "", "000", "00x1Zg", "+001Zg", "000AZg", "0001Z", "0001Zg=", "0001Zgg", "0002Z/8", "0401", "ffff",
+            "(null)", "000é",
         ] {
             assert_eq!(decode(bad), None, "{bad}");
         }

@@ -83,7 +83,8 @@ impl Wire {
             }
             ManagerAddress::Port { address, .. } => (format!("PMI_PORT={address}"), Stream::connected(address.trim())),
         };
-        let stream = stream.map_err(|why| JobError::new(format!("the process manager at {}: {why}", quoted(&place))))?;
+        let stream =
+            stream.map_err(|why| JobError::new(format!("the process manager at {}: {why}", quoted(&place))))?;
         let mut wire = Self {
             stream,
             place,
@@ -145,7 +146,13 @@ impl Wire {
         self.expected(command, answer, &text, message)
     }
 
-    fn expected(&mut self, command: &str, answer: &str, text: &str, message: Option<PmiMessage>) -> Result<PmiMessage, JobError> {
+    fn expected(
+        &mut self,
+        command: &str,
+        answer: &str,
+        text: &str,
+        message: Option<PmiMessage>,
+    ) -> Result<PmiMessage, JobError> {
         match message {
             Some(message) if message.command == answer => Ok(message),
             _ => Err(self.broken(command, &format!("its answer is {} instead of {answer}", quoted(text)))),
@@ -295,7 +302,8 @@ impl ProcessManager for Wire {
             whole.push_str(&next);
             piece += 1;
         }
-        text::decode(&whole).ok_or_else(|| self.error(&format!("the value of rank {owner} for key \"{key}\" is damaged")))
+        text::decode(&whole)
+            .ok_or_else(|| self.error(&format!("the value of rank {owner} for key \"{key}\" is damaged")))
     }
 
     fn finalize(&mut self, _whole: bool) {

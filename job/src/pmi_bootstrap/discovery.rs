@@ -201,7 +201,9 @@ impl<'a> Discovery<'a> {
             match peer.authenticate(self.secret) {
                 Authentication::Pending(peer) => self.unauthenticated.push(peer),
                 Authentication::Rejected => {}
-                Authentication::Accepted(WORKER_ID, _) if self.first.is_none() => return Err(too_many(self.options.ranks)),
+                Authentication::Accepted(WORKER_ID, _) if self.first.is_none() => {
+                    return Err(too_many(self.options.ranks))
+                }
                 Authentication::Output(first, stream, connection) => self.outputs.push((first, stream, connection)),
                 Authentication::Accepted(first, link) => self.below.push((first, link, Vec::new())),
             }

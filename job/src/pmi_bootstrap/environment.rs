@@ -36,7 +36,11 @@ pub fn take_over(given: Pairs, options: &mut StartOptions) -> Result<(), JobErro
         }
     }
     if changed {
-        config::reload().map_err(|e| JobError::new(format!("the environment of the first host is invalid on this host: {e}")))?;
+        config::reload().map_err(|e| {
+            JobError::new(format!(
+                "the environment of the first host is invalid on this host: {e}"
+            ))
+        })?;
         options.refresh(config::get());
     }
     Ok(())
@@ -63,6 +67,8 @@ mod tests {
         assert_eq!(env::var("GASNET_TEST_LACKS").unwrap(), "x y");
         assert!(env::var_os("TEST_FOREIGN").is_none());
         let own = own();
-        assert!(own.contains(&pair("GASNET_TEST_LACKS", "x y")) && own.iter().all(|(name, _)| name.starts_with(b"GASNET_")));
+        assert!(
+            own.contains(&pair("GASNET_TEST_LACKS", "x y")) && own.iter().all(|(name, _)| name.starts_with(b"GASNET_"))
+        );
     }
 }

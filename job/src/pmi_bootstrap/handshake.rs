@@ -19,7 +19,11 @@ use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::{cpus, fd, net};
 
 /// Creates the shared memory of this host, and sends each rank its part.
-pub fn give(options: &StartOptions, found: Discovered, local_ranks: BTreeMap<u32, LocalRank>) -> Result<AgentSetup<'_>, JobError> {
+pub fn give(
+    options: &StartOptions,
+    found: Discovered,
+    local_ranks: BTreeMap<u32, LocalRank>,
+) -> Result<AgentSetup<'_>, JobError> {
     let Discovered {
         layout,
         host,

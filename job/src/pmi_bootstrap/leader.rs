@@ -88,7 +88,10 @@ impl Leader {
                     host: first,
                     secret,
                     port: port as u16,
-                    addresses: addresses.iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect(),
+                    addresses: addresses
+                        .iter()
+                        .map(|a| String::from_utf8_lossy(a).into_owned())
+                        .collect(),
                     chosen: true,
                 })
             }

@@ -106,8 +106,8 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     // its host.
     let wanted = process::open_descriptors() + 2 * u64::from(manager.size().min(MAX_RANKS)) + 32;
     let descriptors = process::allow_descriptors(wanted).ok();
-    let mut rendezvous =
-        Rendezvous::at(manager.job_id(), rank).map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
+    let mut rendezvous = Rendezvous::at(manager.job_id(), rank)
+        .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
     rendezvous
         .introduce()
         .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;

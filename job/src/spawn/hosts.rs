@@ -90,8 +90,10 @@ pub fn allocated(who: &str, environment: impl Fn(&str) -> Option<OsString>) -> O
 
 /// The hosts that `environment` names, without duplicates unless they are to be kept.
 pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: bool) -> Result<Hosts, JobError> {
-    let set = |&(name, form): &(&'static str, Form)| environment(name).filter(|v| !v.is_empty()).map(|v| (name, form, v));
-    let of_site = || built_in("GASNET_SSH_NODEFILE").map(|file| ("the default of GASNET_SSH_NODEFILE", Form::File, file.into()));
+    let set =
+        |&(name, form): &(&'static str, Form)| environment(name).filter(|v| !v.is_empty()).map(|v| (name, form, v));
+    let of_site =
+        || built_in("GASNET_SSH_NODEFILE").map(|file| ("the default of GASNET_SSH_NODEFILE", Form::File, file.into()));
     let Some((source, form, value)) = SOURCES.iter().find_map(set).or_else(of_site) else {
         let all: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
         return refuse(format!("no hosts are known: none of {} is set", all.join(", ")));
@@ -215,13 +217,20 @@ mod tests {
 
     #[test]
     fn lists_of_every_kind() {
-        let hosts = from(&[("GASNET_SSH_SERVERS", " a,b  c\n,a "), ("SLURM_JOB_NODELIST", "x")], false).unwrap();
+        let hosts = from(
+            &[("GASNET_SSH_SERVERS", " a,b  c\n,a "), ("SLURM_JOB_NODELIST", "x")],
+            false,
+        )
+        .unwrap();
         assert_eq!(
             (hosts.names, hosts.source),
             (vec!["a".into(), "b".into(), "c".into()], "GASNET_SSH_SERVERS")
         );
         assert_eq!(from(&[("SSH_SERVERS", "a b a")], true).unwrap().names.len(), 3);
-        assert_eq!(from(&[("LSB_MCPU_HOSTS", "a 42 b 42 ")], true).unwrap().names, ["a", "b"]);
+        assert_eq!(
+            from(&[("LSB_MCPU_HOSTS", "a 42 b 42 ")], true).unwrap().names,
+            ["a", "b"]
+        );
         assert_eq!(
             parse_slurm("node[1-3,07],login,r[1-2]n[09-10]").unwrap(),
             ["node1", "node2", "node3", "node07", "login", "r1n09", "r1n10", "r2n09", "r2n10"]
@@ -229,7 +238,10 @@ mod tests {
         for bad in ["node[1-", "node[3-1]", "node[a]", "node]", "n[0-99999999999]", "n[]"] {
             assert_eq!(parse_slurm(bad), None, "{bad}");
         }
-        assert_eq!(parse_file("# comment\n\nnode1 4 queue\n  node2 # two\n"), ["node1", "node2"]);
+        assert_eq!(
+            parse_file("# comment\n\nnode1 4 queue\n  node2 # two\n"),
+            ["node1", "node2"]
+        );
     }
 
     #[test]

@@ -153,8 +153,12 @@ impl RemoteCommand<'_> {
 /// The program and its arguments as it was started. A name with a path is kept, because its
 /// directory may differ on other hosts.
 pub fn program() -> Result<Vec<OsString>, String> {
-    let line = std::fs::read("/proc/self/cmdline").map_err(|e| format!("cannot read the command line of this program: {e}"))?;
-    let mut words: Vec<OsString> = line.split(|&b| b == 0).map(|w| OsString::from_vec(w.to_vec())).collect();
+    let line = std::fs::read("/proc/self/cmdline")
+        .map_err(|e| format!("cannot read the command line of this program: {e}"))?;
+    let mut words: Vec<OsString> = line
+        .split(|&b| b == 0)
+        .map(|w| OsString::from_vec(w.to_vec()))
+        .collect();
     // Each word ends with a zero byte.
     words.pop();
     let name = words.first().cloned().unwrap_or_default();
@@ -241,7 +245,8 @@ mod tests {
     fn everything_arrives_as_it_was() {
         let odd = "a'b\n\"c\" $HOME `id` \\n ! #\n";
         let pair = |n: &str, v: &str| (OsString::from(n), OsString::from(v));
-        let program = r#"pwd; printf '%s|' "$@" "$VALUE" "$OWN" "$NAMED" "$GASNET_X" "$_C" "$SSH_TTY" "$n" "$line"; cat"#;
+        let program =
+            r#"pwd; printf '%s|' "$@" "$VALUE" "$OWN" "$NAMED" "$GASNET_X" "$_C" "$SSH_TTY" "$n" "$line"; cat"#;
         let mut start = RemoteCommand {
             folder: OsStr::new("/usr"),
             environment: vec![

@@ -77,7 +77,9 @@ pub struct HostPlan {
 pub fn variable(name: &str) -> Option<OsString> {
     let plain = name.strip_prefix("GASNET_").unwrap_or(name);
     let names = [name.to_owned(), format!("AMUDP_{plain}"), plain.to_owned()];
-    let given = names.iter().find_map(|name| env::var_os(name).filter(|v| !v.is_empty()));
+    let given = names
+        .iter()
+        .find_map(|name| env::var_os(name).filter(|v| !v.is_empty()));
     given.or_else(|| built_in(name).map(OsString::from))
 }
 
@@ -93,7 +95,8 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
             hosts.source
         ));
     }
-    let Some((layout, names)) = hosts::place_ranks(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max) else {
+    let Some((layout, names)) = hosts::place_ranks(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max)
+    else {
         return refuse(format!(
             "cannot place {} ranks on the hosts of {}",
             options.ranks, hosts.source
@@ -126,7 +129,9 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     // it to 127.0.1.1.
     let means_here = |name: &str| {
         let found = (name, 0).to_socket_addrs().into_iter().flatten();
-        found.map(|a| a.ip().to_canonical()).any(|ip| ip.is_loopback() || is_own(ip))
+        found
+            .map(|a| a.ip().to_canonical())
+            .any(|ip| ip.is_loopback() || is_own(ip))
     };
     let is_here = |name: &str| {
         name == own_name
@@ -136,10 +141,12 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
             || (short(name) == short(&own_name) && means_here(name))
     };
     let host = names.iter().position(|name| is_here(name)).map(|i| i as u32);
-    let todo = (0..layout.hosts()).filter(|&number| Some(number) != host).map(|number| Host {
-        number,
-        name: names[number as usize].clone().into_bytes(),
-    });
+    let todo = (0..layout.hosts())
+        .filter(|&number| Some(number) != host)
+        .map(|number| Host {
+            number,
+            name: names[number as usize].clone().into_bytes(),
+        });
     let mut tree = Tree::new(Secret::new(), None, options.route_output.is_some());
     branch_out(&mut tree, &layout, todo.collect(), options, remote.master.as_deref())?;
     Ok(HostPlan { layout, host, tree })
@@ -156,15 +163,19 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
         ));
     }
     // The agent above may have to start other hosts before it answers.
-    let mut up = Link::call(&addresses, contact.secret, contact.host, options.remote.connect_limit()).map_err(|why| {
-        JobError::new(format!(
-            "host {here} cannot connect to the host that started it ({why}). Set GASNET_MASTERIP to an address \
+    let mut up =
+        Link::call(&addresses, contact.secret, contact.host, options.remote.connect_limit()).map_err(|why| {
+            JobError::new(format!(
+                "host {here} cannot connect to the host that started it ({why}). Set GASNET_MASTERIP to an address \
              of that host that can be reached from here"
-        ))
-    })?;
+            ))
+        })?;
     let (ranges, nbrhd_max, todo) = match up.wait(START_LIMIT) {
         Ok(AgentMessage::Start {
-            ranges, nbrhd_max, todo, ..
+            ranges,
+            nbrhd_max,
+            todo,
+            ..
         }) => (ranges, nbrhd_max, todo),
         Ok(_) => {
             return refuse(format!(
@@ -205,12 +216,20 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
 
 /// Divides `todo` equally among as many remote shells as may be started from here.
 fn parts(todo: Vec<Host>, out_degree: u32) -> Vec<Vec<Host>> {
-    let most = if out_degree == 0 { usize::MAX } else { out_degree as usize };
+    let most = if out_degree == 0 {
+        usize::MAX
+    } else {
+        out_degree as usize
+    };
     let count = todo.len().min(most);
     let mut rest = todo.into_iter();
     let total = rest.len();
     (0..count)
-        .map(|i| rest.by_ref().take(total / count + usize::from(i < total % count)).collect())
+        .map(|i| {
+            rest.by_ref()
+                .take(total / count + usize::from(i < total % count))
+                .collect()
+        })
         .collect()
 }
 
@@ -269,8 +288,8 @@ pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobErr
     let chosen: Option<IpAddr> = master.and_then(|m| m.trim().parse().ok());
     // An address that is not this host's may be that of a router that forwards connections.
     let own = chosen.filter(|ip| net::addresses().iter().any(|a| a.ip == *ip));
-    let listener =
-        link::listen(own).map_err(|e| JobError::new(format!("cannot create a listening socket for other hosts: {e}")))?;
+    let listener = link::listen(own)
+        .map_err(|e| JobError::new(format!("cannot create a listening socket for other hosts: {e}")))?;
     let addresses = if let Some(master) = master {
         vec![master.trim().to_owned()]
     } else {

@@ -277,7 +277,11 @@ impl UnauthenticatedPeer {
     pub fn authenticate(mut self, secret: Secret) -> Authentication {
         const WHOLE: usize = CALL_BYTES + PROOF_BYTES;
         loop {
-            let wanted = if self.input.len() < CALL_BYTES { CALL_BYTES } else { WHOLE };
+            let wanted = if self.input.len() < CALL_BYTES {
+                CALL_BYTES
+            } else {
+                WHOLE
+            };
             let mut buffer = [0; WHOLE];
             match self.stream.read(&mut buffer[..wanted - self.input.len()]) {
                 Ok(n) if n > 0 => self.input.extend(&buffer[..n]),
@@ -301,7 +305,8 @@ impl UnauthenticatedPeer {
                 if let stream @ 1..=2 = id >> STREAM_SHIFT {
                     return Authentication::Output(id & !(3 << STREAM_SHIFT), stream, self.stream);
                 }
-                return Link::new(self.stream).map_or(Authentication::Rejected, |link| Authentication::Accepted(id, link));
+                return Link::new(self.stream)
+                    .map_or(Authentication::Rejected, |link| Authentication::Accepted(id, link));
             }
         }
     }

@@ -219,7 +219,10 @@ impl Tree {
     /// The address of this host that the tree uses, once there is a connection; a loopback address
     /// only if there is no other.
     pub fn own_address(&self) -> Option<IpAddr> {
-        let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
+        let links = self
+            .up
+            .iter()
+            .chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
         links.filter_map(Link::own_address).min_by_key(IpAddr::is_loopback)
     }
 
@@ -265,7 +268,10 @@ impl Tree {
 
     /// Adds the descriptors to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
-        let links = self.up.iter().chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
+        let links = self
+            .up
+            .iter()
+            .chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
         link::poll_items(links, &self.unauthenticated, self.listener.as_ref(), items);
     }
 

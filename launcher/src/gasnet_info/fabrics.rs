@@ -94,7 +94,8 @@ struct FiFabric {
 }
 
 type FiVersion = unsafe extern "C" fn() -> u32;
-type FiGetInfo = unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const FiInfo, *mut *const FiInfo) -> c_int;
+type FiGetInfo =
+    unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const FiInfo, *mut *const FiInfo) -> c_int;
 type FiFreeInfo = unsafe extern "C" fn(*const FiInfo);
 
 /// Version of libfabric and its providers on this host.
@@ -137,7 +138,11 @@ fn providers(library: &Library) -> String {
         unsafe { std::mem::transmute::<*mut c_void, FiFreeInfo>(free)(first) };
     }
     let names: Vec<String> = names.into_iter().collect();
-    let names = if names.is_empty() { "none".into() } else { names.join(", ") };
+    let names = if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    };
     format!("version {}.{}, providers {names}", version >> 16, version & 0xffff)
 }
 

@@ -70,13 +70,19 @@ fn config_string(bytes: &[u8]) -> Option<String> {
 pub fn limits() -> Facts {
     let mut facts: Facts = vec![
         ("ranks of a job on one host".into(), gasnet_job::MAX_RANKS.to_string()),
-        ("arguments of an Active Message".into(), gasnet::am::MAX_ARGS.to_string()),
+        (
+            "arguments of an Active Message".into(),
+            gasnet::am::MAX_ARGS.to_string(),
+        ),
         (
             "bytes of a Medium between neighbours".into(),
             gasnet::shm::layout::MAX_MEDIUM.to_string(),
         ),
         ("bytes of a Long".into(), gasnet::am::MAX_LONG.to_string()),
-        ("endpoints of a process".into(), gasnet::endpoint::MAX_ENDPOINTS.to_string()),
+        (
+            "endpoints of a process".into(),
+            gasnet::endpoint::MAX_ENDPOINTS.to_string(),
+        ),
     ];
     let conduits: BTreeSet<String> = libraries().into_keys().map(|(conduit, _)| conduit).collect();
     for conduit in conduits {
@@ -107,7 +113,10 @@ fn names_in(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };
-    let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> = entries
+        .flatten()
+        .filter_map(|e| e.file_name().into_string().ok())
+        .collect();
     names.sort();
     names
 }
@@ -165,7 +174,10 @@ mod tests {
         let found: Vec<_> = numbers(header).collect();
         assert_eq!(
             found,
-            [("GASNET_MAXEPS".into(), "64".into()), ("GASNET_LEVEL".into(), "0".into())]
+            [
+                ("GASNET_MAXEPS".into(), "64".into()),
+                ("GASNET_LEVEL".into(), "0".into())
+            ]
         );
     }
 
@@ -173,7 +185,10 @@ mod tests {
     fn file_names() {
         let read = |name, suffix| conduit_and_mode(name, suffix).map(|(c, m)| format!("{c}-{m}"));
         assert_eq!(read("libgasnet-smp-par.a", ".a").as_deref(), Some("smp-par"));
-        assert_eq!(read("libgasnet-udp-parsync.so.0.1.0", ".so").as_deref(), Some("udp-parsync"));
+        assert_eq!(
+            read("libgasnet-udp-parsync.so.0.1.0", ".so").as_deref(),
+            Some("udp-parsync")
+        );
         assert_eq!(read("libgasnet.so.0.1.0", ".so").as_deref(), Some("any-all"));
         assert_eq!(read("libgasnet-smp-par.all", ".a"), None);
         assert_eq!(read("libgasnet_tools-par.a", ".a"), None);

@@ -7,7 +7,9 @@ pub fn facts(root: &Root) -> Vec<Fact> {
     let scope = root.number("/proc/sys/kernel/yama/ptrace_scope");
     let copies = can_read_other_process();
     let seccomp = root.read("/proc/self/status").and_then(|status| {
-        let line = status.lines().find_map(|l| l.strip_prefix("Seccomp:").map(str::to_owned))?;
+        let line = status
+            .lines()
+            .find_map(|l| l.strip_prefix("Seccomp:").map(str::to_owned))?;
         Some(match line.trim() {
             "0" => "none".into(),
             "2" => "active".to_owned(),
@@ -61,7 +63,8 @@ fn limit(resource: Resource) -> Option<(u64, u64)> {
 const RDMA: &str =
     "RDMA networks pin segments and buffers; with less they fail or fall back. `ulimit -l unlimited`, or for all users \
                     /etc/security/limits.d: `* - memlock unlimited` (LimitMEMLOCK= of a service).";
-const FILES: &str = "A rank needs descriptors for peers outside shared memory. `ulimit -n 65536`, up to the hard limit.";
+const FILES: &str =
+    "A rank needs descriptors for peers outside shared memory. `ulimit -n 65536`, up to the hard limit.";
 const PROCESSES: &str =
     "All ranks and their threads count. `ulimit -u`, or pids.max of the control group (--pids-limit of a container).";
 const SPACE: &str = "Every rank maps the whole segments of all neighbours. `ulimit -v unlimited`.";
@@ -98,7 +101,8 @@ pub fn limits(root: &Root) -> Vec<Fact> {
         .filter_map(|folder| root.number(&format!("{folder}/pids.max")))
         .min();
     facts.push(
-        count("processes and threads of the control group", tasks, "no limit").advise(tasks.is_some_and(|n| n < 512), PROCESSES),
+        count("processes and threads of the control group", tasks, "no limit")
+            .advise(tasks.is_some_and(|n| n < 512), PROCESSES),
     );
     facts
 }
@@ -180,7 +184,10 @@ mod tests {
     #[test]
     fn a_closed_ptrace_scope_is_noticed() {
         for (scope, poor) in [("0", false), ("1", false), ("2", true), ("3", true)] {
-            let root = Machine::new(&format!("yama{scope}"), &[("/proc/sys/kernel/yama/ptrace_scope", scope)]);
+            let root = Machine::new(
+                &format!("yama{scope}"),
+                &[("/proc/sys/kernel/yama/ptrace_scope", scope)],
+            );
             let found = Machine::find(&facts(&root.0), "ptrace scope (Yama)");
             assert_eq!(found.advice.is_some(), poor, "{scope}");
         }

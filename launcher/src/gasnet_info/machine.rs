@@ -110,7 +110,9 @@ impl Root {
     /// Sorted names in a folder; empty if there is no folder.
     pub fn names(&self, path: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.path(path)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
         names.sort();
         names
     }

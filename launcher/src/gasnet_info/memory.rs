@@ -139,12 +139,18 @@ mod tests {
                 ("/sys/fs/cgroup/memory.max", "300000000\n"),
                 ("/sys/fs/cgroup/memory.current", "299000000\n"),
                 ("/proc/sys/vm/overcommit_memory", "2\n"),
-                ("/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n"),
+                (
+                    "/sys/kernel/mm/transparent_hugepage/enabled",
+                    "always madvise [never]\n",
+                ),
             ],
         );
         let list = facts(&poor.0);
         assert_eq!(Machine::find(&list, "available").number, Some(10_240_000));
-        assert_eq!(Machine::find(&list, "limit of the control group").number, Some(300_000_000));
+        assert_eq!(
+            Machine::find(&list, "limit of the control group").number,
+            Some(300_000_000)
+        );
         for name in [
             "available",
             "limit of the control group",
@@ -162,7 +168,10 @@ mod tests {
                 ),
                 ("/sys/fs/cgroup/memory.max", "max\n"),
                 ("/proc/sys/vm/overcommit_memory", "0\n"),
-                ("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+                (
+                    "/sys/kernel/mm/transparent_hugepage/enabled",
+                    "always [madvise] never\n",
+                ),
             ],
         );
         let list = facts(&good.0);

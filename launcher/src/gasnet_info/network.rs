@@ -100,8 +100,12 @@ pub fn rdma(root: &Root) -> Vec<Fact> {
         for port in root.names(&format!("/sys/class/infiniband/{device}/ports")) {
             let read = |file: &str| root.read(&format!("/sys/class/infiniband/{device}/ports/{port}/{file}"));
             // "4: ACTIVE"
-            let state = read("state").map_or("unknown".into(), |s| s.rsplit(": ").next().unwrap_or("unknown").to_owned());
-            let words = [Some(state.clone()), read("link_layer"), read("rate")].into_iter().flatten();
+            let state = read("state").map_or("unknown".into(), |s| {
+                s.rsplit(": ").next().unwrap_or("unknown").to_owned()
+            });
+            let words = [Some(state.clone()), read("link_layer"), read("rate")]
+                .into_iter()
+                .flatten();
             facts.push(fact(format!("{device} port {port}"), words.collect::<Vec<_>>().join(", ")).advise(
                 state != "ACTIVE",
                 "This port is not active. Check its cable, and the subnet manager (InfiniBand) or the address of its interface (Ethernet).",

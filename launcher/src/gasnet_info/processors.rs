@@ -4,7 +4,9 @@ use super::machine::{count, fact, Fact, Root};
 
 /// All facts, in order of display.
 pub fn facts(root: &Root) -> Vec<Fact> {
-    let online = root.read("/sys/devices/system/cpu/online").map(|list| count_list(&list));
+    let online = root
+        .read("/sys/devices/system/cpu/online")
+        .map(|list| count_list(&list));
     let status = root.read("/proc/self/status").unwrap_or_default();
     let list = status
         .lines()
@@ -109,7 +111,9 @@ mod tests {
         assert_eq!(number("cores in the control group's quota"), Some(3));
         assert_eq!(number("ranks that can run at once"), Some(3));
         assert!(Machine::find(&facts, "cores in the affinity mask").advice.is_some());
-        assert!(Machine::find(&facts, "cores in the control group's quota").advice.is_some());
+        assert!(Machine::find(&facts, "cores in the control group's quota")
+            .advice
+            .is_some());
     }
 
     #[test]
@@ -124,6 +128,8 @@ mod tests {
         let facts = facts(&machine.0);
         assert_eq!(Machine::find(&facts, "affinity mask").text, "unknown");
         assert!(Machine::find(&facts, "cores in the affinity mask").advice.is_none());
-        assert!(Machine::find(&facts, "cores in the control group's quota").advice.is_some());
+        assert!(Machine::find(&facts, "cores in the control group's quota")
+            .advice
+            .is_some());
     }
 }

@@ -110,9 +110,19 @@ mod tests {
         );
         let sums = &heap.in_use["a b.c:4"];
         assert_eq!((sums.count, sums.total, sums.least, sums.most), (2, 150, 50, 100));
-        for line in ["", "# ", "# allocated x", "x 0x1 y", "12 34 y", "0:* 0.000000000 [-] (U) END"] {
+        for line in [
+            "",
+            "# ",
+            "# allocated x",
+            "x 0x1 y",
+            "12 34 y",
+            "0:* 0.000000000 [-] (U) END",
+        ] {
             assert!(!heap.take(line), "{line}");
         }
-        assert!(Heap::begin("# malloc").is_none() && Heap::begin("# malloc report (pid 9): p on h, process 9").unwrap().rank == 0);
+        assert!(
+            Heap::begin("# malloc").is_none()
+                && Heap::begin("# malloc report (pid 9): p on h, process 9").unwrap().rank == 0
+        );
     }
 }

@@ -125,7 +125,8 @@ fn sizes(data: &mut String, model: &Model) {
 
 /// Nanoseconds by rank and state, and the number of threads of each rank.
 fn times(data: &mut String, model: &Model, all: &[((u32, u32), States)]) {
-    let mut ranks: BTreeMap<u32, ([u64; STATES.len()], u64)> = model.ranks.keys().map(|&rank| (rank, Default::default())).collect();
+    let mut ranks: BTreeMap<u32, ([u64; STATES.len()], u64)> =
+        model.ranks.keys().map(|&rank| (rank, Default::default())).collect();
     for ((rank, _), states) in all {
         let own = ranks.entry(*rank).or_default();
         own.1 += 1;

@@ -30,8 +30,14 @@ pub fn parse(text: &str) -> Result<Line<'_>, &'static str> {
     let (time, rest) = rest.split_once(" [").ok_or("it has no time or no source line")?;
     let (source, rest) = rest.split_once("] (").ok_or("its source line does not end")?;
     let mut letters = rest.chars();
-    let letter = letters.next().filter(char::is_ascii_uppercase).ok_or("it has no category")?;
-    let rest = letters.as_str().strip_prefix(") ").ok_or("its category is not one letter")?;
+    let letter = letters
+        .next()
+        .filter(char::is_ascii_uppercase)
+        .ok_or("it has no category")?;
+    let rest = letters
+        .as_str()
+        .strip_prefix(") ")
+        .ok_or("its category is not one letter")?;
     let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
         return Err("it has no event name");
@@ -105,7 +111,10 @@ mod tests {
         assert_eq!((line.get("pee"), line.number("text")), (None, None));
         let bare = parse("0:* 0.000000000 [-] (U) END").unwrap();
         assert_eq!((bare.thread, bare.words()), (None, ""));
-        assert_eq!(parse("0:0 0.000000000 [-] (H) NOTE text=").unwrap().get("text"), Some(""));
+        assert_eq!(
+            parse("0:0 0.000000000 [-] (H) NOTE text=").unwrap().get("text"),
+            Some("")
+        );
     }
 
     #[test]

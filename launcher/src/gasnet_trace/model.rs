@@ -222,7 +222,11 @@ impl Model {
         let mut in_heap = false;
         loop {
             bytes.clear();
-            if input.read_until(b'\n', &mut bytes).map_err(|why| format!("{path}: {why}"))? == 0 {
+            if input
+                .read_until(b'\n', &mut bytes)
+                .map_err(|why| format!("{path}: {why}"))?
+                == 0
+            {
                 break;
             }
             number += 1;
@@ -268,10 +272,11 @@ impl Model {
         let ns = line.number("ns");
         self.rank_line(line)?;
         let rank = self.ranks.entry(line.rank).or_default();
-        rank.last = rank.last.max(
-            line.at
-                .saturating_add(if line.name.ends_with("_DONE") { 0 } else { ns.unwrap_or(0) }),
-        );
+        rank.last = rank.last.max(line.at.saturating_add(if line.name.ends_with("_DONE") {
+            0
+        } else {
+            ns.unwrap_or(0)
+        }));
         self.lines += 1;
         match line.name {
             "PEER" | "SIZES" | "DUMP" | "STAT" => return self.statistics(line),
@@ -385,7 +390,10 @@ impl Model {
         if line.name.starts_with("RAN_") {
             self.call(line, 4);
             let name = line.get("name").filter(|n| *n != "unnamed");
-            let kind = name.map_or_else(|| format!("handler {}", line.get("handler").unwrap_or("?")), str::to_owned);
+            let kind = name.map_or_else(
+                || format!("handler {}", line.get("handler").unwrap_or("?")),
+                str::to_owned,
+            );
             let key = self.row(line, "HANDLER", &kind, None);
             self.rows
                 .entry(key)
@@ -454,7 +462,11 @@ impl Model {
 
     fn sync(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
         let ns = line.number("ns").ok_or("it has no time")?;
-        let (section, state) = if line.letter == 'S' { ("SYNC", WAIT) } else { ("LOCK", 5) };
+        let (section, state) = if line.letter == 'S' {
+            ("SYNC", WAIT)
+        } else {
+            ("LOCK", 5)
+        };
         self.call(line, state);
         let key = self.row(line, section, line.name, None);
         self.rows.entry(key).or_default().add(ns);
@@ -625,7 +637,11 @@ mod tests {
             "1:* 0.000000001 [-] (U) START format=1 ranks=2 text=x",
             "1:0 0.000000002 [-] (S) WAIT ns=4",
         ]);
-        assert!(model.warnings[0].contains("rank 1 has no END line"), "{:?}", model.warnings);
+        assert!(
+            model.warnings[0].contains("rank 1 has no END line"),
+            "{:?}",
+            model.warnings
+        );
         assert!(model.ranks[&1].started && model.size == 2);
     }
 }

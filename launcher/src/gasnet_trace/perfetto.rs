@@ -73,7 +73,10 @@ pub fn write(out: &mut impl Write, model: &Model) -> io::Result<()> {
         json_string(&model.program),
         model.size
     )?;
-    write!(out, "{{\"name\":\"trace\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{{}}}}")?;
+    write!(
+        out,
+        "{{\"name\":\"trace\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{{}}}}"
+    )?;
     for (rank, about) in &model.ranks {
         let name = json_string(&format!("rank {rank} ({})", about.host));
         write!(

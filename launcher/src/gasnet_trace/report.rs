@@ -164,7 +164,13 @@ fn compare(model: &Model, field: &str, a: &(Key, Sums), b: &(Key, Sums)) -> std:
     }
 }
 
-fn table(out: &mut String, model: &Model, selection: &Selection, (section, unit): (&str, &str), mut rows: Vec<(Key, Sums)>) {
+fn table(
+    out: &mut String,
+    model: &Model,
+    selection: &Selection,
+    (section, unit): (&str, &str),
+    mut rows: Vec<(Key, Sums)>,
+) {
     let sort = selection.sort.iter().map(String::as_str);
     let fields: Vec<&str> = if selection.sort.is_empty() {
         vec!["SRC"]

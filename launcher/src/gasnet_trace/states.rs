@@ -96,7 +96,11 @@ pub fn of(model: &Model) -> Vec<((u32, u32), States)> {
         .map(|(&(rank, thread), lane)| {
             let about = model.ranks.get(&rank);
             let states = innermost(&lane.calls);
-            let states = attribute(&states, &about.map(|r| union(&r.barriers)).unwrap_or_default(), BARRIER as u8);
+            let states = attribute(
+                &states,
+                &about.map(|r| union(&r.barriers)).unwrap_or_default(),
+                BARRIER as u8,
+            );
             let states = attribute(
                 &states,
                 &about.map(|r| union(&r.collectives)).unwrap_or_default(),
@@ -125,7 +129,9 @@ pub fn slices(states: &States, span: u64, count: usize) -> Vec<(usize, usize, u8
     let mut shares = [0_u64; STATES.len()];
     let mut slice = 0;
     let mut finish = |slice: usize, shares: &mut [u64; STATES.len()]| {
-        let most = (0..STATES.len()).max_by_key(|&i| (shares[i], usize::MAX - i)).unwrap_or(0);
+        let most = (0..STATES.len())
+            .max_by_key(|&i| (shares[i], usize::MAX - i))
+            .unwrap_or(0);
         let all: u64 = shares.iter().sum();
         let percent = (all.min(width) * 100 / width) as u8;
         *shares = [0; STATES.len()];
@@ -170,7 +176,13 @@ mod tests {
 
     #[test]
     fn time_belongs_to_the_innermost_call() {
-        let calls = [((10, 20), 8), ((12, 15), 4), ((13, 14), 3), ((30, 31), 0), ((15, 18), 4)];
+        let calls = [
+            ((10, 20), 8),
+            ((12, 15), 4),
+            ((13, 14), 3),
+            ((30, 31), 0),
+            ((15, 18), 4),
+        ];
         assert_eq!(
             innermost(&calls),
             [
@@ -207,7 +219,10 @@ mod tests {
     #[test]
     fn slices_are_joined_and_empty_ones_omitted() {
         let states = vec![((0, 20), 1), ((20, 25), 2), ((90, 100), 1)];
-        assert_eq!(slices(&states, 100, 10), [(0, 2, 1, 100), (2, 1, 2, 50), (9, 1, 1, 100)]);
+        assert_eq!(
+            slices(&states, 100, 10),
+            [(0, 2, 1, 100), (2, 1, 2, 50), (9, 1, 1, 100)]
+        );
         assert_eq!(slices(&Vec::new(), 100, 10), []);
     }
 }

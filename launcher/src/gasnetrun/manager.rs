@@ -73,7 +73,13 @@ const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 /// The index of a launcher that may be Open MPI's: at the beginning of the command line, or after
 /// `env` and its arguments.
 fn launcher(line: &[OsString]) -> Option<usize> {
-    let name = |word: &OsString| Path::new(word).file_name().unwrap_or(word).to_string_lossy().into_owned();
+    let name = |word: &OsString| {
+        Path::new(word)
+            .file_name()
+            .unwrap_or(word)
+            .to_string_lossy()
+            .into_owned()
+    };
     let mut at = 0;
     if line.first().is_some_and(|word| name(word) == "env") {
         at = 1;
@@ -95,7 +101,9 @@ fn launcher(line: &[OsString]) -> Option<usize> {
 }
 
 fn is_open_mpi(version: &str) -> bool {
-    ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| version.contains(name))
+    ["Open MPI", "OpenRTE", "PRRTE"]
+        .iter()
+        .any(|name| version.contains(name))
 }
 
 /// Options with which Open MPI forwards variables.
@@ -183,7 +191,13 @@ fn fill(source: &str, template: &str, filling: &Filling<'_>) -> Result<Vec<OsStr
     Ok(line)
 }
 
-fn fill_word(source: &str, word: &str, program: &OsStr, arguments: &[OsString], filling: &Filling<'_>) -> Result<OsString, String> {
+fn fill_word(
+    source: &str,
+    word: &str,
+    program: &OsStr,
+    arguments: &[OsString],
+    filling: &Filling<'_>,
+) -> Result<OsString, String> {
     let mut filled = OsString::new();
     let mut letters = word.chars();
     while let Some(letter) = letters.next() {

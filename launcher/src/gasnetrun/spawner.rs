@@ -111,7 +111,10 @@ pub fn suggested(environment: impl Fn(&str) -> Option<OsString>, nodes: Option<u
         return decision(Spawner::Pmi, "this is a Slurm allocation");
     }
     if let Some(found) = hosts::allocated("gasnetrun", &environment) {
-        return decision(Spawner::Ssh, &format!("{} lists {} hosts", found.source, found.names.len()));
+        return decision(
+            Spawner::Ssh,
+            &format!("{} lists {} hosts", found.source, found.names.len()),
+        );
     }
     match nodes {
         Some(nodes) if nodes > 1 && hosts::has_default() => decision(Spawner::Ssh, "this site has a list of hosts"),

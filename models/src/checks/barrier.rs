@@ -43,7 +43,10 @@ fn take_part(shared: &Shared, rank: usize, names: &[Vec<Name>], expected: &[Name
 
 fn run(names: &[Vec<Name>], expected: &[Name], leader_releases: bool) {
     let ranks = names[0].len();
-    let data = names.iter().map(|_| (0..ranks).map(|_| Data::default()).collect()).collect();
+    let data = names
+        .iter()
+        .map(|_| (0..ranks).map(|_| Data::default()).collect())
+        .collect();
     let shared = Arc::new(Shared {
         cells: Cells::default(),
         data,
@@ -94,7 +97,11 @@ pub fn three_ranks() {
 /// Catches: words not cleared at release; cleared after `done`.
 pub fn three_phases() {
     run(
-        &[vec![Named(1), Named(2)], vec![Named(3), Anonymous], vec![Anonymous, Named(5)]],
+        &[
+            vec![Named(1), Named(2)],
+            vec![Named(3), Anonymous],
+            vec![Anonymous, Named(5)],
+        ],
         &[Mismatch, Named(3), Named(5)],
         false,
     );

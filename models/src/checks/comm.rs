@@ -77,7 +77,10 @@ pub fn pending_masks() {
     send(&views[0], 1, 2);
     let mut got = receiver.join().unwrap();
     if got.0.len() < 2 {
-        assert!(views[1].pending(), "a record is in the ring, but its pending bit is clear");
+        assert!(
+            views[1].pending(),
+            "a record is in the ring, but its pending bit is clear"
+        );
         views[1].poll(PollScope::All, &mut got);
     }
     assert_eq!(got.0, [1, 2]);

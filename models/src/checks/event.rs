@@ -49,7 +49,10 @@ pub fn completion_publishes() {
 fn take_some(free: &mut FreeList, count: usize) {
     let ops: Vec<_> = (0..count).map(|_| free.take()).collect();
     for op in &ops {
-        assert!(op.is_done(ALL), "an operation was recycled while something was outstanding");
+        assert!(
+            op.is_done(ALL),
+            "an operation was recycled while something was outstanding"
+        );
         op.begin(Category::Put);
     }
     for op in &ops {
@@ -94,7 +97,10 @@ pub fn orphan() {
     };
     let mut free = FreeList::new();
     for op in (0..4).map(|_| free.take()).collect::<Vec<_>>() {
-        assert!(op.is_done(ALL), "an operation was recycled while something was outstanding");
+        assert!(
+            op.is_done(ALL),
+            "an operation was recycled while something was outstanding"
+        );
         if op.event() == set.event() {
             assert_eq!(data.get(), 1);
         }

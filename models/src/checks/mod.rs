@@ -48,7 +48,11 @@ pub const ALL: &[(&str, fn(), usize)] = &[
     ),
     ("comm: no pending bit is lost", comm::pending_masks, 3),
     ("comm: a sleeper is woken", comm::sleep_and_scan, 3),
-    ("comm: a sleeper is woken with pending masks", comm::sleep_and_pending_mask, 3),
+    (
+        "comm: a sleeper is woken with pending masks",
+        comm::sleep_and_pending_mask,
+        3,
+    ),
     ("comm: two threads sleep", comm::two_sleepers, 3),
 ];
 

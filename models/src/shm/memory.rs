@@ -219,7 +219,9 @@ impl CommMemory {
         let ranks = layout.ranks;
         Self(Arc::new(Neighbourhood {
             layout,
-            rings: (0..ranks * ranks * 2).map(|_| RingMemory::with_units(layout.units)).collect(),
+            rings: (0..ranks * ranks * 2)
+                .map(|_| RingMemory::with_units(layout.units))
+                .collect(),
             blocks: BlockMemory::with_blocks(0),
             sleep_words: (0..ranks).map(|_| AtomicU32::new(0)).collect(),
             pending_masks: (0..ranks * 2).map(|_| AtomicU64::new(0)).collect(),

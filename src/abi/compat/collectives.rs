@@ -123,7 +123,13 @@ pub extern "C" fn gasnet_coll_gather_nb(
 
 /// Starts an all-gather of `bytes` from every `source`.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_gather_all_nb(team: CollTeam, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
+pub extern "C" fn gasnet_coll_gather_all_nb(
+    team: CollTeam,
+    target: *mut u8,
+    source: *mut u8,
+    bytes: usize,
+    flags: c_int,
+) -> Event {
     let name = "gasnet_coll_gather_all_nb";
     let parts = equal(check(team, 0, name), target, bytes, name);
     start("gasnet_coll_gather_all_nb", bytes, flags, |call| {
@@ -133,7 +139,13 @@ pub extern "C" fn gasnet_coll_gather_all_nb(team: CollTeam, target: *mut u8, sou
 
 /// Starts an all-to-all of `bytes` for each pair.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_exchange_nb(team: CollTeam, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) -> Event {
+pub extern "C" fn gasnet_coll_exchange_nb(
+    team: CollTeam,
+    target: *mut u8,
+    source: *mut u8,
+    bytes: usize,
+    flags: c_int,
+) -> Event {
     let name = "gasnet_coll_exchange_nb";
     let all = check(team, 0, name);
     let (target, source) = (equal(all, target, bytes, name), equal(all, source, bytes, name));
@@ -144,19 +156,40 @@ pub extern "C" fn gasnet_coll_exchange_nb(team: CollTeam, target: *mut u8, sourc
 
 /// A blocking broadcast.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_broadcast(team: CollTeam, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
+pub extern "C" fn gasnet_coll_broadcast(
+    team: CollTeam,
+    target: *mut u8,
+    root: u32,
+    source: *mut u8,
+    bytes: usize,
+    flags: c_int,
+) {
     gex_Event_Wait(gasnet_coll_broadcast_nb(team, target, root, source, bytes, flags));
 }
 
 /// A blocking scatter.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_scatter(team: CollTeam, target: *mut u8, root: u32, source: *mut u8, bytes: usize, flags: c_int) {
+pub extern "C" fn gasnet_coll_scatter(
+    team: CollTeam,
+    target: *mut u8,
+    root: u32,
+    source: *mut u8,
+    bytes: usize,
+    flags: c_int,
+) {
     gex_Event_Wait(gasnet_coll_scatter_nb(team, target, root, source, bytes, flags));
 }
 
 /// A blocking gather.
 #[no_mangle]
-pub extern "C" fn gasnet_coll_gather(team: CollTeam, root: u32, target: *mut u8, source: *mut u8, bytes: usize, flags: c_int) {
+pub extern "C" fn gasnet_coll_gather(
+    team: CollTeam,
+    root: u32,
+    target: *mut u8,
+    source: *mut u8,
+    bytes: usize,
+    flags: c_int,
+) {
     gex_Event_Wait(gasnet_coll_gather_nb(team, root, target, source, bytes, flags));
 }
 

@@ -25,7 +25,11 @@ unsafe fn deliver(buffer: *mut c_char, text: &str) {
 }
 
 fn describe(list: List) -> String {
-    let mut text = format!("{} entries, {} bytes:", list.count(), list.bytes().unwrap_or(usize::MAX));
+    let mut text = format!(
+        "{} entries, {} bytes:",
+        list.count(),
+        list.bytes().unwrap_or(usize::MAX)
+    );
     for (address, bytes) in (0..list.count()).map(|i| list.piece(i)) {
         // Writing to a String cannot fail.
         let _ = write!(text, " {address:#x}+{bytes}");

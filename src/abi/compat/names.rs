@@ -136,6 +136,9 @@ mod tests {
         let mut buffer = [1; 32];
         // SAFETY: a null buffer, then one that is longer than the text.
         let lengths = unsafe { [deliver(std::ptr::null_mut(), "ab"), deliver(buffer.as_mut_ptr(), "ab")] };
-        assert_eq!((lengths, &buffer[..4]), ([3, 3], &[b'a' as c_char, b'b' as c_char, 0, 1][..]));
+        assert_eq!(
+            (lengths, &buffer[..4]),
+            ([3, 3], &[b'a' as c_char, b'b' as c_char, 0, 1][..])
+        );
     }
 }

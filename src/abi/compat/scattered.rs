@@ -3,10 +3,11 @@
 
 use crate::abi::gasnet1::team;
 use crate::abi::vis::{
-    gex_VIS_IndexedGetBlocking, gex_VIS_IndexedGetNB, gex_VIS_IndexedGetNBI, gex_VIS_IndexedPutBlocking, gex_VIS_IndexedPutNB,
-    gex_VIS_IndexedPutNBI, gex_VIS_StridedGetBlocking, gex_VIS_StridedGetNB, gex_VIS_StridedGetNBI, gex_VIS_StridedPutBlocking,
-    gex_VIS_StridedPutNB, gex_VIS_StridedPutNBI, gex_VIS_VectorGetBlocking, gex_VIS_VectorGetNB, gex_VIS_VectorGetNBI,
-    gex_VIS_VectorPutBlocking, gex_VIS_VectorPutNB, gex_VIS_VectorPutNBI,
+    gex_VIS_IndexedGetBlocking, gex_VIS_IndexedGetNB, gex_VIS_IndexedGetNBI, gex_VIS_IndexedPutBlocking,
+    gex_VIS_IndexedPutNB, gex_VIS_IndexedPutNBI, gex_VIS_StridedGetBlocking, gex_VIS_StridedGetNB,
+    gex_VIS_StridedGetNBI, gex_VIS_StridedPutBlocking, gex_VIS_StridedPutNB, gex_VIS_StridedPutNBI,
+    gex_VIS_VectorGetBlocking, gex_VIS_VectorGetNB, gex_VIS_VectorGetNBI, gex_VIS_VectorPutBlocking,
+    gex_VIS_VectorPutNB, gex_VIS_VectorPutNBI,
 };
 use crate::event::Event;
 use crate::flags::Flags;

@@ -71,7 +71,12 @@ pub struct HandlerEntry {
 /// # Safety
 /// `table` is null or has `count` entries.
 #[no_mangle]
-pub unsafe extern "C" fn gasnet_attach(table: *mut HandlerEntry, count: c_int, bytes: usize, _minheapoffset: usize) -> c_int {
+pub unsafe extern "C" fn gasnet_attach(
+    table: *mut HandlerEntry,
+    count: c_int,
+    bytes: usize,
+    _minheapoffset: usize,
+) -> c_int {
     if count < 0 {
         complain("gasnet_attach", "numentries must not be negative");
         return ERR_BAD_ARG;

@@ -8,8 +8,8 @@ use crate::abi::event::{
     gex_NBI_BeginAccessRegion, gex_NBI_EndAccessRegion, gex_NBI_Test, gex_NBI_Wait,
 };
 use crate::abi::rma::{
-    gex_RMA_GetBlocking, gex_RMA_GetBlockingVal, gex_RMA_GetNB, gex_RMA_GetNBI, gex_RMA_PutBlocking, gex_RMA_PutBlockingVal,
-    gex_RMA_PutNB, gex_RMA_PutNBI, gex_RMA_PutNBIVal, gex_RMA_PutNBVal,
+    gex_RMA_GetBlocking, gex_RMA_GetBlockingVal, gex_RMA_GetNB, gex_RMA_GetNBI, gex_RMA_PutBlocking,
+    gex_RMA_PutBlockingVal, gex_RMA_PutNB, gex_RMA_PutNBI, gex_RMA_PutNBIVal, gex_RMA_PutNBVal,
 };
 use crate::event::Event;
 use crate::flags::{Flags, EC_ALL, EC_GET, EC_PUT};
@@ -145,7 +145,13 @@ pub unsafe extern "C" fn gasnet_wait_syncnb_valget(handle: *mut ValueGet) -> u64
 /// The buffer that a memset puts piece by piece.
 const PIECE: usize = 16_384;
 
-fn memset_with(node: u32, dest: *mut u8, value: c_int, bytes: usize, mut put: impl FnMut(u32, *mut u8, *const u8, usize)) {
+fn memset_with(
+    node: u32,
+    dest: *mut u8,
+    value: c_int,
+    bytes: usize,
+    mut put: impl FnMut(u32, *mut u8, *const u8, usize),
+) {
     let pattern = [value as u8; PIECE];
     let mut offset = 0;
     while offset < bytes {

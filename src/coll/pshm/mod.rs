@@ -201,7 +201,10 @@ impl PshmCall {
         let wakes = |&member: &usize| {
             self.is_long() || !wait::is_oversubscribed() || team.buffers().all_but_have_retired(member, before + 1)
         };
-        team.buffers().waiting().filter(wakes).for_each(|member| team.wake(member));
+        team.buffers()
+            .waiting()
+            .filter(wakes)
+            .for_each(|member| team.wake(member));
     }
 
     /// This collective needs nothing any more.

@@ -58,7 +58,9 @@ fn parent_and_operands(me: usize, root: usize, count: usize, commutes: bool) -> 
     while step < count && parent.is_none() {
         let digit = relative / step % TO_ONE_RADIX;
         if digit == 0 {
-            let children = (1..TO_ONE_RADIX).map(|i| relative + i * step).filter(|&child| child < count);
+            let children = (1..TO_ONE_RADIX)
+                .map(|i| relative + i * step)
+                .filter(|&child| child < count);
             operands.extend(children.map(absolute));
         } else {
             parent = Some(absolute(relative - digit * step));
@@ -86,7 +88,10 @@ pub async fn to_one(pshm_call: PshmCall, root: usize, target: Span, source: Span
     // Operands can be combined in the target, unless it holds the own operand and that is needed
     // later.
     let in_place = target.at == source.at && operands.last() != Some(&me);
-    let mut reader = Reader::new(pshm_call, operands.iter().copied().filter(|&member| member != me).collect());
+    let mut reader = Reader::new(
+        pshm_call,
+        operands.iter().copied().filter(|&member| member != me).collect(),
+    );
     for number in 0..pshm_call.chunks {
         let chunk = pshm_call.chunk(number);
         reader.wait(chunk).await;

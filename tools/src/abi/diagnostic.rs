@@ -14,7 +14,12 @@ use crate::{backtrace, fatal, freeze};
 /// The common tail of the variadic functions in `native.c`: reports `message` and ends the process.
 /// `file` may be null.
 #[no_mangle]
-pub extern "C" fn gasnetti_fatal(message: *const c_char, function: *const c_char, file: *const c_char, line: c_int) -> ! {
+pub extern "C" fn gasnetti_fatal(
+    message: *const c_char,
+    function: *const c_char,
+    file: *const c_char,
+    line: c_int,
+) -> ! {
     let message = c_str(message).map_or("", |m| m.to_str().unwrap_or("(message is not UTF-8)"));
     let part = |address| c_str(address).and_then(|s: &CStr| s.to_str().ok()).unwrap_or("");
     let location = fatal::Location {

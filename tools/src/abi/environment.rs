@@ -12,7 +12,12 @@ use crate::{env, number};
 /// # Safety
 /// `buf` is writable for `bufsz` bytes.
 #[no_mangle]
-pub unsafe extern "C" fn gasnett_format_number(val: i64, buf: *mut c_char, bufsz: usize, is_mem_size: c_int) -> *mut c_char {
+pub unsafe extern "C" fn gasnett_format_number(
+    val: i64,
+    buf: *mut c_char,
+    bufsz: usize,
+    is_mem_size: c_int,
+) -> *mut c_char {
     if buf.is_null() || bufsz == 0 {
         return buf;
     }
@@ -71,7 +76,11 @@ pub extern "C" fn gasnett_getenv_yesno_withdefault(keyname: *const c_char, defau
 
 /// An integer or memory size.
 #[no_mangle]
-pub extern "C" fn gasnett_getenv_int_withdefault(keyname: *const c_char, defaultval: i64, mem_size_multiplier: u64) -> i64 {
+pub extern "C" fn gasnett_getenv_int_withdefault(
+    keyname: *const c_char,
+    defaultval: i64,
+    mem_size_multiplier: u64,
+) -> i64 {
     env::int(&text(keyname), defaultval, mem_size_multiplier)
 }
 

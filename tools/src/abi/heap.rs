@@ -36,7 +36,9 @@ pub extern "C" fn gasnett_debug_malloc_at(bytes: usize, file: *const c_char, lin
 pub extern "C" fn gasnett_debug_calloc_at(count: usize, bytes: usize, file: *const c_char, line: c_int) -> *mut c_void {
     let at = place(file, line);
     let Some(total) = count.checked_mul(bytes) else {
-        crate::fatal::fatal(format_args!("out of memory: cannot allocate {count} × {bytes} bytes at {at}"));
+        crate::fatal::fatal(format_args!(
+            "out of memory: cannot allocate {count} × {bytes} bytes at {at}"
+        ));
     };
     let block = new_block(total, at);
     // SAFETY: just allocated with that size.
@@ -63,7 +65,11 @@ pub unsafe extern "C" fn gasnett_debug_realloc_at(
     // SAFETY: by contract; the new block does not overlap.
     unsafe {
         let had = heap::size_of_block(old, at);
-        let moved = if bytes == 0 { ptr::null_mut() } else { new_block(bytes, at) };
+        let moved = if bytes == 0 {
+            ptr::null_mut()
+        } else {
+            new_block(bytes, at)
+        };
         if !moved.is_null() {
             ptr::copy_nonoverlapping(old, moved, had.min(bytes));
         }

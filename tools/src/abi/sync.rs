@@ -31,7 +31,9 @@ fn must_hold(lock: usize, modes: &[Mode], what: &str) {
     match held::mode(lock) {
         Err(()) => {}
         Ok(Some(mode)) if modes.contains(&mode) => {}
-        Ok(Some(mode)) => fatal(format_args!("{what}: this thread holds the lock at {lock:#x} as {mode:?}")),
+        Ok(Some(mode)) => fatal(format_args!(
+            "{what}: this thread holds the lock at {lock:#x} as {mode:?}"
+        )),
         Ok(None) => fatal(format_args!("{what}: this thread does not hold the lock at {lock:#x}")),
     }
 }
@@ -60,7 +62,11 @@ pub extern "C" fn gasnett_mutex_init(lock: *mut pthread_mutex_t) {
 pub extern "C" fn gasnett_mutex_destroy(lock: *mut pthread_mutex_t) {
     must_be_free(lock as usize, "gasnett_mutex_destroy");
     // SAFETY: the caller gives an initialised mutex.
-    must(unsafe { libc::pthread_mutex_destroy(lock) }, "destruction", lock as usize);
+    must(
+        unsafe { libc::pthread_mutex_destroy(lock) },
+        "destruction",
+        lock as usize,
+    );
 }
 
 /// Destroys a mutex and returns the system's error.
@@ -126,7 +132,11 @@ pub extern "C" fn gasnett_cond_init(cond: *mut pthread_cond_t) {
 #[no_mangle]
 pub extern "C" fn gasnett_cond_destroy(cond: *mut pthread_cond_t) {
     // SAFETY: the caller gives an initialised condition variable without waiters.
-    must(unsafe { libc::pthread_cond_destroy(cond) }, "destruction", cond as usize);
+    must(
+        unsafe { libc::pthread_cond_destroy(cond) },
+        "destruction",
+        cond as usize,
+    );
 }
 
 /// Wakes one waiter.
@@ -140,7 +150,11 @@ pub extern "C" fn gasnett_cond_signal(cond: *mut pthread_cond_t) {
 #[no_mangle]
 pub extern "C" fn gasnett_cond_broadcast(cond: *mut pthread_cond_t) {
     // SAFETY: the caller gives an initialised condition variable.
-    must(unsafe { libc::pthread_cond_broadcast(cond) }, "broadcasting", cond as usize);
+    must(
+        unsafe { libc::pthread_cond_broadcast(cond) },
+        "broadcasting",
+        cond as usize,
+    );
 }
 
 /// Releases the mutex, waits, and acquires it again.
@@ -168,7 +182,11 @@ pub extern "C" fn gasnett_rwlock_init(lock: *mut pthread_rwlock_t) {
 pub extern "C" fn gasnett_rwlock_destroy(lock: *mut pthread_rwlock_t) {
     must_be_free(lock as usize, "gasnett_rwlock_destroy");
     // SAFETY: the caller gives an initialised lock.
-    must(unsafe { libc::pthread_rwlock_destroy(lock) }, "destruction", lock as usize);
+    must(
+        unsafe { libc::pthread_rwlock_destroy(lock) },
+        "destruction",
+        lock as usize,
+    );
 }
 
 /// Acquires a lock for reading; a limit on the number of readers is a reason to wait.
@@ -212,7 +230,11 @@ pub extern "C" fn gasnett_rwlock_unlock(lock: *mut pthread_rwlock_t) {
 pub extern "C" fn gasnett_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int {
     must_be_free(lock as usize, "gasnett_rwlock_tryrdlock");
     // SAFETY: the caller gives an initialised lock.
-    note(unsafe { libc::pthread_rwlock_tryrdlock(lock) }, lock as usize, Mode::Read)
+    note(
+        unsafe { libc::pthread_rwlock_tryrdlock(lock) },
+        lock as usize,
+        Mode::Read,
+    )
 }
 
 /// Acquires a lock for writing if it is free: 0, else EBUSY.
@@ -220,7 +242,11 @@ pub extern "C" fn gasnett_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int
 pub extern "C" fn gasnett_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int {
     must_be_free(lock as usize, "gasnett_rwlock_trywrlock");
     // SAFETY: the caller gives an initialised lock.
-    note(unsafe { libc::pthread_rwlock_trywrlock(lock) }, lock as usize, Mode::Write)
+    note(
+        unsafe { libc::pthread_rwlock_trywrlock(lock) },
+        lock as usize,
+        Mode::Write,
+    )
 }
 
 /// Asserts that the calling thread holds a lock for reading.

@@ -27,8 +27,13 @@ pub fn at_exit() {
             write();
         }
     }
-    if FOR_PROCESS.load(Ordering::Relaxed) == 0 && FOR_PROCESS.swap(pid(), Ordering::Relaxed) == 0 && !at_exit_or_unload(end) {
-        process::warn(format_args!("cannot register an exit handler; GASNET_MALLOCFILE is ignored"));
+    if FOR_PROCESS.load(Ordering::Relaxed) == 0
+        && FOR_PROCESS.swap(pid(), Ordering::Relaxed) == 0
+        && !at_exit_or_unload(end)
+    {
+        process::warn(format_args!(
+            "cannot register an exit handler; GASNET_MALLOCFILE is ignored"
+        ));
     }
 }
 
@@ -84,11 +89,17 @@ fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
     );
     print_line_to(
         fd,
-        format_args!("# freed      {:>12} bytes in {:>9} objects", s.freed_bytes, s.freed_objects),
+        format_args!(
+            "# freed      {:>12} bytes in {:>9} objects",
+            s.freed_bytes, s.freed_objects
+        ),
     );
     print_line_to(
         fd,
-        format_args!("# in use     {:>12} bytes in {:>9} objects", s.live_bytes, s.live_objects),
+        format_args!(
+            "# in use     {:>12} bytes in {:>9} objects",
+            s.live_bytes, s.live_objects
+        ),
     );
     print_line_to(
         fd,
@@ -98,7 +109,10 @@ fn lines(heap: &Heap, fd: i32, program: &str, host: &str) {
         ),
     );
     print_line_to(fd, format_args!("# guards     {:>12} bytes", s.overhead_bytes));
-    print_line_to(fd, format_args!("# objects in use: bytes, address, place of the allocation"));
+    print_line_to(
+        fd,
+        format_args!("# objects in use: bytes, address, place of the allocation"),
+    );
     let (mut own_bytes, mut own_objects) = (0, 0);
     let mut at: *const Header = heap.first;
     // SAFETY: the heap is locked, so the headers in its list are valid.

@@ -59,7 +59,12 @@ impl Manager {
     /// Waits until all processes have reached this process's fence.
     fn wait_for_all(&self) {
         let late = |fences: &mut Vec<u32>| fences.iter().any(|&f| f < fences[self.rank as usize]);
-        drop(self.job.changed.wait_while(self.job.fences.lock().unwrap(), late).unwrap());
+        drop(
+            self.job
+                .changed
+                .wait_while(self.job.fences.lock().unwrap(), late)
+                .unwrap(),
+        );
     }
 
     /// As in hydra: waits only for values that are missing.
@@ -78,7 +83,11 @@ impl Manager {
         let mut from = BufReader::new(stream);
         let mut two = false;
         loop {
-            let request = if two { read_counted(&mut from) } else { read_line(&mut from) };
+            let request = if two {
+                read_counted(&mut from)
+            } else {
+                read_line(&mut from)
+            };
             let Some(request) = request else { return false };
             let (command, fields) = self.react(&request, &mut two);
             let fields: Vec<_> = fields.iter().map(|(n, v)| (*n, v.as_str())).collect();
@@ -91,7 +100,10 @@ impl Manager {
             if request.command == "initack" {
                 self.answer(
                     &mut to,
-                    &format!("cmd=set size={}\ncmd=set rank={}\ncmd=set debug=0\n", self.size, self.rank),
+                    &format!(
+                        "cmd=set size={}\ncmd=set rank={}\ncmd=set debug=0\n",
+                        self.size, self.rank
+                    ),
                 );
             }
             if request.command == "finalize" {
@@ -108,7 +120,10 @@ impl Manager {
                 let refused = self.refuses.contains(&version);
                 *two = !refused && version == "2";
                 let code = if refused { "-1" } else { "0" };
-                ("response_to_init", vec![("pmi_version", version.into()), ("rc", code.into())])
+                (
+                    "response_to_init",
+                    vec![("pmi_version", version.into()), ("rc", code.into())],
+                )
             }
             "initack" => {
                 assert_eq!(request.number("pmiid"), Some(self.rank));
@@ -116,7 +131,10 @@ impl Manager {
             }
             "get_maxes" => (
                 "maxes",
-                vec![("keylen_max", "64".into()), ("vallen_max", (self.value_max + 1).to_string())],
+                vec![
+                    ("keylen_max", "64".into()),
+                    ("vallen_max", (self.value_max + 1).to_string()),
+                ],
             ),
             "get_my_kvsname" => ("my_kvsname", vec![("kvsname", "kvs_1_of-test".into())]),
             "fullinit" => {

@@ -126,7 +126,10 @@ fn connecting_back() {
         refuses: &[],
     };
     let server = thread::spawn(move || manager.serve(listener.accept().unwrap().0));
-    let place = ManagerAddress::Port { address, id: "0".into() };
+    let place = ManagerAddress::Port {
+        address,
+        id: "0".into(),
+    };
     let mut from_there = start(place, PmiInterface::Auto, 5, 6);
     (from_there.rank, from_there.size) = (None, None);
     let mut manager = connect(DetectedManager::Wire(from_there)).unwrap();
@@ -151,13 +154,21 @@ fn scripted<T>(choice: PmiInterface, answers: &[&[u8]], work: impl FnOnce(Result
         let mut from = BufReader::new(theirs);
         let mut two = false;
         for answer in answers {
-            let request = if two { read_counted(&mut from) } else { read_line(&mut from) };
+            let request = if two {
+                read_counted(&mut from)
+            } else {
+                read_line(&mut from)
+            };
             let Some(request) = request else { return };
             two = two || request.field("pmi_version") == Some("2");
             // The other end may have given up.
             let _ = to.write_all(&answer);
         }
-        let _ = if two { read_counted(&mut from) } else { read_line(&mut from) };
+        let _ = if two {
+            read_counted(&mut from)
+        } else {
+            read_line(&mut from)
+        };
     });
     let result = work(Wire::connect(&start(inherited(&ours), choice, 0, 2)));
     drop(ours);
@@ -183,7 +194,10 @@ fn a_manager_that_closes_the_connection() {
     for (choice, answers) in [(PmiInterface::Pmi1, one), (PmiInterface::Pmi2, two)] {
         for length in 0..answers.len() {
             let why = refusal(choice, &answers[..length]);
-            assert!(why.contains("closed the connection") && why.contains("PMI_FD="), "{why}");
+            assert!(
+                why.contains("closed the connection") && why.contains("PMI_FD="),
+                "{why}"
+            );
         }
         type Call = fn(&mut Wire) -> Result<(), JobError>;
         let calls: [Call; 3] = [|w| w.put("a", b"b"), |w| w.fence(None), |w| w.get(0, "a").map(drop)];
@@ -252,10 +266,18 @@ fn a_manager_that_talks_nonsense() {
     let cases: &[(PmiInterface, &[&[u8]], &str)] = &[
         (PmiInterface::Pmi1, &[&long], "more than 65536"),
         (PmiInterface::Pmi1, &[b"\xff\xfe\n"], "not text"),
-        (PmiInterface::Pmi1, &[b"hello\n"], "\"hello\" instead of response_to_init"),
+        (
+            PmiInterface::Pmi1,
+            &[b"hello\n"],
+            "\"hello\" instead of response_to_init",
+        ),
         (PmiInterface::Pmi1, &[b"\x1b[2J\n"], "\"?[2J\""),
         (PmiInterface::Pmi1, &[INIT_1, SPACE], "instead of maxes"),
-        (PmiInterface::Pmi1, &[INIT_1, b"cmd=maxes keylen_max=64\n"], "vallen_max"),
+        (
+            PmiInterface::Pmi1,
+            &[INIT_1, b"cmd=maxes keylen_max=64\n"],
+            "vallen_max",
+        ),
         (
             PmiInterface::Pmi1,
             &[INIT_1, b"cmd=maxes keylen_max=64 vallen_max=16\n"],
@@ -266,20 +288,32 @@ fn a_manager_that_talks_nonsense() {
             &[INIT_1, b"cmd=maxes keylen_max=8 vallen_max=1024\n"],
             "keylen_max=8 is too small",
         ),
-        (PmiInterface::Pmi1, &[INIT_1, MAXES, b"cmd=my_kvsname rc=0\n"], "no job name"),
+        (
+            PmiInterface::Pmi1,
+            &[INIT_1, MAXES, b"cmd=my_kvsname rc=0\n"],
+            "no job name",
+        ),
         (
             PmiInterface::Pmi1,
             &[INIT_1, MAXES, b"cmd=my_kvsname kvsname=\x01\n"],
             "job name is invalid",
         ),
-        (PmiInterface::Pmi2, &[INIT_2, b"0x1234"], "\"0x1234\" instead of the length"),
+        (
+            PmiInterface::Pmi2,
+            &[INIT_2, b"0x1234"],
+            "\"0x1234\" instead of the length",
+        ),
         (
             PmiInterface::Pmi2,
             &[INIT_2, b"   -12cmd="],
             "\"   -12\" instead of the length",
         ),
         (PmiInterface::Pmi2, &[INIT_2, b"999999cmd="], "999999 characters"),
-        (PmiInterface::Pmi2, &[INIT_2, b"     0"], "\"\" instead of fullinit-response"),
+        (
+            PmiInterface::Pmi2,
+            &[INIT_2, b"     0"],
+            "\"\" instead of fullinit-response",
+        ),
         (
             PmiInterface::Pmi2,
             &[INIT_2, b"    34cmd=fullinit-response;rank=1;rc=0;"],
@@ -304,10 +338,14 @@ fn values_that_come_back_damaged() {
     for value in ["(null)", "0003Zm9", "0001ZgAA", "0400Zg", "0003Zm9/", "zzzz", "0"] {
         let answer = format!("cmd=get_result rc=0 value={value}\n");
         let end: &[u8] = b"cmd=get_result rc=0 value=\n";
-        scripted(PmiInterface::Pmi1, &[INIT_1, MAXES, SPACE, answer.as_bytes(), end], |wire| {
-            let why = wire.unwrap().get(1, "a").unwrap_err().message;
-            assert!(why.contains("rank 1") && why.contains("damaged"), "{why}");
-        });
+        scripted(
+            PmiInterface::Pmi1,
+            &[INIT_1, MAXES, SPACE, answer.as_bytes(), end],
+            |wire| {
+                let why = wire.unwrap().get(1, "a").unwrap_err().message;
+                assert!(why.contains("rank 1") && why.contains("damaged"), "{why}");
+            },
+        );
     }
     scripted(
         PmiInterface::Pmi1,
@@ -342,7 +380,10 @@ fn what_is_asked_for_wrongly() {
                 wire.put(key, b"").unwrap_err().message.contains("is not a valid key"),
                 "{key}"
             );
-            assert!(wire.get(0, key).unwrap_err().message.contains("is not a valid key"), "{key}");
+            assert!(
+                wire.get(0, key).unwrap_err().message.contains("is not a valid key"),
+                "{key}"
+            );
         }
         let why = wire.put("a", &[0; VALUE_MAX + 1]).unwrap_err().message;
         assert!(why.contains("1025 bytes"), "{why}");
@@ -414,12 +455,20 @@ fn ending_the_job() {
                 .unwrap();
                 to.write_all(answer).unwrap();
             }
-            if two { read_counted(&mut from) } else { read_line(&mut from) }.unwrap()
+            if two {
+                read_counted(&mut from)
+            } else {
+                read_line(&mut from)
+            }
+            .unwrap()
         });
         let mut wire = Wire::connect(&start(inherited(&ours), choice, 0, 2)).unwrap();
         wire.abort(7, "lost;\nrank 1");
         let message = server.join().unwrap();
-        assert_eq!((message.command.as_str(), message.field("exitcode")), ("abort", Some("7")));
+        assert_eq!(
+            (message.command.as_str(), message.field("exitcode")),
+            ("abort", Some("7"))
+        );
         let why = (choice == PmiInterface::Pmi2).then_some("lost  rank 1");
         assert_eq!(message.field("msg"), why);
     }

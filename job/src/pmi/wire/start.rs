@@ -107,7 +107,10 @@ impl Wire {
         };
         // An MPI of this process has already agreed on version 1 over this connection. Slurm
         // answers no second `init`.
-        if matches!(choice, PmiInterface::Auto | PmiInterface::Pmi1) && !self.stream.is_own() && mpi::state() == Mpi::Running {
+        if matches!(choice, PmiInterface::Auto | PmiInterface::Pmi1)
+            && !self.stream.is_own()
+            && mpi::state() == Mpi::Running
+        {
             return Ok(Version::One);
         }
         let mut refused = Vec::new();
@@ -132,7 +135,9 @@ impl Wire {
 
     fn name_of_job(&self, name: Option<&str>) -> Result<String, JobError> {
         match name {
-            Some(name) if (1..=256).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_graphic()) => Ok(name.into()),
+            Some(name) if (1..=256).contains(&name.len()) && name.bytes().all(|c| c.is_ascii_graphic()) => {
+                Ok(name.into())
+            }
             Some(name) => Err(self.error(&format!("its job name is invalid: {}", quoted(name)))),
             None => Err(self.error("it sends no job name")),
         }
