@@ -264,7 +264,7 @@ fn explain_ends() {
             let _ = write!(
                 report,
                 ", while it served rank {source}, whose operation names the {bytes} bytes at {address:#x} of this \
-                rank, which are not all mapped with the access that it needs"
+                 rank, which are not all mapped with the access that it needs"
             );
         } else if let Some((name, index)) = thread.and_then(thread::Thread::handler) {
             let name = name.and_then(|n| n.to_str().ok()).unwrap_or("unnamed");
@@ -327,8 +327,8 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
     if let Some(first) = all.iter().position(|&ok| ok == 0) {
         return Err(InitError::Job(match mapped {
             Err(why) if first == job.rank() as usize => format!(
-                "cannot map {} bytes of communication memory for {ranks} neighbours: {why}. Reduce \
-                GASNET_PSHM_NETWORK_DEPTH or GASNET_PSHM_RING_SIZE.",
+                "cannot map {} bytes of communication memory for {ranks} neighbours: {why}. \
+                 Reduce GASNET_PSHM_NETWORK_DEPTH or GASNET_PSHM_RING_SIZE.",
                 layout.bytes()
             ),
             _ => String::new(),

@@ -203,8 +203,8 @@ fn create() -> &'static Thread {
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
     if CHECKED && live > 1 && Mode::get() == Mode::Seq {
         fatal!(
-            "a second thread calls GASNet, and this program is linked with the single-threaded (SEQ) library. Link \
-            with PARSYNC or PAR."
+            "a second thread calls GASNet, and this program is linked with the single-threaded (SEQ) \
+             library. Link with PARSYNC or PAR."
         );
     }
     let most = config::get().get(&config::MAX_THREADS) as usize;

@@ -205,9 +205,10 @@ impl Runtime {
         let leader = exchange_word(self, announced)[self.nbrhd().first() as usize];
         match first? {
             Some(mapping) => Ok(mapping),
-            None if leader == u64::MAX => Err(std::io::Error::other(
-                "the leader of the neighbourhood could not map them",
-            )),
+            None if leader == u64::MAX => {
+                let why = "the leader of the neighbourhood could not map them";
+                Err(std::io::Error::other(why))
+            }
             None => shm::segment::map(fd, sizes, Some(leader as usize)),
         }
     }
