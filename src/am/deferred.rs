@@ -1,5 +1,4 @@
-//! Requests of the runtime that found no room and may not wait: they are copied, and go out in
-//! later polls.
+//! Requests of the runtime that found no room and must not wait are copied and sent in later polls.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +24,7 @@ fn waiting() -> gasnet_sys::atomic::MutexGuard<'static, VecDeque<Deferred>> {
     gasnet_sys::lock(&WAITING)
 }
 
-/// Sends one request, or keeps it for later. The `first` message of an IMMEDIATE call is refused
+/// Sends one request, or queues a copy. The `first` message of an IMMEDIATE call is refused
 /// instead.
 pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), Busy> {
     if !immediate {

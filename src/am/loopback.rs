@@ -14,8 +14,8 @@ use crate::runtime::Runtime;
 use crate::shm::layout::class_index;
 use crate::thread;
 
-/// Runs the handler of `m`, a message to this process, if it is a client's and what it carries can
-/// be handed over here. False: nothing was done.
+/// Runs the handler of `m`, a message to this process, if it is a client's message and its payload
+/// is accessible here. Returns false, with no effect, otherwise.
 #[inline(never)]
 pub fn deliver(rt: &Runtime, m: Message<'_>) -> bool {
     if m.handler < INDEX_BASE {

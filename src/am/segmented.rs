@@ -22,14 +22,14 @@ use gasnet_sys::atomic::Mutex;
 /// Identifier of the next segmented Long of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// A Long that is arriving.
+/// A Long of which part has arrived.
 #[derive(Debug, Default)]
 struct Partial {
     received: usize,
     head: Option<Head>,
 }
 
-/// What the handler needs beside the data.
+/// Header and arguments of a segmented Long.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     /// As the sender filled it.

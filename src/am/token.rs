@@ -1,5 +1,4 @@
-//! What a handler may ask about the message that it runs for (`gex_Token_Info`), and where its
-//! reply goes.
+//! The message that a handler runs for (`gex_Token_Info`), and the target of its reply.
 
 use std::cell::Cell;
 
@@ -10,7 +9,7 @@ use gasnet_conduit::Class;
 /// Lives on the stack of the thread that runs the handler; a `gex_Token_t` is its address.
 #[derive(Debug)]
 pub struct Token {
-    /// Who sent.
+    /// Sender.
     pub source: Location,
     /// Local endpoint that received; for the runtime's own handlers as the sender named it, perhaps
     /// with [`crate::types::ANYWHERE`].

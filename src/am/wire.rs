@@ -1,13 +1,12 @@
-//! What can be wrong with a message that came, judged without the runtime: kind, number of
-//! arguments, lengths, where the payload is. Any bytes may come in; what is accepted lies inside
-//! the record or packet.
+//! Validation of received messages, independent of the runtime: kind, number of arguments, lengths,
+//! where the payload is. Input is untrusted; everything accepted lies inside the record or packet.
 
 #![forbid(unsafe_code)]
 
 use super::table::INDEX_BASE;
 use super::{kind, payload_offset, Category, Header, HEADER, IN_PLACE, MAX_ARGS};
 
-/// How a message came.
+/// How a message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// In a ring record.
