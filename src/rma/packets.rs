@@ -1,10 +1,10 @@
 //! Puts and gets over packets: the default for conduits without RMA.
 //!
-//! A put goes out in pieces, each acknowledged by a reply; a get asks for pieces, each answered by
-//! a reply that carries the data. A call without IMMEDIATE waits for room piece by piece. With
-//! IMMEDIATE the first piece decides; what finds no room after it is kept (a put's data is copied)
-//! and goes out in later polls ([`crate::am::deferred`]). A put with `LC_COPY_YES` keeps its first
-//! piece, too.
+//! A put is a series of packets, each acknowledged by a reply; a get is a series of requests, each
+//! answered by a reply with data. A call without IMMEDIATE waits for room before each packet. With
+//! IMMEDIATE only the first packet may be refused; later ones that find no room are queued (a put's
+//! data is copied) and sent in later polls ([`crate::am::deferred`]). A put with `LC_COPY_YES` also
+//! queues its first packet.
 
 use super::{transfer, Access, Manner, Started};
 use crate::am::deferred::send;
@@ -45,7 +45,7 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
         }
         offset += bytes;
     }
-    // Every piece was copied, into a packet or into a piece that waits.
+    // All data was copied, into packets or into queued requests.
     transfer::source_done(id);
     Ok(Started::UnderWay)
 }
@@ -92,7 +92,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
     true
 }
 
-/// Initiator of a put: a piece is done.
+/// Initiator of a put: a packet was acknowledged.
 pub fn on_put_done(args: &[Arg]) -> bool {
     let &[c, d, bytes] = args else { return false };
     transfer::advance(TransferId(join(c, d)), bytes as u32 as usize)
@@ -121,7 +121,7 @@ pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     true
 }
 
-/// Initiator of a get: data of a piece.
+/// Initiator of a get: data of one reply.
 pub fn on_data(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[c, d, e, f] = args else { return false };
     let id = TransferId(join(c, d));

@@ -1,5 +1,5 @@
-//! Puts, gets and atomics under way on a network. A [`TransferId`] is index and generation: what
-//! comes back from a peer is checked against both, and no address of ours ever travels.
+//! Puts, gets and atomics under way on a network. A [`TransferId`] is index and generation: replies
+//! of a peer are checked against both, and no local address ever travels.
 
 use gasnet_sys::atomic::Mutex;
 
@@ -12,7 +12,7 @@ struct Transfer {
     generation: u32,
     op: &'static Op,
     category: Category,
-    /// Whose answer completes it.
+    /// Rank whose reply completes it.
     peer: JobRank,
     /// Where the data of a get or the old value of an atomic goes.
     local: MemRef,
@@ -129,7 +129,7 @@ pub fn keep(id: TransferId, copy: Vec<u8>) -> *const u8 {
     place
 }
 
-/// Nothing was sent after all.
+/// Removes a transfer of which nothing was sent.
 pub fn cancel(id: TransferId) {
     finish(id);
 }
