@@ -1,8 +1,7 @@
-//! Segments near their ranks: on a machine with several NUMA nodes, a rank that may run on the
-//! cores of one node only asks the kernel to take its segment's pages from there, whoever touches
-//! them first. Else it would be the node of a neighbour whose put comes first. Other ranks' pages
-//! lie where they are touched first. It is a preference: memory of other nodes is taken when that
-//! node has none.
+//! NUMA placement of segments: on a machine with several NUMA nodes, a rank that may run on the
+//! cores of one node only asks the kernel to take its segment's pages from there, regardless of
+//! first touch: a neighbour's put may be first. Pages of other ranks are placed by first touch. It
+//! is a preference: memory of other nodes is taken when that node has none.
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_void};
 
@@ -60,7 +59,7 @@ fn bind_to_node(base: usize, bytes: usize) -> Result<(), String> {
     let Some(node) = common_node(nodes) else { return Ok(()) };
     let mut mask: [c_ulong; NODES / WORD] = [0; NODES / WORD];
     mask[node / WORD] |= 1 << (node % WORD);
-    // The kernel takes one less than the number that it is told.
+    // The kernel uses one bit less than the number that it is given.
     // SAFETY: a mapping of ours; a policy changes no memory. The mask has that many bits.
     let result = unsafe {
         (numa.bind)(

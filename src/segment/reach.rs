@@ -9,7 +9,7 @@ use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Capabilities, RemoteSegment, SegmentKey};
 use gasnet_sys::mem;
 
-/// A way to memory of an endpoint.
+/// An access method for memory of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub enum Reach<'a> {
     /// This process copies it itself: it is mapped here, or memory of a device of this process.

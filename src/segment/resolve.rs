@@ -1,4 +1,4 @@
-//! What an endpoint's segment is, whose memory it holds, and where that is in this process.
+//! The segment of an endpoint, its kind of memory, and its address in this process.
 
 use super::configuration::{is_everything, Configuration};
 use super::window::Window;
@@ -37,8 +37,9 @@ impl Runtime {
         self.directory().get()?.segments.get(rank as usize)
     }
 
-    /// What others may access through an endpoint: its bound segment, if this process knows it, but
-    /// all memory through a primordial endpoint in EVERYTHING, and where the client allows that.
+    /// The memory that others may access through an endpoint: its bound segment, if this process
+    /// knows it, but all memory through a primordial endpoint in EVERYTHING, and where the client
+    /// allows that.
     pub fn segment_of(&self, place: Location) -> Option<RemoteSegment> {
         if place.ep & ANYWHERE != 0 || (place.ep == 0 && is_everything()) {
             return Some(reach::ALL_MEMORY);
@@ -90,8 +91,8 @@ impl Runtime {
         place.ep != 0 && self.segment_of(place).is_some_and(|s| s.on_device)
     }
 
-    /// Whether this process can touch what an endpoint's segment holds. Of all memory of a process
-    /// some may be on a device.
+    /// Whether this process can load and store the memory of an endpoint's segment. Of all memory
+    /// of a process some may be on a device.
     #[inline]
     pub fn can_touch(&self, place: Location) -> bool {
         if endpoint::is_attached(place.ep) {
