@@ -1,4 +1,4 @@
-//! Who is in a team, and which rank each member has.
+//! The members of a team and their ranks.
 
 use crate::types::Location;
 use gasnet_conduit::JobRank;
@@ -14,7 +14,7 @@ pub enum Members {
         /// Members.
         count: u32,
     },
-    /// Anybody in any order: 12 bytes per member.
+    /// Any endpoints in any order: 12 bytes per member.
     Listed {
         /// By rank.
         members: Box<[Location]>,
@@ -78,7 +78,7 @@ impl Members {
     }
 }
 
-/// What members are sorted by.
+/// Sort key of members.
 pub fn sort_key(member: Location) -> (JobRank, u16) {
     (member.rank, member.ep)
 }

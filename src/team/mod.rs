@@ -44,7 +44,7 @@ pub struct Head {
 const _: () = assert!(size_of::<Head>() == 24);
 
 impl Head {
-    /// Lets nothing through.
+    /// A head that inline code never copies through.
     pub const fn closed() -> Self {
         Self {
             first: AtomicU32::new(0),
@@ -120,9 +120,9 @@ pub struct Team {
     pub flags: Flags,
     /// The local member's endpoint.
     pub ep: EpIndex,
-    /// Everybody.
+    /// All members.
     members: Members,
-    /// How they lie in the neighbourhoods.
+    /// Their layout in neighbourhoods.
     pub groups: Groups,
     /// Lent by the client.
     pub scratch: Option<Scratch>,
