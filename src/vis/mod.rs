@@ -67,7 +67,7 @@ pub struct VisAccess<'a> {
 }
 
 impl Data<'_> {
-    /// Bytes that move: what both sides have. None when that is no number.
+    /// Bytes that move: what both sides have. None on overflow.
     pub fn bytes(&self) -> Option<usize> {
         match self {
             Data::Lists { to, from } => Some(to.bytes()?.min(from.bytes()?)),

@@ -1,5 +1,5 @@
-//! What a call describes: lists of pieces (vector, indexed) or a nest of loops (strided), as seen
-//! by both sides or by one of them.
+//! The description of a call: lists of pieces (vector, indexed) or a nest of loops (strided), as
+//! seen by both sides or by one of them.
 //!
 //! Nothing here touches the data. A client's lists are read where they are: they are valid until
 //! the operation is complete.
@@ -81,7 +81,7 @@ impl List {
         }
     }
 
-    /// Length of all pieces together; None when that is no number.
+    /// Length of all pieces together; None on overflow.
     pub fn bytes(&self) -> Option<usize> {
         match *self {
             Self::Indexed { count, bytes, .. } => count.checked_mul(bytes),
