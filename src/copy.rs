@@ -1,4 +1,4 @@
-//! The copy behind neighbour accesses: whole words stay whole.
+//! The copy behind accesses to neighbours: aligned words are not torn.
 
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};

@@ -72,7 +72,7 @@ static OTHERS: [AtomicPtr<Endpoint>; MAX_ENDPOINTS - 1] =
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// A further endpoint. None when there are as many as can be.
+/// Creates an endpoint. None if there are [`MAX_ENDPOINTS`].
 pub fn create(flags: Flags) -> Option<&'static Endpoint> {
     let _making = gasnet_sys::lock(&MAKING);
     let count = COUNT.load(Ordering::Relaxed);
@@ -100,7 +100,7 @@ pub fn is_other(ep: *const Endpoint) -> bool {
     OTHERS.iter().any(|slot| std::ptr::eq(slot.load(Ordering::Acquire), ep))
 }
 
-/// Takes a segment away from the endpoints that it is bound to: it is about to end.
+/// Unbinds a segment, before its destruction, from all its endpoints.
 pub fn unbind(primordial: &'static Endpoint, segment: &'static Segment) {
     for endpoint in others().chain([primordial]) {
         let known = ptr::from_ref(segment).cast_mut();
@@ -135,7 +135,7 @@ pub fn published(place: Location) -> Option<RemoteSegment> {
     published.as_ref()?.get(&(place.rank, place.ep)).copied()
 }
 
-/// Remembers what another process has published.
+/// Records a segment that another process has published.
 pub fn add_published(place: Location, segment: RemoteSegment) {
     if place.ep == 0 {
         primordial_is_not_attached();

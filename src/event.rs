@@ -1,10 +1,10 @@
 //! Operations and the events that name them (GASNet-EX 0.19, "Events").
 //!
 //! An [`Op`] counts what is outstanding, per category. NB operations, NBI sets, access regions and
-//! collectives are all the same object. A root event is the address of an `Op`; a leaf event is
-//! that address with the category bits (the values of `GEX_EC_*`) in the low four bits. Ops live in
-//! chunks that are never freed, so that any thread may test, sync and recycle any event, and so
-//! that counters outlive the thread that started the operation.
+//! collectives are all `Op`s; `thread` opens and closes access regions. A root event is the address
+//! of an `Op`; a leaf event is that address with the category bits (the values of `GEX_EC_*`) in
+//! the low four bits. Ops live in chunks that are never freed, so that any thread may test, sync
+//! and recycle any event, and so that counters outlive the thread that started the operation.
 //!
 //! SYNC POINT op-complete: [`Op::complete`] (release) pairs with [`Op::is_done`] (acquire): what
 //! the completing side wrote is visible after a successful test.

@@ -25,7 +25,7 @@ use gasnet_conduit::config;
 /// Whether rules about locks are checked.
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
-/// Where a thread is, for rules that depend on it.
+/// The context of a thread, for rules that depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Context {
     /// Ordinary client code.
@@ -56,7 +56,7 @@ pub struct Thread {
     set: Cell<&'static Op>,
     /// The open access region, if any.
     region: Cell<Option<&'static Op>>,
-    /// For payloads of messages to this process itself, by class.
+    /// Payload buffers of loopback AMs, by class.
     pub loopback_buffers: [RefCell<Vec<u128>>; 2],
     /// How long its yields took lately.
     pub yields: YieldStats,
@@ -249,7 +249,7 @@ impl Thread {
         self.region.replace(region)
     }
 
-    /// Where this thread is.
+    /// The context of this thread.
     pub fn context(&self) -> Context {
         self.context.get()
     }
