@@ -78,8 +78,8 @@ pub fn abandon(thread: &Thread) {
 }
 
 impl SrcDesc {
-    /// Prepares as requested, at most `limit` bytes, or nothing when that would have to wait and
-    /// the request is IMMEDIATE.
+    /// Prepares at most `limit` bytes. Fails, with no effect, if it would wait and `wanted` is
+    /// immediate.
     #[inline(always)]
     pub fn prepare(&self, wanted: &PrepareArgs, limit: usize) -> Result<(), Busy> {
         let bytes = wanted.most.min(limit);
