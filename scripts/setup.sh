@@ -101,11 +101,11 @@ install_ruff() {
         "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
         echo "setup: without ruff $RUFF_VERSION from PyPI the step lint fails" >&2
 }
-# Only the step prototypes needs it.
+# Only the step prototypes needs it. Without optimisation it compiles in a quarter of the time.
 install_cbindgen() {
     "$BUILD/cbindgen/bin/cbindgen" --version 2>/dev/null | grep -qx "cbindgen $CBINDGEN_VERSION" && return
-    echo "setup: installing cbindgen $CBINDGEN_VERSION in $BUILD/cbindgen (a few minutes)"
-    CARGO_TARGET_DIR=$BUILD/cbindgen/target cargo install --quiet --locked --root "$BUILD/cbindgen" \
+    echo "setup: installing cbindgen $CBINDGEN_VERSION in $BUILD/cbindgen (a minute or two)"
+    CARGO_TARGET_DIR=$BUILD/cbindgen/target cargo install --quiet --locked --debug --root "$BUILD/cbindgen" \
         --version "$CBINDGEN_VERSION" cbindgen ||
         echo "setup: without cbindgen $CBINDGEN_VERSION from crates.io the step prototypes fails" >&2
     rm -rf "$BUILD/cbindgen/target"
