@@ -92,7 +92,7 @@ impl ClientMemory {
             match *bytes {
                 [a] => (*(at as *const AtomicU8)).store(a, Ordering::Release),
                 [a, b] if at % 2 == 0 => {
-                    (*(at as *const AtomicU16)).store(u16::from_ne_bytes([a, b]), Ordering::Release)
+                    (*(at as *const AtomicU16)).store(u16::from_ne_bytes([a, b]), Ordering::Release);
                 }
                 [a, b, c, d] if at % 4 == 0 => {
                     (*(at as *const AtomicU32)).store(u32::from_ne_bytes([a, b, c, d]), Ordering::Release);

@@ -263,7 +263,7 @@ impl ControlBlock {
         // reading.
         unsafe {
             self.slot(round, rank)
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         };
     }
 
@@ -275,7 +275,7 @@ impl ControlBlock {
         // agent has yet to release.
         unsafe {
             into.as_mut_ptr()
-                .copy_from_nonoverlapping(self.slot(round, rank), into.len())
+                .copy_from_nonoverlapping(self.slot(round, rank), into.len());
         };
     }
 
@@ -287,7 +287,7 @@ impl ControlBlock {
         // round were read.
         unsafe {
             self.slot(round, 0)
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         };
     }
 

@@ -39,8 +39,8 @@ pub fn copy_mapped(rt: &Runtime, m: &Message<'_>) {
 /// a part.
 pub fn copied_by_kernel(rt: &Runtime, m: &Message<'_>) -> bool {
     match rt.reach(m.target, m.destination, m.bytes) {
-        // SAFETY: `reach` answers for the destination, the client for the source, as above.
         Reach::Kernel(neighbour) if m.bytes > SMALL => {
+            // SAFETY: `reach` answers for the destination, the client for the source, as above.
             (unsafe { neighbour.put(m.destination, m.payload, m.bytes) }) == m.bytes
         }
         _ => false,

@@ -133,10 +133,10 @@ mod tests {
                 assert!(category != Category::Short && payload_offset(nargs) % 16 == 0);
             }
             Ok(Payload::Block(block)) => {
-                assert!(carrier == Carrier::Record && category != Category::Short && block != IN_PLACE)
+                assert!(carrier == Carrier::Record && category != Category::Short && block != IN_PLACE);
             }
             Ok(Payload::None) => {
-                assert!(category != Category::Medium && (category == Category::Long || header.bytes == 0))
+                assert!(category != Category::Medium && (category == Category::Long || header.bytes == 0));
             }
         }
         assert!(category != Category::Long || header.handler >= INDEX_BASE);

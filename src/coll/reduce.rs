@@ -63,7 +63,7 @@ pub fn to_one(
         let Path::Hierarchical(groups) = path else {
             return match pshm_call {
                 Some(pshm_call) => {
-                    intra_nbrhd::to_one(pshm_call, team.groups.member_index(root), target, source, operator).await
+                    intra_nbrhd::to_one(pshm_call, team.groups.member_index(root), target, source, operator).await;
                 }
                 None => network_to_one(call, root, target, source, operator).await,
             };
@@ -196,7 +196,7 @@ async fn network_to_all(call: Call, target: Span, source: Span, operator: Operat
     match choose::network_to_all(call.size(), source.bytes, operator.element, chunk_bytes()) {
         // Fewer messages, at a longer critical path: less work for shared cores.
         NetworkReduceToAll::Doubling if runtime::get().oversubscribed() => {
-            up_and_down(call, target, source, operator).await
+            up_and_down(call, target, source, operator).await;
         }
         NetworkReduceToAll::Doubling => doubling(call, target, source, operator).await,
         NetworkReduceToAll::Halving => halving(call, target, source, operator).await,

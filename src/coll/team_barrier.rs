@@ -42,7 +42,7 @@ pub fn barrier(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
     Barrier::Other(Box::pin(async move {
         match (path, pshm_call) {
             (Path::Hierarchical(_), Some(pshm_call)) => {
-                barrier::around(pshm_call, network(call.among_leaders(0).0)).await
+                barrier::around(pshm_call, network(call.among_leaders(0).0)).await;
             }
             (Path::Hierarchical(_), None) => network(call.among_leaders(0).0).await,
             _ => network(call).await,

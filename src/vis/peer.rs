@@ -105,7 +105,7 @@ fn run(ready: Result<Option<Awaited>, ()>) -> bool {
 /// malformed.
 pub fn arrived(source: JobRank, id: u64, bytes: usize) -> bool {
     run(update((source, id), |put| {
-        put.bytes = put.bytes.saturating_add(bytes as u64)
+        put.bytes = put.bytes.saturating_add(bytes as u64);
     }))
 }
 
