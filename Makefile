@@ -34,8 +34,8 @@
 # Clients that build GASNet themselves run ./configure, in this folder or another one, and make in
 # that.
 
-# Where `configure` ran in this very folder, what it was told; not if a build tree elsewhere tells
-# what it was told.
+# The settings of a `configure` that ran in this very folder. A build tree elsewhere passes its own
+# settings instead.
 ifndef CONFIGURED
 -include config.mk
 endif

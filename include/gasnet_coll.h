@@ -14,7 +14,7 @@ extern "C" {
 // this member's part is: its source may be reused, its destination holds the result.
 // Any number may be under way, on any teams. They advance in every call that polls, on any thread.
 // Buffers are any memory of the caller, of any alignment; counts and lengths may be 0. Wrong
-// arguments end the job with a sentence.
+// arguments end the job with a message.
 // flags of the calls named gex_: one of GEX_FLAG_SELF_SEG_*, each member its own. With
 // GEX_FLAG_SELF_SEG_OFFSET this member's dst and src are offsets in the bound segment of the team's
 // local endpoint; the others change nothing. GEX_FLAG_PEER_SEG_* are ignored. Other flags must be

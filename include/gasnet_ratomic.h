@@ -14,7 +14,7 @@ extern "C" {
 // Makes a domain: one built-in type (GEX_DT_*) and all operations that it will be used for
 // (GEX_OP_*, ORed). Collective over tm, with the same dt, ops and flags everywhere; does not
 // synchronise. tm is a team, no TM-pair. Bitwise operations are for integers only; a combination
-// that does not exist ends the job with a sentence. At most one of
+// that does not exist ends the job with a message. At most one of
 // GEX_FLAG_AD_FAVOR_{MY_RANK,MY_NBRHD,REMOTE}: a hint who should be fast. A domain is carried out
 // by the network if that offers all of ops, unless the hint or the team says that targets share
 // memory; otherwise by the processors. That choice is the same for all members and targets.

@@ -58,53 +58,53 @@ static const char *flavour_name(uint32_t debug) { return debug ? "debug" : "rele
 
 // Says what differs. 0 when nothing does. The strings of a client of another ABI may be anything:
 // they are bounded.
-static int differs(const struct gasneti_build_info *client, char *sentence, size_t room) {
+static int differs(const struct gasneti_build_info *client, char *message, size_t room) {
     if (client->gasneti_size < sizeof *client || client->gasneti_abi != GASNETI_ABI) {
-        return snprintf(sentence, room, "the program's headers have interface number %u, the library has %u",
+        return snprintf(message, room, "the program's headers have interface number %u, the library has %u",
                         client->gasneti_abi, (unsigned)GASNETI_ABI);
     }
     if (strncmp(client->gasneti_conduit, CONDUIT, sizeof client->gasneti_conduit) != 0) {
-        return snprintf(sentence, room, "the program was compiled for the conduit %.16s, the library is for %s",
+        return snprintf(message, room, "the program was compiled for the conduit %.16s, the library is for %s",
                         client->gasneti_conduit, CONDUIT);
     }
     if (!ANY_MODE && client->gasneti_mode != OWN_MODE) {
-        return snprintf(sentence, room, "the program was compiled with %s, the library is for %s",
+        return snprintf(message, room, "the program was compiled with %s, the library is for %s",
                         mode_name(client->gasneti_mode), mode_name(OWN_MODE));
     }
     if (client->gasneti_mode > 2) {
-        return snprintf(sentence, room, "the program was compiled with %s", mode_name(client->gasneti_mode));
+        return snprintf(message, room, "the program was compiled with %s", mode_name(client->gasneti_mode));
     }
     if (client->gasneti_debug != DEBUG) {
-        return snprintf(sentence, room, "the program was compiled for the %s flavour, the library is the %s flavour",
+        return snprintf(message, room, "the program was compiled for the %s flavour, the library is the %s flavour",
                         flavour_name(client->gasneti_debug), flavour_name(DEBUG));
     }
     if (strncmp(client->gasneti_segment, GASNETI_SEGMENT_STR, sizeof client->gasneti_segment) != 0) {
-        return snprintf(sentence, room,
+        return snprintf(message, room,
                         "the program was compiled for GASNET_SEGMENT_%.16s, the library has GASNET_SEGMENT_%s",
                         client->gasneti_segment, GASNETI_SEGMENT_STR);
     }
     if (client->gasneti_pointer_bytes != sizeof(void *) || client->gasneti_hsl_bytes != sizeof(gex_HSL_t) ||
         client->gasneti_am_entry_bytes != sizeof(gex_AM_Entry_t) ||
         client->gasneti_token_info_bytes != sizeof(gex_Token_Info_t)) {
-        return snprintf(sentence, room,
+        return snprintf(message, room,
                         "the program's compiler lays out GASNet's structures differently (packing or enum options?)");
     }
     return 0;
 }
 
-// GASNET_OK, or GASNET_ERR_BAD_ARG and a sentence on stderr.
+// GASNET_OK, or GASNET_ERR_BAD_ARG and a message on stderr.
 static int check(const struct gasneti_build_info *client) {
-    char sentence[256];
+    char message[256];
     if (client == NULL) {
         return GASNET_OK;
     }
-    if (differs(client, sentence, sizeof sentence) == 0) {
+    if (differs(client, message, sizeof message) == 0) {
         return GASNET_OK;
     }
     fprintf(stderr,
             "*** GASNet: this program and libgasnet-%s do not match: %s. "
             "Compile it with the flags of the library that it is linked with.\n",
-            CONDUIT, sentence);
+            CONDUIT, message);
     fflush(stderr);
     return GASNET_ERR_BAD_ARG;
 }

@@ -38,7 +38,7 @@ debug) DEBUG=1 OPT_CFLAGS=-g OPT_CXXFLAGS=-g DEBUG_DEFINES=' -DGASNET_DEBUG' TOO
 *) echo "$0: FLAVOUR is '$FLAVOUR'; it must be release or debug" >&2; exit 1 ;;
 esac
 
-# What `configure` was told for clients' compilers.
+# The compiler flags for clients that `configure` was given.
 OPT_CFLAGS=$OPT_CFLAGS${CONFIG_CFLAGS:+ $CONFIG_CFLAGS} OPT_CXXFLAGS=$OPT_CXXFLAGS${CONFIG_CXXFLAGS:+ $CONFIG_CXXFLAGS}
 : "${CONFIG_LDFLAGS:=}" "${CONFIGURE_ARGS:=FLAVOUR=$FLAVOUR SEGMENT=$SEGMENT}"
 

@@ -272,7 +272,7 @@ impl FreeList {
     }
 
     fn refill(&mut self) {
-        adopt_orphans();
+        reclaim_orphans();
         {
             let mut spare = lock(&TABLE.spare);
             let from = spare.len() - spare.len().min(CHUNK);
@@ -331,7 +331,7 @@ impl Default for FreeList {
     }
 }
 
-fn adopt_orphans() {
+fn reclaim_orphans() {
     let mut orphans = lock(&TABLE.orphans);
     if orphans.is_empty() {
         return;

@@ -294,13 +294,13 @@ fn a_peer_that_never_connected_is_reported_earlier() {
             stage.receive(&hello);
         }
         stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
-        let is_told = !was_heard && address == elsewhere;
-        let limit = Duration::from_millis(if is_told { 60_000 } else { 200 });
+        let is_reported = !was_heard && address == elsewhere;
+        let limit = Duration::from_millis(if is_reported { 60_000 } else { 200 });
         let began = Instant::now();
         while log.0.is_empty() && began.elapsed() < limit {
             stage.net.poll(PollScope::All, &mut log);
         }
-        assert_eq!(!log.0.is_empty(), is_told);
+        assert_eq!(!log.0.is_empty(), is_reported);
         assert!(
             log.0.iter().all(|(_, why)| why.contains("never connected")),
             "{:?}",

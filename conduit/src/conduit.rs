@@ -231,7 +231,7 @@ pub struct StartInfo<'a> {
 /// A conduit could not start or stop.
 #[derive(Debug)]
 pub struct ConduitError {
-    /// What failed, why, and what to do: one sentence each.
+    /// What failed, why, and what to do, in this order.
     pub message: String,
 }
 

@@ -10,7 +10,7 @@ static size_t request_bytes, reply_bytes;
 static char *reply_data;
 static char **bases;
 
-/* Spot checks: whole comparisons of every payload would dominate. */
+/* Samples: whole comparisons of every payload would dominate. */
 static void spot(const char *buffer, size_t bytes, uint64_t seed) {
     size_t i;
     for (i = 0; i < bytes; i += bytes / 7 + 1) CHECK((unsigned char)buffer[i] == pattern_byte(seed, i));

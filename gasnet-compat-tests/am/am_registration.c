@@ -9,7 +9,7 @@ enum { MARK_COUNT = 256 };
 static int hits[MARK_COUNT];
 static int total;
 
-/* All handlers are this one; which entry ran is told by the token. */
+/* All handlers are this one; the token identifies the entry that ran. */
 static void handler(gex_Token_t token, gex_AM_Arg_t index) {
     gex_Token_Info_t info;
     gex_TI_t got = gex_Token_Info(token, &info, GEX_TI_ENTRY);

@@ -1,6 +1,6 @@
 """How jobs end. See run.sh. Exit codes, output, time, and nothing left behind: for every way to
-end a job, and for SIGKILL of the supervisor, a rank or the launcher at random instants of a
-job's life."""
+end a job, and for SIGKILL of the started process or a rank, with the launcher and without, at
+random instants of a job's life."""
 
 import os
 import random
@@ -196,8 +196,8 @@ def run_slow_reader(shop, program):
 
 
 def run_no_reader(shop, program):
-    """A signal ends a job whose output nobody reads, also one of a single rank, which no supervisor
-    looks after; and that is no success."""
+    """A signal ends a job whose output nobody reads, also one of a single rank, which has no node
+    agent; and that is no success."""
     started, rank = "the started process", "a rank"
     for case, count, number, target in (
         ("much-output", 1, signal.SIGTERM, started),
@@ -222,7 +222,7 @@ def run_no_reader(shop, program):
         jobtest.report(f"exit: {number.name} to {target} and a reader who never reads, {case}, ranks: {count}", problem)
 
 
-def run_signals_to_supervisor(shop, program):
+def run_signals_to_started(shop, program):
     """Signals to the started process reach the ranks; its death ends them."""
     for case in ("wait", "spin"):
         for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGKILL, -9)):
@@ -332,7 +332,7 @@ def main():
         run_cases(shop, programs)
         run_slow_reader(shop, programs[mode])
         run_no_reader(shop, programs[mode])
-        run_signals_to_supervisor(shop, programs[mode])
+        run_signals_to_started(shop, programs[mode])
         run_stopped_orphan(shop, programs[mode])
         life = shop.compile(os.path.join(HERE, "life.c"), mode)
         if life:

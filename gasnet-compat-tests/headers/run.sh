@@ -245,7 +245,7 @@ check_says start-gasnet1 'core: mode 0, GASNet-1' "$tmp/start-seq"
 check_says start-large 'core: mode 2, client START, segments 1' "$tmp/start-large"
 check_says start-everything 'core: mode 0, client START, segments 2' "$tmp/start-everything"
 check_says start-universal 'core: mode 0, client START' "$tmp/start-any"
-# foreign NAME SENTENCE STATEMENT: the client says what the statement makes it say.
+# foreign NAME MESSAGE STATEMENT: a client whose build information STATEMENT changes gets MESSAGE.
 foreign() {
     client -DGASNET_PAR "-DFOREIGN=$3" "$here/start.c" "$tmp/lib-par.o" -o "$tmp/foreign" || return
     check_says "start-foreign-$1" "$2" "$tmp/foreign"

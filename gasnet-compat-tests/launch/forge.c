@@ -33,7 +33,7 @@ enum {
     UDP = 8,      /* bytes of the header that a raw socket wants */
     SEEN = 4000,  /* datagrams that are looked at, */
     ENOUGH = 200, /* at least so many to each process; no longer than so many seconds */
-    PATIENCE = 60,
+    TIMEOUT = 60,
     LONGEST = 1400, /* of those that are sent, but for some */
     MOST = 65507,
     BATCH = 64,
@@ -103,7 +103,7 @@ static void keep(uint16_t from, uint16_t to, const unsigned char *data, size_t b
 static void look(void) {
     static unsigned char packet[1 << 17];
     unsigned to[2] = {0, 0}, kinds = 0, i;
-    time_t end = time(NULL) + PATIENCE;
+    time_t end = time(NULL) + TIMEOUT;
     int fd = socket(AF_INET, SOCK_RAW, IPPROTO_UDP);
     if (fd < 0) fail("a raw socket");
     while (to[0] < ENOUGH || to[1] < ENOUGH || (kinds & 0x76) != 0x76) {

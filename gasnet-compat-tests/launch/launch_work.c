@@ -1,5 +1,5 @@
-/* A client that works until it is told to stop, and looks whether what it does is right: puts,
- * gets, messages and their replies of many sizes between ranks in a row, and collectives.
+/* A client that works until FILE appears, and checks its own results: puts, gets, messages and
+ * their replies of many sizes between ranks in a row, and collectives.
  * scripts/launch/flood.py disturbs it meanwhile.
  *
  * launch_work FILE [MILLISECONDS]: ends when FILE is there. In each round one of the ranks also

@@ -1,5 +1,5 @@
 """How jobs start. See run.sh. Direct execution and the launcher: ranks, arguments, environment,
-standard input and output, exit codes, and a sentence for everything that is wrong."""
+standard input and output, exit codes, and a message for every error."""
 
 import os
 import pty
@@ -142,7 +142,7 @@ class Tests:
         )
 
     def wrong_counts(self):
-        """One clear sentence each, and no job."""
+        """One clear message each, and no job."""
         for value in (
             "0",
             "-1",
@@ -232,7 +232,7 @@ class Tests:
                 (["-n", "2", "-spawner=ssh", "x"], "fork"),
             )
         )
-        for wrong, sentence in (
+        for wrong, message in (
             (["-n", "0", "x"], "-n 0"),
             (["-n", "many", "x"], "-n many"),
             (["x"], "-n was not given"),
@@ -245,7 +245,7 @@ class Tests:
                 f"launcher {' '.join(wrong)}",
                 [LAUNCHER, *wrong],
                 2,
-                re.escape(sentence),
+                re.escape(message),
                 "^usage: ",
             )
         self.expect(

@@ -1,6 +1,6 @@
-// Without the vendor's library: an error code, and a sentence that says what was looked for, what
-// the loader said, what to install and how to name another one. The same for a file that is
-// something else.
+// Without the vendor's library: an error code, and a message with the library's name, the loader's
+// error, what to install and how to name another library. The same for a file that is something
+// else.
 // NP: 1 2
 // ENV: GASNET_CUDA_LIBRARY=libgasnet-no-cuda.so.1 GASNET_HIP_LIBRARY=/nonexistent/libgasnet-no-hip.so GASNET_ZE_LIBRARY=libc.so.6
 // FLAGS: -DGASNET_HAVE_MK_CLASS_HIP=1

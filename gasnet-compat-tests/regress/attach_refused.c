@@ -1,5 +1,5 @@
-// One rank asks for a segment that cannot be: all ranks are told, nobody waits for it, and the next
-// attempt succeeds.
+// One rank requests an impossible segment: the attach fails on all ranks, none of them blocks, and
+// the next attempt succeeds.
 // NP: 1 2 4
 // SEGMENTS: fast large
 // TIMEOUT: 30

@@ -158,7 +158,7 @@ for folder in 'a b' 'a$b' "a'b" 'a#b' 'a%b' 'a:b'; do
     fi
     rmdir "$folder"
 done
-# Compilers and flags as arguments; what has no effect is told.
+# Compilers and flags as arguments; what has no effect is reported.
 mkdir words
 if (cd words && "$ROOT/configure" CC="$CC -g" CFLAGS=-DA=1 LDFLAGS=-Wl,-O1 \
     --disable-auto-conduit-detect --enable-smp --with-max-segsize=64MB/P) >"$WORK/log" 2>&1 &&

@@ -25,7 +25,7 @@ coverage=-Cpasses=sancov-module
 for option in level=4 inline-8bit-counters pc-table trace-compares; do
     coverage="$coverage -Cllvm-args=-sanitizer-coverage-$option"
 done
-# A stable compiler has AddressSanitizer, too, if it is told to admit it.
+# RUSTC_BOOTSTRAP=1 lets a stable compiler accept -Zsanitizer.
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="--cfg fuzzing $coverage -Zsanitizer=address" CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
     cargo build --quiet --locked --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$BUILD/fuzz"
 mkdir -p "$BUILD/fuzz/corpus" "$BUILD/fuzz/found"

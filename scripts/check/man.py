@@ -94,8 +94,8 @@ def expanded(kind, name, arguments):
     """One prototype; of a family with [M] the one without arguments, of one with [T] all."""
     if "[M]" in name:
         name, arguments = name.replace("[M]", "0"), arguments[:-2]
-    for letters, ctype in TYPES.items() if "[T]" in name else [("", "")]:
-        yield f"{kind} ({name.replace('[T]', letters)})({', '.join(a.replace('[type]', ctype) for a in arguments)});"
+    for suffix, ctype in TYPES.items() if "[T]" in name else [("", "")]:
+        yield f"{kind} ({name.replace('[T]', suffix)})({', '.join(a.replace('[type]', ctype) for a in arguments)});"
 
 
 def references():

@@ -4,7 +4,7 @@ import os
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 class Failed(Exception):
@@ -29,5 +29,5 @@ def python(name, *arguments):
 
 def nothing_running(hosts):
     """No process of the last job is left on any host."""
-    left = hosts.strays(PATIENCE_SECONDS)
+    left = hosts.strays(TIMEOUT_SECONDS)
     expect(not left, f"left running: {left}")

@@ -222,9 +222,9 @@ class Hosts:
         """All that runs on the hosts."""
         return processes_in({os.fstat(h.namespace).st_ino: h.number for h in self.hosts.values()})
 
-    def strays(self, patience=0):
-        """What jobs have left running; `patience`: how many seconds it may take to go."""
-        end = time.monotonic() + patience
+    def strays(self, grace=0):
+        """What jobs have left running; `grace`: seconds in which that may still end."""
+        end = time.monotonic() + grace
         while True:
             found = [p for p in self.processes() if p.pid not in self.own]
             if not found or time.monotonic() >= end:

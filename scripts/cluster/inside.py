@@ -320,7 +320,7 @@ def build_host(plan, host, control):
 
 
 def guarded(control, work, *arguments):
-    """Runs `work` in a forked process and ends that; what went wrong is told."""
+    """Runs `work` in a forked process and ends that; reports what went wrong."""
     try:
         work(*arguments)
     except BaseException as error:  # whatever it was: the process must end here

@@ -9,7 +9,7 @@ import sys
 import time
 import uuid
 
-from expect import HERE, PATIENCE_SECONDS, expect, nothing_running, python
+from expect import HERE, TIMEOUT_SECONDS, expect, nothing_running, python
 from processes import need
 from tunnel import Tunnel
 
@@ -150,7 +150,7 @@ def killed_tunnel():
         finally:
             tool.send_signal(signal.SIGKILL)
     expect(ready == b"ready\n" and "relay" in names, f"a relay was not started; there are {names}")
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + TIMEOUT_SECONDS
     while left := jobs.job_processes(mark):
         expect(time.monotonic() < end, f"these live on: {left}")
         time.sleep(0.02)

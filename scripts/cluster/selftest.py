@@ -20,7 +20,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "check")]
 
 import jobs  # noqa: E402 (in scripts/check)
 import mpi  # noqa: E402
-from expect import PATIENCE_SECONDS, Failed, expect, nothing_running, python  # noqa: E402
+from expect import TIMEOUT_SECONDS, Failed, expect, nothing_running, python  # noqa: E402
 from hosts import BASE, Hosts  # noqa: E402
 from linktest import bad_network, killed_tunnel, link  # noqa: E402
 from processes import Unavailable, need  # noqa: E402
@@ -134,7 +134,7 @@ def separation(hosts):
 def job(hosts, command, kind):
     """A job of PROCESSES probes on all hosts, as every user: each has spoken with its manager."""
     for user in users():
-        result = hosts.run(1, command, user=user, cwd="/", timeout=PATIENCE_SECONDS)
+        result = hosts.run(1, command, user=user, cwd="/", timeout=TIMEOUT_SECONDS)
         found = (
             sorted(result.stdout.split()[2::3]),
             set(result.stdout.split()[1::3]),
@@ -186,11 +186,11 @@ def batch(slurm):
         1,
         ["sbatch", "--wait", "-N", "2", "-o", f"{BASE}/home/root/out", "--wrap", "srun hostname"],
         cwd="/",
-        timeout=PATIENCE_SECONDS,
+        timeout=TIMEOUT_SECONDS,
     )
     found = hosts.check(1, ["cat", f"{BASE}/home/root/out"])
     expect(sorted(found.split()) == ["node1", "node2"], f"sbatch: {found}")
-    found = hosts.check(1, ["salloc", "-N", "3", "srun", "hostname"], cwd="/", timeout=PATIENCE_SECONDS)
+    found = hosts.check(1, ["salloc", "-N", "3", "srun", "hostname"], cwd="/", timeout=TIMEOUT_SECONDS)
     expect(sorted(found.split()) == hosts.names(), f"salloc: {found}")
     nothing_running(hosts)
 
@@ -226,7 +226,7 @@ def shape(options, wanted):
             hosts.link(2, mtu=1300)
             for target in hosts.addresses(2):
                 found = hosts.check(
-                    1, [*python("udp_echo.py")[:2], "-c", PATH_MTU, target], cwd="/", timeout=PATIENCE_SECONDS
+                    1, [*python("udp_echo.py")[:2], "-c", PATH_MTU, target], cwd="/", timeout=TIMEOUT_SECONDS
                 )
                 expect(found == "1300\n", f"the MTU to {target} became {found}")
 
@@ -236,14 +236,14 @@ def shape(options, wanted):
 def crash(hosts):
     """A host that loses power: nothing of it is left, the others live."""
     with hosts.popen(1, ["ssh", "node3", "sleep", "1000"], stderr=subprocess.DEVNULL) as session:
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not any(p.command == "sleep 1000" for p in hosts.strays()) and time.monotonic() < end:
             time.sleep(0.05)
         hosts.crash(3)
         session.kill()
     expect(not any(p.host == 3 for p in hosts.processes()), "processes of node3 live on")
     hosts.sweep()
-    result = hosts.run(1, ["ssh", "-o", "ConnectTimeout=2", "node3", "true"], timeout=PATIENCE_SECONDS)
+    result = hosts.run(1, ["ssh", "-o", "ConnectTimeout=2", "node3", "true"], timeout=TIMEOUT_SECONDS)
     expect(result.code == 255, f"ssh to the crashed host: {result}")
     expect(hosts.check(1, ["ssh", "node2", "hostname"]) == "node2\n", "node2 is not there any more")
 
@@ -274,7 +274,7 @@ def killed(seed):
         )
         time.sleep(delay)
         inside = len(jobs.job_processes(mark))
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + TIMEOUT_SECONDS
         while number == KILLS - 1 and inside < ALL_JOBS and tool.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
             inside = len(jobs.job_processes(mark))
@@ -283,7 +283,7 @@ def killed(seed):
         tool.wait()
         expect(alive, "the cluster could not be made, or ended too soon")
         expect(number < KILLS - 1 or inside >= ALL_JOBS, f"the jobs did not start: {inside} processes")
-        end = time.monotonic() + PATIENCE_SECONDS
+        end = time.monotonic() + TIMEOUT_SECONDS
         while left := jobs.job_processes(mark):
             if time.monotonic() > end:
                 raise Failed(f"killed after {delay:.2f} s; these live on: {' '.join(map(str, left))}")

@@ -18,8 +18,8 @@ function plain(text) {
     sub(/^[.\047]/, "\\\\\\&&", text)
     return text
 }
-# One sentence per line, as mdoc wants it.
-function sentences(text) { text = plain(text); gsub(/\. /, ".\n", text); print text }
+# Breaks lines after full stops, as mdoc wants it.
+function broken(text) { text = plain(text); gsub(/\. /, ".\n", text); print text }
 BEGIN {
     print ".\\\" Written by scripts/docs/man-env.sh from docs/env.md, which gasnet_info --env-markdown writes."
     print ".Dd November 21, 2026\n.Dt GASNET_ENV 7\n.Os libgasnet"
@@ -39,7 +39,7 @@ NR == 1 || /^This page is generated/ || /^\| *variable/ || /^\|[-| ]+$/ { next }
     own = index(name, "★")
     gsub(/[`★ ]/, "", name)
     print ".It Ev " name
-    sentences(cell[3])
+    broken(cell[3])
     print "Accepts " plain(cell[4]) "; default " plain(cell[5]) "."
     print "Read by: " plain(cell[6]) "; " plain(cell[7]) (own ? "; only this implementation has it" : "") "."
     next
@@ -54,7 +54,7 @@ NR == 1 || /^This page is generated/ || /^\| *variable/ || /^\|[-| ]+$/ { next }
     text = $0
     sub(/ ★ marks.*/, "", text)
     gsub(/\*/, "", text)
-    sentences(text)
+    broken(text)
 }
 END {
     if (listing) print ".El"

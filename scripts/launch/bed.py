@@ -20,7 +20,7 @@ LINE = re.compile(
     r"^rank (\d+) of (\d+) on (\S+) host (\d+)/(\d+) with (\d+) nbrhd (\d+)/(\d+) with (\d+) pid (\d+)$", re.M
 )
 # Beside the program's own time: a busy machine is no failure.
-PATIENCE = 90
+TIMEOUT = 90
 
 
 class Wrong(Exception):
@@ -46,7 +46,7 @@ def blocks(ranks, names):
 
 
 def cyclic(ranks, names):
-    """The same, dealt like cards."""
+    """The same, placed cyclically."""
     return [names[rank % len(names)] for rank in range(ranks)]
 
 
@@ -126,7 +126,7 @@ class Job:
             texts.append(os.pread(file.fileno(), size, 0).decode(errors="replace"))
         return texts
 
-    def await_text(self, text, limit=PATIENCE):
+    def await_text(self, text, limit=TIMEOUT):
         """Until the job has said this."""
         end = time.monotonic() + limit
         while text not in self.text()[0]:
@@ -137,7 +137,7 @@ class Job:
     def await_ranks(self, text="waiting\n"):
         """Until all ranks wait, or rank 0 has said this; returns the places of all."""
         self.await_text(text)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT
         # Managers pass on output in any order.
         while True:
             ranks = [Rank(found) for found in LINE.finditer(self.text()[0])]
@@ -223,19 +223,19 @@ class Bed:
         """Before a job: what lies there already."""
         self.before = self.files()
 
-    def strays(self, patience, cut=False):
+    def strays(self, grace, cut=False):
         """What jobs have left running. `cut`: a host is cut off; its ssh server's session cannot
         know yet that nobody is there."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + grace
         while True:
             found = [p for p in self.hosts.strays() if not (cut and p.command.startswith("sshd:"))]
             if not found or time.monotonic() >= end:
                 return found
             time.sleep(0.05)
 
-    def left(self, patience=10, cut=False):
-        """A sentence about what a job has left behind, or nothing."""
-        strays = [f"{p.command[:100]} (node{p.host})" for p in self.strays(patience, cut)]
+    def left(self, grace=10, cut=False):
+        """Describes what a job has left behind; empty if nothing."""
+        strays = [f"{p.command[:100]} (node{p.host})" for p in self.strays(grace, cut)]
         self.hosts.sweep()
         left = strays + sorted(self.files() - self.before)
         return "left behind: " + "; ".join(left) if left else ""
@@ -255,7 +255,7 @@ class Bed:
         stdin=None,
         user=None,
         node=1,
-        limit=PATIENCE,
+        limit=TIMEOUT,
         manager=False,
     ):
         """Runs a job and compares: the exit code (`code` None: any but 0), the places of all

@@ -28,7 +28,7 @@ def _(bed):
     bed.run([bed.program.path, "4", "--", *ODD], env=env, places=["node1"] * 4, nbrhds=1, arguments=ODD)
     for way, code in (("exit:3", 3), ("one:9", 9), ("return:0", 0)):
         bed.run([bed.program.path, "3", f"--end={way}"], env=env, ranks=3, code=code)
-    # How a process ends that is not ours only its parent is told, which is the command.
+    # The kernel reports how a rank ended to its parent only: here that is the command.
     bed.run(
         [bed.program.path, "3", "--end=kill"],
         env=env,

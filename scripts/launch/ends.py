@@ -8,7 +8,7 @@ import managers
 from bed import Job, Wrong, blocks, short
 from cases import ALL, case
 
-# Ways of --end: exit code where the job's own is the code, whether the sentence names the rank.
+# Ways of --end: exit code where the job's own is the code, whether the message names the rank.
 WAYS = {"exit:0": 0, "exit:3": 3, "return:0": 0, "return:4": 4, "one:9": 9, "poll:9": 9, "kill": 137, "abort": 134}
 # After a loss. Silence of a host is noticed after 30 s.
 SOON, AFTER_SILENCE = 40, 90
@@ -61,8 +61,8 @@ def _(bed):
 
 
 def of_manager(manager):
-    """All ways under a process manager. What a manager makes of a job that fails is its own: the
-    code must be a failure, and the sentence there."""
+    """All ways under a process manager. A manager chooses the exit code of a job that fails: it
+    must be a failure, and the message must be there."""
 
     @case(f"ends: {manager}", "managers", quick=manager in managers.QUICK[:1])
     def _(bed):
@@ -150,7 +150,7 @@ def starting(bed, words, env):
     return Job(bed, words, env=env)
 
 
-def over(bed, job, code, *says, limit=SOON, patience=15, cut=False):
+def over(bed, job, code, *says, limit=SOON, grace=15, cut=False):
     """The job ends in time, as it should, and leaves nothing."""
     got = job.await_end(limit)
     text = " ".join(job.text())
@@ -159,7 +159,7 @@ def over(bed, job, code, *says, limit=SOON, patience=15, cut=False):
     for pattern in says:
         if not re.search(pattern, text, re.M):
             raise Wrong(f"the output lacks {pattern!r}: {short(text)}")
-    left = bed.left(patience, cut)
+    left = bed.left(grace, cut)
     if left:
         raise Wrong(f"{left}: {short(text, 200)}")
 
@@ -330,7 +330,7 @@ def _(bed):
     with waiting(bed, bed.servers()) as job:
         job.await_ranks()
         bed.hosts.link(3, up=False)
-        over(bed, job, None, "node3", limit=AFTER_SILENCE, patience=AFTER_SILENCE, cut=True)
+        over(bed, job, None, "node3", limit=AFTER_SILENCE, grace=AFTER_SILENCE, cut=True)
 
 
 @case("ends: the cable of a host in the middle of the tree is pulled", "fresh")
@@ -338,7 +338,7 @@ def _(bed):
     with waiting(bed, {"GASNET_SSH_OUT_DEGREE": "1", **bed.servers()}) as job:
         job.await_ranks()
         bed.hosts.link(2, up=False)
-        over(bed, job, None, "node2", limit=AFTER_SILENCE, patience=AFTER_SILENCE, cut=True)
+        over(bed, job, None, "node2", limit=AFTER_SILENCE, grace=AFTER_SILENCE, cut=True)
 
 
 @case("ends: a host of a manager's job loses its cable", "fresh")

@@ -1,4 +1,4 @@
-"""What goes wrong at the start: a sentence that says so, in time, and nothing left."""
+"""Errors at the start: a message that reports them, in time, and nothing left behind."""
 
 import os
 
@@ -190,14 +190,14 @@ def _(bed):
 
 @case("errors: lists of hosts", "three", quick=True)
 def _(bed):
-    for env, sentence in (
+    for env, message in (
         ({"GASNET_SSH_NODEFILE": "/nowhere/x"}, "GASNET_SSH_NODEFILE=/nowhere/x"),
         ({"GASNET_SSH_SERVERS": ", ,"}, "GASNET_SSH_SERVERS"),
         ({"GASNET_SSH_SERVERS": "node2 -oProxyCommand=x"}, "-oProxyCommand=x is not a host name"),
         ({"SLURM_JOB_NODELIST": "node[1-"}, "SLURM_JOB_NODELIST"),
         ({}, "no hosts are known"),
     ):
-        bed.run(bed.launch(2, options=["-spawner=ssh"]), env=env, code=None, says=[sentence, "!^rank"])
+        bed.run(bed.launch(2, options=["-spawner=ssh"]), env=env, code=None, says=[message, "!^rank"])
 
 
 @case("errors: more hosts wanted than known", "three")

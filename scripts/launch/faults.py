@@ -14,7 +14,7 @@ from ends import kill, over, starting
 # Ranks, hosts, and the most ranks that share memory (0: all of a host).
 PAIR, FIVE_ON_TWO, FIVE_ON_THREE, FIVE_ALONE_ON_TWO, FIVE_ALONE = (2, 2, 0), (5, 2, 0), (5, 3, 0), (5, 2, 1), (5, 3, 1)
 SHAPES = (PAIR, FIVE_ON_TWO, FIVE_ON_THREE, FIVE_ALONE_ON_TWO, FIVE_ALONE)
-# Name, what the tunnel does, what the program is told, the shape of a quick check.
+# Name, what the tunnel does, the program's arguments, the shape of a quick check.
 FAULTS = [
     ("nothing", {}, ["--rounds=3", "--steps=300"], None),
     ("1 % loss", {"loss": 1}, ["--rounds=3", "--steps=300"], None),
@@ -143,7 +143,7 @@ for _fault in FAULTS:
 
 
 class UnderWay:
-    """A job that does rounds until it is told to end."""
+    """A job that does rounds until its stop file appears."""
 
     def __init__(self, bed, job, ranks, path):
         self.bed, self.job, self.size, self.path = bed, job, ranks, path
@@ -262,8 +262,8 @@ def _(bed):
     try:
         bed.hosts.link(2, loss=100, protocol="udp")
         env = {"GASNET_REQUESTTIMEOUT_MAX": "13000000", **environment(bed, (3, 3, 0))}
-        # Who was never heard is named, soon in a warning, and then as the reason for the end. (The
-        # rank to which nothing comes was heard by others.)
+        # The rank that never sent anything is named, soon in a warning, and then as the reason for
+        # the end. (Others did receive from the rank that receives nothing.)
         warning = (
             r"WARNING.*: rank \d \S+ has not answered for 1\d seconds \(never connected\)"
             r".*may drop UDP.*ends after 13 seconds"

@@ -1,11 +1,11 @@
-"""A stranger on the network of a job of the udp conduit, who sees what its processes send each
-other, and floods them with what he makes of that."""
+"""An unauthenticated sender on the network of a job of the udp conduit: it captures what the job's
+processes send each other, and floods them with forged and replayed datagrams."""
 
 import os
 import re
 import time
 
-from bed import PATIENCE, Wrong, short
+from bed import TIMEOUT, Wrong, short
 from cases import case
 from ends import over, starting
 
@@ -25,7 +25,7 @@ def rounds(job):
 
 def await_rounds(job, more):
     """Until so many more rounds are done; returns how many there are then."""
-    before, end = rounds(job), time.monotonic() + PATIENCE
+    before, end = rounds(job), time.monotonic() + TIMEOUT
     while rounds(job) < before + more:
         if job.process.poll() is not None or time.monotonic() > end:
             raise Wrong(f"after {rounds(job)} rounds the job does not go on: {short(' '.join(job.text()))}")
@@ -55,7 +55,7 @@ def flood(bed, job, work, forge, number):
     was sent that were forged, and replayed, and how many the kernel dropped."""
     await_rounds(job, 20)
     memory, before = resident(bed, work), rounds(job)
-    stranger = bed.hosts.run(1, [forge, str(number), str(number // 10)], timeout=10 * PATIENCE)
+    stranger = bed.hosts.run(1, [forge, str(number), str(number // 10)], timeout=10 * TIMEOUT)
     if stranger.code != 0:
         raise Wrong(f"forge ended with {stranger.code}: {short(stranger.stdout + stranger.stderr)}")
     done = rounds(job) - before

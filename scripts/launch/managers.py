@@ -102,24 +102,24 @@ for _manager in MANAGERS:
 
 @case("managers: ranks dealt like cards", "managers")
 def _(bed):
-    dealt, words = cyclic(9, bed.names()), [bed.program.path]
+    places, words = cyclic(9, bed.names()), [bed.program.path]
     one_each = ",".join(f"{n}:1" for n in bed.names())
     bed.run(
         ["mpiexec.hydra", "-launcher", "ssh", "-hosts", one_each, "-n", "9", *words],
-        places=dealt,
+        places=places,
         nbrhds=3,
         manager=True,
     )
     bed.run(
         mpi.openmpi(9, bed.names(), words, ["--map-by", "node"]),
-        places=dealt,
+        places=places,
         nbrhds=3,
         manager=True,
     )
     for kind in ("pmi2", "pmix"):
         bed.run(
             srun(bed, kind, 9, options=["-m", "cyclic"]),
-            places=dealt,
+            places=places,
             nbrhds=3,
             manager=True,
         )
@@ -318,7 +318,7 @@ def _(bed):
 
 
 # What may go wrong where neighbours are not in a row.
-DEALT = (
+CYCLIC = (
     "system/neighbourhood",
     "conformance/query_bound",
     "conformance/segment_sizes",
@@ -340,7 +340,7 @@ DEALT = (
 @case("managers: client programs whose ranks are dealt like cards", "managers")
 def _(bed):
     one_each = ",".join(f"{n}:1" for n in bed.names())
-    for name in DEALT:
+    for name in CYCLIC:
         program = bed.program.client(name)
         for most in ("0", "2"):
             words = [

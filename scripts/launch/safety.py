@@ -1,4 +1,5 @@
-"""Strangers and secrets: who does not belong to a job must not hurt it, and learns nothing."""
+"""Unauthenticated peers and secrets: a process outside a job must
+neither harm it nor learn its secrets."""
 
 import os
 import re
@@ -45,7 +46,8 @@ print("called", calls, flush=True)
 
 
 def with_strangers(bed, command, silent=0):
-    """A job whose remote shells take two seconds, in which a stranger calls its first host."""
+    """A job whose remote shells take two seconds, in which an unauthenticated peer calls its first
+    host."""
     folder = bed.program.folder
     stop, shell = f"{folder}/stop", f"{folder}/slow"
     with open(shell, "w", encoding="ascii") as file:

@@ -37,7 +37,7 @@ pub struct Owner {
     pub handles: [usize; 2],
 }
 
-/// What a vendor's library does for one device. Errors are sentences with the vendor's own text.
+/// What a vendor's library does for one device. Errors are messages with the vendor's own text.
 /// Callable from any thread; the calling thread's current device and context are afterwards what
 /// they were before. Every copy is complete at return.
 pub trait Driver: Send + Sync {

@@ -172,7 +172,7 @@ impl CollBufferMemory {
     /// The sequence number that the owner has retired: it needs nothing below.
     #[inline]
     pub fn retired(&self) -> &AtomicU64 {
-        // SAFETY: the first 8 bytes of a mailbox, aligned and mapped.
+        // SAFETY: the first 8 bytes of an inline buffer, aligned and mapped.
         unsafe { &*self.inline.cast::<AtomicU64>() }
     }
 
@@ -180,7 +180,7 @@ impl CollBufferMemory {
     /// own, because other members read it often.
     #[inline]
     pub fn waits(&self) -> &AtomicU64 {
-        // SAFETY: the second line of a mailbox, aligned and mapped.
+        // SAFETY: the second line of an inline buffer, aligned and mapped.
         unsafe { &*self.inline.add(SLOT_BYTES / 2).cast::<AtomicU64>() }
     }
 
@@ -193,7 +193,7 @@ impl CollBufferMemory {
 
     fn slot(&self, slot: usize) -> *mut u8 {
         debug_assert!(slot < SLOTS);
-        // SAFETY: slot < SLOTS, so the result is inside the mailbox.
+        // SAFETY: slot < SLOTS, so the result is inside the inline buffer.
         unsafe { self.inline.add((1 + slot) * SLOT_BYTES) }
     }
 

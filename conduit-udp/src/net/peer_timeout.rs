@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Net {
     /// Nanoseconds for which a peer, silent for `silence` nanoseconds so far, may leave everything
-    /// unacknowledged. The connect timeout applies to a peer that was never heard, unless another
-    /// rank at its address was, or it is on this host: there it is most likely stopped.
-    /// `heard_addresses` caches the addresses from which any rank was heard.
+    /// unacknowledged. The connect timeout applies to a peer from which nothing was ever received,
+    /// unless another rank at its address has sent something, or it is on this host: there it is
+    /// most likely stopped. `heard_addresses` caches the addresses from which any rank has sent.
     pub fn peer_timeout(
         &self,
         connection: &Connection,

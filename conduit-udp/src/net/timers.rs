@@ -20,8 +20,8 @@ const REFUSAL_GAP: u64 = 10_000_000;
 /// Keepalive interval of a silent peer after such an error, nanoseconds. The next error must quote
 /// the last keepalive, and takes its time to arrive.
 const REFUSED_KEEPALIVE: u64 = 100_000_000;
-/// Nanoseconds without a timer run, after which this process counts as suspended: its peers could
-/// not be heard meanwhile.
+/// Nanoseconds without a timer run, after which this process counts as suspended: it could receive
+/// nothing meanwhile.
 const SUSPENDED: u64 = 1_000_000_000;
 /// Nanoseconds of silence after which a peer gets a keepalive, so that its host can report that it
 /// is gone. Each connection lengthens the interval.

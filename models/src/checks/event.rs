@@ -81,7 +81,7 @@ pub fn lists_exchange() {
 
 /// A thread ends with an outstanding operation in its set. No thread gets the set before that is
 /// complete.
-/// Catches: adopting a set without a check, or without acquire.
+/// Catches: reusing a set without a check, or without acquire.
 pub fn orphan() {
     let mut mine = FreeList::new();
     let set = mine.take();
