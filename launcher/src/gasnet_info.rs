@@ -34,7 +34,8 @@ usage: gasnet_info [option]...
   -c, --conduits      the conduits, thread modes and kinds of library installed beside this program
   -e, --env           every environment variable: meaning, accepted values, default
   -k, --check-env     check the variables that are set now; exit 1 if a value is invalid
-  -l, --limits        cores, memory, limits, kernel, networks and accelerators of this machine, with advice where they restrict jobs
+  -l, --limits        cores, memory, limits, kernel, networks and accelerators of this machine, with \
+                      advice where they restrict jobs
       --json          print one JSON object
       --env-markdown  print the variables as the page docs/env.md
   -h, --help          this text

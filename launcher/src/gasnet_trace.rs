@@ -43,7 +43,8 @@ usage: gasnet_trace [option]... file...
   -perfetto FILE      write the events as JSON for Perfetto or Chrome's tracing page instead of tables
   -d                  report every skipped line
   -h, -?, -help       print this text
-Options may begin with one or two dashes, and take their value after a space or an equals sign. FILE may be - for standard output.
+Options may begin with one or two dashes, and take their value after a space or an equals sign. \
+FILE may be - for standard output.
 ";
 
 #[derive(Debug, Default)]
@@ -161,7 +162,8 @@ fn run(options: &Options) -> Result<(), String> {
         let tables = report::write(&model, &options.selection);
         if model.rows.is_empty() && model.heaps.is_empty() {
             eprintln!(
-                "gasnet_trace: nothing to print: the files have no events for the tables (see GASNET_TRACEMASK, GASNET_STATSMASK)"
+                "gasnet_trace: nothing to print: the files have no events for the tables (see GASNET_TRACEMASK, \
+                 GASNET_STATSMASK)"
             );
         }
         text = Some(tables);

@@ -39,7 +39,8 @@ const OPTIONS: &str = "\
       -n <n>                 number of processes to run
       -N <n>                 number of nodes to run on
       -c <n>                 number of cpus per process (srun only; otherwise processes are not bound to cpus)
-      -E <VAR1[,VAR2...]>    environment variables that override those of the sessions on other nodes; VAR=value sets one
+      -E <VAR1[,VAR2...]>    environment variables that override those of the sessions on other nodes; \
+                             VAR=value sets one
       -l, --label            prefix each line of output with the rank
       -v                     be verbose about what is happening
       -t                     test only, don't execute anything (implies -v)

@@ -165,7 +165,8 @@ macro_rules! typed {
         /// complete.
         #[no_mangle]
         pub unsafe extern "C" fn $nb(
-            ad: *const Domain, result: *mut $type, rank: u32, target: *mut c_void, op: u32, a: $type, b: $type, flags: Flags,
+            ad: *const Domain, result: *mut $type, rank: u32, target: *mut c_void, op: u32, a: $type, b: $type,
+            flags: Flags,
         ) -> Event {
             let request = Request { result, rank, target: target as usize, op, operands: [a, b], flags };
             // SAFETY: the caller's contract.
@@ -186,7 +187,8 @@ macro_rules! typed {
         /// As with a root event.
         #[no_mangle]
         pub unsafe extern "C" fn $nbi(
-            ad: *const Domain, result: *mut $type, rank: u32, target: *mut c_void, op: u32, a: $type, b: $type, flags: Flags,
+            ad: *const Domain, result: *mut $type, rank: u32, target: *mut c_void, op: u32, a: $type, b: $type,
+            flags: Flags,
         ) -> c_int {
             let request = Request { result, rank, target: target as usize, op, operands: [a, b], flags };
             // SAFETY: the caller's contract.

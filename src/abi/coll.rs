@@ -46,7 +46,10 @@ fn start<W: Future<Output = ()> + Send + 'static>(
 fn may_call(function: &str) {
     not_in_handler(function);
     if rules::CHECKED && split_phase::is_open() {
-        fatal!("{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: they must not operate concurrently");
+        fatal!(
+            "{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: they must not operate \
+             concurrently"
+        );
     }
 }
 

@@ -195,7 +195,8 @@ pub unsafe extern "C" fn gex_EP_PublishBoundSegment(
     }
 }
 
-/// A bound segment: its base at the owner, its base here (null if it is not mapped), and its length.
+/// A bound segment: its base at the owner, its base here (null if it is not mapped), and its
+/// length.
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
     owner: *mut c_void,

@@ -84,7 +84,10 @@ macro_rules! hsl {
             if CHECKED {
                 hsl.check_before_lock(&thread::current().locks_held, "gex_HSL_Trylock");
             }
-            if !traced!(TraceCategory::Lock, hsl.try_lock(), |began, taken| record(EventKind::TryLock, began, hsl, taken)) {
+            let taken = traced!(TraceCategory::Lock, hsl.try_lock(), |began, taken| {
+                record(EventKind::TryLock, began, hsl, taken)
+            });
+            if !taken {
                 return ERR_NOT_READY;
             }
             if CHECKED {

@@ -48,7 +48,10 @@ fn refuse_prepare(desc: &SrcDesc, wanted: PrepareArgs, flags: Flags) -> ! {
         fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
     }
     if desc.prepared().is_some() {
-        fatal!("rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor cancelled");
+        fatal!(
+            "rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor \
+             cancelled"
+        );
     }
     fatal!(
         "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not \
@@ -363,7 +366,9 @@ macro_rules! shared {
         /// # Safety
         /// As [`commit`].
         #[inline(never)]
-        unsafe fn $name(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags, args: &[Arg]) -> c_int {
+        unsafe fn $name(
+            desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags, args: &[Arg]
+        ) -> c_int {
             // SAFETY: the caller's contract.
             unsafe { commit(desc, Class::$class, Category::$category, handler, bytes, destination, flags, args) }
         }
@@ -400,7 +405,9 @@ macro_rules! commits {
         /// # Safety
         /// `desc` is what Prepare returned on this thread.
         #[no_mangle]
-        pub unsafe extern "C" fn $v2(desc: *const SrcDesc, handler: u8, bytes: usize, flags: Flags $(, $a: Arg)*) -> c_int {
+        pub unsafe extern "C" fn $v2(
+            desc: *const SrcDesc, handler: u8, bytes: usize, flags: Flags $(, $a: Arg)*
+        ) -> c_int {
             // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, NOWHERE, flags, &[$($a),*]) }
         }
@@ -411,7 +418,9 @@ macro_rules! commits {
         /// # Safety
         /// `desc` is what Prepare returned on this thread.
         #[no_mangle]
-        pub unsafe extern "C" fn $v1(desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8 $(, $a: Arg)*) {
+        pub unsafe extern "C" fn $v1(
+            desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8 $(, $a: Arg)*
+        ) {
             // SAFETY: the caller's contract.
             unsafe { $shared(desc, handler, bytes, destination, Flags::NONE, &[$($a),*]) };
         }
@@ -431,23 +440,57 @@ macro_rules! commits {
 }
 
 commits! {
-    gex_AM_CommitRequestMedium0 gex_AM_CommitRequestLong0 gex_AM_CommitReplyMedium0 gex_AM_CommitReplyLong0 gex_AM_CommitRequestMedium0_v2 gex_AM_CommitRequestLong0_v2 gex_AM_CommitReplyMedium0_v2 gex_AM_CommitReplyLong0_v2 ();
-    gex_AM_CommitRequestMedium1 gex_AM_CommitRequestLong1 gex_AM_CommitReplyMedium1 gex_AM_CommitReplyLong1 gex_AM_CommitRequestMedium1_v2 gex_AM_CommitRequestLong1_v2 gex_AM_CommitReplyMedium1_v2 gex_AM_CommitReplyLong1_v2 (a0);
-    gex_AM_CommitRequestMedium2 gex_AM_CommitRequestLong2 gex_AM_CommitReplyMedium2 gex_AM_CommitReplyLong2 gex_AM_CommitRequestMedium2_v2 gex_AM_CommitRequestLong2_v2 gex_AM_CommitReplyMedium2_v2 gex_AM_CommitReplyLong2_v2 (a0 a1);
-    gex_AM_CommitRequestMedium3 gex_AM_CommitRequestLong3 gex_AM_CommitReplyMedium3 gex_AM_CommitReplyLong3 gex_AM_CommitRequestMedium3_v2 gex_AM_CommitRequestLong3_v2 gex_AM_CommitReplyMedium3_v2 gex_AM_CommitReplyLong3_v2 (a0 a1 a2);
-    gex_AM_CommitRequestMedium4 gex_AM_CommitRequestLong4 gex_AM_CommitReplyMedium4 gex_AM_CommitReplyLong4 gex_AM_CommitRequestMedium4_v2 gex_AM_CommitRequestLong4_v2 gex_AM_CommitReplyMedium4_v2 gex_AM_CommitReplyLong4_v2 (a0 a1 a2 a3);
-    gex_AM_CommitRequestMedium5 gex_AM_CommitRequestLong5 gex_AM_CommitReplyMedium5 gex_AM_CommitReplyLong5 gex_AM_CommitRequestMedium5_v2 gex_AM_CommitRequestLong5_v2 gex_AM_CommitReplyMedium5_v2 gex_AM_CommitReplyLong5_v2 (a0 a1 a2 a3 a4);
-    gex_AM_CommitRequestMedium6 gex_AM_CommitRequestLong6 gex_AM_CommitReplyMedium6 gex_AM_CommitReplyLong6 gex_AM_CommitRequestMedium6_v2 gex_AM_CommitRequestLong6_v2 gex_AM_CommitReplyMedium6_v2 gex_AM_CommitReplyLong6_v2 (a0 a1 a2 a3 a4 a5);
-    gex_AM_CommitRequestMedium7 gex_AM_CommitRequestLong7 gex_AM_CommitReplyMedium7 gex_AM_CommitReplyLong7 gex_AM_CommitRequestMedium7_v2 gex_AM_CommitRequestLong7_v2 gex_AM_CommitReplyMedium7_v2 gex_AM_CommitReplyLong7_v2 (a0 a1 a2 a3 a4 a5 a6);
-    gex_AM_CommitRequestMedium8 gex_AM_CommitRequestLong8 gex_AM_CommitReplyMedium8 gex_AM_CommitReplyLong8 gex_AM_CommitRequestMedium8_v2 gex_AM_CommitRequestLong8_v2 gex_AM_CommitReplyMedium8_v2 gex_AM_CommitReplyLong8_v2 (a0 a1 a2 a3 a4 a5 a6 a7);
-    gex_AM_CommitRequestMedium9 gex_AM_CommitRequestLong9 gex_AM_CommitReplyMedium9 gex_AM_CommitReplyLong9 gex_AM_CommitRequestMedium9_v2 gex_AM_CommitRequestLong9_v2 gex_AM_CommitReplyMedium9_v2 gex_AM_CommitReplyLong9_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8);
-    gex_AM_CommitRequestMedium10 gex_AM_CommitRequestLong10 gex_AM_CommitReplyMedium10 gex_AM_CommitReplyLong10 gex_AM_CommitRequestMedium10_v2 gex_AM_CommitRequestLong10_v2 gex_AM_CommitReplyMedium10_v2 gex_AM_CommitReplyLong10_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
-    gex_AM_CommitRequestMedium11 gex_AM_CommitRequestLong11 gex_AM_CommitReplyMedium11 gex_AM_CommitReplyLong11 gex_AM_CommitRequestMedium11_v2 gex_AM_CommitRequestLong11_v2 gex_AM_CommitReplyMedium11_v2 gex_AM_CommitReplyLong11_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10);
-    gex_AM_CommitRequestMedium12 gex_AM_CommitRequestLong12 gex_AM_CommitReplyMedium12 gex_AM_CommitReplyLong12 gex_AM_CommitRequestMedium12_v2 gex_AM_CommitRequestLong12_v2 gex_AM_CommitReplyMedium12_v2 gex_AM_CommitReplyLong12_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
-    gex_AM_CommitRequestMedium13 gex_AM_CommitRequestLong13 gex_AM_CommitReplyMedium13 gex_AM_CommitReplyLong13 gex_AM_CommitRequestMedium13_v2 gex_AM_CommitRequestLong13_v2 gex_AM_CommitReplyMedium13_v2 gex_AM_CommitReplyLong13_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
-    gex_AM_CommitRequestMedium14 gex_AM_CommitRequestLong14 gex_AM_CommitReplyMedium14 gex_AM_CommitReplyLong14 gex_AM_CommitRequestMedium14_v2 gex_AM_CommitRequestLong14_v2 gex_AM_CommitReplyMedium14_v2 gex_AM_CommitReplyLong14_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13);
-    gex_AM_CommitRequestMedium15 gex_AM_CommitRequestLong15 gex_AM_CommitReplyMedium15 gex_AM_CommitReplyLong15 gex_AM_CommitRequestMedium15_v2 gex_AM_CommitRequestLong15_v2 gex_AM_CommitReplyMedium15_v2 gex_AM_CommitReplyLong15_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14);
-    gex_AM_CommitRequestMedium16 gex_AM_CommitRequestLong16 gex_AM_CommitReplyMedium16 gex_AM_CommitReplyLong16 gex_AM_CommitRequestMedium16_v2 gex_AM_CommitRequestLong16_v2 gex_AM_CommitReplyMedium16_v2 gex_AM_CommitReplyLong16_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
+    gex_AM_CommitRequestMedium0 gex_AM_CommitRequestLong0 gex_AM_CommitReplyMedium0 gex_AM_CommitReplyLong0
+        gex_AM_CommitRequestMedium0_v2 gex_AM_CommitRequestLong0_v2 gex_AM_CommitReplyMedium0_v2
+        gex_AM_CommitReplyLong0_v2 ();
+    gex_AM_CommitRequestMedium1 gex_AM_CommitRequestLong1 gex_AM_CommitReplyMedium1 gex_AM_CommitReplyLong1
+        gex_AM_CommitRequestMedium1_v2 gex_AM_CommitRequestLong1_v2 gex_AM_CommitReplyMedium1_v2
+        gex_AM_CommitReplyLong1_v2 (a0);
+    gex_AM_CommitRequestMedium2 gex_AM_CommitRequestLong2 gex_AM_CommitReplyMedium2 gex_AM_CommitReplyLong2
+        gex_AM_CommitRequestMedium2_v2 gex_AM_CommitRequestLong2_v2 gex_AM_CommitReplyMedium2_v2
+        gex_AM_CommitReplyLong2_v2 (a0 a1);
+    gex_AM_CommitRequestMedium3 gex_AM_CommitRequestLong3 gex_AM_CommitReplyMedium3 gex_AM_CommitReplyLong3
+        gex_AM_CommitRequestMedium3_v2 gex_AM_CommitRequestLong3_v2 gex_AM_CommitReplyMedium3_v2
+        gex_AM_CommitReplyLong3_v2 (a0 a1 a2);
+    gex_AM_CommitRequestMedium4 gex_AM_CommitRequestLong4 gex_AM_CommitReplyMedium4 gex_AM_CommitReplyLong4
+        gex_AM_CommitRequestMedium4_v2 gex_AM_CommitRequestLong4_v2 gex_AM_CommitReplyMedium4_v2
+        gex_AM_CommitReplyLong4_v2 (a0 a1 a2 a3);
+    gex_AM_CommitRequestMedium5 gex_AM_CommitRequestLong5 gex_AM_CommitReplyMedium5 gex_AM_CommitReplyLong5
+        gex_AM_CommitRequestMedium5_v2 gex_AM_CommitRequestLong5_v2 gex_AM_CommitReplyMedium5_v2
+        gex_AM_CommitReplyLong5_v2 (a0 a1 a2 a3 a4);
+    gex_AM_CommitRequestMedium6 gex_AM_CommitRequestLong6 gex_AM_CommitReplyMedium6 gex_AM_CommitReplyLong6
+        gex_AM_CommitRequestMedium6_v2 gex_AM_CommitRequestLong6_v2 gex_AM_CommitReplyMedium6_v2
+        gex_AM_CommitReplyLong6_v2 (a0 a1 a2 a3 a4 a5);
+    gex_AM_CommitRequestMedium7 gex_AM_CommitRequestLong7 gex_AM_CommitReplyMedium7 gex_AM_CommitReplyLong7
+        gex_AM_CommitRequestMedium7_v2 gex_AM_CommitRequestLong7_v2 gex_AM_CommitReplyMedium7_v2
+        gex_AM_CommitReplyLong7_v2 (a0 a1 a2 a3 a4 a5 a6);
+    gex_AM_CommitRequestMedium8 gex_AM_CommitRequestLong8 gex_AM_CommitReplyMedium8 gex_AM_CommitReplyLong8
+        gex_AM_CommitRequestMedium8_v2 gex_AM_CommitRequestLong8_v2 gex_AM_CommitReplyMedium8_v2
+        gex_AM_CommitReplyLong8_v2 (a0 a1 a2 a3 a4 a5 a6 a7);
+    gex_AM_CommitRequestMedium9 gex_AM_CommitRequestLong9 gex_AM_CommitReplyMedium9 gex_AM_CommitReplyLong9
+        gex_AM_CommitRequestMedium9_v2 gex_AM_CommitRequestLong9_v2 gex_AM_CommitReplyMedium9_v2
+        gex_AM_CommitReplyLong9_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8);
+    gex_AM_CommitRequestMedium10 gex_AM_CommitRequestLong10 gex_AM_CommitReplyMedium10 gex_AM_CommitReplyLong10
+        gex_AM_CommitRequestMedium10_v2 gex_AM_CommitRequestLong10_v2 gex_AM_CommitReplyMedium10_v2
+        gex_AM_CommitReplyLong10_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9);
+    gex_AM_CommitRequestMedium11 gex_AM_CommitRequestLong11 gex_AM_CommitReplyMedium11 gex_AM_CommitReplyLong11
+        gex_AM_CommitRequestMedium11_v2 gex_AM_CommitRequestLong11_v2 gex_AM_CommitReplyMedium11_v2
+        gex_AM_CommitReplyLong11_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10);
+    gex_AM_CommitRequestMedium12 gex_AM_CommitRequestLong12 gex_AM_CommitReplyMedium12 gex_AM_CommitReplyLong12
+        gex_AM_CommitRequestMedium12_v2 gex_AM_CommitRequestLong12_v2 gex_AM_CommitReplyMedium12_v2
+        gex_AM_CommitReplyLong12_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11);
+    gex_AM_CommitRequestMedium13 gex_AM_CommitRequestLong13 gex_AM_CommitReplyMedium13 gex_AM_CommitReplyLong13
+        gex_AM_CommitRequestMedium13_v2 gex_AM_CommitRequestLong13_v2 gex_AM_CommitReplyMedium13_v2
+        gex_AM_CommitReplyLong13_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12);
+    gex_AM_CommitRequestMedium14 gex_AM_CommitRequestLong14 gex_AM_CommitReplyMedium14 gex_AM_CommitReplyLong14
+        gex_AM_CommitRequestMedium14_v2 gex_AM_CommitRequestLong14_v2 gex_AM_CommitReplyMedium14_v2
+        gex_AM_CommitReplyLong14_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13);
+    gex_AM_CommitRequestMedium15 gex_AM_CommitRequestLong15 gex_AM_CommitReplyMedium15 gex_AM_CommitReplyLong15
+        gex_AM_CommitRequestMedium15_v2 gex_AM_CommitRequestLong15_v2 gex_AM_CommitReplyMedium15_v2
+        gex_AM_CommitReplyLong15_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14);
+    gex_AM_CommitRequestMedium16 gex_AM_CommitRequestLong16 gex_AM_CommitReplyMedium16 gex_AM_CommitReplyLong16
+        gex_AM_CommitRequestMedium16_v2 gex_AM_CommitRequestLong16_v2 gex_AM_CommitReplyMedium16_v2
+        gex_AM_CommitReplyLong16_v2 (a0 a1 a2 a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15);
 }
 
 macro_rules! cancels {

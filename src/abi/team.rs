@@ -352,7 +352,10 @@ fn not_in_use(team: &Team, function: &str) {
     let rank = runtime::get().rank();
     let domains = team.domains.load(Ordering::Relaxed);
     if domains > 0 {
-        fatal!("rank {rank}: {function}: the team has live atomic domains ({domains}). Destroy them first (gex_AD_Destroy).");
+        fatal!(
+            "rank {rank}: {function}: the team has live atomic domains ({domains}). Destroy them first \
+             (gex_AD_Destroy)."
+        );
     }
     if event::is_open(team.number) {
         fatal!(

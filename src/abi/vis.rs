@@ -142,8 +142,8 @@ impl Call<'_> {
             None | Some(_) => return,
         };
         fatal!(
-            "rank {rank}: {}: gex_VIS_SetPeerCompletionHandler was called before, and cannot be combined with {wrong} (GASNet-EX 0.19, \"VIS Put \
-             Peer Completion\").",
+            "rank {rank}: {}: gex_VIS_SetPeerCompletionHandler was called before, and cannot be combined with {wrong} \
+             (GASNet-EX 0.19, \"VIS Put Peer Completion\").",
             self.function
         );
     }
@@ -268,7 +268,10 @@ fn strided(
 /// the direction, the names, the parameters in the order of the specification, which of them is the
 /// remote rank, and the access that the others describe.
 macro_rules! forms {
-    ($($direction:ident $nb:ident $nbi:ident $blocking:ident ($tm:ident: $tm_type:ty, $($arg:ident: $type:ty),*) $rank:ident => $asked:expr;)*) => {$(
+    ($(
+        $direction:ident $nb:ident $nbi:ident $blocking:ident
+        ($tm:ident: $tm_type:ty, $($arg:ident: $type:ty),*) $rank:ident => $asked:expr;
+    )*) => {$(
         /// Starts with a root event. Returns `GEX_EVENT_NO_OP` if IMMEDIATE and nothing was
         /// started.
         ///
@@ -344,11 +347,13 @@ forms! {
          srccount: usize, srclist: *const *mut u8, srclen: usize)
         srcrank => lists(indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
     Put gex_VIS_StridedPutNB gex_VIS_StridedPutNBI gex_VIS_StridedPutBlocking
-        (tm: TeamHandle, dstrank: u32, dstaddr: *mut u8, dststrides: *const isize, srcaddr: *mut u8, srcstrides: *const isize,
+        (tm: TeamHandle, dstrank: u32, dstaddr: *mut u8, dststrides: *const isize,
+         srcaddr: *mut u8, srcstrides: *const isize,
          elemsz: usize, count: *const usize, stridelevels: usize)
         dstrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
     Get gex_VIS_StridedGetNB gex_VIS_StridedGetNBI gex_VIS_StridedGetBlocking
-        (tm: TeamHandle, dstaddr: *mut u8, dststrides: *const isize, srcrank: u32, srcaddr: *mut u8, srcstrides: *const isize,
+        (tm: TeamHandle, dstaddr: *mut u8, dststrides: *const isize,
+         srcrank: u32, srcaddr: *mut u8, srcstrides: *const isize,
          elemsz: usize, count: *const usize, stridelevels: usize)
         srcrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
 }

@@ -157,7 +157,8 @@ fn measured_hz() -> f64 {
         }
         if error > soft {
             process::warn(format_args!(
-                "the time-stamp counter is calibrated to {error:.2e} (relative) only; GASNET_TSC_RATE_TOLERANCE is {soft}"
+                "the time-stamp counter is calibrated to {error:.2e} (relative) only; GASNET_TSC_RATE_TOLERANCE is \
+                 {soft}"
             ));
         }
         return ticks / (end.ns - start.ns) as f64 * 1e9;

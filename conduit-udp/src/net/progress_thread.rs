@@ -191,7 +191,8 @@ impl Net {
         }
         if let Err(error) = started {
             gasnet_conduit::warn(format_args!(
-                "The udp conduit cannot start its progress thread: {error}. This rank does not answer while it computes."
+                "The udp conduit cannot start its progress thread: {error}. This rank does not answer while it \
+                 computes."
             ));
         }
     }

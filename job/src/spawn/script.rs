@@ -15,8 +15,9 @@ use std::path::Path;
 /// user may have variables of any other names.
 pub const COMMAND: &str = concat!(
     r#"exec /bin/sh -c '_GASNET_N=$(printf "\nx"); _GASNET_N=${_GASNET_N%x}; IFS= read -r _GASNET_L && "#,
-    r#"case $_GASNET_L in ": GASNet; "*) eval "$_GASNET_L"; exit;; esac; echo "gasnet: host $(uname -n): the start-up line has not arrived on "#,
-    r#"standard input. Does a start-up file of the login shell, or an option of the remote shell, consume it?" >&2; exit 1'"#
+    r#"case $_GASNET_L in ": GASNet; "*) eval "$_GASNET_L"; exit;; esac; "#,
+    r#"echo "gasnet: host $(uname -n): the start-up line has not arrived on standard input. "#,
+    r#"Does a start-up file of the login shell, or an option of the remote shell, consume it?" >&2; exit 1'"#
 );
 /// The first bytes of the line.
 const BEGIN: &[u8] = b": GASNet; cd ";

@@ -1,5 +1,5 @@
-//! Messages between agents: frames of a length, a kind, and the fields, with numbers in little-endian
-//! order.
+//! Messages between agents: frames of a length, a kind, and the fields, with numbers in
+//! little-endian order.
 #![forbid(unsafe_code)]
 
 use super::super::control_block::Phase;
@@ -206,7 +206,8 @@ messages! {
     b'R' Result { round: u32, bytes: Vec<u8> }
     /// Down: a signal for all ranks.
     b'K' Signal { number: i32 }
-    /// Up: the bytes of all ranks of some hosts in an exchange, host by host, in the order of ranks.
+    /// Up: the bytes of all ranks of some hosts in an exchange, host by host, in the order of
+    /// ranks.
     b'G' Gather { round: u32, length: u32, parts: Vec<(u32, Vec<u8>)> }
     /// Up, before the layout is known: a host by its first rank, its name, and its ranks.
     b'H' HostRanks { first: u32, name: Vec<u8>, ranks: Vec<u32> }

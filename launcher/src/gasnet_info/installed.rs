@@ -170,7 +170,8 @@ mod tests {
         let library = b"\x7fELF...$GASNetConfig: (libgasnet) RELEASE=1,debug $\0rest";
         assert_eq!(config_string(library).as_deref(), Some("(libgasnet) RELEASE=1,debug"));
         assert_eq!(config_string(b"nothing"), None);
-        let header = "#define GASNET_MAXEPS 64\n#define GASNET_X_CONDUIT 1\n  #define NO 3\n#define GASNET_LEVEL 0U\n#define GASNET_NAME X\n";
+        let header = "#define GASNET_MAXEPS 64\n#define GASNET_X_CONDUIT 1\n  #define NO 3\n\
+                      #define GASNET_LEVEL 0U\n#define GASNET_NAME X\n";
         let found: Vec<_> = numbers(header).collect();
         assert_eq!(
             found,

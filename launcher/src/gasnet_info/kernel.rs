@@ -22,13 +22,15 @@ pub fn facts(root: &Root) -> Vec<Fact> {
         fact("system call filter", seccomp.unwrap_or("unknown".into())),
         flag("membarrier, global expedited", has_membarrier()).advise(
             !has_membarrier(),
-            "Without it, waiting ranks poll every millisecond instead of being woken. Linux 4.16 and later has it; a container may filter it.",
+            "Without it, waiting ranks poll every millisecond instead of being woken. Linux 4.16 and later has it; a \
+             container may filter it.",
         ),
         flag("pidfd_open", has_pidfd()),
         flag("process_vm_readv", copies).advise(
             !copies,
-            "Without it, memory outside of segments (GASNET_SEGMENT_EVERYTHING and LARGE) is copied through messages, which is slower. The seccomp filter \
-             of a container (--cap-add SYS_PTRACE) or kernel.yama.ptrace_scope may forbid it.",
+            "Without it, memory outside of segments (GASNET_SEGMENT_EVERYTHING and LARGE) is copied through messages, \
+             which is slower. The seccomp filter of a container (--cap-add SYS_PTRACE) or kernel.yama.ptrace_scope may \
+             forbid it.",
         ),
         count("ptrace scope (Yama)", scope, "no Yama").advise(
             scope.is_some_and(|scope| scope >= 2),

@@ -31,31 +31,39 @@ pub fn facts(root: &Root) -> Vec<Fact> {
         ),
         bytes("limit of the control group", limit, "none").advise(
             left.is_some_and(|bytes| bytes < LITTLE),
-            "Little of it is left, and the kernel kills a job that exceeds it. Raise memory.max (--memory of a container).",
+            "Little of it is left, and the kernel kills a job that exceeds it. Raise memory.max (--memory of a \
+             container).",
         ),
         bytes("in use in the control group", used, "unknown"),
         bytes("page size", Some(page_bytes()), ""),
         flag("memfd_create", memfd).advise(
             !memfd,
-            "Without it, shared memory comes from /dev/shm, or from files in GASNET_TMPDIR, which are slow on a disk. Linux 3.17 and later has it.",
+            "Without it, shared memory comes from /dev/shm, or from files in GASNET_TMPDIR, which are slow on a disk. \
+             Linux 3.17 and later has it.",
         ),
         bytes("/dev/shm", shm_size, "none"),
         bytes("/dev/shm free", shm_free, "none").advise(
             !memfd && shm_free.is_none_or(|bytes| bytes < LITTLE),
-            "Without memfd_create, segments and messages of neighbours need this space. Enlarge it: mount -o remount,size=50% /dev/shm (--shm-size of a container).",
+            "Without memfd_create, segments and messages of neighbours need this space. Enlarge it: mount -o \
+             remount,size=50% /dev/shm (--shm-size of a container).",
         ),
         count("huge pages", pages, "unknown"),
         count("huge pages free", meminfo(&info, "HugePages_Free"), "unknown"),
         bytes("huge page size", kib("Hugepagesize"), "unknown"),
         fact("transparent huge pages", chosen.unwrap_or("unknown")).advise(
             chosen == Some("never") && pages.is_none_or(|n| n == 0),
-            "GASNET_USE_HUGEPAGES has no effect without huge pages. Write madvise to /sys/kernel/mm/transparent_hugepage/enabled, or reserve pages \
-             (vm.nr_hugepages).",
+            "GASNET_USE_HUGEPAGES has no effect without huge pages. Write madvise to \
+             /sys/kernel/mm/transparent_hugepage/enabled, or reserve pages (vm.nr_hugepages).",
         ),
-        count("overcommit mode", root.number("/proc/sys/vm/overcommit_memory"), "unknown").advise(
+        count(
+            "overcommit mode",
+            root.number("/proc/sys/vm/overcommit_memory"),
+            "unknown",
+        )
+        .advise(
             root.number("/proc/sys/vm/overcommit_memory") == Some(2),
-            "Mode 2 counts memory that is only reserved, so large segments can fail although they would fit. Set vm.overcommit_memory=0 (sysctl), or a \
-             smaller GASNET_MAX_SEGSIZE.",
+            "Mode 2 counts memory that is only reserved, so large segments can fail although they would fit. Set \
+             vm.overcommit_memory=0 (sysctl), or a smaller GASNET_MAX_SEGSIZE.",
         ),
     ]
 }

@@ -49,7 +49,8 @@ pub fn interfaces(root: &Root) -> Vec<Fact> {
         )
         .advise(
             !none && !others,
-            "Only the loopback interface has an address, so jobs cannot span hosts. Bring an interface up (ip link set NAME up) and assign an address.",
+            "Only the loopback interface has an address, so jobs cannot span hosts. Bring an interface up (ip link set \
+             NAME up) and assign an address.",
         ),
     );
     facts
@@ -108,7 +109,8 @@ pub fn rdma(root: &Root) -> Vec<Fact> {
                 .flatten();
             facts.push(fact(format!("{device} port {port}"), words.collect::<Vec<_>>().join(", ")).advise(
                 state != "ACTIVE",
-                "This port is not active. Check its cable, and the subnet manager (InfiniBand) or the address of its interface (Ethernet).",
+                "This port is not active. Check its cable, and the subnet manager (InfiniBand) or the address of its \
+                 interface (Ethernet).",
             ));
         }
     }
@@ -125,7 +127,8 @@ pub fn rdma(root: &Root) -> Vec<Fact> {
     });
     facts.push(fact("device files", format!("{open} of {all} in /dev/infiniband can be opened")).advise(
         open < all || all == 0,
-        "Programs of this user need them to use the devices. Load ib_uverbs (modprobe ib_uverbs); in a container pass --device=/dev/infiniband.",
+        "Programs of this user need them to use the devices. Load ib_uverbs (modprobe ib_uverbs); in a container pass \
+         --device=/dev/infiniband.",
     ));
     facts
 }

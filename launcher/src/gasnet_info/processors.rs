@@ -24,11 +24,13 @@ pub fn facts(root: &Root) -> Vec<Fact> {
         fact("affinity mask", list.unwrap_or("unknown")),
         count("cores in the affinity mask", allowed, "unknown").advise(
             allowed.is_some() && allowed < online,
-            "This shell is bound to some of the cores, and ranks inherit its mask. `taskset -pc $$` shows and changes the mask.",
+            "This shell is bound to some of the cores, and ranks inherit its mask. `taskset -pc $$` shows and changes \
+             the mask.",
         ),
         count("cores in the control group's quota", quota, "no quota").advise(
             quota.is_some_and(|quota| allowed.or(online).is_some_and(|cores| quota < cores)),
-            "The kernel throttles more ranks than these. Start fewer, or raise cpu.max of the control group (--cpus of a container).",
+            "The kernel throttles more ranks than these. Start fewer, or raise cpu.max of the control group (--cpus of \
+             a container).",
         ),
         count("ranks that can run at once", usable, "unknown"),
     ]

@@ -85,8 +85,8 @@ fn about(data: &mut String, model: &Model) {
     hosts.dedup();
     let _ = write!(
         data,
-        "\"title\":{},\"program\":{},\"size\":{},\"traced\":{},\"conduit\":{},\"wall\":{},\"span\":{},\"lines\":{},\"hosts\":{},\"warnings\":{},\
-         \"classes\":{},\"states\":{}",
+        "\"title\":{},\"program\":{},\"size\":{},\"traced\":{},\"conduit\":{},\"wall\":{},\"span\":{},\"lines\":{},\
+         \"hosts\":{},\"warnings\":{},\"classes\":{},\"states\":{}",
         json_string(&title(model)),
         json_string(&model.program),
         model.size,

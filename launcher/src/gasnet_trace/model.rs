@@ -605,10 +605,17 @@ mod tests {
         let lines = |rank: u32| {
             [
                 format!("{rank}:* 0.000000001 [-] (U) DUMP reset=0"),
-                format!("{rank}:* 0.000000001 [-] (P) STAT kind=PUT_NB count=3 bytes=12 bytes_min=2 bytes_max=6 bytes_avg=4.0 ns=9 ns_min=1 ns_max=5"),
+                format!(
+                    "{rank}:* 0.000000001 [-] (P) STAT kind=PUT_NB count=3 bytes=12 bytes_min=2 bytes_max=6 \
+                     bytes_avg=4.0 ns=9 ns_min=1 ns_max=5"
+                ),
                 format!("{rank}:* 0.000000001 [-] (W) STAT kind=COLL_START count=2"),
-                format!("{rank}:* 0.000000001 [-] (W) STAT kind=COLL_DONE count=2 ns=30 ns_min=10 ns_max=20 ns_avg=15.0"),
-                format!("{rank}:* 0.000000001 [-] (A) STAT kind=RAN_REQUEST_SHORT count=1 ns=7 ns_min=7 ns_max=7 ns_avg=7.0"),
+                format!(
+                    "{rank}:* 0.000000001 [-] (W) STAT kind=COLL_DONE count=2 ns=30 ns_min=10 ns_max=20 ns_avg=15.0"
+                ),
+                format!(
+                    "{rank}:* 0.000000001 [-] (A) STAT kind=RAN_REQUEST_SHORT count=1 ns=7 ns_min=7 ns_max=7 ns_avg=7.0"
+                ),
             ]
         };
         let mut all: Vec<String> = [lines(0), lines(1)].concat();

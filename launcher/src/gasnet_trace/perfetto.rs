@@ -85,7 +85,8 @@ pub fn write(out: &mut impl Write, model: &Model) -> io::Result<()> {
         )?;
         write!(
             out,
-            ",\n{{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":{rank},\"tid\":0,\"args\":{{\"sort_index\":{rank}}}}}"
+            ",\n{{\"name\":\"process_sort_index\",\"ph\":\"M\",\"pid\":{rank},\"tid\":0,\
+             \"args\":{{\"sort_index\":{rank}}}}}"
         )?;
     }
     let mut events: Vec<&Event> = model.events.iter().flatten().collect();

@@ -59,7 +59,8 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     let names = ["mpiexec.hydra", "mpiexec", "mpirun"];
     let Some(name) = names.into_iter().find(|name| on_path(name).is_some()) else {
         return Err(format!(
-            "no process manager found: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is not a Slurm allocation, and {} are not on the path",
+            "no process manager found: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is not a Slurm allocation, and \
+             {} are not on the path",
             names.join(", ")
         ));
     };

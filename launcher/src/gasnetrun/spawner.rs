@@ -119,7 +119,8 @@ pub fn suggested(environment: impl Fn(&str) -> Option<OsString>, nodes: Option<u
     match nodes {
         Some(nodes) if nodes > 1 && hosts::has_default() => decision(Spawner::Ssh, "this site has a list of hosts"),
         Some(nodes) if nodes > 1 => Err(format!(
-            "-N {nodes}: no hosts are known. List them in GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, or use a process manager (-spawner=pmi)."
+            "-N {nodes}: no hosts are known. List them in GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, or use a process \
+             manager (-spawner=pmi)."
         )),
         _ => decision(Spawner::Fork, "no other hosts are known"),
     }

@@ -1,5 +1,6 @@
 /* The part of the tools that stable Rust cannot define: variadic functions (which format and then
- * call Rust), exported variables, one of which a client may replace, and the C library's streams. */
+ * call Rust), exported variables, one of which a client may replace, and the C library's
+ * streams. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
