@@ -44,8 +44,9 @@ static uintptr_t value_at(const void *source, size_t bytes) { GASNETT_VALUE_RETU
 
 /* upcxx, caffeine, bupc: in place of if, also before else */
 static int predicted(int value) {
-    if_pf(value < 0) return -1;
-    else if_pt(value > 0) return 1; else return 0;
+    if_pf (value < 0) return -1;
+    else if_pt (value > 0) return 1;
+    else return 0;
 }
 
 /* upcxx23: the compiler needs no return behind it */

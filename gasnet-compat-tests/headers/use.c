@@ -82,7 +82,9 @@ void use_waiting(int done) {
     int turns = 0;
     if (!done) GASNET_BLOCKUNTIL(flag == 1);
     else GASNET_BLOCKUNTIL((count(&turns), turns > 3) && flag);
-    if_pf(gasnet_AMPoll() != GASNET_OK) { gasnet_exit(MAX(1, MIN(turns, 2))); }
+    if_pf (gasnet_AMPoll() != GASNET_OK) {
+        gasnet_exit(MAX(1, MIN(turns, 2)));
+    }
     GASNET_BLOCKUNTIL(flag || gasnet_barrier_try(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK);
 }
 

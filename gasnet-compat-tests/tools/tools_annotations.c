@@ -65,8 +65,9 @@ static int never(int x) {
 }
 
 static int branches(int x) {
-    if_pf(x == 1) return 1;
-    else if_pt(x == 2) return 2; return GASNETT_PREDICT_TRUE(x == 3) ? 3 : GASNETT_PREDICT_FALSE(x == 4) ? 4 : 0;
+    if_pf (x == 1) return 1;
+    else if_pt (x == 2) return 2;
+    return GASNETT_PREDICT_TRUE(x == 3) ? 3 : GASNETT_PREDICT_FALSE(x == 4) ? 4 : 0;
 }
 
 static int end_child(void) { ends(); }
