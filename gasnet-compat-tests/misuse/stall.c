@@ -47,13 +47,13 @@ static void stall_barrier(void) {
     send_errors();
     if (!first()) await("STALL");
     barrier();
-    if (!first()) await("goes on");
+    if (!first()) await("resumed");
 }
 static void stall_named(void) {
     send_errors();
     if (!first()) await("STALL");
     gasnet_barrier(7, 0);
-    if (!first()) await("goes on");
+    if (!first()) await("resumed");
 }
 static void stall_all(void) {
     gex_Event_t events[3] = {GEX_EVENT_INVALID, GEX_EVENT_INVALID, GEX_EVENT_INVALID};
@@ -62,7 +62,7 @@ static void stall_all(void) {
     events[0] = gex_Coll_BarrierNB(tm, 0);
     events[2] = gex_Coll_BarrierNB(tm, 0);
     gex_Event_WaitAll(events, 3, 0);
-    if (!first()) await("goes on");
+    if (!first()) await("resumed");
 }
 static void stall_blockuntil(void) {
     send_errors();
@@ -71,7 +71,7 @@ static void stall_blockuntil(void) {
     } else {
         await("STALL");
         gex_AM_RequestShort1(tm, 0, 200, 0, 1);
-        await("goes on");
+        await("resumed");
     }
 }
 static void stall_collective(void) {
@@ -79,14 +79,14 @@ static void stall_collective(void) {
     send_errors();
     if (!first()) await("STALL");
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, &sum, &mine, GEX_DT_I32, sizeof(int), 1, GEX_OP_ADD, NULL, NULL, 0));
-    if (!first()) await("goes on");
+    if (!first()) await("resumed");
 }
 static void stall_team(void) {
     gex_TM_t pair;
     send_errors();
     if (!first()) await("STALL");
     gex_TM_Split(&pair, tm, 0, (int)me, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
-    if (!first()) await("goes on");
+    if (!first()) await("resumed");
 }
 /* To a neighbour that does not poll, and so makes no room. */
 static void stall_room(void) {
@@ -97,7 +97,7 @@ static void stall_room(void) {
         if (first()) gex_AM_RequestShort1(tm, np - 1, 200, 0, 0);
         else gasnet_AMPoll();
     }
-    if (!first()) await("goes on");
+    if (!first()) await("resumed");
 }
 /* A put to somebody who is no neighbour needs an answer. */
 static void stall_put(void) {
@@ -116,7 +116,7 @@ static void stall_put(void) {
     } else {
         await("STALL");
         barrier();
-        await("goes on");
+        await("resumed");
         return;
     }
     barrier();
