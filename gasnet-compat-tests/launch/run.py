@@ -702,13 +702,19 @@ class MpiTests(Tests):
             end,
             str(code),
         ]
+        lines = (
+            rf"^rank (\d+) of {ranks} is \1 of {ranks} in MPI$",
+            r"^rank \d+ has used both: 0 failures$",
+        )
+        if end == "abort":
+            # MPI's launcher may end before it has forwarded what the ranks wrote.
+            lines = ()
         self.expect(
             f"{self.name}: {order}, {level}, {end} {code}, {ranks} ranks{' of their own' if extra else ''}",
             command,
             code if status is None else status,
-            rf"^rank (\d+) of {ranks} is \1 of {ranks} in MPI$",
-            r"^rank \d+ has used both: 0 failures$",
-            count=ranks,
+            *lines,
+            count=ranks if lines else None,
             extra=extra,
         )
 
