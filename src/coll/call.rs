@@ -85,9 +85,10 @@ impl Call {
     /// For stall reports.
     fn note_missing(self, from: u32) {
         stall::note(|| {
-            let rank = self.team.locate(from).rank;
+            let member = self.member(from);
+            let rank = self.team.locate(member).rank;
             format!(
-                "collective {} of a team of {} members waits for member {from} (rank {rank})",
+                "collective {} of a team of {} members waits for member {member} (rank {rank})",
                 self.sequence, self.team.size
             )
         });
