@@ -82,7 +82,7 @@ pub fn of_job() -> &'static Barrier {
 
 impl Barrier {
     /// The barrier of the neighbourhood of `comm`. `oversubscribed`: leaders share cores.
-    pub fn new(comm: &Comm, leaders: &[JobRank], rank: JobRank, oversubscribed: bool) -> Self {
+    pub fn new(comm: &Comm, leaders: Vec<JobRank>, rank: JobRank, oversubscribed: bool) -> Self {
         // SAFETY: the control page has room for the cells.
         let cells = unsafe { comm.control().add(CELLS_AT) }.cast::<Cells>();
         // SAFETY: aligned, zero at first use, never unmapped, and all atomics.
@@ -107,8 +107,8 @@ impl Barrier {
             ranks: comm.ranks() as u32,
             entered: AtomicU32::new(0),
             network,
-            leaders: leaders.to_vec(),
             plan: index.map_or_else(Vec::new, |index| plan::of(index, leaders.len(), oversubscribed)),
+            leaders,
         }
     }
 

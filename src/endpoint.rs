@@ -11,7 +11,7 @@ use crate::am::table::Table;
 use crate::flags::Flags;
 use crate::segment::Segment;
 use crate::types::{EpIndex, Location};
-use gasnet_conduit::RemoteSegment;
+use gasnet_conduit::{JobRank, RemoteSegment};
 use gasnet_sys::atomic::Mutex;
 
 /// Endpoints that a process can have: `GASNET_MAXEPS`.
@@ -127,7 +127,7 @@ pub fn is_attached(index: EpIndex) -> bool {
     index == 0 && !NOT_ATTACHED.load(Ordering::Relaxed)
 }
 
-static PUBLISHED: Mutex<Option<HashMap<(u32, EpIndex), RemoteSegment>>> = Mutex::new(None);
+static PUBLISHED: Mutex<Option<HashMap<(JobRank, EpIndex), RemoteSegment>>> = Mutex::new(None);
 
 /// The bound segment of another process's endpoint, if it was published to this one.
 pub fn published(place: Location) -> Option<RemoteSegment> {

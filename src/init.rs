@@ -80,9 +80,9 @@ pub fn init(
     let choice = choice
         .with_wanted(&config.get(&config::CONDUIT))
         .map_err(InitError::Job)?;
-    let (rank, size, nbrhd) = (job.rank(), job.size(), job.nbrhd());
+    let (rank, size, nbrhd) = (JobRank(job.rank()), job.size(), job.nbrhd());
     let chosen = choice.agree(job).map_err(InitError::Job)?;
-    if rank == 0 {
+    if rank == JobRank(0) {
         show(config, &chosen);
     }
     let conduit = chosen.conduit;
@@ -102,7 +102,7 @@ pub fn init(
     let conduit = with_faults(config, conduit);
     if !single {
         start_conduit(conduit, job, mode, flags)?;
-    } else if rank == 0 && config.get(&config::FAULTS).is_some() {
+    } else if rank == JobRank(0) && config.get(&config::FAULTS).is_some() {
         gasnet_tools::process::warn(format_args!(
             "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network \
             (GASNET_SUPERNODE_MAXSIZE)"
@@ -119,7 +119,8 @@ pub fn init(
     let oversubscribed = !single && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
     let client = Box::leak(Box::new(Client::new(name, flags)));
     let team0 = Box::leak(Box::new(Team::primordial(job, &comm, flags)));
-    barrier::install(Barrier::new(&comm, job.leaders(), rank, oversubscribed));
+    let leaders = job.leaders().iter().copied().map(JobRank).collect();
+    barrier::install(Barrier::new(&comm, leaders, rank, oversubscribed));
     let runtime = Runtime::new(Parts {
         job,
         rank,
@@ -379,7 +380,7 @@ fn die() {
 
 fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: Flags) -> Result<(), InitError> {
     let info = StartInfo {
-        rank: job.rank(),
+        rank: JobRank(job.rank()),
         size: job.size(),
         neighbours: job.nbrhd().count(),
         may_start_threads: !flags.has(Flags::DEFER_THREADS),

@@ -7,6 +7,7 @@ use crate::runtime;
 use crate::team;
 use crate::thread;
 use crate::types::Location;
+use gasnet_conduit::JobRank;
 
 /// Whether this is the debug flavour.
 pub const CHECKED: bool = cfg!(feature = "debug-checks");
@@ -210,8 +211,8 @@ pub fn event(function: &str, event: Event) {
 
 /// The job has a rank `rank`.
 #[inline]
-pub fn job_rank(function: &str, rank: u32) {
-    if CHECKED && rank >= runtime::get().size() {
+pub fn job_rank(function: &str, rank: JobRank) {
+    if CHECKED && rank.0 >= runtime::get().size() {
         team::no_rank(format_args!(
             "{function}: job rank {rank} does not exist in a job of {}",
             runtime::get().size()

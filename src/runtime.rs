@@ -198,7 +198,44 @@ impl Runtime {
     /// Whether `rank` shares memory with this process (which does so with itself).
     #[inline]
     pub fn is_neighbour(&self, rank: JobRank) -> bool {
-        self.nbrhd().contains(rank)
+        self.nbrhd().contains(rank.0)
+    }
+
+    /// The index of a neighbour in the neighbourhood.
+    #[inline]
+    pub fn nbrhd_index(&self, rank: JobRank) -> usize {
+        self.nbrhd().index(rank.0)
+    }
+
+    /// The neighbour with this index.
+    #[inline]
+    pub fn nbrhd_rank(&self, index: usize) -> JobRank {
+        JobRank(self.nbrhd().rank(index))
+    }
+
+    /// All neighbours, ascending.
+    pub fn nbrhd_ranks(&self) -> impl Iterator<Item = JobRank> + '_ {
+        self.nbrhd().ranks().map(JobRank)
+    }
+
+    /// Whether this process is the leader of its neighbourhood.
+    pub fn leads_nbrhd(&self) -> bool {
+        self.rank() == JobRank(self.nbrhd().first())
+    }
+
+    /// The number of the neighbourhood of `rank`.
+    pub fn nbrhd_of(&self, rank: JobRank) -> u32 {
+        self.job().nbrhd_of(rank.0)
+    }
+
+    /// The number of the host of `rank`.
+    pub fn host_of(&self, rank: JobRank) -> u32 {
+        self.job().host_of(rank.0)
+    }
+
+    /// The ranks that have entered fewer than `phases` phases of the barrier of GASNet-1.
+    pub fn late_for_barrier(&self, phases: u32) -> Vec<JobRank> {
+        self.job().late_for_barrier(phases).into_iter().map(JobRank).collect()
     }
 
     /// Whether the neighbourhood is the whole job: then the conduit is never used.

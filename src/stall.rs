@@ -198,7 +198,8 @@ impl Watch {
     #[cold]
     fn idle_in_exit(&self, job: &Job) {
         if self.tick(Duration::from_nanos(LIMIT.load(Ordering::Relaxed))) {
-            let missing = list(&job.not_in_exit());
+            let ranks: Vec<JobRank> = job.not_in_exit().into_iter().map(JobRank).collect();
+            let missing = list(&ranks);
             self.report(&format!("the end of the job: {missing} not called gasnet_exit"));
         }
     }
@@ -238,7 +239,7 @@ pub fn list(ranks: &[JobRank]) -> String {
     let mut parts: Vec<(JobRank, JobRank)> = Vec::new();
     for &rank in ranks {
         match parts.last_mut() {
-            Some((_, last)) if *last + 1 == rank => *last = rank,
+            Some((_, last)) if last.0 + 1 == rank.0 => *last = rank,
             _ => parts.push((rank, rank)),
         }
     }
@@ -279,8 +280,8 @@ mod tests {
     #[test]
     fn lists_of_ranks() {
         assert_eq!(list(&[]), "no rank has");
-        assert_eq!(list(&[3]), "rank 3 has");
-        assert_eq!(list(&[1, 3, 4, 5, 9]), "ranks 1, 3-5, 9 have");
+        assert_eq!(list(&[JobRank(3)]), "rank 3 has");
+        assert_eq!(list(&[1, 3, 4, 5, 9].map(JobRank)), "ranks 1, 3-5, 9 have");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::stall::Watch;
 use crate::sync::Mode;
 use crate::types::PeerCompletion;
 use crate::wait::oversubscription::YieldStats;
-use gasnet_conduit::config;
+use gasnet_conduit::{config, JobRank};
 
 /// Whether rules about locks are checked.
 const CHECKED: bool = cfg!(feature = "debug-checks");
@@ -40,7 +40,7 @@ pub enum Context {
 #[derive(Clone, Copy, Debug)]
 pub struct Serving {
     /// Whose access it is.
-    pub source: u32,
+    pub source: JobRank,
     /// First byte.
     pub address: usize,
     /// Length.

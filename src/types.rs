@@ -1,5 +1,7 @@
 //! Names that every level of the runtime uses.
 
+use std::fmt;
+
 use gasnet_conduit::JobRank;
 
 /// Most arguments of a handler (`gex_AM_MaxArgs`).
@@ -14,6 +16,32 @@ pub type EpIndex = u16;
 /// Added to the index of an endpoint where addresses may lie anywhere in its process, and not in
 /// its segment only (`segment::disposition`).
 pub const ANYWHERE: EpIndex = 0x8000;
+
+/// Rank of a member in a team (`gex_Rank_t`).
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rank(pub u32);
+
+impl Rank {
+    /// As an index into a table with one entry per member.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The process with this number, for ranks with a TM-pair or `GEX_FLAG_RANK_IS_JOBRANK`: those
+    /// are ranks in the job.
+    #[inline]
+    pub const fn as_job_rank(self) -> JobRank {
+        JobRank(self.0)
+    }
+}
+
+impl fmt::Display for Rank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// An endpoint anywhere in the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -65,7 +65,7 @@ mod tests {
         let exchange = |bytes: &[u8]| bytes.to_vec();
         let info = StartInfo {
             host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-            rank: 0,
+            rank: JobRank(0),
             size,
             neighbours,
             may_start_threads: true,

@@ -27,7 +27,7 @@ const SLICES: usize = 16;
 
 /// The header of a packet.
 pub fn header(kind: u32, rank: JobRank) -> [u8; HEADER] {
-    (u64::from(kind) | u64::from(rank) << 32).to_ne_bytes()
+    (u64::from(kind) | u64::from(rank.0) << 32).to_ne_bytes()
 }
 
 impl Net {
@@ -39,7 +39,7 @@ impl Net {
             bytes <= MAX_PACKET_BYTES,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        match self.peers[rank as usize].fate.load(Relaxed) {
+        match self.peers[rank.index()].fate.load(Relaxed) {
             PRESENT if !self.stopped.load(Relaxed) => {}
             STOPPED => return Ok(()),
             _ => return Err(Busy),
@@ -60,7 +60,7 @@ impl Net {
 
     /// The connection for sending, established if there is none.
     fn out(&self, rank: JobRank, class: Class) -> Result<Arc<Conn>, Busy> {
-        let mut out = lock(&self.peers[rank as usize].out[class as usize]);
+        let mut out = lock(&self.peers[rank.index()].out[class as usize]);
         if let Some(conn) = &*out {
             return Ok(conn.clone());
         }
@@ -74,7 +74,7 @@ impl Net {
 
     fn connect(&self, rank: JobRank, class: Class) -> io::Result<Arc<Conn>> {
         let fd = sys::socket(LARGEST)?;
-        sys::connect(&fd, self.peers[rank as usize].names[class as usize])?;
+        sys::connect(&fd, self.peers[rank.index()].names[class as usize])?;
         let hello = [&header(HELLO, self.rank), &self.token.to_ne_bytes()];
         sys::send(&fd, &hello.map(|part| IoSlice::new(part)))?;
         self.channels[class as usize].watch(fd, rank)
@@ -82,7 +82,7 @@ impl Net {
 
     /// Records the loss of a peer, which the next poll reports once.
     pub fn lose(&self, rank: JobRank, why: String) {
-        let Some(peer) = self.peers.get(rank as usize) else {
+        let Some(peer) = self.peers.get(rank.index()) else {
             return;
         };
         if peer.fate.compare_exchange(PRESENT, LOST, Relaxed, Relaxed).is_ok() {

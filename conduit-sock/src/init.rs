@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Number of a listener in its epoll set; a connection has its index in [`Channel::conns`].
 pub const LISTENER: u64 = u64::MAX;
 /// Peer of an accepted connection before its HELLO.
-pub const UNAUTHENTICATED: JobRank = JobRank::MAX;
+pub const UNAUTHENTICATED: JobRank = JobRank(u32::MAX);
 
 /// [`Peer::fate`]: present.
 pub const PRESENT: u8 = 0;

@@ -130,8 +130,8 @@ impl Net {
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Read::Nothing,
             Err(_) => return Read::End(*peer, "its connection failed"),
         };
-        let sender = (u64::from_ne_bytes(head) >> 32) as JobRank;
-        let Some(record) = self.peers.get(sender as usize) else {
+        let sender = JobRank((u64::from_ne_bytes(head) >> 32) as u32);
+        let Some(record) = self.peers.get(sender.index()) else {
             return Read::End(*peer, "it sent a malformed packet");
         };
         if *peer == sender && head == header(PACKET, sender) && (HEADER..=LARGEST).contains(&bytes) {

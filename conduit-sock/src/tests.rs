@@ -2,7 +2,7 @@
 //! descriptor.
 
 use crate::am::{header, HELLO, LARGEST, PACKET};
-use crate::init::Net;
+use crate::init::{Net, UNAUTHENTICATED};
 use crate::sys::{self, Epoll};
 use gasnet_conduit::conformance::Log;
 use gasnet_conduit::{Class, JobRank, PollScope, StartInfo};
@@ -15,7 +15,7 @@ fn net() -> Net {
     let exchange = |bytes: &[u8]| bytes.repeat(2);
     Net::open(&StartInfo {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        rank: 0,
+        rank: JobRank(0),
         size: 2,
         neighbours: 1,
         may_start_threads: true,
@@ -52,39 +52,46 @@ fn packet(rank: JobRank, body: &[u8]) -> Vec<u8> {
 #[test]
 fn unauthenticated_peers_are_ignored() {
     for first in [
-        packet(1, b"x"),
-        hello(1, TOKEN ^ 1),
-        hello(2, TOKEN),
-        hello(JobRank::MAX, TOKEN),
-        hello(1, TOKEN)[..8].to_vec(),
+        packet(JobRank(1), b"x"),
+        hello(JobRank(1), TOKEN ^ 1),
+        hello(JobRank(2), TOKEN),
+        hello(UNAUTHENTICATED, TOKEN),
+        hello(JobRank(1), TOKEN)[..8].to_vec(),
     ] {
-        let log = after(&[&first, &packet(1, b"evil"), &packet(JobRank::MAX, b"evil")]);
+        let log = after(&[&first, &packet(JobRank(1), b"evil"), &packet(UNAUTHENTICATED, b"evil")]);
         assert!(log.packets.is_empty() && log.lost.is_empty(), "{first:?}");
     }
 }
 
 #[test]
 fn authenticated_packets_are_delivered() {
-    let log = after(&[&hello(1, TOKEN), &packet(1, b"one"), &packet(1, b"")]);
+    let log = after(&[
+        &hello(JobRank(1), TOKEN),
+        &packet(JobRank(1), b"one"),
+        &packet(JobRank(1), b""),
+    ]);
     assert_eq!(
         log.packets,
-        [(1, Class::Request, b"one".to_vec()), (1, Class::Request, vec![])]
+        [
+            (JobRank(1), Class::Request, b"one".to_vec()),
+            (JobRank(1), Class::Request, vec![])
+        ]
     );
 }
 
 #[test]
 fn malformed_packets_lose_the_peer() {
     for bad in [
-        packet(0, b"x"),
-        header(9, 1).to_vec(),
-        hello(1, TOKEN),
+        packet(JobRank(0), b"x"),
+        header(9, JobRank(1)).to_vec(),
+        hello(JobRank(1), TOKEN),
         vec![1],
-        packet(1, &vec![0; LARGEST]),
+        packet(JobRank(1), &vec![0; LARGEST]),
     ] {
-        let log = after(&[&hello(1, TOKEN), &bad, &packet(1, b"more")]);
+        let log = after(&[&hello(JobRank(1), TOKEN), &bad, &packet(JobRank(1), b"more")]);
         assert_eq!(
             (log.packets.len(), log.lost.as_slice()),
-            (0, &[1][..]),
+            (0, &[JobRank(1)][..]),
             "{:?}",
             &bad[..bad.len().min(20)]
         );
@@ -97,7 +104,7 @@ fn packets_wake_a_waiter() {
     waiter.add(net.top.fd(), 5).unwrap();
     for class in [Class::Request, Class::Reply] {
         assert_eq!(waiter.ready::<1>().count(), 0);
-        net.send(0, class, &[b"wake up"]).unwrap();
+        net.send(JobRank(0), class, &[b"wake up"]).unwrap();
         assert_eq!(waiter.ready::<1>().collect::<Vec<_>>(), [5]);
         while net.poll(PollScope::All, &mut log) == 0 {}
         // A connection to oneself has two ends; after this poll, both are idle.

@@ -41,7 +41,7 @@ fn all_are_closed() {
     job.run(|_, conduit: &dyn Conduit| {
         let mut count = Count(0);
         for peer in 0..3 {
-            while conduit.send(peer, Class::Request, &[b"hello"]).is_err() {}
+            while conduit.send(JobRank(peer), Class::Request, &[b"hello"]).is_err() {}
         }
         let begin = Instant::now();
         while count.0 < 3 {

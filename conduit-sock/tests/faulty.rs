@@ -202,10 +202,10 @@ fn started(rank: JobRank, plan: &str, die: impl Fn() + Send + Sync + 'static) ->
 
 /// Sends requests and replies of two processes, one per poll, and polls until all have arrived.
 fn history(plan: &str) -> Vec<(JobRank, Class, u64)> {
-    let (faulty, mut log) = (started(1, plan, || ()), Log::default());
+    let (faulty, mut log) = (started(JobRank(1), plan, || ()), Log::default());
     for number in 0..200_u64 {
         for (peer, class) in [(3, Class::Request), (4, Class::Request), (3, Class::Reply)] {
-            while faulty.send(peer, class, &[&number.to_le_bytes()]) == Err(Busy) {}
+            while faulty.send(JobRank(peer), class, &[&number.to_le_bytes()]) == Err(Busy) {}
         }
         if number % 3 == 0 {
             faulty.poll(PollScope::All, &mut log);
@@ -224,7 +224,10 @@ fn in_order(packets: &[(JobRank, Class, u64)]) -> bool {
     [(3, Class::Request), (4, Class::Request), (3, Class::Reply)]
         .into_iter()
         .all(|(peer, class)| {
-            let numbers = packets.iter().filter(|p| (p.0, p.1) == (peer, class)).map(|p| p.2);
+            let numbers = packets
+                .iter()
+                .filter(|p| (p.0, p.1) == (JobRank(peer), class))
+                .map(|p| p.2);
             numbers.is_sorted()
         })
 }
@@ -247,9 +250,9 @@ fn only_reorder_reorders() {
 #[test]
 fn refusals_are_as_frequent_as_asked() {
     for (busy, low, high) in [("0", 0, 0), ("0.25", 200, 300), ("1", 900, 999)] {
-        let faulty = started(0, &format!("busy={busy}"), || ());
+        let faulty = started(JobRank(0), &format!("busy={busy}"), || ());
         let refused = (0..1000)
-            .filter(|_| faulty.send(0, Class::Request, &[&[0; 8]]) == Err(Busy))
+            .filter(|_| faulty.send(JobRank(0), Class::Request, &[&[0; 8]]) == Err(Busy))
             .count();
         assert!((low..=high).contains(&refused), "{refused} for {busy}");
     }
@@ -257,9 +260,11 @@ fn refusals_are_as_frequent_as_asked() {
 
 #[test]
 fn a_poll_delivers_a_part() {
-    let (faulty, mut log) = (started(0, "split=0.2", || ()), Log::default());
+    let (faulty, mut log) = (started(JobRank(0), "split=0.2", || ()), Log::default());
     for number in 0..100_u64 {
-        faulty.send(0, Class::Request, &[&number.to_le_bytes()]).unwrap();
+        faulty
+            .send(JobRank(0), Class::Request, &[&number.to_le_bytes()])
+            .unwrap();
     }
     let first = faulty.poll(PollScope::All, &mut log);
     assert!(first < 100 && first == log.packets.len());
@@ -273,26 +278,30 @@ fn the_victim_ends_after_its_packets() {
     let deaths = Arc::new(AtomicUsize::new(0));
     let count = deaths.clone();
     let (faulty, mut log) = (
-        started(2, "kill=2:5", move || assert_eq!(count.fetch_add(1, SeqCst), 0)),
+        started(JobRank(2), "kill=2:5", move || {
+            assert_eq!(count.fetch_add(1, SeqCst), 0);
+        }),
         Log::default(),
     );
     let sent = (0..10)
-        .filter(|_| faulty.send(0, Class::Request, &[&[0; 8]]).is_ok())
+        .filter(|_| faulty.send(JobRank(0), Class::Request, &[&[0; 8]]).is_ok())
         .count();
     assert_eq!(
         (sent, deaths.load(SeqCst), faulty.poll(PollScope::All, &mut log)),
         (5, 1, 0)
     );
-    let other = started(1, "kill=2:5", || panic!("the wrong process was killed"));
-    assert!((0..10).all(|_| other.send(0, Class::Request, &[&[0; 8]]).is_ok()));
+    let other = started(JobRank(1), "kill=2:5", || panic!("the wrong process was killed"));
+    assert!((0..10).all(|_| other.send(JobRank(0), Class::Request, &[&[0; 8]]).is_ok()));
 }
 
 #[test]
 fn replies_flow_past_held_requests() {
-    let (faulty, mut log) = (started(0, "delay=1", || ()), Log::default());
+    let (faulty, mut log) = (started(JobRank(0), "delay=1", || ()), Log::default());
     for number in 0..20_u64 {
-        faulty.send(0, Class::Request, &[&number.to_le_bytes()]).unwrap();
-        faulty.send(0, Class::Reply, &[&number.to_le_bytes()]).unwrap();
+        faulty
+            .send(JobRank(0), Class::Request, &[&number.to_le_bytes()])
+            .unwrap();
+        faulty.send(JobRank(0), Class::Reply, &[&number.to_le_bytes()]).unwrap();
     }
     faulty.poll(PollScope::All, &mut log);
     for _ in 0..30 {
@@ -303,7 +312,7 @@ fn replies_flow_past_held_requests() {
 
 #[test]
 fn completions_are_late_but_come() {
-    let (faulty, mut log) = (started(0, "delay=0.5", || ()), Log::default());
+    let (faulty, mut log) = (started(JobRank(0), "delay=0.5", || ()), Log::default());
     let segment = RemoteSegment {
         base: 0,
         bytes: 1,
@@ -312,7 +321,7 @@ fn completions_are_late_but_come() {
     };
     for number in 0..50 {
         faulty
-            .put(0, &segment, 0, std::ptr::null(), 1, TransferId(number))
+            .put(JobRank(0), &segment, 0, std::ptr::null(), 1, TransferId(number))
             .unwrap();
     }
     faulty.poll(PollScope::All, &mut log);
@@ -343,7 +352,7 @@ fn every_method_reaches_the_conduit() {
     for own in ["wake_fd", "arm_wake", "watch"] {
         assert!(expected.remove(own));
     }
-    let faulty = started(0, "", || ());
+    let faulty = started(JobRank(0), "", || ());
     let (mut log, null, id) = (Log::default(), std::ptr::null_mut(), TransferId(0));
     let mut segment = RemoteSegment {
         base: 0,
@@ -368,14 +377,14 @@ fn every_method_reaches_the_conduit() {
     );
     let _ = (
         faulty.register_device_segment(Device::Cuda(0), 0, 1),
-        faulty.learn_segment(0, &mut segment),
+        faulty.learn_segment(JobRank(0), &mut segment),
     );
     faulty.deregister_segment(&segment.key);
-    faulty.send(0, Class::Reply, &[&[0; 8]]).unwrap();
-    faulty.put(0, &segment, 0, null, 1, id).unwrap();
-    faulty.put_now(0, &segment, 0, null, 1, id).unwrap();
-    faulty.get(0, &segment, null, 0, 1, id).unwrap();
-    faulty.atomic(0, &segment, 1, 1, 0, [0; 2], null, id).unwrap();
+    faulty.send(JobRank(0), Class::Reply, &[&[0; 8]]).unwrap();
+    faulty.put(JobRank(0), &segment, 0, null, 1, id).unwrap();
+    faulty.put_now(JobRank(0), &segment, 0, null, 1, id).unwrap();
+    faulty.get(JobRank(0), &segment, null, 0, 1, id).unwrap();
+    faulty.atomic(JobRank(0), &segment, 1, 1, 0, [0; 2], null, id).unwrap();
     faulty.poll(PollScope::All, &mut log);
     faulty.stop();
     assert_eq!(faulty.wake_fd(), None);

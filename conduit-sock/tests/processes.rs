@@ -23,7 +23,7 @@ struct Rank<'a> {
 
 impl Upcalls for Rank<'_> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        assert_eq!(packet.len(), 1000 + source as usize);
+        assert_eq!(packet.len(), 1000 + source.index());
         match class {
             Class::Reply => self.replies += 1,
             Class::Request => {
@@ -89,7 +89,7 @@ fn child() {
     let exchange = |bytes: &[u8]| unhex(&ask_parent(&hex(bytes)));
     let info = StartInfo {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        rank,
+        rank: JobRank(rank),
         size,
         neighbours: 1,
         may_start_threads: true,
@@ -108,7 +108,7 @@ fn child() {
     for _ in 0..PER_PEER {
         for step in 0..size {
             me.send(
-                (rank + step) % size,
+                JobRank((rank + step) % size),
                 Class::Request,
                 PollScope::All,
                 1000 + rank as usize,
@@ -125,7 +125,7 @@ fn child() {
         }
     }
     me.poll_until(|me| !me.lost.is_empty());
-    assert_eq!(me.lost, [1]);
+    assert_eq!(me.lost, [JobRank(1)]);
     ask_parent("alone");
     sock.stop();
 }

@@ -18,7 +18,7 @@ mod per_class;
 mod wire;
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, Conduit};
+use gasnet_conduit::{Class, Conduit, JobRank};
 use gasnet_conduit_udp::Udp;
 use mac::PayloadDigest;
 use measure::{rate, raw, selected, shortest, time, words, Inbox, TIME};
@@ -60,7 +60,7 @@ fn macs(payload: &[u8]) {
     let keys = mac::Keys::new(1, b"random");
     let mut header = [3; HEADER_BYTES];
     let implicit = |number| ImplicitFields {
-        target: 1,
+        target: JobRank(1),
         number,
         next: PerClass::default(),
     };
@@ -97,7 +97,7 @@ struct Ends<'a> {
 impl Ends<'_> {
     /// Sends a message to the second process, if there is room for it.
     fn send(&mut self, message: &[u8]) -> bool {
-        let taken = self.conduit.send(1, Class::Request, &[message]).is_ok();
+        let taken = self.conduit.send(JobRank(1), Class::Request, &[message]).is_ok();
         self.sent += usize::from(taken);
         taken
     }

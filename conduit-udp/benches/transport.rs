@@ -11,7 +11,7 @@ mod clnh;
 mod measure;
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Capabilities, Class, Conduit, RemoteSegment, TransferId};
+use gasnet_conduit::{Capabilities, Class, Conduit, JobRank, RemoteSegment, TransferId};
 use gasnet_conduit_udp::Udp;
 use measure::{rate, raw, time, words, Inbox};
 use std::hint::black_box;
@@ -69,7 +69,9 @@ fn conduit() {
         time(&format!("round trip {bytes}: conduit"), 100, || {
             for _ in 0..100 {
                 let before = local.packets;
-                conduit.send(1, Class::Request, &[&message[..bytes]]).expect("room");
+                conduit
+                    .send(JobRank(1), Class::Request, &[&message[..bytes]])
+                    .expect("room");
                 while local.packets == before {
                     remote.poll();
                     local.poll();
@@ -82,7 +84,7 @@ fn conduit() {
     time("flood of 8: conduit", 1000, || {
         let before = remote.packets;
         for i in 0..1000 {
-            while conduit.send(1, Class::Request, &[&message[..8]]).is_err() {
+            while conduit.send(JobRank(1), Class::Request, &[&message[..8]]).is_err() {
                 local.poll();
                 remote.poll();
             }
@@ -99,7 +101,7 @@ fn conduit() {
     rate("messages of 64 KiB: conduit", 10 << 16, || {
         let before = remote.packets;
         for _ in 0..10 {
-            while conduit.send(1, Class::Request, &[&message]).is_err() {
+            while conduit.send(JobRank(1), Class::Request, &[&message]).is_err() {
                 remote.poll();
                 local.poll();
             }
@@ -127,7 +129,7 @@ fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_
             .expect("registered"),
         on_device: false,
     };
-    conduit.learn_segment(1, &mut target).expect("learnt");
+    conduit.learn_segment(JobRank(1), &mut target).expect("learnt");
     let memory = own.as_mut_ptr();
     for put in [true, false] {
         time(
@@ -141,9 +143,13 @@ fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_
                 let before = local.done;
                 for _ in 0..64 {
                     if put {
-                        conduit.put(1, &target, base, memory, 8, TransferId(1)).expect("room");
+                        conduit
+                            .put(JobRank(1), &target, base, memory, 8, TransferId(1))
+                            .expect("room");
                     } else {
-                        conduit.get(1, &target, memory, base, 8, TransferId(1)).expect("room");
+                        conduit
+                            .get(JobRank(1), &target, memory, base, 8, TransferId(1))
+                            .expect("room");
                     }
                 }
                 while local.done < before + 64 {
@@ -161,11 +167,11 @@ fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_
                     let before = local.done;
                     if put {
                         conduit
-                            .put(1, &target, base, memory, bytes, TransferId(1))
+                            .put(JobRank(1), &target, base, memory, bytes, TransferId(1))
                             .expect("room");
                     } else {
                         conduit
-                            .get(1, &target, memory, base, bytes, TransferId(1))
+                            .get(JobRank(1), &target, memory, base, bytes, TransferId(1))
                             .expect("room");
                     }
                     while local.done == before {

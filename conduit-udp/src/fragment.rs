@@ -182,7 +182,7 @@ impl Reassembly {
 mod tests {
     use super::*;
     use crate::per_class::PerClass;
-    use gasnet_conduit::Class;
+    use gasnet_conduit::{Class, JobRank};
 
     fn original(kind: Kind) -> Header {
         Header {
@@ -190,7 +190,7 @@ mod tests {
             kind,
             class: Class::Reply,
             flags: crate::wire::ACK_NOW,
-            source: 3,
+            source: JobRank(3),
             number: 77,
             message: 0,
             part: 0,
@@ -202,7 +202,7 @@ mod tests {
 
     fn implicit(header: &Header) -> ImplicitFields {
         ImplicitFields {
-            target: 4,
+            target: JobRank(4),
             number: (5 << 32) + u64::from(header.number),
             next: PerClass::default(),
         }

@@ -77,7 +77,7 @@ impl Keys {
         all[..MAC_OFFSET].copy_from_slice(&header[..MAC_OFFSET]);
         let numbers = [implicit.number, *implicit.next.requests(), *implicit.next.replies()];
         let high = numbers.map(|number| (number >> 32) as u32);
-        let words = [implicit.target, bytes as u32, high[0], high[1], high[2]];
+        let words = [implicit.target.0, bytes as u32, high[0], high[1], high[2]];
         for (to, word) in all[MAC_OFFSET..].chunks_exact_mut(4).zip(words) {
             to.copy_from_slice(&word.to_le_bytes());
         }
@@ -112,6 +112,7 @@ impl Keys {
 mod tests {
     use super::*;
     use crate::per_class::PerClass;
+    use gasnet_conduit::JobRank;
 
     const NUMBER_SPACE: u64 = 1 << 32;
 
@@ -121,7 +122,7 @@ mod tests {
         let mut header = [3; HEADER_BYTES];
         let payload = vec![5; 3000];
         let implicit = ImplicitFields {
-            target: 9,
+            target: JobRank(9),
             number: 77,
             next: PerClass::new(5, 6),
         };
@@ -129,7 +130,10 @@ mod tests {
         assert!(keys.verify(&header, &implicit, &payload));
         let (target, number, next) = (implicit.target, implicit.number, implicit.next);
         for other in [
-            ImplicitFields { target: 8, ..implicit },
+            ImplicitFields {
+                target: JobRank(8),
+                ..implicit
+            },
             ImplicitFields {
                 number: number + NUMBER_SPACE,
                 ..implicit
@@ -178,7 +182,7 @@ mod tests {
     fn masks_differ() {
         let keys = Keys::new(1, b"random");
         let implicit = ImplicitFields {
-            target: 9,
+            target: JobRank(9),
             number: 77,
             next: PerClass::new(5, 6),
         };

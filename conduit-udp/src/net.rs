@@ -182,7 +182,7 @@ impl Net {
     /// Whether a peer has a [`Connection`].
     #[cfg(test)]
     pub fn is_connected(&self, rank: JobRank) -> bool {
-        self.peers[rank as usize].connection.get().is_some()
+        self.peers[rank.index()].connection.get().is_some()
     }
 
     /// Whether nothing is in flight and no ACK is owed.
@@ -202,7 +202,7 @@ impl Net {
     }
 
     fn connection(&self, rank: JobRank) -> &Connection {
-        let entry = &self.peers[rank as usize];
+        let entry = &self.peers[rank.index()];
         entry.connection.get_or_init(|| {
             let largest = sys::path_payload(entry.address).unwrap_or(1280 - 48);
             let ranks = Ranks {
@@ -242,7 +242,7 @@ impl Net {
     fn connections(&self) -> impl Iterator<Item = &Connection> {
         let ranks = lock(&self.connected_ranks).clone();
         ranks.into_iter().filter_map(|rank| {
-            self.peers[rank as usize]
+            self.peers[rank.index()]
                 .connection
                 .get()
                 .map(|connection| &**connection)
@@ -257,7 +257,7 @@ impl Net {
             bytes <= MAX_PACKET_BYTES,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        match self.peers[rank as usize].status.load(Relaxed) {
+        match self.peers[rank.index()].status.load(Relaxed) {
             ALIVE if !self.stopped.load(Relaxed) => {}
             CLOSED => return Ok(()),
             _ => return Err(Busy),

@@ -18,7 +18,7 @@ use crate::transfers::{BulkTransfer, PendingGet};
 use crate::variables::Settings;
 use crate::wire::{Header, Kind, Sack, HEADER_BYTES, OFFSET_UNIT};
 use crate::MAX_PACKET_BYTES;
-use gasnet_conduit::Class;
+use gasnet_conduit::{Class, JobRank};
 pub use receive::Disposition;
 use std::collections::VecDeque;
 
@@ -82,9 +82,9 @@ struct PendingAck {
 #[derive(Clone, Copy, Debug)]
 pub struct Ranks {
     /// Rank of this process.
-    pub me: u32,
+    pub me: JobRank,
     /// Rank of the peer.
-    pub peer: u32,
+    pub peer: JobRank,
 }
 
 /// The retransmission timer of one class.

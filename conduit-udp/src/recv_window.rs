@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::per_class::PerClass;
     use crate::wire::Kind;
-    use gasnet_conduit::Class;
+    use gasnet_conduit::{Class, JobRank};
 
     fn header(part: u16, parts: u16, message: usize) -> Header {
         Header {
@@ -196,7 +196,7 @@ mod tests {
             kind: Kind::Data,
             class: Class::Request,
             flags: 0,
-            source: 0,
+            source: JobRank(0),
             number: 0,
             message: message as u32,
             part,

@@ -17,7 +17,7 @@ use crate::sys::{DatagramSlices, SEND_BATCH};
 use crate::wire::{widen, Header, ImplicitFields, Sack, ACK_NOW, HEADER_BYTES};
 pub use datagram::Body;
 use datagram::{Datagram, DatagramState};
-use gasnet_conduit::TransferId;
+use gasnet_conduit::{JobRank, TransferId};
 pub use loss::AckOutcome;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -55,7 +55,7 @@ impl Batch {
 #[derive(Clone, Copy, Debug)]
 pub struct BatchContext {
     /// Rank of the peer.
-    pub target: u32,
+    pub target: JobRank,
     /// What has been received from the peer.
     pub sacks: PerClass<Sack>,
     /// Whether the last datagram asks for an acknowledgement.

@@ -36,7 +36,7 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
     };
     let net = Net::open(&StartInfo {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        rank: 0,
+        rank: JobRank(0),
         size: 2,
         neighbours: 1,
         may_start_threads: true,
@@ -67,7 +67,16 @@ pub fn queued(keys: &Keys, peer: &mut Peer) -> Vec<Vec<u8>> {
 }
 
 fn peer() -> Peer {
-    Peer::new(Ranks { me: 1, peer: 0 }, 1408, 1 << 20, &Settings::read(), 0)
+    Peer::new(
+        Ranks {
+            me: JobRank(1),
+            peer: JobRank(0),
+        },
+        1408,
+        1 << 20,
+        &Settings::read(),
+        0,
+    )
 }
 
 /// A process of a job of two, and the simulated other one.
@@ -166,17 +175,26 @@ fn replays_are_delivered_once_and_forgeries_never() {
             changed[at] ^= 0x40;
             stage.receive(&[changed, parts[1][..at].to_vec(), [&parts[1][..], &[0]].concat()]);
         }
-        assert_eq!(stage.net.is_connected(1), known);
-        stage.net.last_heard(1);
+        assert_eq!(stage.net.is_connected(JobRank(1)), known);
+        stage.net.last_heard(JobRank(1));
     }
     assert_eq!(stage.rejected(), parts[1].len().div_ceil(7) as u64 * 6);
     for _ in 0..3 {
         stage.receive(&parts);
     }
-    assert_eq!(stage.log.packets, [(1, Class::Request, message)]);
+    assert_eq!(stage.log.packets, [(JobRank(1), Class::Request, message)]);
     // To another rank.
     let before = stage.rejected();
-    let mut other = Peer::new(Ranks { me: 1, peer: 1 }, 1408, 1 << 20, &Settings::read(), 0);
+    let mut other = Peer::new(
+        Ranks {
+            me: JobRank(1),
+            peer: JobRank(1),
+        },
+        1408,
+        1 << 20,
+        &Settings::read(),
+        0,
+    );
     stage.receive(&datagrams(&stage.keys, &mut other, Class::Reply, b"x"));
     assert_eq!((stage.rejected(), stage.log.packets.len()), (before + 1, 1));
 }
@@ -190,20 +208,23 @@ fn a_peer_that_sends_malformed_datagrams_is_lost() {
     bad[at::MESSAGE] = 5;
     let mut head: [u8; 64] = bad[..64].try_into().unwrap();
     let known = ImplicitFields {
-        target: 0,
+        target: JobRank(0),
         number: 0,
         next: PerClass::default(),
     };
     stage.keys.seal(&mut head, &known, stage.keys.digest(b"four"));
     bad[..64].copy_from_slice(&head);
     stage.receive(&[bad]);
-    assert_eq!((stage.log.packets.len(), stage.log.lost.as_slice()), (0, &[1][..]));
+    assert_eq!(
+        (stage.log.packets.len(), stage.log.lost.as_slice()),
+        (0, &[JobRank(1)][..])
+    );
 }
 
 #[test]
 fn icmp_errors_must_quote_a_datagram_in_flight() {
     let mut stage = Stage::new();
-    stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
+    stage.net.send(JobRank(1), Class::Request, &[b"hello"]).unwrap();
     stage.remote.set_nonblocking(true).unwrap();
     let (why, address) = (
         io::Error::from_raw_os_error(libc::ECONNREFUSED),
@@ -229,7 +250,7 @@ fn peers_on_this_host_get_connected_sockets() {
     let remote = UdpSocket::bind("127.0.0.1:0").unwrap();
     remote.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let (net, _) = net(&remote);
-    net.send(1, Class::Request, &[b"hello"]).unwrap();
+    net.send(JobRank(1), Class::Request, &[b"hello"]).unwrap();
     let (bytes, from) = remote.recv_from(&mut [0; 1000]).unwrap();
     assert!(bytes == 64 + 5 && from.ip().is_loopback() && from.port() != net.port());
     // The ICMP error of a connected socket is read.
@@ -239,7 +260,9 @@ fn peers_on_this_host_get_connected_sockets() {
         net.poll(PollScope::All, &mut log);
         assert!(began.elapsed() < Duration::from_secs(60));
     }
-    let [(1, why)] = &log.0[..] else { panic!("{:?}", log.0) };
+    let [(JobRank(1), why)] = &log.0[..] else {
+        panic!("{:?}", log.0)
+    };
     assert!(why.contains("reported closed"), "{why}");
 }
 
@@ -249,7 +272,7 @@ fn persistent_send_errors_are_reported() {
     let (mut net, _) = net_with("255.255.255.255:9".parse().unwrap());
     let mut log = LostLog::default();
     net.settings.error_timeout = u64::MAX;
-    net.send(1, Class::Request, &[b"hello"]).unwrap();
+    net.send(JobRank(1), Class::Request, &[b"hello"]).unwrap();
     for _ in 0..1000 {
         net.poll(PollScope::All, &mut log);
     }
@@ -260,7 +283,9 @@ fn persistent_send_errors_are_reported() {
         net.poll(PollScope::All, &mut log);
         assert!(began.elapsed() < Duration::from_secs(60));
     }
-    let [(1, why)] = &log.0[..] else { panic!("{:?}", log.0) };
+    let [(JobRank(1), why)] = &log.0[..] else {
+        panic!("{:?}", log.0)
+    };
     assert!(
         why.starts_with("datagrams to 255.255.255.255 cannot be sent: Permission denied"),
         "{why}"
@@ -272,13 +297,15 @@ fn an_unresponsive_peer_is_reported_if_a_limit_is_set() {
     let mut stage = Stage::new();
     let mut log = LostLog::default();
     (stage.net.settings.timeout, stage.net.settings.connect_timeout) = (30_000_000, 30_000_000);
-    stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
+    stage.net.send(JobRank(1), Class::Request, &[b"hello"]).unwrap();
     let began = Instant::now();
     while log.0.is_empty() {
         stage.net.poll(PollScope::All, &mut log);
         assert!(began.elapsed() < Duration::from_secs(60));
     }
-    let [(1, why)] = &log.0[..] else { panic!("{:?}", log.0) };
+    let [(JobRank(1), why)] = &log.0[..] else {
+        panic!("{:?}", log.0)
+    };
     assert!(why.contains("GASNET_REQUESTTIMEOUT_MAX"), "{why}");
 }
 
@@ -293,7 +320,7 @@ fn a_peer_that_never_connected_is_reported_earlier() {
             let hello = datagrams(&stage.keys, &mut peer(), Class::Request, b"hello");
             stage.receive(&hello);
         }
-        stage.net.send(1, Class::Request, &[b"hello"]).unwrap();
+        stage.net.send(JobRank(1), Class::Request, &[b"hello"]).unwrap();
         let is_reported = !was_heard && address == elsewhere;
         let limit = Duration::from_millis(if is_reported { 60_000 } else { 200 });
         let began = Instant::now();
@@ -349,7 +376,7 @@ fn replays_are_counted_and_are_no_sign_of_life() {
         real.push([&ack.header[..], &ack.payload].concat());
     }
     stage.receive(&real);
-    let last_heard = stage.net.last_heard(1);
+    let last_heard = stage.net.last_heard(JobRank(1));
     assert_eq!((stage.log.packets.len(), stage.duplicates()), (1, 0));
     for _ in 0..5 {
         stage.receive(&real);
@@ -358,17 +385,17 @@ fn replays_are_counted_and_are_no_sign_of_life() {
         (stage.log.packets.len(), stage.rejected(), stage.duplicates()),
         (1, 0, 20)
     );
-    assert_eq!(stage.net.last_heard(1), last_heard);
+    assert_eq!(stage.net.last_heard(JobRank(1)), last_heard);
     let ack = peer.make_ack(&stage.keys);
     stage.receive(&[ack.header.to_vec()]);
-    assert!(stage.net.last_heard(1) > last_heard && stage.duplicates() == 20);
+    assert!(stage.net.last_heard(JobRank(1)) > last_heard && stage.duplicates() == 20);
 }
 
 /// A datagram in fragments.
 fn fragmented(keys: &Keys, number: u64, datagram: &[u8]) -> Vec<Vec<u8>> {
     let (head, body) = datagram.split_first_chunk().unwrap();
     let known = ImplicitFields {
-        target: 0,
+        target: JobRank(0),
         number,
         next: PerClass::default(),
     };
@@ -401,7 +428,7 @@ fn exceed_deferred_limit(count: usize, bytes: usize, in_fragments: bool) {
     for datagram in all.iter().chain(&reply) {
         stage.receive_in(PollScope::Replies, std::slice::from_ref(datagram));
     }
-    assert_eq!(stage.log.packets, [(1, Class::Reply, b"reply".to_vec())]);
+    assert_eq!(stage.log.packets, [(JobRank(1), Class::Reply, b"reply".to_vec())]);
     stage.net.poll(PollScope::All, &mut stage.log);
     let deferred = stage.log.packets.len() - 1;
     assert!((count / 9..count / 3 + 2).contains(&deferred), "{deferred}");
@@ -452,7 +479,7 @@ fn puts_outside_segments_are_malformed() {
     assert!(segment.iter().all(|&word| word == 0x0909_0909_0909_0909));
     assert!(stage.log.lost.is_empty());
     put(&mut stage, base + 4090, 8);
-    assert_eq!(stage.log.lost, [1]);
+    assert_eq!(stage.log.lost, [JobRank(1)]);
 }
 
 #[test]
@@ -479,5 +506,5 @@ fn arrivals_wake() {
         assert!(began.elapsed() < Duration::from_secs(20));
     }
     while stage.net.poll(PollScope::Replies, &mut stage.log) == 0 {}
-    assert_eq!(stage.log.packets, [(1, Class::Reply, b"wake up".to_vec())]);
+    assert_eq!(stage.log.packets, [(JobRank(1), Class::Reply, b"wake up".to_vec())]);
 }

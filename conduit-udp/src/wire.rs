@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use crate::per_class::{PerClass, CLASSES};
-use gasnet_conduit::Class;
+use gasnet_conduit::{Class, JobRank};
 
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;
@@ -91,7 +91,7 @@ pub struct Sack {
 #[derive(Clone, Copy, Debug)]
 pub struct ImplicitFields {
     /// Rank of the receiver.
-    pub target: u32,
+    pub target: JobRank,
     /// Full number of the datagram.
     pub number: u64,
     /// Full numbers of the cumulative acknowledgements.
@@ -110,7 +110,7 @@ pub struct Header {
     /// [`ACK_NOW`], and the transmission number in units of [`TRANSMISSION`].
     pub flags: u8,
     /// Rank of the sender.
-    pub source: u32,
+    pub source: JobRank,
     /// Low half of the number. Each class from this sender to this receiver, and the control
     /// datagrams, are numbered separately.
     pub number: u32,
@@ -131,7 +131,7 @@ impl Header {
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
         put(at::JOB, &self.job.to_le_bytes());
         put(at::VERSION, &[VERSION, self.kind as u8, self.class as u8, self.flags]);
-        put(at::SOURCE, &self.source.to_le_bytes());
+        put(at::SOURCE, &self.source.0.to_le_bytes());
         put(at::NUMBER, &self.number.to_le_bytes());
         put(at::MESSAGE, &self.message.to_le_bytes());
         put(at::PART, &self.part.to_le_bytes());
@@ -179,7 +179,7 @@ impl Header {
             kind: Kind::Data,
             class: *CLASSES.get(usize::from(bytes[at::CLASS]))?,
             flags: bytes[at::FLAGS],
-            source: u32_at(at::SOURCE),
+            source: JobRank(u32_at(at::SOURCE)),
             number: u32_at(at::NUMBER),
             message: u32_at(at::MESSAGE),
             part: u16_at(at::PART),
@@ -223,7 +223,7 @@ mod tests {
             kind: Kind::Data,
             class: Class::Reply,
             flags: ACK_NOW,
-            source: 70_000,
+            source: JobRank(70_000),
             number: u32::MAX,
             message: 68_000,
             part: 3,

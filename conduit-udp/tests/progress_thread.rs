@@ -64,7 +64,7 @@ fn transfers_progress_without_target_polls() {
     };
     let over = Barrier::new(2);
     job.run_threads(1, |rank, _, conduit| {
-        if rank == 1 {
+        if rank == JobRank(1) {
             // This rank computes.
             over.wait();
             return;
@@ -72,12 +72,12 @@ fn transfers_progress_without_target_polls() {
         let mut inbox = Inbox::default();
         let source: Vec<u8> = (0..BYTES).map(|i| (i * 7 + i / 256) as u8).collect();
         conduit
-            .put(1, &segment, base, source.as_ptr(), BYTES, TransferId(1))
+            .put(JobRank(1), &segment, base, source.as_ptr(), BYTES, TransferId(1))
             .unwrap();
         until(conduit, &mut inbox, |inbox| inbox.done == [1]);
         let mut copy = vec![0u8; BYTES];
         conduit
-            .get(1, &segment, copy.as_mut_ptr(), base, BYTES, TransferId(2))
+            .get(JobRank(1), &segment, copy.as_mut_ptr(), base, BYTES, TransferId(2))
             .unwrap();
         until(conduit, &mut inbox, |inbox| inbox.done == [1, 2]);
         assert!(copy == source);
@@ -92,13 +92,13 @@ fn requests_are_deferred_while_the_target_computes() {
     let (sent, over) = (Barrier::new(2), Barrier::new(2));
     job.run_threads(1, |rank, _, conduit| {
         let mut inbox = Inbox::default();
-        if rank == 0 {
+        if rank == JobRank(0) {
             let began = Instant::now();
             for number in 0..REQUESTS {
                 // Without a poll: there is room again when the target's progress thread has
                 // received some.
                 while conduit
-                    .send(1, Class::Request, &[&number.to_le_bytes(), &[7; 90]])
+                    .send(JobRank(1), Class::Request, &[&number.to_le_bytes(), &[7; 90]])
                     .is_err()
                 {
                     assert!(began.elapsed() < LIMIT, "no room for request {number}");
@@ -139,11 +139,11 @@ fn acks_arrive_while_the_client_only_puts() {
         let mut inbox = Inbox::default();
         let source = 7u64;
         let put = |number| {
-            let other = 1 - rank as usize;
-            let (at, source) = (bases[other], (&raw const source).cast());
-            conduit.put(1 - rank, &segments[other], at, source, 8, TransferId(number))
+            let other = JobRank(1 - rank.0);
+            let (at, source) = (bases[other.index()], (&raw const source).cast());
+            conduit.put(other, &segments[other.index()], at, source, 8, TransferId(number))
         };
-        if rank == 0 {
+        if rank == JobRank(0) {
             // After the start of a burst, puts are held. Each is followed by the next without a
             // poll, before it is flushed.
             let mut puts = 0;
@@ -175,9 +175,9 @@ fn a_sleeping_client_is_woken() {
     let over = Barrier::new(2);
     job.run_threads(1, |rank, _, conduit| {
         let mut inbox = Inbox::default();
-        if rank == 0 {
+        if rank == JobRank(0) {
             sleep(Duration::from_millis(20));
-            conduit.send(1, Class::Request, &[b"wake up"]).unwrap();
+            conduit.send(JobRank(1), Class::Request, &[b"wake up"]).unwrap();
             over.wait();
             return;
         }

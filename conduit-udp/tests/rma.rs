@@ -58,11 +58,11 @@ fn transfers_from_many_threads() {
     let done: Vec<Mutex<HashSet<u64>>> = (0..RANKS).map(|_| Mutex::default()).collect();
     let finished = AtomicUsize::new(0);
     job.run_threads(THREADS, |rank, thread, conduit| {
-        let mut upcalls = Done(&done[rank as usize]);
-        let me = (rank * THREADS + thread) as usize;
+        let mut upcalls = Done(&done[rank.index()]);
+        let me = (rank.0 * THREADS + thread) as usize;
         let (mut state, mut id) = (me as u64 + 1, me as u64 * 1_000_000);
         let until = |ids: &[u64], upcalls: &mut Done<'_>| {
-            while !ids.iter().all(|id| done[rank as usize].lock().unwrap().contains(id)) {
+            while !ids.iter().all(|id| done[rank.index()].lock().unwrap().contains(id)) {
                 conduit.poll(PollScope::All, upcalls);
                 std::thread::yield_now();
             }
@@ -77,13 +77,13 @@ fn transfers_from_many_threads() {
                     2 => 1 + random(&mut state) % 80_000,
                     _ => 1 + random(&mut state) % 300_000,
                 };
-                let peer = random(&mut state) as u32 % RANKS;
+                let peer = JobRank(random(&mut state) as u32 % RANKS);
                 at += random(&mut state) % 100;
                 if at + bytes > PART {
                     break;
                 }
                 let source: Vec<u8> = (0..bytes).map(|i| (i * 7 + i / 256 + id as usize) as u8).collect();
-                let segment = &remote[peer as usize];
+                let segment = &remote[peer.index()];
                 let to = segment.base + me * PART + at;
                 let put = |id| {
                     if round % 2 == 0 {
@@ -117,7 +117,7 @@ fn transfers_from_many_threads() {
                 .map(|(_, _, expected, _)| vec![0; expected.len()])
                 .collect();
             for ((peer, from, expected, _), copy) in batch.iter().zip(&mut copies) {
-                let segment = &remote[*peer as usize];
+                let segment = &remote[peer.index()];
                 while conduit
                     .get(*peer, segment, copy.as_mut_ptr(), *from, expected.len(), TransferId(id))
                     .is_err()

@@ -68,7 +68,23 @@
 use std::fmt;
 
 /// Rank of a process in the job (`gex_System_QueryJobRank`).
-pub type JobRank = u32;
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobRank(pub u32);
+
+impl JobRank {
+    /// As an index into a table with one entry per process.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for JobRank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// The conduit cannot take the operation now. Nothing was sent; poll and try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

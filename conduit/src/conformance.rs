@@ -60,7 +60,7 @@ impl Job {
         let (table, barrier) = (Mutex::new(vec![Vec::new(); size as usize]), Barrier::new(size as usize));
         job.run(|rank, conduit| {
             let exchange = |bytes: &[u8]| {
-                table.lock().unwrap()[rank as usize] = bytes.to_vec();
+                table.lock().unwrap()[rank.index()] = bytes.to_vec();
                 barrier.wait();
                 let all = table.lock().unwrap().concat();
                 barrier.wait();
@@ -94,7 +94,7 @@ impl Job {
                 let Some(conduit) = conduit.as_deref() else { continue };
                 for thread in 0..threads {
                     let body = &body;
-                    scope.spawn(move || body(rank as JobRank, thread, conduit));
+                    scope.spawn(move || body(JobRank(rank as u32), thread, conduit));
                 }
             }
         });
@@ -235,7 +235,7 @@ impl Watchdog {
 /// A packet that starts with its number, if it is long enough. The rest depends on source, number
 /// and length, and each block of 128 bytes on its position.
 fn packet(source: JobRank, number: u64, bytes: usize) -> Vec<u8> {
-    let seed = (u64::from(source) << 32 ^ number << 16 ^ bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let seed = (u64::from(source.0) << 32 ^ number << 16 ^ bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut packet = vec![(seed >> 56) as u8; bytes];
     for (place, block) in packet.chunks_mut(128).enumerate() {
         block[0] = (seed >> 40) as u8 ^ place as u8;
@@ -267,7 +267,7 @@ fn connect_all(job: &Job) {
     job.run(|rank, conduit| {
         let seen = Mutex::default();
         let mut inbox = Inbox::new(conduit, rank, &seen);
-        for peer in 0..size as JobRank {
+        for peer in (0..size as u32).map(JobRank) {
             inbox.send(peer, Class::Request, 1, 16);
             inbox.send(peer, Class::Reply, 2, 16);
         }
@@ -323,7 +323,7 @@ pub fn every_size(make: Make<'_>) {
                 (0, Class::Reply),
                 (1, Class::Reply),
             ] {
-                inbox.poll_until("a send", |_| conduit.send(peer, class, &parts).is_ok());
+                inbox.poll_until("a send", |_| conduit.send(JobRank(peer), class, &parts).is_ok());
             }
         }
         inbox.poll_until("all sizes", |inbox| {
@@ -343,9 +343,9 @@ fn all_to_all(make: Make<'_>, size: u32, threads: u32, each: u64, bytes: impl Fn
     let expected = size as usize * threads as usize * each as usize;
     let done = AtomicUsize::new(0);
     job.run_threads(threads, |rank, thread, conduit| {
-        let mut inbox = Inbox::new(conduit, rank, &seen[rank as usize]).answering();
+        let mut inbox = Inbox::new(conduit, rank, &seen[rank.index()]).answering();
         for index in 0..each {
-            for peer in 0..size {
+            for peer in (0..size).map(JobRank) {
                 inbox.send(peer, Class::Request, u64::from(thread) << 32 | index, bytes(index));
             }
         }
@@ -383,16 +383,16 @@ pub fn replies_only(make: Make<'_>) {
     job.run(|rank, conduit| {
         let seen = Mutex::default();
         let mut inbox = Inbox::new(conduit, rank, &seen);
-        if rank == 0 {
+        if rank == JobRank(0) {
             for number in 0..COUNT {
                 let request = packet(rank, number, 100);
                 sent.fetch_add(
-                    usize::from(conduit.send(1, Class::Request, &[&request]).is_ok()),
+                    usize::from(conduit.send(JobRank(1), Class::Request, &[&request]).is_ok()),
                     SeqCst,
                 );
             }
             for number in 0..COUNT {
-                inbox.send(1, Class::Reply, number, 100);
+                inbox.send(JobRank(1), Class::Reply, number, 100);
             }
             return inbox.poll_until("the other rank", |_| done.load(SeqCst));
         }
@@ -423,14 +423,18 @@ pub fn busy_recovers(make: Make<'_>) {
     job.run(|rank, conduit| {
         let seen = Mutex::default();
         let mut inbox = Inbox::new(conduit, rank, &seen);
-        if rank == 0 {
+        if rank == JobRank(0) {
             let accepted = (0..ENOUGH.div_ceil(max) as u64)
-                .take_while(|&number| conduit.send(1, Class::Request, &[&packet(rank, number, max)]).is_ok())
+                .take_while(|&number| {
+                    conduit
+                        .send(JobRank(1), Class::Request, &[&packet(rank, number, max)])
+                        .is_ok()
+                })
                 .count();
             sent.store(accepted + 1, SeqCst);
             full.wait();
-            inbox.send(1, Class::Reply, 0, max);
-            inbox.send(1, Class::Request, accepted as u64, max);
+            inbox.send(JobRank(1), Class::Reply, 0, max);
+            inbox.send(JobRank(1), Class::Request, accepted as u64, max);
             return inbox.poll_until("the other rank", |_| done.load(SeqCst));
         }
         full.wait();
@@ -473,14 +477,14 @@ pub fn stop_with_traffic(make: Make<'_>) {
             over.store(true, SeqCst);
             return;
         }
-        let request = packet(rank, 1, max);
+        let (request, other) = (packet(rank, 1, max), JobRank(1 - rank.0));
         // Until the conduit is busy, or has accepted 64.
         let _ = (0..64)
-            .take_while(|_| conduit.send(1 - rank, Class::Request, &[&request]).is_ok())
+            .take_while(|_| conduit.send(other, Class::Request, &[&request]).is_ok())
             .count();
         traffic.wait();
         while !over.load(SeqCst) {
-            let _ = conduit.send(1 - rank, Class::Reply, &[&[1]]);
+            let _ = conduit.send(other, Class::Reply, &[&[1]]);
             conduit.poll(PollScope::All, &mut IgnoreAll);
         }
     });
@@ -497,11 +501,11 @@ pub fn peer_lost(make: Make<'_>) {
         let seen = Mutex::default();
         let mut inbox = Inbox::new(conduit, rank, &seen);
         inbox.poll_until("the loss of a peer", |inbox| !inbox.lost.is_empty());
-        for peer in [0, 2, 3] {
+        for peer in [0, 2, 3].map(JobRank) {
             inbox.send(peer, Class::Request, 7, 100);
         }
         inbox.poll_until("the remaining ranks", |inbox| inbox.count(Class::Request) == 3);
-        assert_eq!(inbox.lost, [1], "the wrong peer was reported");
+        assert_eq!(inbox.lost, [JobRank(1)], "the wrong peer was reported");
         done.fetch_add(1, SeqCst);
         inbox.poll_until("the other ranks", |_| done.load(SeqCst) == 3);
     });

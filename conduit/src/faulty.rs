@@ -254,7 +254,7 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
         let mut state = self.state();
-        state.random = self.plan.seed ^ (u64::from(info.rank) << 32);
+        state.random = self.plan.seed ^ (u64::from(info.rank.0) << 32);
         state.life = self
             .plan
             .kill

@@ -15,6 +15,7 @@ use crate::rules::{not_in_handler, CHECKED};
 use crate::team::{self, TeamHandle};
 use crate::thread;
 use crate::trace::{self, EventKind, TraceCategory};
+use crate::types::Rank;
 use gasnet_conduit::Busy;
 
 /// Creates an atomic domain. Collective, but does not synchronise.
@@ -165,7 +166,7 @@ macro_rules! typed {
         /// complete.
         #[no_mangle]
         pub unsafe extern "C" fn $nb(
-            ad: *const Domain, result: *mut $type, rank: u32, target: *mut c_void, op: u32, a: $type, b: $type,
+            ad: *const Domain, result: *mut $type, rank: Rank, target: *mut c_void, op: u32, a: $type, b: $type,
             flags: Flags,
         ) -> Event {
             let request = Request { result, rank, target: target as usize, op, operands: [a, b], flags };
@@ -187,7 +188,7 @@ macro_rules! typed {
         /// As with a root event.
         #[no_mangle]
         pub unsafe extern "C" fn $nbi(
-            ad: *const Domain, result: *mut $type, rank: u32, target: *mut c_void, op: u32, a: $type, b: $type,
+            ad: *const Domain, result: *mut $type, rank: Rank, target: *mut c_void, op: u32, a: $type, b: $type,
             flags: Flags,
         ) -> c_int {
             let request = Request { result, rank, target: target as usize, op, operands: [a, b], flags };

@@ -11,7 +11,7 @@ use crate::flags::{Flags, RANK_INVALID, TI_ALL};
 use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS, LC_GROUP};
 use crate::runtime;
 use crate::team::{self, Named, TeamHandle};
-use crate::types::Category;
+use crate::types::{Category, Rank};
 use gasnet_conduit::{Busy, Class, JobRank};
 
 /// Writes `GEX_EVENT_INVALID` to the client's local-completion event: every AM is locally complete
@@ -28,7 +28,7 @@ pub unsafe fn complete_locally(lc_opt: LcOpt) {
 
 /// A request through `(tm, rank)`, without payload.
 #[inline(always)]
-fn request(tm: TeamHandle, rank: u32, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
+fn request(tm: TeamHandle, rank: Rank, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
     not_in_handler("gex_AM_Request");
     let (source_ep, target) = team::resolve(tm, rank);
     Message::new(Class::Request, category, source_ep, target, handler, args)
@@ -69,7 +69,7 @@ unsafe fn inject_reply<'a>(
 /// A Short request. Here and below one function serves all numbers of arguments and has all layers
 /// down to the ring inlined.
 #[inline(never)]
-pub fn request_short(tm: TeamHandle, rank: u32, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
+pub fn request_short(tm: TeamHandle, rank: Rank, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
     inject(&request(tm, rank, Category::Short, handler, args), flags)
 }
 
@@ -77,7 +77,7 @@ pub fn request_short(tm: TeamHandle, rank: u32, handler: u8, flags: Flags, args:
 #[inline(never)]
 pub fn request_medium(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     handler: u8,
     source: *const u8,
     bytes: usize,
@@ -94,7 +94,7 @@ pub fn request_medium(
 #[inline(never)]
 pub fn request_long(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     handler: u8,
     (source, bytes, destination): (*const u8, usize, *mut u8),
     flags: Flags,
@@ -172,7 +172,7 @@ macro_rules! functions {
     ($($rs:ident $rm:ident $rl:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
         /// Short request. Returns 0, or 1 if IMMEDIATE and nothing was sent.
         #[no_mangle]
-        pub extern "C" fn $rs(tm: TeamHandle, rank: u32, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
+        pub extern "C" fn $rs(tm: TeamHandle, rank: Rank, handler: u8, flags: Flags $(, $a: Arg)*) -> c_int {
             request_short(tm, rank, handler, flags, &[$($a),*])
         }
 
@@ -182,7 +182,7 @@ macro_rules! functions {
         /// `lc_opt` is a constant or valid for a write; `source` has `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $rm(
-            tm: TeamHandle, rank: u32, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags
+            tm: TeamHandle, rank: Rank, handler: u8, source: *const u8, bytes: usize, lc_opt: LcOpt, flags: Flags
             $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
@@ -197,7 +197,7 @@ macro_rules! functions {
         /// `lc_opt` is a constant or valid for a write; `source` has `bytes` bytes.
         #[no_mangle]
         pub unsafe extern "C" fn $rl(
-            tm: TeamHandle, rank: u32, handler: u8, source: *const u8, bytes: usize, destination: *mut u8,
+            tm: TeamHandle, rank: Rank, handler: u8, source: *const u8, bytes: usize, destination: *mut u8,
             lc_opt: LcOpt, flags: Flags $(, $a: Arg)*
         ) -> c_int {
             rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
@@ -290,14 +290,15 @@ functions! {
 
 /// The peer of a limit query. None stands for the least limit of all peers, also for a rank that
 /// does not exist.
-fn about(tm: TeamHandle, rank: u32) -> Option<JobRank> {
-    if rank == RANK_INVALID {
+fn about(tm: TeamHandle, rank: Rank) -> Option<JobRank> {
+    if rank == Rank(RANK_INVALID) {
         return None;
     }
     match team::decode(tm) {
-        Named::Team(team) if rules::CHECKED || rank < team.size => Some(team.locate(rank).rank),
+        Named::Team(team) if rules::CHECKED || rank.0 < team.size => Some(team.locate(rank).rank),
         Named::Team(_) => None,
         Named::Pair(..) => {
+            let rank = rank.as_job_rank();
             rules::job_rank("gex_AM_Max*", rank);
             Some(rank)
         }
@@ -333,7 +334,7 @@ macro_rules! limits {
         /// The largest payload to a peer, or to every peer (`GEX_RANK_INVALID`).
         #[no_mangle]
         pub extern "C" fn $name(
-            tm: TeamHandle, rank: u32, _lc_opt: *const Event, flags: Flags, nargs: c_uint
+            tm: TeamHandle, rank: Rank, _lc_opt: *const Event, flags: Flags, nargs: c_uint
         ) -> usize {
             if rules::CHECKED && nargs as usize > MAX_ARGS {
                 fatal!(
@@ -422,7 +423,7 @@ bounds! {
 #[repr(C)]
 #[derive(Debug)]
 pub struct TokenInfo {
-    source: u32,
+    source: JobRank,
     endpoint: *const c_void,
     entry: *const c_void,
     is_request: c_int,

@@ -14,6 +14,7 @@ use crate::runtime::Runtime;
 use crate::segment::configuration::Configuration;
 use crate::sync::Mode;
 use crate::team::TeamHandle;
+use gasnet_conduit::JobRank;
 use gasnet_job as job;
 
 cdata! { gex_Client_SetCData gex_Client_QueryCData Client, handles::client, "client" }
@@ -120,7 +121,7 @@ pub unsafe extern "C" fn gasneti_client_init_mode(
     match unsafe { begin(function, Marked { mode, segments }, name, flags, argc, argv) } {
         Err(code) => code,
         Ok(rt) => {
-            if rules::CHECKED && rt.rank() == 0 {
+            if rules::CHECKED && rt.rank() == JobRank(0) {
                 warn_about(name, flags);
             }
             // SAFETY: not null, so valid for a write.

@@ -21,6 +21,7 @@ use crate::team::TeamHandle;
 use crate::team::{self, Team};
 use crate::thread;
 use crate::trace::interval::{self, Interval};
+use crate::types::Rank;
 
 fn op() -> &'static Op {
     thread::current().free.borrow_mut().take()
@@ -67,8 +68,8 @@ fn team_of(tm: TeamHandle, function: &str) -> &'static Team {
     team
 }
 
-fn check_root(team: &Team, root: u32, function: &str) {
-    if root >= team.size {
+fn check_root(team: &Team, root: Rank, function: &str) {
+    if root.0 >= team.size {
         fatal!("{function}: root {root} is not in a team of {} members", team.size);
     }
 }
@@ -129,7 +130,7 @@ pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
 #[no_mangle]
 pub extern "C" fn gex_Coll_BroadcastNB(
     tm: TeamHandle,
-    root: u32,
+    root: Rank,
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
@@ -197,7 +198,7 @@ fn reduction(
 #[no_mangle]
 pub extern "C" fn gex_Coll_ReduceToOneNB(
     tm: TeamHandle,
-    root: u32,
+    root: Rank,
     destination: *mut u8,
     source: *const u8,
     dt: u32,
@@ -291,7 +292,7 @@ unsafe fn listed(team: &Team, at: *mut u8, counts: *const usize, offsets: *const
 #[no_mangle]
 pub extern "C" fn gasnetx_Coll_GatherNB(
     tm: TeamHandle,
-    root: u32,
+    root: Rank,
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
@@ -315,7 +316,7 @@ pub extern "C" fn gasnetx_Coll_GatherNB(
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
     tm: TeamHandle,
-    root: u32,
+    root: Rank,
     destination: *mut u8,
     counts: *const usize,
     offsets: *const usize,
@@ -337,7 +338,7 @@ pub unsafe extern "C" fn gasnetx_Coll_GatherVNB(
 #[no_mangle]
 pub extern "C" fn gasnetx_Coll_ScatterNB(
     tm: TeamHandle,
-    root: u32,
+    root: Rank,
     destination: *mut u8,
     source: *const u8,
     bytes: usize,
@@ -361,7 +362,7 @@ pub extern "C" fn gasnetx_Coll_ScatterNB(
 #[no_mangle]
 pub unsafe extern "C" fn gasnetx_Coll_ScatterVNB(
     tm: TeamHandle,
-    root: u32,
+    root: Rank,
     destination: *mut u8,
     bytes: usize,
     source: *const u8,
@@ -415,7 +416,7 @@ pub unsafe extern "C" fn gasnetx_Coll_AllGatherVNB(
     let team = team_of(tm, "gasnetx_Coll_AllGatherVNB");
     // SAFETY: the caller's contract.
     let target = unsafe { listed(team, destination, counts, offsets) };
-    let own = target.part(team.rank).bytes;
+    let own = target.part(team.rank.0).bytes;
     start(("gasnetx_Coll_AllGatherVNB", own), team, |call| {
         gather::to_all(call, target, Span::source(source, own))
     })

@@ -18,7 +18,7 @@ use crate::segment::publish::publish;
 use crate::segment::Segment;
 use crate::team::{self, Named, TeamHandle};
 use crate::trace;
-use crate::types::{EpIndex, Location};
+use crate::types::{EpIndex, Location, Rank};
 
 cdata! { gex_EP_SetCData gex_EP_QueryCData Endpoint, handles::endpoint, "endpoint" }
 
@@ -229,14 +229,14 @@ impl Bound {
 /// The segment bound to the endpoint that `(tm, rank)` names, if there is one. Never communicates:
 /// what was attached or published is known here. Fatal in the debug flavour when there is no such
 /// rank.
-pub(super) fn bound(function: &str, tm: TeamHandle, rank: u32) -> Option<Bound> {
+pub(super) fn bound(function: &str, tm: TeamHandle, rank: Rank) -> Option<Bound> {
     let rt = runtime::get();
     let named = team::decode(tm);
     let size = match named {
         Named::Team(team) => team.size,
         Named::Pair(..) => rt.size(),
     };
-    if rank >= size {
+    if rank.0 >= size {
         if rules::CHECKED {
             fatal!("{function}: rank {rank} does not exist among {size}");
         }
@@ -244,7 +244,10 @@ pub(super) fn bound(function: &str, tm: TeamHandle, rank: u32) -> Option<Bound> 
     }
     let location = match named {
         Named::Team(team) => team.locate(rank),
-        Named::Pair(_, ep) => Location { rank, ep },
+        Named::Pair(_, ep) => Location {
+            rank: rank.as_job_rank(),
+            ep,
+        },
     };
     let segment = rt.bound_segment(location)?;
     let here = rt.mapped_address(location, segment.base, 0);
@@ -262,7 +265,7 @@ pub(super) fn bound(function: &str, tm: TeamHandle, rank: u32) -> Option<Bound> 
 #[no_mangle]
 pub unsafe extern "C" fn gex_EP_QueryBoundSegmentNB(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     owner: *mut *mut c_void,
     here: *mut *mut c_void,
     bytes: *mut usize,

@@ -15,8 +15,8 @@ use crate::flags::{Flags, ERR_BAD_ARG};
 use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
 use crate::segment::disposition::{own, peer_base, reaching};
 use crate::team::TeamHandle;
-use crate::types::Category;
 use crate::types::Location;
+use crate::types::{Category, Rank};
 use crate::{progress, runtime, team, thread, trace};
 use gasnet_conduit::Class;
 
@@ -122,7 +122,7 @@ impl Terms {
     }
 
     #[inline(always)]
-    fn request(&self, tm: TeamHandle, rank: u32) -> *const SrcDesc {
+    fn request(&self, tm: TeamHandle, rank: Rank) -> *const SrcDesc {
         not_in_handler("gex_AM_PrepareRequest");
         let (source_ep, target) = team::resolve(tm, rank);
         let wanted = self.wanted(Class::Request, target, source_ep, std::ptr::null());
@@ -150,7 +150,7 @@ const NOWHERE: *mut u8 = std::ptr::null_mut();
 #[no_mangle]
 pub extern "C" fn gex_AM_PrepareRequestMedium(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     client_buffer: *const u8,
     least: usize,
     most: usize,
@@ -176,7 +176,7 @@ pub extern "C" fn gex_AM_PrepareRequestMedium(
 #[no_mangle]
 pub extern "C" fn gex_AM_PrepareRequestLong(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     client_buffer: *const u8,
     least: usize,
     most: usize,

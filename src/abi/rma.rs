@@ -15,7 +15,7 @@ use crate::team;
 use crate::team::TeamHandle;
 use crate::thread::{self, Thread};
 use crate::trace::{self, EventKind};
-use crate::types::{EpIndex, Location};
+use crate::types::{EpIndex, Location, Rank};
 use crate::wait;
 use gasnet_conduit::Busy;
 
@@ -23,7 +23,7 @@ use gasnet_conduit::Busy;
 /// endpoint's segment or on the host.
 fn access(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     remote: *const u8,
     local: *mut u8,
     bytes: usize,
@@ -42,7 +42,7 @@ fn access(
 /// An access whose local side is a value on the stack.
 fn value_access(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     remote: *const u8,
     memory: &mut ValueMemory,
     bytes: usize,
@@ -65,7 +65,7 @@ fn value_access(
 /// The local endpoint, and an access whose local side is host memory.
 fn host_access(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     remote: *const u8,
     local: *mut u8,
     bytes: usize,
@@ -218,7 +218,7 @@ unsafe fn local_event(lc_opt: LcOpt, op: Option<&'static Op>) {
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutBlocking(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     dest: *mut u8,
     src: *const u8,
     bytes: usize,
@@ -241,7 +241,7 @@ pub extern "C" fn gex_RMA_PutBlocking(
 #[no_mangle]
 pub unsafe extern "C" fn gex_RMA_PutNB(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     dest: *mut u8,
     src: *const u8,
     bytes: usize,
@@ -280,7 +280,7 @@ unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) 
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBI(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     dest: *mut u8,
     src: *const u8,
     bytes: usize,
@@ -309,7 +309,7 @@ fn put_nbi(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> c_i
 pub extern "C" fn gex_RMA_GetBlocking(
     tm: TeamHandle,
     dest: *mut u8,
-    rank: u32,
+    rank: Rank,
     src: *const u8,
     bytes: usize,
     flags: Flags,
@@ -329,7 +329,7 @@ pub extern "C" fn gex_RMA_GetBlocking(
 pub extern "C" fn gex_RMA_GetNB(
     tm: TeamHandle,
     dest: *mut u8,
-    rank: u32,
+    rank: Rank,
     src: *const u8,
     bytes: usize,
     flags: Flags,
@@ -354,7 +354,7 @@ pub extern "C" fn gex_RMA_GetNB(
 pub extern "C" fn gex_RMA_GetNBI(
     tm: TeamHandle,
     dest: *mut u8,
-    rank: u32,
+    rank: Rank,
     src: *const u8,
     bytes: usize,
     flags: Flags,
@@ -394,7 +394,13 @@ struct ValueMemory([u8; 8]);
 
 /// Gets a value of 1 to 8 bytes.
 #[no_mangle]
-pub extern "C" fn gex_RMA_GetBlockingVal(tm: TeamHandle, rank: u32, src: *const u8, bytes: usize, flags: Flags) -> u64 {
+pub extern "C" fn gex_RMA_GetBlockingVal(
+    tm: TeamHandle,
+    rank: Rank,
+    src: *const u8,
+    bytes: usize,
+    flags: Flags,
+) -> u64 {
     let bytes = value_bytes(bytes, "gex_RMA_GetBlockingVal");
     let mut memory = ValueMemory([0; 8]);
     let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
@@ -417,7 +423,7 @@ pub extern "C" fn gex_RMA_GetBlockingVal(tm: TeamHandle, rank: u32, src: *const 
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutBlockingVal(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     dest: *mut u8,
     value: u64,
     bytes: usize,
@@ -439,7 +445,7 @@ pub extern "C" fn gex_RMA_PutBlockingVal(
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBIVal(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     dest: *mut u8,
     value: u64,
     bytes: usize,
@@ -455,7 +461,7 @@ pub extern "C" fn gex_RMA_PutNBIVal(
 #[no_mangle]
 pub extern "C" fn gex_RMA_PutNBVal(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     dest: *mut u8,
     value: u64,
     bytes: usize,

@@ -16,6 +16,7 @@ use crate::segment::attach::AttachError;
 use crate::segment::{create, Memory, Segment};
 use crate::team::{self, scratch, TeamHandle};
 use crate::trace;
+use crate::types::Rank;
 use gasnet_sys::mem;
 
 cdata! { gex_Segment_SetCData gex_Segment_QueryCData Segment, handles::segment, "segment" }
@@ -116,7 +117,7 @@ fn created(made: &Segment) {
 #[no_mangle]
 pub unsafe extern "C" fn gex_Segment_QueryBound(
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     owner: *mut *mut c_void,
     here: *mut *mut c_void,
     bytes: *mut usize,

@@ -9,6 +9,7 @@ use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK, RANK_INVALID};
 use crate::rules;
 use crate::runtime::{self, Runtime};
 use crate::sync::Mode;
+use gasnet_conduit::JobRank;
 
 static VERBOSE_ERRORS: AtomicI32 = AtomicI32::new(1);
 
@@ -19,8 +20,8 @@ pub fn verbose_errors() -> bool {
 
 /// The rank of this process in the job; `GEX_RANK_INVALID` before initialisation.
 #[no_mangle]
-pub extern "C" fn gex_System_QueryJobRank() -> u32 {
-    runtime::try_get().map_or(RANK_INVALID, Runtime::rank)
+pub extern "C" fn gex_System_QueryJobRank() -> JobRank {
+    runtime::try_get().map_or(JobRank(RANK_INVALID), Runtime::rank)
 }
 
 /// The number of processes in the job; 0 before initialisation.
@@ -110,19 +111,19 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
 }
 
 /// `gex_RankInfo_t`, which has one field.
-type RankInfo = u32;
+type RankInfo = JobRank;
 
 /// Ranks as arrays of `gex_RankInfo_t`.
 struct Infos {
-    neighbours: Vec<u32>,
-    host: Vec<u32>,
+    neighbours: Vec<RankInfo>,
+    host: Vec<RankInfo>,
 }
 
 fn infos(rt: &Runtime) -> &'static Infos {
     static INFOS: OnceLock<Infos> = OnceLock::new();
     INFOS.get_or_init(|| Infos {
-        neighbours: rt.nbrhd().ranks().collect(),
-        host: rt.job().host().to_vec(),
+        neighbours: rt.nbrhd_ranks().collect(),
+        host: rt.job().host().iter().copied().map(JobRank).collect(),
     })
 }
 
@@ -132,7 +133,7 @@ fn infos(rt: &Runtime) -> &'static Infos {
 /// # Safety
 /// Each output is null or valid for a write.
 unsafe fn answer(
-    ranks: impl Fn(&'static Infos) -> &'static [u32],
+    ranks: impl Fn(&'static Infos) -> &'static [RankInfo],
     info: *mut *const RankInfo,
     count: *mut u32,
     mine: *mut u32,
@@ -202,9 +203,9 @@ pub unsafe extern "C" fn gex_System_QueryMyPosition(
             let job = rt.job();
             [
                 job.leaders().len() as u32,
-                job.nbrhd_of(rt.rank()),
+                rt.nbrhd_of(rt.rank()),
                 job.host_count(),
-                job.host_of(rt.rank()),
+                rt.host_of(rt.rank()),
             ]
         }
     };

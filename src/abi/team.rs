@@ -15,7 +15,8 @@ use crate::team::create::{self, SCRATCH_BYTES};
 use crate::team::TeamHandle;
 use crate::team::{self, scratch, Scratch, Team};
 use crate::trace;
-use crate::types::{EpIndex, Location};
+use crate::types::{EpIndex, Location, Rank};
+use gasnet_conduit::JobRank;
 
 /// Flags of every call that creates teams.
 const FLAGS: Flags = Flags::SCRATCH_SEG_OFFSET
@@ -61,7 +62,7 @@ pub extern "C" fn gex_TM_QueryFlags(tm: TeamHandle) -> Flags {
 
 /// The caller's rank in a team.
 #[no_mangle]
-pub extern "C" fn gex_TM_QueryRank(tm: TeamHandle) -> u32 {
+pub extern "C" fn gex_TM_QueryRank(tm: TeamHandle) -> Rank {
     team::team(tm, "gex_TM_QueryRank").rank
 }
 
@@ -84,40 +85,41 @@ pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: EpIndex) -> Te
 /// The job rank of a team's member. `GEX_RANK_INVALID` if there is no such member, which is an
 /// error in the debug flavour.
 #[no_mangle]
-pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: TeamHandle, rank: u32) -> u32 {
+pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: TeamHandle, rank: Rank) -> JobRank {
     not_in_handler("gex_TM_TranslateRankToJobrank");
     let team = team::team(tm, "gex_TM_TranslateRankToJobrank");
-    if !rules::CHECKED && rank >= team.size {
-        return RANK_INVALID;
+    if !rules::CHECKED && rank.0 >= team.size {
+        return JobRank(RANK_INVALID);
     }
     team.locate(rank).rank
 }
 
 /// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`.
 #[no_mangle]
-pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: TeamHandle, jobrank: u32) -> u32 {
+pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: TeamHandle, jobrank: JobRank) -> Rank {
     let name = "gex_TM_TranslateJobrankToRank";
     not_in_handler(name);
     rules::job_rank(name, jobrank);
-    team::team(tm, name).rank_of(jobrank).unwrap_or(RANK_INVALID)
+    team::team(tm, name).rank_of(jobrank).unwrap_or(Rank(RANK_INVALID))
 }
 
 /// `gex_EP_Location_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct EpLocation {
+    /// A job rank, or, in arguments without `GEX_FLAG_RANK_IS_JOBRANK`, a rank in the parent team.
     rank: u32,
     index: EpIndex,
 }
 
 /// The process and the endpoint of a team's member.
 #[no_mangle]
-pub extern "C" fn gex_TM_TranslateRankToEP(tm: TeamHandle, rank: u32, flags: Flags) -> EpLocation {
+pub extern "C" fn gex_TM_TranslateRankToEP(tm: TeamHandle, rank: Rank, flags: Flags) -> EpLocation {
     not_in_handler("gex_TM_TranslateRankToEP");
     rules::no_flags("gex_TM_TranslateRankToEP", flags);
     let location = team::team(tm, "gex_TM_TranslateRankToEP").locate(rank);
     EpLocation {
-        rank: location.rank,
+        rank: location.rank.0,
         index: location.ep,
     }
 }
@@ -167,7 +169,7 @@ fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function:
 /// The result of a call that only asks for the scratch size.
 fn scratch_size(parent: &Team, takes_part: bool, flags: Flags, function: &str) -> usize {
     static WARNED: AtomicBool = AtomicBool::new(false);
-    if flags.has(Flags::TM_SCRATCH_SIZE_MIN) && parent.rank == 0 && !WARNED.swap(true, Ordering::Relaxed) {
+    if flags.has(Flags::TM_SCRATCH_SIZE_MIN) && parent.rank == Rank(0) && !WARNED.swap(true, Ordering::Relaxed) {
         gasnet_tools::process::warn(format_args!(
             "{function}: GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated since GASNet-EX 0.11 and will be removed. Pass \
              GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED instead."
@@ -295,19 +297,19 @@ pub unsafe extern "C" fn gex_TM_Create(
         unsafe { std::slice::from_raw_parts(args, count) }
     };
     let members: Vec<Location> = args.iter().map(|&arg| member(parent, arg, flags, name)).collect();
-    let scratch_of = |rank: u32, local: usize| {
+    let scratch_of = |rank: Rank, local: usize| {
         let index = match flags
             & (Flags::TM_SYMMETRIC_SCRATCH | Flags::TM_LOCAL_SCRATCH | Flags::TM_GLOBAL_SCRATCH | Flags::TM_NO_SCRATCH)
         {
             Flags::TM_SYMMETRIC_SCRATCH => 0,
             Flags::TM_LOCAL_SCRATCH => local,
-            Flags::TM_GLOBAL_SCRATCH => rank as usize,
+            Flags::TM_GLOBAL_SCRATCH => rank.index(),
             Flags::TM_NO_SCRATCH => return None,
             _ => fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,GLOBAL,NO}}_SCRATCH"),
         };
         // SAFETY: as many entries as the flag says, by contract.
         let address = unsafe { *scratch_addresses.add(index) };
-        Some(lend(members[rank as usize].ep, address, scratch_bytes, flags, name))
+        Some(lend(members[rank.index()].ep, address, scratch_bytes, flags, name))
     };
     let teams = create::create(parent, &members, scratch_of, flags).unwrap_or_else(|why| fatal!("{name}: {why}"));
     if teams.len() != new_count && count > 0 {
@@ -332,7 +334,11 @@ fn member(parent: &Team, arg: EpLocation, flags: Flags, function: &str) -> Locat
     if arg.rank >= size {
         fatal!("{function}: rank {} does not exist among {size}", arg.rank);
     }
-    let rank = if by_job { arg.rank } else { parent.locate(arg.rank).rank };
+    let rank = if by_job {
+        JobRank(arg.rank)
+    } else {
+        parent.locate(Rank(arg.rank)).rank
+    };
     if rank == rt.rank() && rt.endpoint(arg.index).is_none() {
         fatal!("{function}: rank {rank} has no endpoint with index {}", arg.index);
     }

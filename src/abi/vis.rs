@@ -18,14 +18,14 @@ use crate::team;
 use crate::team::{TeamHandle, PEER_COMPLETION_ARMED};
 use crate::thread;
 use crate::trace;
-use crate::types::PeerCompletion;
+use crate::types::{PeerCompletion, Rank};
 use crate::vis::check;
 use crate::vis::peer;
 use crate::vis::request::VisRequest;
 use crate::vis::shape::{Dim, List, Memvec, Nest, MOST_DIMS};
 use crate::vis::strided::{StridedArgs, StridedArray};
 use crate::vis::{self, Data, Direction, VisAccess};
-use gasnet_conduit::Busy;
+use gasnet_conduit::{Busy, JobRank};
 
 /// Loops of a strided call that fit a small array.
 const FEW_DIMS: usize = 8;
@@ -36,7 +36,7 @@ struct Call<'a> {
     direction: Direction,
     /// Team and rank of the remote side.
     tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     asked: VisRequest,
     flags: Flags,
     /// Where a blocking call leaves its record until it has waited.
@@ -48,7 +48,7 @@ struct Call<'a> {
 struct Seen {
     kind: trace::EventKind,
     began: u64,
-    peer: u32,
+    peer: JobRank,
     bytes: usize,
     pieces: usize,
     function: &'static str,
@@ -333,27 +333,27 @@ macro_rules! forms {
 
 forms! {
     Put gex_VIS_VectorPutNB gex_VIS_VectorPutNBI gex_VIS_VectorPutBlocking
-        (tm: TeamHandle, dstrank: u32, dstcount: usize, dstlist: *const Memvec, srccount: usize, srclist: *const Memvec)
+        (tm: TeamHandle, dstrank: Rank, dstcount: usize, dstlist: *const Memvec, srccount: usize, srclist: *const Memvec)
         dstrank => lists(vector(dstcount, dstlist), vector(srccount, srclist));
     Get gex_VIS_VectorGetNB gex_VIS_VectorGetNBI gex_VIS_VectorGetBlocking
-        (tm: TeamHandle, dstcount: usize, dstlist: *const Memvec, srcrank: u32, srccount: usize, srclist: *const Memvec)
+        (tm: TeamHandle, dstcount: usize, dstlist: *const Memvec, srcrank: Rank, srccount: usize, srclist: *const Memvec)
         srcrank => lists(vector(dstcount, dstlist), vector(srccount, srclist));
     Put gex_VIS_IndexedPutNB gex_VIS_IndexedPutNBI gex_VIS_IndexedPutBlocking
-        (tm: TeamHandle, dstrank: u32, dstcount: usize, dstlist: *const *mut u8, dstlen: usize,
+        (tm: TeamHandle, dstrank: Rank, dstcount: usize, dstlist: *const *mut u8, dstlen: usize,
          srccount: usize, srclist: *const *mut u8, srclen: usize)
         dstrank => lists(indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
     Get gex_VIS_IndexedGetNB gex_VIS_IndexedGetNBI gex_VIS_IndexedGetBlocking
-        (tm: TeamHandle, dstcount: usize, dstlist: *const *mut u8, dstlen: usize, srcrank: u32,
+        (tm: TeamHandle, dstcount: usize, dstlist: *const *mut u8, dstlen: usize, srcrank: Rank,
          srccount: usize, srclist: *const *mut u8, srclen: usize)
         srcrank => lists(indexed(dstcount, dstlist, dstlen), indexed(srccount, srclist, srclen));
     Put gex_VIS_StridedPutNB gex_VIS_StridedPutNBI gex_VIS_StridedPutBlocking
-        (tm: TeamHandle, dstrank: u32, dstaddr: *mut u8, dststrides: *const isize,
+        (tm: TeamHandle, dstrank: Rank, dstaddr: *mut u8, dststrides: *const isize,
          srcaddr: *mut u8, srcstrides: *const isize,
          elemsz: usize, count: *const usize, stridelevels: usize)
         dstrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
     Get gex_VIS_StridedGetNB gex_VIS_StridedGetNBI gex_VIS_StridedGetBlocking
         (tm: TeamHandle, dstaddr: *mut u8, dststrides: *const isize,
-         srcrank: u32, srcaddr: *mut u8, srcstrides: *const isize,
+         srcrank: Rank, srcaddr: *mut u8, srcstrides: *const isize,
          elemsz: usize, count: *const usize, stridelevels: usize)
         srcrank => strided((dstaddr, dststrides), (srcaddr, srcstrides), elemsz, count, stridelevels);
 }

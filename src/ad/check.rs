@@ -66,7 +66,7 @@ pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>)
         ));
     }
     if flags.has(Flags::RANK_IS_JOBRANK)
-        && (rank >= rt.size() || team::team(domain.tm, function).rank_of(rank).is_none())
+        && (rank.0 >= rt.size() || team::team(domain.tm, function).rank_of(rank.as_job_rank()).is_none())
     {
         fail(format!("job rank {rank} is not in the team of the domain"));
     }

@@ -21,7 +21,7 @@ use crate::runtime::{self, Runtime};
 use crate::stall::Reason;
 use crate::team::TeamHandle;
 use crate::team::{self, Head, Team};
-use crate::types::Location;
+use crate::types::{Location, Rank};
 use crate::wait;
 use cpu::Number;
 use gasnet_conduit::{Busy, Capabilities, Conduit, JobRank, PollScope, RemoteSegment, TransferId};
@@ -65,7 +65,7 @@ pub struct Request<T> {
     /// Where the old value goes, if the operation fetches.
     pub result: *mut T,
     /// Whose memory: a rank of the domain's team, or as `flags` say.
-    pub rank: u32,
+    pub rank: Rank,
     /// Address of the target there, or as `flags` say.
     pub target: usize,
     /// `GEX_OP_*`.
@@ -111,7 +111,7 @@ fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: Flags) -> bool {
     if !rt.conduit_has_segments() || flags.has(Flags::AD_FAVOR_MY_RANK | Flags::AD_FAVOR_MY_NBRHD) {
         return false;
     }
-    offered(rt.conduit(), dt, ops) && (0..team.size).any(|rank| !rt.is_neighbour(team.locate(rank).rank))
+    offered(rt.conduit(), dt, ops) && team.ranks().any(|rank| !rt.is_neighbour(team.locate(rank).rank))
 }
 
 /// Whether `conduit` has all of `ops` on `dt`.
@@ -140,16 +140,19 @@ impl Domain {
 
     /// The target's process and endpoint.
     #[inline]
-    pub fn peer(&self, rank: u32, flags: Flags) -> Location {
+    pub fn peer(&self, rank: Rank, flags: Flags) -> Location {
         if flags.has(Flags::RANK_IS_JOBRANK) {
-            return Location { rank, ep: 0 };
+            return Location {
+                rank: rank.as_job_rank(),
+                ep: 0,
+            };
         }
         team::resolve(self.tm, rank).1
     }
 }
 
 #[cold]
-fn misaligned(rank: u32, target: usize, dt: u32) -> ! {
+fn misaligned(rank: JobRank, target: usize, dt: u32) -> ! {
     fatal!(
         "a remote atomic on {} was given the target address {target:#x} on rank {rank}, which is not aligned to {} \
         bytes",

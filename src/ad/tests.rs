@@ -72,7 +72,7 @@ impl Conduit for Nic {
         fetched: *mut u8,
         id: TransferId,
     ) -> Result<(), Busy> {
-        assert!(peer == 1 && segment.contains(target, 8));
+        assert!(peer == JobRank(1) && segment.contains(target, 8));
         if self.full {
             return Err(Busy);
         }
@@ -88,7 +88,10 @@ impl Conduit for Nic {
     }
 }
 
-const PEER: Location = Location { rank: 1, ep: 0 };
+const PEER: Location = Location {
+    rank: JobRank(1),
+    ep: 0,
+};
 const SEGMENT: RemoteSegment = RemoteSegment {
     base: 4096,
     bytes: 4096,
@@ -167,7 +170,7 @@ fn answers_are_taken_once_and_only_as_asked_for() {
     let mut old = [0u64; 2];
     let fetching = call(codes::fetch(codes::ADD), old.as_mut_ptr());
     let counted = FreeList::new().take();
-    let id = fetching.begin(counted, 0);
+    let id = fetching.begin(counted, JobRank(0));
     for bad in [&[][..], &[1][..], &[1, 2, 3][..]] {
         assert!(!packets::on_done(&arguments(id, bad)), "{bad:?}");
     }
@@ -180,13 +183,13 @@ fn answers_are_taken_once_and_only_as_asked_for() {
         dt: codes::FLT,
         ..fetching
     };
-    let id = narrow.begin(counted, 0);
+    let id = narrow.begin(counted, JobRank(0));
     old = [0; 2];
     assert!(packets::on_done(&arguments(id, &[-1])) && counted.is_done(31));
     assert_eq!(old[0].to_ne_bytes(), [255, 255, 255, 255, 0, 0, 0, 0]);
 
     for op in [codes::ADD, codes::SET] {
-        let id = call(op, std::ptr::null_mut()).begin(counted, 0);
+        let id = call(op, std::ptr::null_mut()).begin(counted, JobRank(0));
         assert!(!packets::on_done(&arguments(id, &[1, 1])) && !counted.is_done(31));
         assert!(packets::on_done(&arguments(id, &[])) && counted.is_done(31));
     }

@@ -365,7 +365,7 @@ fn handler_name(entry: &Entry) -> String {
 impl Sink for Delivery<'_> {
     #[inline]
     fn record(&mut self, source: usize, class: Class, word: Word, record: *mut u8) -> Disposal {
-        let rank = self.rt.nbrhd().rank(source);
+        let rank = self.rt.nbrhd_rank(source);
         let length = usize::from(word.units) * UNIT;
         // SAFETY: records are 64-byte aligned and of `units` units, inside the ring.
         let (mut m, place) = unsafe { self.parse((Carrier::Record, class, rank), word, record, length) };
@@ -399,7 +399,7 @@ impl Sink for Delivery<'_> {
             if let Some(block) = m.block {
                 self.rt
                     .comm()
-                    .blocks(self.rt.nbrhd().index(m.source), m.class)
+                    .blocks(self.rt.nbrhd_index(m.source), m.class)
                     .free(block);
             }
         }
@@ -407,13 +407,13 @@ impl Sink for Delivery<'_> {
     }
 
     fn corrupt(&mut self, source: usize) -> ! {
-        self.malformed(self.rt.nbrhd().rank(source), "a record that leaves its ring")
+        self.malformed(self.rt.nbrhd_rank(source), "a record that leaves its ring")
     }
 }
 
 impl Upcalls for Delivery<'_> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        if packet.len() < HEADER || source >= self.rt.size() {
+        if packet.len() < HEADER || source.0 >= self.rt.size() {
             self.malformed(source, "too short");
         }
         let word = Word {

@@ -155,7 +155,7 @@ fn pshm_record(m: &Message<'_>, kind: u8, bytes: usize) -> Record {
 
 #[inline(always)]
 fn send_intra_nbrhd(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
-    let target = rt.nbrhd().index(m.target.rank);
+    let target = rt.nbrhd_index(m.target.rank);
     let bytes = HEADER + 4 * m.args.len();
     match m.category {
         Category::Short => {

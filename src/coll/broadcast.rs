@@ -13,6 +13,7 @@ use super::choose::{self, Path};
 use super::p2p::Span;
 use super::pshm::pipeline::{Reader, Source};
 use super::pshm::{Chunk, PshmCall, Readers};
+use crate::types::Rank;
 
 /// The parent in the tree (none at the root) and the children, largest subtree first.
 fn parent_and_children(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32>) {
@@ -32,7 +33,7 @@ fn parent_and_children(rank: u32, root: u32, size: u32) -> (Option<u32>, Vec<u32
 
 /// Copies the root's `source` to the `target` of all members. At the root both may be the same
 /// memory.
-pub fn broadcast(call: Call, root: u32, target: Span, source: Span) -> impl Future<Output = ()> + Send {
+pub fn broadcast(call: Call, root: Rank, target: Span, source: Span) -> impl Future<Output = ()> + Send {
     let path = choose::path(call.team(), target.bytes, 1, true);
     let pshm = match path {
         _ if target.bytes == 0 => None,
@@ -44,18 +45,18 @@ pub fn broadcast(call: Call, root: u32, target: Span, source: Span) -> impl Futu
     async move {
         let (team, mut leader, mut source) = (call.team(), root, source);
         if !matches!(path, Path::IntraNbrhd(_)) {
-            let (mut call, mut root) = (call, root);
+            let (mut call, mut top) = (call, root.0);
             if let Path::Hierarchical(groups) = path {
-                (call, root) = call.among_leaders(root);
-                if root != groups.own {
+                (call, top) = call.among_leaders(root);
+                if top != groups.own {
                     leader = groups.members[0];
                 }
             }
             if team.rank == leader || matches!(path, Path::Network) {
-                if call.rank() == root {
+                if call.rank() == top {
                     target.copy_from(source);
                 }
-                network(call, root, target, 0, |_| true).await;
+                network(call, top, target, 0, |_| true).await;
                 source = target;
             }
         }

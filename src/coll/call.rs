@@ -13,9 +13,11 @@ use super::p2p::{self, Buffer, Envelope, Span};
 use crate::am::{inject, internal, lub_medium, max_medium, Message};
 use crate::stall;
 use crate::team::Team;
+use crate::types::Rank;
 use gasnet_conduit::Class;
 
-/// One collective, from the view of one member.
+/// One collective, from the view of one member. Algorithms compute with the positions of those that
+/// take part, from 0 on.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     team: &'static Team,
@@ -23,14 +25,14 @@ pub struct Call {
     group: Group,
 }
 
-/// The meaning of the ranks of a [`Call`].
+/// The meaning of the positions of a [`Call`].
 #[derive(Clone, Copy, Debug)]
 enum Group {
-    /// Ranks of the team.
+    /// Ranks in the team.
     Members,
     /// Neighbourhood numbers; each stands for its leader, neighbourhood `group` for the member
     /// `rank`.
-    Leaders { group: u32, rank: u32 },
+    Leaders { group: u32, rank: Rank },
 }
 
 impl Call {
@@ -46,7 +48,7 @@ impl Call {
 
     /// The same collective among one member of each neighbourhood: its leader, but `rank` for the
     /// neighbourhood of `rank`. Also returns the number of that neighbourhood.
-    pub fn among_leaders(self, rank: u32) -> (Self, u32) {
+    pub fn among_leaders(self, rank: Rank) -> (Self, u32) {
         let group = self.team.group_of(rank);
         let among = Group::Leaders { group, rank };
         (Self { group: among, ..self }, group)
@@ -57,15 +59,15 @@ impl Call {
         self.team
     }
 
-    /// This process's rank in the call.
+    /// This process's position.
     pub fn rank(self) -> u32 {
         match self.group {
-            Group::Members => self.team.rank,
+            Group::Members => self.team.rank.0,
             Group::Leaders { .. } => self.team.groups.own,
         }
     }
 
-    /// Number of ranks in the call.
+    /// Number of positions.
     pub fn size(self) -> u32 {
         match self.group {
             Group::Members => self.team.size,
@@ -73,12 +75,12 @@ impl Call {
         }
     }
 
-    /// The rank in the team of rank `index` of the call.
-    fn member(self, index: u32) -> u32 {
+    /// The rank in the team of the member at a position.
+    fn member(self, position: u32) -> Rank {
         match self.group {
-            Group::Members => index,
-            Group::Leaders { group, rank } if index == group => rank,
-            Group::Leaders { .. } => self.team.groups.leaders[index as usize],
+            Group::Members => Rank(position),
+            Group::Leaders { group, rank } if position == group => rank,
+            Group::Leaders { .. } => self.team.groups.leaders[position as usize],
         }
     }
 
@@ -104,7 +106,8 @@ impl Call {
         }
     }
 
-    /// Sends `what` to rank `to`; sends nothing if it is empty. The memory may be reused on return.
+    /// Sends `what` to position `to`; sends nothing if it is empty. The memory may be reused on
+    /// return.
     pub async fn send(self, to: u32, tag: u32, what: Span) {
         if what.bytes > 0 {
             self.send_message(to, tag, what).await;
@@ -146,7 +149,7 @@ impl Call {
         }
     }
 
-    /// Receives the message from rank `from` into new memory.
+    /// Receives the message from position `from` into new memory.
     pub async fn receive(self, from: u32, tag: u32) -> Buffer {
         let envelope = self.envelope(from, self.rank(), tag);
         poll_fn(|_| {
@@ -159,7 +162,7 @@ impl Call {
         .await
     }
 
-    /// Posts a receive of the message from rank `from` into `at`, unless `at` is empty.
+    /// Posts a receive of the message from position `from` into `at`, unless `at` is empty.
     pub fn post_receive(self, from: u32, tag: u32, at: Span) {
         if at.bytes > 0 {
             p2p::post_receive(self.envelope(from, self.rank(), tag), at);

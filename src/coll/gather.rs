@@ -8,6 +8,7 @@ use super::choose;
 use super::p2p::{Buffer, Span};
 use super::pshm::pipeline::{Reader, Source};
 use super::pshm::{Chunk, PshmCall, Readers};
+use crate::types::Rank;
 
 /// A buffer with one part per member.
 #[derive(Clone, Debug)]
@@ -19,11 +20,11 @@ pub enum Parts {
 }
 
 impl Parts {
-    /// The part of `rank`.
-    pub fn part(&self, rank: u32) -> Span {
+    /// The part of a position, which in these collectives is a rank in the team.
+    pub fn part(&self, position: u32) -> Span {
         match self {
-            Self::Equal(whole, bytes) => whole.part(rank as usize * bytes, *bytes),
-            Self::Listed(parts) => parts[rank as usize],
+            Self::Equal(whole, bytes) => whole.part(position as usize * bytes, *bytes),
+            Self::Listed(parts) => parts[position as usize],
         }
     }
 }
@@ -65,7 +66,7 @@ fn has_part(chunk: Chunk, part: usize, bytes: usize) -> bool {
 /// `equal`: all parts have the same length.
 pub fn to_one(
     call: Call,
-    root: u32,
+    root: Rank,
     target: Option<Parts>,
     source: Span,
     equal: bool,
@@ -74,12 +75,12 @@ pub fn to_one(
     async move {
         match (pshm_call, target) {
             (Some(pshm_call), None) => {
-                let readers = Readers::One(root as usize);
+                let readers = Readers::One(root.index());
                 pshm_call.produce(stable_source(source, readers), || ()).await;
             }
             (Some(pshm_call), Some(target)) => {
-                target.part(root).copy_from(source);
-                let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != root).collect();
+                target.part(root.0).copy_from(source);
+                let others: Vec<u32> = (0..call.size()).filter(|&rank| rank != root.0).collect();
                 let visit = |chunk: Chunk, reader: &Reader| {
                     for &from in &others {
                         let part = target.part(from).part(chunk.offset, chunk.bytes);
@@ -90,8 +91,8 @@ pub fn to_one(
                     .consume(others.iter().map(|&rank| rank as usize).collect(), |_| true, visit)
                     .await;
             }
-            (None, None) => call.send_rendezvous(root, 0, source).await,
-            (None, Some(target)) => network_to_one(call, root, target, source).await,
+            (None, None) => call.send_rendezvous(root.0, 0, source).await,
+            (None, Some(target)) => network_to_one(call, root.0, target, source).await,
         }
     }
 }
@@ -113,7 +114,7 @@ async fn network_to_one(call: Call, root: u32, target: Parts, source: Span) {
 /// `equal`: all parts have the same length.
 pub fn from_one(
     call: Call,
-    root: u32,
+    root: Rank,
     target: Span,
     source: Option<Parts>,
     equal: bool,
@@ -122,13 +123,13 @@ pub fn from_one(
     async move {
         match (pshm_call, source) {
             (Some(pshm_call), Some(Parts::Equal(whole, bytes))) => {
-                let own = whole.part(root as usize * bytes, bytes);
+                let own = whole.part(root.index() * bytes, bytes);
                 pshm_call
                     .produce(stable_source(whole, Readers::All), || target.copy_from(own))
                     .await;
             }
             (Some(pshm_call), _) => {
-                let (me, root) = (call.rank() as usize, root as usize);
+                let (me, root) = (call.rank() as usize, root.index());
                 let visit = |chunk: Chunk, reader: &Reader| copy_part(chunk, me, reader.of(root, chunk), target);
                 pshm_call
                     .consume(vec![root], |chunk| has_part(chunk, me, target.bytes), visit)
@@ -137,13 +138,13 @@ pub fn from_one(
             (None, Some(source)) => {
                 target.copy_from(source.part(call.rank()));
                 for step in 1..call.size() {
-                    let to = (root + step) % call.size();
+                    let to = (root.0 + step) % call.size();
                     call.send_rendezvous(to, 0, source.part(to)).await;
                 }
             }
             (None, None) => {
-                call.post_rendezvous(root, 0, target).await;
-                call.wait_receive(root, 0, target).await;
+                call.post_rendezvous(root.0, 0, target).await;
+                call.wait_receive(root.0, 0, target).await;
             }
         }
     }

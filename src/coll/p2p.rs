@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::am::{join, split, Arg};
 use crate::team::TeamId;
+use crate::types::Rank;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Identifies a p2p message.
@@ -22,9 +23,9 @@ pub struct Envelope {
     /// Sequence number of the collective in the team.
     pub sequence: u32,
     /// Rank of the receiver in the team.
-    pub target: u32,
+    pub target: Rank,
     /// Rank of the sender in the team.
-    pub source: u32,
+    pub source: Rank,
     /// Chosen by the algorithm.
     pub tag: u32,
 }
@@ -199,7 +200,7 @@ pub fn encode(envelope: Envelope, total: usize, offset: usize) -> [Arg; 10] {
     let ([team_high, team_low], [total_high, total_low], [high, low]) =
         (split(envelope.team), split(total as u64), split(offset as u64));
     let [sequence, target, source, tag] =
-        [envelope.sequence, envelope.target, envelope.source, envelope.tag].map(|word| word as Arg);
+        [envelope.sequence, envelope.target.0, envelope.source.0, envelope.tag].map(|word| word as Arg);
     [
         team_high, team_low, sequence, target, source, tag, total_high, total_low, high, low,
     ]
@@ -217,8 +218,8 @@ pub fn on_packet(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let envelope = Envelope {
         team: join(team_high, team_low),
         sequence: sequence as u32,
-        target: target as u32,
-        source: source as u32,
+        target: Rank(target as u32),
+        source: Rank(source as u32),
         tag: tag as u32,
     };
     let mut matching = matching();
@@ -258,8 +259,8 @@ mod tests {
         Envelope {
             team: 0x1_0000_0002,
             sequence: 3,
-            target: 4,
-            source: 5,
+            target: Rank(4),
+            source: Rank(5),
             tag,
         }
     }

@@ -20,6 +20,7 @@ use super::operators::Operator;
 use super::p2p::{Buffer, Span};
 use super::pshm::reduce as intra_nbrhd;
 use crate::runtime;
+use crate::types::Rank;
 
 /// Tag of the result from rank 0 to the root.
 const RESULT: u32 = 1 << 30;
@@ -50,7 +51,7 @@ fn parent_and_children(rank: u32, size: u32) -> (Option<u32>, Vec<u32>) {
 /// Combines every member's `source` into the root's `target`; other ranks' `target` is unused.
 pub fn to_one(
     call: Call,
-    root: u32,
+    root: Rank,
     target: Span,
     source: Span,
     operator: Operator,
@@ -65,7 +66,7 @@ pub fn to_one(
                 Some(pshm_call) => {
                     intra_nbrhd::to_one(pshm_call, team.groups.member_index(root), target, source, operator).await;
                 }
-                None => network_to_one(call, root, target, source, operator).await,
+                None => network_to_one(call, root.0, target, source, operator).await,
             };
         };
         let (call, group) = call.among_leaders(root);

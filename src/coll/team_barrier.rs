@@ -8,6 +8,7 @@ use super::call::Call;
 use super::choose::{self, Path};
 use super::pshm::barrier::{self, PshmBarrier};
 use crate::runtime;
+use crate::types::Rank;
 
 /// Tag of messages down the tree. Messages up have their distance as tag.
 const DOWN: u32 = 0;
@@ -42,9 +43,9 @@ pub fn barrier(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
     Barrier::Other(Box::pin(async move {
         match (path, pshm_call) {
             (Path::Hierarchical(_), Some(pshm_call)) => {
-                barrier::around(pshm_call, network(call.among_leaders(0).0)).await;
+                barrier::around(pshm_call, network(call.among_leaders(Rank(0)).0)).await;
             }
-            (Path::Hierarchical(_), None) => network(call.among_leaders(0).0).await,
+            (Path::Hierarchical(_), None) => network(call.among_leaders(Rank(0)).0).await,
             _ => network(call).await,
         }
     }))

@@ -246,7 +246,7 @@ fn send(run: &Run, me: usize, of: usize, count: u32) {
     let (there, here) = (run.remote.part(0, 2).part(me, of), run.own.part(1, 2).part(me, of));
     let most_long = there.bytes.min(here.bytes).min(100_000);
     let most_medium = lub_medium();
-    let mut random = Random(run.seed ^ (me as u64) << 40 ^ u64::from(run.rank));
+    let mut random = Random(run.seed ^ (me as u64) << 40 ^ u64::from(run.rank.0));
     for i in 0..count {
         let first = random.word() as Arg;
         let [a, b, c, d, e, f, g, h, j, k, l, m, n, o, p, q] = arguments(first);

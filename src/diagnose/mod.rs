@@ -24,7 +24,7 @@ use crate::segment::configuration;
 use crate::sync::Mode;
 use crate::team;
 use crate::team::TeamHandle;
-use crate::types::Location;
+use crate::types::{Location, Rank};
 
 pub use messages::handlers;
 
@@ -64,11 +64,11 @@ pub struct Run {
     /// The team.
     pub tm: TeamHandle,
     /// Own rank in it.
-    pub rank: u32,
+    pub rank: Rank,
     /// Its size.
     pub size: u32,
     /// Peer to which this rank sends.
-    pub peer: u32,
+    pub peer: Rank,
     /// The area in this rank's segment.
     pub own: Area,
     /// The area in the peer's segment.
@@ -128,7 +128,7 @@ impl Run {
         threads: usize,
         tm: TeamHandle,
         own: usize,
-        peer: u32,
+        peer: Rank,
         remote: usize,
         seed: u64,
     ) -> Self {
@@ -158,7 +158,7 @@ impl Run {
                 Flags::NONE,
             ));
             let area = |base| Area { base, bytes };
-            (area(own), area(bases[peer as usize]))
+            (area(own), area(bases[peer.index()]))
         };
         Self {
             iterations: iterations.max(1),
@@ -193,7 +193,7 @@ impl Run {
             section(self);
             self.barrier();
             let failed = self.errors.load(Ordering::Relaxed) - before;
-            if failed > 0 || self.rank == 0 {
+            if failed > 0 || self.rank == Rank(0) {
                 let result = if failed == 0 {
                     "good".to_owned()
                 } else {
@@ -202,7 +202,7 @@ impl Run {
                 print_line(format_args!("{letter}: {name}: {result}"));
             }
         }
-        if self.rank == 0 {
+        if self.rank == Rank(0) {
             print_line(format_args!("diagnosis done"));
         }
         self.errors.load(Ordering::Relaxed)

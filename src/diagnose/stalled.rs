@@ -91,7 +91,7 @@ fn outstanding_parts(op: Option<&'static Op>) -> String {
 fn named_barrier(rt: &Runtime) -> String {
     let what = "gasnet_barrier_wait: the barrier";
     let number = barrier::of_job().entered();
-    let late = rt.job().late_for_barrier(number);
+    let late = rt.late_for_barrier(number);
     if late.is_empty() {
         format!(
             "{what} (number {number}): all ranks have entered it, but a message from another neighbourhood is missing"

@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::flags::{Flags, EC_ALL, EC_LC};
 use crate::progress;
 use crate::rules::{LC_DEFER, LC_NOW};
+use crate::types::Rank;
 use gasnet_conduit::PollScope;
 
 /// `GEX_DT_U64`.
@@ -63,7 +64,7 @@ pub fn patterns(run: &Run) {
     if run.remote.bytes < 64 || run.own.bytes < 64 {
         return;
     }
-    let mut random = Random(run.seed ^ u64::from(run.rank));
+    let mut random = Random(run.seed ^ u64::from(run.rank.0));
     for _ in 0..(run.iterations / 50).max(1) {
         put_and_get(run, run.remote, &mut random);
     }
@@ -94,7 +95,7 @@ pub fn events(run: &Run) {
     if run.remote.bytes < 64 * MANY {
         return;
     }
-    let mut random = Random(run.seed ^ 3 ^ u64::from(run.rank));
+    let mut random = Random(run.seed ^ 3 ^ u64::from(run.rank.0));
     let at = |i: usize| (run.remote.base + 64 * i) as *mut u8;
     for round in 0..(run.iterations / 10).max(1) {
         let sent: Vec<Vec<u8>> = (0..MANY).map(|_| random.bytes(64)).collect();
@@ -176,10 +177,10 @@ fn sync(run: &Run, events: &mut [Event], way: u32) {
 /// Concurrent collectives, whose only progress is by polls.
 pub fn collectives(run: &Run) {
     for round in 0..u64::from((run.iterations / 50).max(1)) {
-        let root = (round % u64::from(run.size)) as u32;
+        let root = Rank((round % u64::from(run.size)) as u32);
         let mut data = Random(run.seed ^ round ^ if run.rank == root { 0 } else { 9 }).bytes(5000);
         let address = data.as_mut_ptr();
-        let (mine, mut sum) = ([u64::from(run.rank) + round, 1], [0u64; 2]);
+        let (mine, mut sum) = ([u64::from(run.rank.0) + round, 1], [0u64; 2]);
         let mut events = [
             gex_Coll_BroadcastNB(run.tm, root, address, address, 5000, Flags::NONE),
             gex_Coll_ReduceToAllNB(
@@ -216,7 +217,7 @@ pub fn of_threads(run: &Run) {
         for i in 0..run.threads {
             scope.spawn(move || {
                 let area = run.remote.part(i, run.threads);
-                let mut random = Random(run.seed ^ (i as u64) << 32 ^ u64::from(run.rank));
+                let mut random = Random(run.seed ^ (i as u64) << 32 ^ u64::from(run.rank.0));
                 if area.bytes >= 64 {
                     for _ in 0..(run.iterations / 50).max(1) {
                         put_and_get(run, area, &mut random);

@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn parts_add_up_and_stale_names_are_refused() {
         let op = FreeList::new().take();
-        let id = begin(op, Category::Put, 0, std::ptr::null_mut(), 100);
+        let id = begin(op, Category::Put, JobRank(0), std::ptr::null_mut(), 100);
         source_done(id);
         assert!(op.event().leaf(2).is_invalid() && source_is_free(id));
         assert!(advance(id, 60) && !advance(id, 41) && !op.event().is_done());
@@ -220,12 +220,12 @@ mod tests {
     fn an_answer_has_the_length_that_was_asked_for() {
         let op = FreeList::new().take();
         let mut old = 0u64;
-        let id = begin(op, Category::Rmw, 0, std::ptr::from_mut(&mut old).cast(), 8);
+        let id = begin(op, Category::Rmw, JobRank(0), std::ptr::from_mut(&mut old).cast(), 8);
         assert!(fetch_destination(id, 0).is_none() && fetch_destination(id, 4).is_none());
         assert_eq!(fetch_destination(id, 8), Some(std::ptr::from_mut(&mut old).cast()));
         finish(id);
         assert!(op.event().is_done() && fetch_destination(id, 8).is_none());
-        let put = begin(op, Category::Put, 0, std::ptr::from_mut(&mut old).cast(), 8);
+        let put = begin(op, Category::Put, JobRank(0), std::ptr::from_mut(&mut old).cast(), 8);
         assert!(fetch_destination(put, 8).is_none());
         finish(put);
     }
@@ -234,7 +234,7 @@ mod tests {
     fn a_get_lands_inside_only() {
         let op = FreeList::new().take();
         let mut memory = [0u8; 10];
-        let id = begin(op, Category::Get, 0, memory.as_mut_ptr(), 10);
+        let id = begin(op, Category::Get, JobRank(0), memory.as_mut_ptr(), 10);
         assert_eq!(
             get_destination(id, 3, 7).map(|s| s.address),
             Some(memory.as_ptr() as usize + 3)

@@ -86,8 +86,8 @@ impl Runtime {
         mapped: impl FnOnce(usize, usize),
     ) -> Result<&'static Segment, AttachError> {
         let sizes = self.agree(self.check_size(bytes))?;
-        let neighbour_sizes: Vec<usize> = self.nbrhd().ranks().map(|rank| sizes[rank as usize]).collect();
-        let me = self.nbrhd().index(self.rank());
+        let neighbour_sizes: Vec<usize> = self.nbrhd_ranks().map(|rank| sizes[rank.index()]).collect();
+        let me = self.nbrhd_index(self.rank());
         let mapping = self.map_segments(&neighbour_sizes).map_err(|e| {
             AttachError::Resource(format!(
                 "cannot map the segments of this neighbourhood ({} bytes in total): {e}",
@@ -95,7 +95,7 @@ impl Runtime {
             ))
         });
         let bases = self.agree(mapping.as_ref().map(|m| m.base + m.offsets[me]).map_err(Clone::clone))?;
-        let (mapping, base) = (mapping?, bases[self.rank() as usize]);
+        let (mapping, base) = (mapping?, bases[self.rank().index()]);
         self.advise(&mapping, neighbour_sizes.iter().sum());
         if let Err(why) = numa::prefer_own_node(mapping.base + mapping.offsets[me], bytes) {
             gasnet_tools::process::warn(format_args!(
@@ -105,7 +105,7 @@ impl Runtime {
         }
         mapped(base, bytes);
         let keys = self.exchange_keys(base, bytes)?;
-        let keys_of_own = keys[self.rank() as usize];
+        let keys_of_own = keys[self.rank().index()];
         let mut segments: Vec<RemoteSegment> = sizes
             .iter()
             .zip(&bases)
@@ -121,8 +121,8 @@ impl Runtime {
         let deltas = mapping
             .offsets
             .iter()
-            .zip(self.nbrhd().ranks())
-            .map(|(offset, rank)| (mapping.base + offset).wrapping_sub(bases[rank as usize]) as isize)
+            .zip(self.nbrhd_ranks())
+            .map(|(offset, rank)| (mapping.base + offset).wrapping_sub(bases[rank.index()]) as isize)
             .collect();
         let segment = Segment::leak(base, bytes, Memory::Attached, keys_of_own, None);
         self.directory().get_or_init(|| Directory { segments, deltas });
@@ -170,7 +170,7 @@ impl Runtime {
         let wants = || env::var_os("HUGETLB_DEFAULT_PAGE_SIZE").is_some_and(|size| !size.is_empty());
         if config.get(&config::USE_HUGEPAGES) || (!config.is_set(&config::USE_HUGEPAGES) && wants()) {
             match mem::want_huge_pages(mapping.base, bytes) {
-                Err(why) if self.rank() == self.nbrhd().first() => {
+                Err(why) if self.leads_nbrhd() => {
                     gasnet_tools::process::warn(format_args!(
                         "GASNET_USE_HUGEPAGES: {why}; segments have normal pages"
                     ));
@@ -183,7 +183,7 @@ impl Runtime {
     /// The neighbourhood's first rank sizes and maps the object; the others map it at the same
     /// address if they can.
     fn map_segments(&self, sizes: &[usize]) -> std::io::Result<shm::segment::Mapping> {
-        let leads = self.rank() == self.nbrhd().first();
+        let leads = self.leads_nbrhd();
         let fd = self.job().segment_fd();
         let mut first = Ok(None);
         if leads {
@@ -235,7 +235,7 @@ impl Runtime {
 
     fn learn_segments(&self, segments: &mut [RemoteSegment]) -> Result<(), AttachError> {
         for (rank, segment) in segments.iter_mut().enumerate() {
-            let rank = rank as JobRank;
+            let rank = JobRank(rank as u32);
             if self.conduit_needs_segment_of(rank) {
                 self.conduit()
                     .learn_segment(rank, segment)

@@ -47,8 +47,8 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
     let mut all: Vec<Vec<u64>> = counts.iter().map(|&count| vec![0; count as usize]).collect();
     let target = Parts::Listed(all.iter_mut().map(|words| span(words)).collect());
     coll::run(gather::to_all(Call::next(team), target, span(&mut own)));
-    for (member, words) in all.iter().enumerate() {
-        let rank = team.locate(member as u32).rank;
+    for (member, words) in team.ranks().zip(&all) {
+        let rank = team.locate(member).rank;
         for entry in words.chunks_exact(WORDS).filter(|_| rank != rt.rank()) {
             let mut segment = RemoteSegment {
                 base: entry[1] as usize,

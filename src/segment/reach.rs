@@ -6,7 +6,7 @@ use crate::segment::configuration::{is_everything, Configuration};
 use crate::shm::kernel_copy::Neighbour;
 use crate::thread::{self, Serving};
 use crate::types::{EpIndex, Location, ANYWHERE};
-use gasnet_conduit::{Capabilities, RemoteSegment, SegmentKey};
+use gasnet_conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
 use gasnet_sys::mem;
 
 /// An access method for memory of an endpoint.
@@ -109,7 +109,7 @@ fn is_unchecked(ep: EpIndex) -> bool {
 /// Runs `body`, which touches `[address, address + bytes)` of this process for process `source`,
 /// which named endpoint `ep`. In EVERYTHING, and outside segments, that may be no memory at all:
 /// the report of a fault then names `source`.
-pub fn serving<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
+pub fn serving<R>(source: JobRank, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
     if !is_unchecked(ep) {
         return body();
     }
@@ -122,7 +122,7 @@ pub fn serving<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: 
 
 /// As [`serving`], for a `body` that hands the range to the kernel: that would answer with an error
 /// where the processor faults.
-pub fn serving_read<R>(source: u32, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
+pub fn serving_read<R>(source: JobRank, ep: EpIndex, address: usize, bytes: usize, body: impl FnOnce() -> R) -> R {
     serving(source, ep, address, bytes, || {
         if is_unchecked(ep) {
             let pages = (address..address + bytes)

@@ -34,7 +34,7 @@ impl Runtime {
 
     /// The bound segment of the primordial endpoint of `rank`, after Attach.
     pub fn primordial_segment(&self, rank: JobRank) -> Option<&RemoteSegment> {
-        self.directory().get()?.segments.get(rank as usize)
+        self.directory().get()?.segments.get(rank.index())
     }
 
     /// The memory that others may access through an endpoint: its bound segment, if this process

@@ -17,7 +17,7 @@ use gasnet_sys::process_vm;
 static WITNESS: AtomicU64 = AtomicU64::new(0);
 
 fn witness_of(job: &Job, rank: JobRank) -> u64 {
-    job.token() ^ u64::from(rank + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    job.token() ^ u64::from(rank.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 const UNKNOWN: u8 = 0;
@@ -61,19 +61,19 @@ impl KernelCopy {
         if self.states.len() > 1 {
             // The parent that started the ranks is an ancestor of all of them.
             process_vm::admit(process::parent());
-            WITNESS.store(witness_of(self.job, self.job.rank()), Ordering::Release);
+            WITNESS.store(witness_of(self.job, JobRank(self.job.rank())), Ordering::Release);
             self.job.publish_memory(WITNESS.as_ptr() as usize);
         }
     }
 
     /// Neighbour `rank`, if kernel copies work for it.
     pub fn neighbour(&self, rank: JobRank) -> Option<Neighbour<'_>> {
-        let state = &self.states[self.nbrhd.index(rank)];
+        let state = &self.states[self.nbrhd.index(rank.0)];
         let seen = state.load(Ordering::Relaxed);
         if seen == REFUSED {
             return None;
         }
-        let (pid, address) = self.job.published_memory(rank)?;
+        let (pid, address) = self.job.published_memory(rank.0)?;
         if seen == UNKNOWN {
             let mut word = 0u64;
             // SAFETY: the word is ours and has eight bytes.

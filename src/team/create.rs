@@ -18,7 +18,7 @@ use crate::coll::{self, team_barrier};
 use crate::flags::Flags;
 use crate::runtime;
 use crate::shm::coll_buffer_pool::CollBufferId;
-use crate::types::{EpIndex, Location};
+use crate::types::{EpIndex, Location, Rank};
 
 /// Bytes that the scratch-size queries recommend: collectives bring their own memory, so this is
 /// the least that clients can handle as a size.
@@ -86,7 +86,7 @@ fn fresh_number() -> u32 {
 }
 
 fn id(first: Location, number: u32) -> TeamId {
-    u64::from(first.rank) << 32 | u64::from(number)
+    u64::from(first.rank.0) << 32 | u64::from(number)
 }
 
 /// The members of `parent` that bring the same color, ordered by key and then by rank.
@@ -108,14 +108,16 @@ pub fn split(
     };
     let all = exchange(parent, own);
     color_and_key?;
-    let mut ranks: Vec<u32> = (0..parent.size)
-        .filter(|&rank| all[rank as usize].takes_part != 0 && all[rank as usize].color == color)
+    let mut ranks: Vec<Rank> = parent
+        .ranks()
+        .filter(|&rank| all[rank.index()].takes_part != 0 && all[rank.index()].color == color)
         .collect();
-    ranks.sort_by_key(|&rank| (all[rank as usize].key, rank));
+    ranks.sort_by_key(|&rank| (all[rank.index()].key, rank));
     let members: Vec<Location> = ranks.iter().map(|&rank| parent.locate(rank)).collect();
-    let number = all[*ranks.first()? as usize].number;
-    let rank = ranks.iter().position(|&rank| rank == parent.rank)? as u32;
-    let coll_buffer_of = |rank: u32| CollBufferId::unpack(all[ranks[rank as usize] as usize].coll_buffer);
+    let number = all[ranks.first()?.index()].number;
+    let rank = ranks.iter().position(|&rank| rank == parent.rank)?;
+    let rank = Rank(rank as u32);
+    let coll_buffer_of = |rank: Rank| CollBufferId::unpack(all[ranks[rank.index()].index()].coll_buffer);
     let (id, groups) = (
         id(members[0], number),
         groups(rank, &members, coll_buffer, coll_buffer_of),
@@ -129,7 +131,7 @@ pub fn split(
 pub fn create(
     parent: &'static Team,
     members: &[Location],
-    scratch_of: impl Fn(u32, usize) -> Option<Scratch>,
+    scratch_of: impl Fn(Rank, usize) -> Option<Scratch>,
     flags: Flags,
 ) -> Result<Vec<&'static Team>, String> {
     let rt = runtime::get();
@@ -159,16 +161,16 @@ pub fn create(
     let Some(leader) = parent.rank_of(first.rank) else {
         return Err(format!("process {} has no member in the parent team", first.rank));
     };
-    let id = id(first, all[leader as usize].number);
-    let coll_buffer_of = |rank: u32| {
-        let leader = parent.rank_of(members[rank as usize].rank);
+    let id = id(first, all[leader.index()].number);
+    let coll_buffer_of = |rank: Rank| {
+        let leader = parent.rank_of(members[rank.index()].rank);
         leader.map_or_else(CollBufferId::default, |rank| {
-            CollBufferId::unpack(all[rank as usize].coll_buffer)
+            CollBufferId::unpack(all[rank.index()].coll_buffer)
         })
     };
     let local = members.iter().enumerate().filter(|(_, m)| m.rank == rt.rank());
     let teams = local.enumerate().map(|(i, (rank, m))| {
-        let rank = rank as u32;
+        let rank = Rank(rank as u32);
         let groups = groups(rank, members, coll_buffer, coll_buffer_of);
         make(id, rank, members.to_vec(), groups, flags, m.ep, scratch_of(rank, i))
     });
@@ -178,15 +180,15 @@ pub fn create(
 /// How a team of `members` lies, for the one with `rank`, who gives `coll_buffer`. The others give
 /// what `coll_buffer_of` says.
 fn groups(
-    rank: u32,
+    rank: Rank,
     members: &[Location],
     coll_buffer: CollBufferId,
-    coll_buffer_of: impl Fn(u32) -> CollBufferId,
+    coll_buffer_of: impl Fn(Rank) -> CollBufferId,
 ) -> Groups {
     let rt = runtime::get();
-    let members = (0..).zip(members).map(|(rank, m)| Member {
+    let members = (0..).map(Rank).zip(members).map(|(rank, m)| Member {
         process: m.rank,
-        nbrhd: rt.job().nbrhd_of(m.rank),
+        nbrhd: rt.nbrhd_of(m.rank),
         coll_buffer: coll_buffer_of(rank),
     });
     let groups = Groups::new(rank, members, rt.comm(), rt.nbrhd());
@@ -198,7 +200,7 @@ fn groups(
 
 fn make(
     id: TeamId,
-    rank: u32,
+    rank: Rank,
     members: Vec<Location>,
     groups: Groups,
     flags: Flags,

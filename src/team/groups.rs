@@ -10,6 +10,7 @@ use crate::shm::coll_buffer_pool::CollBufferId;
 use crate::shm::coll_buffers::CollBuffers;
 use crate::shm::memory::{INLINE_SLOT_BYTES, STAGING_SLOT_BYTES};
 use crate::shm::Comm;
+use crate::types::Rank;
 use gasnet_conduit::JobRank;
 use gasnet_job::Nbrhd;
 
@@ -36,11 +37,11 @@ impl BufferCapacity {
 #[derive(Debug)]
 pub struct Groups {
     /// Rank of each group's leader, ascending.
-    pub leaders: Box<[u32]>,
+    pub leaders: Box<[Rank]>,
     /// Number of the own group.
     pub own: u32,
     /// Ranks of the own group's members, ascending.
-    pub members: Box<[u32]>,
+    pub members: Box<[Rank]>,
     /// Whether the members of each group have consecutive ranks.
     pub contiguous: bool,
     /// The own group in shared memory, if it has other members.
@@ -63,7 +64,7 @@ pub struct Member {
 
 impl Groups {
     /// The layout for the member with `rank`; `comm` is the memory of its neighbourhood `nbrhd`.
-    pub fn new(rank: u32, members: impl Iterator<Item = Member>, comm: &Comm, nbrhd: &Nbrhd) -> Self {
+    pub fn new(rank: Rank, members: impl Iterator<Item = Member>, comm: &Comm, nbrhd: &Nbrhd) -> Self {
         let members: Vec<Member> = members.collect();
         let (mut leaders, mut of, mut sizes) = (Vec::new(), HashMap::new(), Vec::new());
         let (mut contiguous, mut last, mut capacity) = (true, 0, BufferCapacity::Anything);
@@ -79,7 +80,7 @@ impl Groups {
             let group = match of.entry(member.nbrhd) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
-                    leaders.push(rank as u32);
+                    leaders.push(Rank(rank as u32));
                     sizes.push(0u32);
                     *new.insert(leaders.len() - 1)
                 }
@@ -89,16 +90,17 @@ impl Groups {
             last = group;
             groups.push(group);
         }
-        let own = groups[rank as usize];
+        let own = groups[rank.index()];
         for (member, _) in members.iter().zip(&groups).filter(|(_, &group)| sizes[group] > 1) {
             capacity = capacity.min(BufferCapacity::of(member.coll_buffer));
         }
-        let ranks: Box<[u32]> = (0..members.len() as u32)
-            .filter(|&rank| groups[rank as usize] == own)
+        let ranks: Box<[Rank]> = (0..members.len() as u32)
+            .map(Rank)
+            .filter(|&rank| groups[rank.index()] == own)
             .collect();
         let pshm = (capacity > BufferCapacity::Nothing && ranks.len() > 1).then(|| {
-            let own = || ranks.iter().map(|&rank| members[rank as usize]);
-            let nbrhd_indices: Box<[usize]> = own().map(|m| nbrhd.index(m.process)).collect();
+            let own = || ranks.iter().map(|&rank| members[rank.index()]);
+            let nbrhd_indices: Box<[usize]> = own().map(|m| nbrhd.index(m.process.0)).collect();
             let buffers = own()
                 .zip(&nbrhd_indices)
                 .map(|(m, &index)| m.coll_buffer.memory(comm, index));
@@ -111,7 +113,7 @@ impl Groups {
             members: ranks,
             contiguous,
             pshm,
-            coll_buffer: members[rank as usize].coll_buffer,
+            coll_buffer: members[rank.index()].coll_buffer,
             capacity,
         }
     }
@@ -127,7 +129,7 @@ impl Groups {
     }
 
     /// The index of the member with `rank` in the own group.
-    pub fn member_index(&self, rank: u32) -> usize {
+    pub fn member_index(&self, rank: Rank) -> usize {
         self.members.partition_point(|&member| member < rank)
     }
 

@@ -1,6 +1,6 @@
 //! The members of a team and their ranks.
 
-use crate::types::Location;
+use crate::types::{Location, Rank};
 use gasnet_conduit::JobRank;
 
 /// The members of a team, in the order of their ranks.
@@ -19,23 +19,23 @@ pub enum Members {
         /// By rank.
         members: Box<[Location]>,
         /// Ranks, in the order of their members' places.
-        sorted: Box<[u32]>,
+        sorted: Box<[Rank]>,
     },
 }
 
 impl Members {
     /// The endpoints in `list`, in this order; each once.
     pub fn new(list: Vec<Location>) -> Self {
-        let first = list.first().map_or(0, |m| m.rank);
-        let in_a_row = |(i, m): (usize, &Location)| m.ep == 0 && u64::from(m.rank) == u64::from(first) + i as u64;
+        let first = list.first().map_or(JobRank(0), |m| m.rank);
+        let in_a_row = |(i, m): (usize, &Location)| m.ep == 0 && u64::from(m.rank.0) == u64::from(first.0) + i as u64;
         if list.iter().enumerate().all(in_a_row) {
             return Self::Consecutive {
                 first,
                 count: list.len() as u32,
             };
         }
-        let mut sorted: Vec<u32> = (0..list.len() as u32).collect();
-        sorted.sort_by_key(|&rank| sort_key(list[rank as usize]));
+        let mut sorted: Vec<Rank> = (0..list.len() as u32).map(Rank).collect();
+        sorted.sort_by_key(|&rank| sort_key(list[rank.index()]));
         Self::Listed {
             members: list.into(),
             sorted: sorted.into(),
@@ -53,26 +53,26 @@ impl Members {
     /// The member with `rank`. None above the size of a listed team; of others the caller knows the
     /// size.
     #[inline]
-    pub fn locate(&self, rank: u32) -> Option<Location> {
+    pub fn locate(&self, rank: Rank) -> Option<Location> {
         match self {
             Self::Consecutive { first, .. } => Some(Location {
-                rank: first.wrapping_add(rank),
+                rank: JobRank(first.0.wrapping_add(rank.0)),
                 ep: 0,
             }),
-            Self::Listed { members, .. } => members.get(rank as usize).copied(),
+            Self::Listed { members, .. } => members.get(rank.index()).copied(),
         }
     }
 
     /// The rank of the member in `process`; of several the one with the lowest endpoint index.
-    pub fn rank_in(&self, process: JobRank) -> Option<u32> {
+    pub fn rank_in(&self, process: JobRank) -> Option<Rank> {
         match self {
-            Self::Consecutive { first, count } => process.checked_sub(*first).filter(|rank| rank < count),
+            Self::Consecutive { first, count } => process.0.checked_sub(first.0).filter(|rank| rank < count).map(Rank),
             Self::Listed { members, sorted } => {
-                let at = sorted.partition_point(|&rank| members[rank as usize].rank < process);
+                let at = sorted.partition_point(|&rank| members[rank.index()].rank < process);
                 sorted
                     .get(at)
                     .copied()
-                    .filter(|&rank| members[rank as usize].rank == process)
+                    .filter(|&rank| members[rank.index()].rank == process)
             }
         }
     }
@@ -88,14 +88,23 @@ mod tests {
     use super::*;
 
     fn list(ranks: &[u32]) -> Vec<Location> {
-        ranks.iter().map(|&rank| Location { rank, ep: 0 }).collect()
+        ranks
+            .iter()
+            .map(|&rank| Location {
+                rank: JobRank(rank),
+                ep: 0,
+            })
+            .collect()
     }
 
     #[test]
     fn neighbours_in_a_row_need_no_list() {
         assert_eq!(
             Members::new(list(&[3, 4, 5])),
-            Members::Consecutive { first: 3, count: 3 }
+            Members::Consecutive {
+                first: JobRank(3),
+                count: 3
+            }
         );
         assert!(matches!(Members::new(list(&[3, 5])), Members::Listed { .. }));
         assert!(matches!(Members::new(list(&[4, 3])), Members::Listed { .. }));
@@ -107,11 +116,11 @@ mod tests {
             let members = Members::new(list(ranks));
             assert_eq!(members.count() as usize, ranks.len());
             for (i, &rank) in ranks.iter().enumerate() {
-                assert_eq!(members.locate(i as u32).map(|m| m.rank), Some(rank));
-                assert_eq!(members.rank_in(rank), Some(i as u32));
+                assert_eq!(members.locate(Rank(i as u32)).map(|m| m.rank), Some(JobRank(rank)));
+                assert_eq!(members.rank_in(JobRank(rank)), Some(Rank(i as u32)));
             }
             for absent in (0..12).filter(|r| !ranks.contains(r)) {
-                assert_eq!(members.rank_in(absent), None);
+                assert_eq!(members.rank_in(JobRank(absent)), None);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::runtime::{self, Runtime};
 use crate::shm::coll_buffer_pool::CollBufferId;
 use crate::shm::Comm;
 use crate::trace;
-use crate::types::{EpIndex, Location};
+use crate::types::{EpIndex, Location, Rank};
 use gasnet_conduit::JobRank;
 use gasnet_job::Job;
 use groups::{Groups, Member};
@@ -109,7 +109,7 @@ pub struct Team {
     /// The same in all members' processes.
     pub id: TeamId,
     /// The local member's rank.
-    pub rank: u32,
+    pub rank: Rank,
     /// Its size.
     pub size: u32,
     /// Tells it from the other teams of this process, for the debug flavour. Not 0.
@@ -140,15 +140,19 @@ impl Team {
     pub fn primordial(job: &Job, comm: &Comm, flags: Flags) -> Self {
         let (count, coll_buffer) = (job.size(), CollBufferId::primordial(comm));
         let members = (0..count).map(|process| Member {
-            process,
+            process: JobRank(process),
             nbrhd: job.nbrhd_of(process),
             coll_buffer,
         });
-        let groups = Groups::new(job.rank(), members, comm, &job.nbrhd());
+        let rank = Rank(job.rank());
+        let groups = Groups::new(rank, members, comm, &job.nbrhd());
         Self::new(
             0,
-            job.rank(),
-            Members::Consecutive { first: 0, count },
+            rank,
+            Members::Consecutive {
+                first: JobRank(0),
+                count,
+            },
             groups,
             flags,
             0,
@@ -158,7 +162,7 @@ impl Team {
 
     fn new(
         id: TeamId,
-        rank: u32,
+        rank: Rank,
         members: Members,
         groups: Groups,
         flags: Flags,
@@ -188,6 +192,11 @@ impl Team {
         self.id == 0
     }
 
+    /// The ranks of all members.
+    pub fn ranks(&self) -> impl Iterator<Item = Rank> {
+        (0..self.size).map(Rank)
+    }
+
     /// Lets inline code reach the segments of the longest row of members that are neighbours.
     /// Nothing before Attach.
     pub fn open_fast_path(&self, rt: &Runtime) {
@@ -198,7 +207,7 @@ impl Team {
         }
         let neighbour = |rank| {
             self.members
-                .locate(rank)
+                .locate(Rank(rank))
                 .filter(|m| m.ep == 0 && rt.is_neighbour(m.rank))
         };
         let (mut first, mut count, mut start) = (0, 0, 0);
@@ -210,7 +219,7 @@ impl Team {
                 start = rank + 1;
             }
         }
-        let index = |rank: u32| neighbour(rank).map_or(0, |m| rt.nbrhd().index(m.rank));
+        let index = |rank: u32| neighbour(rank).map_or(0, |m| rt.nbrhd_index(m.rank));
         let in_order = (first..first + count).all(|rank| index(rank) == index(first) + (rank - first) as usize);
         let deltas = if in_order {
             &directory.deltas[if count == 0 { 0 } else { index(first) }..]
@@ -238,22 +247,22 @@ impl Team {
 
     /// The member with `rank`. Fatal if there is none: its message would wait for ever.
     #[inline]
-    pub fn locate(&self, rank: u32) -> Location {
-        if rank >= self.size {
+    pub fn locate(&self, rank: Rank) -> Location {
+        if rank.0 >= self.size {
             self.no_member(rank);
         }
         self.members.locate(rank).unwrap_or_else(|| self.no_member(rank))
     }
 
     #[cold]
-    fn no_member(&self, rank: u32) -> ! {
+    fn no_member(&self, rank: Rank) -> ! {
         no_rank(format_args!("rank {rank} is not in a team of {} members", self.size))
     }
 
     /// The number of the group that the member with `rank` is in.
-    pub fn group_of(&self, rank: u32) -> u32 {
-        let job = runtime::get().job();
-        let nbrhd = |rank: u32| job.nbrhd_of(self.locate(rank).rank);
+    pub fn group_of(&self, rank: Rank) -> u32 {
+        let rt = runtime::get();
+        let nbrhd = |rank: Rank| rt.nbrhd_of(self.locate(rank).rank);
         let wanted = nbrhd(rank);
         self.groups
             .leaders
@@ -263,7 +272,7 @@ impl Team {
     }
 
     /// The rank of the member that lives in process `rank`, if any.
-    pub fn rank_of(&self, rank: JobRank) -> Option<u32> {
+    pub fn rank_of(&self, rank: JobRank) -> Option<Rank> {
         self.members.rank_in(rank)
     }
 }
@@ -323,10 +332,10 @@ pub fn pair(local: EpIndex, remote: EpIndex) -> TeamHandle {
 /// The member of a team that inline code may reach: a primordial endpoint with a mapped segment,
 /// and no call is to be recorded. Release flavour.
 #[inline]
-pub fn open(handle: TeamHandle, rank: u32) -> Option<Location> {
+pub fn open(handle: TeamHandle, rank: Rank) -> Option<Location> {
     let Named::Team(team) = decode(handle) else { return None };
     let count = team.head.count.load(Ordering::Acquire);
-    if rank.wrapping_sub(team.head.first.load(Ordering::Relaxed)) < count {
+    if rank.0.wrapping_sub(team.head.first.load(Ordering::Relaxed)) < count {
         team.members.locate(rank)
     } else {
         None
@@ -351,14 +360,15 @@ pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
 
 /// The local endpoint and the peer that `(handle, rank)` names.
 #[inline]
-pub fn resolve(handle: TeamHandle, rank: u32) -> (EpIndex, Location) {
+pub fn resolve(handle: TeamHandle, rank: Rank) -> (EpIndex, Location) {
     match decode(handle) {
         Named::Team(team) => (team.ep, team.locate(rank)),
         Named::Pair(local, remote) => {
             let size = runtime::get().size();
-            if rank >= size {
+            if rank.0 >= size {
                 no_rank(format_args!("job rank {rank} does not exist in a job of {size}"));
             }
+            let rank = rank.as_job_rank();
             (local, Location { rank, ep: remote })
         }
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::kinds::{EventKind, TraceCategory, KINDS, KIND_COUNT};
+use gasnet_conduit::JobRank;
 
 /// Sums of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +73,7 @@ fn size_class(bytes: u64) -> usize {
 pub struct Counters {
     kinds: [Sums; KIND_COUNT],
     /// Messages and bytes by peer and class.
-    peers: BTreeMap<u32, [[u64; 2]; CLASS_COUNT]>,
+    peers: BTreeMap<JobRank, [[u64; 2]; CLASS_COUNT]>,
     sizes: [[u64; SIZES]; CLASS_COUNT],
 }
 
@@ -88,7 +89,7 @@ impl Default for Counters {
 
 impl Counters {
     /// Counts an event.
-    pub fn add(&mut self, kind: EventKind, peer: Option<u32>, bytes: u64, ns: u64) {
+    pub fn add(&mut self, kind: EventKind, peer: Option<JobRank>, bytes: u64, ns: u64) {
         self.kinds[kind as usize].add(bytes, ns);
         if let (Some(class), Some(peer)) = (class(kind), peer) {
             let cell = &mut self.peers.entry(peer).or_default()[class];
@@ -132,7 +133,7 @@ impl Counters {
     }
 
     /// Messages and bytes of each class, by peer.
-    pub fn peers(&self) -> impl Iterator<Item = (u32, &[[u64; 2]; CLASS_COUNT])> {
+    pub fn peers(&self) -> impl Iterator<Item = (JobRank, &[[u64; 2]; CLASS_COUNT])> {
         self.peers.iter().map(|(&peer, cells)| (peer, cells))
     }
 
@@ -154,12 +155,12 @@ mod tests {
     #[test]
     fn events_are_counted_by_kind_peer_and_size() {
         let mut a = Counters::default();
-        a.add(EventKind::Put, Some(1), 8, 100);
-        a.add(EventKind::Put, Some(2), 0, 50);
+        a.add(EventKind::Put, Some(JobRank(1)), 8, 100);
+        a.add(EventKind::Put, Some(JobRank(2)), 0, 50);
         let mut b = Counters::default();
-        b.add(EventKind::Put, Some(1), 9, 70);
-        b.add(EventKind::RanRequestShort, Some(1), 0, 5);
-        b.add(EventKind::RequestMedium, Some(1), 1023, 5);
+        b.add(EventKind::Put, Some(JobRank(1)), 9, 70);
+        b.add(EventKind::RanRequestShort, Some(JobRank(1)), 0, 5);
+        b.add(EventKind::RequestMedium, Some(JobRank(1)), 1023, 5);
         a.merge(&b);
         let all: Vec<_> = a.kinds(u32::MAX).map(|(kind, sums)| (kind, sums.count)).collect();
         assert_eq!(
@@ -173,7 +174,7 @@ mod tests {
         let (_, put) = a.kinds(TraceCategory::Put as u32).next().unwrap();
         assert_eq!((put.bytes, put.ns), ([17, 0, 9], [220, 50, 100]));
         let peers: Vec<_> = a.peers().map(|(peer, cells)| (peer, cells[0], cells[2])).collect();
-        assert_eq!(peers, [(1, [2, 17], [1, 1023]), (2, [1, 0], [0, 0])]);
+        assert_eq!(peers, [(JobRank(1), [2, 17], [1, 1023]), (JobRank(2), [1, 0], [0, 0])]);
         assert_eq!(a.sizes(0).collect::<Vec<_>>(), [(0, 1), (8, 2)]);
         assert_eq!(a.sizes(2).collect::<Vec<_>>(), [(512, 1)]);
         a.reset();

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::JobRank;
 use gasnet_job::Job;
 pub use gasnet_tools::timer::monotonic_ns;
 use kinds::parse_mask;
@@ -58,7 +59,7 @@ pub struct TraceEvent<'a> {
     /// Its duration, in nanoseconds.
     pub ns: Option<u64>,
     /// Job rank of the peer.
-    pub peer: Option<u32>,
+    pub peer: Option<JobRank>,
     /// Length of the payload.
     pub bytes: Option<usize>,
     /// Source line of the client, if it is not the current one of the calling thread.
@@ -86,7 +87,7 @@ impl<'a> TraceEvent<'a> {
 
     /// Adds a peer and a length.
     #[must_use]
-    pub fn to(self, peer: u32, bytes: usize) -> Self {
+    pub fn to(self, peer: JobRank, bytes: usize) -> Self {
         Self {
             peer: Some(peer),
             bytes: Some(bytes),
@@ -233,7 +234,7 @@ fn open(
     for empties in [true, false] {
         let fresh = !sink::is_shared(pattern) || first == Some(job.rank());
         if takes_part && fresh == empties {
-            result = Sink::open(variable, pattern, job.rank(), fresh).map(|sink| {
+            result = Sink::open(variable, pattern, JobRank(job.rank()), fresh).map(|sink| {
                 let _ = place.set(sink);
             });
         }
@@ -338,7 +339,7 @@ fn write_event(out: &mut Vec<u8>, thread: u32, event: &TraceEvent<'_>, mask: u32
 pub fn record(event: &TraceEvent<'_>) {
     let bit = event.kind.category() as u32;
     let mask = TRACE_MASK.load(Ordering::Relaxed);
-    let to_itself = event.peer == Some(RANK.load(Ordering::Relaxed))
+    let to_itself = event.peer == Some(JobRank(RANK.load(Ordering::Relaxed)))
         && bit & (TraceCategory::Put as u32 | TraceCategory::Get as u32) != 0;
     let hidden = to_itself && !TRACE_LOCAL.load(Ordering::Relaxed);
     let trace = TRACE.get().filter(|_| mask & bit != 0 && !hidden);

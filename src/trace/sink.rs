@@ -3,6 +3,7 @@
 //! Each write contains whole lines, and the descriptor is in append mode, so lines of ranks that
 //! share a file do not mix.
 
+use gasnet_conduit::JobRank;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -24,7 +25,7 @@ pub struct Sink {
 }
 
 /// The file name of `rank`: `pattern` with the rank in place of every `%`.
-pub fn file_name(pattern: &str, rank: u32) -> String {
+pub fn file_name(pattern: &str, rank: JobRank) -> String {
     pattern.replace('%', &rank.to_string())
 }
 
@@ -35,7 +36,7 @@ pub fn is_shared(pattern: &str) -> bool {
 
 impl Sink {
     /// Opens the output of `rank`, and empties the file if `fresh`. The error is a message.
-    pub fn open(variable: &'static str, pattern: &str, rank: u32, fresh: bool) -> Result<Self, String> {
+    pub fn open(variable: &'static str, pattern: &str, rank: JobRank, fresh: bool) -> Result<Self, String> {
         let name = file_name(pattern, rank);
         let fd = match pattern {
             "stdout" => 1,
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn names_have_the_rank_in_place_of_percent_signs() {
-        assert_eq!(file_name("a%b%", 12), "a12b12");
+        assert_eq!(file_name("a%b%", JobRank(12)), "a12b12");
         assert!(is_shared("stdout") && is_shared("all.trace") && !is_shared("t%"));
     }
 
@@ -100,11 +101,14 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("gasnet-sink-{}", std::process::id()));
         std::fs::create_dir(&dir).unwrap();
         let path = dir.join("t-%").to_str().unwrap().to_owned();
-        std::fs::write(file_name(&path, 3), "old").unwrap();
-        Sink::open("V", &path, 3, true).unwrap().write(b"one\n");
-        Sink::open("V", &path, 3, false).unwrap().write(b"two\n");
-        assert_eq!(std::fs::read_to_string(file_name(&path, 3)).unwrap(), "one\ntwo\n");
-        let why = Sink::open("V", dir.join("no/t").to_str().unwrap(), 0, true).unwrap_err();
+        std::fs::write(file_name(&path, JobRank(3)), "old").unwrap();
+        Sink::open("V", &path, JobRank(3), true).unwrap().write(b"one\n");
+        Sink::open("V", &path, JobRank(3), false).unwrap().write(b"two\n");
+        assert_eq!(
+            std::fs::read_to_string(file_name(&path, JobRank(3))).unwrap(),
+            "one\ntwo\n"
+        );
+        let why = Sink::open("V", dir.join("no/t").to_str().unwrap(), JobRank(0), true).unwrap_err();
         assert!(why.contains("No such file") && why.starts_with("V="), "{why}");
         std::fs::remove_dir_all(&dir).unwrap();
     }

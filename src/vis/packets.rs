@@ -437,19 +437,19 @@ mod tests {
             side: side.clone(),
             at: Position::default(),
             bytes,
-            source: 1,
+            source: JobRank(1),
         };
         let mut table = PendingGets {
             slots: Vec::new(),
             free: Vec::new(),
         };
         let (a, b) = (table.add(pending(1)), table.add(pending(2)));
-        assert!(table.take(a, 2).is_none());
-        assert_eq!(table.take(a, 1).map(|l| l.bytes), Some(1));
-        assert!(table.take(a, 1).is_none());
+        assert!(table.take(a, JobRank(2)).is_none());
+        assert_eq!(table.take(a, JobRank(1)).map(|l| l.bytes), Some(1));
+        assert!(table.take(a, JobRank(1)).is_none());
         let c = table.add(pending(3));
         assert!(c != a && c.0 >> 32 == a.0 >> 32);
-        assert_eq!(table.take(b, 1).map(|l| l.bytes), Some(2));
-        assert!(table.take(TransferId(9 << 32), 1).is_none());
+        assert_eq!(table.take(b, JobRank(1)).map(|l| l.bytes), Some(2));
+        assert!(table.take(TransferId(9 << 32), JobRank(1)).is_none());
     }
 }

@@ -147,7 +147,10 @@ mod tests {
     fn a_put_is_complete_when_all_is_there_in_any_order() {
         let awaited = Awaited {
             total: 10,
-            source: Location { rank: 3, ep: 0 },
+            source: Location {
+                rank: JobRank(3),
+                ep: 0,
+            },
             target_ep: 0,
             handler: 200,
             payload: Payload([0; MAX_PAYLOAD]),
@@ -156,7 +159,7 @@ mod tests {
         let message = |put: &mut Arriving| put.awaited = Some(awaited);
         let piece = |n: u64| move |put: &mut Arriving| put.bytes += n;
         for id in 0..4 {
-            let key = (3, id);
+            let key = (JobRank(3), id);
             if id % 2 == 0 {
                 assert!(update(key, message).unwrap().is_none());
             }
@@ -174,6 +177,6 @@ mod tests {
             };
             assert_eq!(last.unwrap().map(|a| a.handler), Some(200));
         }
-        assert!(!arriving().contains_key(&(3, 0)) && !arriving().contains_key(&(3, 1)));
+        assert!(!arriving().contains_key(&(JobRank(3), 0)) && !arriving().contains_key(&(JobRank(3), 1)));
     }
 }

@@ -11,6 +11,7 @@ use crate::flags::Flags;
 use crate::runtime;
 use crate::segment::window::Window;
 use crate::team::{self, TeamHandle, PEER_COMPLETION_ARMED};
+use crate::types::Rank;
 
 /// What is to be copied.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ impl VisRequest {
     /// # Safety
     /// The client answers for its arrays and for the local pieces.
     #[inline(always)]
-    pub unsafe fn at_once(self, direction: Direction, tm: TeamHandle, rank: u32, flags: Flags, plain: Flags) -> bool {
+    pub unsafe fn at_once(self, direction: Direction, tm: TeamHandle, rank: Rank, flags: Flags, plain: Flags) -> bool {
         if !plain.has_all(flags) || PEER_COMPLETION_ARMED.load(Ordering::Relaxed) != 0 {
             return false;
         }

@@ -35,7 +35,7 @@ struct Got {
 
 impl Upcalls for Got {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        assert!(source < 2);
+        assert!(source < JobRank(2));
         self.messages.push((class, packet.to_vec()));
     }
     fn rma_done(&mut self, id: TransferId) {
@@ -81,7 +81,7 @@ struct Relay {
 impl Relay {
     fn new() -> Self {
         let tap = Socket::open(SocketAddr::new(LOOPBACK, 0), 8 << 20).unwrap();
-        let nets = [0, 1].map(|rank| join(rank, tap.address));
+        let nets = [0, 1].map(|rank| join(JobRank(rank), tap.address));
         let segments = [0, 1].map(|rank| pattern(rank + 2, SEGMENT));
         for (net, segment) in nets.iter().zip(&segments) {
             net.segments.register(segment.as_ptr() as usize, SEGMENT);
@@ -131,7 +131,7 @@ impl Relay {
     fn work(&mut self) {
         let mut memory = Vec::new();
         for me in [0, 1] {
-            let (peer, base) = (1 - me as JobRank, self.segments[1 - me].as_ptr() as usize);
+            let (peer, base) = (JobRank(1 - me as u32), self.segments[1 - me].as_ptr() as usize);
             let mut at = 0;
             for (i, &bytes) in SIZES.iter().enumerate() {
                 let sent =
@@ -266,7 +266,7 @@ fn unauthenticated_datagrams_have_no_effect() {
         kinds.is_superset(&HashSet::from([[1, 0], [1, 1], [2, 0], [4, 0], [5, 0], [6, 1]])),
         "{kinds:?}"
     );
-    let (segment, unconnected) = (relay.segments[0].clone(), join(0, relay.tap.address));
+    let (segment, unconnected) = (relay.segments[0].clone(), join(JobRank(0), relay.tap.address));
     let began = Instant::now();
     while trial.round < trial.rounds {
         let some: Vec<_> = (0..64).map(|_| changed(&mut choices, &real, &known)).collect();
@@ -279,7 +279,7 @@ fn unauthenticated_datagrams_have_no_effect() {
         };
         drop_all(&relay, net, rejected, &some);
     }
-    assert!(!unconnected.is_connected(1), "a forgery opened a connection");
+    assert!(!unconnected.is_connected(JobRank(1)), "a forgery opened a connection");
     let most = 1 + began.elapsed().as_nanos() / KEEPALIVE.as_nanos();
     let answers = relay.drain_tap().len();
     assert!(answers as u128 <= most, "{answers} answers");

@@ -77,7 +77,7 @@ impl Net {
         let header = Header::decode(head).filter(|header| header.job == self.keys.job)?;
         Some(Sender {
             header,
-            entry: self.peers.get(header.source as usize)?,
+            entry: self.peers.get(header.source.index())?,
         })
     }
 
@@ -119,7 +119,7 @@ impl Net {
             ..
         } = authentic;
         // A peer sends its Close twice, and earlier datagrams may arrive after it.
-        if self.peers[header.source as usize].status.load(Relaxed) != ALIVE {
+        if self.peers[header.source.index()].status.load(Relaxed) != ALIVE {
             return Disposition::Duplicate;
         }
         let class = header.class;

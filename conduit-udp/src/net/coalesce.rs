@@ -105,7 +105,7 @@ impl Net {
             let connection = self.connection(rank);
             let mut peer = lock(&connection.state);
             peer.coalescing = false;
-            if self.peers[rank as usize].status.load(Relaxed) == ALIVE {
+            if self.peers[rank.index()].status.load(Relaxed) == ALIVE {
                 self.transmit_and_track(rank, connection, &mut peer, self.now());
             }
         }

@@ -45,7 +45,7 @@ impl Net {
     }
 
     fn address(&self, connection: &Connection) -> IpAddr {
-        self.peers[connection.rank as usize].address.ip()
+        self.peers[connection.rank.index()].address.ip()
     }
 
     /// The most likely reason why a peer was never heard.
@@ -84,7 +84,7 @@ impl Net {
             "rank {} ({}) has not answered for {} seconds (never connected). If it is not stopped or busy, {}. {end} \
              (GASNET_REQUESTTIMEOUT_MAX).",
             connection.rank,
-            self.peers[connection.rank as usize].address,
+            self.peers[connection.rank.index()].address,
             silence / 1_000_000_000,
             self.likely_obstacle(connection)
         ));

@@ -209,7 +209,7 @@ impl Net {
             Disposition::Packet(class) => self.defer(source, class, Packet::of(&context.memory[payload])),
             Disposition::Message(class, packet) => self.defer(source, class, packet),
             Disposition::Close => {
-                let _ = self.peers[source as usize]
+                let _ = self.peers[source.index()]
                     .status
                     .compare_exchange(ALIVE, CLOSED, Relaxed, Relaxed);
                 false
@@ -238,7 +238,7 @@ impl Net {
             touched.dedup();
         }
         for rank in touched.drain(..) {
-            if self.peers[rank as usize].status.load(Relaxed) != ALIVE {
+            if self.peers[rank.index()].status.load(Relaxed) != ALIVE {
                 continue;
             }
             let connection = self.connection(rank);

@@ -36,7 +36,7 @@ pub struct GetRequest {
 
 impl Net {
     fn live_connection(&self, rank: JobRank) -> Result<&Connection, Busy> {
-        let status = self.peers[rank as usize].status.load(Relaxed);
+        let status = self.peers[rank.index()].status.load(Relaxed);
         if status != ALIVE || self.stopped.load(Relaxed) {
             return Err(Busy);
         }

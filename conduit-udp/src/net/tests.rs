@@ -12,7 +12,7 @@ use crate::tests::{datagrams, queued, Stage};
 use crate::transfers::PutOp;
 use crate::variables::Settings;
 use crate::wire::{Header, HEADER_BYTES};
-use gasnet_conduit::{Class, PollScope, TransferId};
+use gasnet_conduit::{Class, JobRank, PollScope, TransferId};
 use gasnet_sys::lock;
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
@@ -27,7 +27,16 @@ const LONG_PAYLOAD: usize = 40_000;
 /// A peer of process 0 on a path with a large MTU.
 fn jumbo_peer(stage: &Stage) -> Peer {
     stage.remote.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    Peer::new(Ranks { me: 1, peer: 0 }, LONG_PAYLOAD, 1 << 20, &Settings::read(), 0)
+    Peer::new(
+        Ranks {
+            me: JobRank(1),
+            peer: JobRank(0),
+        },
+        LONG_PAYLOAD,
+        1 << 20,
+        &Settings::read(),
+        0,
+    )
 }
 
 impl Stage {
@@ -137,12 +146,21 @@ fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
     let mut stage = Stage::new();
     let (mut source, segment) = (pattern(2 * LONG_PAYLOAD), vec![0u8; 2 * LONG_PAYLOAD]);
     let parts = put_datagrams(&stage, &mut source, &segment);
-    let mut other = Peer::new(Ranks { me: 1, peer: 0 }, 65_408, 1 << 20, &Settings::read(), 0);
+    let mut other = Peer::new(
+        Ranks {
+            me: JobRank(1),
+            peer: JobRank(0),
+        },
+        65_408,
+        1 << 20,
+        &Settings::read(),
+        0,
+    );
     let messages = [pattern(100), pattern(65_000)];
     let short = datagrams(&stage.keys, &mut other, Class::Reply, &messages[0]).remove(0);
     let long = datagrams(&stage.keys, &mut other, Class::Reply, &messages[1]).remove(0);
     // Opens the connection.
-    stage.net.last_heard(1);
+    stage.net.last_heard(JobRank(1));
     let there = ("127.0.0.1", stage.net.port());
     // SAFETY: the descriptor is the network's, which outlives this and closes it.
     let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(stage.net.wake_fd()) });
@@ -186,7 +204,7 @@ fn zero_copy_get_replies_are_verified() {
     stage
         .net
         .get(
-            1,
+            JobRank(1),
             &GetRequest {
                 destination: to,
                 source: from,
@@ -230,7 +248,7 @@ fn icmp_errors_are_read_during_zero_copy() {
     // The same between the peek and the receive.
     let (mut source, segment) = (pattern(2 * LONG_PAYLOAD), vec![0u8; 2 * LONG_PAYLOAD]);
     let parts = put_datagrams(&stage, &mut source, &segment);
-    stage.net.last_heard(1);
+    stage.net.last_heard(JobRank(1));
     stage
         .remote
         .send_to(&parts[1], ("127.0.0.1", stage.net.port()))

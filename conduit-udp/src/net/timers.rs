@@ -38,7 +38,7 @@ impl Net {
         }
         let (mut connections, mut any_refused) = (0, false);
         for connection in self.connections() {
-            if self.peers[connection.rank as usize].status.load(Relaxed) != ALIVE {
+            if self.peers[connection.rank.index()].status.load(Relaxed) != ALIVE {
                 continue;
             }
             connections += 1;
@@ -74,7 +74,7 @@ impl Net {
         for rank in ranks {
             let connection = self.connection(rank);
             let mut peer = lock(&connection.state);
-            let is_alive = self.peers[rank as usize].status.load(Relaxed) == ALIVE;
+            let is_alive = self.peers[rank.index()].status.load(Relaxed) == ALIVE;
             if is_alive {
                 if was_suspended {
                     peer.reset_unanswered(now);
@@ -143,7 +143,7 @@ impl Net {
     /// Handles an ICMP error about a datagram to `address` that began with `quote`. Errors can be
     /// forged, but only by a host that has seen a datagram in flight: the quote must match it.
     pub fn on_icmp_error(&self, error: &io::Error, address: SocketAddr, quote: &[u8]) {
-        let is_destination = |connection: &&Connection| self.peers[connection.rank as usize].address == address;
+        let is_destination = |connection: &&Connection| self.peers[connection.rank.index()].address == address;
         let Some(connection) = self.connections().find(is_destination) else {
             return;
         };
@@ -162,7 +162,7 @@ impl Net {
         connection.refused_at.store(now, Relaxed);
         connection.refusals.store(refusals.saturating_add(1), Relaxed);
         if refusals + 1 >= REFUSALS {
-            let ip = self.peers[connection.rank as usize].address.ip();
+            let ip = self.peers[connection.rank.index()].address.ip();
             let reason = if ip.is_loopback() && self.spans_hosts {
                 format!(
                     "its UDP port is reported closed. Its address {ip} is on this host: set GASNET_WORKERIP to a \
@@ -180,7 +180,7 @@ impl Net {
     /// Asks the kernel for the path MTU again. Returns whether it has changed; the peer's state is
     /// updated later.
     pub fn refresh_pmtu(&self, connection: &Connection) -> bool {
-        let address = self.peers[connection.rank as usize].address;
+        let address = self.peers[connection.rank.index()].address;
         let Ok(largest) = sys::path_payload(address) else {
             return false;
         };
@@ -204,7 +204,7 @@ impl Net {
         connection.has_send_errors.store(true, Relaxed);
         drop(errors);
         if now - since >= self.settings.error_timeout {
-            let ip = self.peers[connection.rank as usize].address.ip();
+            let ip = self.peers[connection.rank.index()].address.ip();
             let hint = match error.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => "A firewall or another policy of this host forbids it.",
                 Some(libc::ENOBUFS) => "The network interface accepts no datagrams.",
@@ -223,7 +223,7 @@ impl Net {
 
     /// Records that a peer is lost, once; the next poll reports it.
     pub fn report_lost(&self, rank: JobRank, reason: String) {
-        let entry = &self.peers[rank as usize];
+        let entry = &self.peers[rank.index()];
         if entry.status.compare_exchange(ALIVE, LOST, Relaxed, Relaxed).is_ok() {
             lock(&self.lost_peers).push(LostPeer { rank, reason });
             self.has_lost_peers.store(true, Relaxed);

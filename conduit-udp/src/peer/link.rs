@@ -87,7 +87,7 @@ impl Link {
         let end = |me, peer| Peer::new(Ranks { me, peer }, datagram, 1 << 16, &settings, 0);
         Self {
             keys,
-            ends: [end(0, 1), end(1, 0)],
+            ends: [end(JobRank(0), JobRank(1)), end(JobRank(1), JobRank(0))],
             segments: Default::default(),
             done: Default::default(),
             mtu: usize::MAX,

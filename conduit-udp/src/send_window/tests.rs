@@ -9,7 +9,7 @@ fn header() -> Header {
         kind: Kind::Data,
         class: Class::Request,
         flags: 0,
-        source: 0,
+        source: JobRank(0),
         number: 0,
         message: 10,
         part: 0,
@@ -19,7 +19,7 @@ fn header() -> Header {
 }
 
 const CONTEXT: BatchContext = BatchContext {
-    target: 1,
+    target: JobRank(1),
     sacks: PerClass::new(NOTHING_RECEIVED, NOTHING_RECEIVED),
     ack_now: false,
     now: 0,

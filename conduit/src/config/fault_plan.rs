@@ -1,6 +1,7 @@
 //! The grammar of `GASNET_FAULTS`: the faults that the decorators inject, and how often.
 #![forbid(unsafe_code)]
 
+use crate::JobRank;
 use gasnet_tools::parse::{self, ParseError};
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +20,7 @@ pub struct FaultPlan {
     /// Probability that a poll delivers only a part of the packets that have arrived.
     pub split: f64,
     /// The rank that is killed, and after how many packets sent.
-    pub kill: Option<(u32, u64)>,
+    pub kill: Option<(JobRank, u64)>,
     /// Whether the conduit performs atomics (`soft_atomics`).
     pub atomics: bool,
 }
@@ -57,11 +58,11 @@ fn probability(text: &str) -> Result<f64, ParseError> {
 }
 
 /// `rank:packets`.
-fn victim(text: &str) -> Result<(u32, u64), ParseError> {
+fn victim(text: &str) -> Result<(JobRank, u64), ParseError> {
     let (rank, packets) = text.split_once(':').ok_or(ParseError::Malformed)?;
     let rank = u32::try_from(parse::integer(rank)?).map_err(|_| ParseError::OutOfRange)?;
     let packets = u64::try_from(parse::integer(packets)?).map_err(|_| ParseError::OutOfRange)?;
-    Ok((rank, packets))
+    Ok((JobRank(rank), packets))
 }
 
 impl fmt::Display for FaultPlan {
@@ -94,7 +95,7 @@ mod tests {
                 seed: 7,
                 delay: 0.1,
                 busy: 0.25,
-                kill: Some((2, 1000)),
+                kill: Some((JobRank(2), 1000)),
                 atomics: true,
                 ..FaultPlan::default()
             }

@@ -17,6 +17,7 @@ use crate::runtime;
 use crate::team::Team;
 use crate::thread;
 use crate::trace::interval::{self, Interval};
+use crate::types::Rank;
 use crate::wait;
 
 /// `gasnet_team_handle_t`. `GASNET_TEAM_ALL` is the only team.
@@ -53,13 +54,13 @@ fn start<W: Future<Output = ()> + Send + 'static>(
 }
 
 /// Checks the arguments and returns the team.
-fn check(team: CollTeam, root: u32, function: &str) -> &'static Team {
+fn check(team: CollTeam, root: Rank, function: &str) -> &'static Team {
     not_in_handler(function);
     let all = runtime::get().team0();
     if team.0 != TEAM_ALL {
         fatal!("{function}: GASNET_TEAM_ALL is the only team of the GASNet-1 collectives");
     }
-    if root >= all.size {
+    if root.0 >= all.size {
         fatal!("{function}: image {root} does not exist in a job of {}", all.size);
     }
     all
@@ -74,7 +75,7 @@ fn span(at: *mut u8, bytes: usize) -> Span {
 pub extern "C" fn gasnet_coll_broadcast_nb(
     team: CollTeam,
     target: *mut u8,
-    root: u32,
+    root: Rank,
     source: *mut u8,
     bytes: usize,
     flags: c_int,
@@ -90,7 +91,7 @@ pub extern "C" fn gasnet_coll_broadcast_nb(
 pub extern "C" fn gasnet_coll_scatter_nb(
     team: CollTeam,
     target: *mut u8,
-    root: u32,
+    root: Rank,
     source: *mut u8,
     bytes: usize,
     flags: c_int,
@@ -107,7 +108,7 @@ pub extern "C" fn gasnet_coll_scatter_nb(
 #[no_mangle]
 pub extern "C" fn gasnet_coll_gather_nb(
     team: CollTeam,
-    root: u32,
+    root: Rank,
     target: *mut u8,
     source: *mut u8,
     bytes: usize,
@@ -131,7 +132,7 @@ pub extern "C" fn gasnet_coll_gather_all_nb(
     flags: c_int,
 ) -> Event {
     let name = "gasnet_coll_gather_all_nb";
-    let parts = equal(check(team, 0, name), target, bytes, name);
+    let parts = equal(check(team, Rank(0), name), target, bytes, name);
     start("gasnet_coll_gather_all_nb", bytes, flags, |call| {
         gather::to_all(call, parts, span(source, bytes))
     })
@@ -147,7 +148,7 @@ pub extern "C" fn gasnet_coll_exchange_nb(
     flags: c_int,
 ) -> Event {
     let name = "gasnet_coll_exchange_nb";
-    let all = check(team, 0, name);
+    let all = check(team, Rank(0), name);
     let (target, source) = (equal(all, target, bytes, name), equal(all, source, bytes, name));
     start("gasnet_coll_exchange_nb", bytes, flags, |call| {
         gather::exchange(call, target, source)
@@ -159,7 +160,7 @@ pub extern "C" fn gasnet_coll_exchange_nb(
 pub extern "C" fn gasnet_coll_broadcast(
     team: CollTeam,
     target: *mut u8,
-    root: u32,
+    root: Rank,
     source: *mut u8,
     bytes: usize,
     flags: c_int,
@@ -172,7 +173,7 @@ pub extern "C" fn gasnet_coll_broadcast(
 pub extern "C" fn gasnet_coll_scatter(
     team: CollTeam,
     target: *mut u8,
-    root: u32,
+    root: Rank,
     source: *mut u8,
     bytes: usize,
     flags: c_int,
@@ -184,7 +185,7 @@ pub extern "C" fn gasnet_coll_scatter(
 #[no_mangle]
 pub extern "C" fn gasnet_coll_gather(
     team: CollTeam,
-    root: u32,
+    root: Rank,
     target: *mut u8,
     source: *mut u8,
     bytes: usize,
@@ -206,7 +207,7 @@ pub extern "C" fn gasnet_coll_exchange(team: CollTeam, target: *mut u8, source: 
 }
 
 fn check_team(team: CollTeam, function: &str) {
-    check(team, 0, function);
+    check(team, Rank(0), function);
 }
 
 /// Another name of `gasnet_barrier_notify`.

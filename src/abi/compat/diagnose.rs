@@ -6,6 +6,7 @@ use crate::am::table::Entry;
 use crate::diagnose::{self, Run};
 use crate::rules;
 use crate::team::TeamHandle;
+use crate::types::Rank;
 
 /// The handlers that the diagnosis needs, for the client to register. May be called before
 /// initialisation.
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn gasnett_run_diagnostics(
     sections: *const c_char,
     tm: TeamHandle,
     own: *mut u8,
-    peer: u32,
+    peer: Rank,
     remote: *mut u8,
     seed: c_uint,
 ) -> c_int {

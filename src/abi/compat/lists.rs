@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_void};
 use std::fmt::Write;
 
 use crate::team::TeamHandle;
+use crate::types::Rank;
 use crate::vis::shape::{List, Memvec};
 
 /// Bytes for the text before the entries: five numbers, and words.
@@ -96,7 +97,7 @@ pub unsafe extern "C" fn gasnett_format_putsgets(
     buf: *mut c_char,
     _reserved: *mut c_void,
     _tm: TeamHandle,
-    rank: u32,
+    rank: Rank,
     dstaddr: *mut u8,
     dststrides: *const isize,
     srcaddr: *mut u8,
@@ -148,7 +149,7 @@ mod tests {
                 out,
                 none,
                 TeamHandle::INVALID,
-                u32::MAX,
+                Rank(u32::MAX),
                 top,
                 steps,
                 top,

@@ -11,6 +11,7 @@ use crate::abi::vis::{
 };
 use crate::event::Event;
 use crate::flags::Flags;
+use crate::types::Rank;
 use crate::vis::shape::Memvec;
 
 /// `gasnet_memvec_t`, which has the layout of `gex_Memvec_t`.
@@ -37,7 +38,7 @@ macro_rules! forms {
         /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $putv(
-            node: u32,
+            node: Rank,
             dstcount: usize,
             dst: *const GasnetMemvec,
             srccount: usize,
@@ -56,7 +57,7 @@ macro_rules! forms {
         pub unsafe extern "C" fn $getv(
             dstcount: usize,
             dst: *const GasnetMemvec,
-            node: u32,
+            node: Rank,
             srccount: usize,
             src: *const GasnetMemvec,
         ) -> $result {
@@ -71,7 +72,7 @@ macro_rules! forms {
         /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $puti(
-            node: u32,
+            node: Rank,
             dstcount: usize,
             dst: *const *mut u8,
             dstlen: usize,
@@ -95,7 +96,7 @@ macro_rules! forms {
             dstcount: usize,
             dst: *const *mut u8,
             dstlen: usize,
-            node: u32,
+            node: Rank,
             srccount: usize,
             src: *const *mut u8,
             srclen: usize,
@@ -113,7 +114,7 @@ macro_rules! forms {
         /// valid until the operation is complete.
         #[no_mangle]
         pub unsafe extern "C" fn $puts(
-            node: u32,
+            node: Rank,
             dst: *mut u8,
             dststrides: *const usize,
             src: *mut u8,
@@ -140,7 +141,7 @@ macro_rules! forms {
         pub unsafe extern "C" fn $gets(
             dst: *mut u8,
             dststrides: *const usize,
-            node: u32,
+            node: Rank,
             src: *mut u8,
             srcstrides: *const usize,
             count: *const usize,

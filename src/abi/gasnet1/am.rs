@@ -7,25 +7,27 @@ use crate::abi::am::{reply_long, reply_medium, reply_short, request_long, reques
 use crate::am::token::Token;
 use crate::am::{lub_medium, Arg, MAX_ARGS, MAX_LONG};
 use crate::flags::{Flags, OK};
+use crate::types::Rank;
+use gasnet_conduit::JobRank;
 
 macro_rules! functions {
     ($($rs:ident $rm:ident $rl:ident $ra:ident $ps:ident $pm:ident $pl:ident ($($a:ident)*);)*) => {$(
         /// Short request.
         #[no_mangle]
-        pub extern "C" fn $rs(node: u32, handler: u8 $(, $a: Arg)*) -> c_int {
+        pub extern "C" fn $rs(node: Rank, handler: u8 $(, $a: Arg)*) -> c_int {
             request_short(team(stringify!($rs)), node, handler, Flags::NONE, &[$($a),*])
         }
 
         /// Medium request.
         #[no_mangle]
-        pub extern "C" fn $rm(node: u32, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
+        pub extern "C" fn $rm(node: Rank, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
             request_medium(team(stringify!($rm)), node, handler, source, bytes, Flags::NONE, &[$($a),*])
         }
 
         /// Long request.
         #[no_mangle]
         pub extern "C" fn $rl(
-            node: u32, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
+            node: Rank, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
             request_long(team(stringify!($rl)), node, handler, (source, bytes, dest), Flags::NONE, &[$($a),*])
         }
@@ -33,7 +35,7 @@ macro_rules! functions {
         /// Long request whose source must stay until the reply. Here it may be reused at return.
         #[no_mangle]
         pub extern "C" fn $ra(
-            node: u32, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
+            node: Rank, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
             $rl(node, handler, source, bytes, dest $(, $a)*)
         }
@@ -143,7 +145,7 @@ pub extern "C" fn gasnet_AMMaxLongReply() -> usize {
 /// # Safety
 /// `token` is the running handler's; `source` is null or valid for a write.
 #[no_mangle]
-pub unsafe extern "C" fn gasnet_AMGetMsgSource(token: *const Token, source: *mut u32) -> c_int {
+pub unsafe extern "C" fn gasnet_AMGetMsgSource(token: *const Token, source: *mut JobRank) -> c_int {
     // SAFETY: the caller's contract.
     let rank = unsafe { &*token }.source.rank;
     // SAFETY: the caller's contract.

@@ -19,6 +19,7 @@ use crate::runtime::{self, Runtime};
 use crate::segment::attach::was_attached;
 use crate::segment::Segment;
 use crate::team::TeamHandle;
+use gasnet_conduit::JobRank;
 use gasnet_sys::mem;
 
 /// The team of a GASNet-1 call. In the debug flavour fatal unless the client has legacy support
@@ -142,8 +143,8 @@ pub unsafe extern "C" fn gasnet_QueryGexObjects(
 
 /// The rank of this process; `(gasnet_node_t)-1` before initialisation.
 #[no_mangle]
-pub extern "C" fn gasnet_mynode() -> u32 {
-    runtime::try_get().map_or(RANK_INVALID, Runtime::rank)
+pub extern "C" fn gasnet_mynode() -> JobRank {
+    runtime::try_get().map_or(JobRank(RANK_INVALID), Runtime::rank)
 }
 
 /// The number of ranks in the job; 0 before initialisation.
@@ -176,19 +177,19 @@ pub unsafe extern "C" fn gasnet_getNodeInfo(table: *mut NodeInfo, count: c_int) 
         complain("gasnet_getNodeInfo", "nodeinfo_table must not be null");
         return ERR_BAD_ARG;
     }
-    for rank in 0..(count as u32).min(rt.size()) {
+    for rank in (0..(count as u32).min(rt.size())).map(JobRank) {
         let offset = match rt.primordial_segment(rank) {
             Some(s) if rt.is_neighbour(rank) => (rt.map_neighbour(rank, s.base, 0) as usize).wrapping_sub(s.base),
             _ => 0,
         };
         let info = NodeInfo {
-            host: rt.job().host_of(rank),
-            supernode: rt.job().nbrhd_of(rank),
+            host: rt.host_of(rank),
+            supernode: rt.nbrhd_of(rank),
             offset,
             reserved: 0,
         };
         // SAFETY: `count` entries by contract.
-        unsafe { table.add(rank as usize).write(info) };
+        unsafe { table.add(rank.index()).write(info) };
     }
     OK
 }

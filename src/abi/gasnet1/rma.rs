@@ -15,19 +15,20 @@ use crate::event::Event;
 use crate::flags::{Flags, EC_ALL, EC_GET, EC_PUT};
 use crate::progress;
 use crate::rules::{LC_DEFER, LC_NOW};
+use crate::types::Rank;
 use gasnet_conduit::PollScope;
 
 macro_rules! blocking {
     ($($get:ident $put:ident)*) => {$(
         /// Gets and waits.
         #[no_mangle]
-        pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) {
+        pub extern "C" fn $get(dest: *mut u8, node: Rank, src: *const u8, bytes: usize) {
             gex_RMA_GetBlocking(team(stringify!($get)), dest, node, src, bytes, Flags::NONE);
         }
 
         /// Puts and waits.
         #[no_mangle]
-        pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
+        pub extern "C" fn $put(node: Rank, dest: *mut u8, src: *const u8, bytes: usize) {
             gex_RMA_PutBlocking(team(stringify!($put)), node, dest, src, bytes, Flags::NONE);
         }
     )*};
@@ -39,14 +40,14 @@ macro_rules! explicit {
     ($($get:ident $put:ident $lc:ident)*) => {$(
         /// Starts a get.
         #[no_mangle]
-        pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) -> Event {
+        pub extern "C" fn $get(dest: *mut u8, node: Rank, src: *const u8, bytes: usize) -> Event {
             gex_RMA_GetNB(team(stringify!($get)), dest, node, src, bytes, Flags::NONE)
         }
 
         /// Starts a put. The source of a bulk put must stay until it is synchronised; that of
         /// others may be reused at return.
         #[no_mangle]
-        pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) -> Event {
+        pub extern "C" fn $put(node: Rank, dest: *mut u8, src: *const u8, bytes: usize) -> Event {
             // SAFETY: a constant, not an event to write.
             unsafe { gex_RMA_PutNB(team(stringify!($put)), node, dest, src, bytes, $lc, Flags::NONE) }
         }
@@ -59,14 +60,14 @@ macro_rules! implicit {
     ($($get:ident $put:ident $lc:ident)*) => {$(
         /// Starts a get in the implicit set.
         #[no_mangle]
-        pub extern "C" fn $get(dest: *mut u8, node: u32, src: *const u8, bytes: usize) {
+        pub extern "C" fn $get(dest: *mut u8, node: Rank, src: *const u8, bytes: usize) {
             gex_RMA_GetNBI(team(stringify!($get)), dest, node, src, bytes, Flags::NONE);
         }
 
         /// Starts a put in the implicit set. The source of a bulk put must stay until it is
         /// synchronised.
         #[no_mangle]
-        pub extern "C" fn $put(node: u32, dest: *mut u8, src: *const u8, bytes: usize) {
+        pub extern "C" fn $put(node: Rank, dest: *mut u8, src: *const u8, bytes: usize) {
             gex_RMA_PutNBI(team(stringify!($put)), node, dest, src, bytes, $lc, Flags::NONE);
         }
     )*};
@@ -76,25 +77,25 @@ implicit! { gasnet_get_nbi gasnet_put_nbi LC_NOW gasnet_get_nbi_bulk gasnet_put_
 
 /// Gets a value.
 #[no_mangle]
-pub extern "C" fn gasnet_get_val(node: u32, src: *const u8, bytes: usize) -> u64 {
+pub extern "C" fn gasnet_get_val(node: Rank, src: *const u8, bytes: usize) -> u64 {
     gex_RMA_GetBlockingVal(team("gasnet_get_val"), node, src, bytes, Flags::NONE)
 }
 
 /// Puts a value and waits.
 #[no_mangle]
-pub extern "C" fn gasnet_put_val(node: u32, dest: *mut u8, value: u64, bytes: usize) {
+pub extern "C" fn gasnet_put_val(node: Rank, dest: *mut u8, value: u64, bytes: usize) {
     gex_RMA_PutBlockingVal(team("gasnet_put_val"), node, dest, value, bytes, Flags::NONE);
 }
 
 /// Starts a put of a value.
 #[no_mangle]
-pub extern "C" fn gasnet_put_nb_val(node: u32, dest: *mut u8, value: u64, bytes: usize) -> Event {
+pub extern "C" fn gasnet_put_nb_val(node: Rank, dest: *mut u8, value: u64, bytes: usize) -> Event {
     gex_RMA_PutNBVal(team("gasnet_put_nb_val"), node, dest, value, bytes, Flags::NONE)
 }
 
 /// Starts a put of a value in the implicit set.
 #[no_mangle]
-pub extern "C" fn gasnet_put_nbi_val(node: u32, dest: *mut u8, value: u64, bytes: usize) {
+pub extern "C" fn gasnet_put_nbi_val(node: Rank, dest: *mut u8, value: u64, bytes: usize) {
     gex_RMA_PutNBIVal(team("gasnet_put_nbi_val"), node, dest, value, bytes, Flags::NONE);
 }
 
@@ -110,7 +111,7 @@ pub struct ValueGet {
 
 /// Starts a get of a value.
 #[no_mangle]
-pub extern "C" fn gasnet_get_nb_val(node: u32, src: *const u8, bytes: usize) -> *mut ValueGet {
+pub extern "C" fn gasnet_get_nb_val(node: Rank, src: *const u8, bytes: usize) -> *mut ValueGet {
     let get = Box::into_raw(Box::new(ValueGet {
         memory: [0; 8],
         bytes: bytes.min(8),
@@ -146,11 +147,11 @@ pub unsafe extern "C" fn gasnet_wait_syncnb_valget(handle: *mut ValueGet) -> u64
 const PIECE: usize = 16_384;
 
 fn memset_with(
-    node: u32,
+    node: Rank,
     dest: *mut u8,
     value: c_int,
     bytes: usize,
-    mut put: impl FnMut(u32, *mut u8, *const u8, usize),
+    mut put: impl FnMut(Rank, *mut u8, *const u8, usize),
 ) {
     let pattern = [value as u8; PIECE];
     let mut offset = 0;
@@ -163,13 +164,13 @@ fn memset_with(
 
 /// Fills remote memory and waits.
 #[no_mangle]
-pub extern "C" fn gasnet_memset(node: u32, dest: *mut u8, value: c_int, bytes: usize) {
+pub extern "C" fn gasnet_memset(node: Rank, dest: *mut u8, value: c_int, bytes: usize) {
     gex_Event_Wait(gasnet_memset_nb(node, dest, value, bytes));
 }
 
 /// Starts filling remote memory.
 #[no_mangle]
-pub extern "C" fn gasnet_memset_nb(node: u32, dest: *mut u8, value: c_int, bytes: usize) -> Event {
+pub extern "C" fn gasnet_memset_nb(node: Rank, dest: *mut u8, value: c_int, bytes: usize) -> Event {
     let thread = crate::thread::current();
     let outer = thread.swap_region(None);
     thread.begin_region();
@@ -181,7 +182,7 @@ pub extern "C" fn gasnet_memset_nb(node: u32, dest: *mut u8, value: c_int, bytes
 
 /// Starts filling remote memory in the implicit set.
 #[no_mangle]
-pub extern "C" fn gasnet_memset_nbi(node: u32, dest: *mut u8, value: c_int, bytes: usize) {
+pub extern "C" fn gasnet_memset_nbi(node: Rank, dest: *mut u8, value: c_int, bytes: usize) {
     memset_with(node, dest, value, bytes, |node, to, from, piece| {
         gex_RMA_PutNBI(team("gasnet_memset_nbi"), node, to, from, piece, LC_NOW, Flags::NONE);
     });

@@ -7,6 +7,7 @@ use crate::flags::{ERR_BAD_ARG, OK};
 use crate::runtime::{self, Runtime};
 use crate::segment::configuration::is_everything;
 use crate::segment::reach::ALL_MEMORY;
+use gasnet_conduit::JobRank;
 
 /// The largest segment that this rank may attach. With EVERYTHING, all memory.
 #[no_mangle]
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int
         complain("gasnet_getSegmentInfo", "seginfo_table must not be null");
         return ERR_BAD_ARG;
     }
-    for rank in 0..(count as u32).min(rt.size()) {
+    for rank in (0..(count as u32).min(rt.size())).map(JobRank) {
         let (base, size) = if is_everything() {
             (ALL_MEMORY.base, ALL_MEMORY.bytes)
         } else {
@@ -56,7 +57,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int
         };
         let addr = base as *mut c_void;
         // SAFETY: `count` entries.
-        unsafe { table.add(rank as usize).write(SegInfo { addr, size }) };
+        unsafe { table.add(rank.index()).write(SegInfo { addr, size }) };
     }
     OK
 }

@@ -53,7 +53,7 @@ impl PshmTeam {
     /// For stall reports.
     fn note_missing(&self, member: usize) {
         stall::note(|| {
-            let rank = runtime::get().nbrhd().rank(self.nbrhd_index(member));
+            let rank = runtime::get().nbrhd_rank(self.nbrhd_index(member));
             format!("a collective in shared memory waits for rank {rank}")
         });
     }

@@ -165,7 +165,7 @@ impl PshmCall {
             0 => 0,
             address => {
                 let rt = runtime::get();
-                let rank = rt.nbrhd().rank(self.team.nbrhd_index(member));
+                let rank = rt.nbrhd_rank(self.team.nbrhd_index(member));
                 rt.map_neighbour(rank, address, self.bytes) as usize
             }
         }
