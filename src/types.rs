@@ -66,7 +66,7 @@ pub struct PeerCompletion {
 /// The three AM categories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Category {
+pub enum AmCategory {
     /// Arguments only.
     Short = 1,
     /// With a payload in a library buffer.

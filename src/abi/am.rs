@@ -11,7 +11,7 @@ use crate::flags::{Flags, RANK_INVALID, TI_ALL};
 use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS, LC_GROUP};
 use crate::runtime;
 use crate::team::{self, Named, TeamHandle};
-use crate::types::{Category, Rank};
+use crate::types::{AmCategory, Rank};
 use gasnet_conduit::{Busy, Class, JobRank};
 
 /// Writes `GEX_EVENT_INVALID` to the client's local-completion event: every AM is locally complete
@@ -28,7 +28,7 @@ pub unsafe fn complete_locally(lc_opt: LcOpt) {
 
 /// A request through `(tm, rank)`, without payload.
 #[inline(always)]
-fn request(tm: TeamHandle, rank: Rank, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
+fn request(tm: TeamHandle, rank: Rank, category: AmCategory, handler: u8, args: &[Arg]) -> Message<'_> {
     not_in_handler("gex_AM_Request");
     let (source_ep, target) = team::resolve(tm, rank);
     Message::new(Class::Request, category, source_ep, target, handler, args)
@@ -50,7 +50,7 @@ fn inject(message: &Message<'_>, flags: Flags) -> c_int {
 #[inline(always)]
 unsafe fn inject_reply<'a>(
     token: *const Token,
-    category: Category,
+    category: AmCategory,
     handler: u8,
     args: &'a [Arg],
     place: impl FnOnce(Message<'a>) -> Message<'a>,
@@ -70,7 +70,7 @@ unsafe fn inject_reply<'a>(
 /// down to the ring inlined.
 #[inline(never)]
 pub fn request_short(tm: TeamHandle, rank: Rank, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
-    inject(&request(tm, rank, Category::Short, handler, args), flags)
+    inject(&request(tm, rank, AmCategory::Short, handler, args), flags)
 }
 
 /// A Medium request.
@@ -85,7 +85,7 @@ pub fn request_medium(
     args: &[Arg],
 ) -> c_int {
     inject(
-        &request(tm, rank, Category::Medium, handler, args).with_payload(source, bytes),
+        &request(tm, rank, AmCategory::Medium, handler, args).with_payload(source, bytes),
         flags,
     )
 }
@@ -100,7 +100,7 @@ pub fn request_long(
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
-    let message = request(tm, rank, Category::Long, handler, args);
+    let message = request(tm, rank, AmCategory::Long, handler, args);
     inject(
         &message.with_payload(source, bytes).with_destination(destination),
         flags,
@@ -114,7 +114,7 @@ pub fn request_long(
 #[inline(never)]
 pub unsafe fn reply_short(token: *const Token, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { inject_reply(token, Category::Short, handler, args, |m| m, flags) }
+    unsafe { inject_reply(token, AmCategory::Short, handler, args, |m| m, flags) }
 }
 
 /// A Medium reply.
@@ -134,7 +134,7 @@ pub unsafe fn reply_medium(
     unsafe {
         inject_reply(
             token,
-            Category::Medium,
+            AmCategory::Medium,
             handler,
             args,
             |m| m.with_payload(source, bytes),
@@ -159,7 +159,7 @@ pub unsafe fn reply_long(
     unsafe {
         inject_reply(
             token,
-            Category::Long,
+            AmCategory::Long,
             handler,
             args,
             |m| m.with_payload(source, bytes).with_destination(destination),
@@ -452,7 +452,7 @@ pub unsafe extern "C" fn gex_Token_Info(token: *const Token, info: *mut TokenInf
         endpoint,
         entry: token.entry.map_or(std::ptr::null(), <*const _>::cast),
         is_request: c_int::from(token.class == Class::Request),
-        is_long: c_int::from(token.category == Category::Long),
+        is_long: c_int::from(token.category == AmCategory::Long),
     };
     // SAFETY: not null, so valid for a write.
     unsafe { info.write(answer) };

@@ -16,7 +16,7 @@ use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
 use crate::segment::disposition::{own, peer_base, reaching};
 use crate::team::TeamHandle;
 use crate::types::Location;
-use crate::types::{Category, Rank};
+use crate::types::{AmCategory, Rank};
 use crate::{progress, runtime, team, thread, trace};
 use gasnet_conduit::Class;
 
@@ -86,7 +86,7 @@ fn check(wanted: &PrepareArgs, flags: Flags) {
 
 /// The arguments that the four Prepare functions share.
 struct Terms {
-    category: Category,
+    category: AmCategory,
     client_buffer: *const u8,
     least: usize,
     most: usize,
@@ -100,7 +100,7 @@ impl Terms {
     #[inline(always)]
     fn wanted(&self, class: Class, target: Location, source_ep: u16, token: *const Token) -> PrepareArgs {
         PrepareArgs {
-            target: if self.category == Category::Long {
+            target: if self.category == AmCategory::Long {
                 reaching(target, self.flags)
             } else {
                 target
@@ -158,7 +158,7 @@ pub extern "C" fn gex_AM_PrepareRequestMedium(
     flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
-    let category = Category::Medium;
+    let category = AmCategory::Medium;
     Terms {
         category,
         client_buffer,
@@ -186,7 +186,7 @@ pub extern "C" fn gex_AM_PrepareRequestLong(
     nargs: c_uint,
 ) -> *const SrcDesc {
     Terms {
-        category: Category::Long,
+        category: AmCategory::Long,
         client_buffer,
         least,
         most,
@@ -213,7 +213,7 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyMedium(
     nargs: c_uint,
 ) -> *const SrcDesc {
     let terms = Terms {
-        category: Category::Medium,
+        category: AmCategory::Medium,
         client_buffer,
         least,
         most,
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
     nargs: c_uint,
 ) -> *const SrcDesc {
     let terms = Terms {
-        category: Category::Long,
+        category: AmCategory::Long,
         client_buffer,
         least,
         most,
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
 unsafe fn commit(
     desc: *const SrcDesc,
     class: Class,
-    category: Category,
+    category: AmCategory,
     handler: u8,
     bytes: usize,
     named: *mut u8,
@@ -324,7 +324,7 @@ fn refuse_descriptor(null: bool) -> ! {
 
 #[cold]
 fn refuse_commit(
-    (class, category, nargs): (Class, Category, usize),
+    (class, category, nargs): (Class, AmCategory, usize),
     handler: u8,
     bytes: usize,
     destination: *mut u8,
@@ -349,7 +349,7 @@ fn refuse_commit(
 }
 
 #[cold]
-fn untouched((class, category, nargs): (Class, Category, usize), bytes: usize) -> ! {
+fn untouched((class, category, nargs): (Class, AmCategory, usize), bytes: usize) -> ! {
     fatal!(
         "rank {}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes: the payload was not written, \
          the buffer of gex_AM_SrcDescAddr still \
@@ -370,7 +370,7 @@ macro_rules! shared {
             desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags, args: &[Arg]
         ) -> c_int {
             // SAFETY: the caller's contract.
-            unsafe { commit(desc, Class::$class, Category::$category, handler, bytes, destination, flags, args) }
+            unsafe { commit(desc, Class::$class, AmCategory::$category, handler, bytes, destination, flags, args) }
         }
     )*};
 }

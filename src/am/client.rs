@@ -11,16 +11,16 @@ use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, remote_location};
 use crate::thread;
 use crate::trace::{self, EventKind};
-use crate::types::Category;
+use crate::types::AmCategory;
 use gasnet_conduit::{Busy, Class};
 
 /// Refuses a message beyond the limits, in every flavour: its copy would overrun a buffer.
 #[inline(always)]
 fn check(m: &Message<'_>) {
     let limit = match m.category {
-        Category::Short => 0,
-        Category::Medium => max_medium(Some(m.target.rank)),
-        Category::Long => MAX_LONG,
+        AmCategory::Short => 0,
+        AmCategory::Medium => max_medium(Some(m.target.rank)),
+        AmCategory::Long => MAX_LONG,
     };
     if m.handler < INDEX_BASE || m.bytes > limit {
         refuse(*m, limit);
@@ -28,7 +28,7 @@ fn check(m: &Message<'_>) {
     if CHECKED && m.bytes > 0 && m.payload.is_null() {
         refuse(*m, limit);
     }
-    if m.category == Category::Long && m.bytes > 0 {
+    if m.category == AmCategory::Long && m.bytes > 0 {
         rules::no_overlap("AM injection", m.target, m.destination, m.payload, m.bytes);
         let rt = runtime::get();
         let inside = || {
@@ -71,10 +71,10 @@ fn refuse(m: Message<'_>, limit: usize) -> ! {
 #[cold]
 fn absolute<'a>(message: &Message<'a>, flags: Flags) -> Message<'a> {
     let mut absolute = *message;
-    if message.category != Category::Short {
+    if message.category != AmCategory::Short {
         absolute.payload = message.payload.wrapping_add(own_base(message.source_ep, flags));
     }
-    if message.category == Category::Long {
+    if message.category == AmCategory::Long {
         absolute.destination = message.destination.wrapping_add(peer_base(message.target, flags));
     }
     absolute
@@ -104,7 +104,7 @@ fn send_with_flags(mut message: Message<'_>, mut flags: Flags) -> Result<(), Bus
         flags = flags.without(Flags::SEG_OFFSET) | promised;
     }
     rules::only_flags("AM injection", flags, AM_FLAGS);
-    if flags.has(Flags::PEER_SEG_OUTSIDE) && message.category == Category::Long {
+    if flags.has(Flags::PEER_SEG_OUTSIDE) && message.category == AmCategory::Long {
         message.target = remote_location(message.target, message.destination, message.bytes, flags);
         flags = flags.without(Flags::PEER_SEG_OUTSIDE);
     }
@@ -156,12 +156,12 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
 #[cold]
 pub fn record(began: u64, m: Message<'_>) {
     let kind = match (m.class, m.category) {
-        (Class::Request, Category::Short) => EventKind::RequestShort,
-        (Class::Request, Category::Medium) => EventKind::RequestMedium,
-        (Class::Request, Category::Long) => EventKind::RequestLong,
-        (Class::Reply, Category::Short) => EventKind::ReplyShort,
-        (Class::Reply, Category::Medium) => EventKind::ReplyMedium,
-        (Class::Reply, Category::Long) => EventKind::ReplyLong,
+        (Class::Request, AmCategory::Short) => EventKind::RequestShort,
+        (Class::Request, AmCategory::Medium) => EventKind::RequestMedium,
+        (Class::Request, AmCategory::Long) => EventKind::RequestLong,
+        (Class::Reply, AmCategory::Short) => EventKind::ReplyShort,
+        (Class::Reply, AmCategory::Medium) => EventKind::ReplyMedium,
+        (Class::Reply, AmCategory::Long) => EventKind::ReplyLong,
     };
     trace::record(
         &trace::TraceEvent::new(kind, began)
@@ -198,7 +198,7 @@ pub unsafe fn running<'a>(function: &str, token: *const Token) -> &'a Token {
 /// # Safety
 /// `token` is the running handler's.
 #[inline(always)]
-pub unsafe fn reply(token: *const Token, category: Category, handler: u8, args: &[Arg]) -> Message<'_> {
+pub unsafe fn reply(token: *const Token, category: AmCategory, handler: u8, args: &[Arg]) -> Message<'_> {
     no_locks_held("gex_AM_Reply");
     // SAFETY: the caller's contract.
     let token = unsafe { running("gex_AM_Reply", token) };

@@ -12,7 +12,7 @@ use super::segmented::Head;
 use super::table::{Entry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
-use super::{kind, payload_offset, Arg, Category, Header, HEADER, IN_PLACE, MAX_ARGS};
+use super::{kind, payload_offset, AmCategory, Arg, Header, HEADER, IN_PLACE, MAX_ARGS};
 use crate::mk::{self, MemRef};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach;
@@ -30,7 +30,7 @@ const CHECKED: bool = cfg!(feature = "debug-checks");
 #[derive(Clone, Copy)]
 struct ReceivedMessage {
     header: Header,
-    category: Category,
+    category: AmCategory,
     class: Class,
     source: JobRank,
     args: [Arg; MAX_ARGS],
@@ -120,7 +120,7 @@ impl<'a> Delivery<'a> {
     #[inline]
     fn copy_long_payload(&self, m: &ReceivedMessage) {
         let (bytes, destination) = (m.header.bytes as usize, m.header.destination as usize);
-        if m.category != Category::Long || bytes == 0 {
+        if m.category != AmCategory::Long || bytes == 0 {
             return;
         }
         let Some(to) = self.rt.own_mem(m.header.target_ep, destination, bytes) else {
@@ -134,7 +134,7 @@ impl<'a> Delivery<'a> {
 
     /// Runs the handler of a message of this process to itself, whose payload is at `payload`, or
     /// at its destination.
-    pub fn run_loopback(&self, (header, category, class): (Header, Category, Class), args: &[Arg], payload: *mut u8) {
+    pub fn run_loopback(&self, (header, category, class): (Header, AmCategory, Class), args: &[Arg], payload: *mut u8) {
         let mut message = ReceivedMessage {
             header,
             category,
@@ -212,9 +212,9 @@ impl<'a> Delivery<'a> {
         let began = trace::clock(trace::TraceCategory::Message);
         thread::current().in_handler(context, entry.name, m.header.handler, || {
             let buffer = match m.category {
-                Category::Short => None,
-                Category::Medium => Some((m.payload.cast::<c_void>(), m.header.bytes as usize)),
-                Category::Long => Some((m.header.destination as *mut c_void, m.header.bytes as usize)),
+                AmCategory::Short => None,
+                AmCategory::Medium => Some((m.payload.cast::<c_void>(), m.header.bytes as usize)),
+                AmCategory::Long => Some((m.header.destination as *mut c_void, m.header.bytes as usize)),
             };
             let known = &thread::current().token;
             let outer = if CHECKED {
@@ -279,14 +279,14 @@ impl<'a> Delivery<'a> {
 #[cold]
 fn ran(began: u64, m: &ReceivedMessage, entry: &Entry) {
     let kind = match (m.class, m.category) {
-        (Class::Request, Category::Short) => EventKind::RanRequestShort,
-        (Class::Request, Category::Medium) => EventKind::RanRequestMedium,
-        (Class::Request, Category::Long) => EventKind::RanRequestLong,
-        (Class::Reply, Category::Short) => EventKind::RanReplyShort,
-        (Class::Reply, Category::Medium) => EventKind::RanReplyMedium,
-        (Class::Reply, Category::Long) => EventKind::RanReplyLong,
+        (Class::Request, AmCategory::Short) => EventKind::RanRequestShort,
+        (Class::Request, AmCategory::Medium) => EventKind::RanRequestMedium,
+        (Class::Request, AmCategory::Long) => EventKind::RanRequestLong,
+        (Class::Reply, AmCategory::Short) => EventKind::RanReplyShort,
+        (Class::Reply, AmCategory::Medium) => EventKind::RanReplyMedium,
+        (Class::Reply, AmCategory::Long) => EventKind::RanReplyLong,
     };
-    let bytes = if m.category == Category::Short {
+    let bytes = if m.category == AmCategory::Short {
         0
     } else {
         m.header.bytes as usize
@@ -325,7 +325,7 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
     };
     let message = ReceivedMessage {
         header,
-        category: Category::Medium,
+        category: AmCategory::Medium,
         class: Class::Reply,
         source: source.rank,
         args: [0; MAX_ARGS],
@@ -340,7 +340,7 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
 pub fn run_long(source: JobRank, class: Class, head: &Head) {
     let message = ReceivedMessage {
         header: head.header,
-        category: Category::Long,
+        category: AmCategory::Long,
         class,
         source,
         args: head.args,

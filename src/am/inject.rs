@@ -7,7 +7,7 @@
 use std::ptr;
 
 use super::table::INDEX_BASE;
-use super::{kind, long, loopback, payload_offset, segmented, Category, Header, Message, HEADER, IN_PLACE};
+use super::{kind, long, loopback, payload_offset, segmented, AmCategory, Header, Message, HEADER, IN_PLACE};
 use crate::progress;
 use crate::runtime::{self, Runtime};
 use crate::shm::comm::Record;
@@ -67,7 +67,7 @@ pub fn send(message: &Message<'_>) {
 /// The same as a part of the caller, for the functions that clients call.
 #[inline(always)]
 pub fn send_inline(message: &Message<'_>) {
-    if message.category == Category::Long {
+    if message.category == AmCategory::Long {
         // The payload goes ahead, outside any reservation; only the head waits for room.
         if long::copied_ahead(runtime::get(), message) {
             return until_sent(&bare(message));
@@ -158,22 +158,22 @@ fn send_intra_nbrhd(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     let target = rt.nbrhd_index(m.target.rank);
     let bytes = HEADER + 4 * m.args.len();
     match m.category {
-        Category::Short => {
+        AmCategory::Short => {
             let header = head(m, kind::SHORT, IN_PLACE);
             // SAFETY: the record has `bytes` bytes.
             rt.comm().send(target, pshm_record(m, kind::SHORT, bytes), |r| unsafe {
                 write_head(r, &header, m.args);
             })
         }
-        Category::Long if m.bytes > 0 && !m.payload.is_null() => send_long_intra_nbrhd(rt, *m, target),
-        Category::Long => {
+        AmCategory::Long if m.bytes > 0 && !m.payload.is_null() => send_long_intra_nbrhd(rt, *m, target),
+        AmCategory::Long => {
             let header = head(m, kind::LONG, IN_PLACE);
             // SAFETY: the record has `bytes` bytes.
             rt.comm().send(target, pshm_record(m, kind::LONG, bytes), |r| unsafe {
                 write_head(r, &header, m.args);
             })
         }
-        Category::Medium => send_intra_nbrhd_with_payload(rt, m, target, kind::MEDIUM),
+        AmCategory::Medium => send_intra_nbrhd_with_payload(rt, m, target, kind::MEDIUM),
     }
 }
 
@@ -261,9 +261,9 @@ fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16
 
 fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     let packet_kind = match m.category {
-        Category::Short => kind::SHORT,
-        Category::Medium => kind::MEDIUM,
-        Category::Long => kind::PACKED_LONG,
+        AmCategory::Short => kind::SHORT,
+        AmCategory::Medium => kind::MEDIUM,
+        AmCategory::Long => kind::PACKED_LONG,
     };
     let header = head(m, packet_kind, IN_PLACE);
     let offset = payload_offset(m.args.len());
@@ -271,7 +271,7 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     front.0[..4].copy_from_slice(&header.word.to_ne_bytes());
     // SAFETY: OVERHEAD bytes hold a header and all arguments.
     unsafe { write_head(front.0.as_mut_ptr(), &header, m.args) };
-    if m.category == Category::Short {
+    if m.category == AmCategory::Short {
         return rt
             .conduit()
             .send(m.target.rank, m.class, &[&front.0[..HEADER + 4 * m.args.len()]]);

@@ -2,7 +2,7 @@
 //! to memory that is mapped here, and to memory of a neighbour where the kernel copies it. Others
 //! travel in their message, or in [`super::segmented`].
 
-use super::{Category, Message};
+use super::{AmCategory, Message};
 use crate::copy::copy;
 use crate::runtime::Runtime;
 use crate::segment::reach::Reach;
@@ -15,7 +15,7 @@ const SMALL: usize = 2048;
 /// nothing to copy.
 #[inline]
 pub fn copied_ahead(rt: &Runtime, m: &Message<'_>) -> bool {
-    if m.category != Category::Long || m.bytes == 0 || !rt.is_neighbour(m.target.rank) {
+    if m.category != AmCategory::Long || m.bytes == 0 || !rt.is_neighbour(m.target.rank) {
         return false;
     }
     if rt.can_touch(m.target) {

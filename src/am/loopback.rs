@@ -8,7 +8,7 @@ use std::ptr;
 
 use super::deliver::Delivery;
 use super::table::INDEX_BASE;
-use super::{inject, kind, long, Category, Message, IN_PLACE};
+use super::{inject, kind, long, AmCategory, Message, IN_PLACE};
 use crate::progress;
 use crate::runtime::Runtime;
 use crate::shm::layout::class_index;
@@ -22,9 +22,9 @@ pub fn deliver(rt: &Runtime, m: Message<'_>) -> bool {
         return false;
     }
     match m.category {
-        Category::Short => run(rt, &m, kind::SHORT, ptr::null_mut()),
-        Category::Medium => medium(rt, &m),
-        Category::Long => {
+        AmCategory::Short => run(rt, &m, kind::SHORT, ptr::null_mut()),
+        AmCategory::Medium => medium(rt, &m),
+        AmCategory::Long => {
             if m.bytes > 0 && !m.payload.is_null() {
                 if !rt.can_touch(m.target) {
                     return false;

@@ -25,8 +25,8 @@ pub mod wire;
 use std::sync::OnceLock;
 
 use crate::shm::layout::MAX_MEDIUM;
+use crate::types::{AmCategory, EpIndex, Location};
 pub use crate::types::{Arg, MAX_ARGS};
-use crate::types::{Category, EpIndex, Location};
 use gasnet_conduit::{Class, JobRank, Limits};
 
 /// A 64-bit number as two arguments, the high word first.
@@ -41,11 +41,11 @@ pub const fn join(high: Arg, low: Arg) -> u64 {
 
 /// Kinds of records and packets: the categories, and a Long whose payload travels in the packet.
 pub mod kind {
-    /// [`crate::types::Category::Short`].
+    /// [`crate::types::AmCategory::Short`].
     pub const SHORT: u8 = 1;
-    /// [`crate::types::Category::Medium`].
+    /// [`crate::types::AmCategory::Medium`].
     pub const MEDIUM: u8 = 2;
-    /// [`crate::types::Category::Long`], payload delivered beforehand.
+    /// [`crate::types::AmCategory::Long`], payload delivered beforehand.
     pub const LONG: u8 = 3;
     /// A Long whose payload comes as a Medium's does and is copied to its destination on arrival.
     pub const PACKED_LONG: u8 = 4;
@@ -111,7 +111,7 @@ pub struct Message<'a> {
     /// Request or reply.
     pub class: Class,
     /// Category.
-    pub category: Category,
+    pub category: AmCategory,
     /// Handler index at the target.
     pub handler: u8,
     /// Arguments.
@@ -130,7 +130,7 @@ impl<'a> Message<'a> {
     /// A message without payload.
     pub fn new(
         class: Class,
-        category: Category,
+        category: AmCategory,
         source_ep: EpIndex,
         target: Location,
         handler: u8,
@@ -160,9 +160,9 @@ impl<'a> Message<'a> {
         payload: Option<(*const u8, usize)>,
     ) -> Self {
         match payload {
-            None => Self::new(class, Category::Short, 0, target, handler, args),
+            None => Self::new(class, AmCategory::Short, 0, target, handler, args),
             Some((from, bytes)) => {
-                Self::new(class, Category::Medium, 0, target, handler, args).with_payload(from, bytes)
+                Self::new(class, AmCategory::Medium, 0, target, handler, args).with_payload(from, bytes)
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::runtime;
 use crate::segment::disposition::narrow;
 use crate::shm::layout::MAX_MEDIUM;
 use crate::thread::Thread;
-use crate::types::{Category, EpIndex, Location};
+use crate::types::{AmCategory, EpIndex, Location};
 use gasnet_conduit::{Busy, Class, PollScope};
 
 /// Payloads up to this are copied at Commit rather than sent by reference.
@@ -33,7 +33,7 @@ pub struct PrepareArgs {
     /// Request or reply.
     pub class: Class,
     /// Medium or Long.
-    pub category: Category,
+    pub category: AmCategory,
     /// Endpoint whose segment may hold the client's buffer ([`crate::segment::disposition::own`]).
     pub local_ep: EpIndex,
     /// The client's buffer, or null.
@@ -59,9 +59,9 @@ pub struct PrepareArgs {
 /// Largest payload of `category` to `target` that Prepare promises, from a client's buffer or in
 /// the library's.
 #[inline(always)]
-pub fn limit(category: Category, target: Location, client_buffer: bool) -> usize {
+pub fn limit(category: AmCategory, target: Location, client_buffer: bool) -> usize {
     let most = match category {
-        Category::Long => super::MAX_LONG,
+        AmCategory::Long => super::MAX_LONG,
         _ => super::max_medium(Some(target.rank)),
     };
     if client_buffer {
@@ -122,7 +122,7 @@ impl SrcDesc {
         // What fits into a record is copied there at Commit: taking and freeing a block would only
         // add cost.
         let by_reference = payload_offset(wanted.nargs) + bytes > rt.comm().inline_bytes(wanted.class);
-        if by_reference && wanted.category == Category::Medium && rt.is_neighbour(wanted.target.rank) {
+        if by_reference && wanted.category == AmCategory::Medium && rt.is_neighbour(wanted.target.rank) {
             let blocks = rt.comm().own_blocks(wanted.class);
             if let Some(block) = blocks.take() {
                 return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use super::token::Token;
 use crate::event::Event;
-use crate::types::{Category, EpIndex, Location};
+use crate::types::{AmCategory, EpIndex, Location};
 use gasnet_conduit::Class;
 
 /// What Prepare decided. `gex_AM_SrcDesc_t` is its address.
@@ -26,7 +26,7 @@ pub struct Prepared {
     /// Request or reply.
     pub class: Class,
     /// Medium or Long.
-    pub category: Category,
+    pub category: AmCategory,
     /// Arguments that Commit must bring.
     pub nargs: usize,
     /// The request that a reply answers, or null.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::deferred;
 use super::deliver;
 use super::token::Token;
-use super::{inject, internal, join, max_medium, split, Arg, Category, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
+use super::{inject, internal, join, max_medium, split, AmCategory, Arg, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
 use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
@@ -43,7 +43,7 @@ static PARTIAL_LONGS: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::n
 /// Whether `message` must be segmented.
 #[inline]
 pub fn needed(message: &Message<'_>) -> bool {
-    message.category == Category::Long
+    message.category == AmCategory::Long
         && message.bytes > max_medium(Some(message.target.rank))
         && !runtime::get().can_touch(message.target)
 }

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::types::{Category, MAX_ARGS};
+use crate::types::{AmCategory, MAX_ARGS};
 use gasnet_conduit::Class;
 
 /// Lowest index for clients (`GEX_AM_INDEX_BASE`).
@@ -38,11 +38,11 @@ pub const ANY_NARGS: c_uint = c_uint::MAX;
 
 impl Entry {
     /// Whether this handler was registered for such a message.
-    pub fn accepts(&self, class: Class, category: Category, nargs: usize) -> bool {
+    pub fn accepts(&self, class: Class, category: AmCategory, nargs: usize) -> bool {
         let category = match category {
-            Category::Short => Flags::AM_SHORT,
-            Category::Medium => Flags::AM_MEDIUM,
-            Category::Long => Flags::AM_LONG,
+            AmCategory::Short => Flags::AM_SHORT,
+            AmCategory::Medium => Flags::AM_MEDIUM,
+            AmCategory::Long => Flags::AM_LONG,
         };
         let class = match class {
             Class::Request => Flags::AM_REQUEST,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use super::table::Entry;
-use crate::types::{Category, Location};
+use crate::types::{AmCategory, Location};
 use gasnet_conduit::Class;
 
 /// Lives on the stack of the thread that runs the handler; a `gex_Token_t` is its address.
@@ -19,7 +19,7 @@ pub struct Token {
     /// Request or reply.
     pub class: Class,
     /// Category.
-    pub category: Category,
+    pub category: AmCategory,
     /// A reply was sent already.
     pub replied: Cell<bool>,
 }

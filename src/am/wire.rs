@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use super::table::INDEX_BASE;
-use super::{kind, payload_offset, Category, Header, HEADER, IN_PLACE, MAX_ARGS};
+use super::{kind, payload_offset, AmCategory, Header, HEADER, IN_PLACE, MAX_ARGS};
 
 /// How a message was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +30,12 @@ pub enum Payload {
 /// Category and number of arguments, from the first word of a message of `length` bytes. The header
 /// and the arguments are then inside it.
 #[inline]
-pub fn shape(kind: u8, small: u8, length: usize) -> Result<(Category, usize), &'static str> {
+pub fn shape(kind: u8, small: u8, length: usize) -> Result<(AmCategory, usize), &'static str> {
     let nargs = usize::from(small);
     let category = match kind {
-        kind::SHORT => Category::Short,
-        kind::MEDIUM => Category::Medium,
-        kind::LONG | kind::PACKED_LONG => Category::Long,
+        kind::SHORT => AmCategory::Short,
+        kind::MEDIUM => AmCategory::Medium,
+        kind::LONG | kind::PACKED_LONG => AmCategory::Long,
         _ => return Err("unknown kind"),
     };
     if nargs > MAX_ARGS || length < HEADER + 4 * nargs {
@@ -130,16 +130,16 @@ mod tests {
             Ok(Payload::InPlace) => {
                 let payload = &bytes[payload_offset(nargs)..][..header.bytes as usize];
                 assert_eq!(payload.len(), header.bytes as usize);
-                assert!(category != Category::Short && payload_offset(nargs) % 16 == 0);
+                assert!(category != AmCategory::Short && payload_offset(nargs) % 16 == 0);
             }
             Ok(Payload::Block(block)) => {
-                assert!(carrier == Carrier::Record && category != Category::Short && block != IN_PLACE);
+                assert!(carrier == Carrier::Record && category != AmCategory::Short && block != IN_PLACE);
             }
             Ok(Payload::None) => {
-                assert!(category != Category::Medium && (category == Category::Long || header.bytes == 0));
+                assert!(category != AmCategory::Medium && (category == AmCategory::Long || header.bytes == 0));
             }
         }
-        assert!(category != Category::Long || header.handler >= INDEX_BASE);
+        assert!(category != AmCategory::Long || header.handler >= INDEX_BASE);
         true
     }
 

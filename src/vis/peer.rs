@@ -10,7 +10,7 @@ use super::VisAccess;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{deliver, inject, internal, join, Arg, Message};
-use crate::types::Category;
+use crate::types::AmCategory;
 use crate::types::PeerCompletion;
 use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Class, JobRank};
@@ -33,7 +33,7 @@ pub fn send(access: &VisAccess<'_>, completion: &PeerCompletion, id: u64, total:
     } else {
         completion.payload
     };
-    let (class, category) = (Class::Request, Category::Medium);
+    let (class, category) = (Class::Request, AmCategory::Medium);
     let message = Message::new(
         class,
         category,
