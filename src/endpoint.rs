@@ -1,17 +1,15 @@
-//! `gex_EP_t`: the endpoints of this process, and the segments of others that were published to it.
+//! `gex_EP_t`: the endpoints of this process.
 //!
 //! Endpoint 0 is made at initialisation. Others get the next numbers in the order of their
 //! creation, and live as long as the process.
 
-use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use crate::am::table::Table;
 use crate::flags::Flags;
 use crate::segment::Segment;
-use crate::types::{EpIndex, Location};
-use gasnet_conduit::{JobRank, RemoteSegment};
+use crate::types::EpIndex;
 use gasnet_sys::atomic::Mutex;
 
 /// Endpoints that a process can have: `GASNET_MAXEPS`.
@@ -125,23 +123,4 @@ pub fn primordial_is_not_attached() {
 #[inline]
 pub fn is_attached(index: EpIndex) -> bool {
     index == 0 && !NOT_ATTACHED.load(Ordering::Relaxed)
-}
-
-static PUBLISHED: Mutex<Option<HashMap<(JobRank, EpIndex), RemoteSegment>>> = Mutex::new(None);
-
-/// The bound segment of another process's endpoint, if it was published to this one.
-pub fn published(place: Location) -> Option<RemoteSegment> {
-    let published = gasnet_sys::lock(&PUBLISHED);
-    published.as_ref()?.get(&(place.rank, place.ep)).copied()
-}
-
-/// Records a segment that another process has published.
-pub fn add_published(place: Location, segment: RemoteSegment) {
-    if place.ep == 0 {
-        primordial_is_not_attached();
-    }
-    let mut published = gasnet_sys::lock(&PUBLISHED);
-    published
-        .get_or_insert_with(HashMap::new)
-        .insert((place.rank, place.ep), segment);
 }

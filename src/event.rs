@@ -12,6 +12,7 @@
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
+use gasnet_conduit::{Completion, Cookie};
 use gasnet_sys::atomic::{global, AtomicU32, Mutex, Ordering};
 use gasnet_sys::lock;
 
@@ -30,11 +31,85 @@ pub enum Category {
     Rmw = 3,
     /// A collective: part of the root only.
     Coll = 4,
+    /// Local completion of a put for which its initiating thread waits (`GEX_EVENT_NOW`): part of
+    /// the root only.
+    Source = 5,
 }
 
-const CATEGORIES: usize = 5;
+const CATEGORIES: usize = 6;
 const LEAF_MASK: usize = 15;
 const ALL: usize = (1 << CATEGORIES) - 1;
+
+/// What an operation of the network is, and therefore which counters its parts complete. The
+/// discriminant is part of its [`Cookie`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum OpKind {
+    /// A put whose local completion nobody asks for.
+    Put = 0,
+    /// A put whose local completion is an event or belongs to a group.
+    PutWithLocal = 1,
+    /// A put whose initiating thread waits for local completion.
+    PutNow = 2,
+    /// A get.
+    Get = 3,
+    /// A remote atomic that reads and writes.
+    Rmw = 4,
+    /// A message whose local completion is an event or belongs to a group. It ends with that.
+    Message = 5,
+    /// A message whose initiating thread waits for local completion.
+    MessageNow = 6,
+}
+
+impl OpKind {
+    /// In the order of discriminants.
+    const ALL: [Self; 7] = [
+        Self::Put,
+        Self::PutWithLocal,
+        Self::PutNow,
+        Self::Get,
+        Self::Rmw,
+        Self::Message,
+        Self::MessageNow,
+    ];
+
+    /// The categories of the whole and of local completion, as far as they are counted.
+    const fn categories(self) -> (Option<Category>, Option<Category>) {
+        match self {
+            Self::Put => (Some(Category::Put), None),
+            Self::PutWithLocal => (Some(Category::Put), Some(Category::Local)),
+            Self::PutNow => (Some(Category::Put), Some(Category::Source)),
+            Self::Get => (Some(Category::Get), None),
+            Self::Rmw => (Some(Category::Rmw), None),
+            Self::Message => (None, Some(Category::Local)),
+            Self::MessageNow => (None, Some(Category::Source)),
+        }
+    }
+}
+
+/// Low bits of a [`Cookie`] that hold the [`OpKind`], or [`NOT_AN_OP`].
+const KIND_BITS: u32 = 3;
+/// In place of a kind: the rest of the cookie is not the index of an Op.
+const NOT_AN_OP: u64 = 7;
+
+/// The cookie of something else than an Op, which has a number of its own.
+pub const fn other_cookie(number: u64) -> Cookie {
+    Cookie::new(number << KIND_BITS | NOT_AN_OP)
+}
+
+/// A part of what `cookie` names is complete. Returns the number of [`other_cookie`] if that made
+/// it.
+#[inline]
+pub fn complete(cookie: Cookie, part: Completion) -> Option<u64> {
+    let number = cookie.bits() >> KIND_BITS;
+    match OpKind::ALL.get((cookie.bits() & NOT_AN_OP) as usize) {
+        Some(&kind) => {
+            op_at(number as u32).complete_part(kind, part);
+            None
+        }
+        None => Some(number),
+    }
+}
 
 /// One operation. See the module documentation.
 #[repr(C, align(64))]
@@ -106,6 +181,37 @@ impl Op {
     /// Counts one part as complete (release).
     pub fn complete(&self, category: Category) {
         self.pending[category as usize].fetch_sub(1, Ordering::Release);
+    }
+
+    /// Counts one operation of the network.
+    pub fn begin_kind(&self, kind: OpKind) {
+        let (whole, local) = kind.categories();
+        for category in [local, whole].into_iter().flatten() {
+            self.begin(category);
+        }
+    }
+
+    /// Counts a part of such an operation as complete.
+    pub fn complete_part(&self, kind: OpKind, part: Completion) {
+        let (whole, local) = kind.categories();
+        // The whole last: then another thread may recycle this Op.
+        if let Some(local) = local.filter(|_| part != Completion::Remote) {
+            self.complete(local);
+        }
+        if let Some(whole) = whole.filter(|_| part != Completion::Source) {
+            self.complete(whole);
+        }
+    }
+
+    /// Names this Op in calls to the network.
+    #[inline]
+    pub fn cookie(&self, kind: OpKind) -> Cookie {
+        Cookie::new(u64::from(self.index) << KIND_BITS | kind as u64)
+    }
+
+    /// Whether the puts are complete locally for which a thread waits. The Op is that thread's.
+    pub fn source_is_free(&self) -> bool {
+        self.is_done(1 << Category::Source as usize)
     }
 
     /// How much of a category is outstanding.
@@ -403,6 +509,34 @@ mod tests {
         assert!(root.is_done());
         assert_eq!(root.leaf(2), Event::INVALID);
         root.consume(&mut free);
+    }
+
+    #[test]
+    fn parts_of_a_put_complete_what_its_kind_counts() {
+        use Completion::{Both, Remote, Source};
+        let mut free = FreeList::new();
+        let (op, local) = (free.take(), 1 << Category::Local as usize);
+        for (kind, parts) in [
+            (OpKind::Put, &[Source, Remote][..]),
+            (OpKind::Put, &[Both]),
+            (OpKind::PutWithLocal, &[Source, Remote]),
+            (OpKind::PutWithLocal, &[Both]),
+            (OpKind::PutNow, &[Source, Remote]),
+            (OpKind::PutNow, &[Both]),
+            (OpKind::Get, &[Both]),
+            (OpKind::Rmw, &[Both]),
+        ] {
+            op.begin_kind(kind);
+            assert_eq!(op.is_done(local), kind != OpKind::PutWithLocal, "{kind:?}");
+            assert_eq!(op.source_is_free(), kind != OpKind::PutNow, "{kind:?}");
+            for part in parts {
+                assert!(!op.event().is_done(), "{kind:?} {parts:?}");
+                assert_eq!(complete(op.cookie(kind), *part), None);
+                assert!(op.is_done(local) && op.source_is_free(), "{kind:?} {parts:?}");
+            }
+            assert!(op.event().is_done(), "{kind:?} {parts:?}");
+        }
+        assert_eq!(complete(other_cookie(1 << 40), Both), Some(1 << 40));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use crate::client::Client;
 use crate::diagnose::stalled;
 use crate::endpoint::{self, Endpoint};
 use crate::flags::Flags;
-use crate::rma::{packets, transfer};
+use crate::network::Network;
+use crate::rma::{native, packets};
 use crate::runtime::{self, Parts, Runtime};
 use crate::segment;
 use crate::segment::configuration::{self, Configuration};
@@ -29,7 +30,7 @@ use crate::trace;
 use crate::wait::{self, SleepEpisodes};
 use crate::{ad, coll, progress, vis};
 use gasnet_conduit::config::{self, Config};
-use gasnet_conduit::{Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Segments, StartInfo, Upcalls};
 use gasnet_job::{self as job, Count, Job, Library, Nbrhd, StartOptions};
 use gasnet_sys::{mem, membarrier};
 
@@ -108,12 +109,12 @@ pub fn init(
             (GASNET_SUPERNODE_MAXSIZE)"
         ));
     }
-    let registers = !single && segments == Configuration::Fast;
-    let most = if registers {
-        conduit.max_segment_bytes()
+    let network = if single {
+        Network::unused(conduit)
     } else {
-        usize::MAX
+        Network::new(conduit, segments == Configuration::Fast)
     };
+    let most = network.segments.map_or(usize::MAX, Segments::max_bytes);
     let max_local_bytes = segment::attach::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);
     let oversubscribed = !single && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
@@ -129,7 +130,7 @@ pub fn init(
         nbrhd,
         comm,
         oversubscribed,
-        conduit,
+        network,
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),
         client,
@@ -161,7 +162,7 @@ pub fn init(
 /// Tells lower modules what they call of higher ones.
 fn register() {
     internal::install(HANDLERS);
-    deliver::on_transfer_done(transfer::finish);
+    deliver::on_done(native::done);
     progress::set_collectives(coll::HOOKS);
 }
 
@@ -420,7 +421,7 @@ fn linger() {
     struct Drop;
     impl Upcalls for Drop {
         fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
-        fn rma_done(&mut self, _: TransferId) {}
+        fn done(&mut self, _: Cookie, _: Completion) {}
         fn peer_lost(&mut self, _: JobRank, _: &str) {}
     }
     runtime::get().conduit().poll(PollScope::All, &mut Drop);

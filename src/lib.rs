@@ -25,6 +25,7 @@ pub mod graveyard;
 pub mod hsl;
 pub mod init;
 pub mod mk;
+pub mod network;
 pub mod progress;
 pub mod rma;
 pub mod rules;

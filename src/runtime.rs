@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint};
-use crate::segment::Directory;
+use crate::network::Network;
+use crate::segment::directory::Directory;
 use crate::shm::kernel_copy::KernelCopy;
 use crate::shm::Comm;
 use crate::team::Team;
@@ -40,7 +41,7 @@ pub struct Parts {
     /// more than latency. The same on all ranks.
     pub oversubscribed: bool,
     /// The network.
-    pub conduit: &'static dyn Conduit,
+    pub network: Network,
     /// Its name, as C reads it.
     pub conduit_name: CString,
     /// What it carries.
@@ -141,8 +142,14 @@ impl Runtime {
 
     /// The network.
     #[inline]
+    pub fn network(&self) -> &Network {
+        &self.0.network
+    }
+
+    /// Its conduit.
+    #[inline]
     pub fn conduit(&self) -> &'static dyn Conduit {
-        self.0.conduit
+        self.0.network.conduit
     }
 
     /// Its name, as C reads it.

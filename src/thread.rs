@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use crate::am::prepared::SrcDesc;
@@ -50,6 +50,8 @@ pub struct Serving {
 /// State of one thread inside GASNet.
 #[derive(Debug)]
 pub struct Thread {
+    /// Its number among all threads that ever had a state.
+    pub number: u32,
     /// Spare operations.
     pub free: RefCell<FreeList>,
     /// The implicit set outside an access region.
@@ -99,6 +101,7 @@ thread_local! {
 }
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
 static RETIRE_HOOKS: OnceLock<&'static [fn(&Thread)]> = OnceLock::new();
 static COUNT_HOOK: OnceLock<fn()> = OnceLock::new();
@@ -173,6 +176,7 @@ fn create() -> &'static Thread {
     let mut free = FreeList::new();
     let set = free.take();
     let thread = Box::into_raw(Box::new(Thread {
+        number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
         free: RefCell::new(free),
         set: Cell::new(set),
         region: Cell::new(None),

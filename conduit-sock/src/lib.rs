@@ -14,7 +14,9 @@ mod sys;
 #[cfg(test)]
 mod tests;
 
-use gasnet_conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+use gasnet_conduit::{
+    Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls, Wake,
+};
 use std::sync::OnceLock;
 
 /// Maximum packet of the runtime in bytes: a Medium of 64 KiB, its header and arguments.
@@ -73,8 +75,14 @@ impl Conduit for Sock {
         false
     }
 
-    fn wake_fd(&self) -> Option<i32> {
-        self.net.get().map(|net| net.top.fd())
+    fn wake(&self) -> Option<&dyn Wake> {
+        self.net.get().map(|net| net as &dyn Wake)
+    }
+}
+
+impl Wake for init::Net {
+    fn fd(&self) -> i32 {
+        self.top.fd()
     }
 }
 

@@ -2,7 +2,7 @@
 //! its own, because it counts the descriptors of its process.
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
 use gasnet_conduit_sock::Sock;
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ impl Upcalls for Count {
     fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {
         self.0 += 1;
     }
-    fn rma_done(&mut self, _id: TransferId) {}
+    fn done(&mut self, _: Cookie, _: Completion) {}
     fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
 }
 

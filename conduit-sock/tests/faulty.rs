@@ -2,8 +2,9 @@
 
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::{
-    Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope,
-    RemoteSegment, SegmentKey, StartInfo, TransferId, Upcalls,
+    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits,
+    LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteMemory, RemoteSegment,
+    Rma, SegmentMemory, Segments, SourceUse, StartInfo, Upcalls, Wake,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -14,7 +15,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Default)]
 struct Loopback {
     packets: Mutex<Vec<(JobRank, Class, Vec<u8>)>>,
-    done: Mutex<Vec<TransferId>>,
+    done: Mutex<Vec<(Cookie, Completion)>>,
     called: Mutex<BTreeSet<&'static str>>,
 }
 
@@ -77,87 +78,129 @@ impl Conduit for Loopback {
         for (source, class, packet) in &mut packets {
             upcalls.packet(*source, *class, packet);
         }
-        for &id in &done {
-            upcalls.rma_done(id);
+        for &(cookie, part) in &done {
+            upcalls.done(cookie, part);
         }
         packets.len() + done.len()
     }
     fn stop(&self) {
         self.note("stop");
     }
-    fn capabilities(&self) -> Capabilities {
-        self.note("capabilities");
-        Capabilities::RMA
-    }
     fn variables(&self) -> &'static [gasnet_conduit::config::Variable] {
         self.note("variables");
         &[]
     }
-    fn max_segment_bytes(&self) -> usize {
-        self.note("max_segment_bytes");
+    fn segments(&self) -> Option<&dyn Segments> {
+        self.note("segments");
+        Some(self)
+    }
+    fn rma(&self) -> Option<&dyn Rma> {
+        self.note("rma");
+        Some(self)
+    }
+    fn put_notify(&self) -> Option<&dyn PutNotify> {
+        self.note("put_notify");
+        Some(self)
+    }
+    fn atomics(&self) -> Option<&dyn Atomics> {
+        self.note("atomics");
+        Some(self)
+    }
+    fn wake(&self) -> Option<&dyn Wake> {
+        unreachable!("held packets wake nobody")
+    }
+}
+
+impl Segments for Loopback {
+    fn max_key_bytes(&self) -> usize {
+        self.note("Segments::max_key_bytes");
+        3
+    }
+    fn max_bytes(&self) -> usize {
+        self.note("Segments::max_bytes");
         7
     }
-    fn register_segment(&self, _: usize, _: usize) -> Result<SegmentKey, ConduitError> {
-        self.note("register_segment");
-        Ok(SegmentKey::default())
-    }
-    fn register_device_segment(&self, _: Device, _: usize, _: usize) -> Result<SegmentKey, ConduitError> {
-        self.note("register_device_segment");
-        Ok(SegmentKey::default())
-    }
-    fn deregister_segment(&self, _: &SegmentKey) {
-        self.note("deregister_segment");
-    }
-    fn learn_segment(&self, _: JobRank, _: &mut RemoteSegment) -> Result<(), ConduitError> {
-        self.note("learn_segment");
-        Ok(())
-    }
-    fn put(
-        &self,
-        _: JobRank,
-        _: &RemoteSegment,
-        _: usize,
-        _: *const u8,
-        _: usize,
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
-        self.note("put");
-        self.done.lock().unwrap().push(id);
-        Ok(LocalCompletion::WithOperation)
-    }
-    fn put_now(
-        &self,
-        _: JobRank,
-        _: &RemoteSegment,
-        _: usize,
-        _: *const u8,
-        _: usize,
-        _: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
-        self.note("put_now");
-        Ok(LocalCompletion::AtReturn)
-    }
-    fn get(&self, _: JobRank, _: &RemoteSegment, _: *mut u8, _: usize, _: usize, _: TransferId) -> Result<(), Busy> {
-        self.note("get");
-        Ok(())
-    }
-    fn atomic_support(&self, _: u32, _: u32) -> bool {
-        self.note("atomic_support");
+    fn takes_devices(&self) -> bool {
+        self.note("Segments::takes_devices");
         true
     }
-    fn atomic(
-        &self,
-        _: JobRank,
-        _: &RemoteSegment,
-        _: u32,
-        _: u32,
-        _: usize,
-        _: [u64; 2],
-        _: *mut u8,
-        _: TransferId,
-    ) -> Result<(), Busy> {
-        self.note("atomic");
+    fn register(&self, _: &SegmentMemory) -> Result<Registration, ConduitError> {
+        self.note("Segments::register");
+        Ok(Registration {
+            segment: LocalSegment(4),
+            key: vec![5],
+        })
+    }
+    fn deregister(&self, _: LocalSegment) {
+        self.note("Segments::deregister");
+    }
+    fn learn(&self, _: JobRank, _: &SegmentMemory, _: &[u8]) -> Result<RemoteSegment, ConduitError> {
+        self.note("Segments::learn");
+        Ok(RemoteSegment(6))
+    }
+    fn forget(&self, _: JobRank, _: RemoteSegment) {
+        self.note("Segments::forget");
+    }
+}
+
+impl Rma for Loopback {
+    fn reaches_all_memory(&self) -> bool {
+        self.note("Rma::reaches_all_memory");
+        true
+    }
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+        self.note("Rma::put");
+        let parts = [Completion::Source, Completion::Remote].map(|part| (put.cookie, part));
+        self.done.lock().unwrap().extend(parts);
+        Ok(LocalCompletion::Later)
+    }
+    fn get(&self, _: &Get) -> Result<(), Busy> {
+        self.note("Rma::get");
         Ok(())
+    }
+}
+
+impl PutNotify for Loopback {
+    fn packed_limit(&self) -> usize {
+        self.note("PutNotify::packed_limit");
+        8
+    }
+    fn put_and_notify(&self, _: &Put, _: Class, _: &[&[u8]]) -> Result<LocalCompletion, Busy> {
+        self.note("PutNotify::put_and_notify");
+        Ok(LocalCompletion::AtReturn)
+    }
+}
+
+impl Atomics for Loopback {
+    fn supports(&self, _: u32, _: u32) -> bool {
+        self.note("Atomics::supports");
+        true
+    }
+    fn atomic(&self, _: &Atomic) -> Result<(), Busy> {
+        self.note("Atomics::atomic");
+        Ok(())
+    }
+}
+
+const REMOTE: RemoteMemory = RemoteMemory {
+    peer: JobRank(0),
+    segment: RemoteSegment(6),
+    address: 0,
+};
+
+const LOCAL: LocalMemory = LocalMemory {
+    address: 0,
+    segment: LocalSegment::NONE,
+    device: None,
+};
+
+fn put(number: u64) -> Put {
+    Put {
+        to: REMOTE,
+        from: LOCAL,
+        bytes: 1,
+        source: SourceUse::Later,
+        cookie: Cookie::new(number),
     }
 }
 
@@ -165,7 +208,7 @@ impl Conduit for Loopback {
 #[derive(Default)]
 struct Log {
     packets: Vec<(JobRank, Class, u64)>,
-    done: Vec<TransferId>,
+    done: Vec<(Cookie, Completion)>,
 }
 
 impl Upcalls for Log {
@@ -174,8 +217,8 @@ impl Upcalls for Log {
         self.packets
             .push((source, class, u64::from_le_bytes(packet[..8].try_into().unwrap())));
     }
-    fn rma_done(&mut self, id: TransferId) {
-        self.done.push(id);
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        self.done.push((cookie, part));
     }
     fn peer_lost(&mut self, _: JobRank, _: &str) {
         unreachable!()
@@ -311,82 +354,97 @@ fn replies_flow_past_held_requests() {
 }
 
 #[test]
-fn completions_are_late_but_come() {
+fn completions_are_late_but_come_in_order() {
     let (faulty, mut log) = (started(JobRank(0), "delay=0.5", || ()), Log::default());
-    let segment = RemoteSegment {
-        base: 0,
-        bytes: 1,
-        key: SegmentKey::default(),
-        on_device: false,
-    };
     for number in 0..50 {
-        faulty
-            .put(JobRank(0), &segment, 0, std::ptr::null(), 1, TransferId(number))
-            .unwrap();
+        faulty.rma().unwrap().put(&put(number)).unwrap();
     }
     faulty.poll(PollScope::All, &mut log);
-    assert!(log.done.len() < 50);
-    for _ in 0..20 {
+    assert!(log.done.len() < 100);
+    for _ in 0..40 {
         faulty.poll(PollScope::Replies, &mut log);
     }
-    let all: BTreeSet<_> = log.done.iter().map(|id| id.0).collect();
-    assert_eq!((all.len(), log.done.len()), (50, 50));
+    assert_eq!(log.done.len(), 100);
+    for number in 0..50 {
+        let of_put = log.done.iter().filter(|done| done.0 == Cookie::new(number));
+        assert!(of_put.map(|done| done.1).eq([Completion::Source, Completion::Remote]));
+    }
+}
+
+/// The methods of a trait, by its definition.
+fn methods(text: &str, name: &str) -> Vec<String> {
+    let body = text.split(&format!("pub trait {name}: Sync {{")).nth(1).unwrap();
+    body.split("\n}\n")
+        .next()
+        .unwrap()
+        .lines()
+        .filter_map(|line| line.strip_prefix("    fn "))
+        .map(|line| line.split('(').next().unwrap().to_owned())
+        .collect()
 }
 
 #[test]
 fn every_method_reaches_the_conduit() {
     // A method that the decorator did not forward would silently be the default of the trait.
-    let trait_text = include_str!("../../conduit/src/conduit.rs");
-    let methods = trait_text
-        .split("pub trait Conduit: Sync {")
-        .nth(1)
-        .unwrap()
-        .split("\n}\n")
-        .next()
-        .unwrap();
-    let mut expected: BTreeSet<&str> = methods
-        .lines()
-        .filter_map(|line| line.strip_prefix("    fn "))
-        .map(|line| line.split('(').next().unwrap())
+    let mut expected: BTreeSet<String> = methods(include_str!("../../conduit/src/conduit.rs"), "Conduit")
+        .into_iter()
         .collect();
-    for own in ["wake_fd", "arm_wake", "watch"] {
-        assert!(expected.remove(own));
+    assert!(expected.remove("wake"));
+    for name in ["Segments", "Rma", "PutNotify", "Atomics"] {
+        let own = methods(include_str!("../../conduit/src/rma.rs"), name);
+        expected.extend(own.into_iter().map(|method| format!("{name}::{method}")));
     }
-    let faulty = started(JobRank(0), "", || ());
-    let (mut log, null, id) = (Log::default(), std::ptr::null_mut(), TransferId(0));
-    let mut segment = RemoteSegment {
-        base: 0,
-        bytes: 1,
-        key: SegmentKey::default(),
-        on_device: false,
-    };
+    let (faulty, mut log) = (started(JobRank(0), "", || ()), Log::default());
+    let _ = (faulty.identity(), faulty.limits(), faulty.variables(), faulty.probe());
     let _ = (
-        faulty.identity(),
-        faulty.limits(),
-        faulty.capabilities(),
-        faulty.variables(),
-        faulty.max_segment_bytes(),
-    );
-    let _ = (
-        faulty.probe(),
         faulty.needs_single_neighbourhood(),
         faulty.takes_count(),
         faulty.reaches_other_hosts(),
-        faulty.register_segment(0, 1),
-        faulty.atomic_support(1, 1),
     );
-    let _ = (
-        faulty.register_device_segment(Device::Cuda(0), 0, 1),
-        faulty.learn_segment(JobRank(0), &mut segment),
-    );
-    faulty.deregister_segment(&segment.key);
+    let segments = faulty.segments().unwrap();
+    let memory = SegmentMemory::host(0, 1);
+    assert_eq!((segments.max_key_bytes(), segments.max_bytes()), (3, 7));
+    assert!(segments.takes_devices());
+    assert_eq!(segments.register(&memory).unwrap().key, [5]);
+    assert_eq!(segments.learn(JobRank(0), &memory, &[5]).unwrap(), RemoteSegment(6));
+    segments.forget(JobRank(0), RemoteSegment(6));
+    segments.deregister(LocalSegment(4));
+    let rma = faulty.rma().unwrap();
+    assert!(rma.reaches_all_memory());
+    rma.put(&put(1)).unwrap();
+    let (to, from, bytes, cookie) = (LOCAL, REMOTE, 1, Cookie::new(2));
+    rma.get(&Get {
+        from,
+        to,
+        bytes,
+        cookie,
+    })
+    .unwrap();
+    let notify = faulty.put_notify().unwrap();
+    assert_eq!(notify.packed_limit(), 8);
+    notify.put_and_notify(&put(3), Class::Reply, &[]).unwrap();
+    let atomics = faulty.atomics().unwrap();
+    assert!(atomics.supports(1, 1));
+    let atomic = Atomic {
+        target: REMOTE,
+        dt: 1,
+        op: 1,
+        operands: [0; 2],
+        fetched: std::ptr::null_mut(),
+        cookie,
+    };
+    atomics.atomic(&atomic).unwrap();
     faulty.send(JobRank(0), Class::Reply, &[&[0; 8]]).unwrap();
-    faulty.put(JobRank(0), &segment, 0, null, 1, id).unwrap();
-    faulty.put_now(JobRank(0), &segment, 0, null, 1, id).unwrap();
-    faulty.get(JobRank(0), &segment, null, 0, 1, id).unwrap();
-    faulty.atomic(JobRank(0), &segment, 1, 1, 0, [0; 2], null, id).unwrap();
     faulty.poll(PollScope::All, &mut log);
     faulty.stop();
-    assert_eq!(faulty.wake_fd(), None);
-    assert_eq!(*faulty.inner().called.lock().unwrap(), expected);
+    assert!(faulty.wake().is_none());
+    let called: BTreeSet<String> = faulty
+        .inner()
+        .called
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|&m| m.to_owned())
+        .collect();
+    assert_eq!(called, expected);
 }

@@ -3,7 +3,7 @@
 //!
 //! `SOCK_TEST_RANKS` sets the number of ranks.
 
-use gasnet_conduit::{Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Upcalls};
 use gasnet_conduit_sock::Sock;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -33,7 +33,7 @@ impl Upcalls for Rank<'_> {
             }
         }
     }
-    fn rma_done(&mut self, _id: TransferId) {}
+    fn done(&mut self, _: Cookie, _: Completion) {}
     fn peer_lost(&mut self, peer: JobRank, _why: &str) {
         self.lost.push(peer);
     }

@@ -123,7 +123,7 @@ impl Ends<'_> {
 fn datagrams(payload: &[u8]) {
     let job = Job::start(&|| Box::new(Udp::new()), 2);
     let (conduit, remote_conduit) = (job.of(0), job.of(1));
-    let fd = remote_conduit.wake_fd().expect("a socket");
+    let fd = remote_conduit.wake().expect("a socket").fd();
     // SAFETY: the descriptor is the conduit's, which outlives this and closes it.
     let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(fd) });
     let address = socket.local_addr().expect("an address");

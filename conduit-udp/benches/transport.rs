@@ -10,8 +10,8 @@ mod clnh;
 
 mod measure;
 
-use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Capabilities, Class, Conduit, JobRank, RemoteSegment, TransferId};
+use gasnet_conduit::conformance::{self, Job};
+use gasnet_conduit::{Class, Conduit, Cookie, JobRank, SegmentMemory, SourceUse};
 use gasnet_conduit_udp::Udp;
 use measure::{rate, raw, time, words, Inbox};
 use std::hint::black_box;
@@ -111,26 +111,24 @@ fn conduit() {
             local.poll();
         }
     });
-    if conduit.capabilities().has(Capabilities::RMA) {
-        rma(conduit, remote_conduit, &mut local, &mut remote);
-    }
+    rma(conduit, remote_conduit, &mut local, &mut remote);
     job.stop();
 }
 
 fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_>, remote: &mut Inbox<'_>) {
     let mut own = vec![7u8; 1 << 20];
     let mut segment = vec![0u8; 1 << 20];
-    let base = segment.as_mut_ptr() as usize;
-    let mut target = RemoteSegment {
-        base,
-        bytes: segment.len(),
-        key: remote_conduit
-            .register_segment(base, segment.len())
-            .expect("registered"),
-        on_device: false,
+    let memory = SegmentMemory::host(segment.as_mut_ptr() as usize, segment.len());
+    let target = conformance::expose((JobRank(1), remote_conduit), &memory, &[conduit]).1[0];
+    let cookie = Cookie::new(1);
+    let mut start = |put, bytes| {
+        let own = &mut own[..bytes];
+        if put {
+            conformance::put(conduit, target, own, SourceUse::Later, cookie).expect("room");
+        } else {
+            conformance::get(conduit, target, own, cookie).expect("room");
+        }
     };
-    conduit.learn_segment(JobRank(1), &mut target).expect("learnt");
-    let memory = own.as_mut_ptr();
     for put in [true, false] {
         time(
             if put {
@@ -142,15 +140,7 @@ fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_
             || {
                 let before = local.done;
                 for _ in 0..64 {
-                    if put {
-                        conduit
-                            .put(JobRank(1), &target, base, memory, 8, TransferId(1))
-                            .expect("room");
-                    } else {
-                        conduit
-                            .get(JobRank(1), &target, memory, base, 8, TransferId(1))
-                            .expect("room");
-                    }
+                    start(put, 8);
                 }
                 while local.done < before + 64 {
                     local.poll();
@@ -165,15 +155,7 @@ fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_
             let round = || {
                 for _ in 0..count {
                     let before = local.done;
-                    if put {
-                        conduit
-                            .put(JobRank(1), &target, base, memory, bytes, TransferId(1))
-                            .expect("room");
-                    } else {
-                        conduit
-                            .get(JobRank(1), &target, memory, base, bytes, TransferId(1))
-                            .expect("room");
-                    }
+                    start(put, bytes);
                     while local.done == before {
                         remote.poll();
                         local.poll();

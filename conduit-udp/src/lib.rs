@@ -39,10 +39,10 @@ mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalCompletion, PollScope,
-    RemoteSegment, SegmentKey, StartInfo, TransferId, Upcalls,
+    Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits, LocalCompletion,
+    LocalSegment, PollScope, Put, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo,
+    Upcalls, Wake,
 };
-use net::{GetRequest, PutRequest};
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of the runtime's largest packet: a Medium of 64 KiB with its header and arguments.
@@ -113,94 +113,68 @@ impl Conduit for Udp {
         variables::TABLE
     }
 
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::RMA
+    fn segments(&self) -> Option<&dyn Segments> {
+        Some(self)
     }
 
-    fn register_segment(&self, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
-        let _ = self.net.get().map(|net| net.segments.register(base, bytes));
-        let mut key = SegmentKey::default();
-        key.words[..3].copy_from_slice(&[1, base as u64, bytes as u64]);
-        Ok(key)
+    fn rma(&self) -> Option<&dyn Rma> {
+        Some(self)
     }
 
-    fn deregister_segment(&self, key: &SegmentKey) {
-        let [_, base, bytes, ..] = key.words;
-        let _ = self
+    fn wake(&self) -> Option<&dyn Wake> {
+        self.net.get().map(|net| &**net as &dyn Wake)
+    }
+}
+
+/// Addresses are enough: the owner checks them against its list of segments.
+impl Segments for Udp {
+    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        let segment = self
             .net
             .get()
-            .map(|net| net.unregister_segment(base as usize, bytes as usize));
+            .map(|net| net.segments.register(memory.base, memory.bytes));
+        Ok(Registration {
+            segment: segment.map_or(LocalSegment::NONE, LocalSegment),
+            key: Vec::new(),
+        })
     }
 
-    fn put(
-        &self,
-        peer: JobRank,
-        _segment: &RemoteSegment,
-        destination: usize,
-        source: *const u8,
-        bytes: usize,
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
-        let net = self.net.get().ok_or(Busy)?;
-        let request = PutRequest {
-            destination,
-            source,
-            bytes,
-            copy_limit: COPY_LIMIT,
-            id,
-        };
-        net.put(peer, &request)
+    fn deregister(&self, segment: LocalSegment) {
+        let _ = self.net.get().map(|net| net.unregister_segment(segment.0));
     }
 
-    fn put_now(
-        &self,
-        peer: JobRank,
-        _segment: &RemoteSegment,
-        destination: usize,
-        source: *const u8,
-        bytes: usize,
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
-        let net = self.net.get().ok_or(Busy)?;
-        let request = PutRequest {
-            destination,
-            source,
-            bytes,
-            copy_limit: COPY_LIMIT_NOW,
-            id,
-        };
-        net.put(peer, &request)
+    fn learn(&self, _: JobRank, _: &SegmentMemory, _: &[u8]) -> Result<RemoteSegment, ConduitError> {
+        Ok(RemoteSegment(0))
+    }
+}
+
+impl Rma for Udp {
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+        self.net.get().ok_or(Busy)?.put(put)
     }
 
-    fn get(
-        &self,
-        peer: JobRank,
-        _segment: &RemoteSegment,
-        destination: *mut u8,
-        source: usize,
-        bytes: usize,
-        id: TransferId,
-    ) -> Result<(), Busy> {
-        let net = self.net.get().ok_or(Busy)?;
-        let request = GetRequest {
-            destination,
-            source,
-            bytes,
-            id,
-        };
-        net.get(peer, &request)
+    fn get(&self, get: &Get) -> Result<(), Busy> {
+        self.net.get().ok_or(Busy)?.get(get)
     }
+}
 
-    fn arm_wake(&self) -> bool {
-        self.net.get().is_none_or(|net| net.arm_wake())
+/// The tag of the cookie of a put whose source was copied.
+const SOURCE_COPIED: u16 = 1;
+
+/// The part that completes when the network is done with an operation: local completion of a put
+/// whose source was copied was at return.
+fn last_part(cookie: Cookie) -> Completion {
+    match cookie.tag() {
+        SOURCE_COPIED => Completion::Remote,
+        _ => Completion::Both,
     }
+}
 
-    fn wake_fd(&self) -> Option<i32> {
-        self.net.get().map(|net| net.wake_fd())
-    }
-
-    fn watch(&self, wake: fn()) -> bool {
-        self.net.get().is_some_and(|net| net.watch(wake))
+/// Bytes up to which the source of a put is copied.
+fn copy_limit(source: SourceUse) -> usize {
+    match source {
+        SourceUse::Later => COPY_LIMIT,
+        SourceUse::Now => COPY_LIMIT_NOW,
     }
 }
 

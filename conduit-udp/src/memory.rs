@@ -116,23 +116,26 @@ struct SegmentRange {
 
 /// The segments of this process that peers may access.
 #[derive(Debug, Default)]
-pub struct Segments(RwLock<Vec<SegmentRange>>);
+pub struct Segments(RwLock<Vec<Option<SegmentRange>>>);
 
 impl Segments {
-    /// Registers a segment, which stays readable and writable until it is unregistered.
-    pub fn register(&self, base: usize, bytes: usize) {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(SegmentRange { base, bytes });
+    /// Registers a segment, which stays readable and writable until it is unregistered. Returns its
+    /// number.
+    pub fn register(&self, base: usize, bytes: usize) -> u32 {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let free = all.iter().position(Option::is_none).unwrap_or(all.len());
+        if free == all.len() {
+            all.push(None);
+        }
+        all[free] = Some(SegmentRange { base, bytes });
+        free as u32
     }
 
-    /// Unregisters a segment.
-    pub fn unregister(&self, base: usize, bytes: usize) {
+    /// Unregisters a segment. Returns its base and length.
+    pub fn unregister(&self, segment: u32) -> Option<(usize, usize)> {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = all.iter().position(|&range| range == SegmentRange { base, bytes }) {
-            all.swap_remove(at);
-        }
+        let range = all.get_mut(segment as usize)?.take()?;
+        Some((range.base, range.bytes))
     }
 
     /// The range that a peer names. `None`: no segment contains all of it.
@@ -143,7 +146,7 @@ impl Segments {
             let offset = address.wrapping_sub(range.base);
             offset <= range.bytes && bytes <= range.bytes - offset
         };
-        let found = bytes > 0 && all.iter().any(inside);
+        let found = bytes > 0 && all.iter().flatten().any(inside);
         // SAFETY: inside a registered segment. Peers no longer access a segment that is
         // unregistered, and `Net::unregister_segment` copies what this process may have to
         // retransmit of it.
@@ -154,6 +157,25 @@ impl Segments {
 #[cfg(any(test, fuzzing))]
 pub mod tests {
     use super::*;
+    use gasnet_conduit::{JobRank, LocalMemory, LocalSegment, RemoteMemory, RemoteSegment};
+
+    /// Memory of a peer, in any segment.
+    pub fn remote_memory(peer: JobRank, address: usize) -> RemoteMemory {
+        RemoteMemory {
+            peer,
+            segment: RemoteSegment(0),
+            address,
+        }
+    }
+
+    /// Memory of this process, outside all segments.
+    pub fn local_memory(address: usize) -> LocalMemory {
+        LocalMemory {
+            address,
+            segment: LocalSegment::NONE,
+            device: None,
+        }
+    }
 
     /// Memory that the test keeps until the transfer is complete.
     pub fn client_memory(memory: &mut [u8]) -> ClientMemory {
@@ -179,7 +201,7 @@ pub mod tests {
         ] {
             assert_eq!(segments.find(address, bytes).is_some(), found, "{address:#x}, {bytes}");
         }
-        segments.unregister(0x1000, 0x100);
+        assert_eq!(segments.unregister(0), Some((0x1000, 0x100)));
         assert!(segments.find(0x1000, 1).is_none() && segments.find(0x1100, 1).is_some());
     }
 

@@ -18,15 +18,14 @@ use crate::per_class::PerClass;
 use crate::sys::{self, Address, DatagramSlices, Socket, RECV_BATCH};
 use crate::variables::Settings;
 use crate::wire::HEADER_BYTES;
-use crate::MAX_PACKET_BYTES;
+use crate::{last_part, MAX_PACKET_BYTES};
 use coalesce::Coalescer;
 use deferred::{Deferred, DeferredPacket};
-use gasnet_conduit::{Busy, Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_conduit::{Busy, Class, Cookie, JobRank, PollScope, StartInfo, Upcalls, Wake};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use progress_thread::ProgressThread;
 use receive::{Deliverable, ReceiveContext};
-pub use rma::{GetRequest, PutRequest};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering::Relaxed};
@@ -85,7 +84,7 @@ pub struct Net {
     /// Packets that arrived when a poll did not deliver their class.
     deferred: PerClass<Deferred>,
     /// Transfers that completed on the progress thread.
-    completed: Mutex<Vec<TransferId>>,
+    completed: Mutex<Vec<Cookie>>,
     has_completed: AtomicBool,
     coalescer: Coalescer,
     progress: ProgressThread,
@@ -282,8 +281,8 @@ impl Net {
         !has_pending && self.deferred.iter().all(Deferred::is_empty) && !self.has_coalesced()
     }
 
-    /// Prepares a sleep on the socket; see [`gasnet_conduit::Conduit::arm_wake`].
-    pub fn arm_wake(&self) -> bool {
+    /// Prepares a sleep on the socket; see [`gasnet_conduit::Wake::arm`].
+    fn arm_wake(&self) -> bool {
         self.progress.on_sleep();
         // A datagram that the progress thread is receiving now does not wake the client. After
         // `on_sleep` it receives no more.
@@ -294,8 +293,8 @@ impl Net {
         may_sleep
     }
 
-    /// Prepares a sleep that the progress thread ends; see [`gasnet_conduit::Conduit::watch`].
-    pub fn watch(&self, wake: fn()) -> bool {
+    /// Prepares a sleep that the progress thread ends; see [`gasnet_conduit::Wake::watch`].
+    fn watch_for(&self, wake: fn()) -> bool {
         if !self.progress.is_running() {
             return false;
         }
@@ -423,8 +422,8 @@ impl Net {
         let mut delivered = 0;
         if self.has_completed.load(Relaxed) && self.has_completed.swap(false, Relaxed) {
             let completed = std::mem::take(&mut *lock(&self.completed));
-            for id in completed {
-                upcalls.rma_done(id);
+            for cookie in completed {
+                upcalls.done(cookie.with_tag(0), last_part(cookie));
                 delivered += 1;
             }
         }
@@ -436,6 +435,20 @@ impl Net {
             }
         }
         delivered
+    }
+}
+
+impl Wake for Net {
+    fn fd(&self) -> i32 {
+        self.wake_fd()
+    }
+
+    fn arm(&self) -> bool {
+        self.arm_wake()
+    }
+
+    fn watch(&self, wake: fn()) -> bool {
+        self.watch_for(wake)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::sys::{DatagramSlices, SEND_BATCH};
 use crate::wire::{widen, Header, ImplicitFields, Sack, ACK_NOW, HEADER_BYTES};
 pub use datagram::Body;
 use datagram::{Datagram, DatagramState};
-use gasnet_conduit::{JobRank, TransferId};
+use gasnet_conduit::{Cookie, JobRank};
 pub use loss::AckOutcome;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -26,7 +26,7 @@ use std::ops::Range;
 /// A put that is not complete.
 #[derive(Debug)]
 struct PendingPut {
-    id: TransferId,
+    id: Cookie,
     /// Bytes not acknowledged yet.
     remaining: usize,
 }
@@ -88,7 +88,7 @@ pub struct SendWindow {
     pub copied_bytes: usize,
     puts: Slab<PendingPut>,
     /// Puts that became complete and are not reported yet.
-    pub completed: Vec<TransferId>,
+    pub completed: Vec<Cookie>,
     /// Datagrams that wait for transmission. None of them is before index `first_queued`.
     queued: usize,
     /// Bytes of their payloads.
@@ -154,7 +154,7 @@ impl SendWindow {
     }
 
     /// Begins a put of `remaining` bytes. Returns the key for [`SendWindow::push`].
-    pub fn begin_put(&mut self, id: TransferId, remaining: usize) -> usize {
+    pub fn begin_put(&mut self, id: Cookie, remaining: usize) -> usize {
         self.puts.add(PendingPut { id, remaining })
     }
 

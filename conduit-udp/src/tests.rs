@@ -12,7 +12,7 @@ use crate::transfers::PutOp;
 use crate::variables::Settings;
 use crate::wire::{at, ImplicitFields, Kind};
 use gasnet_conduit::conformance::Log;
-use gasnet_conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, StartInfo, Upcalls};
 use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -342,7 +342,7 @@ struct LostLog(Vec<(JobRank, String)>);
 
 impl Upcalls for LostLog {
     fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {}
-    fn rma_done(&mut self, _id: TransferId) {}
+    fn done(&mut self, _: Cookie, _: Completion) {}
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         self.0.push((peer, why.to_owned()));
     }
@@ -463,7 +463,7 @@ fn puts_outside_segments_are_malformed() {
     let mut peer = peer();
     let mut put = |stage: &mut Stage, address: usize, bytes: usize| {
         let from = client_memory(&mut source[..bytes]);
-        peer.put(&stage.keys, PutOp::new(address, from, bytes, TransferId(1)))
+        peer.put(&stage.keys, PutOp::new(address, from, bytes, Cookie::new(1)))
             .unwrap();
         let all = queued(&stage.keys, &mut peer);
         for datagram in &all {

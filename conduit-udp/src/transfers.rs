@@ -10,8 +10,8 @@ use crate::recv_window::WINDOW;
 use crate::send_window::Body;
 use crate::sys::SEND_BATCH;
 use crate::wire::{Header, Kind, OFFSET_BITS, OFFSET_UNIT};
-use crate::MAX_PACKET_BYTES;
-use gasnet_conduit::{Busy, Class, LocalCompletion, TransferId};
+use crate::{MAX_PACKET_BYTES, SOURCE_COPIED};
+use gasnet_conduit::{Busy, Class, Cookie, LocalCompletion};
 
 /// Limits of long puts that wait for transmission to one peer, and of gets outstanding from it.
 const MAX_BULK_PUTS: usize = 64;
@@ -51,13 +51,13 @@ pub struct PutOp {
     /// Bytes up to which the source is copied at once.
     pub copy_limit: usize,
     /// Names the put when it is complete.
-    pub id: TransferId,
+    pub id: Cookie,
 }
 
 impl PutOp {
     /// A shorthand for tests.
     #[cfg(any(test, fuzzing))]
-    pub fn new(address: usize, source: ClientMemory, copy_limit: usize, id: TransferId) -> Self {
+    pub fn new(address: usize, source: ClientMemory, copy_limit: usize, id: Cookie) -> Self {
         Self {
             address,
             source,
@@ -88,7 +88,7 @@ impl BulkTransfer {
 /// A get whose data has not all arrived.
 #[derive(Debug)]
 pub struct PendingGet {
-    id: TransferId,
+    id: Cookie,
     destination: ClientMemory,
     remaining: usize,
 }
@@ -108,12 +108,13 @@ impl Peer {
                 operand,
                 put,
             });
-            return Ok(LocalCompletion::WithOperation);
+            return Ok(LocalCompletion::Later);
         }
         if !self.has_room(Class::Request, source.bytes) {
             return Err(Busy);
         }
-        let put = Some(self.tx[Class::Request].begin_put(id, source.bytes));
+        let copied = id.with_tag(SOURCE_COPIED);
+        let put = Some(self.tx[Class::Request].begin_put(copied, source.bytes));
         let each = self.part_bytes(source.bytes);
         while source.bytes > 0 {
             let part = source.split_off_front(each);
@@ -126,7 +127,7 @@ impl Peer {
     }
 
     /// Begins a get from `address` of the peer into `destination`.
-    pub fn get(&mut self, keys: &Keys, address: usize, destination: ClientMemory, id: TransferId) -> Result<(), Busy> {
+    pub fn get(&mut self, keys: &Keys, address: usize, destination: ClientMemory, id: Cookie) -> Result<(), Busy> {
         if self.gets.len() >= MAX_GETS || !self.has_room(Class::Request, GET_REQUEST_BYTES) {
             return Err(Busy);
         }
@@ -176,7 +177,7 @@ impl Peer {
         disposition: Disposition,
         payload: &[u8],
         segments: &Segments,
-        done: &mut Vec<TransferId>,
+        done: &mut Vec<Cookie>,
     ) -> Disposition {
         done.append(&mut self.tx[Class::Request].completed);
         let sound = match disposition {
@@ -226,7 +227,7 @@ impl Peer {
 
     /// Places the data of a get, which is appended to `done` when complete. Returns false if no
     /// such data is missing.
-    fn receive_get_reply(&mut self, operand: u64, payload: &[u8], done: &mut Vec<TransferId>) -> bool {
+    fn receive_get_reply(&mut self, operand: u64, payload: &[u8], done: &mut Vec<Cookie>) -> bool {
         let GetTarget { get: number, offset } = GetTarget::of(operand);
         let Some(get) = self.gets.get(number) else { return false };
         // Counts the bytes, so that a defective peer that repeats some cannot write to memory of a
@@ -333,7 +334,7 @@ mod tests {
         link.segments[1].register(answers.as_ptr() as usize, total);
         let (mut at, mut expected) = (0, Vec::new());
         for (i, &bytes) in sizes.iter().enumerate() {
-            let id = |get: bool| TransferId(2 * i as u64 + u64::from(get));
+            let id = |get: bool| Cookie::new(2 * i as u64 + u64::from(get));
             let (keys, here) = (&link.keys, &mut link.ends[0]);
             let local = here
                 .put(
@@ -352,9 +353,9 @@ mod tests {
             assert!(turn < 1_000_000, "no progress");
             link.step(faults);
             // A put that is complete was placed at its target.
-            for id in link.done[0].iter().filter(|id| id.0 % 2 == 0) {
-                let from: usize = sizes[..id.0 as usize / 2].iter().sum();
-                let range = from..from + sizes[id.0 as usize / 2];
+            for id in link.done[0].iter().filter(|id| id.bits() % 2 == 0) {
+                let from: usize = sizes[..id.bits() as usize / 2].iter().sum();
+                let range = from..from + sizes[id.bits() as usize / 2];
                 assert!(put[range.clone()] == source[range], "{id:?} was not placed");
             }
             if link.done[0].len() == expected.len() && link.ends.iter().all(Peer::is_idle) {
@@ -362,8 +363,9 @@ mod tests {
             }
         }
         assert!(put == source && got == answers);
-        link.done[0].sort_by_key(|id| id.0);
-        assert_eq!(link.done[0], expected);
+        let mut done: Vec<_> = link.done[0].iter().map(|cookie| cookie.with_tag(0)).collect();
+        done.sort_by_key(|cookie| cookie.bits());
+        assert_eq!(done, expected);
         assert_eq!((link.done[1].len(), link.ends[0].gets.len()), (0, 0));
         got.clear();
     }
@@ -405,11 +407,11 @@ mod tests {
             link.ends[0]
                 .put(
                     keys,
-                    PutOp::new(to, client_memory(&mut source[..bytes]), COPIED, TransferId(1)),
+                    PutOp::new(to, client_memory(&mut source[..bytes]), COPIED, Cookie::new(1)),
                 )
                 .unwrap();
             link.ends[0]
-                .get(keys, from, client_memory(&mut got[..bytes]), TransferId(2))
+                .get(keys, from, client_memory(&mut got[..bytes]), Cookie::new(2))
                 .unwrap();
         }
         while link.done[0].len() < 4 {
@@ -431,7 +433,7 @@ mod tests {
         let (lender, borrower) = (client_memory(&mut source), client_memory(&mut got));
         let from = source.as_ptr() as usize;
         link.segments[1].register(from, source.len());
-        link.ends[0].get(&link.keys, from, borrower, TransferId(2)).unwrap();
+        link.ends[0].get(&link.keys, from, borrower, Cookie::new(2)).unwrap();
         link.step(LinkFaults::NONE);
         // The reply is lost and its source overwritten, before another transmission.
         while !link.ends[1].has_in_flight() {
@@ -457,11 +459,13 @@ mod tests {
         // End 0 has many get replies, puts and messages to send.
         for id in 0..8 {
             let destination = client_memory(&mut asked);
-            link.ends[1].get(&link.keys, from, destination, TransferId(id)).unwrap();
+            link.ends[1]
+                .get(&link.keys, from, destination, Cookie::new(id))
+                .unwrap();
             link.ends[0]
                 .put(
                     &link.keys,
-                    PutOp::new(to, client_memory(&mut source), 0, TransferId(id)),
+                    PutOp::new(to, client_memory(&mut source), 0, Cookie::new(id)),
                 )
                 .unwrap();
         }
@@ -519,7 +523,7 @@ mod tests {
         let mut destination = vec![0u8; 100];
         for (operand, payload) in [(0, vec![1; 101]), (2, vec![1; 1]), (1, vec![1; 50])] {
             link.ends[0]
-                .get(&link.keys, 0x1000, client_memory(&mut destination), TransferId(9))
+                .get(&link.keys, 0x1000, client_memory(&mut destination), Cookie::new(9))
                 .unwrap();
             let operand = (link.ends[0].gets.len() as u64 - 1) << OFFSET_BITS | operand;
             let received = Disposition::GetReply(operand);
@@ -539,14 +543,14 @@ mod tests {
         for id in 0..MAX_BULK_PUTS as u64 {
             let taken = link.ends[0].put(
                 &link.keys,
-                PutOp::new(base, client_memory(&mut source), 0, TransferId(id)),
+                PutOp::new(base, client_memory(&mut source), 0, Cookie::new(id)),
             );
-            assert_eq!(taken, Ok(LocalCompletion::WithOperation));
+            assert_eq!(taken, Ok(LocalCompletion::Later));
         }
         assert_eq!(
             link.ends[0].put(
                 &link.keys,
-                PutOp::new(base, client_memory(&mut source), 0, TransferId(0))
+                PutOp::new(base, client_memory(&mut source), 0, Cookie::new(0))
             ),
             Err(Busy)
         );

@@ -19,3 +19,8 @@ gasnet_conduit::conformance_tests! {
     faulty_reorder: || faulty("seed=2,reorder=0.5,busy=0.1");
     faulty_busy: || faulty("seed=3,busy=0.5,delay=0.05,reorder=0.05,split=0.05");
 }
+
+gasnet_conduit::rma_conformance_tests! {
+    udp_rma: || Box::new(Udp::new());
+    faulty_rma: || faulty("seed=4,delay=0.2,busy=0.2,split=0.2");
+}

@@ -1,7 +1,7 @@
 //! Progress while a client does not poll: the conduit's progress thread makes it.
 
-use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, Conduit, JobRank, PollScope, RemoteSegment, TransferId, Upcalls};
+use gasnet_conduit::conformance::{expose, get, put, Job};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Upcalls};
 use gasnet_conduit_udp::Udp;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Barrier;
@@ -23,8 +23,8 @@ impl Upcalls for Inbox {
     fn packet(&mut self, _source: JobRank, _class: Class, packet: &mut [u8]) {
         self.packets.push(packet.to_vec());
     }
-    fn rma_done(&mut self, id: TransferId) {
-        self.done.push(id.0);
+    fn done(&mut self, cookie: Cookie, _: Completion) {
+        self.done.push(cookie.bits());
     }
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer}: {why}");
@@ -54,14 +54,8 @@ fn pair() -> Job {
 fn transfers_progress_without_target_polls() {
     let job = pair();
     let mut memory = vec![0u64; BYTES / 8];
-    let base = memory.as_mut_ptr() as usize;
-    let key = job.of(1).register_segment(base, BYTES).unwrap();
-    let segment = RemoteSegment {
-        base,
-        bytes: BYTES,
-        key,
-        on_device: false,
-    };
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, BYTES);
+    let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
     let over = Barrier::new(2);
     job.run_threads(1, |rank, _, conduit| {
         if rank == JobRank(1) {
@@ -71,14 +65,10 @@ fn transfers_progress_without_target_polls() {
         }
         let mut inbox = Inbox::default();
         let source: Vec<u8> = (0..BYTES).map(|i| (i * 7 + i / 256) as u8).collect();
-        conduit
-            .put(JobRank(1), &segment, base, source.as_ptr(), BYTES, TransferId(1))
-            .unwrap();
+        put(conduit, target, &source, SourceUse::Later, Cookie::new(1)).unwrap();
         until(conduit, &mut inbox, |inbox| inbox.done == [1]);
         let mut copy = vec![0u8; BYTES];
-        conduit
-            .get(JobRank(1), &segment, copy.as_mut_ptr(), base, BYTES, TransferId(2))
-            .unwrap();
+        get(conduit, target, &mut copy, Cookie::new(2)).unwrap();
         until(conduit, &mut inbox, |inbox| inbox.done == [1, 2]);
         assert!(copy == source);
         over.wait();
@@ -128,20 +118,17 @@ fn acks_arrive_while_the_client_only_puts() {
     let job = pair();
     let mut memory = [vec![0u64; 1], vec![0u64; 1]];
     let bases = memory.each_mut().map(|memory| memory.as_mut_ptr() as usize);
-    let segments = [0, 1].map(|rank: usize| RemoteSegment {
-        base: bases[rank],
-        bytes: 8,
-        key: job.of(rank).register_segment(bases[rank], 8).unwrap(),
-        on_device: false,
+    let targets = [0, 1].map(|rank: usize| {
+        let segment = SegmentMemory::host(bases[rank], 8);
+        expose((JobRank(rank as u32), job.of(rank)), &segment, &[job.of(1 - rank)]).1[0]
     });
     let (received, over) = (AtomicBool::new(false), Barrier::new(2));
     job.run_threads(1, |rank, _, conduit| {
         let mut inbox = Inbox::default();
-        let source = 7u64;
+        let source = 7u64.to_ne_bytes();
         let put = |number| {
-            let other = JobRank(1 - rank.0);
-            let (at, source) = (bases[other.index()], (&raw const source).cast());
-            conduit.put(other, &segments[other.index()], at, source, 8, TransferId(number))
+            let target = targets[1 - rank.index()];
+            put(conduit, target, &source, SourceUse::Later, Cookie::new(number))
         };
         if rank == JobRank(0) {
             // After the start of a burst, puts are held. Each is followed by the next without a
@@ -182,7 +169,7 @@ fn a_sleeping_client_is_woken() {
             return;
         }
         conduit.poll(PollScope::All, &mut inbox);
-        assert!(conduit.watch(|| WOKEN.store(true, SeqCst)));
+        assert!(conduit.wake().unwrap().watch(|| WOKEN.store(true, SeqCst)));
         let began = Instant::now();
         while !WOKEN.load(SeqCst) {
             assert!(began.elapsed() < LIMIT);

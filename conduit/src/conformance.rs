@@ -13,7 +13,7 @@
 //! minute.
 #![forbid(unsafe_code)]
 
-use crate::{Busy, Class, Conduit, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use crate::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Upcalls, PACKET_ALIGN};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex};
@@ -28,11 +28,31 @@ const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 /// Makes a test of each check for each conduit: `name: constructor;`.
 #[macro_export]
 macro_rules! conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::conformance_tests! { @one $name $make,
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
         identity every_size exactly_once largest_both_ways replies_only busy_recovers many_threads
         first_contact stop_with_traffic peer_lost
     })* };
-    (@one $name:ident $make:expr, $($check:ident)*) => {
+}
+
+/// The same for conduits that put and get.
+#[macro_export]
+macro_rules! rma_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
+        every_put_and_get source_is_free before_packets many_at_once keys_are_checked
+    })* };
+}
+
+/// The same for conduits with remote atomics.
+#[macro_export]
+macro_rules! atomics_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make, atomics_lose_nothing })* };
+}
+
+/// A test of each of these checks.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! each_check {
+    ($name:ident $make:expr, $($check:ident)*) => {
         mod $name {
             #[allow(unused_imports)]
             use super::*;
@@ -45,6 +65,9 @@ macro_rules! conformance_tests {
         }
     };
 }
+
+mod rma;
+pub use rma::*;
 
 /// The conduits of a job, by rank.
 pub struct Job {
@@ -191,7 +214,7 @@ impl<'a> Inbox<'a> {
 
 impl Upcalls for Inbox<'_> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        assert_eq!(packet.as_ptr() as usize % 64, 0, "a packet is not 64-byte aligned");
+        assert_eq!(packet.as_ptr() as usize % PACKET_ALIGN, 0, "a packet is not aligned");
         assert!(
             !(self.answering && class == Class::Request),
             "a request arrived while only replies were polled"
@@ -205,8 +228,8 @@ impl Upcalls for Inbox<'_> {
         }
     }
 
-    fn rma_done(&mut self, id: TransferId) {
-        panic!("{id:?} is complete, but was not started");
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        panic!("{cookie:?} is complete ({part:?}), but was not started");
     }
 
     fn peer_lost(&mut self, peer: JobRank, _why: &str) {
@@ -527,19 +550,19 @@ pub fn peer_lost(make: Make<'_>) {
 pub struct Log {
     /// Source, class and bytes of the packets received.
     pub packets: Vec<(JobRank, Class, Vec<u8>)>,
-    /// Completed transfers.
-    pub done: Vec<TransferId>,
+    /// Completed parts of operations.
+    pub done: Vec<(Cookie, Completion)>,
     /// Lost peers.
     pub lost: Vec<JobRank>,
 }
 
 impl Upcalls for Log {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
-        assert_eq!(packet.as_ptr().align_offset(64), 0, "a packet is not aligned");
+        assert_eq!(packet.as_ptr() as usize % PACKET_ALIGN, 0, "a packet is not aligned");
         self.packets.push((source, class, packet.to_vec()));
     }
-    fn rma_done(&mut self, id: TransferId) {
-        self.done.push(id);
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        self.done.push((cookie, part));
     }
     fn peer_lost(&mut self, peer: JobRank, _why: &str) {
         self.lost.push(peer);
@@ -551,6 +574,6 @@ struct IgnoreAll;
 
 impl Upcalls for IgnoreAll {
     fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {}
-    fn rma_done(&mut self, _id: TransferId) {}
+    fn done(&mut self, _: Cookie, _: Completion) {}
     fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
 }

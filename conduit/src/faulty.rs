@@ -18,8 +18,9 @@
 
 use crate::config::{FaultPlan, Variable};
 use crate::{
-    Busy, Capabilities, Class, Conduit, ConduitError, Device, Identity, JobRank, Limits, LocalCompletion, PollScope,
-    RemoteSegment, SegmentKey, StartInfo, TransferId, Upcalls,
+    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits,
+    LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory,
+    Segments, StartInfo, Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -34,8 +35,6 @@ const MAX_HELD: usize = 256;
 const MAX_PER_POLL: usize = 32;
 /// Upper bound of `busy`: with 1 no job can make progress.
 const MAX_BUSY: f64 = 0.95;
-/// Alignment of packets that are delivered.
-const ALIGN: usize = 64;
 
 /// The decorator. `C` points to a conduit: a box, or a reference to a static one.
 pub struct Faulty<C> {
@@ -53,10 +52,10 @@ struct State {
     now: u64,
     /// Packets left to send before this process is killed.
     life: Option<u64>,
-    /// HeldPacket packets, in order of arrival.
+    /// Held packets, in order of arrival.
     packets: VecDeque<HeldPacket>,
-    /// HeldPacket completions, with the poll that delivers them.
-    completions: Vec<(u64, TransferId)>,
+    /// Held completions, with the poll that delivers them.
+    completions: Vec<(u64, Cookie, Completion)>,
 }
 
 /// A held packet.
@@ -134,13 +133,13 @@ impl State {
         self.packets.remove(index)
     }
 
-    fn ripe_completions(&mut self) -> Vec<TransferId> {
+    fn ripe_completions(&mut self) -> Vec<(u64, Cookie, Completion)> {
         let now = self.now;
         let (ripe, rest) = std::mem::take(&mut self.completions)
             .into_iter()
             .partition(|c| c.0 <= now);
         self.completions = rest;
-        ripe.into_iter().map(|c: (u64, TransferId)| c.1).collect()
+        ripe
     }
 }
 
@@ -207,8 +206,8 @@ impl<C> Upcalls for Filter<'_, C> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
         let mut state = self.faulty.state();
         if let Some((due, passable)) = state.fate(&self.faulty.plan, source, class, &mut self.split) {
-            let mut bytes = vec![0; packet.len() + ALIGN];
-            let start = bytes.as_ptr().align_offset(ALIGN);
+            let mut bytes = vec![0; packet.len() + PACKET_ALIGN];
+            let start = bytes.as_ptr().align_offset(PACKET_ALIGN);
             bytes.truncate(start + packet.len());
             bytes[start..].copy_from_slice(packet);
             state.packets.push_back(HeldPacket {
@@ -226,16 +225,23 @@ impl<C> Upcalls for Filter<'_, C> {
         self.upcalls.packet(source, class, packet);
     }
 
-    fn rma_done(&mut self, id: TransferId) {
+    fn done(&mut self, cookie: Cookie, part: Completion) {
         let mut state = self.faulty.state();
-        if state.happens(self.faulty.plan.delay) {
-            let due = state.delay();
-            state.completions.push((due, id));
+        // Remote completion must not overtake the local one.
+        let behind = state
+            .completions
+            .iter()
+            .filter(|held| held.1 == cookie)
+            .map(|held| held.0)
+            .max();
+        if behind.is_some() || state.happens(self.faulty.plan.delay) {
+            let due = state.delay().max(behind.unwrap_or(0));
+            state.completions.push((due, cookie, part));
             return;
         }
         drop(state);
         self.delivered += 1;
-        self.upcalls.rma_done(id);
+        self.upcalls.done(cookie, part);
     }
 
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
@@ -296,8 +302,8 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         let completions = state.ripe_completions();
         drop(state);
         let mut delivered = completions.len();
-        for id in completions {
-            upcalls.rma_done(id);
+        for (_, cookie, part) in completions {
+            upcalls.done(cookie, part);
         }
         for _ in 0..MAX_PER_POLL {
             let ripe = self.state().ripe(scope);
@@ -320,94 +326,103 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.stop();
     }
 
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
     fn variables(&self) -> &'static [Variable] {
         self.inner.variables()
     }
 
-    fn max_segment_bytes(&self) -> usize {
-        self.inner.max_segment_bytes()
+    fn segments(&self) -> Option<&dyn Segments> {
+        self.inner.segments().map(|_| self as &dyn Segments)
     }
 
-    fn register_segment(&self, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
-        self.inner.register_segment(base, bytes)
+    fn rma(&self) -> Option<&dyn Rma> {
+        self.inner.rma().map(|_| self as &dyn Rma)
     }
 
-    fn register_device_segment(&self, device: Device, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
-        self.inner.register_device_segment(device, base, bytes)
+    fn put_notify(&self) -> Option<&dyn PutNotify> {
+        self.inner.put_notify().map(|_| self as &dyn PutNotify)
     }
 
-    fn deregister_segment(&self, key: &SegmentKey) {
-        self.inner.deregister_segment(key);
+    fn atomics(&self) -> Option<&dyn Atomics> {
+        self.inner.atomics().map(|_| self as &dyn Atomics)
     }
 
-    fn learn_segment(&self, peer: JobRank, segment: &mut RemoteSegment) -> Result<(), ConduitError> {
-        self.inner.learn_segment(peer, segment)
+    // No `wake`: held packets do not make a descriptor readable, so a waiter must poll
+    // periodically.
+}
+
+/// An ability of the wrapped conduit. The decorator offers only those that exist.
+const OFFERED: &str = "defect: an ability that the conduit does not offer";
+
+impl<C: Deref<Target: Conduit> + Sync> Segments for Faulty<C> {
+    fn max_key_bytes(&self) -> usize {
+        self.inner.segments().expect(OFFERED).max_key_bytes()
     }
 
-    fn put(
-        &self,
-        peer: JobRank,
-        segment: &RemoteSegment,
-        destination: usize,
-        source: *const u8,
-        bytes: usize,
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
+    fn max_bytes(&self) -> usize {
+        self.inner.segments().expect(OFFERED).max_bytes()
+    }
+
+    fn takes_devices(&self) -> bool {
+        self.inner.segments().expect(OFFERED).takes_devices()
+    }
+
+    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        self.inner.segments().expect(OFFERED).register(memory)
+    }
+
+    fn deregister(&self, segment: LocalSegment) {
+        self.inner.segments().expect(OFFERED).deregister(segment);
+    }
+
+    fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
+        self.inner.segments().expect(OFFERED).learn(peer, memory, key)
+    }
+
+    fn forget(&self, peer: JobRank, segment: RemoteSegment) {
+        self.inner.segments().expect(OFFERED).forget(peer, segment);
+    }
+}
+
+impl<C: Deref<Target: Conduit> + Sync> Rma for Faulty<C> {
+    fn reaches_all_memory(&self) -> bool {
+        self.inner.rma().expect(OFFERED).reaches_all_memory()
+    }
+
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         self.admit()?;
-        self.inner.put(peer, segment, destination, source, bytes, id)
+        self.inner.rma().expect(OFFERED).put(put)
     }
 
-    fn put_now(
-        &self,
-        peer: JobRank,
-        segment: &RemoteSegment,
-        destination: usize,
-        source: *const u8,
-        bytes: usize,
-        id: TransferId,
-    ) -> Result<LocalCompletion, Busy> {
+    fn get(&self, get: &Get) -> Result<(), Busy> {
         self.admit()?;
-        self.inner.put_now(peer, segment, destination, source, bytes, id)
+        self.inner.rma().expect(OFFERED).get(get)
+    }
+}
+
+impl<C: Deref<Target: Conduit> + Sync> PutNotify for Faulty<C> {
+    fn packed_limit(&self) -> usize {
+        self.inner.put_notify().expect(OFFERED).packed_limit()
     }
 
-    fn get(
-        &self,
-        peer: JobRank,
-        segment: &RemoteSegment,
-        destination: *mut u8,
-        source: usize,
-        bytes: usize,
-        id: TransferId,
-    ) -> Result<(), Busy> {
+    fn put_and_notify(&self, put: &Put, class: Class, parts: &[&[u8]]) -> Result<LocalCompletion, Busy> {
         self.admit()?;
-        self.inner.get(peer, segment, destination, source, bytes, id)
+        let local = self
+            .inner
+            .put_notify()
+            .expect(OFFERED)
+            .put_and_notify(put, class, parts)?;
+        self.count();
+        Ok(local)
+    }
+}
+
+impl<C: Deref<Target: Conduit> + Sync> Atomics for Faulty<C> {
+    fn supports(&self, dt: u32, op: u32) -> bool {
+        self.inner.atomics().expect(OFFERED).supports(dt, op)
     }
 
-    fn atomic_support(&self, dt: u32, op: u32) -> bool {
-        self.inner.atomic_support(dt, op)
-    }
-
-    fn atomic(
-        &self,
-        peer: JobRank,
-        segment: &RemoteSegment,
-        dt: u32,
-        op: u32,
-        target: usize,
-        operands: [u64; 2],
-        fetched: *mut u8,
-        id: TransferId,
-    ) -> Result<(), Busy> {
+    fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
         self.admit()?;
-        self.inner.atomic(peer, segment, dt, op, target, operands, fetched, id)
-    }
-
-    /// None: held packets do not make a descriptor readable, so a waiter must poll periodically.
-    fn wake_fd(&self) -> Option<i32> {
-        None
+        self.inner.atomics().expect(OFFERED).atomic(atomic)
     }
 }

@@ -1,6 +1,8 @@
 //! What a network and the runtime agree on.
 //!
 //! [`Conduit`] is the trait that every network implements and [`Upcalls`] what it may call;
+//! [`mod@rma`] has one-sided operations, [`mod@cookie`] their names, [`mod@wake`] the wake-up of
+//! sleeping threads;
 //! [`mod@config`] is the table of environment variables, to which a conduit adds its own;
 //! [`library`] opens vendors' libraries at run time; [`atomic_codes`] are the types and operations
 //! of remote atomics. `faulty` and `soft_atomics` wrap a conduit for tests (feature `decorators`),
@@ -11,11 +13,17 @@ mod conduit;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod cookie;
 #[cfg(feature = "decorators")]
 pub mod faulty;
 pub mod library;
+pub mod rma;
 #[cfg(feature = "decorators")]
 pub mod soft_atomics;
+pub mod wake;
 
 pub use conduit::*;
+pub use cookie::{Completion, Cookie, LocalCompletion};
 pub use gasnet_tools::process::warn;
+pub use rma::*;
+pub use wake::Wake;

@@ -12,8 +12,8 @@ use std::collections::HashMap;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 use crate::{
-    atomic_codes as codes, Busy, Capabilities, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope,
-    RemoteSegment, SegmentKey, StartInfo, TransferId, Upcalls,
+    atomic_codes as codes, Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Identity, JobRank,
+    Limits, LocalSegment, PollScope, Registration, RemoteSegment, SegmentMemory, Segments, StartInfo, Upcalls,
 };
 
 /// First byte of a request packet. No packet of the runtime begins with it.
@@ -21,9 +21,9 @@ const REQUEST: u8 = 0xad;
 /// First byte of a reply packet.
 const REPLY: u8 = 0xae;
 
-/// Request: first byte, transfer, type and operation, target, two operands.
+/// Request: first byte, number, type and operation, target, two operands.
 type Request = [u64; 6];
-/// Reply: first byte, transfer, old value.
+/// Reply: first byte, number, old value.
 type Reply = [u64; 3];
 
 fn to_bytes(words: &[u64]) -> Vec<u8> {
@@ -44,12 +44,26 @@ fn from_bytes<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
 struct State {
     /// This process.
     rank: JobRank,
-    /// Own segments: base and length.
-    segments: Vec<(usize, usize)>,
-    /// Address (0: none) and length of the result, by transfer.
-    pending: HashMap<u64, (usize, usize)>,
+    /// Own segments, by number; None for those that were deregistered.
+    segments: Vec<Option<SegmentMemory>>,
+    /// Segments of peers, by number.
+    learned: Vec<(JobRank, SegmentMemory)>,
+    /// Atomics so far.
+    count: u64,
+    /// Atomics under way, by number.
+    pending: HashMap<u64, Pending>,
     /// Replies to be sent when the conduit was busy.
     replies: Vec<(JobRank, Vec<u8>)>,
+}
+
+/// An atomic under way.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    cookie: Cookie,
+    /// Address of the result; 0 for none.
+    fetched: usize,
+    /// Its length.
+    bytes: usize,
 }
 
 /// Performs an operation: type, address, operation, operands (bits of values). Returns the bits of
@@ -88,10 +102,9 @@ impl SoftAtomics {
         };
         let (dt, op, target) = (what as u32, (what >> 32) as u32, target as usize);
         let bytes = codes::bytes(dt);
-        let inside = |&(base, length): &(usize, usize)| {
-            target >= base && target - base < length && bytes <= length - (target - base)
-        };
-        if codes::operations(dt) & op == 0 || target % bytes != 0 || !self.state().segments.iter().any(inside) {
+        let inside = |s: &SegmentMemory| contains(s, target, bytes);
+        let is_ours = self.state().segments.iter().flatten().any(inside);
+        if codes::operations(dt) & op == 0 || target % bytes != 0 || !is_ours {
             return false;
         }
         let guard = gasnet_sys::lock(&self.memory);
@@ -124,18 +137,24 @@ impl SoftAtomics {
     }
 
     /// Initiator: stores the old value. None if the reply is invalid.
-    fn finish(&self, packet: &[u8]) -> Option<TransferId> {
-        let [_, id, old] = from_bytes::<3>(packet)?;
-        let (fetched, bytes) = self.state().pending.remove(&id)?;
+    fn finish(&self, packet: &[u8]) -> Option<Cookie> {
+        let [_, number, old] = from_bytes::<3>(packet)?;
+        let Pending { cookie, fetched, bytes } = self.state().pending.remove(&number)?;
         if fetched != 0 && bytes == 4 {
-            // SAFETY: the caller of `atomic` keeps the result valid until the transfer is complete.
+            // SAFETY: the caller of `atomic` keeps the result valid until the atomic is complete.
             unsafe { (fetched as *mut u32).write(old as u32) };
         } else if fetched != 0 {
             // SAFETY: as above.
             unsafe { (fetched as *mut u64).write(old) };
         }
-        Some(TransferId(id))
+        Some(cookie)
     }
+}
+
+/// Whether a segment holds `[address, address + bytes)`.
+fn contains(segment: &SegmentMemory, address: usize, bytes: usize) -> bool {
+    let offset = address.wrapping_sub(segment.base);
+    offset <= segment.bytes && bytes <= segment.bytes - offset
 }
 
 /// The upcalls of the wrapped conduit: handles packets of atomics, and forwards all others.
@@ -149,8 +168,8 @@ impl Upcalls for Filter<'_> {
         let is_valid = match (packet.first(), class) {
             (Some(&REQUEST), Class::Request) => self.atomics.perform(source, packet),
             (Some(&REPLY), Class::Reply) => match self.atomics.finish(packet) {
-                Some(id) => {
-                    self.upcalls.rma_done(id);
+                Some(cookie) => {
+                    self.upcalls.done(cookie, Completion::Both);
                     true
                 }
                 None => false,
@@ -161,8 +180,8 @@ impl Upcalls for Filter<'_> {
             self.upcalls.peer_lost(source, "it sent a malformed atomic");
         }
     }
-    fn rma_done(&mut self, id: TransferId) {
-        self.upcalls.rma_done(id);
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        self.upcalls.done(cookie, part);
     }
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         self.upcalls.peer_lost(peer, why);
@@ -204,55 +223,74 @@ impl Conduit for SoftAtomics {
     fn stop(&self) {
         self.inner.stop();
     }
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::ATOMICS
+    fn segments(&self) -> Option<&dyn Segments> {
+        Some(self)
     }
-    fn register_segment(&self, base: usize, bytes: usize) -> Result<SegmentKey, ConduitError> {
-        self.state().segments.push((base, bytes));
-        let mut key = SegmentKey::default();
-        key.words[0] = 1 + base as u64;
-        Ok(key)
+    fn atomics(&self) -> Option<&dyn Atomics> {
+        Some(self)
     }
-    fn deregister_segment(&self, key: &SegmentKey) {
-        self.state().segments.retain(|s| 1 + s.0 as u64 != key.words[0]);
+}
+
+impl Segments for SoftAtomics {
+    fn max_key_bytes(&self) -> usize {
+        size_of::<u32>()
     }
-    fn learn_segment(&self, _: JobRank, segment: &mut RemoteSegment) -> Result<(), ConduitError> {
-        segment.key.words[1] = 1;
-        Ok(())
+    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        let segments = &mut self.state().segments;
+        let number = segments.len() as u32;
+        segments.push(Some(*memory));
+        Ok(Registration {
+            segment: LocalSegment(number),
+            key: number.to_le_bytes().to_vec(),
+        })
     }
-    fn atomic_support(&self, dt: u32, op: u32) -> bool {
+    fn deregister(&self, segment: LocalSegment) {
+        self.state().segments[segment.0 as usize] = None;
+    }
+    fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
+        assert_eq!(key.len(), size_of::<u32>(), "defect: a key that no rank has made");
+        let learned = &mut self.state().learned;
+        learned.push((peer, *memory));
+        Ok(RemoteSegment(learned.len() as u32 - 1))
+    }
+}
+
+impl Atomics for SoftAtomics {
+    fn supports(&self, dt: u32, op: u32) -> bool {
         codes::operations(dt) & op != 0
     }
-    fn atomic(
-        &self,
-        peer: JobRank,
-        segment: &RemoteSegment,
-        dt: u32,
-        op: u32,
-        target: usize,
-        operands: [u64; 2],
-        fetched: *mut u8,
-        id: TransferId,
-    ) -> Result<(), Busy> {
-        let learned = u64::from(peer != self.state().rank);
-        let known = segment.key.words[..2] == [1 + segment.base as u64, learned];
-        assert!(
-            known && segment.contains(target, codes::bytes(dt)),
-            "defect: an atomic on a segment that was not announced"
-        );
+    fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
+        let Atomic { target, dt, op, .. } = *atomic;
+        let bytes = codes::bytes(dt);
+        let number = {
+            let mut state = self.state();
+            let known = state.learned.get(target.segment.0 as usize);
+            assert!(
+                known.is_some_and(|(peer, memory)| *peer == target.peer && contains(memory, target.address, bytes)),
+                "defect: an atomic on a segment that was not learned"
+            );
+            state.count += 1;
+            let number = state.count;
+            let pending = Pending {
+                cookie: atomic.cookie,
+                fetched: atomic.fetched as usize,
+                bytes,
+            };
+            state.pending.insert(number, pending);
+            number
+        };
         let request: Request = [
             u64::from(REQUEST),
-            id.0,
+            number,
             u64::from(op) << 32 | u64::from(dt),
-            target as u64,
-            operands[0],
-            operands[1],
+            target.address as u64,
+            atomic.operands[0],
+            atomic.operands[1],
         ];
-        self.state().pending.insert(id.0, (fetched as usize, codes::bytes(dt)));
         self.inner
-            .send(peer, Class::Request, &[&to_bytes(&request)])
+            .send(target.peer, Class::Request, &[&to_bytes(&request)])
             .inspect_err(|_| {
-                self.state().pending.remove(&id.0);
+                self.state().pending.remove(&number);
             })
     }
 }

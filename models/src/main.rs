@@ -22,9 +22,13 @@ mod checks;
 mod shm;
 
 pub use atomic::lock;
+pub use cookie::{Completion, Cookie};
 pub use doubles::conduit::{Busy, Class, PollScope};
 pub use doubles::{futex, heed_exit, membarrier, Inside};
 
+#[allow(dead_code)]
+#[path = "../../conduit/src/cookie.rs"]
+mod cookie;
 #[allow(dead_code)]
 #[path = "../../src/event.rs"]
 mod event;

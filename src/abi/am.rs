@@ -14,8 +14,8 @@ use crate::team::{self, Named, TeamHandle};
 use crate::types::{AmCategory, Rank};
 use gasnet_conduit::{Busy, Class, JobRank};
 
-/// Writes `GEX_EVENT_INVALID` to the client's local-completion event: every AM is locally complete
-/// at return.
+/// Writes `GEX_EVENT_INVALID` to the client's local-completion event, before the AM is sent: only a
+/// Long may be locally complete after the return, and then writes its event (`am::by_put`).
 ///
 /// # Safety
 /// `lc_opt` is null, a `GEX_EVENT_*` constant, or valid for a write.
@@ -97,12 +97,15 @@ pub fn request_long(
     rank: Rank,
     handler: u8,
     (source, bytes, destination): (*const u8, usize, *mut u8),
+    lc_opt: LcOpt,
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
     let message = request(tm, rank, AmCategory::Long, handler, args);
     inject(
-        &message.with_payload(source, bytes).with_destination(destination),
+        &message
+            .with_payload(source, bytes)
+            .with_destination(destination, lc_opt),
         flags,
     )
 }
@@ -152,6 +155,7 @@ pub unsafe fn reply_long(
     token: *const Token,
     handler: u8,
     (source, bytes, destination): (*const u8, usize, *mut u8),
+    lc_opt: LcOpt,
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
@@ -162,7 +166,7 @@ pub unsafe fn reply_long(
             AmCategory::Long,
             handler,
             args,
-            |m| m.with_payload(source, bytes).with_destination(destination),
+            |m| m.with_payload(source, bytes).with_destination(destination, lc_opt),
             flags,
         )
     }
@@ -203,7 +207,7 @@ macro_rules! functions {
             rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
             // SAFETY: the caller's contract.
             unsafe { complete_locally(lc_opt) };
-            request_long(tm, rank, handler, (source, bytes, destination), flags, &[$($a),*])
+            request_long(tm, rank, handler, (source, bytes, destination), lc_opt, flags, &[$($a),*])
         }
 
         /// Short reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.
@@ -246,7 +250,7 @@ macro_rules! functions {
             // SAFETY: the caller's contract.
             unsafe { complete_locally(lc_opt) };
             // SAFETY: the caller's contract.
-            unsafe { reply_long(token, handler, (source, bytes, destination), flags, &[$($a),*]) }
+            unsafe { reply_long(token, handler, (source, bytes, destination), lc_opt, flags, &[$($a),*]) }
         }
     )*};
 }

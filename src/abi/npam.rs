@@ -289,6 +289,8 @@ unsafe fn commit(
         untouched((class, category, args.len()), bytes);
     }
     let destination = named.wrapping_add(p.destination_base);
+    // SAFETY: the local-completion option of Prepare, still valid by contract.
+    unsafe { complete_locally(p.lc_opt) };
     let began = trace::clock(trace::TraceCategory::Message);
     let refused = desc.commit(&p, handler, bytes, destination, args, flags.has(Flags::IMMEDIATE));
     if refused.is_err() {
@@ -298,15 +300,15 @@ unsafe fn commit(
         let message = Message::new(class, category, p.source_ep, p.target, handler, args);
         client::record(
             began,
-            message.with_payload(p.address, bytes).with_destination(destination),
+            message
+                .with_payload(p.address, bytes)
+                .with_destination(destination, p.lc_opt),
         );
     }
     if class == Class::Reply {
         // SAFETY: the token of the running handler, which Prepare checked.
         unsafe { (*p.token).replied.set(true) };
     }
-    // SAFETY: the local-completion option of Prepare, still valid by contract.
-    unsafe { complete_locally(p.lc_opt) };
     if class == Class::Request && !flags.has(Flags::IMMEDIATE) {
         progress::poll_after_request();
     }

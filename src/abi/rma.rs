@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use crate::abi::NO_OP;
-use crate::event::{Event, Op};
+use crate::event::{Event, Op, OpKind};
 use crate::flags::{Flags, EC_LC};
 use crate::rma::{self, Access, Manner, Started};
 use crate::rules::{self, not_in_handler, Lc, LcOpt, LC_GROUP, LC_NOW, RMA_FLAGS};
@@ -113,11 +113,31 @@ fn absolute(ep: EpIndex, peer: Location, remote: usize, local: *mut u8, flags: F
     )
 }
 
-fn manner(flags: Flags, lc_opt: LcOpt) -> Manner {
+/// How an operation is initiated; `kind` is of interest to puts.
+fn manner(flags: Flags, kind: OpKind) -> Manner {
     Manner {
         immediate: flags.has(Flags::IMMEDIATE),
-        source_now: lc_opt == LC_NOW,
+        kind,
         copy: flags.has(Flags::LC_COPY_YES),
+    }
+}
+
+/// Kind of a put with a root event, of which the client may query the leaf for local completion
+/// whatever `lc_opt` is.
+fn kind_nb(lc_opt: LcOpt) -> OpKind {
+    if lc_opt == LC_NOW {
+        OpKind::PutNow
+    } else {
+        OpKind::PutWithLocal
+    }
+}
+
+/// Kind of an implicit put.
+fn kind_nbi(lc_opt: LcOpt) -> OpKind {
+    match lc_opt {
+        LC_NOW => OpKind::PutNow,
+        LC_GROUP => OpKind::PutWithLocal,
+        _ => OpKind::Put,
     }
 }
 
@@ -202,15 +222,14 @@ pub(super) fn blocking(start: impl FnOnce(&mut dyn FnMut() -> &'static Op) -> Re
     }
 }
 
-/// Writes the local-completion event of a put, if the client wants one.
+/// Writes the local-completion event of the put with this `root`, if the client wants one.
 ///
 /// # Safety
 /// `lc_opt` is null, a constant, or valid for a write.
-unsafe fn local_event(lc_opt: LcOpt, op: Option<&'static Op>) {
+unsafe fn local_event(lc_opt: LcOpt, root: Event) {
     if lc_opt > LC_GROUP {
-        let leaf = op.map_or(Event::INVALID, |op| op.event().leaf(EC_LC as usize));
         // SAFETY: neither null nor a constant, so valid for a write.
-        unsafe { lc_opt.write(leaf) };
+        unsafe { lc_opt.write(root.leaf(EC_LC as usize)) };
     }
 }
 
@@ -225,7 +244,7 @@ pub extern "C" fn gex_RMA_PutBlocking(
     flags: Flags,
 ) -> c_int {
     let access = access(tm, rank, dest, src.cast_mut(), bytes, flags, "gex_RMA_PutBlocking");
-    let how = manner(flags, std::ptr::null_mut());
+    let how = manner(flags, OpKind::Put);
     record_unless!(
         EventKind::Put,
         &access,
@@ -259,7 +278,7 @@ pub unsafe extern "C" fn gex_RMA_PutNB(
 #[inline(always)]
 unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> Event {
     let thread = thread::current();
-    let how = manner(flags, lc_opt);
+    let how = manner(flags, kind_nb(lc_opt));
     let result = record_unless!(
         kind,
         access,
@@ -269,9 +288,11 @@ unsafe fn put_nb(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) 
     match result {
         Err(Busy) => Event::NO_OP,
         Ok(op) => {
+            // The root first: if it is complete its Op is recycled, and no leaf may name that.
+            let root = root(thread, op);
             // SAFETY: the caller's contract.
-            unsafe { local_event(lc_opt, op) };
-            root(thread, op)
+            unsafe { local_event(lc_opt, root) };
+            root
         }
     }
 }
@@ -294,7 +315,7 @@ pub extern "C" fn gex_RMA_PutNBI(
 
 #[inline(always)]
 fn put_nbi(kind: EventKind, access: &Access, lc_opt: LcOpt, flags: Flags) -> c_int {
-    let how = manner(flags, lc_opt);
+    let how = manner(flags, kind_nbi(lc_opt));
     let result = record_unless!(
         kind,
         access,
@@ -315,7 +336,7 @@ pub extern "C" fn gex_RMA_GetBlocking(
     flags: Flags,
 ) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetBlocking");
-    let how = manner(flags, std::ptr::null_mut());
+    let how = manner(flags, OpKind::Put);
     record_unless!(
         EventKind::Get,
         &access,
@@ -336,7 +357,7 @@ pub extern "C" fn gex_RMA_GetNB(
 ) -> Event {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNB");
     let thread = thread::current();
-    let how = manner(flags, std::ptr::null_mut());
+    let how = manner(flags, OpKind::Put);
     let result = record_unless!(
         EventKind::GetNb,
         &access,
@@ -360,7 +381,7 @@ pub extern "C" fn gex_RMA_GetNBI(
     flags: Flags,
 ) -> c_int {
     let access = access(tm, rank, src, dest, bytes, flags, "gex_RMA_GetNBI");
-    let how = manner(flags, std::ptr::null_mut());
+    let how = manner(flags, OpKind::Put);
     let result = record_unless!(
         EventKind::GetNbi,
         &access,
@@ -404,7 +425,7 @@ pub extern "C" fn gex_RMA_GetBlockingVal(
     let bytes = value_bytes(bytes, "gex_RMA_GetBlockingVal");
     let mut memory = ValueMemory([0; 8]);
     let access = value_access(tm, rank, src, &mut memory, bytes, flags, "gex_RMA_GetBlockingVal");
-    let how = manner(flags.without(Flags::IMMEDIATE), std::ptr::null_mut());
+    let how = manner(flags.without(Flags::IMMEDIATE), OpKind::Put);
     record_unless!(
         EventKind::GetVal,
         &access,
@@ -432,7 +453,7 @@ pub extern "C" fn gex_RMA_PutBlockingVal(
     let bytes = value_bytes(bytes, "gex_RMA_PutBlockingVal");
     let mut memory = ValueMemory(value_memory(value, bytes));
     let access = value_access(tm, rank, dest, &mut memory, bytes, flags, "gex_RMA_PutBlockingVal");
-    let how = manner(flags, LC_NOW);
+    let how = manner(flags, OpKind::Put);
     record_unless!(
         EventKind::PutVal,
         &access,

@@ -333,10 +333,12 @@ macro_rules! forms {
 
 forms! {
     Put gex_VIS_VectorPutNB gex_VIS_VectorPutNBI gex_VIS_VectorPutBlocking
-        (tm: TeamHandle, dstrank: Rank, dstcount: usize, dstlist: *const Memvec, srccount: usize, srclist: *const Memvec)
+        (tm: TeamHandle, dstrank: Rank, dstcount: usize, dstlist: *const Memvec,
+         srccount: usize, srclist: *const Memvec)
         dstrank => lists(vector(dstcount, dstlist), vector(srccount, srclist));
     Get gex_VIS_VectorGetNB gex_VIS_VectorGetNBI gex_VIS_VectorGetBlocking
-        (tm: TeamHandle, dstcount: usize, dstlist: *const Memvec, srcrank: Rank, srccount: usize, srclist: *const Memvec)
+        (tm: TeamHandle, dstcount: usize, dstlist: *const Memvec,
+         srcrank: Rank, srccount: usize, srclist: *const Memvec)
         srcrank => lists(vector(dstcount, dstlist), vector(srccount, srclist));
     Put gex_VIS_IndexedPutNB gex_VIS_IndexedPutNBI gex_VIS_IndexedPutBlocking
         (tm: TeamHandle, dstrank: Rank, dstcount: usize, dstlist: *const *mut u8, dstlen: usize,

@@ -14,26 +14,26 @@ pub mod packets;
 use std::ptr;
 use std::sync::atomic::{fence, AtomicBool, AtomicPtr, Ordering};
 
-use crate::event::{Category, Op};
+use crate::event::{Op, OpKind};
 use crate::flags::Flags;
-use crate::rma::transfer;
+use crate::mk::MemRef;
+use crate::rma::native;
+use crate::rma::transfer::{self, TransferId};
 use crate::runtime::{self, Runtime};
-use crate::stall::Reason;
 use crate::team::TeamHandle;
 use crate::team::{self, Head, Team};
 use crate::types::{Location, Rank};
-use crate::wait;
 use cpu::Number;
-use gasnet_conduit::{Busy, Capabilities, Conduit, JobRank, PollScope, RemoteSegment, TransferId};
+use gasnet_conduit::{Atomic, Atomics, Busy, JobRank, RemoteMemory, RemoteSegment};
 
 pub use gasnet_conduit::atomic_codes as codes;
 
-/// The event category of `op`.
-const fn category(op: u32) -> Category {
+/// How `op` is counted. Operands are passed by value, so a SET has no local completion of its own.
+const fn kind(op: u32) -> OpKind {
     match op {
-        codes::SET => Category::Put,
-        codes::GET => Category::Get,
-        _ => Category::Rmw,
+        codes::SET => OpKind::Put,
+        codes::GET => OpKind::Get,
+        _ => OpKind::Rmw,
     }
 }
 
@@ -92,34 +92,39 @@ pub struct Call {
 }
 
 impl Call {
-    /// Begins a transfer with `peer` for what is fetched, counted in `op`.
-    fn begin(&self, op: &'static Op, peer: JobRank) -> TransferId {
-        let (local, bytes) = if codes::is_fetching(self.op) {
+    /// Where the old value goes, and its length; null and 0 if the operation does not fetch.
+    fn fetched(&self) -> (*mut u8, usize) {
+        if codes::is_fetching(self.op) {
             (self.result, codes::bytes(self.dt))
         } else {
             (ptr::null_mut(), 0)
-        };
-        let id = transfer::begin(op, category(self.op), peer, local, bytes);
-        // Operands are passed by value: a SET is complete locally.
-        transfer::source_done(id);
-        id
+        }
+    }
+
+    /// Begins a transfer with `peer` for what is fetched, counted in `op`.
+    fn begin(&self, op: &'static Op, peer: JobRank) -> TransferId {
+        let (local, bytes) = self.fetched();
+        transfer::begin(op, kind(self.op), peer, MemRef::host(local), bytes)
     }
 }
 
 /// Whether the conduit is to perform all operations of a domain. The same answer on all members.
 fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: Flags) -> bool {
-    if !rt.conduit_has_segments() || flags.has(Flags::AD_FAVOR_MY_RANK | Flags::AD_FAVOR_MY_NBRHD) {
+    let Some(atomics) = rt.network().atomics else {
+        return false;
+    };
+    if flags.has(Flags::AD_FAVOR_MY_RANK | Flags::AD_FAVOR_MY_NBRHD) {
         return false;
     }
-    offered(rt.conduit(), dt, ops) && team.ranks().any(|rank| !rt.is_neighbour(team.locate(rank).rank))
+    offered(atomics, dt, ops) && team.ranks().any(|rank| !rt.is_neighbour(team.locate(rank).rank))
 }
 
-/// Whether `conduit` has all of `ops` on `dt`.
-fn offered(conduit: &dyn Conduit, dt: u32, ops: u32) -> bool {
+/// Whether the conduit has all of `ops` on `dt`.
+fn offered(atomics: &dyn Atomics, dt: u32, ops: u32) -> bool {
     let mut each = (0..codes::OPERATION_BITS)
         .map(|bit| 1 << bit)
         .filter(|op| ops & op != 0);
-    conduit.capabilities().has(Capabilities::ATOMICS) && each.all(|op| conduit.atomic_support(dt, op))
+    each.all(|op| atomics.supports(dt, op))
 }
 
 impl Domain {
@@ -207,8 +212,8 @@ fn perform<T: Number>(rt: &Runtime, peer: Location, request: &Request<T>) -> boo
     if here as usize % size_of::<T>() != 0 {
         misaligned(peer.rank, request.target, T::DT);
     }
-    // SAFETY: `mapped_address` answers for the target, which is aligned; the client keeps other accesses
-    // away.
+    // SAFETY: `mapped_address` answers for the target, which is aligned; the client keeps other
+    // accesses away.
     let Some(old) = (unsafe { cpu::perform(here, request.op, request.operands, request.flags) }) else {
         no_such_operation(request.op, T::DT);
     };
@@ -293,50 +298,40 @@ pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> R
         fence(Ordering::SeqCst);
     }
     let immediate = flags.has(Flags::IMMEDIATE);
-    if domain.offloaded {
-        return native(rt.conduit(), peer, &segment, &call, op, immediate);
+    let network = rt.network();
+    match network.atomics.zip(network.segments).filter(|_| domain.offloaded) {
+        None => packets::start(peer, &call, op, immediate),
+        Some((atomics, segments)) => match rt.remote_segment(segments, peer) {
+            Some(segment) => by_network(atomics, peer, segment, &call, op, immediate),
+            None => rt.outside_segment(peer, call.target, bytes),
+        },
     }
-    packets::start(peer, &call, op, immediate)
 }
 
 /// By the conduit's own atomics.
-fn native(
-    conduit: &dyn Conduit,
+fn by_network(
+    atomics: &dyn Atomics,
     peer: Location,
-    segment: &RemoteSegment,
+    segment: RemoteSegment,
     call: &Call,
     op: &'static Op,
     immediate: bool,
 ) -> Result<(), Busy> {
-    let id = call.begin(op, peer.rank);
-    let fetched = if codes::is_fetching(call.op) {
-        call.result
-    } else {
-        ptr::null_mut()
-    };
-    let attempt = || {
-        conduit.atomic(
-            peer.rank,
+    let (fetched, bytes) = call.fetched();
+    let cookie = native::begin(op, kind(call.op), peer.rank, MemRef::host(fetched), bytes);
+    let atomic = Atomic {
+        target: RemoteMemory {
+            peer: peer.rank,
             segment,
-            call.dt,
-            call.op,
-            call.target,
-            call.operands,
-            fetched,
-            id,
-        )
+            address: call.target,
+        },
+        dt: call.dt,
+        op: call.op,
+        operands: call.operands,
+        fetched,
+        cookie,
     };
-    match attempt() {
-        Ok(()) => Ok(()),
-        Err(Busy) if immediate => {
-            transfer::cancel(id);
-            Err(Busy)
-        }
-        Err(Busy) => {
-            wait::until_some(PollScope::All, Reason::Conduit(peer.rank), || attempt().ok());
-            Ok(())
-        }
-    }
+    native::inject(peer.rank, cookie, immediate, || atomics.atomic(&atomic))
 }
 
 #[cfg(test)]

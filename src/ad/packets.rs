@@ -6,11 +6,11 @@ use super::{cpu, Call};
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, split, Arg, Message};
 use crate::event::Op;
-use crate::rma::transfer;
+use crate::rma::transfer::{self, TransferId};
 use crate::runtime;
 use crate::segment::reach;
 use crate::types::Location;
-use gasnet_conduit::{Busy, Class, TransferId};
+use gasnet_conduit::{Busy, Class};
 
 /// Arguments in front of the operands: target, transfer, operation, type.
 const HEAD: usize = 6;
@@ -27,7 +27,7 @@ pub fn start(peer: Location, call: &Call, op: &'static Op, immediate: bool) -> R
     let used = HEAD + 2 * codes::operands(call.op);
     let message = Message::internal(Class::Request, peer, internal::AD_OPERATION, &args[..used], None);
     if immediate {
-        return inject::try_send(&message).inspect_err(|_| transfer::cancel(id));
+        return inject::try_send(&message).inspect_err(|_| transfer::finish(id));
     }
     inject::send(&message);
     Ok(())

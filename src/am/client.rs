@@ -125,6 +125,8 @@ fn send_with_flags(mut message: Message<'_>, mut flags: Flags) -> Result<(), Bus
         if mem.kind.is_some() {
             // SAFETY: `local_mem` checked that the payload is in the local endpoint's segment.
             message.payload = unsafe { mem.readable(message.bytes, &mut bounce) };
+            // The copy does not outlive the call.
+            message.lc_opt = std::ptr::null_mut();
         }
     }
     send_from_host(&message, flags)

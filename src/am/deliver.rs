@@ -22,7 +22,7 @@ use crate::shm::ring::Word;
 use crate::thread::{self, Context};
 use crate::trace::{self, EventKind};
 use crate::types::{EpIndex, Location, ANYWHERE};
-use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, Upcalls};
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
@@ -40,11 +40,11 @@ struct ReceivedMessage {
     block: Option<u16>,
 }
 
-static TRANSFER_DONE: OnceLock<fn(TransferId)> = OnceLock::new();
+static DONE: OnceLock<fn(Cookie, Completion)> = OnceLock::new();
 
-/// Registers what runs when a transfer of the conduit is complete.
-pub fn on_transfer_done(hook: fn(TransferId)) {
-    let _ = TRANSFER_DONE.set(hook);
+/// Registers what runs when a part of an operation of the conduit is complete.
+pub fn on_done(hook: fn(Cookie, Completion)) {
+    let _ = DONE.set(hook);
 }
 
 /// Handles the messages of one poll.
@@ -421,7 +421,7 @@ impl Upcalls for Delivery<'_> {
             small: packet[1],
             units: 0,
         };
-        // SAFETY: the conduit's packets are 64-byte aligned; the length was checked.
+        // SAFETY: the conduit's packets are aligned (`PACKET_ALIGN`); the length was checked.
         let (m, place) = unsafe {
             self.parse(
                 (Carrier::Packet, class, source),
@@ -436,9 +436,10 @@ impl Upcalls for Delivery<'_> {
         self.dispatch(&m);
     }
 
-    fn rma_done(&mut self, id: TransferId) {
-        if let Some(done) = TRANSFER_DONE.get() {
-            done(id);
+    #[inline]
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        if let Some(done) = DONE.get() {
+            done(cookie, part);
         }
     }
 

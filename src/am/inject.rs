@@ -7,7 +7,7 @@
 use std::ptr;
 
 use super::table::INDEX_BASE;
-use super::{kind, long, loopback, payload_offset, segmented, AmCategory, Header, Message, HEADER, IN_PLACE};
+use super::{by_put, kind, long, loopback, payload_offset, segmented, AmCategory, Header, Message, HEADER, IN_PLACE};
 use crate::progress;
 use crate::runtime::{self, Runtime};
 use crate::shm::comm::Record;
@@ -45,6 +45,9 @@ fn try_to(message: &Message<'_>) -> Result<(), Busy> {
 
 #[inline(never)]
 fn send_network(rt: &Runtime, message: Message<'_>) -> Result<(), Busy> {
+    if let Some(target) = by_put::target(rt, &message) {
+        return by_put::send(rt, target, &message, true);
+    }
     if segmented::needed(&message) {
         return segmented::try_send(&message);
     }
@@ -71,6 +74,11 @@ pub fn send_inline(message: &Message<'_>) {
         // The payload goes ahead, outside any reservation; only the head waits for room.
         if long::copied_ahead(runtime::get(), message) {
             return until_sent(&bare(message));
+        }
+        if let Some(target) = by_put::target(runtime::get(), message) {
+            let sent = by_put::send(runtime::get(), target, message, false);
+            debug_assert!(sent.is_ok());
+            return;
         }
         if segmented::needed(message) {
             return segmented::send(message);
@@ -265,17 +273,11 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         AmCategory::Medium => kind::MEDIUM,
         AmCategory::Long => kind::PACKED_LONG,
     };
-    let header = head(m, packet_kind, IN_PLACE);
-    let offset = payload_offset(m.args.len());
-    let mut front = FrontBuffer([0; super::OVERHEAD]);
-    front.0[..4].copy_from_slice(&header.word.to_ne_bytes());
-    // SAFETY: OVERHEAD bytes hold a header and all arguments.
-    unsafe { write_head(front.0.as_mut_ptr(), &header, m.args) };
+    let (front, length) = packet_front(m, &head(m, packet_kind, IN_PLACE));
     if m.category == AmCategory::Short {
-        return rt
-            .conduit()
-            .send(m.target.rank, m.class, &[&front.0[..HEADER + 4 * m.args.len()]]);
+        return rt.conduit().send(m.target.rank, m.class, &[&front.0[..length]]);
     }
+    let offset = payload_offset(m.args.len());
     let payload: &[u8] = if m.bytes == 0 {
         &[]
     } else {
@@ -286,5 +288,15 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         .send(m.target.rank, m.class, &[&front.0[..offset], payload])
 }
 
+/// What precedes the payload of a packet: header and arguments, of which the length is returned.
+pub fn packet_front(m: &Message<'_>, header: &Header) -> (FrontBuffer, usize) {
+    let mut front = FrontBuffer([0; super::OVERHEAD]);
+    front.0[..4].copy_from_slice(&header.word.to_ne_bytes());
+    // SAFETY: OVERHEAD bytes hold a header and all arguments.
+    unsafe { write_head(front.0.as_mut_ptr(), header, m.args) };
+    (front, HEADER + 4 * m.args.len())
+}
+
+/// Room for header and arguments.
 #[repr(C, align(16))]
-struct FrontBuffer([u8; super::OVERHEAD]);
+pub struct FrontBuffer(pub [u8; super::OVERHEAD]);

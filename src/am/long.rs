@@ -29,8 +29,8 @@ pub fn copied_ahead(rt: &Runtime, m: &Message<'_>) -> bool {
 #[inline]
 pub fn copy_mapped(rt: &Runtime, m: &Message<'_>) {
     if let Some(here) = rt.mapped_address(m.target, m.destination, m.bytes) {
-        // SAFETY: `mapped_address` answers for the destination, the client for the source; overlap is the
-        // client's error (EX 0.19, NOTE 4).
+        // SAFETY: `mapped_address` answers for the destination, the client for the source; overlap
+        // is the client's error (EX 0.19, NOTE 4).
         unsafe { copy(here, m.payload, m.bytes) };
     }
 }

@@ -3,10 +3,12 @@
 //! [`table`] holds handlers, [`deliver`] runs them, [`token`] describes the message to its handler,
 //! [`inject`] sends, [`loopback`] delivers messages to oneself, [`client`] checks what the client
 //! sends, [`npam`] is the negotiated-payload form, [`long`] copies a Long's payload to its
-//! destination at the sender, [`segmented`] sends Longs that exceed one packet, [`internal`] the
-//! runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in a ring
-//! record inside a neighbourhood and in a conduit's packet outside; both have the same layout.
+//! destination at the sender, [`by_put`] lets the conduit put it, [`segmented`] sends it in several
+//! packets, [`internal`] has the runtime's own handlers. A message is a [`Header`], up to 16
+//! arguments and a payload, in a ring record inside a neighbourhood and in a conduit's packet
+//! outside; both have the same layout.
 
+pub mod by_put;
 pub mod canary;
 pub mod client;
 pub mod deferred;
@@ -24,6 +26,7 @@ pub mod wire;
 
 use std::sync::OnceLock;
 
+use crate::rules::LcOpt;
 use crate::shm::layout::MAX_MEDIUM;
 use crate::types::{AmCategory, EpIndex, Location};
 pub use crate::types::{Arg, MAX_ARGS};
@@ -124,6 +127,9 @@ pub struct Message<'a> {
     pub destination: usize,
     /// Own payload block that holds the payload; the message takes ownership.
     pub block: Option<u16>,
+    /// Of a Long: what its local completion is for, if it may be later than the return. Null, or as
+    /// the client passed it, which then is a constant or already invalid.
+    pub lc_opt: LcOpt,
 }
 
 impl<'a> Message<'a> {
@@ -147,6 +153,7 @@ impl<'a> Message<'a> {
             bytes: 0,
             destination: 0,
             block: None,
+            lc_opt: std::ptr::null_mut(),
         }
     }
 
@@ -173,11 +180,12 @@ impl<'a> Message<'a> {
         Self { payload, bytes, ..self }
     }
 
-    /// The same to `destination`, for a Long.
+    /// The same to `destination`, for a Long with this local completion.
     #[must_use]
-    pub fn with_destination(self, destination: *mut u8) -> Self {
+    pub fn with_destination(self, destination: *mut u8, lc_opt: LcOpt) -> Self {
         Self {
             destination: destination as usize,
+            lc_opt,
             ..self
         }
     }

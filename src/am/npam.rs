@@ -167,6 +167,7 @@ impl SrcDesc {
             bytes,
             destination: destination as usize,
             block: None,
+            lc_opt: p.lc_opt,
         };
         if p.block.is_some() || p.device_ep.is_some() || immediate {
             return self.commit_rarer(*p, message, immediate);
@@ -187,6 +188,8 @@ impl SrcDesc {
             let mem = runtime::get().local_mem(ep, p.address, bytes);
             // SAFETY: memory of the client's, which `local_mem` knows.
             message.payload = unsafe { mem.readable(bytes, &mut bounce) };
+            // The copy does not outlive the call.
+            message.lc_opt = ptr::null_mut();
         }
         // A payload that is copied must fit into the ring: asking for another block while holding
         // one could wait for itself.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::barrier;
-use crate::event::{Category, Op};
+use crate::event::{Category, Op, OpKind};
 use crate::rma::transfer;
 use crate::runtime::{self, Runtime};
 use crate::stall::{self, Reason};
@@ -49,6 +49,7 @@ fn of_operation(what: &str, op: &'static Op) -> String {
     let names = [
         (Category::Put, "put"),
         (Category::Local, "local completion"),
+        (Category::Source, "local completion"),
         (Category::Get, "get"),
         (Category::Rmw, "atomic"),
         (Category::Coll, "collective"),
@@ -74,9 +75,9 @@ fn outstanding_parts(op: Option<&'static Op>) -> String {
         text += &stall::notes();
     }
     for open in transfer::open(op, MAX_LINES) {
-        let (verb, side) = match open.category {
-            Category::Get => ("get", "from"),
-            Category::Rmw => ("atomic", "on"),
+        let (verb, side) = match open.kind {
+            OpKind::Get => ("get", "from"),
+            OpKind::Rmw => ("atomic", "on"),
             _ => ("put", "to"),
         };
         let _ = write!(

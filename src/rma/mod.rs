@@ -2,20 +2,19 @@
 //!
 //! Memory that is mapped here, on a device of this process, or accessible through the kernel is
 //! copied; the operation is complete at return. Other memory is reached by the conduit's own put
-//! and get or by packets ([`packets`]); [`Reach`] selects the method. An operation under way is a
-//! transfer ([`transfer`]), the only state of the initiator that travels.
+//! and get ([`native`]) or by packets ([`packets`]); [`Reach`] selects the method. An operation
+//! over packets is a transfer ([`transfer`]), the only state of the initiator that travels.
 
+pub mod native;
 pub mod packets;
 pub mod transfer;
 
-use crate::event::{Category, Op};
-use crate::mk::{self, Kind, MemRef};
+use crate::event::{Op, OpKind};
+use crate::mk::{self, MemRef};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
-use crate::stall::Reason;
 use crate::types::Location;
-use crate::wait;
-use gasnet_conduit::{Busy, JobRank, LocalCompletion, PollScope, RemoteSegment};
+use gasnet_conduit::Busy;
 
 /// A put or a get.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +26,7 @@ pub struct Access {
     /// Address here.
     pub local: *mut u8,
     /// The device that `local` is an address of; none for host memory.
-    pub device: Option<&'static Kind>,
+    pub device: Option<&'static mk::Kind>,
     /// Length.
     pub bytes: usize,
 }
@@ -37,8 +36,8 @@ pub struct Access {
 pub struct Manner {
     /// Fail instead of waiting (`GEX_FLAG_IMMEDIATE`).
     pub immediate: bool,
-    /// The source may be reused at return (`GEX_EVENT_NOW`).
-    pub source_now: bool,
+    /// Of a put: what its local completion is for.
+    pub kind: OpKind,
     /// Copy the source rather than wait for it (`GEX_FLAG_LC_COPY_YES`).
     pub copy: bool,
 }
@@ -78,7 +77,7 @@ impl Access {
     fn reach<'a>(&self, rt: &'a Runtime) -> Reach<'a> {
         match rt.reach(self.peer, self.remote, self.bytes) {
             Reach::Kernel(_) if self.device.is_some() => Reach::Messages,
-            Reach::Network(_) if self.device.is_some() && !rt.conduit_reaches_devices() => Reach::Messages,
+            Reach::Network(..) if self.device.is_some() && !rt.network().reaches_devices() => Reach::Messages,
             way => way,
         }
     }
@@ -102,7 +101,7 @@ pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
             let done = unsafe { neighbour.put(access.remote, access.local, access.bytes) };
             rest(access, done, |rest| packets::put(rest, op(), manner))
         }
-        Reach::Network(segment) => native_put(rt, access, &segment, op(), manner),
+        Reach::Network(rma, segment) => native::put((rt, rma), access, segment, op(), manner),
         Reach::Messages => packets::put(access, op(), manner),
     }
 }
@@ -125,7 +124,7 @@ pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
             let done = unsafe { neighbour.get(access.local, access.remote, access.bytes) };
             rest(access, done, |rest| packets::get(rest, op(), manner))
         }
-        Reach::Network(segment) => native_get(rt, access, &segment, op(), manner),
+        Reach::Network(rma, segment) => native::get((rt, rma), access, segment, op(), manner),
         Reach::Messages => packets::get(access, op(), manner),
     }
 }
@@ -141,76 +140,4 @@ fn rest(
         return Ok(Started::Complete);
     }
     by_messages(&access.after(done))
-}
-
-/// Tries until the conduit takes it, or once.
-fn inject<T>(peer: JobRank, manner: Manner, mut attempt: impl FnMut() -> Result<T, Busy>) -> Result<T, Busy> {
-    let first = attempt();
-    if first.is_ok() || manner.immediate {
-        return first;
-    }
-    Ok(wait::until_some(PollScope::All, Reason::Conduit(peer), || {
-        attempt().ok()
-    }))
-}
-
-fn native_put(
-    rt: &Runtime,
-    access: &Access,
-    segment: &RemoteSegment,
-    op: &'static Op,
-    manner: Manner,
-) -> Result<Started, Busy> {
-    let id = transfer::begin(op, Category::Put, access.peer.rank, access.local, access.bytes);
-    let source = if manner.copy {
-        // SAFETY: the client answers for the local side.
-        let copy = unsafe { std::slice::from_raw_parts(access.local.cast_const(), access.bytes) }.to_vec();
-        transfer::keep(id, copy)
-    } else {
-        access.local.cast_const()
-    };
-    let result = inject(access.peer.rank, manner, || {
-        let peer = access.peer.rank;
-        if manner.source_now {
-            rt.conduit()
-                .put_now(peer, segment, access.remote, source, access.bytes, id)
-        } else {
-            rt.conduit().put(peer, segment, access.remote, source, access.bytes, id)
-        }
-    });
-    match result {
-        Err(Busy) => {
-            transfer::cancel(id);
-            Err(Busy)
-        }
-        Ok(completion) if manner.copy || completion == LocalCompletion::AtReturn => {
-            transfer::source_done(id);
-            Ok(Started::UnderWay)
-        }
-        Ok(_) => {
-            if manner.source_now {
-                // An IMMEDIATE put has found its resources; what is left is the wire.
-                wait::until(Reason::Source(access.peer.rank), || transfer::source_is_free(id));
-            }
-            Ok(Started::UnderWay)
-        }
-    }
-}
-
-fn native_get(
-    rt: &Runtime,
-    access: &Access,
-    segment: &RemoteSegment,
-    op: &'static Op,
-    manner: Manner,
-) -> Result<Started, Busy> {
-    let id = transfer::begin(op, Category::Get, access.peer.rank, access.local, access.bytes);
-    let result = inject(access.peer.rank, manner, || {
-        rt.conduit()
-            .get(access.peer.rank, segment, access.local, access.remote, access.bytes, id)
-    });
-    if result.is_err() {
-        transfer::cancel(id);
-    }
-    result.map(|()| Started::UnderWay)
 }

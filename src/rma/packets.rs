@@ -6,19 +6,22 @@
 //! data is copied) and sent in later polls ([`crate::am::deferred`]). A put with `LC_COPY_YES` also
 //! queues its first packet.
 
-use super::{transfer, Access, Manner, Started};
+use super::transfer::{self, TransferId};
+use super::{Access, Manner, Started};
 use crate::am::deferred::send;
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
-use crate::event::{Category, Op};
+use crate::event::{Op, OpKind};
 use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
-use gasnet_conduit::{Busy, Class, TransferId};
+use gasnet_conduit::{Busy, Class};
 
 /// See [`super::put`].
 pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let id = transfer::begin(op, Category::Put, access.peer.rank, access.local, access.bytes);
+    // All data is copied before return, into packets or into queued requests, so local completion
+    // is not counted.
+    let id = transfer::begin(op, OpKind::Put, access.peer.rank, access.here(), access.bytes);
     let piece = max_medium(Some(access.peer.rank));
     let (mut offset, mut bounce) = (0, Vec::new());
     while offset < access.bytes {
@@ -40,19 +43,17 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
         )
         .is_err()
         {
-            transfer::cancel(id);
+            transfer::finish(id);
             return Err(Busy);
         }
         offset += bytes;
     }
-    // All data was copied, into packets or into queued requests.
-    transfer::source_done(id);
     Ok(Started::UnderWay)
 }
 
 /// See [`super::get`].
 pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let id = transfer::begin_to(op, Category::Get, access.peer.rank, access.here(), access.bytes);
+    let id = transfer::begin(op, OpKind::Get, access.peer.rank, access.here(), access.bytes);
     let piece = max_medium(Some(access.peer.rank));
     let mut offset = 0;
     while offset < access.bytes {
@@ -65,7 +66,7 @@ pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, 
         let args = [a, b, c, d, e, f, bytes as Arg];
         let message = Message::internal(Class::Request, access.peer, internal::RMA_GET, &args, None);
         if send(&message, offset == 0, manner.immediate).is_err() {
-            transfer::cancel(id);
+            transfer::finish(id);
             return Err(Busy);
         }
         offset += bytes;
@@ -128,8 +129,8 @@ pub fn on_data(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let Some(to) = transfer::get_destination(id, join(e, f) as usize, bytes) else {
         return false;
     };
-    // SAFETY: `landing` checked the range against the get's destination, which the client keeps
-    // until completion.
+    // SAFETY: `get_destination` checked the range against the get's destination, which the client
+    // keeps until completion.
     unsafe { mk::copy(to, MemRef::host(payload), bytes) };
     transfer::advance(id, bytes)
 }

@@ -1,18 +1,49 @@
-//! Puts, gets and atomics under way on a network. A [`TransferId`] is index and generation: replies
-//! of a peer are checked against both, and no local address ever travels.
+//! Transfers under way of which the runtime keeps a record: those over packets, whose messages name
+//! them, and operations of the network whose source was copied or that a stall report may list. All
+//! others are counted in their [`Op`] only ([`super::native`]).
+//!
+//! Each thread uses a table of its own, so threads share no lock. A [`TransferId`] is table, index
+//! and generation: replies of a peer are checked against all three, and no local address ever
+//! travels.
 
-use gasnet_sys::atomic::Mutex;
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
-use crate::event::{Category, Op};
+use crate::event::{self, Op, OpKind};
 use crate::mk::MemRef;
-use gasnet_conduit::{JobRank, TransferId};
+use crate::thread;
+use gasnet_conduit::{Completion, Cookie, JobRank};
+
+/// Names a transfer in messages: table (8 bits), index (24), generation (32).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferId(pub u64);
+
+const INDEX_BITS: u32 = 24;
+
+impl TransferId {
+    fn new(table: usize, index: u32, generation: u32) -> Self {
+        Self((table as u64) << (INDEX_BITS + 32) | u64::from(index) << 32 | u64::from(generation))
+    }
+
+    fn table(self) -> usize {
+        (self.0 >> (INDEX_BITS + 32)) as usize
+    }
+
+    fn index(self) -> usize {
+        (self.0 >> 32) as usize & ((1 << INDEX_BITS) - 1)
+    }
+
+    /// As the network names it. It never travels, so it needs no generation.
+    pub fn cookie(self) -> Cookie {
+        event::other_cookie(self.0 >> 32)
+    }
+}
 
 #[derive(Debug)]
 struct Transfer {
     generation: u32,
     op: &'static Op,
-    category: Category,
-    /// Rank whose reply completes it.
+    kind: OpKind,
+    /// The other side.
     peer: JobRank,
     /// Where the data of a get or the old value of an atomic goes.
     local: MemRef,
@@ -20,9 +51,7 @@ struct Transfer {
     bytes: usize,
     /// Bytes not yet accounted for.
     left: usize,
-    /// The source of a put is still needed.
-    source_open: bool,
-    /// A copy of it that the network reads from.
+    /// A copy of a put's source that the network reads from.
     copy: Vec<u8>,
     live: bool,
 }
@@ -33,36 +62,48 @@ struct Table {
     free: Vec<u32>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table {
-    transfers: Vec::new(),
-    free: Vec::new(),
-});
+/// Threads beyond this number share tables.
+const TABLES: usize = 64;
 
-fn table() -> gasnet_sys::atomic::MutexGuard<'static, Table> {
-    gasnet_sys::lock(&TABLE)
+/// One cache line each, or threads would slow each other down.
+#[repr(align(64))]
+#[derive(Debug)]
+struct Padded(Mutex<Table>);
+
+static ALL: [Padded; TABLES] = [const {
+    Padded(Mutex::new(Table {
+        transfers: Vec::new(),
+        free: Vec::new(),
+    }))
+}; TABLES];
+
+fn table(id: TransferId) -> Option<MutexGuard<'static, Table>> {
+    ALL.get(id.table()).map(|table| gasnet_sys::lock(&table.0))
 }
 
 impl Table {
     fn live(&mut self, id: TransferId) -> Option<&mut Transfer> {
-        let t = self.transfers.get_mut((id.0 >> 32) as usize)?;
+        let t = self.transfers.get_mut(id.index())?;
         (t.live && t.generation == id.0 as u32).then_some(t)
     }
 
-    fn retire(&mut self, id: TransferId) {
-        let index = (id.0 >> 32) as u32;
-        let t = &mut self.transfers[index as usize];
+    /// Removes a transfer; None if there is none.
+    fn retire(&mut self, id: TransferId) -> Option<(&'static Op, OpKind)> {
+        let t = self.live(id)?;
         t.live = false;
         t.copy = Vec::new();
         t.generation = t.generation.wrapping_add(1);
-        self.free.push(index);
+        let counted = (t.op, t.kind);
+        self.free.push(id.index() as u32);
+        Some(counted)
     }
 }
 
-/// A transfer under way.
+/// A transfer under way, for a report.
 #[derive(Clone, Copy, Debug)]
 pub struct Open {
     /// Put, get or atomic.
-    pub category: Category,
+    pub kind: OpKind,
     /// The other side.
     pub peer: JobRank,
     /// Length of the whole.
@@ -73,130 +114,120 @@ pub struct Open {
 
 /// At most `most` transfers that are under way, of `op` or of all.
 pub fn open(op: Option<&'static Op>, most: usize) -> Vec<Open> {
-    let table = table();
     let wanted = |t: &&Transfer| t.live && op.is_none_or(|op| std::ptr::eq(op, t.op));
-    let open = table.transfers.iter().filter(wanted).take(most).map(|t| Open {
-        category: t.category,
-        peer: t.peer,
-        bytes: t.bytes,
-        left: t.left,
-    });
-    open.collect()
-}
-
-/// Begins a transfer of `bytes` with `peer`, counted in `op`: `category`, and for a put also local
-/// completion.
-pub fn begin(op: &'static Op, category: Category, peer: JobRank, local: *mut u8, bytes: usize) -> TransferId {
-    begin_to(op, category, peer, MemRef::host(local), bytes)
-}
-
-/// The same, whose data may go to a device.
-pub fn begin_to(op: &'static Op, category: Category, peer: JobRank, local: MemRef, bytes: usize) -> TransferId {
-    op.begin(category);
-    let is_put = category == Category::Put;
-    if is_put {
-        op.begin(Category::Local);
+    let mut all = Vec::new();
+    for table in &ALL {
+        let table = gasnet_sys::lock(&table.0);
+        let open = table.transfers.iter().filter(wanted).map(|t| Open {
+            kind: t.kind,
+            peer: t.peer,
+            bytes: t.bytes,
+            left: t.left,
+        });
+        all.extend(open.take(most - all.len()));
     }
-    let mut table = table();
-    let index = table.free.pop().unwrap_or(table.transfers.len() as u32);
-    let generation = table.transfers.get(index as usize).map_or(0, |t| t.generation);
+    all
+}
+
+/// Begins a transfer of `bytes` with `peer`, counted in `op`.
+pub fn begin(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes: usize) -> TransferId {
+    op.begin_kind(kind);
+    let number = thread::current().number as usize % TABLES;
+    let mut table = gasnet_sys::lock(&ALL[number].0);
     let transfer = Transfer {
-        generation,
+        generation: 0,
         op,
-        category,
+        kind,
         peer,
         local,
         bytes,
         left: bytes,
-        source_open: is_put,
         copy: Vec::new(),
         live: true,
     };
-    if (index as usize) < table.transfers.len() {
-        table.transfers[index as usize] = transfer;
-    } else {
+    let Some(index) = table.free.pop() else {
+        let index = table.transfers.len() as u32;
+        assert!(
+            index < 1 << INDEX_BITS,
+            "more than {index} transfers of a thread are outstanding"
+        );
         table.transfers.push(transfer);
-    }
-    TransferId(u64::from(index) << 32 | u64::from(generation))
+        return TransferId::new(number, index, 0);
+    };
+    let slot = &mut table.transfers[index as usize];
+    let generation = slot.generation;
+    *slot = Transfer { generation, ..transfer };
+    TransferId::new(number, index, generation)
 }
 
 /// Keeps a copy of a put's source until the put is complete, and returns its address.
 pub fn keep(id: TransferId, copy: Vec<u8>) -> *const u8 {
     let place = copy.as_ptr();
-    if let Some(t) = table().live(id) {
+    if let Some(t) = table(id).as_mut().and_then(|table| table.live(id)) {
         t.copy = copy;
     }
     place
 }
 
-/// Removes a transfer of which nothing was sent.
-pub fn cancel(id: TransferId) {
-    finish(id);
-}
-
-/// The source of a put may be reused.
-pub fn source_done(id: TransferId) {
-    let mut table = table();
-    if let Some(t) = table.live(id) {
-        if std::mem::replace(&mut t.source_open, false) {
-            t.op.complete(Category::Local);
-        }
-    }
-}
-
-/// Whether the source of a put may be reused.
-pub fn source_is_free(id: TransferId) -> bool {
-    table().live(id).is_none_or(|t| !t.source_open)
-}
-
 /// `bytes` more have arrived. Returns false if the peer's message is malformed.
 #[must_use]
 pub fn advance(id: TransferId, bytes: usize) -> bool {
-    let mut table = table();
+    let Some(mut table) = table(id) else { return false };
     let Some(t) = table.live(id) else { return false };
     if bytes > t.left {
         return false;
     }
     t.left -= bytes;
     if t.left == 0 {
-        complete(&mut table, id);
+        let counted = table.retire(id);
+        drop(table);
+        complete(counted);
     }
     true
 }
 
 /// Where `bytes` at `offset` of a get go; None if the peer's message is malformed.
 pub fn get_destination(id: TransferId, offset: usize, bytes: usize) -> Option<MemRef> {
-    let mut table = table();
+    let mut table = table(id)?;
     let t = table.live(id)?;
-    let fits = t.category == Category::Get && offset <= t.bytes && bytes <= t.bytes - offset;
+    let fits = t.kind == OpKind::Get && offset <= t.bytes && bytes <= t.bytes - offset;
     fits.then(|| t.local.plus(offset))
 }
 
 /// Where the answer of `bytes` bytes to a remote atomic goes; None if the peer's message is
 /// malformed.
 pub fn fetch_destination(id: TransferId, bytes: usize) -> Option<*mut u8> {
-    let mut table = table();
+    let mut table = table(id)?;
     let t = table.live(id)?;
-    let fits = t.bytes == bytes && t.left == bytes && (bytes == 0 || t.category != Category::Put);
+    let fits = t.bytes == bytes && t.left == bytes && (bytes == 0 || t.kind != OpKind::Put);
     fits.then_some(t.local.address as *mut u8)
 }
 
-/// The whole is complete at both ends.
+/// The whole is complete at both ends, or nothing of it was sent.
 pub fn finish(id: TransferId) {
-    let mut table = table();
-    if table.live(id).is_some() {
-        complete(&mut table, id);
+    let counted = table(id).and_then(|mut table| table.retire(id));
+    complete(counted);
+}
+
+/// A part of the transfer with the number of a [`TransferId::cookie`] is complete.
+pub fn complete_numbered(number: u64, part: Completion) {
+    let anyone = TransferId(number << 32);
+    let counted = table(anyone).and_then(|mut table| {
+        let t = table.transfers.get(anyone.index()).filter(|t| t.live)?;
+        let id = TransferId(anyone.0 | u64::from(t.generation));
+        if part == Completion::Source {
+            return Some((t.op, t.kind));
+        }
+        table.retire(id)
+    });
+    if let Some((op, kind)) = counted {
+        op.complete_part(kind, part);
     }
 }
 
-fn complete(table: &mut Table, id: TransferId) {
-    if let Some(t) = table.live(id) {
-        let (op, category, source_open) = (t.op, t.category, t.source_open);
-        table.retire(id);
-        if source_open {
-            op.complete(Category::Local);
-        }
-        op.complete(category);
+fn complete(counted: Option<(&'static Op, OpKind)>) {
+    if let Some((op, kind)) = counted {
+        op.complete_part(kind, Completion::Both);
     }
 }
 
@@ -205,27 +236,32 @@ mod tests {
     use super::*;
     use crate::event::FreeList;
 
+    fn nowhere() -> MemRef {
+        MemRef::host(std::ptr::null())
+    }
+
     #[test]
     fn parts_add_up_and_stale_names_are_refused() {
         let op = FreeList::new().take();
-        let id = begin(op, Category::Put, JobRank(0), std::ptr::null_mut(), 100);
-        source_done(id);
-        assert!(op.event().leaf(2).is_invalid() && source_is_free(id));
+        let id = begin(op, OpKind::Put, JobRank(0), nowhere(), 100);
+        assert!(op.event().leaf(2).is_invalid());
         assert!(advance(id, 60) && !advance(id, 41) && !op.event().is_done());
         assert!(advance(id, 40) && op.event().is_done());
         assert!(!advance(id, 1) && get_destination(id, 0, 1).is_none());
+        assert!(!advance(TransferId(u64::MAX), 1));
     }
 
     #[test]
     fn an_answer_has_the_length_that_was_asked_for() {
         let op = FreeList::new().take();
         let mut old = 0u64;
-        let id = begin(op, Category::Rmw, JobRank(0), std::ptr::from_mut(&mut old).cast(), 8);
+        let at = std::ptr::from_mut(&mut old).cast::<u8>();
+        let id = begin(op, OpKind::Rmw, JobRank(0), MemRef::host(at), 8);
         assert!(fetch_destination(id, 0).is_none() && fetch_destination(id, 4).is_none());
-        assert_eq!(fetch_destination(id, 8), Some(std::ptr::from_mut(&mut old).cast()));
+        assert_eq!(fetch_destination(id, 8), Some(at));
         finish(id);
         assert!(op.event().is_done() && fetch_destination(id, 8).is_none());
-        let put = begin(op, Category::Put, JobRank(0), std::ptr::from_mut(&mut old).cast(), 8);
+        let put = begin(op, OpKind::Put, JobRank(0), MemRef::host(at), 8);
         assert!(fetch_destination(put, 8).is_none());
         finish(put);
     }
@@ -234,7 +270,7 @@ mod tests {
     fn a_get_lands_inside_only() {
         let op = FreeList::new().take();
         let mut memory = [0u8; 10];
-        let id = begin(op, Category::Get, JobRank(0), memory.as_mut_ptr(), 10);
+        let id = begin(op, OpKind::Get, JobRank(0), MemRef::host(memory.as_mut_ptr()), 10);
         assert_eq!(
             get_destination(id, 3, 7).map(|s| s.address),
             Some(memory.as_ptr() as usize + 3)
@@ -242,5 +278,17 @@ mod tests {
         assert!(get_destination(id, 3, 8).is_none() && get_destination(id, 11, 0).is_none());
         finish(id);
         assert!(op.event().is_done());
+    }
+
+    #[test]
+    fn a_recorded_operation_of_the_network_completes_in_parts() {
+        let op = FreeList::new().take();
+        let id = begin(op, OpKind::PutNow, JobRank(3), nowhere(), 100);
+        assert_eq!(open(Some(op), 9).len(), 1);
+        let number = event::complete(id.cookie(), Completion::Source).unwrap();
+        complete_numbered(number, Completion::Source);
+        assert!(op.source_is_free() && !op.event().is_done());
+        complete_numbered(number, Completion::Remote);
+        assert!(op.event().is_done() && open(Some(op), 9).is_empty());
     }
 }

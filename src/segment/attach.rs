@@ -4,11 +4,12 @@ use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::configuration::is_everything;
-use super::{numa, Directory, Memory, Segment};
+use super::directory::Directory;
+use super::{numa, Bounds, Memory, Segment};
 use crate::runtime::Runtime;
-use crate::shm;
+use crate::shm::segment::{self, Mapping, TableShape};
 use gasnet_conduit::config::{self, Per};
-use gasnet_conduit::{JobRank, RemoteSegment, SegmentKey};
+use gasnet_conduit::{Registration, SegmentMemory, Segments};
 use gasnet_sys::{host_memory, mem};
 
 /// Why a segment was not attached.
@@ -104,28 +105,25 @@ impl Runtime {
             ));
         }
         mapped(base, bytes);
-        let keys = self.exchange_keys(base, bytes)?;
-        let keys_of_own = keys[self.rank().index()];
-        let mut segments: Vec<RemoteSegment> = sizes
-            .iter()
-            .zip(&bases)
-            .zip(keys)
-            .map(|((&bytes, &base), key)| RemoteSegment {
-                base,
-                bytes,
-                key,
-                on_device: false,
-            })
-            .collect();
-        self.learn_segments(&mut segments)?;
+        let (registration, keys) = self.register_everywhere(base, bytes)?;
+        if self.leads_nbrhd() {
+            for (rank, bounds) in bases.iter().copied().zip(sizes.iter().copied()).enumerate() {
+                mapping.table.write(rank, bounds, keys.of(rank));
+            }
+        }
+        let neighbours = self.nbrhd_ranks().map(|rank| {
+            let rank = rank.index();
+            Bounds::host(bases[rank], sizes[rank])
+        });
         let deltas = mapping
             .offsets
             .iter()
             .zip(self.nbrhd_ranks())
             .map(|(offset, rank)| (mapping.base + offset).wrapping_sub(bases[rank.index()]) as isize)
             .collect();
-        let segment = Segment::leak(base, bytes, Memory::Attached, keys_of_own, None);
-        self.directory().get_or_init(|| Directory { segments, deltas });
+        let segment = Segment::leak(base, bytes, Memory::Attached, registration, None);
+        let directory = Directory::new(mapping.table, self.nbrhd().clone(), neighbours.collect(), deltas);
+        self.directory().get_or_init(|| directory);
         self.endpoint0().segment.store(segment, Ordering::Release);
         self.team0().open_fast_path(self);
         self.job().barrier();
@@ -163,7 +161,7 @@ impl Runtime {
     }
 
     /// Huge pages, if the user asks for them. Without them things are slower, not wrong.
-    fn advise(&self, mapping: &shm::segment::Mapping, bytes: usize) {
+    fn advise(&self, mapping: &Mapping, bytes: usize) {
         let config = config::get();
         // Who sets the size of huge pages for libraries (libhugetlbfs, Cray's modules) wants them,
         // unless GASNET_USE_HUGEPAGES is set.
@@ -182,16 +180,19 @@ impl Runtime {
 
     /// The neighbourhood's first rank sizes and maps the object; the others map it at the same
     /// address if they can.
-    fn map_segments(&self, sizes: &[usize]) -> std::io::Result<shm::segment::Mapping> {
+    fn map_segments(&self, sizes: &[usize]) -> std::io::Result<Mapping> {
         let leads = self.leads_nbrhd();
         let fd = self.job().segment_fd();
+        let shape = TableShape {
+            ranks: self.size() as usize,
+            key_bytes: self.network().segments.map_or(0, Segments::max_key_bytes),
+        };
         let mut first = Ok(None);
         if leads {
-            let (_, total) = shm::segment::offsets(sizes);
             let memory = self.job().segment_memory();
             first = memory
-                .resize(total)
-                .and_then(|()| shm::segment::map(fd, sizes, None))
+                .resize(segment::total_bytes(sizes, shape))
+                .and_then(|()| segment::map(fd, sizes, shape, None))
                 .map(Some);
             // Where the kind of memory has no seals, a neighbour that shrinks it harms the job;
             // nothing of ours does.
@@ -209,39 +210,78 @@ impl Runtime {
                 let why = "the leader of the neighbourhood could not map them";
                 Err(std::io::Error::other(why))
             }
-            None => shm::segment::map(fd, sizes, Some(leader as usize)),
+            None => segment::map(fd, sizes, shape, Some(leader as usize)),
         }
     }
 
-    fn exchange_keys(&self, base: usize, bytes: usize) -> Result<Vec<SegmentKey>, AttachError> {
-        if !self.conduit_has_segments() {
-            return Ok(vec![SegmentKey::default(); self.size() as usize]);
-        }
-        let key = self
-            .conduit()
-            .register_segment(base, bytes)
-            .map_err(|e| AttachError::Resource(e.message))?;
-        let mine: Vec<u8> = key.words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-        let all = self.job().exchange(&mine);
-        Ok(all
-            .chunks_exact(mine.len())
-            .map(|c| {
-                let mut key = SegmentKey::default();
-                key.words.copy_from_slice(&words(c));
-                key
-            })
-            .collect())
-    }
-
-    fn learn_segments(&self, segments: &mut [RemoteSegment]) -> Result<(), AttachError> {
-        for (rank, segment) in segments.iter_mut().enumerate() {
-            let rank = JobRank(rank as u32);
-            if self.conduit_needs_segment_of(rank) {
-                self.conduit()
-                    .learn_segment(rank, segment)
-                    .map_err(|e| AttachError::Resource(e.message))?;
+    /// Registers the segment with the conduit, on all ranks or on none. Returns what the conduit
+    /// has returned, and the keys of all ranks.
+    fn register_everywhere(&self, base: usize, bytes: usize) -> Result<(Option<Registration>, Keys), AttachError> {
+        let Some(segments) = self.network().segments else {
+            return Ok((None, Keys::default()));
+        };
+        let registered = segments.register(&SegmentMemory::host(base, bytes));
+        let own = registered.as_ref().ok().map(|registration| &registration.key[..]);
+        let keys = Keys::exchange(self, segments.max_key_bytes(), own);
+        let registration = registered.map_err(|why| AttachError::Resource(why.message))?;
+        match keys.missing() {
+            Some(rank) => {
+                segments.deregister(registration.segment);
+                Err(AttachError::Resource(format!(
+                    "rank {rank} could not register its segment; see its message"
+                )))
             }
+            None => Ok((Some(registration), keys)),
         }
-        Ok(())
+    }
+}
+
+/// The keys of all ranks' segments.
+#[derive(Debug, Default)]
+struct Keys {
+    /// For each rank the length of its key, or [`Keys::MISSING`], and the key, padded.
+    all: Vec<u8>,
+    stride: usize,
+}
+
+impl Keys {
+    const LENGTH: usize = size_of::<u32>();
+    /// The length of a key that does not exist, because the registration failed.
+    const MISSING: u32 = u32::MAX;
+
+    /// All ranks' keys, of at most `most` bytes. Collective.
+    fn exchange(rt: &Runtime, most: usize, own: Option<&[u8]>) -> Self {
+        let length = own.map_or(Self::MISSING, |key| key.len() as u32);
+        let mut entry = length.to_ne_bytes().to_vec();
+        entry.extend(own.unwrap_or_default());
+        assert!(
+            entry.len() <= Self::LENGTH + most,
+            "defect: a key of {length} bytes is longer than the conduit's limit, {most}"
+        );
+        entry.resize(Self::LENGTH + most, 0);
+        Self {
+            all: rt.job().exchange(&entry),
+            stride: entry.len(),
+        }
+    }
+
+    fn entry(entry: &[u8]) -> (u32, &[u8]) {
+        let (length, key) = entry.split_at(Self::LENGTH);
+        (u32::from_ne_bytes(length.try_into().unwrap_or_default()), key)
+    }
+
+    /// The first rank whose registration failed.
+    fn missing(&self) -> Option<usize> {
+        let mut lengths = self.all.chunks_exact(self.stride).map(|entry| Self::entry(entry).0);
+        lengths.position(|length| length == Self::MISSING)
+    }
+
+    /// The key of `rank`; empty if segments have none.
+    fn of(&self, rank: usize) -> &[u8] {
+        let start = rank * self.stride;
+        self.all.get(start..start + self.stride).map_or(&[], |entry| {
+            let (length, key) = Self::entry(entry);
+            key.get(..length as usize).unwrap_or_default()
+        })
     }
 }

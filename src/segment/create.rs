@@ -3,12 +3,11 @@
 
 use std::ptr;
 
-use super::{Memory, Segment};
+use super::{register, segment_memory, Memory, Segment};
 use crate::endpoint;
 use crate::graveyard::Graveyard;
 use crate::mk::{Kind, Refusal};
 use crate::runtime::Runtime;
-use gasnet_conduit::SegmentKey;
 use gasnet_sys::mem;
 
 /// Destroyed segments.
@@ -24,12 +23,14 @@ pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Seg
     } else {
         (address, bytes, Memory::Client)
     };
-    let key = if rt.conduit_has_segments() {
-        rt.conduit().register_segment(base, bytes).map_err(|why| why.message)?
-    } else {
-        SegmentKey::default()
-    };
-    Ok(Segment::leak(base, bytes, memory, key, None))
+    let registered = register(rt.network(), &segment_memory(base, bytes, None)).map_err(|why| {
+        if memory == Memory::Mapped {
+            // SAFETY: mapped above, for this segment alone.
+            unsafe { mem::unmap(base, bytes) };
+        }
+        why.message
+    })?;
+    Ok(Segment::leak(base, bytes, memory, registered, None))
 }
 
 /// Makes a segment of device memory: the client's `bytes` at `address`, or, when that is null,
@@ -61,18 +62,11 @@ fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) ->
         })?;
         (address, Memory::Client)
     };
-    let key = if rt.conduit_reaches_devices() {
-        let device = kind.driver().owner().device;
-        rt.conduit()
-            .register_device_segment(device, base, bytes)
-            .map_err(|why| {
-                give_back(kind, base, memory);
-                Refusal::Resource(why.message)
-            })?
-    } else {
-        SegmentKey::default()
-    };
-    Ok(Segment::leak(base, bytes, memory, key, Some(kind)))
+    let registered = register(rt.network(), &segment_memory(base, bytes, Some(kind))).map_err(|why| {
+        give_back(kind, base, memory);
+        Refusal::Resource(why.message)
+    })?;
+    Ok(Segment::leak(base, bytes, memory, registered, Some(kind)))
 }
 
 fn give_back(kind: &Kind, base: usize, memory: Memory) {
@@ -89,13 +83,8 @@ fn give_back(kind: &Kind, base: usize, memory: Memory) {
 /// Nobody uses it any more.
 pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     endpoint::unbind(rt.endpoint0(), segment);
-    let registered = if segment.kind.is_some() {
-        rt.conduit_reaches_devices()
-    } else {
-        rt.conduit_has_segments()
-    };
-    if registered {
-        rt.conduit().deregister_segment(&segment.key);
+    if let (Some(segments), Some(registration)) = (rt.network().segments, &segment.registration) {
+        segments.deregister(registration.segment);
     }
     let (base, bytes, memory, kind) = (segment.base, segment.bytes, segment.memory, segment.kind);
     if cfg!(feature = "debug-checks") {

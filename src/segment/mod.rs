@@ -1,13 +1,16 @@
-//! `gex_Segment_t`, and the directory of all ranks' bound segments. [`attach`] makes the primordial
-//! one, [`create`] others, [`publish`] announces them to a team; [`resolve`] looks them up,
-//! [`reach`] selects the access method, and [`configuration`] GASNet-1's segment configurations.
+//! `gex_Segment_t`. [`attach`] makes the primordial one, [`create`] others, [`publish`] announces
+//! them to a team. [`directory`] and [`published`] hold the segments of others, [`resolve`] looks
+//! them up, and [`reach`] selects the access method; [`configuration`] has GASNet-1's segment
+//! configurations.
 
 pub mod attach;
 pub mod configuration;
 pub mod create;
+pub mod directory;
 pub mod disposition;
 mod numa;
 pub mod publish;
+pub mod published;
 pub mod reach;
 pub mod resolve;
 pub mod window;
@@ -16,7 +19,9 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use crate::mk::Kind;
-use gasnet_conduit::{RemoteSegment, SegmentKey};
+use crate::network::Network;
+use directory::Learned;
+use gasnet_conduit::{ConduitError, JobRank, Registration, RemoteSegment, SegmentMemory, Segments};
 
 /// A local segment.
 #[derive(Debug)]
@@ -27,8 +32,10 @@ pub struct Segment {
     pub bytes: usize,
     /// Whose memory it is.
     pub memory: Memory,
-    /// The conduit's name for it.
-    pub key: SegmentKey,
+    /// The conduit's name for it, if it is registered.
+    pub registration: Option<Registration>,
+    /// The conduit's number for it as a target of this process's own atomics.
+    learned: Learned,
     /// Whose device's memory it is; none for host memory.
     pub kind: Option<&'static Kind>,
     /// Client data (`cdata`).
@@ -41,14 +48,15 @@ impl Segment {
         base: usize,
         bytes: usize,
         memory: Memory,
-        key: SegmentKey,
+        registration: Option<Registration>,
         kind: Option<&'static Kind>,
     ) -> &'static mut Self {
         Box::leak(Box::new(Self {
             base,
             bytes,
             memory,
-            key,
+            registration,
+            learned: Learned::new(),
             kind,
             cdata: AtomicPtr::new(ptr::null_mut()),
         }))
@@ -56,14 +64,74 @@ impl Segment {
 }
 
 impl Segment {
-    /// As peers know it.
-    pub fn as_remote(&self) -> RemoteSegment {
-        RemoteSegment {
+    /// Where it is.
+    #[inline]
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
             base: self.base,
             bytes: self.bytes,
-            key: self.key,
             on_device: self.kind.is_some(),
         }
+    }
+
+    /// The conduit's number for it as a target of operations of its owner, `rank`.
+    fn as_target(&self, segments: &dyn Segments, rank: JobRank) -> Option<RemoteSegment> {
+        let registration = self.registration.as_ref()?;
+        let learn = || segments.learn(rank, &self.memory(), &registration.key);
+        Some(self.learned.get_or(learn))
+    }
+
+    /// Its memory, as the conduit takes it.
+    pub fn memory(&self) -> SegmentMemory {
+        segment_memory(self.base, self.bytes, self.kind)
+    }
+}
+
+/// Memory of a device, or of the host, as the conduit takes it.
+fn segment_memory(base: usize, bytes: usize, kind: Option<&Kind>) -> SegmentMemory {
+    SegmentMemory {
+        base,
+        bytes,
+        device: kind.map(|kind| kind.driver().owner().device),
+    }
+}
+
+/// Registers memory, if the conduit is to reach it.
+fn register(network: &Network, memory: &SegmentMemory) -> Result<Option<Registration>, ConduitError> {
+    let wanted = memory.device.is_none() || network.reaches_devices();
+    let segments = network.segments.filter(|_| wanted);
+    segments.map(|segments| segments.register(memory)).transpose()
+}
+
+/// The memory of a bound segment, in its owner's address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// First byte.
+    pub base: usize,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// Whether it is memory of a device.
+    pub on_device: bool,
+}
+
+impl Bounds {
+    /// All memory of a process, as the segment of its primordial endpoint in EVERYTHING.
+    pub const ALL_MEMORY: Self = Self::host(0, usize::MAX);
+
+    /// Of host memory.
+    pub const fn host(base: usize, bytes: usize) -> Self {
+        Self {
+            base,
+            bytes,
+            on_device: false,
+        }
+    }
+
+    /// Whether `[address, address + bytes)` lies inside.
+    #[inline]
+    pub const fn contains(&self, address: usize, bytes: usize) -> bool {
+        let offset = address.wrapping_sub(self.base);
+        offset <= self.bytes && bytes <= self.bytes - offset
     }
 }
 
@@ -80,11 +148,13 @@ pub enum Memory {
     Device,
 }
 
-/// Bound segments of primordial endpoints, by job rank, and how neighbours' addresses map here.
-#[derive(Debug)]
-pub struct Directory {
-    /// As their owners see them.
-    pub segments: Vec<RemoteSegment>,
-    /// What to add to a neighbour's address to get ours; by index in the neighbourhood.
-    pub deltas: Vec<isize>,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_memory_is_inside_all_memory() {
+        let all = Bounds::ALL_MEMORY;
+        assert!(all.contains(0, 1) && all.contains(usize::MAX - 8, 8) && !all.contains(usize::MAX - 8, 9));
+    }
 }

@@ -2,15 +2,15 @@
 
 use crate::mk::MemRef;
 use crate::runtime::Runtime;
-use crate::segment::configuration::{is_everything, Configuration};
+use crate::segment::configuration::is_everything;
 use crate::shm::kernel_copy::Neighbour;
 use crate::thread::{self, Serving};
 use crate::types::{EpIndex, Location, ANYWHERE};
-use gasnet_conduit::{Capabilities, JobRank, RemoteSegment, SegmentKey};
+use gasnet_conduit::{JobRank, RemoteSegment, Rma};
 use gasnet_sys::mem;
 
 /// An access method for memory of an endpoint.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Reach<'a> {
     /// This process copies it itself: it is mapped here, or memory of a device of this process.
     Here(MemRef),
@@ -18,19 +18,10 @@ pub enum Reach<'a> {
     /// copy; messages then carry the data.
     Kernel(Neighbour<'a>),
     /// The conduit's own put and get, with this segment.
-    Network(RemoteSegment),
+    Network(&'static dyn Rma, RemoteSegment),
     /// Messages; the owner copies.
     Messages,
 }
-
-/// All memory of a process, as the segment of its primordial endpoint in EVERYTHING, and as
-/// conduits with [`Capabilities::ANY_ADDRESS`] name it.
-pub const ALL_MEMORY: RemoteSegment = RemoteSegment {
-    base: 0,
-    bytes: usize::MAX,
-    key: SegmentKey { words: [0; 8] },
-    on_device: false,
-};
 
 /// Whether a transfer is one that clients may rely on to be a single load or store. The kernel's
 /// copies need not be.
@@ -60,7 +51,13 @@ impl Runtime {
                 .map_or(Reach::Messages, Reach::Here);
         }
         if segment.on_device {
-            return self.reach_device(place, address, segment);
+            if place.rank == self.rank() {
+                let kind = self.device_of(place.ep);
+                return Reach::Here(MemRef { kind, address });
+            }
+            if self.is_neighbour(place.rank) {
+                return Reach::Messages;
+            }
         }
         if self.is_neighbour(place.rank) {
             let kernel = (!is_word(address, bytes))
@@ -68,25 +65,23 @@ impl Runtime {
                 .flatten();
             return kernel.map_or(Reach::Messages, Reach::Kernel);
         }
-        let able = self.conduit().capabilities();
-        match Configuration::get() {
-            _ if !able.has(Capabilities::RMA) => Reach::Messages,
-            Configuration::Fast if place.ep & ANYWHERE == 0 => Reach::Network(segment),
-            _ if able.has(Capabilities::ANY_ADDRESS) => Reach::Network(ALL_MEMORY),
-            _ => Reach::Messages,
+        match self.network().rma.zip(self.network_segment(place)) {
+            Some((rma, segment)) => Reach::Network(rma, segment),
+            None => Reach::Messages,
         }
     }
 
-    /// The same for memory of a device.
-    fn reach_device(&self, place: Location, address: usize, segment: RemoteSegment) -> Reach<'_> {
-        if place.rank == self.rank() {
-            let kind = self.device_of(place.ep);
-            return Reach::Here(MemRef { kind, address });
+    /// The conduit's number for the memory of `place` that its puts and gets reach, if they reach
+    /// it.
+    #[inline]
+    pub fn network_segment(&self, place: Location) -> Option<RemoteSegment> {
+        let network = self.network();
+        if place.ep != 0 && !network.reaches_devices() && self.is_on_device(place) {
+            return None;
         }
-        if self.conduit_reaches_devices() && !self.is_neighbour(place.rank) {
-            return Reach::Network(segment);
-        }
-        Reach::Messages
+        let registered = network.segments.filter(|_| place.ep & ANYWHERE == 0);
+        let segment = registered.and_then(|segments| self.remote_segment(segments, place));
+        segment.or_else(|| network.reaches_all_memory().then_some(RemoteSegment::ALL_MEMORY))
     }
 
     /// Whether large transfers to and from the segment of `place`, which is not mapped here, leave
@@ -95,9 +90,9 @@ impl Runtime {
         if self.is_neighbour(place.rank) {
             return self.kernel_copy().neighbour(place.rank).is_some();
         }
-        let able = self.conduit().capabilities();
-        let registered = Configuration::get() == Configuration::Fast && place.ep & ANYWHERE == 0;
-        able.has(Capabilities::RMA) && (registered || able.has(Capabilities::ANY_ADDRESS))
+        let network = self.network();
+        let registered = network.segments.is_some() && place.ep & ANYWHERE == 0;
+        network.rma.is_some() && (registered || network.reaches_all_memory())
     }
 }
 
@@ -147,15 +142,6 @@ mod tests {
         assert!(is_word(16, 8) && is_word(4, 4) && is_word(2, 2));
         assert!(
             !is_word(12, 8) && !is_word(2, 4) && !is_word(1, 2) && !is_word(16, 16) && !is_word(0, 0) && !is_word(0, 1)
-        );
-    }
-
-    #[test]
-    fn all_memory_is_inside_all_memory() {
-        assert!(
-            ALL_MEMORY.contains(0, 1)
-                && ALL_MEMORY.contains(usize::MAX - 8, 8)
-                && !ALL_MEMORY.contains(usize::MAX - 8, 9)
         );
     }
 }

@@ -1,48 +1,54 @@
 //! The segment of an endpoint, its kind of memory, and its address in this process.
 
-use super::configuration::{is_everything, Configuration};
+use super::configuration::is_everything;
+use super::published::{self, Published};
 use super::window::Window;
-use super::{reach, Memory, Segment};
+use super::{Bounds, Memory, Segment};
 use crate::endpoint::{self, Endpoint};
 use crate::mk::{Kind, MemRef};
 use crate::runtime::Runtime;
 use crate::types::{EpIndex, Location, ANYWHERE};
-use gasnet_conduit::{Capabilities, JobRank, RemoteSegment};
+use gasnet_conduit::{JobRank, LocalSegment, RemoteSegment, Segments};
 
 impl Runtime {
-    /// Whether the conduit itself reaches segments by what it knows of them. In LARGE and
-    /// EVERYTHING it receives none.
-    pub fn conduit_has_segments(&self) -> bool {
-        let able = self.conduit().capabilities();
-        let told = Configuration::get() == Configuration::Fast && !self.single_neighbourhood();
-        told && (able.has(Capabilities::RMA) || able.has(Capabilities::ATOMICS))
-    }
-
-    /// Whether the conduit itself reaches device memory. Where it does not, that moves through host
-    /// memory of its owner.
-    pub fn conduit_reaches_devices(&self) -> bool {
-        let able = self.conduit().capabilities();
-        self.conduit_has_segments() && able.has(Capabilities::RMA) && able.has(Capabilities::DEVICE_MEMORY)
-    }
-
-    /// Whether the conduit receives the segments of `rank`: those of a neighbour concern its
-    /// atomics only.
-    pub fn conduit_needs_segment_of(&self, rank: JobRank) -> bool {
-        let wanted = !self.is_neighbour(rank) || self.conduit().capabilities().has(Capabilities::ATOMICS);
-        wanted && rank != self.rank() && self.conduit_has_segments()
-    }
-
     /// The bound segment of the primordial endpoint of `rank`, after Attach.
-    pub fn primordial_segment(&self, rank: JobRank) -> Option<&RemoteSegment> {
-        self.directory().get()?.segments.get(rank.index())
+    pub fn primordial_segment(&self, rank: JobRank) -> Option<Bounds> {
+        self.directory().get()?.bounds(rank)
+    }
+
+    /// The conduit's number for the bound segment of an endpoint, with which its memory is reached
+    /// by `segments`. None if no segment is known here.
+    pub fn remote_segment(&self, segments: &dyn Segments, place: Location) -> Option<RemoteSegment> {
+        if endpoint::is_attached(place.ep) {
+            return Some(self.directory().get()?.remote_segment(segments, place.rank));
+        }
+        if place.rank == self.rank() {
+            return self.endpoint(place.ep)?.bound()?.as_target(segments, place.rank);
+        }
+        published::find(place).map(|segment| segment.remote_segment(segments))
+    }
+
+    /// The conduit's number for the registered segment of this process that a range lies in.
+    #[inline]
+    pub fn registered_segment(&self, memory: MemRef, bytes: usize) -> LocalSegment {
+        if self.network().segments.is_none() {
+            return LocalSegment::NONE;
+        }
+        let on_same = |kind: Option<&Kind>| kind.map(std::ptr::from_ref) == memory.kind.map(std::ptr::from_ref);
+        std::iter::once(self.endpoint0())
+            .chain(endpoint::others())
+            .filter_map(Endpoint::bound)
+            .find(|s| s.bounds().contains(memory.address, bytes) && on_same(s.kind))
+            .and_then(|s| s.registration.as_ref())
+            .map_or(LocalSegment::NONE, |registration| registration.segment)
     }
 
     /// The memory that others may access through an endpoint: its bound segment, if this process
     /// knows it, but all memory through a primordial endpoint in EVERYTHING, and where the client
     /// allows that.
-    pub fn segment_of(&self, place: Location) -> Option<RemoteSegment> {
+    pub fn segment_of(&self, place: Location) -> Option<Bounds> {
         if place.ep & ANYWHERE != 0 || (place.ep == 0 && is_everything()) {
-            return Some(reach::ALL_MEMORY);
+            return Some(Bounds::ALL_MEMORY);
         }
         self.bound_segment(place)
     }
@@ -50,14 +56,14 @@ impl Runtime {
     /// The bound segment of an endpoint, if this process knows it: its own, one that was attached,
     /// or one that was published to it. What is bound to a primordial endpoint in EVERYTHING counts
     /// in queries and offsets only.
-    pub fn bound_segment(&self, place: Location) -> Option<RemoteSegment> {
+    pub fn bound_segment(&self, place: Location) -> Option<Bounds> {
         if endpoint::is_attached(place.ep) {
-            return self.primordial_segment(place.rank).copied();
+            return self.primordial_segment(place.rank);
         }
         if place.rank == self.rank() {
-            return self.endpoint(place.ep)?.bound().map(Segment::as_remote);
+            return self.endpoint(place.ep)?.bound().map(Segment::bounds);
         }
-        endpoint::published(place)
+        published::find(place).map(Published::bounds)
     }
 
     /// First byte of an endpoint's segment, in its owner's address space. Fatal when none is known.
@@ -174,7 +180,7 @@ impl Runtime {
             // Primordial endpoints have host memory.
             let around = endpoint::others()
                 .filter_map(Endpoint::bound)
-                .find(|s| s.as_remote().contains(address, bytes));
+                .find(|s| s.bounds().contains(address, bytes));
             let kind = around.and_then(|segment| segment.kind);
             return Some(MemRef { kind, address });
         }

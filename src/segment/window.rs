@@ -32,9 +32,9 @@ impl Window {
     #[inline]
     pub fn neighbour(rt: &Runtime, place: Location) -> Self {
         let (base, bytes, delta) = rt.directory().get().map_or((0, 0, 0), |directory| {
-            let segment = &directory.segments[place.rank.index()];
-            let delta = directory.deltas[rt.nbrhd_index(place.rank)];
-            (segment.base, segment.bytes, delta)
+            let index = rt.nbrhd_index(place.rank);
+            let segment = directory.neighbour(index);
+            (segment.base, segment.bytes, directory.deltas[index])
         });
         Self {
             place,

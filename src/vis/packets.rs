@@ -12,13 +12,15 @@ use super::{mapped, peer, Direction, VisAccess};
 use crate::am::deferred;
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
-use crate::event::{Category, Op};
-use crate::rma::{self, transfer, Manner, Started};
+use crate::event::{Category, Op, OpKind};
+use crate::mk::MemRef;
+use crate::rma::transfer::{self, TransferId};
+use crate::rma::{self, Manner, Started};
 use crate::runtime::{self, Runtime};
-use crate::segment::{disposition, reach};
+use crate::segment::{disposition, reach, Bounds};
 use crate::types::{EpIndex, Location};
 use crate::{thread, wait};
-use gasnet_conduit::{Busy, Class, JobRank, RemoteSegment, TransferId};
+use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Pieces of this average are worth an operation of the network, or a copy of the kernel's, each.
@@ -92,7 +94,7 @@ fn one_by_one(
 ) -> Result<Started, Busy> {
     let mut manner = Manner {
         immediate: access.immediate,
-        source_now: false,
+        kind: OpKind::PutWithLocal,
         copy: false,
     };
     let mut remote = Cursor::new(remote, Position::default());
@@ -121,7 +123,7 @@ fn one_by_one(
 struct Peer<'a> {
     rt: &'a Runtime,
     place: Location,
-    segment: Option<RemoteSegment>,
+    segment: Option<Bounds>,
 }
 
 impl<'a> Peer<'a> {
@@ -180,7 +182,8 @@ fn put(
     op: &'static Op,
 ) -> Result<Started, Busy> {
     let packet = max_medium(Some(access.peer.rank));
-    let id = transfer::begin(op, Category::Put, access.peer.rank, std::ptr::null_mut(), total);
+    // All data is copied into packets before return.
+    let id = transfer::begin(op, OpKind::Put, access.peer.rank, MemRef::host(std::ptr::null()), total);
     let ([a, b], mut first) = (split(id.0), true);
     if let Some(completion) = &access.completion {
         peer::send(access, completion, id.0, total as u64);
@@ -203,14 +206,12 @@ fn put(
         let payload = (buffer.as_ptr(), records.encoded() + records.data());
         let message = Message::internal(Class::Request, access.peer, internal::VIS_PUT, &args, Some(payload));
         if deferred::send(&message, first, access.immediate).is_err() {
-            transfer::cancel(id);
+            transfer::finish(id);
             return Err(Busy);
         }
         first = false;
         left -= records.data();
     }
-    // All data was copied into packets.
-    transfer::source_done(id);
     Ok(Started::UnderWay)
 }
 

@@ -27,7 +27,7 @@ use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
 use crate::{progress, runtime, thread, trace};
 use followers::Followers;
-use gasnet_conduit::PollScope;
+use gasnet_conduit::{PollScope, Wake};
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
@@ -273,17 +273,18 @@ impl Waiter {
             Some(rt) if should_sleep => {
                 let began = monotonic_ns();
                 let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
-                let socket = network_wake_fd(rt);
+                let socket = network_wake(rt);
                 // Network traffic wakes no thread that sleeps for neighbours, unless the conduit
                 // does so.
-                let longest = if rt.single_neighbourhood() || socket.is_some() || rt.conduit().watch(wake_own) {
+                let watches = || rt.network().wake.is_some_and(|wake| wake.watch(wake_own));
+                let longest = if rt.single_neighbourhood() || socket.is_some() || watches() {
                     MAX_SLEEP_NS
                 } else {
                     MIN_SLEEP_NS
                 };
                 let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
                 let woken = FOLLOWERS.sleep(thread.known_count.get(), limit, |limit| match socket {
-                    Some(socket) => sleep_on(rt, socket, limit),
+                    Some(wake) => sleep_on(wake, limit),
                     None => rt.comm().sleep(limit, progress::advances),
                 });
                 thread.was_woken.set(woken);
@@ -315,22 +316,21 @@ fn wake_own() {
     comm.wake(comm.me());
 }
 
-/// A descriptor that becomes readable when anything is sent to this process. Only if the conduit
-/// has one and there are no neighbours, whose messages do not arrive there.
-fn network_wake_fd(rt: &Runtime) -> Option<i32> {
-    let alone = rt.nbrhd().count() == 1 && rt.size() > 1;
-    alone.then(|| rt.conduit().wake_fd()).flatten()
+/// What a thread sleeps on that only the network can wake. None if there are neighbours, whose
+/// messages do not arrive there.
+fn network_wake(rt: &Runtime) -> Option<&'static dyn Wake> {
+    rt.network().wake.filter(|_| rt.nbrhd().count() == 1)
 }
 
 /// Sleeps for at most `limit` until network traffic arrives. Returns false: a poll finds the
 /// traffic.
-fn sleep_on(rt: &Runtime, socket: i32, limit: Duration) -> bool {
+fn sleep_on(wake: &dyn Wake, limit: Duration) -> bool {
     let mut item = [libc::pollfd {
-        fd: socket,
+        fd: wake.fd(),
         events: libc::POLLIN,
         revents: 0,
     }];
-    if !progress::advances() && rt.conduit().arm_wake() {
+    if !progress::advances() && wake.arm() {
         // A failure counts as an empty sleep.
         let _ = fd::poll(&mut item, Some(limit));
     } else {

@@ -1,6 +1,6 @@
 //! Shared parts of the benchmarks: rows, and the two ends of a job of two.
 
-use gasnet_conduit::{Class, Conduit, JobRank, PollScope, TransferId, Upcalls};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Upcalls for Inbox<'_> {
                 .expect("room for a reply");
         }
     }
-    fn rma_done(&mut self, _id: TransferId) {
+    fn done(&mut self, _: Cookie, _: Completion) {
         self.done += 1;
     }
     fn peer_lost(&mut self, _peer: JobRank, why: &str) {

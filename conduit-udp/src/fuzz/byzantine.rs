@@ -13,7 +13,7 @@ use crate::recv_window::WINDOW;
 use crate::transfers::PutOp;
 use crate::wire::{at, Header, Kind, HEADER_BYTES, OFFSET_BITS};
 use crate::MAX_PACKET_BYTES;
-use gasnet_conduit::{Class, TransferId};
+use gasnet_conduit::{Class, Cookie};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -100,11 +100,11 @@ impl Scene {
             2 => end
                 .put(
                     keys,
-                    PutOp::new(address, destination, COPIED, TransferId(2 * self.next)),
+                    PutOp::new(address, destination, COPIED, Cookie::new(2 * self.next)),
                 )
                 .is_ok(),
             _ => end
-                .get(keys, address, destination, TransferId(2 * self.next + 1))
+                .get(keys, address, destination, Cookie::new(2 * self.next + 1))
                 .is_ok(),
         };
         if accepted {
@@ -118,10 +118,10 @@ impl Scene {
     fn settle(&mut self) {
         for (done, open) in self.link.done.iter_mut().zip(&mut self.open) {
             for id in done.drain(..) {
-                let memory = open.remove(&(id.0 & !1));
+                let memory = open.remove(&(id.bits() & !1));
                 let mut memory = memory.unwrap_or_else(|| panic!("{id:?} was completed twice"));
                 assert!(memory.is_intact(), "{id:?} wrote outside its memory");
-                if id.0 % 2 == 1 {
+                if id.bits() % 2 == 1 {
                     memory.inside().fill(RELEASED);
                     self.closed.push(memory);
                 }

@@ -3,11 +3,12 @@
 //! counted as duplicates and have no effect.
 
 use super::{change, Choices, Seeded, Trial};
-use crate::net::{GetRequest, Net, PutRequest};
+use crate::memory::tests::{local_memory, remote_memory};
+use crate::net::Net;
 use crate::peer_table::encode_address;
 use crate::sys::{Address, Socket, RECV_BATCH, RECV_BUFFER};
 use crate::wire::{at, Kind, HEADER_BYTES};
-use gasnet_conduit::{Class, JobRank, PollScope, StartInfo, TransferId, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, Get, JobRank, PollScope, Put, SourceUse, StartInfo, Upcalls};
 use std::collections::HashSet;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -30,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Default, Debug, PartialEq, Clone)]
 struct Got {
     messages: Vec<(Class, Vec<u8>)>,
-    done: Vec<TransferId>,
+    done: Vec<(Cookie, Completion)>,
 }
 
 impl Upcalls for Got {
@@ -38,8 +39,8 @@ impl Upcalls for Got {
         assert!(source < JobRank(2));
         self.messages.push((class, packet.to_vec()));
     }
-    fn rma_done(&mut self, id: TransferId) {
-        self.done.push(id);
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        self.done.push((cookie, part));
     }
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer} was lost: {why}");
@@ -141,28 +142,22 @@ impl Relay {
                     continue;
                 }
                 let (source, mut copy) = (pattern(me, bytes), vec![0; bytes]);
-                let id = |get: usize| TransferId((4 * i + 2 * me + get) as u64);
+                let cookie = |get: usize| Cookie::new((4 * i + 2 * me + get) as u64);
                 let net = &self.nets[me];
-                net.put(
-                    peer,
-                    &PutRequest {
-                        destination: base + at,
-                        source: source.as_ptr(),
-                        bytes,
-                        copy_limit: 100,
-                        id: id(0),
-                    },
-                )
+                net.put(&Put {
+                    to: remote_memory(peer, base + at),
+                    from: local_memory(source.as_ptr() as usize),
+                    bytes,
+                    source: SourceUse::Later,
+                    cookie: cookie(0),
+                })
                 .unwrap();
-                net.get(
-                    peer,
-                    &GetRequest {
-                        destination: copy.as_mut_ptr(),
-                        source: base + READ,
-                        bytes,
-                        id: id(1),
-                    },
-                )
+                net.get(&Get {
+                    from: remote_memory(peer, base + READ),
+                    to: local_memory(copy.as_mut_ptr() as usize),
+                    bytes,
+                    cookie: cookie(1),
+                })
                 .unwrap();
                 memory.push((source, copy, me, at));
                 at += bytes;

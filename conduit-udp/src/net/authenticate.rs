@@ -7,7 +7,7 @@ use crate::fragment::is_message;
 use crate::peer::{Disposition, Peer};
 use crate::peer_table::{Connection, PeerEntry, ALIVE};
 use crate::wire::{Header, ImplicitFields, HEADER_BYTES};
-use gasnet_conduit::{JobRank, TransferId};
+use gasnet_conduit::{Cookie, JobRank};
 use gasnet_sys::atomic::MutexGuard;
 use gasnet_sys::lock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,7 +49,7 @@ impl Net {
         deliverable: Deliverable,
         bytes: &[u8],
         now: u64,
-        done: &mut Vec<TransferId>,
+        done: &mut Vec<Cookie>,
     ) -> Option<Processed> {
         let (head, payload) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let Sender { header, entry } = self.lookup_sender(head)?;
@@ -109,7 +109,7 @@ impl Net {
         deliverable: Deliverable,
         payload: &[u8],
         now: u64,
-        done: &mut Vec<TransferId>,
+        done: &mut Vec<Cookie>,
     ) -> Disposition {
         let AuthenticHeader {
             connection,

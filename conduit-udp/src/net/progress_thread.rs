@@ -9,7 +9,7 @@
 use super::receive::ReceiveContext;
 use super::{Deferred, Net};
 use crate::sys::WakeEventfd;
-use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, Upcalls};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::{lock, process, signal};
 use std::io;
@@ -167,8 +167,8 @@ impl Upcalls for NoUpcalls {
     fn packet(&mut self, source: JobRank, class: Class, _packet: &mut [u8]) {
         unreachable!("defect: a {class:?} packet of rank {source} was delivered by the progress thread");
     }
-    fn rma_done(&mut self, id: TransferId) {
-        unreachable!("defect: transfer {id:?} was completed by the progress thread");
+    fn done(&mut self, cookie: Cookie, _: Completion) {
+        unreachable!("defect: {cookie:?} was completed by the progress thread");
     }
     fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
 }

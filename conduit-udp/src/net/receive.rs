@@ -9,8 +9,8 @@ use crate::peer::{Disposition, Peer};
 use crate::peer_table::{Connection, ALIVE, CLOSED};
 use crate::sys::{Received, RECV_BATCH, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
-use crate::MAX_PACKET_BYTES;
-use gasnet_conduit::{Class, JobRank, TransferId, Upcalls};
+use crate::{last_part, MAX_PACKET_BYTES};
+use gasnet_conduit::{Class, Cookie, JobRank, Upcalls};
 use gasnet_sys::lock;
 use std::io::IoSlice;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub struct ReceiveContext {
     /// Senders of the datagrams in this poll.
     pub touched: Vec<JobRank>,
     /// Transfers completed in this poll, to be reported.
-    pub done: Vec<TransferId>,
+    pub done: Vec<Cookie>,
     /// Whether the last datagram was a long part of a transfer: the next one may be, too.
     pub is_bulk: bool,
 }
@@ -103,7 +103,7 @@ impl Net {
         }
         context.delivered += context.done.len();
         for id in context.done.drain(..) {
-            upcalls.rma_done(id);
+            upcalls.done(id.with_tag(0), last_part(id));
         }
         now
     }

@@ -1,38 +1,13 @@
 //! Puts and gets.
 
 use super::Net;
+use crate::copy_limit;
 use crate::memory::ClientMemory;
 use crate::peer_table::{Connection, ALIVE};
 use crate::transfers::PutOp;
-use gasnet_conduit::{Busy, JobRank, LocalCompletion, TransferId};
+use gasnet_conduit::{Busy, Get, JobRank, LocalCompletion, Put};
 use gasnet_sys::lock;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// A put to begin; see [`gasnet_conduit::Conduit::put`].
-pub struct PutRequest {
-    /// Destination, in the peer's address space.
-    pub destination: usize,
-    /// Source, in this process.
-    pub source: *const u8,
-    /// Length in bytes.
-    pub bytes: usize,
-    /// Bytes up to which the source is copied at once.
-    pub copy_limit: usize,
-    /// Names the put in [`gasnet_conduit::Upcalls::rma_done`].
-    pub id: TransferId,
-}
-
-/// A get to begin; see [`gasnet_conduit::Conduit::get`].
-pub struct GetRequest {
-    /// Destination, in this process.
-    pub destination: *mut u8,
-    /// Source, in the peer's address space.
-    pub source: usize,
-    /// Length in bytes.
-    pub bytes: usize,
-    /// Names the get in [`gasnet_conduit::Upcalls::rma_done`].
-    pub id: TransferId,
-}
 
 impl Net {
     fn live_connection(&self, rank: JobRank) -> Result<&Connection, Busy> {
@@ -46,8 +21,10 @@ impl Net {
     /// Ends the access of peers to a segment; its memory is not read afterwards. Peers have
     /// received all replies to their gets from it, but the last acknowledgements may be
     /// outstanding.
-    pub fn unregister_segment(&self, base: usize, bytes: usize) {
-        self.segments.unregister(base, bytes);
+    pub fn unregister_segment(&self, segment: u32) {
+        let Some((base, bytes)) = self.segments.unregister(segment) else {
+            return;
+        };
         // SAFETY: the memory is readable, because it was registered until now.
         let memory = unsafe { ClientMemory::new(base, bytes) };
         for connection in self.connections() {
@@ -55,36 +32,38 @@ impl Net {
         }
     }
 
-    /// Begins a put; see [`gasnet_conduit::Conduit::put`].
-    pub fn put(&self, rank: JobRank, request: &PutRequest) -> Result<LocalCompletion, Busy> {
+    /// Begins a put; see [`gasnet_conduit::Rma::put`].
+    pub fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+        let rank = put.to.peer;
         let connection = self.live_connection(rank)?;
         // SAFETY: by the contract of the trait the source is readable until the put is complete. It
         // is not written.
-        let source = unsafe { ClientMemory::new(request.source as usize, request.bytes) };
+        let source = unsafe { ClientMemory::new(put.from.address, put.bytes) };
         let mut peer = lock(&connection.state);
         let local = peer.put(
             &self.keys,
             PutOp {
-                address: request.destination,
+                address: put.to.address,
                 source,
-                copy_limit: request.copy_limit,
-                id: request.id,
+                copy_limit: copy_limit(put.source),
+                id: put.cookie,
             },
         )?;
-        if !self.try_coalesce(rank, &mut peer, request.bytes) {
+        if !self.try_coalesce(rank, &mut peer, put.bytes) {
             self.transmit_and_track(rank, connection, &mut peer, self.now());
         }
         Ok(local)
     }
 
-    /// Begins a get; see [`gasnet_conduit::Conduit::get`].
-    pub fn get(&self, rank: JobRank, request: &GetRequest) -> Result<(), Busy> {
+    /// Begins a get; see [`gasnet_conduit::Rma::get`].
+    pub fn get(&self, get: &Get) -> Result<(), Busy> {
+        let rank = get.from.peer;
         let connection = self.live_connection(rank)?;
         // SAFETY: by the contract of the trait the destination is writable until the get is
         // complete.
-        let destination = unsafe { ClientMemory::new(request.destination as usize, request.bytes) };
+        let destination = unsafe { ClientMemory::new(get.to.address, get.bytes) };
         let mut peer = lock(&connection.state);
-        peer.get(&self.keys, request.source, destination, request.id)?;
+        peer.get(&self.keys, get.from.address, destination, get.cookie)?;
         // The request is short, however long the reply is.
         if !self.try_coalesce(rank, &mut peer, 0) {
             self.transmit_and_track(rank, connection, &mut peer, self.now());

@@ -2,9 +2,8 @@
 
 use super::receive::{Deliverable, ReceiveContext};
 use super::zero_copy::{ExpectedDatagram, ZeroCopyOutcome};
-use super::GetRequest;
 use super::Net;
-use crate::memory::tests::client_memory;
+use crate::memory::tests::{client_memory, local_memory, remote_memory};
 use crate::memory::Segments;
 use crate::peer::{Peer, Ranks};
 use crate::sys::Address;
@@ -12,7 +11,7 @@ use crate::tests::{datagrams, queued, Stage};
 use crate::transfers::PutOp;
 use crate::variables::Settings;
 use crate::wire::{Header, HEADER_BYTES};
-use gasnet_conduit::{Class, JobRank, PollScope, TransferId};
+use gasnet_conduit::{Class, Completion, Cookie, Get, JobRank, PollScope};
 use gasnet_sys::lock;
 use std::io::IoSlice;
 use std::mem::ManuallyDrop;
@@ -64,7 +63,7 @@ fn put_datagrams(stage: &Stage, source: &mut [u8], segment: &[u8]) -> Vec<Vec<u8
     let base = segment.as_ptr() as usize;
     stage.net.segments.register(base, segment.len());
     let mut peer = jumbo_peer(stage);
-    peer.put(&stage.keys, PutOp::new(base, client_memory(source), 0, TransferId(1)))
+    peer.put(&stage.keys, PutOp::new(base, client_memory(source), 0, Cookie::new(1)))
         .unwrap();
     queued(&stage.keys, &mut peer)
 }
@@ -203,15 +202,12 @@ fn zero_copy_get_replies_are_verified() {
     segments.register(from, source.len());
     stage
         .net
-        .get(
-            JobRank(1),
-            &GetRequest {
-                destination: to,
-                source: from,
-                bytes: copy.len(),
-                id: TransferId(7),
-            },
-        )
+        .get(&Get {
+            from: remote_memory(JobRank(1), from),
+            to: local_memory(to as usize),
+            bytes: copy.len(),
+            cookie: Cookie::new(7),
+        })
         .unwrap();
     let mut request = [0; 200];
     let bytes = stage.remote.recv(&mut request).unwrap();
@@ -223,7 +219,7 @@ fn zero_copy_get_replies_are_verified() {
     peer.apply(disposition, payload, &segments, &mut Vec::new());
     let parts = queued(&stage.keys, &mut peer);
     arrive(&mut stage, &parts, to, &source);
-    assert_eq!(stage.log.done, [TransferId(7)]);
+    assert_eq!(stage.log.done, [(Cookie::new(7), Completion::Both)]);
 }
 
 #[test]

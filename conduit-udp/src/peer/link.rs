@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memory::Segments;
-use gasnet_conduit::TransferId;
+use gasnet_conduit::Cookie;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -39,7 +39,7 @@ pub struct Link {
     pub ends: [Peer; 2],
     pub segments: [Segments; 2],
     /// Transfers completed at each end.
-    pub done: [Vec<TransferId>; 2],
+    pub done: [Vec<Cookie>; 2],
     /// Longer datagrams vanish.
     pub mtu: usize,
     /// All datagrams sent, if they are to be recorded: destination and bytes.

@@ -7,6 +7,7 @@ use crate::abi::am::{reply_long, reply_medium, reply_short, request_long, reques
 use crate::am::token::Token;
 use crate::am::{lub_medium, Arg, MAX_ARGS, MAX_LONG};
 use crate::flags::{Flags, OK};
+use crate::rules::LC_NOW;
 use crate::types::Rank;
 use gasnet_conduit::JobRank;
 
@@ -29,7 +30,7 @@ macro_rules! functions {
         pub extern "C" fn $rl(
             node: Rank, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
-            request_long(team(stringify!($rl)), node, handler, (source, bytes, dest), Flags::NONE, &[$($a),*])
+            request_long(team(stringify!($rl)), node, handler, (source, bytes, dest), LC_NOW, Flags::NONE, &[$($a),*])
         }
 
         /// Long request whose source must stay until the reply. Here it may be reused at return.
@@ -71,7 +72,7 @@ macro_rules! functions {
             token: *const Token, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
             // SAFETY: the caller's contract.
-            unsafe { reply_long(token, handler, (source, bytes, dest), Flags::NONE, &[$($a),*]) }
+            unsafe { reply_long(token, handler, (source, bytes, dest), LC_NOW, Flags::NONE, &[$($a),*]) }
         }
     )*};
 }

@@ -6,14 +6,14 @@ use crate::abi::complain;
 use crate::flags::{ERR_BAD_ARG, OK};
 use crate::runtime::{self, Runtime};
 use crate::segment::configuration::is_everything;
-use crate::segment::reach::ALL_MEMORY;
+use crate::segment::Bounds;
 use gasnet_conduit::JobRank;
 
 /// The largest segment that this rank may attach. With EVERYTHING, all memory.
 #[no_mangle]
 pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
     if is_everything() {
-        return ALL_MEMORY.bytes;
+        return Bounds::ALL_MEMORY.bytes;
     }
     runtime::try_get().map_or(0, Runtime::max_local_bytes)
 }
@@ -22,7 +22,7 @@ pub extern "C" fn gasnet_getMaxLocalSegmentSize() -> usize {
 #[no_mangle]
 pub extern "C" fn gasnet_getMaxGlobalSegmentSize() -> usize {
     if is_everything() {
-        return ALL_MEMORY.bytes;
+        return Bounds::ALL_MEMORY.bytes;
     }
     runtime::try_get().map_or(0, Runtime::max_global_bytes)
 }
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int
     }
     for rank in (0..(count as u32).min(rt.size())).map(JobRank) {
         let (base, size) = if is_everything() {
-            (ALL_MEMORY.base, ALL_MEMORY.bytes)
+            (Bounds::ALL_MEMORY.base, Bounds::ALL_MEMORY.bytes)
         } else {
             rt.primordial_segment(rank).map_or((0, 0), |s| (s.base, s.bytes))
         };

@@ -1,0 +1,464 @@
+//! Checks of puts, gets, keys and atomics, for conduits that offer them: `rma_conformance_tests!`
+//! and `atomics_conformance_tests!`, called as `conformance_tests!`.
+
+use super::{Inbox, Job, Make, Watchdog};
+use crate::{
+    atomic_codes as codes, Atomic, Busy, Class, Completion, Conduit, Cookie, Get, JobRank, LocalCompletion,
+    LocalMemory, LocalSegment, PollScope, Put, RemoteMemory, SegmentMemory, SourceUse, Upcalls,
+};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Barrier, Mutex};
+
+/// Registers memory of the conduit of `owner`, and announces it to the conduits of `users`: what
+/// they name its first byte.
+pub fn expose(
+    owner: (JobRank, &dyn Conduit),
+    memory: &SegmentMemory,
+    users: &[&dyn Conduit],
+) -> (LocalSegment, Vec<RemoteMemory>) {
+    let segments = owner.1.segments().expect("registered memory");
+    let registration = segments.register(memory).expect("a registration");
+    assert!(
+        registration.key.len() <= segments.max_key_bytes(),
+        "a key beyond the limit"
+    );
+    let learn = |user: &&dyn Conduit| {
+        let segments = user.segments().expect("registered memory");
+        let segment = segments.learn(owner.0, memory, &registration.key).expect("a segment");
+        RemoteMemory {
+            peer: owner.0,
+            segment,
+            address: memory.base,
+        }
+    };
+    (registration.segment, users.iter().map(learn).collect())
+}
+
+impl RemoteMemory {
+    /// The memory `bytes` further.
+    #[must_use]
+    pub const fn plus(self, bytes: usize) -> Self {
+        Self {
+            address: self.address + bytes,
+            ..self
+        }
+    }
+}
+
+/// Host memory outside all segments.
+const fn host(address: usize) -> LocalMemory {
+    LocalMemory {
+        address,
+        segment: LocalSegment::NONE,
+        device: None,
+    }
+}
+
+/// Starts a put from memory outside all segments.
+pub fn put(
+    conduit: &dyn Conduit,
+    to: RemoteMemory,
+    from: &[u8],
+    source: SourceUse,
+    cookie: Cookie,
+) -> Result<LocalCompletion, Busy> {
+    let put = Put {
+        to,
+        from: host(from.as_ptr() as usize),
+        bytes: from.len(),
+        source,
+        cookie,
+    };
+    conduit.rma().expect("RMA").put(&put)
+}
+
+/// Starts a get to memory outside all segments.
+pub fn get(conduit: &dyn Conduit, from: RemoteMemory, to: &mut [u8], cookie: Cookie) -> Result<(), Busy> {
+    let get = Get {
+        from,
+        to: host(to.as_mut_ptr() as usize),
+        bytes: to.len(),
+        cookie,
+    };
+    conduit.rma().expect("RMA").get(&get)
+}
+
+/// Parts that completed, by cookie: checks that each is reported once and in order.
+#[derive(Debug, Default)]
+struct Parts(HashMap<u64, (bool, bool)>);
+
+impl Upcalls for Parts {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        assert_eq!(cookie.tag(), 0, "{cookie:?} was returned with the conduit's tag");
+        let (source, remote) = self.0.entry(cookie.bits()).or_default();
+        let expected = match part {
+            Completion::Source => !*source && !*remote,
+            Completion::Remote => *source && !*remote,
+            Completion::Both => !*source && !*remote,
+        };
+        assert!(expected, "{part:?} of {cookie:?} after {source} and {remote}");
+        *source = true;
+        *remote |= part != Completion::Source;
+    }
+
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("rank {peer} was lost: {why}");
+    }
+}
+
+impl Parts {
+    /// The source of a put was free at return.
+    fn source_at_return(&mut self, cookie: Cookie) {
+        self.0.entry(cookie.bits()).or_default().0 = true;
+    }
+
+    fn wait(&mut self, conduit: &dyn Conduit, what: &str, done: impl Fn(&Self) -> bool) {
+        let watchdog = Watchdog::new();
+        while !done(self) {
+            conduit.poll(PollScope::All, self);
+            watchdog.check(what);
+        }
+    }
+
+    fn source(&self, cookie: Cookie) -> bool {
+        self.0.get(&cookie.bits()).is_some_and(|parts| parts.0)
+    }
+
+    fn whole(&self, cookie: Cookie) -> bool {
+        self.0.get(&cookie.bits()).is_some_and(|parts| parts.1)
+    }
+}
+
+fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|i| (seed * 31 + i * 7 + i / 256) as u8).collect()
+}
+
+/// Tries until the conduit takes an operation.
+fn until_taken<T>(conduit: &dyn Conduit, parts: &mut Parts, mut attempt: impl FnMut() -> Result<T, Busy>) -> T {
+    let watchdog = Watchdog::new();
+    loop {
+        if let Ok(taken) = attempt() {
+            return taken;
+        }
+        conduit.poll(PollScope::All, parts);
+        watchdog.check("room for an operation");
+    }
+}
+
+/// Two ranks, of which rank 1 has exposed `bytes` bytes to both; `body` runs on rank 0 while rank 1
+/// polls.
+fn with_target(make: Make<'_>, bytes: usize, body: impl Fn(&dyn Conduit, RemoteMemory, &mut Parts) + Sync) {
+    let job = Job::start(make, 2);
+    let mut memory = vec![0u64; bytes.div_ceil(8)];
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, bytes);
+    let (own, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
+    let over = AtomicBool::new(false);
+    job.run(|rank, conduit| {
+        let mut parts = Parts::default();
+        if rank == JobRank(0) {
+            body(conduit, targets[0], &mut parts);
+            over.store(true, SeqCst);
+        } else {
+            parts.wait(conduit, "the initiator", |_| over.load(SeqCst));
+        }
+    });
+    job.of(0).segments().unwrap().forget(JobRank(1), targets[0].segment);
+    job.of(1).segments().unwrap().deregister(own);
+    job.stop();
+}
+
+/// Puts and gets of any size and alignment move exactly their bytes, and complete part by part.
+pub fn every_put_and_get(make: Make<'_>) {
+    const SEGMENT: usize = 1 << 20;
+    with_target(make, SEGMENT, |conduit, target, parts| {
+        let sizes = (1..40).chain([63, 64, 65, 127, 1023, 4096, 4097, 65_535, 65_536, 65_537, 300_001]);
+        for (i, bytes) in sizes.enumerate() {
+            let at = 16 + (i * 37) % 100;
+            let [before, put_cookie, get_cookie] = [0, 1, 2].map(|j| Cookie::new(3 * i as u64 + j));
+            let clean = vec![0xee; bytes + 32];
+            let local = until_taken(conduit, parts, || {
+                put(conduit, target.plus(at - 16), &clean, SourceUse::Later, before)
+            });
+            if local == LocalCompletion::AtReturn {
+                parts.source_at_return(before);
+            }
+            parts.wait(conduit, "a put", |parts| parts.whole(before));
+            let data = pattern(i, bytes);
+            let source = [SourceUse::Later, SourceUse::Now][i % 2];
+            let local = until_taken(conduit, parts, || {
+                put(conduit, target.plus(at), &data, source, put_cookie)
+            });
+            if local == LocalCompletion::AtReturn {
+                parts.source_at_return(put_cookie);
+            }
+            parts.wait(conduit, "a put", |parts| parts.whole(put_cookie));
+            let mut back = vec![0; bytes + 32];
+            until_taken(conduit, parts, || {
+                get(conduit, target.plus(at - 16), &mut back, get_cookie)
+            });
+            parts.wait(conduit, "a get", |parts| parts.whole(get_cookie));
+            assert!(back[16..16 + bytes] == data, "{bytes} bytes at {at}");
+            let around = back[..16].iter().chain(&back[16 + bytes..]);
+            assert!(around.eq(&[0xee; 32]), "bytes beside {bytes} at {at} were changed");
+        }
+    });
+}
+
+/// The source of a put may be overwritten as soon as local completion is reported.
+pub fn source_is_free(make: Make<'_>) {
+    const EACH: usize = 20_000;
+    const COUNT: usize = 16;
+    with_target(make, EACH * COUNT, |conduit, target, parts| {
+        for round in 0..8 {
+            let mut data = vec![0; EACH];
+            for i in 0..COUNT {
+                data.copy_from_slice(&pattern(round * COUNT + i, EACH));
+                let cookie = Cookie::new((round * COUNT + i) as u64);
+                let source = [SourceUse::Now, SourceUse::Later][i % 2];
+                match until_taken(conduit, parts, || {
+                    put(conduit, target.plus(EACH * i), &data, source, cookie)
+                }) {
+                    LocalCompletion::AtReturn => parts.source_at_return(cookie),
+                    LocalCompletion::Later => parts.wait(conduit, "local completion", |parts| parts.source(cookie)),
+                }
+                data.fill(0xbb);
+            }
+            for i in 0..COUNT {
+                let cookie = Cookie::new((round * COUNT + i) as u64);
+                parts.wait(conduit, "remote completion", |parts| parts.whole(cookie));
+                let mut back = vec![0; EACH];
+                let again = Cookie::new((1000 + round * COUNT + i) as u64);
+                until_taken(conduit, parts, || get(conduit, target.plus(EACH * i), &mut back, again));
+                parts.wait(conduit, "a get", |parts| parts.whole(again));
+                assert!(back == pattern(round * COUNT + i, EACH), "put {i} of round {round}");
+            }
+        }
+    });
+}
+
+/// After remote completion the bytes are visible at the target to everything sent afterwards.
+pub fn before_packets(make: Make<'_>) {
+    const ROUNDS: u64 = 300;
+    let job = Job::start(make, 2);
+    let memory: Vec<AtomicU64> = (0..ROUNDS).map(|_| AtomicU64::new(0)).collect();
+    let segment = SegmentMemory::host(memory.as_ptr() as usize, 8 * ROUNDS as usize);
+    let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
+    let done = AtomicBool::new(false);
+    job.run(|rank, conduit| {
+        if rank == JobRank(1) {
+            let seen = Mutex::default();
+            let mut inbox = Inbox::new(conduit, rank, &seen);
+            for round in 0..ROUNDS {
+                inbox.poll_until("a packet", |inbox| inbox.count(Class::Request) > round as usize);
+                assert_eq!(
+                    memory[round as usize].load(SeqCst),
+                    round + 1,
+                    "a packet overtook a put"
+                );
+            }
+            return done.store(true, SeqCst);
+        }
+        let mut parts = Parts::default();
+        for round in 0..ROUNDS {
+            let (cookie, value) = (Cookie::new(round), (round + 1).to_ne_bytes());
+            let to = targets[0].plus(8 * round as usize);
+            if until_taken(conduit, &mut parts, || put(conduit, to, &value, SourceUse::Now, cookie))
+                == LocalCompletion::AtReturn
+            {
+                parts.source_at_return(cookie);
+            }
+            parts.wait(conduit, "a put", |parts| parts.whole(cookie));
+            let packet = super::packet(rank, round, 16);
+            until_taken(conduit, &mut parts, || {
+                conduit.send(JobRank(1), Class::Request, &[&packet])
+            });
+        }
+        parts.wait(conduit, "the target", |_| done.load(SeqCst));
+    });
+    job.stop();
+}
+
+/// Many puts and gets of several threads and ranks, of all sizes and all under way at once,
+/// complete once each.
+pub fn many_at_once(make: Make<'_>) {
+    const RANKS: u32 = 3;
+    const THREADS: u32 = 2;
+    const EACH: usize = 60;
+    const SLOT: usize = 100_000;
+    let size = |i: usize| match i % 4 {
+        0 => 1 << (i % 5),
+        1 => 1 + i * 97 % 5000,
+        2 => 1 + i * 1009 % 30_000,
+        _ => 1 + i * 40_009 % SLOT,
+    };
+    let job = Job::start(make, RANKS);
+    let slots = (RANKS * THREADS) as usize * EACH;
+    let mut memories = vec![vec![0u64; slots * SLOT / 8]; RANKS as usize];
+    let users: Vec<&dyn Conduit> = (0..RANKS as usize).map(|rank| job.of(rank)).collect();
+    let exposed: Vec<_> = memories
+        .iter_mut()
+        .enumerate()
+        .map(|(rank, memory)| {
+            let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, slots * SLOT);
+            expose((JobRank(rank as u32), job.of(rank)), &segment, &users).1
+        })
+        .collect();
+    let parts: Vec<Mutex<Parts>> = (0..RANKS).map(|_| Mutex::default()).collect();
+    let done = AtomicUsize::new(0);
+    job.run_threads(THREADS, |rank, thread, conduit| {
+        let known = &parts[rank.index()];
+        let mut upcalls = SharedParts(known);
+        let mut poll_until = |what: &str, ready: &mut dyn FnMut() -> bool| {
+            let watchdog = Watchdog::new();
+            while !ready() {
+                conduit.poll(PollScope::All, &mut upcalls);
+                watchdog.check(what);
+            }
+        };
+        let me = (rank.0 * THREADS + thread) as usize;
+        let data: Vec<Vec<u8>> = (0..EACH).map(|i| pattern(me * EACH + i, size(i))).collect();
+        let mut back: Vec<Vec<u8>> = data.iter().map(|data| vec![0; data.len()]).collect();
+        let target = |i: usize| {
+            let owner = (rank.index() + 1 + i % 2) % RANKS as usize;
+            exposed[owner][rank.index()].plus((me * EACH + i) * SLOT)
+        };
+        let cookie = |phase: usize, i: usize| Cookie::new(((2 * me + phase) * EACH + i) as u64);
+        let all_whole = |phase: usize| (0..EACH).all(|i| known.lock().unwrap().whole(cookie(phase, i)));
+        for (i, data) in data.iter().enumerate() {
+            let source = [SourceUse::Later, SourceUse::Now][i / 4 % 2];
+            poll_until("room for a put", &mut || {
+                // Locked, so that remote completion is not seen before the result.
+                let mut known = known.lock().unwrap();
+                let local = put(conduit, target(i), data, source, cookie(0, i));
+                if local == Ok(LocalCompletion::AtReturn) {
+                    known.source_at_return(cookie(0, i));
+                }
+                local.is_ok()
+            });
+        }
+        poll_until("puts", &mut || all_whole(0));
+        for (i, back) in back.iter_mut().enumerate() {
+            poll_until("room for a get", &mut || {
+                get(conduit, target(i), back, cookie(1, i)).is_ok()
+            });
+        }
+        poll_until("gets", &mut || all_whole(1));
+        assert!(back == data, "gets do not return what puts wrote");
+        done.fetch_add(1, SeqCst);
+        poll_until("the other ranks", &mut || {
+            done.load(SeqCst) == (RANKS * THREADS) as usize
+        });
+    });
+    job.stop();
+}
+
+/// The parts of a rank, for several threads.
+struct SharedParts<'a>(&'a Mutex<Parts>);
+
+impl Upcalls for SharedParts<'_> {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        self.0.lock().unwrap().done(cookie, part);
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("rank {peer} was lost: {why}");
+    }
+}
+
+/// Access to memory that is not registered, or no longer, is a lost peer or an error at its owner,
+/// never a write.
+pub fn keys_are_checked(make: Make<'_>) {
+    for stale in [false, true] {
+        let job = Job::start(make, 2);
+        let mut memory = vec![0u64; 1024];
+        let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, 4096);
+        let (own, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
+        let target = if stale {
+            job.of(1).segments().unwrap().deregister(own);
+            targets[0]
+        } else {
+            // Beyond the end of the segment, but still memory of the process.
+            targets[0].plus(4090)
+        };
+        let lost = AtomicBool::new(false);
+        job.run(|_, conduit| {
+            let mut upcalls = Lost(&lost);
+            // Which side notices is the conduit's choice. Both may also refuse for good.
+            if std::ptr::eq(conduit, job.of(0)) {
+                let _ = put(conduit, target, &[0xff; 16], SourceUse::Now, Cookie::new(1));
+            }
+            let watchdog = Watchdog::new();
+            while !lost.load(SeqCst) {
+                conduit.poll(PollScope::All, &mut upcalls);
+                watchdog.check("the report of a bad access");
+            }
+        });
+        job.stop();
+        drop(job);
+        assert!(
+            memory.iter().all(|&word| word == 0),
+            "an access without a valid key wrote (stale: {stale})"
+        );
+    }
+}
+
+struct Lost<'a>(&'a AtomicBool);
+
+impl Upcalls for Lost<'_> {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+    fn done(&mut self, _: Cookie, _: Completion) {
+        panic!("a bad access was reported as complete");
+    }
+    fn peer_lost(&mut self, _: JobRank, _: &str) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// Atomics of all ranks on one word lose no update, and fetch each old value once.
+pub fn atomics_lose_nothing(make: Make<'_>) {
+    const RANKS: u32 = 3;
+    const EACH: usize = 200;
+    let job = Job::start(make, RANKS);
+    let add = codes::fetch(codes::ADD);
+    assert!(job.of(0).atomics().expect("atomics").supports(codes::U64, add));
+    let word = AtomicU64::new(0);
+    let segment = SegmentMemory::host(word.as_ptr() as usize, 8);
+    let users: Vec<&dyn Conduit> = (0..RANKS as usize).map(|rank| job.of(rank)).collect();
+    let (_, targets) = expose((JobRank(0), job.of(0)), &segment, &users);
+    let (all, finished) = (Mutex::new(Vec::new()), Barrier::new(RANKS as usize));
+    let done = AtomicUsize::new(0);
+    job.run(|rank, conduit| {
+        let mut parts = Parts::default();
+        let mut fetched = vec![u64::MAX; EACH];
+        for (i, old) in fetched.iter_mut().enumerate() {
+            let atomic = Atomic {
+                target: targets[rank.index()],
+                dt: codes::U64,
+                op: add,
+                operands: [1, 0],
+                fetched: std::ptr::from_mut(old).cast(),
+                cookie: Cookie::new(i as u64),
+            };
+            let start = || conduit.atomics().expect("atomics").atomic(&atomic);
+            until_taken(conduit, &mut parts, start);
+        }
+        parts.wait(conduit, "atomics", |parts| {
+            (0..EACH).all(|i| parts.whole(Cookie::new(i as u64)))
+        });
+        all.lock().unwrap().extend(fetched);
+        done.fetch_add(1, SeqCst);
+        parts.wait(conduit, "the other ranks", |_| done.load(SeqCst) == RANKS as usize);
+        finished.wait();
+    });
+    let mut all = all.into_inner().unwrap();
+    all.sort_unstable();
+    assert!(
+        all.into_iter().eq(0..u64::from(RANKS) * EACH as u64),
+        "an update was lost"
+    );
+    assert_eq!(word.load(SeqCst), u64::from(RANKS) * EACH as u64);
+    job.stop();
+}

@@ -1,0 +1,219 @@
+//! One-sided operations: registered memory, puts, gets and remote atomics. A conduit offers them
+//! with [`crate::Conduit::segments`], [`crate::Conduit::rma`] and [`crate::Conduit::atomics`].
+
+use crate::{Busy, Class, ConduitError, Cookie, JobRank, LocalCompletion};
+
+/// The device of a device segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// CUDA device of this number.
+    Cuda(u32),
+    /// HIP device of this number.
+    Hip(u32),
+    /// Level Zero device of this number.
+    LevelZero(u32),
+}
+
+/// The memory of a segment, in its owner's address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentMemory {
+    /// First byte.
+    pub base: usize,
+    /// Length in bytes.
+    pub bytes: usize,
+    /// The device that it lies on; none for host memory.
+    pub device: Option<Device>,
+}
+
+impl SegmentMemory {
+    /// Host memory.
+    pub const fn host(base: usize, bytes: usize) -> Self {
+        Self {
+            base,
+            bytes,
+            device: None,
+        }
+    }
+}
+
+/// The conduit's number for a registered segment of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct LocalSegment(pub u32);
+
+impl LocalSegment {
+    /// Memory outside all segments.
+    pub const NONE: Self = Self(u32::MAX);
+}
+
+/// The conduit's number for a segment of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct RemoteSegment(pub u32);
+
+impl RemoteSegment {
+    /// All memory of the peer ([`Rma::reaches_all_memory`]).
+    pub const ALL_MEMORY: Self = Self(u32::MAX);
+}
+
+/// What [`Segments::register`] returns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// The conduit's number for the segment.
+    pub segment: LocalSegment,
+    /// What peers need to access it: at most [`Segments::max_key_bytes`], opaque to the runtime,
+    /// which passes it to [`Segments::learn`] there.
+    pub key: Vec<u8>,
+}
+
+/// Registered memory. A conduit with [`Rma`] or [`Atomics`] has it.
+pub trait Segments: Sync {
+    /// Most bytes of a key. The same in all processes.
+    fn max_key_bytes(&self) -> usize {
+        0
+    }
+
+    /// Maximum total bytes of the segments that this process can register.
+    fn max_bytes(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Whether `register` takes memory of devices, and operations reach it.
+    fn takes_devices(&self) -> bool {
+        false
+    }
+
+    /// Makes memory accessible to peers.
+    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError>;
+
+    /// Reverts `register`. No peer uses the segment any more.
+    fn deregister(&self, segment: LocalSegment);
+
+    /// Takes note of a segment of `peer`, before its first use. Does not block. A peer's segment is
+    /// learned once, and again after [`Segments::forget`].
+    fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError>;
+
+    /// Reverts `learn`. No operation on the segment is under way.
+    fn forget(&self, peer: JobRank, segment: RemoteSegment) {
+        let _ = (peer, segment);
+    }
+}
+
+/// The remote side of an operation: memory inside a segment that was learned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteMemory {
+    /// The owner.
+    pub peer: JobRank,
+    /// The owner's segment.
+    pub segment: RemoteSegment,
+    /// Address of the first byte, in the owner's address space.
+    pub address: usize,
+}
+
+/// The local side of an operation: any memory of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalMemory {
+    /// Address of the first byte.
+    pub address: usize,
+    /// The segment that all of it lies in, or [`LocalSegment::NONE`].
+    pub segment: LocalSegment,
+    /// The device that it lies on; none for host memory.
+    pub device: Option<Device>,
+}
+
+/// Who waits for the source of a put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceUse {
+    /// Nobody yet. The conduit does not copy a large source.
+    Later,
+    /// The initiating thread, before it continues (`GEX_EVENT_NOW`). The conduit copies a source up
+    /// to a limit of its own, so that local completion is [`LocalCompletion::AtReturn`].
+    Now,
+}
+
+/// A put.
+#[derive(Clone, Copy, Debug)]
+pub struct Put {
+    /// Destination.
+    pub to: RemoteMemory,
+    /// Source, unchanged until local completion.
+    pub from: LocalMemory,
+    /// At least 1; no upper limit (the conduit splits).
+    pub bytes: usize,
+    /// Who waits for the source.
+    pub source: SourceUse,
+    /// Names it.
+    pub cookie: Cookie,
+}
+
+/// A get.
+#[derive(Clone, Copy, Debug)]
+pub struct Get {
+    /// Source.
+    pub from: RemoteMemory,
+    /// Destination, not read or written by others until completion.
+    pub to: LocalMemory,
+    /// At least 1; no upper limit. Any alignment.
+    pub bytes: usize,
+    /// Names it.
+    pub cookie: Cookie,
+}
+
+/// Puts and gets by the network.
+pub trait Rma: Sync {
+    /// Whether operations reach all memory of a peer, registered or not, by
+    /// [`RemoteSegment::ALL_MEMORY`] (the segment configurations LARGE and EVERYTHING). If not,
+    /// those go over packets.
+    fn reaches_all_memory(&self) -> bool {
+        false
+    }
+
+    /// Starts a put. Remote completion means that the bytes are visible at the target to everything
+    /// sent afterwards, on any rail. Where the completion of the network guarantees less, the
+    /// conduit adds the rest.
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy>;
+
+    /// Starts a get. Reported once, as [`crate::Completion::Both`].
+    fn get(&self, get: &Get) -> Result<(), Busy>;
+}
+
+/// Puts that notify their target, for Longs whose payload does not travel in their packet.
+pub trait PutNotify: Sync {
+    /// The payload of a Long up to this many bytes travels in its packet.
+    fn packed_limit(&self) -> usize;
+
+    /// Starts a put and sends a packet, the concatenation of `parts`, which are copied before
+    /// return. It is delivered as one of [`crate::Conduit::send`], after the bytes of the put are
+    /// visible at its destination. Of the put only local completion is reported: by the result, or
+    /// as [`crate::Completion::Source`].
+    fn put_and_notify(&self, put: &Put, class: Class, parts: &[&[u8]]) -> Result<LocalCompletion, Busy>;
+}
+
+/// A remote atomic.
+#[derive(Clone, Copy, Debug)]
+pub struct Atomic {
+    /// The target: 4 or 8 aligned bytes of host memory.
+    pub target: RemoteMemory,
+    /// Its type, a `GEX_DT_*` bit ([`crate::atomic_codes`]).
+    pub dt: u32,
+    /// A `GEX_OP_*` bit.
+    pub op: u32,
+    /// The bits of values, in the low bytes. Of a compare-and-swap the first is expected, the
+    /// second is new.
+    pub operands: [u64; 2],
+    /// Where the old value goes; null if the operation does not fetch.
+    pub fetched: *mut u8,
+    /// Names it.
+    pub cookie: Cookie,
+}
+
+/// Remote atomics by the network. They need not be atomic to those of a CPU, so their peer may be a
+/// neighbour or this process: an atomic domain whose operations are all supported uses them for all
+/// targets. The segments of neighbours and of this process are then learned, too.
+pub trait Atomics: Sync {
+    /// Whether `op` on type `dt` is supported. The same in all processes.
+    fn supports(&self, dt: u32, op: u32) -> bool;
+
+    /// Starts an atomic. Reported once, as [`crate::Completion::Both`].
+    fn atomic(&self, atomic: &Atomic) -> Result<(), Busy>;
+}

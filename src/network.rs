@@ -1,0 +1,59 @@
+//! The conduit and its abilities, as this job uses them.
+
+use gasnet_conduit::{Atomics, Conduit, PutNotify, Rma, Segments, Wake};
+
+/// See the module documentation. Constant after initialisation.
+#[derive(Clone, Copy)]
+pub struct Network {
+    /// The network. Not started in a job of one neighbourhood.
+    pub conduit: &'static dyn Conduit,
+    /// Registered memory. None if no segment is registered: in a job of one neighbourhood, and in
+    /// the configurations LARGE and EVERYTHING.
+    pub segments: Option<&'static dyn Segments>,
+    /// Puts and gets, on registered segments or on all memory.
+    pub rma: Option<&'static dyn Rma>,
+    /// Puts that notify, for Longs.
+    pub put_notify: Option<&'static dyn PutNotify>,
+    /// Atomics on registered segments.
+    pub atomics: Option<&'static dyn Atomics>,
+    /// Wakes sleeping threads.
+    pub wake: Option<&'static dyn Wake>,
+}
+
+impl Network {
+    /// The abilities of a conduit that was started, in a job that registers its segments or not.
+    pub fn new(conduit: &'static dyn Conduit, registers: bool) -> Self {
+        let segments = conduit.segments().filter(|_| registers);
+        Self {
+            conduit,
+            segments,
+            rma: conduit.rma(),
+            put_notify: conduit.put_notify(),
+            atomics: conduit.atomics().filter(|_| segments.is_some()),
+            wake: conduit.wake(),
+        }
+    }
+
+    /// That of a job of one neighbourhood, which has none.
+    pub fn unused(conduit: &'static dyn Conduit) -> Self {
+        Self {
+            conduit,
+            segments: None,
+            rma: None,
+            put_notify: None,
+            atomics: None,
+            wake: None,
+        }
+    }
+
+    /// Whether puts and gets reach device memory. If not, that moves through host memory of its
+    /// owner.
+    pub fn reaches_devices(&self) -> bool {
+        self.rma.is_some() && self.segments.is_some_and(Segments::takes_devices)
+    }
+
+    /// Whether puts and gets reach memory that is not registered.
+    pub fn reaches_all_memory(&self) -> bool {
+        self.rma.is_some_and(Rma::reaches_all_memory)
+    }
+}

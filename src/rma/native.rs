@@ -1,0 +1,135 @@
+//! Puts and gets by the conduit.
+//!
+//! An operation is counted in its [`Op`] and named by a cookie, Op and kind: no lock, no table, no
+//! allocation. Two rare ones have a record as well ([`transfer`]), which the cookie then names: a
+//! put whose source was copied (`GEX_FLAG_LC_COPY_YES`), and every operation while the stall
+//! watchdog watches, so that it can report the peer.
+
+use super::{transfer, Access, Manner, Started};
+use crate::event::{self, Op, OpKind};
+use crate::mk::{self, MemRef};
+use crate::runtime::Runtime;
+use crate::stall::{self, Reason};
+use crate::wait;
+use gasnet_conduit::{
+    Busy, Completion, Cookie, Get, JobRank, LocalCompletion, LocalMemory, PollScope, Put, RemoteMemory, RemoteSegment,
+    Rma, SourceUse,
+};
+
+/// A part of an operation of the conduit is complete.
+#[inline]
+pub fn done(cookie: Cookie, part: Completion) {
+    if let Some(number) = event::complete(cookie, part) {
+        transfer::complete_numbered(number, part);
+    }
+}
+
+/// Counts an operation, and names it. With a record if `recorded`.
+#[inline]
+pub fn begin(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes: usize) -> Cookie {
+    if stall::is_watching() {
+        return transfer::begin(op, kind, peer, local, bytes).cookie();
+    }
+    op.begin_kind(kind);
+    op.cookie(kind)
+}
+
+/// Tries until the conduit takes an operation, or once. If it was refused it is no longer counted.
+#[inline]
+pub fn inject<T>(
+    peer: JobRank,
+    cookie: Cookie,
+    immediate: bool,
+    mut attempt: impl FnMut() -> Result<T, Busy>,
+) -> Result<T, Busy> {
+    match attempt() {
+        Err(Busy) if immediate => {
+            done(cookie, Completion::Both);
+            Err(Busy)
+        }
+        Err(Busy) => Ok(wait::until_some(PollScope::All, Reason::Conduit(peer), || {
+            attempt().ok()
+        })),
+        taken => taken,
+    }
+}
+
+/// The remote side of an access to a segment of its peer.
+fn remote(access: &Access, segment: RemoteSegment) -> RemoteMemory {
+    RemoteMemory {
+        peer: access.peer.rank,
+        segment,
+        address: access.remote,
+    }
+}
+
+/// A local side of `bytes` bytes, as the conduit takes it.
+fn local(rt: &Runtime, memory: MemRef, bytes: usize) -> LocalMemory {
+    LocalMemory {
+        address: memory.address,
+        segment: rt.registered_segment(memory, bytes),
+        device: memory.kind.map(|kind| kind.driver().owner().device),
+    }
+}
+
+/// See [`super::put`].
+pub fn put(
+    (rt, rma): (&Runtime, &dyn Rma),
+    access: &Access,
+    segment: RemoteSegment,
+    op: &'static Op,
+    manner: Manner,
+) -> Result<Started, Busy> {
+    let peer = access.peer.rank;
+    let (mut from, mut kind) = (access.here(), manner.kind);
+    let cookie = if manner.copy {
+        // The copy is the source that the network uses, and the client's is free.
+        kind = OpKind::Put;
+        let mut copy = vec![0; access.bytes];
+        // SAFETY: the client answers for the local side.
+        unsafe { mk::copy(MemRef::host(copy.as_mut_ptr()), from, access.bytes) };
+        let id = transfer::begin(op, kind, peer, from, access.bytes);
+        from = MemRef::host(transfer::keep(id, copy));
+        id.cookie()
+    } else {
+        begin(op, kind, peer, from, access.bytes)
+    };
+    let put = Put {
+        to: remote(access, segment),
+        from: local(rt, from, access.bytes),
+        bytes: access.bytes,
+        source: if kind == OpKind::PutNow {
+            SourceUse::Now
+        } else {
+            SourceUse::Later
+        },
+        cookie,
+    };
+    match inject(peer, cookie, manner.immediate, || rma.put(&put))? {
+        LocalCompletion::AtReturn => done(cookie, Completion::Source),
+        // An IMMEDIATE put has found its resources; what is left is the wire.
+        LocalCompletion::Later if kind == OpKind::PutNow => wait::until(Reason::Source(peer), || op.source_is_free()),
+        LocalCompletion::Later => {}
+    }
+    Ok(Started::UnderWay)
+}
+
+/// See [`super::get`].
+pub fn get(
+    (rt, rma): (&Runtime, &dyn Rma),
+    access: &Access,
+    segment: RemoteSegment,
+    op: &'static Op,
+    manner: Manner,
+) -> Result<Started, Busy> {
+    let (peer, to) = (access.peer.rank, access.here());
+    let cookie = begin(op, OpKind::Get, peer, to, access.bytes);
+    let get = Get {
+        from: remote(access, segment),
+        to: local(rt, to, access.bytes),
+        bytes: access.bytes,
+        cookie,
+    };
+    inject(peer, cookie, manner.immediate, || rma.get(&get))?;
+    Ok(Started::UnderWay)
+}

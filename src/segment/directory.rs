@@ -1,0 +1,103 @@
+//! The attached segments of all ranks.
+//!
+//! A job of N ranks has N bounds and keys. They lie in memory that a neighbourhood shares, so a
+//! host holds them once, and the conduit learns a key when its rank is first reached. What each
+//! process holds for itself is a number per rank, and the bounds of its neighbours, whose memory it
+//! maps.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Bounds;
+use crate::shm::segment::SegmentTable;
+use gasnet_conduit::{ConduitError, JobRank, RemoteSegment, SegmentMemory, Segments};
+use gasnet_job::Nbrhd;
+use gasnet_sys::atomic::Mutex;
+
+/// The conduit's number for a segment of a peer, learned at first use.
+#[derive(Debug, Default)]
+pub struct Learned(AtomicU32);
+
+static LEARNING: Mutex<()> = Mutex::new(());
+
+impl Learned {
+    /// Not learned yet.
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// The number, if it was learned.
+    #[inline]
+    pub fn get(&self) -> Option<RemoteSegment> {
+        self.0.load(Ordering::Acquire).checked_sub(1).map(RemoteSegment)
+    }
+
+    /// The number; the first call gets it with `learn`.
+    #[inline]
+    pub fn get_or(&self, learn: impl FnOnce() -> Result<RemoteSegment, ConduitError>) -> RemoteSegment {
+        self.get().unwrap_or_else(|| self.learn(learn))
+    }
+
+    #[cold]
+    fn learn(&self, learn: impl FnOnce() -> Result<RemoteSegment, ConduitError>) -> RemoteSegment {
+        let _learning = gasnet_sys::lock(&LEARNING);
+        self.get().unwrap_or_else(|| match learn() {
+            Ok(segment) => {
+                self.0.store(segment.0 + 1, Ordering::Release);
+                segment
+            }
+            Err(why) => fatal!("a segment of another rank cannot be used: {why}"),
+        })
+    }
+}
+
+/// See the module documentation.
+#[derive(Debug)]
+pub struct Directory {
+    table: SegmentTable,
+    nbrhd: Nbrhd,
+    /// Of this process's neighbours, by index. Copies, so that no neighbour can change them.
+    neighbours: Vec<Bounds>,
+    /// What to add to a neighbour's address to get ours; by index in the neighbourhood.
+    pub deltas: Vec<isize>,
+    /// By rank.
+    learned: Vec<Learned>,
+}
+
+impl Directory {
+    /// The neighbourhood's leader has filled `table`, or does so before the attach ends.
+    pub fn new(table: SegmentTable, nbrhd: Nbrhd, neighbours: Vec<Bounds>, deltas: Vec<isize>) -> Self {
+        let ranks = table.ranks();
+        Self {
+            table,
+            nbrhd,
+            neighbours,
+            deltas,
+            learned: std::iter::repeat_with(Learned::new).take(ranks).collect(),
+        }
+    }
+
+    /// The segment of a neighbour, by index.
+    #[inline]
+    pub fn neighbour(&self, index: usize) -> Bounds {
+        self.neighbours[index]
+    }
+
+    /// The segment of `rank`. None if there is no such rank.
+    #[inline]
+    pub fn bounds(&self, rank: JobRank) -> Option<Bounds> {
+        if self.nbrhd.contains(rank.0) {
+            return Some(self.neighbour(self.nbrhd.index(rank.0)));
+        }
+        let (base, bytes) = self.table.bounds(rank.index())?;
+        Some(Bounds::host(base, bytes))
+    }
+
+    /// The conduit's number for the segment of `rank`, which it learns now if need be.
+    #[inline]
+    pub fn remote_segment(&self, segments: &dyn Segments, rank: JobRank) -> RemoteSegment {
+        self.learned[rank.index()].get_or(|| {
+            let (base, bytes) = self.table.bounds(rank.index()).unwrap_or_default();
+            segments.learn(rank, &SegmentMemory::host(base, bytes), &self.table.key(rank.index()))
+        })
+    }
+}

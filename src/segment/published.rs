@@ -1,0 +1,229 @@
+//! Segments that other processes have published to this one
+//! (GASNet-EX 0.19, "gex_EP_PublishBoundSegment").
+//!
+//! Lookups take no lock: the table is an open-addressed array of pointers. Tables and entries that
+//! were replaced are kept, because a thread may still read them; publishing is rare.
+//!
+//! SYNC POINT published: a table, and an entry in it, is stored with release and loaded with
+//! acquire.
+
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::directory::Learned;
+use super::Bounds;
+use crate::endpoint;
+use crate::types::Location;
+use gasnet_conduit::{Device, RemoteSegment, SegmentMemory, Segments};
+use gasnet_sys::atomic::Mutex;
+
+/// The bound segment of another process's endpoint.
+#[derive(Debug)]
+pub struct Published {
+    place: Location,
+    memory: SegmentMemory,
+    key: Vec<u8>,
+    learned: Learned,
+}
+
+impl Published {
+    /// Its memory.
+    pub fn bounds(&self) -> Bounds {
+        Bounds {
+            base: self.memory.base,
+            bytes: self.memory.bytes,
+            on_device: self.memory.device.is_some(),
+        }
+    }
+
+    /// The conduit's number for it, which it learns now if need be.
+    pub fn remote_segment(&self, segments: &dyn Segments) -> RemoteSegment {
+        self.learned
+            .get_or(|| segments.learn(self.place.rank, &self.memory, &self.key))
+    }
+}
+
+#[derive(Debug)]
+struct Table {
+    /// A power of two, at most half of them used.
+    slots: Box<[AtomicPtr<Published>]>,
+}
+
+static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
+/// Entries of the table; locked by who publishes.
+static COUNT: Mutex<usize> = Mutex::new(0);
+
+impl Table {
+    fn new(slots: usize) -> &'static Self {
+        let slots = std::iter::repeat_with(AtomicPtr::default).take(slots).collect();
+        Box::leak(Box::new(Self { slots }))
+    }
+
+    /// The slot of `place`, or the empty one that ends the search, and what is in it.
+    fn find(&self, place: Location) -> (&AtomicPtr<Published>, Option<&'static Published>) {
+        let mask = self.slots.len() - 1;
+        let mut index = (place.rank.index() << 6 ^ usize::from(place.ep)).wrapping_mul(0x9e37_79b9) >> 7;
+        loop {
+            let slot = &self.slots[index & mask];
+            // SAFETY: null or leaked by `add`.
+            let entry = unsafe { slot.load(Ordering::Acquire).as_ref() };
+            if entry.is_none_or(|entry| entry.place == place) {
+                return (slot, entry);
+            }
+            index += 1;
+        }
+    }
+}
+
+fn table() -> Option<&'static Table> {
+    // SAFETY: null or leaked by `Table::new`.
+    unsafe { TABLE.load(Ordering::Acquire).as_ref() }
+}
+
+/// The segment that was published for `place`.
+#[inline]
+pub fn find(place: Location) -> Option<&'static Published> {
+    table()?.find(place).1
+}
+
+/// Records a segment that another process has published. A former one of the same endpoint is used
+/// no more; `segments` forgets it.
+pub fn add(place: Location, memory: SegmentMemory, key: &[u8], segments: Option<&dyn Segments>) {
+    if place.ep == 0 {
+        endpoint::primordial_is_not_attached();
+    }
+    let mut count = gasnet_sys::lock(&COUNT);
+    let former = find(place);
+    if let Some(former) = former.filter(|former| former.memory == memory && former.key == key) {
+        debug_assert_eq!(former.place, place);
+        return;
+    }
+    let entry = ptr::from_mut(Box::leak(Box::new(Published {
+        place,
+        memory,
+        key: key.to_vec(),
+        learned: Learned::new(),
+    })));
+    *count += usize::from(former.is_none());
+    with_room(*count).find(place).0.store(entry, Ordering::Release);
+    if let (Some(segments), Some(learned)) = (segments, former.and_then(|former| former.learned.get())) {
+        segments.forget(place.rank, learned);
+    }
+}
+
+/// The table, which has room for `count` entries.
+fn with_room(count: usize) -> &'static Table {
+    match table() {
+        Some(table) if 2 * count <= table.slots.len() => table,
+        old => {
+            let new = Table::new(old.map_or(64, |old| 2 * old.slots.len()));
+            for slot in old.iter().flat_map(|old| &old.slots) {
+                let entry = slot.load(Ordering::Relaxed);
+                // SAFETY: null or leaked by `add`.
+                if let Some(known) = unsafe { entry.as_ref() } {
+                    new.find(known.place).0.store(entry, Ordering::Relaxed);
+                }
+            }
+            TABLE.store(ptr::from_ref(new).cast_mut(), Ordering::Release);
+            new
+        }
+    }
+}
+
+/// A segment as it is published: endpoint, memory, key.
+pub fn encode(ep: u16, memory: &SegmentMemory, key: &[u8]) -> Vec<u8> {
+    let (kind, number) = match memory.device {
+        None => (0u8, 0),
+        Some(Device::Cuda(number)) => (1, number),
+        Some(Device::Hip(number)) => (2, number),
+        Some(Device::LevelZero(number)) => (3, number),
+    };
+    let mut bytes = Vec::with_capacity(27 + key.len());
+    bytes.extend(ep.to_le_bytes());
+    bytes.push(kind);
+    bytes.extend(number.to_le_bytes());
+    bytes.extend((memory.base as u64).to_le_bytes());
+    bytes.extend((memory.bytes as u64).to_le_bytes());
+    bytes.extend((key.len() as u32).to_le_bytes());
+    bytes.extend(key);
+    bytes
+}
+
+/// Takes one segment off `bytes`. None if they are malformed.
+pub fn decode<'a>(bytes: &mut &'a [u8]) -> Option<(u16, SegmentMemory, &'a [u8])> {
+    let ep = u16::from_le_bytes(take(bytes)?);
+    let [kind] = take(bytes)?;
+    let number = u32::from_le_bytes(take(bytes)?);
+    let base = u64::from_le_bytes(take(bytes)?) as usize;
+    let length = u64::from_le_bytes(take(bytes)?) as usize;
+    let key = u32::from_le_bytes(take(bytes)?) as usize;
+    let (key, rest) = bytes.split_at_checked(key)?;
+    *bytes = rest;
+    let device = match kind {
+        0 => None,
+        1 => Some(Device::Cuda(number)),
+        2 => Some(Device::Hip(number)),
+        3 => Some(Device::LevelZero(number)),
+        _ => return None,
+    };
+    let memory = SegmentMemory {
+        base,
+        bytes: length,
+        device,
+    };
+    Some((ep, memory, key))
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
+    let (&head, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gasnet_conduit::JobRank;
+
+    #[test]
+    fn entries_are_found_and_replaced_while_the_table_grows() {
+        let place = |i: u32| Location {
+            rank: JobRank(1_000_000 + i / 3),
+            ep: (1 + i % 3) as u16,
+        };
+        for i in 0..500 {
+            add(place(i), SegmentMemory::host(4096 * i as usize, 4096), &[], None);
+        }
+        add(place(7), SegmentMemory::host(1, 2), b"key", None);
+        for i in (0..500).filter(|&i| i != 7) {
+            assert_eq!(find(place(i)).unwrap().bounds(), Bounds::host(4096 * i as usize, 4096));
+        }
+        assert_eq!(find(place(7)).unwrap().bounds(), Bounds::host(1, 2));
+        assert!(find(place(500)).is_none());
+    }
+
+    #[test]
+    fn what_is_published_is_decoded_and_nothing_else() {
+        for device in [
+            None,
+            Some(Device::Cuda(3)),
+            Some(Device::Hip(0)),
+            Some(Device::LevelZero(9)),
+        ] {
+            let memory = SegmentMemory {
+                base: usize::MAX - 5,
+                bytes: 5,
+                device,
+            };
+            let mut bytes = encode(7, &memory, b"abc");
+            let whole = bytes.clone();
+            assert_eq!(decode(&mut &bytes[..]), Some((7, memory, &b"abc"[..])));
+            for length in 0..bytes.len() {
+                assert_eq!(decode(&mut &bytes[..length]), None);
+            }
+            bytes.extend(whole);
+            let mut two = &bytes[..];
+            assert!(decode(&mut two).is_some() && decode(&mut two).is_some() && two.is_empty());
+        }
+    }
+}
