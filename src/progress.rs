@@ -75,10 +75,6 @@ impl Drop for ParsyncGuard {
     }
 }
 
-/// One of this many consecutive requests of a thread polls the network. Such a poll is a system
-/// call, and a reply rarely has come yet.
-const REQUESTS_PER_NETWORK_POLL: u32 = 4;
-
 /// Takes a bounded number of arrived messages; returns how many. Scope `Replies` is for a reply
 /// that waits for room inside a request handler.
 #[inline]
@@ -89,10 +85,15 @@ pub fn poll(scope: PollScope) -> usize {
 /// The poll that is part of a request.
 #[inline]
 pub fn poll_after_request() {
-    let network = !runtime::get().single_neighbourhood() && {
+    let rt = runtime::get();
+    let network = !rt.single_neighbourhood() && {
         let requests = &thread::current().requests;
-        requests.set(requests.get().wrapping_add(1));
-        requests.get() % REQUESTS_PER_NETWORK_POLL == 0
+        requests.set(requests.get() + 1);
+        let is_due = requests.get() >= rt.conduit_limits().requests_per_poll;
+        if is_due {
+            requests.set(0);
+        }
+        is_due
     };
     poll_from(PollScope::All, network);
 }
@@ -119,6 +120,7 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
     let mut count = rt.comm().poll(scope, &mut delivery);
     if network {
         count += rt.conduit().poll(scope, &mut delivery);
+        runtime::check_loss();
     }
     if scope == PollScope::All {
         count += advance();

@@ -15,6 +15,7 @@ use crate::shm::Comm;
 use crate::team::Team;
 use gasnet_conduit::{Conduit, JobRank, Limits};
 use gasnet_job::{self as job, Job, Nbrhd};
+use gasnet_sys::atomic::Mutex;
 
 unsafe extern "Rust" {
     /// The networks of this library. A conduit crate defines it; it is the only link between the
@@ -279,19 +280,47 @@ pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
     result
 }
 
-/// How long a lost connection may wait for the job layer to report the reason.
+/// Time that the job layer has to report why a peer is lost.
 const PEER_LOSS_GRACE: Duration = Duration::from_secs(1);
 
-/// A conduit lost `peer`. Unless the job is ending anyway, that ends it.
+/// A peer that the conduit has lost.
+struct Loss {
+    peer: JobRank,
+    why: String,
+    deadline: Instant,
+}
+
+static LOSS: Mutex<Option<Loss>> = Mutex::new(None);
+static HAS_LOSS: AtomicBool = AtomicBool::new(false);
+
+/// A conduit lost `peer`. A killed peer's sockets close before its node agent reports the exit
+/// status, which is the better message; so this one ends the job only after a while, in
+/// [`check_loss`], unless the job is ending by then. The first loss counts.
 pub fn peer_lost(peer: JobRank, why: &str) {
-    let rt = get();
-    // A killed peer's sockets close before its node agent reports the exit status, which is the
-    // better message.
-    let deadline = Instant::now() + PEER_LOSS_GRACE;
-    while !job::exiting() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
+    let mut loss = gasnet_sys::lock(&LOSS);
+    loss.get_or_insert_with(|| Loss {
+        peer,
+        why: why.to_owned(),
+        deadline: Instant::now() + PEER_LOSS_GRACE,
+    });
+    HAS_LOSS.store(true, Ordering::Relaxed);
+}
+
+/// Ends the job if a peer is lost, and nothing else has ended it in time. Polls call it.
+#[inline]
+pub fn check_loss() {
+    if HAS_LOSS.load(Ordering::Relaxed) {
+        end_by_loss();
     }
-    if !job::exiting() {
-        fatal!("rank {}: the connection to rank {peer} is lost: {why}", rt.rank());
+}
+
+#[cold]
+fn end_by_loss() {
+    if job::exiting() {
+        return;
+    }
+    let due = gasnet_sys::lock(&LOSS).take_if(|loss| Instant::now() >= loss.deadline);
+    if let Some(Loss { peer, why, .. }) = due {
+        fatal!("rank {}: the connection to rank {peer} is lost: {why}", get().rank());
     }
 }

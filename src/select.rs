@@ -261,11 +261,11 @@ mod tests {
             Identity { name, version }
         }
         fn limits(&self) -> Limits {
-            let (max_packet_bytes, max_ranks, rails) = (1024, self.2, 0);
+            let (max_packet_bytes, max_ranks, requests_per_poll) = (1024, self.2, 0);
             Limits {
                 max_packet_bytes,
                 max_ranks,
-                rails,
+                requests_per_poll,
             }
         }
         fn start(&self, _: &StartInfo<'_>) -> Result<(), ConduitError> {

@@ -82,7 +82,7 @@ pub struct Thread {
     pub known_count: Cell<u32>,
     /// Its last sleep was ended by a wake-up, not by its limit.
     pub was_woken: Cell<bool>,
-    /// Requests to others, so far.
+    /// Requests to others since the last of them that polled the network.
     pub requests: Cell<u32>,
     /// The present wait, for the stall watchdog.
     pub watch: Watch,

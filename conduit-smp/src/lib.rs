@@ -22,7 +22,7 @@ impl Conduit for Smp {
         Limits {
             max_packet_bytes: 68 << 10,
             max_ranks: 4096,
-            rails: 0,
+            requests_per_poll: 1,
         }
     }
 

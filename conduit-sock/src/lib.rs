@@ -43,11 +43,10 @@ impl Conduit for Sock {
 
     /// A process needs two descriptors per peer, and the usual limit is 1024.
     fn limits(&self) -> Limits {
-        let (max_packet_bytes, max_ranks, rails) = (MAX_PACKET_BYTES, 256, 1);
         Limits {
-            max_packet_bytes,
-            max_ranks,
-            rails,
+            max_packet_bytes: MAX_PACKET_BYTES,
+            max_ranks: 256,
+            requests_per_poll: 4,
         }
     }
 

@@ -38,7 +38,7 @@ impl Conduit for Loopback {
         Limits {
             max_packet_bytes: 1 << 16,
             max_ranks: 9,
-            rails: 1,
+            requests_per_poll: 1,
         }
     }
     fn start(&self, _: &StartInfo<'_>) -> Result<(), ConduitError> {

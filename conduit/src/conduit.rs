@@ -64,7 +64,7 @@
 //! | wake-up descriptor | [`Wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – |
 //! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries | timed sleep |
 //! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC or XRC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind` | – (static) |
-//! | several NICs | inside the conduit; [`Limits::rails`] | – | – | one domain per NIC | `GASNET_NUM_QPS`, `GASNET_IBV_PORTS` | `PMI_GNI_DEV_ID`, `GASNET_DOMAIN_COUNT` | `ELAN_RAIL_ALL` |
+//! | several NICs | inside the conduit | – | – | one domain per NIC | `GASNET_NUM_QPS`, `GASNET_IBV_PORTS` | `PMI_GNI_DEV_ID`, `GASNET_DOMAIN_COUNT` | `ELAN_RAIL_ALL` |
 //! | memory kinds | [`Segments::takes_devices`] | – | – | `FI_HMEM` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
 
 use std::fmt;
@@ -133,8 +133,10 @@ pub struct Limits {
     pub max_packet_bytes: usize,
     /// Maximum number of processes in a job.
     pub max_ranks: u32,
-    /// NICs: before `start` the number that the configuration requests, then the number opened.
-    pub rails: u32,
+    /// How often sending looks at the network: after one of this many consecutive requests of a
+    /// thread, the runtime polls. 1 where a poll costs nanoseconds (a completion queue in user
+    /// space), more where it is a system call.
+    pub requests_per_poll: u32,
 }
 
 /// The functions of the runtime that a conduit may call.
