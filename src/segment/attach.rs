@@ -279,9 +279,37 @@ impl Keys {
     /// The key of `rank`; empty if segments have none.
     fn of(&self, rank: usize) -> &[u8] {
         let start = rank * self.stride;
-        self.all.get(start..start + self.stride).map_or(&[], |entry| {
-            let (length, key) = Self::entry(entry);
-            key.get(..length as usize).unwrap_or_default()
-        })
+        match self.all.get(start..start + self.stride) {
+            None | Some([]) => &[],
+            Some(entry) => {
+                let (length, key) = Self::entry(entry);
+                key.get(..length as usize).unwrap_or_default()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_those_of_their_rank_or_none() {
+        assert_eq!(Keys::default().of(0), b"");
+        let entry = |length: u32, key: [u8; 3]| [&length.to_ne_bytes()[..], &key].concat();
+        let keys = |entries: &[Vec<u8>]| Keys {
+            all: entries.concat(),
+            stride: 7,
+        };
+        let good = keys(&[entry(3, *b"abc"), entry(0, [0; 3]), entry(2, *b"de\0")]);
+        assert_eq!(
+            [good.of(0), good.of(1), good.of(2), good.of(3)],
+            [b"abc", &b""[..], b"de", b""]
+        );
+        assert_eq!(good.missing(), None);
+        assert_eq!(
+            keys(&[entry(1, *b"a\0\0"), entry(Keys::MISSING, [0; 3])]).missing(),
+            Some(1)
+        );
     }
 }
