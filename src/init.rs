@@ -87,6 +87,9 @@ pub fn init(
         show(config, &chosen);
     }
     let conduit = chosen.conduit;
+    config
+        .check(conduit.variables())
+        .map_err(|e| InitError::Job(e.to_string()))?;
     explain_ends();
     let which = conduit.identity().name;
     trace::start(

@@ -7,6 +7,10 @@
 //! together. An empty value counts as not set. An undeclared `GASNET_*` name is not an error,
 //! because clients have their own; [`Config::unknown`] lists them for `GASNET_VERBOSEENV=1`.
 //!
+//! Conduits may declare the same name with other defaults or ranges. Each reads its own declaration.
+//! A value that only another conduit's declaration refuses is no error unless that conduit is chosen
+//! ([`Config::check`]).
+//!
 //! Values that the library does not use are not checked: those of variables without effect, and of
 //! variables of gasnetrun and test programs.
 #![forbid(unsafe_code)]
@@ -48,6 +52,8 @@ pub struct Setting {
     pub value: Value,
     /// Whether the environment sets it.
     pub is_set: bool,
+    /// Why the value from the environment is invalid, if another declaration of the name takes it.
+    problem: Option<String>,
 }
 
 /// The values of all variables.
@@ -88,7 +94,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let mut config = Self::defaults(extra);
         let mut problems = Vec::new();
-        let mut invalid_defaults = Vec::new();
+        let mut invalid_defaults: Vec<(&'static str, String)> = Vec::new();
         for setting in &mut config.settings {
             let Some(text) = built_in(setting.variable.name) else {
                 continue;
@@ -100,14 +106,22 @@ impl Config {
         }
         for (name, text) in environment {
             let Some(name) = name.to_str() else { continue };
-            match config.settings.iter_mut().find(|s| s.variable.name == name) {
-                None if name.starts_with("GASNET_") => config.unknown.push(name.to_owned()),
-                Some(setting) if !text.is_empty() => match read(setting.variable, &text) {
-                    Ok(value) => (setting.value, setting.is_set) = (value, true),
-                    Err(problem) => problems.push(problem),
-                },
-                _ => {}
+            let mut declared = config
+                .settings
+                .iter_mut()
+                .filter(|s| s.variable.name == name)
+                .peekable();
+            if declared.peek().is_none() && name.starts_with("GASNET_") {
+                config.unknown.push(name.to_owned());
             }
+            let (mut refused, mut taken) = (None, false);
+            for setting in declared.filter(|_| !text.is_empty()) {
+                match read(setting.variable, &text) {
+                    Ok(value) => (setting.value, setting.is_set, taken) = (value, true, true),
+                    Err(problem) => refused = Some(setting.problem.insert(problem).clone()),
+                }
+            }
+            problems.extend(refused.filter(|_| !taken));
         }
         for (name, problem) in invalid_defaults {
             // A variable that is set overrides the invalid default.
@@ -131,6 +145,7 @@ impl Config {
             variable,
             value: variable.default_value(),
             is_set: false,
+            problem: None,
         });
         Self {
             settings: settings.collect(),
@@ -145,14 +160,34 @@ impl Config {
     /// If `key` belongs to a table that was not passed to [`Config::load`].
     pub fn get<T: FromValue>(&self, key: &Key<T>) -> T {
         let name = key.variable.name;
-        self.setting(name)
+        self.declared(&key.variable)
             .and_then(|s| T::from_value(&s.value))
             .unwrap_or_else(|| panic!("{name} is not in a loaded table, or not of the type of its key"))
     }
 
     /// Whether the environment sets a variable.
     pub fn is_set<T>(&self, key: &Key<T>) -> bool {
-        self.setting(key.variable.name).is_some_and(|s| s.is_set)
+        self.declared(&key.variable).is_some_and(|s| s.is_set)
+    }
+
+    /// The errors of values that the declarations of `table`, the chosen conduit's, refuse.
+    pub fn check(&self, table: &[Variable]) -> Result<(), ConfigError> {
+        let settings = table.iter().filter_map(|variable| self.declared(variable));
+        let problems: Vec<String> = settings.filter_map(|s| s.problem.clone()).collect();
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(ConfigError { problems })
+        }
+    }
+
+    /// The setting of this very declaration, or else of another one of its name.
+    fn declared(&self, variable: &Variable) -> Option<&Setting> {
+        let same = |s: &&Setting| {
+            let known = s.variable;
+            (known.name, known.default, known.help) == (variable.name, variable.default, variable.help)
+        };
+        self.settings.iter().find(same).or_else(|| self.setting(variable.name))
     }
 
     /// All settings, in the order of the table.

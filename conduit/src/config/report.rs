@@ -36,6 +36,7 @@ fn line(setting: &Setting) -> String {
         variable,
         value,
         is_set,
+        ..
     } = setting;
     let assignment = format!("{} = {}", variable.name, variable.kind.show(value));
     let note = match (is_set, variable.status.is_effective()) {

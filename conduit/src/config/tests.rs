@@ -164,6 +164,25 @@ fn conduit_tables_join() {
 }
 
 #[test]
+fn conduits_read_their_own_declaration_of_a_name() {
+    const NARROW: Key<u32> = count("GASNET_EXTRA_DEPTH", "64", 1, 64, "Depth of one.");
+    const WIDE: Key<u32> = count("GASNET_EXTRA_DEPTH", "256", 1, 1000, "Depth of the other.");
+    static TABLES: [&[Variable]; 2] = [&[NARROW.variable], &[WIDE.variable]];
+    let load = |value: &str| Config::from_env(&TABLES, [("GASNET_EXTRA_DEPTH".into(), value.into())].into_iter());
+    let config = load("").unwrap();
+    assert_eq!((config.get(&NARROW), config.get(&WIDE)), (64, 256));
+    assert!(!config.is_set(&NARROW) && config.check(TABLES[0]).is_ok());
+    let config = load("32").unwrap();
+    assert_eq!((config.get(&NARROW), config.get(&WIDE)), (32, 32));
+    let config = load("100").unwrap();
+    assert_eq!((config.get(&NARROW), config.get(&WIDE)), (64, 100));
+    assert!(config.check(TABLES[1]).is_ok() && !config.is_set(&NARROW) && config.is_set(&WIDE));
+    let refused = config.check(TABLES[0]).unwrap_err().to_string();
+    assert!(refused.starts_with("GASNET_EXTRA_DEPTH"), "{refused}");
+    assert_eq!(load("1001").unwrap_err().problems.len(), 1);
+}
+
+#[test]
 fn json_strings_are_escaped() {
     assert_eq!(report::json_string("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
 }
