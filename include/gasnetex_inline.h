@@ -126,6 +126,9 @@ GASNETI_INLINE void gasneti_copy(void *dest, const void *src, size_t nbytes) {
     }
 }
 
+// What this thread wrote or put before is visible before this put: clients poll a word that follows
+// the data. On x86-64 this is no instruction.
+#define GASNETI_PUT_BEGIN() __atomic_thread_fence(__ATOMIC_RELEASE)
 // Keeps the compiler from moving a put behind, or dropping it in favour of, a later one.
 #define GASNETI_PUT_DONE() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 // What is read after a get completed is read after it.
@@ -137,6 +140,7 @@ GASNETI_INLINE int gasneti_try_put(gex_TM_t tm, gex_Rank_t rank, void *dest, con
     if (!gasneti_neighbour(tm, rank, dest, flags, &mapped)) {
         return 0;
     }
+    GASNETI_PUT_BEGIN();
     gasneti_copy(mapped, src, nbytes);
     GASNETI_PUT_DONE();
     return 1;

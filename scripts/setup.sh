@@ -79,6 +79,9 @@ python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-ven
 [ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] ||
     missing="$missing libclang-rt-dev"
 
+# The header check compiles for AArch64.
+[ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
+
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: cargo is not on PATH; install Rust first (https://rustup.rs)" >&2
     exit 1

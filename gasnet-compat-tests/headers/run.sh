@@ -8,6 +8,7 @@
 #   order      each header alone, twice, and before every other one; in C, in C++ and inside extern
 #              "C"
 #   refuse     code that must not compile, with a message that names the reason
+#   fences     puts.c for AArch64: a barrier between the stores of two puts
 #   run        fastpath.c, and ../contract/values.c with the values that clients compile in
 #   link       a program with the library of another mode, conduit or flavour: the undefined symbol
 #              names it
@@ -260,6 +261,31 @@ foreign abi 'interface number 99, the library has 0' 'info.gasneti_abi = 99'
 foreign size 'interface number' 'info.gasneti_size = 8'
 foreign layout 'lays out' 'info.gasneti_hsl_bytes = 8'
 foreign unterminated 'compiled for the conduit xxxxxxxxxxxxxxxx,' 'memset(info.gasneti_conduit, 120, 16)'
+
+# -- fences. Only clang compiles for any processor; the C library's headers for AArch64 are those of
+# libc6-dev-arm64-cross.
+cross=/usr/aarch64-linux-gnu/include
+cat >"$tmp/between.awk" <<'EOF'
+$1 == name ":" { inside = 1 }
+inside && $1 == "strb" { stores++ }
+inside && $1 == "dmb" && stores == 1 { between = 1 }
+$1 == ".cfi_endproc" { inside = 0 }
+END {
+    if (stores != 2) print stores + 0, "stores, not 2"
+    else if (!between) print "no barrier between the two stores"
+}
+EOF
+if ! command -v clang >/dev/null; then
+    echo "SKIP headers/fences: clang is not installed"
+elif [ ! -e $cross/stdio.h ]; then
+    echo "SKIP headers/fences: libc6-dev-arm64-cross is not installed"
+else
+    check fences-compile clang --target=aarch64-linux-gnu -isystem $cross -std=c11 -O2 $strict -DGASNET_PAR $paths \
+        -S "$here/puts.c" -o "$tmp/puts.s"
+    for name in two_puts two_vis_puts; do
+        check "fences-$name" awk -v name=$name -f "$tmp/between.awk" "$tmp/puts.s"
+    done
+fi
 
 # -- run: the inline fast path
 for pair in $compilers; do
