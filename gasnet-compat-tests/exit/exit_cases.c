@@ -30,8 +30,11 @@ static volatile sig_atomic_t wanted_code;
 
 enum { EXIT_INDEX = 200, NOTHING_INDEX, PREPARE_INDEX, THREADS = 4 };
 
+/* What abort and SIGSEGV give as a status ends the job by them. */
 static void exit_handler(gex_Token_t token, gex_AM_Arg_t code) {
     (void)token;
+    if (code == 134) abort();
+    if (code == 139) raise(SIGSEGV);
     gasnet_exit((int)code);
 }
 
@@ -91,6 +94,11 @@ static void poll_for_ever(void) {
 static void wait_for_ever(void) {
     static volatile int never;
     GASNET_BLOCKUNTIL(never);
+}
+
+static void send_for_ever(void) {
+    volatile int forever = 1;
+    while (forever) gex_AM_RequestMedium0(tm, np - 1, NOTHING_INDEX, NULL, 0, GEX_EVENT_NOW, 0);
 }
 
 static void say(const char *what) {
@@ -170,6 +178,10 @@ static int run_messages(const char *name) {
         if (last) gex_AM_RequestShort1(tm, me, EXIT_INDEX, 0, 12);
     } else if (!strcmp(name, "handler-many")) {
         gex_AM_RequestShort1(tm, np - 1, EXIT_INDEX, 0, 13);
+    } else if (!strcmp(name, "handler-abort")) {
+        if (me == 0) gex_AM_RequestShort1(tm, np - 1, EXIT_INDEX, 0, 134);
+    } else if (!strcmp(name, "handler-segv")) {
+        if (me == 0) gex_AM_RequestShort1(tm, np - 1, EXIT_INDEX, 0, 139);
     } else if (!strcmp(name, "prepared-request")) {
         gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, next, NULL, 0, 0, NULL, 0, 0);
         if (last) gasnet_exit(14);
@@ -193,6 +205,8 @@ static void run_crash(const char *name) {
     if (!strcmp(name, "segv-everywhere")) *nowhere = 1;
     if (!strcmp(name, "kill")) ONE(raise(SIGKILL), barrier());
     if (!strcmp(name, "kill-spin")) ONE(raise(SIGKILL), spin());
+    if (!strcmp(name, "kill-wait")) ONE(raise(SIGKILL), wait_for_ever());
+    if (!strcmp(name, "kill-flood")) ONE(raise(SIGKILL), send_for_ever());
     if (!strcmp(name, "raw-exit")) ONE(_exit(9), barrier());
     if (!strcmp(name, "stop")) {
         if (last) raise(SIGSTOP);
@@ -243,11 +257,11 @@ static int run_process(const char *name) {
         return 1;
     }
     if (!strcmp(name, "unflushed")) {
-        printf("rank %u wrote this before it was told\n", (unsigned)me);
+        printf("rank %u wrote this\n", (unsigned)me);
         ONE(gasnet_exit(17), barrier());
     }
     if (!strcmp(name, "unflushed-spin")) {
-        printf("rank %u wrote this before it was told\n", (unsigned)me);
+        printf("rank %u wrote this\n", (unsigned)me);
         ONE(gasnet_exit(17), spin());
     }
     if (!strcmp(name, "kept-output")) {

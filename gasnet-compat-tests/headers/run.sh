@@ -9,7 +9,7 @@
 #              "C"
 #   refuse     code that must not compile, with a message that names the reason
 #   fences     puts.c for AArch64: a barrier between the stores of two puts
-#   run        fastpath.c, and ../contract/values.c with the values that clients compile in
+#   run        fastpath.c, and ../clients/values.c with the values that clients compile in
 #   link       a program with the library of another mode, conduit or flavour: the undefined symbol
 #              names it
 #   start      the same, detected at initialisation: one message and GASNET_ERR_BAD_ARG
@@ -23,7 +23,7 @@ LC_ALL=C
 export LC_ALL
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 root=$(CDPATH='' cd -- "$here/../.." && pwd)
-contract=$here/../contract
+clients=$here/../clients
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
@@ -81,7 +81,7 @@ for pair in $compilers; do
     for mode in SEQ PARSYNC PAR; do
         for std in c99 c11 c17 c2x c++11 c++14 c++17 c++20; do
             case $std in c++*) compiler="${pair#*:} -x c++" ;; *) compiler=${pair%:*} ;; esac
-            for source in "$contract/values" "$here/use"; do
+            for source in "$clients/values" "$here/use"; do
                 check "compile-${pair%:*}-$std-$mode-${source##*/}" \
                     $compiler -std=$std -O2 $strict -DGASNET_$mode $paths -c "$source.c" -o "$tmp/${source##*/}.o"
             done
@@ -95,7 +95,7 @@ for pair in $compilers; do
     for std in c99 c2x c++11 c++20; do
         case $std in c++*) compiler="${pair#*:} -x c++" ;; *) compiler=${pair%:*} ;; esac
         check "compile-${pair%:*}-$std-names" $compiler -std=$std -O1 $strict -DGASNET_PAR $paths -I"$here/../common" \
-            -c "$contract/names.c" \
+            -c "$clients/names.c" \
             -o "$tmp/names.o"
     done
     check "compile-${pair%:*}-conversions" "${pair%:*}" -std=c11 -O2 $strict -Wshadow -Wcast-qual -Wstrict-prototypes \
@@ -106,9 +106,9 @@ for pair in $compilers; do
     check "compile-${pair%:*}-empty-mode" "${pair%:*}" -std=c11 $strict $paths -c "$tmp/mode.c" -o "$tmp/mode.o"
     check "compile-${pair%:*}-conduit-by-macro" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP \
         -I"$include" \
-        -c "$contract/values.c" -o "$tmp/values.o"
+        -c "$clients/values.c" -o "$tmp/values.o"
     check "compile-${pair%:*}-conduit-both" "${pair%:*}" -std=c11 $strict -DGASNET_PAR -DGASNET_CONDUIT_SMP $paths \
-        -c "$contract/values.c" -o "$tmp/values.o"
+        -c "$clients/values.c" -o "$tmp/values.o"
     check "compile-${pair%:*}-isystem" "${pair#*:}" -std=c++17 $strict -DGASNET_PAR -isystem "$include/smp-conduit" \
         -isystem "$include" \
         -x c++ -c "$here/use.c" -o "$tmp/use.o"
@@ -222,7 +222,7 @@ check link-seq client -DGASNET_SEQ "$here/start.c" "$tmp/lib-seq.o" -o "$tmp/sta
 check link-debug client -DGASNET_PAR -DGASNET_DEBUG "$here/start.c" "$tmp/lib-debug.o" -o "$tmp/start-debug"
 check link-universal gcc -std=c11 -Wall -Werror -I"$include" -DGASNET_SEQ "$here/start.c" "$tmp/lib-any.o" \
     -o "$tmp/start-any"
-check link-values client -DGASNET_PAR "$contract/values.c" "$tmp/lib-par.o" -o "$tmp/values"
+check link-values client -DGASNET_PAR "$clients/values.c" "$tmp/lib-par.o" -o "$tmp/values"
 check run-values "$tmp/values"
 check_says link-wrong-mode 'gasneti_link_check__conduit_smp__mode_par__release__abi_0' \
     client -DGASNET_PAR "$here/start.c" "$tmp/lib-seq.o" -o "$tmp/wrong"

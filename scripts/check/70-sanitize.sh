@@ -1,13 +1,13 @@
 # The C programs under AddressSanitizer + UndefinedBehaviorSanitizer, ThreadSanitizer and valgrind.
 # Where a nightly toolchain is at hand the Rust core is instrumented too; otherwise only the clients
 # are, and ThreadSanitizer, which would not see the core's locks, is a skip.
-# The scripts of launch, exit and faults are left out: a sanitizer changes how a process ends.
+# Families with a script are left out: a sanitizer changes how a process ends.
 # A quick check takes two ranks and a part of the programs; valgrind, which is slow, never gets the
 # stress programs. Suppressions, each with its reason: scripts/check/*.supp.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 cp "$ROOT"/scripts/check/*.supp "$WORK"
-basic="conformance am rma event barrier coll endpoint atomic vis mk"
+basic="objects cxx am rma event coll segment atomic vis mk"
 np="1 2 4" families='' seed=''
 if [ "$SCOPE" != all ]; then np=2 seed=$SEED families=$basic; fi
 

@@ -41,9 +41,9 @@ TESTS = os.path.join(ROOT, "gasnet-compat-tests")
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-g"]
 NOT_FAMILIES = ("common", "headers")
 LONG_SCRIPTS = ("exit",)
-# Collectives choose their ways by whether ranks share cores: half of the cases of these families
-# believe that there are enough.
-BY_CORES = ("barrier", "coll")
+# Collectives choose their algorithm by whether ranks share cores. Half of the cases of this family
+# have a core for every rank (GASNET_HOST_CORES).
+BY_CORES = "coll"
 
 
 def arguments():
@@ -191,8 +191,8 @@ class Case:
         self.program = os.path.splitext(source)[0]
         where = conduit if not size else f"{conduit}/{size}"
         self.name = f"{family}/{self.program} {flavour} {where} {mode}"
-        self.roomy = family in BY_CORES and number(self.name) % 2 == 0
-        self.name += " roomy" * self.roomy
+        self.undersubscribed = family == BY_CORES and number(self.name) % 2 == 0
+        self.name += " undersubscribed" * self.undersubscribed
         self.devices = {}
 
     def counts(self):
@@ -221,7 +221,7 @@ class Case:
             environment = {} if self.mode.startswith("tools-") else {"GASNET_PSHM_NODES": str(count)}
             if self.size:
                 environment["GASNET_SUPERNODE_MAXSIZE"] = str(self.size)
-            if self.roomy:
+            if self.undersubscribed:
                 environment["GASNET_HOST_CORES"] = "64"
             timeout = float(self.found.get("TIMEOUT", "60")) * self.options.timeout_factor
             environment["TEST_WATCHDOG"] = str(max(5, int(timeout) - 5))

@@ -100,7 +100,7 @@ for _manager in MANAGERS:
     of_manager(_manager)
 
 
-@case("managers: ranks dealt like cards", "managers")
+@case("managers: cyclic ranks", "managers")
 def _(bed):
     places, words = cyclic(9, bed.names()), [bed.program.path]
     one_each = ",".join(f"{n}:1" for n in bed.names())
@@ -320,24 +320,24 @@ def _(bed):
 # What may go wrong where neighbours are not in a row.
 CYCLIC = (
     "system/neighbourhood",
-    "conformance/query_bound",
-    "conformance/segment_sizes",
+    "segment/query_bound",
+    "segment/segment_sizes",
     "am/am_payload",
     "am/am_negotiated",
     "rma/rma_blocking",
     "rma/rma_nonblocking",
     "atomic/atomic_mixed",
     "vis/vis_strided",
-    "barrier/barrier_named",
-    "barrier/broadcast",
+    "coll/barrier_named",
+    "coll/broadcast",
     "coll/reduce",
     "coll/teams",
-    "endpoint/endpoints",
+    "segment/endpoints",
     "stress/mixer",
 )
 
 
-@case("managers: client programs whose ranks are dealt like cards", "managers")
+@case("managers: client programs with cyclic ranks", "managers")
 def _(bed):
     one_each = ",".join(f"{n}:1" for n in bed.names())
     for name in CYCLIC:

@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
     static const int flags[] = {MY, ALL, NO};
     size_t i, j;
     int nb;
-    test_init_flags("legacy_coll", &argc, &argv, GEX_FLAG_USES_GASNET1);
+    test_init_flags("coll_gasnet1", &argc, &argv, GEX_FLAG_USES_GASNET1);
     test_attach(4096);
     PHASE("data");
     for (i = 0; i < ARRAY_LENGTH(sizes); i++)

@@ -62,7 +62,7 @@ static void split(void) {
         CHECK(gasnet_get_val(peer, at(peer, 8), 4) == (gasnet_register_value_t)round);
         CHECK(gasnet_barrier_wait(round, 0) == GASNET_OK);
         CHECKF(*(volatile int32_t *)at(me, 0) == round, "%d instead of %d", (int)*(volatile int32_t *)at(me, 0), round);
-        legacy_barrier();
+        gasnet1_barrier();
     }
 }
 
@@ -79,16 +79,16 @@ static void wait_modes(void) {
             for (r = 0; r < np; r++) OK(gasnet_AMRequestShort1(r, ADD, 2));
             total += 2 * (int)np;
             GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == total);
-            legacy_barrier();
+            gasnet1_barrier();
         }
     }
 }
 
 int main(int argc, char **argv) {
     gasnet_handlerentry_t table[] = {{ADD, (gex_AM_Fn_t)on_add}};
-    legacy_init("barriers", &argc, &argv);
-    legacy_attach(table, 1, 4096);
-    legacy_barrier();
+    gasnet1_init("barriers", &argc, &argv);
+    gasnet1_attach(table, 1, 4096);
+    gasnet1_barrier();
     named();
     mismatched();
     split();

@@ -13,7 +13,7 @@ int main(int argc, char **argv) {
     gasnet_node_t node;
     char *theirs = NULL;
     char back[70000];
-    test_name = "legacy_attach";
+    test_name = "attach_everything";
     if (gasnet_init(&argc, &argv) != GASNET_OK) return 1;
     test_start_watchdog();
     me = gasnet_mynode();

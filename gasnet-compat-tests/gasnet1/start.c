@@ -3,7 +3,7 @@
 // GASNet-EX.
 // NP: 1 2 4 7
 // SEGMENTS: fast large
-// ENV: LEGACY_START_WORD=seven
+// ENV: START_WORD=seven
 // TIMEOUT: 60
 #include "check1.h"
 
@@ -29,11 +29,11 @@ static void before_attach(void) {
     CHECK(np >= 1 && me < np);
     CHECK(local >= 4 * GASNET_PAGESIZE && local % GASNET_PAGESIZE == 0);
     CHECK(global <= local && global % GASNET_PAGESIZE == 0);
-    if (getenv("LEGACY_START_WORD")) {
-        const char *word = gasnet_getenv("LEGACY_START_WORD");
+    if (getenv("START_WORD")) {
+        const char *word = gasnet_getenv("START_WORD");
         CHECK(word && !strcmp(word, "seven"));
     }
-    CHECK(gasnet_getenv("LEGACY_START_ABSENT") == NULL);
+    CHECK(gasnet_getenv("START_ABSENT") == NULL);
 }
 
 static void check_segments(void) {
@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
     gex_Segment_t s = GEX_SEGMENT_INVALID;
     gasnet_node_t r;
     int i, j;
-    legacy_init("start", &argc, &argv);
+    gasnet1_init("start", &argc, &argv);
     before_attach();
 
     PHASE("attach");
@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
     PHASE("objects");
     gasnet_QueryGexObjects(&c, &e, &t, &s);
     gasnet_QueryGexObjects(NULL, NULL, NULL, NULL);
-    legacy_look_around();
+    gasnet1_look_around();
     CHECK(c == client && e == ep && t == tm && s == segment);
     CHECK(c != GEX_CLIENT_INVALID && e != GEX_EP_INVALID && t != GEX_TM_INVALID && s != GEX_SEGMENT_INVALID);
     CHECK(gex_Client_QueryFlags(c) & GEX_FLAG_USES_GASNET1);
@@ -116,13 +116,13 @@ int main(int argc, char **argv) {
     CHECK(gex_Segment_QueryAddr(s) == segments[me].addr && gex_Segment_QuerySize(s) == segments[me].size);
 
     *(volatile uint32_t *)segments[me].addr = 1000 + me;
-    legacy_barrier();
+    gasnet1_barrier();
     check_segments();
     check_nodes();
 
     PHASE("chosen indices are the same everywhere");
     for (r = 0; r < np; r++) OK(gasnet_AMRequestShort1(r, table[0].index, (gasnet_handlerarg_t)me));
     GASNET_BLOCKUNTIL(ATOMIC_GET(&pongs) == (int)np && ATOMIC_GET(&pings) == (int)np);
-    legacy_barrier();
+    gasnet1_barrier();
     return test_finish();
 }

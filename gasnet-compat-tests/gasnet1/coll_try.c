@@ -9,8 +9,8 @@ enum { FLAGS = GASNET_COLL_IN_MYSYNC | GASNET_COLL_OUT_MYSYNC | GASNET_COLL_LOCA
 
 int main(int argc, char **argv) {
     int round;
-    legacy_init("coll_try", &argc, &argv);
-    legacy_attach(NULL, 0, 65536);
+    gasnet1_init("coll_try", &argc, &argv);
+    gasnet1_attach(NULL, 0, 65536);
     for (round = 0; round < 20; round++) {
         gasnet_image_t root = (gasnet_image_t)(round % (int)gasnet_nodes());
         int mine = (int)gasnet_mynode() + 10 * round, got = -1, *all = (int *)calloc(gasnet_nodes(), sizeof *all);

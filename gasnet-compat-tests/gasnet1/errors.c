@@ -9,8 +9,8 @@ int main(int argc, char **argv) {
     const int codes[] = {GASNET_OK,          GASNET_ERR_NOT_INIT,  GASNET_ERR_RESOURCE,
                          GASNET_ERR_BAD_ARG, GASNET_ERR_NOT_READY, GASNET_ERR_BARRIER_MISMATCH};
     size_t i, j;
-    legacy_init("errors", &argc, &argv);
-    legacy_attach(NULL, 0, 4096);
+    gasnet1_init("errors", &argc, &argv);
+    gasnet1_attach(NULL, 0, 4096);
     NAME(GASNET_OK);
     NAME(GASNET_ERR_NOT_INIT);
     NAME(GASNET_ERR_RESOURCE);

@@ -1,4 +1,4 @@
-/* Does one wrong or fatal thing, named by the first argument; run.sh judges how the job ends.
+/* Makes one wrong call, named by the first argument; run.sh judges how the job ends.
  * The job must not outlive it: a rank that is still alive after 40 seconds says so and exits
  * with 99. */
 #include <gasnetex.h>
@@ -25,23 +25,11 @@ static void still_alive(int number) {
 }
 
 static void on_nothing(gex_Token_t token) { (void)token; }
-static void on_abort(gex_Token_t token) {
-    (void)token;
-    abort();
-}
-static void on_segv(gex_Token_t token) {
-    (void)token;
-    raise(SIGSEGV);
-}
 static gex_AD_t ad;
 static void on_atomic(gex_Token_t token) {
     uint32_t old;
     (void)token;
     gex_AD_OpNB_U32(ad, &old, 0, NULL, GEX_OP_GET, 0, 0, 0);
-}
-static void on_exit_5(gex_Token_t token) {
-    (void)token;
-    gasnet_exit(5);
 }
 static void on_poll(gex_Token_t token) {
     (void)token;
@@ -73,19 +61,6 @@ static char *base_of(gex_Rank_t rank) {
     return (char *)base;
 }
 static int is(const char *what, const char *name) { return strcmp(what, name) == 0; }
-
-/* The last rank does the deed; the others wait as the name says. */
-static void peer_death(const char *what) {
-    gex_Rank_t r;
-    if (me == np - 1) {
-        usleep(200000); /* the others are waiting by then */
-        kill(getpid(), SIGKILL);
-    }
-    if (is(what, "kill-in-barrier")) barrier();
-    if (is(what, "kill-in-blockuntil")) GASNET_BLOCKUNTIL(0);
-    for (;;) /* kill-in-flood */
-        for (r = 0; r < np; r++) gex_AM_RequestShort0(tm, r, 200, 0);
-}
 
 static void lock_misuse(const char *what) {
     if (is(what, "lock-not-held")) gex_HSL_Unlock(&lock_a);
@@ -171,10 +146,6 @@ static void misuse(const char *what) {
         if (is(what, "poll-in-handler")) gex_AM_RequestShort0(tm, np - 1, 204, 0);
         if (is(what, "request-in-handler")) gex_AM_RequestShort0(tm, np - 1, 205, 0);
         if (is(what, "two-replies")) gex_AM_RequestShort0(tm, np - 1, 206, 0);
-        if (is(what, "abort-in-handler")) gex_AM_RequestShort0(tm, np - 1, 201, 0);
-        if (is(what, "segv-in-handler")) gex_AM_RequestShort0(tm, np - 1, 202, 0);
-        if (is(what, "exit-in-handler")) gex_AM_RequestShort0(tm, np - 1, 207, 0);
-        if (is(what, "abort")) abort();
         if (strncmp(what, "lock-", 5) == 0) lock_misuse(what);
         if (strncmp(what, "atomic-", 7) == 0) atomic_misuse(what);
     }
@@ -183,13 +154,10 @@ static void misuse(const char *what) {
 
 static gex_AM_Entry_t handlers[] = {
     {200, (gex_AM_Fn_t)on_nothing, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQREP, 0, NULL, "on_nothing"},
-    {201, (gex_AM_Fn_t)on_abort, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_abort"},
-    {202, (gex_AM_Fn_t)on_segv, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_segv"},
     {203, (gex_AM_Fn_t)on_nothing, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 0, NULL, "on_medium"},
     {204, (gex_AM_Fn_t)on_poll, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_poll"},
     {205, (gex_AM_Fn_t)on_send, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_send"},
     {206, (gex_AM_Fn_t)on_reply_twice, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_reply_twice"},
-    {207, (gex_AM_Fn_t)on_exit_5, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_exit_5"},
     {208, (gex_AM_Fn_t)on_lock, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_lock"},
     {209, (gex_AM_Fn_t)on_lock_reply, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_lock_reply"},
     {210, (gex_AM_Fn_t)on_atomic, GEX_FLAG_AM_SHORT | GEX_FLAG_AM_REQUEST, 0, NULL, "on_atomic"}};
@@ -214,7 +182,6 @@ int main(int argc, char **argv) {
         gasnet_exit(4);
     }
     barrier();
-    if (strncmp(what, "kill-", 5) == 0) peer_death(what);
     if (!is(what, "fine") && strncmp(what, "segment-", 8) != 0) misuse(what);
     if (me == 0) printf("fine: %u ranks\n", (unsigned)np);
     fflush(stdout);

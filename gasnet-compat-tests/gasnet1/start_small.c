@@ -7,14 +7,14 @@
 int main(int argc, char **argv) {
     gasnet_node_t peer;
     uint64_t value, back = 0;
-    legacy_init("start_small", &argc, &argv);
+    gasnet1_init("start_small", &argc, &argv);
     peer = (me + 1) % np;
     OK(gasnet_attach(NULL, 0, 0, 0));
-    legacy_look_around();
+    gasnet1_look_around();
     CHECKF(segments[peer].size == GASNET_PAGESIZE, "%zu bytes", (size_t)segments[peer].size);
     value = UINT64_C(0x1122334455667700) + me;
     gasnet_put(peer, at(peer, GASNET_PAGESIZE - 8), &value, 8);
-    legacy_barrier();
+    gasnet1_barrier();
     gasnet_get(&back, peer, at(peer, GASNET_PAGESIZE - 8), 8);
     CHECK(back == value);
     memcpy(&back, at(me, GASNET_PAGESIZE - 8), 8);

@@ -10,7 +10,7 @@ static void handler(gasnet_token_t token) { (void)token; }
 int main(int argc, char **argv) {
     gasnet_handlerentry_t bad[] = {{127, (gex_AM_Fn_t)handler}};
     gasnet_handlerentry_t twice[] = {{140, (gex_AM_Fn_t)handler}, {140, (gex_AM_Fn_t)handler}};
-    legacy_init("start_twice", &argc, &argv);
+    gasnet1_init("start_twice", &argc, &argv);
     gex_System_SetVerboseErrors(0);
     PHASE("a second gasnet_init");
     CHECK(gasnet_init(&argc, &argv) != GASNET_OK);
@@ -20,15 +20,15 @@ int main(int argc, char **argv) {
     CHECK(gasnet_attach(twice, 2, GASNET_PAGESIZE, 0) != GASNET_OK);
     CHECK(gasnet_attach(NULL, -1, GASNET_PAGESIZE, 0) != GASNET_OK);
     CHECK(gasnet_attach(NULL, 0, GASNET_PAGESIZE + 1, 0) != GASNET_OK);
-    legacy_attach(NULL, 1, GASNET_PAGESIZE); /* no table: no handlers */
-    legacy_barrier();
+    gasnet1_attach(NULL, 1, GASNET_PAGESIZE); /* no table: no handlers */
+    gasnet1_barrier();
     PHASE("a second gasnet_attach");
     CHECK(gasnet_attach(NULL, 0, GASNET_PAGESIZE, 0) != GASNET_OK);
     CHECK(gasnet_init(&argc, &argv) != GASNET_OK);
     gex_System_SetVerboseErrors(1);
     CHECK(gasnet_mynode() == me && gasnet_nodes() == np);
     gasnet_put_val((me + 1) % np, at((me + 1) % np, 0), 5, 1);
-    legacy_barrier();
+    gasnet1_barrier();
     CHECK(*(volatile char *)at(me, 0) == 5);
     return test_finish();
 }

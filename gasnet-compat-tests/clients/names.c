@@ -1,6 +1,6 @@
 // Names that no document lists, in the shape that clients need: each compiles as the client named
-// beside it writes it (C and C++), and works. Keys of clients: see values.c. regress/client_hooks,
-// coll/legacy_coll, vis/vis_gasnet1 and tools/tools_lite go into depth.
+// beside it writes it (C and C++), and works. Keys of clients: see values.c. clients/client_hooks,
+// coll/coll_gasnet1, vis/vis_gasnet1 and tools/tools_lite go into depth.
 // NP: 1 2
 // TIMEOUT: 60
 #define GASNETI_BUG1389_WORKAROUND 1 /* Legion, realm-ex: a definition of the client's */

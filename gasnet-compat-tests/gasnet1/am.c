@@ -112,18 +112,18 @@ static void add_handler(gasnet_handler_t index, gex_AM_Fn_t function) {
 int main(int argc, char **argv) {
     unsigned hop, step;
     int kind, n;
-    legacy_init("am", &argc, &argv);
+    gasnet1_init("am", &argc, &argv);
     FOR_ALL_COUNTS(REGISTER)
     for (kind = 0; kind < KINDS; kind++)
         for (n = 0; n <= 16; n++) pattern_fill(payload[kind][n], BYTES(n), SEED(kind, n));
-    legacy_attach(table, entries, (uintptr_t)np * 2 * SLOT);
+    gasnet1_attach(table, entries, (uintptr_t)np * 2 * SLOT);
     CHECK(gasnet_AMMaxArgs() >= 16);
-    legacy_barrier();
+    gasnet1_barrier();
     step = np > 8 ? (unsigned)np / 4 : 1U;
     for (hop = 0; hop < np; hop += step) {
         gasnet_node_t peer = (gasnet_node_t)((me + hop) % np);
         FOR_ALL_COUNTS(RUN)
     }
-    legacy_barrier();
+    gasnet1_barrier();
     return test_finish();
 }

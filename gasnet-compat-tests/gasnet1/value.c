@@ -15,9 +15,9 @@ int main(int argc, char **argv) {
     gasnet_valget_handle_t gets[MANY];
     gasnet_node_t hop, peer;
     size_t bytes, i;
-    legacy_init("value", &argc, &argv);
-    legacy_attach(NULL, 0, (uintptr_t)np * MANY * 8);
-    legacy_barrier();
+    gasnet1_init("value", &argc, &argv);
+    gasnet1_attach(NULL, 0, (uintptr_t)np * MANY * 8);
+    gasnet1_barrier();
     for (hop = 0; hop < np; hop++) {
         char *cell;
         peer = (me + hop) % np;
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
             size_t j = (i * 7) % MANY;
             CHECK(gasnet_wait_syncnb_valget(gets[j]) == cut((gasnet_register_value_t)(j * 1000003 + me), j % 8 + 1));
         }
-        legacy_barrier();
+        gasnet1_barrier();
     }
     return test_finish();
 }

@@ -17,13 +17,13 @@ static void on_leave(gasnet_token_t token, gasnet_handlerarg_t code) {
 
 static int job(int which, int argc, char **argv) {
     gasnet_handlerentry_t table[] = {{LEAVE, (gex_AM_Fn_t)on_leave}};
-    legacy_init("exit_code", &argc, &argv);
+    gasnet1_init("exit_code", &argc, &argv);
     if (which == BEFORE_ATTACH) {
         if (me == np - 1) gasnet_exit(40 + which);
         for (;;) pause();
     }
-    legacy_attach(table, 1, 4096);
-    legacy_barrier();
+    gasnet1_attach(table, 1, 4096);
+    gasnet1_barrier();
     if (which == ALL_RANKS || (which == ONE_RANK && me == np / 2)) gasnet_exit(40 + which);
     if (which == FROM_HANDLER && me == 0) OK(gasnet_AMRequestShort1(np - 1, LEAVE, 40 + which));
     if (which == ONE_RANK) {
@@ -35,7 +35,7 @@ static int job(int which, int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    const char *which = getenv("LEGACY_EXIT_CASE");
+    const char *which = getenv("EXIT_CASE");
     int i, failures = 0;
     if (which) return job(atoi(which), argc, argv);
     for (i = 0; i < CASES; i++) {
@@ -44,7 +44,7 @@ int main(int argc, char **argv) {
         if (child == 0) {
             char text[8];
             snprintf(text, sizeof text, "%d", i);
-            setenv("LEGACY_EXIT_CASE", text, 1);
+            setenv("EXIT_CASE", text, 1);
             execv("/proc/self/exe", argv);
             _exit(99);
         }

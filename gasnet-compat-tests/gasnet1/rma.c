@@ -100,12 +100,12 @@ static void fills(gasnet_node_t peer) {
 
 int main(int argc, char **argv) {
     unsigned turn, hop, step;
-    legacy_init("rma", &argc, &argv);
-    legacy_attach(NULL, 0, (uintptr_t)PARTS * SLOT);
+    gasnet1_init("rma", &argc, &argv);
+    gasnet1_attach(NULL, 0, (uintptr_t)PARTS * SLOT);
     local = (char *)malloc(MOST);
     scratch = (char *)malloc(MOST);
     back = (char *)malloc(MOST);
-    legacy_barrier();
+    gasnet1_barrier();
     step = np > 8 ? (unsigned)np / 3 : 1U;
     for (turn = 0; turn < np; turn += PARTS) {
         if (me / PARTS == turn / PARTS) {
@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
                 fills((gasnet_node_t)((me + hop) % np));
             }
         }
-        legacy_barrier();
+        gasnet1_barrier();
     }
     return test_finish();
 }

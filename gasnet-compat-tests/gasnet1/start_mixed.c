@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     test_attach(8192);
     gasnet_QueryGexObjects(NULL, NULL, NULL, &s);
     CHECK(s == segment);
-    legacy_look_around();
+    gasnet1_look_around();
     CHECK(segments[me].addr == gex_Segment_QueryAddr(segment));
     peer = (me + 1) % np;
     barrier();
@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     gasnet_begin_nbi_accessregion();
     gex_RMA_PutNBI(tm, peer, at(peer, 1000), sent, 300, GEX_EVENT_NOW, 0);
     gex_Event_Wait(gasnet_end_nbi_accessregion());
-    legacy_barrier();
+    gasnet1_barrier();
     CHECK(!memcmp(at(me, 1000), sent, 300));
     barrier();
     return test_finish();

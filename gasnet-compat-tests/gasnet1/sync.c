@@ -183,18 +183,18 @@ static void regions(void) {
 }
 
 int main(int argc, char **argv) {
-    legacy_init("sync", &argc, &argv);
-    legacy_attach(NULL, 0, LARGE + 20000);
+    gasnet1_init("sync", &argc, &argv);
+    gasnet1_attach(NULL, 0, LARGE + 20000);
     peer = (me + 1) % np;
     source = (char *)malloc(LARGE);
     dest = (char *)malloc(LARGE);
-    legacy_barrier();
+    gasnet1_barrier();
     nothing();
     single();
     arrays();
     implicit();
     regions();
     nothing();
-    legacy_barrier();
+    gasnet1_barrier();
     return test_finish();
 }

@@ -74,9 +74,9 @@ int main(int argc, char **argv) {
     gasnet_node_t peer, r;
     size_t medium, bytes;
     int i;
-    legacy_init("am_sizes", &argc, &argv);
+    gasnet1_init("am_sizes", &argc, &argv);
     OK(gasnet_attach(table, (int)ARRAY_LENGTH(table), 2 * MOST, 0));
-    legacy_look_around();
+    gasnet1_look_around();
     CHECK(gasnet_AMMaxArgs() >= 16);
     CHECK(gasnet_AMMaxMedium() >= 512 && gasnet_AMMaxLongRequest() >= 512 && gasnet_AMMaxLongReply() >= 512);
     CHECK(gasnet_AMMaxArgs() == gex_AM_MaxArgs());
@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
     answer = (char *)malloc(bytes);
     pattern_fill(sent, bytes, 5);
     pattern_fill(answer, bytes, 6);
-    legacy_barrier();
+    gasnet1_barrier();
 
     /* the senders to one rank take turns: they use the same target memory */
     for (r = 0; r < np; r++) {
@@ -112,7 +112,7 @@ int main(int argc, char **argv) {
                 wait_for(1);
             }
         }
-        legacy_barrier();
+        gasnet1_barrier();
     }
     peer = (me + np - 1) % np;
     PHASE("an empty Long keeps its address");
@@ -128,6 +128,6 @@ int main(int argc, char **argv) {
         OK(gasnet_AMRequestShort0(peer, INSIDE));
     }
     wait_for(20);
-    legacy_barrier();
+    gasnet1_barrier();
     return test_finish();
 }

@@ -92,12 +92,12 @@ static void threads(void) {}
 int main(int argc, char **argv) {
     gasnet_handlerentry_t table[] = {{ADD, (gex_AM_Fn_t)on_add}, {ACK, (gex_AM_Fn_t)on_ack}};
     int i;
-    legacy_init("locks", &argc, &argv);
-    legacy_attach(table, 2, 4096);
-    legacy_barrier();
+    gasnet1_init("locks", &argc, &argv);
+    gasnet1_attach(table, 2, 4096);
+    gasnet1_barrier();
     single();
     threads();
-    legacy_barrier();
+    gasnet1_barrier();
     PHASE("handlers and the main line");
     for (i = 0; i < MESSAGES; i++) {
         OK(gasnet_AMRequestShort1((gasnet_node_t)((me + 1) % np), ADD, 3));
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
         gasnet_hsl_unlock(&outer);
     }
     GASNET_BLOCKUNTIL(ATOMIC_GET(&acknowledged) == MESSAGES);
-    legacy_barrier();
+    gasnet1_barrier();
     gasnet_hsl_lock(&outer);
     CHECKF(counter == 4 * MESSAGES && mirror == counter, "%ld and %ld", counter, mirror);
     gasnet_hsl_unlock(&outer);

@@ -37,8 +37,8 @@ int main(int argc, char **argv) {
     me = mynode();
     np = nodes();
     OK(attach(table, 1, GASNET_PAGESIZE, 0));
-    legacy_look_around();
-    legacy_barrier();
+    gasnet1_look_around();
+    gasnet1_barrier();
     peer = (me + 1) % np;
     OK(request(peer, table[0].index, "hello", 5, -9));
     put(peer, at(peer, 100), "world", 6);

@@ -10,7 +10,7 @@
 static gasnet_seginfo_t *segments TEST_UNUSED;
 
 /* gasnet_init. */
-TEST_UNUSED static void legacy_init(const char *name, int *argc, char ***argv) {
+TEST_UNUSED static void gasnet1_init(const char *name, int *argc, char ***argv) {
     int rc;
     test_name = name;
     rc = gasnet_init(argc, argv);
@@ -24,7 +24,7 @@ TEST_UNUSED static void legacy_init(const char *name, int *argc, char ***argv) {
 }
 
 /* What the helpers of check.h need, and where the segments are. After attach. */
-TEST_UNUSED static void legacy_look_around(void) {
+TEST_UNUSED static void gasnet1_look_around(void) {
     gasnet_QueryGexObjects(&client, &ep, &tm, &segment);
     segments = (gasnet_seginfo_t *)malloc(np * sizeof *segments);
     OK(gasnet_getSegmentInfo(segments, (int)np));
@@ -42,11 +42,11 @@ TEST_UNUSED static void legacy_look_around(void) {
 }
 
 /* gasnet_attach with at least `bytes` bytes, rounded up to pages. */
-TEST_UNUSED static void legacy_attach(gasnet_handlerentry_t *table, int entries, uintptr_t bytes) {
+TEST_UNUSED static void gasnet1_attach(gasnet_handlerentry_t *table, int entries, uintptr_t bytes) {
     uintptr_t page = GASNET_PAGESIZE;
     PHASE("attach");
     OK(gasnet_attach(table, entries, (bytes + page - 1) / page * page, 0));
-    legacy_look_around();
+    gasnet1_look_around();
 }
 
 /* Byte `offset` of a rank's segment. */
@@ -59,7 +59,7 @@ TEST_UNUSED static gasnet_node_t sender(gasnet_token_t token) {
 }
 
 /* An anonymous barrier of GASNet-1. */
-TEST_UNUSED static void legacy_barrier(void) {
+TEST_UNUSED static void gasnet1_barrier(void) {
     gasnet_barrier_notify(0, GASNET_BARRIERFLAG_ANONYMOUS);
     CHECK(gasnet_barrier_wait(0, GASNET_BARRIERFLAG_ANONYMOUS) == GASNET_OK);
 }
