@@ -130,7 +130,7 @@ impl Hsl {
         }
         while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
             futex::wait(&self.word, CONTENDED, Duration::from_millis(100));
-            gasnet_job::heed_exit(gasnet_job::Inside::Wait);
+            gasnet_job::check_exit(gasnet_job::Inside::Wait);
         }
     }
 

@@ -170,7 +170,7 @@ pub fn exiting() -> bool {
 
 /// What an idle waiter calls: when the job is ending, this may never return.
 #[inline]
-pub fn heed_exit(inside: Inside) {
+pub fn check_exit(inside: Inside) {
     if exiting() {
         if let Some(job) = current() {
             job.while_exiting(inside);

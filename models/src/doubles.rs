@@ -67,7 +67,7 @@ pub enum Inside {
     Wait,
 }
 
-pub fn heed_exit(_: Inside) {}
+pub fn check_exit(_: Inside) {}
 
 macro_rules! fatal {
     ($($words:tt)*) => {

@@ -24,7 +24,7 @@ mod shm;
 pub use atomic::lock;
 pub use cookie::{Completion, Cookie};
 pub use doubles::conduit::{Busy, Class, PollScope};
-pub use doubles::{futex, heed_exit, membarrier, Inside};
+pub use doubles::{check_exit, futex, membarrier, Inside};
 
 #[allow(dead_code)]
 #[path = "../../conduit/src/cookie.rs"]

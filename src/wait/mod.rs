@@ -252,7 +252,7 @@ impl Waiter {
             // another thread may wait for.
             FOLLOWERS.notify();
         }
-        gasnet_job::heed_exit(if self.may_end_here() {
+        gasnet_job::check_exit(if self.may_end_here() {
             Inside::Poll
         } else {
             Inside::Wait
@@ -414,7 +414,7 @@ pub fn poll_once() -> usize {
     let most = thread.yields.spins().map_or(unknown, |spins| spins.max(EMPTY_POLLS[0]));
     if empty_polls.get() >= most {
         empty_polls.set(0);
-        gasnet_job::heed_exit(Inside::Poll);
+        gasnet_job::check_exit(Inside::Poll);
         yield_core();
     }
     0
