@@ -18,24 +18,19 @@ rm -rf "$tmp"
 mkdir -p "$tmp" "$B/lib"
 
 # The marker carries the thread mode and, in its headers, the segment configuration: the entry
-# points that differ by them, the symbols of the link-time check, identity strings.
-marker=$ROOT/marker/marker.c
-[ "$conduit" != tools ] || marker=$ROOT/marker/tools.c
+# points that differ by them, the symbols of the link-time check, identity strings. The tools have
+# none.
 : >"$tmp/marker.names"
 objects=
-if [ -f "$marker" ]; then
+if [ "$conduit" != tools ]; then
     debug_flag=
     [ "$FLAVOUR" = release ] || debug_flag=-DGASNET_DEBUG
-    thread_flag=-DGASNETT_THREAD_SAFE
-    [ "$mode" != seq ] || thread_flag=-DGASNETT_THREAD_SINGLE
-    mode_flag=-DGASNET_$(upper "$mode")
-    [ "$conduit" = tools ] || thread_flag=
-    [ "$conduit" != tools ] || mode_flag=
-    # shellcheck disable=SC2086 # the flags may be absent
-    $CC -std=c11 -O2 -fPIC -Wall -Wextra -D_GNU_SOURCE=1 $mode_flag $thread_flag $debug_flag \
+    # shellcheck disable=SC2086 # the flag may be absent
+    $CC -std=c11 -O2 -fPIC -Wall -Wextra -D_GNU_SOURCE=1 -DGASNET_"$(upper "$mode")" $debug_flag \
         -DGASNETI_BUILDING_LIBRARY=1 \
         -ffile-prefix-map="$ROOT"=/gasnet -ffile-prefix-map="$BUILD"=/build \
-        ${CFLAGS:-} -fno-lto -I"$B/include" -I"$B/include/$conduit-conduit" -c "$marker" -o "$tmp/marker.o"
+        ${CFLAGS:-} -fno-lto -I"$B/include" -I"$B/include/$conduit-conduit" -c "$ROOT/marker/marker.c" \
+        -o "$tmp/marker.o"
     nm -g --defined-only "$tmp/marker.o" | awk '{ print $3 }' >"$tmp/marker.names"
     objects=$tmp/marker.o
 fi
