@@ -104,8 +104,9 @@ static void check_places(void) {
         hosts += (gex_Rank_t)new_host;
         nbrhds += (gex_Rank_t)new_nbrhd;
     }
-    CHECKF(hosts == places[0].hosts, "%u hosts are there, %u were told", (unsigned)hosts, (unsigned)places[0].hosts);
-    CHECKF(nbrhds == places[0].nbrhds, "%u neighbourhoods are there, %u were told", (unsigned)nbrhds,
+    CHECKF(hosts == places[0].hosts, "%u hosts are there, rank 0 counts %u", (unsigned)hosts,
+           (unsigned)places[0].hosts);
+    CHECKF(nbrhds == places[0].nbrhds, "%u neighbourhoods are there, rank 0 counts %u", (unsigned)nbrhds,
            (unsigned)places[0].nbrhds);
     check_list(1);
     check_list(0);

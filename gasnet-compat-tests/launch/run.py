@@ -131,7 +131,7 @@ class Tests:
                 rf"^rank \d+ of {count}$",
                 count=count,
             )
-        self.expect("one rank when nothing is said", [self.program], 0, "^rank 0 of 1$", count=1)
+        self.expect("one rank by default", [self.program], 0, "^rank 0 of 1$", count=1)
         self.expect(
             "the launcher wins over the environment",
             [LAUNCHER, "-n", "2", self.program],

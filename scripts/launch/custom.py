@@ -67,7 +67,7 @@ def _(bed):
 
 @case("custom: Open MPI's mpirun over three hosts, as documented", "managers", conduits=("udp",))
 def _(bed):
-    # It passes nothing on but what begins with its own letters, and gives each rank its number.
+    # It passes nothing on but variables with its own prefix, and gives each rank its number.
     mpirun = " ".join(mpi.openmpi(6, bed.names(), [])).replace("-n 6", "-n %N")
     env = {
         "GASNET_SPAWNFN": "C",
@@ -84,7 +84,7 @@ def _(bed):
     )
 
 
-@case("custom: hosts for the command, variables from the console", "three", conduits=("udp",))
+@case("custom: hosts for the command, variables from the launcher process", "three", conduits=("udp",))
 def _(bed):
     # The command's own words carry the secret to the other hosts, which ssh does not.
     command = (

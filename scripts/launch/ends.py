@@ -357,4 +357,4 @@ def _(bed):
                 raise Wrong(f"the ranks still ran: {short(' '.join(job.text()))}")
             time.sleep(0.1)
         if "the connection to host node3 is lost" not in job.text()[1]:
-            raise Wrong(f"there is no sentence: {short(' '.join(job.text()))}")
+            raise Wrong(f"there is no message: {short(' '.join(job.text()))}")

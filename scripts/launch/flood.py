@@ -55,19 +55,19 @@ def flood(bed, job, work, forge, number):
     was sent that were forged, and replayed, and how many the kernel dropped."""
     await_rounds(job, 20)
     memory, before = resident(bed, work), rounds(job)
-    stranger = bed.hosts.run(1, [forge, str(number), str(number // 10)], timeout=10 * TIMEOUT)
-    if stranger.code != 0:
-        raise Wrong(f"forge ended with {stranger.code}: {short(stranger.stdout + stranger.stderr)}")
+    forger = bed.hosts.run(1, [forge, str(number), str(number // 10)], timeout=10 * TIMEOUT)
+    if forger.code != 0:
+        raise Wrong(f"forge ended with {forger.code}: {short(forger.stdout + forger.stderr)}")
     done = rounds(job) - before
     await_rounds(job, 20)
     # What came later was read, and so was all that had come before.
     grown = resident(bed, work) - memory
     if grown > GROWTH:
         raise Wrong(f"a rank takes {grown} MiB more than before")
-    if "answers 0\n" not in stranger.stdout:
-        raise Wrong(f"forge was answered: {stranger.stdout}")
+    if "answers 0\n" not in forger.stdout:
+        raise Wrong(f"forge was answered: {forger.stdout}")
     by_port = drops(bed)
-    sent = re.findall(r"^rank (\d+) port (\d+) forged (\d+) replayed (\d+)$", stranger.stdout, re.M)
+    sent = re.findall(r"^rank (\d+) port (\d+) forged (\d+) replayed (\d+)$", forger.stdout, re.M)
     return done, {int(rank): (int(forged), int(replayed), by_port[int(port)]) for rank, port, forged, replayed in sent}
 
 

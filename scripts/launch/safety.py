@@ -11,7 +11,7 @@ from ends import over, waiting
 
 # Calls every port that listens on this host and is not known, until the file argv[1] is there: with
 # garbage, with half a greeting and with silence, or argv[2] times with silence only.
-STRANGER = r"""
+CALLER = r"""
 import os, resource, socket, sys, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (3000, 3000))
 def ports():
@@ -45,7 +45,7 @@ print("called", calls, flush=True)
 """
 
 
-def with_strangers(bed, command, silent=0):
+def with_caller(bed, command, silent=0):
     """A job whose remote shells take two seconds, in which an unauthenticated peer calls its first
     host."""
     folder = bed.program.folder
@@ -53,33 +53,33 @@ def with_strangers(bed, command, silent=0):
     with open(shell, "w", encoding="ascii") as file:
         file.write('#!/bin/sh\nsleep 2\nexec ssh "$@"\n')
     os.chmod(shell, 0o755)
-    stranger = bed.hosts.popen(1, ["python3", "-c", STRANGER, stop, str(silent)], stdout=-1, text=True)
+    caller = bed.hosts.popen(1, ["python3", "-c", CALLER, stop, str(silent)], stdout=-1, text=True)
     try:
-        if stranger.stdout.readline() != "ready\n":
-            raise Wrong("the stranger did not start")
+        if caller.stdout.readline() != "ready\n":
+            raise Wrong("the unauthenticated peer did not start")
         bed.hosts.accept()
         bed.run(command, env={"GASNET_SSH_CMD": shell, **bed.servers()}, places=blocks(5, bed.names()))
         with open(stop, "w", encoding="ascii"):
             pass
-        said = stranger.stdout.read()
+        said = caller.stdout.read()
         if int(said.split()[1]) < max(silent, 6):
-            raise Wrong(f"the stranger did not call often enough: {said}")
+            raise Wrong(f"the unauthenticated peer did not call often enough: {said}")
     finally:
-        stranger.kill()
-        stranger.wait()
+        caller.kill()
+        caller.wait()
         for name in (stop, shell):
             if os.path.exists(name):
                 os.remove(name)
 
 
-@case("safety: strangers call while the job starts", "three", quick=True)
+@case("safety: unauthenticated peers call while the job starts", "three", quick=True)
 def _(bed):
-    with_strangers(bed, bed.launch(5))
+    with_caller(bed, bed.launch(5))
 
 
-@case("safety: strangers take all connections and are silent", "three")
+@case("safety: unauthenticated peers take all connections and are silent", "three")
 def _(bed):
-    with_strangers(bed, ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", *bed.launch(5)], 400)
+    with_caller(bed, ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", *bed.launch(5)], 400)
 
 
 @case("safety: the secret is in no list of processes", "three", quick=True)
@@ -146,13 +146,13 @@ print("called", calls, flush=True)
 """
 
 
-@case("safety: strangers where the ranks of a host meet", "managers", quick=True, conduits=("udp", "smp"))
+@case("safety: unauthenticated peers where the ranks of a host meet", "managers", quick=True, conduits=("udp", "smp"))
 def _(bed):
     stop = f"{bed.program.folder}/stop"
-    stranger = bed.hosts.popen(1, ["python3", "-c", MEETER, stop], stdout=-1, text=True)
+    caller = bed.hosts.popen(1, ["python3", "-c", MEETER, stop], stdout=-1, text=True)
     try:
-        if stranger.stdout.readline() != "ready\n":
-            raise Wrong("the stranger did not start")
+        if caller.stdout.readline() != "ready\n":
+            raise Wrong("the unauthenticated peer did not start")
         bed.hosts.accept()
         late = ["sh", "-c", '[ $PMI_RANK -lt 2 ] || sleep 1; ulimit -Sn 40; exec "$0"', bed.program.path]
         for length in ("1", "4096"):
@@ -162,12 +162,12 @@ def _(bed):
                 bed.run(mpi.hydra(6, ["node1"], words), places=["node1"] * 6, manager=True)
         with open(stop, "w", encoding="ascii"):
             pass
-        said = stranger.stdout.read()
+        said = caller.stdout.read()
         if int(said.split()[1]) < 4:
-            raise Wrong(f"the stranger did not call often enough: {said}")
+            raise Wrong(f"the unauthenticated peer did not call often enough: {said}")
     finally:
         bed.hosts.run(1, ["sysctl", "-qw", "net.core.somaxconn=4096"])
-        stranger.kill()
-        stranger.wait()
+        caller.kill()
+        caller.wait()
         if os.path.exists(stop):
             os.remove(stop)
