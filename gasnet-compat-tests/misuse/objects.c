@@ -331,7 +331,7 @@ const misuse_case_t misuse_cases[] = {
     {"before-init", "any", 0, "", "called before gex_Client_Init", before_init},
     {"before-init-put", "any", 0, "", "called before gex_Client_Init", before_init_put},
     {"second-init", "any", 2, "", "=initialised already.*" REFUSED, second_init},
-    {"client-name", "debug", 0, "", "=WARNING.*this one is \"some-client 2.0\"", bad_name},
+    {"client-name", "debug", 0, "", "=WARNING.*the client name \"some-client 2.0\" is not", bad_name},
     {"client-flags", "debug", 0, "", "=WARNING.*unknown flags 0x8000", bad_flags},
     {"tm-invalid", "any", 2, "", "is not a gex_TM_t", tm_invalid},
     {"tm-garbage", "any", 2, "", "is not a gex_TM_t", tm_garbage},
