@@ -4,7 +4,7 @@
 . "$(dirname -- "$0")/common.sh"
 
 unset MAKEFLAGS MFLAGS
-"$ROOT/scripts/setup.sh"
+"$ROOT/scripts/setup.sh" build
 make -C "$ROOT" install CONDUITS=smp MODES="seq parsync par" DEBUG=0 DESTDIR= PREFIX="$BUILD/demo"
 echo
 OUT=$BUILD/demo-run RANKS=${RANKS:-4} exec sh "$ROOT/examples/heat2d/demo.sh" "$BUILD/demo"

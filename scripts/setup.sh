@@ -1,10 +1,11 @@
 #!/bin/sh
-# setup.sh [all] [cluster]: installs the Debian packages that building and testing need and that are
-# missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, and cbindgen in $BUILD/cbindgen.
-# "all" adds what only `make check-all` needs (also, by rustup, the oldest Rust that is supported),
-# "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on
-# disk). When nothing is missing it uses no network. Rust itself must be installed already (by
-# rustup, or any toolchain from the version in Cargo.toml on).
+# setup.sh [build] [all] [cluster]: installs the Debian packages that building and testing need and
+# that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, and cbindgen in
+# $BUILD/cbindgen. "build" leaves out what only tests need, "all" adds what only `make check-all`
+# needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh server and the
+# process managers of scripts/cluster (20 MB to fetch, 83 MB on disk). When nothing is missing it
+# uses no network. Rust itself must be installed already (by rustup, or any toolchain from the
+# version in Cargo.toml on).
 set -eu
 
 # The layout of Python differs between releases of ruff.
@@ -22,23 +23,12 @@ need() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 need gcc gcc
 need g++ g++
 need ld binutils
-need clang clang
 need pkg-config pkg-config
-need valgrind valgrind
-need cmake cmake
-need abidiff abigail-tools
-need setpriv util-linux
-need python3 python3
-need gdb gdb
-need ps procps
-need git git
-need chromium chromium
-need mandoc mandoc
-need shellcheck shellcheck
-need clang-format clang-format
-oldest=
+[ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
+tests=1 oldest=
 for more; do
     case $more in
+    build) tests= ;;
     all)
         oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1.0/p' "$root/Cargo.toml")
         need dpkg-buildpackage dpkg-dev
@@ -67,27 +57,40 @@ for more; do
             missing="$missing libpmix-dev"
         ;;
     *)
-        echo "setup: '$more' is not known; all and cluster are" >&2
+        echo "setup: '$more' is not known; build, all and cluster are" >&2
         exit 1
         ;;
     esac
 done
-python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
-[ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-# The header check also uses clang's sanitizers; its library lies in a folder that print-runtime-dir
-# only guesses.
-[ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] ||
-    missing="$missing libclang-rt-dev"
-
-# The header check compiles for AArch64.
-[ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
+if [ -n "$tests" ]; then
+    need clang clang
+    need valgrind valgrind
+    need cmake cmake
+    need abidiff abigail-tools
+    need setpriv util-linux
+    need python3 python3
+    need gdb gdb
+    need ps procps
+    need git git
+    need chromium chromium
+    need mandoc mandoc
+    need shellcheck shellcheck
+    need clang-format clang-format
+    python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+    # The header check also uses clang's sanitizers; its library lies in a folder that
+    # print-runtime-dir only guesses.
+    [ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] ||
+        missing="$missing libclang-rt-dev"
+    # The header check compiles for AArch64.
+    [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
+fi
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: cargo is not on PATH; install Rust first (https://rustup.rs)" >&2
     exit 1
 fi
 # Formatting and linting are components of rustup toolchains.
-if command -v rustup >/dev/null 2>&1; then
+if [ -n "$tests" ] && command -v rustup >/dev/null 2>&1; then
     for component in rustfmt clippy; do
         cargo "$(echo "$component" | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 ||
             rustup component add "$component"
@@ -98,6 +101,7 @@ if command -v rustup >/dev/null 2>&1; then
 fi
 # Only lint needs it: without a network all else goes on.
 install_ruff() {
+    [ -n "$tests" ] || return 0
     "$BUILD/ruff/bin/ruff" --version 2>/dev/null | grep -qx "ruff $RUFF_VERSION" && return
     echo "setup: installing ruff $RUFF_VERSION in $BUILD/ruff"
     { python3 -m venv "$BUILD/ruff" &&
@@ -106,6 +110,7 @@ install_ruff() {
 }
 # Only the step prototypes needs it. Without optimisation it compiles in a quarter of the time.
 install_cbindgen() {
+    [ -n "$tests" ] || return 0
     "$BUILD/cbindgen/bin/cbindgen" --version 2>/dev/null | grep -qx "cbindgen $CBINDGEN_VERSION" && return
     echo "setup: installing cbindgen $CBINDGEN_VERSION in $BUILD/cbindgen (a minute or two)"
     CARGO_TARGET_DIR=$BUILD/cbindgen/target cargo install --quiet --locked --debug --root "$BUILD/cbindgen" \
