@@ -45,9 +45,9 @@ print("called", calls, flush=True)
 """
 
 
-def with_caller(bed, command, silent=0):
+def with_caller(bed, command, silent=0, least=6):
     """A job whose remote shells take two seconds, in which an unauthenticated peer calls its first
-    host."""
+    host, at least so often."""
     folder = bed.program.folder
     stop, shell = f"{folder}/stop", f"{folder}/slow"
     with open(shell, "w", encoding="ascii") as file:
@@ -62,7 +62,7 @@ def with_caller(bed, command, silent=0):
         with open(stop, "w", encoding="ascii"):
             pass
         said = caller.stdout.read()
-        if int(said.split()[1]) < max(silent, 6):
+        if int(said.split()[1]) < least:
             raise Wrong(f"the unauthenticated peer did not call often enough: {said}")
     finally:
         caller.kill()
@@ -79,7 +79,8 @@ def _(bed):
 
 @case("safety: unauthenticated peers take all connections and are silent", "three")
 def _(bed):
-    with_caller(bed, ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", *bed.launch(5)], 400)
+    # More than the agent may have open. The rest of the 400 gets through only after it drops some.
+    with_caller(bed, ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", *bed.launch(5)], silent=400, least=257)
 
 
 @case("safety: the secret is in no list of processes", "three", quick=True)
