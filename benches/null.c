@@ -1,7 +1,8 @@
 /* null.c: what the runtime itself adds to an operation of the network, and whether it allocates.
  * Runs on conduit-null, whose operations take no time: GASNET_SUPERNODE_MAXSIZE=1, 2 ranks.
- * Prints nanoseconds per operation, the throughput of several threads as a multiple of one, and
- * allocations per operation. Exits with 1 if an operation allocates. benches/null.sh runs it. */
+ * Prints nanoseconds per operation (of the fastest of 50 batches), the throughput of several threads
+ * as a multiple of one, and allocations. Exits with 1 if an operation allocates. benches/null.sh runs
+ * it. */
 
 #include <gasnetex.h>
 #include <pthread.h>
@@ -27,7 +28,7 @@ int posix_memalign(void **memory, size_t alignment, size_t bytes) {
     return *memory ? 0 : 12;
 }
 
-enum { WINDOW = 64, HANDLER = 200, MOST_THREADS = 8 };
+enum { WINDOW = 64, HANDLER = 200, MOST_THREADS = 8, BATCHES = 50 };
 
 static gex_TM_t team;
 static char *remote;
@@ -83,9 +84,13 @@ static void *work(void *argument) {
     for (int i = 0; i < 100; i++) w->operation();
     pthread_barrier_wait(&start);
     const unsigned long before = allocations;
-    const double began = now_ns();
-    for (long i = 0; i < rounds; i++) w->operation();
-    w->ns = (now_ns() - began) / ((double)rounds * WINDOW);
+    const long batch = rounds / BATCHES + 1;
+    for (int b = 0; b < BATCHES; b++) {
+        const double began = now_ns();
+        for (long i = 0; i < batch; i++) w->operation();
+        const double ns = (now_ns() - began) / ((double)batch * WINDOW);
+        if (b == 0 || ns < w->ns) w->ns = ns;
+    }
     w->allocated = allocations - before;
     return NULL;
 }
@@ -128,9 +133,7 @@ int main(int argc, char **argv) {
     gex_Client_Init(&client, &ep, &team, "NULL", &argc, &argv, 0);
     gex_EP_RegisterHandlers(ep, &entry, 1);
     gex_Segment_Attach(&segment, team, 1 << 20);
-    if (gex_TM_QueryRank(team) != 0) {
-        for (;;) pause(); /* rank 0 ends the job */
-    }
+    if (gex_TM_QueryRank(team) != 0) GASNET_BLOCKUNTIL(0); /* rank 0 ends the job */
     gex_EP_QueryBoundSegmentNB(team, 1, &base, NULL, NULL, 0);
     remote = base;
     if (argc > 1) rounds = atol(argv[1]);

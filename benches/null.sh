@@ -9,5 +9,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
 # shellcheck disable=SC2046 # flags are words
-${CC:-cc} -O2 $(pkg-config --cflags gasnet-null-par) -o "$work/null" "$root/benches/null.c" $(pkg-config --libs gasnet-null-par)
+${CC:-cc} -O2 $(pkg-config --cflags gasnet-null-par) -o "$work/null" "$root/benches/null.c" \
+    $(pkg-config --libs gasnet-null-par)
 GASNET_SUPERNODE_MAXSIZE=1 "$prefix/bin/gasnetrun_null" -n 2 "$work/null" "${2:-20000}"

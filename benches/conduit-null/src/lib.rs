@@ -1,8 +1,8 @@
 //! conduit-null: a network that takes no time, to measure the runtime's own (`benches/null.c`).
 //!
 //! Nothing leaves the process. A put or get moves nothing and completes at the next poll of its
-//! thread. A packet comes back to its sender at the next poll of its thread, as if its peer had sent
-//! it. Threads share nothing, so what they share is the runtime's.
+//! thread. A packet comes back to its sender at the next poll of its thread, as if its peer had
+//! sent it. Threads share nothing, so what they share is the runtime's.
 #![forbid(unsafe_code)]
 
 use gasnet_conduit::{
@@ -16,23 +16,30 @@ const PACKET: usize = 1024;
 /// Operations and packets of a thread between two polls.
 const DEPTH: usize = 256;
 
-/// A packet on its way back, with its length.
-#[derive(Clone, Copy)]
+/// Room for a packet.
 #[repr(align(16))]
-struct Slot([u8; PACKET]);
+struct Buffer([u8; PACKET]);
+
+/// A packet on its way back.
+struct Packet {
+    source: JobRank,
+    class: Class,
+    bytes: usize,
+    buffer: Box<Buffer>,
+}
 
 /// What a thread has started and not yet polled for.
 struct Queue {
     completions: Vec<Cookie>,
-    packets: Vec<(JobRank, Class, usize)>,
-    slots: Vec<Slot>,
+    packets: Vec<Packet>,
+    free: Vec<Box<Buffer>>,
 }
 
 thread_local! {
     static QUEUE: RefCell<Queue> = RefCell::new(Queue {
         completions: Vec::with_capacity(DEPTH),
         packets: Vec::with_capacity(DEPTH),
-        slots: vec![Slot([0; PACKET]); DEPTH],
+        free: std::iter::repeat_with(|| Box::new(Buffer([0; PACKET]))).take(DEPTH).collect(),
     });
 }
 
@@ -75,16 +82,18 @@ impl Conduit for Null {
 
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         QUEUE.with_borrow_mut(|queue| {
-            let index = queue.packets.len();
-            if index == DEPTH {
-                return Err(Busy);
-            }
+            let mut buffer = queue.free.pop().ok_or(Busy)?;
             let mut bytes = 0;
             for part in parts {
-                queue.slots[index].0[bytes..bytes + part.len()].copy_from_slice(part);
+                buffer.0[bytes..bytes + part.len()].copy_from_slice(part);
                 bytes += part.len();
             }
-            queue.packets.push((peer, class, bytes));
+            queue.packets.push(Packet {
+                source: peer,
+                class,
+                bytes,
+                buffer,
+            });
             Ok(())
         })
     }
@@ -95,14 +104,9 @@ impl Conduit for Null {
             upcalls.done(cookie, Completion::Remote);
             found += 1;
         }
-        let next = || {
-            QUEUE.with_borrow_mut(|queue| {
-                let packet = queue.packets.pop()?;
-                Some((packet, queue.slots[queue.packets.len()]))
-            })
-        };
-        while let Some(((source, class, bytes), mut slot)) = next() {
-            upcalls.packet(source, class, &mut slot.0[..bytes]);
+        while let Some(mut packet) = QUEUE.with_borrow_mut(|queue| queue.packets.pop()) {
+            upcalls.packet(packet.source, packet.class, &mut packet.buffer.0[..packet.bytes]);
+            QUEUE.with_borrow_mut(|queue| queue.free.push(packet.buffer));
             found += 1;
         }
         found
