@@ -13,11 +13,10 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use gasnet_conduit::{Completion, Cookie};
-use gasnet_sys::atomic::{global, AtomicU32, Mutex, Ordering};
+use gasnet_sys::atomic::{global, AtomicU32, AtomicU64, Mutex, Ordering};
 use gasnet_sys::lock;
 
-/// Category of something outstanding. The discriminant indexes [`Op::pending`] and shifts to the
-/// `GEX_EC_*` bit.
+/// Category of something outstanding. The discriminant shifts to the `GEX_EC_*` bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Category {
@@ -37,6 +36,55 @@ pub enum Category {
 }
 
 const CATEGORIES: usize = 6;
+
+/// Where a category is counted in an [`Op`]. What a put counts lies in one word, so that one
+/// operation counts it.
+#[derive(Clone, Copy)]
+struct Lane {
+    /// Index in [`Op::pending`].
+    word: usize,
+    /// First bit.
+    shift: u32,
+    /// Number of bits. A count of the last lane of a word would overflow into nothing; others are
+    /// wide enough for all that can be outstanding.
+    bits: u32,
+}
+
+/// By category.
+const LANES: [Lane; CATEGORIES] = {
+    const fn lane(word: usize, shift: u32, bits: u32) -> Lane {
+        Lane { word, shift, bits }
+    }
+    [
+        lane(0, 0, 31),
+        lane(0, 31, 29),
+        lane(1, 0, 64),
+        lane(2, 0, 64),
+        lane(3, 0, 64),
+        // A thread waits for few of its puts at a time: one, and one in each handler around it.
+        lane(0, 60, 4),
+    ]
+};
+
+const WORDS: usize = 4;
+
+impl Category {
+    const fn lane(self) -> Lane {
+        LANES[self as usize]
+    }
+
+    /// One of this category, in its word.
+    const fn unit(self) -> u64 {
+        1 << self.lane().shift
+    }
+}
+
+impl Lane {
+    const fn mask(self) -> u64 {
+        (u64::MAX >> (64 - self.bits)) << self.shift
+    }
+}
+
 const LEAF_MASK: usize = 15;
 const ALL: usize = (1 << CATEGORIES) - 1;
 
@@ -73,16 +121,17 @@ impl OpKind {
         Self::MessageNow,
     ];
 
-    /// The categories of the whole and of local completion, as far as they are counted.
-    const fn categories(self) -> (Option<Category>, Option<Category>) {
+    /// Index of the word that counts it, and what the whole and local completion count there.
+    const fn counts(self) -> (usize, u64, u64) {
+        use Category::{Get, Local, Put, Rmw, Source};
         match self {
-            Self::Put => (Some(Category::Put), None),
-            Self::PutWithLocal => (Some(Category::Put), Some(Category::Local)),
-            Self::PutNow => (Some(Category::Put), Some(Category::Source)),
-            Self::Get => (Some(Category::Get), None),
-            Self::Rmw => (Some(Category::Rmw), None),
-            Self::Message => (None, Some(Category::Local)),
-            Self::MessageNow => (None, Some(Category::Source)),
+            Self::Put => (Put.lane().word, Put.unit(), 0),
+            Self::PutWithLocal => (Put.lane().word, Put.unit(), Local.unit()),
+            Self::PutNow => (Put.lane().word, Put.unit(), Source.unit()),
+            Self::Get => (Get.lane().word, Get.unit(), 0),
+            Self::Rmw => (Rmw.lane().word, Rmw.unit(), 0),
+            Self::Message => (Local.lane().word, 0, Local.unit()),
+            Self::MessageNow => (Source.lane().word, 0, Source.unit()),
         }
     }
 }
@@ -115,9 +164,9 @@ pub fn complete(cookie: Cookie, part: Completion) -> Option<u64> {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Op {
-    /// What is outstanding, by category. Reaches zero exactly once per use of the Op, but for a
+    /// What is outstanding ([`LANES`]). All reach zero exactly once per use of the Op, but for a
     /// thread's NBI set.
-    pending: [AtomicU32; CATEGORIES],
+    pending: [AtomicU64; WORDS],
     /// Next in a free list (index + 1; 0 ends).
     next: AtomicU32,
     /// Own position in the table; constant.
@@ -175,31 +224,31 @@ fn op_at(index: u32) -> &'static Op {
 impl Op {
     /// Counts one more outstanding part.
     pub fn begin(&self, category: Category) {
-        self.pending[category as usize].fetch_add(1, Ordering::Relaxed);
+        self.pending[category.lane().word].fetch_add(category.unit(), Ordering::Relaxed);
     }
 
     /// Counts one part as complete (release).
     pub fn complete(&self, category: Category) {
-        self.pending[category as usize].fetch_sub(1, Ordering::Release);
+        self.pending[category.lane().word].fetch_sub(category.unit(), Ordering::Release);
     }
 
     /// Counts one operation of the network.
     pub fn begin_kind(&self, kind: OpKind) {
-        let (whole, local) = kind.categories();
-        for category in [local, whole].into_iter().flatten() {
-            self.begin(category);
-        }
+        let (word, whole, local) = kind.counts();
+        self.pending[word].fetch_add(whole + local, Ordering::Relaxed);
     }
 
-    /// Counts a part of such an operation as complete.
+    /// Counts a part of such an operation as complete (release). Then another thread may recycle
+    /// this Op.
     pub fn complete_part(&self, kind: OpKind, part: Completion) {
-        let (whole, local) = kind.categories();
-        // The whole last: then another thread may recycle this Op.
-        if let Some(local) = local.filter(|_| part != Completion::Remote) {
-            self.complete(local);
-        }
-        if let Some(whole) = whole.filter(|_| part != Completion::Source) {
-            self.complete(whole);
+        let (word, whole, local) = kind.counts();
+        let count = match part {
+            Completion::Source => local,
+            Completion::Remote => whole,
+            Completion::Both => whole + local,
+        };
+        if count != 0 {
+            self.pending[word].fetch_sub(count, Ordering::Release);
         }
     }
 
@@ -215,16 +264,30 @@ impl Op {
     }
 
     /// How much of a category is outstanding.
-    pub fn outstanding(&self, category: Category) -> u32 {
-        self.pending[category as usize].load(Ordering::Relaxed)
+    pub fn outstanding(&self, category: Category) -> u64 {
+        let lane = category.lane();
+        (self.pending[lane.word].load(Ordering::Relaxed) & lane.mask()) >> lane.shift
     }
 
     /// Whether nothing of the categories in `mask` (bits as in [`Category`]) is outstanding.
+    #[inline]
     pub fn is_done(&self, mask: usize) -> bool {
+        if mask == ALL {
+            return self
+                .pending
+                .iter()
+                .fold(0, |left, word| left | word.load(Ordering::Acquire))
+                == 0;
+        }
         let mut left = 0;
-        for (i, count) in self.pending.iter().enumerate() {
-            if mask & (1 << i) != 0 {
-                left |= count.load(Ordering::Acquire);
+        for (index, word) in self.pending.iter().enumerate() {
+            let lanes = LANES
+                .iter()
+                .enumerate()
+                .filter(|(i, lane)| mask >> i & 1 != 0 && lane.word == index);
+            let wanted = lanes.fold(0, |wanted, (_, lane)| wanted | lane.mask());
+            if wanted != 0 {
+                left |= word.load(Ordering::Acquire) & wanted;
             }
         }
         left == 0
@@ -403,7 +466,7 @@ impl FreeList {
         let start = (*made * CHUNK) as u32;
         let ops: Vec<Op> = (0..CHUNK as u32)
             .map(|i| Op {
-                pending: std::array::from_fn(|_| AtomicU32::new(0)),
+                pending: std::array::from_fn(|_| AtomicU64::new(0)),
                 next: AtomicU32::new(if i + 1 == CHUNK as u32 { 0 } else { start + i + 2 }),
                 index: start + i,
                 state: AtomicU32::new(0),
@@ -509,6 +572,15 @@ mod tests {
         assert!(root.is_done());
         assert_eq!(root.leaf(2), Event::INVALID);
         root.consume(&mut free);
+    }
+
+    #[test]
+    fn lanes_of_a_word_are_apart_and_cover_it() {
+        for word in 0..WORDS {
+            let lanes = LANES.iter().filter(|lane| lane.word == word);
+            assert_eq!(lanes.clone().map(|lane| lane.bits).sum::<u32>(), 64);
+            assert_eq!(lanes.fold(0, |all, lane| all | lane.mask()), u64::MAX);
+        }
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //! together. An empty value counts as not set. An undeclared `GASNET_*` name is not an error,
 //! because clients have their own; [`Config::unknown`] lists them for `GASNET_VERBOSEENV=1`.
 //!
-//! Conduits may declare the same name with other defaults or ranges. Each reads its own declaration.
-//! A value that only another conduit's declaration refuses is no error unless that conduit is chosen
-//! ([`Config::check`]).
+//! Conduits may declare the same name with other defaults or ranges. Each reads its own
+//! declaration. A value that only another conduit's declaration refuses is no error unless that
+//! conduit is chosen ([`Config::check`]).
 //!
 //! Values that the library does not use are not checked: those of variables without effect, and of
 //! variables of gasnetrun and test programs.
