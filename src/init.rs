@@ -158,6 +158,7 @@ pub fn init(
     if !runtime::get().single_neighbourhood() {
         job::on_linger_hook(linger);
     }
+    wait::network::start(config, runtime::get().network().wake, !flags.has(Flags::DEFER_THREADS));
     job.barrier();
     Ok(runtime::get())
 }
@@ -405,6 +406,7 @@ fn stop() {
     }
     if let Some(rt) = runtime::try_get() {
         rt.comm().wake_all();
+        wait::network::stop();
         if !rt.single_neighbourhood() {
             rt.conduit().stop();
         }

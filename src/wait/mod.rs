@@ -15,6 +15,7 @@
 //! clients wait for memory that puts, atomics or other threads change, and those wake no one.
 
 mod followers;
+pub mod network;
 pub mod oversubscription;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -274,9 +275,7 @@ impl Waiter {
                 let began = monotonic_ns();
                 let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
                 let socket = network_wake(rt);
-                // Network traffic wakes no thread that sleeps for neighbours, unless the conduit
-                // does so.
-                let watches = || rt.network().wake.is_some_and(|wake| wake.watch(wake_own));
+                let watches = || rt.network().wake.is_some_and(|wake| network::watch(wake, wake_own));
                 let longest = if rt.single_neighbourhood() || socket.is_some() || watches() {
                     MAX_SLEEP_NS
                 } else {

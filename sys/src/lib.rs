@@ -14,6 +14,7 @@ pub mod backtrace;
 pub mod clock;
 pub mod cpus;
 pub mod env;
+pub mod eventfd;
 pub mod fd;
 pub mod futex;
 pub mod host_memory;

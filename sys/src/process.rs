@@ -284,9 +284,23 @@ pub fn sync_files() {
 
 static OWN_THREADS: AtomicU32 = AtomicU32::new(0);
 
-/// Counts a thread of this library, which runs until the process ends.
-pub fn count_own_thread() {
-    OWN_THREADS.fetch_add(1, Ordering::Relaxed);
+/// Starts a thread of this library, which runs until the process ends. Signals are delivered to the
+/// client's threads only.
+pub fn spawn_own_thread(
+    name: &str,
+    stack_bytes: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    let mask = crate::signal::block_all();
+    let started = std::thread::Builder::new()
+        .name(name.into())
+        .stack_size(stack_bytes)
+        .spawn(body);
+    crate::signal::set_mask(&mask);
+    if started.is_ok() {
+        OWN_THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+    started
 }
 
 /// Threads of this process; 0 if `/proc` is not readable. Does not allocate.

@@ -8,14 +8,13 @@
 
 use super::receive::ReceiveContext;
 use super::{Deferred, Net};
-use crate::sys::WakeEventfd;
 use gasnet_conduit::{Class, Completion, Cookie, JobRank, Upcalls};
 use gasnet_sys::atomic::Mutex;
-use gasnet_sys::{lock, process, signal};
+use gasnet_sys::eventfd::Eventfd;
+use gasnet_sys::{lock, process};
 use std::io;
 use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Duration;
 
 /// How long held requests wait for more. Doubles with each iteration in which the client added
@@ -45,7 +44,7 @@ const NEEDS_WAKE: u8 = 2;
 /// State shared by the client and the progress thread.
 #[derive(Debug)]
 pub struct ProgressThread {
-    wakeup: WakeEventfd,
+    wakeup: Eventfd,
     tick: Duration,
     /// Whether the thread exists.
     running: AtomicBool,
@@ -64,9 +63,9 @@ pub struct ProgressThread {
 impl ProgressThread {
     /// The state before the thread starts. `processes` is the number of ranks on this host.
     pub fn new(processes: u32) -> io::Result<Self> {
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
         Ok(Self {
-            wakeup: WakeEventfd::new()?,
+            wakeup: Eventfd::new()?,
             tick: TICK * processes.div_ceil(cores).max(1),
             running: AtomicBool::new(false),
             client: AtomicU8::new(AWAKE),
@@ -178,17 +177,8 @@ impl Net {
     /// the network is dropped.
     pub fn start_progress_thread(net: &Arc<Self>) {
         let weak = Arc::downgrade(net);
-        // Signals are delivered to the client's threads only.
-        let mask = signal::block_all();
-        let started = thread::Builder::new()
-            .name("gasnet-udp".into())
-            .stack_size(STACK_BYTES)
-            .spawn(move || run(&weak));
-        signal::set_mask(&mask);
+        let started = process::spawn_own_thread("gasnet-udp", STACK_BYTES, move || run(&weak));
         net.progress.running.store(started.is_ok(), Relaxed);
-        if started.is_ok() {
-            process::count_own_thread();
-        }
         if let Err(error) = started {
             gasnet_conduit::warn(format_args!(
                 "The udp conduit cannot start its progress thread: {error}. This rank does not answer while it \

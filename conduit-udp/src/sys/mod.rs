@@ -1,6 +1,5 @@
 //! System calls on datagram sockets.
 
-mod eventfd;
 mod receive;
 mod send;
 
@@ -17,7 +16,6 @@ const ERROR_QUEUE_BYTES: libc::c_int = 64 << 10;
 const UDP_SEGMENT: libc::c_int = 103;
 const UDP_GRO: libc::c_int = 104;
 
-pub use eventfd::WakeEventfd;
 pub use receive::{Received, RECV_BATCH, RECV_BUFFER};
 pub use send::{DatagramSlices, SEND_BATCH};
 

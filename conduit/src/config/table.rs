@@ -489,7 +489,14 @@ variables! {
             .no_effect();
         SUPPRESS_DEBUG_WARNING: Option<String> = text("GASNET_SUPPRESS_DEBUG_WARNING",
             "Suppress the warning of debug builds; this library has none.").no_effect();
-        RCV_THREAD: Option<String> = text("GASNET_RCV_THREAD", "Receive on a thread of the conduit.").no_effect();
+        RCV_THREAD: bool = flag("GASNET_RCV_THREAD", false,
+            "Receive on a thread of the library while no thread of the client polls; handlers run in it. Thread mode \
+             PAR only, over networks that can wake a thread.");
+        RCV_THREAD_RATE: u32 = count("GASNET_RCV_THREAD_RATE", "0", 0, 1 << 20,
+            "Most wake-ups per second of the receive thread. 0: no limit.");
+        RCV_THREAD_POLL_MODE: Option<String> = text("GASNET_RCV_THREAD_POLL_MODE",
+            "How the receive thread shares the network with other threads: each conduit's own locks decide.")
+            .no_effect();
         PINNED_REGIONS_MAX: Option<String> = text("GASNET_PINNED_REGIONS_MAX",
             "Maximum number of registered regions of ibv.")
             .no_effect();

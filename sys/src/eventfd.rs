@@ -1,6 +1,6 @@
-//! The wake-up eventfd of the progress thread.
+//! An eventfd that ends the sleep of a thread.
 
-use super::check;
+use crate::check;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// An eventfd that ends a thread's sleep.
 #[derive(Debug)]
-pub struct WakeEventfd(OwnedFd);
+pub struct Eventfd(OwnedFd);
 
-impl WakeEventfd {
+impl Eventfd {
     /// A new eventfd, not signalled.
     pub fn new() -> io::Result<Self> {
         // SAFETY: no pointers.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn wakes_are_merged() {
-        let (eventfd, other) = (WakeEventfd::new().unwrap(), WakeEventfd::new().unwrap());
+        let (eventfd, other) = (Eventfd::new().unwrap(), Eventfd::new().unwrap());
         assert!(!eventfd.wait(None, Duration::ZERO));
         eventfd.wake();
         eventfd.wake();

@@ -1,0 +1,150 @@
+//! The library's thread that waits for the network, on the conduit's wake-up descriptor.
+//!
+//! - A thread with neighbours sleeps where these wake it, which the network does not. Before it
+//!   sleeps it asks for a wake-up ([`watch`]): from the conduit, if that has a thread of its own,
+//!   else from this thread, which is started by the first that asks.
+//! - With `GASNET_RCV_THREAD` this thread also polls when something arrives, so handlers run in it
+//!   while the client computes. In thread mode PAR only: in the others a client may rely on its
+//!   handlers running in its own calls.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use crate::progress;
+use crate::sync::Mode;
+use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::{PollScope, Wake};
+use gasnet_sys::eventfd::Eventfd;
+use gasnet_sys::process;
+
+/// A handler of a client may run on it.
+const STACK_BYTES: usize = 8 << 20;
+/// Longest sleep: a bound, should a wake-up get lost.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+/// The thread, as others see it.
+struct NetworkThread {
+    wake: &'static dyn Wake,
+    /// Ends its sleep.
+    kick: Eventfd,
+    /// A thread sleeps and wants a wake-up. SYNC POINT network-watch: stored before the kick, read
+    /// after it; both sequentially consistent, because the sleeper then checks for messages.
+    wanted: AtomicBool,
+    /// Whether it polls, and at most how often.
+    receives: Option<Duration>,
+}
+
+static THREAD: OnceLock<Option<Arc<NetworkThread>>> = OnceLock::new();
+/// Whether the client allows threads.
+static ALLOWED: AtomicBool = AtomicBool::new(false);
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Decides whether there may be a thread, and starts the one of `GASNET_RCV_THREAD`.
+pub fn start(config: &Config, wake: Option<&'static dyn Wake>, may_start_threads: bool) {
+    ALLOWED.store(may_start_threads, Ordering::Relaxed);
+    if !config.get(&config::RCV_THREAD) {
+        return;
+    }
+    let rate = config.get(&config::RCV_THREAD_RATE);
+    let interval = if rate == 0 {
+        Duration::ZERO
+    } else {
+        Duration::from_secs(1) / rate
+    };
+    let reason = match wake {
+        _ if Mode::get() != Mode::Par => "this program is not linked with the library for threads (PAR)",
+        _ if !may_start_threads => "the client has deferred threads (GEX_FLAG_DEFER_THREADS)",
+        None => "the network of this job, if it has one, cannot wake a thread",
+        Some(wake) => {
+            THREAD.get_or_init(|| NetworkThread::spawn(wake, Some(interval)));
+            return;
+        }
+    };
+    gasnet_tools::process::warn(format_args!("GASNET_RCV_THREAD has no effect: {reason}"));
+}
+
+/// Ends the thread, at the end of the job. Async-signal-safe.
+pub fn stop() {
+    ENDING.store(true, Ordering::SeqCst);
+    if let Some(Some(thread)) = THREAD.get() {
+        thread.kick.wake();
+    }
+}
+
+/// Asks for a call of `wake_own` when something arrives. False: there is none, or something has
+/// arrived; then the caller sleeps briefly.
+pub fn watch(wake: &'static dyn Wake, wake_own: fn()) -> bool {
+    if wake.watch(wake_own) {
+        return true;
+    }
+    if !ALLOWED.load(Ordering::Relaxed) {
+        return false;
+    }
+    let thread = THREAD.get_or_init(|| NetworkThread::spawn(wake, None));
+    let Some(thread) = thread.as_ref().filter(|_| wake.arm()) else {
+        return false;
+    };
+    if thread.receives.is_none() && !thread.wanted.swap(true, Ordering::SeqCst) {
+        thread.kick.wake();
+    }
+    true
+}
+
+impl NetworkThread {
+    fn spawn(wake: &'static dyn Wake, receives: Option<Duration>) -> Option<Arc<Self>> {
+        let start = || {
+            let thread = Arc::new(Self {
+                wake,
+                kick: Eventfd::new()?,
+                wanted: AtomicBool::new(false),
+                receives,
+            });
+            let own = thread.clone();
+            process::spawn_own_thread("gasnet-network", STACK_BYTES, move || own.run())?;
+            Ok(thread)
+        };
+        let started: std::io::Result<_> = start();
+        started
+            .inspect_err(|why| {
+                gasnet_tools::process::warn(format_args!(
+                    "cannot start the thread that waits for the network: {why}"
+                ));
+            })
+            .ok()
+    }
+
+    fn run(&self) {
+        let mut last = Instant::now();
+        while !ENDING.load(Ordering::SeqCst) && !gasnet_job::exiting() {
+            match self.receives {
+                Some(interval) => {
+                    self.receive();
+                    // Later arrivals wait for the next wake-up that the rate allows.
+                    let pause = interval.saturating_sub(last.elapsed());
+                    if !pause.is_zero() {
+                        self.kick.wait(None, pause);
+                    }
+                    last = Instant::now();
+                    if self.wake.arm() {
+                        self.kick.wait(Some(self.wake.fd()), MAX_SLEEP);
+                    }
+                }
+                None => {
+                    let wanted = self.wanted.load(Ordering::SeqCst);
+                    let arrived = self.kick.wait(wanted.then(|| self.wake.fd()), MAX_SLEEP);
+                    if arrived && self.wanted.swap(false, Ordering::SeqCst) {
+                        super::wake_own();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Polls until nothing more is there. What other threads wait for may be among it.
+    fn receive(&self) {
+        while !ENDING.load(Ordering::SeqCst) && progress::poll(PollScope::All) > 0 {
+            super::wake_own();
+        }
+    }
+}
