@@ -6,12 +6,12 @@ use std::mem::offset_of;
 use super::{answer, complain};
 use crate::client::Client;
 use crate::flags::{Flags, ERR_BAD_ARG};
-use crate::mk::{cuda, hip, ze, Driver, Kind, Refusal};
+use crate::mk::{cuda, hip, ze, Driver, MemoryKind, Refusal};
 use crate::rules;
 use crate::runtime;
 use crate::segment::{create, Segment};
 
-/// `gex_MK_t`: the address of a [`Kind`], or a constant.
+/// `gex_MK_t`: the address of a [`MemoryKind`], or a constant.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KindHandle(usize);
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn gex_MK_Create(
     let made = if args.class == CLASS_HOST {
         Ok(KindHandle::HOST)
     } else {
-        open(args).map(|driver| KindHandle(std::ptr::from_ref(Kind::register(driver)) as usize))
+        open(args).map(|driver| KindHandle(std::ptr::from_ref(MemoryKind::register(driver)) as usize))
     };
     answer(name, made, |made| {
         // SAFETY: not null, so valid for a write.
@@ -121,7 +121,7 @@ pub extern "C" fn gex_MK_Destroy(kind: KindHandle, flags: Flags) {
     let done = match kind {
         KindHandle::HOST => Ok(()),
         KindHandle::INVALID => Err("it is GEX_MK_INVALID".into()),
-        KindHandle(address) => Kind::destroy(address),
+        KindHandle(address) => MemoryKind::destroy(address),
     };
     let done = done.and_then(|()| {
         if flags.is_none() {
@@ -141,7 +141,7 @@ pub fn segment(address: usize, bytes: usize, kind: KindHandle) -> Result<&'stati
     if bytes == 0 || address.checked_add(bytes).is_none() {
         return wrong("the length must not be 0, nor reach beyond the end of the address space");
     }
-    match Kind::hold(kind.0) {
+    match MemoryKind::hold(kind.0) {
         Some(kind) => create::create_on_device(runtime::get(), address, bytes, kind),
         None => wrong("kind must be GEX_MK_HOST, or come from gex_MK_Create and not be destroyed"),
     }

@@ -1,11 +1,11 @@
 //! Memory kinds (GASNet-EX Memory Kinds 2025.8, section 6): segments in the memory of a device.
 //!
-//! A [`Kind`] is one device, reached through its vendor's library ([`cuda`], [`hip`], [`ze`]),
-//! which [`library`] opens at the first `gex_MK_Create`. The host never touches device memory: its
-//! owner copies between device and host memory, the target of a put or get in the handler of a
-//! packet, the initiator where it packs or unpacks. A [`MemRef`] is an address and its device, and
-//! [`copy`] copies between any two of them. A copy is complete when it returns, so what is
-//! acknowledged after it is there.
+//! A [`MemoryKind`] is one device, reached through its vendor's library ([`cuda`], [`hip`],
+//! [`ze`]), which [`library`] opens at the first `gex_MK_Create`. The host never touches device
+//! memory: its owner copies between device and host memory, the target of a put or get in the
+//! handler of a packet, the initiator where it packs or unpacks. A [`MemRef`] is an address and its
+//! device, and [`copy`] copies between any two of them. A copy is complete when it returns, so what
+//! is acknowledged after it is there.
 
 pub mod cuda;
 pub mod hip;
@@ -69,19 +69,19 @@ pub trait Driver: Send + Sync {
 }
 
 /// What `gex_MK_t` points to, but for `GEX_MK_HOST`.
-pub struct Kind {
+pub struct MemoryKind {
     driver: Box<dyn Driver>,
     /// Segments that it has.
     segments: AtomicUsize,
 }
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for MemoryKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kind({:?})", self.driver.owner())
+        write!(f, "MemoryKind({:?})", self.driver.owner())
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MemoryKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.driver.owner().device {
             Device::Cuda(number) => write!(f, "CUDA device {number}"),
@@ -92,19 +92,19 @@ impl fmt::Display for Kind {
 }
 
 /// Kinds that were created and not destroyed.
-static KINDS: Mutex<Vec<&'static Kind>> = Mutex::new(Vec::new());
+static KINDS: Mutex<Vec<&'static MemoryKind>> = Mutex::new(Vec::new());
 
-fn kinds() -> MutexGuard<'static, Vec<&'static Kind>> {
+fn kinds() -> MutexGuard<'static, Vec<&'static MemoryKind>> {
     gasnet_sys::lock(&KINDS)
 }
 
-fn index_of(kinds: &[&'static Kind], handle: usize) -> Option<usize> {
+fn index_of(kinds: &[&'static MemoryKind], handle: usize) -> Option<usize> {
     kinds
         .iter()
         .position(|&kind| std::ptr::from_ref(kind) as usize == handle)
 }
 
-impl Kind {
+impl MemoryKind {
     /// Makes a kind of an open driver.
     pub fn register(driver: Box<dyn Driver>) -> &'static Self {
         let kind: &'static Self = Box::leak(Box::new(Self {
@@ -115,8 +115,8 @@ impl Kind {
         kind
     }
 
-    /// The kind with this handle, counted as used by one more segment until [`Kind::release`]. None
-    /// if there is no such kind.
+    /// The kind with this handle, counted as used by one more segment until
+    /// [`MemoryKind::release`]. None if there is no such kind.
     pub fn hold(handle: usize) -> Option<&'static Self> {
         let kinds = kinds();
         let kind = kinds[index_of(&kinds, handle)?];
@@ -157,7 +157,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub struct MemRef {
     /// The device; none for host memory.
-    pub kind: Option<&'static Kind>,
+    pub kind: Option<&'static MemoryKind>,
     /// As the host or the device names it.
     pub address: usize,
 }
@@ -251,7 +251,7 @@ unsafe fn copy_with_device(to: MemRef, from: MemRef, bytes: usize) -> Result<(),
 
 /// # Safety
 /// As [`copy`].
-unsafe fn stage(to: (&Kind, usize), from: (&Kind, usize), bytes: usize) -> Result<(), String> {
+unsafe fn stage(to: (&MemoryKind, usize), from: (&MemoryKind, usize), bytes: usize) -> Result<(), String> {
     let mut buffer = vec![0_u8; bytes.min(STAGE)];
     let mut done = 0;
     while done < bytes {

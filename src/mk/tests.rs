@@ -44,11 +44,11 @@ impl Driver for Shifted {
     fn close(&self) {}
 }
 
-fn kind(number: u32, direct: bool) -> &'static Kind {
-    Kind::register(Box::new(Shifted { number, direct }))
+fn kind(number: u32, direct: bool) -> &'static MemoryKind {
+    MemoryKind::register(Box::new(Shifted { number, direct }))
 }
 
-fn mem(kind: &'static Kind, memory: &[u8]) -> MemRef {
+fn mem(kind: &'static MemoryKind, memory: &[u8]) -> MemRef {
     MemRef {
         kind: Some(kind),
         address: memory.as_ptr() as usize + SHIFT,
@@ -63,7 +63,7 @@ fn any_two_memories_copy() {
     for from in [None, Some(kinds[0]), Some(kinds[1])] {
         for to in [None, Some(kinds[0]), Some(kinds[2])] {
             let target = vec![0_u8; bytes];
-            let place = |kind: Option<&'static Kind>, memory: &[u8]| {
+            let place = |kind: Option<&'static MemoryKind>, memory: &[u8]| {
                 kind.map_or(MemRef::host(memory.as_ptr()), |k| mem(k, memory))
             };
             // SAFETY: both vectors have the length.
@@ -83,10 +83,10 @@ fn any_two_memories_copy() {
 #[test]
 fn a_kind_lives_as_long_as_its_segments() {
     let handle = std::ptr::from_ref(kind(7, false)) as usize;
-    let held = Kind::hold(handle).unwrap();
-    assert!(Kind::hold(handle + 1).is_none());
-    assert!(Kind::destroy(handle).unwrap_err().contains("CUDA device 7"));
+    let held = MemoryKind::hold(handle).unwrap();
+    assert!(MemoryKind::hold(handle + 1).is_none());
+    assert!(MemoryKind::destroy(handle).unwrap_err().contains("CUDA device 7"));
     held.release();
-    assert_eq!(Kind::destroy(handle), Ok(()));
-    assert!(Kind::hold(handle).is_none() && Kind::destroy(handle).is_err());
+    assert_eq!(MemoryKind::destroy(handle), Ok(()));
+    assert!(MemoryKind::hold(handle).is_none() && MemoryKind::destroy(handle).is_err());
 }

@@ -26,7 +26,7 @@ pub struct Access {
     /// Address here.
     pub local: *mut u8,
     /// The device that `local` is an address of; none for host memory.
-    pub device: Option<&'static mk::Kind>,
+    pub device: Option<&'static mk::MemoryKind>,
     /// Length.
     pub bytes: usize,
 }

@@ -6,7 +6,7 @@ use std::ptr;
 use super::{register, segment_memory, Memory, Segment};
 use crate::endpoint;
 use crate::graveyard::Graveyard;
-use crate::mk::{Kind, Refusal};
+use crate::mk::{MemoryKind, Refusal};
 use crate::runtime::Runtime;
 use gasnet_sys::mem;
 
@@ -39,13 +39,18 @@ pub fn create_on_device(
     rt: &Runtime,
     address: usize,
     bytes: usize,
-    kind: &'static Kind,
+    kind: &'static MemoryKind,
 ) -> Result<&'static Segment, Refusal> {
     let made = on_device(rt, address, bytes, kind);
     made.inspect_err(|_| kind.release())
 }
 
-fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) -> Result<&'static Segment, Refusal> {
+fn on_device(
+    rt: &Runtime,
+    address: usize,
+    bytes: usize,
+    kind: &'static MemoryKind,
+) -> Result<&'static Segment, Refusal> {
     let (base, memory) = if address == 0 {
         let base = kind.driver().allocate(bytes).map_err(|why| {
             Refusal::Resource(format!(
@@ -69,7 +74,7 @@ fn on_device(rt: &Runtime, address: usize, bytes: usize, kind: &'static Kind) ->
     Ok(Segment::leak(base, bytes, memory, registered, Some(kind)))
 }
 
-fn give_back(kind: &Kind, base: usize, memory: Memory) {
+fn give_back(kind: &MemoryKind, base: usize, memory: Memory) {
     if memory == Memory::Device {
         if let Err(why) = kind.driver().free(base) {
             gasnet_tools::process::warn(format_args!("cannot free memory of {kind}: {why}"));

@@ -18,7 +18,7 @@ pub mod window;
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
-use crate::mk::Kind;
+use crate::mk::MemoryKind;
 use crate::network::Network;
 use directory::Learned;
 use gasnet_conduit::{ConduitError, JobRank, Registration, RemoteSegment, SegmentMemory, Segments};
@@ -37,7 +37,7 @@ pub struct Segment {
     /// The conduit's number for it as a target of this process's own atomics.
     learned: Learned,
     /// Whose device's memory it is; none for host memory.
-    pub kind: Option<&'static Kind>,
+    pub kind: Option<&'static MemoryKind>,
     /// Client data (`cdata`).
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
@@ -49,7 +49,7 @@ impl Segment {
         bytes: usize,
         memory: Memory,
         registration: Option<Registration>,
-        kind: Option<&'static Kind>,
+        kind: Option<&'static MemoryKind>,
     ) -> &'static mut Self {
         Box::leak(Box::new(Self {
             base,
@@ -88,7 +88,7 @@ impl Segment {
 }
 
 /// Memory of a device, or of the host, as the conduit takes it.
-fn segment_memory(base: usize, bytes: usize, kind: Option<&Kind>) -> SegmentMemory {
+fn segment_memory(base: usize, bytes: usize, kind: Option<&MemoryKind>) -> SegmentMemory {
     SegmentMemory {
         base,
         bytes,

@@ -5,7 +5,7 @@ use super::published::{self, Published};
 use super::window::Window;
 use super::{Bounds, Memory, Segment};
 use crate::endpoint::{self, Endpoint};
-use crate::mk::{Kind, MemRef};
+use crate::mk::{MemRef, MemoryKind};
 use crate::runtime::Runtime;
 use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{JobRank, LocalSegment, RemoteSegment, Segments};
@@ -34,7 +34,7 @@ impl Runtime {
         if self.network().segments.is_none() {
             return LocalSegment::NONE;
         }
-        let on_same = |kind: Option<&Kind>| kind.map(std::ptr::from_ref) == memory.kind.map(std::ptr::from_ref);
+        let on_same = |kind: Option<&MemoryKind>| kind.map(std::ptr::from_ref) == memory.kind.map(std::ptr::from_ref);
         std::iter::once(self.endpoint0())
             .chain(endpoint::others())
             .filter_map(Endpoint::bound)
@@ -75,7 +75,7 @@ impl Runtime {
     /// The device that an endpoint of this process has its segment on. None for host memory, and
     /// without segment.
     #[inline]
-    pub fn device_of(&self, ep: EpIndex) -> Option<&'static Kind> {
+    pub fn device_of(&self, ep: EpIndex) -> Option<&'static MemoryKind> {
         if ep == 0 {
             return None;
         }
@@ -214,7 +214,7 @@ impl Runtime {
     }
 
     #[cold]
-    fn local_outside(&self, ep: EpIndex, kind: &Kind, local: *const u8, bytes: usize) -> MemRef {
+    fn local_outside(&self, ep: EpIndex, kind: &MemoryKind, local: *const u8, bytes: usize) -> MemRef {
         if bytes == 0 {
             return MemRef::host(local);
         }
