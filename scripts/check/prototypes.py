@@ -26,13 +26,13 @@ HEADERS = [
 
 # Types of Rust in signatures, and what the headers call them.
 TYPES = {
+    "AmEntry": "gex_AM_Entry_t",
     "Arg": "gex_AM_Arg_t",
     "Args": "gex_MK_Create_args_t",
     "Client": "struct gasneti_client_s",
     "CollTeam": "gasnet_team_handle_t",
     "Domain": "struct gasneti_ad_s",
     "Endpoint": "struct gasneti_ep_s",
-    "Entry": "gex_AM_Entry_t",
     "EpIndex": "gex_EP_Index_t",
     "EpLocation": "gex_EP_Location_t",
     "Event": "gex_Event_t",

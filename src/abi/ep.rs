@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use super::handles::{self, cdata};
 use super::system::store;
 use super::{complain, registered};
-use crate::am::table::Entry;
+use crate::am::table::AmEntry;
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint, MAX_ENDPOINTS};
 use crate::event::Event;
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn gex_EP_Create(
 /// # Safety
 /// `ep` is null or the handle of an endpoint; `table` is null or has `count` entries.
 #[no_mangle]
-pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mut Entry, count: usize) -> c_int {
+pub unsafe extern "C" fn gex_EP_RegisterHandlers(ep: *const Endpoint, table: *mut AmEntry, count: usize) -> c_int {
     let name = "gex_EP_RegisterHandlers";
     if ep.is_null() || (table.is_null() && count > 0) {
         complain(name, "ep and table must not be null");

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use super::internal;
 use super::segmented::Head;
-use super::table::{Entry, INDEX_BASE};
+use super::table::{AmEntry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
 use super::{kind, payload_offset, AmCategory, Arg, Header, HEADER, IN_PLACE, MAX_ARGS};
@@ -277,7 +277,7 @@ impl<'a> Delivery<'a> {
 
 /// Records that a client's handler ran from `began` until now.
 #[cold]
-fn ran(began: u64, m: &ReceivedMessage, entry: &Entry) {
+fn ran(began: u64, m: &ReceivedMessage, entry: &AmEntry) {
     let kind = match (m.class, m.category) {
         (Class::Request, AmCategory::Short) => EventKind::RanRequestShort,
         (Class::Request, AmCategory::Medium) => EventKind::RanRequestMedium,
@@ -351,7 +351,7 @@ pub fn run_long(source: JobRank, class: Class, head: &Head) {
     Delivery::new(runtime::get()).run_client(&message);
 }
 
-fn handler_name(entry: &Entry) -> String {
+fn handler_name(entry: &AmEntry) -> String {
     if entry.name.is_null() {
         return "unnamed".into();
     }
@@ -496,7 +496,7 @@ macro_rules! dispatch {
 /// `entry.function` has the signature of a handler with `args.len()` arguments, with a buffer if
 /// `buffer` is given.
 #[inline]
-unsafe fn call(entry: &Entry, token: &Token, buffer: Option<(*mut c_void, usize)>, args: &[Arg]) {
+unsafe fn call(entry: &AmEntry, token: &Token, buffer: Option<(*mut c_void, usize)>, args: &[Arg]) {
     let Some(function) = entry.function else { return };
     let token: *const Token = token;
     dispatch!(function, token, buffer, args;

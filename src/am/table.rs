@@ -16,7 +16,7 @@ pub const INDEX_BASE: u8 = 128;
 /// `gex_AM_Entry_t`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct AmEntry {
     /// Index, or 0 for "any".
     pub index: u8,
     /// The handler.
@@ -31,12 +31,12 @@ pub struct Entry {
     pub name: *const c_char,
 }
 
-const _: () = assert!(size_of::<Entry>() == 40);
+const _: () = assert!(size_of::<AmEntry>() == 40);
 
 /// Registration of GASNet-1 handlers, which state neither category nor argument count.
 pub const ANY_NARGS: c_uint = c_uint::MAX;
 
-impl Entry {
+impl AmEntry {
     /// Whether this handler was registered for such a message.
     pub fn accepts(&self, class: Class, category: AmCategory, nargs: usize) -> bool {
         let category = match category {
@@ -54,7 +54,7 @@ impl Entry {
 
 struct Slot {
     set: AtomicBool,
-    entry: UnsafeCell<Entry>,
+    entry: UnsafeCell<AmEntry>,
 }
 
 /// An endpoint's handlers. Entries are written once, under the lock, and published by `set`.
@@ -117,7 +117,7 @@ impl std::fmt::Display for RegisterError {
 impl Table {
     /// Empty.
     pub fn new() -> Self {
-        let empty = Entry {
+        let empty = AmEntry {
             index: 0,
             function: None,
             flags: Flags::NONE,
@@ -136,7 +136,7 @@ impl Table {
 
     /// The handler at `index`, if one is registered.
     #[inline]
-    pub fn get(&self, index: u8) -> Option<&Entry> {
+    pub fn get(&self, index: u8) -> Option<&AmEntry> {
         let slot = &self.slots[index as usize];
         if !slot.set.load(Ordering::Acquire) {
             return None;
@@ -147,7 +147,7 @@ impl Table {
 
     /// Registers all of `entries` or none: fixed indices first, then those with index 0, in order,
     /// each at the highest free index, which is written back.
-    pub fn register(&self, entries: &mut [Entry]) -> Result<(), RegisterError> {
+    pub fn register(&self, entries: &mut [AmEntry]) -> Result<(), RegisterError> {
         for (i, entry) in entries.iter().enumerate() {
             if entry.nargs as usize > MAX_ARGS {
                 return Err(RegisterError::Args(i, entry.nargs));
@@ -160,7 +160,7 @@ impl Table {
     }
 
     /// As `register`, for entries that may accept any number of arguments.
-    pub fn register_any(&self, entries: &mut [Entry]) -> Result<(), RegisterError> {
+    pub fn register_any(&self, entries: &mut [AmEntry]) -> Result<(), RegisterError> {
         let _writer = gasnet_sys::lock(&self.writer);
         let mut taken: [bool; 256] = std::array::from_fn(|i| self.slots[i].set.load(Ordering::Relaxed));
         for (i, entry) in entries.iter().enumerate() {
@@ -205,7 +205,7 @@ impl Default for Table {
     }
 }
 
-fn check(i: usize, entry: &Entry) -> Result<(), RegisterError> {
+fn check(i: usize, entry: &AmEntry) -> Result<(), RegisterError> {
     if entry.function.is_none() {
         return Err(RegisterError::Null(i));
     }
@@ -223,8 +223,8 @@ mod tests {
 
     unsafe extern "C-unwind" fn nothing() {}
 
-    fn entry(index: u8) -> Entry {
-        Entry {
+    fn entry(index: u8) -> AmEntry {
+        AmEntry {
             index,
             function: Some(nothing),
             flags: Flags::AM_SHORT | Flags::AM_REQUEST,

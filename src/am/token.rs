@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::table::Entry;
+use super::table::AmEntry;
 use crate::types::{AmCategory, Location};
 use gasnet_conduit::Class;
 
@@ -15,7 +15,7 @@ pub struct Token {
     /// with [`crate::types::ANYWHERE`].
     pub target_ep: u16,
     /// The handler's entry; None for the runtime's own handlers.
-    pub entry: Option<*const Entry>,
+    pub entry: Option<*const AmEntry>,
     /// Request or reply.
     pub class: Class,
     /// Category.

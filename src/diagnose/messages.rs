@@ -12,7 +12,7 @@ use crate::abi::am::{
     gex_AM_ReplyLong3, gex_AM_ReplyMedium1, gex_AM_ReplyShort16, gex_AM_RequestLong3, gex_AM_RequestMedium1,
     gex_AM_RequestShort16,
 };
-use crate::am::table::Entry;
+use crate::am::table::AmEntry;
 use crate::am::token::Token;
 use crate::am::{join, lub_medium, split, Arg};
 use crate::flags::Flags;
@@ -21,7 +21,7 @@ use crate::rules::LC_NOW;
 use gasnet_conduit::PollScope;
 
 /// The handler table, into which the client's registration writes the indices.
-struct Table(UnsafeCell<[Entry; 6]>);
+struct Table(UnsafeCell<[AmEntry; 6]>);
 
 // SAFETY: registration writes it before the first message; then it is only read.
 unsafe impl Sync for Table {}
@@ -30,7 +30,7 @@ type AnyFn = unsafe extern "C-unwind" fn();
 
 macro_rules! entry {
     ($function:ident: $type:ty, $flags:expr, $nargs:literal, $name:literal) => {
-        Entry {
+        AmEntry {
             index: 0,
             // SAFETY: the dispatcher calls it with the arguments of its category and count, which
             // match its type.
@@ -75,7 +75,7 @@ static TABLE: Table = Table(UnsafeCell::new([
 ]));
 
 /// The table and its length, which the client registers.
-pub fn handlers() -> (*mut Entry, usize) {
+pub fn handlers() -> (*mut AmEntry, usize) {
     let table = TABLE.0.get();
     (table.cast(), 6)
 }

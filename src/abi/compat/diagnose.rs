@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_uint, CStr};
 
-use crate::am::table::Entry;
+use crate::am::table::AmEntry;
 use crate::diagnose::{self, Run};
 use crate::rules;
 use crate::team::TeamHandle;
@@ -14,7 +14,7 @@ use crate::types::Rank;
 /// # Safety
 /// `table` and `count` are valid for a write.
 #[no_mangle]
-pub unsafe extern "C" fn gasnett_diagnostic_gethandlers(table: *mut *mut Entry, count: *mut c_int) {
+pub unsafe extern "C" fn gasnett_diagnostic_gethandlers(table: *mut *mut AmEntry, count: *mut c_int) {
     let (entries, number) = diagnose::handlers();
     // SAFETY: the caller's contract.
     unsafe {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::client::{begin, Marked};
 use super::{complain, registered};
-use crate::am::table::{Entry, ANY_NARGS};
+use crate::am::table::{AmEntry, ANY_NARGS};
 use crate::client::Client;
 use crate::endpoint::Endpoint;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_NOT_INIT, OK, RANK_INVALID};
@@ -93,9 +93,9 @@ pub unsafe extern "C" fn gasnet_attach(
         // SAFETY: `count` entries by contract.
         unsafe { std::slice::from_raw_parts_mut(table, count as usize) }
     };
-    let mut full: Vec<Entry> = entries
+    let mut full: Vec<AmEntry> = entries
         .iter()
-        .map(|e| Entry {
+        .map(|e| AmEntry {
             index: e.index,
             function: e.function,
             flags: Flags::AM_ANY,
