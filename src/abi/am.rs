@@ -8,23 +8,11 @@ use crate::am::token::Token;
 use crate::am::{client, lub_medium, max_medium, Arg, Message, MAX_ARGS, MAX_LONG, MAX_PREPARED};
 use crate::event::Event;
 use crate::flags::{Flags, RANK_INVALID, TI_ALL};
-use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS, LC_GROUP};
+use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
 use crate::runtime;
 use crate::team::{self, Named, TeamHandle};
 use crate::types::{AmCategory, Rank};
 use gasnet_conduit::{Busy, Class, JobRank};
-
-/// Writes `GEX_EVENT_INVALID` to the client's local-completion event, before the AM is sent: only a
-/// Long may be locally complete after the return, and then writes its event (`am::by_put`).
-///
-/// # Safety
-/// `lc_opt` is null, a `GEX_EVENT_*` constant, or valid for a write.
-pub unsafe fn complete_locally(lc_opt: LcOpt) {
-    if lc_opt > LC_GROUP {
-        // SAFETY: neither null nor a constant, so valid for a write.
-        unsafe { lc_opt.write(Event::INVALID) };
-    }
-}
 
 /// A request through `(tm, rank)`, without payload.
 #[inline(always)]
@@ -191,7 +179,7 @@ macro_rules! functions {
         ) -> c_int {
             rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
             // SAFETY: the caller's contract.
-            unsafe { complete_locally(lc_opt) };
+            unsafe { client::complete_locally(lc_opt) };
             request_medium(tm, rank, handler, source, bytes, flags, &[$($a),*])
         }
 
@@ -206,7 +194,7 @@ macro_rules! functions {
         ) -> c_int {
             rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
             // SAFETY: the caller's contract.
-            unsafe { complete_locally(lc_opt) };
+            unsafe { client::complete_locally(lc_opt) };
             request_long(tm, rank, handler, (source, bytes, destination), lc_opt, flags, &[$($a),*])
         }
 
@@ -231,7 +219,7 @@ macro_rules! functions {
         ) -> c_int {
             rules::local_completion(stringify!($pm), lc_opt, Lc::Reply);
             // SAFETY: the caller's contract.
-            unsafe { complete_locally(lc_opt) };
+            unsafe { client::complete_locally(lc_opt) };
             // SAFETY: the caller's contract.
             unsafe { reply_medium(token, handler, source, bytes, flags, &[$($a),*]) }
         }
@@ -248,7 +236,7 @@ macro_rules! functions {
         ) -> c_int {
             rules::local_completion(stringify!($pl), lc_opt, Lc::Reply);
             // SAFETY: the caller's contract.
-            unsafe { complete_locally(lc_opt) };
+            unsafe { client::complete_locally(lc_opt) };
             // SAFETY: the caller's contract.
             unsafe { reply_long(token, handler, (source, bytes, destination), lc_opt, flags, &[$($a),*]) }
         }

@@ -1,150 +1,25 @@
 //! Negotiated-payload Active Messages. One macro makes the 136 commit functions.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
 
-use super::am::complete_locally;
-use super::complain;
-use crate::am::canary;
-use crate::am::client;
-use crate::am::npam::{limit, PrepareArgs};
-use crate::am::prepared::{Prepared, SrcDesc};
-use crate::am::table::INDEX_BASE;
+use super::{complain, NO_OP};
+use crate::am::npam::{self, CommitArgs, PrepareArgs};
+use crate::am::prepared::SrcDesc;
 use crate::am::token::Token;
-use crate::am::{Arg, Message, MAX_ARGS};
+use crate::am::Arg;
 use crate::flags::{Flags, ERR_BAD_ARG};
-use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
-use crate::segment::disposition::{own, peer_base, reaching};
+use crate::rules::{self, LcOpt};
 use crate::team::TeamHandle;
-use crate::types::Location;
 use crate::types::{AmCategory, Rank};
-use crate::{progress, runtime, team, thread, trace};
-use gasnet_conduit::Class;
+use gasnet_conduit::{Busy, Class};
 
-/// Prepares a message in `desc` and returns it, or null if IMMEDIATE and there is no room.
-#[inline(always)]
-fn prepare(desc: &'static SrcDesc, wanted: &PrepareArgs, flags: Flags) -> *const SrcDesc {
-    let most_allowed = limit(wanted.category, wanted.target, !wanted.client_buffer.is_null());
-    if flags.has(Flags::SELF_SEG_OFFSET)
-        || desc.prepared().is_some()
-        || wanted.least > wanted.most
-        || wanted.least > most_allowed
-        || wanted.nargs > MAX_ARGS
-    {
-        refuse_prepare(desc, *wanted, flags);
-    }
-    if rules::CHECKED {
-        check(wanted, flags);
-    }
-    match desc.prepare(wanted, most_allowed) {
-        Ok(()) => desc,
-        Err(_) => std::ptr::null(),
-    }
+const NOWHERE: *mut u8 = ptr::null_mut();
+
+/// What the Prepare functions return: null if IMMEDIATE and there is no room.
+fn descriptor(prepared: Result<&'static SrcDesc, Busy>) -> *const SrcDesc {
+    prepared.map_or(ptr::null(), ptr::from_ref)
 }
-
-#[cold]
-fn refuse_prepare(desc: &SrcDesc, wanted: PrepareArgs, flags: Flags) -> ! {
-    let rank = runtime::get().rank();
-    if flags.has(Flags::SELF_SEG_OFFSET) {
-        fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
-    }
-    if desc.prepared().is_some() {
-        fatal!(
-            "rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor \
-             cancelled"
-        );
-    }
-    fatal!(
-        "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not \
-         exceed most nor \
-         {} (gex_AM_Max{:?}{:?}), and {MAX_ARGS} arguments are the most",
-        wanted.least,
-        wanted.most,
-        wanted.nargs,
-        limit(wanted.category, wanted.target, !wanted.client_buffer.is_null()),
-        wanted.class,
-        wanted.category
-    )
-}
-
-/// The checks of the debug flavour.
-fn check(wanted: &PrepareArgs, flags: Flags) {
-    let rank = runtime::get().rank();
-    let (name, lc) = match wanted.class {
-        Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
-        Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
-    };
-    rules::only_flags(name, flags, AM_FLAGS | Flags::AM_PREPARE_LEAST);
-    if wanted.client_buffer.is_null() && flags.has(Flags::SELF_SEG) {
-        fatal!("rank {rank}: {name}: GEX_FLAG_SELF_SEG_* need a client_buf, which is NULL");
-    }
-    if !wanted.client_buffer.is_null() {
-        rules::local_completion(name, wanted.lc_opt, lc);
-    } else if !wanted.lc_opt.is_null() {
-        fatal!("rank {rank}: {name}: lc_opt must be NULL when client_buf is");
-    }
-}
-
-/// The arguments that the four Prepare functions share.
-struct Terms {
-    category: AmCategory,
-    client_buffer: *const u8,
-    least: usize,
-    most: usize,
-    destination: *mut u8,
-    lc_opt: LcOpt,
-    flags: Flags,
-    nargs: c_uint,
-}
-
-impl Terms {
-    #[inline(always)]
-    fn wanted(&self, class: Class, target: Location, source_ep: u16, token: *const Token) -> PrepareArgs {
-        PrepareArgs {
-            target: if self.category == AmCategory::Long {
-                reaching(target, self.flags)
-            } else {
-                target
-            },
-            source_ep,
-            local_ep: own(source_ep, self.flags),
-            class,
-            category: self.category,
-            client_buffer: self.client_buffer,
-            least: self.least,
-            most: self.most,
-            destination: self.destination,
-            destination_base: peer_base(target, self.flags),
-            lc_opt: self.lc_opt,
-            nargs: self.nargs as usize,
-            token,
-            immediate: self.flags.has(Flags::IMMEDIATE),
-        }
-    }
-
-    #[inline(always)]
-    fn request(&self, tm: TeamHandle, rank: Rank) -> *const SrcDesc {
-        not_in_handler("gex_AM_PrepareRequest");
-        let (source_ep, target) = team::resolve(tm, rank);
-        let wanted = self.wanted(Class::Request, target, source_ep, std::ptr::null());
-        // Polls only when it has to wait for a buffer. Commit polls.
-        prepare(&thread::current().request_desc, &wanted, self.flags)
-    }
-
-    /// # Safety
-    /// `token` is the running handler's.
-    unsafe fn reply(&self, token: *const Token) -> *const SrcDesc {
-        // SAFETY: the caller's contract. The message only carries target and source; `reply` checks
-        // that one is allowed.
-        let message = unsafe { client::reply(token, self.category, INDEX_BASE, &[]) };
-        prepare(
-            &thread::current().reply_desc,
-            &self.wanted(Class::Reply, message.target, message.source_ep, token),
-            self.flags,
-        )
-    }
-}
-
-const NOWHERE: *mut u8 = std::ptr::null_mut();
 
 /// Prepares a Medium request.
 #[no_mangle]
@@ -158,18 +33,17 @@ pub extern "C" fn gex_AM_PrepareRequestMedium(
     flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
-    let category = AmCategory::Medium;
-    Terms {
-        category,
+    let args = PrepareArgs {
+        category: AmCategory::Medium,
         client_buffer,
         least,
         most,
         destination: NOWHERE,
         lc_opt,
         flags,
-        nargs,
-    }
-    .request(tm, rank)
+        nargs: nargs as usize,
+    };
+    descriptor(args.request(tm, rank))
 }
 
 /// Prepares a Long request.
@@ -185,7 +59,7 @@ pub extern "C" fn gex_AM_PrepareRequestLong(
     flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
-    Terms {
+    let args = PrepareArgs {
         category: AmCategory::Long,
         client_buffer,
         least,
@@ -193,9 +67,9 @@ pub extern "C" fn gex_AM_PrepareRequestLong(
         destination,
         lc_opt,
         flags,
-        nargs,
-    }
-    .request(tm, rank)
+        nargs: nargs as usize,
+    };
+    descriptor(args.request(tm, rank))
 }
 
 /// Prepares a Medium reply.
@@ -212,7 +86,7 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyMedium(
     flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
-    let terms = Terms {
+    let args = PrepareArgs {
         category: AmCategory::Medium,
         client_buffer,
         least,
@@ -220,10 +94,10 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyMedium(
         destination: NOWHERE,
         lc_opt,
         flags,
-        nargs,
+        nargs: nargs as usize,
     };
     // SAFETY: the caller's contract.
-    unsafe { terms.reply(token) }
+    descriptor(unsafe { args.reply(token) })
 }
 
 /// Prepares a Long reply.
@@ -241,7 +115,7 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
     flags: Flags,
     nargs: c_uint,
 ) -> *const SrcDesc {
-    let terms = Terms {
+    let args = PrepareArgs {
         category: AmCategory::Long,
         client_buffer,
         least,
@@ -249,130 +123,29 @@ pub unsafe extern "C" fn gex_AM_PrepareReplyLong(
         destination,
         lc_opt,
         flags,
-        nargs,
+        nargs: nargs as usize,
     };
     // SAFETY: the caller's contract.
-    unsafe { terms.reply(token) }
-}
-
-/// Commits. Returns 1 if IMMEDIATE and nothing was sent; the message stays prepared then.
-///
-/// # Safety
-/// `desc` is null or what Prepare returned on this thread, and its `lc_opt` and token are still
-/// valid.
-#[inline(always)]
-unsafe fn commit(
-    desc: *const SrcDesc,
-    class: Class,
-    category: AmCategory,
-    handler: u8,
-    bytes: usize,
-    named: *mut u8,
-    flags: Flags,
-    args: &[Arg],
-) -> c_int {
-    // SAFETY: null or what Prepare returned on this thread (contract).
-    let prepared = unsafe { desc.as_ref() }.and_then(|desc| Some((desc, desc.prepared()?)));
-    let Some((desc, p)) = prepared else {
-        refuse_descriptor(desc.is_null())
-    };
-    if p.class != class
-        || p.category != category
-        || p.nargs != args.len()
-        || bytes > p.bytes
-        || handler < INDEX_BASE
-        || (!p.destination.is_null() && p.destination != named)
-    {
-        refuse_commit((class, category, args.len()), handler, bytes, named, p);
-    }
-    if cfg!(feature = "debug-checks") && p.library_buffer && canary::is_untouched(&p, bytes) {
-        untouched((class, category, args.len()), bytes);
-    }
-    let destination = named.wrapping_add(p.destination_base);
-    // SAFETY: the local-completion option of Prepare, still valid by contract.
-    unsafe { complete_locally(p.lc_opt) };
-    let began = trace::clock(trace::TraceCategory::Message);
-    let refused = desc.commit(&p, handler, bytes, destination, args, flags.has(Flags::IMMEDIATE));
-    if refused.is_err() {
-        return 1;
-    }
-    if began != 0 {
-        let message = Message::new(class, category, p.source_ep, p.target, handler, args);
-        client::record(
-            began,
-            message
-                .with_payload(p.address, bytes)
-                .with_destination(destination, p.lc_opt),
-        );
-    }
-    if class == Class::Reply {
-        // SAFETY: the token of the running handler, which Prepare checked.
-        unsafe { (*p.token).replied.set(true) };
-    }
-    if class == Class::Request && !flags.has(Flags::IMMEDIATE) {
-        progress::poll_after_request();
-    }
-    0
-}
-
-#[cold]
-fn refuse_descriptor(null: bool) -> ! {
-    let rank = runtime::get().rank();
-    if null {
-        fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
-    }
-    fatal!("rank {rank}: gex_AM_Commit: this descriptor was committed or cancelled already")
-}
-
-#[cold]
-fn refuse_commit(
-    (class, category, nargs): (Class, AmCategory, usize),
-    handler: u8,
-    bytes: usize,
-    destination: *mut u8,
-    p: Prepared,
-) -> ! {
-    let rank = runtime::get().rank();
-    if p.class != class || p.category != category || p.nargs != nargs || bytes > p.bytes || handler < INDEX_BASE {
-        fatal!(
-            "rank {rank}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes for handler {handler} \
-             does not fit what was prepared: \
-             {:?}{:?} with {} arguments and at most {} bytes",
-            p.class,
-            p.category,
-            p.nargs,
-            p.bytes
-        );
-    }
-    fatal!(
-        "rank {rank}: gex_AM_Commit: dest_addr {destination:?} differs from that at Prepare, {:?}",
-        p.destination
-    )
-}
-
-#[cold]
-fn untouched((class, category, nargs): (Class, AmCategory, usize), bytes: usize) -> ! {
-    fatal!(
-        "rank {}: gex_AM_Commit{class:?}{category:?}{nargs} of {bytes} bytes: the payload was not written, \
-         the buffer of gex_AM_SrcDescAddr still \
-         holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks like this by chance, \
-         raise GASNET_SD_INITLEN, or set \
-         GASNET_SD_INIT=0.",
-        runtime::get().rank()
-    )
+    descriptor(unsafe { args.reply(token) })
 }
 
 // One function serves all numbers of arguments and has all layers down to the ring inlined.
 macro_rules! shared {
     ($($name:ident $class:ident $category:ident;)*) => {$(
         /// # Safety
-        /// As [`commit`].
+        /// As [`npam::commit`].
         #[inline(never)]
         unsafe fn $name(
             desc: *const SrcDesc, handler: u8, bytes: usize, destination: *mut u8, flags: Flags, args: &[Arg]
         ) -> c_int {
+            let message = CommitArgs {
+                class: Class::$class, category: AmCategory::$category, handler, bytes, destination, flags, args
+            };
             // SAFETY: the caller's contract.
-            unsafe { commit(desc, Class::$class, AmCategory::$category, handler, bytes, destination, flags, args) }
+            match unsafe { npam::commit(desc, &message) } {
+                Ok(()) => 0,
+                Err(Busy) => NO_OP,
+            }
         }
     )*};
 }
@@ -530,7 +303,7 @@ pub unsafe extern "C" fn gex_AM_SrcDescAddr(desc: *const SrcDesc) -> *mut c_void
     // SAFETY: the caller's contract.
     unsafe { desc.as_ref() }
         .and_then(SrcDesc::prepared)
-        .map_or(std::ptr::null_mut(), |p| p.address.cast())
+        .map_or(ptr::null_mut(), |p| p.address.cast())
 }
 
 /// The largest payload that may be committed.

@@ -4,9 +4,10 @@
 use super::table::INDEX_BASE;
 use super::token::Token;
 use super::{inject, max_medium, Arg, Message, MAX_LONG};
+use crate::event::Event;
 use crate::flags::Flags;
 use crate::progress;
-use crate::rules::{self, no_locks_held, AM_FLAGS, CHECKED};
+use crate::rules::{self, no_locks_held, LcOpt, AM_FLAGS, CHECKED, LC_GROUP};
 use crate::runtime;
 use crate::segment::disposition::{self, has_offsets, own_base, peer_base, remote_location};
 use crate::thread;
@@ -177,6 +178,18 @@ pub fn record(began: u64, m: Message<'_>) {
                 trace::NumberList(m.args)
             )),
     );
+}
+
+/// Writes `GEX_EVENT_INVALID` to the client's local-completion event, before the AM is sent: only a
+/// Long may be locally complete after the return, and then writes its event (`by_put`).
+///
+/// # Safety
+/// `lc_opt` is null, a `GEX_EVENT_*` constant, or valid for a write.
+pub unsafe fn complete_locally(lc_opt: LcOpt) {
+    if lc_opt > LC_GROUP {
+        // SAFETY: neither null nor a constant, so valid for a write.
+        unsafe { lc_opt.write(Event::INVALID) };
+    }
 }
 
 /// The token behind a handle. The debug flavour checks that it is that of the running handler.

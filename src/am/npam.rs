@@ -9,33 +9,27 @@
 use std::ptr;
 
 use super::prepared::{Prepared, SrcDesc};
+use super::table::INDEX_BASE;
 use super::token::Token;
-use super::{canary, inject, payload_offset, Arg, Message, MAX_PREPARED};
-use crate::event::Event;
-use crate::progress;
-use crate::runtime;
-use crate::segment::disposition::narrow;
+use super::{canary, client, inject, payload_offset, Arg, Message, MAX_ARGS, MAX_PREPARED};
+use crate::flags::Flags;
+use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
+use crate::segment::disposition::{narrow, own, peer_base, reaching};
 use crate::shm::layout::MAX_MEDIUM;
-use crate::thread::Thread;
-use crate::types::{AmCategory, EpIndex, Location};
+use crate::team::{self, TeamHandle};
+use crate::thread::{self, Thread};
+use crate::types::{AmCategory, EpIndex, Location, Rank};
+use crate::{progress, runtime, trace};
 use gasnet_conduit::{Busy, Class, PollScope};
 
 /// Payloads up to this are copied at Commit rather than sent by reference.
 const COPY_BELOW: usize = 1024;
 
-/// Arguments of Prepare.
+/// What the client passes to Prepare.
 #[derive(Clone, Copy, Debug)]
 pub struct PrepareArgs {
-    /// Target endpoint.
-    pub target: Location,
-    /// Local endpoint.
-    pub source_ep: u16,
-    /// Request or reply.
-    pub class: Class,
     /// Medium or Long.
     pub category: AmCategory,
-    /// Endpoint whose segment may hold the client's buffer ([`crate::segment::disposition::own`]).
-    pub local_ep: EpIndex,
     /// The client's buffer, or null.
     pub client_buffer: *const u8,
     /// Least payload.
@@ -44,22 +38,268 @@ pub struct PrepareArgs {
     pub most: usize,
     /// Destination of a Long, if known.
     pub destination: *mut u8,
-    /// What destinations count from.
-    pub destination_base: usize,
     /// Local completion option.
-    pub lc_opt: *mut Event,
+    pub lc_opt: LcOpt,
+    /// `GEX_FLAG_*`.
+    pub flags: Flags,
     /// Arguments to come.
     pub nargs: usize,
+}
+
+impl PrepareArgs {
+    /// Prepares a request in the descriptor of this thread.
+    #[inline(always)]
+    pub fn request(&self, tm: TeamHandle, rank: Rank) -> Result<&'static SrcDesc, Busy> {
+        not_in_handler("gex_AM_PrepareRequest");
+        let (source_ep, target) = team::resolve(tm, rank);
+        let wanted = self.resolve(Class::Request, target, source_ep, ptr::null());
+        // Polls only when it has to wait for a buffer. Commit polls.
+        prepare(&thread::current().request_desc, &wanted)
+    }
+
+    /// Prepares the reply to a request.
+    ///
+    /// # Safety
+    /// `token` is the running handler's.
+    pub unsafe fn reply(&self, token: *const Token) -> Result<&'static SrcDesc, Busy> {
+        // SAFETY: the caller's contract. The message only carries target and source; `reply` checks
+        // that one is allowed.
+        let message = unsafe { client::reply(token, self.category, INDEX_BASE, &[]) };
+        let wanted = self.resolve(Class::Reply, message.target, message.source_ep, token);
+        prepare(&thread::current().reply_desc, &wanted)
+    }
+
+    #[inline(always)]
+    fn resolve(&self, class: Class, target: Location, source_ep: EpIndex, token: *const Token) -> Preparation<'_> {
+        Preparation {
+            args: self,
+            class,
+            target: if self.category == AmCategory::Long {
+                reaching(target, self.flags)
+            } else {
+                target
+            },
+            source_ep,
+            local_ep: own(source_ep, self.flags),
+            destination_base: peer_base(target, self.flags),
+            token,
+        }
+    }
+}
+
+/// A message to prepare.
+#[derive(Clone, Copy, Debug)]
+struct Preparation<'a> {
+    args: &'a PrepareArgs,
+    class: Class,
+    target: Location,
+    source_ep: EpIndex,
+    /// Endpoint whose segment may hold the client's buffer ([`crate::segment::disposition::own`]).
+    local_ep: EpIndex,
+    /// What destinations count from.
+    destination_base: usize,
     /// The request that a reply answers, or null.
-    pub token: *const Token,
-    /// `GEX_FLAG_IMMEDIATE`: fail instead of waiting.
-    pub immediate: bool,
+    token: *const Token,
+}
+
+/// Prepares a message in `desc`. Fails if IMMEDIATE and there is no room.
+#[inline(always)]
+fn prepare(desc: &'static SrcDesc, wanted: &Preparation<'_>) -> Result<&'static SrcDesc, Busy> {
+    let args = wanted.args;
+    let most_allowed = limit(args.category, wanted.target, !args.client_buffer.is_null());
+    if args.flags.has(Flags::SELF_SEG_OFFSET)
+        || desc.prepared().is_some()
+        || args.least > args.most
+        || args.least > most_allowed
+        || args.nargs > MAX_ARGS
+    {
+        refuse_prepare(desc, *wanted);
+    }
+    if rules::CHECKED {
+        check(wanted);
+    }
+    desc.prepare(wanted, most_allowed)?;
+    Ok(desc)
+}
+
+#[cold]
+fn refuse_prepare(desc: &SrcDesc, wanted: Preparation<'_>) -> ! {
+    let (rank, args) = (runtime::get().rank(), wanted.args);
+    if args.flags.has(Flags::SELF_SEG_OFFSET) {
+        fatal!("rank {rank}: gex_AM_Prepare: GEX_FLAG_SELF_SEG_OFFSET is not allowed here; pass an address");
+    }
+    if desc.prepared().is_some() {
+        fatal!(
+            "rank {rank}: gex_AM_Prepare: the last message that this thread prepared was neither committed nor \
+             cancelled"
+        );
+    }
+    fatal!(
+        "rank {rank}: gex_AM_Prepare: least_payload {}, most_payload {} and {} arguments: least may not \
+         exceed most nor \
+         {} (gex_AM_Max{:?}{:?}), and {MAX_ARGS} arguments are the most",
+        args.least,
+        args.most,
+        args.nargs,
+        limit(args.category, wanted.target, !args.client_buffer.is_null()),
+        wanted.class,
+        args.category
+    )
+}
+
+/// The checks of the debug flavour.
+fn check(wanted: &Preparation<'_>) {
+    let (rank, args) = (runtime::get().rank(), wanted.args);
+    let (name, lc) = match wanted.class {
+        Class::Request => ("gex_AM_PrepareRequest", Lc::Request),
+        Class::Reply => ("gex_AM_PrepareReply", Lc::Reply),
+    };
+    rules::only_flags(name, args.flags, AM_FLAGS | Flags::AM_PREPARE_LEAST);
+    if args.client_buffer.is_null() && args.flags.has(Flags::SELF_SEG) {
+        fatal!("rank {rank}: {name}: GEX_FLAG_SELF_SEG_* need a client_buf, which is NULL");
+    }
+    if !args.client_buffer.is_null() {
+        rules::local_completion(name, args.lc_opt, lc);
+    } else if !args.lc_opt.is_null() {
+        fatal!("rank {rank}: {name}: lc_opt must be NULL when client_buf is");
+    }
+}
+
+/// What the client passes to Commit.
+#[derive(Clone, Copy, Debug)]
+pub struct CommitArgs<'a> {
+    /// Request or reply.
+    pub class: Class,
+    /// Medium or Long.
+    pub category: AmCategory,
+    /// Handler index at the target.
+    pub handler: u8,
+    /// Length of the payload.
+    pub bytes: usize,
+    /// Destination of a Long, as the client names it.
+    pub destination: *mut u8,
+    /// `GEX_FLAG_*`.
+    pub flags: Flags,
+    /// Arguments.
+    pub args: &'a [Arg],
+}
+
+impl CommitArgs<'_> {
+    /// Whether this is what was prepared, for a destination that Prepare named or left open.
+    #[inline(always)]
+    fn fits(&self, p: &Prepared) -> bool {
+        self.shape_fits(p) && (p.destination.is_null() || p.destination == self.destination)
+    }
+
+    #[inline(always)]
+    fn shape_fits(&self, p: &Prepared) -> bool {
+        p.class == self.class
+            && p.category == self.category
+            && p.nargs == self.args.len()
+            && self.bytes <= p.bytes
+            && self.handler >= INDEX_BASE
+    }
+}
+
+/// Sends a prepared message. Fails if IMMEDIATE and nothing was sent; the message stays prepared
+/// then.
+///
+/// # Safety
+/// `desc` is null or what Prepare returned on this thread, and its `lc_opt` and token are still
+/// valid.
+#[inline(always)]
+pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), Busy> {
+    // SAFETY: null or what Prepare returned on this thread (contract).
+    let prepared = unsafe { desc.as_ref() }.and_then(|desc| Some((desc, desc.prepared()?)));
+    let Some((desc, p)) = prepared else {
+        refuse_descriptor(desc.is_null())
+    };
+    if !call.fits(&p) {
+        refuse_commit(*call, p);
+    }
+    if cfg!(feature = "debug-checks") && p.library_buffer && canary::is_untouched(&p, call.bytes) {
+        untouched(*call);
+    }
+    let destination = call.destination.wrapping_add(p.destination_base);
+    let message = Message::new(
+        call.class,
+        call.category,
+        p.source_ep,
+        p.target,
+        call.handler,
+        call.args,
+    )
+    .with_payload(p.address, call.bytes)
+    .with_destination(destination, p.lc_opt);
+    // SAFETY: the local-completion option of Prepare, still valid by contract.
+    unsafe { client::complete_locally(p.lc_opt) };
+    let began = trace::clock(trace::TraceCategory::Message);
+    desc.commit(&p, message, call.flags.has(Flags::IMMEDIATE))?;
+    if began != 0 {
+        client::record(began, message);
+    }
+    if call.class == Class::Reply {
+        // SAFETY: the token of the running handler, which Prepare checked.
+        unsafe { (*p.token).replied.set(true) };
+    }
+    if call.class == Class::Request && !call.flags.has(Flags::IMMEDIATE) {
+        progress::poll_after_request();
+    }
+    Ok(())
+}
+
+#[cold]
+fn refuse_descriptor(null: bool) -> ! {
+    let rank = runtime::get().rank();
+    if null {
+        fatal!("rank {rank}: gex_AM_Commit was given GEX_AM_SRCDESC_NO_OP");
+    }
+    fatal!("rank {rank}: gex_AM_Commit: this descriptor was committed or cancelled already")
+}
+
+#[cold]
+fn refuse_commit(call: CommitArgs<'_>, p: Prepared) -> ! {
+    let rank = runtime::get().rank();
+    if !call.shape_fits(&p) {
+        fatal!(
+            "rank {rank}: gex_AM_Commit{:?}{:?}{} of {} bytes for handler {} does not fit what was prepared: \
+             {:?}{:?} with {} arguments and at most {} bytes",
+            call.class,
+            call.category,
+            call.args.len(),
+            call.bytes,
+            call.handler,
+            p.class,
+            p.category,
+            p.nargs,
+            p.bytes
+        );
+    }
+    fatal!(
+        "rank {rank}: gex_AM_Commit: dest_addr {:?} differs from that at Prepare, {:?}",
+        call.destination,
+        p.destination
+    )
+}
+
+#[cold]
+fn untouched(call: CommitArgs<'_>) -> ! {
+    fatal!(
+        "rank {}: gex_AM_Commit{:?}{:?}{} of {} bytes: the payload was not written, the buffer of \
+         gex_AM_SrcDescAddr still holds the pattern of GASNET_SD_INITVAL. Write it before the Commit; if it looks \
+         like this by chance, raise GASNET_SD_INITLEN, or set GASNET_SD_INIT=0.",
+        runtime::get().rank(),
+        call.class,
+        call.category,
+        call.args.len(),
+        call.bytes
+    )
 }
 
 /// Largest payload of `category` to `target` that Prepare promises, from a client's buffer or in
 /// the library's.
 #[inline(always)]
-pub fn limit(category: AmCategory, target: Location, client_buffer: bool) -> usize {
+fn limit(category: AmCategory, target: Location, client_buffer: bool) -> usize {
     let most = match category {
         AmCategory::Long => super::MAX_LONG,
         _ => super::max_medium(Some(target.rank)),
@@ -78,56 +318,57 @@ pub fn abandon(thread: &Thread) {
 }
 
 impl SrcDesc {
-    /// Prepares at most `limit` bytes. Fails, with no effect, if it would wait and `wanted` is
-    /// immediate.
+    /// Prepares at most `limit` bytes. Fails, with no effect, if it would wait and the call is
+    /// IMMEDIATE.
     #[inline(always)]
-    pub fn prepare(&self, wanted: &PrepareArgs, limit: usize) -> Result<(), Busy> {
-        let bytes = wanted.most.min(limit);
-        let (address, bytes, block) = if wanted.client_buffer.is_null() {
+    fn prepare(&self, wanted: &Preparation<'_>, limit: usize) -> Result<(), Busy> {
+        let args = wanted.args;
+        let bytes = args.most.min(limit);
+        let (address, bytes, block) = if args.client_buffer.is_null() {
             let buffer = self.library_buffer(wanted, bytes)?;
             if cfg!(feature = "debug-checks") {
                 canary::write(buffer.0, buffer.1);
             }
             buffer
         } else {
-            (wanted.client_buffer.cast_mut(), bytes, None)
+            (args.client_buffer.cast_mut(), bytes, None)
         };
         self.state.set(Some(Prepared {
             target: wanted.target,
             source_ep: wanted.source_ep,
             class: wanted.class,
-            category: wanted.category,
-            nargs: wanted.nargs,
+            category: args.category,
+            nargs: args.nargs,
             token: wanted.token,
             address,
             bytes,
-            lc_opt: if wanted.client_buffer.is_null() {
+            lc_opt: if args.client_buffer.is_null() {
                 ptr::null_mut()
             } else {
-                wanted.lc_opt
+                args.lc_opt
             },
-            library_buffer: wanted.client_buffer.is_null(),
+            library_buffer: args.client_buffer.is_null(),
             block,
-            device_ep: (!wanted.client_buffer.is_null() && runtime::get().may_be_on_device(wanted.local_ep))
+            device_ep: (!args.client_buffer.is_null() && runtime::get().may_be_on_device(wanted.local_ep))
                 .then_some(wanted.local_ep),
-            destination: wanted.destination,
+            destination: args.destination,
             destination_base: wanted.destination_base,
         }));
         Ok(())
     }
 
     #[inline(always)]
-    fn library_buffer(&self, wanted: &PrepareArgs, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
-        let rt = runtime::get();
+    fn library_buffer(&self, wanted: &Preparation<'_>, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
+        let (rt, args) = (runtime::get(), wanted.args);
         // What fits into a record is copied there at Commit: taking and freeing a block would only
         // add cost.
-        let by_reference = payload_offset(wanted.nargs) + bytes > rt.comm().inline_bytes(wanted.class);
-        if by_reference && wanted.category == AmCategory::Medium && rt.is_neighbour(wanted.target.rank) {
+        let by_reference = payload_offset(args.nargs) + bytes > rt.comm().inline_bytes(wanted.class);
+        if by_reference && args.category == AmCategory::Medium && rt.is_neighbour(wanted.target.rank) {
             let blocks = rt.comm().own_blocks(wanted.class);
             if let Some(block) = blocks.take() {
                 return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));
             }
-            if wanted.immediate {
+            if args.flags.has(Flags::IMMEDIATE) {
                 return Err(Busy);
             }
             // All blocks are in use, perhaps by threads that wait for this one before they commit:
@@ -144,30 +385,13 @@ impl SrcDesc {
         Ok((buffer.as_mut_ptr().cast(), bytes, None))
     }
 
-    /// Sends the first `bytes` of the prepared payload. With `immediate` it may refuse, and
-    /// everything stays prepared.
+    /// Sends `message`, which was prepared as `p`. With `immediate` it may refuse, and everything
+    /// stays prepared.
     #[inline(always)]
-    pub fn commit(
-        &self,
-        p: &Prepared,
-        handler: u8,
-        bytes: usize,
-        destination: *mut u8,
-        args: &[Arg],
-        immediate: bool,
-    ) -> Result<(), Busy> {
+    fn commit(&self, p: &Prepared, message: Message<'_>, immediate: bool) -> Result<(), Busy> {
         let message = Message {
-            target: narrow(p.target, destination as usize, bytes),
-            source_ep: p.source_ep,
-            class: p.class,
-            category: p.category,
-            handler,
-            args,
-            payload: p.address,
-            bytes,
-            destination: destination as usize,
-            block: None,
-            lc_opt: p.lc_opt,
+            target: narrow(p.target, message.destination, message.bytes),
+            ..message
         };
         if p.block.is_some() || p.device_ep.is_some() || immediate {
             return self.commit_rarer(*p, message, immediate);
