@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::groups::{Groups, Member};
 use super::members::{sort_key, Members};
-use super::{Scratch, Team, TeamId};
+use super::{NewTeam, Scratch, Team, TeamId};
 use crate::coll::call::Call;
 use crate::coll::choose::{self, Path};
 use crate::coll::gather::{self, Parts};
@@ -18,7 +18,7 @@ use crate::coll::{self, team_barrier};
 use crate::flags::Flags;
 use crate::runtime;
 use crate::shm::coll_buffer_pool::CollBufferId;
-use crate::types::{EpIndex, Location, Rank};
+use crate::types::{Location, Rank};
 
 /// Bytes that the scratch-size queries recommend: collectives bring their own memory, so this is
 /// the least that clients can handle as a size.
@@ -122,7 +122,15 @@ pub fn split(
         id(members[0], number),
         groups(rank, &members, coll_buffer, coll_buffer_of),
     );
-    Some(make(id, rank, members, groups, flags, parent.ep, scratch))
+    Some(make(NewTeam {
+        id,
+        rank,
+        members: Members::new(members),
+        groups,
+        flags,
+        ep: parent.ep,
+        scratch,
+    }))
 }
 
 /// A team of `members`, which may be empty for who only takes part in the call: one handle for each
@@ -172,7 +180,15 @@ pub fn create(
     let teams = local.enumerate().map(|(i, (rank, m))| {
         let rank = Rank(rank as u32);
         let groups = groups(rank, members, coll_buffer, coll_buffer_of);
-        make(id, rank, members.to_vec(), groups, flags, m.ep, scratch_of(rank, i))
+        make(NewTeam {
+            id,
+            rank,
+            members: Members::new(members.to_vec()),
+            groups,
+            flags,
+            ep: m.ep,
+            scratch: scratch_of(rank, i),
+        })
     });
     Ok(teams.collect())
 }
@@ -198,16 +214,8 @@ fn groups(
     groups
 }
 
-fn make(
-    id: TeamId,
-    rank: Rank,
-    members: Vec<Location>,
-    groups: Groups,
-    flags: Flags,
-    ep: EpIndex,
-    scratch: Option<Scratch>,
-) -> &'static Team {
-    let team = Team::new(id, rank, Members::new(members), groups, flags, ep, scratch);
+fn make(new: NewTeam) -> &'static Team {
+    let team = Team::new(new);
     team.open_fast_path(runtime::get());
     Box::leak(Box::new(team))
 }

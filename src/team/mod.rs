@@ -135,6 +135,17 @@ pub struct Team {
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
 
+/// What the fields of a new [`Team`] begin with.
+struct NewTeam {
+    id: TeamId,
+    rank: Rank,
+    members: Members,
+    groups: Groups,
+    flags: Flags,
+    ep: EpIndex,
+    scratch: Option<Scratch>,
+}
+
 impl Team {
     /// The primordial team: every rank's primordial endpoint.
     pub fn primordial(job: &Job, comm: &Comm, flags: Flags) -> Self {
@@ -146,29 +157,30 @@ impl Team {
         });
         let rank = Rank(job.rank());
         let groups = Groups::new(rank, members, comm, &job.nbrhd());
-        Self::new(
-            0,
+        Self::new(NewTeam {
+            id: 0,
             rank,
-            Members::Consecutive {
+            members: Members::Consecutive {
                 first: JobRank(0),
                 count,
             },
             groups,
             flags,
-            0,
-            None,
-        )
+            ep: 0,
+            scratch: None,
+        })
     }
 
-    fn new(
-        id: TeamId,
-        rank: Rank,
-        members: Members,
-        groups: Groups,
-        flags: Flags,
-        ep: EpIndex,
-        scratch: Option<Scratch>,
-    ) -> Self {
+    fn new(new: NewTeam) -> Self {
+        let NewTeam {
+            id,
+            rank,
+            members,
+            groups,
+            flags,
+            ep,
+            scratch,
+        } = new;
         Self {
             head: Head::closed(),
             id,
