@@ -160,37 +160,30 @@ struct Reduction {
     operator: Operator,
 }
 
-#[allow(clippy::too_many_arguments)]
-fn reduction(
-    function: &str,
+/// The arguments that all reductions share.
+struct ReductionArgs {
     tm: TeamHandle,
     destination: *mut u8,
     source: *const u8,
-    dt: u32,
-    element: usize,
     count: usize,
-    op: u32,
-    user: Option<UserFn>,
-    cdata: *mut c_void,
+    operator: OperatorArgs,
     flags: Flags,
-) -> Reduction {
-    let team = team_of(tm, function);
-    let args = OperatorArgs {
-        dt,
-        element,
-        op,
-        user,
-        cdata,
-    };
-    let operator = Operator::new(&args).unwrap_or_else(|why| fatal!("{function}: {why}"));
-    let Some(bytes) = element.checked_mul(count) else {
-        fatal!("{function}: {count} elements of {element} bytes exceed the address space");
-    };
-    Reduction {
-        team,
-        target: span(destination, bytes),
-        source: place(function, team, flags, source, bytes),
-        operator,
+}
+
+impl ReductionArgs {
+    fn check(&self, function: &str) -> Reduction {
+        let team = team_of(self.tm, function);
+        let operator = Operator::new(&self.operator).unwrap_or_else(|why| fatal!("{function}: {why}"));
+        let (count, element) = (self.count, self.operator.element);
+        let Some(bytes) = element.checked_mul(count) else {
+            fatal!("{function}: {count} elements of {element} bytes exceed the address space");
+        };
+        Reduction {
+            team,
+            target: span(self.destination, bytes),
+            source: place(function, team, self.flags, self.source, bytes),
+            operator,
+        }
     }
 }
 
@@ -211,19 +204,21 @@ pub extern "C" fn gex_Coll_ReduceToOneNB(
 ) -> Event {
     let name = "gex_Coll_ReduceToOneNB";
     placing(name, flags);
-    let mut r = reduction(
-        name,
+    let args = ReductionArgs {
         tm,
         destination,
         source,
-        dt,
-        element,
         count,
-        op,
-        user,
-        cdata,
+        operator: OperatorArgs {
+            dt,
+            element,
+            op,
+            user,
+            cdata,
+        },
         flags,
-    );
+    };
+    let mut r = args.check(name);
     check_root(r.team, root, name);
     if r.team.rank == root {
         r.target = place(name, r.team, flags, destination, r.source.bytes);
@@ -244,7 +239,8 @@ macro_rules! reductions {
         ) -> Event {
             let (name, rule): (&str, fn(&str, Flags)) = (stringify!($name), $rule);
             rule(name, flags);
-            let mut $r = reduction(name, tm, destination, source, dt, element, count, op, user, cdata, flags);
+            let operator = OperatorArgs { dt, element, op, user, cdata };
+            let mut $r = ReductionArgs { tm, destination, source, count, operator, flags }.check(name);
             $r.target = place(name, $r.team, flags, destination, $r.source.bytes);
             check_apart($r.target.at, $r.source.at, $r.source.bytes, name);
             start((stringify!($name), $r.source.bytes), $r.team, |$call| $work)
