@@ -31,22 +31,13 @@ fn inject(message: &Message<'_>, flags: Flags) -> c_int {
     }
 }
 
-/// Sends the one reply to `token`, with the payload and destination that `place` adds.
+/// Sends `message`, the one reply to `token`.
 ///
 /// # Safety
 /// `token` is the running handler's.
 #[inline(always)]
-unsafe fn inject_reply<'a>(
-    token: *const Token,
-    category: AmCategory,
-    handler: u8,
-    args: &'a [Arg],
-    place: impl FnOnce(Message<'a>) -> Message<'a>,
-    flags: Flags,
-) -> c_int {
-    // SAFETY: the caller's contract.
-    let message = place(unsafe { client::reply(token, category, handler, args) });
-    let refused = inject(&message, flags);
+unsafe fn inject_reply(token: *const Token, message: &Message<'_>, flags: Flags) -> c_int {
+    let refused = inject(message, flags);
     if refused == 0 {
         // SAFETY: the caller's contract.
         unsafe { &*token }.replied.set(true);
@@ -105,7 +96,9 @@ pub fn request_long(
 #[inline(never)]
 pub unsafe fn reply_short(token: *const Token, handler: u8, flags: Flags, args: &[Arg]) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe { inject_reply(token, AmCategory::Short, handler, args, |m| m, flags) }
+    let message = unsafe { client::reply(token, AmCategory::Short, handler, args) };
+    // SAFETY: as above.
+    unsafe { inject_reply(token, &message, flags) }
 }
 
 /// A Medium reply.
@@ -122,16 +115,9 @@ pub unsafe fn reply_medium(
     args: &[Arg],
 ) -> c_int {
     // SAFETY: the caller's contract.
-    unsafe {
-        inject_reply(
-            token,
-            AmCategory::Medium,
-            handler,
-            args,
-            |m| m.with_payload(source, bytes),
-            flags,
-        )
-    }
+    let message = unsafe { client::reply(token, AmCategory::Medium, handler, args) };
+    // SAFETY: as above.
+    unsafe { inject_reply(token, &message.with_payload(source, bytes), flags) }
 }
 
 /// A Long reply.
@@ -148,13 +134,14 @@ pub unsafe fn reply_long(
     args: &[Arg],
 ) -> c_int {
     // SAFETY: the caller's contract.
+    let message = unsafe { client::reply(token, AmCategory::Long, handler, args) };
+    // SAFETY: as above.
     unsafe {
         inject_reply(
             token,
-            AmCategory::Long,
-            handler,
-            args,
-            |m| m.with_payload(source, bytes).with_destination(destination, lc_opt),
+            &message
+                .with_payload(source, bytes)
+                .with_destination(destination, lc_opt),
             flags,
         )
     }
