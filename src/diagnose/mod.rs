@@ -120,18 +120,37 @@ const SECTIONS: [Section; 14] = [
     ),
 ];
 
+/// The arguments of a [`Run`].
+#[derive(Clone, Copy, Debug)]
+pub struct RunArgs {
+    /// Repetitions of small tests.
+    pub iterations: u32,
+    /// Threads in the sections with several threads.
+    pub threads: usize,
+    /// Seed of the patterns.
+    pub seed: u64,
+    /// The team.
+    pub tm: TeamHandle,
+    /// Peer to which this rank sends.
+    pub peer: Rank,
+    /// The address in this rank's segment from which the area extends to the end.
+    pub own: usize,
+    /// The same in the peer's segment.
+    pub remote: usize,
+}
+
 impl Run {
-    /// A run with peer `peer` of team `tm`, from `own` and `remote` to the ends of the segments; in
-    /// memory of its own where there are none. Collective.
-    pub fn new(
-        iterations: u32,
-        threads: usize,
-        tm: TeamHandle,
-        own: usize,
-        peer: Rank,
-        remote: usize,
-        seed: u64,
-    ) -> Self {
+    /// A run in the segments, or in memory of its own where there are none. Collective.
+    pub fn new(args: RunArgs) -> Self {
+        let RunArgs {
+            iterations,
+            threads,
+            seed,
+            tm,
+            peer,
+            own,
+            remote,
+        } = args;
         let team = team::team(tm, "gasnett_run_diagnostics");
         let rt = runtime::get();
         let rest = |place: Location, base: usize| {

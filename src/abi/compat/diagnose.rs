@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint, CStr};
 
 use crate::am::table::AmEntry;
-use crate::diagnose::{self, Run};
+use crate::diagnose::{self, Run, RunArgs};
 use crate::rules;
 use crate::team::TeamHandle;
 use crate::types::Rank;
@@ -47,14 +47,14 @@ pub unsafe extern "C" fn gasnett_run_diagnostics(
         // SAFETY: not null, so a C string.
         unsafe { CStr::from_ptr(sections) }.to_string_lossy()
     };
-    let run = Run::new(
-        iterations.max(0) as u32,
-        threads.max(0) as usize,
+    let run = Run::new(RunArgs {
+        iterations: iterations.max(0) as u32,
+        threads: threads.max(0) as usize,
+        seed: u64::from(seed),
         tm,
-        own as usize,
         peer,
-        remote as usize,
-        u64::from(seed),
-    );
+        own: own as usize,
+        remote: remote as usize,
+    });
     run.sections(&sections.to_ascii_uppercase()) as c_int
 }
