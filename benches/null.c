@@ -1,8 +1,8 @@
 /* null.c: what the runtime itself adds to an operation of the network, and whether it allocates.
  * Runs on conduit-null, whose operations take no time: GASNET_SUPERNODE_MAXSIZE=1, 2 ranks.
- * Prints nanoseconds per operation (of the fastest of 50 batches), the throughput of several threads
- * as a multiple of one, and allocations. Exits with 1 if an operation allocates. benches/null.sh runs
- * it. */
+ * Prints nanoseconds per operation (of the fastest of 50 batches), the throughput of several
+ * threads as a multiple of one, and allocations. Exits with 1 if an operation allocates. Run by
+ * benches/null.sh. */
 
 #include <gasnetex.h>
 #include <pthread.h>

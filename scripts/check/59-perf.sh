@@ -57,6 +57,14 @@ attempt "perf: --start" \
 attempt "perf: --wait" timeout 100 "$run" -n 3 "$program" $quick --wait block barrier-team
 attempt "perf: limits alone" \
     sh -c "$CC -std=c11 -O2 -Wall -Wextra -Werror -I'$ROOT/perf' '$ROOT/benches/limits.c' '$ROOT/perf/limits.c' -o '$WORK/limits' && '$WORK/limits' 2 3 | grep -q 'barrier of 3 processes'"
+# The runtime's own part of operations over a network: another build of the library.
+if [ "$SCOPE" = all ]; then
+    attempt "perf: build with conduit null" make --no-print-directory -C "$ROOT" install CONDUITS=null MODES=par \
+        UNIVERSAL=0 DESTDIR= PREFIX="$BUILD/stage-null" &&
+        attempt "perf: operations of a network do not allocate" "$ROOT/benches/null.sh" "$BUILD/stage-null" 200
+else
+    skip "perf: operations over conduit null: run in make check-all"
+fi
 for words in "-x 1" "-m 0:8" "-m 8:4" "-b 0" "-t x" "nothing" "-w" "--start 0" "--start 2,x" "--wait long"; do
     # shellcheck disable=SC2086
     timeout 20 "$program" $words >"$WORK/out" 2>&1

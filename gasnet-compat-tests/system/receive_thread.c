@@ -1,0 +1,61 @@
+// A rank that computes answers requests of other neighbourhoods on the library's receive thread;
+// its own waits and polls go on beside that.
+// NP: 2 3
+// MODES: par
+// CONDUITS: sock udp
+// ENV: GASNET_RCV_THREAD=1 GASNET_SUPERNODE_MAXSIZE=1
+// TIMEOUT: 120
+#include "check.h"
+
+#include <sched.h>
+
+enum { ROUNDS = 200, ASK = 200, ANSWER, PAYLOAD = 3000 };
+
+static int asked, answered;
+static pthread_t client_thread;
+static int on_other_threads;
+
+static void on_ask(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t value) {
+    const unsigned char *data = (const unsigned char *)payload;
+    CHECK(bytes == PAYLOAD && data[0] == (value & 0xff) && data[PAYLOAD - 1] == (value & 0xff));
+    if (!pthread_equal(client_thread, pthread_self())) ATOMIC_ADD(&on_other_threads, 1);
+    gex_AM_ReplyMedium1(token, ANSWER, payload, bytes, GEX_EVENT_NOW, 0, value);
+    ATOMIC_ADD(&asked, 1);
+}
+
+static void on_answer(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t value) {
+    (void)token;
+    CHECK(bytes == PAYLOAD && *(unsigned char *)payload == (value & 0xff));
+    ATOMIC_ADD(&answered, 1);
+}
+
+int main(int argc, char **argv) {
+    gex_AM_Entry_t handlers[] = {
+        {ASK, (gex_AM_Fn_t)on_ask, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1, NULL, "ask"},
+        {ANSWER, (gex_AM_Fn_t)on_answer, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1, NULL, "answer"},
+    };
+    unsigned char data[PAYLOAD];
+    int total;
+    test_init("receive_thread", &argc, &argv);
+    client_thread = pthread_self();
+    REQUIRE(gex_EP_RegisterHandlers(ep, handlers, 2) == GASNET_OK);
+    test_attach(GASNET_PAGESIZE);
+    barrier();
+    total = (int)(np - 1) * ROUNDS;
+    if (me == 0) {
+        PHASE("computing, without a call");
+        while (ATOMIC_GET(&asked) < total) sched_yield();
+        CHECK(ATOMIC_GET(&on_other_threads) == total);
+    } else {
+        int i;
+        PHASE("asking");
+        for (i = 0; i < ROUNDS; i++) {
+            memset(data, i, sizeof data);
+            gex_AM_RequestMedium1(tm, 0, ASK, data, sizeof data, GEX_EVENT_NOW, 0, i);
+            if (i % 8 == 7) GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) == i + 1);
+        }
+        GASNET_BLOCKUNTIL(ATOMIC_GET(&answered) == ROUNDS);
+    }
+    barrier();
+    return test_finish();
+}
