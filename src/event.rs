@@ -85,6 +85,23 @@ impl Lane {
     }
 }
 
+/// For each set of categories (bits as in [`Category`]), what they count in each word.
+static MASKS: [[u64; WORDS]; 1 << CATEGORIES] = {
+    let mut masks = [[0; WORDS]; 1 << CATEGORIES];
+    let mut set = 0;
+    while set < masks.len() {
+        let mut category = 0;
+        while category < CATEGORIES {
+            if set >> category & 1 != 0 {
+                masks[set][LANES[category].word] |= LANES[category].mask();
+            }
+            category += 1;
+        }
+        set += 1;
+    }
+    masks
+};
+
 const LEAF_MASK: usize = 15;
 const ALL: usize = (1 << CATEGORIES) - 1;
 
@@ -272,24 +289,12 @@ impl Op {
     /// Whether nothing of the categories in `mask` (bits as in [`Category`]) is outstanding.
     #[inline]
     pub fn is_done(&self, mask: usize) -> bool {
-        if mask == ALL {
-            return self
-                .pending
-                .iter()
-                .fold(0, |left, word| left | word.load(Ordering::Acquire))
-                == 0;
-        }
-        let mut left = 0;
-        for (index, word) in self.pending.iter().enumerate() {
-            let lanes = LANES
-                .iter()
-                .enumerate()
-                .filter(|(i, lane)| mask >> i & 1 != 0 && lane.word == index);
-            let wanted = lanes.fold(0, |wanted, (_, lane)| wanted | lane.mask());
-            if wanted != 0 {
-                left |= word.load(Ordering::Acquire) & wanted;
-            }
-        }
+        let masks = &MASKS[mask & ALL];
+        let left = self
+            .pending
+            .iter()
+            .zip(masks)
+            .fold(0, |left, (word, mask)| left | word.load(Ordering::Acquire) & mask);
         left == 0
     }
 
