@@ -46,8 +46,9 @@ pub use nbrhd::Nbrhd;
 use options::StartMethod;
 pub use options::{Count, Library, StartOptions, MAX_RANKS};
 pub use restart::restart;
+pub use shlex::split as shell_words;
 pub use signals::set_fault_note;
-pub use spawn::{hosts, script::words as shell_words};
+pub use spawn::hosts;
 
 /// Why a job could not start.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -377,7 +377,7 @@ struct Decision {
 /// process; the user's spawner; a number of ranks that the user has set; a process manager; the
 /// program's first argument; hosts in the environment.
 fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
-    if let Some(contact) = Contact::take() {
+    if let Some(contact) = Contact::take(false) {
         let start = StartMethod::SshChild(contact?);
         return Ok(Decision { start, counted: false });
     }

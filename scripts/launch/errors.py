@@ -209,14 +209,14 @@ def _(bed):
 def _(bed):
     for contact in (
         "x",
-        "0 1 0 zz 10.77.0.1",
-        "1 0 0 00000000000000000000000000000000",
-        f"1 9 0 {'0' * 32} 10.77.0.1",
+        "0,x,0,10.77.0.1",
+        "1,0,0",
+        "1,9,0,10.77.0.1",
         "9" * 10000,
     ):
         bed.run(
             [bed.program.path],
-            env={"_GASNET_CONTACT": contact},
+            env={"_GASNET_CONTACT": contact, "_GASNET_KEY": "0" * 32},
             code=None,
             says=["_GASNET_CONTACT|cannot connect|cannot resolve"],
         )

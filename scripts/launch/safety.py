@@ -97,7 +97,7 @@ def _(bed):
         with waiting(bed, {"GASNET_SSH_CMD": shell, **bed.servers()}) as job:
             ranks = job.await_ranks()
             with open(log, encoding="utf-8") as file:
-                secret = re.search(r"_GASNET_CONTACT='\d+ \d+ \d ([0-9a-f]{32}) ", file.read())
+                secret = re.search(r"_GASNET_KEY=([0-9a-f]{32});", file.read())
             if not secret:
                 raise Wrong("the line for the remote shell has no secret")
             found, looked = [], 0

@@ -32,13 +32,12 @@ pub struct LauncherClient {
     rank: u32,
     size: u32,
     job: String,
-    puts: Vec<(String, Vec<u8>)>,
 }
 
 /// Connects to the launcher process, if its command has started this process, and takes over its
 /// environment. Before the configuration is read.
 pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
-    let Some(contact) = Contact::take_public() else {
+    let Some(contact) = Contact::take(true) else {
         return Ok(None);
     };
     let contact = contact?;
@@ -79,7 +78,6 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
         rank,
         size,
         job: String::from_utf8_lossy(&job).into_owned(),
-        puts: Vec::new(),
     }))
 }
 
@@ -102,25 +100,6 @@ fn requested_rank() -> Result<Option<u32>, JobError> {
     }
 }
 
-impl LauncherClient {
-    fn failed(what: &str, why: &str) -> JobError {
-        JobError::new(format!("the launcher process could not {what}: {why}"))
-    }
-
-    /// Sends a request and waits for the answer.
-    fn ask(&mut self, what: &str, message: &AgentMessage, limit: Duration) -> Result<Vec<u8>, JobError> {
-        let Some(link) = &mut self.link else {
-            return Err(Self::failed(what, "the connection is closed"));
-        };
-        link.send(message);
-        match link.wait(limit) {
-            Ok(AgentMessage::Value { bytes }) => Ok(bytes),
-            Ok(_) => Err(Self::failed(what, "unexpected answer")),
-            Err(why) => Err(Self::failed(what, &why)),
-        }
-    }
-}
-
 impl ProcessManager for LauncherClient {
     fn describe(&self) -> String {
         "the command of GASNET_CSPAWN_CMD".into()
@@ -138,25 +117,25 @@ impl ProcessManager for LauncherClient {
         &self.job
     }
 
-    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), JobError> {
-        self.puts.push((key.to_owned(), bytes.to_vec()));
+    /// Nothing: the launcher process has sent the secret, and agents connect to it alone.
+    fn put(&mut self, _key: &str, _bytes: &[u8]) -> Result<(), JobError> {
         Ok(())
     }
 
     fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
-        let puts = std::mem::take(&mut self.puts);
-        let puts = puts.into_iter().map(|(key, bytes)| (key.into_bytes(), bytes)).collect();
-        self.ask(
-            "complete a fence",
-            &AgentMessage::Fence { puts },
-            limit.unwrap_or(NO_LIMIT),
-        )
-        .map(drop)
+        let failed = |why: &str| JobError::new(format!("the launcher process could not complete a fence: {why}"));
+        let link = self.link.as_mut().ok_or_else(|| failed("the connection is closed"))?;
+        link.send(&AgentMessage::Fence {});
+        match link.wait(limit.unwrap_or(NO_LIMIT)) {
+            Ok(AgentMessage::Fence {}) => Ok(()),
+            Ok(_) => Err(failed("unexpected answer")),
+            Err(why) => Err(failed(&why)),
+        }
     }
 
-    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, JobError> {
-        let key = key.as_bytes().to_vec();
-        self.ask("return a value", &AgentMessage::Get { owner, key }, ANSWER)
+    /// The secret is the only value that is requested.
+    fn get(&mut self, _owner: u32, _key: &str) -> Result<Vec<u8>, JobError> {
+        Ok(self.contact.secret.bytes().to_vec())
     }
 
     /// The launcher process goes on when no worker has requests.
@@ -175,6 +154,6 @@ impl ProcessManager for LauncherClient {
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
-        self.link.as_ref().map(Link::fd).into_iter().collect()
+        self.link.iter().map(|link| link.poll_item().fd).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Child, Command};
 
-use super::{Secret, StartOptions};
+use super::StartOptions;
 use crate::spawn::script::{behind_env, program, quoted_word};
 use crate::spawn::Contact;
 use crate::{refuse, JobError};
@@ -73,26 +73,12 @@ impl Quotes {
 
 impl Custom {
     /// Starts the command.
-    pub fn start(
-        &self,
-        options: &StartOptions,
-        secret: Secret,
-        port: u16,
-        addresses: &[String],
-        chosen: bool,
-    ) -> Result<Child, JobError> {
+    pub fn start(&self, options: &StartOptions, contact: &Contact) -> Result<Child, JobError> {
         let Some(pattern) = &self.command else {
             return refuse("GASNET_SPAWNFN=C: GASNET_CSPAWN_CMD, the command that starts the ranks, is not set");
         };
-        let contact = Contact {
-            host: 0,
-            secret,
-            port,
-            addresses: addresses.to_vec(),
-            chosen,
-        };
         let words = program().map_err(JobError::new)?;
-        let line = self.fill(pattern, options.ranks, &words, &contact)?;
+        let line = self.fill(pattern, options.ranks, &words, contact)?;
         if options.verbose {
             eprintln!("gasnet: {}", String::from_utf8_lossy(line.as_bytes()));
         }
@@ -169,73 +155,64 @@ impl Custom {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::secret::Secret;
 
     #[test]
     fn words_stay_words_inside_quotes() {
         let word = OsStr::new(r#"a'b"c$d`e\f g"#);
         for (quotes, mark) in [(Quotes::None, ""), (Quotes::Single, "'"), (Quotes::Double, "\"")] {
-            let text = [mark.as_bytes(), &quotes.word(word), mark.as_bytes()].concat();
-            let output = Command::new("/bin/sh")
-                .arg("-c")
-                .arg(OsString::from_vec([b"printf %s ", &text[..]].concat()))
-                .output()
-                .unwrap();
-            assert_eq!(OsString::from_vec(output.stdout), word, "{quotes:?}");
+            let text = [b"printf %s ", mark.as_bytes(), &quotes.word(word), mark.as_bytes()].concat();
+            let output = Command::new("/bin/sh").arg("-c").arg(OsString::from_vec(text)).output();
+            assert_eq!(OsString::from_vec(output.unwrap().stdout), word, "{quotes:?}");
         }
     }
 
     #[test]
     fn patterns_are_filled() {
         let contact = Contact {
-            host: 0,
+            host: 5,
             secret: Secret::new(),
             port: 7,
             addresses: vec!["10.0.0.1".into()],
             chosen: false,
         };
         let custom = Custom {
-            command: None,
             servers: vec!["a".into(), "b".into(), "c".into()],
             env: Some("/bin/env".into()),
-            rank_in: None,
-        };
-        let words = ["./a b".into(), "x'y".into()];
-        let fill = |pattern: &str| {
-            custom
-                .fill(pattern.as_ref(), 2, &words, &contact)
-                .map(|l| l.to_string_lossy().into_owned())
-        };
-        assert_eq!(
-            fill("run -n %N -h '%M' 100%% %P").unwrap(),
-            "run -n 2 -h 'a b' 100% './a b'"
-        );
-        assert_eq!(
-            fill(r#"run "a '%P" '%P"' \'%P \%%"#).unwrap(),
-            r#"run "a './a b" './a b"' \''./a b' \%"#
-        );
-        let line = fill("%C").unwrap();
-        assert!(
-            line.starts_with("/bin/env '_GASNET_LAUNCHER=7,0,10.0.0.1' './a b' 'x'"),
-            "{line}"
-        );
-        // The secret is not on the command line.
-        assert!(!line.contains(&contact.key().1));
-        let knows = Custom {
             rank_in: Some("PMI_RANK".into()),
-            ..custom.clone()
+            ..Custom::default()
         };
-        let line = knows.fill("%C".as_ref(), 2, &words, &contact).unwrap();
-        assert!(
-            line.to_string_lossy()
-                .contains(" '_GASNET_WORKER_RANK=PMI_RANK' './a b'"),
-            "{line:?}"
-        );
-        assert!(fill("%X").unwrap_err().message.contains("%X"));
-        let none = Custom::default();
-        assert!(none
-            .fill("%M".as_ref(), 2, &words, &contact)
-            .unwrap_err()
-            .message
-            .contains("SERVERS"));
+        for (custom, pattern, filled) in [
+            (
+                &custom,
+                "run -n %N -h '%M' 100%% %P",
+                Ok("run -n 2 -h 'a b' 100% './a b'"),
+            ),
+            (
+                &custom,
+                r#"run "a '%P" '%P"' \'%P \%%"#,
+                Ok(r#"run "a './a b" './a b"' \''./a b' \%"#),
+            ),
+            // Without the secret.
+            (
+                &custom,
+                "%C",
+                Ok("/bin/env '_GASNET_CONTACT=5,7,0,10.0.0.1' '_GASNET_WORKER_RANK=PMI_RANK' './a b' 'x'\\''y'"),
+            ),
+            (
+                &Custom::default(),
+                "%C",
+                Ok("env '_GASNET_CONTACT=5,7,0,10.0.0.1' './a b' 'x'\\''y'"),
+            ),
+            (&custom, "%X", Err("%X")),
+            (&Custom::default(), "%M", Err("SERVERS")),
+        ] {
+            let words = ["./a b".into(), "x'y".into()];
+            match (custom.fill(pattern.as_ref(), 2, &words, &contact), filled) {
+                (Ok(line), Ok(filled)) => assert_eq!(line, filled),
+                (Err(why), Err(part)) => assert!(why.message.contains(part), "{why}"),
+                other => panic!("{pattern}: {other:?}"),
+            }
+        }
     }
 }

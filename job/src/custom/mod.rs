@@ -3,9 +3,9 @@
 //!
 //! The launcher process runs the command once. Each process that this starts, a worker, connects to
 //! the launcher process, which takes the part of a process manager: it assigns ranks, sends its
-//! environment, and stores the values by which ranks find each other. The PMI bootstrap follows
-//! ([`super::pmi_bootstrap`]). The launcher process is the root of the tree of agents, without
-//! ranks: it decides how the job ends, and ends with the job's exit code.
+//! environment, and completes fences. The PMI bootstrap follows ([`super::pmi_bootstrap`]), but all
+//! agents connect to the launcher process. It is the root of the tree of agents, without ranks: it
+//! decides how the job ends, and ends with the job's exit code.
 //!
 //! The job's secret is in the environment of the command, not on its command line.
 
@@ -37,25 +37,16 @@ const COMMAND_KILL: Duration = Duration::from_secs(5);
 pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, JobError> {
     let secret = Secret::new();
     let master = options.remote.master.as_deref();
-    let (listener, addresses) = listen(master)?;
-    let port = listener
-        .local_addr()
-        .map(|a| a.port())
-        .map_err(|e| JobError::new(format!("a listening socket has no port: {e}")))?;
+    let (mut listener, contact) = listen(master, secret)?;
     let _ = process::flush_streams();
     // Children that a command of several words leaves behind when its shell ends.
     let others = process::adopt_descendants();
     // A connection for each worker, three for each agent, unauthenticated peers, and some spare.
     let _ = process::allow_descriptors(process::open_descriptors() + 6 * u64::from(options.ranks) + 1024);
-    let mut command = options
-        .custom
-        .start(options, secret, port, &addresses, master.is_some())?;
-    let mut server = server::LauncherServer::new(options, secret, &listener);
+    let mut command = options.custom.start(options, &contact)?;
+    let server = server::LauncherServer::new(options, secret, &mut listener);
     let served = server.serve(|missing| still_there(&mut command, missing));
-    let discovered = served.and_then(|callers| {
-        let discovery = Discovery::of_launcher(callers, secret, options);
-        discovery.run(&listener)
-    });
+    let discovered = served.and_then(|callers| Discovery::of_launcher(callers, secret, listener, options).run());
     let (layout, tree) = match discovered {
         Ok(found) => (found.layout, found.tree),
         Err(why) => {
@@ -64,8 +55,6 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
             return refuse(why);
         }
     };
-    drop(server);
-    drop(listener);
     let control = ControlBlock::create(layout.size(), 0, true)
         .map_err(|e| JobError::new(format!("mapping the job control block failed: {e}")))?;
     signal::block_all();

@@ -1,15 +1,15 @@
 //! The launcher process's service for the workers that its command has started: it assigns ranks,
-//! and stores the values that workers publish.
+//! and completes the fences of the PMI bootstrap.
 #![forbid(unsafe_code)]
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeSet;
 use std::env;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 
 use super::{Secret, StartOptions, CHECK_INTERVAL};
-use crate::tree::link::{accept_peers, poll_items, Authentication, Link, UnauthenticatedPeer, WORKER_ID};
+use crate::tree::link::{Caller, Link, Listener};
 use crate::tree::message::AgentMessage;
 use gasnet_sys::{fd, mem, net};
 
@@ -43,15 +43,16 @@ pub struct Connections {
     pub agents: Vec<(u32, Link)>,
     /// Connections for output of these agents.
     pub outputs: Vec<(u32, u32, TcpStream)>,
-    /// Peers that are not authenticated yet.
-    pub unauthenticated: Vec<UnauthenticatedPeer>,
 }
+
+/// The rank that a worker requests, and its host.
+type Registration = (Option<u32>, Vec<u8>);
 
 /// A process that has connected.
 struct Worker {
     link: Link,
-    /// The rank that it requests and its host, once it has sent them.
-    registration: Option<(Option<u32>, Vec<u8>)>,
+    /// Once it has sent it.
+    registration: Option<Registration>,
     rank: u32,
     fences: u32,
     in_fence: bool,
@@ -62,60 +63,42 @@ struct Worker {
 pub struct LauncherServer<'a> {
     options: &'a StartOptions,
     secret: Secret,
-    listener: &'a TcpListener,
-    unauthenticated: Vec<UnauthenticatedPeer>,
+    listener: &'a mut Listener,
     workers: Vec<Worker>,
     /// Agents that have connected before the service ended.
-    agents: Vec<(u32, Link)>,
-    outputs: Vec<(u32, u32, TcpStream)>,
-    values: HashMap<(u32, Vec<u8>), Vec<u8>>,
-    placed: bool,
+    others: Connections,
+    are_assigned: bool,
 }
 
 impl<'a> LauncherServer<'a> {
     /// For a job of `options.ranks` workers, which connect to `listener`.
-    pub fn new(options: &'a StartOptions, secret: Secret, listener: &'a TcpListener) -> Self {
+    pub fn new(options: &'a StartOptions, secret: Secret, listener: &'a mut Listener) -> Self {
         Self {
             options,
             secret,
             listener,
-            unauthenticated: Vec::new(),
             workers: Vec::new(),
-            agents: Vec::new(),
-            outputs: Vec::new(),
-            values: HashMap::new(),
-            placed: false,
+            others: Connections::default(),
+            are_assigned: false,
         }
     }
 
     /// Serves all workers until none has requests. Returns the other connections made meanwhile.
     /// `still_there` gets the number of missing workers; it returns whether the command runs, or an
     /// error if waiting is useless.
-    pub fn serve(&mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Connections, String> {
+    pub fn serve(mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Connections, String> {
+        let start = Instant::now();
         let limit = self.options.remote.limit;
-        let end = (!limit.is_zero()).then(|| Instant::now() + limit);
+        let all = self.options.ranks;
         let (mut ended, mut is_reported) = (None, false);
         loop {
             self.accept();
             self.receive()?;
-            if self.workers.len() > self.options.ranks as usize {
-                return Err(too_many(self.options.ranks));
+            if self.workers.len() > all as usize {
+                return Err(too_many(all));
             }
-            let registered = self.workers.iter().filter(|w| w.registration.is_some()).count() as u32;
-            let missing = self.options.ranks.saturating_sub(registered);
-            if !self.placed && missing == 0 {
-                self.assign()?;
-            }
-            self.end_fence();
-            if self.placed && self.workers.iter().all(|w| w.is_over) {
-                return Ok(Connections {
-                    agents: std::mem::take(&mut self.agents),
-                    outputs: std::mem::take(&mut self.outputs),
-                    unauthenticated: std::mem::take(&mut self.unauthenticated),
-                });
-            }
+            let missing = all - self.workers.iter().filter(|w| w.registration.is_some()).count() as u32;
             if missing > 0 {
-                let all = self.options.ranks;
                 if !still_there(missing)? {
                     let since = *ended.get_or_insert_with(Instant::now);
                     if since.elapsed() >= NOTICE && !std::mem::replace(&mut is_reported, true) {
@@ -126,7 +109,7 @@ impl<'a> LauncherServer<'a> {
                         );
                     }
                 }
-                if end.is_some_and(|end| Instant::now() >= end) {
+                if !limit.is_zero() && start.elapsed() >= limit {
                     return Err(format!(
                         "of {all} processes {missing} have not called back within {} seconds. Connections to \
                          this host may be blocked (GASNET_MASTERIP sets the address to use), or the command of \
@@ -135,18 +118,27 @@ impl<'a> LauncherServer<'a> {
                         if ended.is_some() { "has ended" } else { "still runs" }
                     ));
                 }
+            } else if !self.are_assigned {
+                self.assign()?;
+            } else if self.workers.iter().all(|w| w.in_fence) {
+                for worker in &mut self.workers {
+                    worker.in_fence = false;
+                    worker.fences += 1;
+                    worker.link.send(&AgentMessage::Fence {});
+                }
+            } else if self.workers.iter().all(|w| w.is_over) {
+                return Ok(self.others);
             }
-            self.sleep();
+            let mut items = self.workers.iter().map(|w| w.link.poll_item()).collect();
+            self.listener.poll_items(&mut items);
+            let _ = fd::poll(&mut items, Some(CHECK_INTERVAL));
         }
     }
 
     fn accept(&mut self) {
-        accept_peers(self.listener, &mut self.unauthenticated, self.options.ranks as usize);
-        for peer in std::mem::take(&mut self.unauthenticated) {
-            match peer.authenticate(self.secret) {
-                Authentication::Pending(peer) => self.unauthenticated.push(peer),
-                Authentication::Rejected => {}
-                Authentication::Accepted(WORKER_ID, link) => self.workers.push(Worker {
+        for caller in self.listener.accept(self.secret, self.options.ranks as usize) {
+            match caller {
+                Caller::Worker(link) => self.workers.push(Worker {
                     link,
                     registration: None,
                     rank: 0,
@@ -154,39 +146,25 @@ impl<'a> LauncherServer<'a> {
                     in_fence: false,
                     is_over: false,
                 }),
-                Authentication::Accepted(first, link) => self.agents.push((first, link)),
-                Authentication::Output(first, stream, connection) => self.outputs.push((first, stream, connection)),
+                Caller::Agent(first, link) => self.others.agents.push((first, link)),
+                Caller::Output(first, stream, connection) => self.others.outputs.push((first, stream, connection)),
             }
         }
     }
 
     fn receive(&mut self) -> Result<(), String> {
         for worker in self.workers.iter_mut().filter(|w| !w.is_over) {
-            worker.link.push();
             while let Some(message) = worker.link.receive() {
                 match message {
                     AgentMessage::Register { requested_rank, host } if worker.registration.is_none() => {
                         worker.registration = Some((requested_rank, host));
                     }
-                    AgentMessage::Fence { puts } if !worker.in_fence => {
-                        worker.in_fence = true;
-                        self.values
-                            .extend(puts.into_iter().map(|(key, bytes)| ((worker.rank, key), bytes)));
-                    }
-                    AgentMessage::Get { owner, key } => match self.values.get(&(owner, key)) {
-                        Some(bytes) => worker.link.send(&AgentMessage::Value { bytes: bytes.clone() }),
-                        None => {
-                            return Err(format!(
-                                "rank {} requests a value that rank {owner} has not published",
-                                worker.rank
-                            ))
-                        }
-                    },
+                    AgentMessage::Fence {} if self.are_assigned && !worker.in_fence => worker.in_fence = true,
                     _ => return Err("a process sent an unexpected message".into()),
                 }
             }
             if worker.link.broken().is_some() {
-                // After the last fence, a rank that does not lead its host has no more requests.
+                // After the last fence, a worker has no more requests.
                 if worker.fences < FENCES {
                     return Err(format!("a process ended before the job began: {}", Self::who(worker)));
                 }
@@ -208,7 +186,7 @@ impl<'a> LauncherServer<'a> {
     /// All workers have connected: assigns their ranks.
     fn assign(&mut self) -> Result<(), String> {
         let size = self.options.ranks;
-        let registrations: Vec<_> = self.workers.iter().filter_map(|w| w.registration.clone()).collect();
+        let registrations: Vec<_> = self.workers.iter().filter_map(|w| w.registration.as_ref()).collect();
         let ranks = assign_ranks(&registrations)?;
         let environment: Vec<_> = env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec())).collect();
         let job = format!("launcher-{:016x}", mem::random_u64()).into_bytes();
@@ -221,64 +199,37 @@ impl<'a> LauncherServer<'a> {
                 environment: environment.clone(),
             });
         }
-        self.placed = true;
+        self.are_assigned = true;
         Ok(())
-    }
-
-    fn end_fence(&mut self) {
-        if !self.placed || !self.workers.iter().all(|w| w.in_fence) {
-            return;
-        }
-        for worker in &mut self.workers {
-            worker.in_fence = false;
-            worker.fences += 1;
-            worker.link.send(&AgentMessage::Value { bytes: Vec::new() });
-        }
-    }
-
-    fn sleep(&self) {
-        let mut items = Vec::new();
-        let links = self.workers.iter().filter(|w| !w.is_over).map(|w| &w.link);
-        poll_items(links, &self.unauthenticated, Some(self.listener), &mut items);
-        let _ = fd::poll(&mut items, Some(CHECK_INTERVAL));
     }
 }
 
-/// Ranks for workers with these requested ranks and hosts. The requests are followed if there is
-/// any. Otherwise the ranks of a host are consecutive, and hosts are in the order of their first
+/// Ranks for workers with these registrations. Requested ranks are followed if there is any.
+/// Otherwise the ranks of a host are consecutive, and hosts are in the order of their first
 /// connections.
-fn assign_ranks(registrations: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, String> {
-    let size = registrations.len() as u32;
+fn assign_ranks(registrations: &[&Registration]) -> Result<Vec<u32>, String> {
+    let size = registrations.len();
     if registrations.iter().any(|(requested_rank, _)| requested_rank.is_some()) {
-        let mut taken = BTreeMap::new();
-        for (i, (requested_rank, _)) in registrations.iter().enumerate() {
-            let requested_rank =
-                requested_rank.ok_or("GASNET_WORKER_RANK is set for some processes, but not for all")?;
-            if requested_rank >= size || taken.insert(requested_rank, i).is_some() {
-                return Err(format!(
-                    "GASNET_WORKER_RANK={requested_rank}: ranks are 0 to {}, each once",
-                    size - 1
-                ));
-            }
-        }
-        return Ok(registrations
+        let requested: Option<Vec<u32>> = registrations
             .iter()
-            .filter_map(|(requested_rank, _)| *requested_rank)
-            .collect());
+            .map(|(requested_rank, _)| *requested_rank)
+            .collect();
+        let requested = requested.ok_or("GASNET_WORKER_RANK is set for some processes, but not for all")?;
+        let mut taken = BTreeSet::new();
+        return match requested.iter().find(|&&r| r as usize >= size || !taken.insert(r)) {
+            Some(bad) => Err(format!(
+                "GASNET_WORKER_RANK={bad}: ranks are 0 to {}, each once",
+                size - 1
+            )),
+            None => Ok(requested),
+        };
     }
-    let mut hosts: Vec<&[u8]> = Vec::new();
-    let mut addresses: Vec<(usize, usize)> = Vec::new();
-    for (i, (_, host)) in registrations.iter().enumerate() {
-        let place = hosts.iter().position(|h| h == host).unwrap_or_else(|| {
-            hosts.push(host);
-            hosts.len() - 1
-        });
-        addresses.push((place, i));
-    }
-    addresses.sort_unstable();
-    let mut ranks = vec![0; registrations.len()];
-    for (rank, (_, i)) in addresses.into_iter().enumerate() {
-        ranks[i] = rank as u32;
+    let first_of_host = |i: &usize| registrations.iter().position(|(_, host)| *host == registrations[*i].1);
+    let mut order: Vec<usize> = (0..size).collect();
+    order.sort_by_cached_key(first_of_host);
+    let mut ranks = vec![0; size];
+    for (rank, i) in (0..).zip(order) {
+        ranks[i] = rank;
     }
     Ok(ranks)
 }
@@ -287,22 +238,25 @@ fn assign_ranks(registrations: &[(Option<u32>, Vec<u8>)]) -> Result<Vec<u32>, St
 mod tests {
     use super::*;
 
-    fn registration(requested_rank: Option<u32>, host: &str) -> (Option<u32>, Vec<u8>) {
-        (requested_rank, host.as_bytes().to_vec())
-    }
-
     #[test]
-    fn those_of_a_host_are_in_a_row() {
-        let hosts = ["b", "a", "b", "c", "a"].map(|h| registration(None, h));
-        assert_eq!(assign_ranks(&hosts).unwrap(), [0, 2, 1, 4, 3]);
-    }
-
-    #[test]
-    fn wishes_are_granted_if_they_can_be() {
-        let wishes = |w: &[Option<u32>]| assign_ranks(&w.iter().map(|&w| registration(w, "a")).collect::<Vec<_>>());
-        assert_eq!(wishes(&[Some(2), Some(0), Some(1)]).unwrap(), [2, 0, 1]);
-        assert!(wishes(&[Some(2), None, Some(1)]).unwrap_err().contains("not for all"));
-        assert!(wishes(&[Some(1), Some(1)]).unwrap_err().contains("each once"));
-        assert!(wishes(&[Some(2), Some(0)]).unwrap_err().contains("0 to 1"));
+    fn ranks_are_those_requested_or_consecutive_on_a_host() {
+        for (requested, hosts, ranks) in [
+            (&[None; 5][..], "babca", Ok(&[0, 2, 1, 4, 3][..])),
+            (&[Some(2), Some(0), Some(1)], "aaa", Ok(&[2, 0, 1])),
+            (&[Some(2), None, Some(1)], "aaa", Err("not for all")),
+            (&[Some(1), Some(1)], "aa", Err("each once")),
+            (&[Some(2), Some(0)], "aa", Err("0 to 1")),
+        ] {
+            let registrations: Vec<_> = requested
+                .iter()
+                .copied()
+                .zip(hosts.bytes().map(|host| vec![host]))
+                .collect();
+            match (assign_ranks(&registrations.iter().collect::<Vec<_>>()), ranks) {
+                (Ok(assigned), Ok(ranks)) => assert_eq!(assigned, ranks),
+                (Err(why), Err(part)) => assert!(why.contains(part), "{why}"),
+                other => panic!("{hosts}: {other:?}"),
+            }
+        }
     }
 }

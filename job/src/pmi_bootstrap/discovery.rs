@@ -3,13 +3,13 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::environment;
 use crate::custom::{too_many, Connections};
 use crate::layout::{JobLayout, RankRange};
-use crate::tree::link::{self, Authentication, Link, UnauthenticatedPeer, WORKER_ID};
+use crate::tree::link::{Caller, Link, Listener};
 use crate::tree::message::{AgentMessage, Host, Pairs};
 use crate::tree::secret::Secret;
 use crate::tree::{Branch, Tree};
@@ -36,6 +36,7 @@ pub struct Discovery<'a> {
     /// Connections for output to the agent above, if output is routed.
     outputs_up: Option<[TcpStream; 2]>,
     secret: Secret,
+    listener: Listener,
     options: &'a StartOptions,
     /// Known hosts, this one and those below, by first rank: their names and ranks.
     hosts: BTreeMap<u32, (Vec<u8>, Vec<u32>)>,
@@ -44,7 +45,6 @@ pub struct Discovery<'a> {
     below: Vec<(u32, Link, Vec<u32>)>,
     /// Their connections for output: first rank and stream.
     outputs: Vec<(u32, u32, TcpStream)>,
-    unauthenticated: Vec<UnauthenticatedPeer>,
 }
 
 impl<'a> Discovery<'a> {
@@ -53,26 +53,27 @@ impl<'a> Discovery<'a> {
         first: u32,
         ranks: Vec<u32>,
         (up, outputs_up): (Option<Link>, Option<[TcpStream; 2]>),
-        secret: Secret,
+        (secret, listener): (Secret, Listener),
         options: &'a StartOptions,
     ) -> Self {
         let mut new = Self {
             first: Some(first),
             up,
             outputs_up,
-            ..Self::of_launcher(Connections::default(), secret, options)
+            ..Self::of_launcher(Connections::default(), secret, listener, options)
         };
         new.note(first, net::host_name().into_bytes(), ranks);
         new
     }
 
     /// For a launcher process with these connections.
-    pub fn of_launcher(callers: Connections, secret: Secret, options: &'a StartOptions) -> Self {
+    pub fn of_launcher(callers: Connections, secret: Secret, listener: Listener, options: &'a StartOptions) -> Self {
         Self {
             first: None,
             up: None,
             outputs_up: None,
             secret,
+            listener,
             options,
             hosts: BTreeMap::new(),
             below: callers
@@ -81,7 +82,6 @@ impl<'a> Discovery<'a> {
                 .map(|(first, link)| (first, link, Vec::new()))
                 .collect(),
             outputs: callers.outputs,
-            unauthenticated: callers.unauthenticated,
         }
     }
 
@@ -98,15 +98,14 @@ impl<'a> Discovery<'a> {
     }
 
     /// Waits until the layout is known.
-    pub fn run(mut self, listener: &TcpListener) -> Result<Discovered, String> {
+    pub fn run(mut self) -> Result<Discovered, String> {
         let routed = self.options.route_output.is_some();
         let limit = self.options.remote.limit;
         let end = (!limit.is_zero()).then(|| Instant::now() + limit);
         let mut start = None;
         let (ranges, nbrhd_max, variables) = loop {
-            self.receive(listener)?;
+            self.receive()?;
             if let Some(up) = &mut self.up {
-                up.push();
                 match up.receive() {
                     Some(AgentMessage::Start {
                         ranges,
@@ -140,7 +139,7 @@ impl<'a> Discovery<'a> {
                     self.hosts.len()
                 ));
             }
-            self.sleep(listener);
+            self.sleep();
         };
         let layout = JobLayout::new(ranges.clone(), nbrhd_max).ok_or("it received an impossible job layout")?;
         let number = |first: u32| {
@@ -195,17 +194,13 @@ impl<'a> Discovery<'a> {
         Ok(layout.ranges().to_vec())
     }
 
-    fn receive(&mut self, listener: &TcpListener) -> Result<(), String> {
-        link::accept_peers(listener, &mut self.unauthenticated, self.options.ranks as usize);
-        for peer in std::mem::take(&mut self.unauthenticated) {
-            match peer.authenticate(self.secret) {
-                Authentication::Pending(peer) => self.unauthenticated.push(peer),
-                Authentication::Rejected => {}
-                Authentication::Accepted(WORKER_ID, _) if self.first.is_none() => {
-                    return Err(too_many(self.options.ranks))
-                }
-                Authentication::Output(first, stream, connection) => self.outputs.push((first, stream, connection)),
-                Authentication::Accepted(first, link) => self.below.push((first, link, Vec::new())),
+    fn receive(&mut self) -> Result<(), String> {
+        for caller in self.listener.accept(self.secret, self.options.ranks as usize) {
+            match caller {
+                Caller::Agent(first, link) => self.below.push((first, link, Vec::new())),
+                Caller::Output(first, stream, connection) => self.outputs.push((first, stream, connection)),
+                Caller::Worker(_) if self.first.is_none() => return Err(too_many(self.options.ranks)),
+                Caller::Worker(_) => {}
             }
         }
         let mut reports = Vec::new();
@@ -227,10 +222,10 @@ impl<'a> Discovery<'a> {
         Ok(())
     }
 
-    fn sleep(&self, listener: &TcpListener) {
+    fn sleep(&self) {
         let links = self.up.iter().chain(self.below.iter().map(|(_, link, _)| link));
-        let mut items = Vec::new();
-        link::poll_items(links, &self.unauthenticated, Some(listener), &mut items);
+        let mut items = links.map(Link::poll_item).collect();
+        self.listener.poll_items(&mut items);
         let _ = fd::poll(&mut items, Some(Duration::from_millis(100)));
     }
 }

@@ -3,14 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::net::TcpListener;
 
 use super::acceptor::Acceptor;
 use super::discovery::Discovery;
 use super::rendezvous::{decode, LocalRank, Rendezvous};
 use super::{environment, handshake, Manager};
 use crate::spawn::Contact;
-use crate::tree::link::{self, Link};
+use crate::tree::link::{Link, Listener};
 use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
 use crate::{address_in, agent, refuse, JobError, StartOptions};
@@ -25,7 +24,7 @@ const MAX_ADDRESSES: usize = 16;
 /// The state of the leader before it forks the agent.
 pub struct Leader {
     local_ranks: BTreeMap<u32, LocalRank>,
-    listener: TcpListener,
+    listener: Listener,
     first: u32,
 }
 
@@ -44,8 +43,8 @@ impl Leader {
         let Some(&first) = local_ranks.keys().next() else {
             return Err(failed(&io::Error::other("no rank has connected")));
         };
-        let listener = link::listen(None).map_err(|e| failed(&e))?;
-        let port = u32::from(listener.local_addr().map_err(|e| failed(&e))?.port());
+        let listener = Listener::open(None).map_err(|e| failed(&e))?;
+        let port = u32::from(listener.port().map_err(|e| failed(&e))?);
         let own = match options.workers {
             Some(network) => vec![address_in(network)?],
             None => net::addresses()
@@ -78,7 +77,8 @@ impl Leader {
             .try_into()
             .map_err(|_| JobError::new("the secret of the job was damaged on its way"))?;
         let secret = Secret::from_bytes(secret);
-        let above = match self.first.checked_sub(1) {
+        let launcher = manager.launcher_contact();
+        let above = match self.first.checked_sub(1).filter(|_| launcher.is_none()) {
             Some(before) => {
                 let owner = before / DEGREE;
                 let Some(AgentMessage::Endpoint { first, port, addresses }) = decode(manager.get(owner, "at")?) else {
@@ -95,7 +95,7 @@ impl Leader {
                     chosen: true,
                 })
             }
-            None => manager.launcher_contact(),
+            None => launcher,
         };
         let _ = process::flush_streams();
         let mask = signal::block_all();
@@ -150,9 +150,8 @@ impl Leader {
             ))
         });
         let up = up.map_or((None, None), |(link, outputs)| (Some(link), outputs));
-        let discovery = Discovery::new(self.first, ranks, up, secret, options);
-        let found = discovery.run(&self.listener).unwrap_or_else(|why| end(why));
-        drop(self.listener);
+        let discovery = Discovery::new(self.first, ranks, up, (secret, self.listener), options);
+        let found = discovery.run().unwrap_or_else(|why| end(why));
         let mut options = options.clone();
         environment::take_over(found.variables.clone(), &mut options).unwrap_or_else(|e| end(e.message));
         let setup = handshake::give(&options, found, self.local_ranks).unwrap_or_else(|e| end(e.message));

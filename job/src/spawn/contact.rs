@@ -1,29 +1,24 @@
-//! What a program started on another host needs to connect back: where its parent agent listens,
-//! the job's secret, and its host number. It is passed in a variable, which does not show in
-//! process lists and which ranks do not get.
+//! What a program started on another host, or by the command of a custom spawner, needs to connect
+//! back. The environment carries it, in two variables that ranks do not get. Only the one without
+//! the secret may appear on a command line.
 
 use std::ffi::CStr;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
+use super::super::tree::link::WORKER_ID;
 use super::super::tree::secret::Secret;
 use super::super::JobError;
 use gasnet_sys::env;
 
-/// The variable. Not in the table of variables, because users do not set it.
+/// The variable without the secret. Not in the table of variables, because users do not set it.
 const VARIABLE: &str = "_GASNET_CONTACT";
-/// The variables of a custom spawner: where the launcher process listens, and the secret.
-const LAUNCHER: &str = "_GASNET_LAUNCHER";
-const KEY: &str = "_GASNET_KEY";
-const KEY_C: &CStr = c"_GASNET_KEY";
-/// A second copy of the secret: Open MPI passes on variables with this prefix.
-const OPEN_MPI_KEY: &str = "OMPI_GASNET_KEY";
-const OPEN_MPI_KEY_C: &CStr = c"OMPI_GASNET_KEY";
-const VARIABLE_C: &CStr = c"_GASNET_CONTACT";
+/// The secret. The second copy is for Open MPI, which passes on variables with this prefix.
+const KEYS: [&CStr; 2] = [c"_GASNET_KEY", c"OMPI_GASNET_KEY"];
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contact {
-    /// Number of the new host.
+    /// Number of the new host; [`WORKER_ID`] for workers of a custom spawner.
     pub host: u32,
     /// The job's secret.
     pub secret: Secret,
@@ -36,89 +31,61 @@ pub struct Contact {
 }
 
 impl Contact {
-    /// The part that a command line may show: an assignment of where the launcher process listens,
-    /// without the secret. It contains nothing that a shell interprets, because it may pass through
-    /// several.
+    /// The part without the secret, as an assignment. It contains nothing that a shell interprets,
+    /// because it may pass through several.
     pub fn public(&self) -> String {
-        format!(
-            "{LAUNCHER}={},{},{}",
-            self.port,
-            u8::from(self.chosen),
-            self.addresses.join(",")
-        )
+        let chosen = u8::from(self.chosen);
+        let addresses = self.addresses.join(",");
+        format!("{VARIABLE}={},{},{chosen},{addresses}", self.host, self.port)
     }
 
-    /// The secret part: names of variables, and their value.
+    /// The variables of the secret, and their value.
     pub fn key(&self) -> ([&'static str; 2], String) {
         let value = format!("{:032x}", u128::from_be_bytes(self.secret.bytes()));
-        ([KEY, OPEN_MPI_KEY], value)
+        (KEYS.map(|name| name.to_str().unwrap_or_default()), value)
     }
 
-    /// Takes both parts out of this process's environment, if they are there.
-    pub fn take_public() -> Option<Result<Self, JobError>> {
-        let public = std::env::var(LAUNCHER).ok()?;
-        let key = std::env::var(KEY).or_else(|_| std::env::var(OPEN_MPI_KEY)).ok();
-        std::env::remove_var(LAUNCHER);
-        env::erase(KEY_C);
-        env::erase(OPEN_MPI_KEY_C);
-        let Some(key) = key else {
-            return Some(Err(JobError::new(format!(
-                "the command of GASNET_CSPAWN_CMD has not passed on its environment: {KEY}, the secret of \
-                     the job, is not set. Make the command pass on that variable (as in ssh HOST {KEY}=${KEY} \
-                     %C)"
-            ))));
-        };
-        let mut words = public.splitn(3, ',');
-        let (port, chosen, addresses) = (words.next(), words.next(), words.next());
-        let text = format!(
-            "0 {} {} {key} {}",
-            port.unwrap_or(""),
-            chosen.unwrap_or(""),
-            addresses.unwrap_or("").replace(',', " ")
-        );
-        Some(Self::parse(&text).ok_or_else(|| {
-            JobError::new(format!(
-                "{LAUNCHER} and {KEY} are malformed. Use the same version of the library on all hosts"
-            ))
-        }))
-    }
-
-    /// A shell assignment of the variable.
+    /// Shell assignments of both parts.
     pub fn assignment(&self) -> String {
-        format!(
-            "{VARIABLE}='{} {} {} {:032x} {}'; export {VARIABLE}",
-            self.host,
-            self.port,
-            u8::from(self.chosen),
-            u128::from_be_bytes(self.secret.bytes()),
-            self.addresses.join(" ")
-        )
+        let ([name, _], value) = self.key();
+        format!("{}; {name}={value}; export {VARIABLE} {name}", self.public())
     }
 
-    /// Takes the variable out of this process's environment, if it is there.
-    pub fn take() -> Option<Result<Self, JobError>> {
-        let text = std::env::var(VARIABLE).ok()?;
-        env::erase(VARIABLE_C);
-        Some(Self::parse(&text).ok_or_else(|| {
-            JobError::new(format!(
-                "{VARIABLE} is malformed. Unset it, or use the same version of the library on all hosts"
-            ))
-        }))
+    /// Takes the contact of a worker, or of an agent, out of this process's environment, if it is
+    /// there.
+    pub fn take(of_worker: bool) -> Option<Result<Self, JobError>> {
+        let public = std::env::var(VARIABLE).ok()?;
+        if public.starts_with(&format!("{WORKER_ID},")) != of_worker {
+            return None;
+        }
+        let key = KEYS.iter().find_map(|name| std::env::var(name.to_str().ok()?).ok());
+        std::env::remove_var(VARIABLE);
+        KEYS.into_iter().for_each(env::erase);
+        Some(match key {
+            None if of_worker => Err(JobError::new(
+                "the command of GASNET_CSPAWN_CMD has not passed on its environment: _GASNET_KEY, the secret of \
+                 the job, is not set. Make the command pass on that variable (as in ssh HOST \
+                 _GASNET_KEY=$_GASNET_KEY %C)",
+            )),
+            key => Self::parse(&public, &key.unwrap_or_default()).ok_or_else(|| {
+                JobError::new(format!(
+                    "{VARIABLE} is malformed. Unset it, or use the same version of the library on all hosts"
+                ))
+            }),
+        })
     }
 
-    fn parse(text: &str) -> Option<Self> {
-        let mut words = text.split(' ');
+    fn parse(public: &str, key: &str) -> Option<Self> {
+        let mut words = public.split(',');
         let host = words.next()?.parse().ok()?;
         let port = words.next()?.parse().ok()?;
         let chosen = words.next()? == "1";
-        let secret = words.next().filter(|secret| secret.len() == 32)?;
-        let secret = u128::from_str_radix(secret, 16).ok()?;
-        let addresses = words.filter(|w| !w.is_empty()).map(str::to_owned).collect();
+        let key = u128::from_str_radix(Some(key).filter(|key| key.len() == 32)?, 16).ok()?;
         Some(Self {
             host,
-            secret: Secret::from_bytes(secret.to_be_bytes()),
+            secret: Secret::from_bytes(key.to_be_bytes()),
             port,
-            addresses,
+            addresses: words.filter(|w| !w.is_empty()).map(str::to_owned).collect(),
             chosen,
         })
     }
@@ -153,47 +120,42 @@ impl Contact {
 mod tests {
     use super::*;
 
-    fn contact() -> Contact {
+    fn contact(chosen: bool) -> Contact {
         Contact {
             host: 3,
             secret: Secret::new(),
             port: 4711,
             addresses: vec!["10.0.0.1".into(), "fd77::1".into(), "no-such-host.invalid".into()],
-            chosen: false,
+            chosen,
         }
     }
 
     #[test]
     fn it_is_read_as_it_is_written() {
-        let contact = contact();
-        let text = contact.assignment();
-        let value = text.split('\'').nth(1).unwrap();
-        assert_eq!(Contact::parse(value), Some(contact));
-        for bad in [
-            "",
-            "3",
-            "3 4711 0",
-            "3 4711 0 0123",
-            "x 4711 0 0123",
-            "3 99999 0 00112233445566778899aabbccddeeff a",
-        ] {
-            assert_eq!(Contact::parse(bad), None, "{bad}");
+        let contact = contact(true);
+        let (public, (_, key)) = (contact.public(), contact.key());
+        let public = public.split_once('=').unwrap().1;
+        assert_eq!(Contact::parse(public, &key), Some(contact));
+        for bad in ["", "3", "3,4711", "x,4711,0,a", "3,99999,0,a"] {
+            assert_eq!(Contact::parse(bad, &key), None, "{bad}");
+        }
+        for bad in ["", "0123", "x0112233445566778899aabbccddeeff"] {
+            assert_eq!(Contact::parse(public, bad), None, "{bad}");
         }
     }
 
     #[test]
     fn where_the_shell_came_from_is_tried_first() {
-        let text = |connection, contact: &Contact| -> Vec<String> {
-            let all = contact.resolve(connection);
-            all.iter().map(ToString::to_string).collect()
-        };
-        let mut contact = contact();
-        assert_eq!(
-            text(Some("10.9.0.1 22 10.9.0.2 22"), &contact),
-            ["10.9.0.1:4711", "10.0.0.1:4711", "[fd77::1]:4711"]
-        );
-        assert_eq!(text(None, &contact).len(), 2);
-        contact.chosen = true;
-        assert_eq!(text(Some("10.9.0.1 22 10.9.0.2 22"), &contact).len(), 2);
+        let shell = Some("10.9.0.1 22 10.9.0.2 22");
+        let own = ["10.0.0.1:4711", "[fd77::1]:4711"];
+        for (connection, chosen, first) in [
+            (shell, false, &["10.9.0.1:4711"][..]),
+            (None, false, &[]),
+            (shell, true, &[]),
+        ] {
+            let found = contact(chosen).resolve(connection);
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found, [first, &own[..]].concat());
+        }
     }
 }

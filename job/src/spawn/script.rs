@@ -173,61 +173,11 @@ pub fn program() -> Result<Vec<OsString>, String> {
     Ok(words)
 }
 
-/// Splits the options of a remote shell into words, as shells do, with quotes of both kinds and
-/// backslashes. None if a quote is not closed.
-pub fn words(text: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match c {
-            c if c.is_whitespace() => words.extend(word.take()),
-            '\\' => word.get_or_insert_default().push(chars.next()?),
-            '\'' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next()? {
-                        '\'' => break,
-                        c => word.push(c),
-                    }
-                }
-            }
-            '"' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next()? {
-                        '"' => break,
-                        '\\' => match chars.next()? {
-                            c @ ('"' | '\\' | '$' | '`') => word.push(c),
-                            c => word.extend(['\\', c]),
-                        },
-                        c => word.push(c),
-                    }
-                }
-            }
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    Some(words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
     use std::process::{Command, Stdio};
-
-    #[test]
-    fn options_are_split_as_shells_do() {
-        assert_eq!(
-            words(" -o 'StrictHostKeyChecking no' -x").unwrap(),
-            ["-o", "StrictHostKeyChecking no", "-x"]
-        );
-        assert_eq!(words(r#"a\ b "c \"d\" \e" ''"#).unwrap(), ["a b", r#"c "d" \e"#, ""]);
-        assert_eq!(words("").unwrap(), Vec::<String>::new());
-        assert!(words("'a").is_none() && words("\"a").is_none() && words("a\\").is_none());
-    }
 
     /// Runs the line as the remote shell would, and returns the program's output.
     fn arrive(start: &RemoteCommand<'_>, own: &[(&str, &str)], rest: &[u8]) -> Vec<u8> {

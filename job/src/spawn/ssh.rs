@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::net::{IpAddr, TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::super::layout::JobLayout;
-use super::super::tree::link::{self, Link};
+use super::super::tree::link::{Link, Listener, WORKER_ID};
 use super::super::tree::message::{AgentMessage, Host};
 use super::super::tree::secret::Secret;
 use super::super::tree::{Branch, Tree};
@@ -244,16 +244,13 @@ fn branch_out(
         return Ok(());
     }
     let remote = &options.remote;
-    let Some(words) = script::words(&remote.options) else {
+    let Some(words) = shlex::split(&remote.options) else {
         return refuse(format!(
             "GASNET_SSH_OPTIONS={}: a quote or backslash has no end",
             remote.options
         ));
     };
-    let (listener, addresses) = listen(master)?;
-    let Ok(port) = listener.local_addr().map(|a| a.port()) else {
-        return refuse("a listening socket has no port");
-    };
+    let (listener, endpoint) = listen(master, tree.secret())?;
     let mut branches: Vec<Branch> = parts(todo, remote.out_degree)
         .into_iter()
         .map(|part| branch(layout, part))
@@ -261,10 +258,7 @@ fn branch_out(
     for branch in &mut branches {
         let contact = Contact {
             host: branch.host.number,
-            secret: tree.secret(),
-            port,
-            addresses: addresses.clone(),
-            chosen: master.is_some(),
+            ..endpoint.clone()
         };
         if let Err(message) = start(branch, &contact, &words, layout, options) {
             tree.expect(listener, branches, None);
@@ -283,20 +277,28 @@ fn branch(layout: &JobLayout, mut part: Vec<Host>) -> Branch {
     Branch::new(part.remove(0), todo, ranks)
 }
 
-/// A listening socket for other hosts, and the addresses and names by which they may reach it.
-pub fn listen(master: Option<&str>) -> Result<(TcpListener, Vec<String>), JobError> {
+/// A listening socket for other hosts, and what workers need to connect to it.
+pub fn listen(master: Option<&str>, secret: Secret) -> Result<(Listener, Contact), JobError> {
     let chosen: Option<IpAddr> = master.and_then(|m| m.trim().parse().ok());
     // An address that is not this host's may be that of a router that forwards connections.
     let own = chosen.filter(|ip| net::addresses().iter().any(|a| a.ip == *ip));
-    let listener = link::listen(own)
-        .map_err(|e| JobError::new(format!("cannot create a listening socket for other hosts: {e}")))?;
+    let failed = |e| JobError::new(format!("cannot create a listening socket for other hosts: {e}"));
+    let listener = Listener::open(own).map_err(failed)?;
+    let port = listener.port().map_err(failed)?;
     let addresses = if let Some(master) = master {
         vec![master.trim().to_owned()]
     } else {
         let ips = net::addresses().into_iter().map(|a| a.ip.to_string());
         ips.chain([net::host_name()]).collect()
     };
-    Ok((listener, addresses))
+    let contact = Contact {
+        host: WORKER_ID,
+        secret,
+        port,
+        addresses,
+        chosen: master.is_some(),
+    };
+    Ok((listener, contact))
 }
 
 /// Starts the remote shell of a branch, and passes it the line.

@@ -1,14 +1,14 @@
-//! A connection between the agents of two hosts: authenticated first, then non-blocking messages.
+//! Connections between the agents of hosts: authenticated first, then non-blocking messages.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use super::message::AgentMessage;
 use super::secret::{self, Nonce, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
-use gasnet_sys::net;
+use gasnet_sys::{fd, net};
 
 /// Limit of a connection attempt to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -16,6 +16,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ROUNDS: u32 = 3;
 /// How long an unauthenticated peer may keep its connection.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most unauthenticated peers beyond those that are expected, so that they cannot use up all
+/// descriptors.
+pub const MAX_UNAUTHENTICATED: usize = 64;
 
 /// The id of a worker of a custom spawner, which is no agent, in its connection to the launcher
 /// process.
@@ -23,25 +26,6 @@ pub const WORKER_ID: u32 = u32::MAX;
 /// The id of a connection for output has the stream, 1 or 2, above these bits, and the host or
 /// first rank below.
 const STREAM_SHIFT: u32 = 30;
-
-/// Adds descriptors to wait for: working links, unauthenticated peers, and the listening socket.
-pub fn poll_items<'a>(
-    links: impl Iterator<Item = &'a Link>,
-    unauthenticated: &[UnauthenticatedPeer],
-    listener: Option<&TcpListener>,
-    items: &mut Vec<libc::pollfd>,
-) {
-    let mut add = |fd, events| items.push(libc::pollfd { fd, events, revents: 0 });
-    for link in links.filter(|link| link.broken().is_none()) {
-        let out = if link.wants_to_write() { libc::POLLOUT } else { 0 };
-        add(link.fd(), libc::POLLIN | out);
-    }
-    let others = unauthenticated
-        .iter()
-        .map(UnauthenticatedPeer::fd)
-        .chain(listener.map(AsRawFd::as_raw_fd));
-    others.for_each(|fd| add(fd, libc::POLLIN));
-}
 
 /// An authenticated connection.
 #[derive(Debug)]
@@ -51,17 +35,6 @@ pub struct Link {
     output: Vec<u8>,
     /// Why it is unusable.
     broken: Option<String>,
-}
-
-/// A listening socket for the agents of other hosts, on `ip` or on all addresses.
-pub fn listen(ip: Option<IpAddr>) -> io::Result<TcpListener> {
-    let listener = match ip {
-        Some(ip) => TcpListener::bind((ip, 0))?,
-        // An IPv6 socket accepts IPv4, too. Kernels without IPv6 get IPv4 only.
-        None => TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?,
-    };
-    listener.set_nonblocking(true)?;
-    Ok(listener)
 }
 
 fn call_any(addresses: &[SocketAddr], secret: Secret, id: u32, limit: Duration) -> Result<TcpStream, String> {
@@ -130,19 +103,19 @@ impl Link {
         Ok([call(1)?, call(2)?])
     }
 
-    /// The descriptor, for poll.
-    pub fn fd(&self) -> RawFd {
-        self.stream.as_raw_fd()
+    /// What to wait for. poll ignores the negative descriptor of a broken connection.
+    pub fn poll_item(&self) -> libc::pollfd {
+        let out = if self.output.is_empty() { 0 } else { libc::POLLOUT };
+        libc::pollfd {
+            fd: self.broken.as_ref().map_or(self.stream.as_raw_fd(), |_| -1),
+            events: libc::POLLIN | out,
+            revents: 0,
+        }
     }
 
     /// The address of this host that the connection uses.
     pub fn own_address(&self) -> Option<IpAddr> {
         self.stream.local_addr().ok().map(|a| a.ip().to_canonical())
-    }
-
-    /// Whether bytes wait for room in the socket.
-    pub fn wants_to_write(&self) -> bool {
-        !self.output.is_empty() && self.broken.is_none()
     }
 
     /// Why it is unusable, if it is.
@@ -157,8 +130,8 @@ impl Link {
     }
 
     /// Sends what was queued.
-    pub fn push(&mut self) {
-        while self.wants_to_write() {
+    fn push(&mut self) {
+        while self.broken.is_none() && !self.output.is_empty() {
             match self.stream.write(&self.output) {
                 Ok(0) => self.broken = Some("it accepts no data".into()),
                 Ok(n) => drop(self.output.drain(..n)),
@@ -172,14 +145,15 @@ impl Link {
     /// Sends what was queued, and waits for that at most for `limit`.
     pub fn finish(&mut self, limit: Duration) {
         let end = Instant::now() + limit;
-        while self.wants_to_write() && Instant::now() < end {
+        while self.broken.is_none() && !self.output.is_empty() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
             self.push();
         }
     }
 
-    /// The next message, if there is one.
+    /// Sends what was queued. Returns the next message, if there is one.
     pub fn receive(&mut self) -> Option<AgentMessage> {
+        self.push();
         let mut buffer = [0; 16 << 10];
         loop {
             match AgentMessage::decode(&mut self.input) {
@@ -207,7 +181,6 @@ impl Link {
     pub fn wait(&mut self, limit: Duration) -> Result<AgentMessage, String> {
         let end = Instant::now() + limit;
         loop {
-            self.push();
             if let Some(message) = self.receive() {
                 return Ok(message);
             }
@@ -218,49 +191,100 @@ impl Link {
             if left.is_zero() {
                 return Err(format!("no message for {} seconds", limit.as_secs()));
             }
-            let _ = gasnet_sys::fd::poll(&mut [gasnet_sys::fd::readable(self.fd())], Some(left));
+            let _ = fd::poll(&mut [self.poll_item()], Some(left));
         }
+    }
+}
+
+/// An authenticated peer of a listening socket.
+#[derive(Debug)]
+pub enum Caller {
+    /// The agent of this host, by its number or first rank.
+    Agent(u32, Link),
+    /// A worker of a custom spawner.
+    Worker(Link),
+    /// The agent of this host, for its stream 1 or 2.
+    Output(u32, u32, TcpStream),
+}
+
+/// A listening socket for the agents of other hosts. Unauthenticated peers do not delay each other.
+#[derive(Debug)]
+pub struct Listener {
+    socket: TcpListener,
+    unauthenticated: Vec<UnauthenticatedPeer>,
+}
+
+impl Listener {
+    /// Listens on `ip` or on all addresses.
+    pub fn open(ip: Option<IpAddr>) -> io::Result<Self> {
+        let socket = match ip {
+            Some(ip) => TcpListener::bind((ip, 0))?,
+            // An IPv6 socket accepts IPv4, too. Kernels without IPv6 get IPv4 only.
+            None => TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?,
+        };
+        socket.set_nonblocking(true)?;
+        Ok(Self {
+            socket,
+            unauthenticated: Vec::new(),
+        })
+    }
+
+    /// Its port.
+    pub fn port(&self) -> io::Result<u16> {
+        self.socket.local_addr().map(|address| address.port())
+    }
+
+    /// Accepts peers, of which `expected` are of the job; drops the oldest if there are too many.
+    /// Returns those that are authenticated by now.
+    pub fn accept(&mut self, secret: Secret, expected: usize) -> Vec<Caller> {
+        let most = expected + MAX_UNAUTHENTICATED;
+        let accepted = std::iter::from_fn(|| self.socket.accept().ok()).take(most);
+        let peers = accepted.filter_map(|(stream, _)| UnauthenticatedPeer::new(stream).ok());
+        self.unauthenticated.extend(peers);
+        let too_many = self.unauthenticated.len().saturating_sub(most);
+        self.unauthenticated.drain(..too_many);
+        let mut callers = Vec::new();
+        self.unauthenticated.retain_mut(|peer| match peer.authenticate(secret) {
+            Authentication::Pending => true,
+            Authentication::Rejected => false,
+            Authentication::Accepted(caller) => {
+                callers.push(caller);
+                false
+            }
+        });
+        callers
+    }
+
+    /// Adds what to wait for.
+    pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
+        let peers = self.unauthenticated.iter().map(|peer| peer.stream.as_raw_fd());
+        items.extend(peers.chain([self.socket.as_raw_fd()]).map(fd::readable));
     }
 }
 
 /// A connection from a peer that is not authenticated yet.
 #[derive(Debug)]
-pub struct UnauthenticatedPeer {
+struct UnauthenticatedPeer {
     stream: TcpStream,
     own: Nonce,
     input: Vec<u8>,
     until: Instant,
 }
 
-/// The result of authentication.
-pub enum Authentication {
+/// The state of authentication.
+enum Authentication {
     /// It is not complete.
-    Pending(UnauthenticatedPeer),
-    /// The peer is the agent of this host.
-    Accepted(u32, Link),
-    /// The peer is the agent of this host, and the connection is for its stream 1 or 2.
-    Output(u32, u32, TcpStream),
+    Pending,
+    /// The peer is of this job.
+    Accepted(Caller),
     /// The peer is not of this job.
     Rejected,
 }
 
-/// Most unauthenticated peers beyond those that are expected, so that they cannot use up all
-/// descriptors.
-pub const MAX_UNAUTHENTICATED: usize = 64;
-
-/// Accepts peers, of which `expected` are agents. If there are too many, drops the oldest.
-pub fn accept_peers(listener: &TcpListener, unauthenticated: &mut Vec<UnauthenticatedPeer>, expected: usize) {
-    let most = expected + MAX_UNAUTHENTICATED;
-    unauthenticated.extend(std::iter::from_fn(|| UnauthenticatedPeer::accept(listener)).take(most));
-    unauthenticated.drain(..unauthenticated.len().saturating_sub(most));
-}
-
 impl UnauthenticatedPeer {
-    /// The next peer, if there is one.
-    fn accept(listener: &TcpListener) -> Option<Self> {
-        let (stream, _) = listener.accept().ok()?;
-        stream.set_nonblocking(true).ok()?;
-        Some(Self {
+    fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self {
             stream,
             own: secret::nonce(),
             input: Vec::new(),
@@ -268,13 +292,8 @@ impl UnauthenticatedPeer {
         })
     }
 
-    /// The descriptor, for poll.
-    pub fn fd(&self) -> RawFd {
-        self.stream.as_raw_fd()
-    }
-
     /// Continues the authentication with what has arrived.
-    pub fn authenticate(mut self, secret: Secret) -> Authentication {
+    fn authenticate(&mut self, secret: Secret) -> Authentication {
         const WHOLE: usize = CALL_BYTES + PROOF_BYTES;
         loop {
             let wanted = if self.input.len() < CALL_BYTES {
@@ -286,7 +305,7 @@ impl UnauthenticatedPeer {
             match self.stream.read(&mut buffer[..wanted - self.input.len()]) {
                 Ok(n) if n > 0 => self.input.extend(&buffer[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < self.until => {
-                    return Authentication::Pending(self)
+                    return Authentication::Pending
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 _ => return Authentication::Rejected,
@@ -299,16 +318,21 @@ impl UnauthenticatedPeer {
                 }
             } else if self.input.len() == WHOLE {
                 let (call, proof) = self.input.split_at(CALL_BYTES);
-                let Some(id) = secret.verify(call, &self.own, proof) else {
-                    return Authentication::Rejected;
-                };
-                if let stream @ 1..=2 = id >> STREAM_SHIFT {
-                    return Authentication::Output(id & !(3 << STREAM_SHIFT), stream, self.stream);
-                }
-                return Link::new(self.stream)
-                    .map_or(Authentication::Rejected, |link| Authentication::Accepted(id, link));
+                let caller = secret
+                    .verify(call, &self.own, proof)
+                    .and_then(|id| self.caller(id).ok());
+                return caller.map_or(Authentication::Rejected, Authentication::Accepted);
             }
         }
+    }
+
+    fn caller(&self, id: u32) -> io::Result<Caller> {
+        let stream = self.stream.try_clone()?;
+        Ok(match (id, id >> STREAM_SHIFT) {
+            (WORKER_ID, _) => Caller::Worker(Link::new(stream)?),
+            (_, number @ 1..=2) => Caller::Output(id & !(3 << STREAM_SHIFT), number, stream),
+            _ => Caller::Agent(id, Link::new(stream)?),
+        })
     }
 }
 
@@ -316,27 +340,30 @@ impl UnauthenticatedPeer {
 mod tests {
     use super::*;
 
-    fn meet(listener: &TcpListener, secret: Secret) -> Option<(u32, Link)> {
-        let mut peer = loop {
-            if let Some(peer) = UnauthenticatedPeer::accept(listener) {
-                break peer;
+    fn listener() -> (Listener, SocketAddr) {
+        let listener = Listener::open(Some("127.0.0.1".parse().unwrap())).unwrap();
+        let address = listener.socket.local_addr().unwrap();
+        (listener, address)
+    }
+
+    /// The next authenticated peer; none if the next peer is rejected.
+    fn meet(listener: &mut Listener, secret: Secret) -> Option<Caller> {
+        let mut items = Vec::new();
+        listener.poll_items(&mut items);
+        fd::poll(&mut items, None).unwrap();
+        loop {
+            let caller = listener.accept(secret, 1).pop();
+            if caller.is_some() || listener.unauthenticated.is_empty() {
+                return caller;
             }
             std::thread::yield_now();
-        };
-        loop {
-            match peer.authenticate(secret) {
-                Authentication::Pending(still) => peer = still,
-                Authentication::Accepted(host, link) => return Some((host, link)),
-                Authentication::Output(..) | Authentication::Rejected => return None,
-            }
         }
     }
 
     #[test]
     fn messages_pass_and_foreign_peers_do_not() {
         let secret = Secret::new();
-        let listener = listen(Some("127.0.0.1".parse().unwrap())).unwrap();
-        let address = listener.local_addr().unwrap();
+        let (mut listener, address) = listener();
         let big = AgentMessage::Result {
             round: 3,
             bytes: vec![7; 3 << 20],
@@ -350,8 +377,9 @@ mod tests {
                 link.finish(Duration::from_secs(60));
                 assert_eq!(link.wait(Duration::from_secs(60)).unwrap_err(), "it was closed");
             });
-            let (host, mut link) = meet(&listener, secret).unwrap();
-            assert_eq!(host, 12);
+            let Some(Caller::Agent(12, mut link)) = meet(&mut listener, secret) else {
+                panic!("the caller is not the agent of host 12");
+            };
             link.send(&big);
             link.finish(Duration::from_secs(60));
             assert_eq!(link.wait(Duration::from_secs(60)).unwrap(), big);
@@ -360,29 +388,29 @@ mod tests {
         });
         std::thread::scope(|scope| {
             let call = scope.spawn(|| Link::call(&[address], Secret::new(), 12, CONNECT_TIMEOUT).unwrap_err());
-            assert!(meet(&listener, secret).is_none());
+            assert!(meet(&mut listener, secret).is_none());
             assert!(call.join().unwrap().contains("not of this job"));
         });
         let mut peer = TcpStream::connect(address).unwrap();
         peer.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
-        assert!(meet(&listener, secret).is_none());
+        assert!(meet(&mut listener, secret).is_none());
     }
 
     #[test]
     fn unauthenticated_peers_are_few() {
-        let listener = listen(Some("127.0.0.1".parse().unwrap())).unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut unauthenticated = Vec::new();
+        let (mut listener, address) = listener();
+        let secret = Secret::new();
         let mut callers = Vec::new();
         for _ in 0..3 {
             callers.extend((0..MAX_UNAUTHENTICATED).map(|_| TcpStream::connect(address).unwrap()));
-            accept_peers(&listener, &mut unauthenticated, 5);
+            listener.accept(secret, 5);
         }
-        accept_peers(&listener, &mut unauthenticated, 5);
-        assert_eq!(unauthenticated.len(), MAX_UNAUTHENTICATED + 5);
+        listener.accept(secret, 5);
+        assert_eq!(listener.unauthenticated.len(), MAX_UNAUTHENTICATED + 5);
         // The first peer was dropped, the last one is there.
         assert_eq!(callers[0].read(&mut [0; 4]).unwrap(), 0);
         let last = callers.last().unwrap().local_addr().unwrap();
-        assert!(unauthenticated.iter().any(|s| s.stream.peer_addr().unwrap() == last));
+        let mut peers = listener.unauthenticated.iter();
+        assert!(peers.any(|peer| peer.stream.peer_addr().unwrap() == last));
     }
 }

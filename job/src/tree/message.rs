@@ -219,12 +219,8 @@ messages! {
     b'W' Register { requested_rank: Option<u32>, host: Vec<u8> }
     /// To a worker: its rank, the number of ranks, the job's name, and the launcher's environment.
     b'L' Assign { rank: u32, size: u32, job: Vec<u8>, environment: Pairs }
-    /// From a worker: it waits for all workers, and publishes values under keys.
-    b'F' Fence { puts: Pairs }
-    /// From a worker: requests a value that rank `owner` has published.
-    b'Q' Get { owner: u32, key: Vec<u8> }
-    /// To a worker: that value; empty at the end of a fence.
-    b'V' Value { bytes: Vec<u8> }
+    /// From a worker: it waits for all workers. To a worker: all wait.
+    b'F' Fence {}
     /// From a rank to the leader of its host: its rank, the process manager's daemon (0: unknown),
     /// and the cores that it may use.
     b'I' Introduce { rank: u32, daemon: i32, cpus: Vec<u32> }
@@ -313,14 +309,7 @@ mod tests {
                 job: b"j".to_vec(),
                 environment: vec![(b"A".to_vec(), b"b=c".to_vec())],
             },
-            AgentMessage::Fence {
-                puts: vec![(b"at".to_vec(), vec![0, 1]); 2],
-            },
-            AgentMessage::Get {
-                owner: 4,
-                key: b"at".to_vec(),
-            },
-            AgentMessage::Value { bytes: vec![9] },
+            AgentMessage::Fence {},
             AgentMessage::Introduce {
                 rank: 3,
                 daemon: 77,

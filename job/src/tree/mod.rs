@@ -7,14 +7,14 @@ pub mod link;
 pub mod message;
 pub mod secret;
 
-use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Pid};
-use link::{Authentication, Link, UnauthenticatedPeer};
+use link::{Caller, Link, Listener};
 use message::{AgentMessage, Host, RankCounts};
 use secret::Secret;
 
@@ -125,8 +125,8 @@ pub struct Tree {
     outputs: usize,
     /// Connections for output that are not forwarded yet, by stream.
     new_outputs: Vec<(u32, Arc<TcpStream>)>,
-    listener: Option<TcpListener>,
-    unauthenticated: Vec<UnauthenticatedPeer>,
+    /// None once all branches have connected.
+    listener: Option<Listener>,
     branches: Vec<Branch>,
     /// When to give up branches that have not connected.
     give_up: Option<Instant>,
@@ -147,7 +147,6 @@ impl Tree {
             outputs: if routed { 2 } else { 0 },
             new_outputs: Vec::new(),
             listener: None,
-            unauthenticated: Vec::new(),
             branches: Vec::new(),
             give_up: None,
         }
@@ -164,7 +163,7 @@ impl Tree {
     }
 
     /// Branches will connect to `listener`, within `limit` if there is one.
-    pub fn expect(&mut self, listener: TcpListener, branches: Vec<Branch>, limit: Option<Duration>) {
+    pub fn expect(&mut self, listener: Listener, branches: Vec<Branch>, limit: Option<Duration>) {
         self.listener = Some(listener);
         self.branches = branches;
         self.give_up = limit.map(|limit| Instant::now() + limit);
@@ -219,11 +218,15 @@ impl Tree {
     /// The address of this host that the tree uses, once there is a connection; a loopback address
     /// only if there is no other.
     pub fn own_address(&self) -> Option<IpAddr> {
-        let links = self
-            .up
+        self.links()
+            .filter_map(Link::own_address)
+            .min_by_key(IpAddr::is_loopback)
+    }
+
+    fn links(&self) -> impl Iterator<Item = &Link> {
+        self.up
             .iter()
-            .chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
-        links.filter_map(Link::own_address).min_by_key(IpAddr::is_loopback)
+            .chain(self.branches.iter().filter_map(|b| b.link.as_ref()))
     }
 
     /// The ranks below this host.
@@ -268,17 +271,14 @@ impl Tree {
 
     /// Adds the descriptors to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
-        let links = self
-            .up
-            .iter()
-            .chain(self.branches.iter().filter_map(|b| b.link.as_ref()));
-        link::poll_items(links, &self.unauthenticated, self.listener.as_ref(), items);
+        items.extend(self.links().map(Link::poll_item));
+        self.listener.iter().for_each(|listener| listener.poll_items(items));
     }
 
     /// Whether checks are due even without input: limits for unauthenticated peers and for branches
     /// that have not connected.
     pub fn is_impatient(&self) -> bool {
-        !self.unauthenticated.is_empty() || self.listener.is_some()
+        self.listener.is_some()
     }
 
     /// New events. `first_messages` returns the first messages for a branch that connects.
@@ -289,7 +289,6 @@ impl Tree {
             .map(|(stream, connection)| Event::Output(stream, connection))
             .collect();
         if let Some(up) = &mut self.up {
-            up.push();
             while let Some(message) = up.receive() {
                 events.push(Event::Down(message));
             }
@@ -299,7 +298,6 @@ impl Tree {
         }
         for branch in &mut self.branches {
             let Some(link) = &mut branch.link else { continue };
-            link.push();
             while let Some(message) = link.receive() {
                 branch.last_message = Instant::now();
                 if let AgentMessage::Report { counts } = message {
@@ -339,13 +337,10 @@ impl Tree {
 
     /// Accepts connections of the job's agents.
     fn accept_branches(&mut self, first_messages: impl Fn(&Branch) -> Vec<AgentMessage>) {
-        let Some(listener) = &self.listener else { return };
-        link::accept_peers(listener, &mut self.unauthenticated, self.branches.len());
-        for peer in std::mem::take(&mut self.unauthenticated) {
-            match peer.authenticate(self.secret) {
-                Authentication::Pending(peer) => self.unauthenticated.push(peer),
-                Authentication::Rejected => {}
-                Authentication::Accepted(host, mut link) => {
+        let Some(listener) = &mut self.listener else { return };
+        for caller in listener.accept(self.secret, self.branches.len()) {
+            match caller {
+                Caller::Agent(host, mut link) => {
                     let is_it = |b: &&mut Branch| b.host.number == host && b.link.is_none() && !b.lost;
                     if let Some(branch) = self.branches.iter_mut().find(is_it) {
                         for message in first_messages(branch) {
@@ -354,12 +349,12 @@ impl Tree {
                         branch.link = Some(link);
                     }
                 }
-                Authentication::Output(host, stream, connection) => self.add_output(host, stream, connection),
+                Caller::Output(host, stream, connection) => self.add_output(host, stream, connection),
+                Caller::Worker(_) => {}
             }
         }
         if self.is_complete() {
             self.listener = None;
-            self.unauthenticated.clear();
         }
     }
 
