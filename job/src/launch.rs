@@ -246,7 +246,7 @@ impl<'a> Launch<'a> {
         match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
             Fork::Parent(pid) => {
                 self.outputs.extend(pipes.map(|(readers, _)| (rank, readers)));
-                Ok(Forked::Agent(Box::new(Child::new(rank, pid, ours))))
+                Ok(Forked::Agent(Box::new(Child::new(rank, pid, None, ours))))
             }
             Fork::Child => {
                 // The forking thread stays the node agent, so its death is the agent's. This also

@@ -22,7 +22,8 @@ use super::{exit, Job, JOB};
 use gasnet_sys::signal::{self, Disposition};
 use gasnet_sys::{fd, mem, process};
 
-const FAULTS: [i32; 6] = [
+/// Faults of the program.
+pub(super) const FAULTS: [i32; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
     libc::SIGILL,

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::super::control_block::ControlBlock;
 use super::super::control_socket::RankMessage;
-use gasnet_sys::fd;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
+use gasnet_sys::{cpus, fd};
 
 /// The state of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,15 +19,6 @@ pub enum State {
     InExit,
     /// It has ended.
     Gone,
-}
-
-/// The parent process of a rank.
-#[derive(Debug)]
-enum Parent {
-    /// This node agent.
-    Agent,
-    /// A process manager.
-    Manager(PidFd),
 }
 
 /// A rank.
@@ -41,24 +32,18 @@ pub struct Child {
     pub state: State,
     /// When it is killed.
     pub deadline: Option<Instant>,
-    parent: Parent,
+    /// If a process manager is its parent: its process descriptor.
+    process: Option<PidFd>,
     /// None once the rank's end is closed.
     control_socket: Option<OwnedFd>,
-    /// Its activity counts at the start of the current window.
-    window_start: ActivityCounts,
+    /// Its calls at the start of the current window: those that waited, and those that polled.
+    calls: [u32; 2],
     /// What it did in the last window.
     pub activity: Activity,
     /// It was reported as late.
     pub is_reported: bool,
     /// The count of stalled flushes at the last check.
     stalled_flushes: u32,
-}
-
-/// Calls that a rank counts once an exit is announced.
-#[derive(Clone, Copy, Debug, Default)]
-struct ActivityCounts {
-    waits: u32,
-    polls: u32,
 }
 
 /// What a rank does before it calls exit.
@@ -72,80 +57,58 @@ pub enum Activity {
     Waiting,
 }
 
-/// The result of a check of a rank's deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overdue {
-    /// It has time left, or has ended.
-    Not,
-    /// It was killed.
-    Killed,
-    /// It was killed while it was writing its last output.
-    KilledWriting,
-}
-
 impl Child {
-    fn with(parent: Parent, rank: u32, pid: Pid, control_socket: OwnedFd) -> Self {
+    /// A process that this agent has forked, or whose `process` a process manager has started. It
+    /// gets the other end of `control_socket`.
+    pub fn new(rank: u32, pid: Pid, process: Option<PidFd>, control_socket: OwnedFd) -> Self {
         Self {
             rank,
             pid,
             state: State::Running,
             deadline: None,
-            parent,
+            process,
             control_socket: Some(control_socket),
-            window_start: ActivityCounts::default(),
+            calls: [0; 2],
             activity: Activity::Waiting,
             is_reported: false,
             stalled_flushes: 0,
         }
     }
 
-    /// A process that this agent has forked.
-    pub fn new(rank: u32, pid: Pid, control_socket: OwnedFd) -> Self {
-        Self::with(Parent::Agent, rank, pid, control_socket)
-    }
-
-    /// A process that a process manager has started. It gets the other end of `control_socket`.
-    pub fn managed(rank: u32, pid: Pid, process: PidFd, control_socket: OwnedFd) -> Self {
-        Self::with(Parent::Manager(process), rank, pid, control_socket)
-    }
-
     /// Kills it when the job could not start.
     pub fn kill_and_wait(&self) {
         self.signal(libc::SIGKILL);
-        if matches!(self.parent, Parent::Agent) {
+        if !self.is_managed() {
             process::wait(self.pid);
         }
     }
 
     /// Sends it a signal.
     pub fn signal(&self, number: i32) {
-        match &self.parent {
-            Parent::Agent => process::kill(self.pid, number),
-            Parent::Manager(process) => process.signal(number),
+        match &self.process {
+            None => process::kill(self.pid, number),
+            Some(process) => process.signal(number),
         }
     }
 
     /// How it has ended, if it has. Returned once.
     pub fn ended(&self) -> Option<Ended> {
-        match &self.parent {
-            Parent::Agent => process::reap(self.pid),
-            Parent::Manager(process) => process.has_ended().then_some(Ended::Unknown),
+        match &self.process {
+            None => process::reap(self.pid),
+            Some(process) => process.has_ended().then_some(Ended::Unknown),
         }
     }
 
     /// Whether a process manager is its parent, and learns its status.
     pub fn is_managed(&self) -> bool {
-        matches!(self.parent, Parent::Manager(_))
+        self.process.is_some()
     }
 
-    /// Adds the descriptors to wait for.
-    pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
-        let process = match &self.parent {
-            Parent::Manager(process) if self.state != State::Gone => Some(process.fd()),
-            _ => None,
-        };
-        let control_socket = self.control_socket.as_ref().map(AsRawFd::as_raw_fd);
-        items.extend(control_socket.into_iter().chain(process).map(fd::readable));
+    /// The descriptors to wait for.
+    pub fn poll_items(&self) -> impl Iterator<Item = libc::pollfd> + '_ {
+        let process = self.process.iter().filter(|_| self.state != State::Gone).map(PidFd::fd);
+        let control_socket = self.control_socket.iter().map(AsRawFd::as_raw_fd);
+        control_socket.chain(process).map(fd::readable)
     }
 
     /// The next message that it has sent.
@@ -165,25 +128,19 @@ impl Child {
         None
     }
 
-    fn counts_now(&self, control: &ControlBlock) -> ActivityCounts {
+    /// Starts a window. Returns the calls in the last one: those that waited, and those that
+    /// polled.
+    fn start_window(&mut self, control: &ControlBlock) -> [u32; 2] {
         let line = control.status(self.rank);
-        ActivityCounts {
-            waits: line.waits.load(Ordering::Relaxed),
-            polls: line.polls.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Starts a window.
-    pub fn start_window(&mut self, control: &ControlBlock) {
-        self.window_start = self.counts_now(control);
+        let now = [&line.waits, &line.polls].map(|count| count.load(Ordering::Relaxed));
+        let before = std::mem::replace(&mut self.calls, now);
+        [0, 1].map(|i| now[i].wrapping_sub(before[i]))
     }
 
     /// Ends a window and starts the next one.
-    pub fn end_window(&mut self, control: &ControlBlock) {
+    fn end_window(&mut self, control: &ControlBlock) {
         const FEW: u32 = 3;
-        let now = self.counts_now(control);
-        let waits = now.waits.wrapping_sub(self.window_start.waits);
-        let polls = now.polls.wrapping_sub(self.window_start.polls);
+        let [waits, polls] = self.start_window(control);
         self.activity = if waits >= FEW {
             Activity::Waiting
         } else if waits.wrapping_add(polls) >= FEW {
@@ -191,29 +148,68 @@ impl Child {
         } else {
             Activity::Working
         };
-        self.window_start = now;
     }
 
     /// Kills it after its deadline, unless it `may_wait` for the slow reader of its last output and
-    /// does.
-    pub fn kill_if_overdue(&mut self, control: &ControlBlock, now: Instant, may_wait: bool) -> Overdue {
-        if self.state == State::Gone || self.deadline.is_none_or(|d| now < d) {
-            return Overdue::Not;
-        }
+    /// does. If it was killed: whether it was writing its last output.
+    pub fn kill_if_overdue(&mut self, control: &ControlBlock, now: Instant, may_wait: bool) -> Option<bool> {
+        self.deadline.filter(|&at| self.state != State::Gone && now >= at)?;
         let stalled_flushes = control.status(self.rank).stalled_flushes.load(Ordering::Relaxed);
         let writes = self.state == State::InExit && stalled_flushes != self.stalled_flushes;
         if may_wait && writes {
             self.stalled_flushes = stalled_flushes;
             self.deadline = Some(now + Duration::from_secs(1));
-            return Overdue::Not;
+            return None;
         }
         self.signal(libc::SIGKILL);
         self.deadline = None;
-        if writes {
-            Overdue::KilledWriting
-        } else {
-            Overdue::Killed
+        Some(writes)
+    }
+}
+
+/// Observes, window by window, what running ranks do while the job ends.
+#[derive(Debug)]
+pub struct Windows {
+    /// Long enough for each rank to run a few times.
+    length: Duration,
+    start: Instant,
+    /// For how many windows in a row all running ranks only waited.
+    pub waiting: u32,
+    /// For how many they only waited or polled.
+    pub idle: u32,
+}
+
+impl Windows {
+    /// For so many ranks on this host.
+    pub fn new(ranks: usize) -> Self {
+        Self {
+            length: Duration::from_millis(40) + Duration::from_millis(10) * (ranks as u32 / cpus::usable()),
+            start: Instant::now(),
+            waiting: 0,
+            idle: 0,
         }
+    }
+
+    /// Starts again.
+    pub fn restart(&mut self, ranks: &mut [Child], control: &ControlBlock, now: Instant) {
+        (self.start, self.waiting, self.idle) = (now, 0, 0);
+        for rank in ranks {
+            rank.start_window(control);
+        }
+    }
+
+    /// Evaluates the current window if it is over.
+    pub fn check(&mut self, ranks: &mut [Child], control: &ControlBlock, now: Instant) {
+        if now < self.start + self.length {
+            return;
+        }
+        self.start = now;
+        ranks.iter_mut().for_each(|rank| rank.end_window(control));
+        let running = ranks.iter().filter(|rank| rank.state == State::Running);
+        let least = running.map(|rank| rank.activity).min();
+        let more = |times, holds| if holds { times + 1 } else { 0 };
+        self.waiting = more(self.waiting, least >= Some(Activity::Waiting));
+        self.idle = more(self.idle, least >= Some(Activity::Polling));
     }
 }
 
@@ -224,7 +220,7 @@ mod tests {
     #[test]
     fn words_come_through_and_nonsense_does_not() {
         let (ours, theirs) = fd::seqpacket_pair().unwrap();
-        let mut child = Child::new(3, 0, ours);
+        let mut child = Child::new(3, 0, None, ours);
         assert!(child.message().is_none());
         fd::send(theirs.as_raw_fd(), b"nonsense").unwrap();
         fd::send(theirs.as_raw_fd(), &RankMessage::Exit { code: 7, signal: 0 }.encode()).unwrap();

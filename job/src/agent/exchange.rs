@@ -2,6 +2,8 @@
 //! sends the result down.
 #![forbid(unsafe_code)]
 
+use std::collections::BTreeMap;
+
 use super::{Agent, BROKEN};
 use crate::control_block::ControlBlock;
 use crate::layout::JobLayout;
@@ -13,25 +15,15 @@ pub type Parts = Vec<(u32, Vec<u8>)>;
 /// The exchange under way in this part of the job.
 #[derive(Debug, Default)]
 pub struct Gather {
+    /// Its number, and the bytes of each rank.
     round: Option<(u32, u32)>,
     parts: Parts,
 }
 
-/// An exchange that all hosts of this part of the job have contributed to.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Complete {
-    /// Number of the round.
-    pub round: u32,
-    /// Bytes of each rank.
-    pub length: u32,
-    /// The contributions.
-    pub parts: Parts,
-}
-
 impl Gather {
-    /// Adds contributions; `expected` is the number of hosts. An error if they are of different
-    /// exchanges.
-    pub fn add(&mut self, round: u32, length: u32, parts: Parts, expected: usize) -> Result<Option<Complete>, String> {
+    /// Adds contributions to exchange `round` of `length` bytes per rank. Returns all once they
+    /// are of `expected` hosts. An error if they are of different exchanges.
+    pub fn add(&mut self, round: u32, length: u32, parts: Parts, expected: usize) -> Result<Option<Parts>, String> {
         let (known_round, known_length) = *self.round.get_or_insert((round, length));
         if (known_round, known_length) != (round, length) {
             return Err(format!(
@@ -39,44 +31,30 @@ impl Gather {
             ));
         }
         self.parts.extend(parts);
-        if self.parts.len() < expected {
-            return Ok(None);
-        }
-        self.round = None;
-        let parts = std::mem::take(&mut self.parts);
-        Ok(Some(Complete { round, length, parts }))
+        Ok((self.parts.len() >= expected).then(|| std::mem::take(self).parts))
     }
 }
 
 /// The result: all bytes in the order of ranks. None unless each host is there once, with the bytes
 /// of all its ranks.
 pub fn assemble(layout: &JobLayout, length: usize, parts: &Parts) -> Option<Vec<u8>> {
-    let mut by_host: Vec<Option<&[u8]>> = vec![None; layout.hosts() as usize];
-    for (host, bytes) in parts {
-        let place = by_host.get_mut(*host as usize)?;
-        if place.replace(bytes).is_some() {
-            return None;
-        }
+    let mut rest: BTreeMap<u32, &[u8]> = parts.iter().map(|(host, bytes)| (*host, &bytes[..])).collect();
+    if rest.len() != parts.len() {
+        return None;
     }
     let mut all = Vec::with_capacity(layout.size() as usize * length);
     for range in layout.ranges() {
-        let place = by_host[range.host as usize].as_mut()?;
-        let (front, rest) = place.split_at_checked(range.count as usize * length)?;
+        let of_host = rest.get_mut(&range.host)?;
+        let (front, behind) = of_host.split_at_checked(range.count as usize * length)?;
         all.extend(front);
-        *place = rest;
+        *of_host = behind;
     }
-    by_host
-        .iter()
-        .all(|rest| rest.is_some_and(<[u8]>::is_empty))
-        .then_some(all)
+    rest.values().all(|bytes| bytes.is_empty()).then_some(all)
 }
 
 impl Agent<'_> {
     /// Number of hosts with ranks in this part of the job.
     fn hosts_here(&self) -> usize {
-        if self.setup.tree.is_root() {
-            return self.setup.layout.hosts() as usize;
-        }
         let below: usize = self.setup.tree.branches().iter().map(|b| b.hosts).sum();
         below + usize::from(self.setup.host.is_some())
     }
@@ -97,13 +75,11 @@ impl Agent<'_> {
     pub(super) fn exchange(&mut self, round: u32, length: u32, parts: Parts) {
         match self.gather.add(round, length, parts, self.hosts_here()) {
             Ok(None) => {}
-            Ok(Some(all)) if !self.setup.tree.is_root() => self.setup.tree.send_up(&AgentMessage::Gather {
-                round: all.round,
-                length: all.length,
-                parts: all.parts,
-            }),
-            Ok(Some(all)) => match assemble(self.setup.layout, all.length as usize, &all.parts) {
-                Some(bytes) => self.deliver(all.round, &bytes),
+            Ok(Some(parts)) if !self.setup.tree.is_root() => {
+                self.setup.tree.send_up(&AgentMessage::Gather { round, length, parts });
+            }
+            Ok(Some(parts)) => match assemble(self.setup.layout, length as usize, &parts) {
+                Some(bytes) => self.deliver(round, bytes),
                 None => self.broken("the number of bytes does not match the number of ranks"),
             },
             Err(why) => self.broken(&why),
@@ -111,25 +87,26 @@ impl Agent<'_> {
     }
 
     fn broken(&mut self, why: &str) {
-        self.print(format_args!(
-            "an exchange between hosts failed: {why}. This is a defect of the library; ending the job"
-        ));
-        self.begin_shutdown(BROKEN, true);
+        self.end_job(
+            BROKEN,
+            &format!("an exchange between hosts failed: {why}. This is a defect of the library"),
+        );
     }
 
     /// Sends the result of an exchange to agents below, and to the ranks of this host.
-    pub(super) fn deliver(&mut self, round: u32, bytes: &[u8]) {
-        self.setup.tree.send_down(&AgentMessage::Result {
-            round,
-            bytes: bytes.to_vec(),
-        });
+    pub(super) fn deliver(&mut self, round: u32, bytes: Vec<u8>) {
+        let message = AgentMessage::Result { round, bytes };
+        self.setup.tree.send_down(&message);
+        let AgentMessage::Result { bytes, .. } = message else {
+            return;
+        };
         if self.setup.host.is_none() {
             return;
         }
         if bytes.len() > self.setup.layout.size() as usize * ControlBlock::slot_bytes() {
             return self.broken("the result is too large");
         }
-        self.setup.control.write_results(round, bytes);
+        self.setup.control.write_results(round, &bytes);
         if self.setup.control.address().is_none() {
             // All hosts have connected by now.
             if let Some(address) = self.setup.tree.own_address() {
@@ -150,17 +127,12 @@ mod tests {
         let mut gather = Gather::default();
         assert_eq!(gather.add(5, 2, vec![(2, vec![4, 4])], 3), Ok(None));
         assert_eq!(gather.add(5, 2, vec![(0, vec![0, 0, 1, 1, 3, 3])], 3), Ok(None));
-        let complete = gather.add(5, 2, vec![(1, vec![2, 2])], 3).unwrap().unwrap();
-        assert_eq!(
-            assemble(&layout, 2, &complete.parts).unwrap(),
-            [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
-        );
+        let parts = gather.add(5, 2, vec![(1, vec![2, 2])], 3).unwrap().unwrap();
+        assert_eq!(assemble(&layout, 2, &parts).unwrap(), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]);
         // The next exchange may begin.
         assert!(gather.add(6, 0, vec![(0, vec![])], 3).unwrap().is_none());
-        assert!(gather
-            .add(7, 0, vec![(1, vec![])], 3)
-            .unwrap_err()
-            .contains("exchange 7"));
+        let refused = gather.add(7, 0, vec![(1, vec![])], 3).unwrap_err();
+        assert!(refused.contains("exchange 7"));
     }
 
     #[test]

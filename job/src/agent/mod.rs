@@ -27,10 +27,10 @@ use super::tree::message::{AgentMessage, RankCounts};
 use super::tree::{Event, Tree};
 use super::StartOptions;
 pub use children::Child;
-use children::{Activity, Overdue, State};
+use children::{Activity, State, Windows};
 use exchange::Gather;
 use gasnet_sys::process::{self, Ended};
-use gasnet_sys::{cpus, fd, net};
+use gasnet_sys::{fd, net};
 pub use manager_daemon::{of_this as manager_daemon_of_this, ManagerDaemon};
 use output::Output;
 use shutdown::Shutdown;
@@ -97,32 +97,28 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
     // Rank 0 is the only reader: if the agent held standard input, too, its writer would never see
     // that rank 0 has closed it.
     fd::empty_stdin();
-    let window = window(setup.children.len() as u32);
     let mut agent = Agent {
+        windows: Windows::new(setup.children.len()),
         setup,
         signals,
+        output,
         gather: Gather::default(),
-        shutdown: None,
-        phase: Phase::Running,
-        code: 0,
-        epoch: 0,
-        window,
-        window_start: Instant::now(),
-        waiting: 0,
-        idle: 0,
+        shutdown: Shutdown::new(),
         leave_at: None,
         quit_sent: false,
         reported: None,
         shutdown_since: None,
-        output,
         ended_by: None,
         cut_by: None,
     };
     let code = agent.run();
-    let tree = std::mem::replace(&mut agent.setup.tree, Tree::alone());
-    let is_root = tree.is_root();
-    let has_cut = tree.close(|| agent.signals.is_terminating_by_now(code));
-    match agent.signals.termination() {
+    let (tree, mut signals) = (agent.setup.tree, agent.signals);
+    let (is_root, job_code) = (tree.is_root(), agent.shutdown.code);
+    let has_cut = tree.close(|| {
+        signals.drain();
+        signals.is_terminating(job_code)
+    });
+    match signals.termination {
         Some(number) if is_root && has_cut && code == 0 => 128 + number,
         _ => code,
     }
@@ -151,34 +147,20 @@ fn pump_input(to: OwnedFd, before: Vec<u8>) {
     });
 }
 
-/// How long ranks are observed to judge what they do: long enough for each to run a few times.
-fn window(ranks: u32) -> Duration {
-    Duration::from_millis(40) + Duration::from_millis(10) * (ranks / cpus::usable())
-}
-
 struct Agent<'a> {
     setup: AgentSetup<'a>,
     signals: Signals,
+    output: Output,
     gather: Gather,
-    /// At the root: what it decides from.
-    shutdown: Option<Shutdown>,
     /// The last decision known here.
-    phase: Phase,
-    code: i32,
-    epoch: u32,
-    /// How long ranks are observed at a time, since when, and for how many windows in a row all
-    /// running ranks only waited (or waited or polled).
-    window: Duration,
-    window_start: Instant,
-    waiting: u32,
-    idle: u32,
+    shutdown: Shutdown,
+    windows: Windows,
     leave_at: Option<Instant>,
     quit_sent: bool,
     /// The last report to the agent above, and when.
     reported: Option<(RankCounts, Instant)>,
     /// Since when agents below must report regularly.
     shutdown_since: Option<Instant>,
-    output: Output,
     /// The first rank here that a signal asked to end: rank, pid and signal.
     ended_by: Option<(u32, i32, i32)>,
     /// The signal that dropped output of a stalled reader.
@@ -187,13 +169,13 @@ struct Agent<'a> {
 
 impl Agent<'_> {
     fn run(&mut self) -> i32 {
-        // Messages that arrived with the layout make no descriptor fd::readable.
+        // Messages that arrived with the layout make no descriptor readable.
         self.handle_tree_events();
-        while self.setup.children.iter().any(|c| c.state != State::Gone) || !self.setup.tree.is_over() {
+        while self.alive().next().is_some() || !self.setup.tree.is_over() {
             self.wait();
             self.forward_signals();
             for i in 0..self.setup.children.len() {
-                self.read_lifeline(i);
+                self.read_control_socket(i);
                 self.reap(i);
             }
             self.check_daemons();
@@ -201,6 +183,7 @@ impl Agent<'_> {
             self.advance(Instant::now());
             self.report();
         }
+        self.signals.in_shutdown = true;
         self.report_signal();
         self.finish_output();
         if self.setup.tree.is_root() {
@@ -212,7 +195,7 @@ impl Agent<'_> {
 
     /// The job's exit code; but lost output is not a success.
     fn exit_code(&self) -> i32 {
-        match (self.shutdown.as_ref().map_or(0, |e| e.code), self.cut_by) {
+        match (self.shutdown.code, self.cut_by) {
             (0, Some(number)) => 128 + number,
             (0, None) => i32::from(self.output.has_failed()),
             (code, _) => code,
@@ -227,10 +210,8 @@ impl Agent<'_> {
     /// Names the signal that made the first rank end the job, unless this process got and forwarded
     /// such a signal.
     fn report_signal(&mut self) {
-        while let Some((number, _)) = self.signals.next() {
-            self.signals.record_in_shutdown(number);
-        }
-        if let Some((rank, pid, number)) = self.ended_by.filter(|_| !self.signals.was_terminated()) {
+        self.signals.drain();
+        if let Some((rank, pid, number)) = self.ended_by.filter(|_| !self.signals.was_terminated) {
             let (size, name) = (self.setup.layout.size(), signal_name(number));
             self.print(format_args!(
                 "rank {rank} of {size} (pid {pid}) received {name}, which ended the job"
@@ -244,20 +225,17 @@ impl Agent<'_> {
     fn finish_output(&mut self) {
         let (mut asked_since, mut is_asked) = (None, false);
         while !self.output.finish() {
-            if asked_since.is_none() && self.signals.is_terminating(self.code) {
+            if asked_since.is_none() && self.signals.is_terminating(self.shutdown.code) {
                 asked_since = Some(Instant::now());
             }
             if is_asked || asked_since.is_some_and(|since| since.elapsed() >= LAST_OUTPUT) {
-                self.cut_by = self.signals.termination();
+                self.cut_by = self.signals.termination;
                 return;
             }
             let mut items = vec![fd::readable(self.signals.fd())];
             items.extend(self.output.running().map(fd::readable));
             let _ = fd::poll(&mut items, Some(IMPATIENT));
-            while let Some((number, _)) = self.signals.next() {
-                self.signals.record_in_shutdown(number);
-                is_asked |= ENDING.contains(&number);
-            }
+            is_asked = self.signals.drain();
             // The agent above needs reports, and may forward a signal.
             self.handle_tree_events();
             self.report();
@@ -275,15 +253,11 @@ impl Agent<'_> {
     /// Sleeps until an event, or for one check interval while the job ends.
     fn wait(&mut self) {
         let mut items = vec![fd::readable(self.signals.fd())];
-        self.setup.children.iter().for_each(|c| c.poll_items(&mut items));
-        items.extend(
-            self.setup
-                .daemons
-                .iter()
-                .map(|daemon| fd::readable(daemon.process.fd())),
-        );
+        items.extend(self.setup.children.iter().flat_map(Child::poll_items));
+        let daemons = self.setup.daemons.iter().map(|daemon| daemon.process.fd());
+        items.extend(daemons.map(fd::readable));
         self.setup.tree.poll_items(&mut items);
-        let limit = match self.phase {
+        let limit = match self.shutdown.phase {
             Phase::Running if self.setup.tree.is_impatient() => Some(IMPATIENT),
             Phase::Running => None,
             _ => Some(TICK),
@@ -297,14 +271,8 @@ impl Agent<'_> {
     /// ranks of this host.
     fn forward_signals(&mut self) {
         while let Some((number, by_process)) = self.signals.next() {
-            if number == libc::SIGCHLD {
-                continue;
-            }
-            if self.phase > Phase::Running {
-                self.signals.record_in_shutdown(number);
-            }
             // A process manager forwards signals to its ranks on all hosts itself.
-            if self.setup.children.iter().any(Child::is_managed) {
+            if number == libc::SIGCHLD || self.setup.children.iter().any(Child::is_managed) {
                 continue;
             }
             if by_process {
@@ -319,19 +287,20 @@ impl Agent<'_> {
         }
     }
 
-    fn read_lifeline(&mut self, i: usize) {
+    fn read_control_socket(&mut self, i: usize) {
         while let Some(message) = self.setup.children[i].message() {
             match message {
                 RankMessage::Exit { code, signal } => {
                     let child = &mut self.setup.children[i];
                     child.state = State::InExit;
                     // A process manager itself reports whom it ends. SIGPIPE needs no report.
-                    if ![0, libc::SIGPIPE].contains(&signal) && self.phase < Phase::Leave && !child.is_managed() {
+                    let is_silent = [0, libc::SIGPIPE].contains(&signal) || child.is_managed();
+                    if !is_silent && self.shutdown.phase < Phase::Leave {
                         self.ended_by.get_or_insert((child.rank, child.pid, signal));
                     }
                     self.begin_shutdown(code, false);
                 }
-                RankMessage::Asked { signal } => self.signals.record_in_shutdown(signal),
+                RankMessage::Asked { signal } => self.signals.record_in_exit(signal),
                 RankMessage::Exchange { round, length } => self.exchange_here(round, length),
             }
         }
@@ -345,52 +314,30 @@ impl Agent<'_> {
         let Some(ended) = self.setup.children[i].ended() else {
             return;
         };
-        self.read_lifeline(i);
-        let was_in_exit = self.setup.children[i].state == State::InExit;
-        self.setup.children[i].state = State::Gone;
+        self.read_control_socket(i);
+        let child = &mut self.setup.children[i];
+        let was_in_exit = std::mem::replace(&mut child.state, State::Gone) == State::InExit;
+        let (rank, pid, managed) = (child.rank, child.pid, child.is_managed());
         // A rank that must leave may end in any way.
-        if self.leave_at.is_some() {
+        if self.leave_at.is_some() || was_in_exit && !matches!(ended, Ended::Killed(_)) {
             return;
         }
-        let child = &self.setup.children[i];
-        let who = format!(
-            "rank {} of {} (pid {})",
-            child.rank,
-            self.setup.layout.size(),
-            child.pid
-        );
-        let managed = child.is_managed();
         let catches = self.setup.options.catch_exit;
-        match ended {
-            Ended::Exited(_) | Ended::Unknown if was_in_exit => {}
-            Ended::Exited(0) if !catches => {}
-            Ended::Exited(status) if !catches => self.begin_shutdown(status, false),
-            Ended::Exited(status) => {
-                self.print(format_args!(
-                    "{who} ended with status {status} without gasnet_exit; ending the job"
-                ));
-                self.begin_shutdown(status, true);
-            }
-            Ended::Killed(number) => {
-                self.print(format_args!(
-                    "{who} was killed by {}; ending the job",
-                    signal_name(number)
-                ));
-                self.begin_shutdown(128 + number, true);
-            }
+        let (code, how) = match ended {
+            Ended::Killed(number) => (128 + number, format!("was killed by {}", signal_name(number))),
+            Ended::Exited(0) if !catches => return,
+            Ended::Exited(status) if !catches => return self.begin_shutdown(status, false),
+            Ended::Exited(status) => (status, format!("ended with status {status} without gasnet_exit")),
             // Its parent, a process manager, knows the status, and ends the job if it is a failure.
-            Ended::Unknown if managed && !catches => {}
-            Ended::Unknown if managed => {
-                self.print(format_args!("{who} ended without gasnet_exit; ending the job"));
-                self.begin_shutdown(BROKEN, true);
-            }
-            Ended::Unknown => {
-                self.print(format_args!(
-                    "{who} ended, and another thread of the started process took its status; ending the job"
-                ));
-                self.begin_shutdown(BROKEN, true);
-            }
-        }
+            Ended::Unknown if managed && !catches => return,
+            Ended::Unknown if managed => (BROKEN, "ended without gasnet_exit".into()),
+            Ended::Unknown => (
+                BROKEN,
+                "ended, and another thread of the started process took its status".into(),
+            ),
+        };
+        let size = self.setup.layout.size();
+        self.end_job(code, &format!("rank {rank} of {size} (pid {pid}) {how}"));
     }
 
     /// A process manager's daemon that ends before its ranks was killed, and can no longer end
@@ -399,107 +346,62 @@ impl Agent<'_> {
         while let Some(i) = self.setup.daemons.iter().position(|daemon| daemon.process.has_ended()) {
             let ManagerDaemon { pid, name, .. } = self.setup.daemons.swap_remove(i);
             if self.leave_at.is_none() && self.running().next().is_some() {
-                self.print(format_args!(
-                    "host {}: the process manager that started the ranks ({name}, pid {pid}) has ended; ending the job",
-                    net::host_name()
-                ));
-                self.begin_shutdown(BROKEN, true);
+                let host = net::host_name();
+                self.end_job(
+                    BROKEN,
+                    &format!("host {host}: the process manager that started the ranks ({name}, pid {pid}) has ended"),
+                );
             }
         }
+    }
+
+    /// A rank or a host was lost, for this reason.
+    fn end_job(&mut self, code: i32, why: &str) {
+        self.print(format_args!("{why}; ending the job"));
+        self.begin_shutdown(code, true);
     }
 
     /// A rank is in exit with `code`, or was `lost`.
     fn begin_shutdown(&mut self, code: i32, lost: bool) {
         if !self.setup.tree.is_root() {
-            return self.setup.tree.send_up(&AgentMessage::Ended { code, lost });
+            self.setup.tree.send_up(&AgentMessage::Ended { code, lost });
+        } else if self.shutdown.arrive(code, lost, Instant::now()) {
+            self.apply_decision();
         }
-        let (code, epoch) = match &mut self.shutdown {
-            Some(shutdown) => {
-                if !shutdown.another(code, lost) {
-                    return;
-                }
-                (shutdown.code, shutdown.epoch)
-            }
-            none => {
-                let shutdown = none.insert(Shutdown::new(code, lost, Instant::now()));
-                (shutdown.code, shutdown.epoch)
-            }
-        };
-        self.decide(Phase::Announced, code, epoch);
     }
 
-    /// Applies a decision of the root here and below.
-    fn decide(&mut self, phase: Phase, code: i32, epoch: u32) {
-        self.setup.tree.send_down(&AgentMessage::Phase { phase, code, epoch });
-        self.apply(phase, code, epoch);
-    }
-
-    /// Applies a decision on this host.
-    fn apply(&mut self, phase: Phase, code: i32, epoch: u32) {
+    /// Applies the last decision of the root here and below.
+    fn apply_decision(&mut self) {
         let now = Instant::now();
-        (self.phase, self.code) = (phase, code);
-        self.setup.control.set_code(code);
-        self.setup.control.advance(phase);
-        let deadline = now + self.setup.options.exit_timeouts.exit;
-        if matches!(phase, Phase::Leave | Phase::Go) {
-            self.setup
-                .tree
-                .limit_connect_time(self.setup.options.exit_timeouts.exit);
-        }
-        match phase {
-            Phase::Running => {}
+        self.setup.tree.send_down(&self.shutdown.message());
+        self.signals.in_shutdown = true;
+        self.setup.control.set_code(self.shutdown.code);
+        self.setup.control.advance(self.shutdown.phase);
+        let limit = self.setup.options.exit_timeouts.exit;
+        let late = match self.shutdown.phase {
+            Phase::Running => return,
             Phase::Announced => {
-                (self.epoch, self.waiting, self.idle) = (epoch, 0, 0);
-                self.start_window(now);
+                return self.windows.restart(&mut self.setup.children, &self.setup.control, now);
             }
-            Phase::Leave => {
-                self.leave_at = Some(now);
-                self.set_deadlines(State::Running, deadline);
-            }
-            Phase::Go => {
-                self.leave_at.get_or_insert(now);
-                self.set_deadlines(State::InExit, deadline);
-            }
+            Phase::Leave => State::Running,
+            Phase::Go => State::InExit,
+        };
+        self.leave_at.get_or_insert(now);
+        self.setup.tree.limit_connect_time(limit);
+        for child in self.setup.children.iter_mut().filter(|c| c.state == late) {
+            child.deadline = Some(now + limit);
         }
-    }
-
-    fn set_deadlines(&mut self, state: State, deadline: Instant) {
-        let those = self.setup.children.iter_mut().filter(|c| c.state == state);
-        those.for_each(|c| c.deadline = Some(deadline));
-    }
-
-    fn start_window(&mut self, now: Instant) {
-        self.window_start = now;
-        self.setup
-            .children
-            .iter_mut()
-            .for_each(|c| c.start_window(&self.setup.control));
-    }
-
-    fn check_window(&mut self, now: Instant) {
-        if now < self.window_start + self.window {
-            return;
-        }
-        self.window_start = now;
-        self.setup
-            .children
-            .iter_mut()
-            .for_each(|c| c.end_window(&self.setup.control));
-        let least = self.running().map(|c| c.activity).min();
-        let more = |times, holds| if holds { times + 1 } else { 0 };
-        self.waiting = more(self.waiting, least >= Some(Activity::Waiting));
-        self.idle = more(self.idle, least >= Some(Activity::Polling));
     }
 
     /// The state of all ranks on this host and below.
     fn counts(&self) -> RankCounts {
-        let mut all = self.setup.tree.counts(self.epoch);
+        let mut all = self.setup.tree.counts(self.shutdown.epoch);
         let running = self.running().count() as u32;
         all.running += running;
         all.present += self.alive().count() as u32;
         if running > 0 {
-            all.waiting = all.waiting.min(self.waiting);
-            all.idle = all.idle.min(self.idle);
+            all.waiting = all.waiting.min(self.windows.waiting);
+            all.idle = all.idle.min(self.windows.idle);
         }
         all
     }
@@ -514,8 +416,8 @@ impl Agent<'_> {
         counts.waiting = counts.waiting.min(8);
         counts.idle = counts.idle.min(8);
         let now = Instant::now();
-        let is_due =
-            |(last, at): (RankCounts, Instant)| last != counts || (self.phase != Phase::Running && now >= at + BEAT);
+        let ends = self.shutdown.phase != Phase::Running;
+        let is_due = |(last, at): (RankCounts, Instant)| last != counts || (ends && now >= at + BEAT);
         if self.reported.is_none_or(is_due) {
             self.reported = Some((counts, now));
             self.setup.tree.send_up(&AgentMessage::Report { counts });
@@ -523,33 +425,35 @@ impl Agent<'_> {
     }
 
     fn advance(&mut self, now: Instant) {
-        if self.phase == Phase::Announced {
-            self.check_window(now);
+        if self.shutdown.phase == Phase::Announced {
+            self.windows.check(&mut self.setup.children, &self.setup.control, now);
         }
-        self.decide_what_is_next(now);
-        if let Some(at) = self.leave_at {
-            if !self.quit_sent && now >= at + BEFORE_QUIT {
-                self.quit_sent = true;
-                self.send_sigquit();
-            }
+        if self
+            .shutdown
+            .advance(self.counts(), self.setup.options.exit_timeouts, now)
+        {
+            self.apply_decision();
         }
-        let asked = self.signals.is_terminating(self.code);
-        let mut killed = Vec::new();
-        for child in &mut self.setup.children {
-            match child.kill_if_overdue(&self.setup.control, now, !asked) {
-                Overdue::Not => continue,
-                Overdue::Killed => {}
-                Overdue::KilledWriting => self.cut_by = self.signals.termination(),
+        if !self.quit_sent && self.leave_at.is_some_and(|at| now >= at + BEFORE_QUIT) {
+            self.quit_sent = true;
+            self.send_sigquit();
+        }
+        let may_wait = !self.signals.is_terminating(self.shutdown.code);
+        for i in 0..self.setup.children.len() {
+            let child = &mut self.setup.children[i];
+            let Some(was_writing) = child.kill_if_overdue(&self.setup.control, now, may_wait) else {
+                continue;
+            };
+            if was_writing {
+                self.cut_by = self.signals.termination;
             }
             if !child.is_reported {
-                killed.push(child.rank);
+                let rank = child.rank;
+                self.print(format_args!(
+                    "rank {rank} did not end within the exit timeout and was killed; its unwritten output is \
+                     lost. GASNET_EXITTIMEOUT sets the limit"
+                ));
             }
-        }
-        for rank in killed {
-            self.print(format_args!(
-                "rank {rank} did not end within the exit timeout and was killed; its unwritten output is lost. \
-                 GASNET_EXITTIMEOUT sets the limit"
-            ));
         }
         self.drop_silent_branches(now);
     }
@@ -558,7 +462,7 @@ impl Agent<'_> {
     /// compute, because their work is lost.
     fn send_sigquit(&mut self) {
         self.running().for_each(|c| c.signal(libc::SIGQUIT));
-        if self.code != 0 || self.signals.is_terminating(self.code) {
+        if self.shutdown.code != 0 || self.signals.is_terminating(0) {
             return;
         }
         for i in 0..self.setup.children.len() {
@@ -576,7 +480,7 @@ impl Agent<'_> {
 
     /// Gives up agents below that are silent while the job ends: they would delay the end for ever.
     fn drop_silent_branches(&mut self, now: Instant) {
-        if self.phase == Phase::Running || now < *self.shutdown_since.get_or_insert(now) + SILENCE {
+        if self.shutdown.phase == Phase::Running || now < *self.shutdown_since.get_or_insert(now) + SILENCE {
             return;
         }
         for why in self.setup.tree.silent(SILENCE) {
@@ -585,22 +489,9 @@ impl Agent<'_> {
         }
     }
 
-    fn decide_what_is_next(&mut self, now: Instant) {
-        let counts = self.counts();
-        let Some(shutdown) = &mut self.shutdown else { return };
-        let (code, epoch) = (shutdown.code, shutdown.epoch);
-        if counts.running == 0 && !shutdown.went {
-            (shutdown.went, shutdown.left) = (true, true);
-            self.decide(Phase::Go, code, epoch);
-        } else if !shutdown.left && shutdown.is_over(counts, self.setup.options.exit_timeouts, now) {
-            shutdown.left = true;
-            self.decide(Phase::Leave, code, epoch);
-        }
-    }
-
     fn handle_tree_events(&mut self) {
         let layout = self.setup.layout;
-        let (phase, code, epoch) = (self.phase, self.code, self.epoch);
+        let shutdown = &self.shutdown;
         let events = self.setup.tree.events(|branch| {
             let start = AgentMessage::Start {
                 ranges: layout.ranges().to_vec(),
@@ -610,26 +501,23 @@ impl Agent<'_> {
                 todo: branch.todo.clone(),
             };
             // An agent that connects while the job ends must learn that, too.
-            let end = (phase != Phase::Running).then_some(AgentMessage::Phase { phase, code, epoch });
+            let end = (shutdown.phase != Phase::Running).then(|| shutdown.message());
             [start].into_iter().chain(end).collect()
         });
         for event in events {
             match event {
                 Event::Orphaned => self.orphaned(),
-                Event::Lost(why) => {
-                    self.print(format_args!("{why}; ending the job"));
-                    self.begin_shutdown(BROKEN, true);
-                }
-                Event::Up(AgentMessage::Ended { code, lost }) => self.begin_shutdown(code, lost),
+                Event::Lost(why) => self.end_job(BROKEN, &why),
                 Event::Output(stream, connection) => self.output.add(stream, connection),
+                Event::Up(AgentMessage::Ended { code, lost }) => self.begin_shutdown(code, lost),
                 Event::Up(AgentMessage::Gather { round, length, parts }) => self.exchange(round, length, parts),
-                Event::Down(AgentMessage::Phase { phase, code, epoch }) => self.decide(phase, code, epoch),
-                Event::Down(AgentMessage::Result { round, bytes }) => self.deliver(round, &bytes),
+                Event::Down(AgentMessage::Phase { phase, code, epoch }) => {
+                    (self.shutdown.phase, self.shutdown.code, self.shutdown.epoch) = (phase, code, epoch);
+                    self.apply_decision();
+                }
+                Event::Down(AgentMessage::Result { round, bytes }) => self.deliver(round, bytes),
                 Event::Down(AgentMessage::Signal { number }) => {
                     self.signals.record(number);
-                    if self.phase > Phase::Running {
-                        self.signals.record_in_shutdown(number);
-                    }
                     self.alive().for_each(|c| c.signal(number));
                     self.setup.tree.send_down(&AgentMessage::Signal { number });
                 }

@@ -1,54 +1,61 @@
-//! Decides when ranks that have not called exit have had enough time. The root of the tree of
-//! agents does, from the state of all ranks.
+//! How the job ends. The root of the tree of agents decides it, from the state of all ranks: it
+//! lets ranks that have not called exit join for a time. The other agents apply its decisions.
 //!
 //! The caller passes the time, so that tests need not wait.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
 
+use super::super::control_block::Phase;
 use super::super::options::ExitTimeouts;
-use super::super::tree::message::RankCounts;
+use super::super::tree::message::{AgentMessage, RankCounts};
 
 /// Windows in a row in which all running ranks only waited, after which they will not join: after a
 /// success, after a failure.
 const WINDOWS: (u32, u32) = (4, 1);
 
-/// An end of the job that has begun.
+/// The last decision, and at the root what the next one follows from.
 #[derive(Debug)]
 pub struct Shutdown {
+    /// How far the end has progressed.
+    pub phase: Phase,
     /// Exit code of the job, 0 to 255.
     pub code: i32,
     /// Incremented when a rank arrives. Windows observed before do not count then, because others
     /// may follow.
     pub epoch: u32,
-    /// Ranks that are not in exit must leave.
-    pub left: bool,
-    /// Ranks in exit may go.
-    pub went: bool,
-    since: Instant,
+    /// When the first rank arrived. At the root only.
+    since: Option<Instant>,
     /// A rank was lost: the others get no time to arrive.
     lost: bool,
 }
 
 impl Shutdown {
-    /// Starts with a rank in exit with `code`, or with one that is `lost`.
-    pub fn new(code: i32, lost: bool, now: Instant) -> Self {
+    /// No rank has arrived.
+    pub fn new() -> Self {
         Self {
-            code: code & 0xff,
-            epoch: 1,
-            left: false,
-            went: false,
-            since: now,
-            lost,
+            phase: Phase::Running,
+            code: 0,
+            epoch: 0,
+            since: None,
+            lost: false,
         }
     }
 
-    /// Another rank has arrived. The first code counts, except that a failure replaces a success
-    /// until ranks must leave. Whether anything has changed.
-    pub fn another(&mut self, code: i32, lost: bool) -> bool {
-        if self.left {
+    /// The decision, for the agents below.
+    pub fn message(&self) -> AgentMessage {
+        let Self { phase, code, epoch, .. } = *self;
+        AgentMessage::Phase { phase, code, epoch }
+    }
+
+    /// A rank is in exit with `code`, or is `lost`. The first code counts, except that a failure
+    /// replaces a success until ranks must leave. Whether this is a new decision.
+    pub fn arrive(&mut self, code: i32, lost: bool, now: Instant) -> bool {
+        if self.phase >= Phase::Leave {
             return false;
         }
+        self.phase = Phase::Announced;
+        self.since.get_or_insert(now);
         if self.code == 0 {
             self.code = code & 0xff;
         }
@@ -57,19 +64,31 @@ impl Shutdown {
         true
     }
 
-    /// Whether ranks that are not in exit have had enough time. `all` is the state of all ranks.
+    /// Decides what follows from the state of `all` ranks. Whether this is a new decision.
+    pub fn advance(&mut self, all: RankCounts, timeouts: ExitTimeouts, now: Instant) -> bool {
+        let next = match self.since {
+            None => return false,
+            Some(_) if all.running == 0 => Phase::Go,
+            Some(since) if self.lost || self.is_over(all, timeouts, since, now) => Phase::Leave,
+            Some(_) => return false,
+        };
+        let is_new = next > self.phase;
+        self.phase = next.max(self.phase);
+        is_new
+    }
+
+    /// Whether ranks that are not in exit have had enough time.
     ///
     /// A progress thread polls while other threads work. So after a success, a rank that polls and
     /// does not wait has the exit timeout; one that does neither is computing and has more.
-    pub fn is_over(&self, all: RankCounts, timeouts: ExitTimeouts, now: Instant) -> bool {
-        let passed = |time| now >= self.since + time;
+    fn is_over(&self, all: RankCounts, timeouts: ExitTimeouts, since: Instant, now: Instant) -> bool {
+        let passed = |time| now >= since + time;
         let seen = |times, windows| all.epoch == self.epoch && times >= windows;
-        self.lost
-            || if self.code == 0 {
-                seen(all.waiting, WINDOWS.0) || passed(timeouts.exit) && seen(all.idle, 1) || passed(timeouts.busy)
-            } else {
-                seen(all.idle, WINDOWS.1) || passed(timeouts.failure)
-            }
+        if self.code == 0 {
+            seen(all.waiting, WINDOWS.0) || passed(timeouts.exit) && seen(all.idle, 1) || passed(timeouts.busy)
+        } else {
+            seen(all.idle, WINDOWS.1) || passed(timeouts.failure)
+        }
     }
 }
 
@@ -84,47 +103,64 @@ mod tests {
         failure: Duration::from_secs(1),
     };
 
-    fn seen(epoch: u32, waiting: u32, idle: u32) -> RankCounts {
-        RankCounts {
+    /// The phase after these arrivals (code, lost) and then, after so many seconds, this state of
+    /// the ranks: epoch, windows of waiting and of idling.
+    fn phase(arrivals: &[(i32, bool)], seconds: u64, (epoch, waiting, idle): (u32, u32, u32)) -> Phase {
+        let start = Instant::now();
+        let mut shutdown = Shutdown::new();
+        for &(code, lost) in arrivals {
+            assert!(shutdown.arrive(code, lost, start));
+        }
+        let all = RankCounts {
             running: 3,
             present: 4,
             epoch,
             waiting,
             idle,
+        };
+        let is_new = shutdown.advance(all, TIMEOUTS, start + Duration::from_secs(seconds));
+        assert_eq!(is_new, shutdown.phase == Phase::Leave);
+        assert!(!shutdown.advance(all, TIMEOUTS, start) && shutdown.arrive(9, true, start) != is_new);
+        shutdown.phase
+    }
+
+    #[test]
+    fn ranks_have_time_to_join() {
+        use Phase::{Announced, Leave};
+        let (success, failure, loss) = ((0, false), (4, false), (9, true));
+        for (arrivals, seconds, ranks, wanted) in [
+            // A success waits for ranks that are busy; pollers have less time than those.
+            (&[success][..], 0, (1, 3, 9), Announced),
+            (&[success], 0, (1, 4, 4), Leave),
+            (&[success], 10, (1, 0, 1), Leave),
+            (&[success], 10, (1, 0, 0), Announced),
+            (&[success], 30, (1, 0, 0), Leave),
+            // What was seen before the last arrival does not count.
+            (&[success, success], 10, (1, 4, 4), Announced),
+            // A failure and a loss wait less.
+            (&[success, failure], 0, (2, 0, 0), Announced),
+            (&[success, failure], 0, (2, 0, 1), Leave),
+            (&[failure], 1, (1, 0, 0), Leave),
+            (&[success, loss], 0, (0, 0, 0), Leave),
+        ] {
+            assert_eq!(
+                phase(arrivals, seconds, ranks),
+                wanted,
+                "{arrivals:?} {seconds} {ranks:?}"
+            );
         }
     }
 
     #[test]
-    fn a_success_waits_for_those_who_are_busy() {
-        let start = Instant::now();
-        let mut shutdown = Shutdown::new(0, false, start);
-        assert!(!shutdown.is_over(seen(1, 3, 9), TIMEOUTS, start));
-        assert!(shutdown.is_over(seen(1, 4, 4), TIMEOUTS, start));
-        // Pollers have less time than those who are at work.
-        let later = start + TIMEOUTS.exit;
-        assert!(shutdown.is_over(seen(1, 0, 1), TIMEOUTS, later) && !shutdown.is_over(seen(1, 0, 0), TIMEOUTS, later));
-        assert!(shutdown.is_over(seen(1, 0, 0), TIMEOUTS, start + TIMEOUTS.busy));
-        // Somebody has arrived: what was seen before does not count.
-        assert!(shutdown.another(0, false));
-        assert!(!shutdown.is_over(seen(1, 4, 4), TIMEOUTS, start) && !shutdown.is_over(seen(1, 4, 4), TIMEOUTS, later));
-    }
-
-    #[test]
-    fn a_failure_and_a_loss_wait_less() {
-        let start = Instant::now();
-        let mut shutdown = Shutdown::new(0, false, start);
-        assert!(shutdown.another(259, false));
-        assert_eq!(shutdown.code, 3);
-        assert!(shutdown.another(4, false));
-        assert_eq!(shutdown.code, 3);
-        assert!(!shutdown.is_over(seen(3, 0, 0), TIMEOUTS, start));
-        assert!(
-            shutdown.is_over(seen(3, 0, 1), TIMEOUTS, start)
-                && shutdown.is_over(seen(3, 0, 0), TIMEOUTS, start + TIMEOUTS.failure)
-        );
-        assert!(shutdown.another(9, true));
-        assert!(shutdown.is_over(seen(0, 0, 0), TIMEOUTS, start));
-        shutdown.left = true;
-        assert!(!shutdown.another(5, true));
+    fn the_first_failure_is_the_code() {
+        let (mut shutdown, now) = (Shutdown::new(), Instant::now());
+        assert!(!shutdown.advance(RankCounts::default(), TIMEOUTS, now));
+        for (code, wanted) in [(0, 0), (259, 3), (4, 3)] {
+            assert!(shutdown.arrive(code, false, now));
+            assert_eq!(shutdown.code, wanted);
+        }
+        assert!(shutdown.advance(RankCounts::default(), TIMEOUTS, now));
+        assert_eq!(shutdown.phase, Phase::Go);
+        assert!(!shutdown.arrive(5, true, now) && shutdown.code == 3);
     }
 }

@@ -4,6 +4,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use super::super::signals::FAULTS;
 use gasnet_sys::{fd, signal};
 
 /// Signals forwarded to all ranks when a process sent them. (Those of a terminal reach the ranks of
@@ -20,15 +21,26 @@ const FORWARDED: [i32; 6] = [
 /// Signals that ask a job to end.
 pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
+/// Signals that keep their default action in the agent, besides faults.
+const STOPS: [i32; 5] = [
+    libc::SIGTRAP,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCONT,
+];
+
 static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 
-/// The queue.
+/// The queue, and what it has contained.
 pub struct Signals {
     reader: OwnedFd,
+    /// The job is ending.
+    pub in_shutdown: bool,
     /// A signal that asks for the end was received, at any time.
-    received: bool,
+    pub was_terminated: bool,
     /// The last such signal while the job was ending.
-    in_shutdown: Option<i32>,
+    pub termination: Option<i32>,
 }
 
 impl Signals {
@@ -56,8 +68,9 @@ impl Signals {
         signal::unblock_all();
         Ok(Self {
             reader,
-            received: false,
-            in_shutdown: None,
+            in_shutdown: false,
+            was_terminated: false,
+            termination: None,
         })
     }
 
@@ -69,49 +82,37 @@ impl Signals {
     /// The next signal, and whether a process sent it.
     pub fn next(&mut self) -> Option<(i32, bool)> {
         let mut item = [0; 2];
-        match fd::read(self.fd(), &mut item) {
-            Ok(2) => {
-                self.record(i32::from(item[0]));
-                Some((i32::from(item[0]), item[1] != 0))
-            }
-            _ => None,
-        }
+        let (2, [number, by_process]) = (fd::read(self.fd(), &mut item).ok()?, item) else {
+            return None;
+        };
+        self.record(i32::from(number));
+        Some((i32::from(number), by_process != 0))
     }
 
     /// Records a signal received here or by an agent above.
     pub fn record(&mut self, number: i32) {
-        self.received |= ENDING.contains(&number);
-    }
-
-    /// Whether a signal that asks for the end was received.
-    pub fn was_terminated(&self) -> bool {
-        self.received
-    }
-
-    /// Records a signal received while the job ends.
-    pub fn record_in_shutdown(&mut self, number: i32) {
-        if ENDING.contains(&number) {
-            self.in_shutdown = Some(number);
+        self.was_terminated |= ENDING.contains(&number);
+        if self.in_shutdown {
+            self.record_in_exit(number);
         }
     }
 
-    /// The last signal that asked for the end while the job was ending.
-    pub fn termination(&self) -> Option<i32> {
-        self.in_shutdown
+    /// Records a signal received while the job ends.
+    pub fn record_in_exit(&mut self, number: i32) {
+        if ENDING.contains(&number) {
+            self.termination = Some(number);
+        }
     }
 
     /// Whether a signal has ended the job, which ends with `code`, or has come since. Then slow
     /// readers are not waited for.
     pub fn is_terminating(&self, code: i32) -> bool {
-        self.in_shutdown.is_some() || ENDING.contains(&(code - 128))
+        self.termination.is_some() || ENDING.contains(&(code - 128))
     }
 
-    /// The same when the main loop no longer takes signals.
-    pub fn is_terminating_by_now(&mut self, code: i32) -> bool {
-        while let Some((number, _)) = self.next() {
-            self.record_in_shutdown(number);
-        }
-        self.is_terminating(code)
+    /// Takes all signals when nothing else is to be done for them. Whether one asks for the end.
+    pub fn drain(&mut self) -> bool {
+        std::iter::from_fn(|| self.next()).fold(false, |asked, (number, _)| asked | ENDING.contains(&number))
     }
 }
 
@@ -120,18 +121,10 @@ impl Signals {
 fn reset_client_handlers() {
     for number in 1..=signal::last() {
         if let signal::Disposition::Handler(_) = signal::disposition(number) {
-            match number {
-                libc::SIGSEGV
-                | libc::SIGBUS
-                | libc::SIGILL
-                | libc::SIGFPE
-                | libc::SIGABRT
-                | libc::SIGSYS
-                | libc::SIGTRAP => {
-                    signal::set_default(number);
-                }
-                libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU | libc::SIGCONT => signal::set_default(number),
-                _ => signal::ignore(number),
+            if FAULTS.contains(&number) || STOPS.contains(&number) {
+                signal::set_default(number);
+            } else {
+                signal::ignore(number);
             }
         }
     }

@@ -73,7 +73,7 @@ pub fn give(
         // The death of a rank is noticed elsewhere.
         let _ = send_with(&mut member.stream, &join, &descriptors);
         outputs.extend(readers.map(|readers| (rank, readers)));
-        children.push(Child::managed(rank, member.pid, member.process, ours));
+        children.push(Child::new(rank, member.pid, Some(member.process), ours));
     }
     Ok(AgentSetup {
         options,
