@@ -148,16 +148,16 @@ pub fn init(
         runtime.kernel_copy().admit_neighbours();
     }
     runtime::install(runtime);
-    job::on_exit_hook(stop);
     job::on_idle_hook(poll_and_yield);
-    job::on_exit_wait_hook(stall::waits_in_exit);
     stall::set_hooks(stall::Hooks {
         describe: stalled::describe,
         request_poll: coll::request_poll,
     });
-    if !runtime::get().single_neighbourhood() {
-        job::on_linger_hook(linger);
-    }
+    job::set_exit_hooks(job::ExitHooks {
+        linger: (!runtime::get().single_neighbourhood()).then_some(linger),
+        waits: stall::waits_in_exit,
+        stop,
+    });
     wait::network::start(config, runtime::get().network().wake, !flags.has(Flags::DEFER_THREADS));
     job.barrier();
     Ok(runtime::get())
@@ -321,7 +321,7 @@ fn map_comm(config: &Config, job: &'static Job, nbrhd: &Nbrhd) -> Result<Comm, I
     let ok = job.exchange(&[u8::from(sized.is_ok())])[nbrhd.first() as usize] != 0;
     let mapped = sized.and_then(|()| {
         if ok {
-            mem::map_shared(job.comm_fd(), layout.bytes(), None)
+            mem::map_shared(job.comm_memory().fd(), layout.bytes(), None)
         } else {
             Err(std::io::Error::other(
                 "the leader of the neighbourhood could not create it",

@@ -10,7 +10,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -80,8 +80,8 @@ struct Header {
     generation: RankStatus,
     /// See [`ControlBlock::host_words`].
     host_words: HostWords,
-    /// The address of this host: 4, 6 or 0 (none), then its bytes.
-    address: [AtomicU32; 5],
+    /// The IPv6 form of this host's address, its high half first; 0: unknown.
+    address: [AtomicU64; 2],
 }
 
 /// Bytes of one rank in one round of an exchange.
@@ -104,24 +104,21 @@ impl ControlBlock {
     /// Allocates the memory, before any fork, for a job of `ranks` of which `here` are on this
     /// host. If `relayed`, there are other hosts and the node agent releases barriers.
     pub fn create(ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
-        let base = mem::map_for_children(Self::bytes(ranks))?;
-        Ok(Self {
-            base,
-            ranks,
-            here,
-            relayed,
-        })
+        mem::map_for_children(Self::bytes(ranks)).map(|base| Self::at(base, ranks, here, relayed))
     }
 
     /// The same in memory that other processes can map, for ranks that are not forked.
     pub fn on(memory: RawFd, ranks: u32, here: u32, relayed: bool) -> io::Result<Self> {
-        let base = mem::map_shared(memory, Self::bytes(ranks), None)?;
-        Ok(Self {
+        mem::map_shared(memory, Self::bytes(ranks), None).map(|base| Self::at(base, ranks, here, relayed))
+    }
+
+    fn at(base: usize, ranks: u32, here: u32, relayed: bool) -> Self {
+        Self {
             base,
             ranks,
             here,
             relayed,
-        })
+        }
     }
 
     /// Size in bytes.
@@ -181,27 +178,21 @@ impl ControlBlock {
 
     /// Sets the address of this host. Node agent only, before it releases the first barrier.
     pub fn set_address(&self, address: IpAddr) {
-        let (kind, bits) = match address {
-            IpAddr::V4(v4) => (4, u128::from(v4.to_bits())),
-            IpAddr::V6(v6) => (6, v6.to_bits()),
+        let bits = match address {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(v6) => v6.to_bits(),
         };
-        let words = &self.header().address;
-        for (i, word) in words[1..].iter().enumerate() {
-            word.store((bits >> (32 * i)) as u32, Ordering::Relaxed);
+        for (word, bits) in self.header().address.iter().zip([bits >> 64, bits]) {
+            word.store(bits as u64, Ordering::Relaxed);
         }
-        words[0].store(kind, Ordering::Relaxed);
     }
 
     /// The address that the node agent has set.
     pub fn address(&self) -> Option<IpAddr> {
-        let words = &self.header().address;
-        let word = |(i, word): (usize, &AtomicU32)| u128::from(word.load(Ordering::Relaxed)) << (32 * i);
-        let bits: u128 = words[1..].iter().enumerate().map(word).sum();
-        match words[0].load(Ordering::Relaxed) {
-            4 => Some(Ipv4Addr::from_bits(bits as u32).into()),
-            6 => Some(Ipv6Addr::from_bits(bits).into()),
-            _ => None,
-        }
+        let [high, low] = &self.header().address;
+        let [high, low] = [high, low].map(|word| u128::from(word.load(Ordering::Relaxed)));
+        let address = Ipv6Addr::from_bits(high << 64 | low);
+        (!address.is_unspecified()).then(|| address.to_canonical())
     }
 
     /// Two words, initially zero, on which the runtimes of the host's ranks agree.

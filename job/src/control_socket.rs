@@ -70,28 +70,31 @@ pub enum RankMessage {
 
 impl RankMessage {
     /// The bytes of the message. Async-signal-safe.
-    pub fn encode(self) -> [u8; 9] {
+    pub fn encode(self) -> [u8; 12] {
         let (kind, a, b) = match self {
-            Self::Exit { code, signal } => (b'E', code as u32, signal as u32),
-            Self::Asked { signal } => (b'A', signal as u32, 0),
-            Self::Exchange { round, length } => (b'X', round, length),
+            Self::Exit { code, signal } => (1, code as u32, signal as u32),
+            Self::Asked { signal } => (2, signal as u32, 0),
+            Self::Exchange { round, length } => (3, round, length),
         };
-        let (a, b) = (a.to_le_bytes(), b.to_le_bytes());
-        [kind, a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]]
+        let mut bytes = [0; 12];
+        for (bytes, word) in bytes.chunks_exact_mut(4).zip([kind, a, b]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 
     /// The message in these bytes, if they are one.
     pub fn decode(message: &[u8]) -> Option<Self> {
-        let (&kind, numbers) = message.split_first()?;
-        let (a, b) = numbers.split_first_chunk::<4>()?;
-        let (a, b) = (u32::from_le_bytes(*a), u32::from_le_bytes(b.try_into().ok()?));
+        let message: &[u8; 12] = message.try_into().ok()?;
+        let word = |i: usize| Some(u32::from_le_bytes(message.get(4 * i..4 * i + 4)?.try_into().ok()?));
+        let (kind, a, b) = (word(0)?, word(1)?, word(2)?);
         match kind {
-            b'E' => Some(Self::Exit {
+            1 => Some(Self::Exit {
                 code: a as i32,
                 signal: b as i32,
             }),
-            b'A' => Some(Self::Asked { signal: a as i32 }),
-            b'X' => Some(Self::Exchange { round: a, length: b }),
+            2 => Some(Self::Asked { signal: a as i32 }),
+            3 => Some(Self::Exchange { round: a, length: b }),
             _ => None,
         }
     }
@@ -103,19 +106,16 @@ mod tests {
 
     #[test]
     fn messages_are_decoded() {
-        for code in [0, 1, -1, 255, 256, i32::MAX, i32::MIN] {
-            let word = RankMessage::Exit { code, signal: 15 };
-            assert_eq!(RankMessage::decode(&word.encode()), Some(word));
-        }
-        let asked = RankMessage::Asked { signal: 15 };
-        assert_eq!(RankMessage::decode(&asked.encode()), Some(asked));
+        let exit = [0, -1, 256, i32::MIN].map(|code| RankMessage::Exit { code, signal: 15 });
         let exchange = RankMessage::Exchange {
             round: u32::MAX,
             length: 4096,
         };
-        assert_eq!(RankMessage::decode(&exchange.encode()), Some(exchange));
-        for bad in [&b""[..], b"E", b"E1234567", b"E123456789", b"X12345", b"Y12345678"] {
-            assert_eq!(RankMessage::decode(bad), None);
+        for word in exit.into_iter().chain([RankMessage::Asked { signal: 15 }, exchange]) {
+            let bytes = word.encode();
+            assert_eq!(RankMessage::decode(&bytes), Some(word));
+            assert_eq!(RankMessage::decode(&bytes[..11]), None);
         }
+        assert_eq!(RankMessage::decode(&[9; 12]), None);
     }
 }

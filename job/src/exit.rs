@@ -19,9 +19,7 @@ use gasnet_sys::{fd, process, signal};
 /// The thread that ends this process; 0 if none.
 static THREAD: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
-static HOOK: OnceLock<fn()> = OnceLock::new();
-static LINGER: OnceLock<fn()> = OnceLock::new();
-static WAIT_HOOK: OnceLock<fn(&Job)> = OnceLock::new();
+static HOOKS: OnceLock<ExitHooks> = OnceLock::new();
 static BY_SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The signal that ends a job without a node agent; 0 if none.
 static TERMINATION: AtomicI32 = AtomicI32::new(0);
@@ -41,14 +39,22 @@ const FEWEST_CHECKS: u32 = 9;
 const STALL_LIMIT: Duration = Duration::from_millis(2250);
 static CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
 
-/// See [`super::on_linger_hook`].
-pub(super) fn set_linger(hook: fn()) {
-    let _ = LINGER.set(hook);
+/// What a higher layer does in a rank that exits.
+#[derive(Clone, Copy, Debug)]
+pub struct ExitHooks {
+    /// Called repeatedly while the rank waits for the others, outside signal handlers. The runtime
+    /// lets its conduit answer its peers.
+    pub linger: Option<fn()>,
+    /// Called after each wait for the others that timed out, on the thread that ends the process.
+    pub waits: fn(&Job),
+    /// Called once, before the last output. The runtime stops its conduit there. It may run on any
+    /// thread, in a signal handler, and while other threads are inside GASNet.
+    pub stop: fn(),
 }
 
-/// See [`super::on_exit_wait_hook`].
-pub(super) fn set_wait_hook(hook: fn(&Job)) {
-    let _ = WAIT_HOOK.set(hook);
+/// Sets the hooks. The first call wins.
+pub fn set_exit_hooks(hooks: ExitHooks) {
+    let _ = HOOKS.set(hooks);
 }
 
 /// A signal handler is about to end the process: the interrupted code may hold locks.
@@ -80,19 +86,6 @@ fn limit_flush(time: Duration) {
     let checks = time.as_millis() / interval;
     CHECKS_LEFT.store(u32::try_from(checks).unwrap_or(u32::MAX), Ordering::Relaxed);
     signal::repeat_alarm(interval as i32);
-}
-
-/// See [`super::on_exit_hook`].
-pub(super) fn set_hook(hook: fn()) {
-    let _ = HOOK.set(hook);
-}
-
-fn run_hook() {
-    if let Some(hook) = HOOK.get() {
-        if !HOOK_RAN.swap(true, Ordering::AcqRel) {
-            hook();
-        }
-    }
 }
 
 /// Makes the end of `main` and `exit()` end the job. Not in children of the client.
@@ -151,7 +144,9 @@ impl Job {
             Err(_) => process::park(),
         }
         self.wait_for_go();
-        run_hook();
+        if let Some(hooks) = HOOKS.get().filter(|_| !HOOK_RAN.swap(true, Ordering::AcqRel)) {
+            (hooks.stop)();
+        }
         pmi_bootstrap::finalize(whole);
         self.flush();
     }
@@ -204,21 +199,18 @@ impl Job {
     fn wait_for_go(&self) {
         let limit = (self.options.exit_timeouts.exit + self.options.exit_timeouts.busy) * 2 + Duration::from_secs(10);
         let start = Instant::now();
+        let hooks = HOOKS.get();
         while start.elapsed() < limit {
-            match self.control.phase() {
-                Phase::Go => return,
-                seen => {
-                    let linger = LINGER.get().filter(|_| BY_SIGNAL.load(Ordering::Relaxed) == 0);
-                    if let Some(linger) = linger {
-                        linger();
-                    }
-                    self.control
-                        .wait_phase(seen, linger.map_or(SLEEP, |_| SLEEP_BETWEEN_POLLS));
-                }
+            let seen = self.control.phase();
+            if seen == Phase::Go {
+                return;
             }
-            if let Some(hook) = WAIT_HOOK.get() {
-                hook(self);
-            }
+            let by_signal = BY_SIGNAL.load(Ordering::Relaxed) != 0;
+            let linger = hooks.and_then(|hooks| hooks.linger).filter(|_| !by_signal);
+            linger.iter().for_each(|linger| linger());
+            self.control
+                .wait_phase(seen, linger.map_or(SLEEP, |_| SLEEP_BETWEEN_POLLS));
+            hooks.iter().for_each(|hooks| (hooks.waits)(self));
             if let Some(socket) = &self.control_socket {
                 control_socket::check(socket.as_raw_fd());
             }

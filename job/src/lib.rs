@@ -38,6 +38,7 @@ use std::sync::OnceLock;
 
 use control_block::ControlBlock;
 pub use exchange::on_idle_hook;
+pub use exit::{set_exit_hooks, ExitHooks};
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::process::Pid;
 use gasnet_sys::{fd, net, process};
@@ -179,25 +180,6 @@ pub fn check_exit(inside: Inside) {
     }
 }
 
-/// Registers a function, once, that a rank in exit calls repeatedly while it waits for the others,
-/// outside signal handlers. The runtime lets its conduit answer its peers.
-pub fn on_linger_hook(hook: fn()) {
-    exit::set_linger(hook);
-}
-
-/// Registers a function, once, that a rank in exit calls after each wait for the others that timed
-/// out, on the thread that ends the process.
-pub fn on_exit_wait_hook(hook: fn(&Job)) {
-    exit::set_wait_hook(hook);
-}
-
-/// Registers a function that the ending process calls once, before its last output. The runtime
-/// stops its conduit there. It may run on any thread, in a signal handler, and while other threads
-/// are inside GASNet.
-pub fn on_exit_hook(hook: fn()) {
-    exit::set_hook(hook);
-}
-
 /// The address of this host in the network that contains `network`; `network` itself if it is one
 /// of this host's.
 fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
@@ -311,19 +293,9 @@ impl Job {
         self.here.len() as u32 > self.cpus
     }
 
-    /// The descriptor of the neighbourhood's communication memory, close-on-exec.
-    pub fn comm_fd(&self) -> i32 {
-        self.comm.fd()
-    }
-
     /// The neighbourhood's communication memory. One rank sets its size.
     pub fn comm_memory(&self) -> &AnonMemory {
         &self.comm
-    }
-
-    /// The descriptor of the memory of the neighbourhood's segments, close-on-exec.
-    pub fn segment_fd(&self) -> i32 {
-        self.segment.fd()
     }
 
     /// The memory of the neighbourhood's segments. One rank sets its size.

@@ -182,14 +182,14 @@ impl Runtime {
     /// address if they can.
     fn map_segments(&self, sizes: &[usize]) -> std::io::Result<Mapping> {
         let leads = self.leads_nbrhd();
-        let fd = self.job().segment_fd();
+        let memory = self.job().segment_memory();
+        let fd = memory.fd();
         let shape = TableShape {
             ranks: self.size() as usize,
             key_bytes: self.network().segments.map_or(0, Segments::max_key_bytes),
         };
         let mut first = Ok(None);
         if leads {
-            let memory = self.job().segment_memory();
             first = memory
                 .resize(segment::total_bytes(sizes, shape))
                 .and_then(|()| segment::map(fd, sizes, shape, None))

@@ -49,6 +49,7 @@ numbers! {
     i32: |n| n as u32, |n| n as i32;
     bool: u32::from, |n| n != 0;
     Phase: |phase| phase as u32, Phase::from_raw;
+    Option<u32>: |rank| rank.unwrap_or(u32::MAX), |n| Some(n).filter(|&n| n != u32::MAX);
 }
 
 impl Field for Vec<u8> {
@@ -75,23 +76,6 @@ impl<T: Field> Field for Vec<T> {
     fn take(from: &mut &[u8]) -> Option<Self> {
         let count = u32::take(from)?;
         (0..count).map(|_| T::take(from)).collect()
-    }
-}
-
-impl<T: Field> Field for Option<T> {
-    fn put(&self, frame: &mut Vec<u8>) {
-        self.is_some().put(frame);
-        if let Some(value) = self {
-            value.put(frame);
-        }
-    }
-
-    fn take(from: &mut &[u8]) -> Option<Self> {
-        if bool::take(from)? {
-            T::take(from).map(Some)
-        } else {
-            Some(None)
-        }
     }
 }
 
@@ -262,6 +246,7 @@ impl AgentMessage {
 mod tests {
     use super::*;
 
+    /// Messages with fields of every type.
     fn all() -> Vec<AgentMessage> {
         let range = RankRange {
             first: 3,
@@ -271,6 +256,17 @@ mod tests {
         let host = Host {
             number: 2,
             name: b"node\xff2".to_vec(),
+        };
+        let counts = RankCounts {
+            running: 1,
+            present: 2,
+            epoch: 3,
+            waiting: 4,
+            idle: 5,
+        };
+        let registration = |requested_rank| AgentMessage::Register {
+            requested_rank,
+            host: b"x".to_vec(),
         };
         vec![
             AgentMessage::Start {
@@ -284,60 +280,16 @@ mod tests {
                 code: -3,
                 epoch: 9,
             },
-            AgentMessage::Result {
-                round: 7,
-                bytes: vec![1, 2, 3],
-            },
-            AgentMessage::Signal { number: 15 },
             AgentMessage::Gather {
                 round: 1,
                 length: 2,
                 parts: vec![(0, vec![1, 2]), (4, vec![])],
             },
-            AgentMessage::HostRanks {
-                first: 2,
-                name: b"node3".to_vec(),
-                ranks: vec![2, 3, 9],
-            },
-            AgentMessage::Register {
-                requested_rank: Some(3),
-                host: b"x".to_vec(),
-            },
-            AgentMessage::Assign {
-                rank: 1,
-                size: 2,
-                job: b"j".to_vec(),
-                environment: vec![(b"A".to_vec(), b"b=c".to_vec())],
-            },
+            registration(None),
+            registration(Some(3)),
             AgentMessage::Fence {},
-            AgentMessage::Introduce {
-                rank: 3,
-                daemon: 77,
-                cpus: vec![0, 65],
-            },
-            AgentMessage::Endpoint {
-                first: 9,
-                port: 4711,
-                addresses: vec![b"10.0.0.1".to_vec(), b"fd77::1".to_vec()],
-            },
-            AgentMessage::Join {
-                token: (1, 2),
-                cpus: 8,
-                relayed: true,
-                ranges: vec![range],
-                nbrhd_max: 0,
-                variables: Vec::new(),
-            },
             AgentMessage::Ended { code: 137, lost: true },
-            AgentMessage::Report {
-                counts: RankCounts {
-                    running: 1,
-                    present: 2,
-                    epoch: 3,
-                    waiting: 4,
-                    idle: 5,
-                },
-            },
+            AgentMessage::Report { counts },
         ]
     }
 
