@@ -12,15 +12,16 @@
 //! that ends the job drops what is left.
 #![forbid(unsafe_code)]
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
 use std::thread;
 
+use super::super::tree::link::OutputLink;
 use gasnet_sys::{fd, process};
 
 /// Bytes after which an unfinished labelled line is forwarded.
@@ -64,21 +65,33 @@ enum Sink {
     /// Standard output (1) or error (2) of this process.
     Standard(RawFd),
     /// The output connection to the agent above.
-    Agent(TcpStream),
+    Agent(OutputLink),
 }
 
 /// What a stream is read from.
 enum Input {
     Pipe(OwnedFd),
-    /// The tree has a weak reference, to end the connection of a lost branch.
-    Agent(Arc<TcpStream>),
+    /// The output connection of an agent below.
+    Agent(OutputLink),
 }
 
 impl Input {
     fn fd(&self) -> RawFd {
         match self {
             Self::Pipe(pipe) => pipe.as_raw_fd(),
-            Self::Agent(connection) => connection.as_raw_fd(),
+            Self::Agent(connection) => connection.fd(),
+        }
+    }
+
+    /// Reads once. Returns nothing at the end.
+    fn read(&mut self) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Pipe(pipe) => {
+                let mut buffer = [0; 16 << 10];
+                let count = fd::read(pipe.as_raw_fd(), &mut buffer)?;
+                Ok(buffer[..count].to_vec())
+            }
+            Self::Agent(connection) => connection.read(),
         }
     }
 }
@@ -123,17 +136,19 @@ impl Source {
     }
 
     /// Reads once and writes the result. Returns whether there may be more; errors are the sink's.
-    fn forward(&mut self, sink: &Sink) -> io::Result<bool> {
-        let Some(input) = &self.input else { return Ok(false) };
-        let mut buffer = [0; 16 << 10];
+    fn forward(&mut self, sink: &mut Sink) -> io::Result<bool> {
+        let Some(input) = &mut self.input else { return Ok(false) };
         let mut ready = Vec::new();
-        let more = match fd::read(input.fd(), &mut buffer) {
-            Ok(n) if n > 0 => {
-                self.split(&buffer[..n], &mut ready);
+        let more = match input.read() {
+            Ok(bytes) if !bytes.is_empty() => {
+                self.split(&bytes, &mut ready);
                 true
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => false,
-            _ => {
+            ended => {
+                if let Some(why) = ended.err().filter(|why| why.kind() == io::ErrorKind::InvalidData) {
+                    report(format_args!("the output of another host ends here: {why}"));
+                }
                 self.end(&mut ready);
                 false
             }
@@ -178,14 +193,13 @@ fn piece(bytes: &[u8]) -> &[u8] {
 }
 
 impl Sink {
-    fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
-        let to = match self {
-            Self::Standard(stream) => *stream,
-            Self::Agent(connection) => connection.as_raw_fd(),
-        };
+    fn write(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let next = piece(bytes);
-            fd::write_all(to, next)?;
+            match self {
+                Self::Standard(stream) => fd::write_all(*stream, next)?,
+                Self::Agent(connection) => connection.write(next)?,
+            }
             bytes = &bytes[next.len()..];
         }
         Ok(())
@@ -199,16 +213,20 @@ impl Sink {
             return false;
         }
         if stream == 1 {
-            let message = super::message(format_args!("standard output cannot be written: {why}"));
-            let _ = fd::write_all(2, message.as_bytes());
+            report(format_args!("standard output cannot be written: {why}"));
         }
         true
     }
 }
 
+/// Prints a message from a stream's thread, which may wait for its reader.
+fn report(what: fmt::Arguments<'_>) {
+    let _ = fd::write_all(2, super::message(what).as_bytes());
+}
+
 /// The thread of a stream: forwards until no sources are left and no more can be added. Errors are
 /// the sink's.
-fn forward(sink: &Sink, mut sources: Vec<Source>, more: &Receiver<Source>, wake: &OwnedFd) -> io::Result<()> {
+fn forward(sink: &mut Sink, mut sources: Vec<Source>, more: &Receiver<Source>, wake: &OwnedFd) -> io::Result<()> {
     loop {
         let is_open = loop {
             match more.try_recv() {
@@ -254,7 +272,7 @@ struct Forwarder {
 }
 
 impl Forwarder {
-    fn start(sink: Sink, sources: Vec<Source>) -> io::Result<Self> {
+    fn start(mut sink: Sink, sources: Vec<Source>) -> io::Result<Self> {
         let (wake, waker) = fd::pipe()?;
         fd::set_nonblocking(&waker)?;
         let (running, ended) = fd::pipe()?;
@@ -265,7 +283,7 @@ impl Forwarder {
             .name("gasnet-output".into())
             .stack_size(STACK)
             .spawn(move || {
-                if let Err(why) = forward(&sink, sources, &receiver, &wake) {
+                if let Err(why) = forward(&mut sink, sources, &receiver, &wake) {
                     // Close new inputs first: the report may block.
                     drop(receiver);
                     failed.store(sink.is_failure(&why), Ordering::Release);
@@ -306,7 +324,7 @@ impl Output {
     pub fn start(
         mode: Option<OutputMode>,
         ranks: Vec<(u32, [OwnedFd; 2])>,
-        up: Option<[TcpStream; 2]>,
+        up: Option<[OutputLink; 2]>,
     ) -> io::Result<Self> {
         let mut new = Self {
             mode,
@@ -331,7 +349,7 @@ impl Output {
     }
 
     /// Forwards stream 1 or 2 of an agent below.
-    pub fn add(&mut self, stream: u32, connection: Arc<TcpStream>) {
+    pub fn add(&mut self, stream: u32, connection: OutputLink) {
         let input = Input::Agent(connection);
         if let (Some(mode), Some(forwarder)) = (self.mode, self.forwarders.get(stream as usize - 1)) {
             let line_max = if mode.label { LABELLED_LINE_MAX } else { mode.line_max };
@@ -385,16 +403,10 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::tree::link::tests::output_connection;
     use super::*;
     use std::io::Read;
-    use std::net::TcpListener;
     use std::time::Duration;
-
-    fn connection() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (ours, listener.accept().unwrap().0)
-    }
 
     fn mode(label: bool, line_max: usize) -> OutputMode {
         OutputMode {
@@ -443,14 +455,14 @@ mod tests {
     fn a_reader_that_stalls_blocks_the_writers_and_loses_nothing() {
         let (reader, sink) = fd::pipe().unwrap();
         let (ours, theirs) = fd::pipe().unwrap();
-        let (below, connection) = connection();
+        let (mut below, connection) = output_connection();
         let sources = vec![Source::of_rank(ours, 0, mode(false, 100)).unwrap()];
         let mut forwarder = Forwarder::start(Sink::Standard(sink.as_raw_fd()), sources).unwrap();
-        forwarder.add(Source::unlabelled(Input::Agent(Arc::new(connection)), 100));
+        forwarder.add(Source::unlabelled(Input::Agent(connection), 100));
         let lines = [&[b'x'; 60][..], b"\n"].concat().repeat(200_000);
         let (from_rank, from_below) = (lines.clone(), lines.clone());
         let rank = thread::spawn(move || fd::write_all(theirs.as_raw_fd(), &from_rank));
-        let agent = thread::spawn(move || { below }.write_all(&from_below));
+        let agent = thread::spawn(move || from_below.chunks(6100).try_for_each(|lines| below.write(lines)));
         thread::sleep(Duration::from_millis(50));
         assert!(!rank.is_finished() && !agent.is_finished());
         let mut all = vec![0; 2 * lines.len()];
@@ -466,20 +478,21 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_gone_ends_the_writers() {
-        let (sink, reader) = connection();
-        let (errors, _errors_reader) = connection();
+        let (sink, reader) = output_connection();
+        let (errors, _errors_reader) = output_connection();
         let (readers, writers) = pipes().unwrap();
         let mut output = Output::start(Some(mode(false, 0)), vec![(0, readers)], Some([sink, errors])).unwrap();
-        let (mut below, connection) = connection();
-        output.add(1, Arc::new(connection));
-        // The buffers are full when the reader closes its end.
-        below.set_nonblocking(true).unwrap();
-        while below.write(&[b'x'; 10_000]).is_ok() {}
-        below.set_nonblocking(false).unwrap();
-        drop(reader);
+        let (mut below, connection) = output_connection();
+        output.add(1, connection);
         let mut rank = File::from(writers.into_iter().next().unwrap());
-        assert!(std::iter::repeat_with(|| rank.write(&[b'x'; 1000])).any(|written| written.is_err()));
-        assert!(std::iter::repeat_with(|| below.write(&[b'x'; 1000])).any(|written| written.is_err()));
+        let writers = [
+            thread::spawn(move || while rank.write(&[b'x'; 1000]).is_ok() {}),
+            thread::spawn(move || while below.write(&[b'x'; 1000]).is_ok() {}),
+        ];
+        // The buffers may be full when the reader closes its end.
+        thread::sleep(Duration::from_millis(50));
+        drop(reader);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
         while !output.finish() {
             thread::yield_now();
         }

@@ -4,12 +4,11 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::net::TcpStream;
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 
 use super::{Secret, StartOptions, CHECK_INTERVAL};
-use crate::tree::link::{Caller, Link, Listener};
+use crate::tree::link::{Caller, Link, Listener, OutputLink};
 use crate::tree::message::AgentMessage;
 use gasnet_sys::{fd, mem, net};
 
@@ -42,7 +41,7 @@ pub struct Connections {
     /// Agents, by the first rank of their host.
     pub agents: Vec<(u32, Link)>,
     /// Connections for output of these agents.
-    pub outputs: Vec<(u32, u32, TcpStream)>,
+    pub outputs: Vec<(u32, u32, OutputLink)>,
 }
 
 /// The rank that a worker requests, and its host.

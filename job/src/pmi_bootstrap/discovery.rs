@@ -3,13 +3,12 @@
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::environment;
 use crate::custom::{too_many, Connections};
 use crate::layout::{JobLayout, RankRange};
-use crate::tree::link::{Caller, Link, Listener};
+use crate::tree::link::{Caller, Link, Listener, OutputLink};
 use crate::tree::message::{AgentMessage, Host, Pairs};
 use crate::tree::secret::Secret;
 use crate::tree::{Branch, Tree};
@@ -34,7 +33,7 @@ pub struct Discovery<'a> {
     first: Option<u32>,
     up: Option<Link>,
     /// Connections for output to the agent above, if output is routed.
-    outputs_up: Option<[TcpStream; 2]>,
+    outputs_up: Option<[OutputLink; 2]>,
     secret: Secret,
     listener: Listener,
     options: &'a StartOptions,
@@ -44,7 +43,7 @@ pub struct Discovery<'a> {
     /// reported.
     below: Vec<(u32, Link, Vec<u32>)>,
     /// Their connections for output: first rank and stream.
-    outputs: Vec<(u32, u32, TcpStream)>,
+    outputs: Vec<(u32, u32, OutputLink)>,
 }
 
 impl<'a> Discovery<'a> {
@@ -52,7 +51,7 @@ impl<'a> Discovery<'a> {
     pub fn new(
         first: u32,
         ranks: Vec<u32>,
-        (up, outputs_up): (Option<Link>, Option<[TcpStream; 2]>),
+        (up, outputs_up): (Option<Link>, Option<[OutputLink; 2]>),
         (secret, listener): (Secret, Listener),
         options: &'a StartOptions,
     ) -> Self {

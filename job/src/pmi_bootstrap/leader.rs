@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use super::acceptor::Acceptor;
 use super::discovery::Discovery;
-use super::rendezvous::{decode, LocalRank, Rendezvous};
+use super::rendezvous::{LocalRank, Rendezvous};
 use super::{environment, handshake, Manager};
 use crate::spawn::Contact;
 use crate::tree::link::{Link, Listener};
@@ -81,7 +81,9 @@ impl Leader {
         let above = match self.first.checked_sub(1).filter(|_| launcher.is_none()) {
             Some(before) => {
                 let owner = before / DEGREE;
-                let Some(AgentMessage::Endpoint { first, port, addresses }) = decode(manager.get(owner, "at")?) else {
+                let Some(AgentMessage::Endpoint { first, port, addresses }) =
+                    AgentMessage::decode(&manager.get(owner, "at")?)
+                else {
                     return refuse(format!("the endpoint of the host of rank {owner} is malformed"));
                 };
                 Some(Contact {
@@ -178,7 +180,7 @@ mod tests {
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let leader = Leader::new(acceptor, &mut first, &options).unwrap();
         assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [3, 5]);
-        let endpoint = decode(second.receive().unwrap());
+        let endpoint = AgentMessage::decode(&second.receive().unwrap());
         assert!(matches!(endpoint, Some(AgentMessage::Endpoint { first: 3, .. })) && leader.first == 3);
     }
 

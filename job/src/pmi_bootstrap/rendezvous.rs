@@ -139,7 +139,7 @@ pub fn receive_with(stream: &mut UnixStream) -> io::Result<(AgentMessage, Vec<Ow
         return Err(io::Error::other("it has ended"));
     }
     let frame = read_frame(stream, length)?;
-    let message = decode(frame).ok_or(io::ErrorKind::InvalidData)?;
+    let message = AgentMessage::decode(&frame).ok_or(io::ErrorKind::InvalidData)?;
     Ok((message, descriptors))
 }
 
@@ -153,11 +153,6 @@ fn read_frame(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>> {
     frame[..4].copy_from_slice(&length);
     stream.read_exact(&mut frame[4..])?;
     Ok(frame)
-}
-
-/// The message of a whole frame.
-pub fn decode(mut frame: Vec<u8>) -> Option<AgentMessage> {
-    AgentMessage::decode(&mut frame).ok()?.filter(|_| frame.is_empty())
 }
 
 impl LocalRank {

@@ -1,13 +1,15 @@
-//! Connections between the agents of hosts: authenticated first, then non-blocking messages.
+//! Connections between the agents of hosts: authenticated first, then frames with MACs. Messages
+//! are non-blocking; connections for output are not.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::message::AgentMessage;
-use super::secret::{self, Nonce, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
+use super::message::{frame_length, AgentMessage};
+use super::secret::{self, Nonce, Seal, Seals, Secret, ANSWER_BYTES, CALL_BYTES, MAC_BYTES, PROOF_BYTES};
 use gasnet_sys::{fd, net};
 
 /// Limit of a connection attempt to one address.
@@ -27,17 +29,33 @@ pub const WORKER_ID: u32 = u32::MAX;
 /// first rank below.
 const STREAM_SHIFT: u32 = 30;
 
+/// Takes the first frame off `input` once it is there with its MAC.
+fn take_frame(input: &mut Vec<u8>, seal: &mut Seal) -> Result<Option<Vec<u8>>, &'static str> {
+    let Some(length) = frame_length(input)?.filter(|length| input.len() >= length + MAC_BYTES) else {
+        return Ok(None);
+    };
+    let rest = input.split_off(length + MAC_BYTES);
+    let mac = input.split_off(length);
+    let frame = std::mem::replace(input, rest);
+    if mac == seal.mac(&frame) {
+        Ok(Some(frame))
+    } else {
+        Err("a message has a wrong MAC: it was changed on its way, or another process sent it")
+    }
+}
+
 /// An authenticated connection.
 #[derive(Debug)]
 pub struct Link {
     stream: TcpStream,
+    seals: Seals,
     input: Vec<u8>,
     output: Vec<u8>,
     /// Why it is unusable.
     broken: Option<String>,
 }
 
-fn call_any(addresses: &[SocketAddr], secret: Secret, id: u32, limit: Duration) -> Result<TcpStream, String> {
+fn call_any(addresses: &[SocketAddr], secret: Secret, id: u32, limit: Duration) -> Result<(TcpStream, Seals), String> {
     let mut rounds = 0;
     loop {
         rounds += 1;
@@ -45,7 +63,7 @@ fn call_any(addresses: &[SocketAddr], secret: Secret, id: u32, limit: Duration) 
         let mut again = false;
         for address in addresses {
             match call_one(*address, secret, id, limit) {
-                Ok(stream) => return Ok(stream),
+                Ok(connection) => return Ok(connection),
                 Err(error) => {
                     // Too many hosts may connect at the same time.
                     again |= error.kind() == io::ErrorKind::TimedOut;
@@ -59,7 +77,7 @@ fn call_any(addresses: &[SocketAddr], secret: Secret, id: u32, limit: Duration) 
     }
 }
 
-fn call_one(address: SocketAddr, secret: Secret, id: u32, limit: Duration) -> io::Result<TcpStream> {
+fn call_one(address: SocketAddr, secret: Secret, id: u32, limit: Duration) -> io::Result<(TcpStream, Seals)> {
     let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
@@ -68,20 +86,21 @@ fn call_one(address: SocketAddr, secret: Secret, id: u32, limit: Duration) -> io
     let mut answer = [0; ANSWER_BYTES];
     stream.read_exact(&mut answer)?;
     let foreign = || io::Error::other("the process at that address is not of this job");
-    let proof = secret.prove(&own, &answer, id).ok_or_else(foreign)?;
+    let (proof, seals) = secret.prove(&own, &answer, id).ok_or_else(foreign)?;
     stream.write_all(&proof)?;
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
-    Ok(stream)
+    Ok((stream, seals))
 }
 
 impl Link {
-    fn new(stream: TcpStream) -> io::Result<Self> {
+    fn new(stream: TcpStream, seals: Seals) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         net::notice_silence(&stream)?;
         Ok(Self {
             stream,
+            seals,
             input: Vec::new(),
             output: Vec::new(),
             broken: None,
@@ -91,15 +110,18 @@ impl Link {
     /// Connects to the agent that listens at one of `addresses`, as the agent of `host`. Waits up
     /// to `limit` for an agent that is busy. The error names every address.
     pub fn call(addresses: &[SocketAddr], secret: Secret, host: u32, limit: Duration) -> Result<Self, String> {
-        let stream = call_any(addresses, secret, host, limit)?;
-        Self::new(stream).map_err(|e| e.to_string())
+        let (stream, seals) = call_any(addresses, secret, host, limit)?;
+        Self::new(stream, seals).map_err(|e| e.to_string())
     }
 
     /// Opens connections to the same agent for standard output and error. They have no limit for
     /// silence, because a reader may stall.
-    pub fn call_for_output(&self, secret: Secret, host: u32, limit: Duration) -> Result<[TcpStream; 2], String> {
+    pub fn call_for_output(&self, secret: Secret, host: u32, limit: Duration) -> Result<[OutputLink; 2], String> {
         let to = [self.stream.peer_addr().map_err(|e| e.to_string())?];
-        let call = |stream: u32| call_any(&to, secret, stream << STREAM_SHIFT | host, limit);
+        let call = |stream: u32| {
+            let (stream, seals) = call_any(&to, secret, stream << STREAM_SHIFT | host, limit)?;
+            Ok::<_, String>(OutputLink::new(stream, seals))
+        };
         Ok([call(1)?, call(2)?])
     }
 
@@ -125,7 +147,9 @@ impl Link {
 
     /// Sends a message, or queues it until the socket has room.
     pub fn send(&mut self, message: &AgentMessage) {
-        self.output.extend(message.encode());
+        let frame = message.encode();
+        self.output.extend(&frame);
+        self.output.extend(self.seals.sent.mac(&frame));
         self.push();
     }
 
@@ -156,7 +180,12 @@ impl Link {
         self.push();
         let mut buffer = [0; 16 << 10];
         loop {
-            match AgentMessage::decode(&mut self.input) {
+            let frame = take_frame(&mut self.input, &mut self.seals.received);
+            let message = frame.and_then(|frame| {
+                let decode = |frame: Vec<u8>| AgentMessage::decode(&frame).ok_or("a message is malformed");
+                frame.map(decode).transpose()
+            });
+            match message {
                 Ok(Some(message)) => return Some(message),
                 Ok(None) => {}
                 Err(why) => {
@@ -196,6 +225,60 @@ impl Link {
     }
 }
 
+/// A connection for one stream of a host's output, in frames of its own.
+#[derive(Debug)]
+pub struct OutputLink {
+    stream: Arc<TcpStream>,
+    seals: Seals,
+    input: Vec<u8>,
+}
+
+impl OutputLink {
+    fn new(stream: TcpStream, seals: Seals) -> Self {
+        Self {
+            stream: Arc::new(stream),
+            seals,
+            input: Vec::new(),
+        }
+    }
+
+    /// The descriptor, for poll.
+    pub fn fd(&self) -> RawFd {
+        self.stream.as_raw_fd()
+    }
+
+    /// A way to end the connection.
+    pub fn stream(&self) -> Weak<TcpStream> {
+        Arc::downgrade(&self.stream)
+    }
+
+    /// Writes a piece of output. Blocks until it fits.
+    pub fn write(&mut self, piece: &[u8]) -> io::Result<()> {
+        let mut frame = (piece.len() as u32).to_le_bytes().to_vec();
+        frame.extend(piece);
+        let mac = self.seals.sent.mac(&frame);
+        frame.extend(mac);
+        fd::write_all(self.fd(), &frame)
+    }
+
+    /// Reads once. Returns what has arrived, or nothing at the end; [`io::ErrorKind::WouldBlock`]
+    /// while there is no whole piece, [`io::ErrorKind::InvalidData`] if a piece is not of the peer.
+    pub fn read(&mut self) -> io::Result<Vec<u8>> {
+        let mut buffer = [0; 16 << 10];
+        let count = fd::read(self.fd(), &mut buffer)?;
+        self.input.extend(&buffer[..count]);
+        let mut output = Vec::new();
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        while let Some(frame) = take_frame(&mut self.input, &mut self.seals.received).map_err(invalid)? {
+            output.extend(&frame[4..]);
+        }
+        if count > 0 && output.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(output)
+    }
+}
+
 /// An authenticated peer of a listening socket.
 #[derive(Debug)]
 pub enum Caller {
@@ -204,7 +287,7 @@ pub enum Caller {
     /// A worker of a custom spawner.
     Worker(Link),
     /// The agent of this host, for its stream 1 or 2.
-    Output(u32, u32, TcpStream),
+    Output(u32, u32, OutputLink),
 }
 
 /// A listening socket for the agents of other hosts. Unauthenticated peers do not delay each other.
@@ -320,24 +403,24 @@ impl UnauthenticatedPeer {
                 let (call, proof) = self.input.split_at(CALL_BYTES);
                 let caller = secret
                     .verify(call, &self.own, proof)
-                    .and_then(|id| self.caller(id).ok());
+                    .and_then(|(id, seals)| self.caller(id, seals).ok());
                 return caller.map_or(Authentication::Rejected, Authentication::Accepted);
             }
         }
     }
 
-    fn caller(&self, id: u32) -> io::Result<Caller> {
+    fn caller(&self, id: u32, seals: Seals) -> io::Result<Caller> {
         let stream = self.stream.try_clone()?;
         Ok(match (id, id >> STREAM_SHIFT) {
-            (WORKER_ID, _) => Caller::Worker(Link::new(stream)?),
-            (_, number @ 1..=2) => Caller::Output(id & !(3 << STREAM_SHIFT), number, stream),
-            _ => Caller::Agent(id, Link::new(stream)?),
+            (WORKER_ID, _) => Caller::Worker(Link::new(stream, seals)?),
+            (_, number @ 1..=2) => Caller::Output(id & !(3 << STREAM_SHIFT), number, OutputLink::new(stream, seals)),
+            _ => Caller::Agent(id, Link::new(stream, seals)?),
         })
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn listener() -> (Listener, SocketAddr) {
@@ -394,6 +477,62 @@ mod tests {
         let mut peer = TcpStream::connect(address).unwrap();
         peer.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
         assert!(meet(&mut listener, secret).is_none());
+    }
+
+    /// Both ends of a connection with this id.
+    fn connection<T>(id: u32, called: impl Fn(Caller) -> Option<T>) -> (TcpStream, Seals, T) {
+        let secret = Secret::new();
+        let (mut listener, address) = listener();
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| call_one(address, secret, id, CONNECT_TIMEOUT).unwrap());
+            let called = meet(&mut listener, secret).and_then(called).unwrap();
+            let (stream, seals) = call.join().unwrap();
+            (stream, seals, called)
+        })
+    }
+
+    #[test]
+    fn a_forged_frame_ends_the_connection() {
+        let frame = AgentMessage::Signal { number: 15 }.encode();
+        for is_repeated in [false, true] {
+            let (mut stream, mut seals, mut link) = connection(3, |caller| match caller {
+                Caller::Agent(3, link) => Some(link),
+                _ => None,
+            });
+            let sealed = [&frame[..], &seals.sent.mac(&frame)].concat();
+            stream.write_all(&sealed).unwrap();
+            assert!(link.wait(Duration::from_secs(60)).is_ok());
+            let forged = [&frame[..], &[0; MAC_BYTES]].concat();
+            stream.write_all(if is_repeated { &sealed } else { &forged }).unwrap();
+            let refused = link.wait(Duration::from_secs(60)).unwrap_err();
+            assert!(refused.contains("wrong MAC"), "{refused}");
+        }
+    }
+
+    /// Both ends of a connection for output. The first one blocks.
+    pub fn output_connection() -> (OutputLink, OutputLink) {
+        let (stream, seals, called) = connection(1 << STREAM_SHIFT, |caller| match caller {
+            Caller::Output(0, 1, output) => Some(output),
+            _ => None,
+        });
+        (OutputLink::new(stream, seals), called)
+    }
+
+    #[test]
+    fn forged_output_ends_the_connection() {
+        let (mut sender, mut output) = output_connection();
+        let mut read = || loop {
+            match output.read() {
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                other => break other,
+            }
+        };
+        sender.write(b"line\n").unwrap();
+        assert_eq!(read().unwrap(), b"line\n");
+        (&*sender.stream)
+            .write_all(b"\x05\0\0\0line\n0123456789abcdef")
+            .unwrap();
+        assert_eq!(read().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

@@ -223,22 +223,26 @@ messages! {
     }
 }
 
+/// The length of the frame, itself included, that begins with `bytes`, once it is known. An error
+/// if it is impossible.
+pub fn frame_length(bytes: &[u8]) -> Result<Option<usize>, &'static str> {
+    match bytes
+        .first_chunk::<4>()
+        .map(|length| u32::from_le_bytes(*length) as usize)
+    {
+        None => Ok(None),
+        Some(length @ 1..=FRAME_MAX) => Ok(Some(4 + length)),
+        Some(_) => Err("a message has an impossible length"),
+    }
+}
+
 impl AgentMessage {
-    /// Takes the first complete frame off `stream`. An error if the bytes are not a frame.
-    pub fn decode(stream: &mut Vec<u8>) -> Result<Option<Self>, &'static str> {
-        let Some((length, _)) = stream.split_first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length == 0 || length > FRAME_MAX {
-            return Err("a message has an impossible length");
-        }
-        let Some(body) = stream.get(4..4 + length) else {
-            return Ok(None);
-        };
-        let message = Self::parse(body[0], &body[1..]).ok_or("a message is malformed")?;
-        stream.drain(..4 + length);
-        Ok(Some(message))
+    /// The message of a whole frame.
+    pub fn decode(frame: &[u8]) -> Option<Self> {
+        let body = frame
+            .get(4..)
+            .filter(|_| frame_length(frame) == Ok(Some(frame.len())))?;
+        Self::parse(*body.first()?, &body[1..])
     }
 }
 
@@ -294,33 +298,23 @@ mod tests {
     }
 
     #[test]
-    fn messages_travel_in_pieces() {
-        let mut stream = Vec::new();
-        let mut got = Vec::new();
-        for byte in all().iter().flat_map(AgentMessage::encode) {
-            stream.push(byte);
-            got.extend(AgentMessage::decode(&mut stream).unwrap());
-        }
-        assert_eq!(got, all());
-        assert!(stream.is_empty());
-    }
-
-    #[test]
-    fn what_is_cut_or_changed_is_refused_or_read_as_something_else_but_never_out_of_bounds() {
+    fn frames_are_decoded_whole_or_not_at_all() {
         for message in all() {
             let frame = message.encode();
+            assert_eq!(AgentMessage::decode(&frame), Some(message));
             for length in 0..frame.len() - 4 {
                 let mut cut = (length as u32).to_le_bytes().to_vec();
                 cut.extend(&frame[4..4 + length]);
-                assert!(AgentMessage::decode(&mut cut).is_err(), "{message:?} cut to {length}");
+                assert_eq!(AgentMessage::decode(&cut), None, "{frame:?} cut to {length}");
             }
+            // Another message, or none.
             for place in 4..frame.len() {
                 let mut changed = frame.clone();
                 changed[place] ^= 0x80;
-                let _ = AgentMessage::decode(&mut changed);
+                let _ = AgentMessage::decode(&changed);
             }
         }
-        assert!(AgentMessage::decode(&mut vec![0xff; 8]).is_err());
-        assert!(AgentMessage::decode(&mut vec![0; 8]).is_err());
+        assert!(frame_length(&[0xff; 8]).is_err() && frame_length(&[0; 8]).is_err());
+        assert_eq!(frame_length(&[1, 0, 0]), Ok(None));
     }
 }

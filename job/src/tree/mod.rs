@@ -9,12 +9,12 @@ pub mod secret;
 
 use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Pid};
-use link::{Caller, Link, Listener};
+use link::{Caller, Link, Listener, OutputLink};
 use message::{AgentMessage, Host, RankCounts};
 use secret::Secret;
 
@@ -107,7 +107,7 @@ pub enum Event {
     /// A message from a branch.
     Up(AgentMessage),
     /// A connection for stream 1 or 2 of the output of a branch.
-    Output(u32, Arc<TcpStream>),
+    Output(u32, OutputLink),
     /// A branch and all its ranks are lost, for this reason.
     Lost(String),
     /// The agent above is lost.
@@ -120,11 +120,11 @@ pub struct Tree {
     secret: Secret,
     up: Option<Link>,
     /// Connections for output to the agent above.
-    outputs_up: Option<[TcpStream; 2]>,
+    outputs_up: Option<[OutputLink; 2]>,
     /// Connections for output that each branch opens.
     outputs: usize,
     /// Connections for output that are not forwarded yet, by stream.
-    new_outputs: Vec<(u32, Arc<TcpStream>)>,
+    new_outputs: Vec<(u32, OutputLink)>,
     /// None once all branches have connected.
     listener: Option<Listener>,
     branches: Vec<Branch>,
@@ -181,12 +181,12 @@ impl Tree {
     }
 
     /// Sets the connections for output to the agent above.
-    pub fn set_outputs(&mut self, outputs: Option<[TcpStream; 2]>) {
+    pub fn set_outputs(&mut self, outputs: Option<[OutputLink; 2]>) {
         self.outputs_up = outputs;
     }
 
     /// Takes the connections for output to the agent above.
-    pub fn take_outputs(&mut self) -> Option<[TcpStream; 2]> {
+    pub fn take_outputs(&mut self) -> Option<[OutputLink; 2]> {
         self.outputs_up.take()
     }
 
@@ -196,11 +196,10 @@ impl Tree {
     }
 
     /// Adds a connection for stream 1 or 2 of the output of the branch of `host`.
-    pub fn add_output(&mut self, host: u32, stream: u32, connection: TcpStream) {
+    pub fn add_output(&mut self, host: u32, stream: u32, connection: OutputLink) {
         let lacks = |b: &&mut Branch| b.host.number == host && !b.lost && b.outputs.iter().all(|(s, _)| *s != stream);
         if let Some(branch) = self.branches.iter_mut().find(lacks) {
-            let connection = Arc::new(connection);
-            branch.outputs.push((stream, Arc::downgrade(&connection)));
+            branch.outputs.push((stream, connection.stream()));
             self.new_outputs.push((stream, connection));
         }
     }

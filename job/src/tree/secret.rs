@@ -1,8 +1,9 @@
-//! Authentication of both ends of a new connection, before any other message is read. The secret
-//! never travels on the connection: each end sends a nonce, and the other returns a keyed hash of
-//! both nonces (SipHash-2-4, 128 bits).
+//! Authentication of both ends of a new connection, before any other message is read, and of each
+//! frame afterwards. The secret never travels on the connection: each end sends a nonce, and the
+//! other returns a keyed hash of both nonces (SipHash-2-4, 128 bits).
 //!
 //! Caller: magic, nonce. Answer: magic, nonce, hash. Caller: its id, and a hash that covers the id.
+//! Then frames, each with a MAC.
 #![forbid(unsafe_code)]
 
 use std::hash::Hasher;
@@ -17,6 +18,8 @@ pub const CALL_BYTES: usize = 24;
 pub const ANSWER_BYTES: usize = 40;
 /// Bytes of the caller's proof.
 pub const PROOF_BYTES: usize = 20;
+/// Bytes of a MAC.
+pub const MAC_BYTES: usize = 16;
 
 const MAGIC: [u8; 8] = *b"GASNETj1";
 
@@ -28,6 +31,32 @@ impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(…)")
     }
+}
+
+/// One direction of a connection. The MAC of a frame covers its number, so that no frame can be
+/// changed, inserted, repeated or left out.
+#[derive(Debug)]
+pub struct Seal {
+    key: Secret,
+    next: u64,
+}
+
+impl Seal {
+    /// The MAC of the next frame.
+    pub fn mac(&mut self, frame: &[u8]) -> [u8; MAC_BYTES] {
+        let mac = self.key.hash(b'm', &[&self.next.to_le_bytes(), frame]);
+        self.next += 1;
+        mac
+    }
+}
+
+/// Both directions of a connection.
+#[derive(Debug)]
+pub struct Seals {
+    /// For frames that this end sends.
+    pub sent: Seal,
+    /// For frames that it receives.
+    pub received: Seal,
 }
 
 /// Random bytes of one end.
@@ -82,8 +111,16 @@ impl Secret {
         Some(answer)
     }
 
+    /// Seals from the caller to the called end, and back. Each connection has keys of its own.
+    fn seals(&self, caller: &[u8], called: &[u8]) -> [Seal; 2] {
+        [b'>', b'<'].map(|direction| Seal {
+            key: Self(self.hash(direction, &[caller, called])),
+            next: 0,
+        })
+    }
+
     /// The caller's proof, if the answer proves knowledge of the secret.
-    pub fn prove(&self, own: &Nonce, answer: &[u8], host: u32) -> Option<[u8; PROOF_BYTES]> {
+    pub fn prove(&self, own: &Nonce, answer: &[u8], host: u32) -> Option<([u8; PROOF_BYTES], Seals)> {
         let (theirs, hash) = answer.strip_prefix(&MAGIC)?.split_at_checked(16)?;
         if hash != self.hash(b'a', &[own, theirs]) {
             return None;
@@ -92,14 +129,17 @@ impl Secret {
         let mut proof = [0; PROOF_BYTES];
         proof[..4].copy_from_slice(&number);
         proof[4..].copy_from_slice(&self.hash(b'c', &[own, theirs, &number]));
-        Some(proof)
+        let [sent, received] = self.seals(own, theirs);
+        Some((proof, Seals { sent, received }))
     }
 
     /// The caller's id, if its proof is right.
-    pub fn verify(&self, call: &[u8], own: &Nonce, proof: &[u8]) -> Option<u32> {
+    pub fn verify(&self, call: &[u8], own: &Nonce, proof: &[u8]) -> Option<(u32, Seals)> {
         let theirs = call.strip_prefix(&MAGIC)?;
         let (number, hash) = proof.split_first_chunk::<4>()?;
-        (hash == self.hash(b'c', &[theirs, own, number])).then(|| u32::from_le_bytes(*number))
+        let [received, sent] = self.seals(theirs, own);
+        let is_right = hash == self.hash(b'c', &[theirs, own, number]);
+        is_right.then(|| (u32::from_le_bytes(*number), Seals { sent, received }))
     }
 }
 
@@ -115,33 +155,50 @@ pub fn call(own: &Nonce) -> [u8; CALL_BYTES] {
 mod tests {
     use super::*;
 
-    fn meet(caller: Secret, called: Secret) -> Option<u32> {
+    fn meet(caller: Secret, called: Secret) -> Option<(Seals, u32, Seals)> {
         let (a, b) = (nonce(), nonce());
         let call = call(&a);
         let answer = called.answer(&call, &b)?;
-        let proof = caller.prove(&a, &answer, 77)?;
-        called.verify(&call, &b, &proof)
+        let (proof, of_caller) = caller.prove(&a, &answer, 77)?;
+        called
+            .verify(&call, &b, &proof)
+            .map(|(id, of_called)| (of_caller, id, of_called))
     }
 
     #[test]
     fn only_who_knows_the_secret_gets_through() {
         let secret = Secret::new();
-        assert_eq!(meet(secret, secret), Some(77));
-        assert_eq!(meet(secret, Secret::new()), None);
+        assert_eq!(meet(secret, secret).map(|(_, id, _)| id), Some(77));
+        assert!(meet(secret, Secret::new()).is_none());
         assert_ne!(secret.token(), Secret::new().token());
         // The caller authenticates the other end, too; and a proof is worthless on another
         // connection.
         let (a, b, c) = (nonce(), nonce(), nonce());
         let answer = secret.answer(&call(&a), &b).unwrap();
-        let proof = secret.prove(&a, &answer, 5).unwrap();
-        assert_eq!(secret.verify(&call(&a), &c, &proof), None);
-        let mut other = proof;
-        other[0] ^= 1;
-        assert_eq!(secret.verify(&call(&a), &b, &other), None);
+        let (mut proof, _) = secret.prove(&a, &answer, 5).unwrap();
+        assert!(secret.verify(&call(&a), &c, &proof).is_none());
+        proof[0] ^= 1;
+        assert!(secret.verify(&call(&a), &b, &proof).is_none());
         let mut forged = answer;
         forged[39] ^= 1;
-        assert_eq!(secret.prove(&a, &forged, 5), None);
+        assert!(secret.prove(&a, &forged, 5).is_none());
         assert_eq!(secret.answer(b"GET / HTTP/1.1\r\n\r\n      ", &b), None);
         assert_eq!(secret.answer(b"", &b), None);
+    }
+
+    #[test]
+    fn a_mac_is_for_one_frame_of_one_direction() {
+        let secret = Secret::new();
+        let (mut caller, _, mut called) = meet(secret, secret).unwrap();
+        let (mut other, ..) = meet(secret, secret).unwrap();
+        let first = caller.sent.mac(b"frame");
+        assert_eq!(first, called.received.mac(b"frame"));
+        for mac in [
+            caller.sent.mac(b"frame"),
+            caller.received.mac(b"frame"),
+            other.sent.mac(b"frame"),
+        ] {
+            assert_ne!(first, mac);
+        }
     }
 }
