@@ -301,6 +301,19 @@ pub fn listen(master: Option<&str>, secret: Secret) -> Result<(Listener, Contact
     Ok((listener, contact))
 }
 
+/// The command line of a remote shell.
+fn remote_shell(shell: &str, words: &[String], host: &OsStr) -> Command {
+    let mut command = Command::new(shell);
+    command.args(words);
+    if Path::new(shell).file_name() == Some(OsStr::new("ssh")) {
+        // Options of the user come first, and win. A host whose key has changed is not trusted with
+        // the job's secret.
+        command.args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new", "-T"]);
+    }
+    command.arg(host).arg(script::COMMAND);
+    command
+}
+
 /// Starts the remote shell of a branch, and passes it the line.
 fn start(
     branch: &mut Branch,
@@ -320,14 +333,8 @@ fn start(
         env: &remote.env,
         words: script::program()?,
     };
-    let mut command = Command::new(&remote.command);
-    command.args(words);
-    if Path::new(&remote.command).file_name() == Some(OsStr::new("ssh")) {
-        // Options of the user come first, and win.
-        command.args(["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-T"]);
-    }
     let name = OsString::from_vec(branch.host.name.clone());
-    command.arg(&name).arg(script::COMMAND);
+    let mut command = remote_shell(&remote.command, words, &name);
     let line = start.line();
     // Only rank 0's host gets more input. A file does not block if the shell does not read.
     let goes_on = layout.host_of(0) == branch.host.number;
@@ -368,6 +375,19 @@ fn start(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ssh_refuses_a_key_that_has_changed() {
+        let key_checks = |shell: &str, words: &[String]| -> Vec<String> {
+            let command = remote_shell(shell, words, OsStr::new("node"));
+            let all = command.get_args().map(|word| word.to_string_lossy().into_owned());
+            all.filter(|word| word.starts_with("StrictHostKeyChecking")).collect()
+        };
+        let own = ["-o".to_owned(), "StrictHostKeyChecking=yes".to_owned()];
+        assert_eq!(key_checks("/usr/bin/ssh", &[]), ["StrictHostKeyChecking=accept-new"]);
+        assert_eq!(key_checks("ssh", &own), [&own[1], "StrictHostKeyChecking=accept-new"]);
+        assert!(key_checks("rsh", &[]).is_empty());
+    }
 
     #[test]
     fn hosts_are_parted_equally() {
