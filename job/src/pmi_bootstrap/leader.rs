@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::time::Instant;
 
 use super::acceptor::Acceptor;
 use super::discovery::Discovery;
-use super::rendezvous::{LocalRank, Rendezvous};
+use super::rendezvous::{LocalRank, Rendezvous, MESSAGE_TIME};
 use super::{environment, handshake, Manager};
 use crate::spawn::Contact;
 use crate::tree::link::{Link, Listener};
@@ -35,10 +36,11 @@ impl Leader {
         let failed = |e: &io::Error| JobError::io("accepting the other ranks of this host", e);
         let own = rendezvous.own_end.take();
         // A peer that has not sent its rank by now is not a rank.
+        let end = Instant::now() + MESSAGE_TIME;
         let mut local_ranks: BTreeMap<u32, LocalRank> = own
             .into_iter()
             .chain(acceptor.close())
-            .filter_map(|stream| LocalRank::admit(stream).ok())
+            .filter_map(|stream| LocalRank::admit(stream, end).ok())
             .collect();
         let Some(&first) = local_ranks.keys().next() else {
             return Err(failed(&io::Error::other("no rank has connected")));

@@ -7,19 +7,21 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::acceptor::Acceptor;
-use super::MARGIN;
 use crate::agent::manager_daemon_of_this;
 use crate::tree::message::AgentMessage;
 use gasnet_sys::process::{self, Pid, PidFd};
 use gasnet_sys::{cpus, fd};
 
-/// Limit for a rank that has connected to send its rank.
-const MESSAGE_TIME: Duration = Duration::from_secs(1);
+/// Limit for all processes that have connected to send their ranks.
+pub const MESSAGE_TIME: Duration = Duration::from_secs(1);
+/// How long full queues may delay a rank, whichever names have them. The leader of a job accepts at
+/// once, so the holder of a name whose queue stays full is another user's.
+const FULL_QUEUES: Duration = Duration::from_secs(3);
 /// Names to try: the first that no other user holds is taken.
 const NAMES: u32 = 8;
 /// Attempts for each name, if its holder ends at that moment.
@@ -51,15 +53,21 @@ pub struct LocalRank {
 }
 
 impl Rendezvous {
-    /// Binds or connects to the socket of the job on this host.
-    pub fn at(job: &str, rank: u32) -> io::Result<Self> {
+    /// What the names of the job's sockets begin with.
+    fn name(job: &str) -> String {
         // A socket's name holds about a hundred bytes; a job's name may be longer.
         let mut hash = SipHasher24::new();
         hash.write(job.as_bytes());
-        let name = format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128());
+        format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128())
+    }
+
+    /// Binds or connects to the socket of the job on this host.
+    pub fn at(job: &str, rank: u32) -> io::Result<Self> {
+        let name = Self::name(job);
+        let end = Instant::now() + FULL_QUEUES;
         for number in 0..NAMES {
             for _ in 0..TRIES {
-                match Self::at_name(&format!("{name}-{number}"), rank) {
+                match Self::at_name(&format!("{name}-{number}"), rank, end) {
                     Ok(None) => break,
                     Ok(Some(rendezvous)) => return Ok(rendezvous),
                     // The holder has ended. A rank of this job stays until all have connected.
@@ -75,7 +83,7 @@ impl Rendezvous {
     }
 
     /// None if another user holds the name.
-    fn at_name(name: &str, rank: u32) -> io::Result<Option<Self>> {
+    fn at_name(name: &str, rank: u32, end: Instant) -> io::Result<Option<Self>> {
         match UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) {
             Ok(listener) => {
                 let acceptor = Acceptor::open(listener)?;
@@ -88,8 +96,7 @@ impl Rendezvous {
                 }))
             }
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
-                let leader = match fd::connect_to_name(name.as_bytes(), MARGIN) {
-                    // No leader of this job keeps a rank waiting for so long.
+                let leader = match fd::connect_to_name(name.as_bytes(), until(end)) {
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                     other => other?,
                 };
@@ -124,6 +131,12 @@ impl Rendezvous {
     }
 }
 
+/// The time until `end`, but not zero, which would mean no limit.
+fn until(end: Instant) -> Duration {
+    let left = end.saturating_duration_since(Instant::now());
+    left.max(Duration::from_millis(1))
+}
+
 /// Sends a message, with copies of descriptors.
 pub fn send_with(stream: &mut UnixStream, message: &AgentMessage, descriptors: &[RawFd]) -> io::Result<()> {
     let frame = message.encode();
@@ -156,10 +169,10 @@ fn read_frame(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>> {
 }
 
 impl LocalRank {
-    /// Receives the introduction of a rank.
-    pub fn admit(mut stream: UnixStream) -> io::Result<(u32, Self)> {
+    /// Receives the introduction of a rank, until `end`.
+    pub fn admit(mut stream: UnixStream, end: Instant) -> io::Result<(u32, Self)> {
         let (pid, _) = fd::peer_process(stream.as_raw_fd())?;
-        stream.set_read_timeout(Some(MESSAGE_TIME))?;
+        stream.set_read_timeout(Some(until(end)))?;
         let (message, mut descriptors) = receive_with(&mut stream)?;
         let (AgentMessage::Introduce { rank, daemon, cpus }, Some(process)) = (message, descriptors.pop()) else {
             return Err(io::ErrorKind::InvalidData.into());
@@ -172,5 +185,31 @@ impl LocalRank {
             cpus,
         };
         Ok((rank, member))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gasnet_sys::mem;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn full_queues_delay_a_rank_once() {
+        let job = format!("test-{}", mem::random_u64());
+        let mut kept = Vec::new();
+        for number in 0..NAMES {
+            let name = format!("{}-{number}", Rendezvous::name(&job));
+            let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+            // SAFETY: takes numbers.
+            unsafe { libc::listen(listener.as_raw_fd(), 0) };
+            let callers = std::iter::from_fn(|| fd::connect_to_name(name.as_bytes(), Duration::from_millis(1)).ok());
+            kept.push((callers.collect::<Vec<_>>(), listener));
+        }
+        let (sender, result) = channel();
+        std::thread::spawn(move || sender.send(Rendezvous::at(&job, 0).err()));
+        // The limit ends a rank that waits for each name.
+        let error = result.recv_timeout(FULL_QUEUES * 3).unwrap().unwrap();
+        assert!(error.to_string().contains("other users hold"), "{error}");
     }
 }
