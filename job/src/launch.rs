@@ -258,7 +258,7 @@ impl<'a> Launch<'a> {
                 drop(ours);
                 self.children.clear();
                 self.outputs.clear();
-                self.tree.forget();
+                self.tree = Tree::alone();
                 control_socket::check(theirs.as_raw_fd());
                 if rank != 0 {
                     fd::empty_stdin();

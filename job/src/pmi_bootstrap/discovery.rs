@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::environment;
 use crate::custom::{too_many, Connections};
 use crate::layout::{JobLayout, RankRange};
-use crate::tree::link::{Caller, Link, Listener, OutputLink};
+use crate::tree::link::{Caller, Link, Listener, OutputLink, Up};
 use crate::tree::message::{AgentMessage, Host, Pairs};
 use crate::tree::secret::Secret;
 use crate::tree::{Branch, Tree};
@@ -31,9 +31,7 @@ pub struct Discovered {
 pub struct Discovery<'a> {
     /// The first rank of this host. None in a launcher process, which has no ranks.
     first: Option<u32>,
-    up: Option<Link>,
-    /// Connections for output to the agent above, if output is routed.
-    outputs_up: Option<[OutputLink; 2]>,
+    up: Option<Up>,
     secret: Secret,
     listener: Listener,
     options: &'a StartOptions,
@@ -47,18 +45,17 @@ pub struct Discovery<'a> {
 }
 
 impl<'a> Discovery<'a> {
-    /// For the host with these ranks, below `up`, which has these connections for output.
+    /// For the host with these ranks, below `up`.
     pub fn new(
         first: u32,
         ranks: Vec<u32>,
-        (up, outputs_up): (Option<Link>, Option<[OutputLink; 2]>),
+        up: Option<Up>,
         (secret, listener): (Secret, Listener),
         options: &'a StartOptions,
     ) -> Self {
         let mut new = Self {
             first: Some(first),
             up,
-            outputs_up,
             ..Self::of_launcher(Connections::default(), secret, listener, options)
         };
         new.note(first, net::host_name().into_bytes(), ranks);
@@ -70,7 +67,6 @@ impl<'a> Discovery<'a> {
         Self {
             first: None,
             up: None,
-            outputs_up: None,
             secret,
             listener,
             options,
@@ -87,7 +83,7 @@ impl<'a> Discovery<'a> {
     fn note(&mut self, first: u32, name: Vec<u8>, ranks: Vec<u32>) {
         if let Some(up) = &mut self.up {
             let (name, ranks) = (name.clone(), ranks.clone());
-            up.send(&AgentMessage::HostRanks { first, name, ranks });
+            up.link.send(&AgentMessage::HostRanks { first, name, ranks });
         }
         self.hosts.insert(first, (name, ranks));
     }
@@ -105,7 +101,7 @@ impl<'a> Discovery<'a> {
         let (ranges, nbrhd_max, variables) = loop {
             self.receive()?;
             if let Some(up) = &mut self.up {
-                match up.receive() {
+                match up.link.receive() {
                     Some(AgentMessage::Start {
                         ranges,
                         nbrhd_max,
@@ -115,7 +111,7 @@ impl<'a> Discovery<'a> {
                     Some(_) => return Err("unexpected message from the host above instead of the job's layout".into()),
                     None => {}
                 }
-                if let Some(why) = up.broken().filter(|_| start.is_none()) {
+                if let Some(why) = up.link.broken().filter(|_| start.is_none()) {
                     return Err(format!("lost the connection to the host above: {why}"));
                 }
             } else if self.ranks_known() >= self.options.ranks as usize && start.is_none() {
@@ -150,7 +146,6 @@ impl<'a> Discovery<'a> {
         };
         let host = self.first.map(number).transpose()?;
         let mut tree = Tree::new(self.secret, self.up, routed);
-        tree.set_outputs(self.outputs_up);
         for (first, mut link, firsts) in self.below {
             link.send(&AgentMessage::Start {
                 ranges: ranges.clone(),
@@ -222,7 +217,11 @@ impl<'a> Discovery<'a> {
     }
 
     fn sleep(&self) {
-        let links = self.up.iter().chain(self.below.iter().map(|(_, link, _)| link));
+        let links = self
+            .up
+            .iter()
+            .map(|up| &up.link)
+            .chain(self.below.iter().map(|(_, link, _)| link));
         let mut items = links.map(Link::poll_item).collect();
         self.listener.poll_items(&mut items);
         let _ = fd::poll(&mut items, Some(Duration::from_millis(100)));

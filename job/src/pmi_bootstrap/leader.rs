@@ -10,7 +10,7 @@ use super::discovery::Discovery;
 use super::rendezvous::{LocalRank, Rendezvous, MESSAGE_TIME};
 use super::{environment, handshake, Manager};
 use crate::spawn::Contact;
-use crate::tree::link::{Link, Listener};
+use crate::tree::link::{Listener, Up};
 use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
 use crate::{address_in, agent, refuse, JobError, StartOptions};
@@ -140,20 +140,13 @@ impl Leader {
         };
         let ranks: Vec<u32> = self.local_ranks.keys().copied().collect();
         let limit = options.remote.connect_limit();
-        let connect = |above: Contact| {
-            let link = Link::call(&above.resolve(None), above.secret, self.first, limit)?;
-            let routed = options.route_output.is_some();
-            let outputs = routed
-                .then(|| link.call_for_output(above.secret, self.first, limit))
-                .transpose()?;
-            Ok((link, outputs))
-        };
+        let routed = options.route_output.is_some();
+        let connect = |above: Contact| Up::call(&above.resolve(None), above.secret, self.first, routed, limit);
         let up = above.map(connect).transpose().unwrap_or_else(|why: String| {
             end(format!(
                 "cannot connect to the host above ({why}). GASNET_WORKERIP selects the network"
             ))
         });
-        let up = up.map_or((None, None), |(link, outputs)| (Some(link), outputs));
         let discovery = Discovery::new(self.first, ranks, up, (secret, self.listener), options);
         let found = discovery.run().unwrap_or_else(|why| end(why));
         let mut options = options.clone();

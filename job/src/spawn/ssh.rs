@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::super::layout::JobLayout;
-use super::super::tree::link::{Link, Listener, WORKER_ID};
+use super::super::tree::link::{Listener, Up, WORKER_ID};
 use super::super::tree::message::{AgentMessage, Host};
 use super::super::tree::secret::Secret;
 use super::super::tree::{Branch, Tree};
@@ -163,14 +163,15 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
         ));
     }
     // The agent above may have to start other hosts before it answers.
-    let mut up =
-        Link::call(&addresses, contact.secret, contact.host, options.remote.connect_limit()).map_err(|why| {
-            JobError::new(format!(
-                "host {here} cannot connect to the host that started it ({why}). Set GASNET_MASTERIP to an address \
+    let limit = options.remote.connect_limit();
+    let routed = options.route_output.is_some();
+    let mut up = Up::call(&addresses, contact.secret, contact.host, routed, limit).map_err(|why| {
+        JobError::new(format!(
+            "host {here} cannot connect to the host that started it ({why}). Set GASNET_MASTERIP to an address \
              of that host that can be reached from here"
-            ))
-        })?;
-    let (ranges, nbrhd_max, todo) = match up.wait(START_LIMIT) {
+        ))
+    })?;
+    let (ranges, nbrhd_max, todo) = match up.link.wait(START_LIMIT) {
         Ok(AgentMessage::Start {
             ranges,
             nbrhd_max,
@@ -194,18 +195,7 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
     {
         return refuse(format!("host {here} was asked to start hosts that are not in the job"));
     }
-    let routed = options.route_output.is_some();
-    let limit = options.remote.connect_limit();
-    let outputs = routed
-        .then(|| up.call_for_output(contact.secret, contact.host, limit))
-        .transpose();
-    let outputs = outputs.map_err(|why| {
-        JobError::new(format!(
-            "host {here} cannot connect to the host that started it, for output ({why})"
-        ))
-    })?;
     let mut tree = Tree::new(contact.secret, Some(up), routed);
-    tree.set_outputs(outputs);
     branch_out(&mut tree, &layout, todo, options, None)?;
     Ok(HostPlan {
         layout,

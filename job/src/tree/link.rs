@@ -114,17 +114,6 @@ impl Link {
         Self::new(stream, seals).map_err(|e| e.to_string())
     }
 
-    /// Opens connections to the same agent for standard output and error. They have no limit for
-    /// silence, because a reader may stall.
-    pub fn call_for_output(&self, secret: Secret, host: u32, limit: Duration) -> Result<[OutputLink; 2], String> {
-        let to = [self.stream.peer_addr().map_err(|e| e.to_string())?];
-        let call = |stream: u32| {
-            let (stream, seals) = call_any(&to, secret, stream << STREAM_SHIFT | host, limit)?;
-            Ok::<_, String>(OutputLink::new(stream, seals))
-        };
-        Ok([call(1)?, call(2)?])
-    }
-
     /// What to wait for. poll ignores the negative descriptor of a broken connection.
     pub fn poll_item(&self) -> libc::pollfd {
         let out = if self.output.is_empty() { 0 } else { libc::POLLOUT };
@@ -222,6 +211,36 @@ impl Link {
             }
             let _ = fd::poll(&mut [self.poll_item()], Some(left));
         }
+    }
+}
+
+/// The connections to the agent above.
+#[derive(Debug)]
+pub struct Up {
+    /// For messages.
+    pub link: Link,
+    /// For standard output and error, if output is routed. They have no limit for silence, because
+    /// a reader may stall.
+    pub outputs: Option<[OutputLink; 2]>,
+}
+
+impl Up {
+    /// Connects to the agent that listens at one of `addresses`, as [`Link::call`] does.
+    pub fn call(
+        addresses: &[SocketAddr],
+        secret: Secret,
+        host: u32,
+        routed: bool,
+        limit: Duration,
+    ) -> Result<Self, String> {
+        let link = Link::call(addresses, secret, host, limit)?;
+        let to = [link.stream.peer_addr().map_err(|e| e.to_string())?];
+        let call = |number: u32| {
+            let (stream, seals) = call_any(&to, secret, number << STREAM_SHIFT | host, limit)?;
+            Ok::<_, String>(OutputLink::new(stream, seals))
+        };
+        let outputs = routed.then(|| Ok::<_, String>([call(1)?, call(2)?])).transpose()?;
+        Ok(Self { link, outputs })
     }
 }
 

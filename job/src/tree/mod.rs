@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Pid};
-use link::{Caller, Link, Listener, OutputLink};
+use link::{Caller, Link, Listener, OutputLink, Up};
 use message::{AgentMessage, Host, RankCounts};
 use secret::Secret;
 
@@ -118,9 +118,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Tree {
     secret: Secret,
-    up: Option<Link>,
-    /// Connections for output to the agent above.
-    outputs_up: Option<[OutputLink; 2]>,
+    up: Option<Up>,
     /// Connections for output that each branch opens.
     outputs: usize,
     /// Connections for output that are not forwarded yet, by stream.
@@ -139,11 +137,10 @@ impl Tree {
     }
 
     /// An agent below `up`, if there is one. With `routed` output travels up the tree.
-    pub fn new(secret: Secret, up: Option<Link>, routed: bool) -> Self {
+    pub fn new(secret: Secret, up: Option<Up>, routed: bool) -> Self {
         Self {
             secret,
             up,
-            outputs_up: None,
             outputs: if routed { 2 } else { 0 },
             new_outputs: Vec::new(),
             listener: None,
@@ -180,14 +177,9 @@ impl Tree {
         self.branches.iter().all(|branch| branch.has_called(self.outputs))
     }
 
-    /// Sets the connections for output to the agent above.
-    pub fn set_outputs(&mut self, outputs: Option<[OutputLink; 2]>) {
-        self.outputs_up = outputs;
-    }
-
     /// Takes the connections for output to the agent above.
     pub fn take_outputs(&mut self) -> Option<[OutputLink; 2]> {
-        self.outputs_up.take()
+        self.up.as_mut()?.outputs.take()
     }
 
     /// Adds a branch that has connected.
@@ -223,9 +215,8 @@ impl Tree {
     }
 
     fn links(&self) -> impl Iterator<Item = &Link> {
-        self.up
-            .iter()
-            .chain(self.branches.iter().filter_map(|b| b.link.as_ref()))
+        let up = self.up.iter().map(|up| &up.link);
+        up.chain(self.branches.iter().filter_map(|b| b.link.as_ref()))
     }
 
     /// The ranks below this host.
@@ -256,7 +247,7 @@ impl Tree {
     /// Sends a message to the agent above.
     pub fn send_up(&mut self, message: &AgentMessage) {
         if let Some(up) = &mut self.up {
-            up.send(message);
+            up.link.send(message);
         }
     }
 
@@ -288,10 +279,10 @@ impl Tree {
             .map(|(stream, connection)| Event::Output(stream, connection))
             .collect();
         if let Some(up) = &mut self.up {
-            while let Some(message) = up.receive() {
+            while let Some(message) = up.link.receive() {
                 events.push(Event::Down(message));
             }
-            if up.broken().is_some() {
+            if up.link.broken().is_some() {
                 events.push(Event::Orphaned);
             }
         }
@@ -393,7 +384,7 @@ impl Tree {
     /// Whether shells had to be killed.
     pub fn close(mut self, mut is_asked: impl FnMut() -> bool) -> bool {
         if let Some(up) = &mut self.up {
-            up.finish(SHELL_END);
+            up.link.finish(SHELL_END);
         }
         for branch in &mut self.branches {
             (branch.link, branch.input) = (None, None);
@@ -416,11 +407,6 @@ impl Tree {
     /// Whether there is no other agent.
     pub fn is_alone(&self) -> bool {
         self.up.is_none() && self.branches.is_empty()
-    }
-
-    /// In a new rank: closes the copies of all connections.
-    pub fn forget(&mut self) {
-        *self = Self::alone();
     }
 
     /// Ends the tree at once: terminates remote shells and closes connections.
