@@ -323,17 +323,15 @@ mod tests {
     #[test]
     fn slots_do_not_overlap() {
         let control = ControlBlock::create(3, 3, false).unwrap();
-        for round in 0..2 {
-            for rank in 0..3 {
-                control.write_slot(round, rank, &[(round * 3 + rank) as u8; SLOT_BYTES]);
-            }
-        }
-        for round in 0..2 {
-            for rank in 0..3 {
-                let mut bytes = [9; SLOT_BYTES];
-                control.read_slot(round, rank, &mut bytes);
-                assert!(bytes.iter().all(|&b| b == (round * 3 + rank) as u8));
-            }
+        let slots = [0, 1].map(|round| [0, 1, 2].map(|rank| (round, rank))).concat();
+        let bytes = |&(round, rank): &(u32, u32)| [(round * 3 + rank) as u8; SLOT_BYTES];
+        slots
+            .iter()
+            .for_each(|slot| control.write_slot(slot.0, slot.1, &bytes(slot)));
+        for slot in &slots {
+            let mut found = [9; SLOT_BYTES];
+            control.read_slot(slot.0, slot.1, &mut found);
+            assert_eq!(found, bytes(slot));
         }
     }
 

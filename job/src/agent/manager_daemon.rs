@@ -56,19 +56,17 @@ pub fn of_this() -> Option<Pid> {
     None
 }
 
+/// The variables of a process that are marks.
 fn marks(environment: &[u8]) -> BTreeSet<Vec<u8>> {
     let is_mark = |entry: &&[u8]| {
-        MARKS.iter().any(|name| {
-            entry
-                .strip_prefix(name.as_bytes())
-                .is_some_and(|rest| rest.starts_with(b"="))
-        })
+        let name = entry
+            .split(|&byte| byte == b'=')
+            .next()
+            .filter(|name| name.len() < entry.len());
+        MARKS.iter().any(|mark| name == Some(mark.as_bytes()))
     };
-    environment
-        .split(|&byte| byte == 0)
-        .filter(is_mark)
-        .map(<[u8]>::to_vec)
-        .collect()
+    let entries = environment.split(|&byte| byte == 0);
+    entries.filter(is_mark).map(<[u8]>::to_vec).collect()
 }
 
 #[cfg(test)]

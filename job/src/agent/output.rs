@@ -43,6 +43,17 @@ pub struct OutputMode {
     pub line_max: usize,
 }
 
+impl OutputMode {
+    /// Bytes up to which a line is kept together.
+    fn longest_line(self) -> usize {
+        if self.label {
+            LABELLED_LINE_MAX
+        } else {
+            self.line_max
+        }
+    }
+}
+
 /// Pipes for the standard output and error of a rank. Returns the ends of the agent, and of the
 /// rank.
 pub fn pipes() -> io::Result<([OwnedFd; 2], [OwnedFd; 2])> {
@@ -109,19 +120,17 @@ struct Source {
 }
 
 impl Source {
+    /// Standard output or error of a rank.
     fn of_rank(pipe: OwnedFd, rank: u32, mode: OutputMode) -> io::Result<Self> {
         fd::set_nonblocking(&pipe)?;
-        let (label, line_max) = if mode.label {
-            (format!("[{rank}] "), LABELLED_LINE_MAX)
-        } else {
-            (String::new(), mode.line_max)
-        };
         Ok(Self {
-            input: Some(Input::Pipe(pipe)),
-            label,
-            line_max,
+            label: if mode.label {
+                format!("[{rank}] ")
+            } else {
+                String::new()
+            },
             to_the_end: false,
-            partial: Vec::new(),
+            ..Self::unlabelled(Input::Pipe(pipe), mode.longest_line())
         })
     }
 
@@ -352,8 +361,7 @@ impl Output {
     pub fn add(&mut self, stream: u32, connection: OutputLink) {
         let input = Input::Agent(connection);
         if let (Some(mode), Some(forwarder)) = (self.mode, self.forwarders.get(stream as usize - 1)) {
-            let line_max = if mode.label { LABELLED_LINE_MAX } else { mode.line_max };
-            forwarder.add(Source::unlabelled(input, line_max));
+            forwarder.add(Source::unlabelled(input, mode.longest_line()));
         }
     }
 

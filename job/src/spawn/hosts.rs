@@ -217,31 +217,42 @@ mod tests {
 
     #[test]
     fn lists_of_every_kind() {
-        let hosts = from(
-            &[("GASNET_SSH_SERVERS", " a,b  c\n,a "), ("SLURM_JOB_NODELIST", "x")],
-            false,
-        )
-        .unwrap();
-        assert_eq!(
-            (hosts.names, hosts.source),
-            (vec!["a".into(), "b".into(), "c".into()], "GASNET_SSH_SERVERS")
-        );
-        assert_eq!(from(&[("SSH_SERVERS", "a b a")], true).unwrap().names.len(), 3);
-        assert_eq!(
-            from(&[("LSB_MCPU_HOSTS", "a 42 b 42 ")], true).unwrap().names,
-            ["a", "b"]
-        );
-        assert_eq!(
-            parse_slurm("node[1-3,07],login,r[1-2]n[09-10]").unwrap(),
-            ["node1", "node2", "node3", "node07", "login", "r1n09", "r1n10", "r2n09", "r2n10"]
-        );
-        for bad in ["node[1-", "node[3-1]", "node[a]", "node]", "n[0-99999999999]", "n[]"] {
-            assert_eq!(parse_slurm(bad), None, "{bad}");
+        for (pairs, keep, names) in [
+            (
+                &[("GASNET_SSH_SERVERS", " a,b  c\n,a "), ("SLURM_JOB_NODELIST", "x")][..],
+                false,
+                "a b c",
+            ),
+            (&[("SSH_SERVERS", "a b a")], true, "a b a"),
+            (&[("LSB_MCPU_HOSTS", "a 42 b 42 ")], true, "a b"),
+            (
+                &[("SLURM_NODELIST", "node[1-3,07],login,r[1-2]n[09-10]")],
+                true,
+                "node1 node2 node3 node07 login r1n09 r1n10 r2n09 r2n10",
+            ),
+        ] {
+            let hosts = from(pairs, keep).unwrap();
+            assert_eq!((hosts.names.join(" "), hosts.source), (names.into(), pairs[0].0));
         }
         assert_eq!(
             parse_file("# comment\n\nnode1 4 queue\n  node2 # two\n"),
             ["node1", "node2"]
         );
+    }
+
+    #[test]
+    fn errors_are_reported() {
+        for (pairs, part) in [
+            (&[][..], "GASNET_SSH_SERVERS"),
+            (&[("GASNET_NODEFILE", "/no/such/file")], "/no/such/file"),
+            (&[("GASNET_SSH_SERVERS", " , ")], "no host name"),
+            (&[("GASNET_SSH_SERVERS", "a -oProxyCommand=x")], "-oProxy"),
+        ] {
+            assert!(from(pairs, false).unwrap_err().contains(part), "{part}");
+        }
+        for bad in ["node[1-", "node[3-1]", "node[a]", "node]", "n[0-99999999999]", "n[]"] {
+            assert!(from(&[("SLURM_JOB_NODELIST", bad)], false).is_err(), "{bad}");
+        }
     }
 
     #[test]
@@ -252,33 +263,18 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_reported() {
-        assert!(from(&[], false).unwrap_err().contains("GASNET_SSH_SERVERS"));
-        assert!(from(&[("GASNET_NODEFILE", "/no/such/file")], false)
-            .unwrap_err()
-            .contains("/no/such/file"));
-        assert!(from(&[("GASNET_SSH_SERVERS", " , ")], false)
-            .unwrap_err()
-            .contains("no host name"));
-        assert!(from(&[("GASNET_SSH_SERVERS", "a -oProxyCommand=x")], false)
-            .unwrap_err()
-            .contains("-oProxy"));
-    }
-
-    #[test]
     fn ranks_are_laid_out_in_blocks() {
-        let names = |text: &str| parse_list(text);
-        let (layout, hosts) = place_ranks(&names("a b c"), 8, 0, 0).unwrap();
-        assert_eq!(
-            (layout.ranks_on(0), layout.ranks_on(2), hosts.len()),
-            (vec![0, 1, 2], vec![6, 7], 3)
-        );
-        let (layout, hosts) = place_ranks(&names("n1 n2 n1 n2"), 8, 0, 0).unwrap();
-        assert_eq!((layout.ranks_on(0), hosts), (vec![0, 1, 4, 5], names("n1 n2")));
-        assert_eq!(place_ranks(&names("a b c"), 2, 0, 0).unwrap().0.hosts(), 2);
-        assert_eq!(place_ranks(&names("a b c"), 8, 2, 0).unwrap().0.hosts(), 2);
-        let (layout, hosts) = place_ranks(&names("a a b b c"), 8, 2, 0).unwrap();
-        assert_eq!((layout.ranks_on(0), hosts), (vec![0, 1, 2, 3], names("a b")));
+        for (names, ranks, most, first_host, hosts) in [
+            ("a b c", 8, 0, &[0, 1, 2][..], "a b c"),
+            ("n1 n2 n1 n2", 8, 0, &[0, 1, 4, 5], "n1 n2"),
+            ("a b c", 2, 0, &[0], "a b"),
+            ("a b c", 8, 2, &[0, 1, 2, 3], "a b"),
+            ("a a b b c", 8, 2, &[0, 1, 2, 3], "a b"),
+        ] {
+            let (layout, names) = place_ranks(&parse_list(names), ranks, most, 0).unwrap();
+            assert_eq!((&layout.ranks_on(0)[..], names.join(" ")), (first_host, hosts.into()));
+            assert_eq!((layout.size(), layout.hosts()), (ranks, names.len() as u32));
+        }
         assert!(place_ranks(&[], 8, 0, 0).is_none());
     }
 }

@@ -177,19 +177,25 @@ pub fn program() -> Result<Vec<OsString>, String> {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::process::{Command, Stdio};
+    use std::process::{Command, Output, Stdio};
 
-    /// Runs the line as the remote shell would, and returns the program's output.
-    fn arrive(start: &RemoteCommand<'_>, own: &[(&str, &str)], rest: &[u8]) -> Vec<u8> {
+    /// Runs the remote shell's command with these variables and this input.
+    fn run(own: &[(&str, &str)], input: &[u8]) -> Output {
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-c", COMMAND]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        shell.env_clear().env("PATH", "/usr/bin:/bin").envs(own.iter().copied());
-        let mut child = shell.spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        input.write_all(&start.line()).unwrap();
-        input.write_all(rest).unwrap();
-        drop(input);
-        child.wait_with_output().unwrap().stdout
+        shell.args(["-c", COMMAND]).env_clear().env("PATH", "/usr/bin:/bin");
+        shell
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = shell.envs(own.iter().copied()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    /// The output of the program behind the line, which also gets `rest`.
+    fn arrive(start: &RemoteCommand<'_>, own: &[(&str, &str)], rest: &str) -> String {
+        let output = run(own, &[&start.line(), rest.as_bytes()].concat()).stdout;
+        String::from_utf8_lossy(&output).into_owned()
     }
 
     #[test]
@@ -216,22 +222,22 @@ mod tests {
             words: ["/bin/sh", "-c", program, "x", odd, ""].map(OsString::from).to_vec(),
         };
         let own = [("OWN", "mine"), ("NAMED", "mine"), ("GASNET_X", "mine")];
-        let got = arrive(&start, &own, b"line 1\nline 2");
+        let got = arrive(&start, &own, "line 1\nline 2");
         let wanted = format!("/usr\n{odd}||{odd}|mine|theirs|theirs|1 2||5|one\ntwo|line 1\nline 2");
-        assert_eq!(String::from_utf8_lossy(&got), wanted);
+        assert_eq!(got, wanted);
         // A shell would drop the odd name.
         start.words = vec!["/usr/bin/env".into()];
-        let got = arrive(&start, &own, b"");
-        assert!(String::from_utf8_lossy(&got).contains("BASH_FUNC_f%%=() {\n :; }\n"));
+        let got = arrive(&start, &own, "");
+        assert!(got.contains("BASH_FUNC_f%%=() {\n :; }\n"));
         // The variables of COMMAND are not passed on.
-        assert!(!String::from_utf8_lossy(&got).contains("_GASNET_"));
+        assert!(!got.contains("_GASNET_"));
         // A program whose name contains an equals sign.
         let folder = std::env::temp_dir().join(format!("gasnet-script-{}=x", std::process::id()));
         std::os::unix::fs::symlink("/usr/bin/env", &folder).unwrap();
         start.words = vec![folder.clone().into_os_string()];
-        let got = arrive(&start, &own, b"");
+        let got = arrive(&start, &own, "");
         std::fs::remove_file(&folder).unwrap();
-        assert!(String::from_utf8_lossy(&got).contains("BASH_FUNC_f%%=() {\n :; }\n"));
+        assert!(got.contains("BASH_FUNC_f%%=() {\n :; }\n"));
     }
 
     #[test]
@@ -241,21 +247,10 @@ mod tests {
             ("echo hello\n: GASNet; echo hello\n", true),
             (": GASNet; echo hello >&2\n", false),
         ] {
-            let mut shell = Command::new("/bin/sh");
-            shell
-                .args(["-c", COMMAND])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped());
-            let mut child = shell.spawn().unwrap();
-            child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-            let out = child.wait_with_output().unwrap();
+            let out = run(&[], input.as_bytes());
             assert!(out.stdout.is_empty() && out.status.success() != fails);
-            assert_eq!(
-                String::from_utf8_lossy(&out.stderr).contains("has not arrived"),
-                fails,
-                "{input}"
-            );
+            let message = String::from_utf8_lossy(&out.stderr);
+            assert_eq!(message.contains("has not arrived"), fails, "{input}");
         }
     }
 
@@ -269,6 +264,6 @@ mod tests {
             env: OsStr::new("env"),
             words: vec!["echo".into(), "there".into()],
         };
-        assert!(arrive(&start, &[], b"").is_empty());
+        assert!(arrive(&start, &[], "").is_empty());
     }
 }
