@@ -71,21 +71,19 @@ pub fn is_in_step(environment: impl Fn(&str) -> Option<OsString>) -> bool {
 }
 
 /// The hosts of a batch system's allocation, if there are several and the user has not named any.
-/// An error if the list is unreadable.
-fn of_batch_system(environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<Hosts>, JobError> {
+/// An unreadable list causes a warning that starts with `who`.
+pub fn allocated(who: &str, environment: impl Fn(&str) -> Option<OsString>) -> Option<Hosts> {
     let is_set = |(name, _): &(&str, Form)| environment(name).is_some_and(|v| !v.is_empty());
     if are_named(&environment) || !SOURCES[BY_HAND..].iter().any(is_set) {
-        return Ok(None);
+        return None;
     }
-    list(environment, false).map(|hosts| Some(hosts).filter(|hosts| hosts.names.len() > 1))
-}
-
-/// The same. An unreadable list causes a warning that starts with `who`.
-pub fn allocated(who: &str, environment: impl Fn(&str) -> Option<OsString>) -> Option<Hosts> {
-    of_batch_system(environment).unwrap_or_else(|error| {
-        eprintln!("{who}: {}; all ranks are on this host", error.message);
-        None
-    })
+    match list(environment, false) {
+        Ok(hosts) => Some(hosts).filter(|hosts| hosts.names.len() > 1),
+        Err(error) => {
+            eprintln!("{who}: {}; all ranks are on this host", error.message);
+            None
+        }
+    }
 }
 
 /// The hosts that `environment` names, without duplicates unless they are to be kept.

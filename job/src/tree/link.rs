@@ -14,7 +14,7 @@ use gasnet_sys::{fd, net};
 
 /// Limit of a connection attempt to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often all addresses are tried if one of them timed out.
+/// How often all addresses are tried if one of them timed out or dropped the connection.
 const ROUNDS: u32 = 3;
 /// How long an unauthenticated peer may keep its connection.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,8 +65,10 @@ fn call_any(addresses: &[SocketAddr], secret: Secret, id: u32, limit: Duration) 
             match call_one(*address, secret, id, limit) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => {
-                    // Too many hosts may connect at the same time.
-                    again |= error.kind() == io::ErrorKind::TimedOut;
+                    // Too many hosts, or processes that are not of the job, may connect at the same
+                    // time.
+                    use io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof};
+                    again |= matches!(error.kind(), ConnectionReset | TimedOut | UnexpectedEof);
                     failures.push(format!("{address}: {error}"));
                 }
             }
