@@ -325,9 +325,9 @@ mod tests {
         let control = ControlBlock::create(3, 3, false).unwrap();
         let slots = [0, 1].map(|round| [0, 1, 2].map(|rank| (round, rank))).concat();
         let bytes = |&(round, rank): &(u32, u32)| [(round * 3 + rank) as u8; SLOT_BYTES];
-        slots
-            .iter()
-            .for_each(|slot| control.write_slot(slot.0, slot.1, &bytes(slot)));
+        for slot in &slots {
+            control.write_slot(slot.0, slot.1, &bytes(slot));
+        }
         for slot in &slots {
             let mut found = [9; SLOT_BYTES];
             control.read_slot(slot.0, slot.1, &mut found);

@@ -207,10 +207,14 @@ impl Job {
             }
             let by_signal = BY_SIGNAL.load(Ordering::Relaxed) != 0;
             let linger = hooks.and_then(|hooks| hooks.linger).filter(|_| !by_signal);
-            linger.iter().for_each(|linger| linger());
+            if let Some(linger) = linger {
+                linger();
+            }
             self.control
                 .wait_phase(seen, linger.map_or(SLEEP, |_| SLEEP_BETWEEN_POLLS));
-            hooks.iter().for_each(|hooks| (hooks.waits)(self));
+            if let Some(hooks) = hooks {
+                (hooks.waits)(self);
+            }
             if let Some(socket) = &self.control_socket {
                 control_socket::check(socket.as_raw_fd());
             }

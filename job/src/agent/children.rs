@@ -204,7 +204,9 @@ impl Windows {
             return;
         }
         self.start = now;
-        ranks.iter_mut().for_each(|rank| rank.end_window(control));
+        for rank in &mut *ranks {
+            rank.end_window(control);
+        }
         let running = ranks.iter().filter(|rank| rank.state == State::Running);
         let least = running.map(|rank| rank.activity).min();
         let more = |times, holds| if holds { times + 1 } else { 0 };

@@ -500,7 +500,9 @@ mod tests {
         // The buffers may be full when the reader closes its end.
         thread::sleep(Duration::from_millis(50));
         drop(reader);
-        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        for writer in writers {
+            writer.join().unwrap();
+        }
         while !output.finish() {
             thread::yield_now();
         }

@@ -67,10 +67,9 @@ impl Shutdown {
     /// Decides what follows from the state of `all` ranks. Whether this is a new decision.
     pub fn advance(&mut self, all: RankCounts, timeouts: ExitTimeouts, now: Instant) -> bool {
         let next = match self.since {
-            None => return false,
             Some(_) if all.running == 0 => Phase::Go,
             Some(since) if self.lost || self.is_over(all, timeouts, since, now) => Phase::Leave,
-            Some(_) => return false,
+            _ => return false,
         };
         let is_new = next > self.phase;
         self.phase = next.max(self.phase);
