@@ -25,7 +25,7 @@ use super::{refuse, JobError, StartOptions};
 pub(super) use client::prepare;
 pub use command::Custom;
 use gasnet_sys::{process, signal};
-pub(super) use server::{too_many, Connections};
+pub(super) use server::too_many;
 
 /// Interval of checks whether the command has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -46,7 +46,11 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     let mut command = options.custom.start(options, &contact)?;
     let server = server::LauncherServer::new(options, secret, &mut listener);
     let served = server.serve(|missing| still_there(&mut command, missing));
-    let discovered = served.and_then(|callers| Discovery::of_launcher(callers, secret, listener, options).run());
+    let discovered = served.and_then(|agents| {
+        let mut discovery = Discovery::of_launcher(secret, listener, options);
+        discovery.meet(agents)?;
+        discovery.run()
+    });
     let (layout, tree) = match discovered {
         Ok(found) => (found.layout, found.tree),
         Err(why) => {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 
 use super::{Secret, StartOptions, CHECK_INTERVAL};
-use crate::tree::link::{Caller, Link, Listener, OutputLink};
+use crate::tree::link::{Caller, Link, Listener};
 use crate::tree::message::AgentMessage;
 use gasnet_sys::{fd, mem, net};
 
@@ -35,15 +35,6 @@ pub fn too_many(ranks: u32) -> String {
     )
 }
 
-/// Connections to the launcher process that are not workers'.
-#[derive(Default)]
-pub struct Connections {
-    /// Agents, by the first rank of their host.
-    pub agents: Vec<(u32, Link)>,
-    /// Connections for output of these agents.
-    pub outputs: Vec<(u32, u32, OutputLink)>,
-}
-
 /// The rank that a worker requests, and its host.
 type Registration = (Option<u32>, Vec<u8>);
 
@@ -65,7 +56,7 @@ pub struct LauncherServer<'a> {
     listener: &'a mut Listener,
     workers: Vec<Worker>,
     /// Agents that have connected before the service ended.
-    others: Connections,
+    agents: Vec<Caller>,
     are_assigned: bool,
 }
 
@@ -77,15 +68,15 @@ impl<'a> LauncherServer<'a> {
             secret,
             listener,
             workers: Vec::new(),
-            others: Connections::default(),
+            agents: Vec::new(),
             are_assigned: false,
         }
     }
 
-    /// Serves all workers until none has requests. Returns the other connections made meanwhile.
+    /// Serves all workers until none has requests. Returns the agents that have connected meanwhile.
     /// `still_there` gets the number of missing workers; it returns whether the command runs, or an
     /// error if waiting is useless.
-    pub fn serve(mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Connections, String> {
+    pub fn serve(mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Vec<Caller>, String> {
         let start = Instant::now();
         let limit = self.options.remote.limit;
         let all = self.options.ranks;
@@ -126,7 +117,7 @@ impl<'a> LauncherServer<'a> {
                     worker.link.send(&AgentMessage::Fence {});
                 }
             } else if self.workers.iter().all(|w| w.is_over) {
-                return Ok(self.others);
+                return Ok(self.agents);
             }
             let mut items = self.workers.iter().map(|w| w.link.poll_item()).collect();
             self.listener.poll_items(&mut items);
@@ -145,8 +136,7 @@ impl<'a> LauncherServer<'a> {
                     in_fence: false,
                     is_over: false,
                 }),
-                Caller::Agent(first, link) => self.others.agents.push((first, link)),
-                Caller::Output(first, stream, connection) => self.others.outputs.push((first, stream, connection)),
+                agent => self.agents.push(agent),
             }
         }
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::environment;
-use crate::custom::{too_many, Connections};
+use crate::custom::too_many;
 use crate::layout::{JobLayout, RankRange};
 use crate::tree::link::{Caller, Link, Listener, OutputLink, Up};
 use crate::tree::message::{AgentMessage, Host, Pairs};
@@ -56,14 +56,14 @@ impl<'a> Discovery<'a> {
         let mut new = Self {
             first: Some(first),
             up,
-            ..Self::of_launcher(Connections::default(), secret, listener, options)
+            ..Self::of_launcher(secret, listener, options)
         };
         new.note(first, net::host_name().into_bytes(), ranks);
         new
     }
 
-    /// For a launcher process with these connections.
-    pub fn of_launcher(callers: Connections, secret: Secret, listener: Listener, options: &'a StartOptions) -> Self {
+    /// For a launcher process.
+    pub fn of_launcher(secret: Secret, listener: Listener, options: &'a StartOptions) -> Self {
         Self {
             first: None,
             up: None,
@@ -71,12 +71,8 @@ impl<'a> Discovery<'a> {
             listener,
             options,
             hosts: BTreeMap::new(),
-            below: callers
-                .agents
-                .into_iter()
-                .map(|(first, link)| (first, link, Vec::new()))
-                .collect(),
-            outputs: callers.outputs,
+            below: Vec::new(),
+            outputs: Vec::new(),
         }
     }
 
@@ -188,8 +184,9 @@ impl<'a> Discovery<'a> {
         Ok(layout.ranges().to_vec())
     }
 
-    fn receive(&mut self) -> Result<(), String> {
-        for caller in self.listener.accept(self.secret, self.options.ranks as usize) {
+    /// Adds peers that have connected.
+    pub fn meet(&mut self, callers: Vec<Caller>) -> Result<(), String> {
+        for caller in callers {
             match caller {
                 Caller::Agent(first, link) => self.below.push((first, link, Vec::new())),
                 Caller::Output(first, stream, connection) => self.outputs.push((first, stream, connection)),
@@ -197,6 +194,12 @@ impl<'a> Discovery<'a> {
                 Caller::Worker(_) => {}
             }
         }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(), String> {
+        let callers = self.listener.accept(self.secret, self.options.ranks as usize);
+        self.meet(callers)?;
         let mut reports = Vec::new();
         for (first, link, firsts) in &mut self.below {
             while let Some(message) = link.receive() {
