@@ -73,9 +73,9 @@ impl<'a> LauncherServer<'a> {
         }
     }
 
-    /// Serves all workers until none has requests. Returns the agents that have connected meanwhile.
-    /// `still_there` gets the number of missing workers; it returns whether the command runs, or an
-    /// error if waiting is useless.
+    /// Serves all workers until none has requests. Returns the agents that have connected
+    /// meanwhile. `still_there` gets the number of missing workers; it returns whether the command
+    /// runs, or an error if waiting is useless.
     pub fn serve(mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Vec<Caller>, String> {
         let start = Instant::now();
         let limit = self.options.remote.limit;
