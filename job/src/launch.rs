@@ -176,6 +176,8 @@ impl<'a> Launch<'a> {
                 options: self.options,
                 layout: &self.host_state.layout,
                 host: self.host_state.host,
+                // Remote shells deliver them.
+                variables: Vec::new(),
                 control: self.host_state.control,
                 children: self.children,
                 outputs: self.outputs,

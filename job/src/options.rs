@@ -489,8 +489,7 @@ fn suggests_hosts(ranks: u32) -> bool {
 
 /// The process manager that has started this process.
 fn managed(config: &Config) -> Result<Option<pmi::DetectedManager>, JobError> {
-    let choice = config.get(&config::PMI).parse().map_err(JobError::new)?;
-    pmi::detect_here(choice).map_err(JobError::new)
+    pmi::detect_here(config.get(&config::PMI)).map_err(JobError::new)
 }
 
 /// Seconds for a rank that computes when the job has failed.

@@ -72,6 +72,20 @@ choice_enum! {
 }
 
 choice_enum! {
+    /// The interface of a process manager (`GASNET_PMI`).
+    pub enum PmiInterface {
+        /// The one that the manager offers.
+        Auto = "auto",
+        /// PMI-1 only.
+        Pmi1 = "pmi1",
+        /// PMI-2 only.
+        Pmi2 = "pmi2",
+        /// PMIx only.
+        Pmix = "pmix",
+    }
+}
+
+choice_enum! {
     /// Algorithm of barriers (`GASNET_BARRIER`).
     pub enum BarrierKind {
         /// Shared memory inside a neighbourhood, dissemination among neighbourhoods.
@@ -119,12 +133,6 @@ fn is_tsc_rate(text: &str) -> bool {
 
 fn is_fill(text: &str) -> bool {
     gasnet_tools::heap::Fill::parse(text).is_ok()
-}
-
-fn is_pmi(text: &str) -> bool {
-    ["auto", "pmi1", "pmi2", "pmix"]
-        .iter()
-        .any(|w| text.trim().eq_ignore_ascii_case(w))
 }
 
 fn is_conduit(text: &str) -> bool {
@@ -255,7 +263,7 @@ variables! {
              each other ten times as long. 0 for no limit.")
             .unit("seconds")
             .scope(Scope::Launcher).ours();
-        PMI: String = form("GASNET_PMI", "auto", "auto, pmi1, pmi2 or pmix", is_pmi,
+        PMI: PmiInterface = choice("GASNET_PMI", "auto",
             "Interface of the process manager that started the ranks.").scope(Scope::Launcher).ours();
         PMIX_LIBRARY: Option<String> = text("GASNET_PMIX_LIBRARY", "PMIx library, as a name or path.")
             .scope(Scope::Rank)

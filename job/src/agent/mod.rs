@@ -23,7 +23,7 @@ use super::control_block::{ControlBlock, Phase};
 use super::control_socket::RankMessage;
 use super::layout::JobLayout;
 use super::signals::signal_name;
-use super::tree::message::{AgentMessage, RankCounts};
+use super::tree::message::{AgentMessage, Pairs, RankCounts};
 use super::tree::{Event, Tree};
 use super::StartOptions;
 pub use children::Child;
@@ -60,6 +60,8 @@ pub struct AgentSetup<'a> {
     pub layout: &'a JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
+    /// Variables of the first host, for hosts that lack them.
+    pub variables: Pairs,
     /// Memory shared with the ranks of this host.
     pub control: ControlBlock,
     /// The ranks of this host.
@@ -490,14 +492,13 @@ impl Agent<'_> {
     }
 
     fn handle_tree_events(&mut self) {
-        let layout = self.setup.layout;
+        let (layout, variables) = (self.setup.layout, &self.setup.variables);
         let shutdown = &self.shutdown;
         let events = self.setup.tree.events(|branch| {
             let start = AgentMessage::Start {
                 ranges: layout.ranges().to_vec(),
                 nbrhd_max: layout.nbrhd_max(),
-                // Remote shells have delivered them.
-                variables: Vec::new(),
+                variables: variables.clone(),
                 todo: branch.todo.clone(),
             };
             // An agent that connects while the job ends must learn that, too.

@@ -118,7 +118,7 @@ impl ProcessManager for LauncherClient {
     }
 
     /// Nothing: the launcher process has sent the secret, and agents connect to it alone.
-    fn put(&mut self, _key: &str, _bytes: &[u8]) -> Result<(), JobError> {
+    fn put(&mut self, _key: &str, _value: &str) -> Result<(), JobError> {
         Ok(())
     }
 
@@ -133,9 +133,8 @@ impl ProcessManager for LauncherClient {
         }
     }
 
-    /// The secret is the only value that is requested.
-    fn get(&mut self, _owner: u32, _key: &str) -> Result<Vec<u8>, JobError> {
-        Ok(self.contact.secret.bytes().to_vec())
+    fn get(&mut self, _owner: u32, _key: &str) -> Result<String, JobError> {
+        refuse("defect: the launcher process stores no values")
     }
 
     /// The launcher process goes on when no worker has requests.
@@ -147,7 +146,7 @@ impl ProcessManager for LauncherClient {
     fn finalize(&mut self, _whole: bool) {}
 
     /// Nothing: the launcher process sees the connection end.
-    fn abort(&mut self, _code: i32, _why: &str) {}
+    fn abort(&mut self) {}
 
     fn launcher_contact(&self) -> Option<Contact> {
         Some(self.contact.clone())

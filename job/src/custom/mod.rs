@@ -18,14 +18,14 @@ use std::time::Duration;
 
 use super::agent::{self, AgentSetup};
 use super::control_block::ControlBlock;
-use super::pmi_bootstrap::Discovery;
 use super::spawn::ssh::listen;
+use super::tree::message::Host;
 use super::tree::secret::Secret;
+use super::tree::{Branch, Tree};
 use super::{refuse, JobError, StartOptions};
 pub(super) use client::prepare;
 pub use command::Custom;
 use gasnet_sys::{process, signal};
-pub(super) use server::too_many;
 
 /// Interval of checks whether the command has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
@@ -46,19 +46,22 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
     let mut command = options.custom.start(options, &contact)?;
     let server = server::LauncherServer::new(options, secret, &mut listener);
     let served = server.serve(|missing| still_there(&mut command, missing));
-    let discovered = served.and_then(|agents| {
-        let mut discovery = Discovery::of_launcher(secret, listener, options);
-        discovery.meet(agents)?;
-        discovery.run()
-    });
-    let (layout, tree) = match discovered {
-        Ok(found) => (found.layout, found.tree),
+    let (layout, hosts) = match served {
+        Ok(found) => found,
         Err(why) => {
             // Workers that have connected report themselves why they end.
             process::end_children(&others, Duration::from_secs(1), COMMAND_KILL);
             return refuse(why);
         }
     };
+    let branch = |host: Host| {
+        let ranks = layout.ranks_on(layout.host_of(host.number)).len() as u32;
+        Branch::new(host, Vec::new(), ranks)
+    };
+    let mut tree = Tree::new(secret, None, options.route_output.is_some());
+    let limit = options.remote.limit;
+    let branches = hosts.into_iter().map(branch).collect();
+    tree.expect(listener, branches, (!limit.is_zero()).then_some(limit));
     let control = ControlBlock::create(layout.size(), 0, true)
         .map_err(|e| JobError::new(format!("mapping the job control block failed: {e}")))?;
     signal::block_all();
@@ -67,6 +70,8 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         options,
         layout: &layout,
         host: None,
+        // It has sent its environment to all workers.
+        variables: Vec::new(),
         control,
         children: Vec::new(),
         outputs: Vec::new(),

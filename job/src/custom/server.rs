@@ -2,14 +2,16 @@
 //! and completes the fences of the PMI bootstrap.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::env;
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, Instant};
 
 use super::{Secret, StartOptions, CHECK_INTERVAL};
+use crate::layout::JobLayout;
+use crate::pmi_bootstrap::hosts;
 use crate::tree::link::{Caller, Link, Listener};
-use crate::tree::message::AgentMessage;
+use crate::tree::message::{AgentMessage, Host};
 use gasnet_sys::{fd, mem, net};
 
 /// Fences of the PMI bootstrap.
@@ -27,8 +29,13 @@ pub fn identity() -> String {
     format!("{} {network} {}", boot.trim(), net::host_name())
 }
 
+/// The name in the identity of a host.
+fn name(identity: &[u8]) -> &[u8] {
+    identity.rsplit(|&c| c == b' ').next().unwrap_or_default()
+}
+
 /// The error for a command that starts more processes than ranks.
-pub fn too_many(ranks: u32) -> String {
+fn too_many(ranks: u32) -> String {
     format!(
         "the command of GASNET_CSPAWN_CMD has started more processes than the job's {ranks}; %N in it \
      stands for that number"
@@ -44,9 +51,7 @@ struct Worker {
     /// Once it has sent it.
     registration: Option<Registration>,
     rank: u32,
-    fences: u32,
     in_fence: bool,
-    is_over: bool,
 }
 
 /// The service.
@@ -55,9 +60,8 @@ pub struct LauncherServer<'a> {
     secret: Secret,
     listener: &'a mut Listener,
     workers: Vec<Worker>,
-    /// Agents that have connected before the service ended.
-    agents: Vec<Caller>,
     are_assigned: bool,
+    fences: u32,
 }
 
 impl<'a> LauncherServer<'a> {
@@ -68,15 +72,18 @@ impl<'a> LauncherServer<'a> {
             secret,
             listener,
             workers: Vec::new(),
-            agents: Vec::new(),
             are_assigned: false,
+            fences: 0,
         }
     }
 
-    /// Serves all workers until none has requests. Returns the agents that have connected
-    /// meanwhile. `still_there` gets the number of missing workers; it returns whether the command
-    /// runs, or an error if waiting is useless.
-    pub fn serve(mut self, mut still_there: impl FnMut(u32) -> Result<bool, String>) -> Result<Vec<Caller>, String> {
+    /// Serves all workers until their last fence. Returns the layout of the job and its hosts, which
+    /// connect afterwards. `still_there` gets the number of missing workers; it returns whether the
+    /// command runs, or an error if waiting is useless.
+    pub fn serve(
+        mut self,
+        mut still_there: impl FnMut(u32) -> Result<bool, String>,
+    ) -> Result<(JobLayout, Vec<Host>), String> {
         let start = Instant::now();
         let limit = self.options.remote.limit;
         let all = self.options.ranks;
@@ -113,11 +120,12 @@ impl<'a> LauncherServer<'a> {
             } else if self.workers.iter().all(|w| w.in_fence) {
                 for worker in &mut self.workers {
                     worker.in_fence = false;
-                    worker.fences += 1;
                     worker.link.send(&AgentMessage::Fence {});
                 }
-            } else if self.workers.iter().all(|w| w.is_over) {
-                return Ok(self.agents);
+                self.fences += 1;
+                if self.fences == FENCES {
+                    return self.layout();
+                }
             }
             let mut items = self.workers.iter().map(|w| w.link.poll_item()).collect();
             self.listener.poll_items(&mut items);
@@ -127,22 +135,20 @@ impl<'a> LauncherServer<'a> {
 
     fn accept(&mut self) {
         for caller in self.listener.accept(self.secret, self.options.ranks as usize) {
-            match caller {
-                Caller::Worker(link) => self.workers.push(Worker {
+            // Agents connect after the last fence.
+            if let Caller::Worker(link) = caller {
+                self.workers.push(Worker {
                     link,
                     registration: None,
                     rank: 0,
-                    fences: 0,
                     in_fence: false,
-                    is_over: false,
-                }),
-                agent => self.agents.push(agent),
+                });
             }
         }
     }
 
     fn receive(&mut self) -> Result<(), String> {
-        for worker in self.workers.iter_mut().filter(|w| !w.is_over) {
+        for worker in &mut self.workers {
             while let Some(message) = worker.link.receive() {
                 match message {
                     AgentMessage::Register { requested_rank, host } if worker.registration.is_none() => {
@@ -153,11 +159,7 @@ impl<'a> LauncherServer<'a> {
                 }
             }
             if worker.link.broken().is_some() {
-                // After the last fence, a worker has no more requests.
-                if worker.fences < FENCES {
-                    return Err(format!("a process ended before the job began: {}", Self::who(worker)));
-                }
-                worker.is_over = true;
+                return Err(format!("a process ended before the job began: {}", Self::who(worker)));
             }
         }
         Ok(())
@@ -167,9 +169,19 @@ impl<'a> LauncherServer<'a> {
         let Some((_, host)) = &worker.registration else {
             return "its host is unknown".into();
         };
-        let host = String::from_utf8_lossy(host);
-        let name = host.split(' ').next_back().unwrap_or_default();
-        format!("rank {} on host {name}", worker.rank)
+        format!("rank {} on host {}", worker.rank, String::from_utf8_lossy(name(host)))
+    }
+
+    fn layout(&self) -> Result<(JobLayout, Vec<Host>), String> {
+        let registered = self
+            .workers
+            .iter()
+            .filter_map(|w| Some((w.rank, w.registration.as_ref()?)));
+        let (mut firsts, mut ranks) = (HashMap::new(), Vec::new());
+        for (rank, (_, host)) in registered.collect::<BTreeMap<_, _>>() {
+            ranks.push((*firsts.entry(host).or_insert(rank), name(host).to_vec()));
+        }
+        hosts::layout(ranks, self.options.nbrhd_max)
     }
 
     /// All workers have connected: assigns their ranks.

@@ -1,43 +1,11 @@
 //! Detects the process manager that has started this process from its variables in the environment.
 
-use std::str::FromStr;
+use gasnet_conduit::config::PmiInterface;
 
 /// The variables that [`detect`] checks, for messages.
 pub const LOOKED_FOR: &str =
     "PMI_FD (hydra, srun --mpi=pmi2), PMI_PORT with PMI_ID (hydra -pmi-port), PMIX_NAMESPACE with PMIX_RANK (prterun, \
                               Open MPI's mpirun, srun --mpi=pmix)";
-
-/// The interfaces that may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum PmiInterface {
-    /// Any.
-    #[default]
-    Auto,
-    /// PMI-1 only.
-    Pmi1,
-    /// PMI-2 only.
-    Pmi2,
-    /// PMIx only.
-    Pmix,
-}
-
-impl FromStr for PmiInterface {
-    type Err = String;
-
-    /// Reads `auto`, `pmi1`, `pmi2` or `pmix`, in any case.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = [
-            ("auto", Self::Auto),
-            ("pmi1", Self::Pmi1),
-            ("pmi2", Self::Pmi2),
-            ("pmix", Self::Pmix),
-        ];
-        let found = named.iter().find(|(name, _)| text.trim().eq_ignore_ascii_case(name));
-        found
-            .map(|&(_, choice)| choice)
-            .ok_or_else(|| format!("GASNET_PMI={text}: expected auto, pmi1, pmi2 or pmix"))
-    }
-}
 
 /// The process manager's interface and its variables. The values are not checked yet;
 /// [`super::connect`] does that.
@@ -90,42 +58,47 @@ pub fn detect(
     variable: impl Fn(&str) -> Option<String>,
     is_open: impl Fn(i32) -> bool,
 ) -> Result<Option<DetectedManager>, String> {
-    let variable = |name: &str| variable(name).filter(|text| !text.trim().is_empty());
-    let place = if let Some(descriptor) = variable("PMI_FD") {
-        Some(ManagerAddress::Inherited(descriptor))
-    } else {
-        let port = variable("PMI_PORT").zip(variable("PMI_ID"));
-        port.map(|(address, id)| ManagerAddress::Port { address, id })
+    let variable = |name: &str| {
+        let text = variable(name)?.trim().to_owned();
+        Some(text).filter(|text| !text.is_empty())
     };
-    let wire = place.map(|place| WireStart {
-        place,
-        choice,
-        rank: variable("PMI_RANK").or_else(|| variable("PMI_ID")),
-        size: variable("PMI_SIZE"),
-        job: variable("PMI_JOBID"),
+    let descriptor = variable("PMI_FD");
+    let is_stale = descriptor
+        .as_ref()
+        .is_some_and(|text| !text.parse().is_ok_and(&is_open));
+    let port = variable("PMI_PORT").zip(variable("PMI_ID"));
+    let place = descriptor
+        .map(ManagerAddress::Inherited)
+        .or(port.map(|(address, id)| ManagerAddress::Port { address, id }));
+    let wire = place.map(|place| {
+        DetectedManager::Wire(WireStart {
+            place,
+            choice,
+            rank: variable("PMI_RANK").or_else(|| variable("PMI_ID")),
+            size: variable("PMI_SIZE"),
+            job: variable("PMI_JOBID"),
+        })
     });
     let pmix = variable("PMIX_NAMESPACE")
         .and(variable("PMIX_RANK"))
         .map(|_| DetectedManager::Pmix);
-    let stale = |start: &WireStart| match &start.place {
-        ManagerAddress::Inherited(text) => !text.trim().parse().is_ok_and(&is_open),
-        ManagerAddress::Port { .. } => false,
+    let (found, asked, other) = match choice {
+        PmiInterface::Auto if is_stale => return Ok(pmix.or(wire)),
+        PmiInterface::Auto => return Ok(wire.or(pmix)),
+        PmiInterface::Pmi1 | PmiInterface::Pmi2 => (wire, "PMI-1 or PMI-2", pmix.map(|_| "PMIx (PMIX_NAMESPACE)")),
+        PmiInterface::Pmix => (
+            pmix,
+            "PMIx",
+            wire.filter(|_| !is_stale)
+                .map(|_| "PMI-1 or PMI-2 (PMI_FD or PMI_PORT)"),
+        ),
     };
-    let other = |asked: &str, there: &str| {
-        Err(format!(
+    match (found, other) {
+        (None, Some(there)) => Err(format!(
             "GASNET_PMI asks for {asked}, but this process was started with {there}. Unset the variable, or \
              select that interface"
-        ))
-    };
-    match (choice, wire, pmix) {
-        (PmiInterface::Pmi1 | PmiInterface::Pmi2, None, Some(_)) => other("PMI-1 or PMI-2", "PMIx (PMIX_NAMESPACE)"),
-        (PmiInterface::Pmix, Some(start), None) if !stale(&start) => {
-            other("PMIx", "PMI-1 or PMI-2 (PMI_FD or PMI_PORT)")
-        }
-        (PmiInterface::Pmi1 | PmiInterface::Pmi2, wire, _) => Ok(wire.map(DetectedManager::Wire)),
-        (PmiInterface::Auto, Some(start), Some(pmix)) if stale(&start) => Ok(Some(pmix)),
-        (PmiInterface::Auto, Some(start), _) => Ok(Some(DetectedManager::Wire(start))),
-        (PmiInterface::Auto | PmiInterface::Pmix, _, pmix) => Ok(pmix),
+        )),
+        (found, _) => Ok(found),
     }
 }
 
@@ -133,111 +106,62 @@ pub fn detect(
 mod tests {
     use super::*;
 
-    fn detected(choice: PmiInterface, pairs: &[(&str, &str)]) -> Result<Option<DetectedManager>, String> {
-        let variable = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned());
-        detect(choice, variable, |descriptor| descriptor == 7)
-    }
-
-    fn found(choice: PmiInterface, pairs: &[(&str, &str)]) -> Option<DetectedManager> {
-        detected(choice, pairs).unwrap()
-    }
-
-    fn place(kind: Option<DetectedManager>) -> ManagerAddress {
-        match kind {
-            Some(DetectedManager::Wire(start)) => start.place,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    const FD: [(&str, &str); 3] = [("PMI_FD", "7"), ("PMI_RANK", "2"), ("PMI_SIZE", "4")];
-    const PMIX: [(&str, &str); 2] = [("PMIX_NAMESPACE", "800129025"), ("PMIX_RANK", "0")];
-
     #[test]
-    fn nothing_is_found_in_an_empty_environment() {
-        for choice in [
-            PmiInterface::Auto,
-            PmiInterface::Pmi1,
-            PmiInterface::Pmi2,
-            PmiInterface::Pmix,
+    fn managers_by_their_variables() {
+        use PmiInterface::{Auto, Pmi1, Pmi2, Pmix};
+        let none: &[(&str, &str)] = &[];
+        let halves = &[
+            ("PMI_FD", " "),
+            ("PMI_RANK", "0"),
+            ("PMI_PORT", "a:1"),
+            ("PMIX_RANK", "0"),
+        ];
+        let open = &[("PMI_FD", "7"), ("PMI_RANK", "2")];
+        let port = &[("PMI_PORT", "host:39223"), ("PMI_ID", "3")];
+        let pmix = &[("PMIX_NAMESPACE", "800129025"), ("PMIX_RANK", "0")];
+        let both = [&open[..], pmix].concat();
+        let stale = |text| [&[("PMI_FD", text)], &pmix[..]].concat();
+        for (choice, pairs, expected) in [
+            (Auto, none, ""),
+            (Pmi1, none, ""),
+            (Pmix, none, ""),
+            (Auto, halves, ""),
+            (Pmi2, halves, ""),
+            (Pmix, halves, ""),
+            (Auto, open, "descriptor 7, rank 2"),
+            (Pmi2, open, "descriptor 7, rank 2"),
+            (Pmix, open, "PMI_FD"),
+            (Auto, port, "id 3 at host:39223, rank 3"),
+            (Pmi1, port, "id 3 at host:39223, rank 3"),
+            (Auto, pmix, "PMIx"),
+            (Pmix, pmix, "PMIx"),
+            (Pmi2, pmix, "PMIX_NAMESPACE"),
+            (Auto, &both, "descriptor 7, rank 2"),
+            (Pmix, &both, "PMIx"),
+            // `connect` reports a closed descriptor, or text that is no number.
+            (Auto, &[("PMI_FD", "8")], "descriptor 8, rank none"),
+            (Pmi2, &[("PMI_FD", "x")], "descriptor x, rank none"),
+            (Pmix, &[("PMI_FD", "8")], ""),
+            (Auto, &stale("8"), "PMIx"),
+            (Auto, &stale("-1"), "PMIx"),
+            (Auto, &stale("x"), "PMIx"),
+            (Pmi1, &stale("8"), "descriptor 8, rank none"),
         ] {
-            assert_eq!(found(choice, &[]), None);
-            let halves = [
-                ("PMI_FD", " "),
-                ("PMI_RANK", "0"),
-                ("PMI_PORT", "a:1"),
-                ("PMIX_RANK", "0"),
-            ];
-            assert_eq!(found(choice, &halves), None);
+            let variable = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned());
+            let found = match detect(choice, variable, |descriptor| descriptor == 7) {
+                Ok(None) => String::new(),
+                Ok(Some(DetectedManager::Pmix)) => "PMIx".into(),
+                Ok(Some(DetectedManager::Wire(start))) => {
+                    assert_eq!(start.choice, choice);
+                    let rank = start.rank.unwrap_or("none".into());
+                    match start.place {
+                        ManagerAddress::Inherited(number) => format!("descriptor {number}, rank {rank}"),
+                        ManagerAddress::Port { address, id } => format!("id {id} at {address}, rank {rank}"),
+                    }
+                }
+                Err(why) => why.split(['(', ')']).nth(1).unwrap().split(' ').next().unwrap().into(),
+            };
+            assert_eq!(found, expected, "{choice:?} {pairs:?}");
         }
-    }
-
-    #[test]
-    fn an_inherited_descriptor() {
-        let start = WireStart {
-            place: ManagerAddress::Inherited("7".into()),
-            choice: PmiInterface::Auto,
-            rank: Some("2".into()),
-            size: Some("4".into()),
-            job: None,
-        };
-        assert_eq!(found(PmiInterface::Auto, &FD), Some(DetectedManager::Wire(start)));
-        assert!(detected(PmiInterface::Pmix, &FD).unwrap_err().contains("PMI_FD"));
-        assert_eq!(found(PmiInterface::Pmix, &[("PMI_FD", "8")]), None);
-        // `connect` reports a closed descriptor, or text that is no number.
-        assert_eq!(
-            place(found(PmiInterface::Auto, &[("PMI_FD", "8")])),
-            ManagerAddress::Inherited("8".into())
-        );
-        assert_eq!(
-            place(found(PmiInterface::Pmi2, &[("PMI_FD", "x")])),
-            ManagerAddress::Inherited("x".into())
-        );
-    }
-
-    #[test]
-    fn an_address_to_connect_to() {
-        let port = [("PMI_PORT", "host:39223"), ("PMI_ID", "3")];
-        let Some(DetectedManager::Wire(start)) = found(PmiInterface::Pmi1, &port) else {
-            panic!("nothing found");
-        };
-        let (address, id) = ("host:39223".into(), "3".into());
-        assert_eq!(start.place, ManagerAddress::Port { address, id });
-        assert_eq!(
-            (start.choice, start.rank.as_deref(), start.size),
-            (PmiInterface::Pmi1, Some("3"), None)
-        );
-    }
-
-    #[test]
-    fn marks_of_two_managers() {
-        assert_eq!(found(PmiInterface::Auto, &PMIX), Some(DetectedManager::Pmix));
-        assert!(detected(PmiInterface::Pmi2, &PMIX).unwrap_err().contains("PMIx"));
-        let open: Vec<_> = FD.into_iter().chain(PMIX).collect();
-        assert_eq!(
-            place(found(PmiInterface::Auto, &open)),
-            ManagerAddress::Inherited("7".into())
-        );
-        assert_eq!(found(PmiInterface::Pmix, &open), Some(DetectedManager::Pmix));
-        for stale in ["8", "-1", "x"] {
-            let both: Vec<_> = [("PMI_FD", stale)].into_iter().chain(PMIX).collect();
-            assert_eq!(found(PmiInterface::Auto, &both), Some(DetectedManager::Pmix), "{stale}");
-            assert_eq!(
-                place(found(PmiInterface::Pmi1, &both)),
-                ManagerAddress::Inherited(stale.into())
-            );
-        }
-    }
-
-    #[test]
-    fn choices() {
-        for (text, choice) in [
-            ("auto", PmiInterface::Auto),
-            ("PMI1", PmiInterface::Pmi1),
-            (" pmi2 ", PmiInterface::Pmi2),
-            ("PMIx", PmiInterface::Pmix),
-        ] {
-            assert_eq!(text.parse(), Ok(choice));
-        }
-        assert!("pmi3".parse::<PmiInterface>().unwrap_err().contains("pmi3"));
     }
 }

@@ -14,7 +14,6 @@ mod pmix;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod text;
 mod wire;
 
 use std::os::fd::RawFd;
@@ -23,13 +22,14 @@ use std::time::Duration;
 use super::mpi::{self, Mpi};
 use super::spawn::Contact;
 use super::JobError;
+use gasnet_conduit::config::PmiInterface;
 
-pub use detect::{detect, DetectedManager, ManagerAddress, PmiInterface, WireStart, LOOKED_FOR};
+pub use detect::{detect, DetectedManager, ManagerAddress, WireStart, LOOKED_FOR};
 
-/// Most bytes of a value.
-pub const VALUE_MAX: usize = 1024;
-/// Most characters of a key.
-pub const KEY_MAX: usize = 24;
+/// Most characters of a value. Every known manager accepts 1,000 characters for a whole message.
+pub const VALUE_MAX: usize = 600;
+/// Most characters of a key, with the rank that PMI-1 and PMI-2 need in it.
+const KEY_MAX: usize = 32;
 
 /// What a process manager offers its processes. One thread makes all calls; they block.
 ///
@@ -47,21 +47,21 @@ pub trait ProcessManager: Send {
     fn size(&self) -> u32;
 
     /// The same in all processes of the job, and different in other jobs at this time: the name of
-    /// the key-value space, or the namespace. Printable ASCII without spaces, at most 256
+    /// the key-value space, or the namespace. Printable ASCII without spaces and `;`, at most 256
     /// characters. Not secret.
     fn job_id(&self) -> &str;
 
-    /// Stores up to [`VALUE_MAX`] bytes under a key that this process has not used before. Other
-    /// processes may use the same key for their own values. Keys are 1 to [`KEY_MAX`] characters of
-    /// `[a-z0-9-]`.
-    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), JobError>;
+    /// Stores a value under a key that this process has not used before. Other processes may use
+    /// the same key for their own values. Managers differ in what they keep unchanged: a value is 1
+    /// to [`VALUE_MAX`] characters of `[A-Za-z0-9._:,-]`, a key a short word of the same.
+    fn put(&mut self, key: &str, value: &str) -> Result<(), JobError>;
 
     /// Collective: returns when all processes have called it. Values put before can be read by all
     /// afterwards. An error if `limit` passes first.
     fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError>;
 
     /// The value that process `owner` has put under `key` before the last fence.
-    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, JobError>;
+    fn get(&mut self, owner: u32, key: &str) -> Result<String, JobError>;
 
     /// No more requests follow, only [`ProcessManager::finalize`] or [`ProcessManager::abort`].
     fn asked_all(&mut self) {}
@@ -77,10 +77,9 @@ pub trait ProcessManager: Send {
     /// without its own finalize.
     fn finalize(&mut self, whole: bool);
 
-    /// Asks the manager to end the job, with this exit code if it supports that (PMIx and hydra do,
+    /// Asks the manager to end the job, with exit code 1 if it supports that (PMIx and hydra do,
     /// Slurm's PMI does not). It may end this process, too, during the call, later, or not at all.
-    /// The manager gets `why` if it can report it.
-    fn abort(&mut self, code: i32, why: &str);
+    fn abort(&mut self);
 
     /// How the agent of the first host connects to the launcher process, if that is the manager.
     fn launcher_contact(&self) -> Option<Contact> {
@@ -127,28 +126,6 @@ pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, JobErro
     }
 }
 
-/// Whether every manager accepts this key and a value of this length.
-fn check_put(key: &str, bytes: &[u8]) -> Result<(), JobError> {
-    check_key(key)?;
-    if bytes.len() > VALUE_MAX {
-        return Err(JobError::new(format!(
-            "a value of {} bytes for key \"{key}\" is too long: at most {VALUE_MAX}",
-            bytes.len()
-        )));
-    }
-    Ok(())
-}
-
-fn check_key(key: &str) -> Result<(), JobError> {
-    let known = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
-    if (1..=KEY_MAX).contains(&key.len()) && key.bytes().all(known) {
-        return Ok(());
-    }
-    Err(JobError::new(format!(
-        "\"{key}\" is not a valid key: 1 to {KEY_MAX} characters of a-z, 0-9 and -"
-    )))
-}
-
 /// Checks the rank that a manager assigns.
 fn check_place(rank: u32, size: u32) -> Result<(), String> {
     if rank < size {
@@ -157,6 +134,16 @@ fn check_place(rank: u32, size: u32) -> Result<(), String> {
     Err(format!(
         "it assigns an impossible rank to this process: rank {rank} of {size}"
     ))
+}
+
+/// Checks a manager's name for the job, which is also a value in messages.
+fn check_job_name(name: Option<&str>) -> Result<String, String> {
+    let is_plain = |c: u8| c.is_ascii_graphic() && c != b';';
+    match name {
+        Some(name) if (1..=256).contains(&name.len()) && name.bytes().all(is_plain) => Ok(name.into()),
+        Some(name) => Err(format!("its job name is invalid: {}", quoted(name))),
+        None => Err("it sends no job name".into()),
+    }
 }
 
 /// Text of a manager, for a message: of bounded length, without control characters.

@@ -12,9 +12,9 @@ use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
-use std::{mem, ptr, slice};
+use std::{mem, ptr};
 
-use super::{check_key, check_place, check_put, quoted, ProcessManager, VALUE_MAX};
+use super::{check_job_name, check_place, quoted, ProcessManager, VALUE_MAX};
 use crate::JobError;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{self, functions, Library};
@@ -29,11 +29,11 @@ const MOST_USERS: u32 = 8;
 const ALL_RANKS: u32 = u32::MAX - 1;
 /// `PMIX_GLOBAL`.
 const GLOBAL: u8 = 3;
-/// Numbers of types: `PMIX_BOOL`, `PMIX_INT`, `PMIX_UINT32`, `PMIX_BYTE_OBJECT`.
+/// Numbers of types: `PMIX_BOOL`, `PMIX_STRING`, `PMIX_INT`, `PMIX_UINT32`.
 const BOOL: u16 = 1;
+const STRING: u16 = 3;
 const INT: u16 = 6;
 const UINT32: u16 = 14;
-const BYTE_OBJECT: u16 = 27;
 /// Seconds that a value may take from another host.
 const GET_LIMIT: c_int = 60;
 /// Sizes of the text of a namespace and of a key, with terminating zeros.
@@ -55,20 +55,12 @@ impl Proc {
     }
 }
 
-/// `pmix_byte_object_t`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct ByteObject {
-    bytes: *mut c_char,
-    size: usize,
-}
-
 #[repr(C)]
 union Data {
     flag: bool,
     number: u32,
     seconds: c_int,
-    object: ByteObject,
+    string: *mut c_char,
     /// The longest of the unused members: `pmix_envar_t`.
     _longest: [usize; 3],
     /// The member with the strictest alignment.
@@ -219,10 +211,10 @@ impl Api {
         }
         // SAFETY: not null, so a value of the library, now owned here.
         let read = read(unsafe { &*value });
-        // SAFETY: the value and its bytes were allocated with malloc for the caller to free.
+        // SAFETY: the value and its string were allocated with malloc for the caller to free.
         unsafe {
-            if (*value).kind == BYTE_OBJECT {
-                libc::free((*value).data.object.bytes.cast::<c_void>());
+            if (*value).kind == STRING {
+                libc::free((*value).data.string.cast::<c_void>());
             }
             libc::free(value.cast());
         }
@@ -266,10 +258,7 @@ impl Pmix {
         let size = api.value(&all, c"pmix.job.size", number).map_err(|why| error(&why))?;
         check_place(me.rank, size).map_err(|why| error(&why))?;
         let bytes: Vec<u8> = me.namespace.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-        let namespace = String::from_utf8(bytes)
-            .ok()
-            .filter(|name| !name.is_empty() && name.bytes().all(|c| c.is_ascii_graphic()));
-        let namespace = namespace.ok_or_else(|| error("its job name is invalid"))?;
+        let namespace = check_job_name(Some(&String::from_utf8_lossy(&bytes))).map_err(|why| error(&why))?;
         Ok(Self {
             api,
             name,
@@ -293,19 +282,19 @@ fn number(value: &Value) -> Option<u32> {
     Some(unsafe { value.data.number })
 }
 
-/// The bytes in a value, if it has some and not too many.
-fn bytes(value: &Value) -> Option<Vec<u8>> {
-    if value.kind != BYTE_OBJECT {
+/// The text in a value, if it has one that is not too long.
+fn text(value: &Value) -> Option<String> {
+    if value.kind != STRING {
         return None;
     }
     // SAFETY: the type selects the member.
-    let object = unsafe { value.data.object };
-    if object.bytes.is_null() || !(1..=VALUE_MAX + 1).contains(&object.size) {
+    let string = unsafe { value.data.string };
+    if string.is_null() {
         return None;
     }
-    // SAFETY: the library reports this many bytes.
-    let bytes = unsafe { slice::from_raw_parts(object.bytes.cast::<u8>(), object.size) };
-    Some(bytes[1..].to_vec())
+    // SAFETY: not null, so a string of the library.
+    let text = unsafe { CStr::from_ptr(string) }.to_str().ok()?;
+    (text.len() <= VALUE_MAX).then(|| text.to_owned())
 }
 
 impl ProcessManager for Pmix {
@@ -325,20 +314,14 @@ impl ProcessManager for Pmix {
         &self.namespace
     }
 
-    fn put(&mut self, key: &str, bytes: &[u8]) -> Result<(), JobError> {
-        check_put(key, bytes)?;
-        // Starts with one extra byte, because some managers do not keep empty objects.
-        let mut copy = [&[0], bytes].concat();
+    fn put(&mut self, key: &str, value: &str) -> Result<(), JobError> {
+        let text = CString::new(value).unwrap_or_default();
+        let string = text.as_ptr().cast_mut();
         let mut value = Value {
-            kind: BYTE_OBJECT,
-            data: Data {
-                object: ByteObject {
-                    bytes: copy.as_mut_ptr().cast(),
-                    size: copy.len(),
-                },
-            },
+            kind: STRING,
+            data: Data { string },
         };
-        // SAFETY: the key is terminated; the library copies the value.
+        // SAFETY: the key and the text are terminated; the library copies the value.
         let result = unsafe { (self.api.put)(GLOBAL, library_key(key).as_ptr(), &raw mut value) };
         self.api.check(result, "PMIx_Put").map_err(|why| self.error(&why))
     }
@@ -385,12 +368,8 @@ impl ProcessManager for Pmix {
         }
     }
 
-    fn get(&mut self, owner: u32, key: &str) -> Result<Vec<u8>, JobError> {
-        check_key(key)?;
-        if owner >= self.size {
-            return Err(self.error(&format!("there is no rank {owner} of {}", self.size)));
-        }
-        let found = self.api.value(&self.me.with_rank(owner), &library_key(key), bytes);
+    fn get(&mut self, owner: u32, key: &str) -> Result<String, JobError> {
+        let found = self.api.value(&self.me.with_rank(owner), &library_key(key), text);
         found.map_err(|why| {
             JobError::new(format!(
                 "cannot get key \"{key}\" of rank {owner}: {}",
@@ -413,11 +392,9 @@ impl ProcessManager for Pmix {
         }
     }
 
-    fn abort(&mut self, code: i32, why: &str) {
-        let why: Vec<u8> = why.bytes().filter(|&c| c != 0).take(500).collect();
-        let why = CString::new(why).unwrap_or_default();
+    fn abort(&mut self) {
         // SAFETY: the message is terminated; no list means all processes of the job.
-        unsafe { (self.api.abort)(code, why.as_ptr(), ptr::null_mut(), 0) };
+        unsafe { (self.api.abort)(1, c"cannot start".as_ptr(), ptr::null_mut(), 0) };
     }
 
     fn descriptors(&self) -> Vec<RawFd> {

@@ -2,16 +2,15 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::Instant;
 
+use super::message::{Version, LENGTH};
 use gasnet_sys::fd;
 
 /// Longest message that is received.
 pub const MESSAGE_MAX: usize = 64 << 10;
-/// Columns of the length of a PMI-2 message.
-const LENGTH: usize = 6;
-
 /// A connection. Its errors complete messages that start with the manager's name.
 #[derive(Debug)]
 pub struct Stream {
@@ -23,8 +22,10 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The connection of an inherited descriptor.
-    pub fn inherited(descriptor: RawFd) -> Result<Self, String> {
+    /// The connection of an inherited descriptor, whose number is `text`.
+    pub fn inherited(text: &str) -> Result<Self, String> {
+        let number = text.parse().ok().filter(|&number: &RawFd| number >= 0);
+        let descriptor = number.ok_or("not a descriptor")?;
         is_socket(descriptor).map_err(|why| {
             format!(
                 "the descriptor is not a connection to a process manager ({why}). A script or program between \
@@ -79,53 +80,45 @@ impl Stream {
         Ok(())
     }
 
-    /// The next line, without its end.
-    pub fn line(&mut self, limit: Option<Instant>) -> Result<String, String> {
-        let mut seen = 0;
+    /// The next message, without its length or the end of its line.
+    pub fn message(&mut self, version: Version, limit: Option<Instant>) -> Result<String, String> {
         loop {
-            if let Some(at) = self.unread[seen..].iter().position(|&c| c == b'\n') {
-                let line = self.take(seen + at + 1)?;
-                return Ok(line.trim_end_matches(['\n', '\r']).to_owned());
-            }
-            seen = self.unread.len();
-            if seen > MESSAGE_MAX {
-                return Err(format!("it has sent a line of more than {MESSAGE_MAX} characters"));
+            if let Some((text, end)) = self.first_message(version)? {
+                let message = std::str::from_utf8(&self.unread[text]).map(str::to_owned);
+                self.unread.drain(..end);
+                return message.map_err(|_| "it has sent bytes that are not text".into());
             }
             self.receive(limit)?;
         }
     }
 
-    /// The next message that starts with its length, without the length.
-    pub fn counted(&mut self, limit: Option<Instant>) -> Result<String, String> {
-        while self.unread.len() < LENGTH {
-            self.receive(limit)?;
-        }
-        let columns = self.take(LENGTH)?;
-        let digits = columns.trim();
-        let length: usize = match digits.parse() {
-            Ok(length) if digits.bytes().all(|c| c.is_ascii_digit()) => length,
-            _ => {
-                return Err(format!(
-                    "it has sent {} instead of the length of a message",
-                    super::quoted(&columns)
-                ))
+    /// The place of the first unread message, if it is complete, and where it ends.
+    fn first_message(&self, version: Version) -> Result<Option<(Range<usize>, usize)>, String> {
+        if version == Version::One {
+            let end = self.unread.iter().position(|&c| c == b'\n');
+            if end.is_none() && self.unread.len() > MESSAGE_MAX {
+                return Err(format!("it has sent a line of more than {MESSAGE_MAX} characters"));
             }
+            return Ok(end.map(|end| (0..end, end + 1)));
+        }
+        let Some(columns) = self.unread.first_chunk::<LENGTH>() else {
+            return Ok(None);
+        };
+        let columns = String::from_utf8_lossy(columns);
+        let digits = Some(columns.trim()).filter(|digits| digits.bytes().all(|c| c.is_ascii_digit()));
+        let Some(length) = digits.and_then(|digits| digits.parse::<usize>().ok()) else {
+            return Err(format!(
+                "it has sent {} instead of the length of a message",
+                super::quoted(&columns)
+            ));
         };
         if length > MESSAGE_MAX {
             return Err(format!(
                 "it announces a message of {length} characters; the limit is {MESSAGE_MAX}"
             ));
         }
-        while self.unread.len() < length {
-            self.receive(limit)?;
-        }
-        self.take(length)
-    }
-
-    fn take(&mut self, length: usize) -> Result<String, String> {
-        let rest = self.unread.split_off(length);
-        let bytes = std::mem::replace(&mut self.unread, rest);
-        String::from_utf8(bytes).map_err(|_| "it has sent bytes that are not text".into())
+        let end = LENGTH + length;
+        Ok((self.unread.len() >= end).then_some((LENGTH..end, end)))
     }
 
     fn receive(&mut self, limit: Option<Instant>) -> Result<(), String> {

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::discovery::Discovered;
-use super::rendezvous::{receive_with, send_with, LocalRank, Rendezvous};
+use super::rendezvous::{receive, send, LocalRank, Rendezvous};
 use super::{environment, MARGIN};
 use crate::agent::output::{become_output, pipes};
 use crate::agent::{AgentSetup, Child, ManagerDaemon};
 use crate::control_block::ControlBlock;
 use crate::launch::{self, HostState};
 use crate::layout::JobLayout;
+use crate::spawn::ssh::HostPlan;
 use crate::tree::message::{AgentMessage, Pairs};
 use crate::{control_socket, Job, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
@@ -21,24 +21,17 @@ use gasnet_sys::{cpus, fd, net};
 /// Creates the shared memory of this host, and sends each rank its part.
 pub fn give(
     options: &StartOptions,
-    found: Discovered,
+    HostPlan { layout, host, tree }: HostPlan,
+    variables: Pairs,
     local_ranks: BTreeMap<u32, LocalRank>,
 ) -> Result<AgentSetup<'_>, JobError> {
-    let Discovered {
-        layout,
-        host,
-        tree,
-        variables,
-    } = found;
-    let host = host.ok_or_else(|| JobError::new("this host has ranks, but no number"))?;
     let layout: &JobLayout = Box::leak(Box::new(layout));
-    let ranks = layout.ranks_on(host);
     let relayed = !tree.is_alone();
     let memory = launch::anon_memory(options, "gasnet-control")?;
     memory
         .resize(ControlBlock::bytes(layout.size()))
         .map_err(|e| JobError::io("allocating the job control block", &e))?;
-    let control = ControlBlock::on(memory.fd(), layout.size(), ranks.len() as u32, relayed)
+    let control = ControlBlock::on(memory.fd(), layout.size(), local_ranks.len() as u32, relayed)
         .map_err(|e| JobError::io("mapping the job control block", &e))?;
     let mut cpus: Vec<u32> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();
@@ -51,7 +44,7 @@ pub fn give(
         relayed,
         ranges: layout.ranges().to_vec(),
         nbrhd_max: layout.nbrhd_max(),
-        variables,
+        variables: variables.clone(),
     };
     let (mut children, mut outputs) = (Vec::new(), Vec::new());
     let mode = options.output(tree.is_root());
@@ -71,14 +64,15 @@ pub fn give(
         let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
         descriptors.extend(writers.iter().flatten().map(AsRawFd::as_raw_fd));
         // The death of a rank is noticed elsewhere.
-        let _ = send_with(&mut member.stream, &join, &descriptors);
+        let _ = send(&mut member.stream, &join, &descriptors);
         outputs.extend(readers.map(|readers| (rank, readers)));
         children.push(Child::new(rank, member.pid, Some(member.process), ours));
     }
     Ok(AgentSetup {
         options,
         layout,
-        host: Some(host),
+        host,
+        variables,
         control,
         children,
         outputs,
@@ -111,7 +105,7 @@ impl Handshake {
         let limit = options.remote.limit;
         let limit = (!limit.is_zero()).then(|| limit + MARGIN);
         rendezvous.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
-        let (message, descriptors) = receive_with(&mut rendezvous.leader).map_err(|e| gone(&e))?;
+        let (message, descriptors) = receive(&mut rendezvous.leader).map_err(|e| gone(&e))?;
         let mut descriptors = descriptors.into_iter();
         let shared = descriptors.by_ref().take(4).collect::<Vec<_>>().try_into();
         let output = descriptors.collect::<Vec<_>>().try_into().ok();

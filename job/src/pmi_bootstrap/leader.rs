@@ -2,25 +2,33 @@
 //! node agent.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
+use std::net::IpAddr;
 use std::time::Instant;
 
 use super::acceptor::Acceptor;
-use super::discovery::Discovery;
-use super::rendezvous::{LocalRank, Rendezvous, MESSAGE_TIME};
-use super::{environment, handshake, Manager};
+use super::rendezvous::{self, LocalRank, Rendezvous, MESSAGE_TIME};
+use super::{environment, handshake, hosts, Manager};
+use crate::agent::{self, AgentSetup};
+use crate::layout::JobLayout;
+use crate::pmi::VALUE_MAX;
+use crate::spawn::ssh::{self, HostPlan, Joined};
 use crate::spawn::Contact;
-use crate::tree::link::{Listener, Up};
-use crate::tree::message::AgentMessage;
+use crate::tree::link::Listener;
+use crate::tree::message::{AgentMessage, Host};
 use crate::tree::secret::Secret;
-use crate::{address_in, agent, refuse, JobError, StartOptions};
+use crate::tree::Tree;
+use crate::{address_in, refuse, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{fd, net, signal};
 
-/// Hosts whose agents connect to the same agent, if each has one rank.
-const DEGREE: u32 = 16;
-/// Most addresses in an endpoint.
-const MAX_ADDRESSES: usize = 16;
+/// What the agent of this host knows of the others at first.
+enum Place {
+    /// It is the root, and knows all hosts.
+    Root(Secret, JobLayout, Vec<Host>),
+    /// It connects to the agent above.
+    Below(Contact),
+}
 
 /// The state of the leader before it forks the agent.
 pub struct Leader {
@@ -46,24 +54,15 @@ impl Leader {
             return Err(failed(&io::Error::other("no rank has connected")));
         };
         let listener = Listener::open(None).map_err(|e| failed(&e))?;
-        let port = u32::from(listener.port().map_err(|e| failed(&e))?);
-        let own = match options.workers {
+        let port = listener.port().map_err(|e| failed(&e))?;
+        let addresses = match options.workers {
             Some(network) => vec![address_in(network)?],
-            None => net::addresses()
-                .into_iter()
-                .map(|a| a.ip)
-                .filter(|ip| !ip.is_loopback())
-                .collect(),
+            None => net::addresses().into_iter().map(|a| a.ip).collect(),
         };
-        let addresses = own
-            .iter()
-            .take(MAX_ADDRESSES)
-            .map(ToString::to_string)
-            .chain([net::host_name()]);
-        let addresses = addresses.map(String::into_bytes).collect();
-        let endpoint = AgentMessage::Endpoint { first, port, addresses }.encode();
+        let text = endpoint(first, port, &addresses).into_bytes();
         for member in local_ranks.values_mut() {
-            member.stream.write_all(&endpoint).map_err(|e| failed(&e))?;
+            let message = AgentMessage::Endpoint { text: text.clone() };
+            rendezvous::send(&mut member.stream, &message, &[]).map_err(|e| failed(&e))?;
         }
         Ok(Self {
             local_ranks,
@@ -74,33 +73,7 @@ impl Leader {
 
     /// Forks the agent as a grandchild, so that the client has no unknown child.
     pub fn start_agent(self, manager: &mut Manager, options: &StartOptions) -> Result<(), JobError> {
-        let secret = manager.get(0, "secret")?;
-        let secret: [u8; 16] = secret
-            .try_into()
-            .map_err(|_| JobError::new("the secret of the job was damaged on its way"))?;
-        let secret = Secret::from_bytes(secret);
-        let launcher = manager.launcher_contact();
-        let above = match self.first.checked_sub(1).filter(|_| launcher.is_none()) {
-            Some(before) => {
-                let owner = before / DEGREE;
-                let Some(AgentMessage::Endpoint { first, port, addresses }) =
-                    AgentMessage::decode(&manager.get(owner, "at")?)
-                else {
-                    return refuse(format!("the endpoint of the host of rank {owner} is malformed"));
-                };
-                Some(Contact {
-                    host: first,
-                    secret,
-                    port: port as u16,
-                    addresses: addresses
-                        .iter()
-                        .map(|a| String::from_utf8_lossy(a).into_owned())
-                        .collect(),
-                    chosen: true,
-                })
-            }
-            None => launcher,
-        };
+        let place = self.place(manager, options)?;
         let _ = process::flush_streams();
         let mask = signal::block_all();
         // SAFETY: as for forked ranks: the child uses the allocator, which glibc keeps usable, and
@@ -121,7 +94,7 @@ impl Leader {
                     fd::close_copy(descriptor);
                 }
                 signal::set_default(libc::SIGCHLD);
-                self.be_agent(secret, above, options)
+                self.be_agent(place, options)
             }
             Err(error) => {
                 signal::set_mask(&mask);
@@ -130,30 +103,101 @@ impl Leader {
         }
     }
 
-    fn be_agent(self, secret: Secret, above: Option<Contact>, options: &StartOptions) -> ! {
+    /// Reads from the manager what the agent needs.
+    fn place(&self, manager: &mut Manager, options: &StartOptions) -> Result<Place, JobError> {
+        let host = self.first;
+        if let Some(launcher) = manager.launcher_contact() {
+            return Ok(Place::Below(Contact { host, ..launcher }));
+        }
+        let key = manager.get(0, "secret")?;
+        let mut endpoint_of = |rank| {
+            let text = manager.get(rank, "at")?;
+            Contact::parse(&text, &key)
+                .ok_or_else(|| JobError::new(format!("the endpoint of the host of rank {rank} is malformed")))
+        };
+        if let Some(above) = hosts::above(self.first) {
+            let above = endpoint_of(above)?;
+            return Ok(Place::Below(Contact { host, ..above }));
+        }
+        let secret = endpoint_of(0)?.secret;
+        let mut host_of = |rank| {
+            let endpoint = endpoint_of(rank)?;
+            let name = endpoint.addresses.last().cloned().unwrap_or_default();
+            Ok((endpoint.host, name.into_bytes()))
+        };
+        let ranks = (0..options.ranks)
+            .map(&mut host_of)
+            .collect::<Result<Vec<_>, JobError>>()?;
+        let (layout, mut hosts) = hosts::layout(ranks, options.nbrhd_max).map_err(JobError::new)?;
+        hosts.remove(0);
+        Ok(Place::Root(secret, layout, hosts))
+    }
+
+    fn be_agent(self, place: Place, options: &StartOptions) -> ! {
         // A control socket, two pipes and a process for each rank; connections of other hosts;
         // unauthenticated peers; some spare.
         let _ = process::allow_descriptors(process::open_descriptors() + 4 * self.local_ranks.len() as u64 + 1024);
-        let end = |why: String| -> ! {
-            eprintln!("gasnet: host {}: {why}", net::host_name());
-            process::end(1);
-        };
-        let ranks: Vec<u32> = self.local_ranks.keys().copied().collect();
-        let limit = options.remote.connect_limit();
-        let routed = options.route_output.is_some();
-        let connect = |above: Contact| Up::call(&above.resolve(None), above.secret, self.first, routed, limit);
-        let up = above.map(connect).transpose().unwrap_or_else(|why: String| {
-            end(format!(
-                "cannot connect to the host above ({why}). GASNET_WORKERIP selects the network"
-            ))
-        });
-        let discovery = Discovery::new(self.first, ranks, up, (secret, self.listener), options);
-        let found = discovery.run().unwrap_or_else(|why| end(why));
         let mut options = options.clone();
-        environment::take_over(found.variables.clone(), &mut options).unwrap_or_else(|e| end(e.message));
-        let setup = handshake::give(&options, found, self.local_ranks).unwrap_or_else(|e| end(e.message));
-        agent::serve(setup);
+        match self.setup(place, &mut options) {
+            Ok(setup) => agent::serve(setup),
+            Err(error) => {
+                eprintln!("gasnet: host {}: {error}", net::host_name());
+                process::end(1);
+            }
+        }
     }
+
+    /// Connects to the agent above, and gives the ranks of this host what they need.
+    fn setup(self, place: Place, options: &mut StartOptions) -> Result<AgentSetup<'_>, JobError> {
+        let joined = match place {
+            Place::Root(secret, layout, todo) => Joined {
+                layout,
+                variables: environment::own(),
+                todo,
+                tree: Tree::new(secret, None, options.route_output.is_some()),
+            },
+            Place::Below(above) => ssh::connect_up(&above, &above.resolve(None), options)?,
+        };
+        let Joined {
+            layout,
+            variables,
+            todo,
+            mut tree,
+        } = joined;
+        let host = Some(self.first)
+            .filter(|&first| first < layout.size())
+            .map(|first| layout.host_of(first));
+        let Some(host) = host.filter(|&host| layout.ranks_on(host).iter().eq(self.local_ranks.keys())) else {
+            return refuse("the job's layout has other ranks on this host than those that have found each other");
+        };
+        let branches = hosts::branches(&layout, host, todo).map_err(JobError::new)?;
+        let limit = options.remote.limit;
+        tree.expect(self.listener, branches, (!limit.is_zero()).then_some(limit));
+        environment::take_over(variables.clone(), options)?;
+        let host = Some(host);
+        handshake::give(options, HostPlan { layout, host, tree }, variables, self.local_ranks)
+    }
+}
+
+/// Where an agent listens, as a contact without the secret: as many addresses as a value may hold,
+/// then the host's name.
+fn endpoint(first: u32, port: u16, addresses: &[IpAddr]) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || ".-".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    let name: String = net::host_name().chars().map(plain).collect();
+    let mut text = format!("{first},{port},1,");
+    for address in addresses.iter().filter(|address| !address.is_loopback()) {
+        let address = format!("{address},");
+        if text.len() + address.len() + name.len() <= VALUE_MAX {
+            text += &address;
+        }
+    }
+    text + &name
 }
 
 #[cfg(test)]
@@ -175,8 +219,10 @@ mod tests {
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let leader = Leader::new(acceptor, &mut first, &options).unwrap();
         assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [3, 5]);
-        let endpoint = AgentMessage::decode(&second.receive().unwrap());
-        assert!(matches!(endpoint, Some(AgentMessage::Endpoint { first: 3, .. })) && leader.first == 3);
+        let (AgentMessage::Endpoint { text }, _) = rendezvous::receive(&mut second.leader).unwrap() else {
+            panic!("not an endpoint");
+        };
+        assert!(text.starts_with(b"3,") && leader.first == 3);
     }
 
     #[test]
@@ -186,13 +232,13 @@ mod tests {
         let silent: Vec<_> = (1..=100).map(|rank| Rendezvous::at(&job, rank).unwrap()).collect();
         drop(silent);
         let mut last = Rendezvous::at(&job, 9).unwrap();
-        (&last.leader).write_all(b"\x04\0\0\0").unwrap();
+        std::io::Write::write_all(&mut &last.leader, b"\x04\0\0\0").unwrap();
         let mut second = Rendezvous::at(&job, 7).unwrap();
         second.introduce().unwrap();
         first.introduce().unwrap();
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let leader = Leader::new(first.acceptor.take().unwrap(), &mut first, &options).unwrap();
         assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [0, 7]);
-        assert!(second.receive().is_ok() && last.receive().is_err());
+        assert!(rendezvous::receive(&mut second.leader).is_ok() && rendezvous::receive(&mut last.leader).is_err());
     }
 }

@@ -3,17 +3,17 @@
 //!
 //! - Rendezvous: the ranks of a host find each other at a local socket, whose name follows from the
 //!   job's. The rank that binds it leads.
-//! - Every rank puts the endpoint of its host into the manager's store. After two fences the
-//!   manager is not needed until the end.
-//! - The leader forks the agent, which is no child of any rank.
-//! - Discovery: the agents connect in a tree that follows from rank numbers, report their ranks to
-//!   the root, and get the layout from it.
+//! - Every rank puts the endpoint of its host into the manager's store. After two fences each
+//!   leader gets that of the agent above, and the first leader all of them: the layout of the job.
+//! - The leader forks the agent, which is no child of any rank. The agents connect in a tree that
+//!   follows from rank numbers, and get the layout from the root. Then the manager is not needed
+//!   until the end.
 //! - Handshake: each agent gives its ranks what forked ranks inherit.
 
 mod acceptor;
-mod discovery;
 mod environment;
 mod handshake;
+pub(super) mod hosts;
 mod leader;
 mod rendezvous;
 
@@ -21,9 +21,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::pmi::{self, ProcessManager};
+use super::tree::message::AgentMessage;
 use super::tree::secret::Secret;
-use super::{custom, Job, JobError, StartOptions, MAX_RANKS};
-pub(super) use discovery::Discovery;
+use super::{custom, refuse, Job, JobError, StartOptions, MAX_RANKS};
 use gasnet_sys::atomic::{lock, Mutex};
 use gasnet_sys::{fd, process};
 use handshake::Handshake;
@@ -95,7 +95,7 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
         let _ = fd::write_all(2, format!("gasnet: rank {}: {error}\n", manager.rank()).as_bytes());
         // The manager may end this process before it has passed the message on.
         thread::sleep(MESSAGE_TIME);
-        manager.abort(1, &error.message);
+        manager.abort();
     }
     joined
 }
@@ -113,7 +113,7 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
         .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
     let secret = Secret::new();
     if rank == 0 {
-        manager.put("secret", &secret.bytes())?;
+        manager.put("secret", &format!("{:032x}", u128::from_be_bytes(secret.bytes())))?;
     }
     let limit = (!options.remote.limit.is_zero()).then(|| options.remote.limit.saturating_mul(FENCE_FACTOR));
     manager.fence(limit).map_err(|error| {
@@ -126,10 +126,11 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
         Some(acceptor) => Some(Leader::new(acceptor, &mut rendezvous, options)?),
         None => None,
     };
-    let place = rendezvous
-        .receive()
-        .map_err(|e| JobError::io("receiving the endpoint of this host", &e))?;
-    manager.put("at", &place)?;
+    match rendezvous::receive(&mut rendezvous.leader) {
+        Ok((AgentMessage::Endpoint { text }, _)) => manager.put("at", &String::from_utf8_lossy(&text))?,
+        Ok(_) => return refuse("unexpected message instead of the endpoint of this host"),
+        Err(e) => return Err(JobError::io("receiving the endpoint of this host", &e)),
+    }
     manager.fence(limit)?;
     if let Some(leader) = leader {
         leader.start_agent(manager, options)?;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use super::acceptor::Acceptor;
+use super::MARGIN;
 use crate::agent::manager_daemon_of_this;
 use crate::tree::message::AgentMessage;
 use gasnet_sys::process::{self, Pid, PidFd};
@@ -19,13 +20,8 @@ use gasnet_sys::{cpus, fd};
 
 /// Limit for all processes that have connected to send their ranks.
 pub const MESSAGE_TIME: Duration = Duration::from_secs(1);
-/// How long full queues may delay a rank, whichever names have them. The leader of a job accepts at
-/// once, so the holder of a name whose queue stays full is another user's.
-const FULL_QUEUES: Duration = Duration::from_secs(3);
-/// Names to try: the first that no other user holds is taken.
-const NAMES: u32 = 8;
-/// Attempts for each name, if its holder ends at that moment.
-const TRIES: u32 = 100;
+/// Most bytes of a message.
+const MESSAGE_MAX: usize = 1 << 26;
 
 /// A rank's end of the rendezvous.
 pub struct Rendezvous {
@@ -53,70 +49,40 @@ pub struct LocalRank {
 }
 
 impl Rendezvous {
-    /// What the names of the job's sockets begin with.
-    fn name(job: &str) -> String {
+    /// Binds or connects to the socket of the job on this host.
+    pub fn at(job: &str, rank: u32) -> io::Result<Self> {
         // A socket's name holds about a hundred bytes; a job's name may be longer.
         let mut hash = SipHasher24::new();
         hash.write(job.as_bytes());
-        format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128())
-    }
-
-    /// Binds or connects to the socket of the job on this host.
-    pub fn at(job: &str, rank: u32) -> io::Result<Self> {
-        let name = Self::name(job);
-        let end = Instant::now() + FULL_QUEUES;
-        for number in 0..NAMES {
-            for _ in 0..TRIES {
-                match Self::at_name(&format!("{name}-{number}"), rank, end) {
-                    Ok(None) => break,
-                    Ok(Some(rendezvous)) => return Ok(rendezvous),
-                    // The holder has ended. A rank of this job stays until all have connected.
-                    Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
-                    Err(e) => return Err(e),
-                }
-            }
-        }
-        Err(io::Error::other(format!(
-            "other users hold all local sockets {name}-0 to -{}",
-            NAMES - 1
-        )))
-    }
-
-    /// None if another user holds the name.
-    fn at_name(name: &str, rank: u32, end: Instant) -> io::Result<Option<Self>> {
-        match UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?) {
+        let name = format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128());
+        match UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
             Ok(listener) => {
-                let acceptor = Acceptor::open(listener)?;
                 let (leader, own_end) = UnixStream::pair()?;
-                Ok(Some(Self {
+                Ok(Self {
                     rank,
                     leader,
-                    acceptor: Some(acceptor),
+                    acceptor: Some(Acceptor::open(listener)?),
                     own_end: Some(own_end),
-                }))
+                })
             }
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
-                let leader = match fd::connect_to_name(name.as_bytes(), until(end)) {
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                    other => other?,
-                };
+                // The holder stays until all ranks have connected, and accepts at once.
+                let leader = fd::connect_to_name(name.as_bytes(), MARGIN).map_err(|error| {
+                    io::Error::other(format!("the process that holds the local socket @{name}: {error}"))
+                })?;
                 let (_, user) = fd::peer_process(leader.as_raw_fd())?;
-                Ok((user == process::user()).then_some(Self {
+                if user != process::user() {
+                    return Err(io::Error::other(format!("user {user} holds the local socket @{name}")));
+                }
+                Ok(Self {
                     rank,
                     leader,
                     acceptor: None,
                     own_end: None,
-                }))
+                })
             }
             Err(e) => Err(e),
         }
-    }
-
-    /// Receives a frame from the leader.
-    pub fn receive(&mut self) -> io::Result<Vec<u8>> {
-        let mut length = [0; 4];
-        self.leader.read_exact(&mut length)?;
-        read_frame(&mut self.leader, length)
     }
 
     /// Sends the leader this process's rank, descriptor, daemon and cores.
@@ -127,7 +93,7 @@ impl Rendezvous {
             daemon: manager_daemon_of_this().unwrap_or(0),
             cpus: cpus::numbers().iter().map(|&cpu| cpu as u32).collect(),
         };
-        send_with(&mut self.leader, &introduction, &[process.fd()])
+        send(&mut self.leader, &introduction, &[process.fd()])
     }
 }
 
@@ -138,34 +104,32 @@ fn until(end: Instant) -> Duration {
 }
 
 /// Sends a message, with copies of descriptors.
-pub fn send_with(stream: &mut UnixStream, message: &AgentMessage, descriptors: &[RawFd]) -> io::Result<()> {
+pub fn send(stream: &mut UnixStream, message: &AgentMessage, descriptors: &[RawFd]) -> io::Result<()> {
     let frame = message.encode();
-    fd::send_descriptors(stream.as_raw_fd(), &frame[..4], descriptors)?;
-    stream.write_all(&frame[4..])
+    let (length, rest) = frame.split_at(4);
+    if descriptors.is_empty() {
+        stream.write_all(length)?;
+    } else {
+        fd::send_descriptors(stream.as_raw_fd(), length, descriptors)?;
+    }
+    stream.write_all(rest)
 }
 
-/// Receives a message with descriptors.
-pub fn receive_with(stream: &mut UnixStream) -> io::Result<(AgentMessage, Vec<OwnedFd>)> {
+/// Receives a message, with its descriptors.
+pub fn receive(stream: &mut UnixStream) -> io::Result<(AgentMessage, Vec<OwnedFd>)> {
     let mut length = [0; 4];
     let (got, descriptors) = fd::receive_descriptors(stream.as_raw_fd(), &mut length)?;
     if got < 4 {
         return Err(io::Error::other("it has ended"));
     }
-    let frame = read_frame(stream, length)?;
-    let message = AgentMessage::decode(&frame).ok_or(io::ErrorKind::InvalidData)?;
-    Ok((message, descriptors))
-}
-
-/// Receives the frame that starts with this length.
-fn read_frame(stream: &mut UnixStream, length: [u8; 4]) -> io::Result<Vec<u8>> {
     let count = u32::from_le_bytes(length) as usize;
-    if count > 1 << 26 {
+    if count > MESSAGE_MAX {
         return Err(io::Error::other("a message has an impossible length"));
     }
-    let mut frame = vec![0; 4 + count];
-    frame[..4].copy_from_slice(&length);
+    let mut frame = [&length[..], &vec![0; count]].concat();
     stream.read_exact(&mut frame[4..])?;
-    Ok(frame)
+    let message = AgentMessage::decode(&frame).ok_or(io::ErrorKind::InvalidData)?;
+    Ok((message, descriptors))
 }
 
 impl LocalRank {
@@ -173,7 +137,7 @@ impl LocalRank {
     pub fn admit(mut stream: UnixStream, end: Instant) -> io::Result<(u32, Self)> {
         let (pid, _) = fd::peer_process(stream.as_raw_fd())?;
         stream.set_read_timeout(Some(until(end)))?;
-        let (message, mut descriptors) = receive_with(&mut stream)?;
+        let (message, mut descriptors) = receive(&mut stream)?;
         let (AgentMessage::Introduce { rank, daemon, cpus }, Some(process)) = (message, descriptors.pop()) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
@@ -185,31 +149,5 @@ impl LocalRank {
             cpus,
         };
         Ok((rank, member))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gasnet_sys::mem;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn full_queues_delay_a_rank_once() {
-        let job = format!("test-{}", mem::random_u64());
-        let mut kept = Vec::new();
-        for number in 0..NAMES {
-            let name = format!("{}-{number}", Rendezvous::name(&job));
-            let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-            // SAFETY: takes numbers.
-            unsafe { libc::listen(listener.as_raw_fd(), 0) };
-            let callers = std::iter::from_fn(|| fd::connect_to_name(name.as_bytes(), Duration::from_millis(1)).ok());
-            kept.push((callers.collect::<Vec<_>>(), listener));
-        }
-        let (sender, result) = channel();
-        std::thread::spawn(move || sender.send(Rendezvous::at(&job, 0).err()));
-        // The limit ends a rank that waits for each name.
-        let error = result.recv_timeout(FULL_QUEUES * 3).unwrap().unwrap();
-        assert!(error.to_string().contains("other users hold"), "{error}");
     }
 }

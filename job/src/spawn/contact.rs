@@ -75,7 +75,8 @@ impl Contact {
         })
     }
 
-    fn parse(public: &str, key: &str) -> Option<Self> {
+    /// From the value of the part without the secret, and the secret.
+    pub fn parse(public: &str, key: &str) -> Option<Self> {
         let mut words = public.split(',');
         let host = words.next()?.parse().ok()?;
         let port = words.next()?.parse().ok()?;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::net::{IpAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::super::layout::JobLayout;
 use super::super::tree::link::{Listener, Up, WORKER_ID};
-use super::super::tree::message::{AgentMessage, Host};
+use super::super::tree::message::{AgentMessage, Host, Pairs};
 use super::super::tree::secret::Secret;
 use super::super::tree::{Branch, Tree};
 use super::super::{refuse, JobError, StartOptions, MAX_RANKS};
@@ -154,53 +154,70 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
 
 /// Connects to the agent of `contact`, and starts the hosts below this one.
 pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobError> {
-    let here = net::host_name();
     let addresses = contact.resolve(env::var("SSH_CONNECTION").ok().as_deref());
-    if addresses.is_empty() {
-        return refuse(format!(
-            "host {here} cannot resolve any name of the host that started it ({}). Set GASNET_MASTERIP to its address",
-            contact.addresses.join(", ")
-        ));
-    }
-    // The agent above may have to start other hosts before it answers.
-    let limit = options.remote.connect_limit();
-    let routed = options.route_output.is_some();
-    let mut up = Up::call(&addresses, contact.secret, contact.host, routed, limit).map_err(|why| {
-        JobError::new(format!(
-            "host {here} cannot connect to the host that started it ({why}). Set GASNET_MASTERIP to an address \
-             of that host that can be reached from here"
-        ))
-    })?;
-    let (ranges, nbrhd_max, todo) = match up.link.wait(START_LIMIT) {
-        Ok(AgentMessage::Start {
-            ranges,
-            nbrhd_max,
-            todo,
-            ..
-        }) => (ranges, nbrhd_max, todo),
-        Ok(_) => {
-            return refuse(format!(
-                "host {here} received an unexpected message instead of the job's layout"
-            ))
+    let joined = connect_up(contact, &addresses, options).and_then(|joined| {
+        let (own, hosts) = (contact.host, joined.layout.hosts());
+        let is_wrong = |host: &Host| host.number >= hosts || host.number == own;
+        if own >= hosts || joined.todo.iter().any(is_wrong) {
+            return refuse("was asked to start hosts that are not in the job");
         }
-        Err(why) => return refuse(format!("host {here} did not receive the job's layout: {why}")),
-    };
-    let layout = JobLayout::new(ranges, nbrhd_max).filter(|layout| contact.host < layout.hosts());
-    let Some(layout) = layout else {
-        return refuse(format!("host {here} received an impossible job layout"));
-    };
-    if todo
-        .iter()
-        .any(|host| host.number >= layout.hosts() || host.number == contact.host)
-    {
-        return refuse(format!("host {here} was asked to start hosts that are not in the job"));
-    }
-    let mut tree = Tree::new(contact.secret, Some(up), routed);
+        Ok(joined)
+    });
+    let Joined {
+        layout, todo, mut tree, ..
+    } = joined.map_err(|error| JobError::new(format!("host {}: {error}", net::host_name())))?;
     branch_out(&mut tree, &layout, todo, options, None)?;
     Ok(HostPlan {
         layout,
         host: Some(contact.host),
         tree,
+    })
+}
+
+/// What an agent has got from the one above.
+pub struct Joined {
+    /// The layout of the job.
+    pub layout: JobLayout,
+    /// Variables of the first host.
+    pub variables: Pairs,
+    /// The hosts below this one.
+    pub todo: Vec<Host>,
+    /// The connections to the agent above.
+    pub tree: Tree,
+}
+
+/// Connects to the agent of `contact` at one of these addresses, and waits for the layout.
+pub fn connect_up(contact: &Contact, addresses: &[SocketAddr], options: &StartOptions) -> Result<Joined, JobError> {
+    let failed = |why: &str| {
+        JobError::new(format!(
+            "cannot connect to the host above ({why}). Set GASNET_MASTERIP to an address of the first host that can \
+             be reached from here, or with a process manager GASNET_WORKERIP to the network to use"
+        ))
+    };
+    if addresses.is_empty() {
+        let names = contact.addresses.join(", ");
+        return Err(failed(&format!("cannot resolve any of its names: {names}")));
+    }
+    // The agent above may have to start other hosts before it answers.
+    let limit = options.remote.connect_limit();
+    let routed = options.route_output.is_some();
+    let up = Up::call(addresses, contact.secret, contact.host, routed, limit);
+    let mut up = up.map_err(|why| failed(&why))?;
+    let (ranges, nbrhd_max, variables, todo) = match up.link.wait(START_LIMIT) {
+        Ok(AgentMessage::Start {
+            ranges,
+            nbrhd_max,
+            variables,
+            todo,
+        }) => (ranges, nbrhd_max, variables, todo),
+        Ok(_) => return refuse("received an unexpected message instead of the job's layout"),
+        Err(why) => return refuse(format!("did not receive the job's layout: {why}")),
+    };
+    Ok(Joined {
+        layout: JobLayout::new(ranges, nbrhd_max).ok_or_else(|| JobError::new("received an impossible job layout"))?,
+        variables,
+        todo,
+        tree: Tree::new(contact.secret, Some(up), routed),
     })
 }
 

@@ -126,7 +126,7 @@ pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 /// A host to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// Its number.
+    /// Its number; its first rank, if a process manager or a command has started the ranks.
     pub number: u32,
     /// Its name or address.
     pub name: Vec<u8>,
@@ -193,8 +193,6 @@ messages! {
     /// Up: the bytes of all ranks of some hosts in an exchange, host by host, in the order of
     /// ranks.
     b'G' Gather { round: u32, length: u32, parts: Vec<(u32, Vec<u8>)> }
-    /// Up, before the layout is known: a host by its first rank, its name, and its ranks.
-    b'H' HostRanks { first: u32, name: Vec<u8>, ranks: Vec<u32> }
     /// Up: a rank is in exit, or was lost.
     b'E' Ended { code: i32, lost: bool }
     /// Up: the state of the sender's part of the job.
@@ -208,9 +206,8 @@ messages! {
     /// From a rank to the leader of its host: its rank, the process manager's daemon (0: unknown),
     /// and the cores that it may use.
     b'I' Introduce { rank: u32, daemon: i32, cpus: Vec<u32> }
-    /// From the leader, and in the process manager's store: where the agent of a host listens, with
-    /// the first rank of the host.
-    b'A' Endpoint { first: u32, port: u32, addresses: Vec<Vec<u8>> }
+    /// From the leader to the ranks of its host: what they put into the process manager's store.
+    b'A' Endpoint { text: Vec<u8> }
     /// From the agent to a rank that a process manager has started: the job's token (high and low
     /// half), cores of the host, whether there are other hosts, and the layout, as in `Start`.
     b'J' Join {

@@ -68,14 +68,6 @@ impl Branch {
         }
     }
 
-    /// A host that has connected, with others below it.
-    pub fn linked(host: Host, hosts: usize, ranks: u32, link: Link) -> Self {
-        let mut branch = Self::new(host, Vec::new(), ranks);
-        branch.hosts = hosts;
-        branch.link = Some(link);
-        branch
-    }
-
     /// Whether its agent has opened all connections, of which `outputs` are for output.
     fn has_called(&self, outputs: usize) -> bool {
         self.lost || (self.link.is_some() && self.outputs.len() == outputs)
@@ -182,13 +174,8 @@ impl Tree {
         self.up.as_mut()?.outputs.take()
     }
 
-    /// Adds a branch that has connected.
-    pub fn add(&mut self, branch: Branch) {
-        self.branches.push(branch);
-    }
-
     /// Adds a connection for stream 1 or 2 of the output of the branch of `host`.
-    pub fn add_output(&mut self, host: u32, stream: u32, connection: OutputLink) {
+    fn add_output(&mut self, host: u32, stream: u32, connection: OutputLink) {
         let lacks = |b: &&mut Branch| b.host.number == host && !b.lost && b.outputs.iter().all(|(s, _)| *s != stream);
         if let Some(branch) = self.branches.iter_mut().find(lacks) {
             branch.outputs.push((stream, connection.stream()));
@@ -368,8 +355,8 @@ impl Tree {
                 }
                 None if late => format!(
                     "the program on host {name} has not called back. If the remote shell works, connections \
-                     from there to this host may be blocked. GASNET_MASTERIP sets the address to use, \
-                     GASNET_SPAWN_TIMEOUT the time limit"
+                     from there to this host may be blocked. GASNET_MASTERIP (GASNET_WORKERIP with a process \
+                     manager) sets the address to use, GASNET_SPAWN_TIMEOUT the time limit"
                 ),
                 None => continue,
             };

@@ -1,0 +1,449 @@
+//! PMI-1 and PMI-2 against well-behaved and misbehaving managers of the test.
+
+use std::collections::HashMap;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::message::{PmiMessage, Version};
+use super::stream::Stream;
+use super::wire::Wire;
+use super::{connect, DetectedManager, ManagerAddress, PmiInterface, ProcessManager, WireStart, VALUE_MAX};
+use crate::JobError;
+
+fn start(place: ManagerAddress, choice: PmiInterface, rank: u32, size: u32) -> WireStart {
+    WireStart {
+        place,
+        choice,
+        rank: Some(rank.to_string()),
+        size: Some(size.to_string()),
+        job: None,
+    }
+}
+
+fn inherited(stream: &UnixStream) -> ManagerAddress {
+    ManagerAddress::Inherited(stream.as_raw_fd().to_string())
+}
+
+/// The manager's end of a connection.
+fn manager_end(stream: &UnixStream) -> Stream {
+    Stream::inherited(&stream.as_raw_fd().to_string()).unwrap()
+}
+
+/// What the processes of a job share.
+#[derive(Default)]
+struct Shared {
+    store: HashMap<String, String>,
+    /// Fences that each process has reached.
+    fences: Vec<u32>,
+    /// Calls of fence by all processes.
+    calls: u32,
+}
+
+/// A well-behaved manager of one process.
+#[derive(Clone)]
+struct Manager {
+    shared: Arc<(Mutex<Shared>, Condvar)>,
+    rank: u32,
+    /// Whether answers are written byte by byte.
+    slow: bool,
+    /// A version that it does not speak.
+    refuses: &'static str,
+}
+
+impl Manager {
+    /// The managers of a job.
+    fn of_job(size: u32, slow: bool, refuses: &'static str) -> Vec<Self> {
+        let shared = Arc::new((Mutex::<Shared>::default(), Condvar::new()));
+        shared.0.lock().unwrap().fences = vec![0; size as usize];
+        let manager = |rank| Self {
+            shared: shared.clone(),
+            rank,
+            slow,
+            refuses,
+        };
+        (0..size).map(manager).collect()
+    }
+
+    /// Serves until the process ends. Returns whether it has finalized.
+    fn serve(&self, stream: &UnixStream) -> bool {
+        let mut stream = manager_end(stream);
+        let mut version = Version::One;
+        while let Ok(text) = stream.message(version, None) {
+            let request = version.parse(&text).unwrap();
+            let answer = self.answer(version, &request);
+            let step = if self.slow { 1 } else { answer.len() };
+            for part in answer.as_bytes().chunks(step) {
+                stream.send(std::str::from_utf8(part).unwrap(), None).unwrap();
+            }
+            if request.field("pmi_version") == Some("2") && self.refuses != "2" {
+                version = Version::Two;
+            }
+            if request.command == "finalize" {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn answer(&self, version: Version, request: &PmiMessage) -> String {
+        let size = self.shared.0.lock().unwrap().fences.len().to_string();
+        let (rank, field) = (self.rank.to_string(), |name| request.field(name).unwrap());
+        let (value, mut result) = (request.field("key").map(|key| self.value(key)), "0");
+        let (answer, fields) = match request.command.as_str() {
+            "init" => {
+                let version = field("pmi_version");
+                if version == self.refuses {
+                    result = "-1";
+                }
+                ("response_to_init", vec![("pmi_version", version)])
+            }
+            "initack" => {
+                assert_eq!(field("pmiid"), rank);
+                return format!("cmd=initack\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n");
+            }
+            "get_maxes" => ("maxes", vec![("keylen_max", "64"), ("vallen_max", "1024")]),
+            "get_my_kvsname" => ("my_kvsname", vec![("kvsname", "kvs_1_of-test")]),
+            "fullinit" => {
+                assert_eq!(field("pmirank"), rank);
+                ("fullinit-response", vec![("rank", rank.as_str()), ("size", &size)])
+            }
+            "job-getid" => ("job-getid-response", vec![("jobid", "2.0")]),
+            "put" | "kvs-put" => {
+                let mut shared = self.shared.0.lock().unwrap();
+                let before = shared.store.insert(field("key").into(), field("value").into());
+                assert_eq!(before, None, "{} twice", field("key"));
+                let answer = ["put_result", "kvs-put-response"][version as usize];
+                (answer, vec![("msg", "success")])
+            }
+            "barrier_in" => {
+                self.enter_fence();
+                self.wait_for_all();
+                ("barrier_out", vec![])
+            }
+            "kvs-fence" => {
+                self.enter_fence();
+                ("kvs-fence-response", vec![])
+            }
+            "get" | "kvs-get" => {
+                let fields = match value.as_ref().unwrap() {
+                    Some(value) => vec![("found", "TRUE"), ("msg", "success"), ("value", value.as_str())],
+                    None if version == Version::Two => vec![("found", "FALSE")],
+                    None => {
+                        result = "-1";
+                        vec![("msg", "key not found"), ("value", "unknown")]
+                    }
+                };
+                (["get_result", "kvs-get-response"][version as usize], fields)
+            }
+            "finalize" => (["finalize_ack", "finalize-response"][version as usize], vec![]),
+            other => panic!("{other} is no command"),
+        };
+        version.encode(answer, &[&[("rc", result)], &fields[..]].concat())
+    }
+
+    fn enter_fence(&self) {
+        self.shared.0.lock().unwrap().fences[self.rank as usize] += 1;
+        self.shared.1.notify_all();
+    }
+
+    /// Waits until all processes have reached this process's fence.
+    fn wait_for_all(&self) {
+        let is_late = |shared: &mut Shared| shared.fences.iter().any(|&f| f < shared.fences[self.rank as usize]);
+        drop(
+            self.shared
+                .1
+                .wait_while(self.shared.0.lock().unwrap(), is_late)
+                .unwrap(),
+        );
+    }
+
+    /// As in hydra: waits only for values that are missing.
+    fn value(&self, key: &str) -> Option<String> {
+        let find = || self.shared.0.lock().unwrap().store.get(key).cloned();
+        find().or_else(|| {
+            self.wait_for_all();
+            find()
+        })
+    }
+}
+
+fn use_it(mut manager: Box<dyn ProcessManager>, shared: &Mutex<Shared>, rank: u32, size: u32) {
+    assert_eq!((manager.rank(), manager.size()), (rank, size));
+    let value = |rank: u32| rank.to_string().repeat(VALUE_MAX);
+    manager.put("large", &value(rank)).unwrap();
+    manager.fence(None).unwrap();
+    for owner in 0..size {
+        assert_eq!(manager.get(owner, "large"), Ok(value(owner)));
+    }
+    let why = manager.get(1, "nothing").unwrap_err().message;
+    assert!(why.contains("rank 1") && why.contains("\"nothing\""), "{why}");
+    assert!(
+        why.contains("with \"key not found\"") || why.contains("finds nothing"),
+        "{why}"
+    );
+    // Rank 0 comes last, and the others wait for it.
+    let calls = || shared.lock().unwrap().calls;
+    for fence in 1..20 {
+        while rank == 0 && calls() + 1 < fence * size {
+            thread::yield_now();
+        }
+        shared.lock().unwrap().calls += 1;
+        manager.fence(None).unwrap();
+        assert!(calls() >= fence * size, "the fence is no barrier");
+    }
+    manager.finalize(true);
+}
+
+#[test]
+fn jobs() {
+    for (size, choice, slow, refuses, expected) in [
+        (3, PmiInterface::Auto, false, "", "PMI-1 kvs_1_of-test"),
+        (2, PmiInterface::Pmi1, true, "", "PMI-1 kvs_1_of-test"),
+        (3, PmiInterface::Pmi2, false, "", "PMI-2 2.0"),
+        (2, PmiInterface::Pmi2, true, "", "PMI-2 2.0"),
+        (6, PmiInterface::Auto, false, "1", "PMI-2 2.0"),
+    ] {
+        thread::scope(|scope| {
+            for manager in Manager::of_job(size, slow, refuses) {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                let (shared, rank) = (manager.shared.clone(), manager.rank);
+                let server = scope.spawn(move || manager.serve(&theirs));
+                scope.spawn(move || {
+                    let manager = connect(DetectedManager::Wire(start(inherited(&ours), choice, rank, size))).unwrap();
+                    let fd = ours.as_raw_fd();
+                    assert!(manager.descriptors().len() == 2 && manager.descriptors().contains(&fd));
+                    let name = format!("{} {}", manager.describe(), manager.job_id());
+                    assert_eq!(name.replace(&format!(" (PMI_FD={fd})"), ""), expected);
+                    use_it(manager, &shared.0, rank, size);
+                    assert!(server.join().unwrap(), "it was not finalized");
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn connecting_back() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, id) = (listener.local_addr().unwrap().to_string(), "0".into());
+    let manager = Manager::of_job(1, false, "").remove(0);
+    let server = thread::spawn(move || manager.serve(&OwnedFd::from(listener.accept().unwrap().0).into()));
+    let from_there = start(ManagerAddress::Port { address, id }, PmiInterface::Auto, 5, 6);
+    let mut manager = connect(DetectedManager::Wire(from_there)).unwrap();
+    let name = manager.describe();
+    assert!(name.starts_with("PMI-1 (PMI_PORT=127.0.0.1:"), "{name}");
+    assert_eq!((manager.rank(), manager.size()), (0, 1));
+    manager.fence(None).unwrap();
+    manager.finalize(true);
+    assert!(server.join().unwrap());
+}
+
+const INIT_1: &[u8] = b"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n";
+const MAXES: &[u8] = b"cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
+const NAME: &[u8] = b"cmd=my_kvsname kvsname=kvs_0\n";
+const ONE: [&[u8]; 3] = [INIT_1, MAXES, NAME];
+const INIT_2: &[u8] = b"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n";
+const FULL: &[u8] = b"    41cmd=fullinit-response;rank=0;size=2;rc=0;";
+const TWO: [&[u8]; 3] = [INIT_2, FULL, b"    35cmd=job-getid-response;jobid=a;rc=0"];
+
+/// Connects to a manager that answers each request with the next text, and then ends. Returns the
+/// result of `work`, and the last request.
+fn scripted<T>(
+    choice: PmiInterface,
+    answers: &[&[u8]],
+    work: impl FnOnce(Result<Wire, JobError>) -> T,
+) -> (T, Option<PmiMessage>) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    thread::scope(|scope| {
+        let server = scope.spawn(move || {
+            let mut stream = manager_end(&theirs);
+            let mut version = Version::One;
+            for answer in answers {
+                let request = version.parse(&stream.message(version, None).ok()?)?;
+                if request.field("pmi_version") == Some("2") {
+                    version = Version::Two;
+                }
+                // The other end may have given up.
+                let _ = std::io::Write::write_all(&mut &theirs, answer);
+            }
+            version.parse(&stream.message(version, None).ok()?)
+        });
+        let result = work(Wire::connect(&start(inherited(&ours), choice, 0, 2)));
+        drop(ours);
+        (result, server.join().unwrap())
+    })
+}
+
+#[test]
+fn managers_with_which_no_job_can_start() {
+    use PmiInterface::{Auto, Pmi1, Pmi2};
+    let long = vec![b'x'; 70_000];
+    let no_1 = b"cmd=response_to_init pmi_version=1 rc=-1\n";
+    let version_3 = b"cmd=response_to_init pmi_version=3 rc=0\n";
+    let no_id = b"    34cmd=job-getid-response;rc=7;msg=no";
+    let cases: &[(PmiInterface, &[&[u8]], &str)] = &[
+        (Pmi1, &[], "closed the connection"),
+        (Pmi1, &ONE[..1], "closed the connection"),
+        (Pmi1, &ONE[..2], "closed the connection"),
+        (Pmi2, &TWO[..1], "closed the connection"),
+        (Pmi2, &TWO[..2], "closed the connection"),
+        (
+            Auto,
+            &[no_1, version_3],
+            "PMI-1 (its answer: version \"1\", code \"-1\") nor PMI-2 (its answer: version \"3\"",
+        ),
+        (Pmi1, &[no_1], "it does not support PMI-1"),
+        (
+            Pmi2,
+            &[INIT_2, FULL, no_id],
+            "it refuses job-getid with \"no\" (code \"7\")",
+        ),
+        (Pmi1, &[&long], "more than 65536"),
+        (Pmi1, &[b"\xff\xfe\n"], "not text"),
+        (Pmi1, &[b"hello\n"], "\"hello\" instead of response_to_init"),
+        (Pmi1, &[b"\x1b[2J\n"], "\"?[2J\""),
+        (Pmi1, &[INIT_1, NAME], "instead of maxes"),
+        (
+            Pmi1,
+            &[INIT_1, b"cmd=maxes keylen_max=64\n"],
+            "vallen_max=\"\" is too small",
+        ),
+        (
+            Pmi1,
+            &[INIT_1, b"cmd=maxes keylen_max=64 vallen_max=16\n"],
+            "vallen_max=\"16\" is too small",
+        ),
+        (
+            Pmi1,
+            &[INIT_1, b"cmd=maxes keylen_max=8 vallen_max=1024\n"],
+            "keylen_max=\"8\" is too small",
+        ),
+        (Pmi1, &[INIT_1, MAXES, b"cmd=my_kvsname rc=0\n"], "no job name"),
+        (
+            Pmi1,
+            &[INIT_1, MAXES, b"cmd=my_kvsname kvsname=\x01\n"],
+            "job name is invalid",
+        ),
+        (Pmi2, &[INIT_2, b"0x1234"], "\"0x1234\" instead of the length"),
+        (Pmi2, &[INIT_2, b"   -12cmd="], "\"   -12\" instead of the length"),
+        (Pmi2, &[INIT_2, b"999999cmd="], "999999 characters"),
+        (Pmi2, &[INIT_2, b"     0"], "\"\" instead of fullinit-response"),
+        (
+            Pmi2,
+            &[INIT_2, b"    34cmd=fullinit-response;rank=1;rc=0;"],
+            "rank and size",
+        ),
+        (
+            Pmi2,
+            &[INIT_2, b"    41cmd=fullinit-response;rank=2;size=2;rc=0;"],
+            "rank 2 of 2",
+        ),
+    ];
+    for (choice, answers, part) in cases {
+        let (why, _) = scripted(*choice, answers, |wire| wire.unwrap_err().message);
+        assert!(why.contains(part) && why.contains("PMI_FD="), "{why}, not {part}");
+        assert!(why.len() < 600 && !why.contains('\x1b'), "{why}");
+    }
+}
+
+#[test]
+fn requests_that_fail() {
+    type Call = fn(&mut Wire) -> Result<(), JobError>;
+    let calls: [Call; 3] = [|w| w.put("a", "b"), |w| w.fence(None), |w| w.get(1, "a").map(drop)];
+    for (choice, answers) in [(PmiInterface::Pmi1, ONE), (PmiInterface::Pmi2, TWO)] {
+        for call in calls {
+            scripted(choice, &answers, |wire| {
+                let mut wire = wire.unwrap();
+                // The server reads one request, and ends. Later calls find the other end closed:
+                // they neither wait nor raise a signal.
+                for _ in 0..2 {
+                    let why = call(&mut wire).unwrap_err().message;
+                    assert!(why.contains("closed the connection"), "{why}");
+                }
+                wire.abort();
+                wire.finalize(true);
+            });
+        }
+        // An answer to nothing.
+        let ((), last) = scripted(choice, &answers, |wire| wire.unwrap().finalize(true));
+        assert_eq!(last.unwrap().command, "finalize");
+        let ((), last) = scripted(choice, &answers, |wire| wire.unwrap().abort());
+        let last = last.unwrap();
+        assert_eq!((last.command.as_str(), last.field("exitcode")), ("abort", Some("1")));
+    }
+    for (answer, call, part) in [
+        (
+            &b"cmd=put_result rc=-1 msg=full\n"[..],
+            calls[0],
+            "it refuses put with \"full\"",
+        ),
+        (
+            b"cmd=get_result rc=0\n",
+            calls[2],
+            "of rank 1: the process manager at PMI-1",
+        ),
+        (b"cmd=get_result rc=0\n", calls[2], "has no value"),
+    ] {
+        scripted(PmiInterface::Pmi1, &[&ONE[..], &[answer]].concat(), |wire| {
+            let why = call(&mut wire.unwrap()).unwrap_err().message;
+            assert!(why.contains(part), "{why}");
+        });
+    }
+}
+
+#[test]
+fn a_manager_that_is_silent() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let (now, mut stream) = (Some(Instant::now()), manager_end(&ours));
+    let why = [Version::One, Version::Two].map(|version| stream.message(version, now).unwrap_err());
+    assert_eq!(why, ["it does not answer"; 2]);
+    // Until the connection's buffers are full.
+    let message = "x".repeat(1 << 16);
+    let why = std::iter::repeat_with(|| stream.send(&message, now)).find_map(Result::err);
+    assert_eq!(why.as_deref(), Some("it does not answer"));
+    drop(theirs);
+    let put = b"    28cmd=kvs-put-response;rc=0;  ";
+    for (choice, answers) in [
+        (PmiInterface::Pmi1, &ONE[..]),
+        (PmiInterface::Pmi2, &[&TWO[..], &[put]].concat()),
+    ] {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        std::io::Write::write_all(&mut &theirs, &answers.concat()).unwrap();
+        let mut wire = Wire::connect(&start(inherited(&ours), choice, 0, 2)).unwrap();
+        let why = wire.fence(Some(Duration::from_millis(20))).unwrap_err().message;
+        assert!(why.contains("does not answer"), "{why}");
+    }
+}
+
+#[test]
+fn the_environment_is_wrong() {
+    let refused = |start: &WireStart| Wire::connect(start).unwrap_err().message;
+    let file = std::fs::File::open("/dev/null").unwrap();
+    for bad in ["seven", "-1", "99999999999", "1000000", &file.as_raw_fd().to_string()] {
+        let why = refused(&start(ManagerAddress::Inherited(bad.into()), PmiInterface::Auto, 0, 1));
+        assert!(why.contains(&format!("PMI_FD={bad}")), "{why}");
+    }
+    for bad in ["nowhere", "127.0.0.1:99999"] {
+        let (address, id) = (bad.into(), "0".into());
+        let why = refused(&start(ManagerAddress::Port { address, id }, PmiInterface::Auto, 0, 1));
+        assert!(why.contains(&format!("PMI_PORT={bad}")), "{why}");
+    }
+    for (rank, size, part) in [
+        (None, Some("1"), "PMI_RANK is not set"),
+        (Some("one"), Some("2"), "PMI_RANK=\"one\""),
+        (Some("0"), None, "PMI_SIZE is not set"),
+        (Some("2"), Some("2"), "rank 2 of 2"),
+        (Some("0"), Some("0"), "rank 0 of 0"),
+    ] {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        std::io::Write::write_all(&mut &theirs, &ONE.concat()).unwrap();
+        let mut from = start(inherited(&ours), PmiInterface::Pmi1, 0, 0);
+        (from.rank, from.size) = (rank.map(str::to_owned), size.map(str::to_owned));
+        let why = refused(&from);
+        assert!(why.contains(part), "{why}");
+    }
+}
