@@ -28,6 +28,7 @@ mod pmi_bootstrap;
 mod restart;
 mod signals;
 mod spawn;
+pub mod spawner;
 mod tree;
 
 use std::fmt;

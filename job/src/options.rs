@@ -1,7 +1,7 @@
 //! The options of a job.
 
 use std::env;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,9 +9,10 @@ use std::time::Duration;
 use super::agent::output::OutputMode;
 use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
-use super::spawn::{hosts, Contact};
+use super::spawn::Contact;
+use super::spawner::{self, Spawner, Starter};
 use super::{pmi, pmi_bootstrap, refuse, JobError};
-use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet, Spawner};
+use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
 
 /// Most ranks on one host. A larger number is probably a mistake.
 pub const MAX_RANKS: u32 = 1024;
@@ -130,8 +131,16 @@ pub struct StartOptions {
 impl StartOptions {
     /// Reads the environment.
     pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
-        let Decision { start, counted } = start(config, library)?;
-        let (ranks, restart) = match library.count.clone().filter(|_| counted) {
+        Self::from_environment(config, library, |name| env::var_os(name))
+    }
+
+    fn from_environment(
+        config: &Config,
+        library: &Library<'_>,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, JobError> {
+        let (start, is_counted) = start(config, library, environment)?;
+        let (ranks, restart) = match library.count.clone().filter(|_| is_counted) {
             Some(Count::Passed { ranks, rest }) => (ranks, Some(rest)),
             Some(Count::Unpassed(number)) => {
                 return refuse(format!(
@@ -323,173 +332,77 @@ fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
     }
 }
 
-/// The requested spawner and its variable: the first conduit's own variable that is set, then the
-/// general one, then that of udp programs. Clients set the last two for any conduit, so they count
-/// only where there is a network.
-fn asked(config: &Config, library: &Library<'_>) -> Result<Option<(String, Requested)>, JobError> {
-    let of_conduits = library
-        .names
-        .iter()
-        .map(|name| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase()));
-    let mut variables = of_conduits.chain(library.network.then(|| "GASNET_SPAWNER".to_owned()));
-    let found = variables.find_map(|variable| {
-        let setting = config
-            .settings()
-            .iter()
-            .find(|s| s.variable.name == variable && s.is_set)?;
-        let spawner = Spawner::from_value(&setting.value).filter(|&s| s != Spawner::Auto)?;
-        Some((variable, Requested::Spawner(spawner)))
-    });
-    if found.is_some() || !library.network {
-        return Ok(found);
-    }
-    let Some(code) = config.get(&config::SPAWNFN) else {
-        return Ok(None);
-    };
-    let spawner = match code.trim() {
-        "L" | "l" => Requested::Spawner(Spawner::Fork),
-        "S" | "s" => Requested::Spawner(Spawner::Ssh),
-        "C" | "c" => Requested::Custom,
-        other => {
-            return refuse(format!(
-                "GASNET_SPAWNFN={other}: expected L (this host), S (remote shells) or C (the command of \
-                 GASNET_CSPAWN_CMD)"
-            ))
-        }
-    };
-    Ok(Some(("GASNET_SPAWNFN".into(), spawner)))
-}
-
-/// A spawner that a user may request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Requested {
-    Spawner(Spawner),
-    Custom,
-}
-
-/// How ranks are started, and whether the program's first argument is their number.
-struct Decision {
-    start: StartMethod,
-    counted: bool,
-}
-
-/// Decides how ranks are started. The order: a remote shell or launcher process that started this
-/// process; the user's spawner; a number of ranks that the user has set; a process manager; the
-/// program's first argument; hosts in the environment.
-fn start(config: &Config, library: &Library<'_>) -> Result<Decision, JobError> {
+/// Decides how ranks are started, and whether the program's first argument is their number. The
+/// order: a remote shell or launcher process that started this process; the user's spawner; a
+/// number of ranks that the user has set; a process manager; the program's first argument; hosts in
+/// the environment.
+fn start(
+    config: &Config,
+    library: &Library<'_>,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<(StartMethod, bool), JobError> {
     if let Some(contact) = Contact::take(false) {
-        let start = StartMethod::SshChild(contact?);
-        return Ok(Decision { start, counted: false });
+        return Ok((StartMethod::SshChild(contact?), false));
     }
     if pmi_bootstrap::has_manager() {
-        let start = StartMethod::CustomWorker;
-        return Ok(Decision { start, counted: false });
+        return Ok((StartMethod::CustomWorker, false));
     }
-    let set = config.settings().iter().any(|s| s.variable.name == RANKS && s.is_set);
-    let count = library.count.as_ref().filter(|_| !set || is_inherited());
-    let by_argument = |start| Decision {
-        start,
-        counted: count.is_some(),
-    };
-    let by_manager = |kind| Decision {
-        start: StartMethod::Managed(kind),
-        counted: false,
-    };
+    let is_set = config.is_set(&config::PSHM_NODES);
+    let count = library.count.as_ref().filter(|_| !is_set || is_inherited());
     let ranks = match count {
         Some(Count::Passed { ranks, .. }) => *ranks,
         _ => config.get(&config::PSHM_NODES),
     };
-    let found = || {
-        if library.network && suggests_hosts(ranks) {
-            StartMethod::Ssh
-        } else {
-            StartMethod::Fork
-        }
-    };
-    let asked = asked(config, library)?;
+    let selected = spawner::selected(library, None, &environment).map_err(JobError::new)?;
     // As the reference's udp does. A library that also holds smp may be meant to run alone.
-    let wants_count =
-        asked.as_ref().is_some_and(|(variable, _)| variable == "GASNET_SPAWNFN") && !library.names.contains(&"smp");
-    if wants_count && !set && library.count.is_none() {
+    let by_spawnfn = selected.as_ref().is_some_and(|s| s.why.starts_with(spawner::SPAWNFN));
+    if by_spawnfn && !library.names.contains(&"smp") && !is_set && library.count.is_none() {
         return refuse(format!(
             "GASNET_SPAWNFN is set, but not how many ranks to start. Pass their number as the first argument, \
              set GASNET_PSHM_NODES=N (1 for one rank), or start the program with gasnetrun_{} -n N",
             library.names.join(", ")
         ));
     }
-    match asked {
-        Some((variable, Requested::Spawner(Spawner::Ssh))) if !library.network => refuse(format!(
-            "{variable}=ssh: this library holds no conduit with a network ({}), so all ranks are on one host",
-            library.names.join(", ")
-        )),
-        Some((_, Requested::Spawner(Spawner::Ssh))) => Ok(by_argument(StartMethod::Ssh)),
-        Some((_, Requested::Spawner(Spawner::Fork))) => Ok(by_argument(StartMethod::Fork)),
-        Some((_, Requested::Custom)) => Ok(by_argument(StartMethod::Custom)),
-        Some((variable, _)) => match managed(config)? {
-            Some(kind) => Ok(by_manager(kind)),
-            None => refuse(format!(
-                "{variable} asks for a process manager, but none has started this process: no {} in the \
-                 environment. Start the program with mpiexec, mpirun or srun, or unset the variable",
+    let is_open = selected.as_ref().map_or(!is_set, |s| s.spawner.is_manager());
+    if is_open {
+        let manager = pmi::detect_here(config.get(&config::PMI)).map_err(JobError::new)?;
+        if let Some(manager) = manager {
+            return Ok((StartMethod::Managed(manager), false));
+        }
+        if let Some(selected) = &selected {
+            return refuse(format!(
+                "{} asks for a process manager, but none has started this process: no {} in the environment. \
+                 Start the program with mpiexec, mpirun or srun, or unset the variable",
+                selected.why,
                 pmi::LOOKED_FOR
-            )),
-        },
-        None if set => Ok(by_argument(found())),
-        None => {
-            let kind = managed(config)?;
-            match lonely_task(|name| env::var(name).ok()) {
-                Some(task) if kind.is_none() && count.is_none() && ranks == 1 => refuse(task.refusal()),
-                _ => Ok(kind.map_or_else(|| by_argument(found()), by_manager)),
-            }
+            ));
+        }
+        if let Some(message) = lonely_task(&environment).filter(|_| count.is_none() && ranks == 1) {
+            return refuse(message);
         }
     }
+    let decision = selected.unwrap_or_else(|| spawner::suggested(library, Starter::Program(ranks), &environment));
+    let method = match decision.spawner {
+        Spawner::Ssh => StartMethod::Ssh,
+        Spawner::Custom => StartMethod::Custom,
+        Spawner::Fork | Spawner::Pmi | Spawner::Mpi => StartMethod::Fork,
+    };
+    Ok((method, count.is_some()))
 }
 
-/// A task of a Slurm step that has several tasks and offers no PMI. Each would be a job of one
-/// rank, which is rarely meant.
-#[derive(Debug, PartialEq, Eq)]
-struct LonelyTask {
-    tasks: u32,
-    is_first: bool,
-}
-
-impl LonelyTask {
-    /// The message of the first task. The other tasks end without one.
-    fn refusal(&self) -> String {
-        if !self.is_first {
-            return String::new();
-        }
-        format!(
-            "srun has started {} tasks, but offers them no PMI, so each would be a job of one rank. `srun \
-             --mpi=pmi2` or `--mpi=pmix` makes them one job; GASNET_PSHM_NODES=1 makes each task a job",
-            self.tasks
-        )
-    }
-}
-
-fn lonely_task(variable: impl Fn(&str) -> Option<String>) -> Option<LonelyTask> {
-    let number = |name: &str| variable(name)?.parse::<u32>().ok();
+/// The error of a task of a Slurm step that has several tasks and offers no PMI. Each would be a
+/// job of one rank, which is rarely meant. Only the first task has a message.
+fn lonely_task(environment: impl Fn(&str) -> Option<OsString>) -> Option<String> {
+    let number = |name: &str| environment(name)?.to_str()?.parse::<u32>().ok();
     let tasks = number("SLURM_STEP_NUM_TASKS").filter(|&tasks| tasks > 1)?;
-    variable("SLURM_STEP_ID")?;
-    let is_first = number("SLURM_PROCID")? == 0;
-    Some(LonelyTask { tasks, is_first })
-}
-
-/// Whether the user or a batch system names hosts for this number of ranks. (A Slurm step has its
-/// hosts already.)
-fn suggests_hosts(ranks: u32) -> bool {
-    let environment = |name: &str| env::var_os(name);
-    if hosts::are_named(environment) {
-        return true;
+    environment("SLURM_STEP_ID")?;
+    if number("SLURM_PROCID")? != 0 {
+        return Some(String::new());
     }
-    if ranks < 2 || hosts::is_in_step(environment) {
-        return false;
-    }
-    hosts::allocated("gasnet", environment).is_some()
-}
-
-/// The process manager that has started this process.
-fn managed(config: &Config) -> Result<Option<pmi::DetectedManager>, JobError> {
-    pmi::detect_here(config.get(&config::PMI)).map_err(JobError::new)
+    Some(format!(
+        "srun has started {tasks} tasks, but offers them no PMI, so each would be a job of one rank. `srun \
+         --mpi=pmi2` or `--mpi=pmix` makes them one job; GASNET_PSHM_NODES=1 makes each task a job"
+    ))
 }
 
 /// Seconds for a rank that computes when the job has failed.
@@ -511,162 +424,91 @@ fn exit_timeouts(config: &Config, ranks: u32) -> ExitTimeouts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::OsString;
 
-    fn smp() -> Library<'static> {
-        Library {
-            names: vec!["smp"],
-            ..Library::default()
-        }
-    }
-
-    fn read(pairs: &[(&str, &str)]) -> Result<StartOptions, String> {
-        let pairs = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
-        let config = Config::from_env(&[], pairs).map_err(|e| e.to_string())?;
-        StartOptions::from_config(&config, &smp()).map_err(|e| e.message)
-    }
-
-    #[test]
-    fn defaults() {
-        let options = read(&[]).unwrap();
-        assert_eq!(
-            (
-                options.ranks,
-                options.nbrhd_max,
-                options.catch_exit,
-                options.label_output
-            ),
-            (1, 0, true, false)
-        );
-        assert_eq!(read(&[("GASNET_TMPDIR", "/b")]).unwrap().directory, PathBuf::from("/b"));
-    }
-
-    #[test]
-    fn bad_values_are_named() {
-        for bad in ["0", "-1", "four", "4x", "99999999999999999999", "1.5", "1025"] {
-            let message = read(&[("GASNET_PSHM_NODES", bad)]).unwrap_err();
-            assert!(message.contains(&format!("GASNET_PSHM_NODES={bad}")), "{message}");
-        }
-        assert!(read(&[("GASNET_SMP_SPAWNER", "ssh")])
-            .unwrap_err()
-            .contains("no conduit with a network"));
-        assert!(read(&[("GASNET_SMP_SPAWNER", "telepathy")]).is_err());
-        assert!(read(&[("GASNET_SMP_SPAWNER", "FORK")]).is_ok());
-    }
-
-    fn of_network(pairs: &[(&str, &str)], count: Option<Count>) -> Result<(StartMethod, bool), String> {
+    fn read(pairs: &[(&str, &str)], names: &[&str], count: Option<Count>) -> Result<StartOptions, String> {
         let library = Library {
-            names: vec!["net"],
-            network: true,
+            names: names.to_vec(),
+            network: names.contains(&"net"),
             count,
         };
-        let pairs = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
-        let config = Config::from_env(&[], pairs).map_err(|e| e.to_string())?;
-        start(&config, &library)
-            .map(|d| (d.start, d.counted))
-            .map_err(|e| e.message)
+        let all = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
+        let config = Config::from_env(&[], all).map_err(|e| e.to_string())?;
+        let environment = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| OsString::from(p.1));
+        StartOptions::from_environment(&config, &library, environment).map_err(|e| e.message)
     }
 
     #[test]
-    fn spawners_by_wish() {
-        let three = || {
-            let rest = vec![CString::from(c"a.out")];
-            Some(Count::Passed { ranks: 3, rest })
-        };
-        assert_eq!(
-            of_network(&[("GASNET_SPAWNER", "ssh")], None).unwrap(),
-            (StartMethod::Ssh, false)
+    fn values() {
+        let options = read(&[], &["smp"], None).unwrap();
+        let read_values = (
+            options.ranks,
+            options.nbrhd_max,
+            options.catch_exit,
+            options.label_output,
         );
-        assert_eq!(
-            of_network(&[("GASNET_SPAWNFN", "L")], three()).unwrap(),
-            (StartMethod::Fork, true)
-        );
-        assert_eq!(
-            of_network(&[("GASNET_SPAWNFN", "S")], three()).unwrap(),
-            (StartMethod::Ssh, true)
-        );
-        assert_eq!(
-            of_network(&[("GASNET_PSHM_NODES", "4")], three()).unwrap(),
-            (StartMethod::Fork, false)
-        );
-        assert!(of_network(&[("GASNET_SPAWNFN", "L")], None)
-            .unwrap_err()
-            .contains("but not how many ranks"));
-        assert!(of_network(&[("GASNET_SPAWNFN", "L"), ("GASNET_PSHM_NODES", "1")], None).is_ok());
-        assert!(of_network(&[("GASNET_SPAWNFN", "G")], None)
-            .unwrap_err()
-            .contains("GASNET_SPAWNFN=G"));
-        assert!(of_network(&[("GASNET_SPAWNER", "pmi")], None)
-            .unwrap_err()
-            .contains("PMI_FD"));
-        // Without a network these are meant for other conduits.
-        assert_eq!(
-            read(&[("GASNET_SPAWNER", "ssh"), ("GASNET_SPAWNFN", "S")])
-                .unwrap()
-                .start,
-            StartMethod::Fork
-        );
+        assert_eq!(read_values, (1, 0, true, false));
+        let folder = read(&[("GASNET_TMPDIR", "/b")], &["smp"], None).unwrap().directory;
+        assert_eq!(folder, PathBuf::from("/b"));
+        for bad in ["0", "-1", "four", "4x", "99999999999999999999", "1.5", "1025"] {
+            let message = read(&[("GASNET_PSHM_NODES", bad)], &["smp"], None).unwrap_err();
+            assert!(message.contains(&format!("GASNET_PSHM_NODES={bad}")), "{message}");
+        }
     }
 
     #[test]
-    fn a_number_that_was_not_passed_is_refused() {
-        let read = |pairs: &[(&str, &str)]| {
-            let library = Library {
-                names: vec!["net"],
-                network: true,
-                count: Some(Count::Unpassed(3)),
-            };
-            let pairs = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
-            let config = Config::from_env(&[], pairs).map_err(|e| e.to_string())?;
-            StartOptions::from_config(&config, &library).map_err(|e| e.message)
-        };
-        assert!(read(&[]).unwrap_err().contains("first argument of this program is 3"));
-        assert_eq!(read(&[("GASNET_PSHM_NODES", "4")]).unwrap().ranks, 4);
+    fn how_ranks_are_started() {
+        let rest = vec![CString::from(c"a.out")];
+        let (passed, unpassed) = (Count::Passed { ranks: 3, rest }, Count::Unpassed(3));
+        let (none, passed, unpassed) = (&None, &Some(passed), &Some(unpassed));
+        let task = "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0";
+        for (settings, count, expected) in [
+            ("", none, "Fork 1"),
+            ("GASNET_SPAWNER=ssh", none, "Ssh 1"),
+            ("GASNET_SPAWNFN=L", passed, "Fork 3"),
+            ("GASNET_SPAWNFN=S", passed, "Ssh 3"),
+            ("GASNET_SPAWNFN=C", passed, "Custom 3"),
+            ("SSH_SERVERS=a,b", passed, "Ssh 3"),
+            ("GASNET_PSHM_NODES=4", passed, "Fork 4"),
+            ("GASNET_PSHM_NODES=4", unpassed, "Fork 4"),
+            ("", unpassed, "first argument of this program is 3"),
+            ("GASNET_SPAWNFN=L", none, "but not how many ranks"),
+            ("GASNET_SPAWNFN=L GASNET_PSHM_NODES=1", none, "Fork 1"),
+            ("GASNET_SPAWNFN=G", none, "GASNET_SPAWNFN=G"),
+            ("GASNET_SPAWNER=pmi", none, "PMI_FD"),
+            // Tasks of Slurm without PMI. Only the first has a message.
+            (task, none, "srun has started 3 tasks"),
+            (task, passed, "Fork 3"),
+            (&task.replace("PROCID=0", "PROCID=1"), none, ""),
+            (&task.replace("TASKS=3", "TASKS=1"), none, "Fork 1"),
+            (&task.replace("TASKS=3", "TASKS=x"), none, "Fork 1"),
+            (&task.replace("STEP_ID", "NO_STEP_ID"), none, "Fork 1"),
+        ] {
+            let pairs: Vec<_> = settings.split(' ').filter_map(|s| s.split_once('=')).collect();
+            match read(&pairs, &["net"], count.clone()) {
+                Ok(options) => assert_eq!(format!("{:?} {}", options.start, options.ranks), expected, "{settings}"),
+                Err(why) => assert!(why.contains(expected) && why.is_empty() == expected.is_empty(), "{why}"),
+            }
+        }
     }
 
     #[test]
     fn exit_timeouts() {
-        let timeouts = |pairs: &[(&str, &str)]| read(pairs).unwrap().exit_timeouts;
-        let timeout = |pairs: &[(&str, &str)]| timeouts(pairs).exit.as_secs_f64();
         let four = ("GASNET_PSHM_NODES", "4");
-        assert!(
-            (timeout(&[
-                four,
-                ("GASNET_EXITTIMEOUT_MIN", "1"),
-                ("GASNET_EXITTIMEOUT_FACTOR", "0.5")
-            ]) - 3.0)
-                .abs()
-                < 1e-9
-        );
-        assert!((timeout(&[four, ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 0.5).abs() < 1e-9);
-        assert!((timeout(&[("GASNET_EXITTIMEOUT", "7"), ("GASNET_EXITTIMEOUT_MAX", "0.5")]) - 7.0).abs() < 1e-9);
-        assert_eq!(timeouts(&[]).busy, Duration::from_secs(30));
-        let given = timeouts(&[("GASNET_EXITTIMEOUT", "7")]);
-        assert_eq!(
-            (given.busy, given.failure),
-            (Duration::from_secs(7), Duration::from_secs(7))
-        );
-        assert_eq!(timeouts(&[]).failure, Duration::from_secs(1));
-        assert_eq!(
-            timeouts(&[("GASNET_EXITTIMEOUT_MAX", "0.5")]).busy,
-            Duration::from_millis(500)
-        );
-    }
-
-    #[test]
-    fn several_tasks_without_a_manager_are_refused() {
-        let found =
-            |pairs: &[(&str, &str)]| lonely_task(|name| pairs.iter().find(|p| p.0 == name).map(|p| p.1.to_owned()));
-        let step = [
-            ("SLURM_STEP_ID", "0"),
-            ("SLURM_STEP_NUM_TASKS", "3"),
-            ("SLURM_PROCID", "0"),
+        let (exit, most) = (("GASNET_EXITTIMEOUT", "7"), ("GASNET_EXITTIMEOUT_MAX", "0.5"));
+        let formula = [
+            four,
+            ("GASNET_EXITTIMEOUT_MIN", "1"),
+            ("GASNET_EXITTIMEOUT_FACTOR", "0.5"),
         ];
-        let with = |other: (&'static str, &'static str)| step.map(|pair| if pair.0 == other.0 { other } else { pair });
-        assert!(found(&step).unwrap().refusal().contains("3 tasks"));
-        assert_eq!(found(&with(("SLURM_PROCID", "1"))).unwrap().refusal(), "");
-        assert_eq!(found(&with(("SLURM_STEP_NUM_TASKS", "1"))), None);
-        assert_eq!(found(&with(("SLURM_STEP_NUM_TASKS", "x"))), None);
-        assert_eq!(found(&step[1..]), None);
+        for (pairs, seconds) in [
+            (&[][..], [2.25, 30.0, 1.0]),
+            (&formula, [3.0, 30.0, 1.0]),
+            (&[four, most], [0.5, 0.5, 0.5]),
+            (&[exit, most], [7.0, 7.0, 7.0]),
+        ] {
+            let timeouts = read(pairs, &["smp"], None).unwrap().exit_timeouts;
+            let all = [timeouts.exit, timeouts.busy, timeouts.failure];
+            assert_eq!(all, seconds.map(Duration::from_secs_f64), "{pairs:?}");
+        }
     }
 }

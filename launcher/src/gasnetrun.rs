@@ -18,15 +18,13 @@ use std::process::{Command, ExitCode};
 
 use gasnet_conduit::config::AUTO_CONDUIT as AUTO;
 use gasnet_conduit_any::gasneti_conduits;
-use gasnet_job::MAX_RANKS;
+use gasnet_job::spawner::{self, Decision, Spawner, Starter};
+use gasnet_job::{hosts, Library, MAX_RANKS};
 
 #[path = "gasnetrun/manager.rs"]
 mod manager;
-#[path = "gasnetrun/spawner.rs"]
-mod spawner;
 
 use manager::Filling;
-use spawner::{Decision, Spawner};
 
 /// The conduits of this project, and whether their jobs can span several hosts.
 fn conduits() -> impl Iterator<Item = (&'static str, bool)> {
@@ -238,59 +236,38 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
     Ok(request)
 }
 
-/// Whether jobs of a conduit can span several hosts.
-fn has_network(conduit: &str) -> bool {
-    conduit == AUTO || conduits().any(|c| c.0 == conduit && c.1)
+/// What the program's library may hold: one conduit, or all. (sock, which is for tests, has no
+/// documented variable.)
+fn library(conduit: &str) -> Library<'static> {
+    let is_possible = |name: &str| name == conduit || (conduit == AUTO && name != "sock");
+    let possible: Vec<_> = conduits().filter(|c| is_possible(c.0)).collect();
+    Library {
+        names: possible.iter().map(|c| c.0).collect(),
+        network: conduit == AUTO || possible.iter().any(|c| c.1),
+        count: None,
+    }
 }
 
-/// The spawner that the user selects, in this order: option, the conduit's variable,
-/// `GASNET_SPAWNER`, `GASNET_SPAWNFN`.
+/// The spawner that the user selects, else the one that the environment suggests.
 fn decide(request: &Request) -> Result<Decision, Stop> {
-    let network = has_network(&request.conduit);
-    let mut variables = spawner_variables(&request.conduit);
-    variables.retain(|name| name != "GASNET_SPAWNER");
-    if network {
-        variables.extend(["GASNET_SPAWNER".into(), "GASNET_SPAWNFN".into()]);
+    let (library, environment) = (library(&request.conduit), |name: &str| env::var_os(name));
+    let selected = spawner::selected(&library, request.spawner.as_ref(), environment);
+    if let Some(selected) = selected.map_err(Stop::Wrong)? {
+        return Ok(selected);
     }
-    let from_environment = variables.into_iter().map(|name| (spawner::variable(&name), name));
-    let from_option = request
-        .spawner
-        .iter()
-        .map(|(option, name)| (Ok(Some(name.clone())), option.clone()));
-    for (name, source) in from_option.chain(from_environment) {
-        let Some(name) = name.map_err(Stop::Wrong)? else {
-            continue;
-        };
-        let Some(spawner) = spawner::parse(&source, &name).map_err(Stop::Wrong)? else {
-            continue;
-        };
-        if matches!(spawner, Spawner::Ssh | Spawner::Custom) && !network {
-            return wrong(format!(
-                "{source}={name}: the {} conduit has no network; its spawners are fork, pmi and mpi",
-                request.conduit
-            ));
-        }
-        let why = format!("{source}={name}");
-        return Ok(Decision { spawner, why });
+    let suggested = spawner::suggested(&library, Starter::Launcher, environment);
+    let is_alone = library.network && suggested.spawner == Spawner::Fork;
+    match request.nodes.filter(|&nodes| is_alone && nodes > 1) {
+        None => Ok(suggested),
+        Some(_) if hosts::has_default() => Ok(Decision {
+            spawner: Spawner::Ssh,
+            why: "this site has a list of hosts".into(),
+        }),
+        Some(nodes) => wrong(format!(
+            "-N {nodes}: no hosts are known. List them in GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, or use a process \
+             manager (-spawner=pmi)."
+        )),
     }
-    if network {
-        return spawner::suggested(|name| env::var_os(name), request.nodes).map_err(Stop::Wrong);
-    }
-    Ok(Decision {
-        spawner: Spawner::Fork,
-        why: format!("the {} conduit has no network", request.conduit),
-    })
-}
-
-/// The variables from which the program reads its spawner, the first takes precedence. A program
-/// that chooses its conduit may read any of them.
-fn spawner_variables(conduit: &str) -> Vec<String> {
-    let of = |name: &str| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase());
-    let general = (conduit == AUTO || has_network(conduit)).then(|| "GASNET_SPAWNER".to_owned());
-    let conduits = conduits().filter(|c| conduit == AUTO || c.0 == conduit);
-    // sock, which is for tests, is not documented to have one.
-    let known = conduits.filter(|c| c.0 != "sock" || conduit == "sock");
-    known.map(|c| of(c.0)).chain(general).collect()
 }
 
 /// Name and attached value of an option: `-n4`, `-n=4`, `--conduit=smp`.
@@ -342,7 +319,7 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
         set.push(("GASNET_PSHM_NODES".into(), request.ranks.to_string().into()));
     }
     set.extend(
-        spawner_variables(&request.conduit)
+        spawner::variables(&library(&request.conduit))
             .into_iter()
             .map(|name| (name, word.into())),
     );
@@ -562,7 +539,7 @@ mod tests {
         assert!(message(&["-n", "2", "-c", "x", "a"]).contains("-c x"));
         assert!(message(&["-n", "2", "-foo", "a"]).contains("-foo"));
         assert!(message(&["-n", "2", "-E", "A,B=c", "a"]).contains("A,B=c"));
-        assert!(message(&["-n", "2", "-spawner=ssh", "a"]).contains("no network"));
+        assert!(message(&["-n", "2", "-spawner=ssh", "a"]).contains("no conduit with a network (smp)"));
         assert!(message(&["-n", "2", "-spawner", "smoke", "a"]).contains("unknown spawner"));
         assert!(message(&["-n", "2", "--conduit", "ibv", "a"]).contains("ibv"));
         assert_eq!(read(&["--help"]), Err(Stop::Help));

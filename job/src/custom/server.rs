@@ -77,9 +77,9 @@ impl<'a> LauncherServer<'a> {
         }
     }
 
-    /// Serves all workers until their last fence. Returns the layout of the job and its hosts, which
-    /// connect afterwards. `still_there` gets the number of missing workers; it returns whether the
-    /// command runs, or an error if waiting is useless.
+    /// Serves all workers until their last fence. Returns the layout of the job and its hosts,
+    /// which connect afterwards. `still_there` gets the number of missing workers; it returns
+    /// whether the command runs, or an error if waiting is useless.
     pub fn serve(
         mut self,
         mut still_there: impl FnMut(u32) -> Result<bool, String>,

@@ -8,8 +8,7 @@ use std::process::Command;
 
 use gasnet_conduit::config::built_in;
 use gasnet_job::shell_words;
-
-use super::spawner::{on_path, variable};
+use gasnet_job::spawner::{on_path, text};
 
 /// Values for the placeholders of a template.
 pub struct Filling<'a> {
@@ -34,7 +33,7 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     } else {
         ["PMIRUN_CMD", "MPIRUN_CMD"]
     };
-    let given = names.map(|name| (name, variable(name)));
+    let given = names.map(|name| (name, text(name, |name| env::var_os(name))));
     let of_site = names.map(|name| {
         (
             name,

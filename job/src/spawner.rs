@@ -1,0 +1,280 @@
+//! What starts the ranks: one order for launchers and programs. What the user selects comes first
+//! ([`selected`]), then what the environment suggests ([`suggested`]).
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::options::Library;
+use super::spawn::hosts;
+
+/// What starts the ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spawner {
+    /// A process of this host forks them.
+    #[default]
+    Fork,
+    /// The program starts itself on other hosts through remote shells.
+    Ssh,
+    /// A process manager: `PMIRUN_CMD`, or the first one on the path.
+    Pmi,
+    /// As `Pmi`, but `MPIRUN_CMD` takes precedence.
+    Mpi,
+    /// The user's command: `GASNET_CSPAWN_CMD`.
+    Custom,
+}
+
+/// The name of each in options and variables. Only options know the last.
+const NAMES: [(&str, Spawner); 5] = [
+    ("fork", Spawner::Fork),
+    ("ssh", Spawner::Ssh),
+    ("pmi", Spawner::Pmi),
+    ("mpi", Spawner::Mpi),
+    ("custom", Spawner::Custom),
+];
+/// The values of `GASNET_SPAWNFN`, which options know, too.
+const SHORT: [(&str, Spawner); 3] = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
+const SPAWNER: &str = "GASNET_SPAWNER";
+/// The variable of udp programs.
+pub(super) const SPAWNFN: &str = "GASNET_SPAWNFN";
+
+impl Spawner {
+    /// Its name in options and variables.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize].0
+    }
+
+    /// Whether a process manager starts the ranks.
+    pub fn is_manager(self) -> bool {
+        matches!(self, Self::Pmi | Self::Mpi)
+    }
+
+    /// Reads the value of an option or a variable. None for `auto`.
+    fn parse(source: &str, value: &str) -> Result<Option<Self>, String> {
+        let known = match source {
+            SPAWNFN => SHORT.to_vec(),
+            _ if source.starts_with("GASNET_") => NAMES[..4].to_vec(),
+            _ => [&NAMES[..], &SHORT].concat(),
+        };
+        let auto = (source != SPAWNFN).then_some("auto");
+        let is = |word: &str| value.trim().eq_ignore_ascii_case(word);
+        if auto.is_some_and(is) {
+            return Ok(None);
+        }
+        let found = known.iter().find(|(word, _)| is(word));
+        found.map(|(_, spawner)| Some(*spawner)).ok_or_else(|| {
+            let words: Vec<&str> = auto.into_iter().chain(known.iter().map(|k| k.0)).collect();
+            format!(
+                "{source}={value}: unknown spawner; expected one of {}",
+                words.join(", ")
+            )
+        })
+    }
+}
+
+/// A spawner, and why it was chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// The spawner.
+    pub spawner: Spawner,
+    /// The option or variable that selects it, with its value, or the reason.
+    pub why: String,
+}
+
+/// The variables that select a spawner by name, the first takes precedence. Clients set the last
+/// one for any conduit, so it counts only where there is a network.
+pub fn variables(library: &Library<'_>) -> Vec<String> {
+    let of = |name: &&str| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase());
+    let general = library.network.then(|| SPAWNER.to_owned());
+    library.names.iter().map(of).chain(general).collect()
+}
+
+/// The spawner that the user selects: by the launcher's option (its name and value), else by the
+/// first variable that does.
+pub fn selected(
+    library: &Library<'_>,
+    option: Option<&(String, String)>,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Option<Decision>, String> {
+    let mut names = variables(library);
+    names.extend(library.network.then(|| SPAWNFN.to_owned()));
+    let from_environment = names.into_iter().map(|name| {
+        let value = text(&name, &environment)?;
+        Ok(value.map(|value| (name, value)))
+    });
+    for setting in [Ok(option.cloned())].into_iter().chain(from_environment) {
+        let setting: Result<_, String> = setting;
+        let Some((source, value)) = setting? else { continue };
+        let Some(spawner) = Spawner::parse(&source, &value)? else {
+            continue;
+        };
+        if matches!(spawner, Spawner::Ssh | Spawner::Custom) && !library.network {
+            return Err(format!(
+                "{source}={value}: no conduit with a network ({}), so all ranks are on one host; expected fork, \
+                 pmi or mpi",
+                library.names.join(", ")
+            ));
+        }
+        let why = format!("{source}={value}");
+        return Ok(Some(Decision { spawner, why }));
+    }
+    Ok(None)
+}
+
+/// The text of a variable; none if it is unset or blank.
+pub fn text(name: &str, environment: impl Fn(&str) -> Option<OsString>) -> Result<Option<String>, String> {
+    match environment(name).map(OsString::into_string).transpose() {
+        Ok(value) => Ok(value.filter(|value| !value.trim().is_empty())),
+        Err(value) => Err(format!("{name}={}: UTF-8 text is expected", value.to_string_lossy())),
+    }
+}
+
+/// Who starts the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Starter {
+    /// A launcher. It can run a process manager.
+    Launcher,
+    /// A program with this number of ranks. In a step of Slurm it has its hosts already.
+    Program(u32),
+}
+
+/// The spawner that the environment suggests, if the user selects none.
+pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&str) -> Option<OsString>) -> Decision {
+    let decision = |spawner, why: &str| Decision {
+        spawner,
+        why: why.into(),
+    };
+    if !library.network {
+        let why = format!("no conduit with a network ({})", library.names.join(", "));
+        return decision(Spawner::Fork, &why);
+    }
+    if hosts::are_named(&environment) {
+        return decision(Spawner::Ssh, "hosts are listed");
+    }
+    let is_in_step = hosts::is_in_step(&environment);
+    let (who, may_read_list) = match starter {
+        Starter::Launcher => ("gasnetrun", true),
+        Starter::Program(ranks) => ("gasnet", ranks > 1 && !is_in_step),
+    };
+    let is_set = |name: &str| environment(name).is_some_and(|value| !value.is_empty());
+    // In a Slurm step, srun would wait for processors that the step holds.
+    if starter == Starter::Launcher && is_set("SLURM_JOB_ID") && !is_in_step && on_path("srun").is_some() {
+        return decision(Spawner::Pmi, "this is a Slurm allocation");
+    }
+    match may_read_list.then(|| hosts::allocated(who, &environment)).flatten() {
+        Some(found) => decision(
+            Spawner::Ssh,
+            &format!("{} lists {} hosts", found.source, found.names.len()),
+        ),
+        None => decision(Spawner::Fork, "no other hosts are known"),
+    }
+}
+
+/// The path of a program.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    let mut files = env::split_paths(&path).map(|folder| folder.join(program));
+    files.find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Finds a variable in `A=b C=d`.
+    fn environment(settings: &str) -> impl Fn(&str) -> Option<OsString> + '_ {
+        |name| {
+            let found = settings
+                .split(' ')
+                .find_map(|s| s.strip_prefix(name)?.strip_prefix('='));
+            found.map(OsString::from)
+        }
+    }
+
+    fn library(names: &str) -> Library<'_> {
+        Library {
+            names: names.split(' ').collect(),
+            network: names.contains("net"),
+            count: None,
+        }
+    }
+
+    #[test]
+    fn the_first_setting_wins() {
+        for (names, settings, expected) in [
+            ("net", "", "none"),
+            ("net", "-spawn=mpi GASNET_NET_SPAWNER=ssh", "mpi"),
+            ("net", "-spawn=C GASNET_NET_SPAWNER=ssh", "custom"),
+            ("net", "-spawn=auto GASNET_NET_SPAWNER=SSH", "ssh"),
+            ("net", "GASNET_SPAWNER=ssh GASNET_NET_SPAWNER=fork", "fork"),
+            ("net", "GASNET_SPAWNFN=c GASNET_SPAWNER=pmi", "pmi"),
+            (
+                "net",
+                "GASNET_SPAWNFN=c GASNET_SPAWNER=auto GASNET_NET_SPAWNER=",
+                "custom",
+            ),
+            ("smp net", "GASNET_NET_SPAWNER=ssh GASNET_SMP_SPAWNER=fork", "fork"),
+            // Without a network these are meant for other conduits.
+            (
+                "smp",
+                "GASNET_SPAWNER=ssh GASNET_SPAWNFN=S GASNET_NET_SPAWNER=ssh",
+                "none",
+            ),
+            (
+                "smp",
+                "GASNET_SMP_SPAWNER=ssh",
+                "GASNET_SMP_SPAWNER=ssh: no conduit with a network",
+            ),
+            ("smp", "-spawn=C", "-spawn=C: no conduit with a network (smp)"),
+            (
+                "net",
+                "GASNET_NET_SPAWNER=smoke",
+                "GASNET_NET_SPAWNER=smoke: unknown spawner",
+            ),
+            (
+                "net",
+                "GASNET_SPAWNER=custom",
+                "expected one of auto, fork, ssh, pmi, mpi",
+            ),
+            ("net", "GASNET_SPAWNFN=auto", "one of L, S, C"),
+            ("net", "-spawn=G", "mpi, custom, L, S, C"),
+        ] {
+            let environment = environment(settings);
+            let option = environment("-spawn").map(|value| ("-spawn".into(), value.into_string().unwrap()));
+            match selected(&library(names), option.as_ref(), environment) {
+                Ok(found) => assert_eq!(found.map_or("none", |d| d.spawner.name()), expected, "{settings}"),
+                Err(why) => assert!(why.contains(expected), "{why}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_environment_suggests() {
+        use Starter::{Launcher, Program};
+        for (starter, settings, expected) in [
+            (Launcher, "", Spawner::Fork),
+            (Program(2), "", Spawner::Fork),
+            (Launcher, "SSH_SERVERS=a,b SLURM_JOB_ID=1", Spawner::Ssh),
+            (Program(1), "SSH_SERVERS=a,b", Spawner::Ssh),
+            (Launcher, "LSB_HOSTS=a,a,b", Spawner::Ssh),
+            (Launcher, "LSB_HOSTS=a,a", Spawner::Fork),
+            (Program(2), "LSB_HOSTS=a,a,b", Spawner::Ssh),
+            (Program(1), "LSB_HOSTS=a,a,b", Spawner::Fork),
+            (
+                Launcher,
+                "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-2] SLURM_STEP_ID=0",
+                Spawner::Ssh,
+            ),
+            (
+                Program(2),
+                "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-2] SLURM_STEP_ID=0",
+                Spawner::Fork,
+            ),
+            (Program(2), "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-2]", Spawner::Ssh),
+        ] {
+            let found = ["net", "smp"].map(|name| suggested(&library(name), starter, environment(settings)).spawner);
+            assert_eq!(found, [expected, Spawner::Fork], "{starter:?} {settings}");
+        }
+    }
+}
