@@ -36,7 +36,7 @@ const KEY_MAX: usize = 32;
 /// After an error of any call the job cannot be started. Only [`ProcessManager::abort`] and
 /// [`ProcessManager::finalize`] may follow.
 pub trait ProcessManager: Send {
-    /// A description for messages: "PMI-1 (PMI_FD=7)", "PMIx (/usr/lib/libpmix.so.2, version
+    /// A description for messages: "PMI-1 (PMI_FD=7)", "PMIx (/usr/lib/libpmix.so.2, OpenPMIx
     /// 4.2.2)".
     fn describe(&self) -> String;
 

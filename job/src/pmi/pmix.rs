@@ -10,9 +10,9 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::os::fd::RawFd;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc;
 use std::time::Duration;
-use std::{mem, ptr};
+use std::{mem, ptr, thread};
 
 use super::{check_job_name, check_place, quoted, ProcessManager, VALUE_MAX};
 use crate::JobError;
@@ -21,8 +21,6 @@ use gasnet_conduit::library::{self, functions, Library};
 use gasnet_sys::signal;
 
 const SUCCESS: c_int = 0;
-/// `PMIX_OPERATION_SUCCEEDED`: already done.
-const DONE: c_int = -157;
 /// Most libraries of one process that have initialised PMIx, which counts them.
 const MOST_USERS: u32 = 8;
 /// `PMIX_RANK_WILDCARD`: all processes of the namespace.
@@ -101,35 +99,11 @@ functions! {
         abort = c"PMIx_Abort" (c_int, *const c_char, *mut Proc, usize) -> c_int;
         put = c"PMIx_Put" (u8, *const c_char, *mut Value) -> c_int;
         commit = c"PMIx_Commit" () -> c_int;
-        fence = c"PMIx_Fence_nb" (*const Proc, usize, *const Info, usize, Done, *mut c_void) -> c_int;
+        fence = c"PMIx_Fence" (*const Proc, usize, *const Info, usize) -> c_int;
         get = c"PMIx_Get" (*const Proc, *const c_char, *const Info, usize, *mut *mut Value) -> c_int;
         error_text = c"PMIx_Error_string" (c_int) -> *const c_char;
         version = c"PMIx_Get_version" () -> *const c_char;
     }
-}
-
-/// `pmix_op_cbfunc_t`: the result, and the caller's data.
-type Done = extern "C" fn(c_int, *mut c_void);
-
-/// A fence under way, with what the library may read until it ends.
-struct Fence {
-    all: Proc,
-    instruction: Info,
-    result: Mutex<Option<c_int>>,
-    ended: Condvar,
-}
-
-// SAFETY: the process and the instruction are only read, and contain no pointers; the rest is
-// thread-safe.
-unsafe impl Send for Fence {}
-// SAFETY: as above.
-unsafe impl Sync for Fence {}
-
-extern "C" fn fence_ended(result: c_int, fence: *mut c_void) {
-    // SAFETY: the pointer passed to the call, which comes back once.
-    let fence = unsafe { Arc::from_raw(fence.cast_const().cast::<Fence>()) };
-    *fence.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-    fence.ended.notify_one();
 }
 
 /// A PMIx client, after start-up.
@@ -187,13 +161,8 @@ impl Api {
         // SAFETY: not null, so a string of the library.
         let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
         // "OpenPMIx 4.2.2, repo rev: …", or "OpenPMIx 5.0.11".
-        let number = text
-            .split([' ', ','])
-            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        format!(
-            "{path}, version {}",
-            number.unwrap_or("unknown").chars().take(40).collect::<String>()
-        )
+        let version: String = text.split(',').next().unwrap_or_default().chars().take(40).collect();
+        format!("{path}, {version}")
     }
 
     /// Gets a value, converts it with `read`, and frees it.
@@ -330,41 +299,21 @@ impl ProcessManager for Pmix {
         // SAFETY: no preconditions after the start.
         let result = unsafe { (self.api.commit)() };
         self.api.check(result, "PMIx_Commit").map_err(|why| self.error(&why))?;
-        // Servers apply limits only to processes of their host, so the limit is applied here.
-        let fence = Arc::new(Fence {
-            all: self.me.with_rank(ALL_RANKS),
-            instruction: instruction(c"pmix.collect", BOOL, Data { flag: true }),
-            result: Mutex::new(None),
-            ended: Condvar::new(),
+        // Servers apply limits only to processes of their host, so the limit is applied here. A
+        // thread that waits beyond it ends with the process.
+        let (api, all) = (self.api, self.me.with_rank(ALL_RANKS));
+        let (sender, receiver) = mpsc::channel();
+        let mask = signal::block_all();
+        let thread = thread::Builder::new().name("gasnet-pmix".into()).spawn(move || {
+            let instruction = instruction(c"pmix.collect", BOOL, Data { flag: true });
+            // SAFETY: one process and one instruction.
+            let _ = sender.send(unsafe { (api.fence)(&raw const all, 1, &raw const instruction, 1) });
         });
-        let given = Arc::into_raw(Arc::clone(&fence)).cast_mut().cast();
-        // SAFETY: one process and one instruction, which live until the callback that ends the
-        // fence.
-        let begun = unsafe {
-            (self.api.fence)(
-                &raw const fence.all,
-                1,
-                &raw const fence.instruction,
-                1,
-                fence_ended,
-                given,
-            )
-        };
-        if begun != SUCCESS {
-            // SAFETY: no callback will come, so this reference is still owned here.
-            drop(unsafe { Arc::from_raw(given.cast_const().cast::<Fence>()) });
-            if begun == DONE {
-                return Ok(());
-            }
-            return self.api.check(begun, "PMIx_Fence_nb").map_err(|why| self.error(&why));
-        }
-        let result = fence.result.lock().unwrap_or_else(PoisonError::into_inner);
-        let limit = limit.unwrap_or(Duration::MAX);
-        let waited = fence.ended.wait_timeout_while(result, limit, |result| result.is_none());
-        let result = *waited.unwrap_or_else(PoisonError::into_inner).0;
-        match result {
-            Some(result) => self.api.check(result, "PMIx_Fence_nb").map_err(|why| self.error(&why)),
-            None => Err(self.error("a fence timed out")),
+        signal::set_mask(&mask);
+        thread.map_err(|error| self.error(&format!("starting a thread failed: {error}")))?;
+        match receiver.recv_timeout(limit.unwrap_or(Duration::MAX)) {
+            Ok(result) => self.api.check(result, "PMIx_Fence").map_err(|why| self.error(&why)),
+            Err(_) => Err(self.error("a fence timed out")),
         }
     }
 
