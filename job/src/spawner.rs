@@ -202,48 +202,30 @@ mod tests {
 
     #[test]
     fn the_first_setting_wins() {
-        for (names, settings, expected) in [
-            ("net", "", "none"),
-            ("net", "-spawn=mpi GASNET_NET_SPAWNER=ssh", "mpi"),
-            ("net", "-spawn=C GASNET_NET_SPAWNER=ssh", "custom"),
-            ("net", "-spawn=auto GASNET_NET_SPAWNER=SSH", "ssh"),
-            ("net", "GASNET_SPAWNER=ssh GASNET_NET_SPAWNER=fork", "fork"),
-            ("net", "GASNET_SPAWNFN=c GASNET_SPAWNER=pmi", "pmi"),
-            (
-                "net",
-                "GASNET_SPAWNFN=c GASNET_SPAWNER=auto GASNET_NET_SPAWNER=",
-                "custom",
-            ),
-            ("smp net", "GASNET_NET_SPAWNER=ssh GASNET_SMP_SPAWNER=fork", "fork"),
+        for case in [
+            "net: -> none",
+            "net: -spawn=mpi GASNET_NET_SPAWNER=ssh -> mpi",
+            "net: -spawn=C GASNET_NET_SPAWNER=ssh -> custom",
+            "net: -spawn=auto GASNET_NET_SPAWNER=SSH -> ssh",
+            "net: GASNET_SPAWNER=ssh GASNET_NET_SPAWNER=fork -> fork",
+            "net: GASNET_SPAWNFN=c GASNET_SPAWNER=pmi -> pmi",
+            "net: GASNET_SPAWNFN=c GASNET_SPAWNER=auto GASNET_NET_SPAWNER= -> custom",
+            "smp net: GASNET_NET_SPAWNER=ssh GASNET_SMP_SPAWNER=fork -> fork",
             // Without a network these are meant for other conduits.
-            (
-                "smp",
-                "GASNET_SPAWNER=ssh GASNET_SPAWNFN=S GASNET_NET_SPAWNER=ssh",
-                "none",
-            ),
-            (
-                "smp",
-                "GASNET_SMP_SPAWNER=ssh",
-                "GASNET_SMP_SPAWNER=ssh: no conduit with a network",
-            ),
-            ("smp", "-spawn=C", "-spawn=C: no conduit with a network (smp)"),
-            (
-                "net",
-                "GASNET_NET_SPAWNER=smoke",
-                "GASNET_NET_SPAWNER=smoke: unknown spawner",
-            ),
-            (
-                "net",
-                "GASNET_SPAWNER=custom",
-                "expected one of auto, fork, ssh, pmi, mpi",
-            ),
-            ("net", "GASNET_SPAWNFN=auto", "one of L, S, C"),
-            ("net", "-spawn=G", "mpi, custom, L, S, C"),
+            "smp: GASNET_SPAWNER=ssh GASNET_SPAWNFN=S GASNET_NET_SPAWNER=ssh -> none",
+            "smp: GASNET_SMP_SPAWNER=ssh -> GASNET_SMP_SPAWNER=ssh: no conduit with a network",
+            "smp: -spawn=C -> -spawn=C: no conduit with a network (smp)",
+            "net: GASNET_NET_SPAWNER=smoke -> GASNET_NET_SPAWNER=smoke: unknown spawner",
+            "net: GASNET_SPAWNER=custom -> expected one of auto, fork, ssh, pmi, mpi",
+            "net: GASNET_SPAWNFN=auto -> one of L, S, C",
+            "net: -spawn=G -> mpi, custom, L, S, C",
         ] {
+            let (names, rest) = case.split_once(": ").or(case.split_once(':')).unwrap();
+            let (settings, expected) = rest.split_once("-> ").unwrap();
             let environment = environment(settings);
             let option = environment("-spawn").map(|value| ("-spawn".into(), value.into_string().unwrap()));
             match selected(&library(names), option.as_ref(), environment) {
-                Ok(found) => assert_eq!(found.map_or("none", |d| d.spawner.name()), expected, "{settings}"),
+                Ok(found) => assert_eq!(found.map_or("none", |d| d.spawner.name()), expected, "{case}"),
                 Err(why) => assert!(why.contains(expected), "{why}"),
             }
         }
@@ -251,27 +233,20 @@ mod tests {
 
     #[test]
     fn the_environment_suggests() {
-        use Starter::{Launcher, Program};
+        let slurm = "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-2]";
+        let step = &format!("{slurm} SLURM_STEP_ID=0");
         for (starter, settings, expected) in [
-            (Launcher, "", Spawner::Fork),
-            (Program(2), "", Spawner::Fork),
-            (Launcher, "SSH_SERVERS=a,b SLURM_JOB_ID=1", Spawner::Ssh),
-            (Program(1), "SSH_SERVERS=a,b", Spawner::Ssh),
-            (Launcher, "LSB_HOSTS=a,a,b", Spawner::Ssh),
-            (Launcher, "LSB_HOSTS=a,a", Spawner::Fork),
-            (Program(2), "LSB_HOSTS=a,a,b", Spawner::Ssh),
-            (Program(1), "LSB_HOSTS=a,a,b", Spawner::Fork),
-            (
-                Launcher,
-                "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-2] SLURM_STEP_ID=0",
-                Spawner::Ssh,
-            ),
-            (
-                Program(2),
-                "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-2] SLURM_STEP_ID=0",
-                Spawner::Fork,
-            ),
-            (Program(2), "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-2]", Spawner::Ssh),
+            (Starter::Launcher, "", Spawner::Fork),
+            (Starter::Program(2), "", Spawner::Fork),
+            (Starter::Launcher, "SSH_SERVERS=a,b SLURM_JOB_ID=1", Spawner::Ssh),
+            (Starter::Program(1), "SSH_SERVERS=a,b", Spawner::Ssh),
+            (Starter::Launcher, "LSB_HOSTS=a,a,b", Spawner::Ssh),
+            (Starter::Launcher, "LSB_HOSTS=a,a", Spawner::Fork),
+            (Starter::Program(2), "LSB_HOSTS=a,a,b", Spawner::Ssh),
+            (Starter::Program(1), "LSB_HOSTS=a,a,b", Spawner::Fork),
+            (Starter::Launcher, step, Spawner::Ssh),
+            (Starter::Program(2), step, Spawner::Fork),
+            (Starter::Program(2), slurm, Spawner::Ssh),
         ] {
             let found = ["net", "smp"].map(|name| suggested(&library(name), starter, environment(settings)).spawner);
             assert_eq!(found, [expected, Spawner::Fork], "{starter:?} {settings}");

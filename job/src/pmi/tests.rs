@@ -1,7 +1,8 @@
 //! PMI-1 and PMI-2 against well-behaved and misbehaving managers of the test.
 
 use std::collections::HashMap;
-use std::net::TcpListener;
+use std::io::Write;
+use std::net::{Shutdown, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex};
@@ -242,109 +243,68 @@ fn connecting_back() {
     assert!(server.join().unwrap());
 }
 
-const INIT_1: &[u8] = b"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n";
-const MAXES: &[u8] = b"cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n";
-const NAME: &[u8] = b"cmd=my_kvsname kvsname=kvs_0\n";
-const ONE: [&[u8]; 3] = [INIT_1, MAXES, NAME];
-const INIT_2: &[u8] = b"cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n";
-const FULL: &[u8] = b"    41cmd=fullinit-response;rank=0;size=2;rc=0;";
-const TWO: [&[u8]; 3] = [INIT_2, FULL, b"    35cmd=job-getid-response;jobid=a;rc=0"];
+/// Expands names of answers in `text`.
+fn answers(text: &str) -> Vec<u8> {
+    let init = |version| format!("cmd=response_to_init pmi_version={version} pmi_subversion=0 rc=0\n");
+    let names = [
+        ("<one>", "<init1><maxes><name>"),
+        ("<two>", "<init2><full>    35cmd=job-getid-response;jobid=a;rc=0"),
+        ("<init1>", &init(1)),
+        ("<maxes>", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"),
+        ("<name>", "cmd=my_kvsname kvsname=kvs_0\n"),
+        ("<init2>", &init(2)),
+        ("<full>", "    41cmd=fullinit-response;rank=0;size=2;rc=0;"),
+        ("<long>", &"x".repeat(70_000)),
+    ];
+    let expand = |text: String, (name, answer): &(&str, &str)| text.replace(name, answer);
+    let text = names.iter().fold(text.to_owned(), expand);
+    text.chars().map(|c| c as u8).collect()
+}
 
-/// Connects to a manager that answers each request with the next text, and then ends. Returns the
-/// result of `work`, and the last request.
-fn scripted<T>(
-    choice: PmiInterface,
-    answers: &[&[u8]],
-    work: impl FnOnce(Result<Wire, JobError>) -> T,
-) -> (T, Option<PmiMessage>) {
+/// Connects to a manager that has written these answers, and nothing follows. Also returns its end.
+fn scripted(choice: PmiInterface, text: &str) -> (Result<Wire, JobError>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    thread::scope(|scope| {
-        let server = scope.spawn(move || {
-            let mut stream = manager_end(&theirs);
-            let mut version = Version::One;
-            for answer in answers {
-                let request = version.parse(&stream.message(version, None).ok()?)?;
-                if request.field("pmi_version") == Some("2") {
-                    version = Version::Two;
-                }
-                // The other end may have given up.
-                let _ = std::io::Write::write_all(&mut &theirs, answer);
-            }
-            version.parse(&stream.message(version, None).ok()?)
-        });
-        let result = work(Wire::connect(&start(inherited(&ours), choice, 0, 2)));
-        drop(ours);
-        (result, server.join().unwrap())
-    })
+    (&theirs).write_all(&answers(text)).unwrap();
+    theirs.shutdown(Shutdown::Write).unwrap();
+    let start = start(inherited(&ours), choice, 0, 2);
+    (Wire::connect(&start), theirs)
 }
 
 #[test]
 fn managers_with_which_no_job_can_start() {
-    use PmiInterface::{Auto, Pmi1, Pmi2};
-    let long = vec![b'x'; 70_000];
-    let no_1 = b"cmd=response_to_init pmi_version=1 rc=-1\n";
-    let version_3 = b"cmd=response_to_init pmi_version=3 rc=0\n";
-    let no_id = b"    34cmd=job-getid-response;rc=7;msg=no";
-    let cases: &[(PmiInterface, &[&[u8]], &str)] = &[
-        (Pmi1, &[], "closed the connection"),
-        (Pmi1, &ONE[..1], "closed the connection"),
-        (Pmi1, &ONE[..2], "closed the connection"),
-        (Pmi2, &TWO[..1], "closed the connection"),
-        (Pmi2, &TWO[..2], "closed the connection"),
-        (
-            Auto,
-            &[no_1, version_3],
-            "PMI-1 (its answer: version \"1\", code \"-1\") nor PMI-2 (its answer: version \"3\"",
-        ),
-        (Pmi1, &[no_1], "it does not support PMI-1"),
-        (
-            Pmi2,
-            &[INIT_2, FULL, no_id],
-            "it refuses job-getid with \"no\" (code \"7\")",
-        ),
-        (Pmi1, &[&long], "more than 65536"),
-        (Pmi1, &[b"\xff\xfe\n"], "not text"),
-        (Pmi1, &[b"hello\n"], "\"hello\" instead of response_to_init"),
-        (Pmi1, &[b"\x1b[2J\n"], "\"?[2J\""),
-        (Pmi1, &[INIT_1, NAME], "instead of maxes"),
-        (
-            Pmi1,
-            &[INIT_1, b"cmd=maxes keylen_max=64\n"],
-            "vallen_max=\"\" is too small",
-        ),
-        (
-            Pmi1,
-            &[INIT_1, b"cmd=maxes keylen_max=64 vallen_max=16\n"],
-            "vallen_max=\"16\" is too small",
-        ),
-        (
-            Pmi1,
-            &[INIT_1, b"cmd=maxes keylen_max=8 vallen_max=1024\n"],
-            "keylen_max=\"8\" is too small",
-        ),
-        (Pmi1, &[INIT_1, MAXES, b"cmd=my_kvsname rc=0\n"], "no job name"),
-        (
-            Pmi1,
-            &[INIT_1, MAXES, b"cmd=my_kvsname kvsname=\x01\n"],
-            "job name is invalid",
-        ),
-        (Pmi2, &[INIT_2, b"0x1234"], "\"0x1234\" instead of the length"),
-        (Pmi2, &[INIT_2, b"   -12cmd="], "\"   -12\" instead of the length"),
-        (Pmi2, &[INIT_2, b"999999cmd="], "999999 characters"),
-        (Pmi2, &[INIT_2, b"     0"], "\"\" instead of fullinit-response"),
-        (
-            Pmi2,
-            &[INIT_2, b"    34cmd=fullinit-response;rank=1;rc=0;"],
-            "rank and size",
-        ),
-        (
-            Pmi2,
-            &[INIT_2, b"    41cmd=fullinit-response;rank=2;size=2;rc=0;"],
-            "rank 2 of 2",
-        ),
-    ];
-    for (choice, answers, part) in cases {
-        let (why, _) = scripted(*choice, answers, |wire| wire.unwrap_err().message);
+    for case in [
+        "1: -> closed the connection",
+        "1: <init1> -> closed the connection",
+        "1: <init1><maxes> -> closed the connection",
+        "2: <init2> -> closed the connection",
+        "2: <init2><full> -> closed the connection",
+        "0: <init2><init1> -> PMI-1 (its answer: version \"2\", code \"0\") nor PMI-2 (its answer: version \"1\"",
+        "1: cmd=response_to_init pmi_version=1 rc=-1\n -> it does not support PMI-1",
+        "2: <init2><full>    34cmd=job-getid-response;rc=7;msg=no -> it refuses job-getid with \"no\" (code \"7\")",
+        "1: <long> -> more than 65536",
+        "1: \u{ff}\u{fe}\n -> not text",
+        "1: hello\n -> \"hello\" instead of response_to_init",
+        "1: \x1b[2J\n -> \"?[2J\"",
+        "1: <init1><name> -> instead of maxes",
+        "1: <init1>cmd=maxes keylen_max=64\n -> vallen_max=\"\" is too small",
+        "1: <init1>cmd=maxes keylen_max=64 vallen_max=16\n -> vallen_max=\"16\" is too small",
+        "1: <init1>cmd=maxes keylen_max=8 vallen_max=1024\n -> keylen_max=\"8\" is too small",
+        "1: <init1><maxes>cmd=my_kvsname rc=0\n -> no job name",
+        "1: <init1><maxes>cmd=my_kvsname kvsname=\x01\n -> job name is invalid",
+        "2: <init2>0x1234 -> \"0x1234\" instead of the length",
+        "2: <init2>   -12cmd= -> \"   -12\" instead of the length",
+        "2: <init2>999999cmd= -> 999999 characters",
+        "2: <init2>     0 -> \"\" instead of fullinit-response",
+        "2: <init2>    34cmd=fullinit-response;rank=1;rc=0; -> rank and size",
+        "2: <init2>    41cmd=fullinit-response;rank=2;size=2;rc=0; -> rank 2 of 2",
+    ] {
+        let (text, part) = case.split_once(" -> ").or(case.split_once("-> ")).unwrap();
+        let choice =
+            [PmiInterface::Auto, PmiInterface::Pmi1, PmiInterface::Pmi2][usize::from(text.as_bytes()[0] - b'0')];
+        let why = scripted(choice, text.get(3..).unwrap_or_default())
+            .0
+            .unwrap_err()
+            .message;
         assert!(why.contains(part) && why.contains("PMI_FD="), "{why}, not {part}");
         assert!(why.len() < 600 && !why.contains('\x1b'), "{why}");
     }
@@ -352,46 +312,56 @@ fn managers_with_which_no_job_can_start() {
 
 #[test]
 fn requests_that_fail() {
+    use PmiInterface::{Pmi1, Pmi2};
     type Call = fn(&mut Wire) -> Result<(), JobError>;
     let calls: [Call; 3] = [|w| w.put("a", "b"), |w| w.fence(None), |w| w.get(1, "a").map(drop)];
-    for (choice, answers) in [(PmiInterface::Pmi1, ONE), (PmiInterface::Pmi2, TWO)] {
+    for (choice, text) in [(Pmi1, "<one>"), (Pmi2, "<two>")] {
         for call in calls {
-            scripted(choice, &answers, |wire| {
-                let mut wire = wire.unwrap();
-                // The server reads one request, and ends. Later calls find the other end closed:
-                // they neither wait nor raise a signal.
-                for _ in 0..2 {
-                    let why = call(&mut wire).unwrap_err().message;
-                    assert!(why.contains("closed the connection"), "{why}");
-                }
-                wire.abort();
-                wire.finalize(true);
-            });
+            let (wire, theirs) = scripted(choice, text);
+            let (mut wire, mut theirs) = (wire.unwrap(), Some(theirs));
+            // Later calls find the other end closed. They neither wait nor raise a signal.
+            for _ in 0..2 {
+                let why = call(&mut wire).unwrap_err().message;
+                assert!(why.contains("closed the connection"), "{why}");
+                theirs.take();
+            }
+            wire.abort();
+            wire.finalize(true);
         }
-        // An answer to nothing.
-        let ((), last) = scripted(choice, &answers, |wire| wire.unwrap().finalize(true));
-        assert_eq!(last.unwrap().command, "finalize");
-        let ((), last) = scripted(choice, &answers, |wire| wire.unwrap().abort());
-        let last = last.unwrap();
-        assert_eq!((last.command.as_str(), last.field("exitcode")), ("abort", Some("1")));
     }
     for (answer, call, part) in [
         (
-            &b"cmd=put_result rc=-1 msg=full\n"[..],
+            "cmd=put_result rc=-1 msg=full\n",
             calls[0],
             "it refuses put with \"full\"",
         ),
         (
-            b"cmd=get_result rc=0\n",
+            "cmd=get_result rc=0\n",
             calls[2],
             "of rank 1: the process manager at PMI-1",
         ),
-        (b"cmd=get_result rc=0\n", calls[2], "has no value"),
+        ("cmd=get_result rc=0\n", calls[2], "has no value"),
     ] {
-        scripted(PmiInterface::Pmi1, &[&ONE[..], &[answer]].concat(), |wire| {
-            let why = call(&mut wire.unwrap()).unwrap_err().message;
-            assert!(why.contains(part), "{why}");
-        });
+        let (wire, _theirs) = scripted(Pmi1, &format!("<one>{answer}"));
+        let why = call(&mut wire.unwrap()).unwrap_err().message;
+        assert!(why.contains(part), "{why}");
+    }
+}
+
+#[test]
+fn a_job_that_cannot_start_is_aborted() {
+    for (choice, text, abort) in [
+        (PmiInterface::Pmi1, "<one>", "\ncmd=abort exitcode=1\n"),
+        (
+            PmiInterface::Pmi2,
+            "<two>",
+            ";    51cmd=abort;exitcode=1;isworld=TRUE;msg=cannot start;",
+        ),
+    ] {
+        let (wire, theirs) = scripted(choice, text);
+        wire.unwrap().abort();
+        let requests = std::io::read_to_string(theirs).unwrap();
+        assert!(requests.ends_with(abort), "{requests}");
     }
 }
 
@@ -406,13 +376,12 @@ fn a_manager_that_is_silent() {
     let why = std::iter::repeat_with(|| stream.send(&message, now)).find_map(Result::err);
     assert_eq!(why.as_deref(), Some("it does not answer"));
     drop(theirs);
-    let put = b"    28cmd=kvs-put-response;rc=0;  ";
-    for (choice, answers) in [
-        (PmiInterface::Pmi1, &ONE[..]),
-        (PmiInterface::Pmi2, &[&TWO[..], &[put]].concat()),
+    for (choice, text) in [
+        (PmiInterface::Pmi1, "<one>"),
+        (PmiInterface::Pmi2, "<two>    28cmd=kvs-put-response;rc=0;  "),
     ] {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        std::io::Write::write_all(&mut &theirs, &answers.concat()).unwrap();
+        (&theirs).write_all(&answers(text)).unwrap();
         let mut wire = Wire::connect(&start(inherited(&ours), choice, 0, 2)).unwrap();
         let why = wire.fence(Some(Duration::from_millis(20))).unwrap_err().message;
         assert!(why.contains("does not answer"), "{why}");
@@ -423,14 +392,23 @@ fn a_manager_that_is_silent() {
 fn the_environment_is_wrong() {
     let refused = |start: &WireStart| Wire::connect(start).unwrap_err().message;
     let file = std::fs::File::open("/dev/null").unwrap();
-    for bad in ["seven", "-1", "99999999999", "1000000", &file.as_raw_fd().to_string()] {
-        let why = refused(&start(ManagerAddress::Inherited(bad.into()), PmiInterface::Auto, 0, 1));
-        assert!(why.contains(&format!("PMI_FD={bad}")), "{why}");
-    }
-    for bad in ["nowhere", "127.0.0.1:99999"] {
-        let (address, id) = (bad.into(), "0".into());
-        let why = refused(&start(ManagerAddress::Port { address, id }, PmiInterface::Auto, 0, 1));
-        assert!(why.contains(&format!("PMI_PORT={bad}")), "{why}");
+    let closed = file.as_raw_fd().to_string();
+    for bad in [
+        "seven",
+        "-1",
+        "99999999999",
+        "1000000",
+        &closed,
+        "nowhere",
+        "127.0.0.1:99999",
+    ] {
+        let (address, id) = (bad.to_owned(), "0".into());
+        let (name, place) = match bad.contains([':', 'w']) {
+            true => ("PMI_PORT", ManagerAddress::Port { address, id }),
+            false => ("PMI_FD", ManagerAddress::Inherited(address)),
+        };
+        let why = refused(&start(place, PmiInterface::Auto, 0, 1));
+        assert!(why.contains(&format!("{name}={bad}")), "{why}");
     }
     for (rank, size, part) in [
         (None, Some("1"), "PMI_RANK is not set"),
@@ -440,7 +418,7 @@ fn the_environment_is_wrong() {
         (Some("0"), Some("0"), "rank 0 of 0"),
     ] {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        std::io::Write::write_all(&mut &theirs, &ONE.concat()).unwrap();
+        (&theirs).write_all(&answers("<one>")).unwrap();
         let mut from = start(inherited(&ours), PmiInterface::Pmi1, 0, 0);
         (from.rank, from.size) = (rank.map(str::to_owned), size.map(str::to_owned));
         let why = refused(&from);

@@ -81,85 +81,54 @@ pub fn give(
     })
 }
 
-/// What a rank gets from its agent.
-pub struct Handshake {
-    layout: JobLayout,
-    variables: Pairs,
-    token: u64,
-    cpus: u32,
-    relayed: bool,
-    descriptors: [OwnedFd; 4],
-    /// Pipes for output, if it is forwarded.
-    output: Option<[OwnedFd; 2]>,
-}
-
-impl Handshake {
-    /// Waits for it.
-    pub fn wait(rendezvous: &mut Rendezvous, options: &StartOptions) -> Result<Self, JobError> {
-        let gone = |e: &io::Error| {
-            JobError::new(format!(
-                "the node agent of host {} could not start the job ({e}); see its message above",
-                net::host_name()
-            ))
-        };
-        let limit = options.remote.limit;
-        let limit = (!limit.is_zero()).then(|| limit + MARGIN);
-        rendezvous.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
-        let (message, descriptors) = receive(&mut rendezvous.leader).map_err(|e| gone(&e))?;
-        let mut descriptors = descriptors.into_iter();
-        let shared = descriptors.by_ref().take(4).collect::<Vec<_>>().try_into();
-        let output = descriptors.collect::<Vec<_>>().try_into().ok();
-        let malformed = || gone(&io::Error::other("its message is malformed"));
-        let AgentMessage::Join {
-            token: (high, low),
-            cpus,
-            relayed,
-            ranges,
-            nbrhd_max,
-            variables,
-        } = message
-        else {
-            return Err(malformed());
-        };
-        Ok(Self {
-            layout: JobLayout::new(ranges, nbrhd_max).ok_or_else(malformed)?,
-            variables,
-            token: u64::from(high) << 32 | u64::from(low),
-            cpus,
-            relayed,
-            descriptors: shared.map_err(|_| malformed())?,
-            output,
-        })
+/// Waits for what this rank gets from its agent. Returns the rank's view of the job.
+pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> Result<Job, JobError> {
+    let gone = |e: &io::Error| {
+        JobError::new(format!(
+            "the node agent of host {} could not start the job ({e}); see its message above",
+            net::host_name()
+        ))
+    };
+    let limit = options.remote.limit;
+    let limit = (!limit.is_zero()).then(|| limit + MARGIN);
+    rendezvous.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
+    let (message, descriptors) = receive(&mut rendezvous.leader).map_err(|e| gone(&e))?;
+    let malformed = || gone(&io::Error::other("its message is malformed"));
+    let AgentMessage::Join {
+        token: (high, low),
+        cpus,
+        relayed,
+        ranges,
+        nbrhd_max,
+        variables,
+    } = message
+    else {
+        return Err(malformed());
+    };
+    let layout = JobLayout::new(ranges, nbrhd_max).filter(|layout| rank < layout.size());
+    let layout = layout.ok_or_else(malformed)?;
+    let mut descriptors = descriptors.into_iter();
+    let shared = descriptors.by_ref().take(4).collect::<Vec<_>>().try_into();
+    let [own_end, control, comm, segment]: [OwnedFd; 4] = shared.map_err(|_| malformed())?;
+    let mut options = options.clone();
+    environment::take_over(variables, &mut options)?;
+    // Pipes for output, if it is forwarded.
+    if let Ok(writers) = descriptors.collect::<Vec<_>>().try_into() {
+        become_output(&writers);
     }
-
-    /// This rank's view of the job.
-    pub fn job(self, rank: u32, options: &StartOptions) -> Result<Job, JobError> {
-        let mut options = options.clone();
-        environment::take_over(self.variables, &mut options)?;
-        let [own_end, control, comm, segment] = self.descriptors;
-        if let Some(writers) = self.output {
-            become_output(&writers);
-        }
-        if rank >= self.layout.size() {
-            return Err(JobError::new(format!(
-                "rank {rank} is not in its agent's job of {} ranks",
-                self.layout.size()
-            )));
-        }
-        let host = self.layout.host_of(rank);
-        let here = self.layout.ranks_on(host).len() as u32;
-        let control = ControlBlock::on(control.as_raw_fd(), self.layout.size(), here, self.relayed)
-            .map_err(|e| JobError::io("mapping the job control block", &e))?;
-        control_socket::attach(own_end.as_fd());
-        control_socket::check(own_end.as_raw_fd());
-        let host_state = HostState {
-            control,
-            token: self.token,
-            cpus: self.cpus,
-            layout: self.layout,
-            host: Some(host),
-        };
-        let memory = (AnonMemory::from_fd(comm), AnonMemory::from_fd(segment));
-        Ok(launch::job(&options, &host_state, rank, memory, Some(own_end)))
-    }
+    let host = layout.host_of(rank);
+    let here = layout.ranks_on(host).len() as u32;
+    let control = ControlBlock::on(control.as_raw_fd(), layout.size(), here, relayed)
+        .map_err(|e| JobError::io("mapping the job control block", &e))?;
+    control_socket::attach(own_end.as_fd());
+    control_socket::check(own_end.as_raw_fd());
+    let host_state = HostState {
+        control,
+        token: u64::from(high) << 32 | u64::from(low),
+        cpus,
+        layout,
+        host: Some(host),
+    };
+    let memory = (AnonMemory::from_fd(comm), AnonMemory::from_fd(segment));
+    Ok(launch::job(&options, &host_state, rank, memory, Some(own_end)))
 }

@@ -26,7 +26,6 @@ use super::tree::secret::Secret;
 use super::{custom, refuse, Job, JobError, StartOptions, MAX_RANKS};
 use gasnet_sys::atomic::{lock, Mutex};
 use gasnet_sys::{fd, process};
-use handshake::Handshake;
 use leader::Leader;
 use rendezvous::Rendezvous;
 
@@ -137,5 +136,5 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     }
     descriptors.iter().for_each(process::restore_descriptor_limit);
     manager.asked_all();
-    Handshake::wait(&mut rendezvous, options)?.job(rank, options)
+    handshake::take(&mut rendezvous, rank, options)
 }
