@@ -136,12 +136,6 @@ struct Launch<'a> {
     descriptors: Option<libc::rlimit>,
 }
 
-/// What each side of a fork returns.
-enum Forked {
-    Agent(Box<Child>),
-    Rank(Box<Job>),
-}
-
 impl<'a> Launch<'a> {
     fn new(options: &'a StartOptions, host_state: HostState, here: u32, tree: Tree) -> Self {
         // A control socket and two pipes per rank, the connections of each host, as many
@@ -218,9 +212,8 @@ impl<'a> Launch<'a> {
             let (these, others) = rest.split_at(nbrhd.count() as usize);
             let mut memory = Some(nbrhd_memory(self.options)?);
             for &rank in these {
-                match self.fork_one(rank, &mut memory)? {
-                    Forked::Rank(job) => return Ok(Some(*job)),
-                    Forked::Agent(child) => self.children.push(*child),
+                if let Some(job) = self.fork_one(rank, &mut memory)? {
+                    return Ok(Some(job));
                 }
             }
             rest = others;
@@ -228,7 +221,8 @@ impl<'a> Launch<'a> {
         Ok(None)
     }
 
-    fn fork_one(&mut self, rank: u32, memory: &mut Option<(AnonMemory, AnonMemory)>) -> Result<Forked, JobError> {
+    /// Forks a rank. Returns its job there, and none here.
+    fn fork_one(&mut self, rank: u32, memory: &mut Option<(AnonMemory, AnonMemory)>) -> Result<Option<Job>, JobError> {
         let at_rank = |what: &str, error: &std::io::Error| {
             JobError::new(format!(
                 "{what} for rank {rank} of {} failed: {error}. Use fewer ranks, or raise the limits of \
@@ -248,7 +242,8 @@ impl<'a> Launch<'a> {
         match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
             Fork::Parent(pid) => {
                 self.outputs.extend(pipes.map(|(readers, _)| (rank, readers)));
-                Ok(Forked::Agent(Box::new(Child::new(rank, pid, None, ours))))
+                self.children.push(Child::new(rank, pid, None, ours));
+                Ok(None)
             }
             Fork::Child => {
                 // The forking thread stays the node agent, so its death is the agent's. This also
@@ -270,13 +265,7 @@ impl<'a> Launch<'a> {
                 }
                 self.restore();
                 let memory = memory.take().expect("the loop above has made it");
-                Ok(Forked::Rank(Box::new(job(
-                    self.options,
-                    &self.host_state,
-                    rank,
-                    memory,
-                    Some(theirs),
-                ))))
+                Ok(Some(job(self.options, &self.host_state, rank, memory, Some(theirs))))
             }
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::command::RANK_IN;
 use super::server::identity;
-use crate::pmi::ProcessManager;
+use crate::pmi::{Membership, ProcessManager};
 use crate::spawn::Contact;
 use crate::tree::link::{Link, WORKER_ID};
 use crate::tree::message::AgentMessage;
@@ -26,12 +26,9 @@ const NO_LIMIT: Duration = Duration::from_secs(u32::MAX as u64);
 /// The launcher process as a process manager.
 #[derive(Debug)]
 pub struct LauncherClient {
-    /// None once nothing more is requested.
-    link: Option<Link>,
+    link: Link,
     contact: Contact,
-    rank: u32,
-    size: u32,
-    job: String,
+    membership: Membership,
 }
 
 /// Connects to the launcher process, if its command has started this process, and takes over its
@@ -73,11 +70,14 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
         }
     }
     Ok(Some(LauncherClient {
-        link: Some(link),
+        link,
         contact,
-        rank,
-        size,
-        job: String::from_utf8_lossy(&job).into_owned(),
+        membership: Membership {
+            manager: "the command of GASNET_CSPAWN_CMD".into(),
+            rank,
+            size,
+            job: String::from_utf8_lossy(&job).into_owned(),
+        },
     }))
 }
 
@@ -101,20 +101,8 @@ fn requested_rank() -> Result<Option<u32>, JobError> {
 }
 
 impl ProcessManager for LauncherClient {
-    fn describe(&self) -> String {
-        "the command of GASNET_CSPAWN_CMD".into()
-    }
-
-    fn rank(&self) -> u32 {
-        self.rank
-    }
-
-    fn size(&self) -> u32 {
-        self.size
-    }
-
-    fn job_id(&self) -> &str {
-        &self.job
+    fn membership(&self) -> &Membership {
+        &self.membership
     }
 
     /// Nothing: the launcher process has sent the secret, and agents connect to it alone.
@@ -124,9 +112,8 @@ impl ProcessManager for LauncherClient {
 
     fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
         let failed = |why: &str| JobError::new(format!("the launcher process could not complete a fence: {why}"));
-        let link = self.link.as_mut().ok_or_else(|| failed("the connection is closed"))?;
-        link.send(&AgentMessage::Fence {});
-        match link.wait(limit.unwrap_or(NO_LIMIT)) {
+        self.link.send(&AgentMessage::Fence {});
+        match self.link.wait(limit.unwrap_or(NO_LIMIT)) {
             Ok(AgentMessage::Fence {}) => Ok(()),
             Ok(_) => Err(failed("unexpected answer")),
             Err(why) => Err(failed(&why)),
@@ -135,11 +122,6 @@ impl ProcessManager for LauncherClient {
 
     fn get(&mut self, _owner: u32, _key: &str) -> Result<String, JobError> {
         refuse("defect: the launcher process stores no values")
-    }
-
-    /// The launcher process goes on when no worker has requests.
-    fn asked_all(&mut self) {
-        self.link = None;
     }
 
     /// Nothing: the node agent reports for its ranks.
@@ -153,6 +135,6 @@ impl ProcessManager for LauncherClient {
     }
 
     fn descriptors(&self) -> Vec<RawFd> {
-        self.link.iter().map(|link| link.poll_item().fd).collect()
+        vec![self.link.poll_item().fd]
     }
 }

@@ -31,25 +31,47 @@ pub const VALUE_MAX: usize = 600;
 /// Most characters of a key, with the rank that PMI-1 and PMI-2 need in it.
 const KEY_MAX: usize = 32;
 
+/// The place of a process in the job of its manager.
+#[derive(Clone, Debug, Default)]
+pub struct Membership {
+    /// The manager, for messages: "PMI-1 (PMI_FD=7)", "PMIx (/usr/lib/libpmix.so.2, OpenPMIx
+    /// 4.2.2)".
+    pub manager: String,
+    /// Less than `size`.
+    pub rank: u32,
+    /// Number of processes in the job; at least one.
+    pub size: u32,
+    /// The same in all processes of the job, and different in other jobs at this time: the name of
+    /// the key-value space, or the namespace. Printable ASCII without spaces and `;`, at most 256
+    /// characters. Not secret.
+    pub job: String,
+}
+
+impl Membership {
+    /// An error of the manager.
+    fn error(&self, why: &str) -> JobError {
+        JobError::new(format!("the process manager at {}: {why}", self.manager))
+    }
+
+    /// Checks the rank that a manager assigns.
+    fn check(&self) -> Result<(), JobError> {
+        if self.rank < self.size {
+            return Ok(());
+        }
+        let (rank, size) = (self.rank, self.size);
+        Err(self.error(&format!(
+            "it assigns an impossible rank to this process: rank {rank} of {size}"
+        )))
+    }
+}
+
 /// What a process manager offers its processes. One thread makes all calls; they block.
 ///
 /// After an error of any call the job cannot be started. Only [`ProcessManager::abort`] and
 /// [`ProcessManager::finalize`] may follow.
 pub trait ProcessManager: Send {
-    /// A description for messages: "PMI-1 (PMI_FD=7)", "PMIx (/usr/lib/libpmix.so.2, OpenPMIx
-    /// 4.2.2)".
-    fn describe(&self) -> String;
-
-    /// The rank of this process, less than [`ProcessManager::size`].
-    fn rank(&self) -> u32;
-
-    /// Number of processes in the job; at least one.
-    fn size(&self) -> u32;
-
-    /// The same in all processes of the job, and different in other jobs at this time: the name of
-    /// the key-value space, or the namespace. Printable ASCII without spaces and `;`, at most 256
-    /// characters. Not secret.
-    fn job_id(&self) -> &str;
+    /// This process's place in the job.
+    fn membership(&self) -> &Membership;
 
     /// Stores a value under a key that this process has not used before. Other processes may use
     /// the same key for their own values. Managers differ in what they keep unchanged: a value is 1
@@ -62,9 +84,6 @@ pub trait ProcessManager: Send {
 
     /// The value that process `owner` has put under `key` before the last fence.
     fn get(&mut self, owner: u32, key: &str) -> Result<String, JobError>;
-
-    /// No more requests follow, only [`ProcessManager::finalize`] or [`ProcessManager::abort`].
-    fn asked_all(&mut self) {}
 
     /// This process leaves the job normally, so the manager does not take its exit for a failure.
     /// No calls may follow. Does not wait for a manager that has ended or does not answer.
@@ -113,7 +132,7 @@ pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, JobErro
             let wire = wire::Wire::connect(&start)?;
             // Hydra does not set PMI_JOBID.
             let is_of_slurm = start.job.is_some() && std::env::var_os("SLURM_STEP_ID").is_some();
-            if wire.rank() == 0 && is_of_slurm && mpi::state() == Mpi::Idle {
+            if wire.membership().rank == 0 && is_of_slurm && mpi::state() == Mpi::Idle {
                 gasnet_tools::process::warn(format_args!(
                     "this program also uses MPI, and Slurm's PMI serves only one library: MPI_Init hangs if it \
                      is called after GASNet and uses that PMI. Call MPI_Init first, or use srun --mpi=pmix or \
@@ -124,16 +143,6 @@ pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, JobErro
         }
         DetectedManager::Pmix => Ok(Box::new(pmix::Pmix::connect()?)),
     }
-}
-
-/// Checks the rank that a manager assigns.
-fn check_place(rank: u32, size: u32) -> Result<(), String> {
-    if rank < size {
-        return Ok(());
-    }
-    Err(format!(
-        "it assigns an impossible rank to this process: rank {rank} of {size}"
-    ))
 }
 
 /// Checks a manager's name for the job, which is also a value in messages.

@@ -14,7 +14,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{mem, ptr, thread};
 
-use super::{check_job_name, check_place, quoted, ProcessManager, VALUE_MAX};
+use super::{check_job_name, quoted, Membership, ProcessManager, VALUE_MAX};
 use crate::JobError;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{self, functions, Library};
@@ -109,10 +109,8 @@ functions! {
 /// A PMIx client, after start-up.
 pub struct Pmix {
     api: &'static Api,
-    name: String,
     me: Proc,
-    size: u32,
-    namespace: String,
+    membership: Membership,
 }
 
 /// An instruction with this key.
@@ -214,31 +212,25 @@ impl Pmix {
         // SAFETY: writes this process's identity; no instructions.
         let result = unsafe { (api.init)(&raw mut me, ptr::null_mut(), 0) };
         signal::set_mask(&mask);
-        let name = api.name();
-        let error = |why: &str| JobError::new(format!("the process manager at PMIx ({name}): {why}"));
+        let mut membership = Membership {
+            manager: format!("PMIx ({})", api.name()),
+            ..Membership::default()
+        };
         api.check(result, "PMIx_Init").map_err(|why| {
-            error(&format!(
+            membership.error(&format!(
                 "{why}. The manager must be running, and this library must not be much older than the \
                  manager's ({} selects another one)",
                 config::PMIX_LIBRARY.variable.name
             ))
         })?;
-        let all = me.with_rank(ALL_RANKS);
-        let size = api.value(&all, c"pmix.job.size", number).map_err(|why| error(&why))?;
-        check_place(me.rank, size).map_err(|why| error(&why))?;
+        let size = api.value(&me.with_rank(ALL_RANKS), c"pmix.job.size", number);
+        membership.size = size.map_err(|why| membership.error(&why))?;
+        membership.rank = me.rank;
+        membership.check()?;
         let bytes: Vec<u8> = me.namespace.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect();
-        let namespace = check_job_name(Some(&String::from_utf8_lossy(&bytes))).map_err(|why| error(&why))?;
-        Ok(Self {
-            api,
-            name,
-            me,
-            size,
-            namespace,
-        })
-    }
-
-    fn error(&self, why: &str) -> JobError {
-        JobError::new(format!("the process manager at {}: {why}", self.describe()))
+        let name = check_job_name(Some(&String::from_utf8_lossy(&bytes)));
+        membership.job = name.map_err(|why| membership.error(&why))?;
+        Ok(Self { api, me, membership })
     }
 }
 
@@ -267,20 +259,8 @@ fn text(value: &Value) -> Option<String> {
 }
 
 impl ProcessManager for Pmix {
-    fn describe(&self) -> String {
-        format!("PMIx ({})", self.name)
-    }
-
-    fn rank(&self) -> u32 {
-        self.me.rank
-    }
-
-    fn size(&self) -> u32 {
-        self.size
-    }
-
-    fn job_id(&self) -> &str {
-        &self.namespace
+    fn membership(&self) -> &Membership {
+        &self.membership
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<(), JobError> {
@@ -292,13 +272,17 @@ impl ProcessManager for Pmix {
         };
         // SAFETY: the key and the text are terminated; the library copies the value.
         let result = unsafe { (self.api.put)(GLOBAL, library_key(key).as_ptr(), &raw mut value) };
-        self.api.check(result, "PMIx_Put").map_err(|why| self.error(&why))
+        self.api
+            .check(result, "PMIx_Put")
+            .map_err(|why| self.membership.error(&why))
     }
 
     fn fence(&mut self, limit: Option<Duration>) -> Result<(), JobError> {
         // SAFETY: no preconditions after the start.
         let result = unsafe { (self.api.commit)() };
-        self.api.check(result, "PMIx_Commit").map_err(|why| self.error(&why))?;
+        self.api
+            .check(result, "PMIx_Commit")
+            .map_err(|why| self.membership.error(&why))?;
         // Servers apply limits only to processes of their host, so the limit is applied here. A
         // thread that waits beyond it ends with the process.
         let (api, all) = (self.api, self.me.with_rank(ALL_RANKS));
@@ -310,10 +294,13 @@ impl ProcessManager for Pmix {
             let _ = sender.send(unsafe { (api.fence)(&raw const all, 1, &raw const instruction, 1) });
         });
         signal::set_mask(&mask);
-        thread.map_err(|error| self.error(&format!("starting a thread failed: {error}")))?;
+        thread.map_err(|error| self.membership.error(&format!("starting a thread failed: {error}")))?;
         match receiver.recv_timeout(limit.unwrap_or(Duration::MAX)) {
-            Ok(result) => self.api.check(result, "PMIx_Fence").map_err(|why| self.error(&why)),
-            Err(_) => Err(self.error("a fence timed out")),
+            Ok(result) => self
+                .api
+                .check(result, "PMIx_Fence")
+                .map_err(|why| self.membership.error(&why)),
+            Err(_) => Err(self.membership.error("a fence timed out")),
         }
     }
 
@@ -322,7 +309,7 @@ impl ProcessManager for Pmix {
         found.map_err(|why| {
             JobError::new(format!(
                 "cannot get key \"{key}\" of rank {owner}: {}",
-                self.error(&why)
+                self.membership.error(&why)
             ))
         })
     }

@@ -91,59 +91,55 @@ impl Manager {
     }
 
     fn answer(&self, version: Version, request: &PmiMessage) -> String {
-        let size = self.shared.0.lock().unwrap().fences.len().to_string();
-        let (rank, field) = (self.rank.to_string(), |name| request.field(name).unwrap());
-        let (value, mut result) = (request.field("key").map(|key| self.value(key)), "0");
-        let (answer, fields) = match request.command.as_str() {
+        let size = self.shared.0.lock().unwrap().fences.len();
+        let (rank, field) = (self.rank, |name| request.field(name).unwrap());
+        let answer = match request.command.as_str() {
             "init" => {
-                let version = field("pmi_version");
-                if version == self.refuses {
-                    result = "-1";
-                }
-                ("response_to_init", vec![("pmi_version", version)])
+                let asked = field("pmi_version");
+                let code = -i32::from(asked == self.refuses);
+                format!("response_to_init pmi_version={asked} rc={code}")
             }
             "initack" => {
-                assert_eq!(field("pmiid"), rank);
-                return format!("cmd=initack\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0\n");
+                assert_eq!(request.number("pmiid"), Some(rank));
+                format!("initack\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0")
             }
-            "get_maxes" => ("maxes", vec![("keylen_max", "64"), ("vallen_max", "1024")]),
-            "get_my_kvsname" => ("my_kvsname", vec![("kvsname", "kvs_1_of-test")]),
+            "get_maxes" => "maxes keylen_max=64 vallen_max=1024".into(),
+            "get_my_kvsname" => "my_kvsname kvsname=kvs_1_of-test".into(),
             "fullinit" => {
-                assert_eq!(field("pmirank"), rank);
-                ("fullinit-response", vec![("rank", rank.as_str()), ("size", &size)])
+                assert_eq!(request.number("pmirank"), Some(rank));
+                format!("fullinit-response rank={rank} size={size} rc=0")
             }
-            "job-getid" => ("job-getid-response", vec![("jobid", "2.0")]),
+            "job-getid" => "job-getid-response jobid=2.0 rc=0".into(),
             "put" | "kvs-put" => {
                 let mut shared = self.shared.0.lock().unwrap();
                 let before = shared.store.insert(field("key").into(), field("value").into());
                 assert_eq!(before, None, "{} twice", field("key"));
-                let answer = ["put_result", "kvs-put-response"][version as usize];
-                (answer, vec![("msg", "success")])
+                ["put_result rc=0 msg=success", "kvs-put-response rc=0"][version as usize].into()
             }
             "barrier_in" => {
                 self.enter_fence();
                 self.wait_for_all();
-                ("barrier_out", vec![])
+                "barrier_out rc=0".into()
             }
             "kvs-fence" => {
                 self.enter_fence();
-                ("kvs-fence-response", vec![])
+                "kvs-fence-response rc=0".into()
             }
-            "get" | "kvs-get" => {
-                let fields = match value.as_ref().unwrap() {
-                    Some(value) => vec![("found", "TRUE"), ("msg", "success"), ("value", value.as_str())],
-                    None if version == Version::Two => vec![("found", "FALSE")],
-                    None => {
-                        result = "-1";
-                        vec![("msg", "key not found"), ("value", "unknown")]
-                    }
-                };
-                (["get_result", "kvs-get-response"][version as usize], fields)
-            }
-            "finalize" => (["finalize_ack", "finalize-response"][version as usize], vec![]),
+            "get" => match self.value(field("key")) {
+                Some(value) => format!("get_result rc=0 msg=success value={value}"),
+                None => "get_result rc=-1 msg=key not found value=unknown".into(),
+            },
+            "kvs-get" => match self.value(field("key")) {
+                Some(value) => format!("kvs-get-response found=TRUE value={value} rc=0"),
+                None => "kvs-get-response found=FALSE rc=0".into(),
+            },
+            "finalize" => ["finalize_ack rc=0", "finalize-response rc=0"][version as usize].into(),
             other => panic!("{other} is no command"),
         };
-        version.encode(answer, &[&[("rc", result)], &fields[..]].concat())
+        match version {
+            Version::One => format!("cmd={answer}\n"),
+            Version::Two => format!("{:6}cmd={};", answer.len() + 5, answer.replace(' ', ";")),
+        }
     }
 
     fn enter_fence(&self) {
@@ -173,7 +169,8 @@ impl Manager {
 }
 
 fn use_it(mut manager: Box<dyn ProcessManager>, shared: &Mutex<Shared>, rank: u32, size: u32) {
-    assert_eq!((manager.rank(), manager.size()), (rank, size));
+    let place = manager.membership();
+    assert_eq!((place.rank, place.size), (rank, size));
     let value = |rank: u32| rank.to_string().repeat(VALUE_MAX);
     manager.put("large", &value(rank)).unwrap();
     manager.fence(None).unwrap();
@@ -217,7 +214,7 @@ fn jobs() {
                     let manager = connect(DetectedManager::Wire(start(inherited(&ours), choice, rank, size))).unwrap();
                     let fd = ours.as_raw_fd();
                     assert!(manager.descriptors().len() == 2 && manager.descriptors().contains(&fd));
-                    let name = format!("{} {}", manager.describe(), manager.job_id());
+                    let name = format!("{} {}", manager.membership().manager, manager.membership().job);
                     assert_eq!(name.replace(&format!(" (PMI_FD={fd})"), ""), expected);
                     use_it(manager, &shared.0, rank, size);
                     assert!(server.join().unwrap(), "it was not finalized");
@@ -235,9 +232,9 @@ fn connecting_back() {
     let server = thread::spawn(move || manager.serve(&OwnedFd::from(listener.accept().unwrap().0).into()));
     let from_there = start(ManagerAddress::Port { address, id }, PmiInterface::Auto, 5, 6);
     let mut manager = connect(DetectedManager::Wire(from_there)).unwrap();
-    let name = manager.describe();
-    assert!(name.starts_with("PMI-1 (PMI_PORT=127.0.0.1:"), "{name}");
-    assert_eq!((manager.rank(), manager.size()), (0, 1));
+    let place = manager.membership();
+    assert!(place.manager.starts_with("PMI-1 (PMI_PORT=127.0.0.1:"), "{place:?}");
+    assert_eq!((place.rank, place.size), (0, 1));
     manager.fence(None).unwrap();
     manager.finalize(true);
     assert!(server.join().unwrap());

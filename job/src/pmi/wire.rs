@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::message::{PmiMessage, Version};
 use super::stream::Stream;
-use super::{check_job_name, check_place, quoted, ManagerAddress, ProcessManager, WireStart, KEY_MAX, VALUE_MAX};
+use super::{check_job_name, quoted, ManagerAddress, Membership, ProcessManager, WireStart, KEY_MAX, VALUE_MAX};
 use crate::mpi::{self, Mpi};
 use crate::JobError;
 use gasnet_conduit::config::PmiInterface;
@@ -39,14 +39,9 @@ const FINALIZE: Request = [("finalize", "finalize_ack"), ("finalize", "finalize-
 #[derive(Debug)]
 pub struct Wire {
     stream: Stream,
-    /// The variable that it came from, with its value.
-    place: String,
     /// The agreed version. Until then lines, as in PMI-1.
     version: Version,
-    name: &'static str,
-    rank: u32,
-    size: u32,
-    job: String,
+    membership: Membership,
     fences: u32,
     /// Whether no more requests are possible, because an answer is missing or was malformed.
     broken: bool,
@@ -64,12 +59,11 @@ impl Wire {
             stream.map_err(|why| JobError::new(format!("the process manager at {}: {why}", quoted(&place))))?;
         let mut wire = Self {
             stream,
-            place,
             version: Version::One,
-            name: "PMI",
-            rank: 0,
-            size: 0,
-            job: String::new(),
+            membership: Membership {
+                manager: format!("PMI ({place})"),
+                ..Membership::default()
+            },
             fences: 0,
             broken: false,
         };
@@ -84,18 +78,18 @@ impl Wire {
             ManagerAddress::Port { id, .. } => self.identify(id)?,
         };
         self.agree(start.choice)?;
-        self.rank = self.number("PMI_RANK", rank)?;
-        let rank = self.rank.to_string();
+        self.membership.rank = self.number("PMI_RANK", rank)?;
+        let rank = self.membership.rank.to_string();
         let name = match self.version {
             Version::One => {
-                self.size = self.number("PMI_SIZE", size)?;
+                self.membership.size = self.number("PMI_SIZE", size)?;
                 let maxes = self.ask(&MAXES, &[])?;
                 for (name, least) in [("vallen_max", VALUE_MAX), ("keylen_max", KEY_MAX)] {
                     let most = maxes.field(name).unwrap_or_default();
                     // The manager may count a terminating zero.
                     if maxes.number(name).is_none_or(|most| most as usize <= least) {
                         let why = format!("{name}={} is too small: more than {least} is needed", quoted(most));
-                        return Err(self.error(&why));
+                        return Err(self.membership.error(&why));
                     }
                 }
                 "kvsname"
@@ -105,22 +99,22 @@ impl Wire {
                 let others = [("pmirank", rank.as_str()), ("threaded", "FALSE")];
                 let answer = self.ask(&FULL_INIT, &job.into_iter().chain(others).collect::<Vec<_>>())?;
                 let (Some(rank), Some(size)) = (answer.number("rank"), answer.number("size")) else {
-                    return Err(self.error("its answer to fullinit lacks rank and size"));
+                    return Err(self.membership.error("its answer to fullinit lacks rank and size"));
                 };
-                (self.rank, self.size) = (rank, size);
+                (self.membership.rank, self.membership.size) = (rank, size);
                 "jobid"
             }
         };
-        check_place(self.rank, self.size).map_err(|why| self.error(&why))?;
+        self.membership.check()?;
         let answer = self.ask(&JOB_NAME, &[])?;
-        self.job = check_job_name(answer.field(name)).map_err(|why| self.error(&why))?;
+        self.membership.job = check_job_name(answer.field(name)).map_err(|why| self.membership.error(&why))?;
         Ok(())
     }
 
     /// Sends this process's identity after connecting. Returns rank and size.
     fn identify(&mut self, id: &str) -> Result<(Option<String>, Option<String>), JobError> {
         if id.is_empty() || !id.bytes().all(|c| c.is_ascii_digit()) {
-            return Err(self.error(&format!("PMI_ID={} is not a number", quoted(id))));
+            return Err(self.membership.error(&format!("PMI_ID={} is not a number", quoted(id))));
         }
         self.ask(&IDENTIFY, &[("pmiid", id)])?;
         let limit = Some(Instant::now() + ANSWER_LIMIT);
@@ -160,27 +154,29 @@ impl Wire {
                     continue;
                 }
             }
-            (self.version, self.name) = (version, name);
+            self.version = version;
+            self.membership.manager = self.membership.manager.replacen("PMI", name, 1);
             return Ok(());
         }
-        Err(self.error(&format!("it does not support {}", refused.join(" nor "))))
+        Err(self
+            .membership
+            .error(&format!("it does not support {}", refused.join(" nor "))))
     }
 
     /// The number in a variable.
     fn number(&self, name: &str, text: Option<String>) -> Result<u32, JobError> {
-        let text = text.ok_or_else(|| self.error(&format!("{name} is not set")))?;
+        let text = text.ok_or_else(|| self.membership.error(&format!("{name} is not set")))?;
         let number = text.trim().parse();
-        number.map_err(|_| self.error(&format!("{name}={} is not a number", quoted(&text))))
-    }
-
-    fn error(&self, why: &str) -> JobError {
-        JobError::new(format!("the process manager at {}: {why}", self.describe()))
+        number.map_err(|_| {
+            self.membership
+                .error(&format!("{name}={} is not a number", quoted(&text)))
+        })
     }
 
     /// Records that the connection is unusable.
     fn broken(&mut self, command: &str, why: &str) -> JobError {
         self.broken = true;
-        self.error(&format!("{command} failed: {why}"))
+        self.membership.error(&format!("{command} failed: {why}"))
     }
 
     /// Sends a request and waits for its answer.
@@ -220,20 +216,22 @@ impl Wire {
         let (command, _) = request[self.version as usize];
         let found = message.field("found").unwrap_or_default();
         if found.eq_ignore_ascii_case("false") {
-            return Err(self.error(&format!("{command} finds nothing")));
+            return Err(self.membership.error(&format!("{command} finds nothing")));
         }
         match message.field("rc") {
             None | Some("0") => Ok(message),
             Some(rc) => {
                 let reason = message.field("msg").or(message.field("errmsg"));
                 let reason = reason.map_or(String::new(), |why| format!(" with {}", quoted(why)));
-                Err(self.error(&format!("it refuses {command}{reason} (code {})", quoted(rc))))
+                Err(self
+                    .membership
+                    .error(&format!("it refuses {command}{reason} (code {})", quoted(rc))))
             }
         }
     }
 
     fn value(&mut self, owner: u32, key: &str, limit: Option<Instant>) -> Result<String, JobError> {
-        let (job, key, owner) = (self.job.clone(), global_key(key, owner), owner.to_string());
+        let (job, key, owner) = (self.membership.job.clone(), global_key(key, owner), owner.to_string());
         let fields = [
             ("kvsname", job.as_str()),
             ("jobid", &job),
@@ -247,7 +245,9 @@ impl Wire {
         let answer = self.ask_within(limit, &GET, &fields)?;
         match answer.field("value") {
             Some(value) => Ok(value.into()),
-            None => Err(self.error(&format!("its answer for key \"{key}\" has no value"))),
+            None => Err(self
+                .membership
+                .error(&format!("its answer for key \"{key}\" has no value"))),
         }
     }
 }
@@ -258,24 +258,12 @@ fn global_key(key: &str, owner: u32) -> String {
 }
 
 impl ProcessManager for Wire {
-    fn describe(&self) -> String {
-        format!("{} ({})", self.name, self.place)
-    }
-
-    fn rank(&self) -> u32 {
-        self.rank
-    }
-
-    fn size(&self) -> u32 {
-        self.size
-    }
-
-    fn job_id(&self) -> &str {
-        &self.job
+    fn membership(&self) -> &Membership {
+        &self.membership
     }
 
     fn put(&mut self, key: &str, value: &str) -> Result<(), JobError> {
-        let (job, key) = (self.job.clone(), global_key(key, self.rank));
+        let (job, key) = (self.membership.job.clone(), global_key(key, self.membership.rank));
         let fields = [("kvsname", job.as_str()), ("key", &key), ("value", value)];
         let skip = usize::from(self.version == Version::Two);
         self.ask(&PUT, &fields[skip..]).map(drop)
@@ -287,7 +275,7 @@ impl ProcessManager for Wire {
             return self.ask_within(limit, &FENCE, &[]).map(drop);
         }
         self.fences += 1;
-        let (rank, size) = (u64::from(self.rank), u64::from(self.size));
+        let (rank, size) = (u64::from(self.membership.rank), u64::from(self.membership.size));
         let mut distance = 1;
         loop {
             let key = format!("fence-{}-{distance}", self.fences);

@@ -20,7 +20,7 @@ mod rendezvous;
 use std::thread;
 use std::time::Duration;
 
-use super::pmi::{self, ProcessManager};
+use super::pmi::{self, Membership, ProcessManager};
 use super::tree::message::AgentMessage;
 use super::tree::secret::Secret;
 use super::{custom, refuse, Job, JobError, StartOptions, MAX_RANKS};
@@ -67,10 +67,13 @@ pub(super) fn connect(kind: Option<pmi::DetectedManager>, options: &mut StartOpt
     }
     let held = lock(&MANAGER);
     let Some(manager) = held.as_ref() else { return Ok(()) };
-    if options.verbose && manager.rank() == 0 {
-        eprintln!("gasnet: {} ranks of {}", manager.size(), manager.describe());
+    let Membership {
+        manager, rank, size, ..
+    } = manager.membership();
+    if options.verbose && *rank == 0 {
+        eprintln!("gasnet: {size} ranks of {manager}");
     }
-    options.set_ranks(manager.size());
+    options.set_ranks(*size);
     Ok(())
 }
 
@@ -91,22 +94,29 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
     };
     let joined = join_with(manager, options);
     if let Err(error) = &joined {
-        let _ = fd::write_all(2, format!("gasnet: rank {}: {error}\n", manager.rank()).as_bytes());
+        let _ = fd::write_all(
+            2,
+            format!("gasnet: rank {}: {error}\n", manager.membership().rank).as_bytes(),
+        );
         // The manager may end this process before it has passed the message on.
         thread::sleep(MESSAGE_TIME);
         manager.abort();
+    }
+    // The launcher process is only needed until here.
+    if manager.launcher_contact().is_some() {
+        *held = None;
     }
     joined
 }
 
 fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobError> {
-    let rank = manager.rank();
+    let Membership { rank, size, job, .. } = manager.membership().clone();
     // Until the agent runs, the leader has a connection and a process descriptor for each rank of
     // its host.
-    let wanted = process::open_descriptors() + 2 * u64::from(manager.size().min(MAX_RANKS)) + 32;
+    let wanted = process::open_descriptors() + 2 * u64::from(size.min(MAX_RANKS)) + 32;
     let descriptors = process::allow_descriptors(wanted).ok();
-    let mut rendezvous = Rendezvous::at(manager.job_id(), rank)
-        .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
+    let mut rendezvous =
+        Rendezvous::at(&job, rank).map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
     rendezvous
         .introduce()
         .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
@@ -135,6 +145,5 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
         leader.start_agent(manager, options)?;
     }
     descriptors.iter().for_each(process::restore_descriptor_limit);
-    manager.asked_all();
     handshake::take(&mut rendezvous, rank, options)
 }
