@@ -1,18 +1,16 @@
-//! PMI-1 and PMI-2 against well-behaved and misbehaving managers of the test.
+//! PMI-1 and PMI-2 against a manager of the test, which writes all its answers at once.
 
-use std::collections::HashMap;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{Shutdown, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::message::{PmiMessage, Version};
+use super::message::Version;
 use super::stream::Stream;
 use super::wire::Wire;
-use super::{connect, DetectedManager, ManagerAddress, PmiInterface, ProcessManager, WireStart, VALUE_MAX};
+use super::{ManagerAddress, PmiInterface, ProcessManager, WireStart};
 use crate::JobError;
 
 fn start(place: ManagerAddress, choice: PmiInterface, rank: u32, size: u32) -> WireStart {
@@ -29,228 +27,23 @@ fn inherited(stream: &UnixStream) -> ManagerAddress {
     ManagerAddress::Inherited(stream.as_raw_fd().to_string())
 }
 
-/// The manager's end of a connection.
-fn manager_end(stream: &UnixStream) -> Stream {
-    Stream::inherited(&stream.as_raw_fd().to_string()).unwrap()
-}
-
-/// What the processes of a job share.
-#[derive(Default)]
-struct Shared {
-    store: HashMap<String, String>,
-    /// Fences that each process has reached.
-    fences: Vec<u32>,
-    /// Calls of fence by all processes.
-    calls: u32,
-}
-
-/// A well-behaved manager of one process.
-#[derive(Clone)]
-struct Manager {
-    shared: Arc<(Mutex<Shared>, Condvar)>,
-    rank: u32,
-    /// Whether answers are written byte by byte.
-    slow: bool,
-    /// A version that it does not speak.
-    refuses: &'static str,
-}
-
-impl Manager {
-    /// The managers of a job.
-    fn of_job(size: u32, slow: bool, refuses: &'static str) -> Vec<Self> {
-        let shared = Arc::new((Mutex::<Shared>::default(), Condvar::new()));
-        shared.0.lock().unwrap().fences = vec![0; size as usize];
-        let manager = |rank| Self {
-            shared: shared.clone(),
-            rank,
-            slow,
-            refuses,
-        };
-        (0..size).map(manager).collect()
-    }
-
-    /// Serves until the process ends. Returns whether it has finalized.
-    fn serve(&self, stream: &UnixStream) -> bool {
-        let mut stream = manager_end(stream);
-        let mut version = Version::One;
-        while let Ok(text) = stream.message(version, None) {
-            let request = version.parse(&text).unwrap();
-            let answer = self.answer(version, &request);
-            let step = if self.slow { 1 } else { answer.len() };
-            for part in answer.as_bytes().chunks(step) {
-                stream.send(std::str::from_utf8(part).unwrap(), None).unwrap();
-            }
-            if request.field("pmi_version") == Some("2") && self.refuses != "2" {
-                version = Version::Two;
-            }
-            if request.command == "finalize" {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn answer(&self, version: Version, request: &PmiMessage) -> String {
-        let size = self.shared.0.lock().unwrap().fences.len();
-        let (rank, field) = (self.rank, |name| request.field(name).unwrap());
-        let answer = match request.command.as_str() {
-            "init" => {
-                let asked = field("pmi_version");
-                let code = -i32::from(asked == self.refuses);
-                format!("response_to_init pmi_version={asked} rc={code}")
-            }
-            "initack" => {
-                assert_eq!(request.number("pmiid"), Some(rank));
-                format!("initack\ncmd=set size={size}\ncmd=set rank={rank}\ncmd=set debug=0")
-            }
-            "get_maxes" => "maxes keylen_max=64 vallen_max=1024".into(),
-            "get_my_kvsname" => "my_kvsname kvsname=kvs_1_of-test".into(),
-            "fullinit" => {
-                assert_eq!(request.number("pmirank"), Some(rank));
-                format!("fullinit-response rank={rank} size={size} rc=0")
-            }
-            "job-getid" => "job-getid-response jobid=2.0 rc=0".into(),
-            "put" | "kvs-put" => {
-                let mut shared = self.shared.0.lock().unwrap();
-                let before = shared.store.insert(field("key").into(), field("value").into());
-                assert_eq!(before, None, "{} twice", field("key"));
-                ["put_result rc=0 msg=success", "kvs-put-response rc=0"][version as usize].into()
-            }
-            "barrier_in" => {
-                self.enter_fence();
-                self.wait_for_all();
-                "barrier_out rc=0".into()
-            }
-            "kvs-fence" => {
-                self.enter_fence();
-                "kvs-fence-response rc=0".into()
-            }
-            "get" => match self.value(field("key")) {
-                Some(value) => format!("get_result rc=0 msg=success value={value}"),
-                None => "get_result rc=-1 msg=key not found value=unknown".into(),
-            },
-            "kvs-get" => match self.value(field("key")) {
-                Some(value) => format!("kvs-get-response found=TRUE value={value} rc=0"),
-                None => "kvs-get-response found=FALSE rc=0".into(),
-            },
-            "finalize" => ["finalize_ack rc=0", "finalize-response rc=0"][version as usize].into(),
-            other => panic!("{other} is no command"),
-        };
-        match version {
-            Version::One => format!("cmd={answer}\n"),
-            Version::Two => format!("{:6}cmd={};", answer.len() + 5, answer.replace(' ', ";")),
-        }
-    }
-
-    fn enter_fence(&self) {
-        self.shared.0.lock().unwrap().fences[self.rank as usize] += 1;
-        self.shared.1.notify_all();
-    }
-
-    /// Waits until all processes have reached this process's fence.
-    fn wait_for_all(&self) {
-        let is_late = |shared: &mut Shared| shared.fences.iter().any(|&f| f < shared.fences[self.rank as usize]);
-        drop(
-            self.shared
-                .1
-                .wait_while(self.shared.0.lock().unwrap(), is_late)
-                .unwrap(),
-        );
-    }
-
-    /// As in hydra: waits only for values that are missing.
-    fn value(&self, key: &str) -> Option<String> {
-        let find = || self.shared.0.lock().unwrap().store.get(key).cloned();
-        find().or_else(|| {
-            self.wait_for_all();
-            find()
-        })
-    }
-}
-
-fn use_it(mut manager: Box<dyn ProcessManager>, shared: &Mutex<Shared>, rank: u32, size: u32) {
-    let place = manager.membership();
-    assert_eq!((place.rank, place.size), (rank, size));
-    let value = |rank: u32| rank.to_string().repeat(VALUE_MAX);
-    manager.put("large", &value(rank)).unwrap();
-    manager.fence(None).unwrap();
-    for owner in 0..size {
-        assert_eq!(manager.get(owner, "large"), Ok(value(owner)));
-    }
-    let why = manager.get(1, "nothing").unwrap_err().message;
-    assert!(why.contains("rank 1") && why.contains("\"nothing\""), "{why}");
-    assert!(
-        why.contains("with \"key not found\"") || why.contains("finds nothing"),
-        "{why}"
-    );
-    // Rank 0 comes last, and the others wait for it.
-    let calls = || shared.lock().unwrap().calls;
-    for fence in 1..20 {
-        while rank == 0 && calls() + 1 < fence * size {
-            thread::yield_now();
-        }
-        shared.lock().unwrap().calls += 1;
-        manager.fence(None).unwrap();
-        assert!(calls() >= fence * size, "the fence is no barrier");
-    }
-    manager.finalize(true);
-}
-
-#[test]
-fn jobs() {
-    for (size, choice, slow, refuses, expected) in [
-        (3, PmiInterface::Auto, false, "", "PMI-1 kvs_1_of-test"),
-        (2, PmiInterface::Pmi1, true, "", "PMI-1 kvs_1_of-test"),
-        (3, PmiInterface::Pmi2, false, "", "PMI-2 2.0"),
-        (2, PmiInterface::Pmi2, true, "", "PMI-2 2.0"),
-        (6, PmiInterface::Auto, false, "1", "PMI-2 2.0"),
-    ] {
-        thread::scope(|scope| {
-            for manager in Manager::of_job(size, slow, refuses) {
-                let (ours, theirs) = UnixStream::pair().unwrap();
-                let (shared, rank) = (manager.shared.clone(), manager.rank);
-                let server = scope.spawn(move || manager.serve(&theirs));
-                scope.spawn(move || {
-                    let manager = connect(DetectedManager::Wire(start(inherited(&ours), choice, rank, size))).unwrap();
-                    let fd = ours.as_raw_fd();
-                    assert!(manager.descriptors().len() == 2 && manager.descriptors().contains(&fd));
-                    let name = format!("{} {}", manager.membership().manager, manager.membership().job);
-                    assert_eq!(name.replace(&format!(" (PMI_FD={fd})"), ""), expected);
-                    use_it(manager, &shared.0, rank, size);
-                    assert!(server.join().unwrap(), "it was not finalized");
-                });
-            }
-        });
-    }
-}
-
-#[test]
-fn connecting_back() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (address, id) = (listener.local_addr().unwrap().to_string(), "0".into());
-    let manager = Manager::of_job(1, false, "").remove(0);
-    let server = thread::spawn(move || manager.serve(&OwnedFd::from(listener.accept().unwrap().0).into()));
-    let from_there = start(ManagerAddress::Port { address, id }, PmiInterface::Auto, 5, 6);
-    let mut manager = connect(DetectedManager::Wire(from_there)).unwrap();
-    let place = manager.membership();
-    assert!(place.manager.starts_with("PMI-1 (PMI_PORT=127.0.0.1:"), "{place:?}");
-    assert_eq!((place.rank, place.size), (0, 1));
-    manager.fence(None).unwrap();
-    manager.finalize(true);
-    assert!(server.join().unwrap());
-}
-
 /// Expands names of answers in `text`.
 fn answers(text: &str) -> Vec<u8> {
     let init = |version| format!("cmd=response_to_init pmi_version={version} pmi_subversion=0 rc=0\n");
+    let counted = |text: &str| format!("{:6}{text}", text.len());
     let names = [
         ("<one>", "<init1><maxes><name>"),
-        ("<two>", "<init2><full>    35cmd=job-getid-response;jobid=a;rc=0"),
+        ("<two>", "<init2><full><id>"),
         ("<init1>", &init(1)),
         ("<maxes>", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024\n"),
         ("<name>", "cmd=my_kvsname kvsname=kvs_0\n"),
         ("<init2>", &init(2)),
-        ("<full>", "    41cmd=fullinit-response;rank=0;size=2;rc=0;"),
+        ("<full>", &counted("cmd=fullinit-response;rank=4;size=7;rc=0;")),
+        ("<id>", &counted("cmd=job-getid-response;jobid=a;rc=0")),
+        ("<put>", &counted("cmd=kvs-put-response;rc=0;  ")),
+        ("<fence>", &counted("cmd=kvs-fence-response;rc=0;")),
+        ("<get>", &counted("cmd=kvs-get-response;found=TRUE;value=a-1;rc=0;")),
+        ("<end>", &counted("cmd=finalize-response;rc=0;")),
         ("<long>", &"x".repeat(70_000)),
     ];
     let expand = |text: String, (name, answer): &(&str, &str)| text.replace(name, answer);
@@ -258,13 +51,87 @@ fn answers(text: &str) -> Vec<u8> {
     text.chars().map(|c| c as u8).collect()
 }
 
-/// Connects to a manager that has written these answers, and nothing follows. Also returns its end.
+/// Connects rank 4 of 7 to a manager that has written these answers, and nothing follows. Also
+/// returns the manager's end.
 fn scripted(choice: PmiInterface, text: &str) -> (Result<Wire, JobError>, UnixStream) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     (&theirs).write_all(&answers(text)).unwrap();
     theirs.shutdown(Shutdown::Write).unwrap();
-    let start = start(inherited(&ours), choice, 0, 2);
+    let start = start(inherited(&ours), choice, 4, 7);
     (Wire::connect(&start), theirs)
+}
+
+/// What a rank sends that puts, fences, gets and leaves.
+fn use_it(mut wire: Wire, manager: UnixStream) -> String {
+    let place = wire.membership();
+    assert_eq!((place.rank, place.size), (4, 7));
+    wire.put("at", "a-1").unwrap();
+    wire.fence(Some(Duration::from_secs(60))).unwrap();
+    assert_eq!(wire.get(2, "at").unwrap(), "a-1");
+    wire.finalize(true);
+    drop(wire);
+    io::read_to_string(manager).unwrap()
+}
+
+const SENT_1: &str = "\
+cmd=get_maxes
+cmd=get_my_kvsname
+cmd=put kvsname=kvs_0 key=at-4 value=a-1
+cmd=barrier_in
+cmd=get kvsname=kvs_0 key=at-2
+cmd=finalize
+";
+const USED_1: &str = "cmd=put_result rc=0\ncmd=barrier_out\ncmd=get_result rc=0 value=a-1\ncmd=finalize_ack\n";
+
+#[test]
+fn requests_of_both_versions() {
+    let init = |version, minor| format!("cmd=init pmi_version={version} pmi_subversion={minor}\n");
+    let (wire, manager) = scripted(PmiInterface::Auto, &format!("<one>{USED_1}"));
+    let wire = wire.unwrap();
+    assert!(wire.membership().manager.starts_with("PMI-1 (PMI_FD=") && wire.membership().job == "kvs_0");
+    assert_eq!(use_it(wire, manager), init(1, 1) + SENT_1);
+
+    // A process may only rely on values that it gets: in three rounds it waits for all others.
+    let step = "<put><fence><get>";
+    let used = format!("<put>{step}{step}{step}<get><end>");
+    let (wire, manager) = scripted(PmiInterface::Auto, &format!("<init2><two>{used}"));
+    let wire = wire.unwrap();
+    assert!(wire.membership().manager.starts_with("PMI-2 (PMI_FD=") && wire.membership().job == "a");
+    let sent = use_it(wire, manager);
+    let round = |distance, before| {
+        let get = format!("jobid=a;srcid={before};key=fence-1-{distance}-{before};");
+        format!("kvs-put;key=fence-1-{distance}-4;value=1;\nkvs-fence;\nkvs-get;{get}\n")
+    };
+    let lines = [
+        "fullinit;pmirank=4;threaded=FALSE;\njob-getid;\nkvs-put;key=at-4;value=a-1;\n",
+        &round(1, 3),
+        &round(2, 2),
+        &round(4, 0),
+        "kvs-get;jobid=a;srcid=2;key=at-2;\nfinalize;",
+    ];
+    let counted = |line: &str| format!("{:6}cmd={line}", line.len() + 4);
+    let expected: String = lines.concat().lines().map(counted).collect();
+    assert_eq!(sent, init(1, 1) + &init(2, 0) + &expected);
+}
+
+#[test]
+fn connecting_back() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (address, id) = (listener.local_addr().unwrap().to_string(), "4".into());
+    let manager = thread::spawn(move || {
+        let manager = UnixStream::from(OwnedFd::from(listener.accept().unwrap().0));
+        let place = "cmd=initack\ncmd=set size=7\ncmd=set rank=4\ncmd=set debug=0\n";
+        (&manager)
+            .write_all(&answers(&format!("{place}<one>{USED_1}")))
+            .unwrap();
+        manager
+    });
+    let wire = Wire::connect(&start(ManagerAddress::Port { address, id }, PmiInterface::Pmi1, 5, 6)).unwrap();
+    let name = wire.membership().manager.clone();
+    assert!(name.starts_with("PMI-1 (PMI_PORT=127.0.0.1:"), "{name}");
+    let sent = use_it(wire, manager.join().unwrap());
+    let first = "cmd=initack pmiid=4\ncmd=init pmi_version=1 pmi_subversion=1\n";
+    assert_eq!(sent, format!("{first}{SENT_1}"));
 }
 
 #[test]
@@ -357,7 +224,7 @@ fn a_job_that_cannot_start_is_aborted() {
     ] {
         let (wire, theirs) = scripted(choice, text);
         wire.unwrap().abort();
-        let requests = std::io::read_to_string(theirs).unwrap();
+        let requests = io::read_to_string(theirs).unwrap();
         assert!(requests.ends_with(abort), "{requests}");
     }
 }
@@ -365,18 +232,23 @@ fn a_job_that_cannot_start_is_aborted() {
 #[test]
 fn a_manager_that_is_silent() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let (now, mut stream) = (Some(Instant::now()), manager_end(&ours));
-    let why = [Version::One, Version::Two].map(|version| stream.message(version, now).unwrap_err());
-    assert_eq!(why, ["it does not answer"; 2]);
+    let now = Some(Instant::now());
+    let mut stream = Stream::inherited(&ours.as_raw_fd().to_string()).unwrap();
+    // Also in the middle of a message.
+    for (version, first, second) in [(Version::One, "a", "b\n"), (Version::Two, "     2", "ab")] {
+        for part in ["", first] {
+            (&theirs).write_all(part.as_bytes()).unwrap();
+            assert_eq!(stream.message(version, now).unwrap_err(), "it does not answer");
+        }
+        (&theirs).write_all(second.as_bytes()).unwrap();
+        assert_eq!(stream.message(version, now).unwrap(), "ab");
+    }
     // Until the connection's buffers are full.
     let message = "x".repeat(1 << 16);
     let why = std::iter::repeat_with(|| stream.send(&message, now)).find_map(Result::err);
     assert_eq!(why.as_deref(), Some("it does not answer"));
     drop(theirs);
-    for (choice, text) in [
-        (PmiInterface::Pmi1, "<one>"),
-        (PmiInterface::Pmi2, "<two>    28cmd=kvs-put-response;rc=0;  "),
-    ] {
+    for (choice, text) in [(PmiInterface::Pmi1, "<one>"), (PmiInterface::Pmi2, "<two><put>")] {
         let (ours, theirs) = UnixStream::pair().unwrap();
         (&theirs).write_all(&answers(text)).unwrap();
         let mut wire = Wire::connect(&start(inherited(&ours), choice, 0, 2)).unwrap();
@@ -400,9 +272,10 @@ fn the_environment_is_wrong() {
         "127.0.0.1:99999",
     ] {
         let (address, id) = (bad.to_owned(), "0".into());
-        let (name, place) = match bad.contains([':', 'w']) {
-            true => ("PMI_PORT", ManagerAddress::Port { address, id }),
-            false => ("PMI_FD", ManagerAddress::Inherited(address)),
+        let (name, place) = if bad.contains([':', 'w']) {
+            ("PMI_PORT", ManagerAddress::Port { address, id })
+        } else {
+            ("PMI_FD", ManagerAddress::Inherited(address))
         };
         let why = refused(&start(place, PmiInterface::Auto, 0, 1));
         assert!(why.contains(&format!("{name}={bad}")), "{why}");
