@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::agent::output::OutputMode;
 use super::custom::Custom;
 use super::spawn::ssh::{self, Remote};
-use super::spawn::Contact;
+use super::spawn::{hosts, Contact};
 use super::spawner::{self, Spawner, Starter};
 use super::{pmi, pmi_bootstrap, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
@@ -195,13 +195,8 @@ impl StartOptions {
             remote: remote(config)?,
             custom: Custom {
                 command: ssh::variable("GASNET_CSPAWN_CMD"),
-                servers: ssh::variable("GASNET_CSPAWN_SERVERS").map_or_else(Vec::new, |text| {
-                    let text = text.to_string_lossy();
-                    text.split(|c: char| c == ',' || c.is_whitespace())
-                        .filter(|name| !name.is_empty())
-                        .map(str::to_owned)
-                        .collect()
-                }),
+                servers: ssh::variable("GASNET_CSPAWN_SERVERS")
+                    .map_or_else(Vec::new, |text| hosts::parse_list(&text.to_string_lossy())),
                 env: ssh::variable("GASNET_ENV_CMD"),
                 rank_in: rank_in(),
             },
@@ -304,12 +299,8 @@ fn remote(config: &Config) -> Result<Remote, JobError> {
         master: config.get(&config::MASTERIP).map(|text| master(&text)).transpose()?,
         keep_duplicates: config.get(&config::SSH_KEEPDUP),
         most_hosts: config.get(&config::SPAWN_HOSTS),
-        limit: Duration::from_secs_f64(config.get(&config::SPAWN_TIMEOUT)),
-        wins: names
-            .split(',')
-            .map(|n| n.trim().to_owned())
-            .filter(|n| !n.is_empty())
-            .collect(),
+        limit: Some(Duration::from_secs_f64(config.get(&config::SPAWN_TIMEOUT))).filter(|limit| !limit.is_zero()),
+        wins: hosts::parse_list(&names),
     })
 }
 

@@ -59,9 +59,7 @@ pub(super) fn run(options: &StartOptions) -> Result<std::convert::Infallible, Jo
         Branch::new(host, Vec::new(), ranks)
     };
     let mut tree = Tree::new(secret, None, options.route_output.is_some());
-    let limit = options.remote.limit;
-    let branches = hosts.into_iter().map(branch).collect();
-    tree.expect(listener, branches, (!limit.is_zero()).then_some(limit));
+    tree.expect(listener, hosts.into_iter().map(branch).collect(), options.remote.limit);
     let control = ControlBlock::create(layout.size(), 0, true)
         .map_err(|e| JobError::new(format!("mapping the job control block failed: {e}")))?;
     signal::block_all();

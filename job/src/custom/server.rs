@@ -106,7 +106,7 @@ impl<'a> LauncherServer<'a> {
                         );
                     }
                 }
-                if !limit.is_zero() && start.elapsed() >= limit {
+                if let Some(limit) = limit.filter(|&limit| start.elapsed() >= limit) {
                     return Err(format!(
                         "of {all} processes {missing} have not called back within {} seconds. Connections to \
                          this host may be blocked (GASNET_MASTERIP sets the address to use), or the command of \

@@ -89,8 +89,7 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
             net::host_name()
         ))
     };
-    let limit = options.remote.limit;
-    let limit = (!limit.is_zero()).then(|| limit + MARGIN);
+    let limit = options.remote.limit.map(|limit| limit + MARGIN);
     rendezvous.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
     let (message, descriptors) = receive(&mut rendezvous.leader).map_err(|e| gone(&e))?;
     let malformed = || gone(&io::Error::other("its message is malformed"));

@@ -171,8 +171,7 @@ impl Leader {
             return refuse("the job's layout has other ranks on this host than those that have found each other");
         };
         let branches = hosts::branches(&layout, host, todo).map_err(JobError::new)?;
-        let limit = options.remote.limit;
-        tree.expect(self.listener, branches, (!limit.is_zero()).then_some(limit));
+        tree.expect(self.listener, branches, options.remote.limit);
         environment::take_over(variables.clone(), options)?;
         let host = Some(host);
         handshake::give(options, HostPlan { layout, host, tree }, variables, self.local_ranks)
@@ -208,37 +207,24 @@ mod tests {
     use gasnet_sys::mem;
 
     #[test]
-    fn who_binds_first_leads_and_the_others_are_let_in() {
+    fn the_first_rank_leads_those_that_send_their_rank() {
         let job = format!("test-{}", mem::random_u64());
-        let mut first = Rendezvous::at(&job, 5).unwrap();
-        let mut second = Rendezvous::at(&job, 3).unwrap();
-        assert!(first.acceptor.is_some() && second.acceptor.is_none());
-        first.introduce().unwrap();
-        second.introduce().unwrap();
-        let acceptor = first.acceptor.take().unwrap();
-        let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
-        let leader = Leader::new(acceptor, &mut first, &options).unwrap();
-        assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [3, 5]);
-        let (AgentMessage::Endpoint { text }, _) = rendezvous::receive(&mut second.leader).unwrap() else {
-            panic!("not an endpoint");
-        };
-        assert!(text.starts_with(b"3,") && leader.first == 3);
-    }
-
-    #[test]
-    fn who_does_not_say_which_rank_it_is_is_nobody() {
-        let job = format!("test-{}", mem::random_u64());
-        let mut first = Rendezvous::at(&job, 0).unwrap();
+        let mut first = Rendezvous::at(&job, 7).unwrap();
         let silent: Vec<_> = (1..=100).map(|rank| Rendezvous::at(&job, rank).unwrap()).collect();
         drop(silent);
-        let mut last = Rendezvous::at(&job, 9).unwrap();
-        std::io::Write::write_all(&mut &last.leader, b"\x04\0\0\0").unwrap();
-        let mut second = Rendezvous::at(&job, 7).unwrap();
+        let mut incomplete = Rendezvous::at(&job, 9).unwrap();
+        std::io::Write::write_all(&mut &incomplete.leader, b"\x04\0\0\0").unwrap();
+        let mut second = Rendezvous::at(&job, 3).unwrap();
+        assert!(first.acceptor.is_some() && second.acceptor.is_none());
         second.introduce().unwrap();
         first.introduce().unwrap();
         let options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
         let leader = Leader::new(first.acceptor.take().unwrap(), &mut first, &options).unwrap();
-        assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [0, 7]);
-        assert!(rendezvous::receive(&mut second.leader).is_ok() && rendezvous::receive(&mut last.leader).is_err());
+        assert_eq!(leader.local_ranks.keys().copied().collect::<Vec<_>>(), [3, 7]);
+        let (AgentMessage::Endpoint { text }, _) = rendezvous::receive(&mut second.leader).unwrap() else {
+            panic!("not an endpoint");
+        };
+        assert!(text.starts_with(b"3,") && leader.first == 3);
+        assert!(rendezvous::receive(&mut incomplete.leader).is_err());
     }
 }

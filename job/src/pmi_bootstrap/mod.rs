@@ -124,7 +124,7 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     if rank == 0 {
         manager.put("secret", &format!("{:032x}", u128::from_be_bytes(secret.bytes())))?;
     }
-    let limit = (!options.remote.limit.is_zero()).then(|| options.remote.limit.saturating_mul(FENCE_FACTOR));
+    let limit = options.remote.limit.map(|limit| limit.saturating_mul(FENCE_FACTOR));
     manager.fence(limit).map_err(|error| {
         JobError::new(format!(
             "{error}. Ranks wait here for each other, at most {FENCE_FACTOR} times GASNET_SPAWN_TIMEOUT: a rank may \

@@ -120,7 +120,8 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
     Ok(Hosts { names, source })
 }
 
-fn parse_list(text: &str) -> Vec<String> {
+/// Names that commas or white space separate.
+pub fn parse_list(text: &str) -> Vec<String> {
     let names = text
         .split(|c: char| c == ',' || c.is_whitespace())
         .filter(|name| !name.is_empty());

@@ -44,8 +44,8 @@ pub struct Remote {
     pub keep_duplicates: bool,
     /// Most hosts to use; 0: all. `GASNET_SPAWN_HOSTS`.
     pub most_hosts: u32,
-    /// Limit for the other hosts to connect; 0: none. `GASNET_SPAWN_TIMEOUT`.
-    pub limit: Duration,
+    /// Limit for the other hosts to connect. `GASNET_SPAWN_TIMEOUT`.
+    pub limit: Option<Duration>,
     /// Variables that replace those of the remote session. `GASNET_SPAWN_ENVIRONMENT`.
     pub wins: Vec<String>,
 }
@@ -54,11 +54,7 @@ impl Remote {
     /// Limit for the answer of an agent that may have to start others first.
     pub fn connect_limit(&self) -> Duration {
         const EVER: Duration = Duration::from_secs(24 * 60 * 60);
-        if self.limit.is_zero() {
-            EVER
-        } else {
-            self.limit
-        }
+        self.limit.unwrap_or(EVER)
     }
 }
 
@@ -273,8 +269,7 @@ fn branch_out(
             return refuse(message);
         }
     }
-    let limit = (!remote.limit.is_zero()).then_some(remote.limit);
-    tree.expect(listener, branches, limit);
+    tree.expect(listener, branches, remote.limit);
     Ok(())
 }
 
