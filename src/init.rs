@@ -209,7 +209,6 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
     if let Some(words) = &options.restart {
         return Err(InitError::Job(job::restart(words, options.ranks).message));
     }
-    job::connect_manager(&mut options).map_err(|e| InitError::Job(e.message))?;
     let choice = ConduitChoice::new(conduits, &config.get(&config::CONDUIT), &mut options).map_err(InitError::Job)?;
     // The table is shown below, when the rank is known; the tools read some of the same variables
     // before that.

@@ -31,8 +31,8 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
         // The launcher process reports its own errors; it has no ranks.
         StartMethod::Custom => match custom::run(options)? {},
         StartMethod::CustomWorker => return pmi_bootstrap::join(options),
-        StartMethod::Managed(_) if options.ranks > 1 => return pmi_bootstrap::join(options),
-        StartMethod::Fork | StartMethod::Managed(_) => alone(options)?,
+        StartMethod::Managed if options.ranks > 1 => return pmi_bootstrap::join(options),
+        StartMethod::Fork | StartMethod::Managed => alone(options)?,
         StartMethod::SshChild(contact) => ssh::join(contact, options).unwrap_or_else(|error| {
             eprintln!("gasnet: {error}");
             process::end(1);

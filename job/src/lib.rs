@@ -45,7 +45,6 @@ use gasnet_sys::process::Pid;
 use gasnet_sys::{fd, net, process};
 use layout::JobLayout;
 pub use nbrhd::Nbrhd;
-use options::StartMethod;
 pub use options::{Count, Library, StartOptions, MAX_RANKS};
 pub use restart::restart;
 pub use shlex::split as shell_words;
@@ -195,16 +194,6 @@ fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
         net::host_name(),
         own.join(", ")
     )))
-}
-
-/// Gets the number of ranks from the process manager, if one has started this process. Call it
-/// before [`start`].
-pub fn connect_manager(options: &mut StartOptions) -> Result<(), JobError> {
-    match options.start.clone() {
-        StartMethod::Managed(kind) => pmi_bootstrap::connect(Some(kind), options),
-        StartMethod::CustomWorker => pmi_bootstrap::connect(None, options),
-        _ => Ok(()),
-    }
 }
 
 /// Call this before the configuration is read: a worker of a custom spawner gets its environment

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use super::agent::output::OutputMode;
 use super::custom::Custom;
+use super::pmi::{self, Membership};
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
 use super::spawner::{self, Spawner, Starter};
-use super::{pmi, pmi_bootstrap, refuse, JobError};
+use super::{pmi_bootstrap, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
 
 /// Most ranks on one host. A larger number is probably a mistake.
@@ -71,7 +72,7 @@ pub enum StartMethod {
     /// Such a command has started this process, which has connected to the launcher process.
     CustomWorker,
     /// A process manager has started all ranks, including this process.
-    Managed(pmi::DetectedManager),
+    Managed,
 }
 
 /// Exit timeouts. `GASNET_EXITTIMEOUT` and related variables.
@@ -129,7 +130,7 @@ pub struct StartOptions {
 }
 
 impl StartOptions {
-    /// Reads the environment.
+    /// Reads the environment, and connects to the process manager that has started this process.
     pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
         Self::from_environment(config, library, |name| env::var_os(name))
     }
@@ -151,6 +152,11 @@ impl StartOptions {
             }
             None => (config.get(&config::PSHM_NODES), None),
         };
+        let membership = pmi_bootstrap::membership();
+        let ranks = membership.as_ref().map_or(ranks, |membership| membership.size);
+        if let Some(Membership { manager, rank: 0, .. }) = membership.filter(|_| is_verbose(config)) {
+            eprintln!("gasnet: {ranks} ranks of {manager}");
+        }
         if restart.is_some() && !(1..=1 << 20).contains(&ranks) {
             return refuse(
                 "the first argument of a program started without a launcher is the number of its ranks, 1 to \
@@ -227,19 +233,13 @@ impl StartOptions {
             line_max: self.route_output.unwrap_or(0),
         })
     }
-
-    /// Sets the number of ranks that a process manager reports.
-    pub(super) fn set_ranks(&mut self, ranks: u32) {
-        self.ranks = ranks;
-        self.exit_timeouts = exit_timeouts(config::get(), ranks);
-    }
 }
 
 /// Whether the agents route output to the first host, in whole lines. Process managers do that
 /// themselves.
 fn routes(config: &Config, start: &StartMethod, network: bool) -> Result<bool, JobError> {
     match start {
-        StartMethod::Managed(_) => Ok(false),
+        StartMethod::Managed => Ok(false),
         // The other names are for udp.
         StartMethod::Fork if !network => Ok(config.get(&config::ROUTE_OUTPUT)),
         StartMethod::Custom | StartMethod::CustomWorker => under_any_name(config, &config::CSPAWN_ROUTE_OUTPUT),
@@ -335,7 +335,7 @@ fn start(
     if let Some(contact) = Contact::take(false) {
         return Ok((StartMethod::SshChild(contact?), false));
     }
-    if pmi_bootstrap::has_manager() {
+    if pmi_bootstrap::membership().is_some() {
         return Ok((StartMethod::CustomWorker, false));
     }
     let is_set = config.is_set(&config::PSHM_NODES);
@@ -358,7 +358,8 @@ fn start(
     if is_open {
         let manager = pmi::detect_here(config.get(&config::PMI)).map_err(JobError::new)?;
         if let Some(manager) = manager {
-            return Ok((StartMethod::Managed(manager), false));
+            pmi_bootstrap::connect(manager)?;
+            return Ok((StartMethod::Managed, false));
         }
         if let Some(selected) = &selected {
             return refuse(format!(

@@ -46,35 +46,20 @@ static MANAGER: Mutex<Option<Manager>> = Mutex::new(None);
 /// the configuration is read.
 pub(super) fn prepare() -> Result<(), JobError> {
     if let Some(client) = custom::prepare()? {
-        set_manager(Box::new(client));
+        *lock(&MANAGER) = Some(Box::new(client));
     }
     Ok(())
 }
 
-fn set_manager(manager: Manager) {
-    *lock(&MANAGER) = Some(manager);
-}
-
-/// Whether there is a manager already.
-pub(super) fn has_manager() -> bool {
-    lock(&MANAGER).is_some()
-}
-
-/// Connects to the manager, and sets the number of ranks.
-pub(super) fn connect(kind: Option<pmi::DetectedManager>, options: &mut StartOptions) -> Result<(), JobError> {
-    if let Some(kind) = kind {
-        set_manager(pmi::connect(kind)?);
-    }
-    let held = lock(&MANAGER);
-    let Some(manager) = held.as_ref() else { return Ok(()) };
-    let Membership {
-        manager, rank, size, ..
-    } = manager.membership();
-    if options.verbose && *rank == 0 {
-        eprintln!("gasnet: {size} ranks of {manager}");
-    }
-    options.set_ranks(*size);
+/// Connects to the manager that has started this process.
+pub(super) fn connect(kind: pmi::DetectedManager) -> Result<(), JobError> {
+    *lock(&MANAGER) = Some(pmi::connect(kind)?);
     Ok(())
+}
+
+/// The place of this process in the job of its manager, if there is one.
+pub(super) fn membership() -> Option<Membership> {
+    lock(&MANAGER).as_ref().map(|manager| manager.membership().clone())
 }
 
 /// This rank ends normally; `whole` as for [`pmi::ProcessManager::finalize`]. May be called without
