@@ -10,13 +10,11 @@ use super::acceptor::Acceptor;
 use super::rendezvous::{self, LocalRank, Rendezvous, MESSAGE_TIME};
 use super::{environment, handshake, hosts, Manager};
 use crate::agent::{self, AgentSetup};
-use crate::layout::JobLayout;
 use crate::pmi::VALUE_MAX;
 use crate::spawn::ssh::{self, HostPlan, Joined};
 use crate::spawn::Contact;
 use crate::tree::link::Listener;
-use crate::tree::message::{AgentMessage, Host};
-use crate::tree::secret::Secret;
+use crate::tree::message::AgentMessage;
 use crate::tree::Tree;
 use crate::{address_in, refuse, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
@@ -25,7 +23,7 @@ use gasnet_sys::{fd, net, signal};
 /// What the agent of this host knows of the others at first.
 enum Place {
     /// It is the root, and knows all hosts.
-    Root(Secret, JobLayout, Vec<Host>),
+    Root(Box<Joined>),
     /// It connects to the agent above.
     Below(Contact),
 }
@@ -120,17 +118,20 @@ impl Leader {
             return Ok(Place::Below(Contact { host, ..above }));
         }
         let secret = endpoint_of(0)?.secret;
-        let mut host_of = |rank| {
-            let endpoint = endpoint_of(rank)?;
-            let name = endpoint.addresses.last().cloned().unwrap_or_default();
-            Ok((endpoint.host, name.into_bytes()))
-        };
-        let ranks = (0..options.ranks)
-            .map(&mut host_of)
-            .collect::<Result<Vec<_>, JobError>>()?;
-        let (layout, mut hosts) = hosts::layout(ranks, options.nbrhd_max).map_err(JobError::new)?;
-        hosts.remove(0);
-        Ok(Place::Root(secret, layout, hosts))
+        let mut ranks = Vec::new();
+        for rank in 0..options.ranks {
+            let mut endpoint = endpoint_of(rank)?;
+            let name = endpoint.addresses.pop().unwrap_or_default();
+            ranks.push((endpoint.host, name.into_bytes()));
+        }
+        let (layout, mut todo) = hosts::layout(ranks, options.nbrhd_max).map_err(JobError::new)?;
+        todo.remove(0);
+        Ok(Place::Root(Box::new(Joined {
+            layout,
+            variables: environment::own(),
+            todo,
+            tree: Tree::new(secret, None, options.route_output.is_some()),
+        })))
     }
 
     fn be_agent(self, place: Place, options: &StartOptions) -> ! {
@@ -149,25 +150,18 @@ impl Leader {
 
     /// Connects to the agent above, and gives the ranks of this host what they need.
     fn setup(self, place: Place, options: &mut StartOptions) -> Result<AgentSetup<'_>, JobError> {
-        let joined = match place {
-            Place::Root(secret, layout, todo) => Joined {
-                layout,
-                variables: environment::own(),
-                todo,
-                tree: Tree::new(secret, None, options.route_output.is_some()),
-            },
-            Place::Below(above) => ssh::connect_up(&above, &above.resolve(None), options)?,
-        };
         let Joined {
             layout,
             variables,
             todo,
             mut tree,
-        } = joined;
-        let host = Some(self.first)
-            .filter(|&first| first < layout.size())
-            .map(|first| layout.host_of(first));
-        let Some(host) = host.filter(|&host| layout.ranks_on(host).iter().eq(self.local_ranks.keys())) else {
+        } = match place {
+            Place::Root(joined) => *joined,
+            Place::Below(above) => ssh::connect_up(&above, &above.resolve(None), options)?,
+        };
+        let is_possible = |host: &u32| layout.ranks_on(*host).iter().eq(self.local_ranks.keys());
+        let host = (self.first < layout.size()).then(|| layout.host_of(self.first));
+        let Some(host) = host.filter(is_possible) else {
             return refuse("the job's layout has other ranks on this host than those that have found each other");
         };
         let branches = hosts::branches(&layout, host, todo).map_err(JobError::new)?;
