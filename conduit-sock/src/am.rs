@@ -75,7 +75,7 @@ impl Net {
     fn connect(&self, rank: JobRank, class: Class) -> io::Result<Arc<Conn>> {
         let fd = sys::socket(LARGEST)?;
         sys::connect(&fd, self.peers[rank.index()].names[class as usize])?;
-        let hello = [&header(HELLO, self.rank), &self.token.to_ne_bytes()];
+        let hello = [&header(HELLO, self.rank)[..], &self.token.to_ne_bytes()];
         sys::send(&fd, &hello.map(|part| IoSlice::new(part)))?;
         self.channels[class as usize].watch(fd, rank)
     }

@@ -54,7 +54,7 @@ pub struct Peer {
 #[derive(Debug)]
 pub struct Net {
     pub rank: JobRank,
-    pub token: u64,
+    pub token: u128,
     /// By class.
     pub channels: [Channel; 2],
     /// Watches the epoll sets of the channels, numbered by class.

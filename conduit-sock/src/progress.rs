@@ -141,7 +141,8 @@ impl Net {
             let _ = record.fate.compare_exchange(PRESENT, STOPPED, Relaxed, Relaxed);
             return Read::Control;
         }
-        let authenticated = bytes == HEADER + 8 && buffer[..8] == self.token.to_ne_bytes();
+        let token = self.token.to_ne_bytes();
+        let authenticated = bytes == HEADER + token.len() && buffer[..token.len()] == token;
         if *peer == UNAUTHENTICATED && head == header(HELLO, sender) && authenticated {
             *peer = sender;
             // The lock is taken while this process connects itself: then that connection is used.

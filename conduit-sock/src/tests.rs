@@ -8,7 +8,7 @@ use gasnet_conduit::conformance::Log;
 use gasnet_conduit::{Class, JobRank, PollScope, StartInfo};
 use std::io::IoSlice;
 
-const TOKEN: u64 = 0x1122_3344_5566_7788;
+const TOKEN: u128 = 0x1122_3344_5566_7788;
 
 /// Process 0 of a job of two. Both ranks have its listeners.
 fn net() -> Net {
@@ -41,8 +41,8 @@ fn after(packets: &[&[u8]]) -> Log {
     log
 }
 
-fn hello(rank: JobRank, token: u64) -> Vec<u8> {
-    [header(HELLO, rank), token.to_ne_bytes()].concat()
+fn hello(rank: JobRank, token: u128) -> Vec<u8> {
+    [&header(HELLO, rank)[..], &token.to_ne_bytes()].concat()
 }
 
 fn packet(rank: JobRank, body: &[u8]) -> Vec<u8> {

@@ -41,8 +41,9 @@ pub struct Keys {
 
 impl Keys {
     /// Derives the keys from secrets of the job.
-    pub fn new(token: u64, random: &[u8]) -> Self {
-        let seed = [1, 2].map(|number| SipHasher24::new_with_keys(token, number).hash(random));
+    pub fn new(token: u128, random: &[u8]) -> Self {
+        let hash = sip128::SipHasher24::new_with_key(&token.to_le_bytes()).hash(random);
+        let seed = [hash.h1, hash.h2];
         let mut counter = 0u64;
         let mut word = || {
             counter += 1;
@@ -163,7 +164,11 @@ mod tests {
         let mut changed = payload.clone();
         changed[2999] ^= 128;
         assert!(!keys.verify(&header, &implicit, &changed));
-        for other_job in [Keys::new(1, b"randoM"), Keys::new(2, b"random")] {
+        for other_job in [
+            Keys::new(1, b"randoM"),
+            Keys::new(2, b"random"),
+            Keys::new(1 | 1 << 127, b"random"),
+        ] {
             assert_eq!(other_job.verify_header(&header, &implicit, payload.len()), None);
         }
         for byte in 0..HEADER_BYTES {

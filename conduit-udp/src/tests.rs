@@ -19,7 +19,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-const TOKEN: u64 = 0x1122_3344_5566_7788;
+const TOKEN: u128 = 0x1122_3344_5566_7788;
 
 /// Process 0 of a job of two, and the job's keys. `other` is the socket of process 1.
 fn net(other: &UdpSocket) -> (Net, Keys) {

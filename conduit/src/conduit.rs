@@ -176,7 +176,7 @@ pub struct StartInfo<'a> {
     /// Collective, and a barrier; may be called several times, in the same order on all ranks.
     pub exchange: &'a dyn Fn(&[u8]) -> Vec<u8>,
     /// A secret of this job, equal in all its processes. It authenticates them.
-    pub job_token: u64,
+    pub job_token: u128,
 }
 
 /// A conduit could not start or stop.

@@ -18,7 +18,7 @@ use gasnet_sys::{cpus, fd, signal};
 /// State that all ranks of a host inherit.
 pub(super) struct HostState {
     pub control: ControlBlock,
-    pub token: u64,
+    pub token: u128,
     pub cpus: u32,
     pub layout: JobLayout,
     pub host: Option<u32>,

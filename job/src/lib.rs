@@ -99,7 +99,7 @@ pub struct Job {
     /// The ranks of this host, in ascending order.
     here: Vec<u32>,
     pid: Pid,
-    token: u64,
+    token: u128,
     cpus: u32,
     control: ControlBlock,
     /// Exchange rounds so far. Exchanges are collective, so all ranks count alike.
@@ -262,8 +262,8 @@ impl Job {
         }
     }
 
-    /// A number that is the same in all ranks of this job and differs in other jobs.
-    pub fn token(&self) -> u64 {
+    /// A secret that is the same in all ranks of this job and differs in other jobs.
+    pub fn token(&self) -> u128 {
         self.token
     }
 

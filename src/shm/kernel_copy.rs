@@ -17,7 +17,7 @@ use gasnet_sys::process_vm;
 static WITNESS: AtomicU64 = AtomicU64::new(0);
 
 fn witness_of(job: &Job, rank: JobRank) -> u64 {
-    job.token() ^ u64::from(rank.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    job.token() as u64 ^ u64::from(rank.0 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 const UNKNOWN: u8 = 0;

@@ -37,9 +37,8 @@ pub fn give(
     cpus.sort_unstable();
     cpus.dedup();
     let daemons = ManagerDaemon::watch(local_ranks.values().filter_map(|member| member.daemon).collect());
-    let token = tree.secret().token();
     let join = AgentMessage::Join {
-        token: ((token >> 32) as u32, token as u32),
+        token: tree.secret().token(),
         cpus: cpus::capped(cpus.len() as u32),
         relayed,
         ranges: layout.ranges().to_vec(),
@@ -94,7 +93,7 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
     let (message, descriptors) = receive(&mut rendezvous.leader).map_err(|e| gone(&e))?;
     let malformed = || gone(&io::Error::other("its message is malformed"));
     let AgentMessage::Join {
-        token: (high, low),
+        token,
         cpus,
         relayed,
         ranges,
@@ -123,7 +122,7 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
     control_socket::check(own_end.as_raw_fd());
     let host_state = HostState {
         control,
-        token: u64::from(high) << 32 | u64::from(low),
+        token,
         cpus,
         layout,
         host: Some(host),

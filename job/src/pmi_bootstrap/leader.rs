@@ -15,6 +15,7 @@ use crate::spawn::ssh::{self, HostPlan, Joined};
 use crate::spawn::Contact;
 use crate::tree::link::Listener;
 use crate::tree::message::AgentMessage;
+use crate::tree::secret::Secret;
 use crate::tree::Tree;
 use crate::{address_in, refuse, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
@@ -70,8 +71,8 @@ impl Leader {
     }
 
     /// Forks the agent as a grandchild, so that the client has no unknown child.
-    pub fn start_agent(self, manager: &mut Manager, options: &StartOptions) -> Result<(), JobError> {
-        let place = self.place(manager, options)?;
+    pub fn start_agent(self, manager: &mut Manager, secret: Secret, options: &StartOptions) -> Result<(), JobError> {
+        let place = self.place(manager, secret, options)?;
         let _ = process::flush_streams();
         let mask = signal::block_all();
         // SAFETY: as for forked ranks: the child uses the allocator, which glibc keeps usable, and
@@ -102,22 +103,20 @@ impl Leader {
     }
 
     /// Reads from the manager what the agent needs.
-    fn place(&self, manager: &mut Manager, options: &StartOptions) -> Result<Place, JobError> {
+    fn place(&self, manager: &mut Manager, secret: Secret, options: &StartOptions) -> Result<Place, JobError> {
         let host = self.first;
         if let Some(launcher) = manager.launcher_contact() {
             return Ok(Place::Below(Contact { host, ..launcher }));
         }
-        let key = manager.get(0, "secret")?;
         let mut endpoint_of = |rank| {
             let text = manager.get(rank, "at")?;
-            Contact::parse(&text, &key)
+            Contact::parse(&text, secret)
                 .ok_or_else(|| JobError::new(format!("the endpoint of the host of rank {rank} is malformed")))
         };
         if let Some(above) = hosts::above(self.first) {
             let above = endpoint_of(above)?;
             return Ok(Place::Below(Contact { host, ..above }));
         }
-        let secret = endpoint_of(0)?.secret;
         let mut ranks = Vec::new();
         for rank in 0..options.ranks {
             let mut endpoint = endpoint_of(rank)?;
@@ -198,17 +197,16 @@ mod tests {
     use super::*;
     use crate::Library;
     use gasnet_conduit::config::Config;
-    use gasnet_sys::mem;
 
     #[test]
     fn the_first_rank_leads_those_that_send_their_rank() {
-        let job = format!("test-{}", mem::random_u64());
-        let mut first = Rendezvous::at(&job, 7).unwrap();
-        let silent: Vec<_> = (1..=100).map(|rank| Rendezvous::at(&job, rank).unwrap()).collect();
+        let job = Secret::new();
+        let mut first = Rendezvous::at(job, 7).unwrap();
+        let silent: Vec<_> = (1..=100).map(|rank| Rendezvous::at(job, rank).unwrap()).collect();
         drop(silent);
-        let mut incomplete = Rendezvous::at(&job, 9).unwrap();
+        let mut incomplete = Rendezvous::at(job, 9).unwrap();
         std::io::Write::write_all(&mut &incomplete.leader, b"\x04\0\0\0").unwrap();
-        let mut second = Rendezvous::at(&job, 3).unwrap();
+        let mut second = Rendezvous::at(job, 3).unwrap();
         assert!(first.acceptor.is_some() && second.acceptor.is_none());
         second.introduce().unwrap();
         first.introduce().unwrap();

@@ -1,8 +1,9 @@
 //! PMI bootstrap: ranks started by a process manager (hydra, srun, prterun and others). They have
 //! no node agent, so they create one per host.
 //!
+//! - Rank 0 puts the job's secret into the manager's store.
 //! - Rendezvous: the ranks of a host find each other at a local socket, whose name follows from the
-//!   job's. The rank that binds it leads.
+//!   secret. The rank that binds it leads.
 //! - Every rank puts the endpoint of its host into the manager's store. After two fences each
 //!   leader gets that of the agent above, and the first leader all of them: the layout of the job.
 //! - The leader forks the agent, which is no child of any rank. The agents connect in a tree that
@@ -95,27 +96,19 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
 }
 
 fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobError> {
-    let Membership { rank, size, job, .. } = manager.membership().clone();
+    let Membership { rank, size, .. } = manager.membership().clone();
     // Until the agent runs, the leader has a connection and a process descriptor for each rank of
     // its host.
     let wanted = process::open_descriptors() + 2 * u64::from(size.min(MAX_RANKS)) + 32;
     let descriptors = process::allow_descriptors(wanted).ok();
+    let limit = options.remote.limit.map(|limit| limit.saturating_mul(FENCE_FACTOR));
+    let secret = share_secret(manager, rank, limit)?;
     let mut rendezvous =
-        Rendezvous::at(&job, rank).map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
+        Rendezvous::at(secret, rank).map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
     rendezvous
         .introduce()
         .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
-    let secret = Secret::new();
-    if rank == 0 {
-        manager.put("secret", &format!("{:032x}", u128::from_be_bytes(secret.bytes())))?;
-    }
-    let limit = options.remote.limit.map(|limit| limit.saturating_mul(FENCE_FACTOR));
-    manager.fence(limit).map_err(|error| {
-        JobError::new(format!(
-            "{error}. Ranks wait here for each other, at most {FENCE_FACTOR} times GASNET_SPAWN_TIMEOUT: a rank may \
-             have ended, or not call gex_Client_Init"
-        ))
-    })?;
+    manager.fence(limit)?;
     let leader = match rendezvous.acceptor.take() {
         Some(acceptor) => Some(Leader::new(acceptor, &mut rendezvous, options)?),
         None => None,
@@ -127,8 +120,28 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     }
     manager.fence(limit)?;
     if let Some(leader) = leader {
-        leader.start_agent(manager, options)?;
+        leader.start_agent(manager, secret, options)?;
     }
     descriptors.iter().for_each(process::restore_descriptor_limit);
     handshake::take(&mut rendezvous, rank, options)
+}
+
+/// The job's secret, by the manager's store or from the launcher process. The first call in which
+/// ranks wait for each other.
+fn share_secret(manager: &mut Manager, rank: u32, limit: Option<Duration>) -> Result<Secret, JobError> {
+    let shared = manager.launcher_contact().map(|launcher| launcher.secret);
+    if rank == 0 && shared.is_none() {
+        manager.put("secret", &Secret::new().to_text())?;
+    }
+    manager.fence(limit).map_err(|error| {
+        JobError::new(format!(
+            "{error}. Ranks wait here for each other, at most {FENCE_FACTOR} times GASNET_SPAWN_TIMEOUT: a rank may \
+             have ended, or not call gex_Client_Init"
+        ))
+    })?;
+    if let Some(secret) = shared {
+        return Ok(secret);
+    }
+    Secret::from_text(&manager.get(0, "secret")?)
+        .ok_or_else(|| JobError::new("the process manager's store returned a malformed secret"))
 }

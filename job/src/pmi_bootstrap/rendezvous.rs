@@ -1,20 +1,18 @@
 //! The rendezvous of the ranks of one host: an abstract local socket whose name follows from the
-//! job's. The name is not secret. Processes of other users are rejected ([`super::acceptor`]), and
-//! their sockets are not used.
+//! job's secret, so that no other user can hold it. Processes of other users are rejected
+//! ([`super::acceptor`]), and their sockets are not used.
 
-use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use siphasher::sip128::{Hasher128, SipHasher24};
-
 use super::acceptor::Acceptor;
 use super::MARGIN;
 use crate::agent::manager_daemon_of_this;
 use crate::tree::message::AgentMessage;
+use crate::tree::secret::Secret;
 use gasnet_sys::process::{self, Pid, PidFd};
 use gasnet_sys::{cpus, fd};
 
@@ -50,11 +48,8 @@ pub struct LocalRank {
 
 impl Rendezvous {
     /// Binds or connects to the socket of the job on this host.
-    pub fn at(job: &str, rank: u32) -> io::Result<Self> {
-        // A socket's name holds about a hundred bytes; a job's name may be longer.
-        let mut hash = SipHasher24::new();
-        hash.write(job.as_bytes());
-        let name = format!("gasnet-{}-{:032x}", process::user(), hash.finish128().as_u128());
+    pub fn at(secret: Secret, rank: u32) -> io::Result<Self> {
+        let name = format!("gasnet-{}-{:032x}", process::user(), secret.socket_name());
         match UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
             Ok(listener) => {
                 let (leader, own_end) = UnixStream::pair()?;

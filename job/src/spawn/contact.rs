@@ -41,7 +41,7 @@ impl Contact {
 
     /// The variables of the secret, and their value.
     pub fn key(&self) -> ([&'static str; 2], String) {
-        let value = format!("{:032x}", u128::from_be_bytes(self.secret.bytes()));
+        let value = self.secret.to_text();
         (KEYS.map(|name| name.to_str().unwrap_or_default()), value)
     }
 
@@ -67,24 +67,25 @@ impl Contact {
                  the job, is not set. Make the command pass on that variable (as in ssh HOST \
                  _GASNET_KEY=$_GASNET_KEY %C)",
             )),
-            key => Self::parse(&public, &key.unwrap_or_default()).ok_or_else(|| {
-                JobError::new(format!(
-                    "{VARIABLE} is malformed. Unset it, or use the same version of the library on all hosts"
-                ))
-            }),
+            key => Secret::from_text(&key.unwrap_or_default())
+                .and_then(|secret| Self::parse(&public, secret))
+                .ok_or_else(|| {
+                    JobError::new(format!(
+                        "{VARIABLE} is malformed. Unset it, or use the same version of the library on all hosts"
+                    ))
+                }),
         })
     }
 
     /// From the value of the part without the secret, and the secret.
-    pub fn parse(public: &str, key: &str) -> Option<Self> {
+    pub fn parse(public: &str, secret: Secret) -> Option<Self> {
         let mut words = public.split(',');
         let host = words.next()?.parse().ok()?;
         let port = words.next()?.parse().ok()?;
         let chosen = words.next()? == "1";
-        let key = u128::from_str_radix(Some(key).filter(|key| key.len() == 32)?, 16).ok()?;
         Some(Self {
             host,
-            secret: Secret::from_bytes(key.to_be_bytes()),
+            secret,
             port,
             addresses: words.filter(|w| !w.is_empty()).map(str::to_owned).collect(),
             chosen,
@@ -136,12 +137,13 @@ mod tests {
         let contact = contact(true);
         let (public, (_, key)) = (contact.public(), contact.key());
         let public = public.split_once('=').unwrap().1;
-        assert_eq!(Contact::parse(public, &key), Some(contact));
+        let secret = Secret::from_text(&key).unwrap();
+        assert_eq!(Contact::parse(public, secret), Some(contact));
         for bad in ["", "3", "3,4711", "x,4711,0,a", "3,99999,0,a"] {
-            assert_eq!(Contact::parse(bad, &key), None, "{bad}");
+            assert_eq!(Contact::parse(bad, secret), None, "{bad}");
         }
         for bad in ["", "0123", "x0112233445566778899aabbccddeeff"] {
-            assert_eq!(Contact::parse(public, bad), None, "{bad}");
+            assert_eq!(Secret::from_text(bad), None, "{bad}");
         }
     }
 

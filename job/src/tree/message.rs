@@ -28,6 +28,16 @@ impl Field for u32 {
     }
 }
 
+impl Field for u128 {
+    fn put(&self, frame: &mut Vec<u8>) {
+        frame.extend(self.to_le_bytes());
+    }
+
+    fn take(from: &mut &[u8]) -> Option<Self> {
+        Some(Self::from_le_bytes(take_bytes(from, 16)?.try_into().ok()?))
+    }
+}
+
 /// Fields that travel as a `u32`: how they become one, and are made of one.
 macro_rules! numbers {
     ($($type:ty: $to:expr, $from:expr;)*) => {
@@ -208,10 +218,10 @@ messages! {
     b'I' Introduce { rank: u32, daemon: i32, cpus: Vec<u32> }
     /// From the leader to the ranks of its host: what they put into the process manager's store.
     b'A' Endpoint { text: Vec<u8> }
-    /// From the agent to a rank that a process manager has started: the job's token (high and low
-    /// half), cores of the host, whether there are other hosts, and the layout, as in `Start`.
+    /// From the agent to a rank that a process manager has started: the job's token, cores of the
+    /// host, whether there are other hosts, and the layout, as in `Start`.
     b'J' Join {
-        token: (u32, u32),
+        token: u128,
         cpus: u32,
         relayed: bool,
         ranges: Vec<RankRange>,

@@ -86,6 +86,17 @@ impl Secret {
         self.0
     }
 
+    /// As text, for a private channel that takes words only.
+    pub fn to_text(self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.0))
+    }
+
+    /// The secret of a [`Secret::to_text`].
+    pub fn from_text(text: &str) -> Option<Self> {
+        let digits = Some(text).filter(|text| text.len() == 32)?;
+        Some(Self(u128::from_str_radix(digits, 16).ok()?.to_be_bytes()))
+    }
+
     fn hash(&self, purpose: u8, parts: &[&[u8]]) -> [u8; 16] {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write_u8(purpose);
@@ -95,10 +106,14 @@ impl Secret {
         hasher.finish128().as_bytes()
     }
 
-    /// The job's token, known to all ranks.
-    pub fn token(&self) -> u64 {
-        let hash = self.hash(b't', &[]);
-        u64::from_le_bytes(hash[..8].try_into().unwrap_or_default())
+    /// Names the job's sockets, which only its processes can predict.
+    pub fn socket_name(&self) -> u128 {
+        u128::from_le_bytes(self.hash(b'n', &[]))
+    }
+
+    /// The job's token, known to all ranks and to nobody else.
+    pub fn token(&self) -> u128 {
+        u128::from_le_bytes(self.hash(b't', &[]))
     }
 
     /// The answer to `call`. None if `call` is no call of this protocol.
