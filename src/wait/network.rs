@@ -117,34 +117,31 @@ impl NetworkThread {
     fn run(&self) {
         let mut last = Instant::now();
         while !ENDING.load(Ordering::SeqCst) && !gasnet_job::exiting() {
-            match self.receives {
-                Some(interval) => {
-                    self.receive();
-                    // Later arrivals wait for the next wake-up that the rate allows.
-                    let pause = interval.saturating_sub(last.elapsed());
-                    if !pause.is_zero() {
-                        self.kick.wait(None, pause);
-                    }
-                    last = Instant::now();
-                    if self.wake.arm() {
-                        self.kick.wait(Some(self.wake.fd()), MAX_SLEEP);
-                    }
+            if let Some(interval) = self.receives {
+                receive();
+                // Later arrivals wait for the next wake-up that the rate allows.
+                let pause = interval.saturating_sub(last.elapsed());
+                if !pause.is_zero() {
+                    self.kick.wait(None, pause);
                 }
-                None => {
-                    let wanted = self.wanted.load(Ordering::SeqCst);
-                    let arrived = self.kick.wait(wanted.then(|| self.wake.fd()), MAX_SLEEP);
-                    if arrived && self.wanted.swap(false, Ordering::SeqCst) {
-                        super::wake_own();
-                    }
+                last = Instant::now();
+                if self.wake.arm() {
+                    self.kick.wait(Some(self.wake.fd()), MAX_SLEEP);
                 }
+                continue;
+            }
+            let wanted = self.wanted.load(Ordering::SeqCst);
+            let arrived = self.kick.wait(wanted.then(|| self.wake.fd()), MAX_SLEEP);
+            if arrived && self.wanted.swap(false, Ordering::SeqCst) {
+                super::wake_own();
             }
         }
     }
+}
 
-    /// Polls until nothing more is there. What other threads wait for may be among it.
-    fn receive(&self) {
-        while !ENDING.load(Ordering::SeqCst) && progress::poll(PollScope::All) > 0 {
-            super::wake_own();
-        }
+/// Polls until nothing more is there. What other threads wait for may be among it.
+fn receive() {
+    while !ENDING.load(Ordering::SeqCst) && progress::poll(PollScope::All) > 0 {
+        super::wake_own();
     }
 }

@@ -32,6 +32,8 @@ struct Packet {
 struct Queue {
     completions: Vec<Cookie>,
     packets: Vec<Packet>,
+    // Moved between the lists by pointer.
+    #[allow(clippy::vec_box)]
     free: Vec<Box<Buffer>>,
 }
 

@@ -95,9 +95,8 @@ impl Upcalls for Parts {
         assert_eq!(cookie.tag(), 0, "{cookie:?} was returned with the conduit's tag");
         let (source, remote) = self.0.entry(cookie.bits()).or_default();
         let expected = match part {
-            Completion::Source => !*source && !*remote,
+            Completion::Source | Completion::Both => !*source && !*remote,
             Completion::Remote => *source && !*remote,
-            Completion::Both => !*source && !*remote,
         };
         assert!(expected, "{part:?} of {cookie:?} after {source} and {remote}");
         *source = true;
