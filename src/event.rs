@@ -138,6 +138,11 @@ impl OpKind {
         Self::MessageNow,
     ];
 
+    /// Whether local completion is counted.
+    pub const fn counts_local(self) -> bool {
+        self.counts().2 != 0
+    }
+
     /// Index of the word that counts it, and what the whole and local completion count there.
     const fn counts(self) -> (usize, u64, u64) {
         use Category::{Get, Local, Put, Rmw, Source};

@@ -11,7 +11,7 @@ use super::inject::{head, packet_front};
 use super::{kind, AmCategory, Message, IN_PLACE};
 use crate::event::{Op, OpKind};
 use crate::mk::MemRef;
-use crate::rules::{LC_GROUP, LC_NOW};
+use crate::rules::LC_GROUP;
 use crate::runtime::Runtime;
 use crate::stall::Reason;
 use crate::{thread, wait};
@@ -23,7 +23,7 @@ use gasnet_conduit::{
 /// Payloads above this are put; `usize::MAX` if the conduit does not notify.
 static ABOVE: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-/// Sets the conduit's limit, at initialisation.
+/// Sets the limit of a conduit that notifies, at initialisation.
 pub fn set_limit(bytes: usize) {
     ABOVE.store(bytes, Ordering::Relaxed);
 }
@@ -49,8 +49,9 @@ fn counted(m: &Message<'_>) -> (&'static Op, OpKind) {
     let thread = thread::current();
     match m.lc_opt {
         LC_GROUP => (thread.implicit(), OpKind::Message),
-        lc_opt if lc_opt.is_null() || lc_opt == LC_NOW => (thread.implicit(), OpKind::MessageNow),
-        _ => (thread.free.borrow_mut().take(), OpKind::Message),
+        lc_opt if lc_opt > LC_GROUP => (thread.free.borrow_mut().take(), OpKind::Message),
+        // Null, NOW, and DEFER, which AMs do not have.
+        _ => (thread.implicit(), OpKind::MessageNow),
     }
 }
 

@@ -132,6 +132,12 @@ impl<'a> Delivery<'a> {
         });
     }
 
+    /// Whether the payload of a Long that was put is where the client allows one.
+    fn is_own_destination(&self, m: &ReceivedMessage) -> bool {
+        let (bytes, destination) = (m.header.bytes as usize, m.header.destination as usize);
+        self.rt.own_mem(m.header.target_ep, destination, bytes).is_some()
+    }
+
     /// Runs the handler of a message of this process to itself, whose payload is at `payload`, or
     /// at its destination.
     pub fn run_loopback(&self, (header, category, class): (Header, AmCategory, Class), args: &[Arg], payload: *mut u8) {
@@ -432,6 +438,8 @@ impl Upcalls for Delivery<'_> {
         };
         if place == Payload::InPlace {
             self.copy_long_payload(&m);
+        } else if m.header.bytes > 0 && !self.is_own_destination(&m) {
+            self.malformed(m.source, "a Long whose destination is outside the segment");
         }
         self.dispatch(&m);
     }

@@ -18,6 +18,8 @@ use gasnet_conduit::{Completion, Cookie, JobRank};
 pub struct TransferId(pub u64);
 
 const INDEX_BITS: u32 = 24;
+/// Bits of the generation in a cookie.
+const COOKIE_GENERATION_BITS: u32 = 13;
 
 impl TransferId {
     fn new(table: usize, index: u32, generation: u32) -> Self {
@@ -32,9 +34,10 @@ impl TransferId {
         (self.0 >> 32) as usize & ((1 << INDEX_BITS) - 1)
     }
 
-    /// As the network names it. It never travels, so it needs no generation.
+    /// As the network names it, with as much of the generation as fits.
     pub fn cookie(self) -> Cookie {
-        event::other_cookie(self.0 >> 32)
+        let generation = self.0 & ((1 << COOKIE_GENERATION_BITS) - 1);
+        event::other_cookie(self.0 >> 32 << COOKIE_GENERATION_BITS | generation)
     }
 }
 
@@ -53,6 +56,10 @@ struct Transfer {
     left: usize,
     /// A copy of a put's source that the network reads from.
     copy: Vec<u8>,
+    /// Local completion is counted, and outstanding.
+    source_open: bool,
+    /// The whole is outstanding.
+    whole_open: bool,
     live: bool,
 }
 
@@ -143,6 +150,8 @@ pub fn begin(op: &'static Op, kind: OpKind, peer: JobRank, local: MemRef, bytes:
         bytes,
         left: bytes,
         copy: Vec::new(),
+        source_open: kind.counts_local(),
+        whole_open: true,
         live: true,
     };
     let Some(index) = table.free.pop() else {
@@ -209,19 +218,30 @@ pub fn finish(id: TransferId) {
     complete(counted);
 }
 
-/// A part of the transfer with the number of a [`TransferId::cookie`] is complete.
+/// A part of the transfer with the number of a [`TransferId::cookie`] is complete. With several
+/// polling threads remote completion may be seen before local completion, which keeps the record.
 pub fn complete_numbered(number: u64, part: Completion) {
-    let anyone = TransferId(number << 32);
-    let counted = table(anyone).and_then(|mut table| {
-        let t = table.transfers.get(anyone.index()).filter(|t| t.live)?;
-        let id = TransferId(anyone.0 | u64::from(t.generation));
-        if part == Completion::Source {
-            return Some((t.op, t.kind));
-        }
-        table.retire(id)
-    });
-    if let Some((op, kind)) = counted {
-        op.complete_part(kind, part);
+    let anyone = TransferId(number >> COOKIE_GENERATION_BITS << 32);
+    let Some(mut table) = table(anyone) else { return };
+    let mask = (1 << COOKIE_GENERATION_BITS) - 1;
+    let Some(t) = table.transfers.get_mut(anyone.index()).filter(|t| t.live) else {
+        return;
+    };
+    if (u64::from(t.generation) ^ number) & mask != 0 {
+        return;
+    }
+    let of_source = part != Completion::Remote && std::mem::take(&mut t.source_open);
+    let of_whole = part != Completion::Source && std::mem::take(&mut t.whole_open);
+    let (op, kind, id) = (t.op, t.kind, TransferId(anyone.0 | u64::from(t.generation)));
+    if !t.source_open && !t.whole_open {
+        table.retire(id);
+    }
+    drop(table);
+    match (of_source, of_whole) {
+        (true, true) => op.complete_part(kind, Completion::Both),
+        (true, false) => op.complete_part(kind, Completion::Source),
+        (false, true) => op.complete_part(kind, Completion::Remote),
+        (false, false) => {}
     }
 }
 
@@ -290,5 +310,36 @@ mod tests {
         assert!(op.source_is_free() && !op.event().is_done());
         complete_numbered(number, Completion::Remote);
         assert!(op.event().is_done() && open(Some(op), 9).is_empty());
+    }
+
+    #[test]
+    fn parts_of_a_recorded_operation_may_be_seen_in_any_order_and_late() {
+        use Completion::{Both, Remote, Source};
+        for kind in [OpKind::Put, OpKind::PutWithLocal, OpKind::PutNow] {
+            for parts in [[Source, Remote], [Remote, Source]] {
+                let op = FreeList::new().take();
+                let id = begin(op, kind, JobRank(3), nowhere(), 100);
+                let number = event::complete(id.cookie(), Both).unwrap();
+                let counts_both = kind != OpKind::Put;
+                complete_numbered(number, parts[0]);
+                assert_eq!(
+                    op.event().is_done(),
+                    !counts_both && parts[0] == Remote,
+                    "{kind:?} {parts:?}"
+                );
+                complete_numbered(number, parts[1]);
+                assert!(
+                    op.event().is_done() && open(Some(op), 9).is_empty(),
+                    "{kind:?} {parts:?}"
+                );
+                // The record may be another operation's by now.
+                let next = begin(op, kind, JobRank(3), nowhere(), 100);
+                for part in [Source, Remote, Both] {
+                    complete_numbered(number, part);
+                }
+                assert!(!op.event().is_done());
+                finish(next);
+            }
+        }
     }
 }

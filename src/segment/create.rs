@@ -89,6 +89,9 @@ fn give_back(kind: &MemoryKind, base: usize, memory: Memory) {
 pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     endpoint::unbind(rt.endpoint0(), segment);
     if let (Some(segments), Some(registration)) = (rt.network().segments, &segment.registration) {
+        if let Some(learned) = segment.learned.get() {
+            segments.forget(rt.rank(), learned);
+        }
         segments.deregister(registration.segment);
     }
     let (base, bytes, memory, kind) = (segment.base, segment.bytes, segment.memory, segment.kind);

@@ -5,6 +5,7 @@ use crate::coll;
 use crate::coll::call::Call;
 use crate::coll::gather::{self, Parts};
 use crate::coll::p2p::Span;
+use crate::coll::team_barrier;
 use crate::endpoint::Endpoint;
 use crate::runtime::Runtime;
 use crate::team::Team;
@@ -54,5 +55,7 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
             published::add(Location { rank, ep }, memory, key, rt.network().segments);
         }
     }
+    // Only now may a member's request be answered with an access to its segment.
+    coll::run(team_barrier::barrier(Call::next(team)));
     Ok(())
 }

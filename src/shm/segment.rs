@@ -1,5 +1,5 @@
 //! The client segments of a neighbourhood: one memory object, mapped once by each process. Behind
-//! them lies the table of the segments of all ranks.
+//! them, and a page that nobody can touch, lies the table of the segments of all ranks.
 
 use gasnet_sys::atomic::{AtomicU64, Ordering};
 use gasnet_sys::mem;
@@ -107,18 +107,20 @@ pub fn offsets(sizes: &[usize]) -> (Vec<usize>, usize) {
 
 /// Bytes of the object with segments of `sizes`.
 pub fn total_bytes(sizes: &[usize], shape: TableShape) -> usize {
-    offsets(sizes).1 + shape.bytes()
+    offsets(sizes).1 + mem::page_size() + shape.bytes()
 }
 
 /// Maps the object `fd` with segments of `sizes`: at `wanted` if that is free, so that addresses
 /// agree between neighbours, else anywhere. The error is that of the operating system.
 pub fn map(fd: i32, sizes: &[usize], shape: TableShape, wanted: Option<usize>) -> std::io::Result<Mapping> {
     let (offsets, end) = offsets(sizes);
-    let base = mem::map_shared(fd, end + shape.bytes(), wanted)?;
-    // SAFETY: the object, which is never unmapped, has these words behind its segments, whose end
-    // is aligned to a page. They are accessed as atomics only.
-    let words =
-        unsafe { std::slice::from_raw_parts((base + end) as *const AtomicU64, shape.bytes() / size_of::<u64>()) };
+    let base = mem::map_shared(fd, total_bytes(sizes, shape), wanted)?;
+    // A client that writes beyond its segment faults before it reaches the table.
+    mem::forbid(base + end, mem::page_size())?;
+    let table = (base + end + mem::page_size()) as *const AtomicU64;
+    // SAFETY: the object, which is never unmapped, has these words at a page's start. They are
+    // accessed as atomics only.
+    let words = unsafe { std::slice::from_raw_parts(table, shape.bytes() / size_of::<u64>()) };
     let table = SegmentTable { words, shape };
     Ok(Mapping { base, offsets, table })
 }

@@ -7,7 +7,7 @@
 //!   while the client computes. In thread mode PAR only: in the others a client may rely on its
 //!   handlers running in its own calls.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,8 @@ use gasnet_sys::process;
 const STACK_BYTES: usize = 8 << 20;
 /// Longest sleep: a bound, should a wake-up get lost.
 const MAX_SLEEP: Duration = Duration::from_secs(1);
+/// Milliseconds that the end of the job waits for a handler on the thread.
+const STOP_STEPS: u32 = 100;
 
 /// The thread, as others see it.
 struct NetworkThread {
@@ -39,6 +41,8 @@ static THREAD: OnceLock<Option<Arc<NetworkThread>>> = OnceLock::new();
 /// Whether the client allows threads.
 static ALLOWED: AtomicBool = AtomicBool::new(false);
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// The thread, by its number in the system, while it polls.
+static RECEIVING: AtomicI32 = AtomicI32::new(0);
 
 /// Decides whether there may be a thread, and starts the one of `GASNET_RCV_THREAD`.
 pub fn start(config: &Config, wake: Option<&'static dyn Wake>, may_start_threads: bool) {
@@ -64,11 +68,19 @@ pub fn start(config: &Config, wake: Option<&'static dyn Wake>, may_start_threads
     gasnet_tools::process::warn(format_args!("GASNET_RCV_THREAD has no effect: {reason}"));
 }
 
-/// Ends the thread, at the end of the job. Async-signal-safe.
+/// Ends what the thread does, at the end of the job. Waits a little for a handler that runs on it.
+/// Async-signal-safe.
 pub fn stop() {
     ENDING.store(true, Ordering::SeqCst);
-    if let Some(Some(thread)) = THREAD.get() {
-        thread.kick.wake();
+    let Some(Some(thread)) = THREAD.get() else { return };
+    thread.kick.wake();
+    let own = process::thread();
+    for _ in 0..STOP_STEPS {
+        let receiving = RECEIVING.load(Ordering::SeqCst);
+        if receiving == 0 || receiving == own {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -116,7 +128,7 @@ impl NetworkThread {
 
     fn run(&self) {
         let mut last = Instant::now();
-        while !ENDING.load(Ordering::SeqCst) && !gasnet_job::exiting() {
+        while !ENDING.load(Ordering::SeqCst) {
             if let Some(interval) = self.receives {
                 receive();
                 // Later arrivals wait for the next wake-up that the rate allows.
@@ -136,12 +148,18 @@ impl NetworkThread {
                 super::wake_own();
             }
         }
+        // The process counts it as a thread of the library until it ends.
+        loop {
+            std::thread::park();
+        }
     }
 }
 
 /// Polls until nothing more is there. What other threads wait for may be among it.
 fn receive() {
+    RECEIVING.store(process::thread(), Ordering::SeqCst);
     while !ENDING.load(Ordering::SeqCst) && progress::poll(PollScope::All) > 0 {
         super::wake_own();
     }
+    RECEIVING.store(0, Ordering::SeqCst);
 }

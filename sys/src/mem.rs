@@ -259,6 +259,13 @@ pub fn map_shared(fd: RawFd, bytes: usize, wanted: Option<usize>) -> io::Result<
     map(hint, bytes.max(1), libc::MAP_SHARED | libc::MAP_NORESERVE, fd)
 }
 
+/// Makes pages of an own mapping inaccessible.
+pub fn forbid(base: usize, bytes: usize) -> io::Result<()> {
+    // SAFETY: later accesses fault, which is what the caller wants; nothing of Rust's lies there.
+    let result = unsafe { libc::mprotect(base as *mut libc::c_void, bytes, libc::PROT_NONE) };
+    crate::check(result).map(drop)
+}
+
 /// Maps zeroed memory that later forked children share.
 pub fn map_for_children(bytes: usize) -> io::Result<usize> {
     map(
