@@ -82,16 +82,17 @@ pub fn poll(scope: PollScope) -> usize {
     poll_from(scope, !runtime::get().single_neighbourhood())
 }
 
-/// The poll that is part of a request.
+/// The poll of a call that has nothing to wait for: a request, or a collective or a wait that is
+/// complete at once. Without it, a loop of such calls would receive nothing.
 #[inline]
-pub fn poll_after_request() {
+pub fn poll_along() {
     let rt = runtime::get();
     let network = !rt.single_neighbourhood() && {
-        let requests = &thread::current().requests;
-        requests.set(requests.get() + 1);
-        let is_due = requests.get() >= rt.conduit_limits().requests_per_poll;
+        let polls = &thread::current().polls_along;
+        polls.set(polls.get() + 1);
+        let is_due = polls.get() >= rt.conduit_limits().requests_per_poll;
         if is_due {
-            requests.set(0);
+            polls.set(0);
         }
         is_due
     };

@@ -82,8 +82,8 @@ pub struct Thread {
     pub known_count: Cell<u32>,
     /// Its last sleep was ended by a wake-up, not by its limit.
     pub was_woken: Cell<bool>,
-    /// Requests to others since the last of them that polled the network.
-    pub requests: Cell<u32>,
+    /// Calls of `progress::poll_along` since the last that polled the network.
+    pub polls_along: Cell<u32>,
     /// The present wait, for the stall watchdog.
     pub watch: Watch,
     /// HSLs held, known in the debug flavour.
@@ -192,7 +192,7 @@ fn create() -> &'static Thread {
         found: Cell::new(false),
         known_count: Cell::new(0),
         was_woken: Cell::new(false),
-        requests: Cell::new(0),
+        polls_along: Cell::new(0),
         watch: Watch::new(),
         locks_held: HeldLocks::none(),
         reducing: Cell::new(false),

@@ -93,13 +93,16 @@ pub extern "C" fn gex_Event_Test(event: Event) -> c_int {
     })
 }
 
-/// Polls until the event is complete, and consumes it.
+/// Polls, once at least, until the event is complete, and consumes it.
 #[no_mangle]
 pub extern "C" fn gex_Event_Wait(event: Event) {
     check(event, "gex_Event_Wait");
     not_in_handler("gex_Event_Wait");
     if event.is_invalid() {
         return;
+    }
+    if event.is_done() {
+        progress::poll_along();
     }
     wait("event", Reason::Event(event), || event.is_done());
     event.consume(&mut thread::current().free.borrow_mut());

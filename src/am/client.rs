@@ -150,7 +150,7 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
     }
     // A loopback message is already handled.
     if message.class == Class::Request && message.target.rank != runtime::get().rank() {
-        progress::poll_after_request();
+        progress::poll_along();
     }
     Ok(())
 }

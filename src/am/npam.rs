@@ -243,7 +243,7 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
         unsafe { (*p.token).replied.set(true) };
     }
     if call.class == Class::Request && !call.flags.has(Flags::IMMEDIATE) {
-        progress::poll_after_request();
+        progress::poll_along();
     }
     Ok(())
 }

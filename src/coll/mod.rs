@@ -30,7 +30,7 @@ use crate::event::{Category, Event, Op};
 use crate::progress::{Collectives, ACTIVE};
 use crate::stall::{self, Reason};
 use crate::team::Team;
-use crate::{thread, wait};
+use crate::{progress, thread, wait};
 use gasnet_conduit::PollScope;
 use gasnet_sys::atomic::Mutex;
 
@@ -131,7 +131,11 @@ fn completes_at_once(team: &Team, mut work: Pin<&mut (impl Future<Output = ()> +
     let mut is_done = || poll_work(work.as_mut()).is_some();
     // Members that call together meet within a few cache misses, so a short spin pays. Not while
     // other collectives are active: those would not advance.
-    is_done() || (team.groups.pshm.is_some() && !is_active() && wait::spin(is_done))
+    let completes = is_done() || (team.groups.pshm.is_some() && !is_active() && wait::spin(is_done));
+    if completes {
+        progress::poll_along();
+    }
+    completes
 }
 
 fn enqueue(team: &Team, work: Work, name: &'static str, op: &'static Op) -> Event {
@@ -163,6 +167,7 @@ pub fn run<T>(work: impl Future<Output = T> + Send) -> T {
     let name = type_name_of_val(&work);
     let mut work = Box::pin(work);
     if let Some(value) = poll_work(work.as_mut()) {
+        progress::poll_along();
         return value;
     }
     wait::until_some(PollScope::All, Reason::Collective(name), || poll_work(work.as_mut()))
