@@ -31,11 +31,13 @@ pub mod futex {
         static ref SLEEPERS: Condvar = Condvar::new();
     }
 
-    pub fn wait(word: &AtomicU32, expected: u32, _limit: Duration) {
+    pub fn wait(word: &AtomicU32, expected: u32, _limit: Duration) -> bool {
         let bucket = BUCKET.lock().unwrap();
-        if word.load(Ordering::Relaxed) == expected {
+        let blocks = word.load(Ordering::Relaxed) == expected;
+        if blocks {
             drop(SLEEPERS.wait(bucket).unwrap());
         }
+        blocks
     }
 
     pub fn wake_all(_word: &AtomicU32) {

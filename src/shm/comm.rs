@@ -63,6 +63,18 @@ pub enum Disposal {
     RunAfterwards,
 }
 
+/// How a sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slept {
+    /// The thread did not sleep, since there may be something to do. It must yield instead: the
+    /// reason may last, such as a handler that runs in another thread.
+    Refused,
+    /// It slept, and nobody woke the process.
+    Ended,
+    /// A neighbour woke the process.
+    Woken,
+}
+
 /// What a poll needs to check a ring without taking its lock.
 #[derive(Debug)]
 struct RingPeek {
@@ -279,9 +291,10 @@ impl Comm {
         (taken, empty)
     }
 
-    /// Whether a poll would find a record, or another thread is polling.
-    pub fn pending(&self) -> bool {
-        CLASSES.iter().any(|&class| {
+    /// Whether a poll of `scope` would find a record, or another thread is polling.
+    pub fn pending(&self, scope: PollScope) -> bool {
+        let in_scope = |class: &&Class| scope == PollScope::All || **class == Class::Reply;
+        CLASSES.iter().filter(in_scope).any(|&class| {
             if self.scans() {
                 self.consumers
                     .iter()
@@ -322,14 +335,19 @@ impl Comm {
         (0..self.memory.layout().ranks).for_each(|r| self.wake(r));
     }
 
-    /// Sleeps until a neighbour sends or wakes, or until `limit`; not at all if `also` holds.
-    /// Returns whether a neighbour woke it.
+    /// Sleeps until a neighbour sends or wakes, or until `limit`; not at all if a poll of `scope`
+    /// may find something or `also` holds.
     ///
     /// The lowest bit of the sleep word announces a sleeper; the other bits count rounds of sleep.
     /// Several threads may sleep at once. Without rounds, the announcement of one could hide from
     /// another that its waker has come. For the same reason no thread withdraws an announcement: a
     /// stale one costs the next sender one futile system call.
-    pub fn sleep(&self, limit: Duration, also: impl Fn() -> bool) -> bool {
+    pub fn sleep(&self, limit: Duration, scope: PollScope, also: impl Fn() -> bool) -> Slept {
+        let may_not_sleep = || self.pending(scope) || also();
+        // A reason that lasts must not cost a memory barrier in all processes each time.
+        if may_not_sleep() {
+            return Slept::Refused;
+        }
         let word = self.memory.sleep_word(self.me);
         let announced = word.fetch_or(1, Ordering::Relaxed) | 1;
         let limit = if self.barrier && membarrier::global() {
@@ -337,10 +355,17 @@ impl Comm {
         } else {
             limit.min(Duration::from_micros(200))
         };
-        if !self.pending() && !also() {
+        let refused = may_not_sleep();
+        if !refused {
             futex::wait(word, announced, limit);
         }
-        word.load(Ordering::Relaxed) != announced
+        if word.load(Ordering::Relaxed) != announced {
+            Slept::Woken
+        } else if refused {
+            Slept::Refused
+        } else {
+            Slept::Ended
+        }
     }
 }
 
@@ -416,7 +441,7 @@ mod tests {
                 sink.seen.sort_by_key(|s| (s.0, class_index(s.1), s.2));
                 sink.seen.dedup();
                 assert_eq!(sink.seen.len(), 40 * ranks);
-                assert!(!views[to].pending());
+                assert!(!views[to].pending(PollScope::All));
                 if ranks == 1 {
                     break;
                 }
@@ -444,12 +469,33 @@ mod tests {
     }
 
     #[test]
+    fn a_sleep_is_refused_while_its_poll_may_find_something() {
+        const SHORT: Duration = Duration::from_millis(1);
+        for ranks in [2, 5] {
+            let (_memory, views) = neighbourhood(ranks);
+            let sleep = |scope| views[1].sleep(SHORT, scope, || false);
+            assert_eq!(sleep(PollScope::All), Slept::Ended);
+            assert_eq!(views[1].sleep(SHORT, PollScope::All, || true), Slept::Refused);
+            views[0].send(1, record(Class::Request, 1, 64), |_| ()).unwrap();
+            assert_eq!(sleep(PollScope::All), Slept::Refused);
+            // A reply that waits for room leaves requests where they are.
+            assert_eq!(sleep(PollScope::Replies), Slept::Ended);
+            views[0].send(1, record(Class::Reply, 1, 64), |_| ()).unwrap();
+            assert_eq!(sleep(PollScope::Replies), Slept::Refused);
+        }
+        let (_memory, views) = neighbourhood(2);
+        let _polls = views[1].consumers[0][class_index(Class::Request)].try_lock();
+        assert_eq!(views[1].sleep(SHORT, PollScope::All, || false), Slept::Refused);
+        assert_eq!(views[1].sleep(SHORT, PollScope::Replies, || false), Slept::Ended);
+    }
+
+    #[test]
     fn a_sleeper_is_woken_by_a_message() {
         let (_memory, views) = neighbourhood(2);
         std::thread::scope(|s| {
             s.spawn(|| {
-                while !views[1].pending() {
-                    views[1].sleep(Duration::from_millis(50), || false);
+                while !views[1].pending(PollScope::All) {
+                    views[1].sleep(Duration::from_millis(50), PollScope::All, || false);
                 }
             });
             std::thread::sleep(Duration::from_millis(10));

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use gasnet_tools::timer::monotonic_ns;
 
+use crate::shm::comm::Slept;
 use crate::sync::Padded;
 use gasnet_sys::futex;
 
@@ -87,24 +88,24 @@ impl Followers {
     }
 
     /// Sleeps as a follower until the count differs from `known`, for about `limit` at most. If
-    /// there is no leader, calls `lead` with the time to sleep and returns its result: whether the
-    /// process was woken. May return early.
-    pub fn sleep(&self, known: u32, limit: Duration, lead: impl FnOnce(Duration) -> bool) -> bool {
+    /// there is no leader, calls `lead` with the time to sleep and returns its result. May return
+    /// early.
+    pub fn sleep(&self, known: u32, limit: Duration, lead: impl FnOnce(Duration) -> Slept) -> Slept {
         if self.has_leader.swap(true, Ordering::Acquire) {
             let before = self.asleep.fetch_add(1, Ordering::SeqCst);
-            futex::wait(&self.count, known, limit * (1 + before / LIMIT_DOUBLES));
+            let blocked = futex::wait(&self.count, known, limit * (1 + before / LIMIT_DOUBLES));
             self.asleep.fetch_sub(1, Ordering::Relaxed);
-            return false;
+            return if blocked { Slept::Ended } else { Slept::Refused };
         }
-        let was_woken = lead(self.until_pending(limit));
+        let slept = lead(self.until_pending(limit));
         self.has_leader.store(false, Ordering::SeqCst);
-        if was_woken {
+        if slept == Slept::Woken {
             self.promote();
         }
         if self.is_pending.load(Ordering::Relaxed) {
             self.wake(self.asleep.load(Ordering::SeqCst));
         }
-        was_woken
+        slept
     }
 
     /// The calling thread has slept and does not wait any more.
@@ -153,11 +154,15 @@ mod tests {
                 followers.leave();
                 return;
             }
-            let was_woken = followers.sleep(known, LONG, |limit| {
+            let slept = followers.sleep(known, LONG, |limit| {
                 futex::wait(wakeups, before, limit.min(LEADER_LIMIT));
-                wakeups.load(Ordering::SeqCst) != before
+                if wakeups.load(Ordering::SeqCst) == before {
+                    Slept::Ended
+                } else {
+                    Slept::Woken
+                }
             });
-            if was_woken {
+            if slept == Slept::Woken {
                 followers.notify();
             }
         }
@@ -193,6 +198,18 @@ mod tests {
             });
             assert!(began.elapsed() < LONG, "{threads} threads: a notification was lost");
         }
+    }
+
+    #[test]
+    fn a_follower_with_an_old_count_does_not_sleep() {
+        let followers = Followers::new();
+        let known = followers.count();
+        let inner = || {
+            followers.notify();
+            assert_eq!(followers.sleep(known, LONG, |_| unreachable!()), Slept::Refused);
+            Slept::Refused
+        };
+        assert_eq!(followers.sleep(known, LONG, |_| inner()), Slept::Refused);
     }
 
     #[test]

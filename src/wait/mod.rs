@@ -25,10 +25,11 @@ use std::time::Duration;
 use gasnet_tools::timer::monotonic_ns;
 
 use crate::runtime::Runtime;
+use crate::shm::comm::Slept;
 use crate::stall::{self, Reason};
 use crate::{progress, runtime, thread, trace};
 use followers::Followers;
-use gasnet_conduit::{PollScope, Wake};
+use gasnet_conduit::{Class, PollScope, Wake};
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
@@ -240,6 +241,14 @@ impl Waiter {
         self.yield_or_sleep();
     }
 
+    /// What the polls of this wait take.
+    fn scope(&self) -> PollScope {
+        match self.reason {
+            Reason::Room(Class::Reply, _) => PollScope::Replies,
+            _ => PollScope::All,
+        }
+    }
+
     /// Whether another thread of this process, which may never call GASNet, could end this wait.
     fn may_end_here(&self) -> bool {
         matches!(self.reason, Reason::Condition) && gasnet_job::exiting() && process::client_threads() > 1
@@ -282,11 +291,14 @@ impl Waiter {
                     MIN_SLEEP_NS
                 };
                 let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
-                let woken = FOLLOWERS.sleep(thread.known_count.get(), limit, |limit| match socket {
+                let slept = FOLLOWERS.sleep(thread.known_count.get(), limit, |limit| match socket {
                     Some(wake) => sleep_on(wake, limit),
-                    None => rt.comm().sleep(limit, progress::advances),
+                    None => rt.comm().sleep(limit, self.scope(), progress::advances),
                 });
-                thread.was_woken.set(woken);
+                thread.was_woken.set(slept == Slept::Woken);
+                if slept == Slept::Refused {
+                    std::thread::yield_now();
+                }
                 Some((began, monotonic_ns()))
             }
             _ => yield_core(),
@@ -321,22 +333,20 @@ fn network_wake(rt: &Runtime) -> Option<&'static dyn Wake> {
     rt.network().wake.filter(|_| rt.nbrhd().count() == 1)
 }
 
-/// Sleeps for at most `limit` until network traffic arrives. Returns false: a poll finds the
-/// traffic.
-fn sleep_on(wake: &dyn Wake, limit: Duration) -> bool {
+/// Sleeps for at most `limit` until network traffic arrives, which a poll then finds. Refused also
+/// while a thread of the conduit may be processing the traffic.
+fn sleep_on(wake: &dyn Wake, limit: Duration) -> Slept {
     let mut item = [libc::pollfd {
         fd: wake.fd(),
         events: libc::POLLIN,
         revents: 0,
     }];
-    if !progress::advances() && wake.arm() {
-        // A failure counts as an empty sleep.
-        let _ = fd::poll(&mut item, Some(limit));
-    } else {
-        // A thread of the conduit may be processing the traffic.
-        std::thread::yield_now();
+    if progress::advances() || !wake.arm() {
+        return Slept::Refused;
     }
-    false
+    // A failure counts as an empty sleep.
+    let _ = fd::poll(&mut item, Some(limit));
+    Slept::Ended
 }
 
 /// Iterations that a wait may spin.

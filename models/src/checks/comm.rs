@@ -1,5 +1,6 @@
 //! `src/shm/comm.rs`: pending masks and sleep.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +56,7 @@ fn receive(view: &Comm, count: usize) -> Vec<u32> {
         if got.0.len() >= count {
             return got.0;
         }
-        view.sleep(Duration::ZERO, || false);
+        view.sleep(Duration::ZERO, PollScope::All, || false);
     }
 }
 
@@ -78,7 +79,7 @@ pub fn pending_masks() {
     let mut got = receiver.join().unwrap();
     if got.0.len() < 2 {
         assert!(
-            views[1].pending(),
+            views[1].pending(PollScope::All),
             "a record is in the ring, but its pending bit is clear"
         );
         views[1].poll(PollScope::All, &mut got);
@@ -119,11 +120,13 @@ pub fn two_sleepers() {
     let flag = Arc::new(AtomicU32::new(0));
     let leaves = {
         let view = Arc::clone(&view);
-        thread::spawn(move || view.sleep(Duration::ZERO, || true))
+        // It finds the work after its announcement.
+        let announced = Cell::new(false);
+        thread::spawn(move || view.sleep(Duration::ZERO, PollScope::All, || announced.replace(true)))
     };
     let sleeps = {
         let (view, flag) = (Arc::clone(&view), Arc::clone(&flag));
-        thread::spawn(move || view.sleep(Duration::ZERO, || flag.load(Ordering::Acquire) == 1))
+        thread::spawn(move || view.sleep(Duration::ZERO, PollScope::All, || flag.load(Ordering::Acquire) == 1))
     };
     flag.store(1, Ordering::Release);
     view.wake(0);
