@@ -1,4 +1,4 @@
-//! Requests of the runtime that found no room and must not wait are copied and sent in later polls.
+//! Messages of the runtime that found no room and must not wait: later polls send them.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,6 +7,30 @@ use super::{inject, Arg, Message};
 use crate::types::Location;
 use gasnet_conduit::{Busy, Class};
 use gasnet_sys::atomic::Mutex;
+
+/// Tries to send the next message of an operation. Returns whether that was the last one.
+type Next = Box<dyn FnMut() -> Result<bool, Busy> + Send>;
+
+/// How an operation sends a message: [`inject::try_send`] or [`wait_for_room`].
+pub type SendMessage<'a> = &'a mut dyn FnMut(&Message<'_>) -> Result<(), Busy>;
+
+/// Sends a message, waiting for room.
+pub fn wait_for_room(message: &Message<'_>) -> Result<(), Busy> {
+    inject::send(message);
+    Ok(())
+}
+
+/// Messages that one poll sends at most.
+const BATCH: usize = 64;
+
+static WAITING: Mutex<VecDeque<Next>> = Mutex::new(VecDeque::new());
+static WAITING_COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Lets polls call `next` until it has sent its last message. It must not poll.
+pub fn later(next: impl FnMut() -> Result<bool, Busy> + Send + 'static) {
+    gasnet_sys::lock(&WAITING).push_back(Box::new(next));
+    WAITING_COUNT.fetch_add(1, Ordering::Relaxed);
+}
 
 /// A request that waits for room.
 #[derive(Debug)]
@@ -17,20 +41,16 @@ struct Deferred {
     data: Vec<u8>,
 }
 
-static WAITING: Mutex<VecDeque<Deferred>> = Mutex::new(VecDeque::new());
-static WAITING_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-fn waiting() -> gasnet_sys::atomic::MutexGuard<'static, VecDeque<Deferred>> {
-    gasnet_sys::lock(&WAITING)
+impl Deferred {
+    fn send(&self) -> Result<bool, Busy> {
+        let payload = (!self.data.is_empty()).then_some((self.data.as_ptr(), self.data.len()));
+        let message = Message::internal(Class::Request, self.peer, self.handler, &self.args, payload);
+        inject::try_send(&message).map(|()| true)
+    }
 }
 
-/// Sends one request, or queues a copy. The `first` message of an IMMEDIATE call is refused
-/// instead.
-pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), Busy> {
-    if !immediate {
-        inject::send(message);
-        return Ok(());
-    }
+/// Sends one request, or queues a copy. The `first` message of an operation is refused instead.
+pub fn send(message: &Message<'_>, first: bool) -> Result<(), Busy> {
     match inject::try_send(message) {
         Ok(()) => Ok(()),
         Err(Busy) if first => Err(Busy),
@@ -47,14 +67,13 @@ pub fn send(message: &Message<'_>, first: bool, immediate: bool) -> Result<(), B
                 args: message.args.to_vec(),
                 data,
             };
-            waiting().push_back(deferred);
-            WAITING_COUNT.fetch_add(1, Ordering::Relaxed);
+            later(move || deferred.send());
             Ok(())
         }
     }
 }
 
-/// Sends requests that wait, in order, until one finds no room. Returns how many went out.
+/// Sends messages that wait, in order, until one finds no room. Returns how many went out.
 #[inline]
 pub fn progress() -> usize {
     if WAITING_COUNT.load(Ordering::Relaxed) == 0 {
@@ -65,17 +84,16 @@ pub fn progress() -> usize {
 
 #[cold]
 fn send_waiting() -> usize {
-    let mut queue = waiting();
+    let Ok(mut queue) = WAITING.try_lock() else { return 0 };
     let mut sent = 0;
-    while let Some(deferred) = queue.front() {
-        let payload = (!deferred.data.is_empty()).then_some((deferred.data.as_ptr(), deferred.data.len()));
-        let message = Message::internal(Class::Request, deferred.peer, deferred.handler, &deferred.args, payload);
-        if inject::try_send(&message).is_err() {
-            break;
-        }
-        queue.pop_front();
-        WAITING_COUNT.fetch_sub(1, Ordering::Relaxed);
+    while sent < BATCH {
+        let Some(next) = queue.front_mut() else { break };
+        let Ok(was_last) = next() else { break };
         sent += 1;
+        if was_last {
+            queue.pop_front();
+            WAITING_COUNT.fetch_sub(1, Ordering::Relaxed);
+        }
     }
     sent
 }

@@ -65,7 +65,7 @@ pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
             inject::send(piece);
             Ok(())
         }
-        _ => deferred::send(piece, first, true),
+        _ => deferred::send(piece, first),
     })
 }
 

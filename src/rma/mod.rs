@@ -99,10 +99,12 @@ pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
         Reach::Kernel(neighbour) => {
             // SAFETY: as above.
             let done = unsafe { neighbour.put(access.remote, access.local, access.bytes) };
-            rest(access, done, |rest| packets::put(rest, op(), manner))
+            rest(access, done, |rest, has_begun| {
+                packets::put(rest, op(), manner, has_begun)
+            })
         }
         Reach::Network(rma, segment) => native::put((rt, rma), access, segment, op(), manner),
-        Reach::Messages => packets::put(access, op(), manner),
+        Reach::Messages => packets::put(access, op(), manner, false),
     }
 }
 
@@ -122,22 +124,25 @@ pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
         Reach::Kernel(neighbour) => {
             // SAFETY: as in `put`.
             let done = unsafe { neighbour.get(access.local, access.remote, access.bytes) };
-            rest(access, done, |rest| packets::get(rest, op(), manner))
+            rest(access, done, |rest, has_begun| {
+                packets::get(rest, op(), manner, has_begun)
+            })
         }
         Reach::Network(rma, segment) => native::get((rt, rma), access, segment, op(), manner),
-        Reach::Messages => packets::get(access, op(), manner),
+        Reach::Messages => packets::get(access, op(), manner, false),
     }
 }
 
 /// What the kernel did not copy. Its owner may be able to: memory of a device, or memory that a
 /// handler of the client's provides when it is touched. If not, the owner's fault ends the job.
+/// `by_messages` also gets whether the kernel copied a part: then IMMEDIATE cannot refuse any more.
 fn rest(
     access: &Access,
     done: usize,
-    by_messages: impl FnOnce(&Access) -> Result<Started, Busy>,
+    by_messages: impl FnOnce(&Access, bool) -> Result<Started, Busy>,
 ) -> Result<Started, Busy> {
     if done == access.bytes {
         return Ok(Started::Complete);
     }
-    by_messages(&access.after(done))
+    by_messages(&access.after(done), done > 0)
 }

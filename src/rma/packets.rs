@@ -2,75 +2,167 @@
 //!
 //! A put is a series of packets, each acknowledged by a reply; a get is a series of requests, each
 //! answered by a reply with data. A call without IMMEDIATE waits for room before each packet. With
-//! IMMEDIATE only the first packet may be refused; later ones that find no room are queued (a put's
-//! data is copied) and sent in later polls ([`crate::am::deferred`]). A put with `LC_COPY_YES` also
-//! queues its first packet.
+//! IMMEDIATE only the first packet may be refused. If a later one finds no room, it and those after
+//! it are sent in later polls ([`crate::am::deferred`]), from the client's source. Where the client
+//! may reuse that at return, up to [`MOST_COPIED`] bytes are copied, and a longer rest waits for
+//! room. A put with `LC_COPY_YES` copies what it cannot send, its first packet included.
 
 use super::transfer::{self, TransferId};
 use super::{Access, Manner, Started};
-use crate::am::deferred::send;
+use crate::am::deferred::{wait_for_room, SendMessage};
 use crate::am::token::Token;
-use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
-use crate::event::{Op, OpKind};
+use crate::am::{deferred, inject, internal, join, max_medium, split, Arg, Message};
+use crate::event::{Category, Op, OpKind};
 use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
 use gasnet_conduit::{Busy, Class};
 
-/// See [`super::put`].
-pub fn put(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    // All data is copied before return, into packets or into queued requests, so local completion
-    // is not counted.
-    let id = transfer::begin(op, OpKind::Put, access.peer.rank, access.here(), access.bytes);
-    let piece = max_medium(Some(access.peer.rank));
-    let (mut offset, mut bounce) = (0, Vec::new());
-    while offset < access.bytes {
-        let bytes = piece.min(access.bytes - offset);
-        let ([a, b], [c, d]) = (split((access.remote + offset) as u64), split(id.0));
-        let args = [a, b, c, d];
-        // SAFETY: the client's source, `bytes` of which are left at `offset`.
-        let source = unsafe { access.here().plus(offset).readable(bytes, &mut bounce) };
-        if send(
-            &Message::internal(
-                Class::Request,
-                access.peer,
-                internal::RMA_PUT,
-                &args,
-                Some((source, bytes)),
-            ),
-            offset == 0 && !manner.copy,
-            manner.immediate || manner.copy,
-        )
-        .is_err()
-        {
-            transfer::finish(id);
-            return Err(Busy);
+/// Bytes that an IMMEDIATE put with `GEX_EVENT_NOW` copies at most.
+const MOST_COPIED: usize = 1 << 20;
+
+/// The packets of a put or a get that were not sent yet.
+struct Packets {
+    access: Access,
+    id: TransferId,
+    /// Of the next packet.
+    offset: usize,
+    /// A put's source, if it was copied.
+    copy: Vec<u8>,
+    /// Counts local completion.
+    source: Option<&'static Op>,
+}
+
+// SAFETY: the local side is the client's memory, valid until the operation is locally complete, or
+// the copy.
+unsafe impl Send for Packets {}
+
+impl Packets {
+    fn new(access: &Access, op: &'static Op, kind: OpKind) -> Self {
+        Self {
+            access: *access,
+            id: transfer::begin(op, kind, access.peer.rank, access.here(), access.bytes),
+            offset: 0,
+            copy: Vec::new(),
+            source: None,
         }
-        offset += bytes;
     }
+
+    /// Length of the next packet.
+    fn piece(&self) -> usize {
+        max_medium(Some(self.access.peer.rank)).min(self.access.bytes - self.offset)
+    }
+
+    /// Sends the next packet of a put. Returns whether it was the last.
+    fn put_next(&mut self, send: SendMessage<'_>) -> Result<bool, Busy> {
+        let (access, bytes, mut bounce) = (&self.access, self.piece(), Vec::new());
+        let ([a, b], [c, d]) = (split((access.remote + self.offset) as u64), split(self.id.0));
+        // SAFETY: the source, `bytes` of which are left at `offset`.
+        let source = unsafe { access.here().plus(self.offset).readable(bytes, &mut bounce) };
+        send(&Message::internal(
+            Class::Request,
+            access.peer,
+            internal::RMA_PUT,
+            &[a, b, c, d],
+            Some((source, bytes)),
+        ))?;
+        self.offset += bytes;
+        let was_last = self.offset == self.access.bytes;
+        if let Some(op) = self.source.filter(|_| was_last) {
+            op.complete(Category::Local);
+        }
+        Ok(was_last)
+    }
+
+    /// Sends the next request of a get. Returns whether it was the last.
+    fn get_next(&mut self, send: SendMessage<'_>) -> Result<bool, Busy> {
+        let (access, bytes) = (&self.access, self.piece());
+        let ([a, b], [c, d], [e, f]) = (
+            split((access.remote + self.offset) as u64),
+            split(self.id.0),
+            split(self.offset as u64),
+        );
+        let args = [a, b, c, d, e, f, bytes as Arg];
+        send(&Message::internal(
+            Class::Request,
+            access.peer,
+            internal::RMA_GET,
+            &args,
+            None,
+        ))?;
+        self.offset += bytes;
+        Ok(self.offset == access.bytes)
+    }
+
+    /// Copies what is left of a put's source.
+    fn copy_source(&mut self) {
+        let bytes = self.access.bytes - self.offset;
+        self.copy = vec![0; bytes];
+        let to = MemRef::host(self.copy.as_mut_ptr());
+        // SAFETY: the client's source, `bytes` of which are left at `offset`.
+        unsafe { mk::copy(to, self.access.here().plus(self.offset), bytes) };
+        self.access = Access {
+            local: self.copy.as_mut_ptr(),
+            device: None,
+            ..self.access.after(self.offset)
+        };
+        self.offset = 0;
+    }
+}
+
+/// Calls `next` until it has sent its last packet.
+fn send_all(mut next: impl FnMut() -> Result<bool, Busy>) -> Result<(), Busy> {
+    while !next()? {}
+    Ok(())
+}
+
+/// See [`super::put`]. A part of it has moved already if it `has_begun`: it is not refused.
+pub fn put(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) -> Result<Started, Busy> {
+    // Local completion is counted only if packets are sent later.
+    let mut packets = Packets::new(access, op, OpKind::Put);
+    if !manner.immediate && !manner.copy {
+        send_all(|| packets.put_next(&mut wait_for_room))?;
+        return Ok(Started::UnderWay);
+    }
+    if send_all(|| packets.put_next(&mut inject::try_send)).is_ok() {
+        return Ok(Started::UnderWay);
+    }
+    if packets.offset == 0 && !manner.copy && !has_begun {
+        transfer::finish(packets.id);
+        return Err(Busy);
+    }
+    match manner.kind {
+        _ if manner.copy => packets.copy_source(),
+        OpKind::PutNow if access.bytes - packets.offset > MOST_COPIED => {
+            send_all(|| packets.put_next(&mut wait_for_room))?;
+            return Ok(Started::UnderWay);
+        }
+        OpKind::PutNow => packets.copy_source(),
+        OpKind::PutWithLocal => {
+            op.begin(Category::Local);
+            packets.source = Some(op);
+        }
+        _ => {}
+    }
+    deferred::later(move || packets.put_next(&mut inject::try_send));
     Ok(Started::UnderWay)
 }
 
-/// See [`super::get`].
-pub fn get(access: &Access, op: &'static Op, manner: Manner) -> Result<Started, Busy> {
-    let id = transfer::begin(op, OpKind::Get, access.peer.rank, access.here(), access.bytes);
-    let piece = max_medium(Some(access.peer.rank));
-    let mut offset = 0;
-    while offset < access.bytes {
-        let bytes = piece.min(access.bytes - offset);
-        let ([a, b], [c, d], [e, f]) = (
-            split((access.remote + offset) as u64),
-            split(id.0),
-            split(offset as u64),
-        );
-        let args = [a, b, c, d, e, f, bytes as Arg];
-        let message = Message::internal(Class::Request, access.peer, internal::RMA_GET, &args, None);
-        if send(&message, offset == 0, manner.immediate).is_err() {
-            transfer::finish(id);
-            return Err(Busy);
-        }
-        offset += bytes;
+/// See [`super::get`], and [`put`].
+pub fn get(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) -> Result<Started, Busy> {
+    let mut packets = Packets::new(access, op, OpKind::Get);
+    if !manner.immediate {
+        send_all(|| packets.get_next(&mut wait_for_room))?;
+        return Ok(Started::UnderWay);
     }
+    if send_all(|| packets.get_next(&mut inject::try_send)).is_ok() {
+        return Ok(Started::UnderWay);
+    }
+    if packets.offset == 0 && !has_begun {
+        transfer::finish(packets.id);
+        return Err(Busy);
+    }
+    deferred::later(move || packets.get_next(&mut inject::try_send));
     Ok(Started::UnderWay)
 }
 

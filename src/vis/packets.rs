@@ -9,7 +9,7 @@
 use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
 use super::{mapped, peer, Direction, VisAccess};
-use crate::am::deferred;
+use crate::am::deferred::{self, wait_for_room, SendMessage};
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op, OpKind};
@@ -57,10 +57,30 @@ pub fn start(rt: &Runtime, access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'sta
     if alone && access.completion.is_none() {
         return one_by_one(rt, access, &remote, &local, op);
     }
-    match access.direction {
-        Direction::Put => put(&peer, access, &remote, &local, total, op),
-        Direction::Get => get(&peer, access, &remote, &local, total, op),
+    let rank = access.peer.rank;
+    let id = (access.direction == Direction::Put).then(|| {
+        // Local completion is counted only if packets are sent later.
+        transfer::begin(op, OpKind::Put, rank, MemRef::host(std::ptr::null()), total)
+    });
+    if let (Some(completion), Some(id)) = (&access.completion, id) {
+        peer::send(access, completion, id.0, total as u64);
     }
+    let packets = Packets {
+        peer: access.peer,
+        remote,
+        local,
+        at: (Position::default(), Position::default()),
+        left: total,
+        op,
+        id,
+        counted: if access.completion.is_some() { COUNTED } else { 0 },
+        made: Vec::new(),
+        encoded: 0,
+        data: 0,
+        held: None,
+    };
+    // With a completion, something was sent already.
+    packets.start(access.immediate && access.completion.is_none())
 }
 
 /// A call with memory of a device on either side: piece by piece. Of an IMMEDIATE call the first
@@ -77,7 +97,10 @@ pub fn on_devices(rt: &Runtime, access: &VisAccess<'_>, op: &mut dyn FnMut() -> 
     // Only this call's pieces are waited for, so they have an operation of their own.
     let thread = thread::current();
     let own = thread.free.borrow_mut().take();
-    one_by_one(rt, access, &remote, &local, own)?;
+    if one_by_one(rt, access, &remote, &local, own).is_err() {
+        thread.free.borrow_mut().put(own);
+        return Err(Busy);
+    }
     let event = own.event();
     wait::until(crate::stall::Reason::Event(event), || event.is_done());
     event.consume(&mut thread.free.borrow_mut());
@@ -173,90 +196,148 @@ fn fill(peer: &Peer<'_>, remote: &mut Cursor<'_>, left: usize, room: impl Fn(usi
     records
 }
 
-fn put(
-    to: &Peer<'_>,
-    access: &VisAccess<'_>,
-    remote: &Side,
-    local: &Side,
-    total: usize,
+/// The packets of a call that were not sent yet. Without IMMEDIATE each waits for room. With
+/// IMMEDIATE only the first may be refused; if a later one finds no room, it and those after it are
+/// sent in later polls.
+struct Packets {
+    peer: Location,
+    remote: Side,
+    local: Side,
+    /// The beginning of the next packet, on both sides.
+    at: (Position, Position),
+    /// Bytes of data.
+    left: usize,
     op: &'static Op,
-) -> Result<Started, Busy> {
-    let packet = max_medium(Some(access.peer.rank));
-    // All data is copied into packets before return.
-    let id = transfer::begin(op, OpKind::Put, access.peer.rank, MemRef::host(std::ptr::null()), total);
-    let ([a, b], mut first) = (split(id.0), true);
-    if let Some(completion) = &access.completion {
-        peer::send(access, completion, id.0, total as u64);
-        first = false;
-    }
-    let counted = if access.completion.is_some() { COUNTED } else { 0 };
-    let mut remote = Cursor::new(remote, Position::default());
-    let mut local = Cursor::new(local, Position::default());
-    let mut left = total;
-    let mut buffer = Vec::with_capacity(packet);
-    while left > 0 {
-        let records = fill(to, &mut remote, left, |encoded, data| {
-            packet.saturating_sub(encoded + data + records::LARGEST)
-        });
-        buffer.clear();
-        records.write(&mut buffer);
-        // SAFETY: `fill` left room for the data in a packet; the client answers for the local side.
-        unsafe { mapped::gather(buffer.as_mut_ptr().add(records.encoded()), &mut local, records.data()) };
-        let args = [a, b, records.encoded() as Arg, counted];
-        let payload = (buffer.as_ptr(), records.encoded() + records.data());
-        let message = Message::internal(Class::Request, access.peer, internal::VIS_PUT, &args, Some(payload));
-        if deferred::send(&message, first, access.immediate).is_err() {
-            transfer::finish(id);
-            return Err(Busy);
-        }
-        first = false;
-        left -= records.data();
-    }
-    Ok(Started::UnderWay)
+    /// Of a put.
+    id: Option<TransferId>,
+    counted: Arg,
+    /// The next packet of a put, if that found no room: records, of `encoded` bytes, and `data`
+    /// bytes.
+    made: Vec<u8>,
+    encoded: usize,
+    data: usize,
+    /// What later polls complete with the last packet.
+    held: Option<Category>,
 }
 
-fn get(
-    peer: &Peer<'_>,
-    access: &VisAccess<'_>,
-    remote: &Side,
-    local: &Side,
-    total: usize,
-    op: &'static Op,
-) -> Result<Started, Busy> {
-    let packet = max_medium(Some(access.peer.rank));
-    let mut remote = Cursor::new(remote, Position::default());
-    let mut here = Cursor::new(local, Position::default());
-    let (mut left, mut buffer) = (total, Vec::with_capacity(packet));
-    while left > 0 {
-        let records = fill(peer, &mut remote, left, |encoded, data| {
+// SAFETY: the sides are lists of the client's, valid until completion, and our own descriptions.
+unsafe impl Send for Packets {}
+
+impl Packets {
+    /// Sends the next packet. Returns whether it was the last.
+    fn next(&mut self, send: SendMessage<'_>) -> Result<bool, Busy> {
+        match self.id {
+            Some(id) => self.put_next(id, send)?,
+            None => self.get_next(send)?,
+        }
+        let was_last = self.left == 0;
+        if let Some(category) = self.held.filter(|_| was_last) {
+            self.op.complete(category);
+        }
+        Ok(was_last)
+    }
+
+    fn put_next(&mut self, id: TransferId, send: SendMessage<'_>) -> Result<(), Busy> {
+        if self.made.is_empty() {
+            self.make_put();
+        }
+        let [a, b] = split(id.0);
+        let args = [a, b, self.encoded as Arg, self.counted];
+        let payload = (self.made.as_ptr(), self.encoded + self.data);
+        send(&Message::internal(
+            Class::Request,
+            self.peer,
+            internal::VIS_PUT,
+            &args,
+            Some(payload),
+        ))?;
+        self.made.clear();
+        self.left -= self.data;
+        Ok(())
+    }
+
+    fn make_put(&mut self) {
+        let packet = max_medium(Some(self.peer.rank));
+        let to = Peer::new(runtime::get(), self.peer);
+        let mut remote = Cursor::new(&self.remote, self.at.0);
+        let mut local = Cursor::new(&self.local, self.at.1);
+        let records = fill(&to, &mut remote, self.left, |encoded, data| {
+            packet.saturating_sub(encoded + data + records::LARGEST)
+        });
+        (self.encoded, self.data) = (records.encoded(), records.data());
+        self.made.reserve(packet);
+        records.write(&mut self.made);
+        // SAFETY: `fill` left room for the data in a packet; the client answers for the local side.
+        unsafe { mapped::gather(self.made.as_mut_ptr().add(self.encoded), &mut local, self.data) };
+        self.at = (remote.position(), local.position());
+    }
+
+    fn get_next(&mut self, send: SendMessage<'_>) -> Result<(), Busy> {
+        let packet = max_medium(Some(self.peer.rank));
+        let from = Peer::new(runtime::get(), self.peer);
+        let mut remote = Cursor::new(&self.remote, self.at.0);
+        let records = fill(&from, &mut remote, self.left, |encoded, data| {
             if encoded + records::LARGEST > packet {
                 0
             } else {
                 packet - data
             }
         });
-        buffer.clear();
+        let mut buffer = Vec::with_capacity(records.encoded());
         records.write(&mut buffer);
         let id = pending_gets().add(PendingGet {
-            op,
-            side: local.clone(),
-            at: here.position(),
+            op: self.op,
+            side: self.local.clone(),
+            at: self.at.1,
             bytes: records.data(),
-            source: access.peer.rank,
+            source: self.peer.rank,
         });
-        op.begin(Category::Get);
+        self.op.begin(Category::Get);
         let args = split(id.0);
         let payload = Some((buffer.as_ptr(), buffer.len()));
-        let message = Message::internal(Class::Request, access.peer, internal::VIS_GET, &args, payload);
-        if deferred::send(&message, left == total, access.immediate).is_err() {
-            pending_gets().take(id, access.peer.rank);
-            op.complete(Category::Get);
+        let message = Message::internal(Class::Request, self.peer, internal::VIS_GET, &args, payload);
+        if send(&message).is_err() {
+            pending_gets().take(id, self.peer.rank);
+            self.op.complete(Category::Get);
             return Err(Busy);
         }
-        here.skip(records.data());
-        left -= records.data();
+        let mut local = Cursor::new(&self.local, self.at.1);
+        local.skip(records.data());
+        self.at = (remote.position(), local.position());
+        self.left -= records.data();
+        Ok(())
     }
-    Ok(Started::UnderWay)
+
+    fn send_all(&mut self, send: SendMessage<'_>) -> Result<(), Busy> {
+        while !self.next(send)? {}
+        Ok(())
+    }
+
+    fn start(mut self, immediate: bool) -> Result<Started, Busy> {
+        if !immediate {
+            self.send_all(&mut wait_for_room)?;
+            return Ok(Started::UnderWay);
+        }
+        let total = self.left;
+        if self.send_all(&mut inject::try_send).is_ok() {
+            return Ok(Started::UnderWay);
+        }
+        if self.left == total {
+            if let Some(id) = self.id {
+                transfer::finish(id);
+            }
+            return Err(Busy);
+        }
+        let held = if self.id.is_some() {
+            Category::Local
+        } else {
+            Category::Get
+        };
+        self.op.begin(held);
+        self.held = Some(held);
+        deferred::later(move || self.next(&mut inject::try_send));
+        Ok(Started::UnderWay)
+    }
 }
 
 /// Where the data of one packet of a get belongs.
