@@ -44,8 +44,8 @@ impl Endpoint {
 
     /// The bound segment.
     pub fn bound(&self) -> Option<&'static Segment> {
-        // SAFETY: null, or a segment that lives until `unbind` has made it null here (the client
-        // then uses it no more).
+        // SAFETY: null, or a segment. `create::destroy` frees one only after `unbind`, and when no
+        // other thread can have loaded it before.
         unsafe { self.segment.load(Ordering::Acquire).as_ref() }
     }
 

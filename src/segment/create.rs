@@ -8,10 +8,52 @@ use crate::endpoint;
 use crate::graveyard::Graveyard;
 use crate::mk::{MemoryKind, Refusal};
 use crate::runtime::Runtime;
-use gasnet_sys::mem;
+use crate::sync::Mode;
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::{mem, process};
 
 /// Destroyed segments.
 pub static DESTROYED: Graveyard = Graveyard::new();
+
+/// Destroyed segments that are still allocated. An operation of another thread may have loaded the
+/// pointer from the endpoint before it was unbound ([`endpoint::Endpoint::bound`]), so they are
+/// freed only when the client has no other thread.
+struct Retired(Mutex<Vec<Unbound>>);
+
+/// A segment that no endpoint has any more.
+struct Unbound(&'static Segment);
+
+static RETIRED: Retired = Retired(Mutex::new(Vec::new()));
+
+/// Threads that may be inside GASNet; 0 if that is unknown. Without PAR only one is, and the client
+/// orders its calls.
+fn client_threads() -> u32 {
+    if Mode::get() == Mode::Par {
+        process::client_threads()
+    } else {
+        1
+    }
+}
+
+impl Retired {
+    /// Takes a segment, and frees all if the calling thread is the only one of `threads`. Returns
+    /// how many stay.
+    ///
+    /// # Safety
+    /// The segment was made by [`Segment::leak`] and is bound to no endpoint. `threads` counts the
+    /// calling thread and those that may have loaded a pointer to it or to an earlier one.
+    unsafe fn retire(&self, segment: &'static Segment, threads: u32) -> usize {
+        let mut retired = gasnet_sys::lock(&self.0);
+        retired.push(Unbound(segment));
+        if threads == 1 {
+            for Unbound(segment) in retired.drain(..) {
+                // SAFETY: leaked from a Box, and nobody has a pointer to it any more (contract).
+                drop(unsafe { Box::from_raw(ptr::from_ref(segment).cast_mut()) });
+            }
+        }
+        retired.len()
+    }
+}
 
 /// Makes a segment of host memory: the client's `bytes` at `address`, or, when that is null, memory
 /// of the library's. The error is a message.
@@ -99,8 +141,9 @@ pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
         // Stays, so that its later use is noticed.
         DESTROYED.bury(segment);
     } else {
-        // SAFETY: `create` leaked it from a Box, and this is its last use (contract).
-        drop(unsafe { Box::from_raw(ptr::from_ref(segment).cast_mut()) });
+        // SAFETY: `create` leaked it from a Box, it is unbound, and the client does not use it any
+        // more (contract).
+        unsafe { RETIRED.retire(segment, client_threads()) };
     }
     if memory == Memory::Mapped {
         // SAFETY: `create` mapped it for this segment alone.
@@ -109,5 +152,31 @@ pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     if let Some(kind) = kind {
         give_back(kind, base, memory);
         kind.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destroyed_segment_outlives_the_threads_that_may_read_it() {
+        let retired = Retired(Mutex::new(Vec::new()));
+        let endpoint = endpoint::Endpoint::new(1, crate::flags::Flags::NONE);
+        let bytes = |n| &*Segment::leak(0x1000, n, Memory::Client, None, None);
+        assert!(endpoint.bind(bytes(1)));
+        let seen = endpoint.bound();
+        endpoint
+            .segment
+            .store(ptr::null_mut(), std::sync::atomic::Ordering::Release);
+        for (n, threads) in [(2, 2), (3, 0)] {
+            // SAFETY: bound to no endpoint, and not used any more.
+            assert_eq!(unsafe { retired.retire(bytes(n), threads) }, n - 1);
+        }
+        // SAFETY: as above; the other thread that has a pointer is counted.
+        assert_eq!(unsafe { retired.retire(seen.unwrap(), 2) }, 3);
+        assert_eq!(seen.map(|segment| segment.bytes), Some(1));
+        // SAFETY: bound to no endpoint, and nobody uses one any more.
+        assert_eq!(unsafe { retired.retire(bytes(4), 1) }, 0);
     }
 }
