@@ -1,12 +1,13 @@
 //! Fault injection: a conduit that behaves as badly as the contract allows.
 //!
-//! [`Faulty`] wraps any conduit. Its faults, each with a probability:
+//! [`Faulty`] wraps any conduit. Its faults, the first four with a probability:
 //!
 //! - *delay*: a received packet is held for some polls;
 //! - *reorder*: later packets overtake a received packet;
 //! - *busy*: an injection is refused;
 //! - *split*: a poll delivers only a part of the packets;
-//! - *kill*: the process is killed after a number of packets.
+//! - *kill*: the process is killed after a number of packets;
+//! - *register*: the first registration of memory of a rank fails.
 //!
 //! Packets are never lost, duplicated or altered. Replies keep flowing while only replies are
 //! polled. Packets are held at the receiver, so a sender that computes does not delay them further.
@@ -52,6 +53,8 @@ struct State {
     now: u64,
     /// Packets left to send before this process is killed.
     life: Option<u64>,
+    /// The next registration fails.
+    refuses_memory: bool,
     /// Held packets, in order of arrival.
     packets: VecDeque<HeldPacket>,
     /// Held completions, with the poll that delivers them.
@@ -266,6 +269,7 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
             .kill
             .filter(|kill| kill.0 == info.rank)
             .map(|kill| kill.1.max(1));
+        state.refuses_memory = self.plan.register == Some(info.rank);
         drop(state);
         self.inner.start(info)
     }
@@ -367,6 +371,14 @@ impl<C: Deref<Target: Conduit> + Sync> Segments for Faulty<C> {
     }
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        if std::mem::take(&mut self.state().refuses_memory) {
+            return Err(ConduitError {
+                message: format!(
+                    "GASNET_FAULTS: the registration of {} bytes fails; try again",
+                    memory.bytes
+                ),
+            });
+        }
         self.inner.segments().expect(OFFERED).register(memory)
     }
 

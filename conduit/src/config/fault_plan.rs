@@ -21,6 +21,8 @@ pub struct FaultPlan {
     pub split: f64,
     /// The rank that is killed, and after how many packets sent.
     pub kill: Option<(JobRank, u64)>,
+    /// The rank whose first registration of memory fails.
+    pub register: Option<JobRank>,
     /// Whether the conduit performs atomics (`soft_atomics`).
     pub atomics: bool,
 }
@@ -42,6 +44,7 @@ impl FromStr for FaultPlan {
                 "busy" => plan.busy = probability(value)?,
                 "split" => plan.split = probability(value)?,
                 "kill" => plan.kill = Some(victim(value)?),
+                "register" => plan.register = Some(rank(value)?),
                 "atomics" => plan.atomics = parse::integer(value)? != 0,
                 _ => return Err(ParseError::Malformed),
             }
@@ -60,9 +63,13 @@ fn probability(text: &str) -> Result<f64, ParseError> {
 /// `rank:packets`.
 fn victim(text: &str) -> Result<(JobRank, u64), ParseError> {
     let (rank, packets) = text.split_once(':').ok_or(ParseError::Malformed)?;
-    let rank = u32::try_from(parse::integer(rank)?).map_err(|_| ParseError::OutOfRange)?;
     let packets = u64::try_from(parse::integer(packets)?).map_err(|_| ParseError::OutOfRange)?;
-    Ok((JobRank(rank), packets))
+    Ok((self::rank(rank)?, packets))
+}
+
+fn rank(text: &str) -> Result<JobRank, ParseError> {
+    let rank = u32::try_from(parse::integer(text)?).map_err(|_| ParseError::OutOfRange)?;
+    Ok(JobRank(rank))
 }
 
 impl fmt::Display for FaultPlan {
@@ -74,6 +81,9 @@ impl fmt::Display for FaultPlan {
         )?;
         if let Some((rank, packets)) = self.kill {
             write!(f, ",kill={rank}:{packets}")?;
+        }
+        if let Some(rank) = self.register {
+            write!(f, ",register={rank}")?;
         }
         if self.atomics {
             write!(f, ",atomics=1")?;
@@ -88,7 +98,9 @@ mod tests {
 
     #[test]
     fn grammar() {
-        let plan: FaultPlan = "seed=7, delay=0.1,busy=1/4,kill=2:1000,atomics=1".parse().unwrap();
+        let plan: FaultPlan = "seed=7, delay=0.1,busy=1/4,kill=2:1000,register=3,atomics=1"
+            .parse()
+            .unwrap();
         assert_eq!(
             plan,
             FaultPlan {
@@ -96,6 +108,7 @@ mod tests {
                 delay: 0.1,
                 busy: 0.25,
                 kill: Some((JobRank(2), 1000)),
+                register: Some(JobRank(3)),
                 atomics: true,
                 ..FaultPlan::default()
             }
@@ -109,6 +122,7 @@ mod tests {
             "seed=1,",
             "kill=1",
             "kill=-1:2",
+            "register=-1",
         ] {
             assert!(bad.parse::<FaultPlan>().is_err(), "{bad}");
         }

@@ -136,7 +136,7 @@ impl ValueType {
                     .into()
             }
             Self::Faults => {
-                "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,atomics=1".into()
+                "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,register=1,atomics=1".into()
             }
             Self::Form { accepts, .. } => accepts.into(),
         }
