@@ -121,7 +121,9 @@ def copy_tree(source, target):
     """Makes `target` like `source`; leaves files alone that are the same, so that nothing is built
     for nothing."""
     os.makedirs(target, exist_ok=True)
-    names = {name for name in os.listdir(source) if name not in NOT_COPIED}
+    # scripts/build is source; only the build folder at the top is not.
+    skipped = NOT_COPIED if source == ROOT else NOT_COPIED - {"build"}
+    names = {name for name in os.listdir(source) if name not in skipped}
     for name in set(os.listdir(target)) - names:
         path = os.path.join(target, name)
         (shutil.rmtree if os.path.isdir(path) and not os.path.islink(path) else os.remove)(path)
