@@ -1,7 +1,9 @@
 //! This process's view of the communication memory of its neighbourhood: send, poll, sleep, wake.
 //!
 //! In a small neighbourhood a poll reads every ring. A larger one has a pending mask per rank and
-//! class: one bit per sender, set after publication and cleared before the ring is drained.
+//! class: one bit per sender, set after publication and cleared before the ring is drained. A poll
+//! clears the bit of one sender at a time: while it runs that sender's handlers, other threads see
+//! the bits of the other senders.
 //!
 //! SYNC POINT pending: in [`Comm::set_pending`] a fence separates publication from the load of the
 //! pending mask; in [`Comm::drain_pending`] a fence separates the exchange of the mask from the
@@ -239,22 +241,23 @@ impl Comm {
         let mut count = 0;
         for word in 0..self.memory.layout().pending_words() {
             let mask = self.memory.pending_mask(self.me, class, word);
-            if mask.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            let mut bits = mask.swap(0, Ordering::Acquire);
-            fence_after_exchange();
+            let mut bits = mask.load(Ordering::Relaxed);
             while bits != 0 {
-                let bit = bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let source = word * 64 + bit;
+                let bit = bits & bits.wrapping_neg();
+                bits &= !bit;
+                if mask.fetch_and(!bit, Ordering::Acquire) & bit == 0 {
+                    // Another thread took it.
+                    continue;
+                }
+                fence_after_exchange();
+                let source = word * 64 + bit.trailing_zeros() as usize;
                 if source >= self.memory.layout().ranks {
                     continue;
                 }
                 let (taken, empty) = self.drain(source, class, sink);
                 count += taken;
                 if !empty {
-                    mask.fetch_or(1 << bit, Ordering::Relaxed);
+                    mask.fetch_or(bit, Ordering::Relaxed);
                 }
             }
         }
