@@ -1,12 +1,13 @@
-//! Messages of the runtime that found no room and must not wait: later polls send them.
+//! Messages of the runtime that found no room and must not wait: later polls send them. A process
+//! that takes none delays only those to itself.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{inject, Arg, Message};
 use crate::types::Location;
-use gasnet_conduit::{Busy, Class};
-use gasnet_sys::atomic::Mutex;
+use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Tries to send the next message of an operation. Returns whether that was the last one.
 type Next = Box<dyn FnMut() -> Result<bool, Busy> + Send>;
@@ -23,12 +24,20 @@ pub fn wait_for_room(message: &Message<'_>) -> Result<(), Busy> {
 /// Messages that one poll sends at most.
 const BATCH: usize = 64;
 
-static WAITING: Mutex<VecDeque<Next>> = Mutex::new(VecDeque::new());
+/// The operations that wait, in order, by target process.
+type Queues = BTreeMap<JobRank, VecDeque<Next>>;
+
+static WAITING: Mutex<Queues> = Mutex::new(BTreeMap::new());
 static WAITING_COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Lets polls call `next` until it has sent its last message. It must not poll.
-pub fn later(next: impl FnMut() -> Result<bool, Busy> + Send + 'static) {
-    gasnet_sys::lock(&WAITING).push_back(Box::new(next));
+fn waiting() -> MutexGuard<'static, Queues> {
+    gasnet_sys::lock(&WAITING)
+}
+
+/// Lets polls call `next`, which sends to `target`, until it has sent its last message. It must not
+/// poll.
+pub fn later(target: JobRank, next: impl FnMut() -> Result<bool, Busy> + Send + 'static) {
+    waiting().entry(target).or_default().push_back(Box::new(next));
     WAITING_COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -67,13 +76,14 @@ pub fn send(message: &Message<'_>, first: bool) -> Result<(), Busy> {
                 args: message.args.to_vec(),
                 data,
             };
-            later(move || deferred.send());
+            later(message.target.rank, move || deferred.send());
             Ok(())
         }
     }
 }
 
-/// Sends messages that wait, in order, until one finds no room. Returns how many went out.
+/// Sends messages that wait, those to one process in order until one finds no room. Returns how many
+/// went out.
 #[inline]
 pub fn progress() -> usize {
     if WAITING_COUNT.load(Ordering::Relaxed) == 0 {
@@ -84,16 +94,26 @@ pub fn progress() -> usize {
 
 #[cold]
 fn send_waiting() -> usize {
-    let Ok(mut queue) = WAITING.try_lock() else { return 0 };
-    let mut sent = 0;
-    while sent < BATCH {
-        let Some(next) = queue.front_mut() else { break };
-        let Ok(was_last) = next() else { break };
-        sent += 1;
-        if was_last {
-            queue.pop_front();
-            WAITING_COUNT.fetch_sub(1, Ordering::Relaxed);
+    // Sending may defer again, so it happens without the lock.
+    let mut queues = std::mem::take(&mut *waiting());
+    let (mut sent, mut ended) = (0, 0);
+    for queue in queues.values_mut() {
+        while sent < BATCH {
+            let Some(next) = queue.front_mut() else { break };
+            let Ok(was_last) = next() else { break };
+            sent += 1;
+            if was_last {
+                queue.pop_front();
+                ended += 1;
+            }
         }
     }
+    queues.retain(|_, queue| !queue.is_empty());
+    let mut newer = waiting();
+    for (rank, mut queue) in std::mem::take(&mut *newer) {
+        queues.entry(rank).or_default().append(&mut queue);
+    }
+    *newer = queues;
+    WAITING_COUNT.fetch_sub(ended, Ordering::Relaxed);
     sent
 }

@@ -144,7 +144,7 @@ pub fn put(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) ->
         }
         _ => {}
     }
-    deferred::later(move || packets.put_next(&mut inject::try_send));
+    deferred::later(access.peer.rank, move || packets.put_next(&mut inject::try_send));
     Ok(Started::UnderWay)
 }
 
@@ -162,7 +162,7 @@ pub fn get(access: &Access, op: &'static Op, manner: Manner, has_begun: bool) ->
         transfer::finish(packets.id);
         return Err(Busy);
     }
-    deferred::later(move || packets.get_next(&mut inject::try_send));
+    deferred::later(access.peer.rank, move || packets.get_next(&mut inject::try_send));
     Ok(Started::UnderWay)
 }
 

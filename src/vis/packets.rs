@@ -335,7 +335,7 @@ impl Packets {
         };
         self.op.begin(held);
         self.held = Some(held);
-        deferred::later(move || self.next(&mut inject::try_send));
+        deferred::later(self.peer.rank, move || self.next(&mut inject::try_send));
         Ok(Started::UnderWay)
     }
 }
