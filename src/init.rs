@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 use crate::am::internal::{self, Handler};
-use crate::am::{by_put, deliver, segmented};
+use crate::am::{by_put, deliver, segmented, segmented_medium};
 use crate::barrier::{self, Barrier};
 use crate::client::Client;
 use crate::diagnose::stalled;
@@ -190,6 +190,10 @@ const HANDLERS: [Handler; internal::COUNT] = {
     all[internal::VIS_PEER as usize] = |token, args, payload, bytes| vis::peer::on_peer(token, args, payload, bytes);
     all[internal::LONG_HEAD as usize] = |token, args, payload, bytes| segmented::on_head(token, args, payload, bytes);
     all[internal::LONG_DATA as usize] = |token, args, payload, bytes| segmented::on_data(token, args, payload, bytes);
+    all[internal::MEDIUM_HEAD as usize] =
+        |token, args, payload, bytes| segmented_medium::on_head(token, args, payload, bytes);
+    all[internal::MEDIUM_DATA as usize] =
+        |token, args, payload, bytes| segmented_medium::on_data(token, args, payload, bytes);
     all
 };
 

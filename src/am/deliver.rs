@@ -342,6 +342,24 @@ pub fn run_reply(source: Location, target_ep: EpIndex, handler: u8, payload: *mu
     Delivery::new(runtime::get()).run_client(&message);
 }
 
+/// Runs the handler of a segmented message whose payload was assembled at `payload`.
+pub fn run_assembled(source: JobRank, class: Class, head: &Head, payload: *mut u8) {
+    let is_long = head.header.word as u8 == kind::PACKED_LONG;
+    let message = ReceivedMessage {
+        header: head.header,
+        category: if is_long { AmCategory::Long } else { AmCategory::Medium },
+        class,
+        source,
+        args: head.args,
+        nargs: head.header.nargs(),
+        payload,
+        block: None,
+    };
+    let delivery = Delivery::new(runtime::get());
+    delivery.copy_long_payload(&message);
+    delivery.dispatch(&message);
+}
+
 /// Runs the handler of a segmented Long, after all of its data was copied.
 pub fn run_long(source: JobRank, class: Class, head: &Head) {
     let message = ReceivedMessage {

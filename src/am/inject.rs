@@ -3,11 +3,19 @@
 //!
 //! Back-pressure has one form: [`try_send`] returns [`Busy`] and has no effect. [`send`] waits: a
 //! request polls everything, a reply drains replies only, so handlers nest at most one level.
+//!
+//! A message to a neighbour waits for its target alone: for room in the ring, or for a payload
+//! block that is in transit to the target. Both come free when the target polls. It never waits for
+//! a block that another target or a prepared message holds; without a block, a payload travels in
+//! its record, or in several ([`segmented_medium`]).
 
 use std::ptr;
 
 use super::table::INDEX_BASE;
-use super::{by_put, kind, long, loopback, payload_offset, segmented, AmCategory, Header, Message, HEADER, IN_PLACE};
+use super::{
+    by_put, kind, long, loopback, payload_offset, segmented, segmented_medium, AmCategory, Header, Message, HEADER,
+    IN_PLACE,
+};
 use crate::progress;
 use crate::runtime::{self, Runtime};
 use crate::shm::comm::Record;
@@ -24,6 +32,18 @@ use gasnet_conduit::{Busy, Class, PollScope};
 /// value: so the common message exists in registers only.
 #[inline(always)]
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
+    if try_whole(message).is_ok() {
+        return Ok(());
+    }
+    if segmented_medium::needed(message) {
+        return segmented_medium::try_send(message);
+    }
+    Err(Busy)
+}
+
+/// The same in one message, or in those of a segmented Long.
+#[inline(always)]
+fn try_whole(message: &Message<'_>) -> Result<(), Busy> {
     let sent = try_to(message);
     if message.handler < INDEX_BASE && trace::wants(trace::TraceCategory::Internal) && sent.is_ok() {
         record(*message);
@@ -89,7 +109,7 @@ pub fn send_inline(message: &Message<'_>) {
 
 #[inline(always)]
 fn until_sent(message: &Message<'_>) {
-    if try_send(message).is_err() {
+    if try_whole(message).is_err() {
         wait_and_send(*message);
     }
 }
@@ -107,9 +127,13 @@ fn wait_and_send(message: Message<'_>) {
         } else {
             waiter.idle();
         }
-        if try_send(&message).is_ok() {
+        if try_whole(&message).is_ok() {
             waiter.done();
             return;
+        }
+        if segmented_medium::needed(&message) {
+            waiter.done();
+            return segmented_medium::send(&message);
         }
     }
 }
@@ -216,30 +240,49 @@ fn send_intra_nbrhd_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, k
         return send_block(rt, m, target, kind, block);
     }
     if offset + m.bytes <= rt.comm().inline_bytes(m.class) {
-        let header = head(m, kind, IN_PLACE);
-        return rt.comm().send(target, pshm_record(m, kind, offset + m.bytes), |r| {
-            // Write the first cache line last: the receiver polls it and may take the line at any
-            // time.
-            let first = UNIT.saturating_sub(offset);
-            if m.bytes > first {
-                // SAFETY: the record has room for the payload at `offset`; the client answers for
-                // the source.
-                unsafe { ptr::copy_nonoverlapping(m.payload.add(first), r.add(offset + first), m.bytes - first) };
-            }
-            // SAFETY: the record has room for the header and the arguments.
-            unsafe { write_head(r, &header, m.args) };
-            // SAFETY: as for the rest of the payload.
-            unsafe { copy_small(m.payload, r.add(offset), first.min(m.bytes)) };
-        });
+        return send_in_record(rt, m, target, kind);
     }
     if !rt.comm().has_room(target, m.class, HEADER + 4 * m.args.len()) {
         return Err(Busy);
     }
-    let blocks = rt.comm().own_blocks(m.class);
-    let block = blocks.take().ok_or(Busy)?;
+    let pool = rt.comm().pool(m.class);
+    let Some(block) = pool.take(target) else {
+        return send_without_block(rt, *m, target, kind);
+    };
     // SAFETY: the block is ours and holds MAX_MEDIUM bytes, the limit that the caller keeps.
-    unsafe { ptr::copy_nonoverlapping(m.payload, blocks.payload(block), m.bytes) };
-    send_block(rt, m, target, kind, block).inspect_err(|_| blocks.free(block))
+    unsafe { ptr::copy_nonoverlapping(m.payload, pool.blocks().payload(block), m.bytes) };
+    send_block(rt, m, target, kind, block).inspect_err(|_| pool.blocks().free(block))
+}
+
+/// Sends a payload above the inline limit, for which there is no block: in its record, if it fits
+/// there and no block is in transit to the target, which would free it.
+#[cold]
+fn send_without_block(rt: &Runtime, m: Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
+    let length = payload_offset(m.args.len()) + m.bytes;
+    if length > rt.comm().max_record(m.class) || rt.comm().pool(m.class).in_transit(target) {
+        return Err(Busy);
+    }
+    send_in_record(rt, &m, target, kind)
+}
+
+#[inline(always)]
+fn send_in_record(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
+    let offset = payload_offset(m.args.len());
+    let header = head(m, kind, IN_PLACE);
+    rt.comm().send(target, pshm_record(m, kind, offset + m.bytes), |r| {
+        // Write the first cache line last: the receiver polls it and may take the line at any
+        // time.
+        let first = UNIT.saturating_sub(offset);
+        if m.bytes > first {
+            // SAFETY: the record has room for the payload at `offset`; the client answers for
+            // the source.
+            unsafe { ptr::copy_nonoverlapping(m.payload.add(first), r.add(offset + first), m.bytes - first) };
+        }
+        // SAFETY: the record has room for the header and the arguments.
+        unsafe { write_head(r, &header, m.args) };
+        // SAFETY: as for the rest of the payload.
+        unsafe { copy_small(m.payload, r.add(offset), first.min(m.bytes)) };
+    })
 }
 
 /// Copies at most 32 bytes, 16 and 32 without a call.

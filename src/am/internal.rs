@@ -32,13 +32,17 @@ pub const VIS_PEER: u8 = 11;
 pub const LONG_HEAD: u8 = 12;
 /// Data of such a Long.
 pub const LONG_DATA: u8 = 13;
+/// Header and arguments of a segmented Medium.
+pub const MEDIUM_HEAD: u8 = 14;
+/// Data of such a Medium.
+pub const MEDIUM_DATA: u8 = 15;
 
 /// What runs for a message: its token, arguments and payload with its length. Returns false if the
 /// message is malformed.
 pub type Handler = fn(&Token, &[Arg], *mut u8, usize) -> bool;
 
 /// Handlers by index.
-pub const COUNT: usize = 14;
+pub const COUNT: usize = 16;
 static HANDLERS: OnceLock<[Handler; COUNT]> = OnceLock::new();
 
 /// Registers the handlers, by index, before any message can arrive. They are those of higher

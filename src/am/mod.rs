@@ -4,9 +4,10 @@
 //! [`inject`] sends, [`loopback`] delivers messages to oneself, [`client`] checks what the client
 //! sends, [`npam`] is the negotiated-payload form, [`long`] copies a Long's payload to its
 //! destination at the sender, [`by_put`] lets the conduit put it, [`segmented`] sends it in several
-//! packets, [`internal`] has the runtime's own handlers. A message is a [`Header`], up to 16
-//! arguments and a payload, in a ring record inside a neighbourhood and in a conduit's packet
-//! outside; both have the same layout.
+//! packets, [`segmented_medium`] does so with a Medium that finds no payload block, [`internal`]
+//! has the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in
+//! a ring record inside a neighbourhood and in a conduit's packet outside; both have the same
+//! layout.
 
 pub mod by_put;
 pub mod canary;
@@ -20,6 +21,7 @@ pub mod loopback;
 pub mod npam;
 pub mod prepared;
 pub mod segmented;
+pub mod segmented_medium;
 pub mod table;
 pub mod token;
 pub mod wire;

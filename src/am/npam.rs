@@ -3,8 +3,13 @@
 //! A thread owns one descriptor for requests and one for replies (Prepare/Commit pairs do not nest,
 //! but a reply handler may run while a request is being committed). A library buffer is one of the
 //! sender's payload blocks when the peer is a neighbour, so that Commit sends it by reference;
-//! otherwise it is memory of the descriptor. Small payloads are copied into the ring at Commit and
-//! the block is free again at once.
+//! otherwise, and where the peer has no block left, it is memory of the descriptor. Small payloads
+//! are copied into the ring at Commit and the block is free again at once.
+//!
+//! A message between Prepare and Commit may wait for other threads of its process, so nothing may
+//! wait for it. Prepare therefore waits for no block, and Commit needs none but its own: it waits
+//! for room in the ring or, with memory of the descriptor, for what [`inject`] waits for. The
+//! target alone frees either.
 
 use std::ptr;
 
@@ -364,19 +369,24 @@ impl SrcDesc {
         // add cost.
         let by_reference = payload_offset(args.nargs) + bytes > rt.comm().inline_bytes(wanted.class);
         if by_reference && args.category == AmCategory::Medium && rt.is_neighbour(wanted.target.rank) {
-            let blocks = rt.comm().own_blocks(wanted.class);
-            if let Some(block) = blocks.take() {
-                return Ok((blocks.payload(block), bytes.min(MAX_MEDIUM), Some(block)));
+            let (pool, target) = (rt.comm().pool(wanted.class), rt.nbrhd_index(wanted.target.rank));
+            let mut block = pool.take(target);
+            if block.is_none() && pool.in_transit(target) {
+                // The target frees blocks when it polls.
+                if args.flags.has(Flags::IMMEDIATE) {
+                    return Err(Busy);
+                }
+                progress::poll(match wanted.class {
+                    Class::Request => PollScope::All,
+                    Class::Reply => PollScope::Replies,
+                });
+                block = pool.take(target);
             }
-            if args.flags.has(Flags::IMMEDIATE) {
-                return Err(Busy);
+            // Without a block, Commit copies.
+            if let Some(block) = block {
+                pool.set_prepared(block, true);
+                return Ok((pool.blocks().payload(block), bytes.min(MAX_MEDIUM), Some(block)));
             }
-            // All blocks are in use, perhaps by threads that wait for this one before they commit:
-            // Commit will copy. Poll once first: blocks in transit may come free.
-            progress::poll(match wanted.class {
-                Class::Request => PollScope::All,
-                Class::Reply => PollScope::Replies,
-            });
         }
         let mut buffer = self.buffer.borrow_mut();
         if buffer.len() * size_of::<u128>() < bytes.max(1) {
@@ -415,18 +425,25 @@ impl SrcDesc {
             // The copy does not outlive the call.
             message.lc_opt = ptr::null_mut();
         }
-        // A payload that is copied must fit into the ring: asking for another block while holding
-        // one could wait for itself.
+        // A payload that is copied must fit into a record: it needs no second block.
         let fits = || payload_offset(message.args.len()) + bytes <= runtime::get().comm().inline_bytes(p.class);
         message.block = p.block.filter(|_| bytes > COPY_BELOW || !fits());
-        if immediate {
-            inject::try_send(&message)?;
-        } else {
+        let pool = runtime::get().comm().pool(p.class);
+        if let Some(block) = p.block {
+            // From here on it waits for the target alone.
+            pool.set_prepared(block, false);
+        }
+        if !immediate {
             inject::send(&message);
+        } else if let Err(Busy) = inject::try_send(&message) {
+            if let Some(block) = p.block {
+                pool.set_prepared(block, true);
+            }
+            return Err(Busy);
         }
         self.state.set(None);
         if let (Some(block), None) = (p.block, message.block) {
-            runtime::get().comm().own_blocks(p.class).free(block);
+            pool.blocks().free(block);
         }
         Ok(())
     }
@@ -439,7 +456,7 @@ impl SrcDesc {
             ..
         }) = self.state.take()
         {
-            runtime::get().comm().own_blocks(class).free(block);
+            runtime::get().comm().pool(class).blocks().free(block);
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::segment::reach;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::Mutex;
 
-/// Identifier of the next segmented Long of this process.
+/// Identifier of the next segmented message of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A Long of which part has arrived.
@@ -29,13 +29,52 @@ struct Partial {
     head: Option<Head>,
 }
 
-/// Header and arguments of a segmented Long.
+/// Header and arguments of a segmented message.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     /// As the sender filled it.
     pub header: Header,
     /// Arguments; the header has their number.
     pub args: [Arg; MAX_ARGS],
+}
+
+/// Most bytes of an encoded head.
+pub(super) const MAX_HEAD: usize = HEADER + 4 * MAX_ARGS;
+
+impl Head {
+    /// That of `message` as bytes, and their number.
+    pub(super) fn encode(message: &Message<'_>, kind: u8) -> ([u8; MAX_HEAD], usize) {
+        let mut head = [0u8; MAX_HEAD];
+        let header = inject::head(message, kind, super::IN_PLACE);
+        // SAFETY: the array has room for a header and all arguments.
+        unsafe { ptr::copy_nonoverlapping(ptr::from_ref(&header).cast(), head.as_mut_ptr(), HEADER) };
+        // SAFETY: the bytes of the arguments.
+        let args: &[u8] = unsafe { std::slice::from_raw_parts(message.args.as_ptr().cast(), 4 * message.args.len()) };
+        head[HEADER..HEADER + args.len()].copy_from_slice(args);
+        (head, HEADER + args.len())
+    }
+
+    /// From what the sender encoded; None if it is malformed. `payload` has `bytes` bytes.
+    pub(super) fn decode(payload: *const u8, bytes: usize) -> Option<Self> {
+        if !(HEADER..=MAX_HEAD).contains(&bytes) {
+            return None;
+        }
+        // SAFETY: the payload has at least the bytes of a header, of which any are valid.
+        let header = unsafe { payload.cast::<Header>().read_unaligned() };
+        let mut args = [0; MAX_ARGS];
+        let nargs = header.nargs();
+        if bytes != HEADER + 4 * nargs {
+            return None;
+        }
+        // SAFETY: so many arguments follow the header, and `bytes` limits them to MAX_ARGS.
+        unsafe { ptr::copy_nonoverlapping(payload.add(HEADER), args.as_mut_ptr().cast(), 4 * nargs) };
+        Some(Self { header, args })
+    }
+}
+
+/// An identifier for the next segmented message of this process.
+pub(super) fn next_id() -> Arg {
+    NEXT.fetch_add(1, Ordering::Relaxed) as Arg
 }
 
 static PARTIAL_LONGS: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
@@ -71,16 +110,12 @@ pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
 
 /// Passes all messages to `out`, with a flag on the first: the only one that `out` may refuse.
 fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Result<(), Busy>) -> Result<(), Busy> {
-    let id = NEXT.fetch_add(1, Ordering::Relaxed) as Arg;
-    let mut head = [0u8; HEADER + 4 * MAX_ARGS];
-    let header = inject::head(message, super::kind::LONG, super::IN_PLACE);
-    // SAFETY: the array has room for a header and all arguments.
-    unsafe { ptr::copy_nonoverlapping(ptr::from_ref(&header).cast(), head.as_mut_ptr(), HEADER) };
-    // SAFETY: the bytes of the arguments.
-    let args: &[u8] = unsafe { std::slice::from_raw_parts(message.args.as_ptr().cast(), 4 * message.args.len()) };
-    head[HEADER..HEADER + args.len()].copy_from_slice(args);
-    let filled = (head.as_ptr(), HEADER + 4 * message.args.len());
-    out(&part(message, internal::LONG_HEAD, &[id], filled), true)?;
+    let id = next_id();
+    let (head, length) = Head::encode(message, super::kind::LONG);
+    out(
+        &part(message, internal::LONG_HEAD, &[id], (head.as_ptr(), length)),
+        true,
+    )?;
     let most = max_medium(Some(message.target.rank));
     for offset in (0..message.bytes).step_by(most) {
         let bytes = most.min(message.bytes - offset);
@@ -98,32 +133,26 @@ fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Re
     Ok(())
 }
 
-fn part<'a>(whole: &Message<'_>, handler: u8, args: &'a [Arg], payload: (*const u8, usize)) -> Message<'a> {
+/// A message of the runtime's own with a part of `whole`.
+pub(super) fn part<'a>(whole: &Message<'_>, handler: u8, args: &'a [Arg], payload: (*const u8, usize)) -> Message<'a> {
     Message::internal(whole.class, whole.target, handler, args, Some(payload))
 }
 
 /// Receiver: the head of a Long. Returns false if the message is malformed.
 pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[id] = args else { return false };
-    if !(HEADER..=HEADER + 4 * MAX_ARGS).contains(&bytes) {
+    let Some(head) = Head::decode(payload, bytes) else {
         return false;
-    }
-    // SAFETY: the payload has at least the bytes of a header, of which any are valid.
-    let header = unsafe { payload.cast::<Header>().read_unaligned() };
-    let mut args = [0; MAX_ARGS];
-    let nargs = header.nargs();
+    };
+    let header = &head.header;
     let (address, total) = (header.destination as usize, header.bytes as usize);
-    if bytes != HEADER + 4 * nargs || total == 0 || total > MAX_LONG || header.target_ep != token.target_ep {
+    if total == 0 || total > MAX_LONG || header.target_ep != token.target_ep {
         return false;
     }
     if !header.is_for_client() || runtime::get().own_mem(token.target_ep, address, total).is_none() {
         return false;
     }
-    // SAFETY: so many arguments follow the header.
-    unsafe { ptr::copy_nonoverlapping(payload.add(HEADER), args.as_mut_ptr().cast(), 4 * nargs) };
-    update(token, id as u32, |partial| {
-        partial.head.replace(Head { header, args }).is_none()
-    })
+    update(token, id as u32, |partial| partial.head.replace(head).is_none())
 }
 
 /// Receiver: data of a Long. Returns false if the message is malformed.

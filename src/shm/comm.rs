@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::layout::class_index;
 use super::memory::{CommMemory, RingMemory, UNIT};
-use super::pool::Blocks;
+use super::pool::{Blocks, Pool};
 use super::ring::{Consumer, Corrupt, Front, Producer, Word};
 use crate::sync::{Padded, TryLock};
 use gasnet_conduit::{Busy, Class, PollScope};
@@ -102,7 +102,10 @@ pub struct Comm {
     /// The receiving ends of the rings, by class and source.
     peeks: [Box<[RingPeek]>; 2],
     consumers: Vec<Padded<[TryLock<Consumer>; 2]>>,
+    /// The payload blocks of each neighbour, for messages from it.
     blocks: Vec<[Blocks; 2]>,
+    /// Own payload blocks, for messages to others.
+    pools: [Pool; 2],
     barrier: bool,
 }
 
@@ -132,6 +135,7 @@ impl Comm {
         let blocks = ranks
             .map(|r| CLASSES.map(|c| Blocks::new(memory.blocks(r, c))))
             .collect();
+        let pools = CLASSES.map(|c| Pool::new(memory.blocks(me, c)));
         Self {
             memory,
             me,
@@ -139,6 +143,7 @@ impl Comm {
             peeks,
             consumers,
             blocks,
+            pools,
             barrier: membarrier::register(),
         }
     }
@@ -167,10 +172,15 @@ impl Comm {
         self.memory.layout().ranks <= MAX_SCANNED_RINGS
     }
 
-    /// Largest inline record of `class` in bytes: a quarter of the ring, so that several fit, and
-    /// at most [`MAX_INLINE`], above which a payload block is faster.
+    /// Largest record of `class` in bytes: a quarter of the ring, so that several fit.
+    pub fn max_record(&self, class: Class) -> usize {
+        self.memory.layout().ring_units(class) / 4 * UNIT
+    }
+
+    /// Largest inline record of `class` in bytes: at most [`MAX_INLINE`], above which a payload
+    /// block is faster.
     pub fn inline_bytes(&self, class: Class) -> usize {
-        (self.memory.layout().ring_units(class) / 4 * UNIT).min(MAX_INLINE)
+        self.max_record(class).min(MAX_INLINE)
     }
 
     /// Payload blocks of neighbour `owner`, who alone allocates them.
@@ -179,8 +189,8 @@ impl Comm {
     }
 
     /// Own payload blocks.
-    pub fn own_blocks(&self, class: Class) -> &Blocks {
-        self.blocks(self.me, class)
+    pub fn pool(&self, class: Class) -> &Pool {
+        &self.pools[class_index(class)]
     }
 
     /// Sends `record` to neighbour `target`. `fill` writes its bytes, except for the first four.

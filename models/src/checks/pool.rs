@@ -7,42 +7,42 @@ use loom::thread;
 use super::Data;
 use crate::atomic::{AtomicBool, Ordering};
 use crate::shm::memory::{payload, BlockMemory};
-use crate::shm::pool::Blocks;
+use crate::shm::pool::{Blocks, Pool};
 
 fn fill(blocks: &Blocks, block: u16, value: u32) {
     // SAFETY: loom checks for concurrent access.
     payload(blocks.payload(block)).with_mut(|p| unsafe { *p = value });
 }
 
-/// Two threads take and free blocks; then none is left.
+/// Two threads take and free blocks, for different targets; then none is left.
 /// Catches: take not acquire; free not release; take without an exchange.
 pub fn one_owner() {
-    let blocks = Arc::new(Blocks::new(BlockMemory::with_blocks(1)));
-    let threads = [1, 2].map(|value| {
-        let blocks = Arc::clone(&blocks);
+    let pool = Arc::new(Pool::new(BlockMemory::with_blocks(1)));
+    let threads = [0, 1].map(|target| {
+        let pool = Arc::clone(&pool);
         thread::spawn(move || {
             for _ in 0..2 {
-                if let Some(block) = blocks.take() {
-                    fill(&blocks, block, value);
-                    blocks.free(block);
+                if let Some(block) = pool.take(target) {
+                    fill(pool.blocks(), block, target as u32);
+                    pool.blocks().free(block);
                 }
             }
         })
     });
     threads.into_iter().for_each(|t| t.join().unwrap());
-    assert_eq!(blocks.take(), Some(0));
-    assert_eq!(blocks.take(), None);
+    assert_eq!(pool.take(0), Some(0));
+    assert_eq!(pool.take(1), None);
 }
 
 /// A block goes to a receiver, comes back and is filled again.
 /// Catches: free not release; take not acquire.
 pub fn receiver_frees() {
     let memory = BlockMemory::with_blocks(1);
-    let (owner, receiver) = (Blocks::new(memory.clone()), Blocks::new(memory));
+    let (owner, receiver) = (Pool::new(memory.clone()), Blocks::new(memory));
     let sent = Arc::new(AtomicBool::new(false));
     let seen = Arc::new(Data::default());
-    let block = owner.take().unwrap();
-    fill(&owner, block, 5);
+    let block = owner.take(1).unwrap();
+    fill(owner.blocks(), block, 5);
     let thread = {
         let (sent, seen) = (Arc::clone(&sent), Arc::clone(&seen));
         thread::spawn(move || {
@@ -55,11 +55,11 @@ pub fn receiver_frees() {
         })
     };
     sent.store(true, Ordering::Release);
-    while !owner.any_free() {
+    while owner.in_transit(1) {
         thread::yield_now();
     }
-    assert_eq!(owner.take(), Some(block));
-    fill(&owner, block, 6);
+    assert_eq!(owner.take(1), Some(block));
+    fill(owner.blocks(), block, 6);
     thread.join().unwrap();
     assert_eq!(seen.get(), 5);
 }

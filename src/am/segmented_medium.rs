@@ -1,0 +1,160 @@
+//! Segmented Mediums: a payload for a neighbour that neither fits into a record nor finds a block,
+//! while no block is in transit to that neighbour. Others hold them all, or prepared messages do. A
+//! Long whose payload travels in its message goes the same way.
+//!
+//! The head (header and arguments) and the segments are Mediums of the runtime's own, and each fits
+//! into a record: they wait for their target only. A ring keeps their order, so the head arrives
+//! first. The receiver assembles the payload in a buffer, and runs the handler from the message
+//! that completes it; the handler may use that message's reply slot.
+
+use std::collections::HashMap;
+
+use super::deferred;
+use super::deliver;
+use super::segmented::{next_id, part, Head, MAX_HEAD};
+use super::token::Token;
+use super::wire::{self, Carrier, Payload};
+use super::{inject, internal, kind, payload_offset, AmCategory, Arg, Message, HEADER};
+use crate::runtime;
+use crate::shm::layout::MAX_MEDIUM;
+use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_sys::atomic::Mutex;
+
+/// A message of which part has arrived.
+#[derive(Debug)]
+struct Partial {
+    head: Head,
+    /// Words keep the payload aligned for any type.
+    buffer: Vec<u128>,
+    received: usize,
+}
+
+static PARTIAL: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
+
+/// Whether `message`, which [`inject::try_send`] has just refused, must be segmented.
+#[cold]
+pub fn needed(message: &Message<'_>) -> bool {
+    let rt = runtime::get();
+    if message.block.is_some() || message.payload.is_null() || !rt.is_neighbour(message.target.rank) {
+        return false;
+    }
+    let (comm, class) = (rt.comm(), message.class);
+    let target = rt.nbrhd_index(message.target.rank);
+    let travels = match message.category {
+        AmCategory::Short => false,
+        AmCategory::Medium => true,
+        AmCategory::Long => message.bytes <= MAX_MEDIUM && !rt.can_touch(message.target),
+    };
+    travels
+        && payload_offset(message.args.len()) + message.bytes > comm.max_record(class)
+        && !comm.pool(class).in_transit(target)
+        && comm.has_room(target, class, payload_offset(1) + MAX_HEAD)
+}
+
+/// Sends `message`, waiting for room as [`inject::send`] does.
+pub fn send(message: &Message<'_>) {
+    let sent = transmit(message, &mut |segment, _| {
+        inject::send(segment);
+        Ok(())
+    });
+    debug_assert!(sent.is_ok());
+}
+
+/// Sends `message` if its head finds room. Segments of a request that find none are copied and sent
+/// in later polls; those of a reply wait.
+pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
+    transmit(message, &mut |segment, first| match (first, message.class) {
+        (false, Class::Reply) => {
+            inject::send(segment);
+            Ok(())
+        }
+        _ => deferred::send(segment, first),
+    })
+}
+
+/// Passes all messages to `out`, with a flag on the first: the only one that `out` may refuse.
+fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Result<(), Busy>) -> Result<(), Busy> {
+    let id = next_id();
+    let travels_as = match message.category {
+        AmCategory::Long => kind::PACKED_LONG,
+        _ => kind::MEDIUM,
+    };
+    let (head, length) = Head::encode(message, travels_as);
+    out(
+        &part(message, internal::MEDIUM_HEAD, &[id], (head.as_ptr(), length)),
+        true,
+    )?;
+    let most = runtime::get().comm().max_record(message.class) - payload_offset(2);
+    for offset in (0..message.bytes).step_by(most) {
+        let bytes = most.min(message.bytes - offset);
+        out(
+            &part(
+                message,
+                internal::MEDIUM_DATA,
+                &[id, offset as Arg],
+                (message.payload.wrapping_add(offset), bytes),
+            ),
+            false,
+        )?;
+    }
+    Ok(())
+}
+
+/// Receiver: the head. Returns false if the message is malformed.
+pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+    let &[id] = args else { return false };
+    let Some(head) = Head::decode(payload, bytes) else {
+        return false;
+    };
+    let (kind, nargs, total) = (head.header.word as u8, head.header.nargs(), head.header.bytes as usize);
+    if wire::shape(kind, nargs as u8, HEADER + 4 * nargs).is_err() || total == 0 || total > MAX_MEDIUM {
+        return false;
+    }
+    let place = wire::payload(
+        Carrier::Packet,
+        kind,
+        nargs,
+        &head.header,
+        payload_offset(nargs) + total,
+    );
+    if place != Ok(Payload::InPlace) {
+        return false;
+    }
+    let partial = Partial {
+        head,
+        buffer: vec![0; total.div_ceil(size_of::<u128>())],
+        received: 0,
+    };
+    let mut arriving = gasnet_sys::lock(&PARTIAL);
+    let key = (token.source.rank, id as u32);
+    arriving.get_or_insert_with(HashMap::new).insert(key, partial).is_none()
+}
+
+/// Receiver: a segment. Runs the handler at the last one. Returns false if the message is
+/// malformed.
+pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+    let &[id, offset] = args else { return false };
+    let key = (token.source.rank, id as u32);
+    let taken = gasnet_sys::lock(&PARTIAL)
+        .as_mut()
+        .and_then(|arriving| arriving.remove(&key));
+    let Some(mut partial) = taken else { return false };
+    let (offset, total) = (offset as u32 as usize, partial.head.header.bytes as usize);
+    if bytes > total - partial.received || offset > total - bytes {
+        return false;
+    }
+    // SAFETY: the segment lies inside the buffer (checked), the payload in the message.
+    unsafe { std::ptr::copy_nonoverlapping(payload, partial.buffer.as_mut_ptr().cast::<u8>().add(offset), bytes) };
+    partial.received += bytes;
+    if partial.received < total {
+        let mut arriving = gasnet_sys::lock(&PARTIAL);
+        return arriving.get_or_insert_with(HashMap::new).insert(key, partial).is_none();
+    }
+    deliver::run_assembled(
+        token.source.rank,
+        token.class,
+        &partial.head,
+        partial.buffer.as_mut_ptr().cast(),
+    );
+    true
+}
