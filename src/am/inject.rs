@@ -255,11 +255,11 @@ fn send_intra_nbrhd_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, k
 }
 
 /// Sends a payload above the inline limit, for which there is no block: in its record, if it fits
-/// there and no block is in transit to the target, which would free it.
+/// there. But a target to which many blocks are in transit soon frees one, which is faster.
 #[cold]
 fn send_without_block(rt: &Runtime, m: Message<'_>, target: usize, kind: u8) -> Result<(), Busy> {
     let length = payload_offset(m.args.len()) + m.bytes;
-    if length > rt.comm().max_record(m.class) || rt.comm().pool(m.class).in_transit(target) {
+    if length > rt.comm().max_record(m.class) || rt.comm().pool(m.class).half_in_transit(target) {
         return Err(Busy);
     }
     send_in_record(rt, &m, target, kind)

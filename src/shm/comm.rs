@@ -135,7 +135,7 @@ impl Comm {
         let blocks = ranks
             .map(|r| CLASSES.map(|c| Blocks::new(memory.blocks(r, c))))
             .collect();
-        let pools = CLASSES.map(|c| Pool::new(memory.blocks(me, c)));
+        let pools = CLASSES.map(|c| Pool::new(memory.blocks(me, c), me, memory.layout().ranks));
         Self {
             memory,
             me,

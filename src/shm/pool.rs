@@ -3,8 +3,11 @@
 //! Invariant: a block is free (state 0) or belongs to the thread that took it, until the receiver
 //! of the message that names it (or the sender, on cancel) frees it.
 //!
-//! The owner notes the target of each block, and whether the block is prepared: then it waits for a
-//! thread of the owner's rather than for that target.
+//! The owner takes a block for one target, and notes whether it is prepared: then it waits for a
+//! thread of the owner's rather than for the target. A quarter of the blocks is reserved for the
+//! targets in equal parts, so that a receiver that computes leaves blocks for the others. A block
+//! stays assigned to its last target while it is free: nobody counts frees, and the same target
+//! takes it again without accounting.
 //!
 //! SYNC POINT block-reuse: [`Blocks::free`] (release) pairs with [`Pool::take`] (acquire). What the
 //! owner notes of a block is written by the block's holder, so it is ordered likewise.
@@ -52,7 +55,7 @@ impl Blocks {
     }
 }
 
-/// The target that a block was last taken for, as a number that is never 0; twice that number, plus 1
+/// The target that a block is assigned to, as a number that is never 0; twice that number, plus 1
 /// while the block is prepared. 0: no target yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Use(u32);
@@ -69,6 +72,10 @@ impl Use {
     const fn in_transit(self) -> Self {
         Self(self.0 & !1)
     }
+
+    fn target(self) -> Option<usize> {
+        (self.0 >> 1).checked_sub(1).map(|target| target as usize)
+    }
 }
 
 /// The owner's side of its blocks of one class.
@@ -79,14 +86,35 @@ pub struct Pool {
     cursor: AtomicUsize,
     /// The [`Use`] of each block. Only the holder of a block changes it.
     uses: Box<[AtomicU32]>,
+    /// Blocks assigned to each target, in use or free: from `reserved` to `most`.
+    assigned: Box<[AtomicU32]>,
+    reserved: u32,
+    most: u32,
 }
 
 impl Pool {
-    /// The owner's side of the blocks in `memory`.
-    pub fn new(memory: BlockMemory) -> Self {
+    /// The owner's side of the blocks in `memory`, for messages of rank `me` to all `ranks`.
+    pub fn new(memory: BlockMemory, me: usize, ranks: usize) -> Self {
+        let (count, others) = (memory.count(), ranks - 1);
+        // Of several targets none gets everything, even if there are too many for a reserve.
+        let (reserved, most) = if others > 1 {
+            (count / 4 / others, count - count.div_ceil(8))
+        } else {
+            (0, count)
+        };
+        let targets = (0..ranks).filter(|&rank| rank != me);
+        let uses = targets.flat_map(|target| std::iter::repeat_n(Use::of(target).0, reserved));
+        let assigned = |rank| if rank == me { 0 } else { reserved as u32 };
         Self {
             cursor: AtomicUsize::new(0),
-            uses: (0..memory.count()).map(|_| AtomicU32::new(0)).collect(),
+            uses: uses
+                .chain(std::iter::repeat(0))
+                .take(count)
+                .map(AtomicU32::new)
+                .collect(),
+            assigned: (0..ranks).map(|rank| AtomicU32::new(assigned(rank))).collect(),
+            reserved: reserved as u32,
+            most: most as u32,
             blocks: Blocks::new(memory),
         }
     }
@@ -96,16 +124,65 @@ impl Pool {
         &self.blocks
     }
 
-    /// Takes a free block for a message to `target`.
+    /// Takes a block for a message to `target`. None while no block that it may have is free.
     pub fn take(&self, target: usize) -> Option<u16> {
-        let uses = &*self.uses;
+        let (uses, wanted) = (&*self.uses, Use::of(target));
         let from = self.cursor.load(Ordering::Relaxed).min(uses.len());
-        let index = (from..uses.len())
-            .chain(0..from)
-            .find(|&index| self.blocks.take(index))?;
-        self.cursor.store(index + 1, Ordering::Relaxed);
-        uses[index].store(Use::of(target).0, Ordering::Relaxed);
-        Some(index as u16)
+        let may_grow = self.assigned[target].load(Ordering::Relaxed) < self.most;
+        for index in (from..uses.len()).chain(0..from) {
+            let last = Use(uses[index].load(Ordering::Relaxed));
+            if (last.in_transit() == wanted || may_grow && self.may_lose(last)) && self.blocks.take(index) {
+                if self.assign(index, target) {
+                    self.cursor.store(index + 1, Ordering::Relaxed);
+                    return Some(index as u16);
+                }
+                self.blocks.free(index as u16);
+            }
+        }
+        None
+    }
+
+    /// Whether the target of `last` has a block to spare.
+    fn may_lose(&self, last: Use) -> bool {
+        last.target()
+            .is_none_or(|other| self.assigned[other].load(Ordering::Relaxed) > self.reserved)
+    }
+
+    /// Assigns block `index`, which the caller has just taken. False, with no effect, if another
+    /// thread has changed what the targets have, so that `target` may not have it.
+    #[inline]
+    fn assign(&self, index: usize, target: usize) -> bool {
+        let (last, wanted) = (Use(self.uses[index].load(Ordering::Relaxed)), Use::of(target));
+        if last == wanted {
+            return true;
+        }
+        if last.in_transit() != wanted && !self.reassign(last, target) {
+            return false;
+        }
+        self.uses[index].store(wanted.0, Ordering::Relaxed);
+        true
+    }
+
+    /// Counts a block of `last` for `target`, within the limits of both.
+    fn reassign(&self, last: Use, target: usize) -> bool {
+        let change = |rank: usize, step: fn(u32) -> u32, limit: u32| {
+            self.assigned[rank]
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                    (count != limit).then_some(step(count))
+                })
+                .is_ok()
+        };
+        if !change(target, |count| count + 1, self.most) {
+            return false;
+        }
+        if last
+            .target()
+            .is_some_and(|other| !change(other, |count| count - 1, self.reserved))
+        {
+            self.assigned[target].fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        true
     }
 
     /// Notes whether `block`, which the calling thread holds, is prepared: it is freed only after
@@ -120,9 +197,20 @@ impl Pool {
     /// Whether a block is in transit to `target`: in use by a message to it, and not prepared. The
     /// target frees it by polling.
     pub fn in_transit(&self, target: usize) -> bool {
+        self.are_in_transit(target, 1)
+    }
+
+    /// Whether half of all blocks are.
+    pub fn half_in_transit(&self, target: usize) -> bool {
+        self.are_in_transit(target, self.uses.len().div_ceil(2))
+    }
+
+    fn are_in_transit(&self, target: usize, wanted: usize) -> bool {
         let to_target = Use::of(target).0;
-        let mut uses = self.uses.iter().enumerate();
-        uses.any(|(index, word)| word.load(Ordering::Relaxed) == to_target && !self.blocks.is_free(index))
+        let uses = self.uses.iter().enumerate();
+        uses.filter(|&(index, word)| word.load(Ordering::Relaxed) == to_target && !self.blocks.is_free(index))
+            .nth(wanted - 1)
+            .is_some()
     }
 }
 
@@ -131,20 +219,20 @@ mod tests {
     use super::super::memory::blocks_bytes;
     use super::*;
 
-    /// A pool of `count` blocks, and its memory.
-    fn pool(count: usize) -> (Vec<u64>, Pool) {
+    /// The pool of rank 0 of `ranks`, with `count` blocks, and its memory.
+    fn pool(count: usize, ranks: usize) -> (Vec<u64>, Pool) {
         let mut memory = vec![0u64; blocks_bytes(count, 128) / 8 + 8];
         let base = memory.as_mut_ptr().cast::<u8>();
         // SAFETY: rounding up stays inside the spare 64 bytes.
         let base = unsafe { base.add(base.align_offset(64)) };
         // SAFETY: aligned, long enough, zero.
         let blocks = unsafe { BlockMemory::new(base, count, 128) };
-        (memory, Pool::new(blocks))
+        (memory, Pool::new(blocks, 0, ranks))
     }
 
     #[test]
     fn blocks_are_taken_once_and_come_back() {
-        let (_memory, pool) = pool(3);
+        let (_memory, pool) = pool(3, 2);
         let taken: Vec<_> = (0..3).map(|_| pool.take(1).unwrap()).collect();
         assert!(pool.take(1).is_none() && pool.take(0).is_none());
         pool.blocks().free(taken[1]);
@@ -156,8 +244,35 @@ mod tests {
     }
 
     #[test]
+    fn one_target_leaves_blocks_for_the_others() {
+        for (count, ranks, most, reserved) in [(32, 2, 32, 0), (32, 3, 28, 4), (32, 4, 28, 2), (32, 9, 25, 1)] {
+            let (_memory, pool) = pool(count, ranks);
+            let all_for = |target| std::iter::from_fn(|| pool.take(target)).collect::<Vec<_>>();
+            let first = all_for(1);
+            assert_eq!(first.len(), most, "{count} blocks, {ranks} ranks");
+            for target in 2..ranks {
+                assert_eq!(all_for(target).len(), reserved, "{count} blocks, {ranks} ranks");
+            }
+            // What one target frees, another gets, but for the reserve.
+            for &block in &first {
+                pool.blocks().free(block);
+            }
+            let last = all_for(ranks - 1).len();
+            assert_eq!(last, if ranks == 2 { count } else { most - reserved });
+        }
+        // Too few blocks for a reserve.
+        for (count, ranks, most) in [(32, 64, 28), (4, 9, 3)] {
+            let (_memory, pool) = pool(count, ranks);
+            for wanted in [most, count - most, 0] {
+                let target = 1 + wanted % (ranks - 1);
+                assert_eq!(std::iter::from_fn(|| pool.take(target)).count(), wanted);
+            }
+        }
+    }
+
+    #[test]
     fn a_prepared_block_is_not_in_transit() {
-        let (_memory, pool) = pool(4);
+        let (_memory, pool) = pool(4, 3);
         let (first, second) = (pool.take(1).unwrap(), pool.take(1).unwrap());
         assert!(pool.in_transit(1) && !pool.in_transit(2));
         pool.set_prepared(first, true);
@@ -168,5 +283,8 @@ mod tests {
         assert!(pool.in_transit(1));
         pool.blocks().free(second);
         assert!(!pool.in_transit(1));
+        // A prepared block counts: three of four are the most for one target.
+        let more = std::iter::from_fn(|| pool.take(1)).count();
+        assert_eq!(more, 2);
     }
 }

@@ -17,7 +17,7 @@ fn fill(blocks: &Blocks, block: u16, value: u32) {
 /// Two threads take and free blocks, for different targets; then none is left.
 /// Catches: take not acquire; free not release; take without an exchange.
 pub fn one_owner() {
-    let pool = Arc::new(Pool::new(BlockMemory::with_blocks(1)));
+    let pool = Arc::new(Pool::new(BlockMemory::with_blocks(1), 0, 2));
     let threads = [0, 1].map(|target| {
         let pool = Arc::clone(&pool);
         thread::spawn(move || {
@@ -38,7 +38,7 @@ pub fn one_owner() {
 /// Catches: free not release; take not acquire.
 pub fn receiver_frees() {
     let memory = BlockMemory::with_blocks(1);
-    let (owner, receiver) = (Pool::new(memory.clone()), Blocks::new(memory));
+    let (owner, receiver) = (Pool::new(memory.clone(), 0, 2), Blocks::new(memory));
     let sent = Arc::new(AtomicBool::new(false));
     let seen = Arc::new(Data::default());
     let block = owner.take(1).unwrap();
