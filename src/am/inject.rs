@@ -301,6 +301,7 @@ unsafe fn copy_small(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+#[inline(always)]
 fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16) -> Result<(), Busy> {
     let header = head(m, kind, block);
     let bare = HEADER + 4 * m.args.len();

@@ -4,7 +4,7 @@
 //! but a reply handler may run while a request is being committed). A library buffer is one of the
 //! sender's payload blocks when the peer is a neighbour, so that Commit sends it by reference;
 //! otherwise, and where the peer has no block left, it is memory of the descriptor. Small payloads
-//! are copied into the ring at Commit and the block is free again at once.
+//! are copied into the ring at Commit; a block that turns out to hold one is free again at once.
 //!
 //! A message between Prepare and Commit may wait for other threads of its process, so nothing may
 //! wait for it. Prepare therefore waits for no block, and Commit needs none but its own: it waits
@@ -16,19 +16,23 @@ use std::ptr;
 use super::prepared::{Prepared, SrcDesc};
 use super::table::INDEX_BASE;
 use super::token::Token;
-use super::{canary, client, inject, payload_offset, Arg, Message, MAX_ARGS, MAX_PREPARED};
+use super::{canary, client, inject, Arg, Message, MAX_ARGS, MAX_PREPARED, OVERHEAD};
 use crate::flags::Flags;
 use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
 use crate::segment::disposition::{narrow, own, peer_base, reaching};
-use crate::shm::layout::MAX_MEDIUM;
+use crate::shm::comm::MAX_INLINE;
+use crate::shm::layout::{MAX_MEDIUM, MIN_RING};
 use crate::team::{self, TeamHandle};
 use crate::thread::{self, Thread};
 use crate::types::{AmCategory, EpIndex, Location, Rank};
 use crate::{progress, runtime, trace};
 use gasnet_conduit::{Busy, Class, PollScope};
 
-/// Payloads up to this are copied at Commit rather than sent by reference.
-const COPY_BELOW: usize = 1024;
+/// Payloads up to this are copied into the record at Commit rather than sent by reference. A fixed
+/// payload is copied anyway; its limit is [`MAX_INLINE`].
+const COPIED: usize = 128;
+/// The copy never needs a block.
+const _: () = assert!(OVERHEAD + COPIED <= MAX_INLINE && MAX_INLINE <= MIN_RING / 4);
 
 /// What the client passes to Prepare.
 #[derive(Clone, Copy, Debug)]
@@ -220,7 +224,7 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
         refuse_descriptor(desc.is_null())
     };
     if !call.fits(&p) {
-        refuse_commit(*call, p);
+        refuse_commit(*call, desc);
     }
     if cfg!(feature = "debug-checks") && p.library_buffer && canary::is_untouched(&p, call.bytes) {
         untouched(*call);
@@ -262,9 +266,13 @@ fn refuse_descriptor(null: bool) -> ! {
     fatal!("rank {rank}: gex_AM_Commit: this descriptor was committed or cancelled already")
 }
 
+/// Reads again what is prepared: as an argument it would lie in memory in every Commit.
 #[cold]
-fn refuse_commit(call: CommitArgs<'_>, p: Prepared) -> ! {
+fn refuse_commit(call: CommitArgs<'_>, desc: &SrcDesc) -> ! {
     let rank = runtime::get().rank();
+    let Some(p) = desc.prepared() else {
+        refuse_descriptor(false)
+    };
     if !call.shape_fits(&p) {
         fatal!(
             "rank {rank}: gex_AM_Commit{:?}{:?}{} of {} bytes for handler {} does not fit what was prepared: \
@@ -338,7 +346,7 @@ impl SrcDesc {
         } else {
             (args.client_buffer.cast_mut(), bytes, None)
         };
-        self.state.set(Some(Prepared {
+        self.set(&Prepared {
             target: wanted.target,
             source_ep: wanted.source_ep,
             class: wanted.class,
@@ -358,17 +366,14 @@ impl SrcDesc {
                 .then_some(wanted.local_ep),
             destination: args.destination,
             destination_base: wanted.destination_base,
-        }));
+        });
         Ok(())
     }
 
     #[inline(always)]
     fn library_buffer(&self, wanted: &Preparation<'_>, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
         let (rt, args) = (runtime::get(), wanted.args);
-        // What fits into a record is copied there at Commit: taking and freeing a block would only
-        // add cost.
-        let by_reference = payload_offset(args.nargs) + bytes > rt.comm().inline_bytes(wanted.class);
-        if by_reference && args.category == AmCategory::Medium && rt.is_neighbour(wanted.target.rank) {
+        if bytes > COPIED && args.category == AmCategory::Medium && rt.is_neighbour(wanted.target.rank) {
             let (pool, target) = (rt.comm().pool(wanted.class), rt.nbrhd_index(wanted.target.rank));
             let mut block = pool.take(target);
             if block.is_none() && pool.in_transit(target) {
@@ -399,51 +404,25 @@ impl SrcDesc {
     /// stays prepared.
     #[inline(always)]
     fn commit(&self, p: &Prepared, message: Message<'_>, immediate: bool) -> Result<(), Busy> {
-        let message = Message {
+        let mut message = Message {
             target: narrow(p.target, message.destination, message.bytes),
             ..message
         };
-        if p.block.is_some() || p.device_ep.is_some() || immediate {
-            return self.commit_rarer(*p, message, immediate);
-        }
-        // Sending may run handlers that prepare replies, never requests on this thread: the state
-        // stays ours.
-        inject::send_inline(&message);
-        self.state.set(None);
-        Ok(())
-    }
-
-    /// The same when the payload lies in a block or on a device, or nothing may be waited for.
-    #[inline(never)]
-    fn commit_rarer(&self, p: Prepared, mut message: Message<'_>, immediate: bool) -> Result<(), Busy> {
-        let bytes = message.bytes;
-        let mut bounce = Vec::new();
-        if let Some(ep) = p.device_ep.filter(|_| bytes > 0) {
-            let mem = runtime::get().local_mem(ep, p.address, bytes);
-            // SAFETY: memory of the client's, which `local_mem` knows.
-            message.payload = unsafe { mem.readable(bytes, &mut bounce) };
-            // The copy does not outlive the call.
-            message.lc_opt = ptr::null_mut();
-        }
-        // A payload that is copied must fit into a record: it needs no second block.
-        let fits = || payload_offset(message.args.len()) + bytes <= runtime::get().comm().inline_bytes(p.class);
-        message.block = p.block.filter(|_| bytes > COPY_BELOW || !fits());
-        let pool = runtime::get().comm().pool(p.class);
         if let Some(block) = p.block {
             // From here on it waits for the target alone.
-            pool.set_prepared(block, false);
+            runtime::get().comm().pool(p.class).set_prepared(block, false);
+            message.block = (message.bytes > COPIED).then_some(block);
         }
-        if !immediate {
-            inject::send(&message);
-        } else if let Err(Busy) = inject::try_send(&message) {
-            if let Some(block) = p.block {
-                pool.set_prepared(block, true);
-            }
-            return Err(Busy);
+        if p.device_ep.is_some() || immediate {
+            commit_rarer(message, p.block, p.device_ep, immediate)?;
+        } else {
+            // Sending may run handlers that prepare replies, never requests on this thread: the
+            // state stays ours.
+            inject::send_inline(&message);
         }
-        self.state.set(None);
+        self.clear();
         if let (Some(block), None) = (p.block, message.block) {
-            pool.blocks().free(block);
+            runtime::get().comm().pool(p.class).blocks().free(block);
         }
         Ok(())
     }
@@ -454,11 +433,40 @@ impl SrcDesc {
             block: Some(block),
             class,
             ..
-        }) = self.state.take()
+        }) = self.prepared()
         {
             runtime::get().comm().pool(class).blocks().free(block);
         }
+        self.clear();
     }
+}
+
+/// Sends when the payload lies on a device, or nothing may be waited for. `block` is the prepared
+/// one.
+#[inline(never)]
+fn commit_rarer(
+    mut message: Message<'_>,
+    block: Option<u16>,
+    device_ep: Option<EpIndex>,
+    immediate: bool,
+) -> Result<(), Busy> {
+    let mut bounce = Vec::new();
+    if let Some(ep) = device_ep.filter(|_| message.bytes > 0) {
+        let mem = runtime::get().local_mem(ep, message.payload, message.bytes);
+        // SAFETY: memory of the client's, which `local_mem` knows.
+        message.payload = unsafe { mem.readable(message.bytes, &mut bounce) };
+        // The copy does not outlive the call.
+        message.lc_opt = ptr::null_mut();
+    }
+    if !immediate {
+        inject::send(&message);
+    } else if let Err(Busy) = inject::try_send(&message) {
+        if let Some(block) = block {
+            runtime::get().comm().pool(message.class).set_prepared(block, true);
+        }
+        return Err(Busy);
+    }
+    Ok(())
 }
 
 #[cold]

@@ -28,7 +28,7 @@ use gasnet_sys::{futex, membarrier};
 const MAX_SCANNED_RINGS: usize = if cfg!(loom) { 1 } else { 4 };
 /// Largest inline record in bytes. The receiver clears the first word of every unit, and each cache
 /// line travels back to the sender; a payload block is only read by the receiver.
-const MAX_INLINE: usize = 384;
+pub const MAX_INLINE: usize = 384;
 /// Maximum records taken from one ring before the next ring.
 const BATCH: usize = if cfg!(test) { 8 } else { 64 };
 
