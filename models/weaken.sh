@@ -9,8 +9,8 @@ mkdir -p "$SCRATCH/tree"
 status=0
 while IFS='|' read -r model file expression; do
     case $model in '' | '#'*) continue ;; esac
-    rm -rf "$SCRATCH/tree/src" "$SCRATCH/tree/models"
-    cp -R "$ROOT/src" "$ROOT/models" "$SCRATCH/tree/"
+    rm -rf "$SCRATCH/tree/src" "$SCRATCH/tree/models" "$SCRATCH/tree/conduit"
+    cp -R "$ROOT/src" "$ROOT/models" "$ROOT/conduit" "$SCRATCH/tree/"
     sed -i -E "$expression" "$SCRATCH/tree/$file"
     name="weakened $file: $expression"
     if cmp -s "$ROOT/$file" "$SCRATCH/tree/$file"; then
