@@ -26,8 +26,8 @@
 //! - `start` is called once in every process, and `exchange` works only inside it. A process that
 //!   cannot start returns an error, and the launcher ends the others.
 //! - A reply goes to the process whose request is being delivered, from inside that
-//!   [`Upcalls::packet`]. It is one packet, except a Long reply whose payload neither fits in one nor
-//!   goes by [`PutNotify`] (memory that the conduit does not reach): that travels as several.
+//!   [`Upcalls::packet`]. It is one packet, except a Long reply whose payload neither fits in one
+//!   nor goes by [`PutNotify`] (memory that the conduit does not reach): that travels as several.
 //!   Credits return with the reply, or with the end of the upcall.
 //! - Inside [`Upcalls::packet`] of a request only replies are polled, and inside that of a reply
 //!   nothing is sent or polled: upcalls nest at most twice in a thread.

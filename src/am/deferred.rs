@@ -82,8 +82,8 @@ pub fn send(message: &Message<'_>, first: bool) -> Result<(), Busy> {
     }
 }
 
-/// Sends messages that wait, those to one process in order until one finds no room. Returns how many
-/// went out.
+/// Sends messages that wait, those to one process in order until one finds no room. Returns how
+/// many went out.
 #[inline]
 pub fn progress() -> usize {
     if WAITING_COUNT.load(Ordering::Relaxed) == 0 {
