@@ -32,6 +32,7 @@ use followers::Followers;
 use gasnet_conduit::{Class, PollScope, Wake};
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
+use network::Watch;
 
 pub use gasnet_conduit::config::WaitMode;
 pub use oversubscription::{SleepEpisodes, YieldStats};
@@ -259,8 +260,9 @@ impl Waiter {
         let thread = thread::current();
         if thread.was_woken.take() {
             // The poll after the wake-up found nothing, so it was for a barrier or similar, which
-            // another thread may wait for.
+            // another thread may wait for. This thread has no news by that.
             FOLLOWERS.notify();
+            thread.known_count.set(thread.known_count.get().wrapping_add(1));
         }
         gasnet_job::check_exit(if self.may_end_here() {
             Inside::Poll
@@ -283,18 +285,29 @@ impl Waiter {
             Some(rt) if should_sleep => {
                 let began = monotonic_ns();
                 let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
-                let socket = network_wake(rt);
-                let watches = || rt.network().wake.is_some_and(|wake| network::watch(wake, wake_own));
-                let longest = if rt.single_neighbourhood() || socket.is_some() || watches() {
-                    MAX_SLEEP_NS
-                } else {
+                let alone = network_wake(rt);
+                let watch = match rt.network().wake.filter(|_| alone.is_none()) {
+                    Some(wake) => network::watch(wake),
+                    None if alone.is_some() || rt.single_neighbourhood() => Watch::Wakes,
+                    None => Watch::Never,
+                };
+                let longest = if watch == Watch::Never {
                     MIN_SLEEP_NS
+                } else {
+                    MAX_SLEEP_NS
                 };
                 let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
-                let slept = FOLLOWERS.sleep(thread.known_count.get(), limit, |limit| match socket {
-                    Some(wake) => sleep_on(wake, limit),
-                    None => rt.comm().sleep(limit, self.scope(), progress::advances),
-                });
+                let known = thread.known_count.get();
+                // What the thread that waits for the network found since this thread's last poll.
+                let also = || progress::advances() || FOLLOWERS.count() != known;
+                let slept = if watch == Watch::Arrived {
+                    Slept::Refused
+                } else {
+                    FOLLOWERS.sleep(known, limit, |limit| match alone {
+                        Some(wake) => sleep_on(wake, limit),
+                        None => rt.comm().sleep(limit, self.scope(), also),
+                    })
+                };
                 thread.was_woken.set(slept == Slept::Woken);
                 if slept == Slept::Refused {
                     std::thread::yield_now();
@@ -327,10 +340,17 @@ fn wake_own() {
     comm.wake(comm.me());
 }
 
+/// Wakes this process, and makes threads that are about to sleep poll once more.
+fn notify_process() {
+    FOLLOWERS.notify();
+    wake_own();
+}
+
 /// What a thread sleeps on that only the network can wake. None if there are neighbours, whose
-/// messages do not arrive there.
+/// messages do not arrive there, or if a thread takes what arrives.
 fn network_wake(rt: &Runtime) -> Option<&'static dyn Wake> {
-    rt.network().wake.filter(|_| rt.nbrhd().count() == 1)
+    let alone = rt.nbrhd().count() == 1 && !network::receives();
+    rt.network().wake.filter(|_| alone)
 }
 
 /// Sleeps for at most `limit` until network traffic arrives, which a poll then finds. Refused also

@@ -30,8 +30,8 @@ struct NetworkThread {
     wake: &'static dyn Wake,
     /// Ends its sleep.
     kick: Eventfd,
-    /// A thread sleeps and wants a wake-up. SYNC POINT network-watch: stored before the kick, read
-    /// after it; both sequentially consistent, because the sleeper then checks for messages.
+    /// A thread is about to sleep and wants a wake-up. Whoever clears it notifies the process; a
+    /// thread that has not yet announced its sleep then finds a new count of notifications.
     wanted: AtomicBool,
     /// Whether it polls, and at most how often.
     receives: Option<Duration>,
@@ -84,23 +84,43 @@ pub fn stop() {
     }
 }
 
-/// Asks for a call of `wake_own` when something arrives. False: there is none, or something has
-/// arrived; then the caller sleeps briefly.
-pub fn watch(wake: &'static dyn Wake, wake_own: fn()) -> bool {
-    if wake.watch(wake_own) {
-        return true;
+/// What a thread that is about to sleep can expect from the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// It wakes the process.
+    Wakes,
+    /// Something has arrived: poll again.
+    Arrived,
+    /// Nothing: sleep briefly.
+    Never,
+}
+
+/// Whether the thread polls.
+pub fn receives() -> bool {
+    matches!(THREAD.get(), Some(Some(thread)) if thread.receives.is_some())
+}
+
+/// Asks for a wake-up when something arrives.
+pub fn watch(wake: &'static dyn Wake) -> Watch {
+    if wake.watch(super::wake_own) {
+        return Watch::Wakes;
     }
     if !ALLOWED.load(Ordering::Relaxed) {
-        return false;
+        return Watch::Never;
     }
-    let thread = THREAD.get_or_init(|| NetworkThread::spawn(wake, None));
-    let Some(thread) = thread.as_ref().filter(|_| wake.arm()) else {
-        return false;
+    let Some(thread) = THREAD.get_or_init(|| NetworkThread::spawn(wake, None)) else {
+        return Watch::Never;
     };
-    if thread.receives.is_none() && !thread.wanted.swap(true, Ordering::SeqCst) {
+    if thread.receives.is_some() {
+        return Watch::Wakes;
+    }
+    if !wake.arm() {
+        return Watch::Arrived;
+    }
+    if !thread.wanted.swap(true, Ordering::SeqCst) {
         thread.kick.wake();
     }
-    true
+    Watch::Wakes
 }
 
 impl NetworkThread {
@@ -145,7 +165,7 @@ impl NetworkThread {
             let wanted = self.wanted.load(Ordering::SeqCst);
             let arrived = self.kick.wait(wanted.then(|| self.wake.fd()), MAX_SLEEP);
             if arrived && self.wanted.swap(false, Ordering::SeqCst) {
-                super::wake_own();
+                super::notify_process();
             }
         }
         // The process counts it as a thread of the library until it ends.
@@ -159,7 +179,7 @@ impl NetworkThread {
 fn receive() {
     RECEIVING.store(process::thread(), Ordering::SeqCst);
     while !ENDING.load(Ordering::SeqCst) && progress::poll(PollScope::All) > 0 {
-        super::wake_own();
+        super::notify_process();
     }
     RECEIVING.store(0, Ordering::SeqCst);
 }
