@@ -76,7 +76,7 @@ impl Net {
         let fd = sys::socket(LARGEST)?;
         sys::connect(&fd, self.peers[rank.index()].names[class as usize])?;
         let hello = [&header(HELLO, self.rank)[..], &self.token.to_ne_bytes()];
-        sys::send(&fd, &hello.map(|part| IoSlice::new(part)))?;
+        sys::send(&fd, &hello.map(IoSlice::new))?;
         self.channels[class as usize].watch(fd, rank)
     }
 

@@ -260,7 +260,7 @@ impl Waiter {
         let thread = thread::current();
         if thread.was_woken.take() {
             // The poll after the wake-up found nothing, so it was for a barrier or similar, which
-            // another thread may wait for. This thread has no news by that.
+            // another thread may wait for. That is nothing new to this thread.
             FOLLOWERS.notify();
             thread.known_count.set(thread.known_count.get().wrapping_add(1));
         }
