@@ -9,16 +9,18 @@
 
 #include <sched.h>
 
-enum { ROUNDS = 200, ASK = 200, ANSWER, PAYLOAD = 3000 };
+enum { ROUNDS = 200, ASK = 200, ANSWER, GO, PAYLOAD = 3000 };
 
-static int asked, answered;
+static int asked, answered, started, computing;
 static pthread_t client_thread;
-static int on_other_threads;
+static int on_other_threads, on_this_thread;
 
 static void on_ask(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t value) {
     const unsigned char *data = (const unsigned char *)payload;
     CHECK(bytes == PAYLOAD && data[0] == (value & 0xff) && data[PAYLOAD - 1] == (value & 0xff));
-    if (!pthread_equal(client_thread, pthread_self())) ATOMIC_ADD(&on_other_threads, 1);
+    if (ATOMIC_GET(&computing)) {
+        ATOMIC_ADD(pthread_equal(client_thread, pthread_self()) ? &on_this_thread : &on_other_threads, 1);
+    }
     gex_AM_ReplyMedium1(token, ANSWER, payload, bytes, GEX_EVENT_NOW, 0, value);
     ATOMIC_ADD(&asked, 1);
 }
@@ -29,26 +31,37 @@ static void on_answer(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg
     ATOMIC_ADD(&answered, 1);
 }
 
+static void on_go(gex_Token_t token) {
+    (void)token;
+    ATOMIC_SET(&started, 1);
+}
+
 int main(int argc, char **argv) {
     gex_AM_Entry_t handlers[] = {
         {ASK, (gex_AM_Fn_t)on_ask, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1, NULL, "ask"},
         {ANSWER, (gex_AM_Fn_t)on_answer, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_MEDIUM, 1, NULL, "answer"},
+        {GO, (gex_AM_Fn_t)on_go, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 0, NULL, "go"},
     };
     unsigned char data[PAYLOAD];
     int total;
     test_init("receive_thread", &argc, &argv);
     client_thread = pthread_self();
-    REQUIRE(gex_EP_RegisterHandlers(ep, handlers, 2) == GASNET_OK);
+    REQUIRE(gex_EP_RegisterHandlers(ep, handlers, 3) == GASNET_OK);
     test_attach(GASNET_PAGESIZE);
     barrier();
     total = (int)(np - 1) * ROUNDS;
     if (me == 0) {
+        gex_Rank_t rank;
+        for (rank = 1; rank < np; rank++) gex_AM_RequestShort0(tm, rank, GO, 0);
         PHASE("computing, without a call");
+        ATOMIC_SET(&computing, 1);
         while (ATOMIC_GET(&asked) < total) sched_yield();
-        CHECK(ATOMIC_GET(&on_other_threads) == total);
+        CHECK(ATOMIC_GET(&on_other_threads) > 0 && ATOMIC_GET(&on_this_thread) == 0);
+        ATOMIC_SET(&computing, 0);
     } else {
         int i;
         PHASE("asking");
+        GASNET_BLOCKUNTIL(ATOMIC_GET(&started));
         for (i = 0; i < ROUNDS; i++) {
             memset(data, i, sizeof data);
             gex_AM_RequestMedium1(tm, 0, ASK, data, sizeof data, GEX_EVENT_NOW, 0, i);
