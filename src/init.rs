@@ -373,7 +373,7 @@ fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn C
     match config.get(&config::FAULTS) {
         Some(plan) => {
             let conduit = if plan.atomics {
-                Box::leak(Box::new(SoftAtomics::new(conduit, crate::ad::cpu::perform_wire)))
+                Box::leak(Box::new(SoftAtomics::new(conduit)))
             } else {
                 conduit
             };

@@ -5,10 +5,12 @@
 //! sleeping threads;
 //! [`mod@config`] is the table of environment variables, to which a conduit adds its own;
 //! [`library`] opens vendors' libraries at run time; [`atomic_codes`] are the types and operations
-//! of remote atomics. `faulty` and `soft_atomics` wrap a conduit for tests (feature `decorators`),
-//! and `conformance` (a feature) has the checks that every conduit must pass.
+//! of remote atomics, [`atomic_values`] their results. `faulty` and `soft_atomics` wrap a conduit
+//! for tests (feature `decorators`), and `conformance` (a feature) has the checks that every
+//! conduit must pass.
 
 pub mod atomic_codes;
+pub mod atomic_values;
 mod conduit;
 pub mod config;
 #[cfg(feature = "conformance")]

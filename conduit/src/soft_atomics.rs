@@ -12,8 +12,9 @@ use std::collections::HashMap;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 use crate::{
-    atomic_codes as codes, Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Identity, JobRank,
-    Limits, LocalSegment, PollScope, Registration, RemoteSegment, SegmentMemory, Segments, StartInfo, Upcalls,
+    atomic_codes as codes, atomic_values, Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie,
+    Identity, JobRank, Limits, LocalSegment, PollScope, Registration, RemoteSegment, SegmentMemory, Segments,
+    StartInfo, Upcalls,
 };
 
 /// First byte of a request packet. No packet of the runtime begins with it.
@@ -66,15 +67,9 @@ struct Pending {
     bytes: usize,
 }
 
-/// Performs an operation: type, address, operation, operands (bits of values). Returns the bits of
-/// the old value if the operation fetches.
-pub type Perform = unsafe fn(u32, *mut u8, u32, [u64; 2]) -> Option<u64>;
-
 /// The decorator.
 pub struct SoftAtomics {
     inner: &'static dyn Conduit,
-    /// Performs an operation on local memory.
-    perform: Perform,
     state: Mutex<State>,
     /// Locked from the load to the store.
     memory: Mutex<()>,
@@ -82,10 +77,9 @@ pub struct SoftAtomics {
 
 impl SoftAtomics {
     /// Wraps a conduit that was not started.
-    pub fn new(inner: &'static dyn Conduit, perform: Perform) -> Self {
+    pub fn new(inner: &'static dyn Conduit) -> Self {
         Self {
             inner,
-            perform,
             state: Mutex::default(),
             memory: Mutex::default(),
         }
@@ -108,20 +102,18 @@ impl SoftAtomics {
             return false;
         }
         let guard = gasnet_sys::lock(&self.memory);
-        let at = target as *mut u8;
-        let mut cell = 0u64;
-        let own = std::ptr::from_mut(&mut cell).cast::<u8>();
-        // SAFETY: the target is in our segment; `cell` holds either type.
-        unsafe { std::ptr::copy_nonoverlapping(at, own, bytes) };
-        // SAFETY: `cell` is aligned for every type, and local.
-        let old = unsafe { (self.perform)(dt, own, op, [a, b]) };
+        // SAFETY: the target is in our segment, and aligned.
+        let old = unsafe { load(target, bytes) };
+        let Some(new) = atomic_values::after(dt, op, old, [a, b]) else {
+            return false;
+        };
         std::thread::yield_now();
         if op != codes::GET {
             // SAFETY: as for the load.
-            unsafe { std::ptr::copy_nonoverlapping(own, at, bytes) };
+            unsafe { store(target, bytes, new) };
         }
         drop(guard);
-        let reply: Reply = [u64::from(REPLY), id, old.unwrap_or(0)];
+        let reply: Reply = [u64::from(REPLY), id, old];
         self.state().replies.push((source, to_bytes(&reply)));
         self.send_replies();
         true
@@ -148,6 +140,34 @@ impl SoftAtomics {
             unsafe { (fetched as *mut u64).write(old) };
         }
         Some(cookie)
+    }
+}
+
+/// A value of 4 or 8 bytes, in the low bytes.
+///
+/// # Safety
+/// The address is readable and aligned.
+unsafe fn load(address: usize, bytes: usize) -> u64 {
+    // SAFETY: by contract.
+    unsafe {
+        match bytes {
+            4 => u64::from((address as *const u32).read_volatile()),
+            _ => (address as *const u64).read_volatile(),
+        }
+    }
+}
+
+/// The reverse of [`load`].
+///
+/// # Safety
+/// The address is writable and aligned.
+unsafe fn store(address: usize, bytes: usize, value: u64) {
+    // SAFETY: by contract.
+    unsafe {
+        match bytes {
+            4 => (address as *mut u32).write_volatile(value as u32),
+            _ => (address as *mut u64).write_volatile(value),
+        }
     }
 }
 
