@@ -42,6 +42,14 @@ macro_rules! rma_conformance_tests {
     })* };
 }
 
+/// The same for conduits with puts that notify.
+#[macro_export]
+macro_rules! notify_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
+        notified_after_data notified_source_is_free notified_busy_recovers notified_many_at_once
+    })* };
+}
+
 /// The same for conduits with remote atomics.
 #[macro_export]
 macro_rules! atomics_conformance_tests {
@@ -66,7 +74,9 @@ macro_rules! each_check {
     };
 }
 
+mod notify;
 mod rma;
+pub use notify::*;
 pub use rma::*;
 
 /// The conduits of a job, by rank.

@@ -47,7 +47,7 @@ impl RemoteMemory {
 }
 
 /// Host memory outside all segments.
-const fn host(address: usize) -> LocalMemory {
+pub(super) const fn host(address: usize) -> LocalMemory {
     LocalMemory {
         address,
         segment: LocalSegment::NONE,
@@ -86,7 +86,7 @@ pub fn get(conduit: &dyn Conduit, from: RemoteMemory, to: &mut [u8], cookie: Coo
 
 /// Parts that completed, by cookie: checks that each is reported once and in order.
 #[derive(Debug, Default)]
-struct Parts(HashMap<u64, (bool, bool)>);
+pub(super) struct Parts(HashMap<u64, (bool, bool)>);
 
 impl Upcalls for Parts {
     fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
@@ -110,7 +110,7 @@ impl Upcalls for Parts {
 
 impl Parts {
     /// The source of a put was free at return.
-    fn source_at_return(&mut self, cookie: Cookie) {
+    pub(super) fn source_at_return(&mut self, cookie: Cookie) {
         self.0.entry(cookie.bits()).or_default().0 = true;
     }
 
@@ -122,7 +122,7 @@ impl Parts {
         }
     }
 
-    fn source(&self, cookie: Cookie) -> bool {
+    pub(super) fn source(&self, cookie: Cookie) -> bool {
         self.0.get(&cookie.bits()).is_some_and(|parts| parts.0)
     }
 
@@ -136,13 +136,17 @@ fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
 }
 
 /// Tries until the conduit takes an operation.
-fn until_taken<T>(conduit: &dyn Conduit, parts: &mut Parts, mut attempt: impl FnMut() -> Result<T, Busy>) -> T {
+pub(super) fn until_taken<T>(
+    conduit: &dyn Conduit,
+    upcalls: &mut dyn Upcalls,
+    mut attempt: impl FnMut() -> Result<T, Busy>,
+) -> T {
     let watchdog = Watchdog::new();
     loop {
         if let Ok(taken) = attempt() {
             return taken;
         }
-        conduit.poll(PollScope::All, parts);
+        conduit.poll(PollScope::All, upcalls);
         watchdog.check("room for an operation");
     }
 }
