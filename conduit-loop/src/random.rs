@@ -1,0 +1,47 @@
+//! The NIC's choices: xorshift64*, from `GASNET_LOOP_SEED` and the rank.
+#![forbid(unsafe_code)]
+
+use gasnet_conduit::config::{self, count, FromValue, Key, Variable};
+use gasnet_conduit::JobRank;
+
+const SEED: Key<u32> = count(
+    "GASNET_LOOP_SEED",
+    "1",
+    0,
+    u32::MAX,
+    "Seed of the order and the delays that the conduit chooses at random.",
+)
+.ours();
+
+/// The environment variables of the conduit.
+pub static TABLE: &[Variable] = &[SEED.variable.section("Network: loop")];
+
+/// A random sequence.
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of a rank.
+    pub fn of(rank: JobRank) -> Self {
+        // Without a client, as in tests of this crate, there are no settings.
+        let mut settings = config::get().settings().iter();
+        let set = settings
+            .find(|setting| setting.variable.name == SEED.variable.name)
+            .and_then(|setting| u32::from_value(&setting.value));
+        let seed = set.unwrap_or(1);
+        Self((u64::from(seed) << 32 | u64::from(rank.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `limit`, which is not 0.
+    pub fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
+    }
+
+    /// Removes an element, any one.
+    pub fn take<T>(&mut self, from: &mut Vec<T>) -> Option<T> {
+        (!from.is_empty()).then(|| from.swap_remove(self.below(from.len())))
+    }
+}

@@ -1,0 +1,144 @@
+//! Starting puts, gets and atomics. Numbers that name no memory are defects of the caller.
+
+use crate::am::check_packet;
+use crate::init::Net;
+use crate::mem::{Memory, KEY_BYTES};
+use crate::queue::{Kind, Operation, Source};
+use gasnet_conduit::{
+    atomic_codes as codes, Atomic, Atomics, Busy, Class, ConduitError, Get, JobRank, LocalCompletion, LocalSegment,
+    Put, PutNotify, Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse,
+};
+use gasnet_sys::lock;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Most bytes of a source that is copied when the initiating thread waits for it.
+const COPY_LIMIT: usize = 2 << 10;
+/// Most bytes of a Long whose payload travels in its packet.
+const PACKED_LIMIT: usize = 512;
+
+impl Segments for Net {
+    fn max_key_bytes(&self) -> usize {
+        KEY_BYTES
+    }
+
+    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        Ok(lock(&self.keys).register(memory))
+    }
+
+    fn deregister(&self, segment: LocalSegment) {
+        lock(&self.keys).deregister(segment);
+    }
+
+    fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
+        Ok(lock(&self.keys).learn(peer, memory, key))
+    }
+
+    fn forget(&self, peer: JobRank, segment: RemoteSegment) {
+        lock(&self.keys).forget(peer, segment);
+    }
+}
+
+impl Net {
+    /// The key for the remote side of an operation. Busy if its owner has stopped or is lost, which
+    /// ends the job.
+    fn remote_key(&self, remote: &RemoteMemory) -> Result<u64, Busy> {
+        let key = lock(&self.keys).key(remote);
+        if self.stopped.load(Relaxed) || !self.is_present(remote.peer) {
+            return Err(Busy);
+        }
+        Ok(key)
+    }
+
+    fn start_put(&self, put: &Put, notice: Option<(Class, &[&[u8]])>) -> Result<LocalCompletion, Busy> {
+        assert!(put.bytes > 0, "defect: a put of no bytes");
+        lock(&self.keys).check_local(&put.from, put.bytes);
+        let key = self.remote_key(&put.to)?;
+        let copies = put.source == SourceUse::Now && put.bytes <= COPY_LIMIT;
+        let operation = || Operation {
+            kind: Kind::Put,
+            peer: put.to.peer,
+            key,
+            remote: put.to.address,
+            local: put.from.address,
+            bytes: put.bytes,
+            cookie: put.cookie,
+            source: if copies {
+                // SAFETY: the caller keeps the source until local completion.
+                Source::Copied(unsafe { Memory::new(put.from.address, put.bytes) }.read())
+            } else {
+                Source::InUse
+            },
+            notice: notice.map(|(class, parts)| (class, parts.concat())),
+        };
+        let class = notice.map(|(class, _)| class);
+        lock(&self.queue).start(put.to.peer, class, operation)?;
+        self.ring();
+        Ok(if copies {
+            LocalCompletion::AtReturn
+        } else {
+            LocalCompletion::Later
+        })
+    }
+}
+
+impl Rma for Net {
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+        self.start_put(put, None)
+    }
+
+    fn get(&self, get: &Get) -> Result<(), Busy> {
+        assert!(get.bytes > 0, "defect: a get of no bytes");
+        lock(&self.keys).check_local(&get.to, get.bytes);
+        let key = self.remote_key(&get.from)?;
+        let operation = || Operation {
+            kind: Kind::Get,
+            peer: get.from.peer,
+            key,
+            remote: get.from.address,
+            local: get.to.address,
+            bytes: get.bytes,
+            cookie: get.cookie,
+            source: Source::InUse,
+            notice: None,
+        };
+        lock(&self.queue).start(get.from.peer, None, operation)?;
+        self.ring();
+        Ok(())
+    }
+}
+
+impl PutNotify for Net {
+    fn packed_limit(&self) -> usize {
+        PACKED_LIMIT
+    }
+
+    fn put_and_notify(&self, put: &Put, class: Class, parts: &[&[u8]]) -> Result<LocalCompletion, Busy> {
+        check_packet(parts);
+        self.start_put(put, Some((class, parts)))
+    }
+}
+
+impl Atomics for Net {
+    fn supports(&self, dt: u32, op: u32) -> bool {
+        codes::operations(dt) & op != 0
+    }
+
+    fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
+        let Atomic { dt, op, operands, .. } = *atomic;
+        let key = self.remote_key(&atomic.target)?;
+        let operation = || Operation {
+            kind: Kind::Atomic { dt, op, operands },
+            peer: atomic.target.peer,
+            key,
+            remote: atomic.target.address,
+            local: atomic.fetched as usize,
+            bytes: codes::bytes(dt),
+            cookie: atomic.cookie,
+            source: Source::InUse,
+            notice: None,
+        };
+        lock(&self.queue).start(atomic.target.peer, None, operation)?;
+        self.ring();
+        Ok(())
+    }
+}

@@ -1,0 +1,299 @@
+//! Cases beyond the conformance suite: misuse, unauthenticated peers, the wake-up descriptor, and
+//! that the NIC is as inconvenient as documented.
+
+use crate::arrivals::Packet;
+use crate::init::{hello, Net, PRESENT};
+use crate::nic::Nic;
+use crate::sys;
+use gasnet_conduit::conformance::{expose, get, put, Log};
+use gasnet_conduit::{
+    Busy, Class, Completion, Conduit, Cookie, JobRank, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put,
+    RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo,
+};
+use gasnet_sys::fd;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+const TOKEN: u128 = 0x1122_3344_5566_7788_99aa_bbcc_ddee_ff00;
+const ME: JobRank = JobRank(0);
+
+fn info(exchange: &dyn Fn(&[u8]) -> Vec<u8>, size: u32, may_start_threads: bool) -> StartInfo<'_> {
+    StartInfo {
+        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        rank: ME,
+        size,
+        neighbours: 1,
+        may_start_threads,
+        host_ranks: size,
+        single_threaded: false,
+        exchange,
+        job_token: TOKEN,
+    }
+}
+
+/// A job of one process, which sends to itself. Without a thread each poll is a pass of the NIC.
+fn alone(may_start_threads: bool) -> crate::Loop {
+    let conduit = crate::Loop::new();
+    conduit.start(&info(&<[u8]>::to_vec, 1, may_start_threads)).unwrap();
+    conduit
+}
+
+fn poll_until(conduit: &dyn Conduit, log: &mut Log, done: impl Fn(&Log) -> bool) {
+    for _ in 0..100_000 {
+        if done(log) {
+            return;
+        }
+        conduit.poll(PollScope::All, log);
+    }
+    panic!("no progress");
+}
+
+/// Exposes memory of a job of one process to itself.
+fn exposed(conduit: &dyn Conduit, memory: &mut [u8]) -> (LocalSegment, RemoteMemory) {
+    let memory = SegmentMemory::host(memory.as_mut_ptr() as usize, memory.len());
+    let (own, names) = expose((ME, conduit), &memory, &[conduit]);
+    (own, names[0])
+}
+
+#[test]
+fn packets_are_aligned_to_16_bytes_and_no_better() {
+    for bytes in [0, 1, 63, 64, 8192] {
+        let mut packet = Packet::new(&vec![7; bytes]);
+        assert_eq!(
+            (packet.bytes().len(), packet.bytes().as_ptr() as usize % 64),
+            (bytes, 16)
+        );
+    }
+}
+
+#[test]
+fn sources_are_read_late() {
+    let conduit = alone(false);
+    let mut memory = vec![0; 100];
+    let (_, target) = exposed(&conduit, &mut memory);
+    let mut log = Log::default();
+    let mut reported_with_the_rest = 0;
+    for number in 0..200u64 {
+        let mut source = [1; 100];
+        let cookie = Cookie::new(number);
+        assert_eq!(
+            put(&conduit, target, &source, SourceUse::Later, cookie),
+            Ok(LocalCompletion::Later)
+        );
+        source.fill(2);
+        poll_until(&conduit, &mut log, |log| log.done.iter().any(|done| done.0 == cookie));
+        reported_with_the_rest += usize::from(log.done.contains(&(cookie, Completion::Both)));
+        poll_until(&conduit, &mut log, |log| {
+            log.done.last().is_some_and(|done| done.1 != Completion::Source)
+        });
+        let mut back = [0; 100];
+        get(&conduit, target, &mut back, Cookie::new(1000 + number)).unwrap();
+        poll_until(&conduit, &mut log, |log| {
+            log.done.last() == Some(&(Cookie::new(1000 + number), Completion::Both))
+        });
+        assert_eq!(back, [2; 100]);
+    }
+    assert!((1..200).contains(&reported_with_the_rest), "{reported_with_the_rest}");
+}
+
+#[test]
+fn a_packet_follows_its_data() {
+    const BYTES: usize = 100_000;
+    let conduit = alone(false);
+    let mut memory = vec![0; BYTES];
+    let (_, target) = exposed(&conduit, &mut memory);
+    let mut log = Log::default();
+    for number in 1..20u8 {
+        let source = vec![number; BYTES];
+        let put = Put {
+            to: target,
+            from: LocalMemory {
+                address: source.as_ptr() as usize,
+                segment: LocalSegment::NONE,
+                device: None,
+            },
+            bytes: BYTES,
+            source: SourceUse::Later,
+            cookie: Cookie::new(number.into()),
+        };
+        let notify = conduit.put_notify().unwrap();
+        notify.put_and_notify(&put, Class::Request, &[b"here"]).unwrap();
+        poll_until(&conduit, &mut log, |log| log.packets.len() == usize::from(number));
+        let placed = memory.iter().filter(|&&byte| byte == number).count();
+        assert_eq!(placed, BYTES, "placed before packet {number}");
+        poll_until(&conduit, &mut log, |log| log.done.len() == usize::from(number));
+    }
+}
+
+#[test]
+fn operations_and_packets_overtake_each_other() {
+    let conduit = alone(false);
+    let mut memory = vec![0; 8];
+    let (_, target) = exposed(&conduit, &mut memory);
+    let mut log = Log::default();
+    for number in 0..8 {
+        conduit.send(ME, Class::Request, &[&[number]]).unwrap();
+        put(&conduit, target, &[1], SourceUse::Now, Cookie::new(number.into())).unwrap();
+    }
+    poll_until(&conduit, &mut log, |log| log.packets.len() == 8 && log.done.len() == 8);
+    assert!(!log.packets.is_sorted_by_key(|packet| packet.2[0]), "packets in order");
+    assert!(!log.done.is_sorted_by_key(|done| done.0.bits()), "completions in order");
+}
+
+#[test]
+fn limits_are_small_and_classes_independent() {
+    let conduit = alone(false);
+    let mut memory = vec![0; 8];
+    let (_, target) = exposed(&conduit, &mut memory);
+    let fill = |class| {
+        (0..1000)
+            .take_while(|_| conduit.send(ME, class, &[b"x"]).is_ok())
+            .count()
+    };
+    assert_eq!(
+        (fill(Class::Request), fill(Class::Request), fill(Class::Reply)),
+        (8, 0, 8)
+    );
+    let start = |i| put(&conduit, target, &[1], SourceUse::Now, Cookie::new(i));
+    assert_eq!((0..1000).take_while(|i| start(*i).is_ok()).count(), 64);
+    assert_eq!(start(0), Err(Busy));
+    let mut log = Log::default();
+    poll_until(&conduit, &mut log, |log| {
+        log.packets.len() == 16 && log.done.len() == 64
+    });
+    assert_eq!(fill(Class::Request), 8);
+}
+
+/// Runs `misuse`, which must panic with a message that contains `text`.
+fn defect(text: &str, misuse: impl FnOnce(&crate::Loop, RemoteMemory, LocalSegment) + std::panic::UnwindSafe) {
+    let panic = std::panic::catch_unwind(|| {
+        let (conduit, mut memory) = (alone(false), vec![0; 64]);
+        let (own, target) = exposed(&conduit, &mut memory);
+        misuse(&conduit, target, own);
+    });
+    let panic = panic.expect_err("the misuse was accepted");
+    let message = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+    assert!(message.starts_with("defect: ") && message.contains(text), "{message}");
+}
+
+#[test]
+fn numbers_that_name_nothing_are_defects() {
+    let start = |conduit: &crate::Loop, target| {
+        let _ = put(conduit, target, &[1], SourceUse::Now, Cookie::new(1));
+    };
+    defect("not learned", move |conduit, target, _| {
+        let segment = RemoteSegment(target.segment.0 + 1);
+        start(conduit, RemoteMemory { segment, ..target });
+    });
+    defect("was forgotten", move |conduit, target, _| {
+        let net = conduit.net().unwrap();
+        net.forget(ME, target.segment);
+        start(conduit, target);
+    });
+    defect("forgotten but not learned", |conduit, target, _| {
+        let net = conduit.net().unwrap();
+        net.forget(ME, target.segment);
+        net.forget(ME, target.segment);
+    });
+    defect("not registered", |conduit, _, own| {
+        let net = conduit.net().unwrap();
+        net.deregister(own);
+        net.deregister(own);
+    });
+    defect("not in that segment", |conduit, target, own| {
+        let from = LocalMemory {
+            address: target.address + 60,
+            segment: own,
+            device: None,
+        };
+        let (bytes, source, cookie) = (5, SourceUse::Later, Cookie::new(1));
+        let put = Put {
+            to: target,
+            from,
+            bytes,
+            source,
+            cookie,
+        };
+        let _ = conduit.net().unwrap().put(&put);
+    });
+}
+
+#[test]
+fn a_segment_that_was_registered_again_has_another_key() {
+    let (conduit, mut memory) = (alone(false), vec![0; 64]);
+    let (own, target) = exposed(&conduit, &mut memory);
+    let net = conduit.net().unwrap();
+    net.deregister(own);
+    let (_, again) = exposed(&conduit, &mut memory);
+    assert_ne!(again.segment, target.segment);
+    let mut log = Log::default();
+    put(&conduit, again, &[1], SourceUse::Now, Cookie::new(1)).unwrap();
+    poll_until(&conduit, &mut log, |log| !log.done.is_empty());
+    put(&conduit, target, &[2], SourceUse::Now, Cookie::new(2)).unwrap();
+    poll_until(&conduit, &mut log, |log| !log.lost.is_empty());
+    assert_eq!((log.done.len(), log.lost.as_slice(), memory[0]), (1, &[ME][..], 1));
+}
+
+#[test]
+fn unauthenticated_peers_are_ignored() {
+    let exchange = |bytes: &[u8]| {
+        if bytes.len() == 8 {
+            let name = u64::from_ne_bytes(bytes.try_into().unwrap());
+            for first in [
+                &hello(JobRank(1), TOKEN ^ 1)[..],
+                &hello(ME, TOKEN),
+                &[0; 25],
+                &[],
+                &hello(JobRank(1), TOKEN),
+            ] {
+                let peer = sys::connect(name).unwrap();
+                fd::send(peer.as_raw_fd(), first).unwrap();
+                std::mem::forget(peer);
+            }
+        }
+        bytes.repeat(2)
+    };
+    let net = Net::open(&info(&exchange, 2, false)).unwrap();
+    let mut nic = Nic::new(ME, 2);
+    nic.pass(&net);
+    assert!(net.links[1].is_some() && net.fates[1].load(SeqCst) == PRESENT);
+}
+
+#[test]
+fn an_armed_descriptor_wakes() {
+    let conduit = alone(true);
+    let wake = conduit.wake().unwrap();
+    let readable = |limit| fd::poll(&mut [fd::readable(wake.fd())], Some(limit)).unwrap() == 1;
+    let mut log = Log::default();
+    for class in [Class::Request, Class::Reply] {
+        assert!(wake.arm());
+        assert!(!readable(Duration::ZERO));
+        conduit.send(ME, class, &[b"wake up"]).unwrap();
+        assert!(readable(Duration::from_secs(60)));
+        assert!(!wake.arm(), "armed while there is something to deliver");
+        poll_until(&conduit, &mut log, |log| log.packets.len() == 1 + class as usize);
+    }
+}
+
+#[test]
+fn a_watcher_is_called_until_the_next_poll() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let conduit = alone(true);
+    let wake = conduit.wake().unwrap();
+    let mut log = Log::default();
+    assert!(wake.watch(|| _ = CALLS.fetch_add(1, SeqCst)));
+    conduit.send(ME, Class::Request, &[b"wake up"]).unwrap();
+    while CALLS.load(SeqCst) < 3 {
+        std::thread::yield_now();
+    }
+    // Also for what arrived before. A poll of replies ends the watch, and leaves the packet.
+    conduit.poll(PollScope::Replies, &mut log);
+    std::thread::sleep(Duration::from_millis(5));
+    CALLS.store(0, SeqCst);
+    assert!(wake.watch(|| _ = CALLS.fetch_add(1, SeqCst)));
+    while CALLS.load(SeqCst) < 3 {
+        std::thread::yield_now();
+    }
+    poll_until(&conduit, &mut log, |log| log.packets.len() == 1);
+}

@@ -1,0 +1,46 @@
+//! The conformance suite on the loop conduit, all families, with and without injected faults.
+
+use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::Conduit;
+use gasnet_conduit_loop::Loop;
+
+fn plain() -> Box<dyn Conduit> {
+    Box::new(Loop::new())
+}
+
+fn faulty() -> Box<dyn Conduit> {
+    let plan = "seed=3,busy=0.3,delay=0.1,reorder=0.1,split=0.1".parse().unwrap();
+    Box::new(Faulty::new(plain(), &plan, Box::new(|| {})))
+}
+
+mod packets {
+    use super::{faulty, plain};
+    gasnet_conduit::conformance_tests! {
+        with_nic: plain;
+        with_faulty_nic: faulty;
+    }
+}
+
+mod operations {
+    use super::{faulty, plain};
+    gasnet_conduit::rma_conformance_tests! {
+        with_nic: plain;
+        with_faulty_nic: faulty;
+    }
+}
+
+mod notification {
+    use super::{faulty, plain};
+    gasnet_conduit::notify_conformance_tests! {
+        with_nic: plain;
+        with_faulty_nic: faulty;
+    }
+}
+
+mod atomics {
+    use super::{faulty, plain};
+    gasnet_conduit::atomics_conformance_tests! {
+        with_nic: plain;
+        with_faulty_nic: faulty;
+    }
+}
