@@ -44,7 +44,7 @@ const OPTIONS: &str = "\
       -t                     test only, don't execute anything (implies -v)
       -k                     keep any temporary files created (implies -v; there are none)
       -spawner=<name>        force use of a specific spawner: fork, ssh, pmi, mpi or custom (-spawn: L, S, C)
-      --conduit=<name>       conduit for a program with the universal library (auto|smp|sock|udp)
+      --conduit=<name>       conduit for a program with the universal library (auto|smp|udp|sock|loop)
       --help, --version      print this text or the version
       --                     ends option parsing
 ";
@@ -236,10 +236,10 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
     Ok(request)
 }
 
-/// What the program's library may hold: one conduit, or all. (sock, which is for tests, has no
-/// documented variable.)
+/// What the program's library may hold: one conduit, or all. (Those for tests have no documented
+/// variable.)
 fn library(conduit: &str) -> Library<'static> {
-    let is_possible = |name: &str| name == conduit || (conduit == AUTO && name != "sock");
+    let is_possible = |name: &str| name == conduit || (conduit == AUTO && !["sock", "loop"].contains(&name));
     let possible: Vec<_> = conduits().filter(|c| is_possible(c.0)).collect();
     Library {
         names: possible.iter().map(|c| c.0).collect(),

@@ -93,7 +93,7 @@ says "upper and lower case" "conduit sock" env GASNET_CONDUIT=Sock "$program"
 says "selected, explained" "^GASNet: conduit sock: used \(GASNET_CONDUIT\)" env GASNET_CONDUIT=sock \
     GASNET_VERBOSEENV=1 "$program"
 says "auto, explained" "^GASNet: conduit sock: usable" env GASNET_CONDUIT=auto GASNET_VERBOSEENV=1 "$program"
-refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, udp, sock" env \
+refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, udp, sock, loop" env \
     GASNET_CONDUIT=ofi "$program"
 refuses "faults in a release library" "GASNET_FAULTS needs the debug flavour" env GASNET_FAULTS=busy=0.1 "$program"
 refuses "more ranks than the conduit carries" "at most 256" env GASNET_CONDUIT=sock GASNET_PSHM_NODES=257 "$program"

@@ -150,6 +150,9 @@ def configurations(options):
         ("release", "udp", 1, 8),
         ("release", "udp", 2, 12),
         ("debug", "udp", 1, 12),
+        ("release", "loop", 1, 8),
+        ("release", "loop", 2, 12),
+        ("debug", "loop", 1, 16),
     ]
     # The universal library, which takes smp where it can.
     table += [

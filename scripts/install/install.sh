@@ -83,7 +83,7 @@ for conduit in $CONDUITS; do
     done
     put "$CORE/core/gasnetrun" "bin/gasnetrun_$conduit" 755
     case $conduit in udp) link gasnetrun_udp bin/amudprun && link gasnetrun_smp.1 share/man/man1/amudprun.1 ;; esac
-    case $conduit in smp | sock) ;; *) link gasnetrun_smp.1 "share/man/man1/gasnetrun_$conduit.1" ;; esac
+    case $conduit in smp | sock | loop) ;; *) link gasnetrun_smp.1 "share/man/man1/gasnetrun_$conduit.1" ;; esac
 done
 if [ "$UNIVERSAL" = 1 ]; then
     library gasnet

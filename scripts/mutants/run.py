@@ -74,7 +74,7 @@ class Test:
         self.output = options.pop("output", "")
         self.stdin = int(options.pop("stdin", "0"))
         self.kill = options.pop("kill", "")
-        maxsize = options.pop("maxsize", "1" if self.conduit == "sock" else "")
+        maxsize = options.pop("maxsize", "" if self.conduit == "smp" else "1")
         if maxsize:
             self.environment["GASNET_SUPERNODE_MAXSIZE"] = maxsize
         if options:
@@ -173,7 +173,7 @@ def command(words, environment=None, what="a command"):
 def headers(flavour):
     """The include tree of a flavour, made anew."""
     command(
-        ["scripts/build/headers.sh", "smp", "sock"],
+        ["scripts/build/headers.sh", "smp", "sock", "loop"],
         {"BUILD": WORK, "FLAVOUR": flavour},
         "headers.sh",
     )
