@@ -56,13 +56,14 @@ static void everything(gex_TM_t team, int which) {
     gex_Rank_t right = (me + 1) % np;
     static const size_t sizes[] = {1, 8, 777, 30000};
     char *mine = base[which];
-    size_t i;
+    size_t most = gex_AM_MaxRequestMedium(team, right, GEX_EVENT_NOW, SELF, 1), i;
     for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
         size_t bytes = sizes[i];
         gex_AM_Arg_t seed = (gex_AM_Arg_t)(bytes * 100 + me);
         gex_AM_SrcDesc_t sd;
         pattern_fill(mine + FROM, bytes, (uint64_t)seed);
-        OK(gex_AM_RequestMedium1(team, right, MEDIUM, offset(FROM), bytes, GEX_EVENT_NOW, SELF, seed));
+        OK(gex_AM_RequestMedium1(team, right, MEDIUM, offset(FROM), bytes < most ? bytes : most, GEX_EVENT_NOW, SELF,
+                                 seed));
         await();
         OK(gex_AM_RequestLong2(team, right, LONG, offset(FROM), bytes, offset(TO), GEX_EVENT_NOW, SELF | PEER, which,
                                seed));

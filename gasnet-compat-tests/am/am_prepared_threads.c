@@ -28,8 +28,11 @@ static gex_AM_Entry_t table[] = {
 
 static void *run(void *argument) {
     gex_AM_Arg_t seed = (gex_AM_Arg_t)(intptr_t)argument;
-    size_t bytes = (size_t)(seed * 1601), most;
-    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, peer, NULL, bytes, bytes, NULL, 0, 1);
+    size_t bytes = (size_t)(seed * 1601);
+    size_t most = gex_AM_MaxRequestMedium(tm, peer, NULL, GEX_FLAG_AM_PREPARE_LEAST_ALLOC, 1);
+    gex_AM_SrcDesc_t desc;
+    if (bytes > most) bytes = most;
+    desc = gex_AM_PrepareRequestMedium(tm, peer, NULL, bytes, bytes, NULL, 0, 1);
     pattern_fill(gex_AM_SrcDescAddr(desc), bytes, (uint64_t)seed);
     pthread_barrier_wait(&all_prepared);
     gex_AM_CommitRequestMedium1(desc, H_MEDIUM, bytes, seed);
