@@ -389,9 +389,10 @@ pub fn keys_are_checked(make: Make<'_>) {
         let lost = AtomicBool::new(false);
         job.run(|_, conduit| {
             let mut upcalls = Lost(&lost);
-            // Which side notices is the conduit's choice. Both may also refuse for good.
+            // Which side notices is the conduit's choice.
+            let start = || put(conduit, target, &[0xff; 16], SourceUse::Now, Cookie::new(1));
             if std::ptr::eq(conduit, job.of(0)) {
-                let _ = put(conduit, target, &[0xff; 16], SourceUse::Now, Cookie::new(1));
+                let _ = until_taken(conduit, &mut upcalls, start);
             }
             let watchdog = Watchdog::new();
             while !lost.load(SeqCst) {
