@@ -44,14 +44,15 @@ fn look_up(rt: &Runtime, m: &Message<'_>) -> Option<(&'static dyn PutNotify, Rem
 }
 
 /// The operation that counts local completion, and how. A client's event gets an operation of its
-/// own.
+/// own. So does a wait, because the thread may be inside another one: a handler that replies runs
+/// while a request waits for room, and would wait for the payload of that request, too.
 fn counted(m: &Message<'_>) -> (&'static Op, OpKind) {
     let thread = thread::current();
     match m.lc_opt {
         LC_GROUP => (thread.implicit(), OpKind::Message),
         lc_opt if lc_opt > LC_GROUP => (thread.free.borrow_mut().take(), OpKind::Message),
         // Null, NOW, and DEFER, which AMs do not have.
-        _ => (thread.implicit(), OpKind::MessageNow),
+        _ => (thread.free.borrow_mut().take(), OpKind::MessageNow),
     }
 }
 
@@ -110,9 +111,9 @@ pub fn send(
 }
 
 /// Hands the operation of a client's event to the client, unless it is complete: the event is
-/// invalid already.
+/// invalid already. That of a wait is complete.
 fn finish(m: &Message<'_>, op: &'static Op) {
-    if m.lc_opt <= LC_GROUP {
+    if m.lc_opt == LC_GROUP {
         return;
     }
     let event = op.event();
