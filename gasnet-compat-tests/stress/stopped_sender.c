@@ -1,6 +1,8 @@
 // A rank stops (SIGSTOP) between Prepare and Commit, with a buffer of the library in its hands. The
 // others exchange maximal Mediums and replies meanwhile, and only then let it go on; its message
 // arrives whole.
+// A NIC that is a thread stops with its process, and what it has not sent: not over loop.
+// CONDUITS: smp sock udp any
 // NP: 3 4
 // TIMEOUT: 60
 #include "stress.h"
