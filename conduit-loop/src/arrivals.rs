@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::init::Net;
-use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, Wake};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, Wake, WakePromise};
 use gasnet_sys::lock;
 use std::collections::VecDeque;
 
@@ -128,10 +128,10 @@ impl Wake for Net {
         true
     }
 
-    fn watch(&self, wake: fn()) -> bool {
+    fn watch(&self, wake: fn()) -> WakePromise {
         lock(&self.arrivals).watcher = Some(wake);
         // The NIC may have to wake the client at once.
         self.ring();
-        true
+        WakePromise::Wakes
     }
 }

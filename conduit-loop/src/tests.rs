@@ -8,7 +8,7 @@ use crate::sys;
 use gasnet_conduit::conformance::{expose, get, put, Log};
 use gasnet_conduit::{
     Busy, Class, Completion, Conduit, Cookie, JobRank, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put,
-    RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo,
+    RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo, WakePromise,
 };
 use gasnet_sys::fd;
 use std::os::fd::AsRawFd;
@@ -282,7 +282,7 @@ fn a_watcher_is_called_until_the_next_poll() {
     let conduit = alone(true);
     let wake = conduit.wake().unwrap();
     let mut log = Log::default();
-    assert!(wake.watch(|| _ = CALLS.fetch_add(1, SeqCst)));
+    assert_eq!(wake.watch(|| _ = CALLS.fetch_add(1, SeqCst)), WakePromise::Wakes);
     conduit.send(ME, Class::Request, &[b"wake up"]).unwrap();
     while CALLS.load(SeqCst) < 3 {
         std::thread::yield_now();
@@ -291,7 +291,7 @@ fn a_watcher_is_called_until_the_next_poll() {
     conduit.poll(PollScope::Replies, &mut log);
     std::thread::sleep(Duration::from_millis(5));
     CALLS.store(0, SeqCst);
-    assert!(wake.watch(|| _ = CALLS.fetch_add(1, SeqCst)));
+    assert_eq!(wake.watch(|| _ = CALLS.fetch_add(1, SeqCst)), WakePromise::Wakes);
     while CALLS.load(SeqCst) < 3 {
         std::thread::yield_now();
     }

@@ -21,7 +21,7 @@ use crate::wire::HEADER_BYTES;
 use crate::{last_part, MAX_PACKET_BYTES};
 use coalesce::Coalescer;
 use deferred::{Deferred, DeferredPacket};
-use gasnet_conduit::{Busy, Class, Cookie, JobRank, PollScope, StartInfo, Upcalls, Wake};
+use gasnet_conduit::{Busy, Class, Cookie, JobRank, PollScope, StartInfo, Upcalls, Wake, WakePromise};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use progress_thread::ProgressThread;
@@ -294,9 +294,9 @@ impl Net {
     }
 
     /// Prepares a sleep that the progress thread ends; see [`gasnet_conduit::Wake::watch`].
-    fn watch_for(&self, wake: fn()) -> bool {
+    fn watch_for(&self, wake: fn()) -> WakePromise {
         if !self.progress.is_running() {
-            return false;
+            return WakePromise::Never;
         }
         self.progress.watch(wake);
         // Detects what the progress thread deferred before it saw the request to wake the client.
@@ -304,7 +304,11 @@ impl Net {
         if !may_sleep {
             self.progress.on_awake();
         }
-        may_sleep
+        if may_sleep {
+            WakePromise::Wakes
+        } else {
+            WakePromise::Arrived
+        }
     }
 
     /// Transmits what the windows allow, and starts the peer's timers.
@@ -447,7 +451,7 @@ impl Wake for Net {
         self.arm_wake()
     }
 
-    fn watch(&self, wake: fn()) -> bool {
+    fn watch(&self, wake: fn()) -> WakePromise {
         self.watch_for(wake)
     }
 }

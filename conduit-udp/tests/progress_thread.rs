@@ -1,7 +1,9 @@
 //! Progress while a client does not poll: the conduit's progress thread makes it.
 
 use gasnet_conduit::conformance::{expose, get, put, Job};
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Upcalls};
+use gasnet_conduit::{
+    Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Upcalls, WakePromise,
+};
 use gasnet_conduit_udp::Udp;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Barrier;
@@ -169,7 +171,8 @@ fn a_sleeping_client_is_woken() {
             return;
         }
         conduit.poll(PollScope::All, &mut inbox);
-        assert!(conduit.wake().unwrap().watch(|| WOKEN.store(true, SeqCst)));
+        let promise = conduit.wake().unwrap().watch(|| WOKEN.store(true, SeqCst));
+        assert_eq!(promise, WakePromise::Wakes);
         let began = Instant::now();
         while !WOKEN.load(SeqCst) {
             assert!(began.elapsed() < LIMIT);

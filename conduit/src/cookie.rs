@@ -54,8 +54,8 @@ impl Cookie {
 pub enum Completion {
     /// The source of a put may be reused.
     Source,
-    /// The bytes of a put are at their destination (see [`crate::Rma::put`]). Follows `Source`, if
-    /// that was not reported by [`LocalCompletion::AtReturn`].
+    /// The bytes of a put are at their destination (see [`crate::Rma::put`]). Among the upcalls of
+    /// one thread it follows `Source`, if that was not reported by [`LocalCompletion::AtReturn`].
     Remote,
     /// The whole: of a put whose source was still in use, or of a get or atomic.
     Both,

@@ -28,4 +28,4 @@ pub use conduit::*;
 pub use cookie::{Completion, Cookie, LocalCompletion};
 pub use gasnet_tools::process::warn;
 pub use rma::*;
-pub use wake::Wake;
+pub use wake::{Wake, WakePromise};

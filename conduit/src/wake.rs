@@ -1,5 +1,16 @@
 //! Waking threads that sleep until the network has something for them.
 
+/// What a thread that is about to sleep can expect from the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakePromise {
+    /// It wakes the process.
+    Wakes,
+    /// Something has arrived: poll again.
+    Arrived,
+    /// Nothing.
+    Never,
+}
+
 /// A network that can wake a sleeping thread. Threads sleep after a poll that found nothing.
 pub trait Wake: Sync {
     /// The wake-up descriptor: readable when a poll would deliver something. May be readable
@@ -12,12 +23,11 @@ pub trait Wake: Sync {
         true
     }
 
-    /// Called before a thread sleeps on something else. `true`: until the next poll, the conduit
-    /// calls `wake` on a thread of its own when a poll would deliver something, and repeats it if
-    /// no poll follows. `false`: it does not, and the caller must poll periodically; or there is
-    /// something to deliver now.
-    fn watch(&self, wake: fn()) -> bool {
+    /// Called before a thread sleeps on something else. [`WakePromise::Wakes`]: until the next poll, the
+    /// conduit calls `wake` on a thread of its own when a poll would deliver something, and repeats
+    /// it if no poll follows. [`WakePromise::Never`]: it has no such thread.
+    fn watch(&self, wake: fn()) -> WakePromise {
         let _ = wake;
-        false
+        WakePromise::Never
     }
 }

@@ -29,10 +29,9 @@ use crate::shm::comm::Slept;
 use crate::stall::{self, Reason};
 use crate::{progress, runtime, thread, trace};
 use followers::Followers;
-use gasnet_conduit::{Class, PollScope, Wake};
+use gasnet_conduit::{Class, PollScope, Wake, WakePromise};
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
-use network::Watch;
 
 pub use gasnet_conduit::config::WaitMode;
 pub use oversubscription::{SleepEpisodes, YieldStats};
@@ -288,10 +287,10 @@ impl Waiter {
                 let alone = network_wake(rt);
                 let watch = match rt.network().wake.filter(|_| alone.is_none()) {
                     Some(wake) => network::watch(wake),
-                    None if alone.is_some() || rt.single_neighbourhood() => Watch::Wakes,
-                    None => Watch::Never,
+                    None if alone.is_some() || rt.single_neighbourhood() => WakePromise::Wakes,
+                    None => WakePromise::Never,
                 };
-                let longest = if watch == Watch::Never {
+                let longest = if watch == WakePromise::Never {
                     MIN_SLEEP_NS
                 } else {
                     MAX_SLEEP_NS
@@ -300,7 +299,7 @@ impl Waiter {
                 let known = thread.known_count.get();
                 // What the thread that waits for the network found since this thread's last poll.
                 let also = || progress::advances() || FOLLOWERS.count() != known;
-                let slept = if watch == Watch::Arrived {
+                let slept = if watch == WakePromise::Arrived {
                     Slept::Refused
                 } else {
                     FOLLOWERS.sleep(known, limit, |limit| match alone {

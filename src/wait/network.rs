@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use crate::progress;
 use crate::sync::Mode;
 use gasnet_conduit::config::{self, Config};
-use gasnet_conduit::{PollScope, Wake};
+use gasnet_conduit::{PollScope, Wake, WakePromise};
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::process;
 
@@ -84,43 +84,33 @@ pub fn stop() {
     }
 }
 
-/// What a thread that is about to sleep can expect from the network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watch {
-    /// It wakes the process.
-    Wakes,
-    /// Something has arrived: poll again.
-    Arrived,
-    /// Nothing: sleep briefly.
-    Never,
-}
-
 /// Whether the thread polls.
 pub fn receives() -> bool {
     matches!(THREAD.get(), Some(Some(thread)) if thread.receives.is_some())
 }
 
 /// Asks for a wake-up when something arrives.
-pub fn watch(wake: &'static dyn Wake) -> Watch {
-    if wake.watch(super::wake_own) {
-        return Watch::Wakes;
+pub fn watch(wake: &'static dyn Wake) -> WakePromise {
+    let own = wake.watch(super::wake_own);
+    if own != WakePromise::Never {
+        return own;
     }
     if !ALLOWED.load(Ordering::Relaxed) {
-        return Watch::Never;
+        return WakePromise::Never;
     }
     let Some(thread) = THREAD.get_or_init(|| NetworkThread::spawn(wake, None)) else {
-        return Watch::Never;
+        return WakePromise::Never;
     };
     if thread.receives.is_some() {
-        return Watch::Wakes;
+        return WakePromise::Wakes;
     }
     if !wake.arm() {
-        return Watch::Arrived;
+        return WakePromise::Arrived;
     }
     if !thread.wanted.swap(true, Ordering::SeqCst) {
         thread.kick.wake();
     }
-    Watch::Wakes
+    WakePromise::Wakes
 }
 
 impl NetworkThread {

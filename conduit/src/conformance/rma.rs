@@ -86,20 +86,27 @@ pub fn get(conduit: &dyn Conduit, from: RemoteMemory, to: &mut [u8], cookie: Coo
 
 /// Parts that completed, by cookie: checks that each is reported once and in order.
 #[derive(Debug, Default)]
-pub(super) struct Parts(HashMap<u64, (bool, bool)>);
+pub(super) struct Parts {
+    /// By cookie: whether the source is free, and whether the whole is complete.
+    done: HashMap<u64, (bool, bool)>,
+    /// Several threads poll, so remote completion may be seen first.
+    any_order: bool,
+}
 
 impl Upcalls for Parts {
     fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
 
     fn done(&mut self, cookie: Cookie, part: Completion) {
         assert_eq!(cookie.tag(), 0, "{cookie:?} was returned with the conduit's tag");
-        let (source, remote) = self.0.entry(cookie.bits()).or_default();
+        let any_order = self.any_order;
+        let (source, remote) = self.done.entry(cookie.bits()).or_default();
         let expected = match part {
-            Completion::Source | Completion::Both => !*source && !*remote,
-            Completion::Remote => *source && !*remote,
+            Completion::Source => !*source && (any_order || !*remote),
+            Completion::Both => !*source && !*remote,
+            Completion::Remote => !*remote && (any_order || *source),
         };
         assert!(expected, "{part:?} of {cookie:?} after {source} and {remote}");
-        *source = true;
+        *source |= part != Completion::Remote;
         *remote |= part != Completion::Source;
     }
 
@@ -111,7 +118,7 @@ impl Upcalls for Parts {
 impl Parts {
     /// The source of a put was free at return.
     pub(super) fn source_at_return(&mut self, cookie: Cookie) {
-        self.0.entry(cookie.bits()).or_default().0 = true;
+        self.done.entry(cookie.bits()).or_default().0 = true;
     }
 
     fn wait(&mut self, conduit: &dyn Conduit, what: &str, done: impl Fn(&Self) -> bool) {
@@ -123,11 +130,11 @@ impl Parts {
     }
 
     pub(super) fn source(&self, cookie: Cookie) -> bool {
-        self.0.get(&cookie.bits()).is_some_and(|parts| parts.0)
+        self.done.get(&cookie.bits()).is_some_and(|parts| parts.0)
     }
 
     fn whole(&self, cookie: Cookie) -> bool {
-        self.0.get(&cookie.bits()).is_some_and(|parts| parts.1)
+        self.done.get(&cookie.bits()).is_some_and(|parts| parts.1)
     }
 }
 
@@ -309,7 +316,11 @@ pub fn many_at_once(make: Make<'_>) {
             expose((JobRank(rank as u32), job.of(rank)), &segment, &users).1
         })
         .collect();
-    let parts: Vec<Mutex<Parts>> = (0..RANKS).map(|_| Mutex::default()).collect();
+    let unordered = || Parts {
+        any_order: true,
+        ..Parts::default()
+    };
+    let parts: Vec<Mutex<Parts>> = (0..RANKS).map(|_| Mutex::new(unordered())).collect();
     let done = AtomicUsize::new(0);
     job.run_threads(THREADS, |rank, thread, conduit| {
         let known = &parts[rank.index()];
