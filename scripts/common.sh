@@ -72,7 +72,7 @@ expand() {
     _conduit_include_mak=" -I\$(GASNET_PREFIX)/include/$2-conduit"
     _about="$2, thread mode $3"
     # Whether jobs can be on several hosts.
-    case $2 in smp | sock | loop) _ssh=0 ;; *) _ssh=1 ;; esac
+    case " any tools $("$ROOT/scripts/build/conduits.sh" --hosts) " in *" $2 "*) _ssh=1 ;; *) _ssh=0 ;; esac
     [ "$2" != any ] || { _mode_define='' _conduit_include='' _conduit_include_mak='' \
         _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }
     _old_ifs=$IFS

@@ -93,8 +93,9 @@ says "upper and lower case" "conduit sock" env GASNET_CONDUIT=Sock "$program"
 says "selected, explained" "^GASNet: conduit sock: used \(GASNET_CONDUIT\)" env GASNET_CONDUIT=sock \
     GASNET_VERBOSEENV=1 "$program"
 says "auto, explained" "^GASNet: conduit sock: usable" env GASNET_CONDUIT=auto GASNET_VERBOSEENV=1 "$program"
-refuses "a conduit that it does not hold" "GASNET_CONDUIT=ofi: this library holds smp, udp, sock, loop" env \
-    GASNET_CONDUIT=ofi "$program"
+all=$("$ROOT/scripts/build/conduits.sh" --all | sed 's/ /, /g')
+refuses "a conduit that it does not hold" "GASNET_CONDUIT=none: this library holds $all" env GASNET_CONDUIT=none \
+    "$program"
 refuses "faults in a release library" "GASNET_FAULTS needs the debug flavour" env GASNET_FAULTS=busy=0.1 "$program"
 refuses "more ranks than the conduit carries" "at most 256" env GASNET_CONDUIT=sock GASNET_PSHM_NODES=257 "$program"
 says "the launcher" "conduit smp, mode PAR, 2 ranks" "$STAGE_RELEASE/bin/gasnetrun" -n 2 "$program"

@@ -33,6 +33,7 @@ import sys
 import tempfile
 import time
 import uuid
+from pathlib import Path
 
 import jobs
 
@@ -137,23 +138,24 @@ def modes_of(options, found, family, where, source):
     return [modes[number(f"{source} {where}") % len(modes)]]
 
 
+def conduits():
+    """The conduits of this release."""
+    command = [Path(__file__).resolve().parents[1] / "build/conduits.sh", "--all"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
 def configurations(options):
     """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice
     takes)."""
     table = [
         ("release", "smp", 0, 5),
         ("debug", "smp", 0, 5),
-        ("release", "sock", 1, 8),
-        ("release", "sock", 2, 10),
-        ("debug", "sock", 1, 12),
         ("debug", "sock", 2, 12),
-        ("release", "udp", 1, 8),
-        ("release", "udp", 2, 12),
-        ("debug", "udp", 1, 12),
-        ("release", "loop", 1, 8),
-        ("release", "loop", 2, 12),
-        ("debug", "loop", 1, 16),
     ]
+    # Every network.
+    for conduit in conduits():
+        if conduit != "smp":
+            table += [("release", conduit, 1, 8), ("release", conduit, 2, 12), ("debug", conduit, 1, 12)]
     # The universal library, which takes smp where it can.
     table += [
         ("release", "any", 0, 30),

@@ -10,7 +10,7 @@
 : "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}" "${UNIVERSAL:=1}"
 # Fragments name the prefix in lines of make and of shells.
 case $PREFIX in *[[:space:]\'\"\\\&\|\;\<\>\(\)\$\`\*\?\[\]\#]*)
-    echo "blanks and special characters in PREFIX are not supported: $PREFIX" >&2
+    echo "spaces and special characters in PREFIX are not supported: $PREFIX" >&2
     exit 1 ;;
 esac
 case $PREFIX in /*) ;; *) PREFIX=$(pwd)/$PREFIX ;; esac
@@ -70,6 +70,7 @@ library() {
     [ -z "${LIBDIR_SO:-}" ] || link "lib$1.so.$SOVERSION" "lib/lib$1.so"
 }
 
+hosts=$("$ROOT/scripts/build/conduits.sh" --hosts)
 for header in "$B"/include/*.h; do put "$header" "include/$(basename -- "$header")"; done
 for conduit in $CONDUITS; do
     for header in "$B/include/$conduit-conduit"/*.h; do
@@ -82,8 +83,9 @@ for conduit in $CONDUITS; do
         generated conduit-shared.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode-shared.pc"
     done
     put "$CORE/core/gasnetrun" "bin/gasnetrun_$conduit" 755
+    # A name that udp programs are started by.
     case $conduit in udp) link gasnetrun_udp bin/amudprun && link gasnetrun_smp.1 share/man/man1/amudprun.1 ;; esac
-    case $conduit in smp | sock | loop) ;; *) link gasnetrun_smp.1 "share/man/man1/gasnetrun_$conduit.1" ;; esac
+    case " $hosts " in *" $conduit "*) link gasnetrun_smp.1 "share/man/man1/gasnetrun_$conduit.1" ;; esac
 done
 if [ "$UNIVERSAL" = 1 ]; then
     library gasnet
