@@ -17,29 +17,8 @@
 #define GASNETI_CONDUIT_FOUND 1
 #endif
 #endif
-#ifndef GASNETI_CONDUIT_FOUND
-#if defined(GASNET_CONDUIT_SMP)
-#include "smp-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_SOCK)
-#include "sock-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_UDP)
-#include "udp-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_OFI)
-#include "ofi-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_IBV)
-#include "ibv-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_GNI)
-#include "gni-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_MPI)
-#include "mpi-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_UCX)
-#include "ucx-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_ELAN)
-#include "elan-conduit/gasnet_core_fwd.h"
-#elif defined(GASNET_CONDUIT_ARIES) || defined(GASNET_CONDUIT_GEMINI) || defined(GASNET_CONDUIT_PORTALS4) || \
-    defined(GASNET_CONDUIT_PSM) || defined(GASNET_CONDUIT_PAMI) || defined(GASNET_CONDUIT_MXM)
-#error "libgasnet has no conduit of that name; on Cray's Aries and Gemini it is GASNET_CONDUIT_GNI"
-#else
+#include "gasnetex_conduits.h"
+#ifndef GASNETI_CONDUIT_TOKEN
 #define GASNETI_CONDUIT_TOKEN any
 #define GASNETI_CONDUIT_ANY 1
 #define GASNET_CONDUIT_ANY 1
@@ -56,11 +35,7 @@
 #define GASNET_MAXEPS 64
 #define GASNET_HIDDEN_AM_CONCURRENCY_LEVEL 0
 #endif
-#endif
-
-#if (defined(GASNET_CONDUIT_SMP) + defined(GASNET_CONDUIT_SOCK) + defined(GASNET_CONDUIT_UDP) + \
-     defined(GASNET_CONDUIT_OFI) + defined(GASNET_CONDUIT_IBV) + defined(GASNET_CONDUIT_GNI) +  \
-     defined(GASNET_CONDUIT_MPI) + defined(GASNET_CONDUIT_UCX) + defined(GASNET_CONDUIT_ELAN)) > 1
+#ifdef GASNETI_CONDUITS_CONFLICT
 #error \
     "the GASNET_CONDUIT_... on the command line is another conduit than the ...-conduit directory on the include path"
 #endif

@@ -9,6 +9,31 @@ done
 for template in "$ROOT"/include/*.h.in; do
     [ ! -f "$template" ] || expand "$template" "" "" "" | replace "$B/include/$(basename -- "$template" .in)"
 done
+
+# The header of a conduit that -DGASNET_CONDUIT_... names. All conduits of this release are listed,
+# also those that this installation lacks: another one may add them to the same prefix.
+conduit_names() {
+    all=$("$ROOT/scripts/build/conduits.sh" --all)
+    foreign=$("$ROOT/scripts/build/conduits.sh" --foreign)
+    ours=$("$ROOT/scripts/build/conduits.sh")
+    echo "// gasnetex_conduits.h: the conduit that -DGASNET_CONDUIT_... names. Included by gasnetex_build.h only."
+    echo "#ifndef GASNETI_CONDUIT_FOUND"
+    word=if
+    for name in $all; do
+        printf '#%s defined(GASNET_CONDUIT_%s)\n#include "%s-conduit/gasnet_core_fwd.h"\n' \
+            "$word" "$(upper "$name")" "$name"
+        word=elif
+    done
+    for name in $foreign; do
+        printf '#elif defined(GASNET_CONDUIT_%s)\n#error "this release has no conduit %s; it has %s"\n' \
+            "$(upper "$name")" "$name" "$ours"
+    done
+    printf '#endif\n#endif\n\n#if (0'
+    for name in $all $foreign; do printf ' + \\\n     defined(GASNET_CONDUIT_%s)' "$(upper "$name")"; done
+    printf ') > 1\n#define GASNETI_CONDUITS_CONFLICT 1\n#endif\n'
+}
+conduit_names | replace "$B/include/gasnetex_conduits.h"
+
 for conduit; do
     for template in "$ROOT"/include/conduit/*.in; do
         [ ! -f "$template" ] || expand "$template" "$conduit" "" "" |
