@@ -16,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use gasnet_conduit::config::AUTO_CONDUIT as AUTO;
+use gasnet_conduit::config::{AUTO_CONDUIT as AUTO, TABLE};
 use gasnet_conduit_any::gasneti_conduits;
 use gasnet_job::spawner::{self, Decision, Spawner, Starter};
 use gasnet_job::{hosts, Library, MAX_RANKS};
@@ -44,7 +44,7 @@ const OPTIONS: &str = "\
       -t                     test only, don't execute anything (implies -v)
       -k                     keep any temporary files created (implies -v; there are none)
       -spawner=<name>        force use of a specific spawner: fork, ssh, pmi, mpi or custom (-spawn: L, S, C)
-      --conduit=<name>       conduit for a program with the universal library (auto|smp|udp|sock|loop)
+      --conduit=<name>       conduit for a program with the universal library (@CONDUITS@)
       --help, --version      print this text or the version
       --                     ends option parsing
 ";
@@ -141,7 +141,9 @@ fn main() -> ExitCode {
 }
 
 fn usage(launcher: &str) -> String {
-    format!("usage: {launcher} -n <n> [options] [--] prog [program args]\n{OPTIONS}")
+    let names: Vec<&str> = [AUTO].into_iter().chain(conduits().map(|c| c.0)).collect();
+    let options = OPTIONS.replace("@CONDUITS@", &names.join("|"));
+    format!("usage: {launcher} -n <n> [options] [--] prog [program args]\n{options}")
 }
 
 fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Stop> {
@@ -236,10 +238,17 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
     Ok(request)
 }
 
-/// What the program's library may hold: one conduit, or all. (Those for tests have no documented
-/// variable.)
+/// Whether the conduit has a documented variable that selects its spawner. Those for tests have
+/// none.
+fn has_spawner_variable(conduit: &str) -> bool {
+    let name = format!("GASNET_{}_SPAWNER", conduit.to_ascii_uppercase());
+    let own = gasneti_conduits().iter().flat_map(|conduit| conduit.variables());
+    TABLE.iter().chain(own).any(|variable| variable.name == name)
+}
+
+/// What the program's library may hold: one conduit, or all.
 fn library(conduit: &str) -> Library<'static> {
-    let is_possible = |name: &str| name == conduit || (conduit == AUTO && !["sock", "loop"].contains(&name));
+    let is_possible = |name: &str| name == conduit || (conduit == AUTO && has_spawner_variable(name));
     let possible: Vec<_> = conduits().filter(|c| is_possible(c.0)).collect();
     Library {
         names: possible.iter().map(|c| c.0).collect(),

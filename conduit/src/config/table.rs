@@ -175,6 +175,9 @@ variables! {
             "How the ranks are started: fork on this host, ssh on a list of hosts, pmi or mpi by a process manager; \
              auto decides from the environment.")
             .scope(Scope::Launcher).ours();
+        // Clients set these whatever the conduit of the program is, so they are known in all
+        // libraries. Job start reads `GASNET_<CONDUIT>_SPAWNER` of any conduit; that of a new one
+        // is declared in its `Conduit::variables`.
         SMP_SPAWNER: Spawner = choice("GASNET_SMP_SPAWNER", "auto", "As GASNET_SPAWNER, for smp.")
             .scope(Scope::Launcher);
         UDP_SPAWNER: Spawner = choice("GASNET_UDP_SPAWNER", "auto", "As GASNET_SPAWNER, for udp.")
