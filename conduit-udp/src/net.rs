@@ -190,10 +190,10 @@ impl Net {
         self.connections().all(|connection| lock(&connection.state).is_idle())
     }
 
-    /// When a peer was last heard; creates its [`Connection`].
+    /// When a peer last sent anything; creates its [`Connection`].
     #[cfg(test)]
-    pub fn last_heard(&self, rank: JobRank) -> u64 {
-        self.connection(rank).last_heard.load(Relaxed)
+    pub fn last_received(&self, rank: JobRank) -> u64 {
+        self.connection(rank).last_received.load(Relaxed)
     }
 
     fn now(&self) -> u64 {
@@ -231,8 +231,8 @@ impl Net {
                 )),
                 refusals: AtomicU8::new(0),
                 refused_at: AtomicU64::new(0),
-                last_heard: AtomicU64::new(now),
-                was_heard: AtomicBool::new(false),
+                last_received: AtomicU64::new(now),
+                has_received: AtomicBool::new(false),
             })
         })
     }

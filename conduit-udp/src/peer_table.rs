@@ -51,14 +51,15 @@ pub struct Connection {
     pub has_send_errors: AtomicBool,
     /// Protocol state.
     pub state: Mutex<Peer>,
-    /// ICMP port-unreachable errors since the peer was last heard, and the time of the last one.
+    /// ICMP port-unreachable errors since the last datagram from the peer, and the time of the last
+    /// one.
     pub refusals: AtomicU8,
     /// See [`Connection::refusals`].
     pub refused_at: AtomicU64,
-    /// Time when the peer was last heard, or of the first contact if it never was.
-    pub last_heard: AtomicU64,
-    /// Whether the peer was ever heard.
-    pub was_heard: AtomicBool,
+    /// Time of the last datagram from the peer, or of the first contact if there is none.
+    pub last_received: AtomicU64,
+    /// Whether anything was ever received from the peer.
+    pub has_received: AtomicBool,
 }
 
 /// A series of send errors.

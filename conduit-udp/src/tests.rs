@@ -176,7 +176,7 @@ fn replays_are_delivered_once_and_forgeries_never() {
             stage.receive(&[changed, parts[1][..at].to_vec(), [&parts[1][..], &[0]].concat()]);
         }
         assert_eq!(stage.net.is_connected(JobRank(1)), known);
-        stage.net.last_heard(JobRank(1));
+        stage.net.last_received(JobRank(1));
     }
     assert_eq!(stage.rejected(), parts[1].len().div_ceil(7) as u64 * 6);
     for _ in 0..3 {
@@ -312,16 +312,16 @@ fn an_unresponsive_peer_is_reported_if_a_limit_is_set() {
 #[test]
 fn a_peer_that_never_connected_is_reported_earlier() {
     let (here, elsewhere) = ("127.0.0.1:0", "127.0.0.2:0");
-    for (address, was_heard) in [(elsewhere, true), (elsewhere, false), (here, false)] {
+    for (address, has_received) in [(elsewhere, true), (elsewhere, false), (here, false)] {
         let mut stage = Stage::with_peer_at(address);
         let mut log = LostLog::default();
         stage.net.settings.connect_timeout = 30_000_000;
-        if was_heard {
+        if has_received {
             let hello = datagrams(&stage.keys, &mut peer(), Class::Request, b"hello");
             stage.receive(&hello);
         }
         stage.net.send(JobRank(1), Class::Request, &[b"hello"]).unwrap();
-        let is_reported = !was_heard && address == elsewhere;
+        let is_reported = !has_received && address == elsewhere;
         let limit = Duration::from_millis(if is_reported { 60_000 } else { 200 });
         let began = Instant::now();
         while log.0.is_empty() && began.elapsed() < limit {
@@ -376,7 +376,7 @@ fn replays_are_counted_and_are_no_sign_of_life() {
         real.push([&ack.header[..], &ack.payload].concat());
     }
     stage.receive(&real);
-    let last_heard = stage.net.last_heard(JobRank(1));
+    let last_received = stage.net.last_received(JobRank(1));
     assert_eq!((stage.log.packets.len(), stage.duplicates()), (1, 0));
     for _ in 0..5 {
         stage.receive(&real);
@@ -385,10 +385,10 @@ fn replays_are_counted_and_are_no_sign_of_life() {
         (stage.log.packets.len(), stage.rejected(), stage.duplicates()),
         (1, 0, 20)
     );
-    assert_eq!(stage.net.last_heard(JobRank(1)), last_heard);
+    assert_eq!(stage.net.last_received(JobRank(1)), last_received);
     let ack = peer.make_ack(&stage.keys);
     stage.receive(&[ack.header.to_vec()]);
-    assert!(stage.net.last_heard(JobRank(1)) > last_heard && stage.duplicates() == 20);
+    assert!(stage.net.last_received(JobRank(1)) > last_received && stage.duplicates() == 20);
 }
 
 /// A datagram in fragments.

@@ -137,9 +137,9 @@ impl Net {
             if connection.refusals.load(Relaxed) != 0 {
                 connection.refusals.store(0, Relaxed);
             }
-            connection.last_heard.store(now, Relaxed);
-            if !connection.was_heard.load(Relaxed) {
-                connection.was_heard.store(true, Relaxed);
+            connection.last_received.store(now, Relaxed);
+            if !connection.has_received.load(Relaxed) {
+                connection.has_received.store(true, Relaxed);
             }
             connection.clear_send_errors(false);
         }

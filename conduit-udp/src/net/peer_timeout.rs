@@ -12,12 +12,12 @@ impl Net {
     /// Nanoseconds for which a peer, silent for `silence` nanoseconds so far, may leave everything
     /// unacknowledged. The connect timeout applies to a peer from which nothing was ever received,
     /// unless another rank at its address has sent something, or it is on this host: there it is
-    /// most likely stopped. `heard_addresses` caches the addresses from which any rank has sent.
+    /// most likely stopped. `reached_addresses` caches the addresses from which any rank has sent.
     pub fn peer_timeout(
         &self,
         connection: &Connection,
         silence: u64,
-        heard_addresses: &mut Option<HashSet<IpAddr>>,
+        reached_addresses: &mut Option<HashSet<IpAddr>>,
     ) -> u64 {
         let Settings {
             timeout,
@@ -26,18 +26,18 @@ impl Net {
         } = self.settings;
         let address = self.address(connection);
         if silence <= self.settings.warn_after.min(connect_timeout)
-            || connection.was_heard.load(Relaxed)
+            || connection.has_received.load(Relaxed)
             || address == self.socket.address.ip()
         {
             return timeout;
         }
-        let heard_addresses = heard_addresses.get_or_insert_with(|| {
-            let heard = self
+        let reached_addresses = reached_addresses.get_or_insert_with(|| {
+            let received = self
                 .connections()
-                .filter(|connection| connection.was_heard.load(Relaxed));
-            heard.map(|connection| self.address(connection)).collect()
+                .filter(|connection| connection.has_received.load(Relaxed));
+            received.map(|connection| self.address(connection)).collect()
         });
-        if heard_addresses.contains(&address) {
+        if reached_addresses.contains(&address) {
             timeout
         } else {
             connect_timeout
@@ -48,7 +48,7 @@ impl Net {
         self.peers[connection.rank.index()].address.ip()
     }
 
-    /// The most likely reason why a peer was never heard.
+    /// The most likely reason why nothing was received from a peer.
     fn likely_obstacle(&self, connection: &Connection) -> &'static str {
         if self.address(connection) == self.socket.address.ip() {
             "a firewall of this host may drop UDP"
@@ -62,7 +62,7 @@ impl Net {
         if silence <= limit {
             return;
         }
-        let history = if connection.was_heard.load(Relaxed) {
+        let history = if connection.has_received.load(Relaxed) {
             String::new()
         } else {
             format!(" (never connected): {}", self.likely_obstacle(connection))

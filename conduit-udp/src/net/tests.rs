@@ -159,7 +159,7 @@ fn a_datagram_that_overtakes_the_peeked_one_is_accepted() {
     let short = datagrams(&stage.keys, &mut other, Class::Reply, &messages[0]).remove(0);
     let long = datagrams(&stage.keys, &mut other, Class::Reply, &messages[1]).remove(0);
     // Opens the connection.
-    stage.net.last_heard(JobRank(1));
+    stage.net.last_received(JobRank(1));
     let there = ("127.0.0.1", stage.net.port());
     // SAFETY: the descriptor is the network's, which outlives this and closes it.
     let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(stage.net.wake_fd()) });
@@ -244,7 +244,7 @@ fn icmp_errors_are_read_during_zero_copy() {
     // The same between the peek and the receive.
     let (mut source, segment) = (pattern(2 * LONG_PAYLOAD), vec![0u8; 2 * LONG_PAYLOAD]);
     let parts = put_datagrams(&stage, &mut source, &segment);
-    stage.net.last_heard(JobRank(1));
+    stage.net.last_received(JobRank(1));
     stage
         .remote
         .send_to(&parts[1], ("127.0.0.1", stage.net.port()))

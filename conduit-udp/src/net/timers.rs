@@ -44,7 +44,7 @@ impl Net {
             connections += 1;
             let refused = connection.refusals.load(Relaxed) > 0;
             any_refused |= refused;
-            if refused || now >= connection.last_heard.load(Relaxed) + KEEPALIVE {
+            if refused || now >= connection.last_received.load(Relaxed) + KEEPALIVE {
                 self.send_ack(connection, &mut lock(&connection.state));
                 // This host may report at once that the port is unreachable. A poll of the main
                 // socket returns its own errors, but not those of a connected socket.
@@ -70,7 +70,7 @@ impl Net {
         let was_suspended = now > self.last_timers.swap(now, Relaxed) + SUSPENDED;
         drop(active);
         let mut still_active = Vec::with_capacity(ranks.len());
-        let (mut unresponsive, mut heard_addresses) = (None, None);
+        let (mut unresponsive, mut reached_addresses) = (None, None);
         for rank in ranks {
             let connection = self.connection(rank);
             let mut peer = lock(&connection.state);
@@ -89,9 +89,9 @@ impl Net {
                     }
                 }
                 let silence = peer.unanswered(now);
-                let limit = self.peer_timeout(connection, silence, &mut heard_addresses);
+                let limit = self.peer_timeout(connection, silence, &mut reached_addresses);
                 self.check_timeout(connection, silence, limit);
-                if silence > self.settings.warn_after && !connection.was_heard.load(Relaxed) {
+                if silence > self.settings.warn_after && !connection.has_received.load(Relaxed) {
                     unresponsive.get_or_insert((connection, silence, limit));
                 }
                 peer.transmit(&self.keys, now, |batch| self.send_batch(connection, batch));
@@ -168,7 +168,7 @@ impl Net {
                     "its UDP port is reported closed. Its address {ip} is on this host: set GASNET_WORKERIP to a \
                      network that joins the hosts."
                 )
-            } else if connection.was_heard.load(Relaxed) || connection.connected.is_some() {
+            } else if connection.has_received.load(Relaxed) || connection.connected.is_some() {
                 "its UDP port is reported closed".to_owned()
             } else {
                 format!("its UDP port is reported closed (never connected). A firewall at {ip} may reject UDP.")
@@ -208,7 +208,7 @@ impl Net {
             let hint = match error.raw_os_error() {
                 Some(libc::EPERM | libc::EACCES) => "A firewall or another policy of this host forbids it.",
                 Some(libc::ENOBUFS) => "The network interface accepts no datagrams.",
-                Some(libc::EHOSTUNREACH) if !is_local && !connection.was_heard.load(Relaxed) => {
+                Some(libc::EHOSTUNREACH) if !is_local && !connection.has_received.load(Relaxed) => {
                     "A firewall may reject UDP. Check the route with `ip route get`, or select another network with \
                      GASNET_WORKERIP."
                 }
