@@ -193,8 +193,8 @@ static void mixed(uint64_t seed) {
     }
 }
 
-/* One member comes late, and comes only when the others have told it that their events, which do
- * not need it, are complete. */
+/* One member comes late, and comes only when the others have notified it that their events, which
+ * do not need it, are complete. */
 static gex_AM_Index_t done_index = GEX_AM_INDEX_BASE;
 static int done_count;
 static void on_done(gex_Token_t token) {

@@ -133,7 +133,7 @@ static void split_scratch_overlap(void) {
     gex_TM_Destroy(one, NULL, 0);
     gex_TM_Destroy(two, NULL, 0);
     barrier();
-    if (first()) printf("only told\n");
+    if (first()) printf("only warned\n");
 }
 static void split_flags(void) {
     gex_TM_t made;
@@ -158,7 +158,7 @@ static void scratch_size_min(void) {
     where.gex_ep_index = 0;
     create = gex_TM_Create(NULL, 1, tm, &where, 1, NULL, 0, GEX_FLAG_TM_SCRATCH_SIZE_MIN | GEX_FLAG_TM_NO_SCRATCH);
     barrier();
-    if (first() && split > 0 && create > 0) printf("sizes told\n");
+    if (first() && split > 0 && create > 0) printf("sizes returned\n");
 }
 static void split_color(void) {
     gex_TM_t made;
@@ -364,13 +364,13 @@ const misuse_case_t misuse_cases[] = {
     {"split-scratch-outside", "debug", 2, "",
      "scratch space of 64 bytes at 0x[0-9a-f]+ is not inside the bound segment", split_scratch_outside},
     {"split-scratch-overlap", "debug", 2, "",
-     "=WARNING.*4096 bytes at 0x[0-9a-f]+ overlaps that of a live team, 4096 bytes at.*only told",
+     "=WARNING.*4096 bytes at 0x[0-9a-f]+ overlaps that of a live team, 4096 bytes at.*only warned",
      split_scratch_overlap},
     {"split-flags", "debug", 2, "", "gex_TM_Split: flags 0x1 are not for this call", split_flags},
     {"split-flags-of-create", "debug", 2, "", "gex_TM_Split: flags 0x1000000 are not for this call",
      split_flags_of_create},
     {"create-flags", "debug", 2, "", "gex_TM_Create: flags 0x8000000 are not for this call", create_flags},
-    {"scratch-size-min", "any", 2, "", "=WARNING.*GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated.*sizes told",
+    {"scratch-size-min", "any", 2, "", "=WARNING.*GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated.*sizes returned",
      scratch_size_min},
     {"create-scratch-flags", "any", 2, "", "must have one of GEX_FLAG_TM_", create_scratch_flags},
     {"create-twice-named", "any", 2, "", "an endpoint is named twice", create_twice_named},

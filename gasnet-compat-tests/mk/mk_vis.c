@@ -21,7 +21,7 @@ enum {
 
 static const size_t count[2] = {COLUMNS, ROWS};
 static const ptrdiff_t steps[2] = {STEP, PITCH}, dense[2] = {ELEM, ELEM *COLUMNS};
-static int told;
+static int notified;
 
 static size_t scattered(size_t i) { return i / COLUMNS * PITCH + i % COLUMNS * STEP; }
 
@@ -97,20 +97,20 @@ static void handler(gex_Token_t token, void *payload, size_t bytes) {
     REQUIRE(bytes == sizeof note);
     memcpy(&note, payload, sizeof note);
     check_scattered(&places[note.place], places[note.place].base, note.seed, 0);
-    ATOMIC_ADD(&told, 1);
+    ATOMIC_ADD(&notified, 1);
 }
 
 static void tell(place *local, int remote, gex_Rank_t peer, uint64_t seed) {
     gex_TM_t pair = gex_TM_Pair(local->ep, places[remote].index);
     char *mine = local->base + LOCAL, *theirs = places[remote].theirs[peer];
     struct note note;
-    int want = ATOMIC_GET(&told) + 1;
+    int want = ATOMIC_GET(&notified) + 1;
     barrier();
     note.seed = seed, note.place = remote;
     place_fill(local, mine, BYTES, seed);
     gex_VIS_SetPeerCompletionHandler(HANDLER, &note, sizeof note, 0);
     gex_Event_Wait(gex_VIS_StridedPutNB(pair, peer, theirs, steps, mine, dense, ELEM, count, 2, 0));
-    GASNET_BLOCKUNTIL(ATOMIC_GET(&told) == want);
+    GASNET_BLOCKUNTIL(ATOMIC_GET(&notified) == want);
     barrier();
 }
 

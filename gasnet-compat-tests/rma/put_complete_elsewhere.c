@@ -6,12 +6,12 @@
 #include "check.h"
 
 enum { ROUNDS = 50, BYTES = 3000 };
-static gex_AM_Index_t told_index = 150;
-static int told;
+static gex_AM_Index_t notify_index = 150;
+static int notified;
 
-static void on_told(gex_Token_t token, gex_AM_Arg_t round) {
+static void on_notify(gex_Token_t token, gex_AM_Arg_t round) {
     (void)token;
-    ATOMIC_SET(&told, (int)round);
+    ATOMIC_SET(&notified, (int)round);
 }
 
 int main(int argc, char **argv) {
@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
     char *remote;
     int round;
     test_init("put_complete_elsewhere", &argc, &argv);
-    register_handler(told_index, (gex_AM_Fn_t)on_told, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
+    register_handler(notify_index, (gex_AM_Fn_t)on_notify, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_SHORT, 1);
     test_attach(BYTES);
     remote = seg_of(0);
     writer = np - 1;
@@ -38,11 +38,11 @@ int main(int argc, char **argv) {
             } else {
                 OK(gex_RMA_PutBlocking(tm, 0, remote, data, BYTES, 0));
             }
-            OK(gex_AM_RequestShort1(tm, reader, told_index, 0, round));
+            OK(gex_AM_RequestShort1(tm, reader, notify_index, 0, round));
         }
         if (me == reader) {
             PHASE("look");
-            GASNET_BLOCKUNTIL(ATOMIC_GET(&told) == round);
+            GASNET_BLOCKUNTIL(ATOMIC_GET(&notified) == round);
             OK(gex_RMA_GetBlocking(tm, seen, 0, remote, BYTES, 0));
             CHECK_PATTERN(seen, BYTES, (uint64_t)round);
         }

@@ -9,7 +9,7 @@ enum { ROUNDS = 200, BYTES = 1500 };
 static gex_AM_Index_t note_index = 150, long_index = 151, reply_index = 152;
 static char *base;
 static int replied;
-static volatile int told;
+static volatile int notified;
 
 static size_t place(gex_Rank_t writer) { return (size_t)writer * BYTES; }
 
@@ -20,7 +20,7 @@ static void on_note(gex_Token_t token, gex_AM_Arg_t writer, gex_AM_Arg_t seed) {
 static void on_long(gex_Token_t token, void *buffer, size_t bytes, gex_AM_Arg_t seed) {
     CHECK(bytes == BYTES);
     CHECK_PATTERN(buffer, bytes, (uint64_t)seed);
-    ATOMIC_SET(&told, (int)seed);
+    ATOMIC_SET(&notified, (int)seed);
     gex_AM_ReplyShort0(token, reply_index, 0);
 }
 static void on_reply(gex_Token_t token) {
@@ -76,7 +76,7 @@ int main(int argc, char **argv) {
         pattern_fill(data, BYTES, (uint64_t)i);
         OK(gex_AM_RequestLong1(tm, peer, long_index, data, BYTES, remote + place(me), GEX_EVENT_NOW, 0, i));
         expected++;
-        GASNET_BLOCKUNTIL(ATOMIC_GET(&told) == i);
+        GASNET_BLOCKUNTIL(ATOMIC_GET(&notified) == i);
         CHECK_PATTERN(base + place(left), BYTES, (uint64_t)i);
         GASNET_BLOCKUNTIL(ATOMIC_GET(&replied) == expected);
         barrier();

@@ -38,7 +38,7 @@ static struct operation *operations;
 static uint64_t state;
 static size_t slot_bytes;
 static unsigned char *heap, *shadow, *scratch;
-static unsigned *told; /* by rank: handlers that are to run there */
+static unsigned *notified; /* by rank: handlers that are to run there */
 static unsigned arrivals, bad_payloads;
 
 static size_t pick(size_t low, size_t high) { return low + (size_t)(next_random(&state) % (high - low + 1)); }
@@ -268,7 +268,7 @@ static void start(int slot) {
         size_t bytes = pick(0, 3) == 0 ? GEX_VIS_MAX_PEERCOMPLETION : pick(0, GEX_VIS_MAX_PEERCOMPLETION);
         pattern_fill(o->payload, bytes, me);
         gex_VIS_SetPeerCompletionHandler(DONE, bytes ? o->payload : NULL, bytes, 0);
-        told[o->peer]++;
+        notified[o->peer]++;
         armed = 1;
     } else if (pick(0, 3) == 0) {
         flags |= GEX_FLAG_IMMEDIATE;
@@ -323,7 +323,7 @@ int main(int argc, char **argv) {
     heap = (unsigned char *)malloc(SLOTS * slot_bytes);
     shadow = (unsigned char *)calloc((size_t)np * SLOTS, slot_bytes);
     scratch = (unsigned char *)malloc(slot_bytes);
-    told = (unsigned *)calloc(np, sizeof *told);
+    notified = (unsigned *)calloc(np, sizeof *notified);
     for (s = 0; s < SLOTS; s++) {
         operations[s].local = heap + (size_t)s * slot_bytes;
         operations[s].wanted = (unsigned char *)malloc(slot_bytes);
@@ -340,7 +340,7 @@ int main(int argc, char **argv) {
     for (s = 0; s < SLOTS; s++) finish(s);
     PHASE("handlers");
     for (r = 0; r < np; r++) {
-        const unsigned *theirs = SHARED(unsigned, share(&told[r], sizeof *told), 0);
+        const unsigned *theirs = SHARED(unsigned, share(&notified[r], sizeof *notified), 0);
         gex_Rank_t q;
         const void *table = theirs;
         if (r == me)

@@ -20,7 +20,7 @@ def hydra(n, names, command, options=()):
 
 def openmpi(n, names, command, options=()):
     """Open MPI's launcher, by ssh. Its processes find PMIX_RANK, PMIX_NAMESPACE and so on. It
-    refuses root unless told, and more processes than processors unless told."""
+    refuses root without an option, and so more processes than processors."""
     need("mpirun.openmpi")
     hosts = ",".join(f"{name}:{number}" for name, number in shares(n, names))
     return [

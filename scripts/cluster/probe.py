@@ -51,10 +51,10 @@ def pmi1():
     if "PMI_FD" not in os.environ:
         wire.send(f"cmd=initack pmiid={os.environ['PMI_ID']}\n")
         wire.line("initack")
-        told = {}
-        while "debug" not in told:
-            told.update(wire.line("set"))
-        rank, size = told["rank"], told["size"]
+        answer = {}
+        while "debug" not in answer:
+            answer.update(wire.line("set"))
+        rank, size = answer["rank"], answer["size"]
     for sent, expected in (
         ("init pmi_version=1 pmi_subversion=1", "response_to_init"),
         ("barrier_in", "barrier_out"),
@@ -71,10 +71,10 @@ def pmi2():
     wire.send("cmd=init pmi_version=2 pmi_subversion=0\n")
     wire.line("response_to_init")
     who = f"pmijobid={os.environ.get('PMI_JOBID', '')};pmirank={os.environ['PMI_RANK']};threaded=FALSE;"
-    told = wire.message(f"cmd=fullinit;{who}", "fullinit-response")
+    answer = wire.message(f"cmd=fullinit;{who}", "fullinit-response")
     wire.message("cmd=kvs-fence;", "kvs-fence-response")
     wire.message("cmd=finalize;", "finalize-response")
-    return told["rank"], told["size"]
+    return answer["rank"], answer["size"]
 
 
 class Process(ctypes.Structure):

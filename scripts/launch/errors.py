@@ -54,7 +54,7 @@ def _(bed):
     )
 
 
-@case("errors: a remote shell ends before it has heard what it shall do", "three", quick=True)
+@case("errors: a remote shell ends before it has received its commands", "three", quick=True)
 def _(bed):
     # More than a pipe holds.
     much = {f"TEST_MUCH_{i}": "x" * 120_000 for i in range(10)}

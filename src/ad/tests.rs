@@ -7,7 +7,7 @@ use crate::am::Arg;
 use crate::event::FreeList;
 use gasnet_conduit::Completion;
 
-/// Has 64-bit additions and accessors, and performs them when told.
+/// Has 64-bit additions and accessors, and performs them when the test lets it.
 #[derive(Default)]
 struct Nic {
     full: bool,
