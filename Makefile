@@ -57,9 +57,9 @@ endif
 ifeq ($(origin CXX),default)
 CXX := $(shell command -v g++ || command -v c++ || echo g++)
 endif
-# Make splits names at blanks: a place with one would be taken for two, also by `clean`.
+# Make splits names at spaces: a place with one would be taken for two, also by `clean`.
 ifneq ($(words $(CURDIR) $(BUILD)),2)
-$(error the source folder and BUILD must not have blanks in their names: $(CURDIR), $(BUILD))
+$(error the source folder and BUILD must not have spaces in their names: $(CURDIR), $(BUILD))
 endif
 override BUILD := $(abspath $(BUILD))
 ifneq ($(origin FLAVOUR),command line)

@@ -13,9 +13,9 @@ export CC CXX CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS CONFIG
 export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE
 export DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
 
-# Make splits names at blanks.
-$(if $(word 2,$(PREFIX)),$(error the prefix must not have blanks in its name: $(PREFIX)))
-$(if $(word 2,$(DESTDIR)),$(error DESTDIR must not have blanks in its name: $(DESTDIR)))
+# Make splits names at spaces.
+$(if $(word 2,$(PREFIX)),$(error the prefix must not have spaces in its name: $(PREFIX)))
+$(if $(word 2,$(DESTDIR)),$(error DESTDIR must not have spaces in its name: $(DESTDIR)))
 # As seen from this folder, whatever folder the work is done in.
 override PREFIX := $(abspath $(PREFIX))
 override DESTDIR := $(abspath $(DESTDIR))

@@ -15,7 +15,7 @@ version=$(sed -n 's/^VERSION=//p' scripts/common.sh)+$(sed \
 same "debian/changelog has the release's version" "$(sed -n '1s/.*(\(.*\)-[0-9.]*).*/\1/p' debian/changelog)" "$version"
 odd=
 for script in debian/arrange debian/symbols debian/tests/installed; do sh -n "$script" || odd="$odd $script"; done
-# shellcheck disable=SC2013 # names have no blanks
+# shellcheck disable=SC2013 # names have no spaces
 for name in $(sed -n 's/^Package: //p' debian/control); do
     [ -s "debian/$name.install" ] || odd="$odd $name-has-no-.install"
 done

@@ -83,7 +83,7 @@ def arguments():
     parser.add_argument(
         "--skip",
         default="",
-        help="not these programs: NAME=reason_without_blanks words",
+        help="not these programs: NAME=reason_without_spaces words",
     )
     parser.add_argument(
         "--no-scripts",

@@ -101,8 +101,8 @@ TEST = re.compile(r"#\[cfg\(\s*(?:test\s*\)|all\(\s*test\b)")
 
 
 def without_tests(source):
-    """Blanks each item behind `#[cfg(test)]`. Also returns the names of the modules in files among
-    them."""
+    """Overwrites with spaces each item behind `#[cfg(test)]`. Also returns the names of the modules
+    in files among them."""
     files = []
     while found := TEST.search(source):
         at = closing(source, found.start() + 1, "[]")
