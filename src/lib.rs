@@ -1,11 +1,12 @@
-//! The runtime of libgasnet: everything but the networks. It knows none; a conduit crate defines
-//! one symbol ([`runtime`]) and implements one trait ([`conduit`]).
+//! The runtime of libgasnet: everything but the networks. It knows none. A network is a crate that
+//! implements the trait [`gasnet_conduit::Conduit`]; `conduit-any` defines the one symbol that
+//! lists those of a library ([`runtime::linked_conduits`]).
 //!
-//! In reading order: [`conduit`], the trait; [`config`], the environment; [`job`], the processes;
-//! [`runtime`], a process in its job; [`client`], [`endpoint`], [`segment`], [`mk`], [`team`], the
-//! objects behind handles; [`event`] and [`thread`]; [`shm`], [`am`], [`rma`], [`vis`], [`ad`],
-//! [`barrier`], [`coll`], [`hsl`], the operations; [`progress`] and [`wait`]; [`trace`], what is
-//! recorded of all that; [`abi`], the C surface.
+//! In reading order: [`select`] and [`runtime`], a process in its job (the processes are those of
+//! [`gasnet_job`], the environment that of [`gasnet_conduit::config`]); [`client`], [`endpoint`],
+//! [`segment`], [`mk`], [`team`], the objects behind handles; [`event`] and [`thread`]; [`shm`],
+//! [`am`], [`rma`], [`vis`], [`ad`], [`barrier`], [`coll`], [`hsl`], the operations; [`progress`]
+//! and [`wait`]; [`trace`], what is recorded of all that; [`abi`], the C surface.
 
 #[macro_use]
 extern crate gasnet_tools;

@@ -18,8 +18,8 @@ use gasnet_job::{self as job, Job, Nbrhd};
 use gasnet_sys::atomic::Mutex;
 
 unsafe extern "Rust" {
-    /// The networks of this library. A conduit crate defines it; it is the only link between the
-    /// two.
+    /// The networks of this library. `conduit-any`, which links runtime and conduits, defines it.
+    /// The runtime knows its conduits by nothing else.
     #[link_name = "gasneti_conduits"]
     pub safe fn linked_conduits() -> &'static [&'static dyn Conduit];
 }

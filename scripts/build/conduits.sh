@@ -1,8 +1,8 @@
 #!/bin/sh
-# conduits.sh [--all | --hosts | --foreign | --features]: the conduits that are built by default; with --all
-# also those that only tests use; with --hosts those of the default ones whose jobs can span hosts;
-# with --foreign names of conduits that other releases of GASNet have and this one lacks; with
-# --features Cargo's features for all, those of benchmarks too. The list is in
+# conduits.sh [--all | --hosts | --foreign | --features]: the conduits that are built by default;
+# with --all also those that only tests use; with --hosts those of the default ones whose jobs can
+# span hosts; with --foreign names of conduits that other releases of GASNet have and this one
+# lacks; with --features Cargo's features for all, those of benchmarks too. The list is in
 # conduit-any/Cargo.toml.
 list() {
     sed -n "$1s/^gasnet-conduit-\([a-z]*\) = .*/$2/p" "$(dirname -- "$0")/../../conduit-any/Cargo.toml" |

@@ -45,7 +45,7 @@ if [ ! -s "$tmp/wanted" ]; then
 fi
 comm -12 "$tmp/wanted" "$tmp/defined" >"$tmp/exports"
 missing=$(comm -23 "$tmp/wanted" "$tmp/defined" | wc -l)
-[ "$missing" -eq 0 ] || echo "$name: $missing listed names are not defined (scripts/check/symbols.sh names them)" >&2
+[ "$missing" -eq 0 ] || echo "$name: $missing listed names are not defined (scripts/check/40-symbols.sh names them)" >&2
 [ -s "$tmp/exports" ] || { echo "$name: nothing to export" >&2; exit 1; }
 
 entry=$(head -n 1 "$tmp/exports")
