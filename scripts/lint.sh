@@ -1,7 +1,7 @@
 #!/bin/sh
 # lint.sh: the layout of Rust, C, C++ and Python; clippy with every warning an error (both
-# flavours); shell scripts by shellcheck and Python by ruff; the levels of src/. `make setup`
-# installs the tools.
+# flavours); the links in Rust's documentation; shell scripts by shellcheck and Python by ruff; the
+# levels of src/. `make setup` installs the tools.
 . "$(dirname -- "$0")/common.sh"
 
 cd "$ROOT"
@@ -11,6 +11,9 @@ cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets \
     --features "$(scripts/build/conduits.sh --features)" -- -D warnings
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets --all-features -- -D warnings
+# The documentation is for developers, so links may lead to private items.
+RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --quiet --locked --target-dir "$target" \
+    --workspace --no-deps --document-private-items
 
 # tool COMMAND: the command to run. $BUILD/ruff is what setup.sh makes.
 tool() {

@@ -94,7 +94,7 @@ pub struct StartOptions {
     /// detected.
     pub start: StartMethod,
     /// If the first argument is the number of ranks: the other arguments, with which to restart the
-    /// program ([`super::restart`]).
+    /// program ([`super::restart()`]).
     pub restart: Option<Vec<CString>>,
     /// Ranks to start. `GASNET_PSHM_NODES`.
     pub ranks: u32,

@@ -65,7 +65,7 @@ pub fn wait(name: Name) -> bool {
     leave(result.unwrap_or(Name::Mismatch), name)
 }
 
-/// Polls once. If all ranks have entered, leaves the barrier as [`wait`] does.
+/// Polls once. If all ranks have entered, leaves the barrier as [`wait()`] does.
 pub fn test(name: Name) -> Option<bool> {
     wait::poll_once();
     of_job().test().map(|result| leave(result, name))

@@ -1,11 +1,11 @@
 //! Memory kinds (GASNet-EX Memory Kinds 2025.8, section 6): segments in the memory of a device.
 //!
 //! A [`MemoryKind`] is one device, reached through its vendor's library ([`cuda`], [`hip`],
-//! [`ze`]), which [`library`] opens at the first `gex_MK_Create`. The host never touches device
-//! memory: its owner copies between device and host memory, the target of a put or get in the
-//! handler of a packet, the initiator where it packs or unpacks. A [`MemRef`] is an address and its
-//! device, and [`copy`] copies between any two of them. A copy is complete when it returns, so what
-//! is acknowledged after it is there.
+//! [`ze`]), which is opened at the first `gex_MK_Create`. The host never touches device memory:
+//! its owner copies between device and host memory, the target of a put or get in the handler of a
+//! packet, the initiator where it packs or unpacks. A [`MemRef`] is an address and its device, and
+//! [`copy()`] copies between any two of them. A copy is complete when it returns, so what is
+//! acknowledged after it is there.
 
 pub mod cuda;
 pub mod hip;
@@ -228,7 +228,7 @@ pub unsafe fn copy(to: MemRef, from: MemRef, bytes: usize) {
 }
 
 /// # Safety
-/// As [`copy`].
+/// As [`copy()`].
 unsafe fn copy_with_device(to: MemRef, from: MemRef, bytes: usize) -> Result<(), String> {
     match (to.kind, from.kind) {
         (None, None) => Ok(()),
@@ -250,7 +250,7 @@ unsafe fn copy_with_device(to: MemRef, from: MemRef, bytes: usize) -> Result<(),
 }
 
 /// # Safety
-/// As [`copy`].
+/// As [`copy()`].
 unsafe fn stage(to: (&MemoryKind, usize), from: (&MemoryKind, usize), bytes: usize) -> Result<(), String> {
     let mut buffer = vec![0_u8; bytes.min(STAGE)];
     let mut done = 0;

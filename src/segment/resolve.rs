@@ -199,7 +199,7 @@ impl Runtime {
 
     /// The local side of an operation of endpoint `ep`: an address of the device that its segment
     /// is on, else any host memory (GASNet-EX 0.19, "Local addressing"). Fatal when it leaves the
-    /// device's segment, unless the client allows that ([`disposition::own`]).
+    /// device's segment, unless the client allows that ([`own`](super::disposition::own)).
     #[inline]
     pub fn local_mem(&self, ep: EpIndex, local: *const u8, bytes: usize) -> MemRef {
         if ep & ANYWHERE != 0 {

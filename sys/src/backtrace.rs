@@ -12,7 +12,7 @@ fn frames(room: &mut [*mut c_void]) -> c_int {
     unsafe { libc::backtrace(room.as_mut_ptr(), room.len() as c_int) }
 }
 
-/// Loads the unwinder now, so that [`print`] does not allocate later.
+/// Loads the unwinder now, so that [`print()`] does not allocate later.
 pub fn prepare() {
     frames(&mut [ptr::null_mut(); 2]);
 }

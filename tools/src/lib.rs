@@ -5,7 +5,7 @@
 //! - [`parse`], [`number`]: numbers, memory sizes and signals as text
 //! - [`mod@env`]: typed environment variables and `GASNET_VERBOSEENV`
 //! - [`process`]: the rank of this process, and its messages on standard error
-//! - [`fatal`], [`freeze`], [`backtrace`]: fatal errors and how to debug them
+//! - [`mod@fatal`], [`freeze`], [`backtrace`]: fatal errors and how to debug them
 //! - [`heap`]: the debug allocator
 //! - [`timer`], [`system`], [`bytes`]: clocks, machine properties, checksums
 //! - `abi`: the exported C functions, and C code for what stable Rust cannot define

@@ -3,7 +3,7 @@
 //! A process manager offers its processes a rank and a store of short texts. It is used only at the
 //! start and at the end. Three interfaces exist: PMI-1 and PMI-2, whose messages travel over an
 //! inherited descriptor ([`wire`]), and PMIx, whose library is opened when needed ([`pmix`]).
-//! [`detect`] finds the interface; [`connect`] opens it.
+//! [`detect()`] finds the interface; [`connect`] opens it.
 //!
 //! The manager is outside the job and its messages are not trusted: lengths are bounded, numbers
 //! are checked, and a manager that ends causes an error and no hang.
@@ -120,7 +120,7 @@ pub fn detect_here(choice: PmiInterface) -> Result<Option<DetectedManager>, Stri
     )
 }
 
-/// Connects to the process manager that [`detect`] has found. Once per process, because it starts
+/// Connects to the process manager that [`detect()`] has found. Once per process, because it starts
 /// the protocol.
 ///
 /// Another library of the process that uses the manager itself, such as an MPI, may continue with
