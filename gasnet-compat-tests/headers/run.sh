@@ -406,6 +406,19 @@ for header in gasnetex.h gasnet.h gasnet_tools.h; do
     done
 done
 check tree-conduit test -f "$include/smp-conduit/gasnet_core.h"
+# A conduit by name. The linker symbol names the one that was found.
+printf '#include <gasnetex.h>\n' >"$tmp/named.c"
+named() { ${compiler%:*} -DGASNET_SEQ -I"$include" "$@" -E "$tmp/named.c"; }
+for compiler in $compilers; do
+    for folder in "$include"/*-conduit; do
+        name=$(basename "$folder" -conduit)
+        option=-DGASNET_CONDUIT_$(echo "$name" | tr '[:lower:]' '[:upper:]')
+        check_says "named-$name-${compiler%:*}" "gasneti_link_check__conduit_${name}__mode_seq" named "$option"
+    done
+    check_says "named-foreign-${compiler%:*}" "this release has no conduit mxm" named -DGASNET_CONDUIT_MXM
+    check_says "named-another-${compiler%:*}" "is another conduit than" named -I"$include/smp-conduit" \
+        -DGASNET_CONDUIT_SOCK
+done
 
 echo "headers: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]
