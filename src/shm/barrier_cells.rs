@@ -148,9 +148,9 @@ impl Flags {
         (phase.wrapping_add(1) as u64) << PHASE_SHIFT | name
     }
 
-    /// Arrival of `rank` with `name`.
-    pub fn arrive(&self, phase: u32, rank: usize, name: Name) {
-        self.0[rank].0[(phase & 1) as usize].store(Self::word(phase, name.pack()), Ordering::Release);
+    /// Arrival of `neighbour` with `name`.
+    pub fn arrive(&self, phase: u32, neighbour: usize, name: Name) {
+        self.0[neighbour].0[(phase & 1) as usize].store(Self::word(phase, name.pack()), Ordering::Release);
     }
 
     /// The merged name of `phase`, if all of `ranks` ranks have arrived.

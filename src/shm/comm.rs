@@ -319,10 +319,10 @@ impl Comm {
         })
     }
 
-    /// Wakes neighbour `rank` if it sleeps.
+    /// Wakes `neighbour` if it sleeps.
     #[inline]
-    pub fn wake(&self, rank: usize) {
-        let word = self.memory.sleep_word(rank);
+    pub fn wake(&self, neighbour: usize) {
+        let word = self.memory.sleep_word(neighbour);
         light_fence(Ordering::SeqCst);
         let seen = word.load(Ordering::Relaxed);
         if seen & 1 != 0 {

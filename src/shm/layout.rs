@@ -104,14 +104,14 @@ impl Layout {
         pending_words(self.ranks)
     }
 
-    /// Offset of a rank's line: its sleep word.
-    pub const fn line(&self, rank: usize) -> usize {
-        CONTROL + rank * self.line
+    /// Offset of a neighbour's line: its sleep word.
+    pub const fn line(&self, neighbour: usize) -> usize {
+        CONTROL + neighbour * self.line
     }
 
-    /// Offset of a rank's pending mask for `class`.
-    pub const fn pending_mask(&self, rank: usize, class: Class) -> usize {
-        self.line(rank) + LINE + class_index(class) * pending_mask_bytes(self.ranks)
+    /// Offset of a neighbour's pending mask for `class`.
+    pub const fn pending_mask(&self, neighbour: usize, class: Class) -> usize {
+        self.line(neighbour) + LINE + class_index(class) * pending_mask_bytes(self.ranks)
     }
 
     const fn rings_start(&self) -> usize {

@@ -309,21 +309,21 @@ impl CommMemory {
         }
     }
 
-    /// The sleep word of `rank`: odd while one of its threads sleeps; see `Comm::sleep`.
+    /// The sleep word of `neighbour`: odd while one of its threads sleeps; see `Comm::sleep`.
     #[inline]
-    pub fn sleep_word(&self, rank: usize) -> &AtomicU32 {
+    pub fn sleep_word(&self, neighbour: usize) -> &AtomicU32 {
         // SAFETY: aligned and inside the mapping.
-        unsafe { &*self.at(self.layout.line(rank)).cast::<AtomicU32>() }
+        unsafe { &*self.at(self.layout.line(neighbour)).cast::<AtomicU32>() }
     }
 
-    /// A word of the pending mask of `rank`: one bit per sender.
+    /// A word of the pending mask of `neighbour`: one bit per sender.
     #[inline]
-    pub fn pending_mask(&self, rank: usize, class: Class, word: usize) -> &AtomicU64 {
+    pub fn pending_mask(&self, neighbour: usize, class: Class, word: usize) -> &AtomicU64 {
         debug_assert!(word < self.layout.pending_words());
         // SAFETY: aligned and inside the mapping.
         unsafe {
             &*self
-                .at(self.layout.pending_mask(rank, class) + 8 * word)
+                .at(self.layout.pending_mask(neighbour, class) + 8 * word)
                 .cast::<AtomicU64>()
         }
     }
