@@ -5,7 +5,8 @@
 
 use std::ptr;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering};
-use std::sync::{PoisonError, RwLock};
+
+use gasnet_sys::atomic::RwLock;
 
 /// Client memory that is valid until a transfer is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +123,7 @@ impl Segments {
     /// Registers a segment, which stays readable and writable until it is unregistered. Returns its
     /// number.
     pub fn register(&self, base: usize, bytes: usize) -> u32 {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = gasnet_sys::write_lock(&self.0);
         let free = all.iter().position(Option::is_none).unwrap_or(all.len());
         if free == all.len() {
             all.push(None);
@@ -133,7 +134,7 @@ impl Segments {
 
     /// Unregisters a segment. Returns its base and length.
     pub fn unregister(&self, segment: u32) -> Option<(usize, usize)> {
-        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = gasnet_sys::write_lock(&self.0);
         let range = all.get_mut(segment as usize)?.take()?;
         Some((range.base, range.bytes))
     }
@@ -141,7 +142,7 @@ impl Segments {
     /// The range that a peer names. `None`: no segment contains all of it.
     pub fn find(&self, address: u64, bytes: u64) -> Option<ClientMemory> {
         let (address, bytes) = (usize::try_from(address).ok()?, usize::try_from(bytes).ok()?);
-        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let all = gasnet_sys::read_lock(&self.0);
         let inside = |range: &SegmentRange| {
             let offset = address.wrapping_sub(range.base);
             offset <= range.bytes && bytes <= range.bytes - offset

@@ -10,6 +10,7 @@ pub use std::sync::atomic::{
 };
 #[cfg(not(gasnet_tsan))]
 pub use std::sync::{Mutex, MutexGuard};
+pub use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use std::thread::yield_now;
 
 #[cfg(gasnet_tsan)]
@@ -29,6 +30,16 @@ pub fn fence_after_exchange() {
 /// Locks `mutex`. A panic aborts the process, so poisoning says nothing and is ignored.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Locks `lock` for reading. As in [`lock`], poisoning is ignored.
+pub fn read_lock<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Locks `lock` for writing. As in [`lock`], poisoning is ignored.
+pub fn write_lock<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// A `static`. In a model each execution starts with a new one.

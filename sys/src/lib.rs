@@ -28,7 +28,7 @@ pub mod subprocess;
 #[cfg(gasnet_tsan)]
 mod tsan;
 
-pub use atomic::lock;
+pub use atomic::{lock, read_lock, write_lock};
 
 use std::io;
 

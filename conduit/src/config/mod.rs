@@ -38,7 +38,9 @@ pub use variable::{
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::OnceLock;
+
+use gasnet_sys::atomic::RwLock;
 
 /// The value of `GASNET_CONDUIT` with which the library chooses the conduit.
 pub const AUTO_CONDUIT: &str = "auto";
@@ -227,7 +229,7 @@ static INSTALLED: RwLock<Option<&'static Config>> = RwLock::new(None);
 
 /// Makes `config` the configuration of this process. References to the previous one stay valid.
 pub fn install(config: Config) {
-    *INSTALLED.write().unwrap_or_else(PoisonError::into_inner) = Some(Box::leak(Box::new(config)));
+    *gasnet_sys::write_lock(&INSTALLED) = Some(Box::leak(Box::new(config)));
 }
 
 /// Reads the environment again, into the same tables.
@@ -239,7 +241,7 @@ pub fn reload() -> Result<(), ConfigError> {
 /// The configuration of this process: from [`install`], or the defaults before that.
 pub fn get() -> &'static Config {
     static DEFAULTS: OnceLock<Config> = OnceLock::new();
-    let installed = *INSTALLED.read().unwrap_or_else(PoisonError::into_inner);
+    let installed = *gasnet_sys::read_lock(&INSTALLED);
     installed.unwrap_or_else(|| DEFAULTS.get_or_init(|| Config::defaults(&[])))
 }
 
