@@ -210,6 +210,7 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
     let library = Library {
         names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
         network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
+        alone: conduits.iter().any(|conduit| conduit.needs_single_neighbourhood()),
         count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
     };
     let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError::Job(e.message))?;

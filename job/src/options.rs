@@ -11,7 +11,7 @@ use super::custom::Custom;
 use super::pmi::{self, Membership};
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
-use super::spawner::{self, Spawner, Starter};
+use super::spawner::{self, Source, Spawner, Starter};
 use super::{pmi_bootstrap, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
 
@@ -40,6 +40,8 @@ pub struct Library<'a> {
     pub names: Vec<&'a str>,
     /// Whether one of them has a network that reaches other hosts.
     pub network: bool,
+    /// Whether one of them is for a single host, so that programs may be meant to run alone.
+    pub alone: bool,
     /// The program's first argument, if it may be a number of ranks.
     pub count: Option<Count>,
 }
@@ -345,9 +347,9 @@ fn start(
         _ => config.get(&config::PSHM_NODES),
     };
     let selected = spawner::selected(library, None, &environment).map_err(JobError::new)?;
-    // As the reference's udp does. A library that also holds smp may be meant to run alone.
-    let by_spawnfn = selected.as_ref().is_some_and(|s| s.why.starts_with(spawner::SPAWNFN));
-    if by_spawnfn && !library.names.contains(&"smp") && !is_set && library.count.is_none() {
+    // As the reference's udp does.
+    let by_spawnfn = selected.as_ref().is_some_and(|s| s.source == Source::SpawnFn);
+    if by_spawnfn && !library.alone && !is_set && library.count.is_none() {
         return refuse(format!(
             "GASNET_SPAWNFN is set, but not how many ranks to start. Pass their number as the first argument, \
              set GASNET_PSHM_NODES=N (1 for one rank), or start the program with gasnetrun_{} -n N",
@@ -421,6 +423,7 @@ mod tests {
         let library = Library {
             names: names.to_vec(),
             network: names.contains(&"net"),
+            alone: names.contains(&"smp"),
             count,
         };
         let all = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));

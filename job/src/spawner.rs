@@ -8,67 +8,53 @@ use std::path::PathBuf;
 
 use super::options::Library;
 use super::spawn::hosts;
+use gasnet_conduit::config::Choice;
+pub use gasnet_conduit::config::Spawner;
 
-/// What starts the ranks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spawner {
-    /// A process of this host forks them.
-    #[default]
-    Fork,
-    /// The program starts itself on other hosts through remote shells.
-    Ssh,
-    /// A process manager: `PMIRUN_CMD`, or the first one on the path.
-    Pmi,
-    /// As `Pmi`, but `MPIRUN_CMD` takes precedence.
-    Mpi,
-    /// The user's command: `GASNET_CSPAWN_CMD`.
-    Custom,
-}
-
-/// The name of each in options and variables. Only options know the last.
-const NAMES: [(&str, Spawner); 5] = [
-    ("fork", Spawner::Fork),
-    ("ssh", Spawner::Ssh),
-    ("pmi", Spawner::Pmi),
-    ("mpi", Spawner::Mpi),
-    ("custom", Spawner::Custom),
-];
 /// The values of `GASNET_SPAWNFN`, which options know, too.
 const SHORT: [(&str, Spawner); 3] = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
 const SPAWNER: &str = "GASNET_SPAWNER";
 /// The variable of udp programs.
-pub(super) const SPAWNFN: &str = "GASNET_SPAWNFN";
+const SPAWNFN: &str = "GASNET_SPAWNFN";
 
-impl Spawner {
-    /// Its name in options and variables.
-    pub fn name(self) -> &'static str {
-        NAMES[self as usize].0
-    }
+/// Where a decision comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// The launcher's option.
+    Option,
+    /// `GASNET_SPAWNER`, or the same of a conduit.
+    Variable,
+    /// `GASNET_SPAWNFN`.
+    SpawnFn,
+    /// The user selects nothing.
+    #[default]
+    Environment,
+}
 
-    /// Whether a process manager starts the ranks.
-    pub fn is_manager(self) -> bool {
-        matches!(self, Self::Pmi | Self::Mpi)
-    }
-
-    /// Reads the value of an option or a variable. None for `auto`.
-    fn parse(source: &str, value: &str) -> Result<Option<Self>, String> {
-        let known = match source {
-            SPAWNFN => SHORT.to_vec(),
-            _ if source.starts_with("GASNET_") => NAMES[..4].to_vec(),
-            _ => [&NAMES[..], &SHORT].concat(),
-        };
-        let auto = (source != SPAWNFN).then_some("auto");
-        let is = |word: &str| value.trim().eq_ignore_ascii_case(word);
-        if auto.is_some_and(is) {
-            return Ok(None);
+impl Source {
+    /// The words that select a spawner there. None is `auto`.
+    fn words(self) -> Vec<(&'static str, Option<Spawner>)> {
+        let names = <Option<Spawner>>::WORDS.iter().zip(<Option<Spawner>>::VARIANTS);
+        let names = names.map(|(word, spawner)| (*word, *spawner));
+        let short = SHORT.map(|(word, spawner)| (word, Some(spawner)));
+        match self {
+            Self::SpawnFn => short.to_vec(),
+            Self::Variable => names.collect(),
+            Self::Option => {
+                let custom = (Spawner::Custom.name(), Some(Spawner::Custom));
+                names.chain([custom]).chain(short).collect()
+            }
+            Self::Environment => Vec::new(),
         }
-        let found = known.iter().find(|(word, _)| is(word));
-        found.map(|(_, spawner)| Some(*spawner)).ok_or_else(|| {
-            let words: Vec<&str> = auto.into_iter().chain(known.iter().map(|k| k.0)).collect();
-            format!(
-                "{source}={value}: unknown spawner; expected one of {}",
-                words.join(", ")
-            )
+    }
+
+    /// Reads the value of `name`, an option or a variable. None for `auto`.
+    fn parse(self, name: &str, value: &str) -> Result<Option<Spawner>, String> {
+        let words = self.words();
+        let found = words.iter().find(|(word, _)| value.trim().eq_ignore_ascii_case(word));
+        found.map(|(_, spawner)| *spawner).ok_or_else(|| {
+            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+            format!("{name}={value}: unknown spawner; expected one of {}", words.join(", "))
         })
     }
 }
@@ -78,6 +64,8 @@ impl Spawner {
 pub struct Decision {
     /// The spawner.
     pub spawner: Spawner,
+    /// What selects it.
+    pub source: Source,
     /// The option or variable that selects it, with its value, or the reason.
     pub why: String,
 }
@@ -97,27 +85,30 @@ pub fn selected(
     option: Option<&(String, String)>,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Option<Decision>, String> {
-    let mut names = variables(library);
-    names.extend(library.network.then(|| SPAWNFN.to_owned()));
-    let from_environment = names.into_iter().map(|name| {
+    let names = variables(library).into_iter().map(|name| (Source::Variable, name));
+    let names = names.chain(library.network.then(|| (Source::SpawnFn, SPAWNFN.to_owned())));
+    let from_environment = names.map(|(source, name)| {
         let value = text(&name, &environment)?;
-        Ok(value.map(|value| (name, value)))
+        Ok(value.map(|value| (source, name, value)))
     });
-    for setting in [Ok(option.cloned())].into_iter().chain(from_environment) {
+    let option = option.cloned().map(|(name, value)| (Source::Option, name, value));
+    for setting in [Ok(option)].into_iter().chain(from_environment) {
         let setting: Result<_, String> = setting;
-        let Some((source, value)) = setting? else { continue };
-        let Some(spawner) = Spawner::parse(&source, &value)? else {
+        let Some((source, name, value)) = setting? else {
+            continue;
+        };
+        let Some(spawner) = source.parse(&name, &value)? else {
             continue;
         };
         if matches!(spawner, Spawner::Ssh | Spawner::Custom) && !library.network {
             return Err(format!(
-                "{source}={value}: no conduit with a network ({}), so all ranks are on one host; expected fork, \
+                "{name}={value}: no conduit with a network ({}), so all ranks are on one host; expected fork, \
                  pmi or mpi",
                 library.names.join(", ")
             ));
         }
-        let why = format!("{source}={value}");
-        return Ok(Some(Decision { spawner, why }));
+        let why = format!("{name}={value}");
+        return Ok(Some(Decision { spawner, source, why }));
     }
     Ok(None)
 }
@@ -143,6 +134,7 @@ pub enum Starter {
 pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&str) -> Option<OsString>) -> Decision {
     let decision = |spawner, why: &str| Decision {
         spawner,
+        source: Source::Environment,
         why: why.into(),
     };
     if !library.network {
@@ -196,6 +188,7 @@ mod tests {
         Library {
             names: names.split(' ').collect(),
             network: names.contains("net"),
+            alone: names.contains("smp"),
             count: None,
         }
     }
@@ -216,9 +209,9 @@ mod tests {
             "smp: GASNET_SMP_SPAWNER=ssh -> GASNET_SMP_SPAWNER=ssh: no conduit with a network",
             "smp: -spawn=C -> -spawn=C: no conduit with a network (smp)",
             "net: GASNET_NET_SPAWNER=smoke -> GASNET_NET_SPAWNER=smoke: unknown spawner",
-            "net: GASNET_SPAWNER=custom -> expected one of auto, fork, ssh, pmi, mpi",
+            "net: GASNET_SPAWNER=custom -> expected one of auto, fork, pmi, mpi, ssh",
             "net: GASNET_SPAWNFN=auto -> one of L, S, C",
-            "net: -spawn=G -> mpi, custom, L, S, C",
+            "net: -spawn=G -> ssh, custom, L, S, C",
         ] {
             let (names, rest) = case.split_once(": ").or(case.split_once(':')).unwrap();
             let (settings, expected) = rest.split_once("-> ").unwrap();

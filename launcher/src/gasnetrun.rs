@@ -18,7 +18,7 @@ use std::process::{Command, ExitCode};
 
 use gasnet_conduit::config::{AUTO_CONDUIT as AUTO, TABLE};
 use gasnet_conduit_any::gasneti_conduits;
-use gasnet_job::spawner::{self, Decision, Spawner, Starter};
+use gasnet_job::spawner::{self, Decision, Source, Spawner, Starter};
 use gasnet_job::{hosts, Library, MAX_RANKS};
 
 #[path = "gasnetrun/manager.rs"]
@@ -253,6 +253,7 @@ fn library(conduit: &str) -> Library<'static> {
     Library {
         names: possible.iter().map(|c| c.0).collect(),
         network: conduit == AUTO || possible.iter().any(|c| c.1),
+        alone: possible.iter().any(|c| !c.1),
         count: None,
     }
 }
@@ -270,6 +271,7 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
         None => Ok(suggested),
         Some(_) if hosts::has_default() => Ok(Decision {
             spawner: Spawner::Ssh,
+            source: Source::Environment,
             why: "this site has a list of hosts".into(),
         }),
         Some(nodes) => wrong(format!(

@@ -135,7 +135,7 @@ def _(bed):
 @case("launcher: values that cannot be", "one", conduits=("udp",))
 def _(bed):
     for name, value, says in (
-        ("GASNET_SPAWNER", "custom", "one of auto, fork, ssh, pmi, mpi$"),
+        ("GASNET_SPAWNER", "custom", "one of auto, fork, pmi, mpi, ssh$"),
         ("GASNET_SPAWNFN", "fork", "one of L, S, C$"),
         ("GASNET_SPAWNER", b"\xff", "UTF-8"),
         ("GASNET_UDP_SPAWNER", b"\xff", "UTF-8"),

@@ -9,7 +9,7 @@ use super::variable::{
     choice, choice_enum, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size,
     text,
 };
-use super::{FaultPlan, Key, RankSet, Scope, SegmentLimit, SignalSet, Variable};
+use super::{Choice, FaultPlan, FromValue, Key, RankSet, Scope, SegmentLimit, SignalSet, Value, Variable};
 use gasnet_tools::parse;
 use std::path::PathBuf;
 
@@ -29,7 +29,6 @@ macro_rules! variables {
         /// The names of the variables whose key type differs from the type of their value.
         #[cfg(test)]
         pub(super) fn keys_of_wrong_type() -> Vec<&'static str> {
-            use super::FromValue;
             let mut wrong = Vec::new();
             $($(
                 if <$type>::from_value(&$key.variable.default_value()).is_none() {
@@ -55,19 +54,56 @@ choice_enum! {
     }
 }
 
-choice_enum! {
-    /// How ranks are started (`GASNET_SMP_SPAWNER`).
-    pub enum Spawner {
-        /// Chosen from the environment.
-        Auto = "auto",
-        /// The launcher process forks them.
-        Fork = "fork",
-        /// A process manager that speaks PMI started them.
-        Pmi = "pmi",
-        /// An MPI launcher started them; the job uses its PMI.
-        Mpi = "mpi",
-        /// The launcher process starts them through ssh.
-        Ssh = "ssh",
+/// What starts the ranks (`GASNET_SPAWNER`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Spawner {
+    /// A process of this host forks them.
+    #[default]
+    Fork,
+    /// The program starts itself on other hosts through remote shells.
+    Ssh,
+    /// A process manager: `PMIRUN_CMD`, or the first one on the path.
+    Pmi,
+    /// As `Pmi`, but `MPIRUN_CMD` takes precedence.
+    Mpi,
+    /// The user's command: `GASNET_CSPAWN_CMD`. Only options have a word for it.
+    Custom,
+}
+
+impl Spawner {
+    /// Its name in options and variables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fork => "fork",
+            Self::Ssh => "ssh",
+            Self::Pmi => "pmi",
+            Self::Mpi => "mpi",
+            Self::Custom => "custom",
+        }
+    }
+
+    /// Whether a process manager starts the ranks.
+    pub fn is_manager(self) -> bool {
+        matches!(self, Self::Pmi | Self::Mpi)
+    }
+}
+
+/// None is chosen from the environment.
+impl Choice for Option<Spawner> {
+    const WORDS: &'static [&'static str] = &["auto", "fork", "pmi", "mpi", "ssh"];
+    const VARIANTS: &'static [Self] = &[
+        None,
+        Some(Spawner::Fork),
+        Some(Spawner::Pmi),
+        Some(Spawner::Mpi),
+        Some(Spawner::Ssh),
+    ];
+}
+
+impl FromValue for Option<Spawner> {
+    fn from_value(value: &Value) -> Option<Self> {
+        let Value::Choice(index) = value else { return None };
+        Self::VARIANTS.get(*index).copied()
     }
 }
 
@@ -171,16 +207,16 @@ variables! {
         PSHM_NODES: u32 = count("GASNET_PSHM_NODES", "1", 1, 1 << 20,
             "Ranks of a job that is started without a launcher, at most 1024 per host.")
             .scope(Scope::Launcher).unit("ranks");
-        SPAWNER: Spawner = choice("GASNET_SPAWNER", "auto",
+        SPAWNER: Option<Spawner> = choice("GASNET_SPAWNER", "auto",
             "How the ranks are started: fork on this host, ssh on a list of hosts, pmi or mpi by a process manager; \
              auto decides from the environment.")
             .scope(Scope::Launcher).ours();
         // Clients set these whatever the conduit of the program is, so they are known in all
         // libraries. Job start reads `GASNET_<CONDUIT>_SPAWNER` of any conduit; that of a new one
         // is declared in its `Conduit::variables`.
-        SMP_SPAWNER: Spawner = choice("GASNET_SMP_SPAWNER", "auto", "As GASNET_SPAWNER, for smp.")
+        SMP_SPAWNER: Option<Spawner> = choice("GASNET_SMP_SPAWNER", "auto", "As GASNET_SPAWNER, for smp.")
             .scope(Scope::Launcher);
-        UDP_SPAWNER: Spawner = choice("GASNET_UDP_SPAWNER", "auto", "As GASNET_SPAWNER, for udp.")
+        UDP_SPAWNER: Option<Spawner> = choice("GASNET_UDP_SPAWNER", "auto", "As GASNET_SPAWNER, for udp.")
             .scope(Scope::Launcher).ours();
         SPAWNFN: Option<String> = text("GASNET_SPAWNFN",
             "How udp programs start their ranks where the variables above do not decide: L on this host, S through \
