@@ -216,11 +216,11 @@ pub unsafe extern "C" fn gex_Segment_Destroy(segment: *const Segment, flags: Fla
     if segment.memory == Memory::Attached {
         fatal!("{name}: the attached segment lives as long as the process");
     }
-    if let Some(lent) = scratch::lent_from(segment).filter(|_| rules::CHECKED) {
+    if let Some(scratch) = scratch::of_segment(segment).filter(|_| rules::CHECKED) {
         fatal!(
             "{name}: the segment has the scratch space of a live team, {} bytes at {:#x}. Destroy the team first.",
-            lent.bytes,
-            lent.address
+            scratch.bytes,
+            scratch.address
         );
     }
     trace::destroyed(format_args!(" what=segment handle={segment:p}"));

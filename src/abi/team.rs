@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::handles;
 use crate::client::Client;
@@ -11,9 +11,9 @@ use crate::event;
 use crate::flags::{Flags, RANK_INVALID};
 use crate::rules::{self, not_in_handler};
 use crate::runtime;
-use crate::team::create::{self, SCRATCH_BYTES};
+use crate::team::create;
 use crate::team::TeamHandle;
-use crate::team::{self, scratch, Scratch, Team};
+use crate::team::{self, scratch, Team};
 use crate::trace;
 use crate::types::{EpIndex, Location, Rank};
 use gasnet_conduit::JobRank;
@@ -124,64 +124,6 @@ pub extern "C" fn gex_TM_TranslateRankToEP(tm: TeamHandle, rank: Rank, flags: Fl
     }
 }
 
-/// The scratch space that a client lends to a team. Collectives do not use it: it is only kept
-/// until the team is destroyed.
-fn lend(ep: EpIndex, address: *mut c_void, bytes: usize, flags: Flags, function: &str) -> Scratch {
-    let rt = runtime::get();
-    let own = Location { rank: rt.rank(), ep };
-    if let Some(device) = rt.endpoint(ep).and_then(Endpoint::bound).and_then(|s| s.kind) {
-        fatal!(
-            "rank {}: {function}: scratch space must be host memory, but the segment of endpoint {ep} is on \
-             {device}. Pass \
-             GEX_FLAG_TM_NO_SCRATCH.",
-            rt.rank()
-        );
-    }
-    let offset = flags.has(Flags::SCRATCH_SEG_OFFSET);
-    let base = rt.bound_segment(own).filter(|_| offset).map_or(0, |s| s.base);
-    let address = base.wrapping_add(address as usize);
-    if cfg!(feature = "debug-checks") && (bytes == 0 || !rt.in_own_segment(ep, address, bytes)) {
-        let (base, length) = rt.segment_of(own).map_or((0, 0), |s| (s.base, s.bytes));
-        fatal!(
-            "rank {}: {function}: the scratch space of {bytes} bytes at {address:#x} is not inside the bound \
-             segment, {length} bytes at \
-             {base:#x}. Pass GEX_FLAG_TM_NO_SCRATCH to lend none.",
-            rt.rank()
-        );
-    }
-    let lent = Scratch { address, bytes };
-    if rules::CHECKED {
-        static WARNED: AtomicBool = AtomicBool::new(false);
-        let other = scratch::lend(rt.endpoint(ep).and_then(Endpoint::bound), lent);
-        // Only a warning: the reference's testratomic does this, and nothing writes to scratch
-        // space.
-        if let Some(other) = other.filter(|_| !WARNED.swap(true, Ordering::Relaxed)) {
-            gasnet_tools::process::warn(format_args!(
-                "{function}: the scratch space of {bytes} bytes at {address:#x} overlaps that of a live team, \
-                 {} bytes at {:#x}",
-                other.bytes, other.address
-            ));
-        }
-    }
-    lent
-}
-
-/// The result of a call that only asks for the scratch size.
-fn scratch_size(parent: &Team, takes_part: bool, flags: Flags, function: &str) -> usize {
-    static WARNED: AtomicBool = AtomicBool::new(false);
-    if flags.has(Flags::TM_SCRATCH_SIZE_MIN) && parent.rank == Rank(0) && !WARNED.swap(true, Ordering::Relaxed) {
-        gasnet_tools::process::warn(format_args!(
-            "{function}: GEX_FLAG_TM_SCRATCH_SIZE_MIN is deprecated since GASNet-EX 0.11 and will be removed. Pass \
-             GEX_FLAG_TM_SCRATCH_SIZE_RECOMMENDED instead."
-        ));
-    }
-    if takes_part {
-        SCRATCH_BYTES
-    } else {
-        0
-    }
-}
-
 /// Records a new team.
 fn created(team: &'static Team) {
     let (handle, id, rank, size) = (team.handle(), team.id, team.rank, team.size);
@@ -211,14 +153,14 @@ pub unsafe extern "C" fn gex_TM_Split(
     let member = !new_tm.is_null();
     rules::only_flags(name, flags, FLAGS);
     if flags.has(Flags::TM_SCRATCH_SIZE) {
-        return scratch_size(parent, member, flags, name);
+        return scratch::recommended(parent, member, flags, name);
     }
     if cfg!(feature = "debug-checks") && member && color < 0 {
         fatal!("rank {}: {name}: color {color} is negative", runtime::get().rank());
     }
-    let lent = (member && !flags.has(Flags::TM_NO_SCRATCH))
-        .then(|| lend(parent.ep, scratch_address, scratch_bytes, flags, name));
-    if let Some(team) = create::split(parent, member.then_some((color, key)), lent, flags) {
+    let scratch = (member && !flags.has(Flags::TM_NO_SCRATCH))
+        .then(|| scratch::accept(parent.ep, scratch_address as usize, scratch_bytes, flags, name));
+    if let Some(team) = create::split(parent, member.then_some((color, key)), scratch, flags) {
         created(team);
         // SAFETY: not null, so valid for a write.
         unsafe { new_tm.write(team.handle()) };
@@ -248,17 +190,21 @@ pub unsafe extern "C" fn gex_TM_Dup(
         FLAGS | Flags::TM_LOCAL_SCRATCH | Flags::TM_SYMMETRIC_SCRATCH,
     );
     if flags.has(Flags::TM_SCRATCH_SIZE) {
-        return scratch_size(original, true, flags, name);
+        return scratch::recommended(original, true, flags, name);
     }
-    let lent = match flags & (Flags::TM_SYMMETRIC_SCRATCH | Flags::TM_LOCAL_SCRATCH | Flags::TM_NO_SCRATCH) {
+    let scratch = match flags & (Flags::TM_SYMMETRIC_SCRATCH | Flags::TM_LOCAL_SCRATCH | Flags::TM_NO_SCRATCH) {
         Flags::TM_NO_SCRATCH => None,
-        Flags::TM_SYMMETRIC_SCRATCH | Flags::TM_LOCAL_SCRATCH => {
-            Some(lend(original.ep, scratch_address, scratch_bytes, flags, name))
-        }
+        Flags::TM_SYMMETRIC_SCRATCH | Flags::TM_LOCAL_SCRATCH => Some(scratch::accept(
+            original.ep,
+            scratch_address as usize,
+            scratch_bytes,
+            flags,
+            name,
+        )),
         _ => fatal!("{name}: flags {flags:#x} must have one of GEX_FLAG_TM_{{SYMMETRIC,LOCAL,NO}}_SCRATCH"),
     };
     // One color and equal keys: the members keep their order.
-    if let Some(team) = create::split(original, Some((0, 0)), lent, flags) {
+    if let Some(team) = create::split(original, Some((0, 0)), scratch, flags) {
         created(team);
         // SAFETY: the caller's contract.
         unsafe { new_tm.write(team.handle()) };
@@ -288,7 +234,7 @@ pub unsafe extern "C" fn gex_TM_Create(
     let parent = team::team(parent, name);
     rules::only_flags(name, flags, FLAGS_OF_CREATE);
     if flags.has(Flags::TM_SCRATCH_SIZE) {
-        return scratch_size(parent, count > 0, flags, name);
+        return scratch::recommended(parent, count > 0, flags, name);
     }
     let args = if count == 0 {
         &[]
@@ -309,7 +255,13 @@ pub unsafe extern "C" fn gex_TM_Create(
         };
         // SAFETY: as many entries as the flag says, by contract.
         let address = unsafe { *scratch_addresses.add(index) };
-        Some(lend(members[rank.index()].ep, address, scratch_bytes, flags, name))
+        Some(scratch::accept(
+            members[rank.index()].ep,
+            address as usize,
+            scratch_bytes,
+            flags,
+            name,
+        ))
     };
     let teams = create::create(parent, &members, scratch_of, flags).unwrap_or_else(|why| fatal!("{name}: {why}"));
     if teams.len() != new_count && count > 0 {
@@ -372,7 +324,7 @@ fn not_in_use(team: &Team, function: &str) {
     }
 }
 
-/// Destroys a team. Collective over it. Non-zero when the scratch space that the client lent was
+/// Destroys a team. Collective over it. Non-zero when the scratch space that the client passed was
 /// written to `scratch`.
 ///
 /// # Safety
@@ -400,7 +352,7 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: TeamHandle, scratch: *mut Memvec, fl
     let base = rt.bound_segment(own).map_or(0, |s| s.base);
     trace::destroyed(format_args!(" what=team handle={tm:#x} id={:#x}", team.id));
     // SAFETY: the client does not use the handle again.
-    let Some(lent) = (unsafe { create::destroy(team, flags.has(Flags::GLOBALLY_QUIESCED)) }) else {
+    let Some(ended) = (unsafe { create::destroy(team, flags.has(Flags::GLOBALLY_QUIESCED)) }) else {
         return 0;
     };
     if scratch.is_null() {
@@ -410,8 +362,8 @@ pub unsafe extern "C" fn gex_TM_Destroy(tm: TeamHandle, scratch: *mut Memvec, fl
     }
     let offset = if flags.has(Flags::SCRATCH_SEG_OFFSET) { base } else { 0 };
     let answer = Memvec {
-        address: lent.address.wrapping_sub(offset) as *mut c_void,
-        bytes: lent.bytes,
+        address: ended.address.wrapping_sub(offset) as *mut c_void,
+        bytes: ended.bytes,
     };
     // SAFETY: not null, so valid for a write.
     unsafe { scratch.write(answer) };

@@ -20,10 +20,6 @@ use crate::runtime;
 use crate::shm::coll_buffer_pool::CollBufferId;
 use crate::types::{Location, Rank};
 
-/// Bytes that the scratch-size queries recommend: collectives bring their own memory, so this is
-/// the least that clients can handle as a size.
-pub const SCRATCH_BYTES: usize = 64;
-
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// What a member of the parent contributes to a split.
@@ -238,8 +234,8 @@ pub unsafe fn destroy(team: &'static Team, quiescent: bool) -> Option<Scratch> {
     }
     if cfg!(feature = "debug-checks") {
         super::DESTROYED.bury(team);
-        if let Some(lent) = scratch {
-            super::scratch::give_back(lent);
+        if let Some(scratch) = scratch {
+            super::scratch::remove(scratch);
         }
         return scratch;
     }

@@ -91,8 +91,8 @@ impl fmt::LowerHex for TeamHandle {
 /// this process gave once.
 pub type TeamId = u64;
 
-/// Memory that the client lent to a team. Collectives have buffers of their own; it is only given
-/// back.
+/// Memory that the client passed for a team. Collectives have buffers of their own; it is only
+/// returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scratch {
     /// First byte.
@@ -124,7 +124,7 @@ pub struct Team {
     members: Members,
     /// Their layout in neighbourhoods.
     pub groups: Groups,
-    /// Lent by the client.
+    /// Passed by the client.
     pub scratch: Option<Scratch>,
     /// Number of the next collective.
     pub next_collective: AtomicU32,
