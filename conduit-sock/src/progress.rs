@@ -68,7 +68,7 @@ impl Net {
             if number == LISTENER {
                 self.accept(channel);
             } else {
-                delivered += self.drain(channel, class, number as usize, buffer, upcalls);
+                delivered += self.drain(class, number as usize, buffer, upcalls);
             }
         }
         lock(&self.buffers).push(memory);
@@ -86,14 +86,8 @@ impl Net {
         }
     }
 
-    fn drain(
-        &self,
-        channel: &Channel,
-        class: Class,
-        index: usize,
-        buffer: &mut [u8],
-        upcalls: &mut dyn Upcalls,
-    ) -> usize {
+    fn drain(&self, class: Class, index: usize, buffer: &mut [u8], upcalls: &mut dyn Upcalls) -> usize {
+        let channel = &self.channels[class as usize];
         let Some(conn) = lock(&channel.conns).get(index).cloned().flatten() else {
             return 0;
         };

@@ -19,7 +19,7 @@ use gasnet_conduit::{Busy, Class, JobRank};
 fn request(tm: TeamHandle, rank: Rank, category: AmCategory, handler: u8, args: &[Arg]) -> Message<'_> {
     not_in_handler("gex_AM_Request");
     let (source_ep, target) = team::resolve(tm, rank);
-    Message::new(Class::Request, category, source_ep, target, handler, args)
+    Message::new(Class::Request, category, target, handler, args).from_endpoint(source_ep)
 }
 
 /// Sends `message` as the C functions do: 0, or 1 if IMMEDIATE and nothing was sent.

@@ -6,7 +6,8 @@
 //! checked, others are valid by contract. Where C would have undefined behaviour and a check is
 //! cheap, a fatal error says what is wrong.
 
-#![warn(clippy::missing_safety_doc)]
+// The signatures are those of the C interface, and most helpers pass them on.
+#![allow(clippy::too_many_arguments)]
 
 /// Evaluates `$call`, and `$record` if calls of `$category` are traced. `$began` is the time at
 /// which the call began, `$result` what it returned.

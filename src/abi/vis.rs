@@ -282,7 +282,7 @@ macro_rules! forms {
         pub unsafe extern "C" fn $nb($tm: $tm_type, $($arg: $type,)* flags: Flags) -> Event {
             let asked = $asked;
             // SAFETY: the caller's contract.
-            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
+            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, PLAIN_FLAGS.has_all(flags)) } {
                 return Event::INVALID;
             }
             let (direction, function) = (Direction::$direction, stringify!($nb));
@@ -299,7 +299,7 @@ macro_rules! forms {
         pub unsafe extern "C" fn $nbi($tm: $tm_type, $($arg: $type,)* flags: Flags) -> c_int {
             let asked = $asked;
             // SAFETY: the caller's contract.
-            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
+            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, PLAIN_FLAGS.has_all(flags)) } {
                 return 0;
             }
             let (direction, function) = (Direction::$direction, stringify!($nbi));
@@ -316,7 +316,7 @@ macro_rules! forms {
         pub unsafe extern "C" fn $blocking($tm: $tm_type, $($arg: $type,)* flags: Flags) -> c_int {
             let asked = $asked;
             // SAFETY: the caller's contract.
-            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, flags, PLAIN_FLAGS) } {
+            if unsafe { asked.at_once(Direction::$direction, $tm, $rank, PLAIN_FLAGS.has_all(flags)) } {
                 return 0;
             }
             let seen = Cell::new(None);

@@ -24,7 +24,7 @@ use crate::team::TeamHandle;
 use crate::team::{self, Head, Team};
 use crate::types::{Location, Rank};
 use cpu::Number;
-use gasnet_conduit::{Atomic, Atomics, Busy, JobRank, RemoteMemory, RemoteSegment};
+use gasnet_conduit::{Atomic, Atomics, Busy, JobRank, RemoteMemory};
 
 pub use gasnet_conduit::atomic_codes as codes;
 
@@ -302,7 +302,14 @@ pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> R
     match network.atomics.zip(network.segments).filter(|_| domain.offloaded) {
         None => packets::start(peer, &call, op, immediate),
         Some((atomics, segments)) => match rt.remote_segment(segments, peer) {
-            Some(segment) => by_network(atomics, peer, segment, &call, op, immediate),
+            Some(segment) => {
+                let target = RemoteMemory {
+                    peer: peer.rank,
+                    segment,
+                    address: call.target,
+                };
+                by_network(atomics, target, &call, op, immediate)
+            }
             None => rt.outside_segment(peer, call.target, bytes),
         },
     }
@@ -311,27 +318,22 @@ pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> R
 /// By the conduit's own atomics.
 fn by_network(
     atomics: &dyn Atomics,
-    peer: Location,
-    segment: RemoteSegment,
+    target: RemoteMemory,
     call: &Call,
     op: &'static Op,
     immediate: bool,
 ) -> Result<(), Busy> {
     let (fetched, bytes) = call.fetched();
-    let cookie = native::begin(op, kind(call.op), peer.rank, MemRef::host(fetched), bytes);
+    let cookie = native::begin(op, kind(call.op), target.peer, MemRef::host(fetched), bytes);
     let atomic = Atomic {
-        target: RemoteMemory {
-            peer: peer.rank,
-            segment,
-            address: call.target,
-        },
+        target,
         dt: call.dt,
         op: call.op,
         operands: call.operands,
         fetched,
         cookie,
     };
-    native::inject(peer.rank, cookie, immediate, || atomics.atomic(&atomic))
+    native::inject(target.peer, cookie, immediate, || atomics.atomic(&atomic))
 }
 
 #[cfg(test)]

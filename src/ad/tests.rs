@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::am::Arg;
 use crate::event::FreeList;
-use gasnet_conduit::Completion;
+use gasnet_conduit::{Completion, RemoteSegment};
 
 /// Has 64-bit additions and accessors, and performs them when the test lets it.
 #[derive(Default)]
@@ -41,13 +41,17 @@ const PEER: Location = Location {
     rank: JobRank(1),
     ep: 0,
 };
-const SEGMENT: RemoteSegment = RemoteSegment(5);
+const TARGET: RemoteMemory = RemoteMemory {
+    peer: PEER.rank,
+    segment: RemoteSegment(5),
+    address: 4104,
+};
 
 fn call(op: u32, result: *mut u64) -> Call {
     Call {
         dt: codes::U64,
         op,
-        target: 4104,
+        target: TARGET.address,
         operands: [3, 0],
         result: result.cast(),
     }
@@ -73,7 +77,7 @@ fn an_offloaded_operation_counts_in_its_category_until_the_conduit_says_so() {
     ];
     for (op, category, fetches) in cases {
         let counted = FreeList::new().take();
-        by_network(&nic, PEER, SEGMENT, &call(op, &mut old), counted, true).unwrap();
+        by_network(&nic, TARGET, &call(op, &mut old), counted, true).unwrap();
         let started = nic.started.lock().unwrap().pop().unwrap();
         assert_eq!(
             (started.dt, started.op, started.operands, !started.fetched.is_null()),
@@ -82,7 +86,7 @@ fn an_offloaded_operation_counts_in_its_category_until_the_conduit_says_so() {
         );
         assert_eq!(
             (started.target.peer, started.target.segment, started.target.address),
-            (PEER.rank, SEGMENT, 4104)
+            (TARGET.peer, TARGET.segment, TARGET.address)
         );
         assert!(!counted.is_done(category) && counted.is_done(31 & !category), "{op:#x}");
         native::done(started.cookie, Completion::Both);
@@ -99,7 +103,7 @@ fn an_immediate_operation_that_finds_no_room_leaves_nothing() {
         full: true,
         ..Nic::default()
     };
-    let refused = by_network(&nic, PEER, SEGMENT, &call(codes::GET, &mut old), counted, true);
+    let refused = by_network(&nic, TARGET, &call(codes::GET, &mut old), counted, true);
     assert!(refused.is_err() && counted.is_done(31) && old == 5);
 }
 

@@ -229,5 +229,5 @@ pub unsafe fn reply(token: *const Token, category: AmCategory, handler: u8, args
             runtime::get().rank()
         );
     }
-    Message::new(Class::Reply, category, token.target_ep, token.source, handler, args)
+    Message::new(Class::Reply, category, token.source, handler, args).from_endpoint(token.target_ep)
 }

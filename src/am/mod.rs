@@ -135,18 +135,11 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// A message without payload.
-    pub fn new(
-        class: Class,
-        category: AmCategory,
-        source_ep: EpIndex,
-        target: Location,
-        handler: u8,
-        args: &'a [Arg],
-    ) -> Self {
+    /// A message without payload from the primordial endpoint.
+    pub fn new(class: Class, category: AmCategory, target: Location, handler: u8, args: &'a [Arg]) -> Self {
         Self {
             target,
-            source_ep,
+            source_ep: 0,
             class,
             category,
             handler,
@@ -169,11 +162,17 @@ impl<'a> Message<'a> {
         payload: Option<(*const u8, usize)>,
     ) -> Self {
         match payload {
-            None => Self::new(class, AmCategory::Short, 0, target, handler, args),
+            None => Self::new(class, AmCategory::Short, target, handler, args),
             Some((from, bytes)) => {
-                Self::new(class, AmCategory::Medium, 0, target, handler, args).with_payload(from, bytes)
+                Self::new(class, AmCategory::Medium, target, handler, args).with_payload(from, bytes)
             }
         }
+    }
+
+    /// The same from another endpoint.
+    #[must_use]
+    pub fn from_endpoint(self, source_ep: EpIndex) -> Self {
+        Self { source_ep, ..self }
     }
 
     /// The same with `bytes` at `payload`.

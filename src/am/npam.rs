@@ -230,16 +230,10 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
         untouched(*call);
     }
     let destination = call.destination.wrapping_add(p.destination_base);
-    let message = Message::new(
-        call.class,
-        call.category,
-        p.source_ep,
-        p.target,
-        call.handler,
-        call.args,
-    )
-    .with_payload(p.address, call.bytes)
-    .with_destination(destination, p.lc_opt);
+    let message = Message::new(call.class, call.category, p.target, call.handler, call.args)
+        .from_endpoint(p.source_ep)
+        .with_payload(p.address, call.bytes)
+        .with_destination(destination, p.lc_opt);
     // SAFETY: the local-completion option of Prepare, still valid by contract.
     unsafe { client::complete_locally(p.lc_opt) };
     let began = trace::clock(trace::TraceCategory::Message);

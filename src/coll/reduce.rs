@@ -101,23 +101,31 @@ async fn network_to_one(call: Call, root: u32, target: Span, source: Span, opera
             room = Buffer::copy_of(source);
             room.span()
         };
-        up(call, top, result, source, operator, &done).await;
+        up(call, top, source, operator, Arrived { result, done: &done }).await;
         if top != root {
             call.send_rendezvous(root, RESULT, result).await;
         }
         drop(room);
         return;
     }
-    up(call, top, Span::EMPTY, source, operator, &done).await;
+    let result = Span::EMPTY;
+    up(call, top, source, operator, Arrived { result, done: &done }).await;
     if call.rank() == root {
         call.post_rendezvous(top, RESULT, target).await;
         call.wait_receive(top, RESULT, target).await;
     }
 }
 
-/// Combines chunks up the tree to `top`, where they arrive in `result` in order; `done` counts
-/// them.
-async fn up(call: Call, top: u32, result: Span, source: Span, operator: Operator, done: &AtomicUsize) {
+/// The chunks that have arrived at the top of a tree.
+struct Arrived<'a> {
+    /// The memory at the top where all chunks arrive, in order. Empty elsewhere.
+    result: Span,
+    /// Their number.
+    done: &'a AtomicUsize,
+}
+
+/// Combines chunks up the tree to `top`.
+async fn up(call: Call, top: u32, source: Span, operator: Operator, arrived: Arrived<'_>) {
     let size = call.size();
     let absolute = |relative: u32| (relative + top) % size;
     let (parent, children) = parent_and_children((call.rank() + size - top) % size, size);
@@ -147,8 +155,8 @@ async fn up(call: Call, top: u32, result: Span, source: Span, operator: Operator
         if let Some(parent) = parent {
             call.send(absolute(parent), i as u32, sum).await;
         } else {
-            result.part(i * chunk, bytes).copy_from(sum);
-            done.store(i + 1, Ordering::Relaxed);
+            arrived.result.part(i * chunk, bytes).copy_from(sum);
+            arrived.done.store(i + 1, Ordering::Relaxed);
             super::request_poll();
         }
         drop(holder);
@@ -212,8 +220,12 @@ async fn up_and_down(call: Call, target: Span, source: Span, operator: Operator)
         let needed = ((i + 1) * chunk_bytes()).min(source.bytes);
         (done.load(Ordering::Relaxed) * chunk).min(source.bytes) >= needed
     };
+    let arrived = Arrived {
+        result: target,
+        done: &done,
+    };
     join(
-        up(call, 0, target, source, operator, &done),
+        up(call, 0, source, operator, arrived),
         broadcast::network(call, 0, target, DOWN, ready),
     )
     .await;

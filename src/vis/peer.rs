@@ -34,14 +34,8 @@ pub fn send(access: &VisAccess<'_>, completion: &PeerCompletion, id: u64, total:
         completion.payload
     };
     let (class, category) = (Class::Request, AmCategory::Medium);
-    let message = Message::new(
-        class,
-        category,
-        access.source_ep & !ANYWHERE,
-        access.peer,
-        internal::VIS_PEER,
-        &args,
-    );
+    let message = Message::new(class, category, access.peer, internal::VIS_PEER, &args);
+    let message = message.from_endpoint(access.source_ep & !ANYWHERE);
     inject::send(&message.with_payload(payload, completion.bytes));
 }
 

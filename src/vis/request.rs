@@ -7,7 +7,6 @@ use super::mapped;
 use super::shape::List;
 use super::strided::StridedArgs;
 use super::Direction;
-use crate::flags::Flags;
 use crate::runtime;
 use crate::segment::window::Window;
 use crate::team::{self, TeamHandle, PEER_COMPLETION_ARMED};
@@ -29,13 +28,13 @@ pub enum VisRequest {
 
 impl VisRequest {
     /// Copies between the local side and `(tm, rank)`, if that memory is mapped here. False:
-    /// nothing was done. Flags of `plain` change nothing for a neighbour.
+    /// nothing was done. `is_plain`: the call has no flag that changes anything for a neighbour.
     ///
     /// # Safety
     /// The client answers for its arrays and for the local pieces.
     #[inline(always)]
-    pub unsafe fn at_once(self, direction: Direction, tm: TeamHandle, rank: Rank, flags: Flags, plain: Flags) -> bool {
-        if !plain.has_all(flags) || PEER_COMPLETION_ARMED.load(Ordering::Relaxed) != 0 {
+    pub unsafe fn at_once(self, direction: Direction, tm: TeamHandle, rank: Rank, is_plain: bool) -> bool {
+        if !is_plain || PEER_COMPLETION_ARMED.load(Ordering::Relaxed) != 0 {
             return false;
         }
         // Closed in the debug flavour and while calls are recorded.

@@ -41,6 +41,14 @@ pub struct AuthenticHeader<'a> {
     pub hash: u64,
 }
 
+/// A datagram whose header and payload are authentic.
+pub struct AuthenticDatagram<'a> {
+    /// Its header.
+    pub header: AuthenticHeader<'a>,
+    /// What follows the header.
+    pub payload: &'a [u8],
+}
+
 impl Net {
     /// Authenticates and processes a datagram. `None`: no rank of this job sent it. Local transfers
     /// that it completes are appended to `done`.
@@ -64,11 +72,17 @@ impl Net {
                 return None;
             }
         }
-        let authentic = self.authenticate(self.connection(header.source), header, head, payload.len())?;
-        let is_authentic = self.keys.hash(payload) == authentic.hash;
-        is_authentic.then(|| Processed {
-            source: header.source,
-            disposition: self.accept(authentic, deliverable, payload, now, done),
+        let authentic_header = self.authenticate(self.connection(header.source), header, head, payload.len())?;
+        let is_authentic = self.keys.hash(payload) == authentic_header.hash;
+        is_authentic.then(|| {
+            let datagram = AuthenticDatagram {
+                header: authentic_header,
+                payload,
+            };
+            Processed {
+                source: header.source,
+                disposition: self.accept(datagram, deliverable, now, done),
+            }
         })
     }
 
@@ -102,15 +116,18 @@ impl Net {
         })
     }
 
-    /// Processes a datagram whose payload has the right hash.
+    /// Processes a datagram. Local transfers that it completes are appended to `done`.
     pub fn accept(
         &self,
-        authentic: AuthenticHeader<'_>,
+        datagram: AuthenticDatagram<'_>,
         deliverable: Deliverable,
-        payload: &[u8],
         now: u64,
         done: &mut Vec<Cookie>,
     ) -> Disposition {
+        let AuthenticDatagram {
+            header: authentic,
+            payload,
+        } = datagram;
         let AuthenticHeader {
             connection,
             mut peer,

@@ -11,7 +11,7 @@
 //! different one is received, and is processed as if it had been received into a buffer.
 #![forbid(unsafe_code)]
 
-use super::authenticate::{AuthenticHeader, Sender};
+use super::authenticate::{AuthenticDatagram, AuthenticHeader, Sender};
 use super::receive::ReceiveContext;
 use super::Net;
 use crate::memory::ClientMemory;
@@ -143,13 +143,11 @@ impl Net {
         }
         let source = authentic.header.source;
         context.touched.push(source);
-        match self.accept(
-            authentic,
-            context.deliverable,
-            destination.read(),
-            now,
-            &mut context.done,
-        ) {
+        let datagram = AuthenticDatagram {
+            header: authentic,
+            payload: destination.read(),
+        };
+        match self.accept(datagram, context.deliverable, now, &mut context.done) {
             Disposition::Placed => context.delivered += 1,
             Disposition::Malformed => self.report_malformed(source),
             _ => {}
