@@ -14,7 +14,7 @@ use crate::endpoint::{self, Endpoint};
 use crate::flags::Flags;
 use crate::network::Network;
 use crate::rma::{native, packets};
-use crate::runtime::{self, Parts, Runtime};
+use crate::runtime::{self, Runtime, RuntimeParts};
 use crate::segment;
 use crate::segment::configuration::{self, Configuration};
 use crate::select::{Chosen, ConduitChoice};
@@ -128,7 +128,7 @@ pub fn init(
     let team0 = Box::leak(Box::new(Team::primordial(job, &comm, flags)));
     let leaders = job.leaders().iter().copied().map(JobRank).collect();
     barrier::install(Barrier::new(&comm, leaders, rank, oversubscribed));
-    let runtime = Runtime::new(Parts {
+    let runtime = Runtime::new(RuntimeParts {
         job,
         rank,
         size,

@@ -25,7 +25,7 @@ unsafe extern "Rust" {
 }
 
 /// What a [`Runtime`] is made of.
-pub struct Parts {
+pub struct RuntimeParts {
     /// The job.
     pub job: &'static Job,
     /// Own rank.
@@ -62,7 +62,7 @@ pub struct Parts {
 }
 
 /// Everything that lives from initialisation to the end of the process.
-pub struct Runtime(Parts);
+pub struct Runtime(RuntimeParts);
 
 static RUNTIME: AtomicPtr<Runtime> = AtomicPtr::new(ptr::null_mut());
 /// Whether this process has begun to initialise.
@@ -94,7 +94,7 @@ pub fn get() -> &'static Runtime {
 
 impl Runtime {
     /// Of these parts.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: RuntimeParts) -> Self {
         Self(parts)
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use super::counters::Counters;
-use super::sink::Sink;
+use super::sink::TraceSink;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use gasnet_sys::lock;
 
@@ -99,7 +99,7 @@ pub fn on_first(hook: fn()) {
 }
 
 /// Called when the calling thread ends.
-pub fn retire(sink: Option<&Sink>) {
+pub fn retire(sink: Option<&TraceSink>) {
     let Some(log) = MINE.take() else { return };
     if let (Some(sink), Some(mut state)) = (sink, log.lock()) {
         write(sink, &mut state);
@@ -118,7 +118,7 @@ pub fn lost() -> u64 {
 }
 
 /// Writes the text of a log.
-pub fn write(sink: &Sink, state: &mut State) {
+pub fn write(sink: &TraceSink, state: &mut State) {
     sink.write(&state.text);
     state.text.clear();
 }
@@ -154,6 +154,6 @@ pub fn for_each(mut each: impl FnMut(&mut State)) {
 }
 
 /// Writes the text of all logs.
-pub fn write_all(sink: &Sink) {
+pub fn write_all(sink: &TraceSink) {
     for_each(|state| write(sink, state));
 }

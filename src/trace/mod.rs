@@ -30,7 +30,7 @@ pub use gasnet_tools::timer::monotonic_ns;
 use kinds::parse_mask;
 pub use kinds::{EventKind, TraceCategory};
 use log::State;
-use sink::Sink;
+use sink::TraceSink;
 use source::Source;
 
 /// Categories that the trace or the statistics record. 0 while both are off.
@@ -45,8 +45,8 @@ static FLUSH: AtomicBool = AtomicBool::new(false);
 /// The start of the job on this host's monotonic clock, in nanoseconds.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 static RANK: AtomicU32 = AtomicU32::new(0);
-static TRACE: OnceLock<Sink> = OnceLock::new();
-static STATS: OnceLock<Sink> = OnceLock::new();
+static TRACE: OnceLock<TraceSink> = OnceLock::new();
+static STATS: OnceLock<TraceSink> = OnceLock::new();
 static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// An event to record.
@@ -147,7 +147,7 @@ pub fn is_on() -> bool {
 }
 
 fn update_wanted() {
-    let of = |sink: &OnceLock<Sink>, mask: &AtomicU32| sink.get().map_or(0, |_| mask.load(Ordering::Relaxed));
+    let of = |sink: &OnceLock<TraceSink>, mask: &AtomicU32| sink.get().map_or(0, |_| mask.load(Ordering::Relaxed));
     WANTED.store(of(&TRACE, &TRACE_MASK) | of(&STATS, &STATS_MASK), Ordering::Relaxed);
 }
 
@@ -221,7 +221,7 @@ fn agree_on_epoch(job: &Job) -> u64 {
 
 /// Opens one output on the ranks that record. The first of them empties a shared file. Collective.
 fn open(
-    place: &OnceLock<Sink>,
+    place: &OnceLock<TraceSink>,
     variable: &'static str,
     pattern: &str,
     job: &Job,
@@ -234,7 +234,7 @@ fn open(
     for empties in [true, false] {
         let fresh = !sink::is_shared(pattern) || first == Some(job.rank());
         if takes_part && fresh == empties {
-            result = Sink::open(variable, pattern, JobRank(job.rank()), fresh).map(|sink| {
+            result = TraceSink::open(variable, pattern, JobRank(job.rank()), fresh).map(|sink| {
                 let _ = place.set(sink);
             });
         }
@@ -361,7 +361,7 @@ pub fn record(event: &TraceEvent<'_>) {
     write_if_due(sink, state);
 }
 
-fn write_if_due(sink: &Sink, mut state: gasnet_sys::atomic::MutexGuard<'_, State>) {
+fn write_if_due(sink: &TraceSink, mut state: gasnet_sys::atomic::MutexGuard<'_, State>) {
     if FLUSH.load(Ordering::Relaxed) || log::is_full(&state) {
         log::write(sink, &mut state);
     }
@@ -369,7 +369,7 @@ fn write_if_due(sink: &Sink, mut state: gasnet_sys::atomic::MutexGuard<'_, State
     write_old(sink);
 }
 
-fn write_old(sink: &Sink) {
+fn write_old(sink: &TraceSink) {
     if log::is_old(monotonic_ns()) {
         log::write_all(sink);
     }
@@ -396,7 +396,7 @@ pub fn idle() {
 }
 
 /// Writes a line about the whole rank to the file, without a log. Does not allocate.
-fn write_line(sink: &OnceLock<Sink>, kind: EventKind, words: fmt::Arguments<'_>) {
+fn write_line(sink: &OnceLock<TraceSink>, kind: EventKind, words: fmt::Arguments<'_>) {
     let Some(sink) = sink.get() else { return };
     let mut line = [0_u8; 2048];
     let mut rest = &mut line[..2047];
@@ -468,7 +468,7 @@ pub enum Output {
 }
 
 impl Output {
-    fn parts(self) -> (&'static OnceLock<Sink>, &'static AtomicU32) {
+    fn parts(self) -> (&'static OnceLock<TraceSink>, &'static AtomicU32) {
         match self {
             Self::Trace => (&TRACE, &TRACE_MASK),
             Self::Stats => (&STATS, &STATS_MASK),

@@ -13,7 +13,7 @@ use gasnet_sys::{fd, process};
 
 /// An open output. It stays open until the process ends.
 #[derive(Debug)]
-pub struct Sink {
+pub struct TraceSink {
     fd: RawFd,
     /// The variable and the file name, for messages.
     variable: &'static str,
@@ -34,7 +34,7 @@ pub fn is_shared(pattern: &str) -> bool {
     !pattern.contains('%')
 }
 
-impl Sink {
+impl TraceSink {
     /// Opens the output of `rank`, and empties the file if `fresh`. The error is a message.
     pub fn open(variable: &'static str, pattern: &str, rank: JobRank, fresh: bool) -> Result<Self, String> {
         let name = file_name(pattern, rank);
@@ -102,13 +102,13 @@ mod tests {
         std::fs::create_dir(&dir).unwrap();
         let path = dir.join("t-%").to_str().unwrap().to_owned();
         std::fs::write(file_name(&path, JobRank(3)), "old").unwrap();
-        Sink::open("V", &path, JobRank(3), true).unwrap().write(b"one\n");
-        Sink::open("V", &path, JobRank(3), false).unwrap().write(b"two\n");
+        TraceSink::open("V", &path, JobRank(3), true).unwrap().write(b"one\n");
+        TraceSink::open("V", &path, JobRank(3), false).unwrap().write(b"two\n");
         assert_eq!(
             std::fs::read_to_string(file_name(&path, JobRank(3))).unwrap(),
             "one\ntwo\n"
         );
-        let why = Sink::open("V", dir.join("no/t").to_str().unwrap(), JobRank(0), true).unwrap_err();
+        let why = TraceSink::open("V", dir.join("no/t").to_str().unwrap(), JobRank(0), true).unwrap_err();
         assert!(why.contains("No such file") && why.starts_with("V="), "{why}");
         std::fs::remove_dir_all(&dir).unwrap();
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 use super::counters::{Counters, Sums, CLASSES};
 use super::kinds::{TraceCategory, LETTERS};
 use super::log;
-use super::sink::Sink;
+use super::sink::TraceSink;
 use super::{monotonic_ns, write_head};
 
 /// The sum of the counters of all threads. Clears them if `reset`.
@@ -78,7 +78,7 @@ pub fn write_polls(write: impl FnOnce(fmt::Arguments<'_>)) {
 }
 
 /// Writes the summary of the categories in `mask`.
-pub fn dump(sink: &Sink, mask: u32, reset: bool) {
+pub fn dump(sink: &TraceSink, mask: u32, reset: bool) {
     let all = collect(reset);
     let now = monotonic_ns();
     let mut out = Vec::new();

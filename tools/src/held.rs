@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum HoldMode {
     /// A mutex.
     Mutex,
     /// A reader/writer lock, shared.
@@ -18,7 +18,7 @@ pub enum Mode {
 const ROOM: usize = 64;
 
 struct Held {
-    locks: [Cell<Option<(usize, Mode)>>; ROOM],
+    locks: [Cell<Option<(usize, HoldMode)>>; ROOM],
     /// Number of held locks that did not fit. While there are any, a lock that is not listed may be
     /// held.
     more: Cell<usize>,
@@ -29,7 +29,7 @@ thread_local! {
 }
 
 /// How the calling thread holds the lock at `address`. `Err` if the list is incomplete.
-pub fn mode(address: usize) -> Result<Option<Mode>, ()> {
+pub fn mode(address: usize) -> Result<Option<HoldMode>, ()> {
     HELD.with(|held| {
         let found = held
             .locks
@@ -45,7 +45,7 @@ pub fn mode(address: usize) -> Result<Option<Mode>, ()> {
 }
 
 /// Records that the calling thread acquired a lock.
-pub fn acquired(address: usize, mode: Mode) {
+pub fn acquired(address: usize, mode: HoldMode) {
     HELD.with(|held| match held.locks.iter().find(|slot| slot.get().is_none()) {
         Some(slot) => slot.set(Some((address, mode))),
         None => held.more.set(held.more.get() + 1),
@@ -73,15 +73,15 @@ mod tests {
     #[test]
     fn locks_are_recorded_per_thread() {
         assert_eq!(mode(8), Ok(None));
-        acquired(8, Mode::Mutex);
-        acquired(16, Mode::Read);
-        assert_eq!(mode(8), Ok(Some(Mode::Mutex)));
-        assert_eq!(mode(16), Ok(Some(Mode::Read)));
+        acquired(8, HoldMode::Mutex);
+        acquired(16, HoldMode::Read);
+        assert_eq!(mode(8), Ok(Some(HoldMode::Mutex)));
+        assert_eq!(mode(16), Ok(Some(HoldMode::Read)));
         std::thread::spawn(|| assert_eq!(mode(8), Ok(None))).join().unwrap();
         released(8);
         assert_eq!(mode(8), Ok(None));
         for lock in 0..ROOM {
-            acquired(1000 + lock, Mode::Write);
+            acquired(1000 + lock, HoldMode::Write);
         }
         assert_eq!(mode(8), Err(()));
         released(1000 + ROOM - 1);

@@ -10,20 +10,26 @@ use crate::layout::JobLayout;
 use crate::tree::message::AgentMessage;
 
 /// The bytes of the ranks of some hosts: host by host, each in the order of ranks.
-pub type Parts = Vec<(u32, Vec<u8>)>;
+pub type RankParts = Vec<(u32, Vec<u8>)>;
 
 /// The exchange under way in this part of the job.
 #[derive(Debug, Default)]
 pub struct Gather {
     /// Its number, and the bytes of each rank.
     round: Option<(u32, u32)>,
-    parts: Parts,
+    parts: RankParts,
 }
 
 impl Gather {
     /// Adds contributions to exchange `round` of `length` bytes per rank. Returns all once they
     /// are of `expected` hosts. An error if they are of different exchanges.
-    pub fn add(&mut self, round: u32, length: u32, parts: Parts, expected: usize) -> Result<Option<Parts>, String> {
+    pub fn add(
+        &mut self,
+        round: u32,
+        length: u32,
+        parts: RankParts,
+        expected: usize,
+    ) -> Result<Option<RankParts>, String> {
         let (known_round, known_length) = *self.round.get_or_insert((round, length));
         if (known_round, known_length) != (round, length) {
             return Err(format!(
@@ -37,7 +43,7 @@ impl Gather {
 
 /// The result: all bytes in the order of ranks. None unless each host is there once, with the bytes
 /// of all its ranks.
-pub fn assemble(layout: &JobLayout, length: usize, parts: &Parts) -> Option<Vec<u8>> {
+pub fn assemble(layout: &JobLayout, length: usize, parts: &RankParts) -> Option<Vec<u8>> {
     let mut rest: BTreeMap<u32, &[u8]> = parts.iter().map(|(host, bytes)| (*host, &bytes[..])).collect();
     if rest.len() != parts.len() {
         return None;
@@ -72,7 +78,7 @@ impl Agent<'_> {
         self.exchange(round, length, vec![(host, bytes)]);
     }
 
-    pub(super) fn exchange(&mut self, round: u32, length: u32, parts: Parts) {
+    pub(super) fn exchange(&mut self, round: u32, length: u32, parts: RankParts) {
         match self.gather.add(round, length, parts, self.hosts_here()) {
             Ok(None) => {}
             Ok(Some(parts)) if !self.setup.tree.is_root() => {

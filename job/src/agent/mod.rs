@@ -24,7 +24,7 @@ use super::control_socket::RankMessage;
 use super::layout::JobLayout;
 use super::signals::signal_name;
 use super::tree::message::{AgentMessage, Pairs, RankCounts};
-use super::tree::{Event, Tree};
+use super::tree::{Tree, TreeEvent};
 use super::StartOptions;
 pub use children::Child;
 use children::{Activity, State, Windows};
@@ -507,22 +507,22 @@ impl Agent<'_> {
         });
         for event in events {
             match event {
-                Event::Orphaned => self.orphaned(),
-                Event::Lost(why) => self.end_job(BROKEN, &why),
-                Event::Output(stream, connection) => self.output.add(stream, connection),
-                Event::Up(AgentMessage::Ended { code, lost }) => self.begin_shutdown(code, lost),
-                Event::Up(AgentMessage::Gather { round, length, parts }) => self.exchange(round, length, parts),
-                Event::Down(AgentMessage::Phase { phase, code, epoch }) => {
+                TreeEvent::Orphaned => self.orphaned(),
+                TreeEvent::Lost(why) => self.end_job(BROKEN, &why),
+                TreeEvent::Output(stream, connection) => self.output.add(stream, connection),
+                TreeEvent::Up(AgentMessage::Ended { code, lost }) => self.begin_shutdown(code, lost),
+                TreeEvent::Up(AgentMessage::Gather { round, length, parts }) => self.exchange(round, length, parts),
+                TreeEvent::Down(AgentMessage::Phase { phase, code, epoch }) => {
                     (self.shutdown.phase, self.shutdown.code, self.shutdown.epoch) = (phase, code, epoch);
                     self.apply_decision();
                 }
-                Event::Down(AgentMessage::Result { round, bytes }) => self.deliver(round, bytes),
-                Event::Down(AgentMessage::Signal { number }) => {
+                TreeEvent::Down(AgentMessage::Result { round, bytes }) => self.deliver(round, bytes),
+                TreeEvent::Down(AgentMessage::Signal { number }) => {
                     self.signals.record(number);
                     self.alive().for_each(|c| c.signal(number));
                     self.setup.tree.send_down(&AgentMessage::Signal { number });
                 }
-                Event::Up(_) | Event::Down(_) => {}
+                TreeEvent::Up(_) | TreeEvent::Down(_) => {}
             }
         }
     }

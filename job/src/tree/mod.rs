@@ -93,7 +93,7 @@ impl Branch {
 
 /// An event in the tree.
 #[derive(Debug)]
-pub enum Event {
+pub enum TreeEvent {
     /// A message from the agent above.
     Down(AgentMessage),
     /// A message from a branch.
@@ -259,18 +259,18 @@ impl Tree {
     }
 
     /// New events. `first_messages` returns the first messages for a branch that connects.
-    pub fn events(&mut self, first_messages: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<Event> {
+    pub fn events(&mut self, first_messages: impl Fn(&Branch) -> Vec<AgentMessage>) -> Vec<TreeEvent> {
         self.accept_branches(first_messages);
         let new_outputs = self.new_outputs.drain(..);
-        let mut events: Vec<Event> = new_outputs
-            .map(|(stream, connection)| Event::Output(stream, connection))
+        let mut events: Vec<TreeEvent> = new_outputs
+            .map(|(stream, connection)| TreeEvent::Output(stream, connection))
             .collect();
         if let Some(up) = &mut self.up {
             while let Some(message) = up.link.receive() {
-                events.push(Event::Down(message));
+                events.push(TreeEvent::Down(message));
             }
             if up.link.broken().is_some() {
-                events.push(Event::Orphaned);
+                events.push(TreeEvent::Orphaned);
             }
         }
         for branch in &mut self.branches {
@@ -280,7 +280,7 @@ impl Tree {
                 if let AgentMessage::Report { counts } = message {
                     branch.counts = counts;
                 }
-                events.push(Event::Up(message));
+                events.push(TreeEvent::Up(message));
             }
             if let Some(why) = link.broken().filter(|_| branch.counts.present > 0 && !branch.lost) {
                 let why = format!(
@@ -288,7 +288,7 @@ impl Tree {
                     String::from_utf8_lossy(&branch.host.name)
                 );
                 branch.lose();
-                events.push(Event::Lost(why));
+                events.push(TreeEvent::Lost(why));
             }
         }
         events.extend(self.give_up());
@@ -337,7 +337,7 @@ impl Tree {
 
     /// Gives up branches that cannot connect any more: their remote shell has ended, or their time
     /// is over.
-    fn give_up(&mut self) -> Vec<Event> {
+    fn give_up(&mut self) -> Vec<TreeEvent> {
         let late = self.give_up.is_some_and(|at| Instant::now() >= at);
         let mut events = Vec::new();
         let outputs = self.outputs;
@@ -361,7 +361,7 @@ impl Tree {
                 None => continue,
             };
             branch.lose();
-            events.push(Event::Lost(why));
+            events.push(TreeEvent::Lost(why));
         }
         events
     }

@@ -128,7 +128,7 @@ pub struct Rank {
 
 /// An event for the Perfetto export.
 #[derive(Debug)]
-pub struct Event {
+pub struct TraceEvent {
     /// Rank.
     pub rank: u32,
     /// Thread; 0 for lines about the whole rank.
@@ -176,7 +176,7 @@ pub struct Model {
     /// Calls by rank and thread.
     pub lanes: BTreeMap<(u32, u32), Lane>,
     /// All events, for Perfetto only.
-    pub events: Option<Vec<Event>>,
+    pub events: Option<Vec<TraceEvent>>,
     /// Whether every skipped line is reported, not only the first ones of a file.
     pub all_warnings: bool,
     /// Lines that were accepted.
@@ -295,7 +295,7 @@ impl Model {
         }
         let source = self.source_number(line.source);
         if let Some(events) = &mut self.events {
-            events.push(Event {
+            events.push(TraceEvent {
                 rank: line.rank,
                 thread: line.thread.unwrap_or(0),
                 at: line.at,

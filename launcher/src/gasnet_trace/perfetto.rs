@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use gasnet_conduit::config::report::json_string;
 
-use super::model::{Event, Model};
+use super::model::{Model, TraceEvent};
 
 fn category(letter: char) -> &'static str {
     match letter {
@@ -33,7 +33,7 @@ fn us(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
-fn write_event(out: &mut impl Write, model: &Model, event: &Event, phase: &str) -> io::Result<()> {
+fn write_event(out: &mut impl Write, model: &Model, event: &TraceEvent, phase: &str) -> io::Result<()> {
     let name = event
         .words
         .split(' ')
@@ -89,7 +89,7 @@ pub fn write(out: &mut impl Write, model: &Model) -> io::Result<()> {
              \"args\":{{\"sort_index\":{rank}}}}}"
         )?;
     }
-    let mut events: Vec<&Event> = model.events.iter().flatten().collect();
+    let mut events: Vec<&TraceEvent> = model.events.iter().flatten().collect();
     events.sort_by_key(|e| e.at);
     // The viewer does not show half of a pair. Events without their partner are written as
     // instants.

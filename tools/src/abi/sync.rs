@@ -5,7 +5,7 @@
 use libc::{c_int, pthread_cond_t, pthread_mutex_t, pthread_rwlock_t};
 
 use crate::fatal::fatal;
-use crate::held::{self, Mode};
+use crate::held::{self, HoldMode};
 
 /// Ends the process if a system call failed.
 fn must(rc: c_int, what: &str, lock: usize) {
@@ -27,7 +27,7 @@ fn must_be_free(lock: usize, what: &str) {
 }
 
 /// The calling thread must hold the lock in one of `modes`.
-fn must_hold(lock: usize, modes: &[Mode], what: &str) {
+fn must_hold(lock: usize, modes: &[HoldMode], what: &str) {
     match held::mode(lock) {
         Err(()) => {}
         Ok(Some(mode)) if modes.contains(&mode) => {}
@@ -39,7 +39,7 @@ fn must_hold(lock: usize, modes: &[Mode], what: &str) {
 }
 
 /// Records an acquisition unless it failed; returns its result.
-fn note(rc: c_int, lock: usize, mode: Mode) -> c_int {
+fn note(rc: c_int, lock: usize, mode: HoldMode) -> c_int {
     if rc == 0 {
         held::acquired(lock, mode);
     }
@@ -82,7 +82,11 @@ pub extern "C" fn gasnett_mutex_lock(lock: *mut pthread_mutex_t) {
     must_be_free(lock as usize, "gasnett_mutex_lock");
     // SAFETY: the caller gives an initialised mutex.
     must(
-        note(unsafe { libc::pthread_mutex_lock(lock) }, lock as usize, Mode::Mutex),
+        note(
+            unsafe { libc::pthread_mutex_lock(lock) },
+            lock as usize,
+            HoldMode::Mutex,
+        ),
         "locking",
         lock as usize,
     );
@@ -91,7 +95,7 @@ pub extern "C" fn gasnett_mutex_lock(lock: *mut pthread_mutex_t) {
 /// Releases a mutex.
 #[no_mangle]
 pub extern "C" fn gasnett_mutex_unlock(lock: *mut pthread_mutex_t) {
-    must_hold(lock as usize, &[Mode::Mutex], "gasnett_mutex_unlock");
+    must_hold(lock as usize, &[HoldMode::Mutex], "gasnett_mutex_unlock");
     held::released(lock as usize);
     // SAFETY: the calling thread holds the mutex.
     must(unsafe { libc::pthread_mutex_unlock(lock) }, "unlocking", lock as usize);
@@ -102,13 +106,17 @@ pub extern "C" fn gasnett_mutex_unlock(lock: *mut pthread_mutex_t) {
 pub extern "C" fn gasnett_mutex_trylock(lock: *mut pthread_mutex_t) -> c_int {
     must_be_free(lock as usize, "gasnett_mutex_trylock");
     // SAFETY: the caller gives an initialised mutex.
-    note(unsafe { libc::pthread_mutex_trylock(lock) }, lock as usize, Mode::Mutex)
+    note(
+        unsafe { libc::pthread_mutex_trylock(lock) },
+        lock as usize,
+        HoldMode::Mutex,
+    )
 }
 
 /// Asserts that the calling thread holds a mutex.
 #[no_mangle]
 pub extern "C" fn gasnett_mutex_assertlocked(lock: *mut pthread_mutex_t) {
-    must_hold(lock as usize, &[Mode::Mutex], "gasnett_mutex_assertlocked");
+    must_hold(lock as usize, &[HoldMode::Mutex], "gasnett_mutex_assertlocked");
 }
 
 /// Asserts that the calling thread does not hold a mutex.
@@ -160,7 +168,7 @@ pub extern "C" fn gasnett_cond_broadcast(cond: *mut pthread_cond_t) {
 /// Releases the mutex, waits, and acquires it again.
 #[no_mangle]
 pub extern "C" fn gasnett_cond_wait(cond: *mut pthread_cond_t, lock: *mut pthread_mutex_t) {
-    must_hold(lock as usize, &[Mode::Mutex], "gasnett_cond_wait");
+    must_hold(lock as usize, &[HoldMode::Mutex], "gasnett_cond_wait");
     // SAFETY: the caller gives an initialised condition variable, and the calling thread holds the
     // mutex.
     must(unsafe { libc::pthread_cond_wait(cond, lock) }, "waiting", cond as usize);
@@ -197,7 +205,7 @@ pub extern "C" fn gasnett_rwlock_rdlock(lock: *mut pthread_rwlock_t) {
         // SAFETY: the caller gives an initialised lock.
         let rc = unsafe { libc::pthread_rwlock_rdlock(lock) };
         if rc != libc::EAGAIN {
-            must(note(rc, lock as usize, Mode::Read), "locking", lock as usize);
+            must(note(rc, lock as usize, HoldMode::Read), "locking", lock as usize);
             return;
         }
         std::thread::yield_now();
@@ -210,7 +218,11 @@ pub extern "C" fn gasnett_rwlock_wrlock(lock: *mut pthread_rwlock_t) {
     must_be_free(lock as usize, "gasnett_rwlock_wrlock");
     // SAFETY: the caller gives an initialised lock.
     must(
-        note(unsafe { libc::pthread_rwlock_wrlock(lock) }, lock as usize, Mode::Write),
+        note(
+            unsafe { libc::pthread_rwlock_wrlock(lock) },
+            lock as usize,
+            HoldMode::Write,
+        ),
         "locking",
         lock as usize,
     );
@@ -219,7 +231,11 @@ pub extern "C" fn gasnett_rwlock_wrlock(lock: *mut pthread_rwlock_t) {
 /// Releases a lock held in either way.
 #[no_mangle]
 pub extern "C" fn gasnett_rwlock_unlock(lock: *mut pthread_rwlock_t) {
-    must_hold(lock as usize, &[Mode::Read, Mode::Write], "gasnett_rwlock_unlock");
+    must_hold(
+        lock as usize,
+        &[HoldMode::Read, HoldMode::Write],
+        "gasnett_rwlock_unlock",
+    );
     held::released(lock as usize);
     // SAFETY: the calling thread holds the lock.
     must(unsafe { libc::pthread_rwlock_unlock(lock) }, "unlocking", lock as usize);
@@ -233,7 +249,7 @@ pub extern "C" fn gasnett_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int
     note(
         unsafe { libc::pthread_rwlock_tryrdlock(lock) },
         lock as usize,
-        Mode::Read,
+        HoldMode::Read,
     )
 }
 
@@ -245,26 +261,30 @@ pub extern "C" fn gasnett_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int
     note(
         unsafe { libc::pthread_rwlock_trywrlock(lock) },
         lock as usize,
-        Mode::Write,
+        HoldMode::Write,
     )
 }
 
 /// Asserts that the calling thread holds a lock for reading.
 #[no_mangle]
 pub extern "C" fn gasnett_rwlock_assertrdlocked(lock: *mut pthread_rwlock_t) {
-    must_hold(lock as usize, &[Mode::Read], "gasnett_rwlock_assertrdlocked");
+    must_hold(lock as usize, &[HoldMode::Read], "gasnett_rwlock_assertrdlocked");
 }
 
 /// Asserts that the calling thread holds a lock for writing.
 #[no_mangle]
 pub extern "C" fn gasnett_rwlock_assertwrlocked(lock: *mut pthread_rwlock_t) {
-    must_hold(lock as usize, &[Mode::Write], "gasnett_rwlock_assertwrlocked");
+    must_hold(lock as usize, &[HoldMode::Write], "gasnett_rwlock_assertwrlocked");
 }
 
 /// Asserts that the calling thread holds a lock.
 #[no_mangle]
 pub extern "C" fn gasnett_rwlock_assertlocked(lock: *mut pthread_rwlock_t) {
-    must_hold(lock as usize, &[Mode::Read, Mode::Write], "gasnett_rwlock_assertlocked");
+    must_hold(
+        lock as usize,
+        &[HoldMode::Read, HoldMode::Write],
+        "gasnett_rwlock_assertlocked",
+    );
 }
 
 /// Asserts that the calling thread does not hold a lock.
