@@ -23,7 +23,8 @@ pub trait Wake: Sync {
         true
     }
 
-    /// Called before a thread sleeps on something else. [`WakePromise::Wakes`]: until the next poll, the
+    /// Called before a thread sleeps on something else. [`WakePromise::Wakes`]: until the next
+    /// poll, the
     /// conduit calls `wake` on a thread of its own when a poll would deliver something, and repeats
     /// it if no poll follows. [`WakePromise::Never`]: it has no such thread.
     fn watch(&self, wake: fn()) -> WakePromise {
