@@ -24,9 +24,8 @@ pub trait Wake: Sync {
     }
 
     /// Called before a thread sleeps on something else. [`WakePromise::Wakes`]: until the next
-    /// poll, the
-    /// conduit calls `wake` on a thread of its own when a poll would deliver something, and repeats
-    /// it if no poll follows. [`WakePromise::Never`]: it has no such thread.
+    /// poll, the conduit calls `wake` on a thread of its own when a poll would deliver something,
+    /// and repeats it if no poll follows. [`WakePromise::Never`]: it has no such thread.
     fn watch(&self, wake: fn()) -> WakePromise {
         let _ = wake;
         WakePromise::Never
