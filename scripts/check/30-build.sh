@@ -2,13 +2,11 @@
 # uses these installations.
 . "$(dirname -- "$0")/lib.sh"
 rm -rf "$STAGE_RELEASE" "$STAGE_DEBUG"
-conduits=$("$ROOT/scripts/build/conduits.sh" --all)
-# Of loop a quick check needs one flavour.
 build() {
-    _conduits=$conduits
-    [ "$SCOPE$1" != quick1 ] || _conduits=$(echo "$conduits" | sed 's/ loop//')
-    make --no-print-directory -C "$ROOT" install CONDUITS="$_conduits" MODES="seq parsync par" DEBUG="$1" DESTDIR= \
-        PREFIX="$2" SEGMENT="${3:-fast}"
+    _flavour=release
+    [ "$1" = 0 ] || _flavour=debug
+    make --no-print-directory -C "$ROOT" install CONDUITS="$(conduits_of "$_flavour")" \
+        MODES="seq parsync par" DEBUG="$1" DESTDIR= PREFIX="$2" SEGMENT="${3:-fast}"
 }
 attempt "build release" build 0 "$STAGE_RELEASE"
 attempt "build debug" build 1 "$STAGE_DEBUG"

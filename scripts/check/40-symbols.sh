@@ -72,12 +72,11 @@ check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
     rm -rf "$WORK/x"
 }
 
-all=$("$ROOT/scripts/build/conduits.sh" --all)
 for flavour in release debug; do
     stage=$STAGE_RELEASE
     [ "$flavour" = release ] || stage=$STAGE_DEBUG
     for mode in seq parsync par; do
-        for conduit in $all; do check_library "$flavour" "$stage" "$conduit" "$mode"; done
+        for conduit in $(conduits_of "$flavour"); do check_library "$flavour" "$stage" "$conduit" "$mode"; done
     done
     for mode in seq par; do check_library "$flavour" "$stage" tools "$mode"; done
     check_library "$flavour" "$stage" any par

@@ -22,6 +22,15 @@ attempt() {
     fi
 }
 
+# conduits_of release|debug: those that step build installs in this flavour. Of loop a quick check
+# needs one.
+conduits_of() {
+    case $SCOPE$1 in
+    quickdebug) "$ROOT/scripts/build/conduits.sh" --all | sed 's/ loop//' ;;
+    *) "$ROOT/scripts/build/conduits.sh" --all ;;
+    esac
+}
+
 # A scratch folder that other users can read, removed at the end.
 scratch() {
     WORK=$(mktemp -d /tmp/gasnet-check-XXXXXX)
