@@ -51,8 +51,7 @@ enum { FIXED, LONG, LIBRARY_BUFFER, OWN_BUFFER, KINDS };
 static int try_send(gex_Rank_t peer, int kind, gex_Flags_t flags, char *buffer, size_t bytes, gex_AM_Arg_t seed) {
     gex_AM_SrcDesc_t sd;
     pattern_fill(buffer, bytes, (uint64_t)seed);
-    if (kind == FIXED)
-        return !gex_AM_RequestMedium1(tm, peer, medium_index, buffer, bytes, GEX_EVENT_NOW, flags, seed);
+    if (kind == FIXED) return !gex_AM_RequestMedium1(tm, peer, medium_index, buffer, bytes, GEX_EVENT_NOW, flags, seed);
     if (kind == LONG)
         return !gex_AM_RequestLong1(tm, peer, long_index, buffer, bytes, seg_of(peer) + me * LARGEST, GEX_EVENT_NOW,
                                     flags, seed);

@@ -33,8 +33,7 @@ static void await_others(const volatile uint32_t *announced) {
     for (r = 0; r < np - 1; r++)
         while (__atomic_load_n(announced + r, __ATOMIC_RELAXED) <= (uint32_t)now) sched_yield();
     began = gasnett_ticks_now();
-    while (gasnett_ticks_to_ns(gasnett_ticks_now() - began) < 2000) {
-    }
+    while (gasnett_ticks_to_ns(gasnett_ticks_now() - began) < 2000) {}
 }
 
 /* One round of the last rank, which arrives after the others. */
