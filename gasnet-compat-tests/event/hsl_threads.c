@@ -1,7 +1,7 @@
-// Handler-safe locks exclude threads from each other, in PARSYNC too: contention, trylock on a held
-// lock, a holder that is slow.
+// Handler-safe locks exclude threads from each other: contention, trylock on a held lock, a holder
+// that is slow. (In PARSYNC only one thread at a time may be in such a call.)
 // NP: 1 2
-// MODES: par parsync
+// MODES: par
 // TIMEOUT: 60
 #include "check.h"
 

@@ -73,6 +73,7 @@ static void *visit(void *index) {
 int main(int argc, char **argv) {
     long rss = 0, virtual_size = 0, descriptors = 0, tasks = 0;
     uintptr_t made = 0;
+    gex_Rank_t rank;
     mallopt(M_ARENA_MAX, 1); /* malloc's arenas per thread would blur the picture */
     test_init("thread_churn", &argc, &argv);
     register_handler(ECHO, (gex_AM_Fn_t)on_echo, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 2);
@@ -80,7 +81,11 @@ int main(int argc, char **argv) {
     test_attach(65536);
     peer = (me + 1) % np;
     target = seg_of(peer);
-    barrier();
+    /* Each rank sleeps in a wait, which may start a thread of the library. */
+    for (rank = 0; rank < np; rank++) {
+        if (rank == me) usleep(100000);
+        barrier();
+    }
     PHASE("threads come and go");
     while (made < TOTAL) {
         pthread_t threads[AT_ONCE];
