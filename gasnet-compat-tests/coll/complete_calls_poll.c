@@ -2,6 +2,7 @@
 // the wait: the last rank runs a handler within two rounds of the request.
 // NP: 2 4
 // CONDUITS: smp
+// SEGMENTS: fast large
 // TIMEOUT: 60
 #include "check.h"
 #include <gasnet_coll.h>
