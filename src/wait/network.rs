@@ -65,7 +65,10 @@ pub fn start(config: &Config, wake: Option<&'static dyn Wake>, may_start_threads
             return;
         }
     };
-    gasnet_tools::process::warn(format_args!("GASNET_RCV_THREAD has no effect: {reason}"));
+    // Clients set it whatever the network is, so it is no reason for a warning.
+    if config.get(&config::VERBOSEENV) {
+        gasnet_tools::process::warn(format_args!("GASNET_RCV_THREAD has no effect: {reason}"));
+    }
 }
 
 /// Ends what the thread does, at the end of the job. Waits a little for a handler that runs on it.

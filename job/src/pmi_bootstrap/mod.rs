@@ -108,7 +108,7 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     rendezvous
         .introduce()
         .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
-    manager.fence(limit)?;
+    fence(manager, limit)?;
     let leader = match rendezvous.acceptor.take() {
         Some(acceptor) => Some(Leader::new(acceptor, &mut rendezvous, options)?),
         None => None,
@@ -126,22 +126,25 @@ fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobEr
     handshake::take(&mut rendezvous, rank, options)
 }
 
-/// The job's secret, by the manager's store or from the launcher process. The first call in which
-/// ranks wait for each other.
-fn share_secret(manager: &mut Manager, rank: u32, limit: Option<Duration>) -> Result<Secret, JobError> {
-    let shared = manager.launcher_contact().map(|launcher| launcher.secret);
-    if rank == 0 && shared.is_none() {
-        manager.put("secret", &Secret::new().to_text())?;
-    }
+/// A fence in which ranks wait for others that may not have called `gex_Client_Init` yet.
+fn fence(manager: &mut Manager, limit: Option<Duration>) -> Result<(), JobError> {
     manager.fence(limit).map_err(|error| {
         JobError::new(format!(
             "{error}. Ranks wait here for each other, at most {FENCE_FACTOR} times GASNET_SPAWN_TIMEOUT: a rank may \
              have ended, or not call gex_Client_Init"
         ))
-    })?;
-    if let Some(secret) = shared {
-        return Ok(secret);
+    })
+}
+
+/// The job's secret: from the launcher process, or by the manager's store and a fence.
+fn share_secret(manager: &mut Manager, rank: u32, limit: Option<Duration>) -> Result<Secret, JobError> {
+    if let Some(launcher) = manager.launcher_contact() {
+        return Ok(launcher.secret);
     }
+    if rank == 0 {
+        manager.put("secret", &Secret::new().to_text())?;
+    }
+    fence(manager, limit)?;
     Secret::from_text(&manager.get(0, "secret")?)
         .ok_or_else(|| JobError::new("the process manager's store returned a malformed secret"))
 }
