@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 use crate::am::internal::{self, Handler};
-use crate::am::{by_put, deliver, segmented, segmented_medium};
+use crate::am::{by_put, deliver, gather, segmented, segmented_medium};
 use crate::barrier::{self, Barrier};
 use crate::client::Client;
 use crate::diagnose::stalled;
@@ -120,6 +120,9 @@ pub fn init(
     let most = network.segments.map_or(usize::MAX, Segments::max_bytes);
     if let Some(notify) = network.put_notify {
         by_put::set_limit(notify.packed_limit());
+    }
+    if let Some(gather) = network.gather {
+        gather::set_limit(gather.gather_limit());
     }
     let max_local_bytes = segment::attach::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);

@@ -1,12 +1,16 @@
 //! The conduit and its abilities, as this job uses them.
 
-use gasnet_conduit::{Atomics, Conduit, PutNotify, Rma, Segments, Wake};
+use gasnet_conduit::{Atomics, Conduit, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
 
 /// See the module documentation. Constant after initialisation.
 #[derive(Clone, Copy)]
 pub struct Network {
     /// The network. Not started in a job of one neighbourhood.
     pub conduit: &'static dyn Conduit,
+    /// Buffers for negotiated payloads.
+    pub send_buffers: Option<&'static dyn SendBuffers>,
+    /// Mediums from the client's memory.
+    pub gather: Option<&'static dyn Gather>,
     /// Registered memory. None if no segment is registered: in a job of one neighbourhood, and in
     /// the configurations LARGE and EVERYTHING.
     pub segments: Option<&'static dyn Segments>,
@@ -26,6 +30,8 @@ impl Network {
         let segments = conduit.segments().filter(|_| registers);
         Self {
             conduit,
+            send_buffers: conduit.send_buffers(),
+            gather: conduit.gather(),
             segments,
             rma: conduit.rma(),
             put_notify: conduit.put_notify(),
@@ -38,6 +44,8 @@ impl Network {
     pub fn unused(conduit: &'static dyn Conduit) -> Self {
         Self {
             conduit,
+            send_buffers: None,
+            gather: None,
             segments: None,
             rma: None,
             put_notify: None,

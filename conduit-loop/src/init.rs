@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::arrivals::{Arrival, Arrivals};
+use crate::buffers::Buffers;
 use crate::mem::Keys;
 use crate::nic::Nic;
 use crate::progress;
@@ -36,6 +37,7 @@ pub struct Net {
     /// By rank.
     pub fates: Vec<AtomicU8>,
     pub keys: Mutex<Keys>,
+    pub buffers: Mutex<Buffers>,
     pub queue: Mutex<Queue>,
     pub arrivals: Mutex<Arrivals>,
     /// Wakes the NIC.
@@ -82,6 +84,7 @@ impl Net {
             links,
             fates: std::iter::repeat_with(|| AtomicU8::new(PRESENT)).take(size).collect(),
             keys: Mutex::default(),
+            buffers: Mutex::new(Buffers::new()),
             queue: Mutex::new(Queue::new(size)),
             arrivals: Mutex::default(),
             doorbell: Event::new()?,

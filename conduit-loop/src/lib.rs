@@ -11,6 +11,7 @@
 
 mod am;
 mod arrivals;
+mod buffers;
 mod init;
 mod mem;
 mod nic;
@@ -26,8 +27,8 @@ mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Atomics, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, PutNotify, Rma, Segments,
-    StartInfo, Upcalls, Wake,
+    Atomics, Busy, Class, Conduit, ConduitError, Gather, Identity, JobRank, Limits, PollScope, PutNotify, Rma,
+    Segments, SendBuffers, StartInfo, Upcalls, Wake,
 };
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
@@ -125,6 +126,14 @@ impl Conduit for Loop {
 
     fn variables(&self) -> &'static [Variable] {
         random::TABLE
+    }
+
+    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
+        self.net().map(|net| net as &dyn SendBuffers)
+    }
+
+    fn gather(&self) -> Option<&dyn Gather> {
+        self.net().map(|net| net as &dyn Gather)
     }
 
     fn segments(&self) -> Option<&dyn Segments> {

@@ -6,7 +6,7 @@
 use crate::arrivals::Arrival;
 use crate::init::{Net, STOPPED};
 use crate::mem::{self, Memory};
-use crate::queue::{Kind, Operation, Source, Work};
+use crate::queue::{Content, Kind, Operation, Source, Work};
 use crate::random::Random;
 use crate::target::Placement;
 use crate::wire::{At, Message, FRAGMENT, LARGEST};
@@ -94,7 +94,7 @@ impl Nic {
         self.waiting.extend(delayed);
         self.received = false;
         self.take_work(net);
-        self.send_fragments();
+        self.send_fragments(net);
         self.report(net);
         self.receive(net);
         self.flush(net);
@@ -128,12 +128,34 @@ impl Nic {
         while let Some((passes, work)) = self.random.take(&mut waiting) {
             match work {
                 _ if passes > 0 => self.waiting.push((passes - 1, work)),
-                Work::Packet(peer, class, packet) if self.has_room(peer) => {
+                Work::Packet(peer, class, content) if self.has_room(peer) => {
+                    let packet = self.read(net, content);
                     self.send(peer, &Message::Packet(class, &packet));
                     lock(&net.queue).sent(class);
                 }
                 Work::Packet(..) => self.waiting.push((0, work)),
                 Work::Operation(operation) => self.begin(operation),
+            }
+        }
+    }
+
+    /// The bytes of a packet, which are read now. Local completion follows.
+    fn read(&mut self, net: &Net, content: Content) -> Vec<u8> {
+        match content {
+            Content::Copied(packet) => packet,
+            Content::Reserved(address, bytes) => {
+                // SAFETY: a send buffer that was sent, which nobody writes.
+                let packet = unsafe { Memory::new(address, bytes) }.read();
+                lock(&net.buffers).free(address);
+                packet
+            }
+            Content::Gathered(mut packet, (address, bytes), cookie) => {
+                // SAFETY: the client keeps the payload until local completion, which follows.
+                packet.extend(unsafe { Memory::new(address, bytes) }.read());
+                let (part, ends) = (Completion::Source, false);
+                let done = Arrival::Done { cookie, part, ends };
+                self.late.push((self.random.below(DELAY), done));
+                packet
             }
         }
     }
@@ -163,7 +185,7 @@ impl Nic {
     }
 
     /// Sends what windows and links take: operations and fragments in any order.
-    fn send_fragments(&mut self) {
+    fn send_fragments(&mut self, net: &Net) {
         let has_more = |(id, active): (&u64, &Active)| (!active.unsent.is_empty()).then_some(*id);
         let mut ids: Vec<u64> = self.active.iter().filter_map(has_more).collect();
         while let Some(id) = self.random.take(&mut ids) {
@@ -181,7 +203,7 @@ impl Nic {
                 active.unanswered += 1;
                 self.send_fragment(id, &active.operation, number);
                 if active.unsent.is_empty() {
-                    self.all_sent(id, &mut active);
+                    self.all_sent(net, id, &mut active);
                 }
             }
             self.active.insert(id, active);
@@ -210,11 +232,15 @@ impl Nic {
 
     /// The source of the operation is not needed any more. Some puts report that with their remote
     /// completion only.
-    fn all_sent(&mut self, id: u64, active: &mut Active) {
+    fn all_sent(&mut self, net: &Net, id: u64, active: &mut Active) {
         if !active.packet_first {
             self.send_packet(id, active);
         }
         let operation = &mut active.operation;
+        if let Source::Reserved(buffer) = operation.source {
+            lock(&net.buffers).free(buffer);
+            operation.source = Source::Reported;
+        }
         let reports = operation.notice.is_some() || self.random.below(4) > 0;
         if operation.kind == Kind::Put && matches!(operation.source, Source::InUse) && reports {
             operation.source = Source::Due(self.random.below(DELAY));

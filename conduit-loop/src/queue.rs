@@ -14,8 +14,20 @@ const CREDITS: u32 = 8;
 /// Posted work.
 #[derive(Debug)]
 pub enum Work {
-    Packet(JobRank, Class, Vec<u8>),
+    Packet(JobRank, Class, Content),
     Operation(Operation),
+}
+
+/// The bytes of a packet.
+#[derive(Debug)]
+pub enum Content {
+    /// They were copied.
+    Copied(Vec<u8>),
+    /// The NIC reads so many from the send buffer at this address.
+    Reserved(usize, usize),
+    /// A front that was copied, and so many bytes that the NIC reads from the client's memory at
+    /// this address.
+    Gathered(Vec<u8>, (usize, usize), Cookie),
 }
 
 /// What an operation does.
@@ -33,6 +45,8 @@ pub enum Source {
     Copied(Vec<u8>),
     /// The NIC reads the client's memory.
     InUse,
+    /// The NIC reads the send buffer at this address.
+    Reserved(usize),
     /// The NIC has read it, and reports that in so many passes.
     Due(usize),
     /// Local completion was reported.
@@ -81,7 +95,7 @@ impl Queue {
     }
 
     /// Posts a packet.
-    pub fn send(&mut self, peer: JobRank, class: Class, packet: impl FnOnce() -> Vec<u8>) -> Result<(), Busy> {
+    pub fn send(&mut self, peer: JobRank, class: Class, content: impl FnOnce() -> Content) -> Result<(), Busy> {
         let index = class as usize;
         let credits = &mut self.credits[peer.index()][index];
         if *credits == 0 || self.sends[index] == SENDS {
@@ -89,7 +103,7 @@ impl Queue {
         }
         *credits -= 1;
         self.sends[index] += 1;
-        self.posted.push(Work::Packet(peer, class, packet()));
+        self.posted.push(Work::Packet(peer, class, content()));
         Ok(())
     }
 

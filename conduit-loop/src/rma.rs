@@ -6,13 +6,13 @@ use crate::mem::{Memory, KEY_BYTES};
 use crate::queue::{Kind, Operation, Source};
 use gasnet_conduit::{
     atomic_codes as codes, Atomic, Atomics, Busy, Class, ConduitError, Get, JobRank, LocalCompletion, LocalSegment,
-    Put, PutNotify, Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse,
+    Put, PutNotify, Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SourceUse,
 };
 use gasnet_sys::lock;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Most bytes of a source that is copied when the initiating thread waits for it.
-const COPY_LIMIT: usize = 2 << 10;
+pub const COPY_LIMIT: usize = 2 << 10;
 /// Most bytes of a Long whose payload travels in its packet.
 const PACKED_LIMIT: usize = 512;
 
@@ -49,11 +49,21 @@ impl Net {
         Ok(key)
     }
 
-    fn start_put(&self, put: &Put, notice: Option<(Class, &[&[u8]])>) -> Result<LocalCompletion, Busy> {
+    fn start_put(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        notice: Option<(Class, &[&[u8]])>,
+    ) -> Result<LocalCompletion, Busy> {
         assert!(put.bytes > 0, "defect: a put of no bytes");
         lock(&self.keys).check_local(&put.from, put.bytes);
         let key = self.remote_key(&put.to)?;
-        let copies = put.source == SourceUse::Now && put.bytes <= COPY_LIMIT;
+        let copies = reserved.is_none() && put.source == SourceUse::Now && put.bytes <= COPY_LIMIT;
+        let class = notice.map(|(class, _)| class);
+        let buffer = reserved.map(|buffer| buffer.0 as usize).zip(class);
+        if let Some((address, class)) = buffer {
+            lock(&self.buffers).send(address, put.to.peer, class);
+        }
         let operation = || Operation {
             kind: Kind::Put,
             peer: put.to.peer,
@@ -65,15 +75,20 @@ impl Net {
             source: if copies {
                 // SAFETY: the caller keeps the source until local completion.
                 Source::Copied(unsafe { Memory::new(put.from.address, put.bytes) }.read())
+            } else if let Some((address, _)) = buffer {
+                Source::Reserved(address)
             } else {
                 Source::InUse
             },
             notice: notice.map(|(class, parts)| (class, parts.concat())),
         };
-        let class = notice.map(|(class, _)| class);
-        lock(&self.queue).start(put.to.peer, class, operation)?;
+        let posted = lock(&self.queue).start(put.to.peer, class, operation);
+        if let (Err(Busy), Some((address, class))) = (posted, buffer) {
+            lock(&self.buffers).keep(address, put.to.peer, class);
+        }
+        posted?;
         self.ring();
-        Ok(if copies {
+        Ok(if copies || buffer.is_some() {
             LocalCompletion::AtReturn
         } else {
             LocalCompletion::Later
@@ -83,7 +98,7 @@ impl Net {
 
 impl Rma for Net {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        self.start_put(put, None)
+        self.start_put(put, None, None)
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
@@ -112,9 +127,15 @@ impl PutNotify for Net {
         PACKED_LIMIT
     }
 
-    fn put_and_notify(&self, put: &Put, class: Class, parts: &[&[u8]]) -> Result<LocalCompletion, Busy> {
-        check_packet(parts);
-        self.start_put(put, Some((class, parts)))
+    fn put_and_notify(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        class: Class,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        check_packet(parts.iter().map(|part| part.len()).sum());
+        self.start_put(put, reserved, Some((class, parts)))
     }
 }
 

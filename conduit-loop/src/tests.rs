@@ -118,7 +118,7 @@ fn a_packet_follows_its_data() {
             cookie: Cookie::new(number.into()),
         };
         let notify = conduit.put_notify().unwrap();
-        notify.put_and_notify(&put, Class::Request, &[b"here"]).unwrap();
+        notify.put_and_notify(&put, None, Class::Request, &[b"here"]).unwrap();
         poll_until(&conduit, &mut log, |log| log.packets.len() == usize::from(number));
         assert!(
             memory.iter().all(|&byte| byte == number),

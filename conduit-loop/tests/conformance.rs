@@ -21,6 +21,22 @@ mod packets {
     }
 }
 
+mod send_buffers {
+    use super::{faulty, plain};
+    gasnet_conduit::send_buffers_conformance_tests! {
+        with_nic: plain;
+        with_faulty_nic: faulty;
+    }
+}
+
+mod gather {
+    use super::{faulty, plain};
+    gasnet_conduit::gather_conformance_tests! {
+        with_nic: plain;
+        with_faulty_nic: faulty;
+    }
+}
+
 mod operations {
     use super::{faulty, plain};
     gasnet_conduit::rma_conformance_tests! {

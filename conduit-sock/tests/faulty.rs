@@ -2,9 +2,9 @@
 
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::{
-    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits,
-    LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteMemory, RemoteSegment,
-    Rma, SegmentMemory, Segments, SourceUse, StartInfo, Upcalls, Wake,
+    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get, Identity,
+    JobRank, Limits, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteMemory,
+    RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, SourceUse, StartInfo, Upcalls, Wake,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -90,6 +90,14 @@ impl Conduit for Loopback {
         self.note("variables");
         &[]
     }
+    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
+        self.note("send_buffers");
+        Some(self)
+    }
+    fn gather(&self) -> Option<&dyn Gather> {
+        self.note("gather");
+        Some(self)
+    }
     fn segments(&self) -> Option<&dyn Segments> {
         self.note("segments");
         Some(self)
@@ -108,6 +116,35 @@ impl Conduit for Loopback {
     }
     fn wake(&self) -> Option<&dyn Wake> {
         unreachable!("held packets wake nobody")
+    }
+}
+
+impl SendBuffers for Loopback {
+    fn max_bytes(&self) -> usize {
+        self.note("SendBuffers::max_bytes");
+        9
+    }
+    fn reserve(&self, _: JobRank, _: Class, _: usize) -> Result<SendBuffer, Busy> {
+        self.note("SendBuffers::reserve");
+        Ok(BUFFER)
+    }
+    fn send_reserved(&self, _: JobRank, _: Class, _: SendBuffer, _: usize) -> Result<(), Busy> {
+        self.note("SendBuffers::send_reserved");
+        Ok(())
+    }
+    fn release(&self, _: SendBuffer) {
+        self.note("SendBuffers::release");
+    }
+}
+
+impl Gather for Loopback {
+    fn gather_limit(&self) -> usize {
+        self.note("Gather::gather_limit");
+        10
+    }
+    fn send_gathered(&self, _: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
+        self.note("Gather::send_gathered");
+        Ok(LocalCompletion::AtReturn)
     }
 }
 
@@ -165,7 +202,7 @@ impl PutNotify for Loopback {
         self.note("PutNotify::packed_limit");
         8
     }
-    fn put_and_notify(&self, _: &Put, _: Class, _: &[&[u8]]) -> Result<LocalCompletion, Busy> {
+    fn put_and_notify(&self, _: &Put, _: Option<SendBuffer>, _: Class, _: &[&[u8]]) -> Result<LocalCompletion, Busy> {
         self.note("PutNotify::put_and_notify");
         Ok(LocalCompletion::AtReturn)
     }
@@ -187,6 +224,8 @@ const REMOTE: RemoteMemory = RemoteMemory {
     segment: RemoteSegment(6),
     address: 0,
 };
+
+const BUFFER: SendBuffer = SendBuffer(std::ptr::null_mut());
 
 const LOCAL: LocalMemory = LocalMemory {
     address: 0,
@@ -390,8 +429,19 @@ fn every_method_reaches_the_conduit() {
         .into_iter()
         .collect();
     assert!(expected.remove("wake"));
-    for name in ["Segments", "Rma", "PutNotify", "Atomics"] {
-        let own = methods(include_str!("../../conduit/src/rma.rs"), name);
+    let (payload, rma) = (
+        include_str!("../../conduit/src/payload.rs"),
+        include_str!("../../conduit/src/rma.rs"),
+    );
+    for (file, name) in [
+        (payload, "SendBuffers"),
+        (payload, "Gather"),
+        (rma, "Segments"),
+        (rma, "Rma"),
+        (rma, "PutNotify"),
+        (rma, "Atomics"),
+    ] {
+        let own = methods(file, name);
         expected.extend(own.into_iter().map(|method| format!("{name}::{method}")));
     }
     let (faulty, mut log) = (started(JobRank(0), "", || ()), Log::default());
@@ -401,6 +451,23 @@ fn every_method_reaches_the_conduit() {
         faulty.takes_count(),
         faulty.reaches_other_hosts(),
     );
+    let buffers = faulty.send_buffers().unwrap();
+    assert_eq!(buffers.max_bytes(), 9);
+    assert_eq!(buffers.reserve(JobRank(0), Class::Reply, 1), Ok(BUFFER));
+    buffers.send_reserved(JobRank(0), Class::Reply, BUFFER, 1).unwrap();
+    buffers.release(BUFFER);
+    let gather = faulty.gather().unwrap();
+    assert_eq!(gather.gather_limit(), 10);
+    let packet = GatheredPacket {
+        peer: JobRank(0),
+        class: Class::Reply,
+        front: &[],
+        payload: LOCAL,
+        bytes: 1,
+        source: SourceUse::Later,
+        cookie: Cookie::new(1),
+    };
+    gather.send_gathered(&packet).unwrap();
     let segments = faulty.segments().unwrap();
     let memory = SegmentMemory::host(0, 1);
     assert_eq!((segments.max_key_bytes(), segments.max_bytes()), (3, 7));
@@ -422,7 +489,7 @@ fn every_method_reaches_the_conduit() {
     .unwrap();
     let notify = faulty.put_notify().unwrap();
     assert_eq!(notify.packed_limit(), 8);
-    notify.put_and_notify(&put(3), Class::Reply, &[]).unwrap();
+    notify.put_and_notify(&put(3), None, Class::Reply, &[]).unwrap();
     let atomics = faulty.atomics().unwrap();
     assert!(atomics.supports(1, 1));
     let atomic = Atomic {

@@ -4,9 +4,9 @@
 //! Messages into packets (`am::wire`); their contents are opaque to a conduit. Required of every
 //! conduit: [`Conduit::identity`], [`Conduit::limits`], [`Conduit::start`], [`Conduit::send`],
 //! [`Conduit::poll`], [`Conduit::stop`]. Each further ability is an object of its own that the
-//! conduit may return: [`Segments`], [`Rma`], [`PutNotify`], [`Atomics`], [`Wake`]. Without it the
-//! runtime does the work over packets. Traffic inside a neighbourhood never uses a conduit, except
-//! remote atomics.
+//! conduit may return: [`SendBuffers`], [`Gather`], [`Segments`], [`Rma`], [`PutNotify`],
+//! [`Atomics`], [`Wake`]. Without it the runtime does the work over packets that `send` copies.
+//! Traffic inside a neighbourhood never uses a conduit, except remote atomics.
 //!
 //! # What the runtime may rely on
 //!
@@ -58,7 +58,8 @@
 //! | Longs by put with notification | [`PutNotify`] | – | – | `fi_writedata` pairs with the header by number | `IBV_WR_RDMA_WRITE`, then `IBV_WR_SEND` on the same QP | nonce by `GNI_EpSetEventData` and REMOTE event; header as `FMA_PUT_W_SYNCFLAG` | header sent when `elan_poll` says the put is done |
 //! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_TOTAL`, `_SLACK`; none with SRQ | `GASNET_NETWORKDEPTH`, `_SPACE`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks |
 //! | separate requests and replies | [`Class`], [`PollScope`] | two sockets | two windows | two endpoints, or a tag bit (`fi_tsend`) | receive buffer for the reply posted before its request | reply into the buffer of its request | two queues (`elan_gallocQueue`) |
-//! | negotiated payload | not yet | – | – | registered pool | bounce pool: `GASNET_BBUF_COUNT` | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
+//! | negotiated payload | [`SendBuffers`] | – | – | registered pool | bounce pool: `GASNET_BBUF_COUNT` | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
+//! | large Mediums without a copy | [`Gather`] | – | – | `fi_sendmsg` with two vectors | gather list from `GASNET_AM_GATHER_MIN` on, in a segment | – | – |
 //! | remote atomics | [`Atomics`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor | – |
 //! | hardware barrier | not yet | – | – | `fi_allreduce` with `FI_BAND` | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync`: blocks, so `elan_addProgressFn` |
 //! | wake-up descriptor | [`Wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – |
@@ -69,7 +70,7 @@
 
 use std::fmt;
 
-use crate::{Atomics, Completion, Cookie, PutNotify, Rma, Segments, Wake};
+use crate::{Atomics, Completion, Cookie, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
 
 /// Rank of a process in the job (`gex_System_QueryJobRank`).
 #[repr(transparent)]
@@ -248,6 +249,16 @@ pub trait Conduit: Sync {
     /// Environment variables of this conduit, for the table in `config`.
     fn variables(&self) -> &'static [crate::config::Variable] {
         &[]
+    }
+
+    /// Buffers for negotiated payloads.
+    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
+        None
+    }
+
+    /// Payloads from the client's memory.
+    fn gather(&self) -> Option<&dyn Gather> {
+        None
     }
 
     /// Registered memory.

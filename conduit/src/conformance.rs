@@ -11,7 +11,7 @@
 //!
 //! A check panics with a message when the conduit breaks the contract, or makes no progress for a
 //! minute.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 use crate::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Upcalls, PACKET_ALIGN};
 use std::collections::HashSet;
@@ -50,6 +50,22 @@ macro_rules! notify_conformance_tests {
     })* };
 }
 
+/// The same for conduits with send buffers, and puts that notify.
+#[macro_export]
+macro_rules! send_buffers_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
+        reserved_packets_arrive reserved_buffers_hold_nothing_up notified_from_send_buffers
+    })* };
+}
+
+/// The same for conduits that gather.
+#[macro_export]
+macro_rules! gather_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
+        gathered_packets_arrive gathered_busy_recovers
+    })* };
+}
+
 /// The same for conduits with remote atomics.
 #[macro_export]
 macro_rules! atomics_conformance_tests {
@@ -75,8 +91,11 @@ macro_rules! each_check {
 }
 
 mod notify;
+#[allow(unsafe_code)]
+mod payload;
 mod rma;
 pub use notify::*;
+pub use payload::*;
 pub use rma::*;
 
 /// The conduits of a job, by rank.

@@ -19,9 +19,9 @@
 
 use crate::config::{FaultPlan, Variable};
 use crate::{
-    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits,
-    LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory,
-    Segments, StartInfo, Upcalls, PACKET_ALIGN,
+    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get, Identity,
+    JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteSegment, Rma,
+    SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -334,6 +334,14 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.variables()
     }
 
+    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
+        self.inner.send_buffers().map(|_| self as &dyn SendBuffers)
+    }
+
+    fn gather(&self) -> Option<&dyn Gather> {
+        self.inner.gather().map(|_| self as &dyn Gather)
+    }
+
     fn segments(&self) -> Option<&dyn Segments> {
         self.inner.segments().map(|_| self as &dyn Segments)
     }
@@ -356,6 +364,42 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
 
 /// An ability of the wrapped conduit. The decorator offers only those that exist.
 const OFFERED: &str = "defect: an ability that the conduit does not offer";
+
+impl<C: Deref<Target: Conduit> + Sync> SendBuffers for Faulty<C> {
+    fn max_bytes(&self) -> usize {
+        self.inner.send_buffers().expect(OFFERED).max_bytes()
+    }
+
+    fn reserve(&self, peer: JobRank, class: Class, bytes: usize) -> Result<SendBuffer, Busy> {
+        self.admit()?;
+        self.inner.send_buffers().expect(OFFERED).reserve(peer, class, bytes)
+    }
+
+    fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
+        self.admit()?;
+        let buffers = self.inner.send_buffers().expect(OFFERED);
+        buffers.send_reserved(peer, class, buffer, bytes)?;
+        self.count();
+        Ok(())
+    }
+
+    fn release(&self, buffer: SendBuffer) {
+        self.inner.send_buffers().expect(OFFERED).release(buffer);
+    }
+}
+
+impl<C: Deref<Target: Conduit> + Sync> Gather for Faulty<C> {
+    fn gather_limit(&self) -> usize {
+        self.inner.gather().expect(OFFERED).gather_limit()
+    }
+
+    fn send_gathered(&self, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
+        self.admit()?;
+        let local = self.inner.gather().expect(OFFERED).send_gathered(packet)?;
+        self.count();
+        Ok(local)
+    }
+}
 
 impl<C: Deref<Target: Conduit> + Sync> Segments for Faulty<C> {
     fn max_key_bytes(&self) -> usize {
@@ -416,13 +460,16 @@ impl<C: Deref<Target: Conduit> + Sync> PutNotify for Faulty<C> {
         self.inner.put_notify().expect(OFFERED).packed_limit()
     }
 
-    fn put_and_notify(&self, put: &Put, class: Class, parts: &[&[u8]]) -> Result<LocalCompletion, Busy> {
+    fn put_and_notify(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        class: Class,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
         self.admit()?;
-        let local = self
-            .inner
-            .put_notify()
-            .expect(OFFERED)
-            .put_and_notify(put, class, parts)?;
+        let notify = self.inner.put_notify().expect(OFFERED);
+        let local = notify.put_and_notify(put, reserved, class, parts)?;
         self.count();
         Ok(local)
     }

@@ -1,8 +1,8 @@
 //! What a network and the runtime agree on.
 //!
 //! [`Conduit`] is the trait that every network implements and [`Upcalls`] what it may call;
-//! [`mod@rma`] has one-sided operations, [`mod@cookie`] their names, [`mod@wake`] the wake-up of
-//! sleeping threads;
+//! [`mod@payload`] has packets whose payload is not copied, [`mod@rma`] one-sided operations,
+//! [`mod@cookie`] their names, [`mod@wake`] the wake-up of sleeping threads;
 //! [`mod@config`] is the table of environment variables, to which a conduit adds its own;
 //! [`library`] opens vendors' libraries at run time; [`atomic_codes`] are the types and operations
 //! of remote atomics, [`atomic_values`] their results. `faulty` and `soft_atomics` wrap a conduit
@@ -19,6 +19,7 @@ pub mod cookie;
 #[cfg(feature = "decorators")]
 pub mod faulty;
 pub mod library;
+pub mod payload;
 pub mod rma;
 #[cfg(feature = "decorators")]
 pub mod soft_atomics;
@@ -27,5 +28,6 @@ pub mod wake;
 pub use conduit::*;
 pub use cookie::{Completion, Cookie, LocalCompletion};
 pub use gasnet_tools::process::warn;
+pub use payload::{Gather, GatheredPacket, SendBuffer, SendBuffers};
 pub use rma::*;
 pub use wake::{Wake, WakePromise};

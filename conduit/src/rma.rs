@@ -1,7 +1,7 @@
 //! One-sided operations: registered memory, puts, gets and remote atomics. A conduit offers them
 //! with [`crate::Conduit::segments`], [`crate::Conduit::rma`] and [`crate::Conduit::atomics`].
 
-use crate::{Busy, Class, ConduitError, Cookie, JobRank, LocalCompletion};
+use crate::{Busy, Class, ConduitError, Cookie, JobRank, LocalCompletion, SendBuffer};
 
 /// The device of a device segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub struct LocalMemory {
     pub device: Option<Device>,
 }
 
-/// Who waits for the source of a put.
+/// Who waits for the source of a put or the payload of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceUse {
     /// Nobody yet. The conduit does not copy a large source.
@@ -186,7 +186,16 @@ pub trait PutNotify: Sync {
     /// return. It is delivered as one of [`crate::Conduit::send`], after the bytes of the put are
     /// visible at its destination. Of the put only local completion is reported: by the result, or
     /// as [`crate::Completion::Source`].
-    fn put_and_notify(&self, put: &Put, class: Class, parts: &[&[u8]]) -> Result<LocalCompletion, Busy>;
+    ///
+    /// With `reserved` the source lies in that send buffer, which is the conduit's again unless
+    /// this is refused. Then local completion is at return.
+    fn put_and_notify(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        class: Class,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy>;
 }
 
 /// A remote atomic.

@@ -58,13 +58,14 @@ pub fn request_medium(
     tm: TeamHandle,
     rank: Rank,
     handler: u8,
-    source: *const u8,
-    bytes: usize,
+    (source, bytes): (*const u8, usize),
+    lc_opt: LcOpt,
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
+    let message = request(tm, rank, AmCategory::Medium, handler, args);
     inject(
-        &request(tm, rank, AmCategory::Medium, handler, args).with_payload(source, bytes),
+        &message.with_payload(source, bytes).with_local_completion(lc_opt),
         flags,
     )
 }
@@ -84,7 +85,8 @@ pub fn request_long(
     inject(
         &message
             .with_payload(source, bytes)
-            .with_destination(destination, lc_opt),
+            .with_destination(destination)
+            .with_local_completion(lc_opt),
         flags,
     )
 }
@@ -109,15 +111,16 @@ pub unsafe fn reply_short(token: *const Token, handler: u8, flags: Flags, args: 
 pub unsafe fn reply_medium(
     token: *const Token,
     handler: u8,
-    source: *const u8,
-    bytes: usize,
+    (source, bytes): (*const u8, usize),
+    lc_opt: LcOpt,
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
     // SAFETY: the caller's contract.
     let message = unsafe { client::reply(token, AmCategory::Medium, handler, args) };
+    let message = message.with_payload(source, bytes).with_local_completion(lc_opt);
     // SAFETY: as above.
-    unsafe { inject_reply(token, &message.with_payload(source, bytes), flags) }
+    unsafe { inject_reply(token, &message, flags) }
 }
 
 /// A Long reply.
@@ -141,7 +144,8 @@ pub unsafe fn reply_long(
             token,
             &message
                 .with_payload(source, bytes)
-                .with_destination(destination, lc_opt),
+                .with_destination(destination)
+                .with_local_completion(lc_opt),
             flags,
         )
     }
@@ -167,7 +171,7 @@ macro_rules! functions {
             rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
-            request_medium(tm, rank, handler, source, bytes, flags, &[$($a),*])
+            request_medium(tm, rank, handler, (source, bytes), lc_opt, flags, &[$($a),*])
         }
 
         /// Long request. Returns 0, or 1 if IMMEDIATE and nothing was sent.
@@ -208,7 +212,7 @@ macro_rules! functions {
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
             // SAFETY: the caller's contract.
-            unsafe { reply_medium(token, handler, source, bytes, flags, &[$($a),*]) }
+            unsafe { reply_medium(token, handler, (source, bytes), lc_opt, flags, &[$($a),*]) }
         }
 
         /// Long reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.

@@ -181,7 +181,8 @@ pub fn record(began: u64, m: Message<'_>) {
 }
 
 /// Writes `GEX_EVENT_INVALID` to the client's local-completion event, before the AM is sent: only a
-/// Long may be locally complete after the return, and then writes its event (`by_put`).
+/// message over the network may be locally complete after the return, and then writes its event
+/// (`local_completion`).
 ///
 /// # Safety
 /// `lc_opt` is null, a `GEX_EVENT_*` constant, or valid for a write.

@@ -13,8 +13,8 @@ use std::ptr;
 
 use super::table::INDEX_BASE;
 use super::{
-    by_put, kind, long, loopback, payload_offset, segmented, segmented_medium, AmCategory, Header, Message, HEADER,
-    IN_PLACE,
+    by_put, gather, kind, long, loopback, payload_offset, poll_scope, segmented, segmented_medium, AmCategory, Header,
+    Message, HEADER, IN_PLACE,
 };
 use crate::progress;
 use crate::runtime::{self, Runtime};
@@ -23,7 +23,7 @@ use crate::shm::memory::UNIT;
 use crate::stall::Reason;
 use crate::trace;
 use crate::wait::Waiter;
-use gasnet_conduit::{Busy, Class, PollScope};
+use gasnet_conduit::Busy;
 
 /// Sends `message` now or not at all. Local completion is immediate. Never polls; but the handler
 /// of a message to this process itself runs here.
@@ -71,6 +71,9 @@ fn send_network(rt: &Runtime, message: Message<'_>) -> Result<(), Busy> {
     if segmented::needed(&message) {
         return segmented::try_send(&message);
     }
+    if let Some(gather) = gather::wanted(rt, &message) {
+        return gather::try_send(rt, gather, &message);
+    }
     send_packet(rt, &message)
 }
 
@@ -116,10 +119,7 @@ fn until_sent(message: &Message<'_>) {
 
 #[cold]
 fn wait_and_send(message: Message<'_>) {
-    let scope = match message.class {
-        Class::Request => PollScope::All,
-        Class::Reply => PollScope::Replies,
-    };
+    let scope = poll_scope(message.class);
     let mut waiter = Waiter::new(Reason::Room(message.class, message.target.rank));
     loop {
         if progress::poll(scope) > 0 {
@@ -335,10 +335,20 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
 /// What precedes the payload of a packet: header and arguments, of which the length is returned.
 pub fn packet_front(m: &Message<'_>, header: &Header) -> (FrontBuffer, usize) {
     let mut front = FrontBuffer([0; super::OVERHEAD]);
-    front.0[..4].copy_from_slice(&header.word.to_ne_bytes());
     // SAFETY: OVERHEAD bytes hold a header and all arguments.
-    unsafe { write_head(front.0.as_mut_ptr(), header, m.args) };
+    unsafe { write_front(front.0.as_mut_ptr(), header, m.args) };
     (front, HEADER + 4 * m.args.len())
+}
+
+/// Writes header and arguments of a packet.
+///
+/// # Safety
+/// `packet` is 8-byte aligned and has room for both.
+pub unsafe fn write_front(packet: *mut u8, header: &Header, args: &[i32]) {
+    // SAFETY: room for the header, and aligned, by contract.
+    unsafe { packet.cast::<u32>().write(header.word) };
+    // SAFETY: as above.
+    unsafe { write_head(packet, header, args) };
 }
 
 /// Room for header and arguments.

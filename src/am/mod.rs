@@ -4,22 +4,26 @@
 //! [`inject`] sends, [`loopback`] delivers messages to oneself, [`client`] checks what the client
 //! sends, [`npam`] is the negotiated-payload form, [`long`] copies a Long's payload to its
 //! destination at the sender, [`by_put`] lets the conduit put it, [`segmented`] sends it in several
-//! packets, [`segmented_medium`] does so with a Medium that finds no payload block, [`internal`]
-//! has the runtime's own handlers. A message is a [`Header`], up to 16 arguments and a payload, in
-//! a ring record inside a neighbourhood and in a conduit's packet outside; both have the same
-//! layout.
+//! packets, [`segmented_medium`] does so with a Medium that finds no payload block; [`gather`] and
+//! [`reserved`] spare the conduit the copy of a payload, [`local_completion`] follows where it is
+//! read late; [`internal`] has the runtime's own handlers. A message is a [`Header`], up to 16
+//! arguments and a payload, in a ring record inside a neighbourhood and in a conduit's packet
+//! outside; both have the same layout.
 
 pub mod by_put;
 pub mod canary;
 pub mod client;
 pub mod deferred;
 pub mod deliver;
+pub mod gather;
 pub mod inject;
 pub mod internal;
+mod local_completion;
 pub mod long;
 pub mod loopback;
 pub mod npam;
 pub mod prepared;
+mod reserved;
 pub mod segmented;
 pub mod segmented_medium;
 pub mod table;
@@ -32,7 +36,7 @@ use crate::rules::LcOpt;
 use crate::shm::layout::MAX_MEDIUM;
 use crate::types::{AmCategory, EpIndex, Location};
 pub use crate::types::{Arg, MAX_ARGS};
-use gasnet_conduit::{Class, JobRank, Limits};
+use gasnet_conduit::{Class, JobRank, Limits, PollScope};
 
 /// A 64-bit number as two arguments, the high word first.
 pub const fn split(value: u64) -> [Arg; 2] {
@@ -129,8 +133,8 @@ pub struct Message<'a> {
     pub destination: usize,
     /// Own payload block that holds the payload; the message takes ownership.
     pub block: Option<u16>,
-    /// Of a Long: what its local completion is for, if it may be later than the return. Null, or as
-    /// the client passed it, which then is a constant or already invalid.
+    /// What local completion is for, if it may be later than the return. Null, or as the client
+    /// passed it, which then is a constant or already invalid.
     pub lc_opt: LcOpt,
 }
 
@@ -181,14 +185,25 @@ impl<'a> Message<'a> {
         Self { payload, bytes, ..self }
     }
 
-    /// The same to `destination`, for a Long with this local completion.
+    /// The same with this local completion of the payload.
     #[must_use]
-    pub fn with_destination(self, destination: *mut u8, lc_opt: LcOpt) -> Self {
-        Self {
-            destination: destination as usize,
-            lc_opt,
-            ..self
-        }
+    pub fn with_local_completion(self, lc_opt: LcOpt) -> Self {
+        Self { lc_opt, ..self }
+    }
+
+    /// The same to `destination`, for a Long.
+    #[must_use]
+    pub fn with_destination(self, destination: *mut u8) -> Self {
+        let destination = destination as usize;
+        Self { destination, ..self }
+    }
+}
+
+/// What a message of this class polls while it waits.
+fn poll_scope(class: Class) -> PollScope {
+    match class {
+        Class::Request => PollScope::All,
+        Class::Reply => PollScope::Replies,
     }
 }
 

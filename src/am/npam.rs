@@ -2,21 +2,22 @@
 //!
 //! A thread owns one descriptor for requests and one for replies (Prepare/Commit pairs do not nest,
 //! but a reply handler may run while a request is being committed). A library buffer is one of the
-//! sender's payload blocks when the peer is a neighbour, so that Commit sends it by reference;
-//! otherwise, and where the peer has no block left, it is memory of the descriptor. Small payloads
-//! are copied into the ring at Commit; a block that turns out to hold one is free again at once.
+//! sender's payload blocks when the peer is a neighbour, so that Commit sends it by reference, and
+//! a send buffer of the conduit's when it is not ([`reserved`]). Where none is left, it is memory
+//! of the descriptor. Small payloads are copied into the ring at Commit; a block that turns out to
+//! hold one is free again at once.
 //!
 //! A message between Prepare and Commit may wait for other threads of its process, so nothing may
-//! wait for it. Prepare therefore waits for no block, and Commit needs none but its own: it waits
-//! for room in the ring or, with memory of the descriptor, for what [`inject`] waits for. The
-//! target alone frees either.
+//! wait for it. Prepare therefore waits for no block or buffer, and Commit needs none but its own:
+//! it waits for room in the ring or the network or, with memory of the descriptor, for what
+//! [`inject`] waits for. The target alone frees either.
 
 use std::ptr;
 
 use super::prepared::{Prepared, SrcDesc};
 use super::table::INDEX_BASE;
 use super::token::Token;
-use super::{canary, client, inject, Arg, Message, MAX_ARGS, MAX_PREPARED, OVERHEAD};
+use super::{canary, client, inject, poll_scope, reserved, Arg, Message, MAX_ARGS, MAX_PREPARED, OVERHEAD};
 use crate::flags::Flags;
 use crate::rules::{self, not_in_handler, Lc, LcOpt, AM_FLAGS};
 use crate::segment::disposition::{narrow, own, peer_base, reaching};
@@ -26,7 +27,7 @@ use crate::team::{self, TeamHandle};
 use crate::thread::{self, Thread};
 use crate::types::{AmCategory, EpIndex, Location, Rank};
 use crate::{progress, runtime, trace};
-use gasnet_conduit::{Busy, Class, PollScope};
+use gasnet_conduit::{Busy, Class};
 
 /// Payloads up to this are copied into the record at Commit rather than sent by reference. A fixed
 /// payload is copied anyway; its limit is [`MAX_INLINE`].
@@ -233,7 +234,8 @@ pub unsafe fn commit(desc: *const SrcDesc, call: &CommitArgs<'_>) -> Result<(), 
     let message = Message::new(call.class, call.category, p.target, call.handler, call.args)
         .from_endpoint(p.source_ep)
         .with_payload(p.address, call.bytes)
-        .with_destination(destination, p.lc_opt);
+        .with_destination(destination)
+        .with_local_completion(p.lc_opt);
     // SAFETY: the local-completion option of Prepare, still valid by contract.
     unsafe { client::complete_locally(p.lc_opt) };
     let began = trace::clock(trace::TraceCategory::Message);
@@ -331,14 +333,14 @@ impl SrcDesc {
     fn prepare(&self, wanted: &Preparation<'_>, limit: usize) -> Result<(), Busy> {
         let args = wanted.args;
         let bytes = args.most.min(limit);
-        let (address, bytes, block) = if args.client_buffer.is_null() {
+        let buffer = if args.client_buffer.is_null() {
             let buffer = self.library_buffer(wanted, bytes)?;
             if cfg!(feature = "debug-checks") {
-                canary::write(buffer.0, buffer.1);
+                canary::write(buffer.address, buffer.bytes);
             }
             buffer
         } else {
-            (args.client_buffer.cast_mut(), bytes, None)
+            PayloadBuffer::plain(args.client_buffer.cast_mut(), bytes)
         };
         self.set(&Prepared {
             target: wanted.target,
@@ -347,15 +349,16 @@ impl SrcDesc {
             category: args.category,
             nargs: args.nargs,
             token: wanted.token,
-            address,
-            bytes,
+            address: buffer.address,
+            bytes: buffer.bytes,
             lc_opt: if args.client_buffer.is_null() {
                 ptr::null_mut()
             } else {
                 args.lc_opt
             },
             library_buffer: args.client_buffer.is_null(),
-            block,
+            block: buffer.block,
+            in_send_buffer: buffer.in_send_buffer,
             device_ep: (!args.client_buffer.is_null() && runtime::get().may_be_on_device(wanted.local_ep))
                 .then_some(wanted.local_ep),
             destination: args.destination,
@@ -365,9 +368,13 @@ impl SrcDesc {
     }
 
     #[inline(always)]
-    fn library_buffer(&self, wanted: &Preparation<'_>, bytes: usize) -> Result<(*mut u8, usize, Option<u16>), Busy> {
+    fn library_buffer(&self, wanted: &Preparation<'_>, bytes: usize) -> Result<PayloadBuffer, Busy> {
         let (rt, args) = (runtime::get(), wanted.args);
-        if bytes > COPIED && args.category == AmCategory::Medium && rt.is_neighbour(wanted.target.rank) {
+        if !rt.is_neighbour(wanted.target.rank) {
+            if let Some(buffer) = send_buffer(wanted, bytes) {
+                return Ok(buffer);
+            }
+        } else if bytes > COPIED && args.category == AmCategory::Medium {
             let (pool, target) = (rt.comm().pool(wanted.class), rt.nbrhd_index(wanted.target.rank));
             let mut block = pool.take(target);
             if block.is_none() && pool.in_transit(target) {
@@ -375,23 +382,24 @@ impl SrcDesc {
                 if args.flags.has(Flags::IMMEDIATE) {
                     return Err(Busy);
                 }
-                progress::poll(match wanted.class {
-                    Class::Request => PollScope::All,
-                    Class::Reply => PollScope::Replies,
-                });
+                progress::poll(poll_scope(wanted.class));
                 block = pool.take(target);
             }
             // Without a block, Commit copies.
             if let Some(block) = block {
                 pool.set_prepared(block, true);
-                return Ok((pool.blocks().payload(block), bytes.min(MAX_MEDIUM), Some(block)));
+                let address = pool.blocks().payload(block);
+                return Ok(PayloadBuffer {
+                    block: Some(block),
+                    ..PayloadBuffer::plain(address, bytes.min(MAX_MEDIUM))
+                });
             }
         }
         let mut buffer = self.buffer.borrow_mut();
         if buffer.len() * size_of::<u128>() < bytes.max(1) {
             grow(&mut buffer, bytes);
         }
-        Ok((buffer.as_mut_ptr().cast(), bytes, None))
+        Ok(PayloadBuffer::plain(buffer.as_mut_ptr().cast(), bytes))
     }
 
     /// Sends `message`, which was prepared as `p`. With `immediate` it may refuse, and everything
@@ -402,6 +410,11 @@ impl SrcDesc {
             target: narrow(p.target, message.destination, message.bytes),
             ..message
         };
+        if p.in_send_buffer {
+            commit_reserved(message, immediate)?;
+            self.clear();
+            return Ok(());
+        }
         if let Some(block) = p.block {
             // From here on it waits for the target alone.
             runtime::get().comm().pool(p.class).set_prepared(block, false);
@@ -423,15 +436,65 @@ impl SrcDesc {
 
     /// Forgets what was prepared and frees its buffer.
     pub fn cancel(&self) {
-        if let Some(Prepared {
-            block: Some(block),
-            class,
-            ..
-        }) = self.prepared()
-        {
-            runtime::get().comm().pool(class).blocks().free(block);
+        if let Some(p) = self.prepared() {
+            let rt = runtime::get();
+            if let Some(block) = p.block {
+                rt.comm().pool(p.class).blocks().free(block);
+            }
+            if let (true, Some(buffers)) = (p.in_send_buffer, rt.network().send_buffers) {
+                reserved::release(buffers, p.address, p.nargs);
+            }
         }
         self.clear();
+    }
+}
+
+/// Where a payload is prepared.
+#[derive(Clone, Copy, Debug)]
+struct PayloadBuffer {
+    address: *mut u8,
+    bytes: usize,
+    block: Option<u16>,
+    in_send_buffer: bool,
+}
+
+impl PayloadBuffer {
+    /// Memory of the client's or the descriptor's.
+    fn plain(address: *mut u8, bytes: usize) -> Self {
+        Self {
+            address,
+            bytes,
+            block: None,
+            in_send_buffer: false,
+        }
+    }
+}
+
+/// A send buffer of the conduit's, if it has one. Polls once for it, unless IMMEDIATE.
+#[inline(never)]
+fn send_buffer(wanted: &Preparation<'_>, bytes: usize) -> Option<PayloadBuffer> {
+    let (buffers, args) = (runtime::get().network().send_buffers?, wanted.args);
+    let peer = (wanted.target.rank, wanted.class);
+    let reserve = || reserved::reserve(buffers, peer, args.nargs, (args.least, bytes));
+    let mut found = reserve();
+    if found.is_none() && !args.flags.has(Flags::IMMEDIATE) {
+        progress::poll(poll_scope(wanted.class));
+        found = reserve();
+    }
+    let (address, bytes) = found?;
+    Some(PayloadBuffer {
+        in_send_buffer: true,
+        ..PayloadBuffer::plain(address, bytes)
+    })
+}
+
+/// Sends what lies in a send buffer.
+#[inline(never)]
+fn commit_reserved(message: Message<'_>, immediate: bool) -> Result<(), Busy> {
+    let rt = runtime::get();
+    match rt.network().send_buffers {
+        Some(buffers) => reserved::send(rt, buffers, &message, immediate),
+        None => unreachable!("a buffer of a conduit that has none"),
     }
 }
 

@@ -19,8 +19,8 @@ pub struct SrcDesc {
     /// 0 if nothing is prepared.
     kind: Cell<u64>,
     wide: Cell<Wide>,
-    /// Library buffer when the peer is no neighbour or the payload exceeds a block; kept for the
-    /// next use. Words keep it aligned.
+    /// Library buffer where neither a block nor a send buffer is to be had; kept for the next
+    /// use. Words keep it aligned.
     pub(super) buffer: RefCell<Vec<u128>>,
 }
 
@@ -43,6 +43,7 @@ mod bits {
     pub const HAS_BLOCK: u64 = 1 << 11;
     pub const HAS_DEVICE: u64 = 1 << 12;
     pub const PREPARED: u64 = 1 << 13;
+    pub const SEND_BUFFER: u64 = 1 << 14;
     pub const BLOCK: u32 = 32;
     pub const DEVICE: u32 = 48;
 }
@@ -72,6 +73,8 @@ pub struct Prepared {
     pub library_buffer: bool,
     /// The block that `address` lies in.
     pub(super) block: Option<u16>,
+    /// Whether `address` lies in a send buffer of the conduit ([`super::reserved`]).
+    pub(super) in_send_buffer: bool,
     /// Endpoint whose segment holds `address`, if that may be device memory.
     pub(super) device_ep: Option<EpIndex>,
     /// The destination named at Prepare, if any.
@@ -129,6 +132,7 @@ impl SrcDesc {
             bytes: wide.bytes,
             lc_opt: wide.lc_opt,
             library_buffer: has(bits::LIBRARY_BUFFER),
+            in_send_buffer: has(bits::SEND_BUFFER),
             block: has(bits::HAS_BLOCK).then_some((kind >> bits::BLOCK) as u16),
             device_ep: has(bits::HAS_DEVICE).then_some((kind >> bits::DEVICE) as EpIndex),
             destination: wide.destination,
@@ -147,6 +151,7 @@ impl SrcDesc {
             | flag(p.category == AmCategory::Long, bits::IS_LONG)
             | flag(p.class == Class::Reply, bits::IS_REPLY)
             | flag(p.library_buffer, bits::LIBRARY_BUFFER)
+            | flag(p.in_send_buffer, bits::SEND_BUFFER)
             | p.block
                 .map_or(0, |block| bits::HAS_BLOCK | u64::from(block) << bits::BLOCK)
             | p.device_ep
@@ -207,6 +212,7 @@ mod tests {
                 bytes: usize::MAX - n,
                 lc_opt: (32 * n) as *mut Event,
                 library_buffer: n % 2 == 0,
+                in_send_buffer: n == 2,
                 block,
                 device_ep,
                 destination: (64 * n) as *mut u8,

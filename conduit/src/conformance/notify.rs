@@ -1,5 +1,6 @@
 //! Checks of puts with notification: `notify_conformance_tests!`, called as `conformance_tests!`.
 
+use super::payload::{buffers, fill};
 use super::rma::{expose, host, until_taken, Parts};
 use super::{Job, Make, Watchdog};
 use crate::{
@@ -48,7 +49,7 @@ fn put_and_notify(
     };
     let packet = (number as u64).to_le_bytes();
     let notify = conduit.put_notify().expect("puts with notification");
-    notify.put_and_notify(&put, class, &[&packet[..3], &packet[3..]])
+    notify.put_and_notify(&put, None, class, &[&packet[..3], &packet[3..]])
 }
 
 /// What a target has received.
@@ -180,6 +181,54 @@ pub fn notified_after_data(make: Make<'_>) {
     job.of(0).segments().unwrap().forget(JobRank(1), names[0].segment);
     job.of(1).segments().unwrap().deregister(own);
     job.stop();
+}
+
+/// The source of a put may be a send buffer, which is then the conduit's: of the put nothing is
+/// reported, and the buffer can be reserved again.
+pub fn notified_from_send_buffers(make: Make<'_>) {
+    const COUNT: usize = 90;
+    let job = Job::start(make, 2);
+    let (target, received) = (memory(COUNT), received(COUNT));
+    let (_, names) = expose((JobRank(1), job.of(1)), &segment(&target), &[job.of(0)]);
+    let over = AtomicBool::new(false);
+    job.run(|rank, conduit| {
+        let mut me = Rank::new(&target, &received, by_turns);
+        if rank == JobRank(1) {
+            me.poll_until(conduit, "the packets", |me| me.count() == numbers(conduit).count());
+            return over.store(true, SeqCst);
+        }
+        let notify = conduit.put_notify().expect("puts with notification");
+        let pool = buffers(conduit);
+        for number in numbers(conduit) {
+            let (source, class) = (payload(number), by_turns(number));
+            let buffer = until_taken(conduit, &mut me, || pool.reserve(JobRank(1), class, source.len()));
+            fill(buffer, &source);
+            let put = Put {
+                to: names[0].plus(number * SLOT),
+                from: host(buffer.0 as usize),
+                bytes: source.len(),
+                source: SourceUse::Later,
+                cookie: Cookie::new(0),
+            };
+            let packet = (number as u64).to_le_bytes();
+            let local = until_taken(conduit, &mut me, || {
+                notify.put_and_notify(&put, Some(buffer), class, &[&packet])
+            });
+            assert_eq!(local, LocalCompletion::AtReturn, "of a put from a send buffer");
+        }
+        me.poll_until(conduit, "the target", |_| over.load(SeqCst));
+        assert!(
+            !me.own.source(Cookie::new(0)),
+            "of a put from a send buffer something was reported"
+        );
+    });
+    job.stop();
+
+    /// The puts that fit in a buffer.
+    fn numbers(conduit: &dyn Conduit) -> impl Iterator<Item = usize> {
+        let most = buffers(conduit).max_bytes();
+        (0..COUNT).filter(move |&number| size(number) <= most)
+    }
 }
 
 /// The source may be overwritten at return or from local completion on, while the put goes on.

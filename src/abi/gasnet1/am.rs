@@ -22,7 +22,7 @@ macro_rules! functions {
         /// Medium request.
         #[no_mangle]
         pub extern "C" fn $rm(node: Rank, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
-            request_medium(team(stringify!($rm)), node, handler, source, bytes, Flags::NONE, &[$($a),*])
+            request_medium(team(stringify!($rm)), node, handler, (source, bytes), LC_NOW, Flags::NONE, &[$($a),*])
         }
 
         /// Long request.
@@ -60,7 +60,7 @@ macro_rules! functions {
             token: *const Token, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*
         ) -> c_int {
             // SAFETY: the caller's contract.
-            unsafe { reply_medium(token, handler, source, bytes, Flags::NONE, &[$($a),*]) }
+            unsafe { reply_medium(token, handler, (source, bytes), LC_NOW, Flags::NONE, &[$($a),*]) }
         }
 
         /// Long reply.
