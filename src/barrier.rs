@@ -2,8 +2,8 @@
 //! agree.
 //!
 //! It has two stages. The ranks of a neighbourhood count arrivals in shared memory. When all have
-//! arrived, their leader takes part in a barrier of the leaders ([`plan`]), whose steps are
-//! packets, and then releases its neighbours.
+//! arrived, their leader takes part in a barrier of the leaders, and then releases its neighbours.
+//! That barrier is the network's own ([`rounds`]), or its steps are packets ([`plan`]).
 //!
 //! With a single neighbourhood, the last arrival releases all. Few ranks use flags instead: each
 //! reads those of all.
@@ -12,6 +12,7 @@
 //! exchange that empties it (acquire).
 
 mod plan;
+pub mod rounds;
 pub mod split_phase;
 
 use std::sync::atomic::{fence, AtomicU32, AtomicU64, Ordering};
@@ -163,7 +164,9 @@ impl Barrier {
         }
         if let Some(network) = &self.network {
             if self.cells.is_ready(phase) {
-                if let Some(mut network) = network.try_lock() {
+                if let Some(rounds) = rounds::get() {
+                    rounds.reach_named(phase, || self.cells.name(phase));
+                } else if let Some(mut network) = network.try_lock() {
                     self.advance(&mut network, phase);
                 }
             }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use crate::am::internal::{self, Handler};
 use crate::am::{by_put, deliver, gather, segmented, segmented_medium};
-use crate::barrier::{self, Barrier};
+use crate::barrier::{self, rounds, Barrier};
 use crate::client::Client;
 use crate::diagnose::stalled;
 use crate::endpoint::{self, Endpoint};
@@ -115,7 +115,10 @@ pub fn init(
     let network = if single {
         Network::unused(conduit)
     } else {
-        Network::new(conduit, segments == Configuration::Fast)
+        Network {
+            barrier: conduit.barrier().filter(|_| !config.is_set(&config::BARRIER)),
+            ..Network::new(conduit, segments == Configuration::Fast)
+        }
     };
     let most = network.segments.map_or(usize::MAX, Segments::max_bytes);
     if let Some(notify) = network.put_notify {
@@ -131,6 +134,9 @@ pub fn init(
     let team0 = Box::leak(Box::new(Team::primordial(job, &comm, flags)));
     let leaders = job.leaders().iter().copied().map(JobRank).collect();
     barrier::install(Barrier::new(&comm, leaders, rank, oversubscribed));
+    if let Some(barrier) = network.barrier.filter(|_| rank == JobRank(nbrhd.first())) {
+        rounds::install(barrier);
+    }
     let runtime = Runtime::new(RuntimeParts {
         job,
         rank,
@@ -172,7 +178,10 @@ pub fn init(
 /// Tells lower modules what they call of higher ones.
 fn register() {
     internal::install(HANDLERS);
-    deliver::on_done(native::done);
+    deliver::set_hooks(deliver::Hooks {
+        done: native::done,
+        barrier: rounds::on_end,
+    });
     progress::set_collectives(coll::HOOKS);
 }
 
@@ -394,9 +403,11 @@ fn die() {
 }
 
 fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: Flags) -> Result<(), InitError> {
+    let leaders: Vec<JobRank> = job.leaders().iter().copied().map(JobRank).collect();
     let info = StartInfo {
         rank: JobRank(job.rank()),
         size: job.size(),
+        leaders: &leaders,
         neighbours: job.nbrhd().count(),
         may_start_threads: !flags.has(Flags::DEFER_THREADS),
         host_address: job.address().map_err(|e| InitError::Job(e.message))?,
@@ -437,6 +448,7 @@ fn linger() {
     impl Upcalls for Drop {
         fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
         fn done(&mut self, _: Cookie, _: Completion) {}
+        fn barrier(&mut self, _: [u64; 2]) {}
         fn peer_lost(&mut self, _: JobRank, _: &str) {}
     }
     runtime::get().conduit().poll(PollScope::All, &mut Drop);

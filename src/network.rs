@@ -1,6 +1,6 @@
 //! The conduit and its abilities, as this job uses them.
 
-use gasnet_conduit::{Atomics, Conduit, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
+use gasnet_conduit::{Atomics, Barrier, Conduit, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
 
 /// See the module documentation. Constant after initialisation.
 #[derive(Clone, Copy)]
@@ -20,6 +20,8 @@ pub struct Network {
     pub put_notify: Option<&'static dyn PutNotify>,
     /// Atomics on registered segments.
     pub atomics: Option<&'static dyn Atomics>,
+    /// Its own barrier, unless `GASNET_BARRIER` names another.
+    pub barrier: Option<&'static dyn Barrier>,
     /// Wakes sleeping threads.
     pub wake: Option<&'static dyn Wake>,
 }
@@ -36,6 +38,7 @@ impl Network {
             rma: conduit.rma(),
             put_notify: conduit.put_notify(),
             atomics: conduit.atomics().filter(|_| segments.is_some()),
+            barrier: conduit.barrier(),
             wake: conduit.wake(),
         }
     }
@@ -50,6 +53,7 @@ impl Network {
             rma: None,
             put_notify: None,
             atomics: None,
+            barrier: None,
             wake: None,
         }
     }

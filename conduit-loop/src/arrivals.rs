@@ -18,6 +18,8 @@ pub enum Arrival {
         part: Completion,
         ends: bool,
     },
+    /// A round of the barrier has ended.
+    Round([u64; 2]),
     /// A packet.
     Packet(JobRank, Class, Packet),
 }

@@ -32,6 +32,8 @@ const STACK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Net {
     pub rank: JobRank,
+    /// Who takes part in barriers.
+    pub leaders: Vec<JobRank>,
     /// By rank; none to this process.
     pub links: Vec<Option<OwnedFd>>,
     /// By rank.
@@ -81,6 +83,7 @@ impl Net {
         }
         Ok(Self {
             rank: info.rank,
+            leaders: info.leaders.to_vec(),
             links,
             fates: std::iter::repeat_with(|| AtomicU8::new(PRESENT)).take(size).collect(),
             keys: Mutex::default(),
@@ -90,7 +93,7 @@ impl Net {
             doorbell: Event::new()?,
             nic_sleeps: AtomicBool::new(false),
             wake: Event::new()?,
-            polled_nic: Mutex::new(Some(Nic::new(info.rank, size))),
+            polled_nic: Mutex::new(Some(Nic::new(info.rank, size, info.leaders.len()))),
             has_thread: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             bye: Message::Bye.encode(),

@@ -11,6 +11,7 @@
 
 mod am;
 mod arrivals;
+mod barrier;
 mod buffers;
 mod init;
 mod mem;
@@ -27,7 +28,7 @@ mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Atomics, Busy, Class, Conduit, ConduitError, Gather, Identity, JobRank, Limits, PollScope, PutNotify, Rma,
+    Atomics, Barrier, Busy, Class, Conduit, ConduitError, Gather, Identity, JobRank, Limits, PollScope, PutNotify, Rma,
     Segments, SendBuffers, StartInfo, Upcalls, Wake,
 };
 use gasnet_sys::atomic::Mutex;
@@ -150,6 +151,10 @@ impl Conduit for Loop {
 
     fn atomics(&self) -> Option<&dyn Atomics> {
         self.net().map(|net| net as &dyn Atomics)
+    }
+
+    fn barrier(&self) -> Option<&dyn Barrier> {
+        self.net().map(|net| net as &dyn Barrier)
     }
 
     /// Without a thread, only polls see what arrives.

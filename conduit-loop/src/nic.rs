@@ -4,6 +4,7 @@
 //! Time is counted in passes. A pass advances everything once.
 
 use crate::arrivals::Arrival;
+use crate::barrier::Round;
 use crate::init::{Net, STOPPED};
 use crate::mem::{self, Memory};
 use crate::queue::{Content, Kind, Operation, Source, Work};
@@ -58,14 +59,16 @@ pub struct Nic {
     pub open: Vec<bool>,
     /// Puts with notification that arrive here, by initiator and number.
     pub placements: HashMap<(JobRank, u64), Placement>,
+    /// At the first leader: the round of the barrier.
+    pub round: Round,
     /// Whether this pass has received anything.
     received: bool,
     buffer: Vec<u8>,
 }
 
 impl Nic {
-    /// The NIC of a process in a job of this size.
-    pub fn new(rank: JobRank, size: usize) -> Self {
+    /// The NIC of a process in a job of this size, with so many leaders.
+    pub fn new(rank: JobRank, size: usize, leaders: usize) -> Self {
         Self {
             random: Random::of(rank),
             waiting: Vec::new(),
@@ -75,6 +78,7 @@ impl Nic {
             out: vec![VecDeque::new(); size],
             open: vec![true; size],
             placements: HashMap::new(),
+            round: Round::new(leaders),
             received: false,
             buffer: vec![0; LARGEST + 1],
         }
@@ -105,13 +109,18 @@ impl Nic {
     fn has_more(&self) -> bool {
         let is_due = |(passes, work): &(usize, Work)| match work {
             Work::Packet(peer, ..) => *passes > 0 || self.has_room(*peer),
-            Work::Operation(_) => true,
+            Work::Operation(_) | Work::Barrier(_) => true,
         };
         let can_send = |active: &Active| {
             !active.unsent.is_empty() && active.unanswered < WINDOW && self.has_room(active.operation.peer)
         };
         let advances = |active: &Active| can_send(active) || matches!(active.operation.source, Source::Due(_));
         self.waiting.iter().any(is_due) || self.active.values().any(advances)
+    }
+
+    /// Hands something to the client after a while.
+    pub fn arrive_late(&mut self, arrival: Arrival) {
+        self.late.push((self.random.below(DELAY), arrival));
     }
 
     pub fn send(&mut self, peer: JobRank, message: &Message<'_>) {
@@ -135,6 +144,7 @@ impl Nic {
                 }
                 Work::Packet(..) => self.waiting.push((0, work)),
                 Work::Operation(operation) => self.begin(operation),
+                Work::Barrier(words) => self.send(net.leaders[0], &Message::Enter(words)),
             }
         }
     }
@@ -153,8 +163,7 @@ impl Nic {
                 // SAFETY: the client keeps the payload until local completion, which follows.
                 packet.extend(unsafe { Memory::new(address, bytes) }.read());
                 let (part, ends) = (Completion::Source, false);
-                let done = Arrival::Done { cookie, part, ends };
-                self.late.push((self.random.below(DELAY), done));
+                self.arrive_late(Arrival::Done { cookie, part, ends });
                 packet
             }
         }
@@ -374,7 +383,6 @@ impl Nic {
             (None, false) => Completion::Both,
         };
         let (cookie, ends) = (operation.cookie, true);
-        self.late
-            .push((self.random.below(DELAY), Arrival::Done { cookie, part, ends }));
+        self.arrive_late(Arrival::Done { cookie, part, ends });
     }
 }

@@ -80,6 +80,10 @@ impl Net {
                     upcalls.done(cookie, part);
                     lock(&self.arrivals).delivers_event = false;
                 }
+                Arrival::Round(words) => {
+                    upcalls.barrier(words);
+                    lock(&self.arrivals).delivers_event = false;
+                }
                 Arrival::Packet(source, class, mut packet) => {
                     upcalls.packet(source, class, packet.bytes());
                     lock(&self.queue).delivered(source, class);

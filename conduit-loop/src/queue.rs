@@ -16,6 +16,8 @@ const CREDITS: u32 = 8;
 pub enum Work {
     Packet(JobRank, Class, Content),
     Operation(Operation),
+    /// Enters a round of the barrier with these words.
+    Barrier([u64; 2]),
 }
 
 /// The bytes of a packet.
@@ -124,6 +126,11 @@ impl Queue {
         self.operations += 1;
         self.posted.push(Work::Operation(operation()));
         Ok(())
+    }
+
+    /// Posts work that needs no room.
+    pub fn post(&mut self, work: Work) {
+        self.posted.push(work);
     }
 
     /// Whether there is work for the NIC.

@@ -58,6 +58,8 @@ impl Nic {
             Message::Placed(id) | Message::Data(id, ..) | Message::Old(id, _) | Message::Denied(id) => {
                 return self.answered(net, peer, id, message);
             }
+            Message::Enter(words) => return self.enter_round(net, peer, words),
+            Message::RoundEnd(words) => self.arrive_late(Arrival::Round(words)),
             Message::Bye => {
                 let fate = &net.fates[peer.index()];
                 let _ = fate.compare_exchange(PRESENT, STOPPED, Relaxed, Relaxed);

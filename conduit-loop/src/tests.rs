@@ -23,6 +23,7 @@ fn info(exchange: &dyn Fn(&[u8]) -> Vec<u8>, size: u32, may_start_threads: bool)
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank: ME,
         size,
+        leaders: &[ME],
         neighbours: 1,
         may_start_threads,
         host_ranks: size,
@@ -257,7 +258,7 @@ fn unauthenticated_peers_are_ignored() {
         bytes.repeat(2)
     };
     let net = Net::open(&info(&exchange, 2, false)).unwrap();
-    let mut nic = Nic::new(ME, 2);
+    let mut nic = Nic::new(ME, 2, 1);
     nic.pass(&net);
     assert!(net.links[1].is_some() && net.fates[1].load(SeqCst) == PRESENT);
 }

@@ -49,6 +49,10 @@ pub enum Message<'a> {
     Old(u64, u64),
     /// The target refuses a part of an operation.
     Denied(u64),
+    /// The sender enters a round of the barrier.
+    Enter([u64; 2]),
+    /// A round of the barrier has ended.
+    RoundEnd([u64; 2]),
     /// The sender stops: end-of-file after this is not a loss.
     Bye,
 }
@@ -70,6 +74,8 @@ impl<'a> Message<'a> {
             Message::Old(id, value) => (short(9, id, value, 0), &[]),
             Message::Denied(id) => (short(10, id, 0, 0), &[]),
             Message::Bye => (short(11, 0, 0, 0), &[]),
+            Message::Enter([a, b]) => (short(12, 0, a, b), &[]),
+            Message::RoundEnd([a, b]) => (short(13, 0, a, b), &[]),
         };
         let mut bytes = Vec::with_capacity(HEADER + tail.len());
         bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
@@ -104,6 +110,8 @@ impl<'a> Message<'a> {
             9 => Message::Old(id, x),
             10 => Message::Denied(id),
             11 => Message::Bye,
+            12 => Message::Enter([x, y]),
+            13 => Message::RoundEnd([x, y]),
             _ => return None,
         })
     }
@@ -129,6 +137,8 @@ mod tests {
             Message::Old(id, 1),
             Message::Denied(id),
             Message::Bye,
+            Message::Enter([1, u64::MAX]),
+            Message::RoundEnd([u64::MAX, 2]),
         ] {
             let mut bytes = message.encode();
             assert_eq!(Message::decode(&bytes), Some(message));

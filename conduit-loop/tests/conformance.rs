@@ -37,6 +37,14 @@ mod gather {
     }
 }
 
+mod barrier {
+    use super::{faulty, plain};
+    gasnet_conduit::barrier_conformance_tests! {
+        with_nic: plain;
+        with_faulty_nic: faulty;
+    }
+}
+
 mod operations {
     use super::{faulty, plain};
     gasnet_conduit::rma_conformance_tests! {

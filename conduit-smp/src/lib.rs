@@ -67,6 +67,7 @@ mod tests {
             host_address: std::net::Ipv4Addr::LOCALHOST.into(),
             rank: JobRank(0),
             size,
+            leaders: &[],
             neighbours,
             may_start_threads: true,
             host_ranks: size,

@@ -2,9 +2,10 @@
 
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::{
-    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get, Identity,
-    JobRank, Limits, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteMemory,
-    RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, SourceUse, StartInfo, Upcalls, Wake,
+    Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get,
+    Identity, JobRank, Limits, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify, Registration,
+    RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, SourceUse, StartInfo, Upcalls,
+    Wake,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -114,8 +115,19 @@ impl Conduit for Loopback {
         self.note("atomics");
         Some(self)
     }
+    fn barrier(&self) -> Option<&dyn Barrier> {
+        self.note("barrier");
+        Some(self)
+    }
     fn wake(&self) -> Option<&dyn Wake> {
         unreachable!("held packets wake nobody")
+    }
+}
+
+impl Barrier for Loopback {
+    fn enter(&self, _: [u64; 2]) -> Result<(), Busy> {
+        self.note("Barrier::enter");
+        Ok(())
     }
 }
 
@@ -271,6 +283,7 @@ fn started(rank: JobRank, plan: &str, die: impl Fn() + Send + Sync + 'static) ->
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank,
         size: 9,
+        leaders: &[],
         neighbours: 1,
         may_start_threads: true,
         host_ranks: 9,
@@ -429,11 +442,13 @@ fn every_method_reaches_the_conduit() {
         .into_iter()
         .collect();
     assert!(expected.remove("wake"));
-    let (payload, rma) = (
+    let (barrier, payload, rma) = (
+        include_str!("../../conduit/src/barrier.rs"),
         include_str!("../../conduit/src/payload.rs"),
         include_str!("../../conduit/src/rma.rs"),
     );
     for (file, name) in [
+        (barrier, "Barrier"),
         (payload, "SendBuffers"),
         (payload, "Gather"),
         (rma, "Segments"),
@@ -451,6 +466,7 @@ fn every_method_reaches_the_conduit() {
         faulty.takes_count(),
         faulty.reaches_other_hosts(),
     );
+    faulty.barrier().unwrap().enter([1, 2]).unwrap();
     let buffers = faulty.send_buffers().unwrap();
     assert_eq!(buffers.max_bytes(), 9);
     assert_eq!(buffers.reserve(JobRank(0), Class::Reply, 1), Ok(BUFFER));

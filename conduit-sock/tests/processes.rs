@@ -91,6 +91,7 @@ fn child() {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank: JobRank(rank),
         size,
+        leaders: &[],
         neighbours: 1,
         may_start_threads: true,
         host_ranks: size,

@@ -38,6 +38,7 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         rank: JobRank(0),
         size: 2,
+        leaders: &[],
         neighbours: 1,
         may_start_threads: true,
         host_ranks: 2,

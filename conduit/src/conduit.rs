@@ -5,8 +5,8 @@
 //! conduit: [`Conduit::identity`], [`Conduit::limits`], [`Conduit::start`], [`Conduit::send`],
 //! [`Conduit::poll`], [`Conduit::stop`]. Each further ability is an object of its own that the
 //! conduit may return: [`SendBuffers`], [`Gather`], [`Segments`], [`Rma`], [`PutNotify`],
-//! [`Atomics`], [`Wake`]. Without it the runtime does the work over packets that `send` copies.
-//! Traffic inside a neighbourhood never uses a conduit, except remote atomics.
+//! [`Atomics`], [`Barrier`], [`Wake`]. Without it the runtime does the work over packets that
+//! `send` copies. Traffic inside a neighbourhood never uses a conduit, except remote atomics.
 //!
 //! # What the runtime may rely on
 //!
@@ -61,7 +61,7 @@
 //! | negotiated payload | [`SendBuffers`] | – | – | registered pool | bounce pool: `GASNET_BBUF_COUNT` | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
 //! | large Mediums without a copy | [`Gather`] | – | – | `fi_sendmsg` with two vectors | gather list from `GASNET_AM_GATHER_MIN` on, in a segment | – | – |
 //! | remote atomics | [`Atomics`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor | – |
-//! | hardware barrier | not yet | – | – | `fi_allreduce` with `FI_BAND` | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync`: blocks, so `elan_addProgressFn` |
+//! | hardware barrier | [`Barrier`] | – | – | `fi_allreduce` with `FI_BAND` | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync`: blocks, so `elan_addProgressFn` |
 //! | wake-up descriptor | [`Wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – |
 //! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries | timed sleep |
 //! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC or XRC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind` | – (static) |
@@ -70,7 +70,7 @@
 
 use std::fmt;
 
-use crate::{Atomics, Completion, Cookie, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
+use crate::{Atomics, Barrier, Completion, Cookie, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
 
 /// Rank of a process in the job (`gex_System_QueryJobRank`).
 #[repr(transparent)]
@@ -149,6 +149,11 @@ pub trait Upcalls {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]);
     /// A part of a put, get or atomic, or all of it, is complete. Called in both scopes of `poll`.
     fn done(&mut self, cookie: Cookie, part: Completion);
+    /// A round of the conduit's [`Barrier`] has ended, with the AND of the words of all leaders.
+    /// Called in both scopes of `poll`.
+    fn barrier(&mut self, words: [u64; 2]) {
+        unreachable!("the end of a barrier ({words:?}) that nobody has entered");
+    }
     /// A peer is lost, or an operation with it failed. At most once per peer. The runtime ends the
     /// job with a message.
     fn peer_lost(&mut self, peer: JobRank, why: &str);
@@ -160,6 +165,8 @@ pub struct StartInfo<'a> {
     pub rank: JobRank,
     /// Processes in the job.
     pub size: u32,
+    /// The first process of each neighbourhood, ascending. They take part in [`Barrier`].
+    pub leaders: &'a [JobRank],
     /// Processes of this neighbourhood. Only tests send packets to them.
     pub neighbours: u32,
     /// Whether the conduit may start threads, which never run client code. Clients may forbid it
@@ -278,6 +285,11 @@ pub trait Conduit: Sync {
 
     /// Remote atomics. Requires [`Conduit::segments`].
     fn atomics(&self) -> Option<&dyn Atomics> {
+        None
+    }
+
+    /// The network's own barrier.
+    fn barrier(&self) -> Option<&dyn Barrier> {
         None
     }
 

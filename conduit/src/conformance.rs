@@ -66,6 +66,14 @@ macro_rules! gather_conformance_tests {
     })* };
 }
 
+/// The same for conduits with a barrier.
+#[macro_export]
+macro_rules! barrier_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
+        barrier_waits_for_all barrier_ands_words
+    })* };
+}
+
 /// The same for conduits with remote atomics.
 #[macro_export]
 macro_rules! atomics_conformance_tests {
@@ -90,10 +98,12 @@ macro_rules! each_check {
     };
 }
 
+mod barrier;
 mod notify;
 #[allow(unsafe_code)]
 mod payload;
 mod rma;
+pub use barrier::*;
 pub use notify::*;
 pub use payload::*;
 pub use rma::*;
@@ -122,6 +132,7 @@ impl Job {
                 host_address: std::net::Ipv4Addr::LOCALHOST.into(),
                 rank,
                 size,
+                leaders: &(0..size).map(JobRank).collect::<Vec<_>>(),
                 neighbours: 1,
                 may_start_threads: true,
                 host_ranks: size,

@@ -19,9 +19,9 @@
 
 use crate::config::{FaultPlan, Variable};
 use crate::{
-    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get, Identity,
-    JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteSegment, Rma,
-    SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Upcalls, PACKET_ALIGN,
+    Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get,
+    Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteSegment,
+    Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -247,6 +247,11 @@ impl<C> Upcalls for Filter<'_, C> {
         self.upcalls.done(cookie, part);
     }
 
+    fn barrier(&mut self, words: [u64; 2]) {
+        self.delivered += 1;
+        self.upcalls.barrier(words);
+    }
+
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         self.upcalls.peer_lost(peer, why);
     }
@@ -356,6 +361,10 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
 
     fn atomics(&self) -> Option<&dyn Atomics> {
         self.inner.atomics().map(|_| self as &dyn Atomics)
+    }
+
+    fn barrier(&self) -> Option<&dyn Barrier> {
+        self.inner.barrier().map(|_| self as &dyn Barrier)
     }
 
     // No `wake`: held packets do not make a descriptor readable, so a waiter must poll
@@ -483,5 +492,12 @@ impl<C: Deref<Target: Conduit> + Sync> Atomics for Faulty<C> {
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
         self.admit()?;
         self.inner.atomics().expect(OFFERED).atomic(atomic)
+    }
+}
+
+impl<C: Deref<Target: Conduit> + Sync> Barrier for Faulty<C> {
+    fn enter(&self, words: [u64; 2]) -> Result<(), Busy> {
+        self.admit()?;
+        self.inner.barrier().expect(OFFERED).enter(words)
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! [`Conduit`] is the trait that every network implements and [`Upcalls`] what it may call;
 //! [`mod@payload`] has packets whose payload is not copied, [`mod@rma`] one-sided operations,
-//! [`mod@cookie`] their names, [`mod@wake`] the wake-up of sleeping threads;
-//! [`mod@config`] is the table of environment variables, to which a conduit adds its own;
+//! [`mod@cookie`] their names, [`mod@barrier`] the barrier of a network, [`mod@wake`] the wake-up
+//! of sleeping threads; [`mod@config`] is the table of environment variables, to which a conduit
+//! adds its own;
 //! [`library`] opens vendors' libraries at run time; [`atomic_codes`] are the types and operations
 //! of remote atomics, [`atomic_values`] their results. `faulty` and `soft_atomics` wrap a conduit
 //! for tests (feature `decorators`), and `conformance` (a feature) has the checks that every
@@ -11,6 +12,7 @@
 
 pub mod atomic_codes;
 pub mod atomic_values;
+pub mod barrier;
 mod conduit;
 pub mod config;
 #[cfg(feature = "conformance")]
@@ -25,6 +27,7 @@ pub mod rma;
 pub mod soft_atomics;
 pub mod wake;
 
+pub use barrier::Barrier;
 pub use conduit::*;
 pub use cookie::{Completion, Cookie, LocalCompletion};
 pub use gasnet_tools::process::warn;

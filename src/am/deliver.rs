@@ -40,11 +40,20 @@ struct ReceivedMessage {
     block: Option<u16>,
 }
 
-static DONE: OnceLock<fn(Cookie, Completion)> = OnceLock::new();
+/// What runs in higher modules when the conduit reports something else than a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// A part of an operation is complete.
+    pub done: fn(Cookie, Completion),
+    /// A round of the conduit's barrier has ended.
+    pub barrier: fn([u64; 2]),
+}
 
-/// Registers what runs when a part of an operation of the conduit is complete.
-pub fn on_done(hook: fn(Cookie, Completion)) {
-    let _ = DONE.set(hook);
+static HOOKS: OnceLock<Hooks> = OnceLock::new();
+
+/// Registers them.
+pub fn set_hooks(hooks: Hooks) {
+    let _ = HOOKS.set(hooks);
 }
 
 /// Handles the messages of one poll.
@@ -464,8 +473,14 @@ impl Upcalls for Delivery<'_> {
 
     #[inline]
     fn done(&mut self, cookie: Cookie, part: Completion) {
-        if let Some(done) = DONE.get() {
-            done(cookie, part);
+        if let Some(hooks) = HOOKS.get() {
+            (hooks.done)(cookie, part);
+        }
+    }
+
+    fn barrier(&mut self, words: [u64; 2]) {
+        if let Some(hooks) = HOOKS.get() {
+            (hooks.barrier)(words);
         }
     }
 

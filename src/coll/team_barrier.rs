@@ -7,7 +7,9 @@ use std::task::{Context, Poll};
 use super::call::Call;
 use super::choose::{self, Path};
 use super::pshm::barrier::{self, PshmBarrier};
+use crate::barrier::rounds::{self, Ticket};
 use crate::runtime;
+use crate::stall;
 use crate::types::Rank;
 
 /// Tag of messages down the tree. Messages up have their distance as tag.
@@ -35,20 +37,38 @@ impl<T: Future<Output = ()>> Future for Barrier<T> {
 /// Completes when all members have called.
 pub fn barrier(call: Call) -> Barrier<impl Future<Output = ()> + Send> {
     let path = choose::path(call.team(), 0, 1, true);
-    let pshm_call = match path {
+    let (among, pshm_call) = match path {
         Path::IntraNbrhd(pshm) => return Barrier::IntraNbrhd(PshmBarrier::new(pshm)),
-        Path::Hierarchical(groups) => groups.pshm.as_ref().map(barrier::begin_around),
-        Path::Network => None,
+        Path::Hierarchical(groups) => (
+            call.among_leaders(Rank(0)).0,
+            groups.pshm.as_ref().map(barrier::begin_around),
+        ),
+        Path::Network => (call, None),
     };
+    let only_leaders = among.size() as usize == call.team().groups.leaders.len();
+    let ticket = only_leaders.then(|| rounds::ticket(call.team())).flatten();
     Barrier::Other(Box::pin(async move {
-        match (path, pshm_call) {
-            (Path::Hierarchical(_), Some(pshm_call)) => {
-                barrier::around(pshm_call, network(call.among_leaders(Rank(0)).0)).await;
-            }
-            (Path::Hierarchical(_), None) => network(call.among_leaders(Rank(0)).0).await,
-            _ => network(call).await,
+        match pshm_call {
+            Some(pshm_call) => barrier::around(pshm_call, leaders(among, ticket)).await,
+            None => leaders(among, ticket).await,
         }
     }))
+}
+
+/// The stage of the leaders: in rounds of the network's own barrier, or by p2p messages.
+async fn leaders(among: Call, ticket: Option<Ticket>) {
+    let (Some(ticket), Some(rounds)) = (ticket, rounds::get()) else {
+        return network(among).await;
+    };
+    super::until(|| {
+        let passed = rounds.pass(ticket);
+        if !passed {
+            stall::note(|| "a barrier of the network has not ended".into());
+            super::request_poll();
+        }
+        passed
+    })
+    .await;
 }
 
 /// Dissemination (Hensgen, Finkel and Manber 1988): rounds with doubling distances. A tree if

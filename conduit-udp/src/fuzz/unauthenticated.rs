@@ -58,6 +58,7 @@ fn join(rank: JobRank, tap: SocketAddr) -> Net {
         host_address: LOOPBACK,
         rank,
         size: 2,
+        leaders: &[],
         neighbours: 1,
         may_start_threads: true,
         host_ranks: 2,

@@ -122,22 +122,6 @@ choice_enum! {
 }
 
 choice_enum! {
-    /// Algorithm of barriers (`GASNET_BARRIER`).
-    pub enum BarrierKind {
-        /// Shared memory inside a neighbourhood, dissemination among neighbourhoods.
-        Pshm = "PSHM",
-        /// The better of the two dissemination algorithms.
-        Dissem = "DISSEM",
-        /// Dissemination by Active Messages.
-        AmDissem = "AMDISSEM",
-        /// Dissemination by puts.
-        RdmaDissem = "RDMADISSEM",
-        /// One counter on one rank: for debugging.
-        AmCentral = "AMCENTRAL",
-    }
-}
-
-choice_enum! {
     /// What identifies a host (`GASNET_HOST_DETECT`).
     pub enum HostDetect {
         /// The value of `gethostid`.
@@ -427,8 +411,9 @@ variables! {
             "Added to the default stack size of threads that a conduit starts.").unit("bytes").no_effect();
     }
     "Barriers and collectives" {
-        BARRIER: BarrierKind = choice("GASNET_BARRIER", "DISSEM",
-            "Barrier algorithm. Every name selects the algorithm that fits the neighbourhoods.").no_effect();
+        BARRIER: Option<String> = text("GASNET_BARRIER",
+            "Any name (PSHM, DISSEM, AMDISSEM, …): barriers use messages also over a network with a barrier of its \
+            own, by the algorithm that fits the neighbourhoods.");
         COLL_SCRATCH_SIZE: u64 = size("GASNET_COLL_SCRATCH_SIZE", "2MB", 0, 1 << 40,
             "Scratch space of the primordial team on each rank; small values are raised to the minimum.")
             .unit("bytes").no_effect();

@@ -1,0 +1,96 @@
+//! Checks of the barrier of a network: `barrier_conformance_tests!`, called as
+//! `conformance_tests!`.
+
+use super::{Job, Make, Watchdog};
+use crate::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// The words of the rounds that have ended.
+#[derive(Default)]
+struct Ended(Vec<[u64; 2]>);
+
+impl Upcalls for Ended {
+    fn packet(&mut self, source: JobRank, class: Class, _: &mut [u8]) {
+        panic!("a {class:?} from {source}, which nobody has sent");
+    }
+    fn done(&mut self, cookie: Cookie, part: Completion) {
+        panic!("{cookie:?} is complete ({part:?}), but was not started");
+    }
+    fn barrier(&mut self, words: [u64; 2]) {
+        self.0.push(words);
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("rank {peer} was lost: {why}");
+    }
+}
+
+impl Ended {
+    /// Polls until `done`, in both scopes.
+    fn poll_until(&mut self, conduit: &dyn Conduit, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let watchdog = Watchdog::new();
+        while !done(self) {
+            conduit.poll(PollScope::Replies, self);
+            conduit.poll(PollScope::All, self);
+            watchdog.check(what);
+        }
+    }
+
+    fn enter(&mut self, conduit: &dyn Conduit, words: [u64; 2]) {
+        let barrier = conduit.barrier().expect("a barrier");
+        self.poll_until(conduit, "room in the barrier", |_| barrier.enter(words) != Err(Busy));
+    }
+}
+
+/// A round ends at no rank before all have entered it, and once at each. Jobs of one to five ranks;
+/// the rank that comes last changes.
+pub fn barrier_waits_for_all(make: Make<'_>) {
+    const ROUNDS: usize = 40;
+    for size in 1..6 {
+        let job = Job::start(make, size);
+        let (size, entered, over) = (size as usize, AtomicUsize::new(0), AtomicUsize::new(0));
+        job.run(|rank, conduit| {
+            let mut ended = Ended::default();
+            for round in 0..ROUNDS {
+                if round % size == rank.index() {
+                    let all_others = |_: &Ended| entered.load(SeqCst) == round * size + size - 1;
+                    ended.poll_until(conduit, "the other ranks", all_others);
+                    assert_eq!(ended.0.len(), round, "a round ended before the last rank entered it");
+                }
+                entered.fetch_add(1, SeqCst);
+                ended.enter(conduit, [u64::MAX, round as u64]);
+                ended.poll_until(conduit, "the end of a round", |ended| ended.0.len() > round);
+                assert_eq!(ended.0[round..], [[u64::MAX, round as u64]], "round {round}");
+            }
+            over.fetch_add(1, SeqCst);
+            // A second report would come now.
+            ended.poll_until(conduit, "the end", |_| over.load(SeqCst) == size);
+            assert_eq!(ended.0.len(), ROUNDS);
+        });
+        job.stop();
+    }
+}
+
+/// The words of a round are the AND of those of all ranks, each of which may clear any bit.
+pub fn barrier_ands_words(make: Make<'_>) {
+    const SIZE: u32 = 4;
+    let job = Job::start(make, SIZE);
+    let words = |rank: u32, round: u32| {
+        let seed = u64::from(rank * 64 + round + 1);
+        // Most bits are set, so that some survive.
+        [3, 5].map(|factor: u64| !(1 << (seed * factor % 64) | 1 << (seed * 11 * factor % 64)))
+    };
+    let over = AtomicUsize::new(0);
+    job.run(|rank, conduit| {
+        let mut ended = Ended::default();
+        for round in 0..64 {
+            ended.enter(conduit, words(rank.0, round));
+            ended.poll_until(conduit, "the end of a round", |ended| ended.0.len() > round as usize);
+            let all = (0..SIZE).map(|rank| words(rank, round));
+            let expected = all.fold([u64::MAX; 2], |[a, b], [c, d]| [a & c, b & d]);
+            assert_eq!(ended.0[round as usize], expected, "round {round}");
+        }
+        over.fetch_add(1, SeqCst);
+        ended.poll_until(conduit, "the end", |_| over.load(SeqCst) == SIZE as usize);
+    });
+    job.stop();
+}
