@@ -30,7 +30,9 @@ use crate::trace;
 use crate::wait::{self, SleepEpisodes};
 use crate::{ad, coll, progress, vis};
 use gasnet_conduit::config::{self, Config};
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Segments, StartInfo, Upcalls};
+use gasnet_conduit::{
+    Class, Completion, Conduit, ConduitError, Cookie, JobRank, Place, PollScope, Segments, StartInfo, Stop, Upcalls,
+};
 use gasnet_job::{self as job, Count, Job, Library, Nbrhd, StartOptions};
 use gasnet_sys::{mem, membarrier};
 
@@ -116,7 +118,7 @@ pub fn init(
         Network::unused(conduit)
     } else {
         Network {
-            barrier: conduit.barrier().filter(|_| !config.is_set(&config::BARRIER)),
+            barrier: conduit.barrier().filter(|_| !rounds::are_declined(config)),
             ..Network::new(conduit, segments == Configuration::Fast)
         }
     };
@@ -168,7 +170,7 @@ pub fn init(
     job::set_exit_hooks(job::ExitHooks {
         linger: (!runtime::get().single_neighbourhood()).then_some(linger),
         waits: stall::waits_in_exit,
-        stop,
+        stop: |by_signal| stop(if by_signal { Stop::Signal } else { Stop::Orderly }),
     });
     wait::network::start(config, runtime::get().network().wake, !flags.has(Flags::DEFER_THREADS));
     job.barrier();
@@ -403,15 +405,19 @@ fn die() {
 }
 
 fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: Flags) -> Result<(), InitError> {
-    let leaders: Vec<JobRank> = job.leaders().iter().copied().map(JobRank).collect();
+    let ranks = |ranks: &[u32]| -> Vec<JobRank> { ranks.iter().copied().map(JobRank).collect() };
     let info = StartInfo {
         rank: JobRank(job.rank()),
         size: job.size(),
-        leaders: &leaders,
-        neighbours: job.nbrhd().count(),
+        place_of: &|rank| Place {
+            host: job.host_of(rank.0),
+            nbrhd: job.nbrhd_of(rank.0),
+        },
+        host: &ranks(job.host()),
+        leaders: &ranks(job.leaders()),
+        host_memory: &|bytes| map_host_memory(job, bytes).map_err(|message| ConduitError { message }),
         may_start_threads: !flags.has(Flags::DEFER_THREADS),
         host_address: job.address().map_err(|e| InitError::Job(e.message))?,
-        host_ranks: job.host().len() as u32,
         single_threaded: mode == Mode::Seq,
         exchange: &|bytes| job.exchange(bytes),
         job_token: job.token(),
@@ -419,8 +425,34 @@ fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: Fl
     conduit.start(&info).map_err(|e| InitError::Job(e.message))
 }
 
+/// See [`StartInfo::host_memory`].
+fn map_host_memory(job: &Job, bytes: usize) -> Result<*mut u8, String> {
+    let memory = job.host_memory();
+    let leads = job.host().first() == Some(&job.rank());
+    let sized = if leads {
+        memory.resize(bytes).map(|()| {
+            memory.seal();
+        })
+    } else {
+        Ok(())
+    };
+    // The others map it after this.
+    let all = job.exchange(&[u8::from(sized.is_ok())]);
+    let mapped = sized.and_then(|()| {
+        if job.host().iter().all(|&rank| all[rank as usize] != 0) {
+            mem::map_shared(memory.fd(), bytes, None)
+        } else {
+            Err(std::io::Error::other("the first rank of the host could not create it"))
+        }
+    });
+    mapped.map(|base| base as *mut u8).map_err(|why| {
+        let host = job.host_of(job.rank());
+        format!("cannot map {bytes} bytes of memory that the ranks of host {host} share: {why}.")
+    })
+}
+
 /// Called once on the way out.
-fn stop() {
+fn stop(how: Stop) {
     trace::stop();
     if cfg!(feature = "debug-checks") {
         gasnet_tools::heap::report();
@@ -429,7 +461,7 @@ fn stop() {
         rt.comm().wake_all();
         wait::network::stop();
         if !rt.single_neighbourhood() {
-            rt.conduit().stop();
+            rt.conduit().stop(how);
         }
     }
 }
@@ -450,6 +482,7 @@ fn linger() {
         fn done(&mut self, _: Cookie, _: Completion) {}
         fn barrier(&mut self, _: [u64; 2]) {}
         fn peer_lost(&mut self, _: JobRank, _: &str) {}
+        fn network_lost(&mut self, _: &str) {}
     }
     runtime::get().conduit().poll(PollScope::All, &mut Drop);
 }

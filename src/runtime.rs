@@ -283,9 +283,10 @@ pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
 /// Time that the job layer has to report why a peer is lost.
 const PEER_LOSS_GRACE: Duration = Duration::from_secs(1);
 
-/// A peer that the conduit has lost.
+/// What the conduit has lost.
 struct Loss {
-    peer: JobRank,
+    /// None: the network.
+    peer: Option<JobRank>,
     why: String,
     deadline: Instant,
 }
@@ -293,10 +294,10 @@ struct Loss {
 static LOSS: Mutex<Option<Loss>> = Mutex::new(None);
 static HAS_LOSS: AtomicBool = AtomicBool::new(false);
 
-/// A conduit lost `peer`. A killed peer's sockets close before its node agent reports the exit
-/// status, which is the better message; so this one ends the job only after a while, in
-/// [`check_loss`], unless the job is ending by then. The first loss counts.
-pub fn peer_lost(peer: JobRank, why: &str) {
+/// The conduit lost `peer`, or the whole network. A killed peer's sockets close before its node
+/// agent reports the exit status, which is the better message; so this one ends the job only after
+/// a while, in [`check_loss`], unless the job is ending by then. The first loss counts.
+pub fn lost(peer: Option<JobRank>, why: &str) {
     let mut loss = gasnet_sys::lock(&LOSS);
     loss.get_or_insert_with(|| Loss {
         peer,
@@ -306,7 +307,8 @@ pub fn peer_lost(peer: JobRank, why: &str) {
     HAS_LOSS.store(true, Ordering::Relaxed);
 }
 
-/// Ends the job if a peer is lost, and nothing else has ended it in time. Polls call it.
+/// Ends the job if a peer or the network is lost, and nothing else has ended it in time. Polls call
+/// it.
 #[inline]
 pub fn check_loss() {
     if HAS_LOSS.load(Ordering::Relaxed) {
@@ -320,7 +322,10 @@ fn end_by_loss() {
         return;
     }
     let due = gasnet_sys::lock(&LOSS).take_if(|loss| Instant::now() >= loss.deadline);
-    if let Some(Loss { peer, why, .. }) = due {
-        fatal!("rank {}: the connection to rank {peer} is lost: {why}", get().rank());
+    let Some(Loss { peer, why, .. }) = due else { return };
+    let rank = get().rank();
+    match peer {
+        Some(peer) => fatal!("rank {rank}: the connection to rank {peer} is lost: {why}"),
+        None => fatal!("rank {rank}: the network has failed: {why}"),
     }
 }

@@ -280,7 +280,7 @@ mod tests {
         fn poll(&self, _: PollScope, _: &mut dyn Upcalls) -> usize {
             0
         }
-        fn stop(&self) {}
+        fn stop(&self, _: gasnet_conduit::Stop) {}
     }
 
     static THREE: [&dyn Conduit; 3] = [

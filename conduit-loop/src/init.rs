@@ -5,6 +5,7 @@ use crate::arrivals::{Arrival, Arrivals};
 use crate::buffers::Buffers;
 use crate::mem::Keys;
 use crate::nic::Nic;
+use crate::pinned::Pinned;
 use crate::progress;
 use crate::queue::Queue;
 use crate::sys::{self, Event};
@@ -39,6 +40,7 @@ pub struct Net {
     /// By rank.
     pub fates: Vec<AtomicU8>,
     pub keys: Mutex<Keys>,
+    pub pinned: Pinned,
     pub buffers: Mutex<Buffers>,
     pub queue: Mutex<Queue>,
     pub arrivals: Mutex<Arrivals>,
@@ -58,7 +60,7 @@ pub struct Net {
 
 impl Net {
     /// Connects all processes. The processes of lower ranks listen for those of higher ranks.
-    pub fn open(info: &StartInfo<'_>) -> io::Result<Self> {
+    pub fn open(info: &StartInfo<'_>, pinned: Pinned) -> io::Result<Self> {
         let (size, me) = (info.size as usize, info.rank.index());
         let name = mem::random_u64();
         let listener = sys::listener(name)?;
@@ -87,6 +89,7 @@ impl Net {
             links,
             fates: std::iter::repeat_with(|| AtomicU8::new(PRESENT)).take(size).collect(),
             keys: Mutex::default(),
+            pinned,
             buffers: Mutex::new(Buffers::new()),
             queue: Mutex::new(Queue::new(size)),
             arrivals: Mutex::default(),

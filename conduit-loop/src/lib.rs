@@ -16,6 +16,7 @@ mod buffers;
 mod init;
 mod mem;
 mod nic;
+mod pinned;
 mod progress;
 mod queue;
 mod random;
@@ -29,11 +30,12 @@ mod wire;
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
     Atomics, Barrier, Busy, Class, Conduit, ConduitError, Gather, Identity, JobRank, Limits, PollScope, PutNotify, Rma,
-    Segments, SendBuffers, StartInfo, Upcalls, Wake,
+    Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
 };
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use init::Net;
+use pinned::Pinned;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -100,7 +102,8 @@ impl Conduit for Loop {
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
         let message = |why| format!("The loop conduit cannot open its sockets: {why}.");
-        let net = Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
+        let pinned = Pinned::open(info)?;
+        let net = Net::open(info, pinned).map_err(|why| ConduitError { message: message(why) })?;
         let net = self.net.get_or_init(|| Arc::new(net));
         if info.may_start_threads {
             *lock(&self.thread) = Net::start_thread(net);
@@ -116,7 +119,8 @@ impl Conduit for Loop {
         self.net().map_or(0, |net| net.poll(scope, upcalls))
     }
 
-    fn stop(&self) {
+    /// Takes no lock in either case.
+    fn stop(&self, _: Stop) {
         let _ = self.net().map(Net::stop);
     }
 

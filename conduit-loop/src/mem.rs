@@ -36,13 +36,12 @@ impl Keys {
         }
     }
 
-    /// See [`gasnet_conduit::Segments::deregister`].
-    pub fn deregister(&mut self, segment: LocalSegment) {
-        let former = self.own.remove(&segment);
-        assert!(
-            former.is_some(),
-            "defect: deregistration of {segment:?}, which is not registered"
-        );
+    /// See [`gasnet_conduit::Segments::deregister`]. Returns its length.
+    pub fn deregister(&mut self, segment: LocalSegment) -> usize {
+        let Some((_, memory)) = self.own.remove(&segment) else {
+            panic!("defect: deregistration of {segment:?}, which is not registered");
+        };
+        memory.bytes
     }
 
     /// See [`gasnet_conduit::Segments::learn`].

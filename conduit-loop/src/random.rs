@@ -1,6 +1,8 @@
-//! The NIC's choices: xorshift64*, from `GASNET_LOOP_SEED` and the rank.
+//! The environment variables, and the NIC's choices: xorshift64*, from `GASNET_LOOP_SEED` and the
+//! rank.
 #![forbid(unsafe_code)]
 
+use crate::pinned::PINNED_MAX;
 use gasnet_conduit::config::{self, count, FromValue, Key, Variable};
 use gasnet_conduit::JobRank;
 
@@ -13,8 +15,17 @@ const SEED: Key<u32> = count(
 )
 .ours();
 
+const SECTION: &str = "Network: loop";
+
 /// The environment variables of the conduit.
-pub static TABLE: &[Variable] = &[SEED.variable.section("Network: loop")];
+pub static TABLE: &[Variable] = &[SEED.variable.section(SECTION), PINNED_MAX.variable.section(SECTION)];
+
+/// The value of a variable of this conduit. None without a client, as in tests of this crate.
+pub fn setting<T: FromValue>(key: &Key<T>) -> Option<T> {
+    let mut settings = config::get().settings().iter();
+    let set = settings.find(|setting| setting.variable.name == key.variable.name)?;
+    T::from_value(&set.value)
+}
 
 /// A random sequence.
 #[derive(Debug)]
@@ -23,12 +34,7 @@ pub struct Random(u64);
 impl Random {
     /// The sequence of a rank.
     pub fn of(rank: JobRank) -> Self {
-        // Without a client, as in tests of this crate, there are no settings.
-        let mut settings = config::get().settings().iter();
-        let set = settings
-            .find(|setting| setting.variable.name == SEED.variable.name)
-            .and_then(|setting| u32::from_value(&setting.value));
-        let seed = set.unwrap_or(1);
+        let seed = setting(&SEED).unwrap_or(1);
         Self((u64::from(seed) << 32 | u64::from(rank.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

@@ -21,12 +21,18 @@ impl Segments for Net {
         KEY_BYTES
     }
 
+    fn max_bytes(&self) -> usize {
+        self.pinned.share()
+    }
+
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        self.pinned.take(memory.bytes)?;
         Ok(lock(&self.keys).register(memory))
     }
 
     fn deregister(&self, segment: LocalSegment) {
-        lock(&self.keys).deregister(segment);
+        let bytes = lock(&self.keys).deregister(segment);
+        self.pinned.give_back(bytes);
     }
 
     fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {

@@ -4,8 +4,9 @@
 use crate::arrivals::Packet;
 use crate::init::{hello, Net, PRESENT};
 use crate::nic::Nic;
+use crate::pinned::Pinned;
 use crate::sys;
-use gasnet_conduit::conformance::{expose, get, put, Log};
+use gasnet_conduit::conformance::{expose, get, put, start_info, Log};
 use gasnet_conduit::{
     Busy, Class, Completion, Conduit, Cookie, JobRank, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put,
     RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo, WakePromise,
@@ -17,19 +18,13 @@ use std::time::Duration;
 
 const TOKEN: u128 = 0x1122_3344_5566_7788_99aa_bbcc_ddee_ff00;
 const ME: JobRank = JobRank(0);
+const ALL: [JobRank; 2] = [ME, JobRank(1)];
 
-fn info(exchange: &dyn Fn(&[u8]) -> Vec<u8>, size: u32, may_start_threads: bool) -> StartInfo<'_> {
+fn info(exchange: &dyn Fn(&[u8]) -> Vec<u8>, size: usize, may_start_threads: bool) -> StartInfo<'_> {
     StartInfo {
-        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        rank: ME,
-        size,
-        leaders: &[ME],
-        neighbours: 1,
         may_start_threads,
-        host_ranks: size,
-        single_threaded: false,
-        exchange,
         job_token: TOKEN,
+        ..start_info(ME, &ALL[..size], exchange)
     }
 }
 
@@ -257,7 +252,8 @@ fn unauthenticated_peers_are_ignored() {
         }
         bytes.repeat(2)
     };
-    let net = Net::open(&info(&exchange, 2, false)).unwrap();
+    let info = info(&exchange, 2, false);
+    let net = Net::open(&info, Pinned::open(&info).unwrap()).unwrap();
     let mut nic = Nic::new(ME, 2, 1);
     nic.pass(&net);
     assert!(net.links[1].is_some() && net.fates[1].load(SeqCst) == PRESENT);

@@ -4,7 +4,9 @@
 //! conduit opens nothing and receives nothing, and a packet from the runtime is a defect of the
 //! runtime.
 
-use gasnet_conduit::{Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+use gasnet_conduit::{
+    Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Stop, Upcalls,
+};
 
 /// The conduit. It has no state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,14 +29,15 @@ impl Conduit for Smp {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        if info.neighbours == info.size {
+        if info.leaders.len() == 1 {
             return Ok(());
         }
         Err(ConduitError {
             message: format!(
-                "The smp conduit has no network, but the {} processes of this job do not form one neighbourhood: that \
-                 of this process has {}. Unset GASNET_SUPERNODE_MAXSIZE, or use a conduit with a network.",
-                info.size, info.neighbours
+                "The smp conduit has no network, but the {} processes of this job form {} neighbourhoods instead of \
+                 one. Unset GASNET_SUPERNODE_MAXSIZE, or use a conduit with a network.",
+                info.size,
+                info.leaders.len()
             ),
         })
     }
@@ -51,7 +54,7 @@ impl Conduit for Smp {
         0
     }
 
-    fn stop(&self) {}
+    fn stop(&self, _: Stop) {}
 }
 
 /// The conduit of a library.
@@ -61,27 +64,19 @@ pub static CONDUIT: Smp = Smp;
 mod tests {
     use super::*;
 
-    fn start(size: u32, neighbours: u32) -> Result<(), ConduitError> {
-        let exchange = |bytes: &[u8]| bytes.to_vec();
+    fn start(leaders: &[JobRank]) -> Result<(), ConduitError> {
+        let (all, exchange) = ([0, 1, 2, 3].map(JobRank), <[u8]>::to_vec);
         let info = StartInfo {
-            host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-            rank: JobRank(0),
-            size,
-            leaders: &[],
-            neighbours,
-            may_start_threads: true,
-            host_ranks: size,
-            single_threaded: true,
-            exchange: &exchange,
-            job_token: 0,
+            leaders,
+            ..gasnet_conduit::conformance::start_info(JobRank(0), &all, &exchange)
         };
         CONDUIT.start(&info)
     }
 
     #[test]
     fn one_neighbourhood_only() {
-        assert!(start(4, 4).is_ok());
-        let error = start(4, 2).unwrap_err().to_string();
+        assert!(start(&[JobRank(0)]).is_ok());
+        let error = start(&[JobRank(0), JobRank(2)]).unwrap_err().to_string();
         assert!(error.contains("GASNET_SUPERNODE_MAXSIZE"), "{error}");
         assert!(CONDUIT.needs_single_neighbourhood());
     }

@@ -3,7 +3,7 @@
 
 use crate::am::{header, BYE, LARGEST};
 use crate::sys::{self, Epoll, SocketName};
-use gasnet_conduit::{Class, JobRank, StartInfo};
+use gasnet_conduit::{Class, JobRank, StartInfo, Stop};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use std::io::{self, IoSlice};
@@ -93,8 +93,11 @@ impl Net {
 
     /// Sends BYE to all connected peers. Descriptors stay open, because other threads may use them;
     /// the process is about to end.
-    pub fn stop(&self) {
+    pub fn stop(&self, how: Stop) {
         self.stopped.store(true, Relaxed);
+        if how == Stop::Signal {
+            return;
+        }
         for channel in &self.channels {
             for conn in lock(&channel.conns).iter().flatten() {
                 // If the send fails, the peer is gone, or it reads end-of-file later.

@@ -15,7 +15,7 @@ mod sys;
 mod tests;
 
 use gasnet_conduit::{
-    Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls, Wake,
+    Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Stop, Upcalls, Wake,
 };
 use std::sync::OnceLock;
 
@@ -65,8 +65,8 @@ impl Conduit for Sock {
         self.net.get().map_or(0, |net| net.poll(scope, upcalls))
     }
 
-    fn stop(&self) {
-        let _ = self.net.get().map(init::Net::stop);
+    fn stop(&self, how: Stop) {
+        let _ = self.net.get().map(|net| net.stop(how));
     }
 
     /// Unix sockets are local to a host.

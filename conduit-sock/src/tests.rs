@@ -4,8 +4,8 @@
 use crate::am::{header, HELLO, LARGEST, PACKET};
 use crate::init::{Net, UNAUTHENTICATED};
 use crate::sys::{self, Epoll};
-use gasnet_conduit::conformance::Log;
-use gasnet_conduit::{Class, JobRank, PollScope, StartInfo};
+use gasnet_conduit::conformance::{start_info, Log};
+use gasnet_conduit::{Class, JobRank, PollScope, StartInfo, Stop};
 use std::io::IoSlice;
 
 const TOKEN: u128 = 0x1122_3344_5566_7788;
@@ -14,16 +14,8 @@ const TOKEN: u128 = 0x1122_3344_5566_7788;
 fn net() -> Net {
     let exchange = |bytes: &[u8]| bytes.repeat(2);
     Net::open(&StartInfo {
-        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        rank: JobRank(0),
-        size: 2,
-        leaders: &[],
-        neighbours: 1,
-        may_start_threads: true,
-        host_ranks: 2,
-        single_threaded: true,
-        exchange: &exchange,
         job_token: TOKEN,
+        ..start_info(JobRank(0), &[JobRank(0), JobRank(1)], &exchange)
     })
     .unwrap()
 }
@@ -112,4 +104,26 @@ fn packets_wake_a_waiter() {
         net.poll(PollScope::All, &mut log);
     }
     assert_eq!(waiter.ready::<1>().count(), 0);
+}
+
+#[test]
+fn stop_in_a_signal_handler_waits_for_no_lock() {
+    let net = &net();
+    // The interrupted thread may hold any lock.
+    let _held: Vec<_> = net
+        .channels
+        .iter()
+        .map(|channel| gasnet_sys::lock(&channel.conns))
+        .collect();
+    std::thread::scope(|scope| {
+        let handler = scope.spawn(|| net.stop(Stop::Signal));
+        let start = std::time::Instant::now();
+        while !handler.is_finished() {
+            if start.elapsed().as_secs() > 30 {
+                eprintln!("stop waits for a lock");
+                std::process::abort();
+            }
+            std::thread::yield_now();
+        }
+    });
 }

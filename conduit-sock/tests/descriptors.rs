@@ -16,6 +16,9 @@ impl Upcalls for Count {
     }
     fn done(&mut self, _: Cookie, _: Completion) {}
     fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 fn open() -> BTreeSet<u32> {

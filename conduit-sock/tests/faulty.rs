@@ -1,11 +1,12 @@
 //! Tests of the `Faulty` decorator, on a conduit that delivers everything immediately and in order.
 
+use gasnet_conduit::conformance::start_info;
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::{
     Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get,
     Identity, JobRank, Limits, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify, Registration,
-    RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, SourceUse, StartInfo, Upcalls,
-    Wake,
+    RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, SourceUse, StartInfo, Stop,
+    Upcalls, Wake,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -84,7 +85,7 @@ impl Conduit for Loopback {
         }
         packets.len() + done.len()
     }
-    fn stop(&self) {
+    fn stop(&self, _: Stop) {
         self.note("stop");
     }
     fn variables(&self) -> &'static [gasnet_conduit::config::Variable] {
@@ -274,23 +275,16 @@ impl Upcalls for Log {
     fn peer_lost(&mut self, _: JobRank, _: &str) {
         unreachable!()
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 fn started(rank: JobRank, plan: &str, die: impl Fn() + Send + Sync + 'static) -> Faulty<Box<Loopback>> {
     let faulty = Faulty::new(Box::<Loopback>::default(), &plan.parse().unwrap(), Box::new(die));
     let exchange = |bytes: &[u8]| bytes.to_vec();
-    let info = StartInfo {
-        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        rank,
-        size: 9,
-        leaders: &[],
-        neighbours: 1,
-        may_start_threads: true,
-        host_ranks: 9,
-        single_threaded: true,
-        exchange: &exchange,
-        job_token: 0,
-    };
+    let all: Vec<_> = (0..9).map(JobRank).collect();
+    let info = start_info(rank, &all, &exchange);
     faulty.start(&info).unwrap();
     faulty
 }
@@ -519,7 +513,7 @@ fn every_method_reaches_the_conduit() {
     atomics.atomic(&atomic).unwrap();
     faulty.send(JobRank(0), Class::Reply, &[&[0; 8]]).unwrap();
     faulty.poll(PollScope::All, &mut log);
-    faulty.stop();
+    faulty.stop(Stop::Orderly);
     assert!(faulty.wake().is_none());
     let called: BTreeSet<String> = faulty
         .inner()

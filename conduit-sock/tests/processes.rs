@@ -3,7 +3,8 @@
 //!
 //! `SOCK_TEST_RANKS` sets the number of ranks.
 
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Upcalls};
+use gasnet_conduit::conformance::start_info;
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Stop, Upcalls};
 use gasnet_conduit_sock::Sock;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -36,6 +37,9 @@ impl Upcalls for Rank<'_> {
     fn done(&mut self, _: Cookie, _: Completion) {}
     fn peer_lost(&mut self, peer: JobRank, _why: &str) {
         self.lost.push(peer);
+    }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
     }
 }
 
@@ -87,17 +91,10 @@ fn child() {
     };
     let sock = Sock::new();
     let exchange = |bytes: &[u8]| unhex(&ask_parent(&hex(bytes)));
+    let all: Vec<_> = (0..size).map(JobRank).collect();
     let info = StartInfo {
-        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        rank: JobRank(rank),
-        size,
-        leaders: &[],
-        neighbours: 1,
-        may_start_threads: true,
-        host_ranks: size,
-        single_threaded: true,
-        exchange: &exchange,
         job_token: 99,
+        ..start_info(JobRank(rank), &all, &exchange)
     };
     sock.start(&info).unwrap();
     let mut me = Rank {
@@ -128,7 +125,7 @@ fn child() {
     me.poll_until(|me| !me.lost.is_empty());
     assert_eq!(me.lost, [JobRank(1)]);
     ask_parent("alone");
-    sock.stop();
+    sock.stop(Stop::Orderly);
 }
 
 /// A rank, for the parent. It is killed on drop.

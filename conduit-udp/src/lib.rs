@@ -41,7 +41,7 @@ use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
     Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits, LocalCompletion,
     LocalSegment, PollScope, Put, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo,
-    Upcalls, Wake,
+    Stop, Upcalls, Wake,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -106,8 +106,8 @@ impl Conduit for Udp {
         self.net.get().map_or(0, |net| net.poll(scope, upcalls))
     }
 
-    fn stop(&self) {
-        let _ = self.net.get().map(|net| net.stop());
+    fn stop(&self, how: Stop) {
+        let _ = self.net.get().map(|net| net.stop(how));
     }
 
     fn variables(&self) -> &'static [Variable] {

@@ -90,6 +90,10 @@ pub struct Net {
     progress: ProgressThread,
     /// Lost peers that are not reported yet.
     lost_peers: Mutex<Vec<LostPeer>>,
+    /// Why the socket failed, until that is reported.
+    failure: Mutex<Option<String>>,
+    has_failed: AtomicBool,
+    /// Whether either has something.
     has_lost_peers: AtomicBool,
     /// Time from which zero-copy placement is allowed; 0: always.
     zero_copy_from: AtomicU64,
@@ -138,7 +142,7 @@ impl Net {
         Ok(Self {
             settings,
             rank: info.rank,
-            spans_hosts: info.host_ranks < info.size,
+            spans_hosts: info.host.len() < info.size as usize,
             keys: Keys::new(info.job_token, &randoms),
             peers: peers.collect(),
             connected_ranks: Mutex::default(),
@@ -156,8 +160,10 @@ impl Net {
             completed: Mutex::default(),
             has_completed: AtomicBool::new(false),
             coalescer: Coalescer::default(),
-            progress: ProgressThread::new(info.host_ranks)?,
+            progress: ProgressThread::new(info.host.len() as u32)?,
             lost_peers: Mutex::default(),
+            failure: Mutex::default(),
+            has_failed: AtomicBool::new(false),
             has_lost_peers: AtomicBool::new(false),
             zero_copy_from: AtomicU64::new(0),
             has_icmp_errors: AtomicBool::new(false),
@@ -394,6 +400,9 @@ impl Net {
             let lost_peers = std::mem::take(&mut *lock(&self.lost_peers));
             for lost in lost_peers {
                 upcalls.peer_lost(lost.rank, &lost.reason);
+            }
+            if let Some(reason) = lock(&self.failure).take() {
+                upcalls.network_lost(&reason);
             }
         }
         if self.has_icmp_errors.load(Relaxed) && self.has_icmp_errors.swap(false, Relaxed) {

@@ -11,11 +11,12 @@ use crate::per_class::PerClass;
 use crate::transfers::PutOp;
 use crate::variables::Settings;
 use crate::wire::{at, ImplicitFields, Kind};
-use gasnet_conduit::conformance::Log;
+use gasnet_conduit::conformance::{start_info, Log};
 use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, StartInfo, Upcalls};
 use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -35,16 +36,8 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
         [bytes.to_vec(), second].concat()
     };
     let net = Net::open(&StartInfo {
-        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        rank: JobRank(0),
-        size: 2,
-        leaders: &[],
-        neighbours: 1,
-        may_start_threads: true,
-        host_ranks: 2,
-        single_threaded: true,
-        exchange: &exchange,
         job_token: TOKEN,
+        ..start_info(JobRank(0), &[JobRank(0), JobRank(1)], &exchange)
     })
     .unwrap();
     let keys = Keys::new(TOKEN, &randoms.borrow());
@@ -347,6 +340,9 @@ impl Upcalls for LostLog {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         self.0.push((peer, why.to_owned()));
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 #[test]
@@ -508,4 +504,20 @@ fn arrivals_wake() {
     }
     while stage.net.poll(PollScope::Replies, &mut stage.log) == 0 {}
     assert_eq!(stage.log.packets, [(JobRank(1), Class::Reply, b"wake up".to_vec())]);
+}
+
+#[test]
+fn a_socket_that_the_program_closes_is_reported() {
+    let mut stage = Stage::new();
+    // As a program does that closes all descriptors and opens files.
+    let other = std::fs::File::open("/dev/null").unwrap();
+    // SAFETY: both are open. The socket's number then names a file, which the socket's owner closes.
+    assert!(unsafe { libc::dup2(other.as_raw_fd(), stage.net.wake_fd()) } >= 0);
+    for _ in 0..3 {
+        stage.net.poll(PollScope::All, &mut stage.log);
+    }
+    let [failure] = &stage.log.failures[..] else {
+        panic!("reported {} times", stage.log.failures.len());
+    };
+    assert!(failure.contains("descriptors"), "{failure}");
 }

@@ -31,6 +31,9 @@ impl Upcalls for Inbox {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer}: {why}");
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 /// Polls until a condition holds.

@@ -46,6 +46,7 @@
 //!
 //! | need | method | sock | udp | ofi | ibv | gni | elan |
 //! |---|---|---|---|---|---|---|---|
+//! | who shares NICs and memory | [`StartInfo::host`], `place_of`, `leaders`, [`StartInfo::host_memory`] | – | processes of the host | NIC by index on the host | XRC domain, rail by index, pinned memory of the host | CE tree, NIC by index, pinned memory of the host | rail by index |
 //! | job's data at start | [`StartInfo::exchange`], `job_token`, environment | names of two sockets | address, port | `fi_getname` | LID, GID, UD QP number | NIC address, AM memory handle; `PMI_GNI_PTAG`, `PMI_GNI_COOKIE` | none: `elan_baseInit` |
 //! | registered memory and keys | [`Segments::register`] | – | a list, against which peers' addresses are checked | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes per domain | elan3: `elan3_setperm` window; elan4: nothing |
 //! | keys on arrival | [`Segments::learn`], at first use | – | – | `fi_mr_map_raw`, `fi_mr_unmap_key` where `FI_MR_RAW` | – | – | – |
@@ -157,6 +158,18 @@ pub trait Upcalls {
     /// A peer is lost, or an operation with it failed. At most once per peer. The runtime ends the
     /// job with a message.
     fn peer_lost(&mut self, peer: JobRank, why: &str);
+    /// The network of this process has failed, and no single peer is the reason: an HCA, a port, a
+    /// socket. The runtime ends the job with a message.
+    fn network_lost(&mut self, why: &str);
+}
+
+/// Where a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Number of its host.
+    pub host: u32,
+    /// Number of its neighbourhood, which lies on that host.
+    pub nbrhd: u32,
 }
 
 /// The arguments of [`Conduit::start`].
@@ -165,18 +178,22 @@ pub struct StartInfo<'a> {
     pub rank: JobRank,
     /// Processes in the job.
     pub size: u32,
-    /// The first process of each neighbourhood, ascending. They take part in [`Barrier`].
+    /// Where a process is. Computed from ranges, not from a table with an entry per process.
+    pub place_of: &'a dyn Fn(JobRank) -> Place,
+    /// The processes on this host, ascending, this one among them. They share its NICs and its
+    /// pinnable memory.
+    pub host: &'a [JobRank],
+    /// The first process of each neighbourhood, by its number. They take part in [`Barrier`].
     pub leaders: &'a [JobRank],
-    /// Processes of this neighbourhood. Only tests send packets to them.
-    pub neighbours: u32,
+    /// Memory that the processes of this host share: so many bytes, zero at first, page-aligned,
+    /// never unmapped, and without a name. Called at most once, inside `start`, by all processes of
+    /// the job or by none (an exchange), with the same size.
+    pub host_memory: &'a dyn Fn(usize) -> Result<*mut u8, ConduitError>,
     /// Whether the conduit may start threads, which never run client code. Clients may forbid it
     /// (`GEX_FLAG_DEFER_THREADS`).
     pub may_start_threads: bool,
     /// The IP address at which other hosts reach this one; loopback in a job on one host.
     pub host_address: std::net::IpAddr,
-    /// Processes of the job on this host, which share its NICs and its pinnable memory. At least
-    /// the size of the neighbourhood.
-    pub host_ranks: u32,
     /// Only one thread of this process calls the conduit (SEQ, no receive thread), so the vendor's
     /// library needs no locks.
     pub single_threaded: bool,
@@ -185,6 +202,13 @@ pub struct StartInfo<'a> {
     pub exchange: &'a dyn Fn(&[u8]) -> Vec<u8>,
     /// A secret of this job, equal in all its processes. It authenticates them.
     pub job_token: u128,
+}
+
+impl StartInfo<'_> {
+    /// The index of this process on its host: which NIC, which part of a shared resource.
+    pub fn host_index(&self) -> usize {
+        self.host.partition_point(|other| *other < self.rank)
+    }
 }
 
 /// A conduit could not start or stop.
@@ -201,6 +225,17 @@ impl fmt::Display for ConduitError {
 }
 
 impl std::error::Error for ConduitError {}
+
+/// How a job ends, for [`Conduit::stop`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// A thread ends it, which may wait for short locks.
+    Orderly,
+    /// A signal handler ends it, and the interrupted code may be inside the conduit or the vendor's
+    /// library: no lock, no allocation, no call of that library. Peers learn of the end from the
+    /// node agents.
+    Signal,
+}
 
 /// A network. See the module documentation for the contract.
 pub trait Conduit: Sync {
@@ -251,7 +286,7 @@ pub trait Conduit: Sync {
     /// inside the conduit. Packets accepted but not delivered may be dropped; the runtime waits for
     /// answers where it needs delivery. Notifies peers of the orderly exit, as far as possible
     /// without blocking. Then `poll` delivers nothing.
-    fn stop(&self);
+    fn stop(&self, how: Stop);
 
     /// Environment variables of this conduit, for the table in `config`.
     fn variables(&self) -> &'static [crate::config::Variable] {

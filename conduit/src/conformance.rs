@@ -13,10 +13,13 @@
 //! minute.
 #![deny(unsafe_code)]
 
-use crate::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Upcalls, PACKET_ALIGN};
+use crate::{
+    Busy, Class, Completion, Conduit, ConduitError, Cookie, JobRank, Place, PollScope, StartInfo, Stop, Upcalls,
+    PACKET_ALIGN,
+};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Creates a conduit that was not started. Called once per rank and check.
@@ -30,7 +33,7 @@ const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 macro_rules! conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
         identity every_size exactly_once largest_both_ways replies_only busy_recovers many_threads
-        first_contact stop_with_traffic peer_lost
+        first_contact stop_with_traffic stop_in_a_signal_handler peer_lost
     })* };
 }
 
@@ -103,10 +106,39 @@ mod notify;
 #[allow(unsafe_code)]
 mod payload;
 mod rma;
+#[allow(unsafe_code)]
+mod stop;
 pub use barrier::*;
 pub use notify::*;
 pub use payload::*;
 pub use rma::*;
+pub use stop::*;
+
+/// What a conduit gets at its start, in a job of these processes on one host, each of which is a
+/// neighbourhood of its own.
+pub fn start_info<'a>(rank: JobRank, all: &'a [JobRank], exchange: &'a dyn Fn(&[u8]) -> Vec<u8>) -> StartInfo<'a> {
+    fn place_of(rank: JobRank) -> Place {
+        let (host, nbrhd) = (0, rank.0);
+        Place { host, nbrhd }
+    }
+    fn no_memory(_: usize) -> Result<*mut u8, ConduitError> {
+        let message = "there is no memory of the host in this test".into();
+        Err(ConduitError { message })
+    }
+    StartInfo {
+        rank,
+        size: all.len() as u32,
+        place_of: &place_of,
+        host: all,
+        leaders: all,
+        host_memory: &no_memory,
+        may_start_threads: true,
+        host_address: std::net::Ipv4Addr::LOCALHOST.into(),
+        single_threaded: true,
+        exchange,
+        job_token: 0x5eed_0123_4567_89ab,
+    }
+}
 
 /// The conduits of a job, by rank.
 pub struct Job {
@@ -119,6 +151,8 @@ impl Job {
     pub fn start(make: Make<'_>, size: u32) -> Self {
         let conduits: Vec<_> = (0..size).map(|_| Some(make())).collect();
         let job = Self { conduits };
+        let all: Vec<_> = (0..size).map(JobRank).collect();
+        let memory = OnceLock::new();
         let (table, barrier) = (Mutex::new(vec![Vec::new(); size as usize]), Barrier::new(size as usize));
         job.run(|rank, conduit| {
             let exchange = |bytes: &[u8]| {
@@ -128,17 +162,16 @@ impl Job {
                 barrier.wait();
                 all
             };
+            let host_memory = |bytes: usize| {
+                let words = exchange(&bytes.to_ne_bytes()).len();
+                assert_eq!(words, size_of::<usize>() * size as usize);
+                let memory = memory.get_or_init(|| vec![0_u64; bytes.div_ceil(8)].leak().as_mut_ptr() as usize);
+                Ok(*memory as *mut u8)
+            };
             let info = StartInfo {
-                host_address: std::net::Ipv4Addr::LOCALHOST.into(),
-                rank,
-                size,
-                leaders: &(0..size).map(JobRank).collect::<Vec<_>>(),
-                neighbours: 1,
-                may_start_threads: true,
-                host_ranks: size,
+                host_memory: &host_memory,
                 single_threaded: false,
-                exchange: &exchange,
-                job_token: 0x5eed_0123_4567_89ab,
+                ..start_info(rank, &all, &exchange)
             };
             conduit.start(&info).unwrap();
         });
@@ -170,7 +203,7 @@ impl Job {
 
     /// Stops all conduits.
     pub fn stop(&self) {
-        self.run(|_, conduit| conduit.stop());
+        self.run(|_, conduit| conduit.stop(Stop::Orderly));
     }
 }
 
@@ -275,6 +308,9 @@ impl Upcalls for Inbox<'_> {
     fn peer_lost(&mut self, peer: JobRank, _why: &str) {
         assert!(!self.lost.contains(&peer), "the loss of {peer} was reported twice");
         self.lost.push(peer);
+    }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
     }
 }
 
@@ -530,7 +566,7 @@ pub fn stop_with_traffic(make: Make<'_>) {
     job.run_threads(2, |rank, thread, conduit| {
         if thread == 1 {
             traffic.wait();
-            conduit.stop();
+            conduit.stop(Stop::Orderly);
             let seen = Mutex::default();
             assert_eq!(
                 conduit.poll(PollScope::All, &mut Inbox::new(conduit, rank, &seen)),
@@ -572,7 +608,7 @@ pub fn peer_lost(make: Make<'_>) {
         done.fetch_add(1, SeqCst);
         inbox.poll_until("the other ranks", |_| done.load(SeqCst) == 3);
     });
-    job.of(2).stop();
+    job.of(2).stop(Stop::Orderly);
     drop(job.conduits[2].take());
     job.run(|rank, conduit| {
         let seen = Mutex::default();
@@ -594,6 +630,8 @@ pub struct Log {
     pub done: Vec<(Cookie, Completion)>,
     /// Lost peers.
     pub lost: Vec<JobRank>,
+    /// Failures of the network.
+    pub failures: Vec<String>,
 }
 
 impl Upcalls for Log {
@@ -607,6 +645,9 @@ impl Upcalls for Log {
     fn peer_lost(&mut self, peer: JobRank, _why: &str) {
         self.lost.push(peer);
     }
+    fn network_lost(&mut self, why: &str) {
+        self.failures.push(why.to_owned());
+    }
 }
 
 /// Upcalls that ignore everything.
@@ -616,4 +657,5 @@ impl Upcalls for IgnoreAll {
     fn packet(&mut self, _source: JobRank, _class: Class, _packet: &mut [u8]) {}
     fn done(&mut self, _: Cookie, _: Completion) {}
     fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
+    fn network_lost(&mut self, _why: &str) {}
 }

@@ -7,6 +7,7 @@
 //! - *busy*: an injection is refused;
 //! - *split*: a poll delivers only a part of the packets;
 //! - *kill*: the process is killed after a number of packets;
+//! - *network*: the network of a process fails after a number of packets;
 //! - *register*: the first registration of memory of a rank fails.
 //!
 //! Packets are never lost, duplicated or altered. Replies keep flowing while only replies are
@@ -21,7 +22,7 @@ use crate::config::{FaultPlan, Variable};
 use crate::{
     Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get,
     Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteSegment,
-    Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Upcalls, PACKET_ALIGN,
+    Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Stop, Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -53,6 +54,8 @@ struct State {
     now: u64,
     /// Packets left to send before this process is killed.
     life: Option<u64>,
+    /// Packets left to send before the network fails; 0 until that is reported.
+    network: Option<u64>,
     /// The next registration fails.
     refuses_memory: bool,
     /// Held packets, in order of arrival.
@@ -182,10 +185,11 @@ impl<C> Faulty<C> {
 
     /// Counts a packet sent.
     fn count(&self) {
-        if self.plan.kill.is_none() {
+        if self.plan.kill.is_none() && self.plan.network.is_none() {
             return;
         }
         let mut state = self.state();
+        state.network = state.network.map(|left| left.saturating_sub(1));
         let last = state.life == Some(1);
         state.life = state.life.map(|left| left.saturating_sub(1));
         drop(state);
@@ -255,6 +259,9 @@ impl<C> Upcalls for Filter<'_, C> {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         self.upcalls.peer_lost(peer, why);
     }
+    fn network_lost(&mut self, why: &str) {
+        self.upcalls.network_lost(why);
+    }
 }
 
 impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
@@ -269,11 +276,9 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
         let mut state = self.state();
         state.random = self.plan.seed ^ (u64::from(info.rank.0) << 32);
-        state.life = self
-            .plan
-            .kill
-            .filter(|kill| kill.0 == info.rank)
-            .map(|kill| kill.1.max(1));
+        let packets = |victim: Option<(JobRank, u64)>| victim.filter(|v| v.0 == info.rank).map(|v| v.1.max(1));
+        state.life = packets(self.plan.kill);
+        state.network = packets(self.plan.network);
         state.refuses_memory = self.plan.register == Some(info.rank);
         drop(state);
         self.inner.start(info)
@@ -309,7 +314,13 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         let mut state = self.state();
         state.now += 1;
         let completions = state.ripe_completions();
+        let fails = state.network.take_if(|left| *left == 0).is_some();
         drop(state);
+        if fails {
+            self.dead.store(true, Relaxed);
+            upcalls.network_lost("GASNET_FAULTS: the port is down");
+            return 0;
+        }
         let mut delivered = completions.len();
         for (_, cookie, part) in completions {
             upcalls.done(cookie, part);
@@ -330,9 +341,9 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         filter.delivered
     }
 
-    fn stop(&self) {
+    fn stop(&self, how: Stop) {
         self.dead.store(true, Relaxed);
-        self.inner.stop();
+        self.inner.stop(how);
     }
 
     fn variables(&self) -> &'static [Variable] {

@@ -14,7 +14,7 @@ use gasnet_sys::atomic::{Mutex, MutexGuard};
 use crate::{
     atomic_codes as codes, atomic_values, Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie,
     Identity, JobRank, Limits, LocalSegment, PollScope, Registration, RemoteSegment, SegmentMemory, Segments,
-    StartInfo, Upcalls,
+    StartInfo, Stop, Upcalls,
 };
 
 /// First byte of a request packet. No packet of the runtime begins with it.
@@ -206,6 +206,9 @@ impl Upcalls for Filter<'_> {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         self.upcalls.peer_lost(peer, why);
     }
+    fn network_lost(&mut self, why: &str) {
+        self.upcalls.network_lost(why);
+    }
 }
 
 impl Conduit for SoftAtomics {
@@ -240,8 +243,8 @@ impl Conduit for SoftAtomics {
         self.send_replies();
         self.inner.poll(scope, &mut Filter { atomics: self, upcalls })
     }
-    fn stop(&self) {
-        self.inner.stop();
+    fn stop(&self, how: Stop) {
+        self.inner.stop(how);
     }
     fn segments(&self) -> Option<&dyn Segments> {
         Some(self)

@@ -294,6 +294,8 @@ static int run(const char *name) {
     if (!strcmp(name, "collective-return")) return 2;
     if (!strcmp(name, "collective-different")) gasnet_exit(last ? 21 : 0);
     if (!strcmp(name, "exit-barrier")) ONE(gasnet_exit(3), barrier());
+    if (!strcmp(name, "barriers"))
+        for (;;) barrier();
     if (!strcmp(name, "exit-wait")) ONE(gasnet_exit(3), wait_for_ever());
     if (!strcmp(name, "exit-poll")) ONE(gasnet_exit(3), poll_for_ever());
     if (!strcmp(name, "exit-spin")) ONE(gasnet_exit(5), spin());

@@ -185,6 +185,15 @@ def run_case(shop, command, count, case):
         os.close(writer)
 
 
+def run_network_failure(shop, program):
+    """The network of a rank fails without a peer as the reason: a message, and the end of all."""
+    faults = {"GASNET_FAULTS": "network=1:40", "GASNET_SUPERNODE_MAXSIZE": "1"}
+    status, output, _, left = shop.run([program, "barriers"], 3, faults, LIMIT)
+    message = "rank 1: the network has failed: GASNET_FAULTS: the port is down"
+    problem = "" if status and message in output and not left else f"status {status}, left {left}: {output[-300:]}"
+    jobtest.report("exit: a network that fails", problem)
+
+
 def run_slow_reader(shop, program):
     """Output that its reader takes late is complete: the exit timeout is for ranks that hang, not
     for ranks whose output waits."""
@@ -334,6 +343,8 @@ def main():
             jobtest.finish()
         mode = "par" if "par" in programs else jobtest.MODES[0]
         run_cases(shop, programs)
+        if os.environ.get("FLAVOUR") == "debug" and jobtest.CONDUIT != "smp":
+            run_network_failure(shop, programs[mode])
         run_slow_reader(shop, programs[mode])
         run_no_reader(shop, programs[mode])
         run_signals_to_started(shop, programs[mode])

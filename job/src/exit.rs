@@ -48,8 +48,8 @@ pub struct ExitHooks {
     /// Called after each wait for the others that timed out, on the thread that ends the process.
     pub waits: fn(&Job),
     /// Called once, before the last output. The runtime stops its conduit there. It may run on any
-    /// thread, in a signal handler, and while other threads are inside GASNet.
-    pub stop: fn(),
+    /// thread, in a signal handler (true), and while other threads are inside GASNet.
+    pub stop: fn(bool),
 }
 
 /// Sets the hooks. The first call wins.
@@ -145,7 +145,7 @@ impl Job {
         }
         self.wait_for_go();
         if let Some(hooks) = HOOKS.get().filter(|_| !HOOK_RAN.swap(true, Ordering::AcqRel)) {
-            (hooks.stop)();
+            (hooks.stop)(BY_SIGNAL.load(Ordering::Relaxed) != 0);
         }
         pmi_bootstrap::finalize(whole);
         self.flush();

@@ -51,7 +51,7 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
         host,
     };
     if host_state.layout.size() == 1 && !relayed {
-        let memory = nbrhd_memory(options)?;
+        let memory = nbrhd_memory(options, &host_memory(options)?)?;
         return Ok(job(options, &host_state, 0, memory, None));
     }
     Launch::new(options, host_state, here, tree).run()
@@ -73,7 +73,7 @@ pub(super) fn job(
     options: &StartOptions,
     host_state: &HostState,
     rank: u32,
-    memory: (AnonMemory, AnonMemory),
+    memory: RankMemory,
     control_socket: Option<OwnedFd>,
 ) -> Job {
     Job {
@@ -91,19 +91,35 @@ pub(super) fn job(
         },
         control: host_state.control,
         round: AtomicU32::new(0),
-        comm: memory.0,
-        segment: memory.1,
+        memory,
         control_socket,
         options: options.clone(),
     }
 }
 
-/// The two memory objects of a neighbourhood: for communication and for segments.
-pub(super) fn nbrhd_memory(options: &StartOptions) -> Result<(AnonMemory, AnonMemory), JobError> {
-    Ok((
-        anon_memory(options, super::COMM_NAME)?,
-        anon_memory(options, "gasnet-segment")?,
-    ))
+/// The memory objects of a rank.
+#[derive(Debug)]
+pub(super) struct RankMemory {
+    /// See [`Job::comm_memory`].
+    pub comm: AnonMemory,
+    /// See [`Job::segment_memory`].
+    pub segment: AnonMemory,
+    /// See [`Job::host_memory`].
+    pub host: AnonMemory,
+}
+
+/// The memory objects of the ranks of a neighbourhood, on a host that shares `host`.
+pub(super) fn nbrhd_memory(options: &StartOptions, host: &AnonMemory) -> Result<RankMemory, JobError> {
+    Ok(RankMemory {
+        comm: anon_memory(options, super::COMM_NAME)?,
+        segment: anon_memory(options, "gasnet-segment")?,
+        host: host.share().map_err(|e| JobError::io("duplicating a descriptor", &e))?,
+    })
+}
+
+/// The memory object of the ranks of a host.
+pub(super) fn host_memory(options: &StartOptions) -> Result<AnonMemory, JobError> {
+    anon_memory(options, "gasnet-host")
 }
 
 /// A memory object without a name.
@@ -205,12 +221,13 @@ impl<'a> Launch<'a> {
             return Ok(None);
         };
         mpi::before_fork();
+        let shared = host_memory(self.options)?;
         let ranks = self.host_state.layout.ranks_on(host);
         let mut rest = &ranks[..];
         while let Some(&first) = rest.first() {
             let nbrhd = self.host_state.layout.nbrhd(self.host_state.layout.nbrhd_of(first));
             let (these, others) = rest.split_at(nbrhd.count() as usize);
-            let mut memory = Some(nbrhd_memory(self.options)?);
+            let mut memory = Some(nbrhd_memory(self.options, &shared)?);
             for &rank in these {
                 if let Some(job) = self.fork_one(rank, &mut memory)? {
                     return Ok(Some(job));
@@ -222,7 +239,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Forks a rank. Returns its job there, and none here.
-    fn fork_one(&mut self, rank: u32, memory: &mut Option<(AnonMemory, AnonMemory)>) -> Result<Option<Job>, JobError> {
+    fn fork_one(&mut self, rank: u32, memory: &mut Option<RankMemory>) -> Result<Option<Job>, JobError> {
         let at_rank = |what: &str, error: &std::io::Error| {
             JobError::new(format!(
                 "{what} for rank {rank} of {} failed: {error}. Use fewer ranks, or raise the limits of \

@@ -43,6 +43,7 @@ pub use exit::{set_exit_hooks, ExitHooks};
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::process::Pid;
 use gasnet_sys::{fd, net, process};
+use launch::RankMemory;
 use layout::JobLayout;
 pub use nbrhd::Nbrhd;
 pub use options::{Count, Library, StartOptions, MAX_RANKS};
@@ -104,8 +105,7 @@ pub struct Job {
     control: ControlBlock,
     /// Exchange rounds so far. Exchanges are collective, so all ranks count alike.
     round: AtomicU32,
-    comm: AnonMemory,
-    segment: AnonMemory,
+    memory: RankMemory,
     /// The socket to the node agent. None in a job of one rank.
     control_socket: Option<OwnedFd>,
     options: StartOptions,
@@ -285,12 +285,17 @@ impl Job {
 
     /// The neighbourhood's communication memory. One rank sets its size.
     pub fn comm_memory(&self) -> &AnonMemory {
-        &self.comm
+        &self.memory.comm
     }
 
     /// The memory of the neighbourhood's segments. One rank sets its size.
     pub fn segment_memory(&self) -> &AnonMemory {
-        &self.segment
+        &self.memory.segment
+    }
+
+    /// Memory that the ranks of this host share. One rank sets its size.
+    pub fn host_memory(&self) -> &AnonMemory {
+        &self.memory.host
     }
 
     /// Records that this rank has entered `phases` phases of the named barrier.

@@ -485,7 +485,11 @@ impl Upcalls for Delivery<'_> {
     }
 
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
-        runtime::peer_lost(peer, why);
+        runtime::lost(Some(peer), why);
+    }
+
+    fn network_lost(&mut self, why: &str) {
+        runtime::lost(None, why);
     }
 }
 

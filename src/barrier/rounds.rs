@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 
 use super::{of_job, Name};
 use crate::team::Team;
+use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::{Barrier, Busy};
 use gasnet_sys::atomic::Mutex;
 
@@ -32,8 +33,8 @@ pub struct Ticket(u32);
 /// What the own neighbourhood has reached, and all have not.
 #[derive(Debug)]
 struct Reached {
-    /// Whether a round is under way.
-    in_round: bool,
+    /// The bits with which this leader has entered the round that is under way.
+    round: Option<u64>,
     /// The name of the phase `phases` of the named barrier.
     named: Option<Name>,
     /// Complete phases of the named barrier.
@@ -54,6 +55,15 @@ pub struct Rounds {
 }
 
 static ROUNDS: OnceLock<Rounds> = OnceLock::new();
+
+/// The algorithms of `GASNET_BARRIER` that use messages. Other names are those of networks.
+const BY_MESSAGES: [&str; 5] = ["PSHM", "DISSEM", "AMDISSEM", "RDMADISSEM", "AMCENTRAL"];
+
+/// Whether the user wants barriers by messages.
+pub fn are_declined(config: &Config) -> bool {
+    let wanted = config.get(&config::BARRIER).unwrap_or_default();
+    BY_MESSAGES.iter().any(|name| wanted.eq_ignore_ascii_case(name))
+}
 
 /// Uses the network's barrier from now on. At initialisation, on leaders.
 pub fn install(network: &'static dyn Barrier) {
@@ -85,7 +95,7 @@ impl Rounds {
         Self {
             network,
             reached: Mutex::new(Reached {
-                in_round: false,
+                round: None,
                 named: None,
                 phases: 0,
                 tickets: 0,
@@ -122,11 +132,13 @@ impl Rounds {
         false
     }
 
-    /// Ends a round, and enters the next one for what is still incomplete. Returns the phase of the
-    /// named barrier that is complete, and its name.
+    /// Ends a round, and enters the next one for what is still incomplete, if this one has changed
+    /// something or more was reached meanwhile. If not, the next would probably change nothing
+    /// either, and the next poll of a thread that waits enters it. Returns the phase of the named
+    /// barrier that is complete, and its name.
     fn end(&self, [bits, name]: [u64; 2]) -> Option<(u32, Name)> {
         let mut reached = gasnet_sys::lock(&self.reached);
-        reached.in_round = false;
+        let entered = reached.round.take();
         let passed = (bits & !NAMED) >> 1;
         let count = passed.trailing_ones();
         // Whoever has reached a ticket has reached those before it, but may have set its bit later.
@@ -141,19 +153,26 @@ impl Rounds {
             reached.named = None;
             reached.phases = phase.wrapping_add(1);
         }
-        reached.enter(self.network);
+        if bits != 0 || entered != Some(reached.bits()) {
+            reached.enter(self.network);
+        }
         named
     }
 }
 
 impl Reached {
+    fn bits(&self) -> u64 {
+        self.tickets << 1 | if self.named.is_some() { NAMED } else { 0 }
+    }
+
     /// Enters a round, if there is something to wait for. If the network is busy, whoever waits
     /// comes here again.
     fn enter(&mut self, network: &dyn Barrier) {
-        let bits = self.tickets << 1 | if self.named.is_some() { NAMED } else { 0 };
-        if !self.in_round && bits != 0 {
+        let bits = self.bits();
+        if self.round.is_none() && bits != 0 {
             let name = self.named.unwrap_or(Name::Anonymous);
-            self.in_round = network.enter([bits, word_of(name)]) != Err(Busy);
+            let entered = network.enter([bits, word_of(name)]) != Err(Busy);
+            self.round = entered.then_some(bits);
         }
     }
 }
@@ -222,7 +241,6 @@ mod tests {
         /// them.
         fn run(&self) -> Vec<(u32, Name)> {
             let mut complete = Vec::new();
-            // A round that completes nothing is entered again at once.
             for _ in 0..8 {
                 let entered = self.networks.map(|network| network.0.lock().unwrap().pop());
                 let [Some(a), Some(b)] = entered else {

@@ -130,6 +130,12 @@ impl AnonMemory {
         self.fd.as_raw_fd()
     }
 
+    /// The same object by another descriptor.
+    pub fn share(&self) -> io::Result<Self> {
+        let (fd, backing) = (self.fd.try_clone()?, self.backing);
+        Ok(Self { fd, backing })
+    }
+
     /// What it consists of.
     pub fn backing(&self) -> Backing {
         self.backing

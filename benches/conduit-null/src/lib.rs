@@ -7,7 +7,7 @@
 
 use gasnet_conduit::{
     Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits, LocalCompletion,
-    LocalSegment, PollScope, Put, Registration, RemoteSegment, Rma, SegmentMemory, Segments, StartInfo, Upcalls,
+    LocalSegment, PollScope, Put, Registration, RemoteSegment, Rma, SegmentMemory, Segments, StartInfo, Stop, Upcalls,
 };
 use std::cell::RefCell;
 
@@ -114,7 +114,7 @@ impl Conduit for Null {
         found
     }
 
-    fn stop(&self) {}
+    fn stop(&self, _: Stop) {}
 
     fn segments(&self) -> Option<&dyn Segments> {
         Some(self)

@@ -49,6 +49,9 @@ impl Upcalls for Inbox<'_> {
     fn peer_lost(&mut self, _peer: JobRank, why: &str) {
         panic!("{why}");
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 /// The shortest time of a round, as it reports itself, divided by its operations, in nanoseconds.

@@ -8,6 +8,7 @@ use crate::net::Net;
 use crate::peer_table::encode_address;
 use crate::sys::{Address, Socket, RECV_BATCH, RECV_BUFFER};
 use crate::wire::{at, Kind, HEADER_BYTES};
+use gasnet_conduit::conformance::start_info;
 use gasnet_conduit::{Class, Completion, Cookie, Get, JobRank, PollScope, Put, SourceUse, StartInfo, Upcalls};
 use std::collections::HashSet;
 use std::io::IoSlice;
@@ -45,6 +46,9 @@ impl Upcalls for Got {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer} was lost: {why}");
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 fn pattern(who: usize, bytes: usize) -> Vec<u8> {
@@ -56,15 +60,8 @@ fn join(rank: JobRank, tap: SocketAddr) -> Net {
     let exchange = |_: &[u8]| [&encode_address(tap)[..], &[7; 8]].concat().repeat(2);
     Net::open(&StartInfo {
         host_address: LOOPBACK,
-        rank,
-        size: 2,
-        leaders: &[],
-        neighbours: 1,
-        may_start_threads: true,
-        host_ranks: 2,
-        single_threaded: true,
-        exchange: &exchange,
         job_token: 1,
+        ..start_info(rank, &[JobRank(0), JobRank(1)], &exchange)
     })
     .unwrap()
 }
@@ -284,7 +281,7 @@ fn unauthenticated_datagrams_have_no_effect() {
     relay.drain_tap();
     relay.work();
     // Close datagrams, which were not forwarded so far.
-    relay.nets[1].stop();
+    relay.nets[1].stop(gasnet_conduit::Stop::Orderly);
     let mut byes = relay.drain_tap();
     byes.retain(|datagram| datagram[at::KIND] == Kind::Close as u8);
     assert!(!byes.is_empty());

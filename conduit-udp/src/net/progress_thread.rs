@@ -170,6 +170,9 @@ impl Upcalls for NoUpcalls {
         unreachable!("defect: {cookie:?} was completed by the progress thread");
     }
     fn peer_lost(&mut self, _peer: JobRank, _why: &str) {}
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 impl Net {

@@ -115,8 +115,13 @@ impl Net {
             .socket
             .receive(&mut context.memory[buffers], context.batch, &mut context.found);
         if let Err(error) = result {
-            if !is_would_block(&error) {
-                self.drain_icmp_errors();
+            match error.raw_os_error() {
+                // ICMP errors are read elsewhere.
+                _ if is_would_block(&error) => {}
+                Some(libc::EBADF | libc::ENOTSOCK) => self.report_failure(format!(
+                    "its socket is gone ({error}). Does the program close descriptors that it did not open?"
+                )),
+                _ => self.drain_icmp_errors(),
             }
             (context.batch, context.full) = (1, 0);
             return false;

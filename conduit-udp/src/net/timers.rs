@@ -6,7 +6,7 @@ use crate::peer::payload_of;
 use crate::peer_table::{Connection, SendErrors, ALIVE, LOST};
 use crate::sys::{self, DeliveryError};
 use crate::wire::{Kind, HEADER_BYTES};
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{JobRank, Stop};
 use gasnet_sys::{fd, lock};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;
@@ -230,8 +230,20 @@ impl Net {
         }
     }
 
-    /// Sends Close to all connected peers, and stops.
-    pub fn stop(&self) {
+    /// Records that the network has failed, once; the next poll reports it.
+    pub fn report_failure(&self, reason: String) {
+        if !self.has_failed.swap(true, Relaxed) {
+            *lock(&self.failure) = Some(reason);
+            self.has_lost_peers.store(true, Relaxed);
+        }
+    }
+
+    /// Sends Close to all connected peers, and stops. In a signal handler it only stops.
+    pub fn stop(&self, how: Stop) {
+        if how == Stop::Signal {
+            self.stopped.store(true, Relaxed);
+            return self.progress.wake();
+        }
         let (rejected, duplicates) = (
             self.counters.rejected.load(Relaxed),
             self.counters.duplicates.load(Relaxed),

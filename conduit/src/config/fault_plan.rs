@@ -21,6 +21,8 @@ pub struct FaultPlan {
     pub split: f64,
     /// The rank that is killed, and after how many packets sent.
     pub kill: Option<(JobRank, u64)>,
+    /// The rank whose network fails, and after how many packets sent.
+    pub network: Option<(JobRank, u64)>,
     /// The rank whose first registration of memory fails.
     pub register: Option<JobRank>,
     /// Whether the conduit performs atomics (`soft_atomics`).
@@ -44,6 +46,7 @@ impl FromStr for FaultPlan {
                 "busy" => plan.busy = probability(value)?,
                 "split" => plan.split = probability(value)?,
                 "kill" => plan.kill = Some(victim(value)?),
+                "network" => plan.network = Some(victim(value)?),
                 "register" => plan.register = Some(rank(value)?),
                 "atomics" => plan.atomics = parse::integer(value)? != 0,
                 _ => return Err(ParseError::Malformed),
@@ -82,6 +85,9 @@ impl fmt::Display for FaultPlan {
         if let Some((rank, packets)) = self.kill {
             write!(f, ",kill={rank}:{packets}")?;
         }
+        if let Some((rank, packets)) = self.network {
+            write!(f, ",network={rank}:{packets}")?;
+        }
         if let Some(rank) = self.register {
             write!(f, ",register={rank}")?;
         }
@@ -98,7 +104,7 @@ mod tests {
 
     #[test]
     fn grammar() {
-        let plan: FaultPlan = "seed=7, delay=0.1,busy=1/4,kill=2:1000,register=3,atomics=1"
+        let plan: FaultPlan = "seed=7, delay=0.1,busy=1/4,kill=2:1000,network=1:5,register=3,atomics=1"
             .parse()
             .unwrap();
         assert_eq!(
@@ -108,6 +114,7 @@ mod tests {
                 delay: 0.1,
                 busy: 0.25,
                 kill: Some((JobRank(2), 1000)),
+                network: Some((JobRank(1), 5)),
                 register: Some(JobRank(3)),
                 atomics: true,
                 ..FaultPlan::default()

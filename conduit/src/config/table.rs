@@ -412,8 +412,8 @@ variables! {
     }
     "Barriers and collectives" {
         BARRIER: Option<String> = text("GASNET_BARRIER",
-            "Any name (PSHM, DISSEM, AMDISSEM, …): barriers use messages also over a network with a barrier of its \
-            own, by the algorithm that fits the neighbourhoods.");
+            "PSHM, DISSEM, AMDISSEM, RDMADISSEM or AMCENTRAL: barriers use messages also over a network with a \
+            barrier of its own, by the algorithm that fits the neighbourhoods.");
         COLL_SCRATCH_SIZE: u64 = size("GASNET_COLL_SCRATCH_SIZE", "2MB", 0, 1 << 40,
             "Scratch space of the primordial team on each rank; small values are raised to the minimum.")
             .unit("bytes").no_effect();

@@ -135,9 +135,9 @@ impl ValueType {
                 (per host),"
                     .into()
             }
-            Self::Faults => {
-                "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,register=1,atomics=1".into()
-            }
+            Self::Faults => "a list such as seed=1,delay=0.1,reorder=0.1,busy=0.2,split=0.1,kill=2:1000,network=1:500,\
+                 register=1,atomics=1"
+                .into(),
             Self::Form { accepts, .. } => accepts.into(),
         }
         .trim_end()

@@ -7,9 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// The words of the rounds that have ended.
 #[derive(Default)]
-struct Ended(Vec<[u64; 2]>);
+struct Ended<'a> {
+    rounds: Vec<[u64; 2]>,
+    /// Enters the next round inside the upcall, if it can.
+    next: Option<&'a dyn Fn(usize) -> Result<(), Busy>>,
+    /// Rounds entered.
+    entered: usize,
+}
 
-impl Upcalls for Ended {
+impl Upcalls for Ended<'_> {
     fn packet(&mut self, source: JobRank, class: Class, _: &mut [u8]) {
         panic!("a {class:?} from {source}, which nobody has sent");
     }
@@ -17,14 +23,20 @@ impl Upcalls for Ended {
         panic!("{cookie:?} is complete ({part:?}), but was not started");
     }
     fn barrier(&mut self, words: [u64; 2]) {
-        self.0.push(words);
+        self.rounds.push(words);
+        if let Some(next) = self.next {
+            self.entered += usize::from(next(self.rounds.len()).is_ok());
+        }
     }
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer} was lost: {why}");
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
-impl Ended {
+impl Ended<'_> {
     /// Polls until `done`, in both scopes.
     fn poll_until(&mut self, conduit: &dyn Conduit, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let watchdog = Watchdog::new();
@@ -38,6 +50,7 @@ impl Ended {
     fn enter(&mut self, conduit: &dyn Conduit, words: [u64; 2]) {
         let barrier = conduit.barrier().expect("a barrier");
         self.poll_until(conduit, "room in the barrier", |_| barrier.enter(words) != Err(Busy));
+        self.entered += 1;
     }
 }
 
@@ -54,25 +67,32 @@ pub fn barrier_waits_for_all(make: Make<'_>) {
                 if round % size == rank.index() {
                     let all_others = |_: &Ended| entered.load(SeqCst) == round * size + size - 1;
                     ended.poll_until(conduit, "the other ranks", all_others);
-                    assert_eq!(ended.0.len(), round, "a round ended before the last rank entered it");
+                    assert_eq!(
+                        ended.rounds.len(),
+                        round,
+                        "a round ended before the last rank entered it"
+                    );
                 }
                 entered.fetch_add(1, SeqCst);
                 ended.enter(conduit, [u64::MAX, round as u64]);
-                ended.poll_until(conduit, "the end of a round", |ended| ended.0.len() > round);
-                assert_eq!(ended.0[round..], [[u64::MAX, round as u64]], "round {round}");
+                ended.poll_until(conduit, "the end of a round", |ended| ended.rounds.len() > round);
+                assert_eq!(ended.rounds[round..], [[u64::MAX, round as u64]], "round {round}");
             }
             over.fetch_add(1, SeqCst);
             // A second report would come now.
             ended.poll_until(conduit, "the end", |_| over.load(SeqCst) == size);
-            assert_eq!(ended.0.len(), ROUNDS);
+            assert_eq!(ended.rounds.len(), ROUNDS);
         });
         job.stop();
     }
 }
 
-/// The words of a round are the AND of those of all ranks, each of which may clear any bit.
+/// The words of a round are the AND of those of all ranks, each of which may clear any bit. Some
+/// rounds are entered inside the upcall for the last one.
 pub fn barrier_ands_words(make: Make<'_>) {
     const SIZE: u32 = 4;
+    // The last upcall enters no round.
+    const ROUNDS: u32 = 63;
     let job = Job::start(make, SIZE);
     let words = |rank: u32, round: u32| {
         let seed = u64::from(rank * 64 + round + 1);
@@ -81,13 +101,25 @@ pub fn barrier_ands_words(make: Make<'_>) {
     };
     let over = AtomicUsize::new(0);
     job.run(|rank, conduit| {
-        let mut ended = Ended::default();
-        for round in 0..64 {
-            ended.enter(conduit, words(rank.0, round));
-            ended.poll_until(conduit, "the end of a round", |ended| ended.0.len() > round as usize);
+        let barrier = conduit.barrier().expect("a barrier");
+        let next = |round| match round % 3 {
+            0 => Err(Busy),
+            _ => barrier.enter(words(rank.0, round as u32)),
+        };
+        let mut ended = Ended {
+            next: Some(&next),
+            ..Ended::default()
+        };
+        for round in 0..ROUNDS {
+            if ended.entered == round as usize {
+                ended.enter(conduit, words(rank.0, round));
+            }
+            ended.poll_until(conduit, "the end of a round", |ended| {
+                ended.rounds.len() > round as usize
+            });
             let all = (0..SIZE).map(|rank| words(rank, round));
             let expected = all.fold([u64::MAX; 2], |[a, b], [c, d]| [a & c, b & d]);
-            assert_eq!(ended.0[round as usize], expected, "round {round}");
+            assert_eq!(ended.rounds[round as usize], expected, "round {round}");
         }
         over.fetch_add(1, SeqCst);
         ended.poll_until(conduit, "the end", |_| over.load(SeqCst) == SIZE as usize);

@@ -99,6 +99,9 @@ impl Upcalls for Rank<'_> {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer} was lost: {why}");
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 impl<'a> Rank<'a> {
@@ -388,5 +391,8 @@ impl Upcalls for Shared<'_> {
     }
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         self.rank.peer_lost(peer, why);
+    }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
     }
 }

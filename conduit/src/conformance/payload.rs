@@ -135,6 +135,9 @@ impl Upcalls for Rank<'_> {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer} was lost: {why}");
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 /// Gathered packets arrive unaltered, in both classes. Local completion is reported once, and from

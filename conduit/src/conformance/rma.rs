@@ -113,6 +113,9 @@ impl Upcalls for Parts {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer} was lost: {why}");
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 impl Parts {
@@ -380,6 +383,9 @@ impl Upcalls for SharedParts<'_> {
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
         panic!("rank {peer} was lost: {why}");
     }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
 }
 
 /// Access to memory that is not registered, or no longer, is a lost peer or an error at its owner,
@@ -429,6 +435,9 @@ impl Upcalls for Lost<'_> {
     }
     fn peer_lost(&mut self, _: JobRank, _: &str) {
         self.0.store(true, SeqCst);
+    }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
     }
 }
 

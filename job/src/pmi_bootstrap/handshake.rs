@@ -10,7 +10,7 @@ use super::{environment, MARGIN};
 use crate::agent::output::{become_output, pipes};
 use crate::agent::{AgentSetup, Child, ManagerDaemon};
 use crate::control_block::ControlBlock;
-use crate::launch::{self, HostState};
+use crate::launch::{self, HostState, RankMemory};
 use crate::layout::JobLayout;
 use crate::spawn::ssh::HostPlan;
 use crate::tree::message::{AgentMessage, Pairs};
@@ -47,12 +47,13 @@ pub fn give(
     };
     let (mut children, mut outputs) = (Vec::new(), Vec::new());
     let mode = options.output(tree.is_root());
-    let mut shared: Option<(u32, (AnonMemory, AnonMemory))> = None;
+    let mut shared: Option<(u32, RankMemory)> = None;
+    let host_memory = launch::host_memory(options)?;
     for (rank, mut member) in local_ranks {
         let nbrhd = layout.nbrhd_of(rank);
-        let (_, (comm, segment)) = match shared.take().filter(|(of, _)| *of == nbrhd) {
+        let (_, nbrhd_memory) = match shared.take().filter(|(of, _)| *of == nbrhd) {
             Some(same) => shared.insert(same),
-            None => shared.insert((nbrhd, launch::nbrhd_memory(options)?)),
+            None => shared.insert((nbrhd, launch::nbrhd_memory(options, &host_memory)?)),
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| JobError::io("a socket", &e))?;
         let (readers, writers) = mode
@@ -60,7 +61,8 @@ pub fn give(
             .transpose()
             .map_err(|e| JobError::io("a pipe", &e))?
             .unzip();
-        let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd()];
+        let RankMemory { comm, segment, host } = nbrhd_memory;
+        let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd(), host.fd()];
         descriptors.extend(writers.iter().flatten().map(AsRawFd::as_raw_fd));
         // The death of a rank is noticed elsewhere.
         let _ = send(&mut member.stream, &join, &descriptors);
@@ -106,8 +108,8 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
     let layout = JobLayout::new(ranges, nbrhd_max).filter(|layout| rank < layout.size());
     let layout = layout.ok_or_else(malformed)?;
     let mut descriptors = descriptors.into_iter();
-    let shared = descriptors.by_ref().take(4).collect::<Vec<_>>().try_into();
-    let [own_end, control, comm, segment]: [OwnedFd; 4] = shared.map_err(|_| malformed())?;
+    let shared = descriptors.by_ref().take(5).collect::<Vec<_>>().try_into();
+    let [own_end, control, comm, segment, shared]: [OwnedFd; 5] = shared.map_err(|_| malformed())?;
     let mut options = options.clone();
     environment::take_over(variables, &mut options)?;
     // Pipes for output, if it is forwarded.
@@ -127,6 +129,7 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
         layout,
         host: Some(host),
     };
-    let memory = (AnonMemory::from_fd(comm), AnonMemory::from_fd(segment));
+    let [comm, segment, host] = [comm, segment, shared].map(AnonMemory::from_fd);
+    let memory = RankMemory { comm, segment, host };
     Ok(launch::job(&options, &host_state, rank, memory, Some(own_end)))
 }
