@@ -5,9 +5,11 @@
 // DEVICES: yes
 #include "device.h"
 
-enum { H_LONG = 210, H_MEDIUM, H_REPLY, BYTES = 200001, MEDIUM = 20000, SPACE = 5 * BYTES };
+enum { H_LONG = 210, H_MEDIUM, H_REPLY, BYTES = 200001, SPACE = 5 * BYTES };
 
 static int arrived, answered;
+/* Largest Medium of the test. */
+static size_t medium = 20000;
 
 static place *place_with(gex_EP_t wanted) {
     int i;
@@ -27,7 +29,7 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t
     CHECK((char *)payload == p->base + BYTES);
     CHECK_PLACE(p, (char *)payload, bytes, (uint64_t)seed);
     /* back from the same memory, to a handler buffer; odd ones with an offset in the segment */
-    if (bytes > MEDIUM) bytes = MEDIUM;
+    if (bytes > medium) bytes = medium;
     if (bytes % 2)
         OK(gex_AM_ReplyMedium1(token, H_REPLY, place_offset(p, p->base, (char *)payload), bytes, GEX_EVENT_NOW,
                                GEX_FLAG_SELF_SEG_OFFSET, seed));
@@ -46,7 +48,7 @@ static void on_reply(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_
 }
 
 static void messages(place *local, place *remote) {
-    static const size_t sizes[] = {0, 1, 100, 4097, MEDIUM, 70001, BYTES};
+    const size_t sizes[] = {0, 1, 100, 4097, medium, 70001, BYTES};
     gex_Rank_t peer = (me + 1) % np;
     gex_TM_t pair = gex_TM_Pair(local->ep, remote->index);
     char *mine = local->base + 3 * BYTES + 8;
@@ -71,7 +73,7 @@ static void messages(place *local, place *remote) {
         want_answered += bytes > 0;
         GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == want_arrived && ATOMIC_GET(&answered) == want_answered);
         barrier();
-        if (bytes > MEDIUM) continue;
+        if (bytes > medium) continue;
         OK(gex_AM_RequestMedium1(pair, peer, H_MEDIUM, mine, bytes, GEX_EVENT_NOW, 0, seed));
         /* negotiated: from the device itself, and through a buffer of the library's */
         desc = gex_AM_PrepareRequestMedium(pair, peer, mine, bytes, bytes, GEX_EVENT_NOW, 0, 1);
@@ -89,6 +91,8 @@ int main(int argc, char **argv) {
     int from, to;
     test_init("mk_am", &argc, &argv);
     devices_required();
+    if (medium > gex_AM_LUBRequestMedium()) medium = gex_AM_LUBRequestMedium();
+    if (medium > gex_AM_LUBReplyMedium()) medium = gex_AM_LUBReplyMedium();
     register_handler(H_LONG, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 1);
     register_handler(H_MEDIUM, (gex_AM_Fn_t)on_medium, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REQUEST, 1);
     register_handler(H_REPLY, (gex_AM_Fn_t)on_reply, GEX_FLAG_AM_MEDIUM | GEX_FLAG_AM_REPLY, 1);
