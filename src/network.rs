@@ -58,12 +58,6 @@ impl Network {
         }
     }
 
-    /// Whether puts and gets reach device memory. If not, that moves through host memory of its
-    /// owner.
-    pub fn reaches_devices(&self) -> bool {
-        self.rma.is_some() && self.segments.is_some_and(Segments::takes_devices)
-    }
-
     /// Whether puts and gets reach memory that is not registered.
     pub fn reaches_all_memory(&self) -> bool {
         self.rma.is_some_and(Rma::reaches_all_memory)

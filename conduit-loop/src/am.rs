@@ -82,15 +82,15 @@ impl Gather for Net {
             "defect: a gather of {} and {bytes} bytes",
             front.len()
         );
-        lock(&self.keys).check_local(&payload, bytes);
+        let address = lock(&self.keys).local(&payload, bytes);
         let copies = packet.source == SourceUse::Now && bytes <= COPY_LIMIT;
         let posted = self.post(packet.peer, packet.class, || {
             if copies {
                 // SAFETY: the caller keeps the payload until local completion.
-                let payload = unsafe { Memory::new(payload.address, bytes) }.read();
+                let payload = unsafe { Memory::new(address, bytes) }.read();
                 Content::Copied([front, &payload].concat())
             } else {
-                Content::Gathered(front.to_vec(), (payload.address, bytes), packet.cookie)
+                Content::Gathered(front.to_vec(), (address, bytes), packet.cookie)
             }
         })?;
         Ok(if copies || !posted {

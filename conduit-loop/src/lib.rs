@@ -13,6 +13,7 @@ mod am;
 mod arrivals;
 mod barrier;
 mod buffers;
+mod device;
 mod init;
 mod mem;
 mod nic;

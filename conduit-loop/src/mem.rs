@@ -1,5 +1,6 @@
 //! Registered memory, keys, and access to memory of clients.
 
+use crate::device::Mapping;
 use gasnet_conduit::{atomic_codes as codes, atomic_values};
 use gasnet_conduit::{JobRank, LocalMemory, LocalSegment, Registration, RemoteMemory, RemoteSegment, SegmentMemory};
 use std::collections::HashMap;
@@ -13,22 +14,49 @@ const FIRST_LOCAL: u32 = 1000;
 /// Own segments and those of peers.
 #[derive(Debug, Default)]
 pub struct Keys {
-    /// By number: key and memory.
-    own: HashMap<LocalSegment, (u64, SegmentMemory)>,
+    own: HashMap<LocalSegment, Own>,
     /// Own segments so far.
     count: u32,
     /// By number: owner and key. None for those that were forgotten; a number is used once.
     learned: Vec<Option<(JobRank, u64)>>,
 }
 
+/// A registered segment of this process.
+#[derive(Debug)]
+struct Own {
+    key: u64,
+    memory: SegmentMemory,
+    /// Of memory of a device.
+    mapping: Option<Mapping>,
+}
+
+impl Own {
+    /// Where the NIC reaches `[address, address + bytes)`. None if that is beyond the bounds.
+    fn reach(&self, address: usize, bytes: usize) -> Option<usize> {
+        let offset = address.wrapping_sub(self.memory.base);
+        let is_inside = offset <= self.memory.bytes && bytes <= self.memory.bytes - offset;
+        let first = self.mapping.as_ref().map_or(self.memory.base, Mapping::first);
+        is_inside.then(|| first + offset)
+    }
+}
+
 impl Keys {
-    /// See [`gasnet_conduit::Segments::register`].
-    pub fn register(&mut self, memory: &SegmentMemory) -> Registration {
-        assert!(memory.device.is_none(), "defect: registration of a device's memory");
+    /// See [`gasnet_conduit::Segments::register`] and `register_device`, for which `mapping` is.
+    pub fn register(&mut self, memory: &SegmentMemory, mapping: Option<Mapping>) -> Registration {
+        assert_eq!(
+            memory.device.is_some(),
+            mapping.is_some(),
+            "defect: registration of {memory:?}"
+        );
         let key = gasnet_sys::mem::random_u64();
         let segment = LocalSegment(FIRST_LOCAL + self.count);
         self.count += 1;
-        self.own.insert(segment, (key, *memory));
+        let own = Own {
+            key,
+            memory: *memory,
+            mapping,
+        };
+        self.own.insert(segment, own);
         let words = [key, memory.base as u64, memory.bytes as u64];
         Registration {
             segment,
@@ -36,12 +64,13 @@ impl Keys {
         }
     }
 
-    /// See [`gasnet_conduit::Segments::deregister`]. Returns its length.
+    /// See [`gasnet_conduit::Segments::deregister`]. Returns how
+    /// much memory of the host that unpins.
     pub fn deregister(&mut self, segment: LocalSegment) -> usize {
-        let Some((_, memory)) = self.own.remove(&segment) else {
+        let Some(Own { memory, mapping, .. }) = self.own.remove(&segment) else {
             panic!("defect: deregistration of {segment:?}, which is not registered");
         };
-        memory.bytes
+        mapping.map_or(memory.bytes, |_| 0)
     }
 
     /// See [`gasnet_conduit::Segments::learn`].
@@ -77,31 +106,26 @@ impl Keys {
         key
     }
 
-    /// Verifies what the runtime states of the local side of an operation.
-    pub fn check_local(&self, local: &LocalMemory, bytes: usize) {
-        assert!(local.device.is_none(), "defect: an operation with a device's memory");
-        if local.segment != LocalSegment::NONE {
-            let known = self.own.get(&local.segment);
-            assert!(
-                known.is_some_and(|(_, memory)| contains(memory, local.address, bytes)),
-                "defect: {bytes} bytes at {local:?} are not in that segment"
-            );
+    /// Where the NIC reaches the local side of an operation. Verifies what the runtime states of
+    /// it.
+    pub fn local(&self, local: &LocalMemory, bytes: usize) -> usize {
+        if local.segment == LocalSegment::NONE {
+            assert!(local.device.is_none(), "defect: memory of a device outside segments");
+            return local.address;
         }
+        let own = self.own.get(&local.segment);
+        let own = own.filter(|own| own.memory.device == local.device);
+        own.and_then(|own| own.reach(local.address, bytes))
+            .unwrap_or_else(|| panic!("defect: {bytes} bytes at {local:?} are not in that segment"))
     }
 
     /// Memory of this process to which a peer has the key. None if it is beyond the bounds.
     pub fn exposed(&self, key: u64, address: usize, bytes: usize) -> Option<Memory> {
         let mut own = self.own.values();
-        let (_, memory) = own.find(|(own, _)| *own == key)?;
+        let own = own.find(|own| own.key == key)?;
         // SAFETY: registered memory; the caller holds the lock that deregistration takes.
-        contains(memory, address, bytes).then(|| unsafe { Memory::new(address, bytes) })
+        own.reach(address, bytes).map(|at| unsafe { Memory::new(at, bytes) })
     }
-}
-
-/// Whether a segment holds `[address, address + bytes)`.
-fn contains(segment: &SegmentMemory, address: usize, bytes: usize) -> bool {
-    let offset = address.wrapping_sub(segment.base);
-    offset <= segment.bytes && bytes <= segment.bytes - offset
 }
 
 /// Memory of a client. Aligned words are accessed at once, because clients wait on flags.

@@ -63,6 +63,7 @@ pub struct Operation {
     /// Names the remote memory to its NIC.
     pub key: u64,
     pub remote: usize,
+    /// Where the NIC reaches the local side.
     pub local: usize,
     pub bytes: usize,
     pub cookie: Cookie,

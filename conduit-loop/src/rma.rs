@@ -1,12 +1,14 @@
 //! Starting puts, gets and atomics. Numbers that name no memory are defects of the caller.
 
 use crate::am::check_packet;
+use crate::device::Mapping;
 use crate::init::Net;
 use crate::mem::{Memory, KEY_BYTES};
 use crate::queue::{Kind, Operation, Source};
 use gasnet_conduit::{
-    atomic_codes as codes, Atomic, Atomics, Busy, Class, ConduitError, Get, JobRank, LocalCompletion, LocalSegment,
-    Put, PutNotify, Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SourceUse,
+    atomic_codes as codes, Atomic, Atomics, Busy, Class, ConduitError, Dmabuf, Get, JobRank, LocalCompletion,
+    LocalSegment, Put, PutNotify, Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer,
+    SourceUse,
 };
 use gasnet_sys::lock;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +29,12 @@ impl Segments for Net {
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
         self.pinned.take(memory.bytes)?;
-        Ok(lock(&self.keys).register(memory))
+        Ok(lock(&self.keys).register(memory, None))
+    }
+
+    fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
+        let mapping = Mapping::new(dmabuf()?, memory.bytes)?;
+        Some(lock(&self.keys).register(memory, Some(mapping)))
     }
 
     fn deregister(&self, segment: LocalSegment) {
@@ -62,7 +69,7 @@ impl Net {
         notice: Option<(Class, &[&[u8]])>,
     ) -> Result<LocalCompletion, Busy> {
         assert!(put.bytes > 0, "defect: a put of no bytes");
-        lock(&self.keys).check_local(&put.from, put.bytes);
+        let local = lock(&self.keys).local(&put.from, put.bytes);
         let key = self.remote_key(&put.to)?;
         let copies = reserved.is_none() && put.source == SourceUse::Now && put.bytes <= COPY_LIMIT;
         let class = notice.map(|(class, _)| class);
@@ -75,12 +82,12 @@ impl Net {
             peer: put.to.peer,
             key,
             remote: put.to.address,
-            local: put.from.address,
+            local,
             bytes: put.bytes,
             cookie: put.cookie,
             source: if copies {
                 // SAFETY: the caller keeps the source until local completion.
-                Source::Copied(unsafe { Memory::new(put.from.address, put.bytes) }.read())
+                Source::Copied(unsafe { Memory::new(local, put.bytes) }.read())
             } else if let Some((address, _)) = buffer {
                 Source::Reserved(address)
             } else {
@@ -109,14 +116,14 @@ impl Rma for Net {
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         assert!(get.bytes > 0, "defect: a get of no bytes");
-        lock(&self.keys).check_local(&get.to, get.bytes);
+        let local = lock(&self.keys).local(&get.to, get.bytes);
         let key = self.remote_key(&get.from)?;
         let operation = || Operation {
             kind: Kind::Get,
             peer: get.from.peer,
             key,
             remote: get.from.address,
-            local: get.to.address,
+            local,
             bytes: get.bytes,
             cookie: get.cookie,
             source: Source::InUse,

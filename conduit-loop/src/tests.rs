@@ -8,11 +8,14 @@ use crate::pinned::Pinned;
 use crate::sys;
 use gasnet_conduit::conformance::{expose, get, put, start_info, Log};
 use gasnet_conduit::{
-    Busy, Class, Completion, Conduit, Cookie, JobRank, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put,
-    RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo, WakePromise,
+    Busy, Class, Completion, Conduit, Cookie, Device, Dmabuf, Get, JobRank, LocalCompletion, LocalMemory, LocalSegment,
+    PollScope, Put, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo, WakePromise,
 };
-use gasnet_sys::fd;
+use gasnet_sys::{fd, mem};
+use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
@@ -295,4 +298,74 @@ fn a_watcher_is_called_until_the_next_poll() {
         std::thread::yield_now();
     }
     poll_until(&conduit, &mut log, |log| log.packets.len() == 1);
+}
+
+#[test]
+fn device_memory_is_reached_through_its_dmabuf() {
+    const BASE: usize = 0x7000_0000_1000;
+    let file = File::from(mem::file_of("device", Path::new("/tmp"), &[7; 12_345]).unwrap());
+    let conduit = alone(false);
+    let segments = conduit.segments().unwrap();
+    let memory = SegmentMemory {
+        base: BASE,
+        bytes: 3000,
+        device: Some(Device::Hip(1)),
+    };
+    assert_eq!(segments.register_device(&memory, &|| None), None);
+    let dmabuf = || {
+        let fd = file.try_clone().unwrap().into();
+        Some(Dmabuf { fd, offset: 5001 })
+    };
+    let registration = segments.register_device(&memory, &dmabuf).unwrap();
+    let target = RemoteMemory {
+        peer: ME,
+        segment: segments.learn(ME, &memory, &registration.key).unwrap(),
+        address: BASE + 100,
+    };
+    let mut log = Log::default();
+    let source: Vec<u8> = (0..2900).map(|i| i as u8).collect();
+    put(&conduit, target, &source, SourceUse::Later, Cookie::new(1)).unwrap();
+    poll_until(&conduit, &mut log, |log| {
+        log.done.last().is_some_and(|done| done.1 != Completion::Source)
+    });
+    let mut now = [0; 12_345];
+    file.read_exact_at(&mut now, 0).unwrap();
+    let (before, rest) = now.split_at(5101);
+    assert!(before.iter().chain(&rest[2900..]).all(|&byte| byte == 7) && rest[..2900] == source);
+    // As the local side.
+    let host = &mut [9; 50];
+    let (_, from) = exposed(&conduit, host);
+    let get = Get {
+        from,
+        to: LocalMemory {
+            address: BASE,
+            segment: registration.segment,
+            device: memory.device,
+        },
+        bytes: 50,
+        cookie: Cookie::new(2),
+    };
+    conduit.rma().unwrap().get(&get).unwrap();
+    poll_until(&conduit, &mut log, |log| {
+        log.done.contains(&(Cookie::new(2), Completion::Both))
+    });
+    file.read_exact_at(&mut now[..52], 5000).unwrap();
+    assert_eq!((now[0], &now[1..51], now[51]), (7, &[9; 50][..], 7));
+    segments.deregister(registration.segment);
+}
+
+#[test]
+#[should_panic(expected = "defect: a segment up to byte 9001 of a dmabuf of 9000 bytes")]
+fn a_segment_lies_in_its_dmabuf() {
+    let conduit = alone(false);
+    let memory = SegmentMemory {
+        base: 4096,
+        bytes: 9000,
+        device: Some(Device::Cuda(0)),
+    };
+    let dmabuf = || {
+        let fd = mem::file_of("device", Path::new("/tmp"), &[0; 9000]).unwrap();
+        Some(Dmabuf { fd, offset: 1 })
+    };
+    let _ = conduit.segments().unwrap().register_device(&memory, &dmabuf);
 }

@@ -3,10 +3,10 @@
 use gasnet_conduit::conformance::start_info;
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::{
-    Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get,
-    Identity, JobRank, Limits, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify, Registration,
-    RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, SourceUse, StartInfo, Stop,
-    Upcalls, Wake,
+    Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Dmabuf, Gather, GatheredPacket,
+    Get, Identity, JobRank, Limits, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify,
+    Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, SourceUse,
+    StartInfo, Stop, Upcalls, Wake,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -170,16 +170,17 @@ impl Segments for Loopback {
         self.note("Segments::max_bytes");
         7
     }
-    fn takes_devices(&self) -> bool {
-        self.note("Segments::takes_devices");
-        true
-    }
     fn register(&self, _: &SegmentMemory) -> Result<Registration, ConduitError> {
         self.note("Segments::register");
         Ok(Registration {
             segment: LocalSegment(4),
             key: vec![5],
         })
+    }
+    fn register_device(&self, _: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
+        self.note("Segments::register_device");
+        assert_eq!(dmabuf().map(|dmabuf| dmabuf.offset), Some(9));
+        None
     }
     fn deregister(&self, _: LocalSegment) {
         self.note("Segments::deregister");
@@ -481,7 +482,11 @@ fn every_method_reaches_the_conduit() {
     let segments = faulty.segments().unwrap();
     let memory = SegmentMemory::host(0, 1);
     assert_eq!((segments.max_key_bytes(), segments.max_bytes()), (3, 7));
-    assert!(segments.takes_devices());
+    let dmabuf = || {
+        let fd = std::fs::File::open("/dev/null").unwrap().into();
+        Some(Dmabuf { fd, offset: 9 })
+    };
+    assert_eq!(segments.register_device(&memory, &dmabuf), None);
     assert_eq!(segments.register(&memory).unwrap().key, [5]);
     assert_eq!(segments.learn(JobRank(0), &memory, &[5]).unwrap(), RemoteSegment(6));
     segments.forget(JobRank(0), RemoteSegment(6));

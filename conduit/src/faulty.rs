@@ -20,9 +20,9 @@
 
 use crate::config::{FaultPlan, Variable};
 use crate::{
-    Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Gather, GatheredPacket, Get,
-    Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration, RemoteSegment,
-    Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Stop, Upcalls, PACKET_ALIGN,
+    Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Dmabuf, Gather, GatheredPacket,
+    Get, Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration,
+    RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Stop, Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -430,10 +430,6 @@ impl<C: Deref<Target: Conduit> + Sync> Segments for Faulty<C> {
         self.inner.segments().expect(OFFERED).max_bytes()
     }
 
-    fn takes_devices(&self) -> bool {
-        self.inner.segments().expect(OFFERED).takes_devices()
-    }
-
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
         if std::mem::take(&mut self.state().refuses_memory) {
             return Err(ConduitError {
@@ -444,6 +440,10 @@ impl<C: Deref<Target: Conduit> + Sync> Segments for Faulty<C> {
             });
         }
         self.inner.segments().expect(OFFERED).register(memory)
+    }
+
+    fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
+        self.inner.segments().expect(OFFERED).register_device(memory, dmabuf)
     }
 
     fn deregister(&self, segment: LocalSegment) {

@@ -1,6 +1,8 @@
 //! One-sided operations: registered memory, puts, gets and remote atomics. A conduit offers them
 //! with [`crate::Conduit::segments`], [`crate::Conduit::rma`] and [`crate::Conduit::atomics`].
 
+use std::os::fd::OwnedFd;
+
 use crate::{Busy, Class, ConduitError, Cookie, JobRank, LocalCompletion, SendBuffer};
 
 /// The device of a device segment.
@@ -34,6 +36,16 @@ impl SegmentMemory {
             device: None,
         }
     }
+}
+
+/// A dmabuf with the memory of a device segment.
+#[derive(Debug)]
+pub struct Dmabuf {
+    /// Close-on-exec. What was registered with it (`ibv_reg_dmabuf_mr`, `FI_MR_DMABUF`) or mapped
+    /// holds the buffer, so it may be closed then.
+    pub fd: OwnedFd,
+    /// Offset in the buffer of the segment's first byte.
+    pub offset: usize,
 }
 
 /// The conduit's number for a registered segment of this process.
@@ -78,15 +90,19 @@ pub trait Segments: Sync {
         usize::MAX
     }
 
-    /// Whether `register` takes memory of devices, and operations reach it.
-    fn takes_devices(&self) -> bool {
-        false
-    }
-
-    /// Makes memory accessible to peers.
+    /// Makes host memory accessible to peers.
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError>;
 
-    /// Reverts `register`. No peer uses the segment any more.
+    /// Makes memory of a device accessible to peers, neighbours included, and to own operations as
+    /// their local side. `dmabuf` exports it, each time anew; None where driver or device cannot,
+    /// which leaves registration by address. None if the network does not reach the memory:
+    /// messages then carry its data.
+    fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
+        let _ = (memory, dmabuf);
+        None
+    }
+
+    /// Reverts `register` and `register_device`. No peer uses the segment any more.
     fn deregister(&self, segment: LocalSegment);
 
     /// Takes note of a segment of `peer`, before its first use. Does not block. A peer's segment is
@@ -117,7 +133,7 @@ pub struct LocalMemory {
     pub address: usize,
     /// The segment that all of it lies in, or [`LocalSegment::NONE`].
     pub segment: LocalSegment,
-    /// The device that it lies on; none for host memory.
+    /// The device that it lies on; none for host memory. Memory of a device is always in a segment.
     pub device: Option<Device>,
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef int CUresult, CUdevice;
 typedef uint64_t CUdeviceptr;
@@ -25,6 +26,8 @@ enum {
 };
 enum {
     ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+    ATTRIBUTE_DMA_BUF_SUPPORTED = 124,
+    RANGE_HANDLE_DMA_BUF_FD = 1,
     POINTER_CONTEXT = 1,
     POINTER_MEMORY_TYPE = 2,
     POINTER_DEVICE_ORDINAL = 9,
@@ -93,7 +96,7 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
     if (!initialised) return NOT_INITIALIZED;
     if (device < 0 || device >= standin_devices()) return INVALID_DEVICE;
-    if (attribute != ATTRIBUTE_UNIFIED_ADDRESSING) return INVALID_VALUE;
+    if (attribute != ATTRIBUTE_UNIFIED_ADDRESSING && attribute != ATTRIBUTE_DMA_BUF_SUPPORTED) return INVALID_VALUE;
     *value = 1;
     return SUCCESS;
 }
@@ -162,6 +165,27 @@ CUresult cuPointerGetAttribute(void *value, int attribute, CUdeviceptr address) 
         case POINTER_DEVICE_ORDINAL: *(int *)value = device; return SUCCESS;
         default: return INVALID_VALUE;
     }
+}
+
+// Whole pages, of one allocation, from its beginning on: the buffer begins at `address`. The
+// descriptor is not close-on-exec.
+CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t bytes, int kind,
+                                       unsigned long long flags) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), length = 0;
+    uintptr_t base = 0;
+    uint64_t offset;
+    int fd;
+    if (!valid(current())) return INVALID_CONTEXT;
+    if (kind != RANGE_HANDLE_DMA_BUF_FD || flags != 0 || bytes == 0 || address % page != 0 || bytes % page != 0)
+        return INVALID_VALUE;
+    if (standin_owner((uintptr_t)address, 1, &base, &length) != current()->device || address != base ||
+        bytes > (length + page - 1) / page * page)
+        return INVALID_VALUE;
+    fd = standin_export(current()->device, base, 1, &offset);
+    fd = fd < 0 ? fd : dup(fd);
+    if (fd < 0) return INVALID_VALUE;
+    *(int *)handle = fd;
+    return SUCCESS;
 }
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags) {

@@ -2,6 +2,8 @@
 // libamdhip64.so. A stream works on its own device only, which must be the thread's current one.
 #include "standin.h"
 
+#include <unistd.h>
+
 typedef int hipError_t;
 typedef standin_stream *hipStream_t;
 
@@ -73,6 +75,14 @@ hipError_t hipPointerGetAttribute(void *value, int attribute, void *address) {
     if (device < 0 || attribute != POINTER_DEVICE_ORDINAL) return INVALID_VALUE;
     *(int *)value = device;
     return SUCCESS;
+}
+
+// Of libhsa-runtime64. The descriptor is not close-on-exec.
+int hsa_amd_portable_export_dmabuf(const void *address, size_t bytes, int *dmabuf, uint64_t *offset) {
+    int device = standin_owner((uintptr_t)address, bytes, NULL, NULL);
+    int fd = device < 0 || bytes == 0 ? -1 : standin_export(device, (uintptr_t)address, bytes, offset);
+    *dmabuf = fd < 0 ? fd : dup(fd);
+    return *dmabuf < 0 ? 0x1001 : SUCCESS; // HSA_STATUS_ERROR_INVALID_ARGUMENT
 }
 
 hipError_t hipStreamCreateWithFlags(hipStream_t *stream, unsigned flags) {

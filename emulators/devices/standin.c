@@ -12,7 +12,7 @@
 struct memory {
     uintptr_t base;
     size_t bytes;
-    int device, fd;
+    int device, fd, marked;
     struct memory *next;
 };
 
@@ -63,7 +63,7 @@ uintptr_t standin_alloc(int device, size_t bytes) {
         free(memory);
         return 0;
     }
-    *memory = (struct memory){(uintptr_t)base, bytes, device, fd, NULL};
+    *memory = (struct memory){(uintptr_t)base, bytes, device, fd, 0, NULL};
     pthread_mutex_lock(&lock);
     memory->next = memories;
     memories = memory;
@@ -123,6 +123,30 @@ static int place(int device, uintptr_t address, size_t bytes, off_t *offset) {
         *offset = (off_t)(address - memory->base);
     }
     pthread_mutex_unlock(&lock);
+    return fd;
+}
+
+void standin_mark(uintptr_t address) {
+    struct memory *memory;
+    pthread_mutex_lock(&lock);
+    memory = find(address, 1);
+    if (memory) memory->marked = 1;
+    pthread_mutex_unlock(&lock);
+}
+int standin_is_marked(uintptr_t address) {
+    struct memory *memory;
+    int marked;
+    pthread_mutex_lock(&lock);
+    memory = find(address, 1);
+    marked = memory && memory->marked;
+    pthread_mutex_unlock(&lock);
+    return marked;
+}
+
+int standin_export(int device, uintptr_t address, size_t bytes, uint64_t *offset) {
+    off_t at = 0;
+    int fd = standin_faulty(STANDIN_EXPORT) ? -1 : place(device, address, bytes, &at);
+    *offset = (uint64_t)at;
     return fd;
 }
 

@@ -10,7 +10,7 @@
 enum { STANDIN_MOST_DEVICES = 8 };
 
 // What a call may be asked to fail at (standin_fail).
-enum standin_fault { STANDIN_ALLOC, STANDIN_COPY, STANDIN_SYNC, STANDIN_INIT, STANDIN_FAULTS };
+enum standin_fault { STANDIN_ALLOC, STANDIN_COPY, STANDIN_SYNC, STANDIN_INIT, STANDIN_EXPORT, STANDIN_FAULTS };
 
 // What is counted (standin_live).
 enum standin_count { STANDIN_MEMORIES, STANDIN_STREAMS, STANDIN_CONTEXTS, STANDIN_COUNTS };
@@ -27,6 +27,13 @@ int standin_free(uintptr_t address);
 // The device that `bytes` at `address` are memory of, or -1. The start and length of the allocation
 // too, where asked for.
 int standin_owner(uintptr_t address, size_t bytes, uintptr_t *base, size_t *length);
+
+// Whether the allocation of an address was marked: Level Zero's, as one for export.
+void standin_mark(uintptr_t address);
+int standin_is_marked(uintptr_t address);
+// The file with the memory of a device that has the range, and the offset of its first byte there.
+// -1 if there is none. Not a copy.
+int standin_export(int device, uintptr_t address, size_t bytes, uint64_t *offset);
 
 standin_stream *standin_stream_create(int device);
 void standin_stream_destroy(standin_stream *stream);

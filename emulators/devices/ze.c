@@ -21,6 +21,10 @@ enum {
     DEVICE_ALLOC_DESC = 0x15,
     HOST_ALLOC_DESC = 0x16,
     ALLOC_PROPERTIES = 0x17,
+    EXPORT_DESC = 0x18,
+    EXPORT_FD = 0x1a,
+    EXTERNAL_PROPERTIES = 0xc,
+    DMA_BUF = 2,
     CONTEXT_DESC = 0xd,
     SYNCHRONOUS = 1
 };
@@ -54,6 +58,15 @@ struct properties {
     struct head head;
     int kind;
     uint64_t id, page_bytes;
+};
+struct export { // ze_external_memory_export_desc_t, and with the descriptor ze_external_memory_export_fd_t
+    struct head head;
+    uint32_t flags;
+    int fd;
+};
+struct external {
+    struct head head;
+    uint32_t allocation_imports, allocation_exports, image_imports, image_exports;
 };
 struct device_properties {
     struct head head;
@@ -94,6 +107,12 @@ ze_result_t zeDeviceGetProperties(void *device, struct device_properties *about)
     about->kind = 1;
     return SUCCESS;
 }
+ze_result_t zeDeviceGetExternalMemoryProperties(void *device, struct external *about) {
+    if (!is_device(device)) return NULL_HANDLE;
+    if (about->head.structure != EXTERNAL_PROPERTIES) return INVALID_ARGUMENT;
+    about->allocation_exports = DMA_BUF;
+    return SUCCESS;
+}
 ze_result_t zeContextCreate(void *of, const struct head *about, void **context) {
     struct context *made;
     if (of != &driver) return NULL_HANDLE;
@@ -112,9 +131,12 @@ ze_result_t zeContextDestroy(void *context) {
 
 ze_result_t zeMemAllocDevice(void *context, const struct head *about, size_t bytes, size_t alignment, void *device,
                              void **address) {
+    const struct export *export = about->next;
     if (!context || !is_device(device)) return NULL_HANDLE;
     if (about->structure != DEVICE_ALLOC_DESC || (alignment & (alignment - 1)) != 0) return INVALID_ARGUMENT;
+    if (export && (export->head.structure != EXPORT_DESC || export->flags != DMA_BUF)) return INVALID_ARGUMENT;
     *address = (void *)standin_alloc(((struct device *)device)->number, bytes);
+    if (*address && export) standin_mark((uintptr_t)*address);
     return *address ? SUCCESS : OUT_OF_DEVICE_MEMORY;
 }
 ze_result_t zeMemAllocHost(void *context, const struct head *about, size_t bytes, size_t alignment, void **address) {
@@ -143,13 +165,20 @@ ze_result_t zeMemFree(void *context, void *address) {
     standin_count_more(STANDIN_MEMORIES, -1);
     return SUCCESS;
 }
+// The descriptor of memory that was allocated for export stays the driver's.
 ze_result_t zeMemGetAllocProperties(void *context, const void *address, struct properties *about, void **device) {
     int owner = standin_owner((uintptr_t)address, 1, NULL, NULL);
+    struct export *export = (struct export *)about->head.next;
+    uint64_t offset;
     if (!context) return NULL_HANDLE;
     if (about->head.structure != ALLOC_PROPERTIES) return INVALID_ARGUMENT;
     about->kind = owner < 0 ? 0 : 2;
     if (device && owner >= 0) *device = &all[owner];
-    return SUCCESS;
+    if (!export) return SUCCESS;
+    if (export->head.structure != EXPORT_FD || export->flags != DMA_BUF || !standin_is_marked((uintptr_t)address))
+        return INVALID_ARGUMENT;
+    export->fd = standin_export(owner, (uintptr_t)address, 1, &offset);
+    return export->fd < 0 ? INVALID_ARGUMENT : SUCCESS;
 }
 ze_result_t zeMemGetAddressRange(void *context, const void *address, void **base, size_t *length) {
     uintptr_t start = 0;

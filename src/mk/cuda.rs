@@ -8,9 +8,10 @@
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr;
 
-use super::{Driver, Owner, Refusal};
+use super::{take_descriptor, Driver, Owner, Refusal};
 use gasnet_conduit::library::functions;
-use gasnet_conduit::Device;
+use gasnet_conduit::{Device, Dmabuf};
+use gasnet_sys::mem;
 
 /// `CUdeviceptr`.
 type DevicePtr = u64;
@@ -41,10 +42,21 @@ functions! {
     }
 }
 
+functions! {
+    /// Of drivers since CUDA 11.7.
+    Export of CUDA {
+        handle = c"cuMemGetHandleForAddressRange" (*mut c_void, DevicePtr, usize, c_int, u64) -> c_int;
+    }
+}
+
 const SUCCESS: c_int = 0;
 const ERROR_NOT_INITIALIZED: c_int = 3;
 /// `CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING`.
 const UNIFIED_ADDRESSING: c_int = 41;
+/// `CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED`.
+const EXPORTS_DMABUF: c_int = 124;
+/// `CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD`.
+const DMABUF_FD: c_int = 1;
 /// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`, and its value for device memory.
 const MEMORY_TYPE: c_int = 2;
 const MEMORY_OF_DEVICE: c_uint = 2;
@@ -97,16 +109,21 @@ impl Api {
                 "there is no CUDA device {number}: this process sees {count} (CUDA_VISIBLE_DEVICES chooses which)"
             )));
         }
-        let mut unified: c_int = 0;
-        // SAFETY: writes a number.
-        let result = unsafe { (self.device_attribute)(&raw mut unified, UNIFIED_ADDRESSING, number) };
-        self.check(result, "cuDeviceGetAttribute").map_err(Refusal::Argument)?;
-        if unified == 0 {
+        let unified = self.has(number, UNIFIED_ADDRESSING);
+        if !unified.map_err(Refusal::Argument)? {
             return Err(Refusal::Argument(format!(
                 "CUDA device {number} has no unified addressing"
             )));
         }
         Ok(())
+    }
+
+    /// Whether attribute `which` of a device is not 0.
+    fn has(&self, number: c_int, which: c_int) -> Result<bool, String> {
+        let mut value: c_int = 0;
+        // SAFETY: writes a number.
+        let result = unsafe { (self.device_attribute)(&raw mut value, which, number) };
+        self.check(result, "cuDeviceGetAttribute").map(|()| value != 0)
     }
 
     /// Runs `work` with `context` as the current one of this thread.
@@ -251,6 +268,29 @@ impl Driver for Cuda {
         // SAFETY: by contract; both contexts are retained.
         let start = |stream| unsafe { (self.api.peer)(to, here, from, there, bytes, stream) };
         Some(self.transfer("cuMemcpyPeerAsync", start))
+    }
+
+    fn export(&self, address: usize, bytes: usize) -> Option<Dmabuf> {
+        let export = Export::get().ok()?;
+        self.api
+            .has(self.number, EXPORTS_DMABUF)
+            .is_ok_and(|has| has)
+            .then_some(())?;
+        // The driver takes whole pages of the host.
+        let page = mem::page_size();
+        let first = address - address % page;
+        let pages = (address + bytes).next_multiple_of(page) - first;
+        let mut fd: c_int = -1;
+        let made = self.api.inside(self.context, || {
+            // SAFETY: writes a descriptor.
+            let result = unsafe { (export.handle)((&raw mut fd).cast(), first as DevicePtr, pages, DMABUF_FD, 0) };
+            self.api.check(result, "cuMemGetHandleForAddressRange")
+        });
+        made.ok()?;
+        // SAFETY: a new descriptor, the caller's.
+        let fd = unsafe { take_descriptor(fd) }?;
+        let offset = address - first;
+        Some(Dmabuf { fd, offset })
     }
 
     fn close(&self) {

@@ -6,9 +6,9 @@
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::ptr;
 
-use super::{Driver, Owner, Refusal};
+use super::{take_descriptor, Driver, Owner, Refusal};
 use gasnet_conduit::library::functions;
-use gasnet_conduit::Device;
+use gasnet_conduit::{Device, Dmabuf};
 
 type Handle = *mut c_void;
 
@@ -29,6 +29,13 @@ functions! {
         pointer_attribute = c"hipPointerGetAttribute" (*mut c_void, c_int, *mut c_void) -> c_int;
         copy = c"hipMemcpyAsync" (*mut c_void, *const c_void, usize, c_int, Handle) -> c_int;
         peer = c"hipMemcpyPeerAsync" (*mut c_void, c_int, *const c_void, c_int, usize, Handle) -> c_int;
+    }
+}
+
+functions! {
+    /// Of libhsa-runtime64 since ROCm 5.6, which libamdhip64 depends on, so that it is found there.
+    Export of HIP {
+        dmabuf = c"hsa_amd_portable_export_dmabuf" (*const c_void, usize, *mut c_int, *mut u64) -> c_int;
     }
 }
 
@@ -205,6 +212,20 @@ impl Driver for Hip {
             // SAFETY: by contract.
             unsafe { (self.api.peer)(to, self.number, from, other as c_int, bytes, stream) }
         }))
+    }
+
+    fn export(&self, address: usize, bytes: usize) -> Option<Dmabuf> {
+        let export = Export::get().ok()?;
+        let (mut fd, mut offset) = (-1, 0);
+        // SAFETY: writes a descriptor and an offset.
+        let result = unsafe { (export.dmabuf)(address as *const c_void, bytes, &raw mut fd, &raw mut offset) };
+        if result != SUCCESS {
+            return None;
+        }
+        // SAFETY: a new descriptor, the caller's (hsa_amd_portable_close_dmabuf closes it).
+        let fd = unsafe { take_descriptor(fd) }?;
+        let offset = offset as usize;
+        Some(Dmabuf { fd, offset })
     }
 
     fn close(&self) {

@@ -12,10 +12,11 @@ pub mod hip;
 pub mod ze;
 
 use std::fmt;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::copy;
-use gasnet_conduit::Device;
+use gasnet_conduit::{Device, Dmabuf};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Why a kind or a segment of it was not made.
@@ -64,8 +65,21 @@ pub trait Driver: Send + Sync {
     /// # Safety
     /// `bytes` at `from` are memory of `owner`, and at `to` of this device.
     unsafe fn copy(&self, to: usize, owner: Owner, from: usize, bytes: usize) -> Option<Result<(), String>>;
+    /// `[address, address + bytes)`, memory of this device, as a dmabuf. None where library, driver
+    /// or device cannot export it.
+    fn export(&self, address: usize, bytes: usize) -> Option<Dmabuf>;
     /// Gives everything back. Nothing is called afterwards.
     fn close(&self);
+}
+
+/// A descriptor that a vendor's library made for the caller, close-on-exec.
+///
+/// # Safety
+/// It is open, and nobody else's.
+unsafe fn take_descriptor(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: by contract.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    gasnet_sys::fd::duplicate(fd.as_raw_fd()).ok()
 }
 
 /// What `gex_MK_t` points to, but for `GEX_MK_HOST`.

@@ -41,6 +41,9 @@ impl Driver for Shifted {
         // SAFETY: as above.
         (owner == self.owner() || self.direct).then(|| unsafe { self.write(to, (from - SHIFT) as *const u8, bytes) })
     }
+    fn export(&self, _: usize, _: usize) -> Option<Dmabuf> {
+        None
+    }
     fn close(&self) {}
 }
 
@@ -89,4 +92,16 @@ fn a_kind_lives_as_long_as_its_segments() {
     held.release();
     assert_eq!(MemoryKind::destroy(handle), Ok(()));
     assert!(MemoryKind::hold(handle).is_none() && MemoryKind::destroy(handle).is_err());
+}
+
+#[test]
+fn descriptors_of_vendors_do_not_outlive_exec() {
+    let file = std::fs::File::open("/dev/null").unwrap();
+    // SAFETY: a descriptor number; without FD_CLOEXEC, as a vendor may make it.
+    let vendors = unsafe { libc::dup(file.as_raw_fd()) };
+    // SAFETY: the copy above, which nobody else has.
+    let ours = unsafe { take_descriptor(vendors) }.unwrap();
+    // SAFETY: reads a flag.
+    let flags = unsafe { libc::fcntl(ours.as_raw_fd(), libc::F_GETFD) };
+    assert_eq!(flags, libc::FD_CLOEXEC);
 }

@@ -10,8 +10,9 @@ use std::ptr;
 
 use super::{Driver, Owner, Refusal};
 use gasnet_conduit::library::functions;
-use gasnet_conduit::Device;
+use gasnet_conduit::{Device, Dmabuf};
 use gasnet_sys::atomic::Mutex;
+use gasnet_sys::fd;
 
 type Handle = *mut c_void;
 
@@ -54,7 +55,47 @@ struct Allocation {
     page_bytes: u64,
 }
 
+impl Allocation {
+    /// To be filled, with what `next` points to.
+    const fn new(next: *mut c_void) -> Self {
+        Self {
+            structure: MEMORY_ALLOCATION_PROPERTIES,
+            next,
+            kind: 0,
+            id: 0,
+            page_bytes: 0,
+        }
+    }
+}
+
+/// `ze_external_memory_export_desc_t`.
+#[repr(C)]
+struct ExportDesc {
+    structure: c_int,
+    next: *const c_void,
+    flags: u32,
+}
+
+/// `ze_external_memory_export_fd_t`.
+#[repr(C)]
+struct ExportFd {
+    structure: c_int,
+    next: *const c_void,
+    flags: u32,
+    fd: c_int,
+}
+
+/// `ze_device_external_memory_properties_t`.
+#[repr(C)]
+struct External {
+    structure: c_int,
+    next: *mut c_void,
+    /// Of allocations, for import and export; then of images.
+    types: [u32; 4],
+}
+
 const _: () = assert!(size_of::<QueueDesc>() == 40 && size_of::<DeviceAlloc>() == 24 && size_of::<Allocation>() == 40);
+const _: () = assert!(size_of::<ExportDesc>() == 24 && size_of::<ExportFd>() == 24 && size_of::<External>() == 32);
 
 functions! {
     /// The loader's functions.
@@ -72,15 +113,21 @@ functions! {
         free = c"zeMemFree" (Handle, *mut c_void) -> c_int;
         properties = c"zeMemGetAllocProperties" (Handle, *const c_void, *mut Allocation, *mut Handle) -> c_int;
         range = c"zeMemGetAddressRange" (Handle, *const c_void, *mut *mut c_void, *mut usize) -> c_int;
+        external = c"zeDeviceGetExternalMemoryProperties" (Handle, *mut External) -> c_int;
     }
 }
 
 const SUCCESS: c_int = 0;
 /// `ZE_STRUCTURE_TYPE_*`.
 const COMMAND_QUEUE_DESC: c_int = 0xe;
+const DEVICE_EXTERNAL_MEMORY_PROPERTIES: c_int = 0xc;
 const DEVICE_MEM_ALLOC_DESC: c_int = 0x15;
 const HOST_MEM_ALLOC_DESC: c_int = 0x16;
 const MEMORY_ALLOCATION_PROPERTIES: c_int = 0x17;
+const EXTERNAL_MEMORY_EXPORT_DESC: c_int = 0x18;
+const EXTERNAL_MEMORY_EXPORT_FD: c_int = 0x1a;
+/// `ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF`.
+const DMABUF: u32 = 2;
 /// `ZE_COMMAND_QUEUE_MODE_SYNCHRONOUS`.
 const SYNCHRONOUS: c_int = 1;
 /// `ZE_MEMORY_TYPE_DEVICE`.
@@ -141,6 +188,8 @@ struct LevelZero {
     number: u32,
     handles: Handles,
     line: Mutex<Line>,
+    /// Addresses of memory that was allocated for export.
+    exportable: Mutex<Vec<usize>>,
 }
 
 impl Api {
@@ -165,6 +214,18 @@ impl Api {
             // SAFETY: as above.
             .flat_map(|driver| list(&|count, all| unsafe { (self.devices)(driver, count, all) }));
         devices.into_iter().position(|d| d as usize == device).map(|n| n as u32)
+    }
+
+    /// Whether a device's memory can be allocated for export as a dmabuf.
+    fn exports(&self, device: usize) -> bool {
+        let mut about = External {
+            structure: DEVICE_EXTERNAL_MEMORY_PROPERTIES,
+            next: ptr::null_mut(),
+            types: [0; 4],
+        };
+        // SAFETY: the client's handle; writes what the device supports.
+        let result = unsafe { (self.external)(device as Handle, &raw mut about) };
+        result == SUCCESS && about.types[1] & DMABUF != 0
     }
 
     fn allocate_host(&self, context: usize) -> Result<usize, String> {
@@ -219,6 +280,7 @@ pub fn open(handles: Handles) -> Result<Box<dyn Driver>, Refusal> {
             list: list as usize,
             bounce,
         }),
+        exportable: Mutex::new(Vec::new()),
     }))
 }
 
@@ -251,9 +313,19 @@ impl Driver for LevelZero {
     }
 
     fn allocate(&self, bytes: usize) -> Result<usize, String> {
+        let export = ExportDesc {
+            structure: EXTERNAL_MEMORY_EXPORT_DESC,
+            next: ptr::null(),
+            flags: DMABUF,
+        };
+        let exports = self.api.exports(self.handles.device);
         let about = DeviceAlloc {
             structure: DEVICE_MEM_ALLOC_DESC,
-            next: ptr::null(),
+            next: if exports {
+                (&raw const export).cast()
+            } else {
+                ptr::null()
+            },
             flags: 0,
             ordinal: self.handles.ordinal,
         };
@@ -270,23 +342,22 @@ impl Driver for LevelZero {
                 &raw mut address,
             )
         };
-        check(result, "zeMemAllocDevice").map(|()| address as usize)
+        check(result, "zeMemAllocDevice")?;
+        if exports {
+            gasnet_sys::lock(&self.exportable).push(address as usize);
+        }
+        Ok(address as usize)
     }
 
     fn free(&self, address: usize) -> Result<(), String> {
+        gasnet_sys::lock(&self.exportable).retain(|&other| other != address);
         // SAFETY: came from `allocate`, and nobody uses it any more.
         let result = unsafe { (self.api.free)(self.context(), address as *mut c_void) };
         check(result, "zeMemFree")
     }
 
     fn check(&self, address: usize, bytes: usize) -> Result<(), String> {
-        let mut about = Allocation {
-            structure: MEMORY_ALLOCATION_PROPERTIES,
-            next: ptr::null_mut(),
-            kind: 0,
-            id: 0,
-            page_bytes: 0,
-        };
+        let mut about = Allocation::new(ptr::null_mut());
         let mut device: Handle = ptr::null_mut();
         let start = address as *const c_void;
         // SAFETY: writes what is known about an address.
@@ -343,6 +414,34 @@ impl Driver for LevelZero {
             // SAFETY: by contract.
             self.with_line(|line| unsafe { self.append(line, to, from, bytes) })
         })
+    }
+
+    fn export(&self, address: usize, _: usize) -> Option<Dmabuf> {
+        // That of the client may be a part of a larger buffer, at an unknown offset.
+        gasnet_sys::lock(&self.exportable).contains(&address).then_some(())?;
+        let mut export = ExportFd {
+            structure: EXTERNAL_MEMORY_EXPORT_FD,
+            next: ptr::null(),
+            flags: DMABUF,
+            fd: -1,
+        };
+        let mut about = Allocation::new((&raw mut export).cast());
+        let mut device: Handle = ptr::null_mut();
+        // SAFETY: writes what is known about an address, and a descriptor.
+        let result = unsafe {
+            (self.api.properties)(
+                self.context(),
+                address as *const c_void,
+                &raw mut about,
+                &raw mut device,
+            )
+        };
+        if result != SUCCESS || export.fd < 0 {
+            return None;
+        }
+        // The driver keeps its descriptor, and returns it again.
+        let fd = fd::duplicate(export.fd).ok()?;
+        Some(Dmabuf { fd, offset: 0 })
     }
 
     fn close(&self) {

@@ -75,11 +75,7 @@ impl Access {
     /// The way to the remote side, which the local side can take.
     #[inline]
     fn reach<'a>(&self, rt: &'a Runtime) -> Reach<'a> {
-        match rt.reach(self.peer, self.remote, self.bytes) {
-            Reach::Kernel(_) if self.device.is_some() => Reach::Messages,
-            Reach::Network(..) if self.device.is_some() && !rt.network().reaches_devices() => Reach::Messages,
-            way => way,
-        }
+        rt.reach_from(self.here(), self.peer, self.remote, self.bytes)
     }
 }
 

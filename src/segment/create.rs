@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use super::{register, segment_memory, Memory, Segment};
+use super::{register, register_device, segment_memory, Memory, Segment};
 use crate::endpoint;
 use crate::graveyard::Graveyard;
 use crate::mk::{MemoryKind, Refusal};
@@ -109,10 +109,7 @@ fn on_device(
         })?;
         (address, Memory::Client)
     };
-    let registered = register(rt.network(), &segment_memory(base, bytes, Some(kind))).map_err(|why| {
-        give_back(kind, base, memory);
-        Refusal::Resource(why.message)
-    })?;
+    let registered = register_device(rt.network(), &segment_memory(base, bytes, Some(kind)), kind);
     Ok(Segment::leak(base, bytes, memory, registered, Some(kind)))
 }
 

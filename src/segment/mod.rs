@@ -96,11 +96,16 @@ fn segment_memory(base: usize, bytes: usize, kind: Option<&MemoryKind>) -> Segme
     }
 }
 
-/// Registers memory, if the conduit is to reach it.
+/// Registers host memory, if the conduit is to reach it.
 fn register(network: &Network, memory: &SegmentMemory) -> Result<Option<Registration>, ConduitError> {
-    let wanted = memory.device.is_none() || network.reaches_devices();
-    let segments = network.segments.filter(|_| wanted);
-    segments.map(|segments| segments.register(memory)).transpose()
+    network.segments.map(|segments| segments.register(memory)).transpose()
+}
+
+/// Registers memory of a device, if the conduit can reach it by puts and gets.
+fn register_device(network: &Network, memory: &SegmentMemory, kind: &MemoryKind) -> Option<Registration> {
+    let segments = network.segments.filter(|_| network.rma.is_some())?;
+    let dmabuf = || kind.driver().export(memory.base, memory.bytes);
+    segments.register_device(memory, &dmabuf)
 }
 
 /// The memory of a bound segment, in its owner's address space.

@@ -23,7 +23,7 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
         .filter_map(bound)
         .filter(|(_, segment)| segment.memory != Memory::Attached)
         .flat_map(|(index, segment)| {
-            let key = segment.registration.as_ref().map_or(&[][..], |r| &r.key);
+            let key = segment.registration.as_ref().map(|registration| &registration.key[..]);
             published::encode(index, &segment.memory(), key)
         })
         .collect();

@@ -22,7 +22,8 @@ use gasnet_sys::atomic::Mutex;
 pub struct Published {
     place: Location,
     memory: SegmentMemory,
-    key: Vec<u8>,
+    /// None if it is not registered.
+    key: Option<Vec<u8>>,
     learned: Learned,
 }
 
@@ -36,10 +37,11 @@ impl Published {
         }
     }
 
-    /// The conduit's number for it, which it learns now if need be.
-    pub fn remote_segment(&self, segments: &dyn Segments) -> RemoteSegment {
-        self.learned
-            .get_or(|| segments.learn(self.place.rank, &self.memory, &self.key))
+    /// The conduit's number for it, which it learns now if need be. None if it is not registered.
+    pub fn remote_segment(&self, segments: &dyn Segments) -> Option<RemoteSegment> {
+        let key = self.key.as_deref()?;
+        let learn = || segments.learn(self.place.rank, &self.memory, key);
+        Some(self.learned.get_or(learn))
     }
 }
 
@@ -88,20 +90,20 @@ pub fn find(place: Location) -> Option<&'static Published> {
 
 /// Records a segment that another process has published. A former one of the same endpoint is used
 /// no more; `segments` forgets it.
-pub fn add(place: Location, memory: SegmentMemory, key: &[u8], segments: Option<&dyn Segments>) {
+pub fn add(place: Location, memory: SegmentMemory, key: Option<&[u8]>, segments: Option<&dyn Segments>) {
     if place.ep == 0 {
         endpoint::primordial_is_not_attached();
     }
     let mut count = gasnet_sys::lock(&COUNT);
     let former = find(place);
-    if let Some(former) = former.filter(|former| former.memory == memory && former.key == key) {
+    if let Some(former) = former.filter(|former| former.memory == memory && former.key.as_deref() == key) {
         debug_assert_eq!(former.place, place);
         return;
     }
     let entry = ptr::from_mut(Box::leak(Box::new(Published {
         place,
         memory,
-        key: key.to_vec(),
+        key: key.map(<[u8]>::to_vec),
         learned: Learned::new(),
     })));
     *count += usize::from(former.is_none());
@@ -130,35 +132,45 @@ fn with_room(count: usize) -> &'static Table {
     }
 }
 
-/// A segment as it is published: endpoint, memory, key.
-pub fn encode(ep: u16, memory: &SegmentMemory, key: &[u8]) -> Vec<u8> {
+/// The length of the key of a segment that is not registered.
+const NO_KEY: u32 = u32::MAX;
+
+/// A segment as it is published: endpoint, memory, key if it is registered.
+pub fn encode(ep: u16, memory: &SegmentMemory, key: Option<&[u8]>) -> Vec<u8> {
     let (kind, number) = match memory.device {
         None => (0u8, 0),
         Some(Device::Cuda(number)) => (1, number),
         Some(Device::Hip(number)) => (2, number),
         Some(Device::LevelZero(number)) => (3, number),
     };
+    let length = key.map_or(NO_KEY, |key| key.len() as u32);
+    let key = key.unwrap_or_default();
     let mut bytes = Vec::with_capacity(27 + key.len());
     bytes.extend(ep.to_le_bytes());
     bytes.push(kind);
     bytes.extend(number.to_le_bytes());
     bytes.extend((memory.base as u64).to_le_bytes());
     bytes.extend((memory.bytes as u64).to_le_bytes());
-    bytes.extend((key.len() as u32).to_le_bytes());
+    bytes.extend(length.to_le_bytes());
     bytes.extend(key);
     bytes
 }
 
 /// Takes one segment off `bytes`. None if they are malformed.
-pub fn decode<'a>(bytes: &mut &'a [u8]) -> Option<(u16, SegmentMemory, &'a [u8])> {
+pub fn decode<'a>(bytes: &mut &'a [u8]) -> Option<(u16, SegmentMemory, Option<&'a [u8]>)> {
     let ep = u16::from_le_bytes(take(bytes)?);
     let [kind] = take(bytes)?;
     let number = u32::from_le_bytes(take(bytes)?);
     let base = u64::from_le_bytes(take(bytes)?) as usize;
     let length = u64::from_le_bytes(take(bytes)?) as usize;
-    let key = u32::from_le_bytes(take(bytes)?) as usize;
-    let (key, rest) = bytes.split_at_checked(key)?;
-    *bytes = rest;
+    let key = match u32::from_le_bytes(take(bytes)?) {
+        NO_KEY => None,
+        length => {
+            let (key, rest) = bytes.split_at_checked(length as usize)?;
+            *bytes = rest;
+            Some(key)
+        }
+    };
     let device = match kind {
         0 => None,
         1 => Some(Device::Cuda(number)),
@@ -192,9 +204,9 @@ mod tests {
             ep: (1 + i % 3) as u16,
         };
         for i in 0..500 {
-            add(place(i), SegmentMemory::host(4096 * i as usize, 4096), &[], None);
+            add(place(i), SegmentMemory::host(4096 * i as usize, 4096), Some(&[]), None);
         }
-        add(place(7), SegmentMemory::host(1, 2), b"key", None);
+        add(place(7), SegmentMemory::host(1, 2), Some(b"key"), None);
         for i in (0..500).filter(|&i| i != 7) {
             assert_eq!(find(place(i)).unwrap().bounds(), Bounds::host(4096 * i as usize, 4096));
         }
@@ -215,9 +227,12 @@ mod tests {
                 bytes: 5,
                 device,
             };
-            let mut bytes = encode(7, &memory, b"abc");
+            for key in [None, Some(&b""[..])] {
+                assert_eq!(decode(&mut &encode(7, &memory, key)[..]), Some((7, memory, key)));
+            }
+            let mut bytes = encode(7, &memory, Some(b"abc"));
             let whole = bytes.clone();
-            assert_eq!(decode(&mut &bytes[..]), Some((7, memory, &b"abc"[..])));
+            assert_eq!(decode(&mut &bytes[..]), Some((7, memory, Some(&b"abc"[..]))));
             for length in 0..bytes.len() {
                 assert_eq!(decode(&mut &bytes[..length]), None);
             }

@@ -6,7 +6,7 @@ use crate::segment::configuration::is_everything;
 use crate::shm::kernel_copy::Neighbour;
 use crate::thread::{self, Serving};
 use crate::types::{EpIndex, Location, ANYWHERE};
-use gasnet_conduit::{JobRank, RemoteSegment, Rma};
+use gasnet_conduit::{JobRank, LocalSegment, RemoteSegment, Rma};
 use gasnet_sys::mem;
 
 /// An access method for memory of an endpoint.
@@ -50,14 +50,12 @@ impl Runtime {
                 .own_mem(place.ep, address, bytes)
                 .map_or(Reach::Messages, Reach::Here);
         }
-        if segment.on_device {
-            if place.rank == self.rank() {
-                let kind = self.device_of(place.ep);
-                return Reach::Here(MemRef { kind, address });
-            }
-            if self.is_neighbour(place.rank) {
-                return Reach::Messages;
-            }
+        if segment.on_device && place.rank == self.rank() {
+            let kind = self.device_of(place.ep);
+            return Reach::Here(MemRef { kind, address });
+        }
+        if self.is_neighbour(place.rank) && segment.on_device {
+            return Reach::Messages;
         }
         if self.is_neighbour(place.rank) {
             let kernel = (!is_word(address, bytes))
@@ -65,9 +63,30 @@ impl Runtime {
                 .flatten();
             return kernel.map_or(Reach::Messages, Reach::Kernel);
         }
+        self.reach_by_network(place)
+    }
+
+    /// The way to the segment of `place`, of a neighbour too, that does without its host and its
+    /// kernel.
+    fn reach_by_network(&self, place: Location) -> Reach<'_> {
         match self.network().rma.zip(self.network_segment(place)) {
             Some((rma, segment)) => Reach::Network(rma, segment),
             None => Reach::Messages,
+        }
+    }
+
+    /// The way to memory of `place` for a transfer whose local side is `local`, of any device.
+    #[inline]
+    pub fn reach_from(&self, local: MemRef, place: Location, address: usize, bytes: usize) -> Reach<'_> {
+        let way = self.reach(place, address, bytes);
+        if local.kind.is_none() || matches!(way, Reach::Here(_)) {
+            return way;
+        }
+        // The kernel does not copy memory of devices, and a conduit only what it has registered.
+        match self.registered_segment(local, bytes) {
+            LocalSegment::NONE => Reach::Messages,
+            _ if self.is_neighbour(place.rank) => Reach::Messages,
+            _ => self.reach_by_network(place),
         }
     }
 
@@ -76,17 +95,18 @@ impl Runtime {
     #[inline]
     pub fn network_segment(&self, place: Location) -> Option<RemoteSegment> {
         let network = self.network();
-        if place.ep != 0 && !network.reaches_devices() && self.is_on_device(place) {
-            return None;
-        }
         let registered = network.segments.filter(|_| place.ep & ANYWHERE == 0);
         let segment = registered.and_then(|segments| self.remote_segment(segments, place));
-        segment.or_else(|| network.reaches_all_memory().then_some(RemoteSegment::ALL_MEMORY))
+        let reaches_all = || network.reaches_all_memory() && !self.is_on_device(place);
+        segment.or_else(|| reaches_all().then_some(RemoteSegment::ALL_MEMORY))
     }
 
     /// Whether large transfers to and from the segment of `place`, which is not mapped here, leave
     /// its owner alone.
     pub fn spares_owner(&self, place: Location) -> bool {
+        if self.is_on_device(place) {
+            return matches!(self.reach_by_network(place), Reach::Network(..));
+        }
         if self.is_neighbour(place.rank) {
             return self.kernel_copy().neighbour(place.rank).is_some();
         }

@@ -17,7 +17,7 @@ impl Runtime {
     }
 
     /// The conduit's number for the bound segment of an endpoint, with which its memory is reached
-    /// by `segments`. None if no segment is known here.
+    /// by `segments`. None if no segment is known here, or it is not registered.
     pub fn remote_segment(&self, segments: &dyn Segments, place: Location) -> Option<RemoteSegment> {
         if endpoint::is_attached(place.ep) {
             return Some(self.directory().get()?.remote_segment(segments, place.rank));
@@ -25,7 +25,7 @@ impl Runtime {
         if place.rank == self.rank() {
             return self.endpoint(place.ep)?.bound()?.as_target(segments, place.rank);
         }
-        published::find(place).map(|segment| segment.remote_segment(segments))
+        published::find(place)?.remote_segment(segments)
     }
 
     /// The conduit's number for the registered segment of this process that a range lies in.
