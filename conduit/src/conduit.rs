@@ -6,7 +6,8 @@
 //! [`Conduit::poll`], [`Conduit::stop`]. Each further ability is an object of its own that the
 //! conduit may return: [`SendBuffers`], [`Gather`], [`Segments`], [`Rma`], [`PutNotify`],
 //! [`Atomics`], [`Barrier`], [`Wake`]. Without it the runtime does the work over packets that
-//! `send` copies. Traffic inside a neighbourhood never uses a conduit, except remote atomics.
+//! `send` copies. Traffic inside a neighbourhood never uses a conduit, except remote atomics, and
+//! puts and gets of device memory that the initiator cannot reach itself.
 //!
 //! # What the runtime may rely on
 //!
@@ -67,7 +68,7 @@
 //! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries | timed sleep |
 //! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC or XRC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind` | – (static) |
 //! | several NICs | inside the conduit | – | – | one domain per NIC | `GASNET_NUM_QPS`, `GASNET_IBV_PORTS` | `PMI_GNI_DEV_ID`, `GASNET_DOMAIN_COUNT` | `ELAN_RAIL_ALL` |
-//! | memory kinds | [`Segments::register_device`] | – | – | `FI_HMEM` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
+//! | memory kinds | [`Segments::register_device`] | – | – | `FI_HMEM`, `FI_MR_DMABUF` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
 
 use std::fmt;
 

@@ -12,7 +12,7 @@
 
 /* Faults that the stand-ins inject, and objects that they count: as in
  * emulators/devices/standin.h. */
-enum { FAULT_ALLOC, FAULT_COPY, FAULT_SYNC, FAULT_INIT };
+enum { FAULT_ALLOC, FAULT_COPY, FAULT_SYNC, FAULT_INIT, FAULT_EXPORT };
 enum { LIVE_MEMORIES, LIVE_STREAMS, LIVE_CONTEXTS };
 
 typedef struct device_class device_class;

@@ -54,10 +54,7 @@ impl Runtime {
             let kind = self.device_of(place.ep);
             return Reach::Here(MemRef { kind, address });
         }
-        if self.is_neighbour(place.rank) && segment.on_device {
-            return Reach::Messages;
-        }
-        if self.is_neighbour(place.rank) {
+        if self.is_neighbour(place.rank) && !segment.on_device {
             let kernel = (!is_word(address, bytes))
                 .then(|| self.kernel_copy().neighbour(place.rank))
                 .flatten();
@@ -67,7 +64,8 @@ impl Runtime {
     }
 
     /// The way to the segment of `place`, of a neighbour too, that does without its host and its
-    /// kernel.
+    /// kernel. Neighbours' device memory takes it: no driver here reaches memory of another
+    /// process's device, and with messages the owner copies, in two steps and in its polls.
     fn reach_by_network(&self, place: Location) -> Reach<'_> {
         match self.network().rma.zip(self.network_segment(place)) {
             Some((rma, segment)) => Reach::Network(rma, segment),
@@ -85,7 +83,6 @@ impl Runtime {
         // The kernel does not copy memory of devices, and a conduit only what it has registered.
         match self.registered_segment(local, bytes) {
             LocalSegment::NONE => Reach::Messages,
-            _ if self.is_neighbour(place.rank) => Reach::Messages,
             _ => self.reach_by_network(place),
         }
     }
