@@ -52,6 +52,8 @@ pub struct Serving {
 pub struct Thread {
     /// Its number among all threads that ever had a state.
     pub number: u32,
+    /// Whether it is the client's.
+    of_client: bool,
     /// Spare operations.
     pub free: RefCell<FreeList>,
     /// The implicit set outside an access region.
@@ -100,6 +102,8 @@ thread_local! {
     static CURRENT: Cell<*const Thread> = const { Cell::new(ptr::null()) };
 }
 
+/// Threads that have a state now: all, and the client's.
+static ALL: AtomicUsize = AtomicUsize::new(0);
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
@@ -111,7 +115,7 @@ static COUNT_HOOK: OnceLock<fn()> = OnceLock::new();
 pub fn current() -> &'static Thread {
     let known = CURRENT.get();
     if known.is_null() {
-        return create();
+        return create(true);
     }
     // SAFETY: the pointer is set by `create` and cleared by `retire` on this very thread; the state
     // lives in between.
@@ -123,6 +127,18 @@ pub fn existing() -> Option<&'static Thread> {
     let known = CURRENT.get();
     // SAFETY: as in `current`.
     unsafe { known.as_ref() }
+}
+
+/// Makes the state of the calling thread, which is the library's and has none. It does not count as
+/// one of the client's: it is asleep most of the time, and limits are the client's.
+pub fn enter_as_library() {
+    create(false);
+}
+
+/// Whether several threads have a state now, the library's included.
+#[inline]
+pub fn are_several() -> bool {
+    ALL.load(Ordering::SeqCst) > 1
 }
 
 /// Client threads that have a state now.
@@ -157,12 +173,15 @@ extern "C" fn retire(state: *mut c_void) {
         free.orphan(region);
     }
     free.retire(thread.set.get());
-    LIVE.fetch_sub(1, Ordering::SeqCst);
-    count_changed();
+    ALL.fetch_sub(1, Ordering::SeqCst);
+    if thread.of_client {
+        LIVE.fetch_sub(1, Ordering::SeqCst);
+        count_changed();
+    }
 }
 
 #[cold]
-fn create() -> &'static Thread {
+fn create(of_client: bool) -> &'static Thread {
     let key = *KEY.get_or_init(|| {
         let mut key = 0;
         // SAFETY: `key` is writable and `retire` has the signature that pthread asks for.
@@ -177,6 +196,7 @@ fn create() -> &'static Thread {
     let set = free.take();
     let thread = Box::into_raw(Box::new(Thread {
         number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+        of_client,
         free: RefCell::new(free),
         set: Cell::new(set),
         region: Cell::new(None),
@@ -200,11 +220,21 @@ fn create() -> &'static Thread {
         vis_completion: Cell::new(None),
     }));
     CURRENT.set(thread);
-    let live = LIVE.fetch_add(1, Ordering::SeqCst) + 1;
-    count_changed();
+    ALL.fetch_add(1, Ordering::SeqCst);
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
+    if of_client {
+        count_client();
+    }
+    // SAFETY: just leaked from a Box.
+    unsafe { &*thread }
+}
+
+/// Counts a thread of the client's. Ends the job if there are too many.
+fn count_client() {
+    let live = LIVE.fetch_add(1, Ordering::SeqCst) + 1;
+    count_changed();
     if CHECKED && live > 1 && Mode::get() == Mode::Seq {
         fatal!(
             "a second thread calls GASNet, and this program is linked with the single-threaded (SEQ) \
@@ -218,8 +248,6 @@ fn create() -> &'static Thread {
             limit."
         );
     }
-    // SAFETY: just leaked from a Box.
-    unsafe { &*thread }
 }
 
 impl Thread {

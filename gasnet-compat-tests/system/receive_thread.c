@@ -1,9 +1,9 @@
 // A rank that computes answers requests of other neighbourhoods on the library's receive thread;
-// its own waits and polls go on beside that.
+// its own waits and polls go on beside that. That thread is none of the client's.
 // NP: 2 3
 // MODES: par
 // CONDUITS: sock udp
-// ENV: GASNET_RCV_THREAD=1 GASNET_SUPERNODE_MAXSIZE=1
+// ENV: GASNET_RCV_THREAD=1 GASNET_MAX_THREADS=1 GASNET_SUPERNODE_MAXSIZE=1
 // TIMEOUT: 120
 #include "check.h"
 

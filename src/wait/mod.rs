@@ -106,7 +106,7 @@ pub fn set_host(ranks: u32, cores: u32, episodes: SleepEpisodes) {
     let _ = EPISODES.set(episodes);
 }
 
-/// Called when the number of threads of this process that use GASNet has changed.
+/// Called when the number of client threads of this process has changed.
 pub fn count_threads() {
     let [ranks, cores] = HOST.each_ref().map(|count| u64::from(count.load(Ordering::Relaxed)));
     loop {
@@ -328,7 +328,7 @@ impl Waiter {
 /// Notifies the sleeping threads of this process that a poll found something.
 #[inline]
 pub fn notify_threads() {
-    if thread::live() > 1 {
+    if thread::are_several() {
         FOLLOWERS.notify();
     }
 }

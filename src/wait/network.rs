@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::progress;
 use crate::sync::Mode;
+use crate::thread;
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::{PollScope, Wake, WakePromise};
 use gasnet_sys::eventfd::Eventfd;
@@ -140,6 +141,9 @@ impl NetworkThread {
     }
 
     fn run(&self) {
+        if self.receives.is_some() {
+            thread::enter_as_library();
+        }
         let mut last = Instant::now();
         while !ENDING.load(Ordering::SeqCst) {
             if let Some(interval) = self.receives {
