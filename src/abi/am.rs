@@ -350,15 +350,8 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
     _nargs: c_uint,
 ) -> usize {
     // SAFETY: the caller's contract.
-    prepared(
-        max_medium(Some(
-            unsafe { client::running("gex_Token_MaxReplyMedium", token) }
-                .source
-                .rank,
-        )),
-        flags,
-        "gex_Token_MaxReplyMedium",
-    )
+    let token = unsafe { client::running("gex_Token_MaxReplyMedium", token) };
+    prepared(max_medium(Some(token.source.rank)), flags, "gex_Token_MaxReplyMedium")
 }
 
 /// The largest Long reply to `token`.

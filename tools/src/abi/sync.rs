@@ -81,15 +81,8 @@ pub extern "C" fn gasnett_mutex_destroy_ignoreerr(lock: *mut pthread_mutex_t) ->
 pub extern "C" fn gasnett_mutex_lock(lock: *mut pthread_mutex_t) {
     must_be_free(lock as usize, "gasnett_mutex_lock");
     // SAFETY: the caller gives an initialised mutex.
-    must(
-        note(
-            unsafe { libc::pthread_mutex_lock(lock) },
-            lock as usize,
-            HoldMode::Mutex,
-        ),
-        "locking",
-        lock as usize,
-    );
+    let rc = unsafe { libc::pthread_mutex_lock(lock) };
+    must(note(rc, lock as usize, HoldMode::Mutex), "locking", lock as usize);
 }
 
 /// Releases a mutex.
@@ -217,15 +210,8 @@ pub extern "C" fn gasnett_rwlock_rdlock(lock: *mut pthread_rwlock_t) {
 pub extern "C" fn gasnett_rwlock_wrlock(lock: *mut pthread_rwlock_t) {
     must_be_free(lock as usize, "gasnett_rwlock_wrlock");
     // SAFETY: the caller gives an initialised lock.
-    must(
-        note(
-            unsafe { libc::pthread_rwlock_wrlock(lock) },
-            lock as usize,
-            HoldMode::Write,
-        ),
-        "locking",
-        lock as usize,
-    );
+    let rc = unsafe { libc::pthread_rwlock_wrlock(lock) };
+    must(note(rc, lock as usize, HoldMode::Write), "locking", lock as usize);
 }
 
 /// Releases a lock held in either way.
