@@ -21,6 +21,9 @@ pub fn wait_for_room(message: &Message<'_>) -> Result<(), Busy> {
     Ok(())
 }
 
+/// Bytes that an IMMEDIATE operation copies at most, to send them in later polls. A longer rest
+/// waits for room.
+pub const MOST_COPIED: usize = 1 << 20;
 /// Messages that one poll sends at most.
 const BATCH: usize = 64;
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::deferred;
+use super::deferred::{self, MOST_COPIED};
 use super::deliver;
 use super::token::Token;
 use super::{inject, internal, join, max_medium, split, AmCategory, Arg, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
@@ -96,25 +96,29 @@ pub fn send(message: &Message<'_>) {
     debug_assert!(sent.is_ok());
 }
 
-/// Sends `message` if its head finds room. Data of a request that finds none is copied and sent in
-/// later polls; data of a reply waits.
+/// Sends `message` if its head finds room. The last [`MOST_COPIED`] bytes of a request are copied
+/// where they find none, and sent in later polls; data before them and that of a reply waits.
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
-    transmit(message, &mut |piece, first| match (first, message.class) {
-        (false, Class::Reply) => {
+    transmit(message, &mut |piece, left| match left {
+        Some(left) if message.class == Class::Reply || left > MOST_COPIED => {
             inject::send(piece);
             Ok(())
         }
-        _ => deferred::send(piece, first),
+        _ => deferred::send(piece, left.is_none()),
     })
 }
 
-/// Passes all messages to `out`, with a flag on the first: the only one that `out` may refuse.
-fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Result<(), Busy>) -> Result<(), Busy> {
+/// Takes a part of a Long: the head, the only one that it may refuse, or data and the number of
+/// bytes from there to the end.
+type Out<'a> = &'a mut dyn FnMut(&Message<'_>, Option<usize>) -> Result<(), Busy>;
+
+/// Passes all messages to `out`.
+fn transmit(message: &Message<'_>, out: Out<'_>) -> Result<(), Busy> {
     let id = next_id();
     let (head, length) = Head::encode(message, super::kind::LONG);
     out(
         &part(message, internal::LONG_HEAD, &[id], (head.as_ptr(), length)),
-        true,
+        None,
     )?;
     let most = max_medium(Some(message.target.rank));
     for offset in (0..message.bytes).step_by(most) {
@@ -127,7 +131,7 @@ fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Re
                 &[id, a, b],
                 (message.payload.wrapping_add(offset), bytes),
             ),
-            false,
+            Some(message.bytes - offset),
         )?;
     }
     Ok(())

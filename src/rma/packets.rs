@@ -9,7 +9,7 @@
 
 use super::transfer::{self, TransferId};
 use super::{Access, Manner, Started};
-use crate::am::deferred::{wait_for_room, SendMessage};
+use crate::am::deferred::{wait_for_room, SendMessage, MOST_COPIED};
 use crate::am::token::Token;
 use crate::am::{deferred, inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op, OpKind};
@@ -17,9 +17,6 @@ use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
 use gasnet_conduit::{Busy, Class};
-
-/// Bytes that an IMMEDIATE put with `GEX_EVENT_NOW` copies at most.
-const MOST_COPIED: usize = 1 << 20;
 
 /// The packets of a put or a get that were not sent yet.
 struct Packets {

@@ -1,0 +1,54 @@
+// An IMMEDIATE Long of much data, which a peer that is outside GASNet for a while does not take, is
+// not copied: a rest of more than 1 MiB waits for room.
+// NP: 2
+// CONDUITS: sock
+// SEGMENTS: fast large
+// ENV: GASNET_SUPERNODE_MAXSIZE=1
+// TIMEOUT: 90
+#include "check.h"
+
+enum { BIG = 64 << 20, MOST = BIG / 4 };
+static gex_AM_Index_t long_index = 150;
+static int arrived;
+
+static void on_long(gex_Token_t token, void *buffer, size_t bytes) {
+    (void)token;
+    CHECK(bytes == BIG - 1);
+    CHECK_PATTERN(buffer, bytes, 7);
+    ATOMIC_ADD(&arrived, 1);
+}
+
+/* Memory of this process, in bytes. */
+static size_t resident(void) {
+    unsigned long size = 0, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    REQUIRE(file != NULL && fscanf(file, "%lu %lu", &size, &pages) == 2);
+    fclose(file);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int main(int argc, char **argv) {
+    test_init("am_immediate_bounded", &argc, &argv);
+    register_handler(long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0);
+    test_attach(BIG);
+    barrier();
+    if (me == 0) {
+        char *data = (char *)malloc(BIG);
+        size_t before;
+        pattern_fill(data, BIG - 1, 7);
+        before = resident();
+        PHASE("sending");
+        while (gex_AM_RequestLong0(tm, 1, long_index, data, BIG - 1, seg_of(1), GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE))
+            gasnet_AMPoll();
+        CHECKF(resident() < before + MOST, "%zu bytes more", resident() - before);
+        memset(data, 1, BIG);
+        barrier();
+        free(data);
+    } else {
+        usleep(100000);
+        PHASE("receiving");
+        GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == 1);
+        barrier();
+    }
+    return test_finish();
+}
