@@ -177,7 +177,7 @@ pub struct Get {
 
 /// Puts and gets by the network.
 pub trait Rma: Sync {
-    /// Whether operations reach all memory of a peer, registered or not, by
+    /// Whether operations reach all host memory of a peer, registered or not, by
     /// [`RemoteSegment::ALL_MEMORY`] (the segment configurations LARGE and EVERYTHING). If not,
     /// those go over packets.
     fn reaches_all_memory(&self) -> bool {

@@ -91,9 +91,14 @@ impl Runtime {
     /// it.
     #[inline]
     pub fn network_segment(&self, place: Location) -> Option<RemoteSegment> {
+        // Memory that no segment names may be of a device, which only its owner knows.
+        if place.ep & ANYWHERE != 0 {
+            return None;
+        }
         let network = self.network();
-        let registered = network.segments.filter(|_| place.ep & ANYWHERE == 0);
-        let segment = registered.and_then(|segments| self.remote_segment(segments, place));
+        let segment = network
+            .segments
+            .and_then(|segments| self.remote_segment(segments, place));
         let reaches_all = || network.reaches_all_memory() && !self.is_on_device(place);
         segment.or_else(|| reaches_all().then_some(RemoteSegment::ALL_MEMORY))
     }
@@ -108,8 +113,8 @@ impl Runtime {
             return self.kernel_copy().neighbour(place.rank).is_some();
         }
         let network = self.network();
-        let registered = network.segments.is_some() && place.ep & ANYWHERE == 0;
-        network.rma.is_some() && (registered || network.reaches_all_memory())
+        let reaches = network.segments.is_some() || network.reaches_all_memory();
+        network.rma.is_some() && reaches && place.ep & ANYWHERE == 0
     }
 }
 
