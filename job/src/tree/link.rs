@@ -8,8 +8,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::message::{frame_length, AgentMessage};
-use super::secret::{self, Nonce, Seal, Seals, Secret, ANSWER_BYTES, CALL_BYTES, MAC_BYTES, PROOF_BYTES};
+use super::frames::{self, Frames};
+use super::message::AgentMessage;
+use super::secret::{self, Nonce, Seal, Seals, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
 use gasnet_sys::{fd, net};
 
 /// Limit of a connection attempt to one address.
@@ -29,27 +30,12 @@ pub const WORKER_ID: u32 = u32::MAX;
 /// first rank below.
 const STREAM_SHIFT: u32 = 30;
 
-/// Takes the first frame off `input` once it is there with its MAC.
-fn take_frame(input: &mut Vec<u8>, seal: &mut Seal) -> Result<Option<Vec<u8>>, &'static str> {
-    let Some(length) = frame_length(input)?.filter(|length| input.len() >= length + MAC_BYTES) else {
-        return Ok(None);
-    };
-    let rest = input.split_off(length + MAC_BYTES);
-    let mac = input.split_off(length);
-    let frame = std::mem::replace(input, rest);
-    if mac == seal.mac(&frame) {
-        Ok(Some(frame))
-    } else {
-        Err("a message has a wrong MAC: it was changed on its way, or another process sent it")
-    }
-}
-
 /// An authenticated connection.
 #[derive(Debug)]
 pub struct Link {
     stream: TcpStream,
-    seals: Seals,
-    input: Vec<u8>,
+    sent: Seal,
+    input: Frames,
     output: Vec<u8>,
     /// Why it is unusable.
     broken: Option<String>,
@@ -102,8 +88,8 @@ impl Link {
         net::notice_silence(&stream)?;
         Ok(Self {
             stream,
-            seals,
-            input: Vec::new(),
+            sent: seals.sent,
+            input: Frames::new(seals.received),
             output: Vec::new(),
             broken: None,
         })
@@ -138,9 +124,7 @@ impl Link {
 
     /// Sends a message, or queues it until the socket has room.
     pub fn send(&mut self, message: &AgentMessage) {
-        let frame = message.encode();
-        self.output.extend(&frame);
-        self.output.extend(self.seals.sent.mac(&frame));
+        self.output.extend(frames::seal(&mut self.sent, &message.encode()));
         self.push();
     }
 
@@ -171,8 +155,7 @@ impl Link {
         self.push();
         let mut buffer = [0; 16 << 10];
         loop {
-            let frame = take_frame(&mut self.input, &mut self.seals.received);
-            let message = frame.and_then(|frame| {
+            let message = self.input.next().and_then(|frame| {
                 let decode = |frame: Vec<u8>| AgentMessage::decode(&frame).ok_or("a message is malformed");
                 frame.map(decode).transpose()
             });
@@ -250,16 +233,16 @@ impl Up {
 #[derive(Debug)]
 pub struct OutputLink {
     stream: Arc<TcpStream>,
-    seals: Seals,
-    input: Vec<u8>,
+    sent: Seal,
+    input: Frames,
 }
 
 impl OutputLink {
     fn new(stream: TcpStream, seals: Seals) -> Self {
         Self {
             stream: Arc::new(stream),
-            seals,
-            input: Vec::new(),
+            sent: seals.sent,
+            input: Frames::new(seals.received),
         }
     }
 
@@ -277,9 +260,7 @@ impl OutputLink {
     pub fn write(&mut self, piece: &[u8]) -> io::Result<()> {
         let mut frame = (piece.len() as u32).to_le_bytes().to_vec();
         frame.extend(piece);
-        let mac = self.seals.sent.mac(&frame);
-        frame.extend(mac);
-        fd::write_all(self.fd(), &frame)
+        fd::write_all(self.stream.as_raw_fd(), &frames::seal(&mut self.sent, &frame))
     }
 
     /// Reads once. Returns what has arrived, or nothing at the end; [`io::ErrorKind::WouldBlock`]
@@ -290,7 +271,7 @@ impl OutputLink {
         self.input.extend(&buffer[..count]);
         let mut output = Vec::new();
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
-        while let Some(frame) = take_frame(&mut self.input, &mut self.seals.received).map_err(invalid)? {
+        while let Some(frame) = self.input.next().map_err(invalid)? {
             output.extend(&frame[4..]);
         }
         if count > 0 && output.is_empty() {
@@ -520,14 +501,28 @@ pub(crate) mod tests {
                 Caller::Agent(3, link) => Some(link),
                 _ => None,
             });
-            let sealed = [&frame[..], &seals.sent.mac(&frame)].concat();
+            let sealed = frames::seal(&mut seals.sent, &frame);
             stream.write_all(&sealed).unwrap();
             assert!(link.wait(Duration::from_secs(60)).is_ok());
-            let forged = [&frame[..], &[0; MAC_BYTES]].concat();
+            let mut forged = frames::seal(&mut seals.sent, &frame);
+            *forged.last_mut().unwrap() ^= 1;
             stream.write_all(if is_repeated { &sealed } else { &forged }).unwrap();
             let refused = link.wait(Duration::from_secs(60)).unwrap_err();
             assert!(refused.contains("wrong MAC"), "{refused}");
         }
+    }
+
+    #[test]
+    fn a_forged_length_ends_the_connection_at_once() {
+        let (mut stream, mut seals, mut link) = connection(3, |caller| match caller {
+            Caller::Agent(3, link) => Some(link),
+            _ => None,
+        });
+        let mut forged = frames::seal(&mut seals.sent, &AgentMessage::Fence {}.encode());
+        forged[3] = 0x3f;
+        stream.write_all(&forged).unwrap();
+        let refused = link.wait(Duration::from_secs(60)).unwrap_err();
+        assert!(refused.contains("wrong MAC"), "{refused}");
     }
 
     /// Both ends of a connection for output. The first one blocks.

@@ -152,6 +152,8 @@ structure!(RankCounts {
 structure!(Host { number, name });
 structure!(RankRange { first, count, host });
 
+/// Bytes of the length that a frame begins with.
+pub const LENGTH_BYTES: usize = size_of::<u32>();
 /// Most bytes of a frame.
 const FRAME_MAX: usize = 1 << 30;
 

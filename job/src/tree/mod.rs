@@ -3,6 +3,7 @@
 //! decisions of the root travel down.
 #![forbid(unsafe_code)]
 
+mod frames;
 pub mod link;
 pub mod message;
 pub mod secret;

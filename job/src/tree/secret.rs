@@ -3,7 +3,7 @@
 //! other returns a keyed hash of both nonces (SipHash-2-4, 128 bits).
 //!
 //! Caller: magic, nonce. Answer: magic, nonce, hash. Caller: its id, and a hash that covers the id.
-//! Then frames, each with a MAC.
+//! Then frames, each with a MAC, and one for its length ([`super::frames`]).
 #![forbid(unsafe_code)]
 
 use std::hash::Hasher;
