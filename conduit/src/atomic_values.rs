@@ -69,8 +69,11 @@ fn float(op: u32, old: f64, a: f64) -> Option<f64> {
         ADD => old + a,
         SUB => old - a,
         MULT => old * a,
-        MIN => old.min(a),
-        MAX => old.max(a),
+        // Of NaN and of zeros of both signs, too, as the runtime's: a domain gives the same values
+        // whatever performs it.
+        MIN if old < a => old,
+        MAX if old > a => old,
+        MIN | MAX => a,
         INC => old + 1.0,
         DEC => old - 1.0,
         _ => return None,

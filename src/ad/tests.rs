@@ -142,3 +142,52 @@ fn answers_are_taken_once_and_only_as_asked_for() {
         assert!(packets::on_done(&arguments(id, &[])) && counted.is_done(31));
     }
 }
+
+#[test]
+fn nics_in_software_compute_what_the_cpu_does() {
+    use gasnet_conduit::atomic_values;
+    let floats = [0.0, -0.0, 1.5, -2.75, 1e30, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+    let bits = |dt| {
+        let of_float = |x: f64| match dt {
+            codes::FLT => (x as f32).to_bits().into(),
+            _ => x.to_bits(),
+        };
+        let integers = [0, 1, 5, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 1 << 63, u64::MAX];
+        floats.map(of_float).into_iter().chain(integers).collect::<Vec<u64>>()
+    };
+    let mut compared = 0;
+    for dt in [codes::I32, codes::U32, codes::I64, codes::U64, codes::FLT, codes::DBL] {
+        let used = if codes::bytes(dt) == 4 {
+            u64::from(u32::MAX)
+        } else {
+            u64::MAX
+        };
+        let is_nan = |value: u64| match dt {
+            codes::FLT => f32::from_bits(value as u32).is_nan(),
+            codes::DBL => f64::from_bits(value).is_nan(),
+            _ => false,
+        };
+        let ops = (0..32).map(|bit| 1 << bit).filter(|op| codes::operations(dt) & op != 0);
+        for (op, old, a) in ops.flat_map(|op| {
+            let values = bits(dt);
+            let pairs = values
+                .clone()
+                .into_iter()
+                .flat_map(move |old| values.clone().into_iter().map(move |a| (old, a)));
+            pairs.map(move |(old, a)| (op, old & used, a & used))
+        }) {
+            let mut memory = old;
+            // SAFETY: eight bytes that nobody else uses; a shorter type has the low ones.
+            let seen = unsafe { cpu::perform_wire(dt, (&raw mut memory).cast(), op, [a, old]) };
+            let after = atomic_values::after(dt, op, old, [a, old]);
+            assert!(op == codes::SET || seen == Some(old), "{dt:#x} {op:#x}");
+            let after = after.expect("an operation of the type");
+            assert!(
+                after == memory || (is_nan(after) && is_nan(memory)),
+                "{dt:#x} {op:#x} of {old:#x} and {a:#x}: {after:#x}, but {memory:#x} by the CPU"
+            );
+            compared += 1;
+        }
+    }
+    assert!(compared > 10_000, "{compared}");
+}
