@@ -208,6 +208,9 @@ mod tests {
         }
         assert_eq!(nbrhds(2), [vec![0, 3], vec![1, 4], vec![2, 5], vec![6], vec![7]]);
         assert_eq!(nbrhds(1).len(), 8);
+        // One rank of a host fills up with a part of the host's next range.
+        let layout = JobLayout::from_hosts(&[0, 1, 0, 0], 2).unwrap();
+        assert_eq!(self::nbrhds(&layout), [vec![0, 2], vec![1], vec![3]]);
     }
 
     #[test]
