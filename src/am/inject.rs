@@ -224,8 +224,11 @@ fn send_long_intra_nbrhd(rt: &Runtime, m: Message<'_>, target: usize) -> Result<
     if !rt.comm().has_room(target, m.class, bytes) {
         return Err(Busy);
     }
-    if long::copied_by_kernel(rt, &m) {
-        return send_intra_nbrhd(rt, &bare(&m));
+    match long::copied_by_kernel(rt, &m) {
+        0 => {}
+        copied if copied == m.bytes && send_intra_nbrhd(rt, &bare(&m)).is_ok() => return Ok(()),
+        // What has moved cannot be taken back, so the Long is not refused any more.
+        _ => return segmented::send_begun(&m),
     }
     if segmented::needed(&m) {
         return segmented::try_send(&m);

@@ -22,7 +22,7 @@ pub fn copied_ahead(rt: &Runtime, m: &Message<'_>) -> bool {
         copy_mapped(rt, m);
         return true;
     }
-    copied_by_kernel(rt, m)
+    copied_by_kernel(rt, m) == m.bytes
 }
 
 /// Copies a payload to memory that is mapped here.
@@ -35,14 +35,14 @@ pub fn copy_mapped(rt: &Runtime, m: &Message<'_>) {
     }
 }
 
-/// Lets the kernel copy a payload to memory that is not mapped here. False if it does not, or only
-/// a part.
-pub fn copied_by_kernel(rt: &Runtime, m: &Message<'_>) -> bool {
+/// Lets the kernel copy a payload to memory that is not mapped here. Returns how many bytes it has
+/// copied.
+pub fn copied_by_kernel(rt: &Runtime, m: &Message<'_>) -> usize {
     match rt.reach(m.target, m.destination, m.bytes) {
         Reach::Kernel(neighbour) if m.bytes > SMALL => {
             // SAFETY: `reach` answers for the destination, the client for the source, as above.
-            (unsafe { neighbour.put(m.destination, m.payload, m.bytes) }) == m.bytes
+            unsafe { neighbour.put(m.destination, m.payload, m.bytes) }
         }
-        _ => false,
+        _ => 0,
     }
 }

@@ -96,15 +96,29 @@ pub fn send(message: &Message<'_>) {
     debug_assert!(sent.is_ok());
 }
 
+/// As [`try_send`], for a message of which a part has moved: its head is not refused, but sent in
+/// later polls, too.
+pub fn send_begun(message: &Message<'_>) -> Result<(), Busy> {
+    try_send_parts(message, false)
+}
+
 /// Sends `message` if its head finds room. The last [`MOST_COPIED`] bytes of a request are copied
 /// where they find none, and sent in later polls; data before them and that of a reply waits.
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
-    transmit(message, &mut |piece, left| match left {
-        Some(left) if message.class == Class::Reply || left > MOST_COPIED => {
+    try_send_parts(message, true)
+}
+
+fn try_send_parts(message: &Message<'_>, may_refuse: bool) -> Result<(), Busy> {
+    transmit(message, &mut |piece, left| {
+        let waits = match left {
+            Some(left) => message.class == Class::Reply || left > MOST_COPIED,
+            None => message.class == Class::Reply && !may_refuse,
+        };
+        if waits {
             inject::send(piece);
-            Ok(())
+            return Ok(());
         }
-        _ => deferred::send(piece, left.is_none()),
+        deferred::send(piece, left.is_none() && may_refuse)
     })
 }
 
