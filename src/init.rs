@@ -226,6 +226,10 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
         network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
         alone: conduits.iter().any(|conduit| conduit.needs_single_neighbourhood()),
         count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
+        bootstrap: conduits
+            .iter()
+            .filter_map(|conduit| conduit.bootstrap())
+            .find(|bootstrap| bootstrap.has_started_this()),
     };
     let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError::Job(e.message))?;
     if let Some(words) = &options.restart {

@@ -12,6 +12,7 @@
 mod am;
 mod arrivals;
 mod barrier;
+mod bootstrap;
 mod buffers;
 mod device;
 mod init;
@@ -28,10 +29,11 @@ mod target;
 mod tests;
 mod wire;
 
+use bootstrap::Meeting;
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Atomics, Barrier, Busy, Class, Conduit, ConduitError, Gather, Identity, JobRank, Limits, PollScope, PutNotify, Rma,
-    Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
+    Atomics, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Gather, Identity, JobRank, Limits, PollScope,
+    PutNotify, Rma, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
 };
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
@@ -47,6 +49,7 @@ const MAX_PACKET_BYTES: usize = 8 << 10;
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Debug)]
 pub struct Loop {
+    meeting: Meeting,
     net: OnceLock<Arc<Net>>,
     /// The NIC's thread, if it has one.
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -56,6 +59,7 @@ impl Loop {
     /// A conduit that was not started.
     pub const fn new() -> Self {
         Self {
+            meeting: Meeting::new(),
             net: OnceLock::new(),
             thread: Mutex::new(None),
         }
@@ -132,6 +136,10 @@ impl Conduit for Loop {
 
     fn variables(&self) -> &'static [Variable] {
         random::TABLE
+    }
+
+    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
+        Some(&self.meeting)
     }
 
     fn send_buffers(&self) -> Option<&dyn SendBuffers> {

@@ -2,6 +2,7 @@
 //! rank.
 #![forbid(unsafe_code)]
 
+use crate::bootstrap::BOOTSTRAP;
 use crate::pinned::PINNED_MAX;
 use gasnet_conduit::config::{self, count, FromValue, Key, Variable};
 use gasnet_conduit::JobRank;
@@ -18,7 +19,11 @@ const SEED: Key<u32> = count(
 const SECTION: &str = "Network: loop";
 
 /// The environment variables of the conduit.
-pub static TABLE: &[Variable] = &[SEED.variable.section(SECTION), PINNED_MAX.variable.section(SECTION)];
+pub static TABLE: &[Variable] = &[
+    SEED.variable.section(SECTION),
+    PINNED_MAX.variable.section(SECTION),
+    BOOTSTRAP.variable.section(SECTION),
+];
 
 /// The value of a variable of this conduit. None without a client, as in tests of this crate.
 pub fn setting<T: FromValue>(key: &Key<T>) -> Option<T> {

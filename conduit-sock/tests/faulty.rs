@@ -3,10 +3,10 @@
 use gasnet_conduit::conformance::start_info;
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::{
-    Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Dmabuf, Gather, GatheredPacket,
-    Get, Identity, JobRank, Limits, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, PutNotify,
-    Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, SourceUse,
-    StartInfo, Stop, Upcalls, Wake,
+    Atomic, Atomics, Barrier, Bootstrap, Busy, Class, Completion, Conduit, ConduitError, Cookie, Dmabuf, Gather,
+    GatheredPacket, Get, Identity, JobRank, Limits, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put,
+    PutNotify, Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers,
+    SourceUse, StartInfo, Stop, Upcalls, Wake,
 };
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -91,6 +91,10 @@ impl Conduit for Loopback {
     fn variables(&self) -> &'static [gasnet_conduit::config::Variable] {
         self.note("variables");
         &[]
+    }
+    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
+        self.note("bootstrap");
+        None
     }
     fn send_buffers(&self) -> Option<&dyn SendBuffers> {
         self.note("send_buffers");
@@ -461,6 +465,7 @@ fn every_method_reaches_the_conduit() {
         faulty.takes_count(),
         faulty.reaches_other_hosts(),
     );
+    assert!(faulty.bootstrap().is_none());
     faulty.barrier().unwrap().enter([1, 2]).unwrap();
     let buffers = faulty.send_buffers().unwrap();
     assert_eq!(buffers.max_bytes(), 9);

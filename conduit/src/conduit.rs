@@ -4,10 +4,10 @@
 //! Messages into packets (`am::wire`); their contents are opaque to a conduit. Required of every
 //! conduit: [`Conduit::identity`], [`Conduit::limits`], [`Conduit::start`], [`Conduit::send`],
 //! [`Conduit::poll`], [`Conduit::stop`]. Each further ability is an object of its own that the
-//! conduit may return: [`SendBuffers`], [`Gather`], [`Segments`], [`Rma`], [`PutNotify`],
-//! [`Atomics`], [`Barrier`], [`Wake`]. Without it the runtime does the work over packets that
-//! `send` copies. Traffic inside a neighbourhood never uses a conduit, except remote atomics, and
-//! puts and gets of device memory that the initiator cannot reach itself.
+//! conduit may return: [`Bootstrap`], [`SendBuffers`], [`Gather`], [`Segments`], [`Rma`],
+//! [`PutNotify`], [`Atomics`], [`Barrier`], [`Wake`]. Without it the runtime does the work over
+//! packets that `send` copies. Traffic inside a neighbourhood never uses a conduit, except remote
+//! atomics, and puts and gets of device memory that the initiator cannot reach itself.
 //!
 //! # What the runtime may rely on
 //!
@@ -49,6 +49,7 @@
 //! |---|---|---|---|---|---|---|---|
 //! | who shares NICs and memory | [`StartInfo::host`], `place_of`, `leaders`, [`StartInfo::host_memory`] | – | processes of the host | NIC by index on the host | XRC domain, rail by index, pinned memory of the host | CE tree, NIC by index, pinned memory of the host | rail by index |
 //! | job's data at start | [`StartInfo::exchange`], `job_token`, environment | names of two sockets | address, port | `fi_getname` | LID, GID, UD QP number | NIC address, AM memory handle; `PMI_GNI_PTAG`, `PMI_GNI_COOKIE` | none: `elan_baseInit` |
+//! | start of ranks by the network's own system | [`Bootstrap`]; mpi: `MPI_Init`, `MPI_Allgather` | – | – | – | – | Cray's PMI has a place beside it: `job/src/pmi/by_exchange.rs` | – |
 //! | registered memory and keys | [`Segments::register`] | – | a list, against which peers' addresses are checked | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes per domain | elan3: `elan3_setperm` window; elan4: nothing |
 //! | keys on arrival | [`Segments::learn`], at first use | – | – | `fi_mr_map_raw`, `fi_mr_unmap_key` where `FI_MR_RAW` | – | – | – |
 //! | pinning limit | [`Segments::max_bytes`] | – | – | – | `GASNET_PHYSMEM_MAX`, `GASNET_PINNED_REGIONS_MAX` | `GASNET_PHYSMEM_MAX` | elan3: size of the window |
@@ -72,7 +73,7 @@
 
 use std::fmt;
 
-use crate::{Atomics, Barrier, Completion, Cookie, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
+use crate::{Atomics, Barrier, Bootstrap, Completion, Cookie, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
 
 /// Rank of a process in the job (`gex_System_QueryJobRank`).
 #[repr(transparent)]
@@ -292,6 +293,11 @@ pub trait Conduit: Sync {
     /// Environment variables of this conduit, for the table in `config`.
     fn variables(&self) -> &'static [crate::config::Variable] {
         &[]
+    }
+
+    /// The system that the network brings along to start jobs.
+    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
+        None
     }
 
     /// Buffers for negotiated payloads.

@@ -20,9 +20,10 @@
 
 use crate::config::{FaultPlan, Variable};
 use crate::{
-    Atomic, Atomics, Barrier, Busy, Class, Completion, Conduit, ConduitError, Cookie, Dmabuf, Gather, GatheredPacket,
-    Get, Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify, Registration,
-    RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Stop, Upcalls, PACKET_ALIGN,
+    Atomic, Atomics, Barrier, Bootstrap, Busy, Class, Completion, Conduit, ConduitError, Cookie, Dmabuf, Gather,
+    GatheredPacket, Get, Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify,
+    Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Stop, Upcalls,
+    PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -348,6 +349,10 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
 
     fn variables(&self) -> &'static [Variable] {
         self.inner.variables()
+    }
+
+    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
+        self.inner.bootstrap()
     }
 
     fn send_buffers(&self) -> Option<&dyn SendBuffers> {

@@ -13,6 +13,7 @@
 pub mod atomic_codes;
 pub mod atomic_values;
 pub mod barrier;
+pub mod bootstrap;
 mod conduit;
 pub mod config;
 #[cfg(feature = "conformance")]
@@ -28,6 +29,7 @@ pub mod soft_atomics;
 pub mod wake;
 
 pub use barrier::Barrier;
+pub use bootstrap::{Bootstrap, BootstrapPlace};
 pub use conduit::*;
 pub use cookie::{Completion, Cookie, LocalCompletion};
 pub use gasnet_tools::process::warn;

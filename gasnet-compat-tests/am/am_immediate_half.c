@@ -38,14 +38,14 @@ int main(int argc, char **argv) {
     REQUIRE(mine != MAP_FAILED);
     OK(gex_EP_Create(&other, client, GEX_EP_CAPABILITY_ALL, 0));
     {
-        gex_AM_Entry_t entry = {long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0, NULL, NULL};
+        gex_AM_Entry_t entry = {long_index, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_LONG, 0, NULL,
+                                NULL};
         OK(gex_EP_RegisterHandlers(other, &entry, 1));
     }
     OK(gex_Segment_Create(&made, client, mine, BYTES, GEX_MK_HOST, 0));
     OK(gex_EP_BindSegment(other, made, 0));
     OK(gex_EP_PublishBoundSegment(tm, &other, 1, 0));
-    gex_Event_Wait(
-        gex_EP_QueryBoundSegmentNB(gex_TM_Pair(ep, gex_EP_QueryIndex(other)), !me, &address, NULL, NULL, 0));
+    gex_Event_Wait(gex_EP_QueryBoundSegmentNB(gex_TM_Pair(ep, gex_EP_QueryIndex(other)), !me, &address, NULL, NULL, 0));
     theirs = (char *)address;
     pattern_fill(here, BYTES, 3);
     pattern_fill(mine, BYTES, 4);
@@ -58,8 +58,8 @@ int main(int argc, char **argv) {
         while (refused < REFUSALS)
             refused += gex_AM_RequestMedium0(tm, 1, fill_index, fill, FILL, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE) != 0;
         PHASE("sending");
-        result = 1 + (gex_AM_RequestLong0(gex_TM_Pair(ep, gex_EP_QueryIndex(other)), 1, long_index, here, BYTES,
-                                          theirs, GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE) != 0);
+        result = 1 + (gex_AM_RequestLong0(gex_TM_Pair(ep, gex_EP_QueryIndex(other)), 1, long_index, here, BYTES, theirs,
+                                          GEX_EVENT_NOW, GEX_FLAG_IMMEDIATE) != 0);
         OK(gex_RMA_PutBlocking(tm, 1, go, &result, sizeof result, 0));
         barrier();
     } else {

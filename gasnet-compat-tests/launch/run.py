@@ -47,6 +47,7 @@ USED = [
     ("GASNET_MASTERIP", "127.0.0.1"),
     ("GASNET_WORKERIP", "127.0.0.0"),
     ("GASNET_ROUTE_OUTPUT", "0"),
+    ("GASNET_BARRIER", "PSHM"),
 ]
 # Jobs of these can be on several hosts.
 NETWORK = jobtest.CONDUIT in ("udp", "any")
@@ -59,7 +60,6 @@ NOT_USED = [
     ("GASNET_HOST_DETECT", "gethostid"),
     ("GASNET_COLL_SCRATCH_SEG_SIZE", "2M"),
     ("GASNET_IBV_SPAWNER", "mpi"),
-    ("GASNET_BARRIER", "PSHM"),
     ("GASNET_OFI_SPAWNER", "pmi"),
     ("GASNET_UCX_SPAWNER", "ssh"),
     ("GASNET_IBV_SPAWNFN", "S"),
@@ -506,6 +506,22 @@ class Tests:
                     "" if re.search(pattern, line) else line,
                 )
 
+    def own_bootstrap(self):
+        """Processes that no launcher starts, and that meet by what the conduit brings along: one
+        job, whose exit code all have, and which ends when one of them is killed."""
+        start = 'for rank in 0 1 2; do GASNET_LOOP_BOOTSTRAP="$0:$rank:3" "$@" & pids="$pids $!"; done; '
+        codes = 'for pid in $pids; do wait $pid; echo "code $?"; done'
+        name = f"gasnet-test-{os.urandom(8).hex()}"
+        command = ["sh", "-c", start + codes, name, self.program, "rank"]
+        for code in (0, 42):
+            pattern = rf"^rank \d of 3$(.|\n)*code {code}\ncode {code}\ncode {code}$"
+            self.expect(f"own bootstrap, code {code}", [*command, str(code)], 0, pattern)
+        for victim in range(3):
+            kill = f"sleep 1; set -- $pids; shift {victim}; kill -9 $1; "
+            killed = ["sh", "-c", start + kill + codes, f"{name}-{victim}", self.program, "wait"]
+            message = rf"^gasnet: rank {victim} of 3 .* ended without gasnet_exit; ending the job$"
+            self.expect(f"own bootstrap, rank {victim} is killed", killed, 0, message, "^code 137$", "^code 1$")
+
     def exit_codes(self):
         """The code of the job is the launcher's."""
         for code in (0, 1, 42, 255):
@@ -852,6 +868,7 @@ def main():
                 tests.terminal,
                 tests.stop_and_continue,
                 tests.under_a_tool,
+                *([tests.own_bootstrap] if jobtest.CONDUIT == "loop" else []),
             ):
                 test()
             test_mpi(shop, mode)

@@ -14,6 +14,7 @@ use super::spawn::{hosts, Contact};
 use super::spawner::{self, Source, Spawner, Starter};
 use super::{pmi_bootstrap, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
+use gasnet_conduit::Bootstrap;
 
 /// Most ranks on one host. A larger number is probably a mistake.
 pub const MAX_RANKS: u32 = 1024;
@@ -34,7 +35,7 @@ fn is_inherited() -> bool {
 }
 
 /// What a library contributes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Library<'a> {
     /// Its conduits.
     pub names: Vec<&'a str>,
@@ -44,6 +45,8 @@ pub struct Library<'a> {
     pub alone: bool,
     /// The program's first argument, if it may be a number of ranks.
     pub count: Option<Count>,
+    /// The system of a conduit that has started this process.
+    pub bootstrap: Option<&'static dyn Bootstrap>,
 }
 
 /// A number as the program's first argument.
@@ -363,6 +366,10 @@ fn start(
             pmi_bootstrap::connect(manager)?;
             return Ok((StartMethod::Managed, false));
         }
+        if let Some(bootstrap) = library.bootstrap {
+            pmi_bootstrap::connect_by(bootstrap)?;
+            return Ok((StartMethod::Managed, false));
+        }
         if let Some(selected) = &selected {
             return refuse(format!(
                 "{} asks for a process manager, but none has started this process: no {} in the environment. \
@@ -425,6 +432,7 @@ mod tests {
             network: names.contains(&"net"),
             alone: names.contains(&"smp"),
             count,
+            bootstrap: None,
         };
         let all = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
         let config = Config::from_env(&[], all).map_err(|e| e.to_string())?;

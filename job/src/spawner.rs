@@ -190,6 +190,7 @@ mod tests {
             network: names.contains("net"),
             alone: names.contains("smp"),
             count: None,
+            bootstrap: None,
         }
     }
 

@@ -255,6 +255,7 @@ fn library(conduit: &str) -> Library<'static> {
         network: conduit == AUTO || possible.iter().any(|c| c.1),
         alone: possible.iter().any(|c| !c.1),
         count: None,
+        bootstrap: None,
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! A process manager offers its processes a rank and a store of short texts. It is used only at the
 //! start and at the end. Three interfaces exist: PMI-1 and PMI-2, whose messages travel over an
-//! inherited descriptor ([`wire`]), and PMIx, whose library is opened when needed ([`pmix`]).
-//! [`detect()`] finds the interface; [`connect`] opens it.
+//! inherited descriptor ([`wire`]), and PMIx, whose library is opened when needed ([`pmix`]). A
+//! conduit may bring another system along, such as MPI, which is used in the same way
+//! ([`by_exchange`]). [`detect()`] finds the interface; [`connect`] opens it.
 //!
 //! The manager is outside the job and its messages are not trusted: lengths are bounded, numbers
 //! are checked, and a manager that ends causes an error and no hang.
 
+mod by_exchange;
 mod detect;
 mod message;
 mod pmix;
@@ -23,6 +25,7 @@ use super::mpi::{self, Mpi};
 use super::spawn::Contact;
 use super::JobError;
 use gasnet_conduit::config::PmiInterface;
+use gasnet_conduit::Bootstrap;
 
 pub use detect::{detect, DetectedManager, ManagerAddress, WireStart, LOOKED_FOR};
 
@@ -143,6 +146,11 @@ pub fn connect(kind: DetectedManager) -> Result<Box<dyn ProcessManager>, JobErro
         }
         DetectedManager::Pmix => Ok(Box::new(pmix::Pmix::connect()?)),
     }
+}
+
+/// Joins the job of a conduit's own system.
+pub fn connect_by(bootstrap: &'static dyn Bootstrap) -> Result<Box<dyn ProcessManager>, JobError> {
+    Ok(Box::new(by_exchange::ByExchange::connect(bootstrap)?))
 }
 
 /// Checks a manager's name for the job, which is also a value in messages.

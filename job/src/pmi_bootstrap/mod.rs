@@ -25,6 +25,7 @@ use super::pmi::{self, Membership, ProcessManager};
 use super::tree::message::AgentMessage;
 use super::tree::secret::Secret;
 use super::{custom, refuse, Job, JobError, StartOptions, MAX_RANKS};
+use gasnet_conduit::Bootstrap;
 use gasnet_sys::atomic::{lock, Mutex};
 use gasnet_sys::{fd, process};
 use leader::Leader;
@@ -55,6 +56,12 @@ pub(super) fn prepare() -> Result<(), JobError> {
 /// Connects to the manager that has started this process.
 pub(super) fn connect(kind: pmi::DetectedManager) -> Result<(), JobError> {
     *lock(&MANAGER) = Some(pmi::connect(kind)?);
+    Ok(())
+}
+
+/// Joins the job of the system of a conduit that has started this process.
+pub(super) fn connect_by(bootstrap: &'static dyn Bootstrap) -> Result<(), JobError> {
+    *lock(&MANAGER) = Some(pmi::connect_by(bootstrap)?);
     Ok(())
 }
 
