@@ -32,59 +32,98 @@ GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *
 // Without a flag there is no order.
 #define GASNETI_AD_ORDER(flags) \
     (((flags) & (GEX_FLAG_AD_REL | GEX_FLAG_AD_ACQ)) != 0 ? __ATOMIC_ACQ_REL : __ATOMIC_RELAXED)
-#define GASNETI_AD_FAILED(flags) (((flags)&GEX_FLAG_AD_ACQ) != 0 ? __ATOMIC_ACQUIRE : __ATOMIC_RELAXED)
 
-// gasneti_ad_try_NAME: performs the operation and returns 1, or does nothing and returns 0. CASES
-// are further operations.
+// What a comparison that fails, or a read, does with the order of the whole.
+#define GASNETI_AD_FAILED(order) ((order) == __ATOMIC_RELAXED ? __ATOMIC_RELAXED : __ATOMIC_ACQUIRE)
+
+// gasneti_ad_perform_NAME: performs op on the word at `at` and returns 1, or does nothing and
+// returns 0. order is ACQ_REL, or RELAXED if flags ask for none. CASES are further operations.
+// gasneti_ad_switch_NAME: the same, once per client file, for operations that the compiler does not
+// know. gasneti_ad_try_NAME: whichever is shorter, if the target is here.
 #define GASNETI_AD_TRY(NAME, type, word, CASES)                                                                       \
     typedef word __attribute__((__may_alias__)) gasneti_ad_##NAME##_t;                                                \
-    GASNETI_INLINE int gasneti_ad_try_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, gex_OP_t op, \
-                                             type operand1, type operand2, gex_Flags_t flags) {                       \
-        void *mapped;                                                                                                 \
-        gasneti_ad_##NAME##_t *at;                                                                                    \
+    GASNETI_INLINE int gasneti_ad_perform_##NAME(gasneti_ad_##NAME##_t *at, type *result_p, gex_OP_t op,              \
+                                                 type operand1, type operand2, gex_Flags_t flags, int order) {        \
         word a, b;                                                                                                    \
-        if (!__builtin_constant_p(op) || !gasneti_ad_reaches(ad, rank, target, sizeof(type), flags, &mapped)) {       \
-            return 0;                                                                                                 \
-        }                                                                                                             \
-        at = (gasneti_ad_##NAME##_t *)mapped;                                                                         \
         memcpy(&a, &operand1, sizeof a);                                                                              \
         memcpy(&b, &operand2, sizeof b);                                                                              \
         switch (op) {                                                                                                 \
             case GEX_OP_SET:                                                                                          \
-                __atomic_store_n(at, a, (flags)&GEX_FLAG_AD_REL ? __ATOMIC_RELEASE : __ATOMIC_RELAXED);               \
+                __atomic_store_n(at, a, order == __ATOMIC_RELAXED ? __ATOMIC_RELAXED : __ATOMIC_RELEASE);             \
                 GASNETI_AD_FENCE(flags, GEX_FLAG_AD_ACQ);                                                             \
                 return 1;                                                                                             \
             case GEX_OP_GET:                                                                                          \
                 GASNETI_AD_FENCE(flags, GEX_FLAG_AD_REL);                                                             \
-                a = __atomic_load_n(at, GASNETI_AD_FAILED(flags));                                                    \
+                a = __atomic_load_n(at, GASNETI_AD_FAILED(order));                                                    \
                 break;                                                                                                \
-            case GEX_OP_SWAP: a = __atomic_exchange_n(at, a, GASNETI_AD_ORDER(flags)); break;                         \
-            case GEX_OP_CAS:                                                                                          \
-                (void)__atomic_compare_exchange_n(at, &a, b, 0, GASNETI_AD_ORDER(flags), GASNETI_AD_FAILED(flags));   \
+            case GEX_OP_SWAP: a = __atomic_exchange_n(at, a, order); break;                                           \
+            case GEX_OP_CAS: (void)__atomic_compare_exchange_n(at, &a, b, 0, order, GASNETI_AD_FAILED(order));        \
                 return 1;                                                                                             \
             case GEX_OP_FCAS:                                                                                         \
-                (void)__atomic_compare_exchange_n(at, &a, b, 0, GASNETI_AD_ORDER(flags), GASNETI_AD_FAILED(flags));   \
+                (void)__atomic_compare_exchange_n(at, &a, b, 0, order, GASNETI_AD_FAILED(order));                     \
                 break;                                                                                                \
                 CASES                                                                                                 \
+                GASNETI_AD_UPDATE(type, MIN, old < operand1 ? old : operand1)                                         \
+                GASNETI_AD_UPDATE(type, MAX, old > operand1 ? old : operand1)                                         \
             default: return 0;                                                                                        \
         }                                                                                                             \
         memcpy(result_p, &a, sizeof a);                                                                               \
         return 1;                                                                                                     \
+    }                                                                                                                 \
+    static __attribute__((__noinline__, __unused__)) int gasneti_ad_switch_##NAME(                                    \
+        gasneti_ad_##NAME##_t *at, type *result_p, gex_OP_t op, type operand1, type operand2, gex_Flags_t flags) {    \
+        return gasneti_ad_perform_##NAME(at, result_p, op, operand1, operand2, flags, __ATOMIC_ACQ_REL);              \
+    }                                                                                                                 \
+    GASNETI_INLINE int gasneti_ad_try_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, gex_OP_t op, \
+                                             type operand1, type operand2, gex_Flags_t flags) {                       \
+        void *mapped;                                                                                                 \
+        if (!gasneti_ad_reaches(ad, rank, target, sizeof(type), flags, &mapped)) {                                    \
+            return 0;                                                                                                 \
+        }                                                                                                             \
+        return __builtin_constant_p(op)                                                                               \
+                   ? gasneti_ad_perform_##NAME((gasneti_ad_##NAME##_t *)mapped, result_p, op, operand1, operand2,     \
+                                               flags, GASNETI_AD_ORDER(flags))                                        \
+                   : gasneti_ad_switch_##NAME((gasneti_ad_##NAME##_t *)mapped, result_p, op, operand1, operand2,      \
+                                              flags);                                                                 \
     }
 
-#define GASNETI_AD_CASE(OP, function, operand)                                        \
-    case GEX_OP_##OP: (void)function(at, operand, GASNETI_AD_ORDER(flags)); return 1; \
-    case GEX_OP_F##OP:                                                                \
-        a = function(at, operand, GASNETI_AD_ORDER(flags));                           \
+// An operation and its fetching partner, by one instruction.
+#define GASNETI_AD_CASE(OP, function, operand)                      \
+    case GEX_OP_##OP: (void)function(at, operand, order); return 1; \
+    case GEX_OP_F##OP:                                              \
+        a = function(at, operand, order);                           \
         break;
-#define GASNETI_AD_INTEGER_CASES                \
-    GASNETI_AD_CASE(ADD, __atomic_fetch_add, a) \
-    GASNETI_AD_CASE(SUB, __atomic_fetch_sub, a) \
-    GASNETI_AD_CASE(INC, __atomic_fetch_add, 1) \
-    GASNETI_AD_CASE(DEC, __atomic_fetch_sub, 1) \
-    GASNETI_AD_CASE(AND, __atomic_fetch_and, a) \
-    GASNETI_AD_CASE(OR, __atomic_fetch_or, a)   \
+#define GASNETI_AD_INTEGER_CASES(type, word)                          \
+    GASNETI_AD_UPDATE(type, MULT, (type)((word)old * (word)operand1)) \
+    GASNETI_AD_CASE(ADD, __atomic_fetch_add, a)                       \
+    GASNETI_AD_CASE(SUB, __atomic_fetch_sub, a)                       \
+    GASNETI_AD_CASE(INC, __atomic_fetch_add, 1)                       \
+    GASNETI_AD_CASE(DEC, __atomic_fetch_sub, 1)                       \
+    GASNETI_AD_CASE(AND, __atomic_fetch_and, a)                       \
+    GASNETI_AD_CASE(OR, __atomic_fetch_or, a)                         \
     GASNETI_AD_CASE(XOR, __atomic_fetch_xor, a)
+
+// The same for what processors have no instruction for: `value` is computed from `old`.
+#define GASNETI_AD_UPDATE(type, OP, value)                                                     \
+    case GEX_OP_##OP:                                                                          \
+    case GEX_OP_F##OP:                                                                         \
+        a = __atomic_load_n(at, __ATOMIC_RELAXED);                                             \
+        do {                                                                                   \
+            type old, next;                                                                    \
+            memcpy(&old, &a, sizeof old);                                                      \
+            next = value;                                                                      \
+            memcpy(&b, &next, sizeof b);                                                       \
+        } while (!__atomic_compare_exchange_n(at, &a, b, 1, order, GASNETI_AD_FAILED(order))); \
+        if (op == GEX_OP_##OP) {                                                               \
+            return 1;                                                                          \
+        }                                                                                      \
+        break;
+#define GASNETI_AD_FLOAT_CASES(type)             \
+    GASNETI_AD_UPDATE(type, ADD, old + operand1) \
+    GASNETI_AD_UPDATE(type, MULT, old *operand1) \
+    GASNETI_AD_UPDATE(type, SUB, old - operand1) \
+    GASNETI_AD_UPDATE(type, INC, old + 1)        \
+    GASNETI_AD_UPDATE(type, DEC, old - 1)
 
 #define GASNETI_AD_FORMS(NAME, type)                                                                                  \
     GASNETI_INLINE gex_Event_t gasneti_inl_AD_OpNB_##NAME(gex_AD_t ad, type *result_p, gex_Rank_t rank, void *target, \
@@ -103,14 +142,13 @@ GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *
         return gex_AD_OpNBI_##NAME(ad, result_p, rank, target, op, operand1, operand2, flags);                        \
     }
 
-// Unsigned words for all integers: they wrap around. Sums and the like of floating-point numbers
-// are the library's.
-GASNETI_AD_TRY(I32, int32_t, uint32_t, GASNETI_AD_INTEGER_CASES)
-GASNETI_AD_TRY(U32, uint32_t, uint32_t, GASNETI_AD_INTEGER_CASES)
-GASNETI_AD_TRY(I64, int64_t, uint64_t, GASNETI_AD_INTEGER_CASES)
-GASNETI_AD_TRY(U64, uint64_t, uint64_t, GASNETI_AD_INTEGER_CASES)
-GASNETI_AD_TRY(FLT, float, uint32_t, )
-GASNETI_AD_TRY(DBL, double, uint64_t, )
+// Unsigned words for all integers: they wrap around.
+GASNETI_AD_TRY(I32, int32_t, uint32_t, GASNETI_AD_INTEGER_CASES(int32_t, uint32_t))
+GASNETI_AD_TRY(U32, uint32_t, uint32_t, GASNETI_AD_INTEGER_CASES(uint32_t, uint32_t))
+GASNETI_AD_TRY(I64, int64_t, uint64_t, GASNETI_AD_INTEGER_CASES(int64_t, uint64_t))
+GASNETI_AD_TRY(U64, uint64_t, uint64_t, GASNETI_AD_INTEGER_CASES(uint64_t, uint64_t))
+GASNETI_AD_TRY(FLT, float, uint32_t, GASNETI_AD_FLOAT_CASES(float))
+GASNETI_AD_TRY(DBL, double, uint64_t, GASNETI_AD_FLOAT_CASES(double))
 GASNETI_AD_FORMS(I32, int32_t)
 GASNETI_AD_FORMS(U32, uint32_t)
 GASNETI_AD_FORMS(I64, int64_t)
@@ -121,6 +159,8 @@ GASNETI_AD_FORMS(DBL, double)
 #undef GASNETI_AD_FORMS
 #undef GASNETI_AD_CASE
 #undef GASNETI_AD_INTEGER_CASES
+#undef GASNETI_AD_UPDATE
+#undef GASNETI_AD_FLOAT_CASES
 
 #define gex_AD_OpNB_I32(...) gasneti_inl_AD_OpNB_I32(__VA_ARGS__)
 #define gex_AD_OpNB_U32(...) gasneti_inl_AD_OpNB_U32(__VA_ARGS__)
