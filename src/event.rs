@@ -525,12 +525,27 @@ fn reclaim_orphans() {
     });
 }
 
+/// A number of events at the start of an array none of which is open: usually nearly all, since
+/// operations on neighbours are complete when they return. In blocks, of which the compiler makes
+/// one comparison each.
+fn leading_invalid(events: &[Event]) -> usize {
+    const BLOCK: usize = 16;
+    let clear = |block: &[Event]| block.iter().fold(0, |bits, event| bits | event.0) == 0;
+    let mut blocks = events.chunks_exact(BLOCK);
+    match blocks.position(|block| !clear(block)) {
+        Some(block) => block * BLOCK,
+        None => events.len() - blocks.remainder().len(),
+    }
+}
+
 /// Syncs those of `events` that are complete: each becomes `INVALID`. Returns (synced now, still
 /// outstanding).
 ///
 /// A leaf may stand anywhere relative to its root (GASNet-EX 0.19, "Event test/wait operations"):
 /// when a root is consumed, its leaves in the array go with it.
 pub fn sync_array(events: &mut [Event], free: &mut FreeList) -> (usize, usize) {
+    let start = leading_invalid(events);
+    let events = &mut events[start..];
     let (mut synced, mut open, mut leaves) = (0, 0, false);
     for event in events.iter_mut().filter(|e| !e.is_invalid()) {
         if event.is_leaf() {
@@ -619,6 +634,23 @@ mod tests {
             assert!(op.event().is_done(), "{kind:?} {parts:?}");
         }
         assert_eq!(complete(other_cookie(1 << 40), Both), Some(1 << 40));
+    }
+
+    #[test]
+    fn array_sync_finds_an_open_event_at_every_place() {
+        let mut free = FreeList::new();
+        for length in [1, 15, 16, 17, 40, 64] {
+            for place in 0..length {
+                let op = free.take();
+                op.begin(Category::Get);
+                let mut events = vec![Event::INVALID; length];
+                events[place] = op.event();
+                assert_eq!(sync_array(&mut events, &mut free), (0, 1), "{place} of {length}");
+                op.complete(Category::Get);
+                assert_eq!(sync_array(&mut events, &mut free), (1, 0), "{place} of {length}");
+                assert!(events[place].is_invalid());
+            }
+        }
     }
 
     #[test]
