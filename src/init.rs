@@ -13,6 +13,7 @@ use crate::diagnose::stalled;
 use crate::endpoint::{self, Endpoint};
 use crate::flags::Flags;
 use crate::network::Network;
+use crate::placement::LateInPage;
 use crate::rma::{native, packets};
 use crate::runtime::{self, Runtime, RuntimeParts};
 use crate::segment;
@@ -133,7 +134,7 @@ pub fn init(
     let max_global_bytes = least_of_all(job, max_local_bytes);
     let oversubscribed = !single && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
     let client = Box::leak(Box::new(Client::new(name, flags)));
-    let team0 = Box::leak(Box::new(Team::primordial(job, &comm, flags)));
+    let team0 = LateInPage::leak(Team::primordial(job, &comm, flags));
     let leaders = job.leaders().iter().copied().map(JobRank).collect();
     barrier::install(Barrier::new(&comm, leaders, rank, oversubscribed));
     if let Some(barrier) = network.barrier.filter(|_| rank == JobRank(nbrhd.first())) {

@@ -27,6 +27,7 @@ pub mod hsl;
 pub mod init;
 pub mod mk;
 pub mod network;
+pub mod placement;
 pub mod progress;
 pub mod rma;
 pub mod rules;

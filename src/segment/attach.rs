@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::configuration::is_everything;
 use super::directory::Directory;
 use super::{numa, Bounds, Memory, Segment};
+use crate::placement::Offsets;
 use crate::runtime::Runtime;
 use crate::shm::segment::{self, Mapping, TableShape};
 use gasnet_conduit::config::{self, Per};
@@ -115,14 +116,19 @@ impl Runtime {
             let rank = rank.index();
             Bounds::host(bases[rank], sizes[rank])
         });
-        let deltas = mapping
+        let deltas: Vec<isize> = mapping
             .offsets
             .iter()
             .zip(self.nbrhd_ranks())
             .map(|(offset, rank)| (mapping.base + offset).wrapping_sub(bases[rank.index()]) as isize)
             .collect();
         let segment = Segment::leak(base, bytes, Memory::Attached, registration, None);
-        let directory = Directory::new(mapping.table, self.nbrhd().clone(), neighbours.collect(), deltas);
+        let directory = Directory::new(
+            mapping.table,
+            self.nbrhd().clone(),
+            neighbours.collect(),
+            Offsets::new(&deltas),
+        );
         self.directory().get_or_init(|| directory);
         self.endpoint0().segment.store(segment, Ordering::Release);
         self.team0().open_fast_path(self);

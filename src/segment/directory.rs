@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::Bounds;
+use crate::placement::Offsets;
 use crate::shm::segment::SegmentTable;
 use gasnet_conduit::{ConduitError, JobRank, RemoteSegment, SegmentMemory, Segments};
 use gasnet_job::Nbrhd;
@@ -58,14 +59,14 @@ pub struct Directory {
     /// Of this process's neighbours, by index. Copies, so that no neighbour can change them.
     neighbours: Vec<Bounds>,
     /// What to add to a neighbour's address to get ours; by index in the neighbourhood.
-    pub deltas: Vec<isize>,
+    pub deltas: Offsets,
     /// By rank.
     learned: Vec<Learned>,
 }
 
 impl Directory {
     /// The neighbourhood's leader has filled `table`, or does so before the attach ends.
-    pub fn new(table: SegmentTable, nbrhd: Nbrhd, neighbours: Vec<Bounds>, deltas: Vec<isize>) -> Self {
+    pub fn new(table: SegmentTable, nbrhd: Nbrhd, neighbours: Vec<Bounds>, deltas: Offsets) -> Self {
         let ranks = table.ranks();
         Self {
             table,
