@@ -32,6 +32,7 @@ impl Net {
             return Ok(false);
         }
         lock(&self.queue).send(peer, class, content)?;
+        self.note_reply(peer, class);
         self.ring();
         Ok(true)
     }

@@ -7,7 +7,7 @@ use crate::random::setting;
 use gasnet_conduit::config::{text, Key};
 use gasnet_conduit::{Bootstrap, BootstrapPlace, ConduitError};
 use gasnet_sys::atomic::Mutex;
-use gasnet_sys::lock;
+use gasnet_sys::{fd, lock};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
@@ -20,7 +20,7 @@ pub const BOOTSTRAP: Key<Option<String>> = text(
 )
 .ours();
 
-/// How long rank 0 may come later than others.
+/// How much later than others a process may come.
 const LATE: Duration = Duration::from_secs(60);
 
 /// Connections to all others, at rank 0; at others, one to rank 0.
@@ -32,7 +32,7 @@ fn place() -> Option<(String, u32, u32)> {
     let set = setting(&BOOTSTRAP).flatten()?;
     let mut parts = set.rsplitn(3, ':');
     let (size, rank) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    Some((parts.next()?.to_owned(), rank, size))
+    Some((parts.next()?.to_owned(), rank, size)).filter(|_| rank < size)
 }
 
 fn failed(why: impl std::fmt::Display) -> ConduitError {
@@ -51,7 +51,11 @@ fn accept_all(name: &str, size: u32) -> io::Result<Vec<UnixStream>> {
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
     let mut others: Vec<Option<UnixStream>> = (1..size).map(|_| None).collect();
     while others.iter().any(Option::is_none) {
+        if fd::poll(&mut [fd::readable(listener.as_raw_fd())], Some(LATE))? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         let (mut stream, _) = listener.accept()?;
+        stream.set_read_timeout(Some(LATE))?;
         let mut rank = [0; 4];
         stream.read_exact(&mut rank)?;
         let index = (u32::from_ne_bytes(rank) as usize).wrapping_sub(1);
@@ -103,11 +107,12 @@ fn gather(streams: &mut [UnixStream], is_first: bool, bytes: &[u8]) -> io::Resul
 
 impl Bootstrap for Meeting {
     fn has_started_this(&self) -> bool {
-        place().is_some()
+        setting(&BOOTSTRAP).flatten().is_some()
     }
 
     fn join(&self) -> Result<BootstrapPlace, ConduitError> {
-        let (name, rank, size) = place().ok_or_else(|| failed("expected name:rank:size"))?;
+        let (name, rank, size) =
+            place().ok_or_else(|| failed("expected name:rank:size, with a rank below the size"))?;
         let streams = match rank {
             0 => accept_all(&name, size),
             _ => connect(&name, rank),

@@ -22,6 +22,7 @@ mod pinned;
 mod progress;
 mod queue;
 mod random;
+mod replies;
 mod rma;
 mod sys;
 mod target;

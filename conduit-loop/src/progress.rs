@@ -4,6 +4,7 @@
 use crate::arrivals::Arrival;
 use crate::init::Net;
 use crate::nic::Nic;
+use crate::replies;
 use gasnet_conduit::{PollScope, Upcalls};
 use gasnet_sys::{fd, lock};
 use std::os::fd::AsRawFd;
@@ -85,7 +86,7 @@ impl Net {
                     lock(&self.arrivals).delivers_event = false;
                 }
                 Arrival::Packet(source, class, mut packet) => {
-                    upcalls.packet(source, class, packet.bytes());
+                    replies::deliver(upcalls, (source, class), packet.bytes());
                     lock(&self.queue).delivered(source, class);
                     self.ring();
                 }

@@ -100,6 +100,9 @@ impl Net {
             lock(&self.buffers).keep(address, put.to.peer, class);
         }
         posted?;
+        if let Some(class) = class {
+            self.note_reply(put.to.peer, class);
+        }
         self.ring();
         Ok(if copies || buffer.is_some() {
             LocalCompletion::AtReturn

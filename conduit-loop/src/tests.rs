@@ -9,7 +9,8 @@ use crate::sys;
 use gasnet_conduit::conformance::{expose, get, put, start_info, Log};
 use gasnet_conduit::{
     Busy, Class, Completion, Conduit, Cookie, Device, Dmabuf, Get, JobRank, LocalCompletion, LocalMemory, LocalSegment,
-    PollScope, Put, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo, WakePromise,
+    PollScope, Put, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo, Upcalls,
+    WakePromise,
 };
 use gasnet_sys::{fd, mem};
 use std::fs::File;
@@ -368,4 +369,32 @@ fn a_segment_lies_in_its_dmabuf() {
         Some(Dmabuf { fd, offset: 1 })
     };
     let _ = conduit.segments().unwrap().register_device(&memory, &dmabuf);
+}
+
+#[test]
+fn a_second_reply_to_a_request_is_a_defect() {
+    struct Replies<'a>(&'a crate::Loop, usize);
+    impl Upcalls for Replies<'_> {
+        fn packet(&mut self, source: JobRank, class: Class, _: &mut [u8]) {
+            for _ in 0..self.1 * usize::from(class == Class::Request) {
+                self.0.send(source, Class::Reply, &[b"yes"]).unwrap();
+            }
+        }
+        fn done(&mut self, _: Cookie, _: Completion) {}
+        fn peer_lost(&mut self, _: JobRank, _: &str) {}
+        fn network_lost(&mut self, _: &str) {}
+    }
+    let reply = |count| {
+        move |conduit: &crate::Loop, _, _| {
+            for _ in 0..2 {
+                conduit.send(ME, Class::Request, &[b"well?"]).unwrap();
+            }
+            for _ in 0..1000 {
+                conduit.poll(PollScope::All, &mut Replies(conduit, count));
+            }
+            panic!("defect: none until reply {count}");
+        }
+    };
+    defect("none until reply 1", reply(1));
+    defect("second reply", reply(2));
 }
