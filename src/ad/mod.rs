@@ -233,7 +233,13 @@ pub fn resolve<T: Number>(domain: &Domain, request: &Request<T>) -> Option<Remot
         ep: team::team(domain.tm, "a remote atomic").ep,
     };
     let request = &absolute(rt, own, peer, request);
-    if !domain.offloaded && perform(rt, peer, request) {
+    // The network's atomics reach segments only. Memory of this process outside them is no other
+    // rank's target, so there those of the CPU are alone.
+    let is_private = || {
+        let segment = rt.segment_of(peer);
+        rt.is_own_memory(peer) && !segment.is_some_and(|s| s.contains(request.target, size_of::<T>()))
+    };
+    if (!domain.offloaded || is_private()) && perform(rt, peer, request) {
         return None;
     }
     if request.target % size_of::<T>() != 0 {
