@@ -58,8 +58,7 @@ static void without_the_owner(void) {
                 for (to = 0; to < place_count; to++) {
                     if (!places[from].device && !places[to].device) continue;
                     if (!is_exported(&places[from]) || !is_exported(&places[to])) continue;
-                    for (i = 0; i < ARRAY_LENGTH(sizes); i++)
-                        round_trip(&places[from], &places[to], peer, sizes[i]);
+                    for (i = 0; i < ARRAY_LENGTH(sizes); i++) round_trip(&places[from], &places[to], peer, sizes[i]);
                 }
             }
             OK(gex_RMA_PutBlockingVal(tm, peer, (void *)(seg_of(peer) + SPACE - 8), 1, 8, 0));
