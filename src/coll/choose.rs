@@ -2,7 +2,7 @@
 //!
 //! | collective | when | algorithm |
 //! |---|---|---|
-//! | barrier | one nbrhd, up to 16 members | flat: each member reads the flags of all, one step |
+//! | barrier | one nbrhd, up to 16 members (0) | flat: each member reads the flags of all, one step |
 //! | | one nbrhd, more | combining tree of counters, radix 8 (Yew, Tzeng and Lawrie 1987); the last arrival releases all |
 //! | | several nbrhds | that tree in each, then dissemination among leaders |
 //! | | otherwise | dissemination (Hensgen, Finkel and Manber 1988) |
@@ -97,9 +97,10 @@ pub fn intra_nbrhd(team: &'static Team, bytes: usize, element: usize) -> Option<
     }
 }
 
-/// Whether each of `members` in a neighbourhood reads the flags of all in a barrier.
-pub const fn barrier_is_flat(members: usize) -> bool {
-    members <= MAX_FLAT_BARRIER
+/// Whether each of `members` in a neighbourhood reads the flags of all in a barrier. Where they
+/// share cores, each poll of a flat barrier reads flags that no other rank could set meanwhile.
+pub const fn barrier_is_flat(members: usize, oversubscribed: bool) -> bool {
+    members <= MAX_FLAT_BARRIER && !oversubscribed
 }
 
 /// Whether the root of a reduction to one combines all operands. In the tree, ranks count from the
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn rules_switch_at_the_documented_sizes() {
-        assert!(barrier_is_flat(16) && !barrier_is_flat(17));
+        assert!(barrier_is_flat(16, false) && !barrier_is_flat(17, false) && !barrier_is_flat(2, true));
         assert!(
             to_one_is_flat(4, 3, true)
                 && !to_one_is_flat(5, 3, true)

@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 
 use super::{PshmCall, PshmTeam, Readers};
 use crate::coll::{choose, until};
+use crate::wait;
 
 /// A barrier of neighbours.
 ///
@@ -33,7 +34,7 @@ impl PshmBarrier {
     pub fn new(team: &'static PshmTeam) -> Self {
         Self {
             pshm_call: team.begin(0, 1, 1),
-            flat: choose::barrier_is_flat(team.count()),
+            flat: choose::barrier_is_flat(team.count(), wait::is_oversubscribed()),
             waits: false,
             published: false,
             arrived: 0,
