@@ -4,6 +4,7 @@ use crate::buffers::BYTES;
 use crate::init::{Net, LOST};
 use crate::mem::Memory;
 use crate::queue::Content;
+use crate::replies;
 use crate::rma::COPY_LIMIT;
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::{
@@ -32,7 +33,7 @@ impl Net {
             return Ok(false);
         }
         lock(&self.queue).send(peer, class, content)?;
-        self.note_reply(peer, class);
+        replies::note(peer, class);
         self.ring();
         Ok(true)
     }

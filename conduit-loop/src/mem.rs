@@ -64,11 +64,6 @@ impl Keys {
         }
     }
 
-    /// Whether no memory is registered.
-    pub fn is_empty(&self) -> bool {
-        self.own.is_empty()
-    }
-
     /// See [`gasnet_conduit::Segments::deregister`]. Returns how
     /// much memory of the host that unpins.
     pub fn deregister(&mut self, segment: LocalSegment) -> usize {

@@ -1,11 +1,8 @@
 //! A request has at most one reply message, which other networks need: its buffer is set aside when
-//! the request is sent. A second one is a defect, unless no memory is registered: then a large
-//! payload of a Long reply can only travel in several packets.
+//! the request is sent. A second one is a defect.
 #![forbid(unsafe_code)]
 
-use crate::init::Net;
 use gasnet_conduit::{Class, JobRank, Upcalls};
-use gasnet_sys::lock;
 use std::cell::Cell;
 
 thread_local! {
@@ -24,18 +21,12 @@ pub fn deliver(upcalls: &mut dyn Upcalls, (source, class): (JobRank, Class), pac
     REQUEST.set(None);
 }
 
-impl Net {
-    /// Notes a message that was taken.
-    pub fn note_reply(&self, peer: JobRank, class: Class) {
-        let request = REQUEST
-            .get()
-            .filter(|(source, _)| class == Class::Reply && *source == peer);
-        let Some((source, has_reply)) = request else { return };
-        let may_repeat = lock(&self.keys).is_empty();
-        assert!(
-            !has_reply || may_repeat,
-            "defect: a second reply to one request of rank {peer}"
-        );
-        REQUEST.set(Some((source, true)));
-    }
+/// Notes a message that was taken.
+pub fn note(peer: JobRank, class: Class) {
+    let request = REQUEST
+        .get()
+        .filter(|(source, _)| class == Class::Reply && *source == peer);
+    let Some((source, has_reply)) = request else { return };
+    assert!(!has_reply, "defect: a second reply to one request of rank {peer}");
+    REQUEST.set(Some((source, true)));
 }

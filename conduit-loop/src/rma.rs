@@ -5,6 +5,7 @@ use crate::device::Mapping;
 use crate::init::Net;
 use crate::mem::{Memory, KEY_BYTES};
 use crate::queue::{Kind, Operation, Source};
+use crate::replies;
 use gasnet_conduit::{
     atomic_codes as codes, Atomic, Atomics, Busy, Class, ConduitError, Dmabuf, Get, JobRank, LocalCompletion,
     LocalSegment, Put, PutNotify, Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer,
@@ -101,7 +102,7 @@ impl Net {
         }
         posted?;
         if let Some(class) = class {
-            self.note_reply(put.to.peer, class);
+            replies::note(put.to.peer, class);
         }
         self.ring();
         Ok(if copies || buffer.is_some() {

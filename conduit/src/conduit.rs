@@ -104,7 +104,8 @@ pub struct Busy;
 pub enum Class {
     /// An AM request, or the runtime's own request.
     Request,
-    /// An AM reply, or the runtime's own reply. Never causes further traffic at its destination.
+    /// An AM reply, or the runtime's own reply: at most one for each request, sent while that is
+    /// delivered. Never causes further traffic at its destination.
     Reply,
 }
 

@@ -3,19 +3,23 @@
 //! Each packet of data carries its own destination; the head (header and arguments) is a separate
 //! message. Order does not matter. The receiver counts the bytes of each Long and runs the handler
 //! from the message that completes it; the handler may use that message's reply slot. Nothing is
-//! acknowledged, so requests and replies use the same protocol.
+//! acknowledged.
+//!
+//! All these messages are requests, those of a reply too: conduits set a place aside for one reply
+//! to each request. A handler sends no requests, so a reply is copied and sent in later polls.
 
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::deferred::{self, MOST_COPIED};
+use super::deferred::{self, SendMessage, MOST_COPIED};
 use super::deliver;
 use super::token::Token;
 use super::{inject, internal, join, max_medium, split, AmCategory, Arg, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
 use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
+use crate::types::Location;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::Mutex;
 
@@ -26,7 +30,7 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug, Default)]
 struct Partial {
     received: usize,
-    head: Option<Head>,
+    head: Option<(Head, Class)>,
 }
 
 /// Header and arguments of a segmented message.
@@ -87,13 +91,74 @@ pub fn needed(message: &Message<'_>) -> bool {
         && !runtime::get().can_touch(message.target)
 }
 
+/// The messages of a Long that were not sent yet.
+struct Parts {
+    target: Location,
+    class: Class,
+    id: Arg,
+    head: ([u8; MAX_HEAD], usize),
+    destination: usize,
+    payload: *const u8,
+    bytes: usize,
+    /// Data that was sent; None: the head comes next.
+    sent: Option<usize>,
+}
+
+// SAFETY: those that another thread's poll sends have their payload in a copy.
+unsafe impl Send for Parts {}
+
+impl Parts {
+    fn new(message: &Message<'_>) -> Self {
+        Self {
+            target: message.target,
+            class: message.class,
+            id: next_id(),
+            head: Head::encode(message, super::kind::LONG),
+            destination: message.destination,
+            payload: message.payload,
+            bytes: message.bytes,
+            sent: None,
+        }
+    }
+
+    /// Bytes that follow the head and the data that was sent; None if the head was not.
+    fn left(&self) -> Option<usize> {
+        self.sent.map(|sent| self.bytes - sent)
+    }
+
+    /// Sends the next message. Returns whether it was the last.
+    fn send_next(&mut self, send: SendMessage<'_>) -> Result<bool, Busy> {
+        let message =
+            |handler, args, payload| Message::internal(Class::Request, self.target, handler, args, Some(payload));
+        let Some(sent) = self.sent else {
+            let args = [self.id, Arg::from(self.class == Class::Reply)];
+            send(&message(
+                internal::LONG_HEAD,
+                &args,
+                (self.head.0.as_ptr(), self.head.1),
+            ))?;
+            self.sent = Some(0);
+            return Ok(false);
+        };
+        let bytes = max_medium(Some(self.target.rank)).min(self.bytes - sent);
+        let [a, b] = split((self.destination + sent) as u64);
+        send(&message(
+            internal::LONG_DATA,
+            &[self.id, a, b],
+            (self.payload.wrapping_add(sent), bytes),
+        ))?;
+        self.sent = Some(sent + bytes);
+        Ok(sent + bytes == self.bytes)
+    }
+}
+
 /// Sends `message`, waiting for room as [`inject::send`] does.
 pub fn send(message: &Message<'_>) {
-    let sent = transmit(message, &mut |piece, _| {
-        inject::send(piece);
-        Ok(())
-    });
-    debug_assert!(sent.is_ok());
+    if message.class == Class::Reply {
+        return send_later(message);
+    }
+    let mut parts = Parts::new(message);
+    while parts.send_next(&mut deferred::wait_for_room) != Ok(true) {}
 }
 
 /// As [`try_send`], for a message of which a part has moved: its head is not refused, but sent in
@@ -102,66 +167,49 @@ pub fn send_begun(message: &Message<'_>) -> Result<(), Busy> {
     try_send_parts(message, false)
 }
 
-/// Sends `message` if its head finds room. The last [`MOST_COPIED`] bytes of a request are copied
-/// where they find none, and sent in later polls; data before them and that of a reply waits.
+/// Sends `message` if its head finds room. The last [`MOST_COPIED`] bytes are copied where they
+/// find none, and sent in later polls; data before them waits.
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     try_send_parts(message, true)
 }
 
 fn try_send_parts(message: &Message<'_>, may_refuse: bool) -> Result<(), Busy> {
-    transmit(message, &mut |piece, left| {
-        let waits = match left {
-            Some(left) => message.class == Class::Reply || left > MOST_COPIED,
-            None => message.class == Class::Reply && !may_refuse,
-        };
-        if waits {
-            inject::send(piece);
+    if message.class == Class::Reply {
+        send_later(message);
+        return Ok(());
+    }
+    let mut parts = Parts::new(message);
+    loop {
+        let left = parts.left();
+        let was_last = parts.send_next(&mut |part| match left {
+            Some(left) if left > MOST_COPIED => deferred::wait_for_room(part),
+            _ => deferred::send(part, left.is_none() && may_refuse),
+        })?;
+        if was_last {
             return Ok(());
         }
-        deferred::send(piece, left.is_none() && may_refuse)
-    })
-}
-
-/// Takes a part of a Long: the head, the only one that it may refuse, or data and the number of
-/// bytes from there to the end.
-type Out<'a> = &'a mut dyn FnMut(&Message<'_>, Option<usize>) -> Result<(), Busy>;
-
-/// Passes all messages to `out`.
-fn transmit(message: &Message<'_>, out: Out<'_>) -> Result<(), Busy> {
-    let id = next_id();
-    let (head, length) = Head::encode(message, super::kind::LONG);
-    out(
-        &part(message, internal::LONG_HEAD, &[id], (head.as_ptr(), length)),
-        None,
-    )?;
-    let most = max_medium(Some(message.target.rank));
-    for offset in (0..message.bytes).step_by(most) {
-        let bytes = most.min(message.bytes - offset);
-        let [a, b] = split((message.destination + offset) as u64);
-        out(
-            &part(
-                message,
-                internal::LONG_DATA,
-                &[id, a, b],
-                (message.payload.wrapping_add(offset), bytes),
-            ),
-            Some(message.bytes - offset),
-        )?;
     }
-    Ok(())
 }
 
-/// A message of the runtime's own with a part of `whole`.
-pub(super) fn part<'a>(whole: &Message<'_>, handler: u8, args: &'a [Arg], payload: (*const u8, usize)) -> Message<'a> {
-    Message::internal(whole.class, whole.target, handler, args, Some(payload))
+/// Copies `message`, and lets later polls send it.
+#[cold]
+fn send_later(message: &Message<'_>) {
+    // SAFETY: the client's source is valid until local completion.
+    let copy = unsafe { std::slice::from_raw_parts(message.payload, message.bytes) }.to_vec();
+    let mut parts = Parts::new(message);
+    deferred::later(message.target.rank, move || {
+        parts.payload = copy.as_ptr();
+        parts.send_next(&mut inject::try_send)
+    });
 }
 
 /// Receiver: the head of a Long. Returns false if the message is malformed.
 pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
-    let &[id] = args else { return false };
+    let &[id, is_reply] = args else { return false };
     let Some(head) = Head::decode(payload, bytes) else {
         return false;
     };
+    let class = if is_reply == 0 { Class::Request } else { Class::Reply };
     let header = &head.header;
     let (address, total) = (header.destination as usize, header.bytes as usize);
     if total == 0 || total > MAX_LONG || header.target_ep != token.target_ep {
@@ -170,7 +218,9 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     if !header.is_for_client() || runtime::get().own_mem(token.target_ep, address, total).is_none() {
         return false;
     }
-    update(token, id as u32, |partial| partial.head.replace(head).is_none())
+    update(token, id as u32, |partial| {
+        partial.head.replace((head, class)).is_none()
+    })
 }
 
 /// Receiver: data of a Long. Returns false if the message is malformed.
@@ -203,16 +253,16 @@ fn update(token: &Token, id: u32, change: impl FnOnce(&mut Partial) -> bool) -> 
             return false;
         }
         match partial.head {
-            Some(head) if partial.received == head.header.bytes as usize => {
+            Some(complete) if partial.received == complete.0.header.bytes as usize => {
                 arriving.remove(&key);
-                Some(head)
+                Some(complete)
             }
-            Some(head) if partial.received > head.header.bytes as usize => return false,
+            Some((head, _)) if partial.received > head.header.bytes as usize => return false,
             _ => None,
         }
     };
-    if let Some(head) = complete {
-        deliver::run_long(token.source.rank, token.class, &head);
+    if let Some((head, class)) = complete {
+        deliver::run_long(token.source.rank, class, &head);
     }
     true
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use super::deferred;
 use super::deliver;
-use super::segmented::{next_id, part, Head, MAX_HEAD};
+use super::segmented::{next_id, Head, MAX_HEAD};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
 use super::{inject, internal, kind, payload_offset, AmCategory, Arg, Message, HEADER};
@@ -98,6 +98,11 @@ fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Re
         )?;
     }
     Ok(())
+}
+
+/// A message of the runtime's own with a part of `whole`.
+fn part<'a>(whole: &Message<'_>, handler: u8, args: &'a [Arg], payload: (*const u8, usize)) -> Message<'a> {
+    Message::internal(whole.class, whole.target, handler, args, Some(payload))
 }
 
 /// Receiver: the head. Returns false if the message is malformed.
