@@ -249,7 +249,7 @@ fn send_intra_nbrhd_with_payload(rt: &Runtime, m: &Message<'_>, target: usize, k
         return Err(Busy);
     }
     let pool = rt.comm().pool(m.class);
-    let Some(block) = pool.take(target) else {
+    let Some(block) = pool.take(target, m.bytes) else {
         return send_without_block(rt, *m, target, kind);
     };
     // SAFETY: the block is ours and holds MAX_MEDIUM bytes, the limit that the caller keeps.

@@ -376,14 +376,14 @@ impl SrcDesc {
             }
         } else if bytes > COPIED && args.category == AmCategory::Medium {
             let (pool, target) = (rt.comm().pool(wanted.class), rt.nbrhd_index(wanted.target.rank));
-            let mut block = pool.take(target);
+            let mut block = pool.take(target, bytes);
             if block.is_none() && pool.in_transit(target) {
                 // The target frees blocks when it polls.
                 if args.flags.has(Flags::IMMEDIATE) {
                     return Err(Busy);
                 }
                 progress::poll(poll_scope(wanted.class));
-                block = pool.take(target);
+                block = pool.take(target, bytes);
             }
             // Without a block, Commit copies.
             if let Some(block) = block {
