@@ -22,7 +22,7 @@ pub fn one_owner() {
         let pool = Arc::clone(&pool);
         thread::spawn(move || {
             for _ in 0..2 {
-                if let Some(block) = pool.take(target) {
+                if let Some(block) = pool.take(target, 64) {
                     fill(pool.blocks(), block, target as u32);
                     pool.blocks().free(block);
                 }
@@ -30,8 +30,8 @@ pub fn one_owner() {
         })
     });
     threads.into_iter().for_each(|t| t.join().unwrap());
-    assert_eq!(pool.take(0), Some(0));
-    assert_eq!(pool.take(1), None);
+    assert_eq!(pool.take(0, 64), Some(0));
+    assert_eq!(pool.take(1, 64), None);
 }
 
 /// A block goes to a receiver, comes back and is filled again.
@@ -41,7 +41,7 @@ pub fn receiver_frees() {
     let (owner, receiver) = (Pool::new(memory.clone(), 0, 2), Blocks::new(memory));
     let sent = Arc::new(AtomicBool::new(false));
     let seen = Arc::new(Data::default());
-    let block = owner.take(1).unwrap();
+    let block = owner.take(1, 64).unwrap();
     fill(owner.blocks(), block, 5);
     let thread = {
         let (sent, seen) = (Arc::clone(&sent), Arc::clone(&seen));
@@ -58,7 +58,7 @@ pub fn receiver_frees() {
     while owner.in_transit(1) {
         thread::yield_now();
     }
-    assert_eq!(owner.take(1), Some(block));
+    assert_eq!(owner.take(1, 64), Some(block));
     fill(owner.blocks(), block, 6);
     thread.join().unwrap();
     assert_eq!(seen.get(), 5);
