@@ -126,14 +126,9 @@ pub struct Settings {
     pub verbose: bool,
 }
 
-/// The value in effect; the default in a process without a client, such as tests of this crate.
+/// The value in effect.
 fn value<T: FromValue>(key: &Key<T>) -> T {
-    let mut settings = config::get().settings().iter();
-    settings
-        .find(|setting| setting.variable.name == key.variable.name)
-        .and_then(|setting| T::from_value(&setting.value))
-        .or_else(|| T::from_value(&key.variable.default_value()))
-        .expect("defect: a variable of the udp conduit has no value")
+    config::get().get_or_default(key)
 }
 
 impl Settings {

@@ -12,7 +12,7 @@
 //! # What the runtime may rely on
 //!
 //! - Delivery: exactly once, unaltered, in any order; or [`Upcalls::peer_lost`] names the peer, and
-//!   the job ends.
+//!   the job ends. A network that does not notice the end of a peer leaves that to the node agents.
 //! - `Err(Busy)` from any method means that nothing was sent or changed. Polls on both sides
 //!   resolve it.
 //! - Only [`Conduit::start`] blocks, and only [`Conduit::poll`] makes upcalls, even if the conduit

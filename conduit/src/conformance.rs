@@ -37,6 +37,15 @@ macro_rules! conformance_tests {
     })* };
 }
 
+/// The same for networks that do not notice the end of a peer: the node agents do.
+#[macro_export]
+macro_rules! lossless_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
+        identity every_size exactly_once largest_both_ways replies_only busy_recovers many_threads
+        first_contact stop_with_traffic stop_in_a_signal_handler
+    })* };
+}
+
 /// The same for conduits that put and get.
 #[macro_export]
 macro_rules! rma_conformance_tests {

@@ -32,7 +32,7 @@ pub use barrier::Barrier;
 pub use bootstrap::{Bootstrap, BootstrapPlace};
 pub use conduit::*;
 pub use cookie::{Completion, Cookie, LocalCompletion};
-pub use gasnet_tools::process::warn;
+pub use gasnet_tools::process::{print_line, warn};
 pub use payload::{Gather, GatheredPacket, SendBuffer, SendBuffers};
 pub use rma::*;
 pub use wake::{Wake, WakePromise};

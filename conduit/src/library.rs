@@ -79,6 +79,8 @@ pub static PMIX: Vendor = Vendor {
 #[derive(Debug)]
 pub struct Library {
     handle: ManuallyDrop<loader::Library>,
+    /// What `dlopen` returned, as a number.
+    raw: usize,
     vendor: &'static Vendor,
     name: String,
 }
@@ -92,7 +94,7 @@ impl Library {
                 vendor.what
             ));
         }
-        let wanted = config.get(vendor.variable);
+        let wanted = config.get_or_default(vendor.variable);
         let wanted: Vec<CString> = wanted.into_iter().filter_map(|name| CString::new(name).ok()).collect();
         let names: Vec<&CStr> = if wanted.is_empty() {
             vendor.names.to_vec()
@@ -105,8 +107,11 @@ impl Library {
             // SAFETY: runs the initialisers of the vendor's library.
             match unsafe { loader::Library::open(Some(file), loader::RTLD_NOW | loader::RTLD_LOCAL) } {
                 Ok(library) => {
+                    let raw = library.into_raw();
                     return Ok(Self {
-                        handle: ManuallyDrop::new(library),
+                        // SAFETY: the handle that was just taken out of the same type.
+                        handle: ManuallyDrop::new(unsafe { loader::Library::from_raw(raw) }),
+                        raw: raw as usize,
                         vendor,
                         name: name.to_string_lossy().into_owned(),
                     })
@@ -144,6 +149,19 @@ impl Library {
                 self.vendor.source
             )
         })
+    }
+
+    /// A function of the library with a version of its symbol, for libraries whose functions change
+    /// with it. None if the library lacks this version.
+    ///
+    /// # Safety
+    /// `F` is a pointer type, and the type of that version of the function.
+    pub unsafe fn versioned<F: Copy>(&self, name: &CStr, version: &CStr) -> Option<F> {
+        assert_eq!(size_of::<F>(), size_of::<*const c_void>(), "defect: not a pointer type");
+        // SAFETY: a handle of an open library, and terminated strings.
+        let address = unsafe { libc::dlvsym(self.raw as *mut c_void, name.as_ptr(), version.as_ptr()) };
+        // SAFETY: not null; the caller vouches for the type; the library stays open.
+        (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
     }
 
     /// The address of the vendor's probe function.
@@ -257,6 +275,10 @@ mod tests {
             why.contains("gasnet_no_such_function (") && why.contains("undefined symbol"),
             "{why}"
         );
+        // SAFETY: pointers that are not called.
+        let versioned = |version| unsafe { library.versioned::<*const c_void>(c"malloc", version) };
+        assert!(versioned(c"GLIBC_2.2.5").is_some() || !cfg!(target_arch = "x86_64"));
+        assert!(versioned(c"GLIBC_1.0").is_none());
         assert_eq!(library.path(), "libc.so.6");
     }
 }

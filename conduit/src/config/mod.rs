@@ -167,6 +167,18 @@ impl Config {
             .unwrap_or_else(|| panic!("{name} is not in a loaded table, or not of the type of its key"))
     }
 
+    /// The value of a variable, or its default where its table is not loaded: in processes without
+    /// a client, such as tests of a conduit.
+    ///
+    /// # Panics
+    /// If the default is not of the type of `key`.
+    pub fn get_or_default<T: FromValue>(&self, key: &Key<T>) -> T {
+        let value = self.declared(&key.variable).and_then(|s| T::from_value(&s.value));
+        value
+            .or_else(|| T::from_value(&key.variable.default_value()))
+            .unwrap_or_else(|| panic!("{} has no value", key.variable.name))
+    }
+
     /// Whether the environment sets a variable.
     pub fn is_set<T>(&self, key: &Key<T>) -> bool {
         self.declared(&key.variable).is_some_and(|s| s.is_set)
