@@ -1,0 +1,552 @@
+//! An open endpoint of a provider, with its fabric, domain, address vector and completion queue.
+
+use super::bindings as ffi;
+use super::{mr_mode, Errno, Info, Region};
+use gasnet_sys::atomic::{Mutex, MutexGuard};
+use gasnet_sys::{lock, mem};
+use std::ffi::{c_char, c_void};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::RawFd;
+use std::ptr::{self, NonNull};
+
+/// One completion, with the context of its operation.
+pub type Completion = ffi::fi_cq_data_entry;
+
+/// An operation that failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The context of the operation, or null.
+    pub context: *mut c_void,
+    /// Its error.
+    pub errno: Errno,
+    /// The provider's text.
+    pub text: String,
+}
+
+/// Type and operation of an atomic, in the provider's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicCode {
+    /// `enum fi_datatype`.
+    pub datatype: u32,
+    /// `enum fi_op`.
+    pub op: u32,
+}
+
+/// Where the old value of an atomic goes, in its local memory.
+pub const ATOMIC_RESULT: usize = 16;
+
+/// Local memory of an operation.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// First byte.
+    pub address: usize,
+    /// Length.
+    pub bytes: usize,
+    /// [`Region::descriptor`], or null where local memory need not be registered.
+    pub descriptor: *mut c_void,
+}
+
+/// Memory of a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    /// The peer, in the address vector.
+    pub peer: u64,
+    /// Address or offset.
+    pub address: u64,
+    /// Key of its region.
+    pub key: u64,
+}
+
+/// An object of libfabric, closed when it is dropped.
+struct Object<T>(NonNull<T>);
+
+impl<T> Object<T> {
+    /// The result of a function that stores a new object.
+    fn open(what: &str, open: impl FnOnce(*mut *mut T) -> i32) -> Result<Self, String> {
+        let mut object = ptr::null_mut();
+        match Errno::check(open(&raw mut object) as isize) {
+            Ok(_) => NonNull::new(object)
+                .map(Self)
+                .ok_or_else(|| format!("{what}: no object")),
+            Err(why) => Err(format!("{what}: {}", why.text())),
+        }
+    }
+
+    const fn as_ptr(&self) -> *mut T {
+        self.0.as_ptr()
+    }
+
+    /// Every object starts with this.
+    const fn fid(&self) -> *mut ffi::fid {
+        self.0.as_ptr().cast()
+    }
+}
+
+impl<T> Drop for Object<T> {
+    fn drop(&mut self) {
+        // SAFETY: the owner closes the objects that use this one first.
+        unsafe { super::close(self.fid()) };
+    }
+}
+
+/// An endpoint. Its calls may be made from any thread.
+pub struct Endpoint {
+    // Closed first, by [`Endpoint::close`]; the others are dropped in this order.
+    ep: ManuallyDrop<Object<ffi::fid_ep>>,
+    cq: Object<ffi::fid_cq>,
+    av: Object<ffi::fid_av>,
+    domain: Object<ffi::fid_domain>,
+    fabric: Object<ffi::fid_fabric>,
+    info: Info,
+    /// Held during all calls of a provider that no two threads may call at once.
+    gate: Option<Mutex<()>>,
+    /// The wake-up descriptor of the queue.
+    wake: Option<RawFd>,
+}
+
+// SAFETY: the provider is thread-safe, or `gate` admits one thread.
+unsafe impl Send for Endpoint {}
+// SAFETY: as above.
+unsafe impl Sync for Endpoint {}
+
+/// Calls function `$f` of a table of an object, with the object's pointer first.
+macro_rules! call {
+    ($object:expr, $table:ident.$f:ident ( $($arg:expr),* $(,)? )) => {{
+        let object = $object.as_ptr();
+        // SAFETY: a live object; the caller of the method vouches for memory.
+        unsafe {
+            match (*(*object).$table).$f {
+                Some(f) => f(object.cast(), $($arg),*) as isize,
+                None => -(libc::ENOSYS as isize),
+            }
+        }
+    }};
+}
+
+impl Endpoint {
+    /// Opens an endpoint with one queue for all completions. `shared`: several threads call it.
+    /// `entries`: the least length of the queue; 0 leaves it to the provider. `least_receive`: see
+    /// [`Endpoint::receive`].
+    pub fn open(info: Info, shared: bool, entries: usize, least_receive: usize, wake: bool) -> Result<Self, String> {
+        let record = info.as_ptr();
+        let fabric = Object::open("fi_fabric", |fabric| {
+            let attributes = ptr::from_ref(info.fabric_attr()).cast_mut();
+            // SAFETY: fi_fabric(3), with attributes of `fi_getinfo`.
+            unsafe { (info.library().fabric)(attributes, fabric, ptr::null_mut()) }
+        })?;
+        let domain = Object::<ffi::fid_domain>::open("fi_domain", |domain| {
+            call!(fabric, ops.domain(record, domain, ptr::null_mut())) as i32
+        })?;
+        let (cq, fd) = Self::open_queue(&domain, entries, wake)?;
+        // SAFETY: all zero is a valid value: the provider's defaults.
+        let mut attributes: ffi::fi_av_attr = unsafe { std::mem::zeroed() };
+        let av = Object::<ffi::fid_av>::open("fi_av_open", |av| {
+            call!(domain, ops.av_open(&raw mut attributes, av, ptr::null_mut())) as i32
+        })?;
+        let ep = Object::<ffi::fid_ep>::open("fi_endpoint", |ep| {
+            call!(domain, ops.endpoint(record, ep, ptr::null_mut())) as i32
+        })?;
+        let gate = (shared && !info.is_thread_safe()).then(Mutex::default);
+        let endpoint = Self {
+            ep: ManuallyDrop::new(ep),
+            cq,
+            av,
+            domain,
+            fabric,
+            info,
+            gate,
+            wake: fd,
+        };
+        endpoint.enable(least_receive)?;
+        Ok(endpoint)
+    }
+
+    /// The queue, and its wake-up descriptor if the provider has one.
+    fn open_queue(
+        domain: &Object<ffi::fid_domain>,
+        entries: usize,
+        wake: bool,
+    ) -> Result<(Object<ffi::fid_cq>, Option<RawFd>), String> {
+        let open = |wait| {
+            // SAFETY: all zero is a valid value: the provider's defaults.
+            let mut attributes: ffi::fi_cq_attr = unsafe { std::mem::zeroed() };
+            attributes.size = entries;
+            attributes.format = ffi::FI_CQ_FORMAT_DATA;
+            attributes.wait_obj = wait;
+            Object::<ffi::fid_cq>::open("fi_cq_open", |cq| {
+                call!(domain, ops.cq_open(&raw mut attributes, cq, ptr::null_mut())) as i32
+            })
+        };
+        if let Some(cq) = wake.then(|| open(ffi::FI_WAIT_FD)).and_then(Result::ok) {
+            let mut fd: RawFd = -1;
+            // SAFETY: fi_cq(3): this command stores the descriptor.
+            let code = unsafe { super::control(cq.fid(), ffi::FI_GETWAIT as i32, (&raw mut fd).cast()) };
+            if code == 0 && fd >= 0 {
+                return Ok((cq, Some(fd)));
+            }
+        }
+        Ok((open(ffi::FI_WAIT_NONE)?, None))
+    }
+
+    fn enable(&self, least_receive: usize) -> Result<(), String> {
+        let check = |what: &str, code: i32| match Errno::check(code as isize) {
+            Ok(_) => Ok(()),
+            Err(why) => Err(format!("{what}: {}", why.text())),
+        };
+        let (transmit, receive) = (super::bits::SEND, super::bits::RECV);
+        // SAFETY: fi_ep_bind(3): live objects.
+        let bind = |fid, flags| unsafe {
+            let bind = (*(*self.ep.fid()).ops).bind;
+            bind.map_or(-libc::ENOSYS, |bind| bind(self.ep.fid(), fid, flags))
+        };
+        check("fi_ep_bind", bind(self.av.fid(), 0))?;
+        check("fi_ep_bind", bind(self.cq.fid(), transmit | receive))?;
+        // SAFETY: fi_enable(3), on an endpoint that is bound.
+        let code = unsafe { super::control(self.ep.fid(), ffi::FI_ENABLE as i32, ptr::null_mut()) };
+        check("fi_enable", code)?;
+        // After that: the shm provider of libfabric 1.17 has no receive context before.
+        if self.info.caps() & super::bits::MULTI_RECV != 0 {
+            let option = (&raw const least_receive).cast();
+            let (level, name) = (ffi::FI_OPT_ENDPOINT as i32, ffi::FI_OPT_MIN_MULTI_RECV as i32);
+            let code = call!(self.ep, ops.setopt(level, name, option, size_of::<usize>()));
+            check("FI_OPT_MIN_MULTI_RECV", code as i32)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the endpoint itself, so that posted buffers are the owner's again. Regions are
+    /// dropped after this and before `self`.
+    ///
+    /// # Safety
+    /// Called once. Afterwards only regions may be dropped.
+    pub unsafe fn close(&mut self) {
+        // SAFETY: by the contract, dropped once.
+        unsafe { ManuallyDrop::drop(&mut self.ep) };
+    }
+
+    #[inline]
+    fn enter(&self) -> Option<MutexGuard<'_, ()>> {
+        self.gate.as_ref().map(lock)
+    }
+
+    /// What the provider offers.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// The address, for the address vectors of peers.
+    pub fn name(&self) -> Result<Vec<u8>, String> {
+        let mut name = vec![0; 1024];
+        let mut bytes = name.len();
+        let code = call!(self.ep, cm.getname(name.as_mut_ptr().cast(), &raw mut bytes));
+        Errno::check(code).map_err(|why| format!("fi_getname: {}", why.text()))?;
+        name.truncate(bytes);
+        Ok(name)
+    }
+
+    /// Inserts the address of a peer, and returns its number.
+    pub fn insert(&self, name: &[u8]) -> Result<u64, Errno> {
+        let _gate = self.enter();
+        let mut number = u64::MAX;
+        let code = call!(
+            self.av,
+            ops.insert(name.as_ptr().cast(), 1, &raw mut number, 0, ptr::null_mut())
+        );
+        match Errno::check(code)? {
+            1 => Ok(number),
+            _ => Err(Errno(libc::EADDRNOTAVAIL)),
+        }
+    }
+
+    /// Registers host memory, for `access` ([`super::bits`]). The key is a random number, unless
+    /// the provider chooses it.
+    ///
+    /// # Safety
+    /// The memory is mapped until the region is dropped.
+    pub unsafe fn register(&self, base: usize, bytes: usize, access: u64) -> Result<Region, Errno> {
+        const TRIES: u32 = 16;
+        let shift = 64 - 8 * self.info.key_bytes().clamp(1, 8);
+        let mut tries = 0;
+        let region = loop {
+            let key = match self.info.mr_mode() & mr_mode::PROV_KEY {
+                0 => mem::random_u64() >> shift,
+                _ => 0,
+            };
+            tries += 1;
+            match self.register_as(base, bytes, access, key) {
+                // Another region has the key.
+                Err(Errno(libc::ENOKEY)) if tries < TRIES => {}
+                result => break result?,
+            }
+        };
+        if self.info.mr_mode() & mr_mode::ENDPOINT != 0 {
+            region.bind(self.ep.fid())?;
+        }
+        Ok(region)
+    }
+
+    fn register_as(&self, base: usize, bytes: usize, access: u64, key: u64) -> Result<Region, Errno> {
+        let _gate = self.enter();
+        let mut region = ptr::null_mut();
+        let context = ptr::null_mut();
+        let base = base as *const c_void;
+        let code = call!(
+            self.domain,
+            mr.reg(base, bytes, access, 0, key, 0, &raw mut region, context)
+        );
+        Errno::check(code)?;
+        NonNull::new(region).map(Region::new).ok_or(Errno(libc::ENOMEM))
+    }
+
+    /// Makes a number of a long key, which [`Endpoint::unmap_key`] frees.
+    pub fn map_key(&self, base: u64, key: &mut [u8]) -> Result<u64, Errno> {
+        let _gate = self.enter();
+        let mut number = 0;
+        let mut arguments = ffi::fi_mr_map_raw {
+            flags: 0,
+            base_addr: base,
+            raw_key: key.as_mut_ptr(),
+            key_size: key.len(),
+            key: &raw mut number,
+        };
+        // SAFETY: fi_mr(3): the structure of this command.
+        let code = unsafe {
+            super::control(
+                self.domain.fid(),
+                ffi::FI_MAP_RAW_MR as i32,
+                (&raw mut arguments).cast(),
+            )
+        };
+        Errno::check(code as isize).map(|_| number)
+    }
+
+    /// Reverts [`Endpoint::map_key`].
+    pub fn unmap_key(&self, mut key: u64) {
+        let _gate = self.enter();
+        // SAFETY: fi_mr(3): the argument of this command. A failure leaves the number in use.
+        unsafe { super::control(self.domain.fid(), ffi::FI_UNMAP_KEY as i32, (&raw mut key).cast()) };
+    }
+
+    /// Posts a receive buffer: for one message, or for all that fit until less than
+    /// `least_receive` bytes are left.
+    ///
+    /// # Safety
+    /// Buffer and context are the provider's until a completion says otherwise.
+    pub unsafe fn receive(&self, buffer: Source, many: bool, context: *mut c_void) -> Result<(), Errno> {
+        let _gate = self.enter();
+        let mut descriptor = buffer.descriptor;
+        let vector = libc::iovec {
+            iov_base: buffer.address as *mut c_void,
+            iov_len: buffer.bytes,
+        };
+        let message = ffi::fi_msg {
+            msg_iov: (&raw const vector).cast(),
+            desc: &raw mut descriptor,
+            iov_count: 1,
+            addr: u64::MAX,
+            context,
+            data: 0,
+        };
+        let flags = super::bits::COMPLETION | if many { super::bits::MULTI_RECV } else { 0 };
+        Errno::check(call!(self.ep, msg.recvmsg(&raw const message, flags))).map(|_| ())
+    }
+
+    /// Sends a message whose bytes are free at return; no completion follows.
+    #[inline]
+    pub fn inject(&self, message: &[u8], peer: u64) -> Result<(), Errno> {
+        let _gate = self.enter();
+        let code = call!(self.ep, msg.inject(message.as_ptr().cast(), message.len(), peer));
+        Errno::check(code).map(|_| ())
+    }
+
+    /// Sends a message.
+    ///
+    /// # Safety
+    /// Its bytes and the context are the provider's until completion.
+    #[inline]
+    pub unsafe fn send(&self, message: Source, peer: u64, context: *mut c_void) -> Result<(), Errno> {
+        let _gate = self.enter();
+        let (address, descriptor) = (message.address as *const c_void, message.descriptor);
+        let code = call!(self.ep, msg.send(address, message.bytes, descriptor, peer, context));
+        Errno::check(code).map(|_| ())
+    }
+
+    /// Writes to memory of a peer. `flags`: [`super::bits`]; `data` for the target's queue.
+    ///
+    /// # Safety
+    /// The source, unless injected, and the context are the provider's until completion.
+    #[inline]
+    pub unsafe fn write(
+        &self,
+        from: Source,
+        to: Remote,
+        context: *mut c_void,
+        (flags, data): (u64, u64),
+    ) -> Result<(), Errno> {
+        let call = RmaCall::new(from, to);
+        let message = call.message(context, data);
+        let _gate = self.enter();
+        Errno::check(call!(self.ep, rma.writemsg(&raw const message, flags))).map(|_| ())
+    }
+
+    /// Reads memory of a peer.
+    ///
+    /// # Safety
+    /// The destination and the context are the provider's until completion.
+    #[inline]
+    pub unsafe fn read(&self, to: Source, from: Remote, context: *mut c_void) -> Result<(), Errno> {
+        let call = RmaCall::new(to, from);
+        let message = call.message(context, 0);
+        let _gate = self.enter();
+        let flags = super::bits::COMPLETION;
+        Errno::check(call!(self.ep, rma.readmsg(&raw const message, flags))).map(|_| ())
+    }
+
+    /// Whether an atomic that fetches is supported.
+    pub fn has_atomic(&self, atomic: AtomicCode) -> bool {
+        let mut count = 0;
+        let AtomicCode { datatype, op } = atomic;
+        let code = if op == ffi::FI_CSWAP {
+            call!(self.ep, atomic.compwritevalid(datatype, op, &raw mut count))
+        } else {
+            call!(self.ep, atomic.readwritevalid(datatype, op, &raw mut count))
+        };
+        code == 0 && count > 0
+    }
+
+    /// Starts an atomic on one value. In local memory lie one after another the operand, the
+    /// expected value of a compare-and-swap, and, [`ATOMIC_RESULT`] bytes from the first, room for
+    /// the old value.
+    ///
+    /// # Safety
+    /// Local memory and the context are the provider's until completion.
+    pub unsafe fn atomic(
+        &self,
+        atomic: AtomicCode,
+        local: Source,
+        target: Remote,
+        context: *mut c_void,
+    ) -> Result<(), Errno> {
+        let AtomicCode { datatype, op } = atomic;
+        let (value, descriptor) = (local.address as *const c_void, local.descriptor);
+        let result = (local.address + ATOMIC_RESULT) as *mut c_void;
+        let Remote { peer, address, key } = target;
+        let _gate = self.enter();
+        let code = if op == ffi::FI_CSWAP {
+            let expected = (local.address + local.bytes) as *const c_void;
+            call!(
+                self.ep,
+                atomic.compwrite(
+                    value, 1, descriptor, expected, descriptor, result, descriptor, peer, address, key, datatype, op,
+                    context
+                )
+            )
+        } else {
+            call!(
+                self.ep,
+                atomic.readwrite(value, 1, descriptor, result, descriptor, peer, address, key, datatype, op, context)
+            )
+        };
+        Errno::check(code).map(|_| ())
+    }
+
+    /// Takes completions from the queue, which also advances operations of a provider with manual
+    /// progress. [`Errno::AGAIN`]: there is none.
+    #[inline]
+    pub fn completions<'a>(&self, room: &'a mut [MaybeUninit<Completion>]) -> Result<&'a mut [Completion], Errno> {
+        let _gate = self.enter();
+        let count = Errno::check(call!(self.cq, ops.read(room.as_mut_ptr().cast(), room.len())))?;
+        let (taken, _) = room.split_at_mut(count.min(room.len()));
+        // SAFETY: the provider has written as many as it returned.
+        Ok(unsafe { &mut *(ptr::from_mut(taken) as *mut [Completion]) })
+    }
+
+    /// Takes the record of an error from the queue.
+    pub fn failure(&self) -> Option<Failure> {
+        let _gate = self.enter();
+        // SAFETY: all zero is a valid value.
+        let mut entry: ffi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
+        if call!(self.cq, ops.readerr(&raw mut entry, 0)) <= 0 {
+            return None;
+        }
+        let errno = Errno(entry.err);
+        let mut room = [0_u8; 256];
+        let cq = self.cq.as_ptr();
+        // SAFETY: a live queue, an error that was just read, and room for a text.
+        let text = unsafe {
+            let strerror = (*(*cq).ops).strerror;
+            let text = strerror.map(|text| {
+                text(
+                    cq,
+                    entry.prov_errno,
+                    entry.err_data,
+                    room.as_mut_ptr().cast::<c_char>(),
+                    room.len(),
+                )
+            });
+            text.filter(|text| !text.is_null())
+                .map(|text| std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned())
+        };
+        Some(Failure {
+            context: entry.op_context,
+            errno,
+            text: match text {
+                Some(text) if !text.is_empty() && text != errno.text() => format!("{} ({text})", errno.text()),
+                _ => errno.text(),
+            },
+        })
+    }
+
+    /// The descriptor that is readable when the queue has something, if the provider has one.
+    pub fn wake_fd(&self) -> Option<RawFd> {
+        self.wake
+    }
+
+    /// Whether a thread may sleep on that descriptor now. If not, the queue has something.
+    pub fn may_sleep(&self) -> bool {
+        let _gate = self.enter();
+        let mut queue = self.cq.fid();
+        call!(self.fabric, ops.trywait(&raw mut queue, 1)) == 0
+    }
+}
+
+/// The vectors of a call of RMA, which its message refers to.
+struct RmaCall {
+    local: libc::iovec,
+    descriptor: *mut c_void,
+    remote: ffi::fi_rma_iov,
+    peer: u64,
+}
+
+impl RmaCall {
+    #[inline]
+    fn new(local: Source, remote: Remote) -> Self {
+        Self {
+            local: libc::iovec {
+                iov_base: local.address as *mut c_void,
+                iov_len: local.bytes,
+            },
+            descriptor: local.descriptor,
+            remote: ffi::fi_rma_iov {
+                addr: remote.address,
+                len: local.bytes,
+                key: remote.key,
+            },
+            peer: remote.peer,
+        }
+    }
+
+    #[inline]
+    fn message(&self, context: *mut c_void, data: u64) -> ffi::fi_msg_rma {
+        ffi::fi_msg_rma {
+            msg_iov: (&raw const self.local).cast(),
+            desc: (&raw const self.descriptor).cast_mut(),
+            iov_count: 1,
+            addr: self.peer,
+            rma_iov: &raw const self.remote,
+            rma_iov_count: 1,
+            context,
+            data,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `libfabric.so.1`, opened at run time.
+
+use super::bindings as ffi;
+use crate::variables::LIBRARY;
+use gasnet_conduit::config;
+use gasnet_conduit::library::{Library, Vendor};
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::OnceLock;
+
+/// Where libfabric is found.
+static VENDOR: Vendor = Vendor {
+    what: "libfabric library",
+    names: &[c"libfabric.so.1"],
+    source: "It comes with the network's software, or with libfabric (Debian: package libfabric1)",
+    variable: &LIBRARY,
+    probe: c"fi_version",
+};
+
+/// The version of the headers that the bindings were made from, and the newest that is requested.
+const NEWEST: u32 = version(1, 17);
+/// The oldest that has the memory registration modes.
+const OLDEST: u32 = version(1, 5);
+
+const fn version(major: u32, minor: u32) -> u32 {
+    major << 16 | minor
+}
+
+/// Versions of `fi_getinfo` and its companions whose structures the bindings describe, newest
+/// first, each with the version of `fi_fabric` that takes them. Later versions of a structure only
+/// append fields to it. The conduit reads none of those that 1.0 lacks, and the library itself
+/// allocates what it is passed.
+const SYMBOLS: &[(&CStr, &CStr)] = &[
+    (c"FABRIC_1.3", c"FABRIC_1.1"),
+    (c"FABRIC_1.2", c"FABRIC_1.1"),
+    (c"FABRIC_1.1", c"FABRIC_1.1"),
+    (c"FABRIC_1.0", c"FABRIC_1.0"),
+];
+
+type Open = unsafe extern "C" fn(*mut ffi::fi_fabric_attr, *mut *mut ffi::fid_fabric, *mut c_void) -> c_int;
+type GetInfo = unsafe extern "C" fn(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const ffi::fi_info,
+    info: *mut *mut ffi::fi_info,
+) -> c_int;
+
+/// The functions that the library exports. All others are in the tables of its objects.
+pub struct Functions {
+    pub(super) getinfo: GetInfo,
+    pub(super) freeinfo: unsafe extern "C" fn(*mut ffi::fi_info),
+    pub(super) dupinfo: unsafe extern "C" fn(*const ffi::fi_info) -> *mut ffi::fi_info,
+    pub(super) fabric: Open,
+    strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+    /// The version of the interface that is requested.
+    pub(super) interface: u32,
+    /// The version of the library.
+    pub version: (u32, u32),
+    /// The file.
+    pub path: String,
+}
+
+impl Functions {
+    /// The functions, looked up once per process. The error is a message.
+    pub fn get() -> Result<&'static Self, String> {
+        static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+        FUNCTIONS.get_or_init(Self::open).as_ref().map_err(Clone::clone)
+    }
+
+    fn open() -> Result<Self, String> {
+        let library = Library::open(&VENDOR, config::get())?;
+        // SAFETY: fi_version(3): no arguments, and a number.
+        let fi_version = unsafe { library.function::<unsafe extern "C" fn() -> u32>(c"fi_version")? };
+        // SAFETY: as above.
+        let found = unsafe { fi_version() };
+        let path = library.path();
+        let shown = (found >> 16, found & 0xffff);
+        if found < OLDEST {
+            return Err(format!(
+                "{path} has version {}.{} of libfabric's interface; version 1.5 or newer is needed. Install a newer \
+                 libfabric, or select one with {}",
+                shown.0, shown.1, LIBRARY.variable.name
+            ));
+        }
+        // They share structures, so all are of one version.
+        let symbols = SYMBOLS.iter().find_map(|(info, fabric)| {
+            // SAFETY: these versions of the functions have these types.
+            unsafe {
+                let getinfo = library.versioned::<GetInfo>(c"fi_getinfo", info)?;
+                let freeinfo = library.versioned(c"fi_freeinfo", info)?;
+                let dupinfo = library.versioned(c"fi_dupinfo", info)?;
+                Some((
+                    getinfo,
+                    freeinfo,
+                    dupinfo,
+                    library.versioned::<Open>(c"fi_fabric", fabric)?,
+                ))
+            }
+        });
+        let (getinfo, freeinfo, dupinfo, fabric) =
+            symbols.ok_or_else(|| format!("{path} has no fi_getinfo with a version that this library knows"))?;
+        Ok(Self {
+            getinfo,
+            freeinfo,
+            dupinfo,
+            fabric,
+            // SAFETY: fi_errno(3).
+            strerror: unsafe { library.function(c"fi_strerror")? },
+            interface: found.min(NEWEST),
+            version: shown,
+            path,
+        })
+    }
+
+    /// The library's text for an error.
+    pub fn text(&self, errno: i32) -> String {
+        // SAFETY: any number has a text, which is constant.
+        let text = unsafe { (self.strerror)(errno.abs()) };
+        if text.is_null() {
+            return format!("error {errno}");
+        }
+        // SAFETY: not null, terminated.
+        unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+    }
+}

@@ -1,0 +1,197 @@
+//! conduit-ofi of libgasnet: any provider of libfabric with reliable connectionless endpoints,
+//! chosen at run time.
+//!
+//! A process has one endpoint with one completion queue. Life of a packet: `send` pays for it with
+//! credits of the peer ([`peers`]), writes header and packet ([`wire`]) on the stack or into a send
+//! buffer ([`operation`]), and passes it to the provider. The receiver's provider writes it into a
+//! buffer for many messages ([`receive`]), where a poll delivers it in place ([`progress`]).
+//!
+//! Puts, gets and atomics are the provider's ([`rma`], [`atomics`]), if it completes puts when their
+//! bytes are at the target. A Long that is not packed is a put that carries a number to the target's
+//! queue, beside a packet with the same number ([`notices`]).
+
+mod atomics;
+mod fabric;
+mod memory;
+mod net;
+mod notices;
+mod numbered;
+mod operation;
+mod peers;
+mod progress;
+mod provider;
+mod receive;
+mod rma;
+mod send;
+mod variables;
+mod wire;
+
+use gasnet_conduit::config::{self, Variable};
+use gasnet_conduit::{
+    Atomics, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, PutNotify, Registration,
+    RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
+};
+use net::Net;
+use std::sync::OnceLock;
+use variables::Choice;
+
+/// The conduit. A library has one; tests have one per simulated rank.
+#[derive(Default)]
+pub struct Ofi {
+    /// The provider, for tests; else the environment chooses.
+    provider: Option<&'static str>,
+    net: OnceLock<Net>,
+}
+
+impl Ofi {
+    /// A conduit that was not started.
+    pub const fn new() -> Self {
+        Self {
+            provider: None,
+            net: OnceLock::new(),
+        }
+    }
+
+    /// The same with a provider that overrides the environment's, for tests.
+    pub const fn with_provider(provider: &'static str) -> Self {
+        Self {
+            provider: Some(provider),
+            net: OnceLock::new(),
+        }
+    }
+}
+
+impl Ofi {
+    fn choice(&self) -> Choice {
+        let mut choice = Choice::read();
+        if let Some(provider) = self.provider {
+            choice.provider = Some(provider.to_owned());
+        }
+        choice
+    }
+}
+
+impl Conduit for Ofi {
+    fn identity(&self) -> Identity {
+        let (name, version) = ("ofi", env!("CARGO_PKG_VERSION"));
+        Identity { name, version }
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            max_packet_bytes: variables::max_packet_bytes(),
+            // A rank fits the data of a completion beside a number.
+            max_ranks: 1 << 31,
+            // Providers over sockets enter the kernel, others do not.
+            requests_per_poll: 4,
+        }
+    }
+
+    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+        let net = Net::open(info, &self.choice())?;
+        assert!(self.net.set(net).is_ok(), "defect: the ofi conduit was started twice");
+        Ok(())
+    }
+
+    /// Unless the user names this conduit, it is for providers that are faster than UDP.
+    fn probe(&self) -> Result<(), ConduitError> {
+        let wanted = config::get().get(&config::CONDUIT);
+        let named = wanted.trim().eq_ignore_ascii_case("ofi");
+        let provider = provider::probe(&self.choice()).map_err(|why| ConduitError {
+            message: format!("The ofi conduit cannot be used: {why}."),
+        })?;
+        if named || provider::is_fast(&provider) {
+            return Ok(());
+        }
+        Err(ConduitError {
+            message: format!(
+                "The ofi conduit would use the provider {provider}, which is slower than the udp conduit. \
+                 GASNET_CONDUIT=ofi selects it all the same."
+            ),
+        })
+    }
+
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.net.get().ok_or(Busy)?.send(peer, class, parts)
+    }
+
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.net.get().map_or(0, |net| net.poll(scope, upcalls))
+    }
+
+    fn stop(&self, how: Stop) {
+        let Some(net) = self.net.get() else { return };
+        match how {
+            Stop::Orderly => net.stop(),
+            Stop::Signal => net.stopped.store(true, std::sync::atomic::Ordering::SeqCst),
+        }
+    }
+
+    fn variables(&self) -> &'static [Variable] {
+        variables::TABLE
+    }
+
+    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
+        self.net.get().map(|net| net as &dyn SendBuffers)
+    }
+
+    fn segments(&self) -> Option<&dyn Segments> {
+        let net = self.net.get().filter(|net| net.selected.rma)?;
+        Some(net as &dyn Segments)
+    }
+
+    fn rma(&self) -> Option<&dyn Rma> {
+        let net = self.net.get().filter(|net| net.selected.rma)?;
+        Some(net as &dyn Rma)
+    }
+
+    fn put_notify(&self) -> Option<&dyn PutNotify> {
+        let net = self.net.get().filter(|net| net.selected.announces)?;
+        Some(net as &dyn PutNotify)
+    }
+
+    fn atomics(&self) -> Option<&dyn Atomics> {
+        let net = self.net.get().filter(|net| net.selected.atomics)?;
+        Some(net as &dyn Atomics)
+    }
+
+    fn wake(&self) -> Option<&dyn Wake> {
+        let net = self.net.get().filter(|net| net.endpoint.wake_fd().is_some())?;
+        Some(net as &dyn Wake)
+    }
+}
+
+impl Segments for Net {
+    fn max_key_bytes(&self) -> usize {
+        memory::Segments::max_key_bytes(self.endpoint.info())
+    }
+
+    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        self.segments.register(&self.endpoint, memory)
+    }
+
+    fn deregister(&self, segment: gasnet_conduit::LocalSegment) {
+        self.segments.deregister(segment);
+    }
+
+    fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
+        self.segments.learn(&self.endpoint, peer, memory, key)
+    }
+
+    fn forget(&self, _: JobRank, segment: RemoteSegment) {
+        self.segments.forget(&self.endpoint, segment);
+    }
+}
+
+impl Wake for Net {
+    fn fd(&self) -> i32 {
+        self.endpoint.wake_fd().unwrap_or(-1)
+    }
+
+    fn arm(&self) -> bool {
+        self.endpoint.may_sleep()
+    }
+}
+
+/// The conduit of a library.
+pub static CONDUIT: Ofi = Ofi::new();

@@ -1,0 +1,142 @@
+//! Registered memory and keys.
+
+use crate::fabric::{bits, mr_mode, Endpoint, Info, Region, Remote, Source};
+use crate::numbered::Numbered;
+use gasnet_conduit::{
+    ConduitError, JobRank, LocalMemory, LocalSegment, Registration, RemoteMemory, RemoteSegment, SegmentMemory,
+};
+
+/// Most bytes of a long key, and of those that follow its base address.
+const RAW_KEY_BYTES: usize = 256;
+
+/// Whether local memory of operations must be registered.
+pub fn wants_registration(info: &Info) -> bool {
+    info.mr_mode() & mr_mode::LOCAL != 0
+}
+
+/// Segments of this process, and those of peers that it has learned.
+pub struct Segments {
+    own: Numbered<Region>,
+    learned: Numbered<Learned>,
+}
+
+/// A segment of a peer.
+struct Learned {
+    key: u64,
+    /// Subtracted from addresses: providers without `FI_MR_VIRT_ADDR` take offsets.
+    base: u64,
+}
+
+impl Segments {
+    /// None yet.
+    pub fn new() -> Self {
+        Self {
+            own: Numbered::new(),
+            learned: Numbered::new(),
+        }
+    }
+
+    /// Most bytes of a key.
+    pub fn max_key_bytes(info: &Info) -> usize {
+        match info.mr_mode() & mr_mode::RAW {
+            0 => 8,
+            _ => 8 + RAW_KEY_BYTES,
+        }
+    }
+
+    /// See [`gasnet_conduit::Segments::register`].
+    pub fn register(&self, endpoint: &Endpoint, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        let access = bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE | bits::SEND | bits::RECV;
+        let refused = |why: crate::fabric::Errno| ConduitError {
+            message: format!(
+                "The ofi conduit cannot register {} bytes at {:#x} with {:?}: {}. Raise the locked-memory limit \
+                 (ulimit -l), or lower GASNET_MAX_SEGSIZE.",
+                memory.bytes,
+                memory.base,
+                endpoint.info(),
+                why.text()
+            ),
+        };
+        // SAFETY: the runtime keeps segments mapped until `deregister`.
+        let region = unsafe { endpoint.register(memory.base, memory.bytes, access) }.map_err(refused)?;
+        let key = if endpoint.info().mr_mode() & mr_mode::RAW == 0 {
+            region.key().to_ne_bytes().to_vec()
+        } else {
+            let (base, key) = region.raw_key().map_err(refused)?;
+            [&base.to_ne_bytes()[..], &key].concat()
+        };
+        let segment = LocalSegment(self.own.add(region));
+        Ok(Registration { segment, key })
+    }
+
+    /// See [`gasnet_conduit::Segments::deregister`].
+    pub fn deregister(&self, segment: LocalSegment) {
+        // SAFETY: the runtime uses the segment no more.
+        drop(unsafe { self.own.remove(segment.0) });
+    }
+
+    /// See [`gasnet_conduit::Segments::learn`].
+    pub fn learn(
+        &self,
+        endpoint: &Endpoint,
+        peer: JobRank,
+        memory: &SegmentMemory,
+        key: &[u8],
+    ) -> Result<RemoteSegment, ConduitError> {
+        let wrong = |why: &str| ConduitError {
+            message: format!("The ofi conduit cannot use the key of a segment of rank {peer}: {why}."),
+        };
+        let (first, raw) = key.split_first_chunk().ok_or_else(|| wrong("it is too short"))?;
+        let first = u64::from_ne_bytes(*first);
+        let mode = endpoint.info().mr_mode();
+        let key = if mode & mr_mode::RAW == 0 {
+            first
+        } else {
+            let mapped = endpoint.map_key(first, &mut raw.to_vec());
+            mapped.map_err(|why| wrong(&format!("fi_mr_map_raw: {}", why.text())))?
+        };
+        let base = if mode & mr_mode::VIRT_ADDR == 0 {
+            memory.base as u64
+        } else {
+            0
+        };
+        Ok(RemoteSegment(self.learned.add(Learned { key, base })))
+    }
+
+    /// See [`gasnet_conduit::Segments::forget`].
+    pub fn forget(&self, endpoint: &Endpoint, segment: RemoteSegment) {
+        // SAFETY: no operation on the segment is under way.
+        let learned = unsafe { self.learned.remove(segment.0) };
+        if let Some(learned) = learned.filter(|_| endpoint.info().mr_mode() & mr_mode::RAW != 0) {
+            endpoint.unmap_key(learned.key);
+        }
+    }
+
+    /// The remote side of an operation, with the peer's number in the address vector.
+    #[inline]
+    pub fn remote(&self, memory: &RemoteMemory, peer: u64) -> Remote {
+        // SAFETY: the runtime forgets a segment only when no operation uses it.
+        let learned = unsafe { self.learned.get(memory.segment.0) };
+        let learned = learned.unwrap_or_else(|| panic!("defect: {memory:?} was not learned"));
+        Remote {
+            peer,
+            address: memory.address as u64 - learned.base,
+            key: learned.key,
+        }
+    }
+
+    /// The local side of an operation. None if it must be registered first.
+    #[inline]
+    pub fn local(&self, endpoint: &Endpoint, memory: &LocalMemory, bytes: usize) -> Option<Source> {
+        let source = |descriptor| Source {
+            address: memory.address,
+            bytes,
+            descriptor,
+        };
+        if !wants_registration(endpoint.info()) {
+            return Some(source(std::ptr::null_mut()));
+        }
+        // SAFETY: the runtime deregisters a segment only when no operation uses it.
+        unsafe { self.own.get(memory.segment.0) }.map(|region| source(region.descriptor()))
+    }
+}

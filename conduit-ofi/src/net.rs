@@ -1,0 +1,296 @@
+//! A started conduit: its parts, start and stop.
+
+use crate::fabric::{Endpoint, Errno, Functions};
+use crate::memory::Segments;
+use crate::notices::Notices;
+use crate::operation::{Held, Pool};
+use crate::peers::Peers;
+use crate::provider::{self, Needs, Selected};
+use crate::receive::{Copied, Receives};
+use crate::variables::{Choice, Settings};
+use crate::wire::{self, Header, Kind};
+use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+/// Most bytes of an injected message, which is assembled on the stack.
+pub const INJECT: usize = 256;
+/// Bytes of a small send buffer.
+const SMALL: usize = 2 << 10;
+/// Most operations without bytes of their own: puts, gets, atomics.
+const OPERATIONS: usize = 1 << 20;
+/// Send buffers that clients may hold.
+const RESERVED: usize = 256;
+
+/// A started conduit. Locks are taken one at a time, and that of the queue before others.
+pub struct Net {
+    pub rank: JobRank,
+    pub peers: Peers,
+    /// Authenticates messages.
+    pub token: u64,
+    pub selected: Abilities,
+    pub settings: Settings,
+    /// Most bytes of an injected message or put.
+    pub inject: usize,
+    /// Whether puts may be injected: udp;ofi_rxd forgets which operation that was.
+    pub injects_puts: bool,
+    /// Held while the queue is read ([`Receives`]).
+    pub reader: Mutex<()>,
+    pub segments: Segments,
+    pub notices: Notices,
+    /// Requests that arrived while only replies were polled.
+    pub deferred: Mutex<VecDeque<Copied>>,
+    pub deferred_count: AtomicUsize,
+    /// Operations that the provider had no room for after they were accepted.
+    pub stalled: Mutex<Vec<Stalled>>,
+    pub stalled_count: AtomicUsize,
+    pub stopped: AtomicBool,
+    /// Why the network failed, until that is reported.
+    pub failure: Mutex<Option<String>>,
+    pub has_failed: AtomicBool,
+    /// By class: requests, replies.
+    pub small: [Pool; 2],
+    pub large: [Pool; 2],
+    /// Buffers for negotiated payloads.
+    pub reserved: Pool,
+    pub operations: Pool,
+    pub bounces: Pool,
+    pub receives: Receives,
+    // Last: what is above has regions of it.
+    pub endpoint: Endpoint,
+}
+
+/// What is done by the provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Abilities {
+    /// Puts and gets.
+    pub rma: bool,
+    /// Puts that announce themselves.
+    pub announces: bool,
+    /// Atomics: all that [`crate::atomics`] needs.
+    pub atomics: bool,
+}
+
+/// An operation that is started by a later poll.
+pub enum Stalled {
+    /// A message of so many bytes, to a peer.
+    Message(Held, usize),
+    /// The next part of a put or get.
+    Rest(Held),
+}
+
+impl Net {
+    /// Opens an endpoint, and exchanges addresses. Collective.
+    pub fn open(info: &StartInfo<'_>, choice: &Choice) -> Result<Self, ConduitError> {
+        let failed = |why: String| ConduitError {
+            message: format!("The ofi conduit cannot start: {why}."),
+        };
+        let settings = Settings::read();
+        let opened = Self::open_endpoint(info, choice, &settings);
+        // Every process takes part in the exchanges, so that one that fails does not keep others.
+        let local = opened
+            .as_ref()
+            .map(|(endpoint, _, _)| endpoint.name())
+            .map_err(Clone::clone);
+        let name = local.and_then(|name| name);
+        let names = exchange_names(
+            info,
+            opened.as_ref().ok().map(|(endpoint, _, _)| endpoint),
+            name.as_deref().ok(),
+        );
+        let (endpoint, abilities, receives) = opened.map_err(failed)?;
+        name.map_err(failed)?;
+        let names = names.map_err(failed)?;
+        let message_bytes = settings.max_packet + wire::OVERHEAD;
+        let pools = |bytes: usize| settings.send_buffers.map(|(most, _)| Pool::new(bytes, most));
+        let small = pools(SMALL);
+        for (pool, (_, first)) in small.iter().zip(settings.send_buffers) {
+            pool.grow(&endpoint, first).map_err(|why| failed(why.text()))?;
+        }
+        if info.rank == JobRank(0) && config::get().get_or_default(&config::VERBOSEENV) {
+            report(&endpoint, abilities);
+        }
+        let inject = settings.inject.min(endpoint.info().inject_bytes());
+        Ok(Self {
+            rank: info.rank,
+            peers: Peers::new(info.size as usize, names, settings.window.max(4 * message_bytes)),
+            token: message_token(info.job_token),
+            selected: abilities,
+            inject,
+            injects_puts: !endpoint.info().provider().ends_with("ofi_rxd"),
+            reader: Mutex::default(),
+            segments: Segments::new(),
+            notices: Notices::new(),
+            deferred: Mutex::default(),
+            deferred_count: AtomicUsize::new(0),
+            stalled: Mutex::default(),
+            stalled_count: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            failure: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            small,
+            large: pools(message_bytes),
+            reserved: Pool::new(message_bytes, RESERVED),
+            operations: Pool::new(0, OPERATIONS),
+            bounces: Pool::new(settings.bounce_bytes, settings.bounces),
+            receives,
+            endpoint,
+            settings,
+        })
+    }
+
+    fn open_endpoint(
+        info: &StartInfo<'_>,
+        choice: &Choice,
+        settings: &Settings,
+    ) -> Result<(Endpoint, Abilities, Receives), String> {
+        let library = Functions::get()?;
+        let several_hosts = info.host.len() < info.size as usize;
+        let needs = Needs {
+            several_hosts,
+            address: Some(info.host_address),
+            one_thread: info.single_threaded,
+        };
+        let selected = provider::select(library, choice, needs)?;
+        let abilities = Abilities {
+            rma: selected.rma,
+            announces: selected.announces(),
+            atomics: selected.atomics,
+        };
+        let Selected {
+            info: provider,
+            multi_receive,
+            ..
+        } = selected;
+        let shown = format!("{provider:?}");
+        let message = settings.max_packet + wire::OVERHEAD;
+        if provider.max_bytes() < message {
+            return Err(format!(
+                "{shown} sends no message of more than {} bytes. Lower GASNET_OFI_MAX_MEDIUM",
+                provider.max_bytes()
+            ));
+        }
+        let refused = |why: String| format!("{shown}: {why}");
+        let endpoint =
+            Endpoint::open(provider, !info.single_threaded, settings.queue, message, true).map_err(refused)?;
+        let many = multi_receive && settings.receive_bytes.is_some();
+        let bytes = settings
+            .receive_bytes
+            .filter(|_| many)
+            .map_or(message, |bytes| bytes.max(4 * message));
+        let count = settings.receives.unwrap_or(if many { 8 } else { 64 });
+        let receives = Receives::post_all(&endpoint, count, bytes, many);
+        let receives = receives.map_err(|why| refused(format!("cannot post receive buffers: {}", why.text())))?;
+        let abilities = Abilities {
+            atomics: abilities.atomics && crate::atomics::are_all_supported(&endpoint),
+            ..abilities
+        };
+        Ok((endpoint, abilities, receives))
+    }
+
+    /// Tells peers that were contacted that this is no crash.
+    pub fn stop(&self) {
+        if self.stopped.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let mut message = [0; wire::HEADER];
+        self.header(Kind::Bye, 0).encode(0, &mut message);
+        for (_, number) in self.peers.contacted() {
+            // If that fails, the peer is gone, or it reads of the end from its node agent.
+            let _ = self.endpoint.inject(&message, number);
+        }
+    }
+
+    /// The header of a message.
+    #[inline]
+    pub fn header(&self, kind: Kind, credits: u16) -> Header {
+        Header {
+            token: self.token,
+            source: self.rank,
+            credits,
+            kind,
+        }
+    }
+
+    /// A call failed, and no single peer is the reason.
+    #[cold]
+    pub fn fail(&self, what: &str, why: Errno) {
+        let text = format!("{:?}: {what}: {}", self.endpoint.info(), why.text());
+        lock(&self.failure).get_or_insert(text);
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Something is to be started by a later poll.
+    #[cold]
+    pub fn stall(&self, operation: Stalled) {
+        let mut stalled = lock(&self.stalled);
+        stalled.push(operation);
+        self.stalled_count.store(stalled.len(), Ordering::Release);
+    }
+}
+
+impl Drop for Net {
+    /// Ends the endpoint as the end of a process does, without a word to the peers.
+    fn drop(&mut self) {
+        // SAFETY: nobody else has this any more; regions are dropped next.
+        unsafe { self.endpoint.close() };
+    }
+}
+
+/// Names the provider, for `GASNET_VERBOSEENV`.
+fn report(endpoint: &Endpoint, abilities: Abilities) {
+    let Ok(library) = Functions::get() else { return };
+    let (info, (major, minor)) = (endpoint.info(), library.version);
+    let by = |provider| if provider { "the provider" } else { "Active Messages" };
+    gasnet_conduit::print_line(format_args!(
+        "GASNet: ofi: {info:?}, version {}.{}; libfabric {major}.{minor} ({}). Puts and gets: {}. Atomics on integers: {}.",
+        info.provider_version().0,
+        info.provider_version().1,
+        library.path,
+        by(abilities.rma),
+        by(abilities.atomics),
+    ));
+}
+
+/// What authenticates messages of the job: half of its secret, hashed.
+fn message_token(job_token: u128) -> u64 {
+    let mixed = (job_token as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (job_token >> 64) as u64;
+    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// The addresses of all processes, of equal lengths. An error if not all use the same provider.
+fn exchange_names(info: &StartInfo<'_>, endpoint: Option<&Endpoint>, name: Option<&[u8]>) -> Result<Vec<u8>, String> {
+    /// Bytes of the provider's name that are compared and shown.
+    const PROVIDER: usize = 62;
+    let provider = endpoint.map_or(String::new(), |endpoint| endpoint.info().provider());
+    let mut first = [0_u8; PROVIDER + 2];
+    let shown = provider.len().min(PROVIDER);
+    first[..shown].copy_from_slice(&provider.as_bytes()[..shown]);
+    first[PROVIDER..].copy_from_slice(&(name.map_or(0, <[u8]>::len) as u16).to_ne_bytes());
+    let all = (info.exchange)(&first);
+    let text = |entry: &[u8]| {
+        String::from_utf8_lossy(&entry[..PROVIDER])
+            .trim_end_matches('\0')
+            .to_owned()
+    };
+    let length = |entry: &[u8]| usize::from(u16::from_ne_bytes([entry[PROVIDER], entry[PROVIDER + 1]]));
+    let entries = || all.chunks_exact(first.len());
+    let longest = entries().map(length).max().unwrap_or(0);
+    let mut padded = name.unwrap_or_default().to_vec();
+    padded.resize(longest, 0);
+    let names = (info.exchange)(&padded);
+    if let Some(rank) = entries().position(|entry| length(entry) == 0) {
+        return Err(format!("rank {rank} has no endpoint"));
+    }
+    let other = entries().position(|entry| text(entry) != text(&first));
+    match other {
+        Some(rank) => Err(format!(
+            "this rank uses the provider {provider}, but rank {rank} uses {}. Set GASNET_OFI_PROVIDER to one that all \
+             hosts have",
+            entries().nth(rank).map_or(String::new(), text)
+        )),
+        None => Ok(names),
+    }
+}

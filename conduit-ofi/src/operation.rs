@@ -1,0 +1,273 @@
+//! Operations under way, and the pools that they come from.
+//!
+//! An [`Operation`] is what the context of a call to the provider points to, from the call until
+//! its completion. Packets, bounced puts and gets, and posted receives have bytes behind it, in
+//! registered memory where the provider asks for that. Each operation belongs to one pool for ever:
+//! the pool's list has it, or the thread that took it, or the provider.
+
+use crate::fabric::{bits, Endpoint, Errno, Region, Remote, Source};
+use crate::memory::wants_registration;
+use gasnet_conduit::{Class, Cookie, JobRank};
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::alloc::{alloc_zeroed, dealloc, Layout};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// In a pool, or being filled.
+    Idle,
+    /// A posted receive: the number of its buffer.
+    Receive(usize),
+    /// A packet of ours.
+    Packet(Class),
+    /// A put. Its source was free at the start, or not.
+    Put {
+        /// See above.
+        source_is_free: bool,
+    },
+    /// The put of a Long, with data for the target's queue. Its completion is that of the source,
+    /// which is reported or not.
+    PutNotify {
+        /// See above.
+        data: u64,
+        /// See above.
+        reports: bool,
+    },
+    /// A get. Its bytes are copied from this operation's own to an address, with their number.
+    Get {
+        /// See above.
+        copy_to: Option<(usize, usize)>,
+    },
+    /// An atomic. Its old value is copied to an address, if that is not null, from the operation's
+    /// own bytes.
+    Atomic {
+        /// To here.
+        fetched: usize,
+        /// From here.
+        result: usize,
+        /// So many bytes.
+        bytes: usize,
+    },
+}
+
+/// What is left of a put or get that is longer than an operation of the provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Rest {
+    /// Local memory: what is not started yet.
+    pub local: Source,
+    /// Where that goes.
+    pub remote: Remote,
+}
+
+/// An operation. The provider's scratch space comes first.
+#[repr(C, align(64))]
+pub struct Operation {
+    /// `struct fi_context2`, which the provider may write at any time while it has the operation.
+    context: [u64; 8],
+    /// What it does.
+    pub kind: Kind,
+    /// With whom.
+    pub peer: JobRank,
+    /// What it is reported with.
+    pub cookie: Cookie,
+    /// What follows.
+    pub rest: Option<Rest>,
+    /// Registration of the local memory, for this operation only.
+    pub region: Option<Region>,
+    /// Descriptor of the bytes behind this.
+    descriptor: *mut c_void,
+    /// The pool.
+    pool: *const Shared,
+}
+
+/// An operation that the holder has for itself.
+pub struct Held(NonNull<Operation>);
+
+// SAFETY: the holder has it alone.
+unsafe impl Send for Held {}
+
+impl std::ops::Deref for Held {
+    type Target = Operation;
+    fn deref(&self) -> &Operation {
+        // SAFETY: the holder has it alone, and pools live as long as the conduit.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl std::ops::DerefMut for Held {
+    fn deref_mut(&mut self) -> &mut Operation {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+impl Held {
+    /// Gives it to the provider, as the context of a call.
+    pub fn into_context(self) -> *mut c_void {
+        self.0.as_ptr().cast()
+    }
+
+    /// Takes it back.
+    ///
+    /// # Safety
+    /// From [`Held::into_context`], and the provider is done with it, or the call has failed.
+    pub unsafe fn from_context(context: *mut c_void) -> Option<Self> {
+        NonNull::new(context.cast()).map(Self)
+    }
+
+    /// The context of a call that is made while this is still held.
+    pub fn context(&self) -> *mut c_void {
+        self.0.as_ptr().cast()
+    }
+
+    /// Address of the bytes behind it.
+    pub fn address(&self) -> usize {
+        self.0.as_ptr() as usize + size_of::<Operation>()
+    }
+
+    /// The first `bytes` bytes behind it, as memory of a call.
+    pub fn source(&self, bytes: usize) -> Source {
+        Source {
+            address: self.address(),
+            bytes,
+            descriptor: self.descriptor,
+        }
+    }
+
+    /// The first `bytes` bytes behind it.
+    pub fn bytes(&mut self, bytes: usize) -> &mut [u8] {
+        // SAFETY: a pool's operations have as many, and the holder has them alone.
+        let most = unsafe { (*self.pool).bytes };
+        assert!(bytes <= most, "defect: {bytes} bytes in an operation with {most}");
+        // SAFETY: as above; they were zero at first.
+        unsafe { std::slice::from_raw_parts_mut(self.address() as *mut u8, bytes) }
+    }
+
+    /// Puts it back into its pool.
+    pub fn release(mut self) {
+        self.kind = Kind::Idle;
+        self.rest = None;
+        self.region = None;
+        // SAFETY: pools live as long as the conduit.
+        let pool = unsafe { &*self.pool };
+        lock(&pool.free).push(self);
+    }
+}
+
+/// Operations of one size.
+pub struct Pool(Box<Shared>);
+
+/// What the operations of a pool refer to.
+struct Shared {
+    free: Mutex<Vec<Held>>,
+    /// Bytes behind each.
+    bytes: usize,
+    /// How many there may be.
+    most: usize,
+    /// How many there are.
+    count: AtomicUsize,
+    chunks: Mutex<Vec<Chunk>>,
+}
+
+/// Memory of several operations.
+struct Chunk {
+    memory: NonNull<u8>,
+    layout: Layout,
+    /// Dropped with the pool, before the memory is freed.
+    region: Option<Region>,
+}
+
+// SAFETY: memory that nobody else frees.
+unsafe impl Send for Chunk {}
+
+impl Pool {
+    /// An empty pool of up to `most` operations with `bytes` bytes each.
+    pub fn new(bytes: usize, most: usize) -> Self {
+        Self(Box::new(Shared {
+            free: Mutex::default(),
+            bytes: bytes.next_multiple_of(64),
+            most,
+            count: AtomicUsize::new(0),
+            chunks: Mutex::default(),
+        }))
+    }
+
+    /// Bytes behind each operation.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+
+    /// Takes an operation, or makes more. None if there are as many as there may be.
+    #[inline]
+    pub fn take(&self, endpoint: &Endpoint) -> Option<Held> {
+        if let Some(held) = lock(&self.0.free).pop() {
+            return Some(held);
+        }
+        self.grow(endpoint, 32).ok()?;
+        lock(&self.0.free).pop()
+    }
+
+    /// Makes up to `more` operations, within the limit.
+    pub fn grow(&self, endpoint: &Endpoint, more: usize) -> Result<(), Errno> {
+        let mut chunks = lock(&self.0.chunks);
+        let count = self.0.count.load(Ordering::Relaxed);
+        let more = more.min(self.0.most - count);
+        let each = size_of::<Operation>() + self.0.bytes;
+        let Ok(layout) = Layout::from_size_align(each * more, align_of::<Operation>()) else {
+            return Err(Errno(libc::ENOMEM));
+        };
+        if more == 0 {
+            return Ok(());
+        }
+        // SAFETY: not of size zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let memory = NonNull::new(memory).ok_or(Errno(libc::ENOMEM))?;
+        let mut chunk = Chunk {
+            memory,
+            layout,
+            region: None,
+        };
+        let mut descriptor = std::ptr::null_mut();
+        if self.0.bytes > 0 && wants_registration(endpoint.info()) {
+            let access = bits::SEND | bits::RECV | bits::READ | bits::WRITE;
+            // SAFETY: allocated, and freed after the region.
+            let region = unsafe { endpoint.register(memory.as_ptr() as usize, layout.size(), access)? };
+            descriptor = region.descriptor();
+            chunk.region = Some(region);
+        }
+        let mut free = lock(&self.0.free);
+        for index in 0..more {
+            // SAFETY: inside the chunk, aligned, and large enough.
+            let operation = unsafe { memory.add(index * each).cast::<Operation>() };
+            let value = Operation {
+                context: [0; 8],
+                kind: Kind::Idle,
+                peer: JobRank(0),
+                cookie: Cookie::new(0),
+                rest: None,
+                region: None,
+                descriptor,
+                pool: &raw const *self.0,
+            };
+            // SAFETY: as above.
+            unsafe { operation.write(value) };
+            free.push(Held(operation));
+        }
+        chunks.push(chunk);
+        self.0.count.store(count + more, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        self.region = None;
+        // SAFETY: allocated with this layout. The endpoint is closed, or the process ends, so no
+        // operation in it is under way.
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}

@@ -1,0 +1,381 @@
+//! Polling: what the queue reports, and what is delivered of it.
+//!
+//! A poll of either scope takes every message off the network. Requests that may not run yet wait
+//! in memory, which credits bound. So a process that waits for anything never keeps its peers from
+//! sending it what it waits for, and replies need no endpoint of their own.
+
+use crate::fabric::{bits, Completion, Errno, Failure};
+use crate::net::{Net, Stalled};
+use crate::operation::{Held, Kind};
+use crate::peers::units;
+use crate::receive::Copied;
+use crate::wire::{self, Header};
+use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PACKET_ALIGN};
+use gasnet_sys::atomic::Ordering;
+use gasnet_sys::lock;
+use std::mem::MaybeUninit;
+
+/// Most completions that a poll takes at once.
+const MOST: usize = 256;
+/// Most deferred requests that a poll delivers.
+const DEFERRED: usize = 32;
+
+/// What a completion is of.
+enum Event {
+    /// A message in this receive buffer.
+    Message(usize),
+    /// A put of a peer, with this data.
+    Announced(u64),
+    /// An operation of ours.
+    Done(Held),
+    /// Nothing to do.
+    Nothing,
+}
+
+impl Net {
+    /// See [`gasnet_conduit::Conduit::poll`].
+    pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        if self.stopped.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let mut delivered = 0;
+        if scope == PollScope::All && self.deferred_count.load(Ordering::Acquire) > 0 {
+            delivered += self.deliver_deferred(upcalls);
+        }
+        let mut room = [const { MaybeUninit::uninit() }; MOST];
+        let room = &mut room[..self.settings.completions];
+        let events = self.read(room);
+        match events {
+            Ok(completions) => delivered += self.handle(completions, scope, upcalls),
+            Err(Errno::AGAIN) => {}
+            Err(Errno::ERROR_AVAILABLE) => {
+                if let Some(failure) = self.endpoint.failure() {
+                    self.failed(&failure);
+                }
+            }
+            Err(why) => self.fail("fi_cq_read", why),
+        }
+        if let Err(why) = self.receives.retry(&self.endpoint) {
+            self.fail("fi_recvmsg", why);
+        }
+        if self.stalled_count.load(Ordering::Relaxed) > 0 {
+            self.restart();
+        }
+        if self.peers.has_work() {
+            self.settle(upcalls);
+        }
+        if self.has_failed.load(Ordering::Relaxed) {
+            if let Some(why) = lock(&self.failure).take() {
+                upcalls.network_lost(&why);
+            }
+        }
+        delivered
+    }
+
+    /// Takes completions, and references to their messages. Another thread that does the same is
+    /// not waited for.
+    fn read<'a>(&self, room: &'a mut [MaybeUninit<Completion>]) -> Result<&'a mut [Completion], Errno> {
+        let Ok(_reader) = self.reader.try_lock() else {
+            return Err(Errno::AGAIN);
+        };
+        let completions = self.endpoint.completions(room)?;
+        for completion in &*completions {
+            if completion.flags & bits::RECV != 0 || completion.flags == bits::MULTI_RECV {
+                // SAFETY: the context of a posted receive, which is not released before its
+                // messages.
+                let Some(held) = (unsafe { Held::from_context(completion.op_context) }) else {
+                    continue;
+                };
+                if let Kind::Receive(index) = held.kind {
+                    held.into_context();
+                    let is_last = completion.flags & bits::MULTI_RECV != 0;
+                    self.receives.refer(&self.endpoint, index, completion, is_last)?;
+                }
+            }
+        }
+        Ok(completions)
+    }
+
+    fn event(completion: &Completion) -> Event {
+        if completion.flags & bits::REMOTE_CQ_DATA != 0 {
+            return Event::Announced(completion.data);
+        }
+        if completion.flags == bits::MULTI_RECV {
+            return Event::Nothing;
+        }
+        // SAFETY: contexts are those of operations, which the provider returns once; those of
+        // receives are put back at once.
+        match unsafe { Held::from_context(completion.op_context) } {
+            None => Event::Nothing,
+            Some(held) => match held.kind {
+                Kind::Receive(index) => {
+                    held.into_context();
+                    if completion.len > 0 {
+                        Event::Message(index)
+                    } else {
+                        Event::Nothing
+                    }
+                }
+                _ => Event::Done(held),
+            },
+        }
+    }
+
+    /// Handles completions: first everything that runs no request, because a handler that replies
+    /// may need what they return.
+    fn handle(&self, completions: &mut [Completion], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let mut delivered = 0;
+        for completion in &mut *completions {
+            match Self::event(completion) {
+                Event::Nothing => completion.flags = 0,
+                Event::Announced(data) => {
+                    completion.flags = 0;
+                    if let Some(message) = self.notices.put(data) {
+                        delivered += self.deliver_late(message, scope, upcalls);
+                    }
+                }
+                Event::Done(held) => {
+                    completion.flags = 0;
+                    delivered += self.done(held, upcalls);
+                }
+                Event::Message(index) => {
+                    let message = self.message(index, completion);
+                    if scope == PollScope::All && wire::is_request(message) {
+                        continue;
+                    }
+                    completion.flags = 0;
+                    delivered += self.deliver(message, scope, upcalls);
+                    self.release(index);
+                }
+            }
+        }
+        for completion in completions.iter().filter(|completion| completion.flags != 0) {
+            if let Event::Message(index) = Self::event(completion) {
+                let message = self.message(index, completion);
+                delivered += self.deliver(message, scope, upcalls);
+                self.release(index);
+            }
+        }
+        delivered
+    }
+
+    /// The message of a completion.
+    fn message<'a>(&self, index: usize, completion: &Completion) -> &'a mut [u8] {
+        let address = self.receives.message(index, completion);
+        // SAFETY: a message in a receive buffer, to which this thread has a reference.
+        unsafe { std::slice::from_raw_parts_mut(address as *mut u8, completion.len) }
+    }
+
+    fn release(&self, index: usize) {
+        if let Err(why) = self.receives.release(&self.endpoint, index) {
+            self.fail("fi_recvmsg", why);
+        }
+    }
+
+    /// Delivers a message. Returns how many upcalls that made.
+    fn deliver(&self, message: &mut [u8], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        if message.as_ptr().align_offset(PACKET_ALIGN) != 0 {
+            return self.deliver(Copied::new(message).bytes(), scope, upcalls);
+        }
+        // Somebody who is not of this job has sent anything else.
+        let Some((header, place)) = Header::decode(message, self.token, self.peers.count()) else {
+            return 0;
+        };
+        let source = header.source;
+        self.peers.refund(source, u32::from(header.credits));
+        match header.kind {
+            wire::Kind::Credits => 0,
+            wire::Kind::Bye => {
+                self.peers.note_stop(source);
+                0
+            }
+            wire::Kind::Packet(Class::Reply) => {
+                upcalls.packet(source, Class::Reply, &mut message[place]);
+                1
+            }
+            wire::Kind::Packet(Class::Request) if scope == PollScope::Replies => {
+                self.defer(Copied::new(message));
+                0
+            }
+            wire::Kind::Packet(Class::Request) => {
+                let cost = units(message.len());
+                self.request(source, cost, &mut message[place], upcalls);
+                1
+            }
+            wire::Kind::Notice(_, number, parts) => {
+                if !self.notices.packet(source, (number, parts), message) {
+                    return 0;
+                }
+                self.deliver_late(Copied::new(message), scope, upcalls)
+            }
+        }
+    }
+
+    /// Delivers a request.
+    fn request(&self, source: JobRank, cost: u32, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
+        // Before the upcall: its reply returns the credit.
+        self.peers.owe(source, cost);
+        upcalls.packet(source, Class::Request, packet);
+        self.peers.settle(source);
+    }
+
+    /// Delivers the packet of a message that was kept, now or when requests may run.
+    fn deliver_late(&self, mut message: Copied, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let bytes = message.bytes();
+        let cost = units(bytes.len());
+        let Some((header, place)) = Header::decode(bytes, self.token, self.peers.count()) else {
+            return 0;
+        };
+        match header.kind {
+            wire::Kind::Packet(Class::Request) | wire::Kind::Notice(Class::Request, ..) => {
+                if scope == PollScope::Replies {
+                    self.defer(message);
+                    return 0;
+                }
+                self.request(header.source, cost, &mut bytes[place], upcalls);
+            }
+            _ => upcalls.packet(header.source, Class::Reply, &mut bytes[place]),
+        }
+        1
+    }
+
+    #[cold]
+    fn defer(&self, message: Copied) {
+        let mut deferred = lock(&self.deferred);
+        deferred.push_back(message);
+        self.deferred_count.store(deferred.len(), Ordering::Release);
+    }
+
+    #[cold]
+    fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
+        let mut delivered = 0;
+        while delivered < DEFERRED {
+            let mut deferred = lock(&self.deferred);
+            let first = deferred.pop_front();
+            self.deferred_count.store(deferred.len(), Ordering::Release);
+            drop(deferred);
+            let Some(message) = first else { break };
+            delivered += self.deliver_late(message, PollScope::All, upcalls);
+        }
+        delivered
+    }
+
+    /// An operation of ours is complete.
+    fn done(&self, held: Held, upcalls: &mut dyn Upcalls) -> usize {
+        if held.rest.is_some() {
+            self.go_on(held);
+            return 0;
+        }
+        let cookie = held.cookie;
+        let part = match held.kind {
+            Kind::Idle | Kind::Receive(_) | Kind::Packet(_) | Kind::PutNotify { reports: false, .. } => None,
+            Kind::PutNotify { reports: true, .. } => Some(Part::Source),
+            Kind::Put { source_is_free: true } => Some(Part::Remote),
+            Kind::Put { source_is_free: false } => Some(Part::Both),
+            Kind::Get { copy_to } => {
+                if let Some((address, bytes)) = copy_to {
+                    copy_out(held.address(), address, bytes);
+                }
+                Some(Part::Both)
+            }
+            Kind::Atomic { fetched, result, bytes } => {
+                if fetched != 0 {
+                    copy_out(result, fetched, bytes);
+                }
+                Some(Part::Both)
+            }
+        };
+        held.release();
+        let Some(part) = part else { return 0 };
+        upcalls.done(cookie, part);
+        1
+    }
+
+    /// An operation failed.
+    #[cold]
+    fn failed(&self, failure: &Failure) {
+        // SAFETY: as for completions.
+        let held = unsafe { Held::from_context(failure.context) };
+        let Some(held) = held else {
+            // Of an injected message, or of a message that arrived for no buffer.
+            if !self.peers.any_stopped() {
+                self.fail_text(&format!("an operation failed: {}", failure.text));
+            }
+            return;
+        };
+        match held.kind {
+            Kind::Receive(_) => {
+                held.into_context();
+                if failure.errno != Errno::CANCELED {
+                    self.fail_text(&format!("a receive failed: {}", failure.text));
+                }
+            }
+            kind => {
+                let what = match kind {
+                    Kind::Packet(Class::Request) => "sending a request",
+                    Kind::Packet(Class::Reply) => "sending a reply",
+                    Kind::Get { .. } => "a get",
+                    Kind::Atomic { .. } => "an atomic",
+                    _ => "a put",
+                };
+                let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), failure.text);
+                self.peers.lose(held.peer, text);
+                held.release();
+            }
+        }
+    }
+
+    #[cold]
+    fn fail_text(&self, what: &str) {
+        lock(&self.failure).get_or_insert(format!("{:?}: {what}", self.endpoint.info()));
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Starts again what the provider had no room for.
+    #[cold]
+    fn restart(&self) {
+        let mut stalled = lock(&self.stalled);
+        let operations = std::mem::take(&mut *stalled);
+        self.stalled_count.store(0, Ordering::Release);
+        drop(stalled);
+        for operation in operations {
+            match operation {
+                Stalled::Rest(held) => self.go_on(held),
+                Stalled::Message(held, message) => self.transmit_again(held, message),
+            }
+        }
+    }
+
+    /// Returns credits, and reports losses.
+    #[cold]
+    fn settle(&self, upcalls: &mut dyn Upcalls) {
+        for peer in self.peers.take_owing() {
+            self.return_credits(peer);
+        }
+        for (peer, why) in self.peers.take_losses() {
+            upcalls.peer_lost(peer, &why);
+        }
+    }
+}
+
+/// Copies what was read to where it belongs. Aligned words are written at once, because clients
+/// wait on flags.
+fn copy_out(from: usize, address: usize, bytes: usize) {
+    use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+    // SAFETY: the runtime keeps the destination writable until completion; it is aligned where the
+    // type requires that, and `from` is aligned to 16.
+    unsafe {
+        match bytes {
+            2 if address % 2 == 0 => {
+                (*(address as *const AtomicU16)).store(*(from as *const u16), Ordering::Release);
+            }
+            4 if address % 4 == 0 => {
+                (*(address as *const AtomicU32)).store(*(from as *const u32), Ordering::Release);
+            }
+            8 if address % 8 == 0 => {
+                (*(address as *const AtomicU64)).store(*(from as *const u64), Ordering::Release);
+            }
+            _ => (address as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes),
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Receive buffers, and messages that are delivered later than they arrive.
+//!
+//! A buffer takes many messages where the provider has `FI_MULTI_RECV`, else one. It is posted
+//! again when all its messages are delivered. A reference for each message that a thread has taken
+//! from the queue, and one for the provider's, count that. References are taken under the lock
+//! under which the queue is read: a thread that reads the end of a buffer cannot overtake one that
+//! has read a message in it and not counted it yet.
+
+use crate::fabric::{Completion, Endpoint, Errno};
+use crate::operation::{Held, Kind, Operation, Pool};
+use gasnet_conduit::PACKET_ALIGN;
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+/// The provider's reference, in [`Slot::references`]. Messages count 1 each.
+const POSTED: usize = 1 << 32;
+
+/// A receive buffer.
+#[derive(Default)]
+struct Slot {
+    references: AtomicUsize,
+    /// Bytes of the messages that have arrived.
+    arrived: AtomicUsize,
+    /// Where the last of them ends, in the buffer.
+    end: AtomicUsize,
+    /// The provider will put nothing more into the buffer than it has begun.
+    is_over: AtomicBool,
+    /// The buffer's operation, while the provider has it.
+    context: AtomicUsize,
+}
+
+/// The receive buffers of an endpoint.
+pub struct Receives {
+    slots: Box<[Slot]>,
+    /// Buffers that could not be posted. Every poll tries again.
+    unposted: Mutex<Vec<Held>>,
+    has_unposted: AtomicBool,
+    /// Whether a buffer takes many messages.
+    many: bool,
+    /// Whether messages may arrive in a buffer after its end was reported: ofi_rxm reports the last
+    /// message in a buffer when it is complete, before an earlier one of which it fetches the data.
+    ends_early: bool,
+    bytes: usize,
+    // Last, as the buffers are in it.
+    pool: Pool,
+}
+
+impl Receives {
+    /// Allocates and posts `count` buffers of `bytes`.
+    pub fn post_all(endpoint: &Endpoint, count: usize, bytes: usize, many: bool) -> Result<Self, Errno> {
+        let pool = Pool::new(bytes, count);
+        pool.grow(endpoint, count)?;
+        let receives = Self {
+            slots: std::iter::repeat_with(Slot::default).take(count).collect(),
+            unposted: Mutex::default(),
+            has_unposted: AtomicBool::new(false),
+            many,
+            ends_early: endpoint.info().provider().ends_with("ofi_rxm"),
+            bytes,
+            pool,
+        };
+        for index in 0..count {
+            let mut held = receives.pool.take(endpoint).ok_or(Errno(libc::ENOMEM))?;
+            held.kind = Kind::Receive(index);
+            receives.post(endpoint, held)?;
+        }
+        Ok(receives)
+    }
+
+    fn slot(&self, held: &Held) -> (usize, &Slot) {
+        let Kind::Receive(index) = held.kind else {
+            panic!("defect: {:?} is no receive", held.kind);
+        };
+        (index, &self.slots[index])
+    }
+
+    /// Posts a buffer, later if the provider has no room now.
+    fn post(&self, endpoint: &Endpoint, held: Held) -> Result<(), Errno> {
+        let (_, slot) = self.slot(&held);
+        slot.arrived.store(0, Ordering::Relaxed);
+        slot.end.store(0, Ordering::Relaxed);
+        slot.is_over.store(false, Ordering::Relaxed);
+        slot.references.store(POSTED, Ordering::Relaxed);
+        slot.context.store(held.context() as usize, Ordering::Relaxed);
+        // SAFETY: the buffer and its operation are the provider's until `end`.
+        match unsafe { endpoint.receive(held.source(self.bytes), self.many, held.context()) } {
+            Ok(()) => {
+                held.into_context();
+                Ok(())
+            }
+            Err(Errno::AGAIN) => {
+                lock(&self.unposted).push(held);
+                self.has_unposted.store(true, Ordering::Release);
+                Ok(())
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Tries again to post what could not be posted.
+    #[inline]
+    pub fn retry(&self, endpoint: &Endpoint) -> Result<(), Errno> {
+        if !self.has_unposted.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.has_unposted.store(false, Ordering::Relaxed);
+        let unposted = std::mem::take(&mut *lock(&self.unposted));
+        unposted.into_iter().try_for_each(|held| self.post(endpoint, held))
+    }
+
+    /// Takes a reference for the message of a completion, if it has one; under the lock of the
+    /// queue.
+    #[inline]
+    pub fn refer(
+        &self,
+        endpoint: &Endpoint,
+        index: usize,
+        completion: &Completion,
+        is_last: bool,
+    ) -> Result<(), Errno> {
+        let slot = &self.slots[index];
+        if completion.len > 0 {
+            slot.references.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.ends_early {
+            let start = completion.buf as usize;
+            let offset = start.wrapping_sub(slot.context.load(Ordering::Relaxed) + size_of::<Operation>());
+            slot.arrived.fetch_add(completion.len, Ordering::Relaxed);
+            slot.end.fetch_max(offset + completion.len, Ordering::Relaxed);
+        }
+        if is_last || !self.many {
+            slot.is_over.store(true, Ordering::Relaxed);
+        }
+        let complete = || {
+            let arrived = slot.arrived.load(Ordering::Relaxed);
+            !self.many || !self.ends_early || arrived == slot.end.load(Ordering::Relaxed)
+        };
+        if slot.is_over.load(Ordering::Relaxed) && complete() {
+            slot.is_over.store(false, Ordering::Relaxed);
+            if slot.references.fetch_sub(POSTED, Ordering::AcqRel) == POSTED {
+                return self.post_again(endpoint, index);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the message of a completion is.
+    #[inline]
+    pub fn message(&self, index: usize, completion: &Completion) -> usize {
+        if self.many {
+            completion.buf as usize
+        } else {
+            self.slots[index].context.load(Ordering::Relaxed) + size_of::<Operation>()
+        }
+    }
+
+    /// Drops the reference of a message. The last one posts the buffer again.
+    #[inline]
+    pub fn release(&self, endpoint: &Endpoint, index: usize) -> Result<(), Errno> {
+        // The thread that posts the buffer sees what others did with its messages.
+        if self.slots[index].references.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return Ok(());
+        }
+        self.post_again(endpoint, index)
+    }
+
+    #[cold]
+    fn post_again(&self, endpoint: &Endpoint, index: usize) -> Result<(), Errno> {
+        let context = self.slots[index].context.load(Ordering::Relaxed) as *mut std::ffi::c_void;
+        // SAFETY: the provider is done with the buffer, and all its messages are delivered.
+        let held = unsafe { Held::from_context(context) };
+        held.map_or(Ok(()), |held| self.post(endpoint, held))
+    }
+}
+
+/// A copy of a message, aligned as messages are delivered.
+#[derive(Debug)]
+pub struct Copied {
+    words: Vec<u128>,
+    bytes: usize,
+}
+
+impl Copied {
+    /// Copies a message.
+    pub fn new(message: &[u8]) -> Self {
+        let mut words = vec![0_u128; message.len().div_ceil(PACKET_ALIGN)];
+        // SAFETY: as many bytes, and any bytes are valid.
+        unsafe {
+            words
+                .as_mut_ptr()
+                .cast::<u8>()
+                .copy_from_nonoverlapping(message.as_ptr(), message.len());
+        };
+        Self {
+            words,
+            bytes: message.len(),
+        }
+    }
+
+    /// The message.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: inside the words.
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.bytes) }
+    }
+}

@@ -1,0 +1,266 @@
+//! Sending packets.
+
+use crate::fabric::Errno;
+use crate::net::{Net, Stalled, INJECT};
+use crate::operation::{self, Held, Operation};
+use crate::peers::units;
+use crate::wire::{padding, Kind, HEADER};
+use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
+use gasnet_sys::atomic::Ordering;
+
+/// A peer that may be sent to, and what the message costs and returns, until it is sent or not.
+pub struct Grant {
+    peer: JobRank,
+    /// The peer in the address vector.
+    pub number: u64,
+    cost: u32,
+    /// Credits that the message returns.
+    pub credits: u16,
+}
+
+impl Net {
+    /// Whether anything may be sent to a peer: `None` if it is to be dropped, because the peer has
+    /// stopped.
+    fn admits(&self, peer: JobRank) -> Result<Option<()>, Busy> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err(Busy);
+        }
+        match self.peers.is_present(peer) {
+            true => Ok(Some(())),
+            false if self.peers.has_stopped(peer) => Ok(None),
+            false => Err(Busy),
+        }
+    }
+
+    /// Pays for a message of so many bytes. `None` if it is to be dropped.
+    #[inline]
+    pub fn grant(&self, peer: JobRank, class: Class, message: usize) -> Result<Option<Grant>, Busy> {
+        if self.admits(peer)?.is_none() {
+            return Ok(None);
+        }
+        let number = self
+            .peers
+            .number(&self.endpoint, peer)
+            .map_err(|why| self.refused(peer, why))?;
+        let cost = match class {
+            Class::Request => units(message),
+            Class::Reply => 0,
+        };
+        if !self.peers.pay(peer, cost) {
+            return Err(Busy);
+        }
+        let credits = self.peers.collect(peer);
+        Ok(Some(Grant {
+            peer,
+            number,
+            cost,
+            credits,
+        }))
+    }
+
+    /// The message was not sent.
+    #[cold]
+    pub fn revoke(&self, grant: &Grant) {
+        self.peers.refund(grant.peer, grant.cost);
+        self.peers.owe(grant.peer, u32::from(grant.credits));
+    }
+
+    /// A call for a peer failed. Anything but a lack of room loses the peer.
+    #[cold]
+    pub fn refused(&self, peer: JobRank, why: Errno) -> Busy {
+        if why != Errno::AGAIN {
+            let what = format!("{:?}: {}", self.endpoint.info(), why.text());
+            self.peers.lose(peer, what);
+        }
+        Busy
+    }
+
+    /// See [`gasnet_conduit::Conduit::send`].
+    pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let message = HEADER + bytes + padding(bytes);
+        assert!(
+            bytes <= self.settings.max_packet,
+            "defect: a packet of {bytes} bytes is longer than the conduit's limit"
+        );
+        let Some(grant) = self.grant(peer, class, message)? else {
+            return Ok(());
+        };
+        let header = self.header(Kind::Packet(class), grant.credits);
+        let sent = if message <= self.inject.min(INJECT) {
+            let mut room = [0_u8; INJECT];
+            header.encode(bytes, &mut room);
+            concatenate(parts, &mut room[HEADER..]);
+            self.endpoint.inject(&room[..message], grant.number)
+        } else {
+            match self.send_buffer(class, message) {
+                None => Err(Errno::AGAIN),
+                Some(mut held) => {
+                    let room = held.bytes(message);
+                    header.encode(bytes, room);
+                    concatenate(parts, &mut room[HEADER..]);
+                    self.transmit(held, message, &grant, class).map_err(|(held, why)| {
+                        held.release();
+                        why
+                    })
+                }
+            }
+        };
+        sent.map_err(|why| {
+            self.revoke(&grant);
+            self.refused(peer, why)
+        })
+    }
+
+    /// A send buffer for a message of so many bytes.
+    pub fn send_buffer(&self, class: Class, message: usize) -> Option<Held> {
+        let index = usize::from(class == Class::Reply);
+        let pool = match &self.small[index] {
+            small if message <= small.bytes() => small,
+            _ => &self.large[index],
+        };
+        pool.take(&self.endpoint)
+    }
+
+    /// Sends a message that lies in an operation, which the provider has until completion.
+    pub fn transmit(&self, mut held: Held, message: usize, grant: &Grant, class: Class) -> Result<(), (Held, Errno)> {
+        held.kind = operation::Kind::Packet(class);
+        held.peer = grant.peer;
+        // SAFETY: nobody changes the message until it completes.
+        match unsafe { self.endpoint.send(held.source(message), grant.number, held.context()) } {
+            Ok(()) => {
+                held.into_context();
+                Ok(())
+            }
+            Err(why) => Err((held, why)),
+        }
+    }
+
+    /// Sends a message that was taken before; again by a later poll if there is no room now.
+    pub fn transmit_later(&self, held: Held, message: usize, grant: &Grant, class: Class) {
+        match self.transmit(held, message, grant, class) {
+            Ok(()) => {}
+            Err((held, Errno::AGAIN)) => self.stall(Stalled::Message(held, message)),
+            Err((held, why)) => {
+                held.release();
+                let _ = self.refused(grant.peer, why);
+            }
+        }
+    }
+
+    /// The same in a later poll.
+    pub fn transmit_again(&self, held: Held, message: usize) {
+        let (peer, kind) = (held.peer, held.kind);
+        let operation::Kind::Packet(class) = kind else {
+            panic!("defect: {kind:?} is no packet");
+        };
+        match self.peers.number(&self.endpoint, peer) {
+            Ok(number) => {
+                let grant = Grant {
+                    peer,
+                    number,
+                    cost: 0,
+                    credits: 0,
+                };
+                self.transmit_later(held, message, &grant, class);
+            }
+            Err(_) => held.release(),
+        }
+    }
+
+    /// Returns credits to a peer in a message of their own.
+    pub fn return_credits(&self, peer: JobRank) {
+        if !matches!(self.admits(peer), Ok(Some(()))) {
+            return;
+        }
+        let Ok(number) = self.peers.number(&self.endpoint, peer) else {
+            return self.peers.settle(peer);
+        };
+        let credits = self.peers.collect(peer);
+        let mut message = [0; HEADER];
+        self.header(Kind::Credits, credits).encode(0, &mut message);
+        let sent = if self.inject >= HEADER {
+            self.endpoint.inject(&message, number)
+        } else {
+            self.send_copy(&message, peer, number)
+        };
+        match sent {
+            Ok(()) => {}
+            Err(why) => {
+                self.peers.owe(peer, u32::from(credits));
+                if self.refused(peer, why) == Busy && why == Errno::AGAIN {
+                    self.peers.settle(peer);
+                }
+            }
+        }
+    }
+
+    /// Sends a short message from a buffer, where the provider injects nothing.
+    fn send_copy(&self, message: &[u8], peer: JobRank, number: u64) -> Result<(), Errno> {
+        let grant = Grant {
+            peer,
+            number,
+            cost: 0,
+            credits: 0,
+        };
+        let mut held = self.send_buffer(Class::Reply, message.len()).ok_or(Errno::AGAIN)?;
+        held.bytes(message.len()).copy_from_slice(message);
+        self.transmit(held, message.len(), &grant, Class::Reply)
+            .map_err(|(held, why)| {
+                held.release();
+                why
+            })
+    }
+}
+
+/// Writes the parts one after another.
+#[inline]
+pub fn concatenate(parts: &[&[u8]], room: &mut [u8]) {
+    let mut at = 0;
+    for part in parts {
+        room[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
+/// The operation whose bytes begin [`HEADER`] before a send buffer.
+pub fn held_of(buffer: SendBuffer) -> Held {
+    let context = (buffer.0 as usize - HEADER - size_of::<Operation>()) as *mut std::ffi::c_void;
+    // SAFETY: the runtime returns what `reserve` has given it, once.
+    unsafe { Held::from_context(context) }.expect("defect: a send buffer at address 0")
+}
+
+impl SendBuffers for Net {
+    fn max_bytes(&self) -> usize {
+        self.settings.max_packet
+    }
+
+    fn reserve(&self, _: JobRank, _: Class, bytes: usize) -> Result<SendBuffer, Busy> {
+        assert!(bytes <= self.max_bytes(), "defect: a send buffer of {bytes} bytes");
+        let held = self.reserved.take(&self.endpoint).ok_or(Busy)?;
+        let address = held.address() + HEADER;
+        held.into_context();
+        Ok(SendBuffer(address as *mut u8))
+    }
+
+    fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
+        let message = HEADER + bytes + padding(bytes);
+        let grant = self.grant(peer, class, message)?;
+        let mut held = held_of(buffer);
+        let Some(grant) = grant else {
+            held.release();
+            return Ok(());
+        };
+        let header = self.header(Kind::Packet(class), grant.credits);
+        header.encode(bytes, held.bytes(HEADER));
+        self.transmit(held, message, &grant, class).map_err(|(held, why)| {
+            held.into_context();
+            self.revoke(&grant);
+            self.refused(peer, why)
+        })
+    }
+
+    fn release(&self, buffer: SendBuffer) {
+        held_of(buffer).release();
+    }
+}

@@ -1,0 +1,307 @@
+//! Environment variables of this conduit.
+#![forbid(unsafe_code)]
+
+use gasnet_conduit::config::{self, count, form, size, text, FromValue, Key, Variable};
+
+/// File of the library.
+pub static LIBRARY: Key<Option<String>> = text(
+    "GASNET_OFI_LIBRARY",
+    "Library to open instead of libfabric.so.1: a path, or a name that the loader searches.",
+)
+.ours();
+const PROVIDER: Key<Option<String>> = text(
+    "GASNET_OFI_PROVIDER",
+    "libfabric's provider, as fi_info names it: tcp;ofi_rxm. A colon may stand for the semicolon, and the first word \
+     for the whole if it is clear.",
+)
+.unset_means("the first that libfabric lists and that is not excluded")
+.ours();
+const PROVIDER_INCLUDE: Key<Option<String>> = text(
+    "GASNET_OFI_PROVIDER_INCLUDE",
+    "Providers to choose from, separated by commas. GASNET_OFI_PROVIDER overrides it.",
+)
+.ours();
+const PROVIDER_EXCLUDE: Key<String> = form(
+    "GASNET_OFI_PROVIDER_EXCLUDE",
+    "shm,sockets,udp",
+    "a list of providers, separated by commas",
+    |_| true,
+    "Providers that are not chosen, separated by commas. GASNET_OFI_PROVIDER and GASNET_OFI_PROVIDER_INCLUDE override \
+     it.",
+)
+.ours();
+const DEVICE: Key<Option<String>> = text("GASNET_OFI_DEVICE", "Domain to open, as fi_info names it: eth0, cxi0.")
+    .unset_means("the one with the host's address, else the first that libfabric lists");
+const MAX_MEDIUM: Key<u64> = size(
+    "GASNET_OFI_MAX_MEDIUM",
+    "64K",
+    512,
+    16 << 20,
+    "Largest payload of a Medium.",
+);
+const NUM_RECEIVE_BUFFS: Key<Option<u32>> = count(
+    "GASNET_OFI_NUM_RECEIVE_BUFFS",
+    "",
+    2,
+    1 << 16,
+    "Receive buffers for Active Messages.",
+)
+.unset_means("8, or 64 for buffers of one message each")
+.optional();
+const RECEIVE_BUFF_SIZE: Key<String> = form(
+    "GASNET_OFI_RECEIVE_BUFF_SIZE",
+    "1M",
+    "a size, or single: one message each",
+    |text| text.eq_ignore_ascii_case("single") || bytes(text).is_some(),
+    "Size of a receive buffer, at least that of four largest messages. With \"single\" each takes one message, as \
+     always where the provider lacks FI_MULTI_RECV.",
+);
+const INJECT_LIMIT: Key<Option<u64>> = size(
+    "GASNET_OFI_INJECT_LIMIT",
+    "",
+    0,
+    1 << 20,
+    "Messages of up to this many bytes, headers included, are sent by fi_inject. At most 256.",
+)
+.unset_means("the provider's limit")
+.optional();
+const TX_CQ_SIZE: Key<u32> = count(
+    "GASNET_OFI_TX_CQ_SIZE",
+    "0",
+    0,
+    1 << 24,
+    "Entries of the completion queue for transmissions; added to GASNET_OFI_RX_CQ_SIZE, as one queue serves both. 0: \
+     the provider decides.",
+);
+const RX_CQ_SIZE: Key<u32> = count(
+    "GASNET_OFI_RX_CQ_SIZE",
+    "0",
+    0,
+    1 << 24,
+    "Entries of the completion queue for receives. 0: the provider decides.",
+);
+const MAX_REQUEST_BUFFS: Key<u32> = count(
+    "GASNET_OFI_MAX_REQUEST_BUFFS",
+    "1024",
+    1,
+    1 << 20,
+    "Buffers for outgoing requests: of 2 KiB, and as many of a largest message.",
+);
+const MAX_REPLY_BUFFS: Key<u32> = count(
+    "GASNET_OFI_MAX_REPLY_BUFFS",
+    "1024",
+    1,
+    1 << 20,
+    "The same for outgoing replies.",
+);
+const NUM_INITIAL_REQUEST_BUFFS: Key<u32> = count(
+    "GASNET_OFI_NUM_INITIAL_REQUEST_BUFFS",
+    "32",
+    0,
+    1 << 20,
+    "How many of the 2-KiB buffers for requests are allocated at the start. The others are when they are needed.",
+);
+const NUM_INITIAL_REPLY_BUFFS: Key<u32> = count(
+    "GASNET_OFI_NUM_INITIAL_REPLY_BUFFS",
+    "32",
+    0,
+    1 << 20,
+    "The same for replies.",
+);
+const NUM_BBUFS: Key<u32> = count(
+    "GASNET_OFI_NUM_BBUFS",
+    "64",
+    1,
+    1 << 20,
+    "Bounce buffers for puts whose source is to be free at once.",
+);
+const BBUF_SIZE: Key<u64> = size("GASNET_OFI_BBUF_SIZE", "4K", 64, 1 << 30, "Size of a bounce buffer.");
+const BBUF_THRESHOLD: Key<Option<u64>> = size(
+    "GASNET_OFI_BBUF_THRESHOLD",
+    "",
+    0,
+    1 << 30,
+    "Puts of more bytes block until their source is free.",
+)
+.unset_means("4 * GASNET_OFI_BBUF_SIZE")
+.optional();
+const NUM_COMPLETIONS: Key<u32> = count(
+    "GASNET_OFI_NUM_COMPLETIONS",
+    "64",
+    1,
+    256,
+    "Completions that a poll takes from the queue at once.",
+)
+.ours();
+const RMA_POLL_FREQ: Key<u32> = count(
+    "GASNET_OFI_RMA_POLL_FREQ",
+    "32",
+    1,
+    1 << 30,
+    "Puts and gets between looks at the completion queue: here one looks when the provider has no room.",
+)
+.no_effect();
+const WINDOW: Key<u64> = size(
+    "GASNET_OFI_WINDOW",
+    "512K",
+    4 << 10,
+    60 << 20,
+    "Bytes of requests in flight to one peer, each counted as 1 KiB at least. Raised to four largest messages.",
+)
+.ours();
+
+/// All variables.
+pub static TABLE: &[Variable] = &[
+    LIBRARY.variable.section("Network: ofi"),
+    PROVIDER.variable.section("Network: ofi"),
+    PROVIDER_INCLUDE.variable.section("Network: ofi"),
+    PROVIDER_EXCLUDE.variable.section("Network: ofi"),
+    DEVICE.variable.section("Network: ofi"),
+    MAX_MEDIUM.variable.section("Network: ofi"),
+    NUM_RECEIVE_BUFFS.variable.section("Network: ofi"),
+    RECEIVE_BUFF_SIZE.variable.section("Network: ofi"),
+    INJECT_LIMIT.variable.section("Network: ofi"),
+    TX_CQ_SIZE.variable.section("Network: ofi"),
+    RX_CQ_SIZE.variable.section("Network: ofi"),
+    MAX_REQUEST_BUFFS.variable.section("Network: ofi"),
+    MAX_REPLY_BUFFS.variable.section("Network: ofi"),
+    NUM_INITIAL_REQUEST_BUFFS.variable.section("Network: ofi"),
+    NUM_INITIAL_REPLY_BUFFS.variable.section("Network: ofi"),
+    NUM_BBUFS.variable.section("Network: ofi"),
+    BBUF_SIZE.variable.section("Network: ofi"),
+    BBUF_THRESHOLD.variable.section("Network: ofi"),
+    NUM_COMPLETIONS.variable.section("Network: ofi"),
+    RMA_POLL_FREQ.variable.section("Network: ofi"),
+    WINDOW.variable.section("Network: ofi"),
+];
+
+/// Bytes of a size as the environment has it.
+fn bytes(text: &str) -> Option<u64> {
+    let kind = config::ValueType::Size {
+        min: 1 << 12,
+        max: 1 << 30,
+    };
+    match kind.parse(text) {
+        Ok(config::Value::Size(bytes)) => Some(bytes),
+        _ => None,
+    }
+}
+
+/// The value in effect.
+fn value<T: FromValue>(key: &Key<T>) -> T {
+    config::get().get_or_default(key)
+}
+
+/// The bytes of the largest packet, in which a Medium of `GASNET_OFI_MAX_MEDIUM` fits with its
+/// header and arguments.
+pub fn max_packet_bytes() -> usize {
+    const AROUND: usize = 128;
+    (value(&MAX_MEDIUM) as usize).max(1024).next_multiple_of(64) + AROUND
+}
+
+/// Which provider and domain the user asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// The provider.
+    pub provider: Option<String>,
+    /// Providers to choose from; none: all.
+    pub include: Vec<String>,
+    /// Providers that are not chosen.
+    pub exclude: Vec<String>,
+    /// The domain.
+    pub device: Option<String>,
+}
+
+impl Choice {
+    /// Reads the environment.
+    pub fn read() -> Self {
+        let words = |list: &str| {
+            let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
+            words.map(|word| word.replace(':', ";")).collect::<Vec<_>>()
+        };
+        Self {
+            provider: value(&PROVIDER).map(|name| name.trim().replace(':', ";")),
+            include: value(&PROVIDER_INCLUDE).map_or(Vec::new(), |list| words(&list)),
+            exclude: words(&value(&PROVIDER_EXCLUDE)),
+            device: value(&DEVICE),
+        }
+    }
+}
+
+/// The settings of the environment.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Bytes of the largest packet.
+    pub max_packet: usize,
+    /// Receive buffers.
+    pub receives: Option<usize>,
+    /// Bytes of each, or none: of one message.
+    pub receive_bytes: Option<usize>,
+    /// Bytes of the largest message that is injected.
+    pub inject: usize,
+    /// Entries of the queue; 0: the provider decides.
+    pub queue: usize,
+    /// Send buffers for requests and replies: most, and at first.
+    pub send_buffers: [(usize, usize); 2],
+    /// Bounce buffers.
+    pub bounces: usize,
+    /// Bytes of a bounced operation, at most.
+    pub bounce_bytes: usize,
+    /// Completions that a poll takes at once.
+    pub completions: usize,
+    /// Bytes of requests in flight to a peer.
+    pub window: usize,
+}
+
+impl Settings {
+    /// Reads the environment.
+    pub fn read() -> Self {
+        let size = value(&RECEIVE_BUFF_SIZE);
+        let buffers = |most: &Key<u32>, first: &Key<u32>| (value(most) as usize, value(first) as usize);
+        let (bounce, count) = (value(&BBUF_SIZE), u64::from(value(&NUM_BBUFS)));
+        let threshold = value(&BBUF_THRESHOLD).unwrap_or(4 * bounce).max(64);
+        Self {
+            max_packet: max_packet_bytes(),
+            receives: value(&NUM_RECEIVE_BUFFS).map(|count| count as usize),
+            receive_bytes: bytes(&size).map(|bytes| bytes as usize),
+            inject: value(&INJECT_LIMIT).map_or(usize::MAX, |bytes| bytes as usize),
+            queue: (value(&TX_CQ_SIZE) + value(&RX_CQ_SIZE)) as usize,
+            send_buffers: [
+                buffers(&MAX_REQUEST_BUFFS, &NUM_INITIAL_REQUEST_BUFFS),
+                buffers(&MAX_REPLY_BUFFS, &NUM_INITIAL_REPLY_BUFFS),
+            ],
+            bounces: (count * bounce / threshold).max(1) as usize,
+            bounce_bytes: threshold as usize,
+            completions: value(&NUM_COMPLETIONS) as usize,
+            window: value(&WINDOW) as usize,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_valid() {
+        for variable in TABLE {
+            assert!(
+                variable.default.is_empty() || variable.parse(variable.default).is_ok(),
+                "{}",
+                variable.name
+            );
+        }
+        let settings = Settings::read();
+        assert_eq!((settings.receive_bytes, settings.receives), (Some(1 << 20), None));
+        assert_eq!((settings.bounces, settings.bounce_bytes), (16, 16 << 10));
+        assert_eq!(settings.max_packet, (64 << 10) + 128);
+        assert_eq!(Choice::read().exclude, ["shm", "sockets", "udp"]);
+    }
+
+    #[test]
+    fn sizes_of_receive_buffers() {
+        let valid = |text| RECEIVE_BUFF_SIZE.variable.parse(text).is_ok();
+        assert!(valid("single") && valid("Single") && valid("64K") && valid("1MB"));
+        assert!(!valid("double") && !valid("0") && !valid(""));
+    }
+}

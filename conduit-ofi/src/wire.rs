@@ -1,0 +1,191 @@
+//! The header of every message, in the byte order of the job's machines.
+//!
+//! A message is the header, for some kinds a number, the packet, and padding to a multiple of 16
+//! bytes: in a buffer for several messages each begins where the last one ended, and packets are
+//! delivered at that alignment. The source is in the header, in all 32 bits, so the conduit needs
+//! neither tags nor the data of a completion to name it.
+#![forbid(unsafe_code)]
+
+use gasnet_conduit::{Class, JobRank, PACKET_ALIGN};
+
+/// Bytes of a header.
+pub const HEADER: usize = 16;
+/// Bytes that a message has in addition to its packet, at most.
+pub const OVERHEAD: usize = HEADER + NUMBER + PACKET_ALIGN;
+/// Bytes of the number of a put and its parts, padded.
+const NUMBER: usize = PACKET_ALIGN;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A packet.
+    Packet(Class),
+    /// A packet that is delivered after the put of this number has arrived, in so many parts.
+    Notice(Class, u32, u32),
+    /// Returned credits only.
+    Credits,
+    /// The sender has stopped in an orderly way.
+    Bye,
+}
+
+/// A header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The job's, which authenticates the sender.
+    pub token: u64,
+    /// The sender.
+    pub source: JobRank,
+    /// Units of credit that are returned to the receiver of this message.
+    pub credits: u16,
+    /// What follows.
+    pub kind: Kind,
+}
+
+const REQUEST: u8 = 1;
+const REPLY: u8 = 2;
+const REQUEST_NOTICE: u8 = 3;
+const REPLY_NOTICE: u8 = 4;
+const CREDITS: u8 = 5;
+const BYE: u8 = 6;
+
+/// The padding after a packet of `bytes`.
+pub const fn padding(bytes: usize) -> usize {
+    bytes.wrapping_neg() % PACKET_ALIGN
+}
+
+/// Whether delivering a message may run a request handler. Of a message that is not one of this job
+/// it says nothing.
+#[inline]
+pub fn is_request(message: &[u8]) -> bool {
+    matches!(message.get(14), Some(&(REQUEST | REQUEST_NOTICE)))
+}
+
+impl Header {
+    /// Bytes in front of the packet.
+    pub fn bytes(&self) -> usize {
+        match self.kind {
+            Kind::Notice(..) => HEADER + NUMBER,
+            _ => HEADER,
+        }
+    }
+
+    /// Writes it, for a packet of `bytes`, and returns how much it wrote.
+    #[inline]
+    pub fn encode(&self, bytes: usize, message: &mut [u8]) -> usize {
+        let (kind, number) = match self.kind {
+            Kind::Packet(Class::Request) => (REQUEST, None),
+            Kind::Packet(Class::Reply) => (REPLY, None),
+            Kind::Notice(Class::Request, number, parts) => (REQUEST_NOTICE, Some((number, parts))),
+            Kind::Notice(Class::Reply, number, parts) => (REPLY_NOTICE, Some((number, parts))),
+            Kind::Credits => (CREDITS, None),
+            Kind::Bye => (BYE, None),
+        };
+        message[..8].copy_from_slice(&self.token.to_ne_bytes());
+        message[8..12].copy_from_slice(&self.source.0.to_ne_bytes());
+        message[12..14].copy_from_slice(&self.credits.to_ne_bytes());
+        message[14] = kind;
+        message[15] = padding(bytes) as u8;
+        if let Some((number, parts)) = number {
+            let words = [number, parts, 0, 0].map(u32::to_ne_bytes);
+            message[HEADER..HEADER + NUMBER].copy_from_slice(words.as_flattened());
+        }
+        self.bytes()
+    }
+
+    /// Reads the header of a received message, and where its packet is. None if it is not one of
+    /// this job, of `ranks` processes.
+    #[inline]
+    pub fn decode(message: &[u8], token: u64, ranks: u32) -> Option<(Self, std::ops::Range<usize>)> {
+        let head = message.first_chunk::<HEADER>()?;
+        let (found, rest) = head.split_first_chunk::<8>()?;
+        let source = JobRank(u32::from_ne_bytes(*rest.first_chunk()?));
+        let is_ours = u64::from_ne_bytes(*found) == token && source.0 < ranks;
+        if !is_ours || message.len() % PACKET_ALIGN != 0 {
+            return None;
+        }
+        let word = |at: usize| {
+            message
+                .get(at..at + 4)?
+                .first_chunk()
+                .map(|word| u32::from_ne_bytes(*word))
+        };
+        let kind = match head[14] {
+            REQUEST => Kind::Packet(Class::Request),
+            REPLY => Kind::Packet(Class::Reply),
+            REQUEST_NOTICE => Kind::Notice(Class::Request, word(HEADER)?, word(HEADER + 4)?),
+            REPLY_NOTICE => Kind::Notice(Class::Reply, word(HEADER)?, word(HEADER + 4)?),
+            CREDITS => Kind::Credits,
+            BYE => Kind::Bye,
+            _ => return None,
+        };
+        let header = Self {
+            token,
+            source,
+            credits: u16::from_ne_bytes([head[12], head[13]]),
+            kind,
+        };
+        let (start, pad) = (header.bytes(), usize::from(head[15]));
+        let end = message.len().checked_sub(pad)?;
+        (pad < PACKET_ALIGN && start <= end).then_some((header, start..end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKEN: u64 = 0x0123_4567_89ab_cdef;
+
+    fn message(kind: Kind, packet: usize) -> Vec<u8> {
+        let header = Header {
+            token: TOKEN,
+            source: JobRank(7),
+            credits: 513,
+            kind,
+        };
+        let mut message = vec![0xff; header.bytes() + packet + padding(packet)];
+        assert_eq!(header.encode(packet, &mut message), header.bytes());
+        message
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for kind in [
+            Kind::Packet(Class::Request),
+            Kind::Packet(Class::Reply),
+            Kind::Notice(Class::Request, 0xdead_beef, 2),
+            Kind::Notice(Class::Reply, 1, 1),
+            Kind::Credits,
+            Kind::Bye,
+        ] {
+            for packet in [0, 1, 15, 16, 17, 4096] {
+                let message = message(kind, packet);
+                assert_eq!(message.len() % PACKET_ALIGN, 0);
+                let (header, place) = Header::decode(&message, TOKEN, 8).unwrap();
+                assert_eq!((header.kind, header.source, header.credits), (kind, JobRank(7), 513));
+                assert_eq!((place.start, place.len()), (header.bytes(), packet));
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_messages_are_refused() {
+        let good = message(Kind::Notice(Class::Request, 5, 1), 40);
+        assert!(Header::decode(&good, TOKEN, 8).is_some());
+        assert!(Header::decode(&good, TOKEN ^ 1, 8).is_none(), "another token");
+        assert!(Header::decode(&good, TOKEN, 7).is_none(), "a rank beyond the job");
+        for length in 0..good.len() {
+            let whole = length > 2 * PACKET_ALIGN && length % PACKET_ALIGN == 0;
+            assert_eq!(
+                Header::decode(&good[..length], TOKEN, 8).is_some(),
+                whole,
+                "{length} bytes"
+            );
+        }
+        for (at, value) in [(14, 0), (14, 7), (15, 16), (15, 255)] {
+            let mut bad = good.clone();
+            bad[at] = value;
+            assert!(Header::decode(&bad, TOKEN, 8).is_none(), "byte {at} is {value}");
+        }
+    }
+}
