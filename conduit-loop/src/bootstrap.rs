@@ -23,16 +23,13 @@ pub const BOOTSTRAP: Key<Option<String>> = text(
 /// How much later than others a process may come.
 const LATE: Duration = Duration::from_secs(60);
 
-/// Connections to all others, at rank 0; at others, one to rank 0.
+/// The place of this process among those that meet.
 #[derive(Debug)]
-pub struct Meeting(Mutex<Vec<UnixStream>>);
-
-/// Name, rank and size, if the variable is set and valid.
-fn place() -> Option<(String, u32, u32)> {
-    let set = setting(&BOOTSTRAP).flatten()?;
-    let mut parts = set.rsplitn(3, ':');
-    let (size, rank) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    Some((parts.next()?.to_owned(), rank, size)).filter(|_| rank < size)
+pub struct Meeting {
+    /// In place of the variable, in tests of this crate.
+    text: Option<String>,
+    /// Connections to all others, at rank 0; at others, one to rank 0.
+    streams: Mutex<Vec<UnixStream>>,
 }
 
 fn failed(why: impl std::fmt::Display) -> ConduitError {
@@ -41,8 +38,33 @@ fn failed(why: impl std::fmt::Display) -> ConduitError {
 }
 
 impl Meeting {
+    /// As the variable says.
     pub const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        Self {
+            text: None,
+            streams: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// As if the variable were `text`.
+    #[cfg(test)]
+    pub fn at(text: String) -> Self {
+        Self {
+            text: Some(text),
+            ..Self::new()
+        }
+    }
+
+    fn text(&self) -> Option<String> {
+        self.text.clone().or_else(|| setting(&BOOTSTRAP).flatten())
+    }
+
+    /// Name, rank and size, if the variable is set and valid.
+    fn place(&self) -> Option<(String, u32, u32)> {
+        let text = self.text()?;
+        let mut parts = text.rsplitn(3, ':');
+        let (size, rank) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some((parts.next()?.to_owned(), rank, size)).filter(|_| rank < size)
     }
 }
 
@@ -107,28 +129,29 @@ fn gather(streams: &mut [UnixStream], is_first: bool, bytes: &[u8]) -> io::Resul
 
 impl Bootstrap for Meeting {
     fn has_started_this(&self) -> bool {
-        setting(&BOOTSTRAP).flatten().is_some()
+        self.text().is_some()
     }
 
     fn join(&self) -> Result<BootstrapPlace, ConduitError> {
-        let (name, rank, size) =
-            place().ok_or_else(|| failed("expected name:rank:size, with a rank below the size"))?;
+        let (name, rank, size) = self
+            .place()
+            .ok_or_else(|| failed("expected name:rank:size, with a rank below the size"))?;
         let streams = match rank {
             0 => accept_all(&name, size),
             _ => connect(&name, rank),
         };
-        *lock(&self.0) = streams.map_err(failed)?;
+        *lock(&self.streams) = streams.map_err(failed)?;
         let system = format!("a test ({name})");
         Ok(BootstrapPlace { system, rank, size })
     }
 
     fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>, ConduitError> {
-        let is_first = place().is_some_and(|(_, rank, _)| rank == 0);
-        gather(&mut lock(&self.0), is_first, bytes).map_err(failed)
+        let is_first = self.place().is_some_and(|(_, rank, _)| rank == 0);
+        gather(&mut lock(&self.streams), is_first, bytes).map_err(failed)
     }
 
     fn leave(&self, _: bool) {
-        if let Ok(mut streams) = self.0.try_lock() {
+        if let Ok(mut streams) = self.streams.try_lock() {
             streams.clear();
         }
     }
@@ -138,6 +161,6 @@ impl Bootstrap for Meeting {
     }
 
     fn descriptors(&self) -> Vec<i32> {
-        lock(&self.0).iter().map(AsRawFd::as_raw_fd).collect()
+        lock(&self.streams).iter().map(AsRawFd::as_raw_fd).collect()
     }
 }

@@ -2,15 +2,16 @@
 //! that the NIC is as inconvenient as documented.
 
 use crate::arrivals::Packet;
+use crate::bootstrap::Meeting;
 use crate::init::{hello, Net, PRESENT};
 use crate::nic::Nic;
 use crate::pinned::Pinned;
 use crate::sys;
 use gasnet_conduit::conformance::{expose, get, put, start_info, Log};
 use gasnet_conduit::{
-    Busy, Class, Completion, Conduit, Cookie, Device, Dmabuf, Get, JobRank, LocalCompletion, LocalMemory, LocalSegment,
-    PollScope, Put, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo, Upcalls,
-    WakePromise,
+    Bootstrap, Busy, Class, Completion, Conduit, Cookie, Device, Dmabuf, Get, JobRank, LocalCompletion, LocalMemory,
+    LocalSegment, PollScope, Put, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo,
+    Upcalls, WakePromise,
 };
 use gasnet_sys::{fd, mem};
 use std::fs::File;
@@ -19,6 +20,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
+
+fn meeting(name: &str, rank: u32, size: u32) -> Box<dyn Bootstrap> {
+    Box::new(Meeting::at(format!("{name}:{rank}:{size}")))
+}
+
+gasnet_conduit::bootstrap_conformance_tests! {
+    bootstrap: meeting;
+}
 
 const TOKEN: u128 = 0x1122_3344_5566_7788_99aa_bbcc_ddee_ff00;
 const ME: JobRank = JobRank(0);

@@ -92,6 +92,14 @@ macro_rules! atomics_conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make, atomics_lose_nothing })* };
 }
 
+/// The same for a conduit's [`crate::Bootstrap`], made by a [`MakeBootstrap`].
+#[macro_export]
+macro_rules! bootstrap_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
+        bootstrap_gathers bootstrap_leaves_alone
+    })* };
+}
+
 /// A test of each of these checks.
 #[doc(hidden)]
 #[macro_export]
@@ -111,6 +119,7 @@ macro_rules! each_check {
 }
 
 mod barrier;
+mod bootstrap;
 mod notify;
 #[allow(unsafe_code)]
 mod payload;
@@ -118,6 +127,7 @@ mod rma;
 #[allow(unsafe_code)]
 mod stop;
 pub use barrier::*;
+pub use bootstrap::*;
 pub use notify::*;
 pub use payload::*;
 pub use rma::*;
