@@ -67,7 +67,8 @@ def arguments():
     parser.add_argument(
         "--configurations",
         default="",
-        help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks; flavour may be release-large …)",
+        help="only these, as flavour:conduit:maxsize (maxsize 0: all ranks; flavour may be release-large …), "
+        "those that no matrix has among them",
     )
     parser.add_argument("--modes", default="", help="only these thread modes")
     parser.add_argument("--np", default="", help="instead of what the programs say")
@@ -168,8 +169,11 @@ def configurations(options):
         table += [(name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1))]
         table += [(name, "udp", 1, 15)] if name.startswith("release") else []
     wanted = options.configurations.split()
+    known = {f"{flavour}:{conduit}:{size}" for flavour, conduit, size, _ in table}
+    for flavour, conduit, size in (word.split(":") for word in wanted if word not in known):
+        table.append((flavour, conduit, int(size), 1))
     for flavour, conduit, size, one_in in table:
-        prefix = prefixes[flavour]
+        prefix = prefixes.get(flavour, "")
         if wanted and f"{flavour}:{conduit}:{size}" not in wanted:
             continue
         if prefix and jobs.Installation(prefix).has(conduit):
