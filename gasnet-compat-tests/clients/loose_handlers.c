@@ -11,6 +11,12 @@
 #else
 #define LOOSE 1
 #endif
+/* Over a network that sets one buffer aside for the reply to each request, a second one has none. */
+#ifdef GASNET_CONDUIT_LOOP
+#define TWICE 0
+#else
+#define TWICE LOOSE
+#endif
 
 static volatile int shorts, mediums, longs, replies, locked;
 static char *volatile landed;
@@ -20,7 +26,7 @@ static void on_short(gex_Token_t token, gex_AM_Arg_t a, gex_AM_Arg_t b) {
     CHECK(a == 5 && b == -6);
     shorts++;
     gex_AM_ReplyShort1(token, 203, 0, 7);
-    if (LOOSE) gex_AM_ReplyShort1(token, 203, 0, 7);
+    if (TWICE) gex_AM_ReplyShort1(token, 203, 0, 7);
 }
 
 static void on_medium(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t a) {
@@ -86,7 +92,7 @@ int main(int argc, char **argv) {
     PHASE("entries that do not describe the message");
     OK(gex_AM_RequestShort2(tm, peer, 200, 0, 5, -6));
     OK(gex_AM_RequestMedium1(tm, peer, 201, "abc", 4, GEX_EVENT_NOW, 0, 8));
-    GASNET_BLOCKUNTIL(shorts == 1 && mediums == 1 && replies == 1 + LOOSE);
+    GASNET_BLOCKUNTIL(shorts == 1 && mediums == 1 && replies == 1 + TWICE);
 #ifndef GASNET_SEGMENT_EVERYTHING
     OK(gex_AM_RequestLong0(tm, peer, 202, "xyz", 3, target, GEX_EVENT_NOW, 0));
     GASNET_BLOCKUNTIL(longs == 1);
