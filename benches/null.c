@@ -4,6 +4,7 @@
  * threads as a multiple of one, and allocations. Exits with 1 if an operation allocates. Run by
  * benches/null.sh. */
 
+#include <gasnet_ratomic.h>
 #include <gasnetex.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -31,6 +32,7 @@ int posix_memalign(void **memory, size_t alignment, size_t bytes) {
 enum { WINDOW = 64, HANDLER = 200, MOST_THREADS = 8, BATCHES = 50 };
 
 static gex_TM_t team;
+static gex_AD_t domain;
 static char *remote;
 static long rounds = 20000;
 static __thread unsigned long handled;
@@ -58,6 +60,11 @@ static void get_nbi(void) {
     uint64_t value[WINDOW];
     for (int i = 0; i < WINDOW; i++) gex_RMA_GetNBI(team, &value[i], 1, remote, sizeof value[i], 0);
     gex_NBI_Wait(GEX_EC_GET, 0);
+}
+static void fadd_nbi(void) {
+    uint64_t value[WINDOW];
+    for (int i = 0; i < WINDOW; i++) gex_AD_OpNBI_U64(domain, &value[i], 1, remote, GEX_OP_FADD, 1, 0, 0);
+    gex_NBI_Wait(GEX_EC_RMW, 0);
 }
 static void am_short(void) {
     for (int i = 0; i < WINDOW; i++) gex_AM_RequestShort1(team, 1, HANDLER, 0, 1);
@@ -119,11 +126,9 @@ int main(int argc, char **argv) {
         const char *name;
         Operation operation;
     } all[] = {
-        {"put, blocking", put_blocking},
-        {"put, NB, one by one", put_nb},
-        {"put, NBI, windows of 64", put_nbi},
-        {"get, NBI, windows of 64", get_nbi},
-        {"Short request and its delivery", am_short},
+        {"put, blocking", put_blocking},        {"put, NB, one by one", put_nb},
+        {"put, NBI, windows of 64", put_nbi},   {"get, NBI, windows of 64", get_nbi},
+        {"FADD, NBI, windows of 64", fadd_nbi}, {"Short request and its delivery", am_short},
     };
     gex_Client_t client;
     gex_EP_t ep;
@@ -133,6 +138,7 @@ int main(int argc, char **argv) {
     gex_Client_Init(&client, &ep, &team, "NULL", &argc, &argv, 0);
     gex_EP_RegisterHandlers(ep, &entry, 1);
     gex_Segment_Attach(&segment, team, 1 << 20);
+    gex_AD_Create(&domain, team, GEX_DT_U64, GEX_OP_FADD, 0);
     if (gex_TM_QueryRank(team) != 0) GASNET_BLOCKUNTIL(0); /* rank 0 ends the job */
     gex_EP_QueryBoundSegmentNB(team, 1, &base, NULL, NULL, 0);
     remote = base;

@@ -1,13 +1,14 @@
 //! conduit-null: a network that takes no time, to measure the runtime's own (`benches/null.c`).
 //!
-//! Nothing leaves the process. A put or get moves nothing and completes at the next poll of its
-//! thread. A packet comes back to its sender at the next poll of its thread, as if its peer had
+//! Nothing leaves the process. A put, get or atomic moves nothing and completes at the next poll of
+//! its thread. A packet comes back to its sender at the next poll of its thread, as if its peer had
 //! sent it. Threads share nothing, so what they share is the runtime's.
 #![forbid(unsafe_code)]
 
 use gasnet_conduit::{
-    Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits, LocalCompletion,
-    LocalSegment, PollScope, Put, Registration, RemoteSegment, Rma, SegmentMemory, Segments, StartInfo, Stop, Upcalls,
+    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits,
+    LocalCompletion, LocalSegment, PollScope, Put, Registration, RemoteSegment, Rma, SegmentMemory, Segments,
+    StartInfo, Stop, Upcalls,
 };
 use std::cell::RefCell;
 
@@ -123,6 +124,10 @@ impl Conduit for Null {
     fn rma(&self) -> Option<&dyn Rma> {
         Some(self)
     }
+
+    fn atomics(&self) -> Option<&dyn Atomics> {
+        Some(self)
+    }
 }
 
 impl Segments for Null {
@@ -147,6 +152,16 @@ impl Rma for Null {
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         complete_later(get.cookie)
+    }
+}
+
+impl Atomics for Null {
+    fn supports(&self, _: u32, _: u32) -> bool {
+        true
+    }
+
+    fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
+        complete_later(atomic.cookie)
     }
 }
 
