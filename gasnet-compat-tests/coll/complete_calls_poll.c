@@ -21,12 +21,14 @@ static void on_mark(gex_Token_t token, gex_AM_Arg_t sent) {
     delivered++;
 }
 
-/* The others announce a round just before they arrive: puts, which this rank sees without a
- * poll. */
-static void announce(void) {
+/* A rank announces a round to another one, which sees the put without a poll. */
+static void announce_to(gex_Rank_t rank) {
     uint32_t round = (uint32_t)now + 1;
-    OK(gex_RMA_PutBlocking(tm, np - 1, (uint32_t *)(void *)seg_of(np - 1) + me, &round, sizeof round, 0));
+    OK(gex_RMA_PutBlocking(tm, rank, (uint32_t *)(void *)seg_of(rank) + me, &round, sizeof round, 0));
 }
+
+/* The others announce a round to the last rank, just before they arrive or after it. */
+static void announce(void) { announce_to(np - 1); }
 
 static void await_others(const volatile uint32_t *announced) {
     gasnett_tick_t began;
@@ -41,6 +43,7 @@ static void await_others(const volatile uint32_t *announced) {
 static void late_round(int kind, const volatile uint32_t *announced) {
     static char target[8];
     gex_Event_t event;
+    gex_Rank_t r;
     switch (kind) {
         case 0:
             await_others(announced);
@@ -55,15 +58,16 @@ static void late_round(int kind, const volatile uint32_t *announced) {
             await_others(announced);
             gex_Event_Wait(gex_Coll_BroadcastNB(tm, np - 1, target, names[kind], sizeof target, 0));
             break;
-        default: /* first to arrive: the event is complete before the wait */
+        default: /* first to arrive: the event is complete before the wait, and not at once */
             event = gex_Coll_BarrierNB(tm, 0);
+            for (r = 0; r < np - 1; r++) announce_to(r);
             await_others(announced);
             gex_Event_TestSome(NULL, 0, 0); /* advances the barrier, receives nothing */
             gex_Event_Wait(event);
     }
 }
 
-static void early_round(int kind) {
+static void early_round(int kind, const volatile uint32_t *announced) {
     static char target[8];
     gex_Event_t event;
     switch (kind) {
@@ -82,6 +86,7 @@ static void early_round(int kind) {
             CHECK(memcmp(target, names[kind], sizeof target) == 0);
             break;
         default:
+            while (__atomic_load_n(announced + np - 1, __ATOMIC_RELAXED) <= (uint32_t)now) sched_yield();
             event = gex_Coll_BarrierNB(tm, 0);
             announce();
             gex_Event_Wait(event);
@@ -103,7 +108,7 @@ int main(int argc, char **argv) {
         for (now = 0; now < ROUNDS; now++) {
             if (me == 0 && now % EVERY == 0) OK(gex_AM_RequestShort1(tm, np - 1, mark_index, 0, now));
             if (me == np - 1) late_round(kind, announced);
-            else early_round(kind);
+            else early_round(kind, announced);
         }
         if (me == np - 1) {
             GASNET_BLOCKUNTIL(delivered == ROUNDS / EVERY);
