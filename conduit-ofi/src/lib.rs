@@ -189,7 +189,8 @@ impl Wake for Net {
     }
 
     fn arm(&self) -> bool {
-        self.endpoint.may_sleep()
+        // What is stalled is started by polls.
+        self.stalled_count.load(std::sync::atomic::Ordering::Relaxed) == 0 && self.endpoint.may_sleep()
     }
 }
 

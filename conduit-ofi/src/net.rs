@@ -81,6 +81,15 @@ pub enum Stalled {
     Rest(Held),
 }
 
+impl Stalled {
+    /// With whom it is.
+    pub fn peer(&self) -> JobRank {
+        match self {
+            Self::Message(held, _) | Self::Rest(held) => held.peer,
+        }
+    }
+}
+
 impl Net {
     /// Opens an endpoint, and exchanges addresses. Collective.
     pub fn open(info: &StartInfo<'_>, choice: &Choice) -> Result<Self, ConduitError> {

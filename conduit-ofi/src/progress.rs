@@ -338,10 +338,20 @@ impl Net {
         let operations = std::mem::take(&mut *stalled);
         self.stalled_count.store(0, Ordering::Release);
         drop(stalled);
+        let mut without_room: Vec<JobRank> = Vec::new();
         for operation in operations {
+            let (peer, before) = (operation.peer(), self.stalled_count.load(Ordering::Relaxed));
+            // Each try to connect costs a provider microseconds.
+            if without_room.contains(&peer) {
+                self.stall(operation);
+                continue;
+            }
             match operation {
                 Stalled::Rest(held) => self.go_on(held),
                 Stalled::Message(held, message) => self.transmit_again(held, message),
+            }
+            if self.stalled_count.load(Ordering::Relaxed) > before {
+                without_room.push(peer);
             }
         }
     }

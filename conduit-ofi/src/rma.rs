@@ -24,6 +24,9 @@ const DELIVERED: u64 = bits::COMPLETION | bits::DELIVERY_COMPLETE;
 /// Flags of a put that announces itself. Its completion is that of its source.
 const ANNOUNCED: u64 = bits::COMPLETION | bits::REMOTE_CQ_DATA;
 
+/// Most operations that wait for room at the provider, beyond which it is the client that waits.
+const STALLED: usize = 256;
+
 /// Numbers of puts that announce themselves.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -94,10 +97,18 @@ impl Net {
     fn begin(&self, mut held: Held, local: Source, remote: Remote, peer: JobRank) -> Result<(), Busy> {
         held.peer = peer;
         held.rest = Some(Rest { local, remote });
-        self.advance(held).map_err(|(held, why)| {
-            held.release();
-            self.refused(peer, why)
-        })
+        match self.advance(held) {
+            Ok(()) => Ok(()),
+            // Connecting may need polls of the peer, for which a client need not wait.
+            Err((held, Errno::AGAIN)) if self.stalled_count.load(Ordering::Relaxed) < STALLED => {
+                self.stall(Stalled::Rest(held));
+                Ok(())
+            }
+            Err((held, why)) => {
+                held.release();
+                Err(self.refused(peer, why))
+            }
+        }
     }
 
     /// Starts the next part of a put or get.
@@ -284,7 +295,7 @@ impl Net {
         if let Some(buffer) = reserved {
             let mut held = crate::send::held_of(buffer);
             let source = Source {
-                address: buffer.0 as usize,
+                address: put.from.address,
                 ..held.source(put.bytes)
             };
             held.kind = Kind::PutNotify { data, reports: false };
