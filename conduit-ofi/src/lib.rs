@@ -52,7 +52,7 @@ impl Ofi {
         }
     }
 
-    /// The same with a provider that overrides the environment's, for tests.
+    /// The same with a provider that overrides the environment's and all that it offers, for tests.
     pub const fn with_provider(provider: &'static str) -> Self {
         Self {
             provider: Some(provider),
@@ -66,6 +66,7 @@ impl Ofi {
         let mut choice = Choice::read();
         if let Some(provider) = self.provider {
             choice.provider = Some(provider.to_owned());
+            choice.atomics = Some(true);
         }
         choice
     }

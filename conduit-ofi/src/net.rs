@@ -21,6 +21,8 @@ pub const INJECT: usize = 256;
 const SMALL: usize = 2 << 10;
 /// Most operations without bytes of their own: puts, gets, atomics.
 const OPERATIONS: usize = 1 << 20;
+/// Most operations that wait for room at the provider, beyond which it is the client that waits.
+pub const STALLED: usize = 256;
 /// Send buffers that clients may hold.
 const RESERVED: usize = 256;
 
@@ -192,8 +194,13 @@ impl Net {
         let count = settings.receives.unwrap_or(if many { 8 } else { 64 });
         let receives = Receives::post_all(&endpoint, count, bytes, many);
         let receives = receives.map_err(|why| refused(format!("cannot post receive buffers: {}", why.text())))?;
+        // Over sockets they are messages as those of the runtime, and slower than the CPU's among
+        // neighbours, which a domain of theirs cannot use.
+        let wanted = choice
+            .atomics
+            .unwrap_or_else(|| provider::is_fast(&endpoint.info().provider()));
         let abilities = Abilities {
-            atomics: abilities.atomics && crate::atomics::are_all_supported(&endpoint),
+            atomics: abilities.atomics && wanted && crate::atomics::are_all_supported(&endpoint),
             ..abilities
         };
         Ok((endpoint, abilities, receives))

@@ -203,6 +203,7 @@ mod tests {
             include: words(include),
             exclude: words(exclude),
             device: None,
+            atomics: None,
         };
         assert!(!allows(&choice(None, &[], &["udp"]), "udp;ofi_rxd"));
         assert!(allows(&choice(None, &[], &["udp"]), "tcp;ofi_rxm"));

@@ -5,7 +5,7 @@
 //! as long as its operation cannot go stale.
 
 use crate::fabric::{bits, Errno, Remote, Source};
-use crate::net::{Net, Stalled};
+use crate::net::{Net, Stalled, STALLED};
 use crate::notices;
 use crate::operation::{Held, Kind, Rest};
 use crate::send::concatenate;
@@ -23,9 +23,6 @@ const PACKED_LIMIT: usize = 8 << 10;
 const DELIVERED: u64 = bits::COMPLETION | bits::DELIVERY_COMPLETE;
 /// Flags of a put that announces itself. Its completion is that of its source.
 const ANNOUNCED: u64 = bits::COMPLETION | bits::REMOTE_CQ_DATA;
-
-/// Most operations that wait for room at the provider, beyond which it is the client that waits.
-const STALLED: usize = 256;
 
 /// Numbers of puts that announce themselves.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);

@@ -1,7 +1,7 @@
 //! Sending packets.
 
 use crate::fabric::Errno;
-use crate::net::{Net, Stalled, INJECT};
+use crate::net::{Net, Stalled, INJECT, STALLED};
 use crate::operation::{self, Held, Operation};
 use crate::peers::units;
 use crate::wire::{padding, Kind, HEADER};
@@ -87,29 +87,39 @@ impl Net {
             return Ok(());
         };
         let header = self.header(Kind::Packet(class), grant.credits);
-        let sent = if message <= self.inject.min(INJECT) {
+        let mut sent = Err(Errno::AGAIN);
+        if message <= self.inject.min(INJECT) {
             let mut room = [0_u8; INJECT];
             header.encode(bytes, &mut room);
             concatenate(parts, &mut room[HEADER..]);
-            self.endpoint.inject(&room[..message], grant.number)
-        } else {
-            match self.send_buffer(class, message) {
-                None => Err(Errno::AGAIN),
-                Some(mut held) => {
-                    let room = held.bytes(message);
-                    header.encode(bytes, room);
-                    concatenate(parts, &mut room[HEADER..]);
-                    self.transmit(held, message, &grant, class).map_err(|(held, why)| {
-                        held.release();
-                        why
-                    })
-                }
+            sent = self.endpoint.inject(&room[..message], grant.number);
+        }
+        if sent == Err(Errno::AGAIN) {
+            if let Some(mut held) = self.send_buffer(class, message) {
+                let room = held.bytes(message);
+                header.encode(bytes, room);
+                concatenate(parts, &mut room[HEADER..]);
+                sent = self
+                    .transmit(held, message, &grant, class)
+                    .or_else(|refused| self.keep(refused, message));
             }
-        };
+        }
         sent.map_err(|why| {
             self.revoke(&grant);
             self.refused(peer, why)
         })
+    }
+
+    /// Keeps a message that the provider has no room for, if there are not too many already: the
+    /// first message to a peer must not wait until it is connected.
+    #[cold]
+    fn keep(&self, (held, why): (Held, Errno), message: usize) -> Result<(), Errno> {
+        if why == Errno::AGAIN && self.stalled_count.load(Ordering::Relaxed) < STALLED {
+            self.stall(Stalled::Message(held, message));
+            return Ok(());
+        }
+        held.release();
+        Err(why)
     }
 
     /// A send buffer for a message of so many bytes.
@@ -253,11 +263,18 @@ impl SendBuffers for Net {
         };
         let header = self.header(Kind::Packet(class), grant.credits);
         header.encode(bytes, held.bytes(HEADER));
-        self.transmit(held, message, &grant, class).map_err(|(held, why)| {
-            held.into_context();
-            self.revoke(&grant);
-            self.refused(peer, why)
-        })
+        match self.transmit(held, message, &grant, class) {
+            Err((held, Errno::AGAIN)) if self.stalled_count.load(Ordering::Relaxed) < STALLED => {
+                self.stall(Stalled::Message(held, message));
+                Ok(())
+            }
+            Err((held, why)) => {
+                held.into_context();
+                self.revoke(&grant);
+                Err(self.refused(peer, why))
+            }
+            Ok(()) => Ok(()),
+        }
     }
 
     fn release(&self, buffer: SendBuffer) {

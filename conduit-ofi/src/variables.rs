@@ -1,7 +1,7 @@
 //! Environment variables of this conduit.
 #![forbid(unsafe_code)]
 
-use gasnet_conduit::config::{self, count, form, size, text, FromValue, Key, Variable};
+use gasnet_conduit::config::{self, count, flag, form, size, text, FromValue, Key, Variable};
 
 /// File of the library.
 pub static LIBRARY: Key<Option<String>> = text(
@@ -32,6 +32,14 @@ const PROVIDER_EXCLUDE: Key<String> = form(
 .ours();
 const DEVICE: Key<Option<String>> = text("GASNET_OFI_DEVICE", "Domain to open, as fi_info names it: eth0, cxi0.")
     .unset_means("the one with the host's address, else the first that libfabric lists");
+const ATOMICS: Key<Option<bool>> = flag(
+    "GASNET_OFI_ATOMICS",
+    true,
+    "Use the provider's atomics on integers, for all targets of a domain, neighbours included.",
+)
+.unset_means("yes, unless the provider uses sockets")
+.optional()
+.ours();
 const MAX_MEDIUM: Key<u64> = size(
     "GASNET_OFI_MAX_MEDIUM",
     "64K",
@@ -157,6 +165,7 @@ pub static TABLE: &[Variable] = &[
     PROVIDER_INCLUDE.variable.section("Network: ofi"),
     PROVIDER_EXCLUDE.variable.section("Network: ofi"),
     DEVICE.variable.section("Network: ofi"),
+    ATOMICS.variable.section("Network: ofi"),
     MAX_MEDIUM.variable.section("Network: ofi"),
     NUM_RECEIVE_BUFFS.variable.section("Network: ofi"),
     RECEIVE_BUFF_SIZE.variable.section("Network: ofi"),
@@ -210,6 +219,8 @@ pub struct Choice {
     pub exclude: Vec<String>,
     /// The domain.
     pub device: Option<String>,
+    /// Whether atomics are the provider's, if it has them.
+    pub atomics: Option<bool>,
 }
 
 impl Choice {
@@ -224,6 +235,7 @@ impl Choice {
             include: value(&PROVIDER_INCLUDE).map_or(Vec::new(), |list| words(&list)),
             exclude: words(&value(&PROVIDER_EXCLUDE)),
             device: value(&DEVICE),
+            atomics: value(&ATOMICS),
         }
     }
 }
