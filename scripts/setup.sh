@@ -1,7 +1,7 @@
 #!/bin/sh
 # setup.sh [build] [all] [cluster]: installs the Debian packages that building and testing need and
-# that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, and cbindgen in
-# $BUILD/cbindgen. "build" leaves out what only tests need, "all" adds what only `make check-all`
+# that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, cbindgen in
+# $BUILD/cbindgen, and bindgen in $BUILD/bindgen. "build" leaves out what only tests need, "all" adds what only `make check-all`
 # needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh server and the
 # process managers of scripts/cluster (20 MB to fetch, 83 MB on disk). When nothing is missing it
 # uses no network. Rust itself must be installed already (by rustup, or any toolchain from the
@@ -12,6 +12,7 @@ set -eu
 RUFF_VERSION=0.17.6
 # Pinned, so that the check does not change with a release.
 CBINDGEN_VERSION=0.29.2
+BINDGEN_VERSION=0.71.1
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 BUILD=${BUILD:-$root/build}
 
@@ -76,6 +77,10 @@ if [ -n "$tests" ]; then
     need mandoc mandoc
     need shellcheck shellcheck
     need clang-format clang-format
+    # libfabric for tests of the ofi conduit; its headers for the check of the bindings.
+    [ -n "$(find /usr/lib /usr/local/lib -name 'libfabric.so.1' -print -quit 2>/dev/null)" ] ||
+        missing="$missing libfabric1"
+    [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
     # The header check also uses clang's sanitizers; its library lies in a folder that
     # print-runtime-dir only guesses.
@@ -108,19 +113,24 @@ install_ruff() {
         "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
         echo "setup: without ruff $RUFF_VERSION from PyPI the step lint fails" >&2
 }
-# Only the step prototypes needs it. Without optimisation it compiles in a quarter of the time.
-install_cbindgen() {
+# install_crate PACKAGE COMMAND VERSION: in $BUILD/COMMAND. Only the step prototypes needs it. Without
+# optimisation it compiles in a quarter of the time.
+install_crate() {
     [ -n "$tests" ] || return 0
-    "$BUILD/cbindgen/bin/cbindgen" --version 2>/dev/null | grep -qx "cbindgen $CBINDGEN_VERSION" && return
-    echo "setup: installing cbindgen $CBINDGEN_VERSION in $BUILD/cbindgen (a minute or two)"
-    CARGO_TARGET_DIR=$BUILD/cbindgen/target cargo install --quiet --locked --debug --root "$BUILD/cbindgen" \
-        --version "$CBINDGEN_VERSION" cbindgen ||
-        echo "setup: without cbindgen $CBINDGEN_VERSION from crates.io the step prototypes fails" >&2
-    rm -rf "$BUILD/cbindgen/target"
+    "$BUILD/$2/bin/$2" --version 2>/dev/null | grep -qx "$2 $3" && return
+    echo "setup: installing $2 $3 in $BUILD/$2 (a minute or two)"
+    CARGO_TARGET_DIR=$BUILD/$2/target cargo install --quiet --locked --debug --root "$BUILD/$2" \
+        --version "$3" "$1" ||
+        echo "setup: without $2 $3 from crates.io the step prototypes fails" >&2
+    rm -rf "$BUILD/$2/target"
+}
+install_tools() {
+    install_ruff
+    install_crate cbindgen cbindgen "$CBINDGEN_VERSION"
+    install_crate bindgen-cli bindgen "$BINDGEN_VERSION"
 }
 if [ -z "$missing" ]; then
-    install_ruff
-    install_cbindgen
+    install_tools
     exit 0
 fi
 
@@ -163,8 +173,7 @@ install() {
 }
 for attempt in 1 2 3; do
     if install; then
-        install_ruff
-        install_cbindgen
+        install_tools
         exit 0
     fi
     echo "setup: apt-get failed (attempt $attempt of 3)" >&2

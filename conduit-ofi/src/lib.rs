@@ -6,9 +6,9 @@
 //! buffer ([`operation`]), and passes it to the provider. The receiver's provider writes it into a
 //! buffer for many messages ([`receive`]), where a poll delivers it in place ([`progress`]).
 //!
-//! Puts, gets and atomics are the provider's ([`rma`], [`atomics`]), if it completes puts when their
-//! bytes are at the target. A Long that is not packed is a put that carries a number to the target's
-//! queue, beside a packet with the same number ([`notices`]).
+//! Puts, gets and atomics are the provider's ([`rma`], [`atomics`]), if it completes puts when
+//! their bytes are at the target. A Long that is not packed is a put that carries a number to the
+//! target's queue, beside a packet with the same number ([`notices`]).
 
 mod atomics;
 mod fabric;

@@ -261,7 +261,8 @@ fn report(endpoint: &Endpoint, abilities: Abilities) {
     let (info, (major, minor)) = (endpoint.info(), library.version);
     let by = |provider| if provider { "the provider" } else { "Active Messages" };
     gasnet_conduit::print_line(format_args!(
-        "GASNet: ofi: {info:?}, version {}.{}; libfabric {major}.{minor} ({}). Puts and gets: {}. Atomics on integers: {}.",
+        "GASNet: ofi: {info:?}, version {}.{}; libfabric {major}.{minor} ({}). Puts and gets: {}. Atomics on \
+         integers: {}.",
         info.provider_version().0,
         info.provider_version().1,
         library.path,

@@ -14,7 +14,8 @@ exec "$1" --no-layout-tests --no-doc-comments --no-prepend-enum-name --use-core 
     --default-enum-style consts --rust-target 1.82 --formatter rustfmt \
     --rustfmt-configuration-file "$root/rustfmt.toml" \
     --allowlist-type "$structs" --allowlist-type "$enums" --allowlist-var "$consts" \
-    --allowlist-function 'none' --blocklist-type 'iovec' --opaque-type 'fi_(eq|cntr|pep|poll|stx|wait|av_set|srx|collective).*' \
+    --allowlist-function 'none' --blocklist-type 'iovec' \
+    --opaque-type 'fi_(eq|cntr|pep|poll|stx|wait|av_set|srx|collective).*' \
     --raw-line '// Made from the headers of libfabric by scripts/build/ofi-bindings.sh; not edited.' \
     --raw-line 'use libc::iovec;' \
     "$root/conduit-ofi/src/fabric/headers.h"

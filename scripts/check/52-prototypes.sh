@@ -1,5 +1,5 @@
 # The types of all exports against the headers (prototypes.py), in the debug flavour, which exports
-# the most.
+# the most, and the bindings of libfabric against its headers.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 CARGO_TARGET_DIR=$BUILD/prototypes
@@ -18,5 +18,20 @@ elif attempt "prototypes: expand gasnet" expand gasnet &&
     attempt "prototypes: exports and headers agree" timeout 300 python3 -B "$ROOT/scripts/check/prototypes.py" \
         "$STAGE_RELEASE/include" "$STAGE_RELEASE/include/smp-conduit" "$BUILD/cbindgen/bin/cbindgen" "$CC" \
         "$WORK/gasnet.rs" "$WORK/gasnet-tools.rs"
+fi
+
+# bindings: conduit-ofi's declarations of libfabric against its headers.
+bindings() {
+    timeout 300 "$ROOT/scripts/build/ofi-bindings.sh" "$BUILD/bindgen/bin/bindgen" >"$WORK/bindings.rs" &&
+        diff -u "$ROOT/conduit-ofi/src/fabric/bindings.rs" "$WORK/bindings.rs"
+}
+printf '#include <rdma/fabric.h>\n%s.%s\n' FI_MAJOR_VERSION FI_MINOR_VERSION >"$WORK/version.c"
+version=$("$CC" -E -P "$WORK/version.c" 2>/dev/null | sed -n '$s/ //gp')
+if [ "$version" != 1.17 ]; then
+    skip "prototypes: bindings of libfabric: the installed headers are of ${version:-no version}, not 1.17"
+elif [ ! -x "$BUILD/bindgen/bin/bindgen" ]; then
+    fail "prototypes: no $BUILD/bindgen/bin/bindgen. Run scripts/setup.sh."
+else
+    attempt "prototypes: bindings of libfabric" bindings
 fi
 finish
