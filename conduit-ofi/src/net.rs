@@ -192,7 +192,7 @@ impl Net {
             .filter(|_| many)
             .map_or(message, |bytes| bytes.max(4 * message));
         let count = settings.receives.unwrap_or(if many { 8 } else { 64 });
-        let receives = Receives::post_all(&endpoint, count, bytes, many);
+        let receives = Receives::post_all(&endpoint, count, (bytes, message), many);
         let receives = receives.map_err(|why| refused(format!("cannot post receive buffers: {}", why.text())))?;
         // Over sockets they are messages as those of the runtime, and slower than the CPU's among
         // neighbours, which a domain of theirs cannot use.

@@ -38,17 +38,25 @@ pub struct Receives {
     has_unposted: AtomicBool,
     /// Whether a buffer takes many messages.
     many: bool,
-    /// Whether messages may arrive in a buffer after its end was reported: ofi_rxm reports the last
-    /// message in a buffer when it is complete, before an earlier one of which it fetches the data.
+    /// Whether messages may arrive in a buffer after its end was reported: ofi_rxm gives a message
+    /// its place, and perhaps ends the buffer, before it fetches the data. Then all have arrived
+    /// when they have no gaps and leave less room than `least`.
     ends_early: bool,
     bytes: usize,
+    /// The provider ends a buffer when it has less room than this.
+    least: usize,
     // Last, as the buffers are in it.
     pool: Pool,
 }
 
 impl Receives {
-    /// Allocates and posts `count` buffers of `bytes`.
-    pub fn post_all(endpoint: &Endpoint, count: usize, bytes: usize, many: bool) -> Result<Self, Errno> {
+    /// Allocates and posts `count` buffers of `bytes`, which end when less than `least` are left.
+    pub fn post_all(
+        endpoint: &Endpoint,
+        count: usize,
+        (bytes, least): (usize, usize),
+        many: bool,
+    ) -> Result<Self, Errno> {
         let pool = Pool::new(bytes, count);
         pool.grow(endpoint, count)?;
         let receives = Self {
@@ -58,6 +66,7 @@ impl Receives {
             many,
             ends_early: endpoint.info().provider().ends_with("ofi_rxm"),
             bytes,
+            least,
             pool,
         };
         for index in 0..count {
@@ -120,12 +129,13 @@ impl Receives {
         is_last: bool,
     ) -> Result<(), Errno> {
         let slot = &self.slots[index];
+        // The end of a buffer may be reported without a message.
         if completion.len > 0 {
             slot.references.fetch_add(1, Ordering::Relaxed);
         }
-        if self.ends_early {
-            let start = completion.buf as usize;
-            let offset = start.wrapping_sub(slot.context.load(Ordering::Relaxed) + size_of::<Operation>());
+        if completion.len > 0 && self.many && self.ends_early {
+            let first = slot.context.load(Ordering::Relaxed) + size_of::<Operation>();
+            let offset = (completion.buf as usize).wrapping_sub(first);
             slot.arrived.fetch_add(completion.len, Ordering::Relaxed);
             slot.end.fetch_max(offset + completion.len, Ordering::Relaxed);
         }
@@ -133,8 +143,8 @@ impl Receives {
             slot.is_over.store(true, Ordering::Relaxed);
         }
         let complete = || {
-            let arrived = slot.arrived.load(Ordering::Relaxed);
-            !self.many || !self.ends_early || arrived == slot.end.load(Ordering::Relaxed)
+            let (arrived, end) = (slot.arrived.load(Ordering::Relaxed), slot.end.load(Ordering::Relaxed));
+            !self.many || !self.ends_early || arrived == end && self.bytes - end < self.least
         };
         if slot.is_over.load(Ordering::Relaxed) && complete() {
             slot.is_over.store(false, Ordering::Relaxed);

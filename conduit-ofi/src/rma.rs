@@ -164,8 +164,8 @@ impl Net {
     }
 
     /// Starts a put whose source fits the provider's own buffer. No operation needs it afterwards.
-    fn put_injected(&self, put: &Put, remote: Remote) -> Result<(), Busy> {
-        let mut held = self.operations.take(&self.endpoint).ok_or(Busy)?;
+    fn put_injected(&self, put: &Put, remote: Remote) -> Result<(), Errno> {
+        let mut held = self.operations.take(&self.endpoint).ok_or(Errno::AGAIN)?;
         held.kind = Kind::Put { source_is_free: true };
         held.peer = put.to.peer;
         held.cookie = put.cookie;
@@ -186,7 +186,7 @@ impl Net {
             }
             Err(why) => {
                 held.release();
-                Err(self.refused(put.to.peer, why))
+                Err(why)
             }
         }
     }
@@ -202,11 +202,17 @@ fn copy_in(held: &mut Held, from: usize, bytes: usize) {
 impl Rma for Net {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         let remote = self.segments.remote(&put.to, self.target(put.to.peer)?);
-        if put.bytes <= self.inject && put.from.device.is_none() && self.injects_puts {
-            self.put_injected(put, remote)?;
-            return Ok(LocalCompletion::AtReturn);
+        let is_host = put.from.device.is_none();
+        let injects = put.bytes <= self.inject && is_host && self.injects_puts;
+        if injects {
+            match self.put_injected(put, remote) {
+                Ok(()) => return Ok(LocalCompletion::AtReturn),
+                // A copy of it waits for room.
+                Err(Errno::AGAIN) => {}
+                Err(why) => return Err(self.refused(put.to.peer, why)),
+            }
         }
-        let copies = put.source == SourceUse::Now && put.from.device.is_none();
+        let copies = is_host && (injects || put.source == SourceUse::Now);
         let mut ready = self.ready(&put.from, put.bytes, copies, put.to.peer)?;
         if ready.is_copy {
             copy_in(&mut ready.held, put.from.address, put.bytes);

@@ -11,7 +11,7 @@
 #else
 #define LOOSE 1
 #endif
-/* Over a network that sets one buffer aside for the reply to each request, a second one has none. */
+/* A network that sets one buffer aside for the reply to each request has none for a second one. */
 #ifdef GASNET_CONDUIT_LOOP
 #define TWICE 0
 #else

@@ -98,7 +98,7 @@ static void atomic_misuse(const char *what) {
     if (is(what, "atomic-jobrank"))
         gex_AD_OpNB_U32(ad, &old, np + 5, place, GEX_OP_FADD, 1, 0, GEX_FLAG_RANK_IS_JOBRANK);
     if (is(what, "atomic-not-mine")) gex_AD_OpNB_U32(ad, &old, last, place, GEX_OP_FADD, 1, 0, GEX_FLAG_AD_MY_RANK);
-    /* The function, as a language without macros calls it: what is inline in release objects is, as puts, not checked. */
+    /* The function: what is inline in release objects is, as puts are, not checked there. */
     if (is(what, "atomic-outside")) (gex_AD_OpNB_U32)(ad, &old, last, place + 65536, GEX_OP_FADD, 1, 0, 0);
     if (is(what, "atomic-misaligned")) gex_AD_OpNB_U32(ad, &old, last, place + 2, GEX_OP_FADD, 1, 0, 0);
     if (is(what, "atomic-in-handler")) gex_AM_RequestShort0(tm, last, 210, 0);

@@ -4,6 +4,7 @@ use super::bindings as ffi;
 use crate::variables::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
+use gasnet_sys::env;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::OnceLock;
 
@@ -69,6 +70,12 @@ impl Functions {
     }
 
     fn open() -> Result<Self, String> {
+        // The libraries of the psm providers, which libfabric brings along, would catch signals.
+        for name in [c"HFI_NO_BACKTRACE", c"IPATH_NO_BACKTRACE"] {
+            if env::get(name).is_none() {
+                env::set(name, c"1");
+            }
+        }
         let library = Library::open(&VENDOR, config::get())?;
         // SAFETY: fi_version(3): no arguments, and a number.
         let fi_version = unsafe { library.function::<unsafe extern "C" fn() -> u32>(c"fi_version")? };
