@@ -1,11 +1,11 @@
 #!/bin/sh
 # setup.sh [build] [all] [cluster]: installs the Debian packages that building and testing need and
 # that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, cbindgen in
-# $BUILD/cbindgen, and bindgen in $BUILD/bindgen. "build" leaves out what only tests need, "all" adds what only `make check-all`
-# needs (also, by rustup, the oldest Rust that is supported), "cluster" the ssh server and the
-# process managers of scripts/cluster (20 MB to fetch, 83 MB on disk). When nothing is missing it
-# uses no network. Rust itself must be installed already (by rustup, or any toolchain from the
-# version in Cargo.toml on).
+# $BUILD/cbindgen, and bindgen in $BUILD/bindgen. "build" leaves out what only tests need, "all"
+# adds what only `make check-all` needs (also, by rustup, the oldest Rust that is supported),
+# "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on
+# disk). When nothing is missing it uses no network. Rust itself must be installed already (by
+# rustup, or any toolchain from the version in Cargo.toml on).
 set -eu
 
 # The layout of Python differs between releases of ruff.
@@ -113,8 +113,8 @@ install_ruff() {
         "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
         echo "setup: without ruff $RUFF_VERSION from PyPI the step lint fails" >&2
 }
-# install_crate PACKAGE COMMAND VERSION: in $BUILD/COMMAND. Only the step prototypes needs it. Without
-# optimisation it compiles in a quarter of the time.
+# install_crate PACKAGE COMMAND VERSION: in $BUILD/COMMAND. Only the step prototypes needs it.
+# Without optimisation it compiles in a quarter of the time.
 install_crate() {
     [ -n "$tests" ] || return 0
     "$BUILD/$2/bin/$2" --version 2>/dev/null | grep -qx "$2 $3" && return

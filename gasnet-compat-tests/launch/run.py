@@ -50,7 +50,7 @@ USED = [
     ("GASNET_BARRIER", "PSHM"),
 ]
 # Jobs of these can be on several hosts.
-NETWORK = jobtest.CONDUIT in ("udp", "any")
+NETWORK = jobtest.CONDUIT in ("ofi", "udp", "any")
 if not NETWORK:
     USED += [("GASNET_SPAWNER", "ssh"), ("GASNET_SSH_SERVERS", "node0 node1")]
 NOT_USED = [
@@ -60,7 +60,6 @@ NOT_USED = [
     ("GASNET_HOST_DETECT", "gethostid"),
     ("GASNET_COLL_SCRATCH_SEG_SIZE", "2M"),
     ("GASNET_IBV_SPAWNER", "mpi"),
-    ("GASNET_OFI_SPAWNER", "pmi"),
     ("GASNET_UCX_SPAWNER", "ssh"),
     ("GASNET_IBV_SPAWNFN", "S"),
     ("GASNET_SPAWN_CONTROL", "pmi"),

@@ -60,9 +60,10 @@ EON
 attempt "configure: config.status by its environment" \
     sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
 has "config.status replaces names" \
-    '^CONDUITS=smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
+    '^CONDUITS=ofi smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
 has "config.status leaves other names alone" '^THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
-attempt "configure: make echovar" sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"smp udp\"'"
+attempt "configure: make echovar" \
+    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"ofi smp udp\"'"
 attempt "configure: config.status knows AR" \
     sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
 attempt "configure: other/amudp has the targets of UPC++ and Chapel" make -n -C upcxx/other/amudp amudprun \
@@ -142,7 +143,7 @@ in_tree "an unknown option" unknown --frobnicate --enable-frobnication
 has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$WORK/log"
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
-refuses "no conduit" 'no conduit is left' --disable-smp --disable-udp
+refuses "no conduit" 'no conduit is left' --disable-smp --disable-ofi --disable-udp
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a prefix with a blank" 'special characters in --prefix' --prefix="$WORK/a b"
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false

@@ -25,6 +25,7 @@ Exit codes of a program: 0 passed, 77 skipped (its last line says why), anything
 
 import argparse
 import concurrent.futures
+import ctypes
 import hashlib
 import os
 import shutil
@@ -120,7 +121,11 @@ EVERY_MODE = (
     ("debug", "smp"),
     ("release", "sock"),
     ("release", "udp"),
+    ("release", "ofi"),
 )
+
+# What a slice runs over ofi: the families whose calls use the network.
+OFI_FAMILIES = ("am", "rma", "atomic", "vis", "event", "coll")
 
 # Release programs cover neighbourhoods of two; this configuration is for those that need the debug
 # flavour.
@@ -143,6 +148,16 @@ def conduits():
     """The conduits of this release."""
     command = [Path(__file__).resolve().parents[1] / "build/conduits.sh", "--all"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def missing(conduit):
+    """Why the programs of a conduit cannot run on this machine; empty if they can."""
+    if conduit == "ofi":
+        try:
+            ctypes.CDLL(os.environ.get("GASNET_OFI_LIBRARY", "libfabric.so.1"))
+        except OSError as error:
+            return f"libfabric cannot be loaded: {error}"
+    return ""
 
 
 def configurations(options):
@@ -337,10 +352,16 @@ def main():
     )
     cases, scripts, installations = [], [], {}
     for flavour, prefix, conduit, size, one_in in configurations(options):
+        why = missing(conduit)
+        if why:
+            print(f"SKIP programs {flavour} {conduit}/{size} {why}", flush=True)
+            continue
         installations[prefix] = jobs.Installation(prefix)
         for family in families:
             folder = os.path.join(TESTS, family)
             has_script = os.path.exists(os.path.join(folder, "run.sh"))
+            if options.slice and conduit == "ofi" and family not in OFI_FAMILIES:
+                continue
             if ("-" in flavour or conduit == "any") and (has_script or family == "tools"):
                 continue  # starts, ends and tools know no segments, and the conduit does not matter to them
             if has_script:

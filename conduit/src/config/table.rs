@@ -202,6 +202,8 @@ variables! {
             .scope(Scope::Launcher);
         UDP_SPAWNER: Option<Spawner> = choice("GASNET_UDP_SPAWNER", "auto", "As GASNET_SPAWNER, for udp.")
             .scope(Scope::Launcher).ours();
+        OFI_SPAWNER: Option<Spawner> = choice("GASNET_OFI_SPAWNER", "auto", "As GASNET_SPAWNER, for ofi.")
+            .scope(Scope::Launcher);
         SPAWNFN: Option<String> = text("GASNET_SPAWNFN",
             "How udp programs start their ranks where the variables above do not decide: L on this host, S through \
              remote shells, C by GASNET_CSPAWN_CMD.")
@@ -507,7 +509,6 @@ variables! {
         COLL_SCRATCH_SEG_SIZE: Option<String> = text("GASNET_COLL_SCRATCH_SEG_SIZE",
             "Old name of GASNET_COLL_SCRATCH_SIZE.").no_effect();
         IBV_SPAWNER: Option<String> = text("GASNET_IBV_SPAWNER", "As GASNET_SPAWNER, for ibv.").no_effect();
-        OFI_SPAWNER: Option<String> = text("GASNET_OFI_SPAWNER", "As GASNET_SPAWNER, for ofi.").no_effect();
         UCX_SPAWNER: Option<String> = text("GASNET_UCX_SPAWNER", "As GASNET_SPAWNER, for ucx.").no_effect();
         IBV_SPAWNFN: Option<String> = text("GASNET_IBV_SPAWNFN", "As GASNET_SPAWNER, for ibv, as upcxx-run sets it.")
             .no_effect();

@@ -24,7 +24,13 @@ class Libgasnet(MakefilePackage):
 
     version("2025.8.0")
 
-    variant("conduits", default="smp,udp", values=("smp", "udp"), multi=True, description="Networks to build for")
+    variant(
+        "conduits",
+        default="smp,ofi,udp",
+        values=("smp", "ofi", "udp"),
+        multi=True,
+        description="Networks to build for; ofi opens libfabric at run time",
+    )
     variant(
         "modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes"
     )
