@@ -114,7 +114,7 @@ impl Library {
                         raw: raw as usize,
                         vendor,
                         name: name.to_string_lossy().into_owned(),
-                    })
+                    });
                 }
                 Err(why) => failures.push((name.to_string_lossy(), why.to_string())),
             }
