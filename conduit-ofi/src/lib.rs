@@ -94,22 +94,26 @@ impl Conduit for Ofi {
         Ok(())
     }
 
-    /// Unless the user names this conduit, it is for providers that are faster than UDP.
+    /// Unless the user names this conduit, it is for providers that are faster than UDP. Loading
+    /// libfabric takes a fifth of a second, so a host without their devices does not.
     fn probe(&self) -> Result<(), ConduitError> {
-        let wanted = config::get().get(&config::CONDUIT);
+        let refused = |message| Err(ConduitError { message });
+        let wanted = config::get().get_or_default(&config::CONDUIT);
         let named = wanted.trim().eq_ignore_ascii_case("ofi");
-        let provider = provider::probe(&self.choice()).map_err(|why| ConduitError {
-            message: format!("The ofi conduit cannot be used: {why}."),
-        })?;
-        if named || provider::is_fast(&provider) {
-            return Ok(());
+        if !named && !provider::has_device() {
+            let by_name = "GASNET_CONDUIT=ofi selects a provider over sockets";
+            return refused(format!(
+                "This host has no device of a fabric for the ofi conduit. {by_name}."
+            ));
         }
-        Err(ConduitError {
-            message: format!(
+        match provider::probe(&self.choice()) {
+            Err(why) => refused(format!("The ofi conduit cannot be used: {why}.")),
+            Ok(provider) if named || provider::is_fast(&provider) => Ok(()),
+            Ok(provider) => refused(format!(
                 "The ofi conduit would use the provider {provider}, which is slower than the udp conduit. \
                  GASNET_CONDUIT=ofi selects it all the same."
-            ),
-        })
+            )),
+        }
     }
 
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {

@@ -48,6 +48,26 @@ pub fn is_fast(provider: &str) -> bool {
     !OVER_SOCKETS.contains(&first_word(provider))
 }
 
+/// Folders and beginnings of names of the devices that fast providers open: verbs, efa and psm3;
+/// psm2 and opx; cxi; psm; gni.
+const DEVICES: &[(&str, &str)] = &[
+    ("/dev/infiniband", "uverbs"),
+    ("/dev", "hfi1"),
+    ("/dev", "cxi"),
+    ("/dev", "ipath"),
+    ("/dev", "kgni"),
+];
+
+/// Whether this host has a device that a fast provider could use.
+pub fn has_device() -> bool {
+    DEVICES.iter().any(|(folder, start)| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .into_iter()
+            .any(|entry| entry.file_name().as_encoded_bytes().starts_with(start.as_bytes()))
+    })
+}
+
 /// The core provider: "tcp" of "tcp;ofi_rxm".
 fn first_word(provider: &str) -> &str {
     provider.split(';').next().unwrap_or(provider)
