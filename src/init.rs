@@ -108,7 +108,7 @@ pub fn init(
     #[cfg(feature = "decorators")]
     let conduit = with_faults(config, conduit);
     if !single {
-        start_conduit(conduit, job, mode, flags)?;
+        start_conduit(config, conduit, job, (mode, flags))?;
     } else if rank == JobRank(0) && config.get(&config::FAULTS).is_some() {
         gasnet_tools::process::warn(format_args!(
             "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network \
@@ -409,7 +409,12 @@ fn die() {
     gasnet_sys::process::kill(gasnet_sys::process::pid(), libc::SIGKILL);
 }
 
-fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: Flags) -> Result<(), InitError> {
+fn start_conduit(
+    config: &Config,
+    conduit: &dyn Conduit,
+    job: &'static Job,
+    (mode, flags): (Mode, Flags),
+) -> Result<(), InitError> {
     let ranks = |ranks: &[u32]| -> Vec<JobRank> { ranks.iter().copied().map(JobRank).collect() };
     let info = StartInfo {
         rank: JobRank(job.rank()),
@@ -424,6 +429,7 @@ fn start_conduit(conduit: &dyn Conduit, job: &'static Job, mode: Mode, flags: Fl
         may_start_threads: !flags.has(Flags::DEFER_THREADS),
         host_address: job.address().map_err(|e| InitError::Job(e.message))?,
         single_threaded: mode == Mode::Seq,
+        threads_sleep: wait::threads_sleep(config),
         exchange: &|bytes| job.exchange(bytes),
         job_token: job.token(),
     };

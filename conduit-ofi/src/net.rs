@@ -184,8 +184,14 @@ impl Net {
             ));
         }
         let refused = |why: String| format!("{shown}: {why}");
-        let endpoint =
-            Endpoint::open(provider, !info.single_threaded, settings.queue, message, true).map_err(refused)?;
+        let endpoint = Endpoint::open(
+            provider,
+            !info.single_threaded,
+            settings.queue,
+            message,
+            info.threads_sleep,
+        )
+        .map_err(refused)?;
         let many = multi_receive && settings.receive_bytes.is_some();
         let bytes = settings
             .receive_bytes

@@ -154,6 +154,7 @@ pub fn start_info<'a>(rank: JobRank, all: &'a [JobRank], exchange: &'a dyn Fn(&[
         may_start_threads: true,
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         single_threaded: true,
+        threads_sleep: true,
         exchange,
         job_token: 0x5eed_0123_4567_89ab,
     }

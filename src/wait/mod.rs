@@ -6,7 +6,8 @@
 //!    core. Before its first timed yield it spins if the host has a core for every thread that uses
 //!    GASNet, in all ranks.
 //! 2. It yields the core, for some milliseconds.
-//! 3. It sleeps until a neighbour sends something.
+//! 3. It sleeps until a neighbour sends something or something arrives. Where the network cannot
+//!    wake it, it goes on yielding.
 //!
 //! While other processes compute on the cores, it sleeps at once ([`oversubscription`]).
 //!
@@ -29,6 +30,7 @@ use crate::shm::comm::Slept;
 use crate::stall::{self, Reason};
 use crate::{progress, runtime, thread, trace};
 use followers::Followers;
+use gasnet_conduit::config::Config;
 use gasnet_conduit::{Class, PollScope, Wake, WakePromise};
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
@@ -124,6 +126,16 @@ pub fn count_threads() {
 /// A time that grows with the waiters per core.
 fn scaled_by_waiters((base, each): (u64, u64)) -> u64 {
     base + each * WAITERS_PER_CORE.load(Ordering::Relaxed)
+}
+
+/// Whether waiting threads are to sleep in this job, so that the network should be able to wake
+/// them (`StartInfo::threads_sleep`).
+pub fn threads_sleep(config: &Config) -> bool {
+    match mode() {
+        WaitMode::Spin => network::has_thread(config),
+        WaitMode::Block => true,
+        WaitMode::SpinBlock | WaitMode::Adaptive => is_oversubscribed() || network::has_thread(config),
+    }
 }
 
 /// Whether this host has more ranks than cores. All ranks of the host agree.
@@ -279,7 +291,8 @@ impl Waiter {
             WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE_NS),
         };
         let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns));
-        let should_sleep = yield_phase.is_some_and(|time| waited >= scaled_by_waiters(time) || is_episode());
+        let is_late = |time| waited >= scaled_by_waiters(time) && may_sleep();
+        let should_sleep = yield_phase.is_some_and(|time| is_late(time) || is_episode());
         let timed = match runtime::try_get() {
             Some(rt) if should_sleep => {
                 let began = monotonic_ns();
@@ -323,6 +336,13 @@ impl Waiter {
         }
         thread.known_count.set(FOLLOWERS.count());
     }
+}
+
+/// Whether a wait that is not over after its yield phase sleeps. A network that cannot wake this
+/// process would serve its peers late; then only mode BLOCK sleeps.
+fn may_sleep() -> bool {
+    let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.network().wake.is_some();
+    mode() == WaitMode::Block || runtime::try_get().is_none_or(wakes)
 }
 
 /// Notifies the sleeping threads of this process that a poll found something.

@@ -88,6 +88,11 @@ pub fn stop() {
     }
 }
 
+/// Whether this configuration wants a thread that polls.
+pub fn has_thread(config: &Config) -> bool {
+    config.get(&config::RCV_THREAD) && Mode::get() == Mode::Par
+}
+
 /// Whether the thread polls.
 pub fn receives() -> bool {
     matches!(THREAD.get(), Some(Some(thread)) if thread.receives.is_some())
