@@ -89,6 +89,12 @@ impl Directory {
         if self.nbrhd.contains(rank.0) {
             return Some(self.neighbour(self.nbrhd.index(rank.0)));
         }
+        self.elsewhere(rank)
+    }
+
+    /// The segment of `rank`, which is no neighbour. None if there is no such rank.
+    #[inline]
+    pub fn elsewhere(&self, rank: JobRank) -> Option<Bounds> {
         let (base, bytes) = self.table.bounds(rank.index())?;
         Some(Bounds::host(base, bytes))
     }

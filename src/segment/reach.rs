@@ -1,5 +1,6 @@
 //! Selects how this process accesses the memory of an endpoint. No other module decides it.
 
+use crate::endpoint;
 use crate::mk::MemRef;
 use crate::runtime::Runtime;
 use crate::segment::configuration::is_everything;
@@ -34,10 +35,25 @@ impl Runtime {
     /// outside, or no segment is known.
     #[inline]
     pub fn reach(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
+        if endpoint::is_attached(place.ep) && !self.is_neighbour(place.rank) {
+            return self
+                .reach_attached(place.rank, address, bytes)
+                .unwrap_or_else(|| self.reach_elsewhere(place, address, bytes));
+        }
         match self.mapped_address(place, address, bytes) {
             Some(here) => Reach::Here(MemRef::host(here)),
             None => self.reach_elsewhere(place, address, bytes),
         }
+    }
+
+    /// The conduit's way to the attached segment of a process that is no neighbour.
+    #[inline]
+    fn reach_attached(&self, rank: JobRank, address: usize, bytes: usize) -> Option<Reach<'_>> {
+        let network = self.network();
+        let (rma, segments) = network.rma.zip(network.segments)?;
+        let directory = self.directory().get()?;
+        let inside = directory.elsewhere(rank)?.contains(address, bytes);
+        inside.then(|| Reach::Network(rma, directory.remote_segment(segments, rank)))
     }
 
     fn reach_elsewhere(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {

@@ -48,9 +48,10 @@ pub struct SegmentTable {
 }
 
 impl SegmentTable {
+    #[inline]
     fn words_of(&self, rank: usize) -> Option<&'static [AtomicU64]> {
         let stride = self.shape.stride();
-        self.words.chunks_exact(stride).nth(rank)
+        self.words.get(rank.checked_mul(stride)?..)?.get(..stride)
     }
 
     /// Ranks in the job.
