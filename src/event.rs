@@ -236,6 +236,7 @@ global! {
     };
 }
 
+#[inline]
 fn op_at(index: u32) -> &'static Op {
     let chunk = TABLE.chunks[index as usize / CHUNK].load(Ordering::Acquire);
     // SAFETY: indices come from `grow`, whose chunk is initialised, of CHUNK elements, and never
@@ -414,6 +415,7 @@ impl FreeList {
     }
 
     /// An Op with nothing outstanding.
+    #[inline]
     pub fn take(&mut self) -> &'static Op {
         if self.first == 0 {
             self.refill();
@@ -450,6 +452,7 @@ impl FreeList {
         }
     }
 
+    #[cold]
     fn refill(&mut self) {
         reclaim_orphans();
         {

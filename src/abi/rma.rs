@@ -21,6 +21,7 @@ use gasnet_conduit::Busy;
 
 /// An access whose local side is the client's memory, which is on the device of the local
 /// endpoint's segment or on the host.
+#[inline(always)]
 fn access(
     tm: TeamHandle,
     rank: Rank,
@@ -63,6 +64,7 @@ fn value_access(
 }
 
 /// The local endpoint, and an access whose local side is host memory.
+#[inline(always)]
 fn host_access(
     tm: TeamHandle,
     rank: Rank,

@@ -73,7 +73,7 @@ impl Access {
     }
 
     /// The way to the remote side, which the local side can take.
-    #[inline]
+    #[inline(always)]
     fn reach<'a>(&self, rt: &'a Runtime) -> Reach<'a> {
         rt.reach_from(self.here(), self.peer, self.remote, self.bytes)
     }

@@ -33,7 +33,7 @@ const fn is_word(address: usize, bytes: usize) -> bool {
 impl Runtime {
     /// The way to `[address, address + bytes)` of the segment of `place`. Fatal when that is
     /// outside, or no segment is known.
-    #[inline]
+    #[inline(always)]
     pub fn reach(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
         if endpoint::is_attached(place.ep) && !self.is_neighbour(place.rank) {
             return self
@@ -90,7 +90,7 @@ impl Runtime {
     }
 
     /// The way to memory of `place` for a transfer whose local side is `local`, of any device.
-    #[inline]
+    #[inline(always)]
     pub fn reach_from(&self, local: MemRef, place: Location, address: usize, bytes: usize) -> Reach<'_> {
         let way = self.reach(place, address, bytes);
         if local.kind.is_none() || matches!(way, Reach::Here(_)) {

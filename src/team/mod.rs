@@ -371,7 +371,7 @@ pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
 }
 
 /// The local endpoint and the peer that `(handle, rank)` names.
-#[inline]
+#[inline(always)]
 pub fn resolve(handle: TeamHandle, rank: Rank) -> (EpIndex, Location) {
     match decode(handle) {
         Named::Team(team) => (team.ep, team.locate(rank)),
