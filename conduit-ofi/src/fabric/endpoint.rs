@@ -275,7 +275,7 @@ impl Endpoint {
             tries += 1;
             match self.register_as(base, bytes, access, key) {
                 // Another region has the key.
-                Err(Errno(libc::ENOKEY)) if tries < TRIES => {}
+                Err(Errno::KEY_IN_USE) if tries < TRIES => {}
                 result => break result?,
             }
         };

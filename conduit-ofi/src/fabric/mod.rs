@@ -84,6 +84,8 @@ impl Errno {
     pub const AGAIN: Self = Self(ffi_errno::EAGAIN);
     /// The queue has the record of an error.
     pub const ERROR_AVAILABLE: Self = Self(ffi_errno::EAVAIL);
+    /// Another region has the key. libfabric's number differs from that of the system.
+    pub const KEY_IN_USE: Self = Self(ffi_errno::ENOKEY);
 
     /// The result of a function that returns a negative error number.
     fn check(code: isize) -> Result<usize, Self> {
@@ -126,6 +128,7 @@ mod ffi_errno {
     use super::bindings as ffi;
     pub const EAGAIN: i32 = ffi::FI_EAGAIN as i32;
     pub const EAVAIL: i32 = ffi::FI_EAVAIL as i32;
+    pub const ENOKEY: i32 = ffi::FI_ENOKEY as i32;
     pub const ECANCELED: i32 = ffi::FI_ECANCELED as i32;
 }
 
