@@ -76,8 +76,9 @@ pub struct Operation {
     pub cookie: Cookie,
     /// What follows.
     pub rest: Option<Rest>,
-    /// Registration of the local memory, for this operation only.
-    pub region: Option<Region>,
+    /// Registration of the local memory, for this operation only. It is rare, and boxed so that an
+    /// operation has three cache lines.
+    pub region: Option<Box<Region>>,
     /// Descriptor of the bytes behind this.
     descriptor: *mut c_void,
     /// The pool.

@@ -76,7 +76,7 @@ impl Net {
                     bytes,
                     descriptor: region.descriptor(),
                 };
-                held.region = Some(region);
+                held.region = Some(Box::new(region));
                 Ok(Ready {
                     held,
                     source,

@@ -8,6 +8,7 @@ use std::ffi::{c_char, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// One completion, with the context of its operation.
 pub type Completion = ffi::fi_cq_data_entry;
@@ -89,6 +90,9 @@ impl<T> Drop for Object<T> {
     }
 }
 
+/// Held during all calls of a provider that no two threads may call at once.
+pub(super) type Gate = Option<Arc<Mutex<()>>>;
+
 /// An endpoint. Its calls may be made from any thread.
 pub struct Endpoint {
     // Closed first, by [`Endpoint::close`]; the others are dropped in this order.
@@ -98,8 +102,7 @@ pub struct Endpoint {
     domain: Object<ffi::fid_domain>,
     fabric: Object<ffi::fid_fabric>,
     info: Info,
-    /// Held during all calls of a provider that no two threads may call at once.
-    gate: Option<Mutex<()>>,
+    gate: Gate,
     /// The wake-up descriptor of the queue.
     wake: Option<RawFd>,
 }
@@ -146,7 +149,7 @@ impl Endpoint {
         let ep = Object::<ffi::fid_ep>::open("fi_endpoint", |ep| {
             call!(domain, ops.endpoint(record, ep, ptr::null_mut())) as i32
         })?;
-        let gate = (shared && !info.is_thread_safe()).then(Mutex::default);
+        let gate = (shared && !info.is_thread_safe()).then(Arc::default);
         let endpoint = Self {
             ep: ManuallyDrop::new(ep),
             cq,
@@ -226,7 +229,7 @@ impl Endpoint {
 
     #[inline]
     fn enter(&self) -> Option<MutexGuard<'_, ()>> {
-        self.gate.as_ref().map(lock)
+        self.gate.as_deref().map(lock)
     }
 
     /// What the provider offers.
@@ -295,7 +298,8 @@ impl Endpoint {
             mr.reg(base, bytes, access, 0, key, 0, &raw mut region, context)
         );
         Errno::check(code)?;
-        NonNull::new(region).map(Region::new).ok_or(Errno(libc::ENOMEM))
+        let region = NonNull::new(region).ok_or(Errno(libc::ENOMEM))?;
+        Ok(Region::new(region, self.gate.clone()))
     }
 
     /// Makes a number of a long key, which [`Endpoint::unmap_key`] frees.

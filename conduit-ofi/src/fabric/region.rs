@@ -1,12 +1,19 @@
 //! Registered memory.
 
 use super::bindings as ffi;
+use super::endpoint::Gate;
 use super::Errno;
+use gasnet_sys::atomic::MutexGuard;
+use gasnet_sys::lock;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
 /// A registered region. Dropping it reverts the registration.
-pub struct Region(NonNull<ffi::fid_mr>);
+pub struct Region {
+    mr: NonNull<ffi::fid_mr>,
+    /// That of the endpoint: a region belongs to its domain.
+    gate: Gate,
+}
 
 // SAFETY: a handle; its fields are constant, and only the owner closes it.
 unsafe impl Send for Region {}
@@ -20,29 +27,34 @@ impl std::fmt::Debug for Region {
 }
 
 impl Region {
-    pub(super) fn new(region: NonNull<ffi::fid_mr>) -> Self {
-        Self(region)
+    pub(super) fn new(mr: NonNull<ffi::fid_mr>, gate: Gate) -> Self {
+        Self { mr, gate }
+    }
+
+    fn enter(&self) -> Option<MutexGuard<'_, ()>> {
+        self.gate.as_deref().map(lock)
     }
 
     fn fid(&self) -> *mut ffi::fid {
         // SAFETY: a pointer to a field of a live object.
-        unsafe { &raw mut (*self.0.as_ptr()).fid }
+        unsafe { &raw mut (*self.mr.as_ptr()).fid }
     }
 
     /// What local operations name it by.
     pub fn descriptor(&self) -> *mut c_void {
         // SAFETY: a field of a live object.
-        unsafe { self.0.as_ref() }.mem_desc
+        unsafe { self.mr.as_ref() }.mem_desc
     }
 
     /// What peers name it by.
     pub fn key(&self) -> u64 {
         // SAFETY: a field of a live object.
-        unsafe { self.0.as_ref() }.key
+        unsafe { self.mr.as_ref() }.key
     }
 
     /// The long key of a provider that asks for `FI_MR_RAW`, and the base address to map it with.
     pub fn raw_key(&self) -> Result<(u64, Vec<u8>), Errno> {
+        let _gate = self.enter();
         let (mut base, mut length) = (0, 0);
         let mut attempt = |key: &mut [u8]| {
             length = key.len();
@@ -66,6 +78,7 @@ impl Region {
 
     /// Binds it to an endpoint and enables it, for providers that ask for `FI_MR_ENDPOINT`.
     pub(super) fn bind(&self, endpoint: *mut ffi::fid) -> Result<(), Errno> {
+        let _gate = self.enter();
         // SAFETY: fi_mr_bind(3) and fi_mr_enable(3), on live objects.
         let codes = unsafe {
             let bind = (*(*self.fid()).ops).bind.ok_or(Errno(libc::ENOSYS))?;
@@ -82,6 +95,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        let _gate = self.enter();
         // SAFETY: closed once; the owner has no operation on it under way.
         unsafe { super::close(self.fid()) };
     }
