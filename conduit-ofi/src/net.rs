@@ -219,9 +219,9 @@ impl Net {
         }
         let mut message = [0; wire::HEADER];
         self.header(Kind::Bye, 0).encode(0, &mut message);
-        for (_, number) in self.peers.contacted() {
+        for (peer, number) in self.peers.contacted() {
             // If that fails, the peer is gone, or it reads of the end from its node agent.
-            let _ = self.endpoint.inject(&message, number);
+            let _ = self.send_header(&message, peer, number);
         }
     }
 

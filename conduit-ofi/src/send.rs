@@ -189,12 +189,7 @@ impl Net {
         let credits = self.peers.collect(peer);
         let mut message = [0; HEADER];
         self.header(Kind::Credits, credits).encode(0, &mut message);
-        let sent = if self.inject >= HEADER {
-            self.endpoint.inject(&message, number)
-        } else {
-            self.send_copy(&message, peer, number)
-        };
-        match sent {
+        match self.send_header(&message, peer, number) {
             Ok(()) => {}
             Err(why) => {
                 self.peers.owe(peer, u32::from(credits));
@@ -205,8 +200,11 @@ impl Net {
         }
     }
 
-    /// Sends a short message from a buffer, where the provider injects nothing.
-    fn send_copy(&self, message: &[u8], peer: JobRank, number: u64) -> Result<(), Errno> {
+    /// Sends a message without a packet; from a buffer where the provider injects nothing.
+    pub fn send_header(&self, message: &[u8; HEADER], peer: JobRank, number: u64) -> Result<(), Errno> {
+        if self.inject >= HEADER {
+            return self.endpoint.inject(message, number);
+        }
         let grant = Grant {
             peer,
             number,
