@@ -82,6 +82,7 @@ fn means(name: &str, provider: &str) -> bool {
 const LEVELS: &[(u64, bool)] = &[
     (bits::MSG | bits::RMA | bits::ATOMIC | bits::MULTI_RECV, true),
     (bits::MSG | bits::RMA | bits::MULTI_RECV, true),
+    (bits::MSG | bits::RMA | bits::ATOMIC, true),
     (bits::MSG | bits::RMA, true),
     (bits::MSG | bits::MULTI_RECV, false),
     (bits::MSG, false),
