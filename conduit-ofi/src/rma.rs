@@ -90,6 +90,28 @@ impl Net {
         }
     }
 
+    /// Starts a put, from a copy if `copies` allows that. `kind` depends on whether it does.
+    fn begin_put(
+        &self,
+        put: &Put,
+        remote: Remote,
+        copies: bool,
+        kind: impl FnOnce(bool) -> Kind,
+    ) -> Result<LocalCompletion, Busy> {
+        let mut ready = self.ready(&put.from, put.bytes, copies, put.to.peer)?;
+        if ready.is_copy {
+            copy_in(&mut ready.held, put.from.address, put.bytes);
+        }
+        ready.held.kind = kind(ready.is_copy);
+        ready.held.cookie = put.cookie;
+        self.begin(ready.held, ready.source, remote, put.to.peer)?;
+        Ok(if ready.is_copy {
+            LocalCompletion::AtReturn
+        } else {
+            LocalCompletion::Later
+        })
+    }
+
     /// Starts a put or get, or its first part.
     fn begin(&self, mut held: Held, local: Source, remote: Remote, peer: JobRank) -> Result<(), Busy> {
         held.peer = peer;
@@ -213,20 +235,7 @@ impl Rma for Net {
             }
         }
         let copies = is_host && (injects || put.source == SourceUse::Now);
-        let mut ready = self.ready(&put.from, put.bytes, copies, put.to.peer)?;
-        if ready.is_copy {
-            copy_in(&mut ready.held, put.from.address, put.bytes);
-        }
-        ready.held.kind = Kind::Put {
-            source_is_free: ready.is_copy,
-        };
-        ready.held.cookie = put.cookie;
-        self.begin(ready.held, ready.source, remote, put.to.peer)?;
-        Ok(if ready.is_copy {
-            LocalCompletion::AtReturn
-        } else {
-            LocalCompletion::Later
-        })
+        self.begin_put(put, remote, copies, |source_is_free| Kind::Put { source_is_free })
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
@@ -314,20 +323,9 @@ impl Net {
             };
         }
         let copies = put.source == SourceUse::Now && put.from.device.is_none();
-        let mut ready = self.ready(&put.from, put.bytes, copies, put.to.peer)?;
-        if ready.is_copy {
-            copy_in(&mut ready.held, put.from.address, put.bytes);
-        }
-        ready.held.kind = Kind::PutNotify {
+        self.begin_put(put, remote, copies, |is_copy| Kind::PutNotify {
             data,
-            reports: !ready.is_copy,
-        };
-        ready.held.cookie = put.cookie;
-        self.begin(ready.held, ready.source, remote, put.to.peer)?;
-        Ok(if ready.is_copy {
-            LocalCompletion::AtReturn
-        } else {
-            LocalCompletion::Later
+            reports: !is_copy,
         })
     }
 }
