@@ -124,8 +124,9 @@ impl Atomics for Net {
                 Ok(())
             }
             Err(why) => {
+                let what = held.kind.name();
                 held.release();
-                Err(self.refused(atomic.target.peer, why))
+                Err(self.refused(atomic.target.peer, what, why))
             }
         }
     }

@@ -54,6 +54,20 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// What it is in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Idle | Self::Receive(_) => "a receive",
+            Self::Packet(Class::Request) => "sending a request",
+            Self::Packet(Class::Reply) => "sending a reply",
+            Self::Put { .. } | Self::PutNotify { .. } => "a put",
+            Self::Get { .. } => "a get",
+            Self::Atomic { .. } => "an atomic",
+        }
+    }
+}
+
 /// What is left of a put or get that is longer than an operation of the provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Rest {

@@ -314,14 +314,7 @@ impl Net {
                 }
             }
             kind => {
-                let what = match kind {
-                    Kind::Packet(Class::Request) => "sending a request",
-                    Kind::Packet(Class::Reply) => "sending a reply",
-                    Kind::Get { .. } => "a get",
-                    Kind::Atomic { .. } => "an atomic",
-                    _ => "a put",
-                };
-                let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), failure.text);
+                let text = format!("{:?}: {} failed: {}", self.endpoint.info(), kind.name(), failure.text);
                 self.peers.lose(held.peer, text);
                 held.release();
             }

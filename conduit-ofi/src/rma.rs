@@ -41,9 +41,7 @@ impl Net {
         if self.stopped.load(Ordering::Relaxed) || !self.peers.is_present(peer) {
             return Err(Busy);
         }
-        self.peers
-            .number(&self.endpoint, peer)
-            .map_err(|why| self.refused(peer, why))
+        self.number(peer)
     }
 
     /// Prepares local memory: `copies` allows a copy, which is filled later.
@@ -85,7 +83,7 @@ impl Net {
             }
             Err(why) => {
                 held.release();
-                Err(self.refused(peer, why))
+                Err(self.refused(peer, "registering local memory", why))
             }
         }
     }
@@ -124,8 +122,9 @@ impl Net {
                 Ok(())
             }
             Err((held, why)) => {
+                let what = held.kind.name();
                 held.release();
-                Err(self.refused(peer, why))
+                Err(self.refused(peer, what, why))
             }
         }
     }
@@ -179,8 +178,9 @@ impl Net {
             Ok(()) => {}
             Err((held, Errno::AGAIN)) => self.stall(Stalled::Rest(held)),
             Err((held, why)) => {
+                let what = held.kind.name();
                 held.release();
-                let _ = self.refused(peer, why);
+                let _ = self.refused(peer, what, why);
             }
         }
     }
@@ -231,7 +231,7 @@ impl Rma for Net {
                 Ok(()) => return Ok(LocalCompletion::AtReturn),
                 // A copy of it waits for room.
                 Err(Errno::AGAIN) => {}
-                Err(why) => return Err(self.refused(put.to.peer, why)),
+                Err(why) => return Err(self.refused(put.to.peer, "a put", why)),
             }
         }
         let copies = is_host && (injects || put.source == SourceUse::Now);
@@ -317,8 +317,9 @@ impl Net {
                 Ok(()) => Ok(LocalCompletion::AtReturn),
                 Err((mut held, why)) => {
                     held.rest = None;
+                    let what = held.kind.name();
                     held.into_context();
-                    Err(self.refused(put.to.peer, why))
+                    Err(self.refused(put.to.peer, what, why))
                 }
             };
         }

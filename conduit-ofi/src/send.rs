@@ -32,16 +32,20 @@ impl Net {
         }
     }
 
+    /// The number of a peer in the address vector.
+    #[inline]
+    pub fn number(&self, peer: JobRank) -> Result<u64, Busy> {
+        let number = self.peers.number(&self.endpoint, peer);
+        number.map_err(|why| self.refused(peer, "inserting its address", why))
+    }
+
     /// Pays for a message of so many bytes. `None` if it is to be dropped.
     #[inline]
     pub fn grant(&self, peer: JobRank, class: Class, message: usize) -> Result<Option<Grant>, Busy> {
         if self.admits(peer)?.is_none() {
             return Ok(None);
         }
-        let number = self
-            .peers
-            .number(&self.endpoint, peer)
-            .map_err(|why| self.refused(peer, why))?;
+        let number = self.number(peer)?;
         let cost = match class {
             Class::Request => units(message),
             Class::Reply => 0,
@@ -65,12 +69,12 @@ impl Net {
         self.peers.owe(grant.peer, u32::from(grant.credits));
     }
 
-    /// A call for a peer failed. Anything but a lack of room loses the peer.
+    /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer.
     #[cold]
-    pub fn refused(&self, peer: JobRank, why: Errno) -> Busy {
+    pub fn refused(&self, peer: JobRank, what: &str, why: Errno) -> Busy {
         if why != Errno::AGAIN {
-            let what = format!("{:?}: {}", self.endpoint.info(), why.text());
-            self.peers.lose(peer, what);
+            let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), why.text());
+            self.peers.lose(peer, text);
         }
         Busy
     }
@@ -106,7 +110,7 @@ impl Net {
         }
         sent.map_err(|why| {
             self.revoke(&grant);
-            self.refused(peer, why)
+            self.refused(peer, operation::Kind::Packet(class).name(), why)
         })
     }
 
@@ -153,7 +157,7 @@ impl Net {
             Err((held, Errno::AGAIN)) => self.stall(Stalled::Message(held, message)),
             Err((held, why)) => {
                 held.release();
-                let _ = self.refused(grant.peer, why);
+                let _ = self.refused(grant.peer, operation::Kind::Packet(class).name(), why);
             }
         }
     }
@@ -193,7 +197,7 @@ impl Net {
             Ok(()) => {}
             Err(why) => {
                 self.peers.owe(peer, u32::from(credits));
-                if self.refused(peer, why) == Busy && why == Errno::AGAIN {
+                if self.refused(peer, "returning credits", why) == Busy && why == Errno::AGAIN {
                     self.peers.settle(peer);
                 }
             }
@@ -269,7 +273,7 @@ impl SendBuffers for Net {
             Err((held, why)) => {
                 held.into_context();
                 self.revoke(&grant);
-                Err(self.refused(peer, why))
+                Err(self.refused(peer, operation::Kind::Packet(class).name(), why))
             }
             Ok(()) => Ok(()),
         }
