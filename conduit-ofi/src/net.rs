@@ -1,7 +1,7 @@
 //! A started conduit: its parts, start and stop.
 
 use crate::fabric::{Endpoint, Errno, Functions};
-use crate::memory::Segments;
+use crate::memory::{wants_registration, Segments};
 use crate::notices::Notices;
 use crate::operation::{Held, Pool};
 use crate::peers::Peers;
@@ -114,17 +114,15 @@ impl Net {
         let (endpoint, abilities, receives) = opened.map_err(failed)?;
         name.map_err(failed)?;
         let names = names.map_err(failed)?;
+        let shown = format!("{:?}", endpoint.info());
+        let refused = |what: &str, why: Errno| failed(format!("{shown}: {what}: {}", why.text()));
         let message_bytes = settings.max_packet + wire::OVERHEAD;
         let pools = |bytes: usize| settings.send_buffers.map(|(most, _)| Pool::new(bytes, most));
-        let small = pools(SMALL);
-        for (pool, (_, first)) in small.iter().zip(settings.send_buffers) {
-            pool.grow(&endpoint, first).map_err(|why| failed(why.text()))?;
-        }
         if info.rank == JobRank(0) && config::get().get_or_default(&config::VERBOSEENV) {
             report(&endpoint, abilities);
         }
         let inject = settings.inject.min(endpoint.info().inject_bytes());
-        Ok(Self {
+        let net = Self {
             rank: info.rank,
             peers: Peers::new(info.size as usize, names, settings.window.max(4 * message_bytes)),
             token: message_token(info.job_token),
@@ -141,7 +139,7 @@ impl Net {
             stopped: AtomicBool::new(false),
             failure: Mutex::default(),
             has_failed: AtomicBool::new(false),
-            small,
+            small: pools(SMALL),
             large: pools(message_bytes),
             reserved: Pool::new(message_bytes, RESERVED),
             operations: Pool::new(0, OPERATIONS),
@@ -149,7 +147,33 @@ impl Net {
             receives,
             endpoint,
             settings,
-        })
+        };
+        // From here on an error closes the endpoint before buffers are freed.
+        net.allocate()
+            .map_err(|why| refused("cannot allocate send buffers", why))?;
+        net.receives
+            .post_all(&net.endpoint)
+            .map_err(|why| refused("cannot post receive buffers", why))?;
+        Ok(net)
+    }
+
+    /// Allocates send buffers. A pool that could never register one would be busy for ever, so each
+    /// has one at least where the provider wants registration.
+    fn allocate(&self) -> Result<(), Errno> {
+        for (pool, (_, first)) in self.small.iter().zip(self.settings.send_buffers) {
+            pool.grow(&self.endpoint, first)?;
+        }
+        if !wants_registration(self.endpoint.info()) {
+            return Ok(());
+        }
+        let pools = self
+            .small
+            .iter()
+            .chain(&self.large)
+            .chain([&self.reserved, &self.bounces]);
+        pools
+            .filter(|pool| pool.is_empty())
+            .try_for_each(|pool| pool.grow(&self.endpoint, 1))
     }
 
     fn open_endpoint(
@@ -198,8 +222,8 @@ impl Net {
             .filter(|_| many)
             .map_or(message, |bytes| bytes.max(4 * message));
         let count = settings.receives.unwrap_or(if many { 8 } else { 64 });
-        let receives = Receives::post_all(&endpoint, count, (bytes, message), many);
-        let receives = receives.map_err(|why| refused(format!("cannot post receive buffers: {}", why.text())))?;
+        let receives = Receives::new(&endpoint, count, (bytes, message), many);
+        let receives = receives.map_err(|why| refused(format!("cannot allocate receive buffers: {}", why.text())))?;
         // Over sockets they are messages as those of the runtime, and slower than the CPU's among
         // neighbours, which a domain of theirs cannot use.
         let wanted = choice

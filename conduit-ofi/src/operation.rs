@@ -216,6 +216,11 @@ impl Pool {
         self.0.bytes
     }
 
+    /// Whether it has no operation yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.count.load(Ordering::Relaxed) == 0
+    }
+
     /// Takes an operation, or makes more. None if there are as many as there may be.
     #[inline]
     pub fn take(&self, endpoint: &Endpoint) -> Option<Held> {

@@ -50,16 +50,11 @@ pub struct Receives {
 }
 
 impl Receives {
-    /// Allocates and posts `count` buffers of `bytes`, which end when less than `least` are left.
-    pub fn post_all(
-        endpoint: &Endpoint,
-        count: usize,
-        (bytes, least): (usize, usize),
-        many: bool,
-    ) -> Result<Self, Errno> {
+    /// Allocates `count` buffers of `bytes`, which end when less than `least` are left.
+    pub fn new(endpoint: &Endpoint, count: usize, (bytes, least): (usize, usize), many: bool) -> Result<Self, Errno> {
         let pool = Pool::new(bytes, count);
         pool.grow(endpoint, count)?;
-        let receives = Self {
+        Ok(Self {
             slots: std::iter::repeat_with(Slot::default).take(count).collect(),
             unposted: Mutex::default(),
             has_unposted: AtomicBool::new(false),
@@ -68,13 +63,17 @@ impl Receives {
             bytes,
             least,
             pool,
-        };
-        for index in 0..count {
-            let mut held = receives.pool.take(endpoint).ok_or(Errno(libc::ENOMEM))?;
+        })
+    }
+
+    /// Posts all buffers.
+    pub fn post_all(&self, endpoint: &Endpoint) -> Result<(), Errno> {
+        for index in 0..self.slots.len() {
+            let mut held = self.pool.take(endpoint).ok_or(Errno(libc::ENOMEM))?;
             held.kind = Kind::Receive(index);
-            receives.post(endpoint, held)?;
+            self.post(endpoint, held)?;
         }
-        Ok(receives)
+        Ok(())
     }
 
     fn slot(&self, held: &Held) -> (usize, &Slot) {
