@@ -48,6 +48,7 @@ USED = [
     ("GASNET_WORKERIP", "127.0.0.0"),
     ("GASNET_ROUTE_OUTPUT", "0"),
     ("GASNET_BARRIER", "PSHM"),
+    ("GASNET_QUIET", "y"),
 ]
 # Jobs of these can be on several hosts.
 NETWORK = jobtest.CONDUIT in ("ofi", "udp", "any")
@@ -63,7 +64,6 @@ NOT_USED = [
     ("GASNET_UCX_SPAWNER", "ssh"),
     ("GASNET_IBV_SPAWNFN", "S"),
     ("GASNET_SPAWN_CONTROL", "pmi"),
-    ("GASNET_QUIET", "y"),
     ("GASNET_SUPPRESS_DEBUG_WARNING", "1"),
     ("GASNET_PINNED_REGIONS_MAX", "1024"),
     ("GASNET_IBV_PORTS_VERBOSE", "0"),

@@ -11,6 +11,9 @@
 //! declaration. A value that only another conduit's declaration refuses is no error unless that
 //! conduit is chosen ([`Config::check`]).
 //!
+//! A name that ends with `*` declares a family: numbers, separated by underscores, take the place
+//! of the star ([`Config::members_of`]).
+//!
 //! Values that the library does not use are not checked: those of variables without effect, and of
 //! variables of gasnetrun and test programs.
 #![forbid(unsafe_code)]
@@ -63,6 +66,8 @@ pub struct Setting {
 pub struct Config {
     settings: Vec<Setting>,
     unknown: Vec<String>,
+    /// The members of families that are set: name and value, sorted.
+    members: Vec<(String, String)>,
     /// The tables of conduits.
     extra: Vec<&'static [Variable]>,
 }
@@ -114,7 +119,18 @@ impl Config {
                 .filter(|s| s.variable.name == name)
                 .peekable();
             if declared.peek().is_none() && name.starts_with("GASNET_") {
-                config.unknown.push(name.to_owned());
+                drop(declared);
+                match text.to_str().filter(|_| {
+                    config
+                        .settings
+                        .iter()
+                        .any(|setting| is_member(name, setting.variable.name))
+                }) {
+                    Some("") => {}
+                    Some(text) => config.members.push((name.to_owned(), text.to_owned())),
+                    None => config.unknown.push(name.to_owned()),
+                }
+                continue;
             }
             let (mut refused, mut taken) = (None, false);
             for setting in declared.filter(|_| !text.is_empty()) {
@@ -133,6 +149,7 @@ impl Config {
         }
         if problems.is_empty() {
             config.unknown.sort();
+            config.members.sort();
             Ok(config)
         } else {
             problems.sort();
@@ -152,6 +169,7 @@ impl Config {
         Self {
             settings: settings.collect(),
             unknown: Vec::new(),
+            members: Vec::new(),
             extra: extra.to_vec(),
         }
     }
@@ -177,6 +195,17 @@ impl Config {
         value
             .or_else(|| T::from_value(&key.variable.default_value()))
             .unwrap_or_else(|| panic!("{} has no value", key.variable.name))
+    }
+
+    /// The members of a family that are set: name and value, sorted.
+    pub fn members_of<T>(&self, family: &Key<T>) -> Vec<(String, String)> {
+        let is_one = |(name, _): &&(String, String)| is_member(name, family.variable.name);
+        self.members.iter().filter(is_one).cloned().collect()
+    }
+
+    /// The members of all families that are set: name and value, sorted.
+    pub fn members(&self) -> &[(String, String)] {
+        &self.members
     }
 
     /// Whether the environment sets a variable.
@@ -217,6 +246,12 @@ impl Config {
     fn setting(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|s| s.variable.name == name)
     }
+}
+
+/// Whether `name` is that of a family, with numbers in place of its star.
+fn is_member(name: &str, family: &str) -> bool {
+    let numbers = family.strip_suffix('*').and_then(|start| name.strip_prefix(start));
+    numbers.is_some_and(|numbers| numbers.split('_').all(|number| number.parse::<u32>().is_ok()))
 }
 
 /// Reads one value. An invalid value that the library does not use counts as the default.

@@ -11,9 +11,12 @@ impl Config {
     /// The lines of `GASNET_VERBOSEENV`: every variable that is in effect or set, then unknown
     /// names. Rank 0 prints them to standard error.
     pub fn verbose(&self) -> String {
-        let read_by_us = |v: &Variable| v.status.is_effective() && !v.scope.is_of_others();
+        let read_by_us = |v: &Variable| v.status.is_effective() && !v.scope.is_of_others() && !v.name.ends_with('*');
         let shown = |s: &&Setting| s.is_set || (read_by_us(s.variable) && !shown_by_tools(s));
         let mut out: String = self.settings().iter().filter(shown).map(|s| line(s) + "\n").collect();
+        for (name, value) in self.members() {
+            let _ = writeln!(out, "ENV parameter: {name} = {value}");
+        }
         for name in self.unknown() {
             let known = self.settings().iter().map(|s| s.variable.name);
             let hint = nearest(name, known)

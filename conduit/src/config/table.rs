@@ -459,7 +459,8 @@ variables! {
         MAXIMIZE_RLIMIT_AS: bool = flag("GASNET_MAXIMIZE_RLIMIT_AS", true,
             "Let gasnett_maximize_rlimits raise the limit on the address space.").scope(Scope::Rank);
         HWLOC_QUERY: BindingQuery = choice("GASNET_HWLOC_QUERY", "thread",
-            "Whose processor binding selects the network adapter.").no_effect();
+            "Whose processors select the network adapter (GASNET_OFI_DEVICE_TYPE): those of the initialising thread, \
+             or of all threads that exist then.");
     }
     "Tracing and statistics" {
         TRACEFILE: Option<String> = text("GASNET_TRACEFILE",
@@ -518,8 +519,7 @@ variables! {
         ROUTE_OUTPUT: bool = flag("GASNET_ROUTE_OUTPUT", false,
             "Forward output to the first host over the connections of the job. Otherwise the remote shell forwards it.")
             .scope(Scope::Launcher);
-        QUIET: Option<String> = text("GASNET_QUIET", "Suppress warnings of networks at start; this library has none.")
-            .no_effect();
+        QUIET: bool = flag("GASNET_QUIET", false, "Suppress warnings of networks at start.");
         SUPPRESS_DEBUG_WARNING: Option<String> = text("GASNET_SUPPRESS_DEBUG_WARNING",
             "Suppress the warning of debug builds; this library has none.").no_effect();
         RCV_THREAD: bool = flag("GASNET_RCV_THREAD", false,

@@ -8,9 +8,8 @@ fn load(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
 
 #[test]
 fn every_default_is_acceptable() {
-    for v in TABLE.iter().filter(|v| !v.default.is_empty()) {
-        assert!(v.kind.parse(v.default).is_ok(), "{}={}", v.name, v.default);
-    }
+    let invalid = TABLE.iter().find(|v| !v.has_valid_default());
+    assert!(invalid.is_none(), "{invalid:?}");
 }
 
 #[test]
@@ -126,6 +125,27 @@ fn variables_that_clients_set_are_known() {
 fn values_without_effect_are_not_checked() {
     let config = load(&[("GASNET_THREAD_STACK_PAD", "much")]).unwrap();
     assert_eq!(config.get(&THREAD_STACK_PAD), 0);
+}
+
+#[test]
+fn families_have_numbered_members() {
+    const FAMILY: Key<Option<String>> = text("GASNET_FAMILY_*", "A test's.");
+    static TABLES: [&[Variable]; 1] = [&[FAMILY.variable]];
+    let set = [
+        ("GASNET_FAMILY_1_0", "b"),
+        ("GASNET_FAMILY_0", "a"),
+        ("GASNET_FAMILY_2", ""),
+        ("GASNET_FAMILY_", "x"),
+        ("GASNET_FAMILY_0_X", "x"),
+    ];
+    let config = Config::from_env(&TABLES, set.iter().map(|(n, v)| ((*n).into(), (*v).into()))).unwrap();
+    let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+    let members = [("GASNET_FAMILY_0", "a"), ("GASNET_FAMILY_1_0", "b")].map(owned);
+    assert_eq!(config.members_of(&FAMILY), members);
+    assert_eq!(config.unknown(), ["GASNET_FAMILY_", "GASNET_FAMILY_0_X"]);
+    let lines = config.verbose();
+    assert!(lines.contains("ENV parameter: GASNET_FAMILY_0 = a\n"), "{lines}");
+    assert!(!lines.contains("GASNET_FAMILY_* ="), "{lines}");
 }
 
 #[test]

@@ -131,6 +131,11 @@ impl Variable {
         self
     }
 
+    /// Whether the default is none, or one that the environment may set.
+    pub fn has_valid_default(&self) -> bool {
+        self.default.is_empty() || self.parse(self.default).is_ok()
+    }
+
     /// The value if the environment does not set it. A test checks that every default is valid; an
     /// invalid one counts as not set.
     pub fn default_value(&self) -> Value {
