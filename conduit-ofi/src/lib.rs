@@ -11,6 +11,7 @@
 //! target's queue, beside a packet with the same number ([`notices`]).
 
 mod atomics;
+mod device;
 mod fabric;
 mod memory;
 mod net;
@@ -18,6 +19,7 @@ mod notices;
 mod numbered;
 mod operation;
 mod peers;
+mod presets;
 mod progress;
 mod provider;
 mod receive;

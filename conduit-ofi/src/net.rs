@@ -1,13 +1,15 @@
 //! A started conduit: its parts, start and stop.
 
-use crate::fabric::{Endpoint, Errno, Functions};
+use crate::device::Ranks;
+use crate::fabric::{Endpoint, Errno, Functions, Info, Threads};
 use crate::memory::{wants_registration, Segments};
 use crate::notices::Notices;
 use crate::operation::{Held, Pool};
 use crate::peers::Peers;
-use crate::provider::{self, Needs, Selected};
+use crate::presets;
+use crate::provider::{self, Needs, Offer, Selected};
 use crate::receive::{Copied, Receives};
-use crate::variables::{Choice, Settings};
+use crate::variables::{self, Choice, Settings};
 use crate::wire::{self, Header, Kind};
 use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -34,10 +36,10 @@ pub struct Net {
     pub token: u64,
     pub selected: Abilities,
     pub settings: Settings,
-    /// Most bytes of an injected message or put.
+    /// Most bytes of an injected message.
     pub inject: usize,
-    /// Whether puts may be injected: udp;ofi_rxd forgets which operation that was.
-    pub injects_puts: bool,
+    /// Most bytes of an injected put.
+    pub inject_put: usize,
     /// Held while the queue is read ([`Receives`]).
     pub reader: Mutex<()>,
     pub segments: Segments,
@@ -121,14 +123,14 @@ impl Net {
         if info.rank == JobRank(0) && config::get().get_or_default(&config::VERBOSEENV) {
             report(&endpoint, abilities);
         }
-        let inject = settings.inject.min(endpoint.info().inject_bytes());
+        let (inject, inject_put) = inject_limits(&settings, endpoint.info());
         let net = Self {
             rank: info.rank,
             peers: Peers::new(info.size as usize, names, settings.window.max(4 * message_bytes)),
             token: message_token(info.job_token),
             selected: abilities,
             inject,
-            injects_puts: !endpoint.info().provider().ends_with("ofi_rxd"),
+            inject_put,
             reader: Mutex::default(),
             segments: Segments::new(),
             notices: Notices::new(),
@@ -182,23 +184,41 @@ impl Net {
         settings: &Settings,
     ) -> Result<(Endpoint, Abilities, Receives), String> {
         let library = Functions::get()?;
-        let several_hosts = info.host.len() < info.size as usize;
-        let needs = Needs {
-            several_hosts,
-            address: Some(info.host_address),
-            one_thread: info.single_threaded,
-        };
+        presets::set_universe_size(info.size, library.version);
+        let needs = needs(info);
+        if variables::lists_devices(info.rank.0) {
+            for line in Offer::query(library, choice, needs)?.lines(choice) {
+                gasnet_conduit::print_line(format_args!("GASNet: ofi: rank {} could use {line}", info.rank.0));
+            }
+        }
         let selected = provider::select(library, choice, needs)?;
+        if info.rank == JobRank(0) && !variables::is_quiet() {
+            let (chosen, fabric) = (selected.info.provider(), provider::has_device());
+            for warning in provider::warnings(choice, &chosen, library.version, fabric) {
+                gasnet_conduit::print_line(format_args!("GASNet: WARNING: ofi: {warning}."));
+            }
+        }
+        let threads = Threads {
+            are_several: !info.single_threaded,
+            sleep: info.threads_sleep,
+        };
+        Self::open_selected(selected, choice, settings, threads)
+    }
+
+    /// Opens an endpoint of a provider.
+    pub fn open_selected(
+        selected: Selected,
+        choice: &Choice,
+        settings: &Settings,
+        threads: Threads,
+    ) -> Result<(Endpoint, Abilities, Receives), String> {
         let abilities = Abilities {
             rma: selected.rma,
             announces: selected.announces(),
-            atomics: selected.atomics,
+            atomics: false,
         };
-        let Selected {
-            info: provider,
-            multi_receive,
-            ..
-        } = selected;
+        let many = selected.multi_receive && settings.receive_bytes.is_some();
+        let (provider, has_atomics) = (selected.info, selected.atomics);
         let shown = format!("{provider:?}");
         let message = settings.max_packet + wire::OVERHEAD;
         if provider.max_bytes() < message {
@@ -208,15 +228,7 @@ impl Net {
             ));
         }
         let refused = |why: String| format!("{shown}: {why}");
-        let endpoint = Endpoint::open(
-            provider,
-            !info.single_threaded,
-            settings.queue,
-            message,
-            info.threads_sleep,
-        )
-        .map_err(refused)?;
-        let many = multi_receive && settings.receive_bytes.is_some();
+        let endpoint = Endpoint::open(provider, threads, settings.queue, message).map_err(refused)?;
         let bytes = settings
             .receive_bytes
             .filter(|_| many)
@@ -224,15 +236,8 @@ impl Net {
         let count = settings.receives.unwrap_or(if many { 8 } else { 64 });
         let receives = Receives::new(&endpoint, count, (bytes, message), many);
         let receives = receives.map_err(|why| refused(format!("cannot allocate receive buffers: {}", why.text())))?;
-        // Over sockets they are messages as those of the runtime, and slower than the CPU's among
-        // neighbours, which a domain of theirs cannot use.
-        let wanted = choice
-            .atomics
-            .unwrap_or_else(|| provider::is_fast(&endpoint.info().provider()));
-        let abilities = Abilities {
-            atomics: abilities.atomics && wanted && crate::atomics::are_all_supported(&endpoint),
-            ..abilities
-        };
+        let atomics = atomics_by_messages(has_atomics, choice, &endpoint).is_none();
+        let abilities = Abilities { atomics, ..abilities };
         Ok((endpoint, abilities, receives))
     }
 
@@ -283,6 +288,50 @@ impl Drop for Net {
         // SAFETY: nobody else has this any more; regions are dropped next.
         unsafe { self.endpoint.close() };
     }
+}
+
+/// What this process needs from the provider.
+fn needs(info: &StartInfo<'_>) -> Needs {
+    let nbrhd = |rank: JobRank| (info.place_of)(rank).nbrhd;
+    let before = info.host.iter().take_while(|rank| **rank < info.rank);
+    Needs {
+        several_hosts: info.host.len() < info.size as usize,
+        address: Some(info.host_address),
+        one_thread: info.single_threaded,
+        ranks: Ranks {
+            job: info.rank.0,
+            host: info.host_index() as u32,
+            nbrhd: before.filter(|rank| nbrhd(**rank) == nbrhd(info.rank)).count() as u32,
+        },
+    }
+}
+
+/// Why atomics are done by Active Messages, although the provider `has` some or not.
+pub fn atomics_by_messages(has: bool, choice: &Choice, endpoint: &Endpoint) -> Option<&'static str> {
+    // Over sockets they are messages as those of the runtime, and slower than the CPU's among
+    // neighbours, which a domain of theirs cannot use.
+    let provider = endpoint.info().provider();
+    let is_slow = !provider::is_fast(&provider);
+    match choice.atomics {
+        _ if !has => Some("no FI_ATOMIC"),
+        _ if provider.ends_with("ofi_rxd") => Some("those of the provider were seen not to complete"),
+        Some(false) => Some("GASNET_OFI_ATOMICS=0"),
+        None if is_slow => Some("the provider uses sockets"),
+        _ if !crate::atomics::are_all_supported(endpoint) => Some("the provider lacks some operations"),
+        _ => None,
+    }
+}
+
+/// Most bytes of an injected message and of an injected put.
+pub fn inject_limits(settings: &Settings, provider: &Info) -> (usize, usize) {
+    let most = provider.inject_bytes();
+    // udp;ofi_rxd forgets which operation that was.
+    let puts = if provider.provider().ends_with("ofi_rxd") {
+        0
+    } else {
+        most
+    };
+    (settings.inject.min(most).min(INJECT), settings.inject_put.min(puts))
 }
 
 /// Names the provider, for `GASNET_VERBOSEENV`.

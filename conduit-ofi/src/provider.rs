@@ -4,12 +4,13 @@
 //! providers, then the address of the host narrow the list; its first record is used. Every
 //! process decides by itself, and the start verifies that all have decided alike.
 
+use crate::device::{self, Device, Ranks, Topology};
 use crate::fabric::{bits, Functions, Info, Infos, Wanted};
 use crate::variables::Choice;
 use std::net::IpAddr;
 
 /// What the job needs from the provider.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
     /// It reaches other hosts.
     pub several_hosts: bool,
@@ -17,6 +18,8 @@ pub struct Needs {
     pub address: Option<IpAddr>,
     /// One thread at a time calls it.
     pub one_thread: bool,
+    /// The process, whose device may differ from those of others.
+    pub ranks: Ranks,
 }
 
 /// A provider, and what the conduit uses of it.
@@ -26,7 +29,7 @@ pub struct Selected {
     pub info: Info,
     /// Puts and gets, which complete when the bytes are at the target.
     pub rma: bool,
-    /// Atomics.
+    /// Atomics of some kind.
     pub atomics: bool,
     /// Receive buffers for many messages.
     pub multi_receive: bool,
@@ -60,16 +63,22 @@ const DEVICES: &[(&str, &str)] = &[
 
 /// Whether this host has a device that a fast provider could use.
 pub fn has_device() -> bool {
-    DEVICES.iter().any(|(folder, start)| {
-        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-        entries
-            .into_iter()
-            .any(|entry| entry.file_name().as_encoded_bytes().starts_with(start.as_bytes()))
-    })
+    DEVICES.iter().any(has_file)
+}
+
+/// Whether this host has a Slingshot adapter.
+pub fn has_cxi() -> bool {
+    has_file(&("/dev", "cxi"))
+}
+
+/// Whether a folder has a file whose name begins so.
+fn has_file((folder, start): &(&str, &str)) -> bool {
+    let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().as_encoded_bytes().starts_with(start.as_bytes()))
 }
 
 /// The core provider: "tcp" of "tcp;ofi_rxm".
-fn first_word(provider: &str) -> &str {
+pub fn first_word(provider: &str) -> &str {
     provider.split(';').next().unwrap_or(provider)
 }
 
@@ -88,45 +97,138 @@ const LEVELS: &[(u64, bool)] = &[
     (bits::MSG, false),
 ];
 
+/// Versions of libfabric before which providers are known to lose or damage data.
+const LEAST_VERSIONS: &[(&str, (u32, u32))] = &[
+    ("udp;ofi_rxd", (1, 7)),
+    ("verbs;ofi_rxm", (1, 12)),
+    ("gni", (1, 14)),
+    ("tcp;ofi_rxm", (1, 15)),
+];
+
+/// The version of libfabric that a provider needs, if `library` is older.
+fn missing_version(provider: &str, library: (u32, u32)) -> Option<(u32, u32)> {
+    let (_, least) = LEAST_VERSIONS.iter().find(|(name, _)| *name == provider)?;
+    (library < *least).then_some(*least)
+}
+
+/// The records of libfabric that the conduit can use, of all providers that the user allows.
+pub struct Offer {
+    /// In libfabric's order.
+    pub infos: Vec<Info>,
+    /// The providers before the user's lists rule some out, each once.
+    seen: Vec<String>,
+    /// The needs that they meet.
+    needs: Needs,
+}
+
+impl Offer {
+    /// Asks libfabric.
+    pub fn query(library: &'static Functions, choice: &Choice, needs: Needs) -> Result<Self, String> {
+        let wanted = Wanted {
+            provider: choice.provider.as_deref(),
+            ..needs.wanted(bits::MSG, false)
+        };
+        let mut infos: Vec<Info> = Infos::query(library, &wanted)?.iter().collect();
+        if infos.is_empty() && !needs.one_thread {
+            // A lock serves for those that are not thread-safe.
+            let needs = Needs {
+                one_thread: true,
+                ..needs
+            };
+            return Self::query(library, choice, needs);
+        }
+        let seen = different(infos.iter().map(Info::provider));
+        infos.retain(|info| verdict(choice, &info.provider(), library.version).is_allowed());
+        Ok(Self { infos, seen, needs })
+    }
+
+    /// The record of the domain that a process uses.
+    fn choose(&self, choice: &Choice) -> Result<&Info, String> {
+        let host = || Topology::new("/");
+        let mut infos: Vec<&Info> = self.infos.iter().collect();
+        if infos.is_empty() {
+            return Err(nothing(choice, &self.seen, self.needs));
+        }
+        let device = choice.device.of(self.needs.ranks, host);
+        if let Device::Named { variable, name } = &device {
+            infos.retain(|info| info.domain() == *name);
+            if infos.is_empty() {
+                return Err(format!("{variable}={name}: no such device. {}", self.devices()));
+            }
+        }
+        let provider = infos[0].provider();
+        infos.retain(|info| info.provider() == provider);
+        if device == Device::Nearest {
+            let (domains, ranks) = distances(&infos, choice);
+            if let Some(index) = device::nearest(&ranks, self.needs.ranks.host) {
+                infos.retain(|info| info.domain() == domains[index]);
+            }
+        }
+        let has_address = |info: &&&Info| self.needs.address.is_some() && info.ip() == self.needs.address;
+        Ok(infos.iter().find(has_address).unwrap_or(&infos[0]))
+    }
+
+    /// The devices of each provider, for messages.
+    fn devices(&self) -> String {
+        let of = |provider: &String| {
+            let infos = self.infos.iter().filter(|info| info.provider() == *provider);
+            format!("{} ({provider})", different(infos.map(Info::domain)).join(", "))
+        };
+        let all: Vec<String> = different(self.infos.iter().map(Info::provider))
+            .iter()
+            .map(of)
+            .collect();
+        format!("libfabric has {}", all.join("; "))
+    }
+
+    /// A line for each provider and device, with the rank of its distance.
+    pub fn lines(&self, choice: &Choice) -> Vec<String> {
+        let infos: Vec<&Info> = self.infos.iter().collect();
+        let (domains, ranks) = distances(&infos, choice);
+        let line = |info: &Info| {
+            let rank = domains
+                .iter()
+                .position(|domain| *domain == info.domain())
+                .and_then(|index| ranks[index]);
+            let distance = rank.map_or(String::new(), |rank| format!(", distance {rank}"));
+            format!("{} on {}{distance}", info.provider(), info.domain())
+        };
+        different(self.infos.iter().map(line))
+    }
+}
+
+/// The domains of these records, each once, and their ranks by distance from this process.
+fn distances(infos: &[&Info], choice: &Choice) -> (Vec<String>, Vec<Option<usize>>) {
+    let domains = different(infos.iter().map(|info| info.domain()));
+    let pci = |domain: &str| infos.iter().find(|info| info.domain() == domain)?.pci();
+    let devices: Vec<_> = domains.iter().map(|domain| (pci(domain), domain.clone())).collect();
+    let ranks = device::ranking(&Topology::new("/"), choice.device.whole_process, &devices);
+    (domains, ranks)
+}
+
+impl Needs {
+    /// What to ask libfabric for.
+    fn wanted(&self, caps: u64, delivery_complete: bool) -> Wanted<'static> {
+        Wanted {
+            caps: caps | if self.several_hosts { bits::REMOTE_COMM } else { 0 },
+            provider: None,
+            domain: None,
+            one_thread: self.one_thread,
+            delivery_complete,
+        }
+    }
+}
+
 /// Selects the provider. The error is a message.
 pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Result<Selected, String> {
-    let remote = if needs.several_hosts { bits::REMOTE_COMM } else { 0 };
-    let wanted = |caps, delivery_complete| Wanted {
-        caps: caps | remote,
-        provider: choice.provider.as_deref(),
-        domain: choice.device.as_deref(),
-        one_thread: needs.one_thread,
-        delivery_complete,
-    };
-    let mut found = Infos::query(library, &wanted(bits::MSG, false))?
-        .iter()
-        .collect::<Vec<_>>();
-    if found.is_empty() && !needs.one_thread {
-        // A lock serves for those that are not thread-safe.
-        let needs = Needs {
-            one_thread: true,
-            ..needs
-        };
-        return select(library, choice, needs);
-    }
-    let seen = names(&found);
-    found.retain(|info| allows(choice, &info.provider()));
-    let Some(first) = found.first() else {
-        return Err(nothing(choice, &seen, needs));
-    };
-    let provider = first.provider();
-    let same = |info: &&Info| info.provider() == provider;
-    let with_address = found
-        .iter()
-        .filter(same)
-        .find(|info| needs.address.is_some() && info.ip() == needs.address);
-    let domain = with_address.unwrap_or(first);
-    let (name, ip) = (domain.domain(), domain.ip());
+    let offer = Offer::query(library, choice, needs)?;
+    let domain = offer.choose(choice)?;
+    let (provider, name, ip) = (domain.provider(), domain.domain(), domain.ip());
     for (caps, delivery_complete) in LEVELS {
         let exact = Wanted {
             provider: Some(&provider),
             domain: Some(&name),
-            ..wanted(*caps, *delivery_complete)
+            ..offer.needs.wanted(*caps, *delivery_complete)
         };
         let info = Infos::query(library, &exact)?
             .iter()
@@ -135,8 +237,7 @@ pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Res
             return Ok(Selected {
                 info,
                 rma: caps & bits::RMA != 0,
-                // Those of ofi_rxd were seen not to complete.
-                atomics: caps & bits::ATOMIC != 0 && !provider.ends_with("ofi_rxd"),
+                atomics: caps & bits::ATOMIC != 0,
                 multi_receive: caps & bits::MULTI_RECV != 0,
             });
         }
@@ -146,45 +247,90 @@ pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Res
     ))
 }
 
+/// What the user should know about the choice of a provider of a libfabric of this version, without
+/// a full stop. `fabric`: the host has a device that a fast provider could use.
+pub fn warnings(choice: &Choice, provider: &str, library: (u32, u32), fabric: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some((major, minor)) = missing_version(provider, library) {
+        warnings.push(format!(
+            "the provider {provider} of libfabric {}.{} is known to lose or damage data; {major}.{minor} or newer is \
+             needed",
+            library.0, library.1
+        ));
+    }
+    if choice.provider.is_none() && choice.include.is_empty() && fabric && !is_fast(provider) {
+        warnings.push(format!(
+            "this host has a device of a fabric, but libfabric has no provider for it that can be used, so {provider} \
+             is used. gasnet_info -p lists the providers; GASNET_OFI_PROVIDER={provider} confirms this one"
+        ));
+    }
+    warnings
+}
+
 /// The provider that a process would use.
 pub fn probe(choice: &Choice) -> Result<String, String> {
-    let needs = Needs {
-        several_hosts: false,
-        address: None,
-        one_thread: false,
-    };
-    let selected = select(Functions::get()?, choice, needs)?;
+    let selected = select(Functions::get()?, choice, Needs::default())?;
     Ok(selected.info.provider())
 }
 
-fn allows(choice: &Choice, provider: &str) -> bool {
-    let listed = |list: &[String]| list.iter().any(|name| means(name, provider));
-    if choice.provider.is_some() {
-        return true;
-    }
-    if !choice.include.is_empty() {
-        return listed(&choice.include);
-    }
-    !listed(&choice.exclude)
+/// Whether the user's lists admit a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Yes.
+    Allowed,
+    /// `GASNET_OFI_PROVIDER` names another.
+    NotNamed,
+    /// `GASNET_OFI_PROVIDER_INCLUDE` lacks it.
+    NotIncluded,
+    /// `GASNET_OFI_PROVIDER_EXCLUDE` has it.
+    Excluded,
+    /// It needs this version of libfabric.
+    Outdated((u32, u32)),
 }
 
-/// The providers of these records, each once.
-fn names(infos: &[Info]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for name in infos.iter().map(Info::provider) {
-        if !names.contains(&name) {
-            names.push(name);
+impl Verdict {
+    /// Whether it may be used.
+    pub fn is_allowed(self) -> bool {
+        self == Self::Allowed
+    }
+}
+
+/// The verdict about a provider of a libfabric of this version.
+pub fn verdict(choice: &Choice, provider: &str, library: (u32, u32)) -> Verdict {
+    let listed = |list: &[String]| list.iter().any(|name| means(name, provider));
+    if let Some(name) = &choice.provider {
+        return if means(name, provider) {
+            Verdict::Allowed
+        } else {
+            Verdict::NotNamed
+        };
+    }
+    if !choice.include.is_empty() {
+        return if listed(&choice.include) {
+            Verdict::Allowed
+        } else {
+            Verdict::NotIncluded
+        };
+    }
+    if listed(&choice.exclude) {
+        return Verdict::Excluded;
+    }
+    missing_version(provider, library).map_or(Verdict::Allowed, Verdict::Outdated)
+}
+
+/// Each name once, in the order of their first occurrence.
+pub fn different(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for name in names {
+        if !once.contains(&name) {
+            once.push(name);
         }
     }
-    names
+    once
 }
 
 /// Why no provider is left.
 fn nothing(choice: &Choice, seen: &[String], needs: Needs) -> String {
-    let device = choice
-        .device
-        .as_ref()
-        .map_or(String::new(), |name| format!(" on GASNET_OFI_DEVICE={name}"));
     let reach = if needs.several_hosts {
         " and reaches other hosts"
     } else {
@@ -192,15 +338,15 @@ fn nothing(choice: &Choice, seen: &[String], needs: Needs) -> String {
     };
     match &choice.provider {
         Some(name) => format!(
-            "libfabric has no provider GASNET_OFI_PROVIDER={name}{device} with reliable messages (FI_EP_RDM){reach}. \
+            "libfabric has no provider GASNET_OFI_PROVIDER={name} with reliable messages (FI_EP_RDM){reach}. \
              fi_info -t FI_EP_RDM lists what this host has"
         ),
         None if seen.is_empty() => format!(
-            "libfabric has no provider{device} with reliable messages (FI_EP_RDM){reach}. fi_info lists what this host \
+            "libfabric has no provider with reliable messages (FI_EP_RDM){reach}. fi_info lists what this host \
              has"
         ),
         None => format!(
-            "libfabric offers {} only{device}, which GASNET_OFI_PROVIDER_INCLUDE or _EXCLUDE rule out. \
+            "libfabric offers {} only, which GASNET_OFI_PROVIDER_INCLUDE or _EXCLUDE or the version rule out. \
              GASNET_OFI_PROVIDER selects one",
             seen.join(", ")
         ),
@@ -218,20 +364,106 @@ mod tests {
         assert!(is_fast("verbs;ofi_rxm") && is_fast("cxi") && !is_fast("tcp;ofi_rxm") && !is_fast("udp;ofi_rxd"));
     }
 
-    #[test]
-    fn lists_rule_out() {
+    fn choice(provider: Option<&str>, include: &[&str], exclude: &[&str]) -> Choice {
         let words = |list: &[&str]| list.iter().map(|word| (*word).to_string()).collect::<Vec<_>>();
-        let choice = |provider: Option<&str>, include: &[&str], exclude: &[&str]| Choice {
+        Choice {
             provider: provider.map(str::to_string),
             include: words(include),
             exclude: words(exclude),
-            device: None,
-            atomics: None,
-        };
-        assert!(!allows(&choice(None, &[], &["udp"]), "udp;ofi_rxd"));
-        assert!(allows(&choice(None, &[], &["udp"]), "tcp;ofi_rxm"));
-        assert!(allows(&choice(None, &["udp"], &["udp"]), "udp;ofi_rxd"));
-        assert!(!allows(&choice(None, &["udp"], &[]), "tcp;ofi_rxm"));
-        assert!(allows(&choice(Some("udp"), &["tcp"], &["udp"]), "udp;ofi_rxd"));
+            ..Choice::default()
+        }
+    }
+
+    #[test]
+    fn lists_rule_out() {
+        let verdict = |choice: Choice, provider| verdict(&choice, provider, (1, 17));
+        assert_eq!(verdict(choice(None, &[], &["udp"]), "udp;ofi_rxd"), Verdict::Excluded);
+        assert_eq!(verdict(choice(None, &[], &["udp"]), "tcp;ofi_rxm"), Verdict::Allowed);
+        assert_eq!(
+            verdict(choice(None, &["udp"], &["udp"]), "udp;ofi_rxd"),
+            Verdict::Allowed
+        );
+        assert_eq!(
+            verdict(choice(None, &["udp"], &[]), "tcp;ofi_rxm"),
+            Verdict::NotIncluded
+        );
+        assert_eq!(
+            verdict(choice(Some("udp"), &["tcp"], &["udp"]), "udp;ofi_rxd"),
+            Verdict::Allowed
+        );
+        assert_eq!(
+            verdict(choice(Some("udp"), &["tcp"], &[]), "tcp;ofi_rxm"),
+            Verdict::NotNamed
+        );
+    }
+
+    #[test]
+    fn old_versions_rule_out() {
+        let any = choice(None, &[], &[]);
+        assert_eq!(verdict(&any, "verbs;ofi_rxm", (1, 11)), Verdict::Outdated((1, 12)));
+        assert_eq!(verdict(&any, "verbs;ofi_rxm", (1, 12)), Verdict::Allowed);
+        assert_eq!(verdict(&any, "cxi", (1, 5)), Verdict::Allowed);
+        // Who names it has decided.
+        assert_eq!(
+            verdict(&choice(Some("verbs"), &[], &[]), "verbs;ofi_rxm", (1, 11)),
+            Verdict::Allowed
+        );
+    }
+
+    /// What would be selected on this machine: provider, domain.
+    fn selected(choice: &Choice) -> Result<(String, String), String> {
+        let selected = select(Functions::get()?, choice, Needs::default())?;
+        Ok((selected.info.provider(), selected.info.domain()))
+    }
+
+    fn on(device: &str) -> Choice {
+        let mut choice = choice(None, &["tcp", "net"], &[]);
+        choice.device.for_all = Some(device.to_owned());
+        choice
+    }
+
+    #[test]
+    fn the_user_selects_provider_and_device() {
+        let (_, device) = selected(&choice(None, &["net", "tcp"], &[])).unwrap();
+        assert_eq!(selected(&choice(None, &["net"], &[])).unwrap().0, "net");
+        assert_eq!(selected(&choice(Some("TCP"), &[], &["tcp"])).unwrap().0, "tcp;ofi_rxm");
+        for device in ["lo", &device] {
+            assert_eq!(selected(&on(device)).unwrap().1, device);
+        }
+    }
+
+    #[test]
+    fn an_unknown_device_lists_the_known_ones() {
+        let why = selected(&on("nic9")).unwrap_err();
+        assert!(
+            why.starts_with("GASNET_OFI_DEVICE=nic9: no such device. libfabric has "),
+            "{why}"
+        );
+        assert!(
+            why.contains("lo (tcp;ofi_rxm)") && why.contains("lo (net)") && !why.contains("shm"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn devices_are_listed_with_distances() {
+        let choice = choice(None, &["tcp"], &[]);
+        let lines = Offer::query(Functions::get().unwrap(), &choice, Needs::default())
+            .unwrap()
+            .lines(&choice);
+        assert!(lines.iter().any(|line| line == "tcp;ofi_rxm on lo"), "{lines:?}");
+        assert!(
+            lines.iter().all(|line| line.starts_with("tcp;ofi_rxm on ")),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn doubtful_choices_are_warned_about() {
+        let (any, named) = (choice(None, &[], &[]), choice(Some("tcp"), &[], &[]));
+        let count = |choice: &Choice, version, fabric| warnings(choice, "tcp;ofi_rxm", version, fabric).len();
+        assert_eq!([count(&any, (1, 17), false), count(&named, (1, 17), true)], [0, 0]);
+        assert_eq!([count(&any, (1, 17), true), count(&named, (1, 14), true)], [1, 1]);
+        assert!(warnings(&any, "cxi", (1, 17), true).is_empty());
     }
 }

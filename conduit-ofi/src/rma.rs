@@ -225,7 +225,7 @@ impl Rma for Net {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         let remote = self.segments.remote(&put.to, self.target(put.to.peer)?);
         let is_host = put.from.device.is_none();
-        let injects = put.bytes <= self.inject && is_host && self.injects_puts;
+        let injects = (1..=self.inject_put).contains(&put.bytes) && is_host;
         if injects {
             match self.put_injected(put, remote) {
                 Ok(()) => return Ok(LocalCompletion::AtReturn),

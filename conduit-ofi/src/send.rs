@@ -92,7 +92,7 @@ impl Net {
         };
         let header = self.header(Kind::Packet(class), grant.credits);
         let mut sent = Err(Errno::AGAIN);
-        if message <= self.inject.min(INJECT) {
+        if message <= self.inject {
             let mut room = [0_u8; INJECT];
             header.encode(bytes, &mut room);
             concatenate(parts, &mut room[HEADER..]);

@@ -1,7 +1,11 @@
 //! Environment variables of this conduit.
 #![forbid(unsafe_code)]
 
-use gasnet_conduit::config::{self, count, flag, form, size, text, FromValue, Key, Variable};
+use crate::device;
+use gasnet_conduit::config::{
+    self, count, flag, form, ranks, size, text, BindingQuery, FromValue, Key, RankSet, Scope, Variable,
+};
+use gasnet_sys::env;
 
 /// File of the library.
 pub static LIBRARY: Key<Option<String>> = text(
@@ -31,7 +35,39 @@ const PROVIDER_EXCLUDE: Key<String> = form(
 )
 .ours();
 const DEVICE: Key<Option<String>> = text("GASNET_OFI_DEVICE", "Domain to open, as fi_info names it: eth0, cxi0.")
+    .scope(Scope::Rank)
     .unset_means("the one with the host's address, else the first that libfabric lists");
+const DEVICE_TYPE: Key<String> = form(
+    "GASNET_OFI_DEVICE_TYPE",
+    "Socket",
+    device::ACCEPTS,
+    |text| text.parse::<device::By>().is_ok(),
+    "The numbers in the name of the variable GASNET_OFI_DEVICE_* of a process: its rank in the job, on its host or in \
+     its neighbourhood, or the logical numbers of the objects that it is bound to. Auto: the nearest device, whatever \
+     the variables are. None: GASNET_OFI_DEVICE only.",
+);
+const DEVICE_NUMBERED: Key<Option<String>> = text(
+    "GASNET_OFI_DEVICE_*",
+    "Domain to open in the processes whose numbers (GASNET_OFI_DEVICE_TYPE), joined by underscores, take the place of \
+     the star.",
+)
+.unset_means("GASNET_OFI_DEVICE");
+const LIST_DEVICES: Key<bool> = flag(
+    "GASNET_OFI_LIST_DEVICES",
+    false,
+    "Print each provider and device that a process could use, and the device's rank by distance: 1 is the nearest.",
+);
+const LIST_DEVICES_NODES: Key<RankSet> = ranks(
+    "GASNET_OFI_LIST_DEVICES_NODES",
+    "Ranks that print because of GASNET_OFI_LIST_DEVICES.",
+);
+const SET_UNIVERSE_SIZE: Key<Option<bool>> = flag(
+    "GASNET_OFI_SET_UNIVERSE_SIZE",
+    true,
+    "Set FI_UNIVERSE_SIZE, the number of peers that libfabric expects, to the size of the job, unless it is set.",
+)
+.unset_means("yes, unless the host has a Slingshot adapter and libfabric is older than 1.16")
+.optional();
 const ATOMICS: Key<Option<bool>> = flag(
     "GASNET_OFI_ATOMICS",
     true,
@@ -59,17 +95,35 @@ const NUM_RECEIVE_BUFFS: Key<Option<u32>> = count(
 const RECEIVE_BUFF_SIZE: Key<String> = form(
     "GASNET_OFI_RECEIVE_BUFF_SIZE",
     "1M",
-    "a size, or single: one message each",
-    |text| text.eq_ignore_ascii_case("single") || bytes(text).is_some(),
-    "Size of a receive buffer, at least that of four largest messages. With \"single\" each takes one message, as \
+    "a size, or recv: one message each",
+    |text| text.eq_ignore_ascii_case("recv") || bytes(text).is_some(),
+    "Size of a receive buffer, at least that of four largest messages. With \"recv\" each takes one message, as \
      always where the provider lacks FI_MULTI_RECV.",
 );
+const AM_INJECT_LIMIT: Key<Option<u64>> = size(
+    "GASNET_OFI_AM_INJECT_LIMIT",
+    "",
+    0,
+    1 << 20,
+    "Messages of up to this many bytes, headers included, are sent by fi_inject. At most 256.",
+)
+.unset_means("GASNET_OFI_INJECT_LIMIT, else the provider's limit")
+.optional();
 const INJECT_LIMIT: Key<Option<u64>> = size(
     "GASNET_OFI_INJECT_LIMIT",
     "",
     0,
     1 << 20,
-    "Messages of up to this many bytes, headers included, are sent by fi_inject. At most 256.",
+    "Another name of GASNET_OFI_AM_INJECT_LIMIT.",
+)
+.unset_means("the provider's limit")
+.optional();
+const RMA_INJECT_LIMIT: Key<Option<u64>> = size(
+    "GASNET_OFI_RMA_INJECT_LIMIT",
+    "",
+    0,
+    1 << 20,
+    "Puts of up to this many bytes are injected (FI_INJECT).",
 )
 .unset_means("the provider's limit")
 .optional();
@@ -165,11 +219,18 @@ pub static TABLE: &[Variable] = &[
     PROVIDER_INCLUDE.variable.section("Network: ofi"),
     PROVIDER_EXCLUDE.variable.section("Network: ofi"),
     DEVICE.variable.section("Network: ofi"),
+    DEVICE_TYPE.variable.section("Network: ofi"),
+    DEVICE_NUMBERED.variable.section("Network: ofi"),
+    LIST_DEVICES.variable.section("Network: ofi"),
+    LIST_DEVICES_NODES.variable.section("Network: ofi"),
+    SET_UNIVERSE_SIZE.variable.section("Network: ofi"),
     ATOMICS.variable.section("Network: ofi"),
     MAX_MEDIUM.variable.section("Network: ofi"),
     NUM_RECEIVE_BUFFS.variable.section("Network: ofi"),
     RECEIVE_BUFF_SIZE.variable.section("Network: ofi"),
+    AM_INJECT_LIMIT.variable.section("Network: ofi"),
     INJECT_LIMIT.variable.section("Network: ofi"),
+    RMA_INJECT_LIMIT.variable.section("Network: ofi"),
     TX_CQ_SIZE.variable.section("Network: ofi"),
     RX_CQ_SIZE.variable.section("Network: ofi"),
     MAX_REQUEST_BUFFS.variable.section("Network: ofi"),
@@ -208,6 +269,21 @@ pub fn max_packet_bytes() -> usize {
     (value(&MAX_MEDIUM) as usize).max(1024).next_multiple_of(64) + AROUND
 }
 
+/// Whether `FI_UNIVERSE_SIZE` is set; none: that depends.
+pub fn sets_universe_size() -> Option<bool> {
+    value(&SET_UNIVERSE_SIZE)
+}
+
+/// Whether a rank prints the devices that it could use.
+pub fn lists_devices(rank: u32) -> bool {
+    value(&LIST_DEVICES) && value(&LIST_DEVICES_NODES).contains(rank)
+}
+
+/// Whether warnings at start are not wanted.
+pub fn is_quiet() -> bool {
+    value(&config::QUIET)
+}
+
 /// Which provider and domain the user asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
@@ -218,7 +294,7 @@ pub struct Choice {
     /// Providers that are not chosen.
     pub exclude: Vec<String>,
     /// The domain.
-    pub device: Option<String>,
+    pub device: device::Wishes,
     /// Whether atomics are the provider's, if it has them.
     pub atomics: Option<bool>,
 }
@@ -230,11 +306,25 @@ impl Choice {
             let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
             words.map(|word| word.replace(':', ";")).collect::<Vec<_>>()
         };
+        // Who names providers to libfabric itself has chosen already.
+        let chosen =
+            env::get(c"FI_PROVIDER").is_some_and(|list| !list.is_empty() && !list.to_bytes().starts_with(b"^"));
+        let exclude = if chosen && !config::get().is_set(&PROVIDER_EXCLUDE) {
+            Vec::new()
+        } else {
+            words(&value(&PROVIDER_EXCLUDE))
+        };
         Self {
             provider: value(&PROVIDER).map(|name| name.trim().replace(':', ";")),
             include: value(&PROVIDER_INCLUDE).map_or(Vec::new(), |list| words(&list)),
-            exclude: words(&value(&PROVIDER_EXCLUDE)),
-            device: value(&DEVICE),
+            exclude,
+            device: device::Wishes {
+                for_all: value(&DEVICE),
+                // Any text of the table has been checked.
+                by: value(&DEVICE_TYPE).parse().unwrap_or(device::By::Nothing),
+                numbered: config::get().members_of(&DEVICE_NUMBERED),
+                whole_process: value(&config::HWLOC_QUERY) == BindingQuery::Process,
+            },
             atomics: value(&ATOMICS),
         }
     }
@@ -251,6 +341,8 @@ pub struct Settings {
     pub receive_bytes: Option<usize>,
     /// Bytes of the largest message that is injected.
     pub inject: usize,
+    /// Bytes of the largest put that is injected.
+    pub inject_put: usize,
     /// Entries of the queue; 0: the provider decides.
     pub queue: usize,
     /// Send buffers for requests and replies: most, and at first.
@@ -271,12 +363,14 @@ impl Settings {
         let size = value(&RECEIVE_BUFF_SIZE);
         let buffers = |most: &Key<u32>, first: &Key<u32>| (value(most) as usize, value(first) as usize);
         let (bounce, count) = (value(&BBUF_SIZE), u64::from(value(&NUM_BBUFS)));
+        let limit = |bytes: Option<u64>| bytes.map_or(usize::MAX, |bytes| bytes as usize);
         let threshold = value(&BBUF_THRESHOLD).unwrap_or(4 * bounce).max(64);
         Self {
             max_packet: max_packet_bytes(),
             receives: value(&NUM_RECEIVE_BUFFS).map(|count| count as usize),
             receive_bytes: bytes(&size).map(|bytes| bytes as usize),
-            inject: value(&INJECT_LIMIT).map_or(usize::MAX, |bytes| bytes as usize),
+            inject: limit(value(&AM_INJECT_LIMIT).or_else(|| value(&INJECT_LIMIT))),
+            inject_put: limit(value(&RMA_INJECT_LIMIT)),
             queue: (value(&TX_CQ_SIZE) + value(&RX_CQ_SIZE)) as usize,
             send_buffers: [
                 buffers(&MAX_REQUEST_BUFFS, &NUM_INITIAL_REQUEST_BUFFS),
@@ -296,13 +390,8 @@ mod tests {
 
     #[test]
     fn defaults_are_valid() {
-        for variable in TABLE {
-            assert!(
-                variable.default.is_empty() || variable.parse(variable.default).is_ok(),
-                "{}",
-                variable.name
-            );
-        }
+        let invalid = TABLE.iter().find(|variable| !variable.has_valid_default());
+        assert!(invalid.is_none(), "{invalid:?}");
         let settings = Settings::read();
         assert_eq!((settings.receive_bytes, settings.receives), (Some(1 << 20), None));
         assert_eq!((settings.bounces, settings.bounce_bytes), (16, 16 << 10));
@@ -313,7 +402,7 @@ mod tests {
     #[test]
     fn sizes_of_receive_buffers() {
         let valid = |text| RECEIVE_BUFF_SIZE.variable.parse(text).is_ok();
-        assert!(valid("single") && valid("Single") && valid("64K") && valid("1MB"));
-        assert!(!valid("double") && !valid("0") && !valid(""));
+        assert!(valid("recv") && valid("Recv") && valid("64K") && valid("1MB"));
+        assert!(!valid("send") && !valid("0") && !valid(""));
     }
 }

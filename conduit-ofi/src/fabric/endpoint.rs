@@ -126,11 +126,19 @@ macro_rules! call {
     }};
 }
 
+/// How the threads of this process use an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Threads {
+    /// Several may call it at a time.
+    pub are_several: bool,
+    /// They sleep until it has something, so it gets a wake-up descriptor if the provider has one.
+    pub sleep: bool,
+}
+
 impl Endpoint {
-    /// Opens an endpoint with one queue for all completions. `shared`: several threads call it.
-    /// `entries`: the least length of the queue; 0 leaves it to the provider. `least_receive`: see
+    /// Opens an endpoint with one queue for all completions. `entries`: the least length of the queue; 0 leaves it to the provider. `least_receive`: see
     /// [`Endpoint::receive`].
-    pub fn open(info: Info, shared: bool, entries: usize, least_receive: usize, wake: bool) -> Result<Self, String> {
+    pub fn open(info: Info, threads: Threads, entries: usize, least_receive: usize) -> Result<Self, String> {
         let record = info.as_ptr();
         let fabric = Object::open("fi_fabric", |fabric| {
             let attributes = ptr::from_ref(info.fabric_attr()).cast_mut();
@@ -140,7 +148,7 @@ impl Endpoint {
         let domain = Object::<ffi::fid_domain>::open("fi_domain", |domain| {
             call!(fabric, ops.domain(record, domain, ptr::null_mut())) as i32
         })?;
-        let (cq, fd) = Self::open_queue(&domain, entries, wake)?;
+        let (cq, fd) = Self::open_queue(&domain, entries, threads.sleep)?;
         // SAFETY: all zero is a valid value: the provider's defaults.
         let mut attributes: ffi::fi_av_attr = unsafe { std::mem::zeroed() };
         let av = Object::<ffi::fid_av>::open("fi_av_open", |av| {
@@ -149,7 +157,7 @@ impl Endpoint {
         let ep = Object::<ffi::fid_ep>::open("fi_endpoint", |ep| {
             call!(domain, ops.endpoint(record, ep, ptr::null_mut())) as i32
         })?;
-        let gate = (shared && !info.is_thread_safe()).then(Arc::default);
+        let gate = (threads.are_several && !info.is_thread_safe()).then(Arc::default);
         let endpoint = Self {
             ep: ManuallyDrop::new(ep),
             cq,

@@ -2,6 +2,7 @@
 
 use super::bindings as ffi;
 use super::{mr_mode, Errno, Functions};
+use crate::device::PciAddress;
 use std::ffi::{c_char, CStr, CString};
 use std::net::IpAddr;
 use std::ptr::{self, NonNull};
@@ -245,6 +246,21 @@ impl Info {
     /// Most bytes of an operation.
     pub fn max_bytes(&self) -> usize {
         self.ep_attr().max_msg_size
+    }
+
+    /// The address of the PCI device, if the provider tells.
+    pub fn pci(&self) -> Option<PciAddress> {
+        if !self.library.has_nics {
+            return None;
+        }
+        // SAFETY: null, or valid as long as `self`, as its parts.
+        let bus = unsafe { self.record().nic.as_ref()?.bus_attr.as_ref()? };
+        if bus.bus_type != ffi::FI_BUS_PCI {
+            return None;
+        }
+        // SAFETY: the member that belongs to this type.
+        let pci = unsafe { bus.attr.pci };
+        Some((pci.domain_id, pci.bus_id, pci.device_id, pci.function_id))
     }
 
     /// The IP address of the interface, if the provider names interfaces so.

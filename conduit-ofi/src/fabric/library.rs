@@ -1,10 +1,10 @@
 //! `libfabric.so.1`, opened at run time.
 
 use super::bindings as ffi;
+use crate::presets;
 use crate::variables::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
-use gasnet_sys::env;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::OnceLock;
 
@@ -28,8 +28,8 @@ const fn version(major: u32, minor: u32) -> u32 {
 
 /// Versions of `fi_getinfo` and its companions whose structures the bindings describe, newest
 /// first, each with the version of `fi_fabric` that takes them. Later versions of a structure only
-/// append fields to it. The conduit reads none of those that 1.0 lacks, and the library itself
-/// allocates what it is passed.
+/// append fields to it. Of those that 1.0 lacks, the conduit reads only the NIC, which 1.2 appends.
+/// The library itself allocates what it is passed.
 const SYMBOLS: &[(&CStr, &CStr)] = &[
     (c"FABRIC_1.3", c"FABRIC_1.1"),
     (c"FABRIC_1.2", c"FABRIC_1.1"),
@@ -58,6 +58,8 @@ pub struct Functions {
     pub(super) interface: u32,
     /// The version of the library.
     pub version: (u32, u32),
+    /// Whether records tell the device of a domain.
+    pub(super) has_nics: bool,
     /// The file.
     pub path: String,
 }
@@ -70,12 +72,7 @@ impl Functions {
     }
 
     fn open() -> Result<Self, String> {
-        // The libraries of the psm providers, which libfabric brings along, would catch signals.
-        for name in [c"HFI_NO_BACKTRACE", c"IPATH_NO_BACKTRACE"] {
-            if env::get(name).is_none() {
-                env::set(name, c"1");
-            }
-        }
+        presets::before_first_use();
         let library = Library::open(&VENDOR, config::get())?;
         // SAFETY: fi_version(3): no arguments, and a number.
         let fi_version = unsafe { library.function::<unsafe extern "C" fn() -> u32>(c"fi_version")? };
@@ -102,10 +99,11 @@ impl Functions {
                     freeinfo,
                     dupinfo,
                     library.versioned::<Open>(c"fi_fabric", fabric)?,
+                    *info >= c"FABRIC_1.2",
                 ))
             }
         });
-        let (getinfo, freeinfo, dupinfo, fabric) =
+        let (getinfo, freeinfo, dupinfo, fabric, has_nics) =
             symbols.ok_or_else(|| format!("{path} has no fi_getinfo with a version that this library knows"))?;
         Ok(Self {
             getinfo,
@@ -116,6 +114,7 @@ impl Functions {
             strerror: unsafe { library.function(c"fi_strerror")? },
             interface: found.min(NEWEST),
             version: shown,
+            has_nics,
             path,
         })
     }

@@ -16,7 +16,7 @@ mod info;
 mod library;
 mod region;
 
-pub use endpoint::{AtomicCode, Completion, Endpoint, Failure, Remote, Source, ATOMIC_RESULT};
+pub use endpoint::{AtomicCode, Completion, Endpoint, Failure, Remote, Source, Threads, ATOMIC_RESULT};
 pub use info::{Info, Infos, Wanted};
 pub use library::Functions;
 pub use region::Region;

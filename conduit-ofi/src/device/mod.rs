@@ -1,0 +1,186 @@
+//! Which device a process opens: `GASNET_OFI_DEVICE` and its relatives.
+
+mod by;
+mod topology;
+
+pub use by::{By, ACCEPTS};
+pub use topology::{PciAddress, Topology};
+
+use by::Numbered;
+use topology::Processors;
+
+/// The place of a process in groups of processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ranks {
+    /// Its rank in the job.
+    pub job: u32,
+    /// Its index on its host.
+    pub host: u32,
+    /// Its index in its neighbourhood.
+    pub nbrhd: u32,
+}
+
+/// What the environment asks for.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// `GASNET_OFI_DEVICE`.
+    pub for_all: Option<String>,
+    /// `GASNET_OFI_DEVICE_TYPE`.
+    pub by: By,
+    /// The variables with numbers that are set: name and value.
+    pub numbered: Vec<(String, String)>,
+    /// Whether the processors of all threads count, not those of the calling one.
+    pub whole_process: bool,
+}
+
+impl Default for Wishes {
+    fn default() -> Self {
+        Self {
+            for_all: None,
+            by: By::Nothing,
+            numbered: Vec::new(),
+            whole_process: false,
+        }
+    }
+}
+
+/// The device of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// The provider's first, or the one with the address of the host.
+    Default,
+    /// The one nearest to the processors.
+    Nearest,
+    /// The one of this name.
+    Named {
+        /// The variable that names it.
+        variable: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Wishes {
+    /// The device of a process with these ranks.
+    pub fn of(&self, ranks: Ranks, host: impl FnOnce() -> Topology) -> Device {
+        let numbered = match self.by {
+            By::Distance => return Device::Nearest,
+            // Not worth reading /sys.
+            By::Number(..) if self.numbered.is_empty() => None,
+            By::Nothing => None,
+            By::Number(numbered, operation) => {
+                let numbers = match numbered {
+                    Numbered::JobRank => vec![ranks.job],
+                    Numbered::HostRank => vec![ranks.host],
+                    Numbered::NbrhdRank => vec![ranks.nbrhd],
+                    Numbered::Object(object) => {
+                        let host = host();
+                        host.numbers(object, &host.allowed(self.whole_process))
+                    }
+                };
+                let numbers = operation.apply(&numbers);
+                let words: Vec<_> = numbers.iter().map(ToString::to_string).collect();
+                let variable = format!("GASNET_OFI_DEVICE_{}", words.join("_"));
+                self.numbered.iter().find(|(name, _)| *name == variable).cloned()
+            }
+        };
+        let for_all = || Some(("GASNET_OFI_DEVICE".to_owned(), self.for_all.clone()?));
+        match numbered.or_else(for_all) {
+            Some((variable, name)) => Device::Named { variable, name },
+            None => Device::Default,
+        }
+    }
+}
+
+/// The ranks of devices by their distance from this process: 1 for the nearest; equal for equal
+/// distances. None where the host does not tell the distance.
+pub fn ranking(host: &Topology, whole_process: bool, devices: &[(Option<PciAddress>, String)]) -> Vec<Option<usize>> {
+    let processors: Processors = host.allowed(whole_process);
+    let distance = |(pci, name): &(Option<PciAddress>, String)| {
+        let node = host.node_of_device(*pci, name)?;
+        host.distance(node, &processors)
+    };
+    let distances: Vec<_> = devices.iter().map(distance).collect();
+    let mut different: Vec<_> = distances.iter().flatten().collect();
+    different.sort_unstable();
+    different.dedup();
+    let rank = |distance: &Option<u64>| Some(different.binary_search(&distance.as_ref()?).ok()? + 1);
+    distances.iter().map(rank).collect()
+}
+
+/// The index of the device for the process with this index on its host, among those with rank 1.
+/// None if no rank is known.
+pub fn nearest(ranks: &[Option<usize>], host_rank: u32) -> Option<usize> {
+    let near: Vec<_> = (0..ranks.len()).filter(|index| ranks[*index] == Some(1)).collect();
+    near.get(host_rank as usize % near.len().max(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::topology::tests::Host;
+    use super::*;
+
+    fn wishes(by: &str, numbered: &[(&str, &str)], for_all: Option<&str>) -> Wishes {
+        Wishes {
+            for_all: for_all.map(str::to_owned),
+            by: by.parse().unwrap(),
+            numbered: numbered
+                .iter()
+                .map(|(numbers, value)| (format!("GASNET_OFI_DEVICE_{numbers}"), (*value).to_owned()))
+                .collect(),
+            whole_process: false,
+        }
+    }
+
+    #[test]
+    fn variables_with_numbers_come_first() {
+        const RANKS: Ranks = Ranks {
+            job: 13,
+            host: 5,
+            nbrhd: 1,
+        };
+        let host = Host::new("wishes", "0,1");
+        let named = |by, numbered: &[_], for_all| match wishes(by, numbered, for_all).of(RANKS, || host.topology()) {
+            Device::Named { variable, name } => format!("{variable}={name}"),
+            other => format!("{other:?}"),
+        };
+        let numbered = [
+            ("0", "cxi2"),
+            ("1", "cxi1"),
+            ("0_1", "cxi3"),
+            ("13", "cxi4"),
+            ("5", "cxi5"),
+        ];
+        assert_eq!(named("Socket", &numbered, None), "GASNET_OFI_DEVICE_0=cxi2");
+        assert_eq!(named("Node", &numbered, Some("all")), "GASNET_OFI_DEVICE_0_1=cxi3");
+        assert_eq!(named("Node", &numbered[..2], Some("all")), "GASNET_OFI_DEVICE=all");
+        assert_eq!(named("Node", &numbered[..2], None), "Default");
+        assert_eq!(named("JRank", &numbered, None), "GASNET_OFI_DEVICE_13=cxi4");
+        assert_eq!(named("HRank", &numbered, None), "GASNET_OFI_DEVICE_5=cxi5");
+        assert_eq!(named("NRank", &numbered, None), "GASNET_OFI_DEVICE_1=cxi1");
+        assert_eq!(named("HRank % 5", &numbered, None), "GASNET_OFI_DEVICE_0=cxi2");
+        assert_eq!(named("None", &numbered, Some("all")), "GASNET_OFI_DEVICE=all");
+        assert_eq!(named("Auto", &numbered, Some("all")), "Nearest");
+        // No such object on this host.
+        assert_eq!(named("L2Cache", &numbered, Some("all")), "GASNET_OFI_DEVICE=all");
+    }
+
+    #[test]
+    fn nearer_devices_have_lower_ranks() {
+        let devices = ["cxi0", "cxi1", "cxi2", "cxi3"].map(|name| (None, name.to_owned()));
+        let ranks = |allowed| ranking(&Host::new("ranking", allowed).topology(), false, &devices);
+        // In the nodes 3, 1 and 2; unknown.
+        assert_eq!(ranks("0"), [Some(2), Some(1), Some(2), None]);
+        assert_eq!(ranks("5"), [Some(1), Some(3), Some(2), None]);
+        assert_eq!(ranks("4,5"), [Some(1), Some(2), Some(1), None]);
+    }
+    #[test]
+    fn processes_take_turns_at_the_nearest() {
+        let ranks = [Some(2), Some(1), None, Some(1)];
+        assert_eq!(
+            [0, 1, 2].map(|process| nearest(&ranks, process)),
+            [Some(1), Some(3), Some(1)]
+        );
+        assert_eq!(nearest(&[None, None], 1), None);
+    }
+}
