@@ -13,6 +13,7 @@
 mod atomics;
 mod device;
 mod fabric;
+mod inspect;
 mod memory;
 mod net;
 mod notices;
@@ -30,8 +31,8 @@ mod wire;
 
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
-    Atomics, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, PutNotify, Registration,
-    RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
+    Atomics, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, ProviderReport, PutNotify,
+    Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
 };
 use net::Net;
 use std::sync::OnceLock;
@@ -136,6 +137,14 @@ impl Conduit for Ofi {
 
     fn variables(&self) -> &'static [Variable] {
         variables::TABLE
+    }
+
+    fn providers(&self) -> Vec<ProviderReport> {
+        inspect::providers(&self.choice()).unwrap_or_else(|why| {
+            let facts = vec![("use", format!("impossible: {why}"))];
+            let name = "libfabric".to_owned();
+            vec![ProviderReport { name, facts }]
+        })
     }
 
     fn send_buffers(&self) -> Option<&dyn SendBuffers> {

@@ -76,6 +76,11 @@ impl Receives {
         Ok(())
     }
 
+    /// Whether a buffer takes many messages.
+    pub fn takes_many(&self) -> bool {
+        self.many
+    }
+
     fn slot(&self, held: &Held) -> (usize, &Slot) {
         let Kind::Receive(index) = held.kind else {
             panic!("defect: {:?} is no receive", held.kind);

@@ -218,6 +218,15 @@ impl StartInfo<'_> {
     }
 }
 
+/// What `gasnet_info` prints about a provider of a network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderReport {
+    /// Its name.
+    pub name: String,
+    /// Labels and texts. The first has the label "use".
+    pub facts: Vec<(&'static str, String)>,
+}
+
 /// A conduit could not start or stop.
 #[derive(Debug)]
 pub struct ConduitError {
@@ -298,6 +307,12 @@ pub trait Conduit: Sync {
     /// Environment variables of this conduit, for the table in `config`.
     fn variables(&self) -> &'static [crate::config::Variable] {
         &[]
+    }
+
+    /// The providers of this conduit's network on this machine, and how the conduit would use each.
+    /// Opens and closes devices. Never called in a job.
+    fn providers(&self) -> Vec<ProviderReport> {
+        Vec::new()
     }
 
     /// The system that the network brings along to start jobs.

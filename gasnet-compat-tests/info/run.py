@@ -391,7 +391,7 @@ def test_libraries():
     check(
         "libraries",
         unless(
-            networks["libfabric"]["text"] == "libfabric.so.1: version 1.21, providers shm, tcp",
+            networks["libfabric"]["text"] == "libfabric.so.1: version 1.21",
             networks["libfabric"]["text"],
         ),
         unless(
@@ -413,6 +413,82 @@ def test_libraries():
     )
 
 
+def providers(**environment):
+    """The providers of libfabric as the conduit ofi would use them: name, facts."""
+    status, output = run("--json", "-p", environment=environment, errors=subprocess.DEVNULL)
+    if status != 0:
+        raise RuntimeError(f"status {status}: {output}")
+    return json.loads(output)["providers"].get("ofi", {})
+
+
+def test_providers():
+    """The facts about providers follow the environment, as the conduit does."""
+    tcp, shm = "tcp;ofi_rxm", "shm"
+    plain = providers()
+    if not plain:
+        print("SKIP info/providers: gasnet_info is built without conduit ofi")
+        return
+    if plain.get(tcp, {}).get("threading") is None:
+        print(f"SKIP info/providers: libfabric has no {tcp}: {plain}")
+        return
+    labels = list(plain[tcp])
+    check(
+        "providers",
+        *[
+            unless(list(facts) in (labels, ["use"]), f"{name} has the labels {list(facts)}")
+            for name, facts in plain.items()
+        ],
+        unless(
+            [facts["use"] for facts in plain.values()].count("chosen") == 1,
+            f"chosen: {[(name, facts['use']) for name, facts in plain.items()]}",
+        ),
+        unless(
+            plain["tcp"] == {"use": "impossible: it has no reliable connectionless endpoints (FI_EP_RDM)"},
+            f"{plain['tcp']}",
+        ),
+        unless(plain[shm]["use"] == "excluded: GASNET_OFI_PROVIDER_EXCLUDE has it", f"{plain[shm]}"),
+        unless(plain[shm]["atomics"] == "provider", f"{plain[shm]}"),
+        unless(plain[tcp]["atomics"] == "Active Messages (the provider uses sockets)", f"{plain[tcp]}"),
+    )
+    # Per variable: provider, label, text.
+    effects = [
+        ({"GASNET_OFI_PROVIDER": shm}, shm, "use", "chosen"),
+        ({"GASNET_OFI_PROVIDER": shm}, tcp, "use", "possible: GASNET_OFI_PROVIDER names another one"),
+        ({"GASNET_OFI_PROVIDER_INCLUDE": "sockets,shm"}, tcp, "use", "excluded: GASNET_OFI_PROVIDER_INCLUDE lacks it"),
+        ({"GASNET_OFI_PROVIDER_EXCLUDE": "tcp"}, tcp, "use", "excluded: GASNET_OFI_PROVIDER_EXCLUDE has it"),
+        ({"FI_PROVIDER": shm}, shm, "use", "chosen"),
+        ({"GASNET_OFI_DEVICE": "lo"}, tcp, "device", "lo"),
+        ({"GASNET_OFI_DEVICE_TYPE": "JRank", "GASNET_OFI_DEVICE_0": "lo"}, tcp, "device", "lo"),
+        (
+            {"GASNET_OFI_RECEIVE_BUFF_SIZE": "recv"},
+            tcp,
+            "Active Messages",
+            "a receive buffer per message (GASNET_OFI_RECEIVE_BUFF_SIZE=recv)",
+        ),
+        ({"GASNET_OFI_ATOMICS": "0"}, shm, "atomics", "Active Messages (GASNET_OFI_ATOMICS=0)"),
+        (
+            {"GASNET_OFI_AM_INJECT_LIMIT": "48", "GASNET_OFI_RMA_INJECT_LIMIT": "16"},
+            tcp,
+            "injected",
+            "messages of 48 bytes, puts of 16 bytes",
+        ),
+    ]
+    for environment, name, label, text in effects:
+        facts = providers(**environment)[name]
+        check(
+            "providers-" + next(reversed(environment)).removeprefix("GASNET_OFI_").lower(),
+            unless(facts.get(label) == text, f"{environment}: {facts}"),
+        )
+    unknown = providers(GASNET_OFI_DEVICE="nic9")[tcp]["use"]
+    check(
+        "providers-unknown-device",
+        unless("GASNET_OFI_DEVICE=nic9: no such device. libfabric has " in unknown, unknown),
+        unless(f"lo ({tcp})" in unknown, unknown),
+    )
+    status, text = run("-p")
+    check("providers-text", unless(status == 0 and f"\n{tcp}\n  use " in text, f"status {status}: {text}"))
+
+
 def main():
     """Everything."""
     for test in (
@@ -422,6 +498,7 @@ def main():
         test_surroundings,
         test_full_device,
         test_libraries,
+        test_providers,
     ):
         try:
             test()

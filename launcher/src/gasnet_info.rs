@@ -1,7 +1,8 @@
 //! `gasnet_info`: reports the version and build of the library, its environment variables, and the
 //! limits of this machine.
 //!
-//! It starts no job and changes nothing. Without options it reports everything but the variables.
+//! It starts no job and changes nothing. Without options it reports everything but the variables
+//! and the providers of networks.
 
 #[path = "gasnet_info/fabrics.rs"]
 mod fabrics;
@@ -17,6 +18,8 @@ mod memory;
 mod network;
 #[path = "gasnet_info/processors.rs"]
 mod processors;
+#[path = "gasnet_info/providers.rs"]
+mod providers;
 
 use gasnet_conduit::config::report::{self, json_string};
 use gasnet_conduit::config::{Config, Variable, TABLE};
@@ -36,6 +39,8 @@ usage: gasnet_info [option]...
   -k, --check-env     check the variables that are set now; exit 1 if a value is invalid
   -l, --limits        cores, memory, limits, kernel, networks and accelerators of this machine, with \
                       advice where they restrict jobs
+  -p, --providers     the providers of libfabric, and how the conduit ofi would use each in this \
+                      environment; opens and closes their devices
       --json          print one JSON object
       --env-markdown  print the variables as the page docs/env.md
   -h, --help          this text
@@ -54,6 +59,7 @@ enum Topic {
     Env,
     CheckEnv,
     Limits,
+    Providers,
     EnvMarkdown,
     Help,
 }
@@ -101,6 +107,7 @@ fn topic(word: &str) -> Option<Topic> {
         "-e" | "--env" => Topic::Env,
         "-k" | "--check-env" => Topic::CheckEnv,
         "-l" | "--limits" => Topic::Limits,
+        "-p" | "--providers" => Topic::Providers,
         "--env-markdown" => Topic::EnvMarkdown,
         "-h" | "--help" => Topic::Help,
         _ => return None,
@@ -148,6 +155,7 @@ fn as_text(topics: &[Topic]) -> (String, bool) {
                 let _ = write!(out, "\nLimits of the library\n{}", lines(&installed::limits()));
             }
             Topic::Limits => out += &machine::as_text(&machine::sections(&root())),
+            Topic::Providers => out += &providers::as_text(&providers::reports(&networks())),
             Topic::Help => out += USAGE,
             Topic::CheckEnv => match Config::load(&networks()) {
                 Ok(config) => out += &config.verbose(),
@@ -176,6 +184,10 @@ fn as_json(topics: &[Topic]) -> (String, bool) {
                 object(&installed::limits())
             ),
             Topic::Limits => format!("\"machine\": {}", machine::as_json(&machine::sections(&root()))),
+            Topic::Providers => format!(
+                "\"providers\": {}",
+                providers::as_json(&providers::reports(&networks()))
+            ),
             Topic::EnvMarkdown => format!("\"markdown\": {}", json_string(&report::as_markdown(&variables()))),
             Topic::Help => format!("\"usage\": {}", json_string(USAGE)),
             Topic::CheckEnv => {

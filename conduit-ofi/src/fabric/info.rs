@@ -102,6 +102,17 @@ impl Infos {
         }
     }
 
+    /// The records of all endpoints of all providers.
+    pub fn everything(library: &'static Functions) -> Result<Self, String> {
+        let (none, mut first) = (ptr::null(), ptr::null_mut());
+        // SAFETY: fi_getinfo(3): no hints ask for everything.
+        let code = unsafe { (library.getinfo)(library.interface, none, none, 0, ptr::null(), &raw mut first) };
+        match Errno::check(code as isize) {
+            Ok(_) => Ok(Self { first, library }),
+            Err(why) => Err(format!("fi_getinfo: {}", library.text(why.0))),
+        }
+    }
+
     /// The records.
     pub fn iter(&self) -> impl Iterator<Item = Info> + '_ {
         let mut next = NonNull::new(self.first);
@@ -231,6 +242,31 @@ impl Info {
     /// Bytes of the data that a put carries to its target's queue.
     pub fn cq_data_bytes(&self) -> usize {
         self.domain_attr().cq_data_size
+    }
+
+    /// Whether its endpoints are reliable and connectionless.
+    pub fn is_reliable(&self) -> bool {
+        self.ep_attr().type_ == ffi::FI_EP_RDM
+    }
+
+    /// libfabric's names of demands on the caller ([`Infos::query`] admits only contexts), of
+    /// demands of registration, of the threads that may call, of who makes progress, and of the
+    /// preferred address vector. One thread at a time calls this.
+    pub fn names(&self) -> [(&'static str, String); 5] {
+        let (domain, library) = (self.domain_attr(), self.library);
+        // SAFETY: each value is of the type that the number means.
+        unsafe {
+            [
+                ("mode", library.names(&self.record().mode, ffi::FI_TYPE_MODE)),
+                (
+                    "memory registration",
+                    library.names(&domain.mr_mode, ffi::FI_TYPE_MR_MODE),
+                ),
+                ("threading", library.names(&domain.threading, ffi::FI_TYPE_THREADING)),
+                ("progress", library.names(&domain.data_progress, ffi::FI_TYPE_PROGRESS)),
+                ("address vector", library.names(&domain.av_type, ffi::FI_TYPE_AV_TYPE)),
+            ]
+        }
     }
 
     /// Whether any thread may call the provider at any time.

@@ -54,6 +54,7 @@ pub struct Functions {
     pub(super) dupinfo: unsafe extern "C" fn(*const ffi::fi_info) -> *mut ffi::fi_info,
     pub(super) fabric: Open,
     strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+    tostr: unsafe extern "C" fn(*const c_void, ffi::fi_type) -> *const c_char,
     /// The version of the interface that is requested.
     pub(super) interface: u32,
     /// The version of the library.
@@ -112,11 +113,29 @@ impl Functions {
             fabric,
             // SAFETY: fi_errno(3).
             strerror: unsafe { library.function(c"fi_strerror")? },
+            // SAFETY: fi_fabric(3), fi_tostr.
+            tostr: unsafe { library.function(c"fi_tostr")? },
             interface: found.min(NEWEST),
             version: shown,
             has_nics,
             path,
         })
+    }
+
+    /// The library's names for a value or for bits: "FI_MR_LOCAL, FI_MR_ALLOCATED". Empty for no
+    /// bits.
+    ///
+    /// # Safety
+    /// The value is of the type that `kind` means. One thread at a time calls this.
+    pub(super) unsafe fn names<T>(&self, value: &T, kind: ffi::fi_type) -> String {
+        // SAFETY: fi_tostr reads the value, and returns a buffer of the library.
+        let text = unsafe { (self.tostr)(std::ptr::from_ref(value).cast(), kind) };
+        if text.is_null() {
+            return String::new();
+        }
+        // SAFETY: not null, terminated, unchanged until the next call.
+        let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+        text.trim().trim_matches(['[', ']']).trim().to_owned()
     }
 
     /// The library's text for an error.

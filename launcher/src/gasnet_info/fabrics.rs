@@ -2,7 +2,6 @@
 
 use super::machine::{fact, Fact};
 use gasnet_conduit::config::Config;
-use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
 /// An open library. It stays open: closing is unsafe for vendor libraries, which have threads and
@@ -50,7 +49,7 @@ fn nothing(_: &Library) -> String {
 /// Libraries of networks and process managers.
 pub fn networks() -> Vec<Fact> {
     vec![
-        loaded("libfabric", c"libfabric.so.1", providers),
+        loaded("libfabric", c"libfabric.so.1", fabric_version),
         loaded("libibverbs", c"libibverbs.so.1", verbs_devices),
         loaded("UCX", c"libucp.so.0", nothing),
         loaded("PMIx", c"libpmix.so.2", nothing),
@@ -66,84 +65,14 @@ pub fn accelerators() -> Vec<Fact> {
     found.into_iter().map(|(what, text)| fact(what, text)).collect()
 }
 
-/// The head of libfabric's `struct fi_info`.
-#[repr(C)]
-struct FiInfo {
-    next: *const FiInfo,
-    caps: u64,
-    mode: u64,
-    addr_format: u32,
-    source_length: usize,
-    target_length: usize,
-    source: *const c_void,
-    target: *const c_void,
-    handle: *const c_void,
-    transmit: *const c_void,
-    receive: *const c_void,
-    endpoint: *const c_void,
-    domain: *const c_void,
-    fabric: *const FiFabric,
-}
-
-/// The head of `struct fi_fabric_attr`.
-#[repr(C)]
-struct FiFabric {
-    fabric: *const c_void,
-    name: *const c_char,
-    provider: *const c_char,
-}
-
-type FiVersion = unsafe extern "C" fn() -> u32;
-type FiGetInfo =
-    unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const FiInfo, *mut *const FiInfo) -> c_int;
-type FiFreeInfo = unsafe extern "C" fn(*const FiInfo);
-
-/// Version of libfabric and its providers on this host.
-fn providers(library: &Library) -> String {
-    let (Some(version), Some(get), Some(free)) = (
-        library.symbol(c"fi_version"),
-        library.symbol(c"fi_getinfo"),
-        library.symbol(c"fi_freeinfo"),
-    ) else {
-        return "no fi_getinfo".into();
+/// Version of libfabric.
+fn fabric_version(library: &Library) -> String {
+    let Some(version) = library.symbol(c"fi_version") else {
+        return "no fi_version".into();
     };
     // SAFETY: the function's type, in every version of this library.
-    let version = unsafe { std::mem::transmute::<*mut c_void, FiVersion>(version)() };
-    let mut first: *const FiInfo = std::ptr::null();
-    // SAFETY: the function's type; everything may be null but the place of the result.
-    let failed = unsafe {
-        std::mem::transmute::<*mut c_void, FiGetInfo>(get)(
-            version,
-            std::ptr::null(),
-            std::ptr::null(),
-            0,
-            std::ptr::null(),
-            &raw mut first,
-        )
-    };
-    let mut names = BTreeSet::new();
-    let mut at = if failed == 0 { first } else { std::ptr::null() };
-    // SAFETY: a node of the library's list, whose head has been the same since version 1.0.
-    while let Some(info) = unsafe { at.as_ref() } {
-        at = info.next;
-        // SAFETY: null, or the node's own.
-        let name = unsafe { info.fabric.as_ref() }.map_or(std::ptr::null(), |fabric| fabric.provider);
-        if !name.is_null() {
-            // SAFETY: a C string of the library.
-            names.insert(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned());
-        }
-    }
-    if !first.is_null() && failed == 0 {
-        // SAFETY: the function's type, and its list.
-        unsafe { std::mem::transmute::<*mut c_void, FiFreeInfo>(free)(first) };
-    }
-    let names: Vec<String> = names.into_iter().collect();
-    let names = if names.is_empty() {
-        "none".into()
-    } else {
-        names.join(", ")
-    };
-    format!("version {}.{}, providers {names}", version >> 16, version & 0xffff)
+    let version = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(version)() };
+    format!("version {}.{}", version >> 16, version & 0xffff)
 }
 
 type IbvList = unsafe extern "C" fn(*mut c_int) -> *mut *mut c_void;

@@ -1,0 +1,144 @@
+//! What `gasnet_info` prints about the providers of this machine. Each is selected and opened as in
+//! a job, so that the facts are those of a job.
+
+use crate::fabric::{mr_mode, Endpoint, Functions, Info, Infos};
+use crate::net::{self, Abilities, Net};
+use crate::provider::{self, Needs, Verdict};
+use crate::variables::{Choice, Settings};
+use gasnet_conduit::ProviderReport;
+
+/// The providers: those that can be used, in libfabric's order, then the others.
+pub fn providers(choice: &Choice) -> Result<Vec<ProviderReport>, String> {
+    let library = Functions::get()?;
+    let all: Vec<Info> = Infos::everything(library)?.iter().collect();
+    let chosen = provider::select(library, choice, Needs::default()).map(|selected| selected.info.provider());
+    let mut reports = Vec::new();
+    for name in provider::different(all.iter().map(Info::provider)) {
+        let (text, rest) = match opened(library, choice, &name) {
+            Ok(rest) if chosen.as_ref() == Ok(&name) => ("chosen".into(), rest),
+            Ok(rest) => (verdict_text(provider::verdict(choice, &name, library.version)), rest),
+            Err(why) => (format!("impossible: {}", reason(&all, &name, why)), Vec::new()),
+        };
+        let facts = std::iter::once(("use", text)).chain(rest).collect();
+        reports.push(ProviderReport { name, facts });
+    }
+    // A stable sort.
+    reports.sort_by_key(|report| report.facts.len() == 1);
+    Ok(reports)
+}
+
+fn verdict_text(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Allowed => "possible: libfabric lists another one first".into(),
+        Verdict::NotNamed => "possible: GASNET_OFI_PROVIDER names another one".into(),
+        Verdict::NotIncluded => "excluded: GASNET_OFI_PROVIDER_INCLUDE lacks it".into(),
+        Verdict::Excluded => "excluded: GASNET_OFI_PROVIDER_EXCLUDE has it".into(),
+        Verdict::Outdated((major, minor)) => format!("excluded: libfabric {major}.{minor} or newer is needed"),
+    }
+}
+
+/// Why a provider that libfabric lists cannot be used.
+fn reason(all: &[Info], name: &str, why: String) -> String {
+    let mut infos = all.iter().filter(|info| info.provider() == name);
+    let Some(reliable) = infos.find(|info| info.is_reliable()) else {
+        return "it has no reliable connectionless endpoints (FI_EP_RDM)".into();
+    };
+    let [(_, modes), ..] = reliable.names();
+    if modes.contains("FI_MSG_PREFIX") {
+        return "it demands FI_MSG_PREFIX".into();
+    }
+    why
+}
+
+/// What the conduit does over a provider, or why it cannot.
+fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Vec<(&'static str, String)>, String> {
+    let choice = Choice {
+        provider: Some(name.to_owned()),
+        ..choice.clone()
+    };
+    let selected = provider::select(library, &choice, Needs::default())?;
+    if selected.info.provider() != name {
+        return Err(format!("{} takes its place", selected.info.provider()));
+    }
+    let (has_multi_receive, has_atomics) = (selected.multi_receive, selected.atomics);
+    let settings = Settings::read();
+    let (mut endpoint, abilities, receives) = Net::open_selected(selected, &choice, &settings, true)?;
+    let info = endpoint.info();
+    let mut facts = vec![
+        ("device", info.domain()),
+        (
+            "Active Messages",
+            receive_text(receives.takes_many(), has_multi_receive),
+        ),
+    ];
+    facts.extend(operations(
+        abilities,
+        net::atomics_by_messages(has_atomics, &choice, &endpoint),
+        info,
+    ));
+    for (label, names) in info.names() {
+        let text = match label {
+            _ if names.is_empty() => "no demands".into(),
+            "threading" if !info.is_thread_safe() => format!("{names}; a lock admits one thread"),
+            _ => names,
+        };
+        facts.push((label, text));
+    }
+    let author = if info.mr_mode() & mr_mode::PROV_KEY == 0 {
+        "random"
+    } else {
+        "the provider's"
+    };
+    facts.push(("keys", format!("{} bytes, {author}", info.key_bytes())));
+    facts.push(("wait object", wait_text(&endpoint)));
+    let (messages, puts) = net::inject_limits(&settings, info);
+    facts.push((
+        "injected",
+        format!("messages of {messages} bytes, puts of {puts} bytes"),
+    ));
+    let largest = match info.max_bytes() {
+        most if most >= isize::MAX as usize => "any".into(),
+        most => format!("{most} bytes"),
+    };
+    facts.push(("largest operation", largest));
+    // SAFETY: called once; then the regions of the receive buffers are dropped before the rest.
+    unsafe { endpoint.close() };
+    drop(receives);
+    Ok(facts)
+}
+
+fn receive_text(takes_many: bool, has_multi_receive: bool) -> String {
+    match (takes_many, has_multi_receive) {
+        (true, _) => "receive buffers for many messages (FI_MULTI_RECV)".into(),
+        (false, true) => "a receive buffer per message (GASNET_OFI_RECEIVE_BUFF_SIZE=recv)".into(),
+        (false, false) => "a receive buffer per message (no FI_MULTI_RECV)".into(),
+    }
+}
+
+/// Who does the operations on memory.
+fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &Info) -> [(&'static str, String); 3] {
+    let puts = if abilities.rma {
+        "provider (FI_RMA with FI_DELIVERY_COMPLETE)".into()
+    } else {
+        "Active Messages (no FI_RMA with FI_DELIVERY_COMPLETE)".into()
+    };
+    let long = if abilities.announces {
+        let bytes = info.cq_data_bytes();
+        format!("puts with notification (FI_REMOTE_CQ_DATA of {bytes} bytes)")
+    } else {
+        "messages (no puts with notification)".into()
+    };
+    let atomics = atomics_by_messages.map_or("provider".into(), |why| format!("Active Messages ({why})"));
+    [
+        ("puts and gets", puts),
+        ("Longs above 8 KiB", long),
+        ("atomics", atomics),
+    ]
+}
+
+fn wait_text(endpoint: &Endpoint) -> String {
+    match endpoint.wake_fd() {
+        Some(_) => "descriptor (FI_WAIT_FD)".into(),
+        None => "none: waiting ranks poll".into(),
+    }
+}

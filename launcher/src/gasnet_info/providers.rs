@@ -1,0 +1,53 @@
+//! The providers of networks, as the conduits report them.
+
+use super::Facts;
+use gasnet_conduit::config::report::json_string;
+use gasnet_conduit::config::{self, Config, Variable};
+use gasnet_conduit::ProviderReport;
+use gasnet_conduit_any::gasneti_conduits;
+use std::fmt::Write as _;
+
+/// The reports of each conduit that has providers, in the current environment, whose variables are
+/// in `tables`.
+pub fn reports(tables: &[&'static [Variable]]) -> Vec<(&'static str, Vec<ProviderReport>)> {
+    config::install(Config::load(tables).unwrap_or_else(|_| Config::defaults(tables)));
+    let report = |conduit: &&'static dyn gasnet_conduit::Conduit| (conduit.identity().name, conduit.providers());
+    let reports = gasneti_conduits().iter().map(report);
+    reports.filter(|(_, providers)| !providers.is_empty()).collect()
+}
+
+/// The facts, with texts for their labels.
+fn facts(report: &ProviderReport) -> Facts {
+    let owned = |(label, text): &(&'static str, String)| ((*label).to_owned(), text.clone());
+    report.facts.iter().map(owned).collect()
+}
+
+/// A paragraph for each provider.
+pub fn as_text(reports: &[(&'static str, Vec<ProviderReport>)]) -> String {
+    let mut out = String::new();
+    if reports.is_empty() {
+        out += "\nNo conduit of this program has providers\n";
+    }
+    for (conduit, providers) in reports {
+        let _ = writeln!(out, "\nProviders of conduit {conduit}");
+        for provider in providers {
+            let _ = writeln!(out, "\n{}", provider.name);
+            for line in super::lines(&facts(provider)).lines() {
+                let _ = writeln!(out, "  {line}");
+            }
+        }
+    }
+    out
+}
+
+/// An object of conduits, each an object of providers, each an object of facts.
+pub fn as_json(reports: &[(&'static str, Vec<ProviderReport>)]) -> String {
+    let provider =
+        |report: &ProviderReport| format!("{}: {}", json_string(&report.name), super::object(&facts(report)));
+    let conduit = |(name, providers): &(&'static str, Vec<ProviderReport>)| {
+        let providers: Vec<String> = providers.iter().map(provider).collect();
+        format!("{}: {{{}}}", json_string(name), providers.join(",\n  "))
+    };
+    let conduits: Vec<String> = reports.iter().map(conduit).collect();
+    format!("{{{}}}", conduits.join(",\n "))
+}
