@@ -339,11 +339,11 @@ fn nothing(choice: &Choice, seen: &[String], needs: Needs) -> String {
     match &choice.provider {
         Some(name) => format!(
             "libfabric has no provider GASNET_OFI_PROVIDER={name} with reliable messages (FI_EP_RDM){reach}. \
-             fi_info -t FI_EP_RDM lists what this host has"
+             gasnet_info -p lists what this host has"
         ),
         None if seen.is_empty() => format!(
-            "libfabric has no provider with reliable messages (FI_EP_RDM){reach}. fi_info lists what this host \
-             has"
+            "libfabric has no provider with reliable messages (FI_EP_RDM){reach}. gasnet_info -p lists what this \
+             host has"
         ),
         None => format!(
             "libfabric offers {} only, which GASNET_OFI_PROVIDER_INCLUDE or _EXCLUDE or the version rule out. \

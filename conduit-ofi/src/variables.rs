@@ -3,9 +3,10 @@
 
 use crate::device;
 use gasnet_conduit::config::{
-    self, count, flag, form, ranks, size, text, BindingQuery, FromValue, Key, RankSet, Scope, Variable,
+    self, count, flag, form, ranks, size, text, BindingQuery, Config, Key, RankSet, Scope, Variable,
 };
 use gasnet_sys::env;
+use std::ffi::CStr;
 
 /// File of the library.
 pub static LIBRARY: Key<Option<String>> = text(
@@ -257,31 +258,37 @@ fn bytes(text: &str) -> Option<u64> {
     }
 }
 
-/// The value in effect.
-fn value<T: FromValue>(key: &Key<T>) -> T {
-    config::get().get_or_default(key)
-}
-
 /// The bytes of the largest packet, in which a Medium of `GASNET_OFI_MAX_MEDIUM` fits with its
 /// header and arguments.
 pub fn max_packet_bytes() -> usize {
+    packet_bytes(config::get())
+}
+
+fn packet_bytes(config: &Config) -> usize {
     const AROUND: usize = 128;
-    (value(&MAX_MEDIUM) as usize).max(1024).next_multiple_of(64) + AROUND
+    (config.get_or_default(&MAX_MEDIUM) as usize)
+        .max(1024)
+        .next_multiple_of(64)
+        + AROUND
 }
 
 /// Whether `FI_UNIVERSE_SIZE` is set; none: that depends.
 pub fn sets_universe_size() -> Option<bool> {
-    value(&SET_UNIVERSE_SIZE)
+    config::get().get_or_default(&SET_UNIVERSE_SIZE)
 }
 
 /// Whether a rank prints the devices that it could use.
 pub fn lists_devices(rank: u32) -> bool {
-    value(&LIST_DEVICES) && value(&LIST_DEVICES_NODES).contains(rank)
+    lists_devices_in(config::get(), rank)
+}
+
+fn lists_devices_in(config: &Config, rank: u32) -> bool {
+    config.get_or_default(&LIST_DEVICES) && config.get_or_default(&LIST_DEVICES_NODES).contains(rank)
 }
 
 /// Whether warnings at start are not wanted.
 pub fn is_quiet() -> bool {
-    value(&config::QUIET)
+    config::get().get_or_default(&config::QUIET)
 }
 
 /// Which provider and domain the user asks for.
@@ -302,30 +309,40 @@ pub struct Choice {
 impl Choice {
     /// Reads the environment.
     pub fn read() -> Self {
+        Self::of(config::get(), env::get(c"FI_PROVIDER").map(CStr::to_bytes))
+    }
+
+    /// What a configuration and libfabric's list of providers ask for.
+    fn of(config: &Config, fi_provider: Option<&[u8]>) -> Self {
         let words = |list: &str| {
             let words = list.split(',').map(str::trim).filter(|word| !word.is_empty());
             words.map(|word| word.replace(':', ";")).collect::<Vec<_>>()
         };
-        // Who names providers to libfabric itself has chosen already.
-        let chosen =
-            env::get(c"FI_PROVIDER").is_some_and(|list| !list.is_empty() && !list.to_bytes().starts_with(b"^"));
-        let exclude = if chosen && !config::get().is_set(&PROVIDER_EXCLUDE) {
+        // Who names providers to libfabric itself has chosen already. "^" excludes some.
+        let chosen = fi_provider.is_some_and(|list| !list.is_empty() && list[0] != b'^');
+        let exclude = if chosen && !config.is_set(&PROVIDER_EXCLUDE) {
             Vec::new()
         } else {
-            words(&value(&PROVIDER_EXCLUDE))
+            words(&config.get_or_default(&PROVIDER_EXCLUDE))
         };
+        let include = config.get_or_default(&PROVIDER_INCLUDE);
         Self {
-            provider: value(&PROVIDER).map(|name| name.trim().replace(':', ";")),
-            include: value(&PROVIDER_INCLUDE).map_or(Vec::new(), |list| words(&list)),
+            provider: config
+                .get_or_default(&PROVIDER)
+                .map(|name| name.trim().replace(':', ";")),
+            include: include.map_or(Vec::new(), |list| words(&list)),
             exclude,
             device: device::Wishes {
-                for_all: value(&DEVICE),
-                // Any text of the table has been checked.
-                by: value(&DEVICE_TYPE).parse().unwrap_or(device::By::Nothing),
-                numbered: config::get().members_of(&DEVICE_NUMBERED),
-                whole_process: value(&config::HWLOC_QUERY) == BindingQuery::Process,
+                for_all: config.get_or_default(&DEVICE),
+                // The table has checked it.
+                by: config
+                    .get_or_default(&DEVICE_TYPE)
+                    .parse()
+                    .unwrap_or(device::By::Nothing),
+                numbered: config.members_of(&DEVICE_NUMBERED),
+                whole_process: config.get_or_default(&config::HWLOC_QUERY) == BindingQuery::Process,
             },
-            atomics: value(&ATOMICS),
+            atomics: config.get_or_default(&ATOMICS),
         }
     }
 }
@@ -360,26 +377,30 @@ pub struct Settings {
 impl Settings {
     /// Reads the environment.
     pub fn read() -> Self {
-        let size = value(&RECEIVE_BUFF_SIZE);
-        let buffers = |most: &Key<u32>, first: &Key<u32>| (value(most) as usize, value(first) as usize);
-        let (bounce, count) = (value(&BBUF_SIZE), u64::from(value(&NUM_BBUFS)));
-        let limit = |bytes: Option<u64>| bytes.map_or(usize::MAX, |bytes| bytes as usize);
-        let threshold = value(&BBUF_THRESHOLD).unwrap_or(4 * bounce).max(64);
+        Self::of(config::get())
+    }
+
+    fn of(config: &Config) -> Self {
+        let size = config.get_or_default(&RECEIVE_BUFF_SIZE);
+        let count = |key: &Key<u32>| config.get_or_default(key) as usize;
+        let limit = |key: &Key<Option<u64>>| config.get_or_default(key).map(|bytes| bytes as usize);
+        let bounce = config.get_or_default(&BBUF_SIZE) as usize;
+        let threshold = limit(&BBUF_THRESHOLD).unwrap_or(4 * bounce).max(64);
         Self {
-            max_packet: max_packet_bytes(),
-            receives: value(&NUM_RECEIVE_BUFFS).map(|count| count as usize),
+            max_packet: packet_bytes(config),
+            receives: config.get_or_default(&NUM_RECEIVE_BUFFS).map(|count| count as usize),
             receive_bytes: bytes(&size).map(|bytes| bytes as usize),
-            inject: limit(value(&AM_INJECT_LIMIT).or_else(|| value(&INJECT_LIMIT))),
-            inject_put: limit(value(&RMA_INJECT_LIMIT)),
-            queue: (value(&TX_CQ_SIZE) + value(&RX_CQ_SIZE)) as usize,
+            inject: limit(&AM_INJECT_LIMIT).or(limit(&INJECT_LIMIT)).unwrap_or(usize::MAX),
+            inject_put: limit(&RMA_INJECT_LIMIT).unwrap_or(usize::MAX),
+            queue: count(&TX_CQ_SIZE) + count(&RX_CQ_SIZE),
             send_buffers: [
-                buffers(&MAX_REQUEST_BUFFS, &NUM_INITIAL_REQUEST_BUFFS),
-                buffers(&MAX_REPLY_BUFFS, &NUM_INITIAL_REPLY_BUFFS),
+                (count(&MAX_REQUEST_BUFFS), count(&NUM_INITIAL_REQUEST_BUFFS)),
+                (count(&MAX_REPLY_BUFFS), count(&NUM_INITIAL_REPLY_BUFFS)),
             ],
-            bounces: (count * bounce / threshold).max(1) as usize,
-            bounce_bytes: threshold as usize,
-            completions: value(&NUM_COMPLETIONS) as usize,
-            window: value(&WINDOW) as usize,
+            bounces: (count(&NUM_BBUFS) * bounce / threshold).max(1),
+            bounce_bytes: threshold,
+            completions: count(&NUM_COMPLETIONS),
+            window: config.get_or_default(&WINDOW) as usize,
         }
     }
 }
@@ -404,5 +425,77 @@ mod tests {
         let valid = |text| RECEIVE_BUFF_SIZE.variable.parse(text).is_ok();
         assert!(valid("recv") && valid("Recv") && valid("64K") && valid("1MB"));
         assert!(!valid("send") && !valid("0") && !valid(""));
+    }
+
+    fn config(pairs: &[(&str, &str)]) -> Config {
+        static TABLES: [&[Variable]; 1] = [TABLE];
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| (format!("GASNET_OFI_{name}").into(), (*value).into()));
+        Config::from_env(&TABLES, pairs).unwrap()
+    }
+
+    #[test]
+    fn every_setting_has_its_variables() {
+        let of = |pairs| Settings::of(&config(pairs));
+        assert_eq!(of(&[("MAX_MEDIUM", "4096")]).max_packet, 4096 + 128);
+        let receives = of(&[("NUM_RECEIVE_BUFFS", "5"), ("RECEIVE_BUFF_SIZE", "recv")]);
+        assert_eq!((receives.receives, receives.receive_bytes), (Some(5), None));
+        assert_eq!(of(&[("RECEIVE_BUFF_SIZE", "2M")]).receive_bytes, Some(2 << 20));
+        assert_eq!(of(&[("INJECT_LIMIT", "7")]).inject, 7);
+        let injects = of(&[
+            ("INJECT_LIMIT", "7"),
+            ("AM_INJECT_LIMIT", "8"),
+            ("RMA_INJECT_LIMIT", "9"),
+        ]);
+        assert_eq!((injects.inject, injects.inject_put), (8, 9));
+        assert_eq!(of(&[("TX_CQ_SIZE", "3"), ("RX_CQ_SIZE", "4")]).queue, 7);
+        let buffers = of(&[
+            ("MAX_REQUEST_BUFFS", "5"),
+            ("NUM_INITIAL_REQUEST_BUFFS", "1"),
+            ("MAX_REPLY_BUFFS", "6"),
+            ("NUM_INITIAL_REPLY_BUFFS", "2"),
+        ]);
+        assert_eq!(buffers.send_buffers, [(5, 1), (6, 2)]);
+        let bounces = of(&[("NUM_BBUFS", "8"), ("BBUF_SIZE", "1K")]);
+        assert_eq!((bounces.bounces, bounces.bounce_bytes), (2, 4 << 10));
+        let bounces = of(&[("NUM_BBUFS", "8"), ("BBUF_SIZE", "1K"), ("BBUF_THRESHOLD", "2K")]);
+        assert_eq!((bounces.bounces, bounces.bounce_bytes), (4, 2 << 10));
+        let poll = of(&[("NUM_COMPLETIONS", "3"), ("WINDOW", "1M")]);
+        assert_eq!((poll.completions, poll.window), (3, 1 << 20));
+    }
+
+    #[test]
+    fn choices() {
+        let of = |pairs, fi_provider: Option<&str>| Choice::of(&config(pairs), fi_provider.map(str::as_bytes));
+        let words = of(
+            &[
+                ("PROVIDER", " tcp:ofi_rxm"),
+                ("PROVIDER_INCLUDE", "cxi, verbs:ofi_rxm,"),
+            ],
+            None,
+        );
+        assert_eq!(words.provider.as_deref(), Some("tcp;ofi_rxm"));
+        assert_eq!(words.include, ["cxi", "verbs;ofi_rxm"]);
+        assert_eq!(of(&[("PROVIDER_EXCLUDE", "net")], Some("net")).exclude, ["net"]);
+        // libfabric's own list overrides the default.
+        assert!(of(&[], Some("shm")).exclude.is_empty());
+        assert_eq!(of(&[], Some("^net")).exclude.len(), 3);
+        let device = of(&[("DEVICE", "a"), ("DEVICE_TYPE", "hrank"), ("DEVICE_1", "b")], None).device;
+        assert_eq!(device.for_all.as_deref(), Some("a"));
+        assert_eq!(device.by, "HRank".parse().unwrap());
+        assert_eq!(device.numbered, [("GASNET_OFI_DEVICE_1".to_owned(), "b".to_owned())]);
+        assert_eq!(of(&[("ATOMICS", "n")], None).atomics, Some(false));
+    }
+
+    #[test]
+    fn listing_ranks() {
+        let lists = |pairs| [0, 1, 2].map(|rank| lists_devices_in(&config(pairs), rank));
+        assert_eq!(lists(&[("LIST_DEVICES", "1")]), [true; 3]);
+        assert_eq!(
+            lists(&[("LIST_DEVICES", "1"), ("LIST_DEVICES_NODES", "1-2")]),
+            [false, true, true]
+        );
+        assert_eq!(lists(&[("LIST_DEVICES_NODES", "1-2")]), [false; 3]);
     }
 }

@@ -39,8 +39,8 @@ pub enum By {
 }
 
 /// What is accepted, as a noun phrase.
-pub const ACCEPTS: &str = "JRank, HRank, NRank, Machine, Package, Socket, Die, NUMANode, Node, L3Cache, L2Cache, \
-                           L1Cache, Core or PU, with a divisor (\"/ 2\") or modulus (\"% 4\") if wanted; Auto; or None";
+pub const ACCEPTS: &str = "Auto, None, or one of JRank, HRank, NRank, Machine, Package, Socket, Die, NUMANode, Node, \
+                           L3Cache, L2Cache, L1Cache, Core and PU with or without \"/ N\" or \"% N\"";
 
 const NAMES: &[(&str, Numbered)] = &[
     ("jrank", Numbered::JobRank),
