@@ -1,7 +1,7 @@
 //! What `gasnet_info` prints about the providers of this machine. Each is selected and opened as in
 //! a job, so that the facts are those of a job.
 
-use crate::fabric::{mr_mode, Endpoint, Functions, Info, Infos};
+use crate::fabric::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
 use crate::net::{self, Abilities, Net};
 use crate::provider::{self, Needs, Verdict};
 use crate::variables::{Choice, Settings};
@@ -50,6 +50,12 @@ fn reason(all: &[Info], name: &str, why: String) -> String {
     why
 }
 
+/// The most that a job asks for.
+const THREADS: Threads = Threads {
+    are_several: true,
+    sleep: true,
+};
+
 /// What the conduit does over a provider, or why it cannot.
 fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Vec<(&'static str, String)>, String> {
     let choice = Choice {
@@ -62,7 +68,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     }
     let (has_multi_receive, has_atomics) = (selected.multi_receive, selected.atomics);
     let settings = Settings::read();
-    let (mut endpoint, abilities, receives) = Net::open_selected(selected, &choice, &settings, true)?;
+    let (mut endpoint, abilities, receives) = Net::open_selected(selected, &choice, &settings, THREADS)?;
     let info = endpoint.info();
     let mut facts = vec![
         ("device", info.domain()),
