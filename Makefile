@@ -7,9 +7,10 @@
 #     SEGMENT=fast|large|everything
 #                         with this GASNet-1 segment configuration; each installation has one
 #     DEFAULT_SSH_CMD= DEFAULT_SSH_OPTIONS= DEFAULT_SSH_NODEFILE= DEFAULT_SSH_OUT_DEGREE=
-#     DEFAULT_MAX_SEGSIZE= DEFAULT_MPIRUN_CMD= DEFAULT_PMIRUN_CMD=
-#                         what the launcher does where GASNET_SSH_CMD and so on, MPIRUN_CMD and
-#                         PMIRUN_CMD are not set
+#     DEFAULT_MAX_SEGSIZE= DEFAULT_MPIRUN_CMD= DEFAULT_PMIRUN_CMD= DEFAULT_OFI_SPAWNER=
+#     DEFAULT_OFI_PROVIDER_INCLUDE= DEFAULT_OFI_MAX_MEDIUM= DEFAULT_OFI_NUM_COMPLETIONS=
+#                         values where GASNET_SSH_CMD and so on, MPIRUN_CMD and PMIRUN_CMD are not
+#                         set
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]
 #                         and install them (LIBDIR_SO=1: .so links in lib/ itself)
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
@@ -73,6 +74,7 @@ export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PREFIX DESTDIR LIBD
 export CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE
 export DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
+export DEFAULT_OFI_SPAWNER DEFAULT_OFI_PROVIDER_INCLUDE DEFAULT_OFI_MAX_MEDIUM DEFAULT_OFI_NUM_COMPLETIONS
 
 libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) \
 	$(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a) \

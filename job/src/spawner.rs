@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use super::options::Library;
 use super::spawn::hosts;
-use gasnet_conduit::config::Choice;
 pub use gasnet_conduit::config::Spawner;
+use gasnet_conduit::config::{built_in, Choice};
 
 /// The values of `GASNET_SPAWNFN`, which options know, too.
 const SHORT: [(&str, Spawner); 3] = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
@@ -73,9 +73,13 @@ pub struct Decision {
 /// The variables that select a spawner by name, the first takes precedence. Clients set the last
 /// one for any conduit, so it counts only where there is a network.
 pub fn variables(library: &Library<'_>) -> Vec<String> {
-    let of = |name: &&str| format!("GASNET_{}_SPAWNER", name.to_ascii_uppercase());
     let general = library.network.then(|| SPAWNER.to_owned());
-    library.names.iter().map(of).chain(general).collect()
+    library.names.iter().map(|name| variable(name)).chain(general).collect()
+}
+
+/// The variable that selects the spawner of a conduit.
+fn variable(conduit: &str) -> String {
+    format!("GASNET_{}_SPAWNER", conduit.to_ascii_uppercase())
 }
 
 /// The spawner that the user selects: by the launcher's option (its name and value), else by the
@@ -111,6 +115,18 @@ pub fn selected(
         return Ok(Some(Decision { spawner, source, why }));
     }
     Ok(None)
+}
+
+/// The spawner that this site has for the launcher of a conduit (`configure --with-ofi-spawner`).
+pub fn of_site(conduit: &str) -> Result<Option<Decision>, String> {
+    let name = variable(conduit);
+    let Some(value) = built_in(&name) else { return Ok(None) };
+    let spawner = Source::Variable.parse(&name, value)?;
+    Ok(spawner.map(|spawner| Decision {
+        spawner,
+        source: Source::Environment,
+        why: format!("{name}={value} is this site's default"),
+    }))
 }
 
 /// The text of a variable; none if it is unset or blank.

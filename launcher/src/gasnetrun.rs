@@ -259,12 +259,16 @@ fn library(conduit: &str) -> Library<'static> {
     }
 }
 
-/// The spawner that the user selects, else the one that the environment suggests.
+/// The spawner that the user selects, else that of the site, else the one that the environment
+/// suggests.
 fn decide(request: &Request) -> Result<Decision, Stop> {
     let (library, environment) = (library(&request.conduit), |name: &str| env::var_os(name));
     let selected = spawner::selected(&library, request.spawner.as_ref(), environment);
     if let Some(selected) = selected.map_err(Stop::Wrong)? {
         return Ok(selected);
+    }
+    if let Some(default) = spawner::of_site(&request.conduit).map_err(Stop::Wrong)? {
+        return Ok(default);
     }
     let suggested = spawner::suggested(&library, Starter::Launcher, environment);
     let is_alone = library.network && suggested.spawner == Spawner::Fork;

@@ -176,11 +176,20 @@ case $(make -n -C words install prefix=here DESTDIR=stage 2>&1) in
 esac
 # What a site says about the launcher.
 in_tree "a site's defaults" site --with-ssh-cmd='rsh $x' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
-    --without-mpirun-cmd
+    --without-mpirun-cmd --with-ofi-spawner=pmi --with-ofi-provider=verbs:ofi_rxm --with-ofi-max-medium=8192 \
+    --with-ofi-num-completions=32
 has "a site's command" '^DEFAULT_SSH_CMD := rsh \$\$x$' site/config.mk
 has "a site's list of hosts" "^DEFAULT_SSH_NODEFILE := $WORK/site/hosts$" site/config.mk
+for value in SPAWNER:pmi PROVIDER_INCLUDE:verbs:ofi_rxm MAX_MEDIUM:8192 NUM_COMPLETIONS:32; do
+    has "a site's default for ofi" "^DEFAULT_OFI_${value%%:*} := ${value#*:}$" site/config.mk
+done
+refuses "a spawner that is none" 'ssh, mpi, pmi, fork or auto is expected' --with-ofi-spawner=smoke
+for number in 0 257 2K; do
+    refuses "a number of completions that is none" 'a number from 1 to 256 is expected' --with-ofi-num-completions=$number
+done
+refuses "a Medium that is too small" 'a number from 512 to 16777216 is expected' --with-ofi-max-medium=511
 for number in many 65537 123456; do
-    refuses "a number that is none" 'a number up to 65536 is expected' --with-ssh-out-degree=$number
+    refuses "a number that is none" 'a number from 0 to 65536 is expected' --with-ssh-out-degree=$number
 done
 refuses "a command that is not there" 'needs a value' --with-ssh-cmd
 attempt "configure: --help" sh -c "'$ROOT/configure' --help | grep -q -- --with-cflags"
@@ -200,7 +209,8 @@ if [ "$SCOPE" = all ]; then
         cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other &&
             ../GASNet-2025.8.0/configure --with-cflags="$odd" \
             --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
-            --with-mpirun-cmd='start-here -n %N %C #'
+            --with-mpirun-cmd='start-here -n %N %C #' --with-ofi-spawner=mpi --with-ofi-provider=verbs:ofi_rxm \
+            --with-ofi-max-medium=8192 --with-ofi-num-completions=32
     )
     # Each of these runs in a subshell of its own, and means its variables for that.
     # shellcheck disable=SC2030,SC2031
@@ -231,11 +241,12 @@ if [ "$SCOPE" = all ]; then
     attempt "dist: builds offline, in place" in_place
     attempt "dist: installs from both" installed
     # What the site says counts where the environment says nothing.
-    for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts"; do
+    for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts" mpi verbs:ofi_rxm 8192 32; do
         has "the site's default is in the programs" "default: $value (site default)" env
     done
     says "a site's list of hosts" "this site has a list of hosts" pfx2/bin/gasnetrun_udp -v -n 2 -N 2 /bin/true
     says "a site's command" "start-here -n 2 /bin/true '#'" pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
+    says "a site's spawner for ofi" "start-here -n 2 /bin/true '#'" pfx2/bin/gasnetrun_ofi -n 2 -t /bin/true
     says "what a user says comes first" 'mine' env MPIRUN_CMD='mine %N %C' pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi \
         /bin/true
     for mode in seq par; do

@@ -3,12 +3,19 @@
 #![forbid(unsafe_code)]
 
 /// Variables that may have a site default, and its value.
-const DEFAULTS: [(&str, Option<&str>); 7] = [
+const DEFAULTS: [(&str, Option<&str>); 11] = [
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
     ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),
     ("GASNET_SSH_NODEFILE", option_env!("DEFAULT_SSH_NODEFILE")),
     ("GASNET_SSH_OUT_DEGREE", option_env!("DEFAULT_SSH_OUT_DEGREE")),
     ("GASNET_MAX_SEGSIZE", option_env!("DEFAULT_MAX_SEGSIZE")),
+    ("GASNET_OFI_SPAWNER", option_env!("DEFAULT_OFI_SPAWNER")),
+    (
+        "GASNET_OFI_PROVIDER_INCLUDE",
+        option_env!("DEFAULT_OFI_PROVIDER_INCLUDE"),
+    ),
+    ("GASNET_OFI_MAX_MEDIUM", option_env!("DEFAULT_OFI_MAX_MEDIUM")),
+    ("GASNET_OFI_NUM_COMPLETIONS", option_env!("DEFAULT_OFI_NUM_COMPLETIONS")),
     ("MPIRUN_CMD", option_env!("DEFAULT_MPIRUN_CMD")),
     ("PMIRUN_CMD", option_env!("DEFAULT_PMIRUN_CMD")),
 ];
