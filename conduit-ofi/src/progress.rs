@@ -298,7 +298,7 @@ impl Net {
     #[cold]
     fn failed(&self, failure: &Failure) {
         // SAFETY: as for completions.
-        let held = unsafe { Held::from_context(failure.context) };
+        let held = unsafe { Held::from_context(failure.of.op_context) };
         let Some(held) = held else {
             // Of an injected message, or of a message that arrived for no buffer.
             if !self.peers.any_stopped() {
@@ -307,10 +307,12 @@ impl Net {
             return;
         };
         match held.kind {
-            Kind::Receive(_) => {
+            Kind::Receive(index) => {
                 held.into_context();
-                if failure.errno != Errno::CANCELED {
-                    self.fail_text(&format!("a receive failed: {}", failure.text));
+                match failure.errno {
+                    Errno::CANCELED => {}
+                    Errno::TRUNCATED => self.drop_long(index, &failure.of),
+                    _ => self.fail_text(&format!("a receive failed: {}", failure.text)),
                 }
             }
             kind => {
@@ -318,6 +320,21 @@ impl Net {
                 self.peers.lose(held.peer, text);
                 held.release();
             }
+        }
+    }
+
+    /// Drops a message that is longer than any of this job: an unauthenticated peer's. It took the
+    /// rest of its buffer.
+    #[cold]
+    fn drop_long(&self, index: usize, message: &Completion) {
+        let reader = lock(&self.reader);
+        let is_last = message.flags & bits::MULTI_RECV != 0;
+        let referred = self.receives.refer(&self.endpoint, index, message, is_last);
+        drop(reader);
+        if let Err(why) = referred {
+            self.fail("fi_recvmsg", why);
+        } else if message.len > 0 {
+            self.release(index);
         }
     }
 

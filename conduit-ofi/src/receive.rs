@@ -24,8 +24,6 @@ struct Slot {
     arrived: AtomicUsize,
     /// Where the last of them ends, in the buffer.
     end: AtomicUsize,
-    /// The provider will put nothing more into the buffer than it has begun.
-    is_over: AtomicBool,
     /// The buffer's operation, while the provider has it.
     context: AtomicUsize,
 }
@@ -38,9 +36,9 @@ pub struct Receives {
     has_unposted: AtomicBool,
     /// Whether a buffer takes many messages.
     many: bool,
-    /// Whether messages may arrive in a buffer after its end was reported: ofi_rxm gives a message
-    /// its place, and perhaps ends the buffer, before it fetches the data. Then all have arrived
-    /// when they have no gaps and leave less room than `least`.
+    /// Whether the end of a buffer means nothing. ofi_rxm reports it when it gives the last message
+    /// its place, before it fetches the data, and not at all after a message that was too long. All
+    /// messages have arrived when they have no gaps and leave less room than `least`.
     ends_early: bool,
     bytes: usize,
     /// The provider ends a buffer when it has less room than this.
@@ -93,7 +91,6 @@ impl Receives {
         let (_, slot) = self.slot(&held);
         slot.arrived.store(0, Ordering::Relaxed);
         slot.end.store(0, Ordering::Relaxed);
-        slot.is_over.store(false, Ordering::Relaxed);
         slot.references.store(POSTED, Ordering::Relaxed);
         slot.context.store(held.context() as usize, Ordering::Relaxed);
         // SAFETY: the buffer and its operation are the provider's until `end`.
@@ -137,26 +134,25 @@ impl Receives {
         if completion.len > 0 {
             slot.references.fetch_add(1, Ordering::Relaxed);
         }
-        if completion.len > 0 && self.many && self.ends_early {
-            let first = slot.context.load(Ordering::Relaxed) + size_of::<Operation>();
-            let offset = (completion.buf as usize).wrapping_sub(first);
-            slot.arrived.fetch_add(completion.len, Ordering::Relaxed);
-            slot.end.fetch_max(offset + completion.len, Ordering::Relaxed);
-        }
-        if is_last || !self.many {
-            slot.is_over.store(true, Ordering::Relaxed);
-        }
-        let complete = || {
-            let (arrived, end) = (slot.arrived.load(Ordering::Relaxed), slot.end.load(Ordering::Relaxed));
-            !self.many || !self.ends_early || arrived == end && self.bytes - end < self.least
+        let is_over = match (self.many, self.ends_early) {
+            (false, _) => true,
+            (true, false) => is_last,
+            (true, true) => completion.len > 0 && self.fills(slot, completion),
         };
-        if slot.is_over.load(Ordering::Relaxed) && complete() {
-            slot.is_over.store(false, Ordering::Relaxed);
-            if slot.references.fetch_sub(POSTED, Ordering::AcqRel) == POSTED {
-                return self.post_again(endpoint, index);
-            }
+        if is_over && slot.references.fetch_sub(POSTED, Ordering::AcqRel) == POSTED {
+            return self.post_again(endpoint, index);
         }
         Ok(())
+    }
+
+    /// Counts a message in a buffer. True if all messages that fit have arrived.
+    fn fills(&self, slot: &Slot, completion: &Completion) -> bool {
+        let first = slot.context.load(Ordering::Relaxed) + size_of::<Operation>();
+        let offset = (completion.buf as usize).wrapping_sub(first);
+        let arrived = slot.arrived.fetch_add(completion.len, Ordering::Relaxed) + completion.len;
+        let end = slot.end.fetch_max(offset + completion.len, Ordering::Relaxed);
+        let end = end.max(offset + completion.len);
+        arrived == end && self.bytes - end < self.least
     }
 
     /// Where the message of a completion is.

@@ -16,8 +16,8 @@ pub type Completion = ffi::fi_cq_data_entry;
 /// An operation that failed.
 #[derive(Debug)]
 pub struct Failure {
-    /// The context of the operation, or null.
-    pub context: *mut c_void,
+    /// The operation, whose context may be null, and what was received of it.
+    pub of: Completion,
     /// Its error.
     pub errno: Errno,
     /// The provider's text.
@@ -500,7 +500,17 @@ impl Endpoint {
                 .map(|text| std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned())
         };
         Some(Failure {
-            context: entry.op_context,
+            of: Completion {
+                op_context: entry.op_context,
+                flags: entry.flags,
+                len: if entry.buf.is_null() {
+                    0
+                } else {
+                    entry.len.saturating_sub(entry.olen)
+                },
+                buf: entry.buf,
+                data: entry.data,
+            },
             errno,
             text: match text {
                 Some(text) if !text.is_empty() && text != errno.text() => format!("{} ({text})", errno.text()),

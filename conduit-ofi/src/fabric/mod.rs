@@ -130,9 +130,12 @@ mod ffi_errno {
     pub const EAVAIL: i32 = ffi::FI_EAVAIL as i32;
     pub const ENOKEY: i32 = ffi::FI_ENOKEY as i32;
     pub const ECANCELED: i32 = ffi::FI_ECANCELED as i32;
+    pub const ETRUNC: i32 = ffi::FI_ETRUNC as i32;
 }
 
 impl Errno {
     /// The operation was cancelled, as those of an endpoint that is closed.
     pub const CANCELED: Self = Self(ffi_errno::ECANCELED);
+    /// A message was longer than its buffer.
+    pub const TRUNCATED: Self = Self(ffi_errno::ETRUNC);
 }
