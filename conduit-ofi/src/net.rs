@@ -123,17 +123,18 @@ impl Net {
         if info.rank == JobRank(0) && config::get().get_or_default(&config::VERBOSEENV) {
             report(&endpoint, abilities);
         }
+        let token = message_token(info.job_token);
         let (inject, inject_put) = inject_limits(&settings, endpoint.info());
         let net = Self {
             rank: info.rank,
             peers: Peers::new(info.size as usize, names, settings.window.max(4 * message_bytes)),
-            token: message_token(info.job_token),
+            token,
             selected: abilities,
             inject,
             inject_put,
             reader: Mutex::default(),
             segments: Segments::new(),
-            notices: Notices::new(),
+            notices: Notices::new(token, info.size),
             deferred: Mutex::default(),
             deferred_count: AtomicUsize::new(0),
             stalled: Mutex::default(),

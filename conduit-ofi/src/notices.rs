@@ -1,6 +1,9 @@
 //! Packets that wait for a put. A put carries the rank of its source and a number to its target's
 //! queue, once for each part; the packet carries the number and how many parts there are. Whichever
 //! comes last delivers the packet.
+//!
+//! A put of no bytes needs no key, so anybody can send what the queue gets. It is masked by the
+//! job's token: what others send names no put that is under way.
 
 use crate::receive::Copied;
 use gasnet_conduit::JobRank;
@@ -23,25 +26,39 @@ struct Put {
 }
 
 /// The puts and packets that have arrived without each other, by source and number.
-#[derive(Debug, Default)]
-pub struct Notices(Mutex<HashMap<(JobRank, u32), Put>>);
-
-/// What the queue of the target gets.
-pub fn data(source: JobRank, number: u32) -> u64 {
-    u64::from(source.0) << 32 | u64::from(number)
+#[derive(Debug)]
+pub struct Notices {
+    table: Mutex<HashMap<(JobRank, u32), Put>>,
+    /// The job's token.
+    mask: u64,
+    /// How many processes the job has.
+    ranks: u32,
 }
 
 impl Notices {
-    /// None.
-    pub fn new() -> Self {
-        Self::default()
+    /// None, in a job of so many processes with this token.
+    pub fn new(token: u64, ranks: u32) -> Self {
+        Self {
+            table: Mutex::default(),
+            mask: token,
+            ranks,
+        }
+    }
+
+    /// What the queue of the target gets.
+    pub fn data(&self, source: JobRank, number: u32) -> u64 {
+        (u64::from(source.0) << 32 | u64::from(number)) ^ self.mask
     }
 
     /// A part of a put has arrived, with this data. Returns the packet, if that was the last of
     /// both.
     pub fn put(&self, data: u64) -> Option<Copied> {
+        let data = data ^ self.mask;
         let key = (JobRank((data >> 32) as u32), data as u32);
-        let mut table = lock(&self.0);
+        if key.0 .0 >= self.ranks {
+            return None;
+        }
+        let mut table = lock(&self.table);
         let put = table.entry(key).or_default();
         put.arrived += 1;
         if put.packet.as_ref().is_none_or(|packet| put.arrived < packet.parts) {
@@ -54,7 +71,7 @@ impl Notices {
     /// copy of the message is kept.
     pub fn packet(&self, source: JobRank, (number, parts): (u32, u32), message: &[u8]) -> bool {
         let key = (source, number);
-        let mut table = lock(&self.0);
+        let mut table = lock(&self.table);
         let put = table.entry(key).or_default();
         if put.arrived >= parts {
             table.remove(&key);
@@ -74,12 +91,12 @@ mod tests {
 
     #[test]
     fn a_packet_waits_for_all_parts() {
-        let (notices, source) = (Notices::new(), JobRank(3));
+        let (notices, source) = (Notices::new(0x0123_4567_89ab_cdef, 4), JobRank(3));
         let delivered = |parts| {
             for _ in 1..parts {
-                assert!(notices.put(data(source, 9)).is_none());
+                assert!(notices.put(notices.data(source, 9)).is_none());
             }
-            notices.put(data(source, 9))
+            notices.put(notices.data(source, 9))
         };
         // Puts first.
         assert!(delivered(3).is_none());
@@ -87,6 +104,18 @@ mod tests {
         // The packet first.
         assert!(!notices.packet(source, (9, 2), b"xyz"));
         assert_eq!(delivered(2).unwrap().bytes(), b"xyz");
-        assert!(lock(&notices.0).is_empty());
+        assert!(lock(&notices.table).is_empty());
+    }
+
+    #[test]
+    fn what_others_send_is_dropped() {
+        let notices = Notices::new(0x0123_4567_89ab_cdef, 4);
+        for source in 0..4 {
+            assert!(!notices.packet(JobRank(source), (9, 1), b"abc"));
+        }
+        for rank in 0..8 {
+            assert!(notices.put(rank << 32 | 9).is_none());
+        }
+        assert_eq!(lock(&notices.table).len(), 4);
     }
 }

@@ -6,7 +6,6 @@
 
 use crate::fabric::{bits, Errno, Remote, Source};
 use crate::net::{Net, Stalled, STALLED};
-use crate::notices;
 use crate::operation::{Held, Kind, Rest};
 use crate::send::concatenate;
 use crate::wire::{self, padding};
@@ -280,7 +279,7 @@ impl PutNotify for Net {
         let room = packet.bytes(message);
         self.header(kind, grant.credits).encode(bytes, room);
         concatenate(parts, &mut room[front..]);
-        let started = self.announce(put, reserved, notices::data(self.rank, number), grant.number);
+        let started = self.announce(put, reserved, self.notices.data(self.rank, number), grant.number);
         match started {
             Ok(local) => {
                 self.transmit_later(packet, message, &grant, class);
