@@ -25,7 +25,6 @@ Exit codes of a program: 0 passed, 77 skipped (its last line says why), anything
 
 import argparse
 import concurrent.futures
-import ctypes
 import hashlib
 import os
 import shutil
@@ -148,16 +147,6 @@ def conduits():
     """The conduits of this release."""
     command = [Path(__file__).resolve().parents[1] / "build/conduits.sh", "--all"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-
-
-def missing(conduit):
-    """Why the programs of a conduit cannot run on this machine; empty if they can."""
-    if conduit == "ofi":
-        try:
-            ctypes.CDLL(os.environ.get("GASNET_OFI_LIBRARY", "libfabric.so.1"))
-        except OSError as error:
-            return f"libfabric cannot be loaded: {error}"
-    return ""
 
 
 def configurations(options):
@@ -352,7 +341,7 @@ def main():
     )
     cases, scripts, installations = [], [], {}
     for flavour, prefix, conduit, size, one_in in configurations(options):
-        why = missing(conduit)
+        why = jobs.missing(conduit)
         if why:
             print(f"SKIP programs {flavour} {conduit}/{size} {why}", flush=True)
             continue

@@ -3,6 +3,7 @@ job under a time limit, and the search for whatever the job left behind. Only th
 is used."""
 
 import contextlib
+import ctypes
 import os
 import re
 import shutil
@@ -58,6 +59,16 @@ def clean_up_after(reader, folder, mark):
         shutil.rmtree(folder, ignore_errors=True)
     finally:
         os._exit(0)
+
+
+def missing(conduit):
+    """Why the programs of a conduit cannot run on this machine; empty if they can."""
+    if conduit == "ofi":
+        try:
+            ctypes.CDLL(os.environ.get("GASNET_OFI_LIBRARY", "libfabric.so.1"))
+        except OSError as error:
+            return f"libfabric cannot be loaded: {error}"
+    return ""
 
 
 class Installation:

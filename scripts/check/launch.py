@@ -5,10 +5,10 @@ each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/tes
 matrix.
 
     scripts/check/launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits
-    udp,any,smp] [--list]
+    udp,ofi,any,smp] [--list]
 
-The release flavour of udp makes all tests, and the others a part (--all: all). --only takes tests
-whose name has the word.
+The release flavour of udp makes all tests, that of ofi those that are about it, and the others a
+part (--all: all). --only takes tests whose name has the word.
 """
 
 import argparse
@@ -24,14 +24,16 @@ sys.path[:0] = [f"{SCRIPTS}/check", f"{SCRIPTS}/cluster", f"{SCRIPTS}/launch"]
 import custom  # noqa: E402,F401  (the modules of scripts/launch register their tests)
 import ends  # noqa: E402,F401
 import errors  # noqa: E402,F401
+import fabric  # noqa: E402,F401
 import faults  # noqa: E402,F401
 import flood  # noqa: E402,F401
+import intruders  # noqa: E402,F401
 import jobs  # noqa: E402  (found through the line above)
 import managers  # noqa: E402,F401
 import places  # noqa: E402,F401
 import safety  # noqa: E402,F401
 from bed import Bed, Program, Skip, Wrong  # noqa: E402
-from cases import CASES, KINDS  # noqa: E402
+from cases import ALL, CASES, KINDS, NETWORKED  # noqa: E402
 from processes import Unavailable  # noqa: E402
 
 SOURCE = f"{SCRIPTS}/../gasnet-compat-tests/launch/launch_place.c"
@@ -58,6 +60,10 @@ def build(options, folder, report):
             if not installation.has(conduit):
                 report("SKIP", f"{flavour} {conduit}", f"{prefix} has no such conduit")
                 continue
+            why = jobs.missing(conduit)
+            if why:
+                report("SKIP", f"{flavour} {conduit}", why)
+                continue
             place = f"{folder}/{flavour}-{conduit}"
             os.mkdir(place)
             path = f"{place}/launch_place"
@@ -74,10 +80,15 @@ def chosen(options, programs):
     plan = {}
     for program in programs:
         first = program is programs[0] or program.conduit == "smp"
+        first_of_conduit = program is next(p for p in programs if p.conduit == program.conduit)
         for case in CASES:
+            # Not of every conduit with a network.
+            own = first_of_conduit and case.conduits not in (NETWORKED, ALL)
             name = f"{case.name} ({program.conduit} {program.flavour})"
-            wanted = program.conduit in case.conduits and (case.quick or (not options.quick and (first or options.all)))
-            if options.quick and not first and case.kind != "one":
+            wanted = program.conduit in case.conduits and (
+                case.quick or (not options.quick and (first or own or options.all))
+            )
+            if options.quick and not (first or own or (case.kind == "one" and program.conduit != "ofi")):
                 wanted = False
             if options.only:
                 wanted = program.conduit in case.conduits and any(word in name for word in options.only)
@@ -108,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", help="an installation")
     parser.add_argument("--debug", help="one of the debug flavour")
-    parser.add_argument("--conduits", default="udp,any,smp", help="conduits to test (udp,any,smp)")
+    parser.add_argument("--conduits", default="udp,ofi,any,smp", help="conduits to test (udp,ofi,any,smp)")
     parser.add_argument("--quick", action="store_true", help="the tests that every check makes")
     parser.add_argument("--all", action="store_true", help="every test with every program")
     parser.add_argument("--only", action="append", metavar="WORD", help="tests whose name has this")

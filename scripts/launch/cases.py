@@ -21,8 +21,8 @@ KINDS = {
     "routed": {"count": 2, "routed": True, "ipv6": False},
     "routed, IPv6": {"count": 2, "routed": True, "ipv4": False},
 }
-NETWORKED = ("udp", "any")
-ALL = ("udp", "any", "smp")
+NETWORKED = ("udp", "ofi", "any")
+ALL = ("udp", "ofi", "any", "smp")
 
 
 def case(name, kind, quick=False, conduits=NETWORKED):

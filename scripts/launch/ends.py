@@ -170,13 +170,13 @@ def inside(pid):
         return int(next(line for line in file if line.startswith("NSpid:")).split()[-1])
 
 
-def agents(bed, ranks, host):
-    """Processes of the program on a host that are no ranks."""
+def agents(bed, ranks, host, program=None):
+    """Processes of the program (of most tests, unless `program`) on a host that are no ranks."""
     own = {r.pid for r in ranks if r.host == f"node{host}"}
     return [
         p
         for p in bed.hosts.strays()
-        if p.host == host and p.command.startswith(bed.program.path) and inside(p.pid) not in own
+        if p.host == host and p.command.startswith(program or bed.program.path) and inside(p.pid) not in own
     ]
 
 

@@ -245,7 +245,7 @@ def of_cable(shape, seconds, quick=False):
     """The cable of the network that everything uses, control connections, too, is out for some
     seconds."""
 
-    @case(f"faults: a cable is out for {seconds} s, {words(shape)}", "three", quick=quick, conduits=("udp",))
+    @case(f"faults: a cable is out for {seconds} s, {words(shape)}", "three", quick=quick, conduits=("udp", "ofi"))
     def _(bed):
         with under_way(bed, shape) as job:
             try:

@@ -2,7 +2,7 @@
 
 import mpi
 from bed import Skip, blocks, cyclic
-from cases import case
+from cases import ALL, case
 
 ODD = ["", "a b", "c'd", 'e"f', "$HOME", "`id`", "\\", "--", "new\nline"]
 
@@ -132,7 +132,7 @@ def _(bed):
         )
 
 
-@case("managers: on one host", "managers", conduits=("udp", "any", "smp"))
+@case("managers: on one host", "managers", conduits=ALL)
 def _(bed):
     words = [bed.program.path]
     bed.run(mpi.hydra(4, ["node1"], words), places=["node1"] * 4, nbrhds=1, manager=True)
@@ -296,14 +296,10 @@ def _(bed):
     )
 
 
-@case(
-    "launcher: a wish for a process manager where none is",
-    "three",
-    quick=True,
-    conduits=("udp", "any"),
-)
+@case("launcher: a wish for a process manager where none is", "three", quick=True)
 def _(bed):
-    variable = "GASNET_SPAWNER" if bed.program.conduit == "any" else "GASNET_UDP_SPAWNER"
+    conduit = bed.program.conduit
+    variable = "GASNET_SPAWNER" if conduit == "any" else f"GASNET_{conduit.upper()}_SPAWNER"
     bed.run(
         [bed.program.path, "2"],
         env={variable: "pmi"},
