@@ -476,7 +476,7 @@ def test_providers():
     for environment, name, label, text in effects:
         facts = providers(**environment)[name]
         check(
-            "providers-" + next(reversed(environment)).removeprefix("GASNET_OFI_").lower(),
+            f"providers-{next(reversed(environment)).removeprefix('GASNET_OFI_').lower()}-of-{name}",
             unless(facts.get(label) == text, f"{environment}: {facts}"),
         )
     unknown = providers(GASNET_OFI_DEVICE="nic9")[tcp]["use"]
