@@ -213,14 +213,21 @@ impl Endpoint {
         check("fi_ep_bind", bind(self.av.fid(), 0))?;
         check("fi_ep_bind", bind(self.cq.fid(), transmit | receive))?;
         // SAFETY: fi_enable(3), on an endpoint that is bound.
-        let code = unsafe { super::control(self.ep.fid(), ffi::FI_ENABLE as i32, ptr::null_mut()) };
-        check("fi_enable", code)?;
-        // After that: the shm provider of libfabric 1.17 has no receive context before.
-        if self.info.caps() & super::bits::MULTI_RECV != 0 {
+        let enable = || unsafe { super::control(self.ep.fid(), ffi::FI_ENABLE as i32, ptr::null_mut()) };
+        let set_least = || {
             let option = (&raw const least_receive).cast();
             let (level, name) = (ffi::FI_OPT_ENDPOINT as i32, ffi::FI_OPT_MIN_MULTI_RECV as i32);
-            let code = call!(self.ep, ops.setopt(level, name, option, size_of::<usize>()));
-            check("FI_OPT_MIN_MULTI_RECV", code as i32)?;
+            call!(self.ep, ops.setopt(level, name, option, size_of::<usize>())) as i32
+        };
+        let many = self.info.caps() & super::bits::MULTI_RECV != 0;
+        // Before, for ofi_rxm of libfabric 2; but shm of 1.17 has no receive context before.
+        let is_late = self.info.provider() == "shm";
+        if many && !is_late {
+            check("FI_OPT_MIN_MULTI_RECV", set_least())?;
+        }
+        check("fi_enable", enable())?;
+        if many && is_late {
+            check("FI_OPT_MIN_MULTI_RECV", set_least())?;
         }
         Ok(())
     }
