@@ -104,8 +104,20 @@ impl Functions {
                 ))
             }
         });
-        let (getinfo, freeinfo, dupinfo, fabric, has_nics) =
-            symbols.ok_or_else(|| format!("{path} has no fi_getinfo with a version that this library knows"))?;
+        let (getinfo, freeinfo, dupinfo, fabric, has_nics) = match symbols {
+            Some(symbols) => symbols,
+            // A library that was linked without versions has the newest.
+            // SAFETY: as above.
+            None => unsafe {
+                (
+                    library.function(c"fi_getinfo")?,
+                    library.function(c"fi_freeinfo")?,
+                    library.function(c"fi_dupinfo")?,
+                    library.function(c"fi_fabric")?,
+                    true,
+                )
+            },
+        };
         Ok(Self {
             getinfo,
             freeinfo,
