@@ -1,0 +1,453 @@
+//! Endpoints: every operation is checked, perhaps refused or failed, and passed on.
+
+use crate::domain::{head, publish, Av, Domain, ADDRESS_MASK};
+use crate::offer::Offer;
+use crate::plan::{Kind, ATOMIC_PROD};
+use crate::queue::Queue;
+use crate::rules::{Buffer, Op};
+use crate::{ffi, region};
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::SeqCst};
+
+/// An endpoint.
+#[repr(C)]
+pub struct Endpoint {
+    fid: ffi::fid_ep,
+    real: *mut ffi::fid_ep,
+    domain: &'static Domain,
+    queue: AtomicPtr<Queue>,
+    is_enabled: AtomicBool,
+}
+
+static FID: ffi::fi_ops = ffi::fi_ops {
+    size: size_of::<ffi::fi_ops>(),
+    close: Some(close),
+    bind: Some(bind),
+    control: Some(control),
+    // SAFETY: zero is the absence of a function.
+    ..unsafe { std::mem::zeroed() }
+};
+
+static EP: ffi::fi_ops_ep = ffi::fi_ops_ep {
+    size: size_of::<ffi::fi_ops_ep>(),
+    setopt: Some(set_option),
+    // SAFETY: as above.
+    ..unsafe { std::mem::zeroed() }
+};
+
+static CM: ffi::fi_ops_cm = ffi::fi_ops_cm {
+    size: size_of::<ffi::fi_ops_cm>(),
+    getname: Some(name),
+    // SAFETY: as above.
+    ..unsafe { std::mem::zeroed() }
+};
+
+static MSG: ffi::fi_ops_msg = ffi::fi_ops_msg {
+    size: size_of::<ffi::fi_ops_msg>(),
+    recvmsg: Some(receive),
+    send: Some(send),
+    inject: Some(inject),
+    // SAFETY: as above.
+    ..unsafe { std::mem::zeroed() }
+};
+
+static RMA: ffi::fi_ops_rma = ffi::fi_ops_rma {
+    size: size_of::<ffi::fi_ops_rma>(),
+    readmsg: Some(get),
+    writemsg: Some(put),
+    // SAFETY: as above.
+    ..unsafe { std::mem::zeroed() }
+};
+
+static ATOMIC: ffi::fi_ops_atomic = ffi::fi_ops_atomic {
+    size: size_of::<ffi::fi_ops_atomic>(),
+    readwrite: Some(fetch),
+    compwrite: Some(compare),
+    readwritevalid: Some(can_fetch),
+    compwritevalid: Some(can_compare),
+    // SAFETY: as above.
+    ..unsafe { std::mem::zeroed() }
+};
+
+/// `fi_endpoint`.
+pub unsafe extern "C" fn open(
+    domain: *mut ffi::fid_domain,
+    info: *mut ffi::fi_info,
+    ep: *mut *mut ffi::fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    let domain = &*domain.cast::<Domain>();
+    let mut real = ptr::null_mut();
+    let info = Offer::of((*info).fabric_attr).real;
+    let code = real!(domain.real, ops.endpoint(info, &raw mut real, ptr::null_mut()));
+    let object = || Endpoint {
+        fid: ffi::fid_ep {
+            fid: head(&raw const FID, context),
+            ops: (&raw const EP).cast_mut(),
+            cm: (&raw const CM).cast_mut(),
+            msg: (&raw const MSG).cast_mut(),
+            rma: (&raw const RMA).cast_mut(),
+            tagged: ptr::null_mut(),
+            atomic: (&raw const ATOMIC).cast_mut(),
+            collective: ptr::null_mut(),
+        },
+        real,
+        domain,
+        queue: AtomicPtr::new(ptr::null_mut()),
+        is_enabled: AtomicBool::new(false),
+    };
+    publish(code, object, ep)
+}
+
+unsafe extern "C" fn close(fid: *mut ffi::fid) -> c_int {
+    let ep = Box::from_raw(fid.cast::<Endpoint>());
+    let _inside = ep.domain.enter();
+    let code = real!(&raw mut (*ep.real).fid, ops.close());
+    ep.domain.state().cancel_all();
+    code
+}
+
+/// `fi_ep_bind`: first the address vector, with no flags, and then the queue.
+unsafe extern "C" fn bind(fid: *mut ffi::fid, other: *mut ffi::fid, flags: u64) -> c_int {
+    let ep = &*fid.cast::<Endpoint>();
+    let real = if flags == 0 {
+        (*other.cast::<Av>()).real.cast()
+    } else {
+        ep.queue.store(other.cast(), SeqCst);
+        (*other.cast::<Queue>()).real.cast()
+    };
+    real!(&raw mut (*ep.real).fid, ops.bind(real, flags))
+}
+
+unsafe extern "C" fn control(fid: *mut ffi::fid, command: c_int, argument: *mut c_void) -> c_int {
+    let ep = &*fid.cast::<Endpoint>();
+    ep.is_enabled.store(true, SeqCst);
+    real!(&raw mut (*ep.real).fid, ops.control(command, argument))
+}
+
+unsafe extern "C" fn set_option(
+    fid: *mut ffi::fid,
+    level: c_int,
+    option: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    let ep = &*fid.cast::<Endpoint>();
+    real!(ep.real, ops.setopt(level, option, value, len))
+}
+
+unsafe extern "C" fn name(fid: *mut ffi::fid, address: *mut c_void, len: *mut usize) -> c_int {
+    let ep = &*fid.cast::<Endpoint>();
+    real!(ep.real, cm.getname(address, len))
+}
+
+/// A call that starts an operation.
+struct Call<'a> {
+    ep: *mut ffi::fid_ep,
+    kind: Kind,
+    /// The user's context; null for an injected message.
+    context: *mut c_void,
+    peer: u64,
+    /// Local memory: the source first.
+    buffers: &'a [Buffer],
+    flags: u64,
+}
+
+impl Call<'_> {
+    /// Checks the call, and makes it with the provider's context and address of the peer.
+    unsafe fn start(self, call: impl FnOnce(*mut ffi::fid_ep, *mut c_void, u64) -> isize) -> isize {
+        const EAGAIN: isize = -(ffi::FI_EAGAIN as isize);
+        let ep = &*self.ep.cast::<Endpoint>();
+        let (domain, kind) = (ep.domain, self.kind);
+        let plan = &domain.offer.plan;
+        let _inside = domain.enter();
+        self.check(ep);
+        let mut state = domain.state();
+        for buffer in self.buffers.iter().filter(|_| !self.is_injected()) {
+            state.check_local(plan, kind, buffer);
+        }
+        if kind != Kind::Receive && !state.addresses.contains(&self.peer) {
+            violated!("a {kind:?} to an address that was not inserted");
+        }
+        if state.chance(plan.eagain) || !state.has_room(plan, kind) {
+            return EAGAIN;
+        }
+        if state.refuses(plan, kind) {
+            return -(ffi::FI_EIO as isize);
+        }
+        if kind != Kind::Receive && state.fails(plan, kind) {
+            (*ep.queue.load(SeqCst)).fail(self.context);
+            return 0;
+        }
+        let mut context = ptr::null_mut();
+        if !self.context.is_null() || !self.is_injected() {
+            let mut op = Op::new(self.context, kind, self.buffers);
+            op.many = self.flags & u64::from(ffi::FI_MULTI_RECV) != 0;
+            let kept = matches!(kind, Kind::Send | Kind::Put) && !self.is_injected();
+            context = state.begin(plan, op, kept);
+        }
+        if kind == Kind::Get {
+            let Buffer { address, bytes, .. } = self.buffers[0];
+            (address as *mut u8).write_bytes(0xa5, bytes);
+        }
+        drop(state);
+        let code = call(ep.real, context, self.peer ^ ADDRESS_MASK);
+        if code != 0 && !context.is_null() {
+            domain.state().end(plan, self.context as usize, true);
+        }
+        code
+    }
+
+    fn is_injected(&self) -> bool {
+        self.flags & u64::from(ffi::FI_INJECT) != 0
+    }
+
+    /// Checks what needs no knowledge of earlier calls.
+    unsafe fn check(&self, ep: &Endpoint) {
+        let (offer, kind) = (ep.domain.offer, self.kind);
+        let bytes = self.buffers.first().map_or(0, |buffer| buffer.bytes);
+        if !ep.is_enabled.load(SeqCst) {
+            violated!("a {kind:?} on an endpoint that was not enabled");
+        }
+        if self.is_injected() && bytes > offer.inject {
+            violated!(
+                "inject_size: a {kind:?} injects {bytes} bytes; the limit is {}",
+                offer.inject
+            );
+        }
+        if kind != Kind::Receive && bytes > offer.max_msg {
+            violated!(
+                "max_msg_size: a {kind:?} of {bytes} bytes; the limit is {}",
+                offer.max_msg
+            );
+        }
+        let needed = match kind {
+            Kind::Put | Kind::Get => ffi::FI_RMA,
+            Kind::Atomic => ffi::FI_ATOMIC,
+            _ => 0,
+        };
+        if offer.plan.lacks(self.flags | u64::from(needed)) {
+            violated!("a {kind:?} needs what the provider lacks: flags {:#x}", self.flags);
+        }
+        if self.flags & u64::from(ffi::FI_REMOTE_CQ_DATA) != 0 && offer.plan.cq_data.is_some_and(|bytes| bytes < 8) {
+            violated!("cq_data_size: a {kind:?} carries 8 bytes");
+        }
+    }
+}
+
+unsafe extern "C" fn inject(ep: *mut ffi::fid_ep, buf: *const c_void, len: usize, peer: u64) -> isize {
+    let call = Call {
+        ep,
+        kind: Kind::Send,
+        context: ptr::null_mut(),
+        peer,
+        buffers: &[buffer(buf, len, ptr::null_mut(), ffi::FI_SEND)],
+        flags: ffi::FI_INJECT.into(),
+    };
+    call.start(|real, _, peer| real!(real, msg.inject(buf, len, peer)))
+}
+
+fn buffer(address: *const c_void, bytes: usize, descriptor: *mut c_void, access: u32) -> Buffer {
+    Buffer {
+        address: address as usize,
+        bytes,
+        descriptor,
+        access,
+    }
+}
+
+unsafe extern "C" fn send(
+    ep: *mut ffi::fid_ep,
+    buf: *const c_void,
+    len: usize,
+    descriptor: *mut c_void,
+    peer: u64,
+    context: *mut c_void,
+) -> isize {
+    let call = Call {
+        ep,
+        kind: Kind::Send,
+        context,
+        peer,
+        buffers: &[buffer(buf, len, descriptor, ffi::FI_SEND)],
+        flags: 0,
+    };
+    call.start(|real, context, peer| real!(real, msg.send(buf, len, ptr::null_mut(), peer, context)))
+}
+
+/// The only buffer of a message of these parts.
+unsafe fn only(iov: *const libc::iovec, descriptors: *mut *mut c_void, count: usize, access: u32) -> Buffer {
+    if count != 1 {
+        violated!("{count} buffers: conduit-ofi has one");
+    }
+    buffer((*iov).iov_base, (*iov).iov_len, *descriptors, access)
+}
+
+unsafe extern "C" fn receive(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg, flags: u64) -> isize {
+    let mut message = *message;
+    let call = Call {
+        ep,
+        kind: Kind::Receive,
+        context: message.context,
+        peer: message.addr,
+        buffers: &[only(message.msg_iov, message.desc, message.iov_count, ffi::FI_RECV)],
+        flags,
+    };
+    call.start(|real, context, _| {
+        (message.desc, message.context) = (ptr::null_mut(), context);
+        real!(real, msg.recvmsg(&raw const message, flags))
+    })
+}
+
+/// `fi_writemsg` and `fi_readmsg`.
+unsafe fn rma(
+    ep: *mut ffi::fid_ep,
+    message: *const ffi::fi_msg_rma,
+    flags: u64,
+    (kind, access): (Kind, u32),
+    call: impl FnOnce(*mut ffi::fid_ep, *const ffi::fi_msg_rma) -> isize,
+) -> isize {
+    let mut message = *message;
+    let mut remote = *message.rma_iov;
+    (remote.addr, remote.key) = region::remote((*ep.cast::<Endpoint>()).domain, remote.addr, remote.key);
+    let buffers = [only(message.msg_iov, message.desc, message.iov_count, access)];
+    let start = Call {
+        ep,
+        kind,
+        context: message.context,
+        peer: message.addr,
+        buffers: &buffers,
+        flags,
+    };
+    start.start(|real, context, peer| {
+        (message.desc, message.context, message.addr) = (ptr::null_mut(), context, peer);
+        message.rma_iov = &raw const remote;
+        call(real, &raw const message)
+    })
+}
+
+unsafe extern "C" fn put(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg_rma, flags: u64) -> isize {
+    rma(ep, message, flags, (Kind::Put, ffi::FI_WRITE), |real, message| {
+        real!(real, rma.writemsg(message, flags))
+    })
+}
+
+unsafe extern "C" fn get(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg_rma, flags: u64) -> isize {
+    rma(ep, message, flags, (Kind::Get, ffi::FI_READ), |real, message| {
+        real!(real, rma.readmsg(message, flags))
+    })
+}
+
+/// Bytes of a value.
+fn value_bytes(datatype: u32) -> usize {
+    match datatype {
+        ffi::FI_INT32 | ffi::FI_UINT32 => 4,
+        _ => 8,
+    }
+}
+
+unsafe extern "C" fn fetch(
+    ep: *mut ffi::fid_ep,
+    buf: *const c_void,
+    count: usize,
+    descriptor: *mut c_void,
+    result: *mut c_void,
+    result_descriptor: *mut c_void,
+    peer: u64,
+    address: u64,
+    key: u64,
+    datatype: u32,
+    op: u32,
+    context: *mut c_void,
+) -> isize {
+    let none = ptr::null_mut();
+    let bytes = count * value_bytes(datatype);
+    let (address, key) = region::remote((*ep.cast::<Endpoint>()).domain, address, key);
+    let buffers = [
+        buffer(buf, bytes, descriptor, ffi::FI_WRITE),
+        buffer(result, bytes, result_descriptor, ffi::FI_READ),
+    ];
+    let call = Call {
+        ep,
+        kind: Kind::Atomic,
+        context,
+        peer,
+        buffers: &buffers,
+        flags: 0,
+    };
+    call.start(|real, context, peer| {
+        real!(
+            real,
+            atomic.readwrite(buf, count, none, result, none, peer, address, key, datatype, op, context)
+        )
+    })
+}
+
+unsafe extern "C" fn compare(
+    ep: *mut ffi::fid_ep,
+    buf: *const c_void,
+    count: usize,
+    descriptor: *mut c_void,
+    compare: *const c_void,
+    compare_descriptor: *mut c_void,
+    result: *mut c_void,
+    result_descriptor: *mut c_void,
+    peer: u64,
+    address: u64,
+    key: u64,
+    datatype: u32,
+    op: u32,
+    context: *mut c_void,
+) -> isize {
+    let none = ptr::null_mut();
+    let bytes = count * value_bytes(datatype);
+    let (address, key) = region::remote((*ep.cast::<Endpoint>()).domain, address, key);
+    let buffers = [
+        buffer(buf, bytes, descriptor, ffi::FI_WRITE),
+        buffer(compare, bytes, compare_descriptor, ffi::FI_WRITE),
+        buffer(result, bytes, result_descriptor, ffi::FI_READ),
+    ];
+    let call = Call {
+        ep,
+        kind: Kind::Atomic,
+        context,
+        peer,
+        buffers: &buffers,
+        flags: 0,
+    };
+    call.start(|real, context, peer| {
+        real!(
+            real,
+            atomic.compwrite(buf, count, none, compare, none, result, none, peer, address, key, datatype, op, context)
+        )
+    })
+}
+
+/// Whether the plan withholds an operation.
+unsafe fn withheld(ep: *mut ffi::fid_ep, op: u32) -> bool {
+    let plan = &(*ep.cast::<Endpoint>()).domain.offer.plan;
+    plan.lacks(ffi::FI_ATOMIC.into()) || op == ffi::FI_PROD && plan.lacks(ATOMIC_PROD)
+}
+
+unsafe extern "C" fn can_fetch(ep: *mut ffi::fid_ep, datatype: u32, op: u32, count: *mut usize) -> c_int {
+    if withheld(ep, op) {
+        -(ffi::FI_EOPNOTSUPP as c_int)
+    } else {
+        real!(
+            (*ep.cast::<Endpoint>()).real,
+            atomic.readwritevalid(datatype, op, count)
+        )
+    }
+}
+
+unsafe extern "C" fn can_compare(ep: *mut ffi::fid_ep, datatype: u32, op: u32, count: *mut usize) -> c_int {
+    if withheld(ep, op) {
+        -(ffi::FI_EOPNOTSUPP as c_int)
+    } else {
+        real!(
+            (*ep.cast::<Endpoint>()).real,
+            atomic.compwritevalid(datatype, op, count)
+        )
+    }
+}

@@ -1,0 +1,167 @@
+//! A libfabric that demands and punishes, for tests of conduit-ofi.
+//!
+//! It opens `libfabric.so.1` and passes on what that has, less what a plan withholds and with the
+//! demands that the plan adds. It verifies that its user obeys them, and injects faults. A user
+//! that breaks a rule is aborted with a message that names the rule. Select it with
+//! `GASNET_OFI_LIBRARY=.../libgasnet_ofi_punish.so`. The plan is in `PUNISH`, or in front of the
+//! provider's name, so that one process can have several:
+//!
+//! ```text
+//! PUNISH="no=rma,multi_recv demand=mr_local,context2 inject=0 eagain=30 seed=7"
+//! GASNET_OFI_PROVIDER="demand=mr_raw late=50;tcp;ofi_rxm"
+//! ```
+//!
+//! The objects that the user gets are this library's: each starts with libfabric's structure, whose
+//! tables have only the calls that conduit-ofi makes. The provider underneath must have no demands
+//! of its own; tcp;ofi_rxm has none.
+//!
+//! All functions that libfabric's tables name are `unsafe` with one contract, the manual's: objects
+//! are live, of this library and of the right class, and memory is as the call describes it.
+#![allow(unsafe_op_in_unsafe_fn)]
+#![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
+
+/// Aborts the process because its user broke a rule.
+macro_rules! violated {
+    ($($text:tt)*) => {{
+        eprintln!("punish: {}", format_args!($($text)*));
+        std::process::abort()
+    }};
+}
+
+/// Calls a function of a table of one of the provider's objects, with the object first.
+macro_rules! real {
+    ($object:expr, $table:ident.$f:ident ( $($arg:expr),* $(,)? )) => {{
+        let object = $object;
+        match (*(*object).$table).$f {
+            Some(f) => f(object.cast(), $($arg),*),
+            None => -libc::ENOSYS as _,
+        }
+    }};
+}
+
+#[allow(
+    dead_code,
+    missing_docs,
+    non_camel_case_types,
+    non_upper_case_globals,
+    clippy::all,
+    clippy::pedantic
+)]
+#[path = "../../src/fabric/bindings.rs"]
+mod ffi;
+
+mod domain;
+mod endpoint;
+mod offer;
+mod plan;
+mod queue;
+mod region;
+mod rules;
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::OnceLock;
+
+/// The functions of the real library.
+struct Real {
+    getinfo: GetInfo,
+    freeinfo: unsafe extern "C" fn(*mut ffi::fi_info),
+    dupinfo: unsafe extern "C" fn(*const ffi::fi_info) -> *mut ffi::fi_info,
+    fabric: Open,
+    strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+    version: unsafe extern "C" fn() -> u32,
+}
+
+type Open = unsafe extern "C" fn(*mut ffi::fi_fabric_attr, *mut *mut ffi::fid_fabric, *mut c_void) -> c_int;
+type GetInfo =
+    unsafe extern "C" fn(u32, *const c_char, *const c_char, u64, *const ffi::fi_info, *mut *mut ffi::fi_info) -> c_int;
+
+impl Real {
+    fn get() -> &'static Self {
+        static REAL: OnceLock<Real> = OnceLock::new();
+        // SAFETY: the functions of these versions have these types.
+        REAL.get_or_init(|| unsafe { Self::open() })
+    }
+
+    unsafe fn open() -> Self {
+        let library = libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        let find = |name: &CStr, version: &CStr| {
+            let address = libc::dlvsym(library, name.as_ptr(), version.as_ptr());
+            if library.is_null() || address.is_null() {
+                violated!("libfabric.so.1 has no {name:?} of version {version:?}");
+            }
+            address
+        };
+        Self {
+            getinfo: std::mem::transmute::<*mut c_void, GetInfo>(find(c"fi_getinfo", c"FABRIC_1.3")),
+            freeinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut ffi::fi_info)>(find(
+                c"fi_freeinfo",
+                c"FABRIC_1.3",
+            )),
+            dupinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const ffi::fi_info) -> *mut ffi::fi_info>(
+                find(c"fi_dupinfo", c"FABRIC_1.3"),
+            ),
+            fabric: std::mem::transmute::<*mut c_void, Open>(find(c"fi_fabric", c"FABRIC_1.1")),
+            strerror: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> *const c_char>(find(
+                c"fi_strerror",
+                c"FABRIC_1.0",
+            )),
+            version: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(find(
+                c"fi_version",
+                c"FABRIC_1.0",
+            )),
+        }
+    }
+}
+
+/// `fi_version(3)`.
+#[no_mangle]
+pub extern "C" fn fi_version() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { (Real::get().version)() }
+}
+
+/// `fi_errno(3)`.
+#[no_mangle]
+pub extern "C" fn fi_strerror(errno: c_int) -> *const c_char {
+    // SAFETY: any number.
+    unsafe { (Real::get().strerror)(errno) }
+}
+
+/// `fi_getinfo(3)`.
+#[no_mangle]
+pub unsafe extern "C" fn fi_dupinfo(info: *const ffi::fi_info) -> *mut ffi::fi_info {
+    (Real::get().dupinfo)(info)
+}
+
+/// `fi_getinfo(3)`.
+#[no_mangle]
+pub unsafe extern "C" fn fi_freeinfo(info: *mut ffi::fi_info) {
+    (Real::get().freeinfo)(info);
+}
+
+/// `fi_getinfo(3)`.
+#[no_mangle]
+pub unsafe extern "C" fn fi_getinfo(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const ffi::fi_info,
+    info: *mut *mut ffi::fi_info,
+) -> c_int {
+    if hints.is_null() {
+        violated!("fi_getinfo without hints: conduit-ofi always has some");
+    }
+    let ask = |hints| (Real::get().getinfo)(version, node, service, flags, hints, info);
+    offer::edited(hints, ask, info)
+}
+
+/// `fi_fabric(3)`.
+#[no_mangle]
+pub unsafe extern "C" fn fi_fabric(
+    attributes: *mut ffi::fi_fabric_attr,
+    fabric: *mut *mut ffi::fid_fabric,
+    context: *mut c_void,
+) -> c_int {
+    domain::open_fabric(attributes, fabric, context)
+}

@@ -1,0 +1,137 @@
+//! What the user is offered: the records of `fi_getinfo`, edited as the plan says.
+
+use crate::plan::{Plan, THREAD_DOMAIN};
+use crate::{ffi, Real};
+use std::ffi::{c_char, c_int, CStr, CString};
+
+/// Bytes of a key with `FI_MR_RAW`: the provider's key, the base address, and a mark.
+pub const RAW_KEY_BYTES: usize = 24;
+
+/// What an edited record was made from. Records lead to it by a field that users leave alone, and
+/// it lives as long as the process.
+pub struct Offer {
+    pub plan: Plan,
+    /// The record as the provider made it.
+    pub real: *mut ffi::fi_info,
+    /// Most bytes of an injected message, as offered.
+    pub inject: usize,
+    /// Most bytes of an operation, as offered.
+    pub max_msg: usize,
+    /// Remote addresses are virtual for the user, and offsets for the provider.
+    pub translates: bool,
+}
+
+impl Offer {
+    /// The offer of an edited record.
+    pub unsafe fn of(attributes: *const ffi::fi_fabric_attr) -> &'static Self {
+        let offer = (*attributes).fabric.cast::<Self>();
+        if offer.is_null() {
+            violated!("a record that is not of fi_getinfo");
+        }
+        &*offer
+    }
+}
+
+/// The plan that stands in front of a provider's name, and the rest of the name.
+fn split(name: &str) -> Option<(&str, &str)> {
+    let (plan, provider) = name.split_once(';').unwrap_or((name, ""));
+    plan.contains('=').then_some((plan, provider))
+}
+
+/// The records that `ask` returns for these hints, edited. `-FI_ENODATA` if the plan's provider has
+/// not what they want, or demands what they do not allow.
+pub unsafe fn edited(
+    hints: *const ffi::fi_info,
+    ask: impl FnOnce(*const ffi::fi_info) -> c_int,
+    info: *mut *mut ffi::fi_info,
+) -> c_int {
+    let text = |pointer: *const c_char| {
+        if pointer.is_null() {
+            String::new()
+        } else {
+            CStr::from_ptr(pointer).to_string_lossy().into_owned()
+        }
+    };
+    let name = text((*(*hints).fabric_attr).prov_name);
+    let (prefix, provider) = split(&name).unwrap_or(("", &name));
+    let environment = std::env::var("PUNISH").unwrap_or_default();
+    let wanted = if prefix.is_empty() { &environment } else { prefix };
+    let plan: Plan = match wanted.parse() {
+        Ok(plan) => plan,
+        Err(why) => violated!("the plan '{wanted}': {why}"),
+    };
+    let threading = (*(*hints).domain_attr).threading;
+    let one_thread = [ffi::FI_THREAD_UNSPEC, ffi::FI_THREAD_DOMAIN].contains(&threading);
+    if plan.lacks((*hints).caps | (*(*hints).tx_attr).op_flags)
+        || plan.mr_mode() & !((*(*hints).domain_attr).mr_mode as u64) != 0
+        || plan.mode() & !(*hints).mode != 0
+        || plan.demands(THREAD_DOMAIN) && !one_thread
+    {
+        return -(ffi::FI_ENODATA as c_int);
+    }
+    let copy = (Real::get().dupinfo)(hints);
+    rename(&mut (*(*copy).fabric_attr).prov_name, provider);
+    let code = ask(copy);
+    (Real::get().freeinfo)(copy);
+    let mut next = if code == 0 { *info } else { std::ptr::null_mut() };
+    while !next.is_null() {
+        edit(next, &plan);
+        if !prefix.is_empty() {
+            let provider = text((*(*next).fabric_attr).prov_name);
+            rename(&mut (*(*next).fabric_attr).prov_name, &format!("{prefix};{provider}"));
+        }
+        next = (*next).next;
+    }
+    code
+}
+
+/// Replaces a text that the library frees. No text if it is empty.
+unsafe fn rename(place: &mut *mut c_char, text: &str) {
+    libc::free((*place).cast());
+    let text = CString::new(text).unwrap_or_default();
+    *place = if text.is_empty() {
+        std::ptr::null_mut()
+    } else {
+        libc::strdup(text.as_ptr())
+    };
+}
+
+/// Edits a record of the provider.
+unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan) {
+    let real = (Real::get().dupinfo)(record);
+    let limit = |value: &mut usize, limit: Option<usize>| *value = limit.map_or(*value, |limit| limit.min(*value));
+    let record = &mut *record;
+    let (domain, ep) = (&mut *record.domain_attr, &mut *record.ep_attr);
+    let (tx, rx) = (&mut *record.tx_attr, &mut *record.rx_attr);
+    let has_virtual = domain.mr_mode as u32 & ffi::FI_MR_VIRT_ADDR != 0;
+    for caps in [&mut record.caps, &mut tx.caps, &mut rx.caps, &mut domain.caps] {
+        *caps &= !plan.lacks;
+    }
+    for mode in [&mut record.mode, &mut tx.mode, &mut rx.mode] {
+        *mode |= plan.mode();
+    }
+    domain.mr_mode |= plan.mr_mode() as c_int;
+    if plan.demands(THREAD_DOMAIN) {
+        domain.threading = ffi::FI_THREAD_DOMAIN;
+    }
+    if plan.lacks(ffi::FI_REMOTE_CQ_DATA.into()) {
+        domain.cq_data_size = 0;
+    }
+    limit(&mut domain.cq_data_size, plan.cq_data);
+    limit(&mut domain.mr_key_size, plan.key_bytes);
+    if plan.demands(ffi::FI_MR_RAW.into()) {
+        domain.mr_key_size = RAW_KEY_BYTES;
+    }
+    limit(&mut tx.inject_size, plan.inject);
+    limit(&mut ep.max_msg_size, plan.max_msg);
+    limit(&mut tx.size, plan.tx);
+    limit(&mut rx.size, plan.rx);
+    let offer = Box::leak(Box::new(Offer {
+        plan: plan.clone(),
+        real,
+        inject: tx.inject_size,
+        max_msg: ep.max_msg_size,
+        translates: plan.demands(ffi::FI_MR_VIRT_ADDR.into()) && !has_virtual,
+    }));
+    (*record.fabric_attr).fabric = std::ptr::from_mut(offer).cast();
+}

@@ -1,0 +1,214 @@
+//! What is withheld, demanded and injected: the text of `PUNISH`, parsed.
+#![forbid(unsafe_code)]
+
+use crate::ffi;
+use std::str::FromStr;
+
+/// [`Plan::lacks`]: the queue has no wait object.
+pub const WAIT_FD: u64 = 1 << 62;
+/// [`Plan::lacks`]: there is no atomic product.
+pub const ATOMIC_PROD: u64 = 1 << 63;
+/// [`Plan::demands`]: one thread at a time is inside a domain.
+pub const THREAD_DOMAIN: u64 = 1 << 40;
+
+/// Names of [`Plan::lacks`]. Most are bits of capabilities or of operation flags.
+const LACKS: &[(&str, u64)] = &[
+    ("multi_recv", ffi::FI_MULTI_RECV as u64),
+    ("rma", ffi::FI_RMA as u64),
+    ("atomic", ffi::FI_ATOMIC as u64),
+    ("remote_cq_data", ffi::FI_REMOTE_CQ_DATA as u64),
+    ("delivery_complete", ffi::FI_DELIVERY_COMPLETE as u64),
+    ("wait_fd", WAIT_FD),
+    ("atomic_prod", ATOMIC_PROD),
+];
+
+/// Names of [`Plan::demands`]. Most are bits of `mr_mode` or `mode`.
+const DEMANDS: &[(&str, u64)] = &[
+    ("mr_local", ffi::FI_MR_LOCAL as u64),
+    ("mr_raw", ffi::FI_MR_RAW as u64),
+    ("mr_virt_addr", ffi::FI_MR_VIRT_ADDR as u64),
+    ("mr_allocated", ffi::FI_MR_ALLOCATED as u64),
+    ("mr_prov_key", ffi::FI_MR_PROV_KEY as u64),
+    ("mr_endpoint", ffi::FI_MR_ENDPOINT as u64),
+    ("context", ffi::FI_CONTEXT),
+    ("context2", ffi::FI_CONTEXT2),
+    ("thread_domain", THREAD_DOMAIN),
+];
+
+/// What an operation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `fi_send`, `fi_inject`.
+    Send,
+    /// `fi_writemsg`.
+    Put,
+    /// `fi_readmsg`.
+    Get,
+    /// An atomic that fetches.
+    Atomic,
+    /// A posted receive, and a message that arrives in it.
+    Receive,
+    /// `fi_cq_read`.
+    Queue,
+    /// `fi_av_insert`.
+    Address,
+}
+
+/// Names of [`Kind`], in its order.
+const KINDS: [(&str, Kind); 7] = [
+    ("send", Kind::Send),
+    ("put", Kind::Put),
+    ("get", Kind::Get),
+    ("atomic", Kind::Atomic),
+    ("receive", Kind::Receive),
+    ("cq", Kind::Queue),
+    ("insert", Kind::Address),
+];
+
+/// How many kinds there are.
+pub const KIND_COUNT: usize = KINDS.len();
+
+/// Which operation it is: of this kind, counted from 1 in each domain.
+pub type Fault = (Kind, u64);
+
+/// A plan. Everything absent is as the provider has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What the provider lacks.
+    pub lacks: u64,
+    /// What it demands.
+    pub demands: u64,
+    /// Most bytes of an injected message.
+    pub inject: Option<usize>,
+    /// Most bytes of an operation.
+    pub max_msg: Option<usize>,
+    /// Most operations under way, receives aside, before calls return `-FI_EAGAIN`.
+    pub tx: Option<usize>,
+    /// Most receives posted, likewise.
+    pub rx: Option<usize>,
+    /// Bytes of a key.
+    pub key_bytes: Option<usize>,
+    /// Bytes of the data that a put carries.
+    pub cq_data: Option<usize>,
+    /// Percentage of operations that are refused with `-FI_EAGAIN`.
+    pub eagain: u64,
+    /// Percentage of registrations that are refused with `-FI_ENOKEY`.
+    pub enokey: u64,
+    /// Percentage of completions that a read does not return yet; the others come in any order.
+    pub late: u64,
+    /// Most regions.
+    pub regs: Option<usize>,
+    /// The operation that completes with an error. For a receive it is a message that arrives.
+    pub fail: Option<Fault>,
+    /// The call that returns an error.
+    pub refuse: Option<Fault>,
+    /// Start of the random numbers.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Whether the provider lacks something.
+    pub fn lacks(&self, what: u64) -> bool {
+        self.lacks & what != 0
+    }
+
+    /// Whether it demands something.
+    pub fn demands(&self, what: u64) -> bool {
+        self.demands & what != 0
+    }
+
+    /// Demands of registration.
+    pub fn mr_mode(&self) -> u64 {
+        self.demands & 0xffff
+    }
+
+    /// Demands on contexts.
+    pub fn mode(&self) -> u64 {
+        self.demands & (ffi::FI_CONTEXT | ffi::FI_CONTEXT2)
+    }
+}
+
+/// The bits of a list of names.
+fn bits(table: &[(&str, u64)], list: &str) -> Result<u64, String> {
+    list.split(',').try_fold(0, |all, name| {
+        let entry = table.iter().find(|entry| entry.0 == name);
+        entry
+            .map(|entry| all | entry.1)
+            .ok_or_else(|| format!("'{name}' is not known"))
+    })
+}
+
+impl FromStr for Plan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut plan = Self::default();
+        for word in text.split_whitespace() {
+            let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}' has no '='"))?;
+            let number = |text: &str| text.parse::<u64>().map_err(|why| format!("'{word}': {why}"));
+            let size = || number(value).map(|bytes| Some(bytes as usize));
+            let fault = || {
+                let (name, count) = value.split_once('@').ok_or_else(|| format!("'{word}' has no '@'"))?;
+                let kind = KINDS.iter().find(|entry| entry.0 == name);
+                let (_, kind) = kind.ok_or_else(|| format!("'{name}' is not known"))?;
+                Ok::<_, String>(Some((*kind, number(count)?)))
+            };
+            match key {
+                "no" => plan.lacks = bits(LACKS, value)?,
+                "demand" => plan.demands = bits(DEMANDS, value)?,
+                "inject" => plan.inject = size()?,
+                "max_msg" => plan.max_msg = size()?,
+                "tx" => plan.tx = size()?,
+                "rx" => plan.rx = size()?,
+                "key_bytes" => plan.key_bytes = size()?,
+                "cq_data" => plan.cq_data = size()?,
+                "eagain" => plan.eagain = number(value)?,
+                "enokey" => plan.enokey = number(value)?,
+                "late" => plan.late = number(value)?,
+                "seed" => plan.seed = number(value)?,
+                "regs" => plan.regs = size()?,
+                "fail" => plan.fail = fault()?,
+                "refuse" => plan.refuse = fault()?,
+                _ => return Err(format!("'{word}' is not known")),
+            }
+        }
+        Ok(plan)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_parsed() {
+        let plan: Plan = "no=rma,wait_fd demand=mr_local,context2 inject=0 eagain=30 fail=put@3 seed=7"
+            .parse()
+            .unwrap();
+        let expected = Plan {
+            lacks: u64::from(ffi::FI_RMA) | WAIT_FD,
+            demands: u64::from(ffi::FI_MR_LOCAL) | ffi::FI_CONTEXT2,
+            inject: Some(0),
+            eagain: 30,
+            fail: Some((Kind::Put, 3)),
+            seed: 7,
+            ..Plan::default()
+        };
+        assert_eq!(plan, expected);
+        assert_eq!(
+            (plan.mr_mode(), plan.mode()),
+            (u64::from(ffi::FI_MR_LOCAL), ffi::FI_CONTEXT2)
+        );
+        for wrong in ["no", "no=x", "demand=rma", "inject=-1", "fail=put", "fail=x@1", "x=1"] {
+            assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_in_order() {
+        assert!(KINDS
+            .iter()
+            .enumerate()
+            .all(|(index, (_, kind))| *kind as usize == index));
+    }
+}

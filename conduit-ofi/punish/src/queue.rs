@@ -1,0 +1,224 @@
+//! Completion queues: completions that come late, in any order, or are errors.
+
+use crate::domain::{head, Domain};
+use crate::ffi;
+use crate::plan::Kind;
+use crate::rules::Op;
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// `prov_errno` of injected errors, and its text.
+const PUNISHED: (c_int, &CStr) = (4242, c"as the plan wanted");
+/// Most completions that are held back.
+const MOST: usize = 1024;
+/// Most completions that are read at once.
+const BATCH: usize = 64;
+
+/// A queue.
+#[repr(C)]
+pub struct Queue {
+    fid: ffi::fid_cq,
+    pub real: *mut ffi::fid_cq,
+    pub domain: &'static Domain,
+    pending: Mutex<Pending>,
+}
+
+/// What the user has not read yet. Contexts are the user's.
+#[derive(Default)]
+struct Pending {
+    completions: Vec<ffi::fi_cq_data_entry>,
+    errors: VecDeque<ffi::fi_cq_err_entry>,
+}
+
+// SAFETY: the pointers are not followed.
+unsafe impl Send for Pending {}
+
+static FID: ffi::fi_ops = ffi::fi_ops {
+    size: size_of::<ffi::fi_ops>(),
+    close: Some(close),
+    control: Some(control),
+    // SAFETY: zero is the absence of a function.
+    ..unsafe { std::mem::zeroed() }
+};
+
+static OPS: ffi::fi_ops_cq = ffi::fi_ops_cq {
+    size: size_of::<ffi::fi_ops_cq>(),
+    read: Some(read),
+    readerr: Some(read_error),
+    strerror: Some(text),
+    // SAFETY: as above.
+    ..unsafe { std::mem::zeroed() }
+};
+
+/// A queue around one of the provider's.
+pub fn new(real: *mut ffi::fid_cq, domain: &'static Domain, context: *mut c_void) -> Queue {
+    Queue {
+        fid: ffi::fid_cq {
+            fid: head(&raw const FID, context),
+            ops: (&raw const OPS).cast_mut(),
+        },
+        real,
+        domain,
+        pending: Mutex::default(),
+    }
+}
+
+/// The record of an injected error.
+fn injected(context: *mut c_void, flags: u64, errno: u32) -> ffi::fi_cq_err_entry {
+    // SAFETY: all zero is a valid value.
+    let none: ffi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
+    ffi::fi_cq_err_entry {
+        op_context: context,
+        flags,
+        err: errno as c_int,
+        prov_errno: PUNISHED.0,
+        ..none
+    }
+}
+
+impl Queue {
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a read may return something without the provider's help.
+    pub fn has_something(&self) -> bool {
+        let pending = self.pending();
+        !pending.completions.is_empty() || !pending.errors.is_empty()
+    }
+
+    /// An operation of the user fails.
+    pub fn fail(&self, context: *mut c_void) {
+        self.pending().errors.push_back(injected(context, 0, ffi::FI_EIO));
+    }
+
+    /// Takes what the provider has. `-FI_EAVAIL`: an error is among it.
+    unsafe fn fill(&self, pending: &mut Pending) -> isize {
+        let mut room = [const { std::mem::MaybeUninit::<ffi::fi_cq_data_entry>::uninit() }; BATCH];
+        if pending.completions.len() > MOST {
+            return 0;
+        }
+        let code = real!(self.real, ops.read(room.as_mut_ptr().cast(), BATCH));
+        if code == -(ffi::FI_EAVAIL as isize) {
+            let mut error = injected(std::ptr::null_mut(), 0, 0);
+            if real!(self.real, ops.readerr(&raw mut error, 0)) > 0 {
+                error.op_context = users(error.op_context);
+                pending.errors.push_back(error);
+            }
+            return code;
+        }
+        for entry in &room[..code.max(0) as usize] {
+            let mut entry = entry.assume_init();
+            entry.op_context = users(entry.op_context);
+            let is_message = entry.flags & u64::from(ffi::FI_RECV) != 0;
+            let plan = &self.domain.offer.plan;
+            if is_message && self.domain.state().fails(plan, Kind::Receive) {
+                let error = injected(entry.op_context, entry.flags, ffi::FI_ETRUNC);
+                pending.errors.push_back(error);
+            } else {
+                pending.completions.push(entry);
+            }
+        }
+        code
+    }
+}
+
+/// The user's context of an operation of the provider.
+unsafe fn users(context: *mut c_void) -> *mut c_void {
+    match context.cast::<Op>().as_ref() {
+        Some(op) => op.context as *mut c_void,
+        None => context,
+    }
+}
+
+/// `fi_cq_read`.
+unsafe extern "C" fn read(cq: *mut ffi::fid_cq, buf: *mut c_void, count: usize) -> isize {
+    let queue = &*cq.cast::<Queue>();
+    let (domain, plan) = (queue.domain, &queue.domain.offer.plan);
+    let _inside = domain.enter();
+    if domain.state().refuses(plan, Kind::Queue) {
+        return -(ffi::FI_EIO as isize);
+    }
+    let mut pending = queue.pending();
+    if pending.errors.is_empty() {
+        let code = queue.fill(&mut pending);
+        if code < 0 && code != -(ffi::FI_EAGAIN as isize) && pending.errors.is_empty() {
+            return code;
+        }
+    }
+    if !pending.errors.is_empty() {
+        return -(ffi::FI_EAVAIL as isize);
+    }
+    let mut state = domain.state();
+    let mut taken = 0;
+    let mut at = 0;
+    while taken < count && at < pending.completions.len() {
+        if plan.late > 0 {
+            let rest = (pending.completions.len() - at) as u64;
+            let other = at + state.random(rest) as usize;
+            pending.completions.swap(at, other);
+        }
+        // The end of a receive buffer comes after its messages.
+        let entry = pending.completions[at];
+        let is_last = entry.flags & u64::from(ffi::FI_MULTI_RECV) != 0;
+        let same = pending
+            .completions
+            .iter()
+            .filter(|other| other.op_context == entry.op_context);
+        if is_last && same.count() > 1 || state.chance(plan.late) {
+            at += 1;
+            continue;
+        }
+        pending.completions.remove(at);
+        state.end(plan, entry.op_context as usize, is_last);
+        buf.cast::<ffi::fi_cq_data_entry>().add(taken).write(entry);
+        taken += 1;
+    }
+    match taken {
+        0 => -(ffi::FI_EAGAIN as isize),
+        _ => taken as isize,
+    }
+}
+
+/// `fi_cq_readerr`.
+unsafe extern "C" fn read_error(cq: *mut ffi::fid_cq, buf: *mut ffi::fi_cq_err_entry, _flags: u64) -> isize {
+    let queue = &*cq.cast::<Queue>();
+    let _inside = queue.domain.enter();
+    let Some(error) = queue.pending().errors.pop_front() else {
+        return -(ffi::FI_EAGAIN as isize);
+    };
+    let plan = &queue.domain.offer.plan;
+    queue.domain.state().end(plan, error.op_context as usize, false);
+    *buf = error;
+    1
+}
+
+/// `fi_cq_strerror`.
+unsafe extern "C" fn text(
+    cq: *mut ffi::fid_cq,
+    errno: c_int,
+    data: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    let queue = &*cq.cast::<Queue>();
+    let _inside = queue.domain.enter();
+    if errno == PUNISHED.0 {
+        return PUNISHED.1.as_ptr();
+    }
+    match (*(*queue.real).ops).strerror {
+        Some(text) => text(queue.real, errno, data, buf, len),
+        None => std::ptr::null(),
+    }
+}
+
+unsafe extern "C" fn control(fid: *mut ffi::fid, command: c_int, argument: *mut c_void) -> c_int {
+    let queue = &*fid.cast::<Queue>();
+    real!(&raw mut (*queue.real).fid, ops.control(command, argument))
+}
+
+unsafe extern "C" fn close(fid: *mut ffi::fid) -> c_int {
+    let queue = Box::from_raw(fid.cast::<Queue>());
+    real!(&raw mut (*queue.real).fid, ops.close())
+}

@@ -1,0 +1,259 @@
+//! Registered memory and keys.
+
+use crate::domain::Domain;
+use crate::ffi;
+use crate::offer::RAW_KEY_BYTES;
+use crate::plan::Plan;
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+/// What the raw keys of this library end with.
+const MARK: u64 = 0x7075_6e69_7368_6564;
+
+/// A region. `FI_MR_ENDPOINT`: the provider underneath registers it when it is enabled, so that no
+/// peer reaches it before.
+#[repr(C)]
+pub struct Region {
+    fid: ffi::fid_mr,
+    real: *mut ffi::fid_mr,
+    domain: &'static Domain,
+    base: usize,
+    bytes: usize,
+    access: u64,
+    requested_key: u64,
+    is_bound: AtomicBool,
+    is_enabled: AtomicBool,
+}
+
+static OPS: ffi::fi_ops = ffi::fi_ops {
+    size: size_of::<ffi::fi_ops>(),
+    close: Some(close),
+    bind: Some(bind),
+    control: Some(control),
+    // SAFETY: zero is the absence of a function.
+    ..unsafe { std::mem::zeroed() }
+};
+
+pub static MR: ffi::fi_ops_mr = ffi::fi_ops_mr {
+    size: size_of::<ffi::fi_ops_mr>(),
+    reg: Some(register),
+    // SAFETY: as above.
+    ..unsafe { std::mem::zeroed() }
+};
+
+impl Region {
+    /// Whether it has all these bytes.
+    pub fn covers(&self, address: usize, bytes: usize) -> bool {
+        self.base <= address && address + bytes <= self.base + self.bytes
+    }
+
+    /// Whether it allows this access.
+    pub fn allows(&self, access: u32) -> bool {
+        self.access & u64::from(access) != 0
+    }
+
+    /// Verifies that it is enabled, if that is demanded.
+    pub fn check_enabled(&self, plan: &Plan) {
+        if plan.demands(ffi::FI_MR_ENDPOINT.into()) && !self.is_enabled.load(SeqCst) {
+            violated!("FI_MR_ENDPOINT: a region is used that was not enabled");
+        }
+    }
+
+    /// Registers it with the provider underneath.
+    unsafe fn open(&mut self) -> c_int {
+        let offer = self.domain.offer;
+        let raw = offer.plan.demands(ffi::FI_MR_RAW.into());
+        let key = if offer.plan.demands(ffi::FI_MR_PROV_KEY.into()) {
+            self.domain.state().random(u64::MAX)
+        } else {
+            self.requested_key
+        };
+        // Offsets in a region of all memory are virtual addresses. A raw key has the base.
+        let (base, bytes) = if offer.translates && !raw {
+            (ptr::null(), usize::MAX >> 1)
+        } else {
+            (self.base as *const c_void, self.bytes)
+        };
+        let mr = &raw mut self.real;
+        let (access, context) = (self.access, ptr::null_mut());
+        let code = real!(self.domain.real, mr.reg(base, bytes, access, 0, key, 0, mr, context));
+        if code == 0 {
+            self.fid.key = if raw { u64::MAX } else { (*self.real).key };
+        }
+        code
+    }
+}
+
+/// `fi_mr_reg`. The key is requested, unless `FI_MR_PROV_KEY`.
+unsafe extern "C" fn register(
+    fid: *mut ffi::fid,
+    buf: *const c_void,
+    len: usize,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    flags: u64,
+    mr: *mut *mut ffi::fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    let domain = &*fid.cast::<Domain>();
+    let plan = &domain.offer.plan;
+    let _inside = domain.enter();
+    if offset != 0 || flags != 0 {
+        violated!("fi_mr_reg: offset {offset}, flags {flags:#x}");
+    }
+    if plan.demands(ffi::FI_MR_ALLOCATED.into()) && !is_mapped(buf as usize, len) {
+        violated!("FI_MR_ALLOCATED: {len} bytes at {buf:p} are not mapped");
+    }
+    let has_key = !plan.demands(ffi::FI_MR_PROV_KEY.into());
+    if has_key
+        && plan
+            .key_bytes
+            .is_some_and(|bytes| bytes < 8 && requested_key >> (8 * bytes) != 0)
+    {
+        return -(ffi::FI_EKEYREJECTED as c_int);
+    }
+    let mut state = domain.state();
+    if has_key && state.chance(plan.enokey) {
+        return -(ffi::FI_ENOKEY as c_int);
+    }
+    if plan.regs.is_some_and(|most| state.regions.len() >= most) {
+        return -(ffi::FI_ENOMEM as c_int);
+    }
+    drop(state);
+    let fclass = ffi::fid {
+        fclass: 0,
+        context,
+        ops: (&raw const OPS).cast_mut(),
+    };
+    let mut region = Box::new(Region {
+        fid: ffi::fid_mr {
+            fid: fclass,
+            mem_desc: ptr::null_mut(),
+            key: u64::MAX,
+        },
+        real: ptr::null_mut(),
+        domain: &*fid.cast::<Domain>(),
+        base: buf as usize,
+        bytes: len,
+        access,
+        requested_key,
+        is_bound: AtomicBool::new(false),
+        is_enabled: AtomicBool::new(false),
+    });
+    if !plan.demands(ffi::FI_MR_ENDPOINT.into()) {
+        let code = region.open();
+        if code != 0 {
+            return code;
+        }
+    }
+    let region = Box::into_raw(region);
+    (*region).fid.mem_desc = region.cast();
+    domain.state().regions.insert(region as usize);
+    *mr = region.cast();
+    0
+}
+
+/// Whether all pages of some memory are mapped.
+unsafe fn is_mapped(address: usize, bytes: usize) -> bool {
+    let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+    let start = address / page * page;
+    let length = address + bytes - start;
+    let mut resident = vec![0_u8; length.div_ceil(page)];
+    libc::mincore(start as *mut c_void, length, resident.as_mut_ptr()) == 0
+}
+
+unsafe extern "C" fn bind(fid: *mut ffi::fid, _endpoint: *mut ffi::fid, _flags: u64) -> c_int {
+    let region = &*fid.cast::<Region>();
+    let _inside = region.domain.enter();
+    region.is_bound.store(true, SeqCst);
+    0
+}
+
+unsafe extern "C" fn control(fid: *mut ffi::fid, command: c_int, argument: *mut c_void) -> c_int {
+    let region = fid.cast::<Region>();
+    let domain = (*region).domain;
+    let _inside = domain.enter();
+    match command as u32 {
+        ffi::FI_ENABLE => {
+            if !(*region).is_bound.load(SeqCst) {
+                violated!("FI_MR_ENDPOINT: a region is enabled that was not bound");
+            }
+            if (*region).is_enabled.swap(true, SeqCst) || !domain.offer.plan.demands(ffi::FI_MR_ENDPOINT.into()) {
+                violated!("fi_mr_enable of an enabled region");
+            }
+            (*region).open()
+        }
+        ffi::FI_GET_RAW_MR => {
+            let attributes = &mut *argument.cast::<ffi::fi_mr_raw_attr>();
+            let room = std::mem::replace(&mut *attributes.key_size, RAW_KEY_BYTES);
+            if room < RAW_KEY_BYTES {
+                return -(ffi::FI_ETOOSMALL as c_int);
+            }
+            (*region).check_enabled(&domain.offer.plan);
+            *attributes.base_addr = (*region).base as u64;
+            let words = [(*(*region).real).key, (*region).base as u64, MARK].map(u64::to_ne_bytes);
+            attributes
+                .raw_key
+                .copy_from_nonoverlapping(words.as_flattened().as_ptr(), RAW_KEY_BYTES);
+            0
+        }
+        _ => -libc::ENOSYS,
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut ffi::fid) -> c_int {
+    let region = Box::from_raw(fid.cast::<Region>());
+    let _inside = region.domain.enter();
+    let mut state = region.domain.state();
+    if let Some(kind) = state.user_of(fid.cast()) {
+        violated!("a region is closed that a {kind:?} uses");
+    }
+    state.regions.remove(&(fid as usize));
+    if region.real.is_null() {
+        0
+    } else {
+        real!(&raw mut (*region.real).fid, ops.close())
+    }
+}
+
+/// `fi_mr_map_raw`.
+pub unsafe fn map_key(domain: &Domain, arguments: &ffi::fi_mr_map_raw) -> c_int {
+    let words = match arguments.key_size {
+        RAW_KEY_BYTES => arguments.raw_key.cast::<[u64; 3]>().read_unaligned(),
+        other => violated!("FI_MR_RAW: a raw key of {other} bytes"),
+    };
+    let [key, base, mark] = words;
+    if mark != MARK || base != arguments.base_addr {
+        violated!("FI_MR_RAW: a raw key that no region has");
+    }
+    let mut state = domain.state();
+    let number = state.random(u64::MAX);
+    state.keys.insert(number, (key, base));
+    *arguments.key = number;
+    0
+}
+
+/// `fi_mr_unmap_key`.
+pub unsafe fn unmap_key(domain: &Domain, number: u64) -> c_int {
+    if domain.state().keys.remove(&number).is_none() {
+        violated!("FI_MR_RAW: a key is unmapped that is not mapped");
+    }
+    0
+}
+
+/// The provider's address and key of remote memory.
+pub fn remote(domain: &Domain, address: u64, key: u64) -> (u64, u64) {
+    if !domain.offer.plan.demands(ffi::FI_MR_RAW.into()) {
+        return (address, key);
+    }
+    let Some(&(key, base)) = domain.state().keys.get(&key) else {
+        violated!("FI_MR_RAW: a key is used that is not mapped");
+    };
+    if domain.offer.translates {
+        (address.wrapping_sub(base), key)
+    } else {
+        (address, key)
+    }
+}

@@ -1,0 +1,313 @@
+//! The conduit over a libfabric that demands and punishes (`punish/`).
+
+use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::conformance::{expose, get, put, start_info, Job};
+use gasnet_conduit::{
+    atomic_codes, Atomic, Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory, SegmentMemory,
+    SourceUse, Upcalls,
+};
+use gasnet_conduit_ofi::Ofi;
+use gasnet_sys::env;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Mutex, Once};
+use std::time::{Duration, Instant};
+
+/// A conduit over tcp;ofi_rxm with this plan in front.
+fn punished(provider: &'static str) -> Box<dyn Conduit> {
+    static LIBRARY: Once = Once::new();
+    LIBRARY.call_once(|| {
+        let path = std::env::current_exe()
+            .unwrap()
+            .with_file_name("libgasnet_ofi_punish.so");
+        assert!(path.exists(), "{} was not built", path.display());
+        let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+        env::set(c"GASNET_OFI_LIBRARY", &path);
+        config::install(Config::load(&[Ofi::new().variables()]).unwrap());
+    });
+    Box::new(Ofi::with_provider(provider))
+}
+
+/// Tests of these checks with a plan in front of the provider's name.
+macro_rules! plans {
+    ($($name:ident: $plan:literal, $($check:ident)*;)*) => { $(
+        mod $name {
+            fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
+                super::punished(concat!($plan, ";tcp;ofi_rxm"))
+            }
+            gasnet_conduit::each_check! { over_tcp conduit, $($check)* }
+        }
+    )* };
+}
+
+plans! {
+    no_multi_recv: "no=multi_recv", every_size many_threads;
+    no_rma: "no=rma", many_threads busy_recovers;
+    mr_local: "demand=mr_local", every_size source_is_free many_at_once notified_from_send_buffers
+        reserved_packets_arrive atomics_lose_nothing;
+    mr_raw: "demand=mr_raw", every_put_and_get keys_are_checked;
+    mr_virt_addr: "demand=mr_virt_addr", every_put_and_get;
+    mr_raw_virt_addr: "demand=mr_raw,mr_virt_addr", many_at_once notified_after_data;
+    mr_allocated: "demand=mr_allocated,mr_local", every_put_and_get;
+    mr_prov_key: "demand=mr_prov_key", every_put_and_get keys_are_checked;
+    mr_endpoint: "demand=mr_endpoint,mr_local", every_put_and_get source_is_free atomics_lose_nothing;
+    mr_basic: "demand=mr_local,mr_virt_addr,mr_prov_key,mr_allocated", many_at_once notified_after_data;
+    context: "demand=context", many_threads many_at_once;
+    context2: "demand=context2", every_size many_at_once notified_from_send_buffers;
+    thread_domain: "demand=thread_domain,mr_local,mr_endpoint", many_threads many_at_once;
+    inject_nothing: "inject=0", every_size every_put_and_get stop_with_traffic;
+    inject_less_than_a_header: "inject=9", every_size every_put_and_get;
+    short_operations: "max_msg=70000 demand=mr_local", many_at_once notified_after_data;
+    short_queues: "tx=3 rx=3", every_size many_threads many_at_once;
+    short_keys: "key_bytes=4 enokey=50", every_put_and_get;
+    eagain_30: "eagain=30", many_threads many_at_once notified_after_data atomics_lose_nothing;
+    eagain_90: "eagain=90", every_size largest_both_ways many_at_once notified_from_send_buffers;
+    late: "late=50", many_threads many_at_once notified_after_data atomics_lose_nothing;
+    late_single: "late=90 no=multi_recv demand=context2", every_size many_at_once reserved_packets_arrive;
+    everything: "no=multi_recv demand=mr_local,mr_raw,mr_virt_addr,mr_allocated,mr_prov_key,mr_endpoint,context2,\
+        thread_domain inject=0 max_msg=70000 tx=5 rx=5 eagain=30 late=50",
+        every_size many_threads many_at_once notified_from_send_buffers atomics_lose_nothing;
+}
+
+/// Starts a job of one rank.
+fn start_alone(conduit: &dyn Conduit) -> Result<(), String> {
+    let exchange = |bytes: &[u8]| bytes.to_vec();
+    let started = conduit.start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
+    started.map_err(|why| why.message)
+}
+
+#[test]
+fn what_lacks_is_not_offered() {
+    let offered = |plan| {
+        let conduit = punished(plan);
+        start_alone(&*conduit).unwrap();
+        let (rma, announces) = (conduit.rma().is_some(), conduit.put_notify().is_some());
+        [rma, announces, conduit.atomics().is_some(), conduit.wake().is_some()]
+    };
+    assert_eq!(offered("seed=1;tcp;ofi_rxm"), [true; 4]);
+    assert_eq!(offered("no=multi_recv;tcp;ofi_rxm"), [true; 4]);
+    assert_eq!(offered("no=rma;tcp;ofi_rxm"), [false, false, false, true]);
+    assert_eq!(offered("no=delivery_complete;tcp;ofi_rxm"), [false, false, false, true]);
+    assert_eq!(offered("no=atomic;tcp;ofi_rxm"), [true, true, false, true]);
+    assert_eq!(offered("no=atomic_prod;tcp;ofi_rxm"), [true, true, false, true]);
+    assert_eq!(offered("no=remote_cq_data;tcp;ofi_rxm"), [true, false, true, true]);
+    assert_eq!(offered("cq_data=4;tcp;ofi_rxm"), [true, false, true, true]);
+    assert_eq!(offered("no=wait_fd;tcp;ofi_rxm"), [true, true, true, false]);
+}
+
+/// What was reported to a rank.
+#[derive(Default)]
+struct Report {
+    lost: Vec<String>,
+    done: usize,
+}
+
+impl Upcalls for Report {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {
+        self.done += 1;
+    }
+    fn done(&mut self, _: Cookie, _: Completion) {
+        self.done += 1;
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        self.lost.push(format!("rank {peer}: {why}"));
+    }
+    fn network_lost(&mut self, why: &str) {
+        self.lost.push(format!("network: {why}"));
+    }
+}
+
+/// Polls until `ready`, for ten seconds at most.
+fn poll_until(conduit: &dyn Conduit, report: &mut Report, ready: impl Fn(&Report) -> bool) {
+    let start = Instant::now();
+    while !ready(report) {
+        conduit.poll(PollScope::All, report);
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "no progress; reported: {:?}",
+            report.lost
+        );
+    }
+}
+
+/// Tries until the conduit takes an operation, or something is lost.
+fn take(conduit: &dyn Conduit, report: &mut Report, mut attempt: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while report.lost.is_empty() && !attempt() {
+        conduit.poll(PollScope::All, report);
+        assert!(start.elapsed() < Duration::from_secs(10), "no room for an operation");
+    }
+}
+
+/// What rank 0 does to rank 1.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    /// Sends a packet of so many bytes.
+    Send(usize),
+    /// Puts so many bytes.
+    Put(usize),
+    /// Gets 100 bytes.
+    Get,
+    /// Adds to a word.
+    Atomic,
+}
+
+impl Deed {
+    /// Tries to start it.
+    fn start(self, conduit: &dyn Conduit, target: RemoteMemory, local: &mut [u8]) -> bool {
+        let cookie = Cookie::new(1);
+        match self {
+            Self::Send(bytes) => conduit.send(target.peer, Class::Request, &[&local[..bytes]]).is_ok(),
+            Self::Put(bytes) => put(conduit, target, &local[..bytes], SourceUse::Later, cookie).is_ok(),
+            Self::Get => get(conduit, target, &mut local[..100], cookie).is_ok(),
+            Self::Atomic => {
+                let atomic = Atomic {
+                    target,
+                    dt: atomic_codes::U64,
+                    op: atomic_codes::ADD,
+                    operands: [1, 0],
+                    fetched: std::ptr::null_mut(),
+                    cookie,
+                };
+                conduit.atomics().expect("atomics").atomic(&atomic).is_ok()
+            }
+        }
+    }
+}
+
+/// A fault ends in one report at each rank that it concerns, with all these texts.
+fn is_reported(plan: &'static str, deed: Deed, texts: &[&str]) {
+    const BYTES: usize = 100_000;
+    let job = Job::start(&|| punished(plan), 2);
+    let memory = vec![0_u64; BYTES / 8];
+    let segment = SegmentMemory::host(memory.as_ptr() as usize, BYTES);
+    let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
+    let (over, losses) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+    job.run(|rank, conduit| {
+        let mut report = Report::default();
+        let mut local = vec![1; BYTES];
+        if rank == JobRank(0) {
+            take(conduit, &mut report, || deed.start(conduit, target, &mut local));
+        }
+        poll_until(conduit, &mut report, |report| {
+            !report.lost.is_empty() || over.load(SeqCst)
+        });
+        over.store(true, SeqCst);
+        for _ in 0..20 {
+            conduit.poll(PollScope::All, &mut report);
+        }
+        assert!(report.lost.len() <= 1, "reported more than once: {:?}", report.lost);
+        losses.lock().unwrap().append(&mut report.lost);
+    });
+    let losses = losses.into_inner().unwrap();
+    let texts = [&["tcp;ofi_rxm on "], texts].concat();
+    for (loss, text) in losses
+        .iter()
+        .flat_map(|loss| texts.iter().map(move |text| (loss, text)))
+    {
+        assert!(loss.contains(text), "{plan}, {deed:?}: '{loss}' lacks '{text}'");
+    }
+}
+
+#[test]
+fn faults_are_reported() {
+    const ERROR: &str = "failed: Input/output error (as the plan wanted)";
+    const REFUSED: &str = "failed: Input/output error";
+    let large = Deed::Send(5000);
+    is_reported(
+        "fail=send@1;tcp;ofi_rxm",
+        large,
+        &["rank 1: ", "sending a request ", ERROR],
+    );
+    is_reported(
+        "fail=send@1;tcp;ofi_rxm",
+        Deed::Send(8),
+        &["network: ", "an operation ", ERROR],
+    );
+    is_reported("fail=put@1;tcp;ofi_rxm", Deed::Put(100), &["rank 1: ", "a put ", ERROR]);
+    is_reported(
+        "fail=put@1;tcp;ofi_rxm",
+        Deed::Put(90_000),
+        &["rank 1: ", "a put ", ERROR],
+    );
+    is_reported("fail=get@1;tcp;ofi_rxm", Deed::Get, &["rank 1: ", "a get ", ERROR]);
+    is_reported(
+        "fail=atomic@1;tcp;ofi_rxm",
+        Deed::Atomic,
+        &["rank 1: ", "an atomic ", ERROR],
+    );
+    let truncated = ["network: ", "a receive failed: Truncation error (as the plan wanted)"];
+    is_reported("fail=receive@1;tcp;ofi_rxm", large, &truncated);
+    is_reported(
+        "refuse=send@1;tcp;ofi_rxm",
+        large,
+        &["rank 1: ", "sending a request ", REFUSED],
+    );
+    is_reported(
+        "refuse=put@1;tcp;ofi_rxm",
+        Deed::Put(100),
+        &["rank 1: ", "a put ", REFUSED],
+    );
+    is_reported("refuse=get@1;tcp;ofi_rxm", Deed::Get, &["rank 1: ", "a get ", REFUSED]);
+    is_reported(
+        "refuse=atomic@1;tcp;ofi_rxm",
+        Deed::Atomic,
+        &["rank 1: ", "an atomic ", REFUSED],
+    );
+    let inserting = [
+        "rank 1: ",
+        "inserting its address failed: Cannot assign requested address",
+    ];
+    is_reported("refuse=insert@1;tcp;ofi_rxm", large, &inserting);
+    let reading = ["network: ", "fi_cq_read: Input/output error"];
+    is_reported("refuse=cq@50;tcp;ofi_rxm", large, &reading);
+    // Rank 1 posts 64 receives at the start.
+    let posting = ["network: ", "fi_recvmsg: Input/output error"];
+    is_reported("no=multi_recv refuse=receive@65;tcp;ofi_rxm", large, &posting);
+}
+
+/// With any limit on registered memory a job either cannot start, or every operation ends.
+#[test]
+fn registrations_fail() {
+    let outcome = |regs: usize| {
+        let conduit = punished(format!("demand=mr_local regs={regs};tcp;ofi_rxm").leak());
+        start_alone(&*conduit)?;
+        let memory = vec![0_u64; 20_000];
+        let segment = SegmentMemory::host(memory.as_ptr() as usize, 160_000);
+        let segments = conduit.segments().expect("registered memory");
+        let registration = segments.register(&segment).map_err(|why| why.message)?;
+        let segment = segments
+            .learn(JobRank(0), &segment, &registration.key)
+            .map_err(|why| why.message)?;
+        let target = RemoteMemory {
+            peer: JobRank(0),
+            segment,
+            address: memory.as_ptr() as usize,
+        };
+        let mut local = vec![1; 100_000];
+        let mut report = Report::default();
+        for deed in [
+            Deed::Send(50_000),
+            Deed::Put(100),
+            Deed::Get,
+            Deed::Atomic,
+            Deed::Put(100_000),
+        ] {
+            let before = report.done;
+            take(&*conduit, &mut report, || deed.start(&*conduit, target, &mut local));
+            poll_until(&*conduit, &mut report, |report| {
+                report.done > before || !report.lost.is_empty()
+            });
+        }
+        report.lost.pop().map_or(Ok(()), Err)
+    };
+    let mut failures = Vec::new();
+    let enough = (0..40).find(|regs| outcome(*regs).map_err(|why| failures.push(why)).is_ok());
+    assert!(
+        enough.is_some() && failures.iter().all(|why| why.contains("Cannot allocate memory")),
+        "{failures:?}"
+    );
+    let last = failures.last().expect("a failure");
+    assert!(last.contains("registering local memory failed"), "{last}");
+}
