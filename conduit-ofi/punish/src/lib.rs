@@ -68,6 +68,7 @@ struct Real {
     dupinfo: unsafe extern "C" fn(*const ffi::fi_info) -> *mut ffi::fi_info,
     fabric: Open,
     strerror: unsafe extern "C" fn(c_int) -> *const c_char,
+    tostr: unsafe extern "C" fn(*const c_void, ffi::fi_type) -> *const c_char,
     version: unsafe extern "C" fn() -> u32,
 }
 
@@ -84,33 +85,26 @@ impl Real {
 
     unsafe fn open() -> Self {
         let library = libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
-        let find = |name: &CStr, version: &CStr| {
-            let address = libc::dlvsym(library, name.as_ptr(), version.as_ptr());
-            if library.is_null() || address.is_null() {
-                violated!("libfabric.so.1 has no {name:?} of version {version:?}");
-            }
-            address
-        };
         Self {
-            getinfo: std::mem::transmute::<*mut c_void, GetInfo>(find(c"fi_getinfo", c"FABRIC_1.3")),
-            freeinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut ffi::fi_info)>(find(
-                c"fi_freeinfo",
-                c"FABRIC_1.3",
-            )),
-            dupinfo: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const ffi::fi_info) -> *mut ffi::fi_info>(
-                find(c"fi_dupinfo", c"FABRIC_1.3"),
-            ),
-            fabric: std::mem::transmute::<*mut c_void, Open>(find(c"fi_fabric", c"FABRIC_1.1")),
-            strerror: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> *const c_char>(find(
-                c"fi_strerror",
-                c"FABRIC_1.0",
-            )),
-            version: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> u32>(find(
-                c"fi_version",
-                c"FABRIC_1.0",
-            )),
+            getinfo: find(library, c"fi_getinfo", c"FABRIC_1.3"),
+            freeinfo: find(library, c"fi_freeinfo", c"FABRIC_1.3"),
+            dupinfo: find(library, c"fi_dupinfo", c"FABRIC_1.3"),
+            fabric: find(library, c"fi_fabric", c"FABRIC_1.1"),
+            strerror: find(library, c"fi_strerror", c"FABRIC_1.0"),
+            tostr: find(library, c"fi_tostr", c"FABRIC_1.0"),
+            version: find(library, c"fi_version", c"FABRIC_1.0"),
         }
     }
+}
+
+/// A function of a library. `F` is its type, a function pointer.
+unsafe fn find<F: Copy>(library: *mut c_void, name: &CStr, version: &CStr) -> F {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let address = libc::dlvsym(library, name.as_ptr(), version.as_ptr());
+    if library.is_null() || address.is_null() {
+        violated!("libfabric.so.1 has no {name:?} of version {version:?}");
+    }
+    std::mem::transmute_copy(&address)
 }
 
 /// `fi_version(3)`.
@@ -125,6 +119,12 @@ pub extern "C" fn fi_version() -> u32 {
 pub extern "C" fn fi_strerror(errno: c_int) -> *const c_char {
     // SAFETY: any number.
     unsafe { (Real::get().strerror)(errno) }
+}
+
+/// `fi_fabric(3)`.
+#[no_mangle]
+pub unsafe extern "C" fn fi_tostr(value: *const c_void, kind: ffi::fi_type) -> *const c_char {
+    (Real::get().tostr)(value, kind)
 }
 
 /// `fi_getinfo(3)`.
