@@ -114,7 +114,7 @@ impl Queue {
             let is_message = entry.flags & u64::from(ffi::FI_RECV) != 0;
             let plan = &self.domain.offer.plan;
             if is_message && self.domain.state().fails(plan, Kind::Receive) {
-                let error = injected(entry.op_context, entry.flags, ffi::FI_ETRUNC);
+                let error = injected(entry.op_context, entry.flags, ffi::FI_EIO);
                 pending.errors.push_back(error);
             } else {
                 pending.completions.push(entry);
