@@ -26,6 +26,7 @@ mod provider;
 mod receive;
 mod rma;
 mod send;
+mod unreached;
 mod variables;
 mod wire;
 

@@ -9,6 +9,7 @@ use crate::peers::Peers;
 use crate::presets;
 use crate::provider::{self, Needs, Offer, Selected};
 use crate::receive::{Copied, Receives};
+use crate::unreached::Unreached;
 use crate::variables::{self, Choice, Settings};
 use crate::wire::{self, Header, Kind};
 use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
@@ -50,6 +51,8 @@ pub struct Net {
     /// Operations that the provider had no room for after they were accepted.
     pub stalled: Mutex<Vec<Stalled>>,
     pub stalled_count: AtomicUsize,
+    /// To which peers those are.
+    pub unreached: Unreached,
     pub stopped: AtomicBool,
     /// Why the network failed, until that is reported.
     pub failure: Mutex<Option<String>>,
@@ -139,6 +142,7 @@ impl Net {
             deferred_count: AtomicUsize::new(0),
             stalled: Mutex::default(),
             stalled_count: AtomicUsize::new(0),
+            unreached: Unreached::default(),
             stopped: AtomicBool::new(false),
             failure: Mutex::default(),
             has_failed: AtomicBool::new(false),

@@ -14,6 +14,7 @@ use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PAC
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 use std::mem::MaybeUninit;
+use std::time::Instant;
 
 /// Most completions that a poll takes at once.
 const MOST: usize = 256;
@@ -366,6 +367,13 @@ impl Net {
             if self.stalled_count.load(Ordering::Relaxed) > before {
                 without_room.push(peer);
             }
+        }
+        if let Some(peer) = self.unreached.note(&without_room, Instant::now()) {
+            gasnet_conduit::warn(format_args!(
+                "rank {peer} has taken no message for 10 seconds. If it is not stopped or busy, a firewall may block \
+                 the connections of {:?}.",
+                self.endpoint.info()
+            ));
         }
     }
 

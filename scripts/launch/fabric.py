@@ -4,9 +4,9 @@ command of the user's starts, and losses while ranks exchange much."""
 import time
 
 import managers
-from bed import blocks
+from bed import TIMEOUT, Wrong, blocks, short
 from cases import case
-from ends import agents, inside, kill, over
+from ends import agents, first_process, inside, kill, over, starting
 from faults import FIVE_ALONE, FIVE_ON_THREE, under_way
 
 CHOSEN = r"^GASNet: ofi: tcp;ofi_rxm on {}, "
@@ -133,3 +133,23 @@ def _(bed):
     with under_way(bed, FIVE_ALONE) as job:
         bed.hosts.link(3, up=False)
         over(bed, job.job, None, "node3", limit=90, grace=90, cut=True)
+
+
+@case("ofi: a firewall between the hosts", "two networks", conduits=("ofi",))
+def _(bed):
+    rule = 'iifname "eth1" meta l4proto tcp reject with tcp reset'
+    table = f"table inet wall {{ chain input {{ type filter hook input priority 0; {rule}; }}; }}\n"
+    try:
+        for host in bed.hosts.numbers():
+            bed.hosts.check(host, ["nft", "-f", "-"], stdin=table)
+        with starting(bed, bed.launch(3), {"GASNET_WORKERIP": "10.78.0.0", **bed.servers()}) as job:
+            end = time.monotonic() + TIMEOUT
+            while "a firewall may block the connections of tcp;ofi_rxm on eth1" not in job.text()[1]:
+                if job.process.poll() is not None or time.monotonic() > end:
+                    raise Wrong(f"there is no warning: {short(' '.join(job.text()))}")
+                time.sleep(0.1)
+            kill(bed, 1, first_process(bed), "TERM")
+            over(bed, job, 143)
+    finally:
+        for host in bed.hosts.numbers():
+            bed.hosts.check(host, ["nft", "-f", "-"], stdin="table inet wall\ndelete table inet wall\n")
