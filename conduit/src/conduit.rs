@@ -200,9 +200,9 @@ pub struct StartInfo<'a> {
     /// Only one thread of this process calls the conduit (SEQ, no receive thread), so the vendor's
     /// library needs no locks.
     pub single_threaded: bool,
-    /// Whether waiting threads of this process are to sleep: the host has more processes than cores,
-    /// or the user wants it. Otherwise a conduit whose polls are slower with a [`Wake`] leaves it
-    /// out, and waiting threads yield.
+    /// Whether waiting threads of this process are to sleep: the host has more processes than
+    /// cores, or the user wants it. Otherwise a conduit whose polls are slower with a [`Wake`]
+    /// leaves it out, and waiting threads yield.
     pub threads_sleep: bool,
     /// All-gather over the whole job: the bytes of every rank (equal lengths) in rank order.
     /// Collective, and a barrier; may be called several times, in the same order on all ranks.

@@ -163,7 +163,7 @@ impl State {
     pub unsafe fn begin(&mut self, plan: &Plan, mut op: Op, kept: bool) -> *mut c_void {
         let kind = op.kind;
         if op.context == 0 {
-            violated!("a {kind:?} without a context, by which a completion is told");
+            violated!("a {kind:?} without a context, which would name its completion");
         }
         if self.ops.get(&op.context).is_some_and(|op| !op.is_over) {
             violated!("the context of a {kind:?} is that of an operation under way");

@@ -136,8 +136,8 @@ pub struct Threads {
 }
 
 impl Endpoint {
-    /// Opens an endpoint with one queue for all completions. `entries`: the least length of the queue; 0 leaves it to the provider. `least_receive`: see
-    /// [`Endpoint::receive`].
+    /// Opens an endpoint with one queue for all completions. `entries`: the least length of the
+    /// queue; 0 leaves it to the provider. `least_receive`: see [`Endpoint::receive`].
     pub fn open(info: Info, threads: Threads, entries: usize, least_receive: usize) -> Result<Self, String> {
         let record = info.as_ptr();
         let fabric = Object::open("fi_fabric", |fabric| {
