@@ -115,7 +115,7 @@ def _(bed):
 
 @case("intruders: the same, a receive buffer for each message", "one", conduits=("ofi",))
 def _(bed):
-    disturbed(bed, TCP, ("messages", "long"), GASNET_OFI_RECEIVE_BUFF_SIZE="single")
+    disturbed(bed, TCP, ("messages", "long"), GASNET_OFI_RECEIVE_BUFF_SIZE="recv")
 
 
 @case("intruders: the same, provider net", "one", conduits=("ofi",))
