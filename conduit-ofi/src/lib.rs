@@ -32,8 +32,8 @@ mod wire;
 
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
-    Atomics, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, ProviderReport, PutNotify,
-    Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
+    Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, PollScope, ProviderReport,
+    PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
 };
 use net::Net;
 use std::sync::OnceLock;
@@ -185,6 +185,26 @@ impl Segments for Net {
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
         self.segments.register(&self.endpoint, memory)
+    }
+
+    fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
+        let device = memory.device.filter(|_| self.endpoint.info().takes_device_memory())?;
+        match self.segments.register_device(&self.endpoint, memory, device, dmabuf) {
+            Ok(registration) => Some(registration),
+            Err(why) => {
+                if config::get().get_or_default(&config::VERBOSEENV) {
+                    gasnet_conduit::print_line(format_args!(
+                        "GASNet: ofi: rank {}: {:?} does not register {} bytes of {device}: {}. Active Messages move \
+                         its data.",
+                        self.rank,
+                        self.endpoint.info(),
+                        memory.bytes,
+                        why.text()
+                    ));
+                }
+                None
+            }
+        }
     }
 
     fn deregister(&self, segment: gasnet_conduit::LocalSegment) {

@@ -1,15 +1,19 @@
 //! Registered memory and keys.
 
-use crate::fabric::{bits, mr_mode, Endpoint, Info, Region, Remote, Source};
+use crate::fabric::{bits, mr_mode, Endpoint, Errno, Info, Region, Remote, Source};
 use crate::numbered::Numbered;
 use gasnet_conduit::{
-    ConduitError, JobRank, LocalMemory, LocalSegment, Registration, RemoteMemory, RemoteSegment, SegmentMemory,
+    ConduitError, Device, Dmabuf, JobRank, LocalMemory, LocalSegment, Registration, RemoteMemory, RemoteSegment,
+    SegmentMemory,
 };
 
 /// Most bytes of a long key, and of those that follow its base address.
 const RAW_KEY_BYTES: usize = 256;
 
-/// Whether local memory of operations must be registered.
+/// What segments are registered for.
+const ACCESS: u64 = bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE | bits::SEND | bits::RECV;
+
+/// Whether local host memory of operations must be registered.
 pub fn wants_registration(info: &Info) -> bool {
     info.mr_mode() & mr_mode::LOCAL != 0
 }
@@ -46,8 +50,7 @@ impl Segments {
 
     /// See [`gasnet_conduit::Segments::register`].
     pub fn register(&self, endpoint: &Endpoint, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        let access = bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE | bits::SEND | bits::RECV;
-        let refused = |why: crate::fabric::Errno| ConduitError {
+        let refused = |why: Errno| ConduitError {
             message: format!(
                 "The ofi conduit cannot register {} bytes at {:#x} with {:?}: {}. Raise the locked-memory limit \
                  (ulimit -l), or lower GASNET_MAX_SEGSIZE.",
@@ -58,11 +61,31 @@ impl Segments {
             ),
         };
         // SAFETY: the runtime keeps segments mapped until `deregister`.
-        let region = unsafe { endpoint.register(memory.base, memory.bytes, access) }.map_err(refused)?;
+        let region = unsafe { endpoint.register(memory.base, memory.bytes, ACCESS) };
+        region
+            .and_then(|region| self.publish(endpoint, region))
+            .map_err(refused)
+    }
+
+    /// See [`gasnet_conduit::Segments::register_device`]. The error is the provider's.
+    pub fn register_device(
+        &self,
+        endpoint: &Endpoint,
+        memory: &SegmentMemory,
+        device: Device,
+        dmabuf: &dyn Fn() -> Option<Dmabuf>,
+    ) -> Result<Registration, Errno> {
+        let dmabuf = endpoint.info().takes_dmabufs().then(dmabuf).flatten();
+        // SAFETY: the runtime keeps segments allocated until `deregister`.
+        let region = unsafe { endpoint.register_device(memory, device, dmabuf.as_ref(), ACCESS) }?;
+        self.publish(endpoint, region)
+    }
+
+    fn publish(&self, endpoint: &Endpoint, region: Region) -> Result<Registration, Errno> {
         let key = if endpoint.info().mr_mode() & mr_mode::RAW == 0 {
             region.key().to_ne_bytes().to_vec()
         } else {
-            let (base, key) = region.raw_key().map_err(refused)?;
+            let (base, key) = region.raw_key()?;
             [&base.to_ne_bytes()[..], &key].concat()
         };
         let segment = LocalSegment(self.own.add(region));
@@ -133,10 +156,74 @@ impl Segments {
             bytes,
             descriptor,
         };
-        if !wants_registration(endpoint.info()) {
+        if memory.device.is_none() && !wants_registration(endpoint.info()) {
             return Some(source(std::ptr::null_mut()));
         }
         // SAFETY: the runtime deregisters a segment only when no operation uses it.
         unsafe { self.own.get(memory.segment.0) }.map(|region| source(region.descriptor()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::Net;
+    use crate::variables::Choice;
+    use gasnet_conduit::conformance::start_info;
+
+    const CUDA: Device = Device::Cuda(0);
+
+    /// One rank over a provider: shm takes device memory, but Debian builds it for no vendor, and
+    /// sockets takes none.
+    fn with_net(provider: &str, test: impl FnOnce(&Net)) {
+        let choice = Choice {
+            provider: Some(provider.into()),
+            device_memory: Some(true),
+            ..Choice::default()
+        };
+        let all = [JobRank(0)];
+        let net = Net::open(&start_info(JobRank(0), &all, &<[u8]>::to_vec), &choice).unwrap();
+        assert_eq!(net.endpoint.info().takes_device_memory(), provider == "shm");
+        test(&net);
+    }
+
+    #[test]
+    fn refused_device_memory_is_left_to_messages() {
+        let memory = SegmentMemory {
+            base: 4096,
+            bytes: 4096,
+            device: Some(CUDA),
+        };
+        // It would take the memory for the host's.
+        with_net("sockets", |net| {
+            assert_eq!(gasnet_conduit::Segments::register_device(net, &memory, &|| None), None);
+        });
+        with_net("shm", |net| {
+            let refused = net.segments.register_device(&net.endpoint, &memory, CUDA, &|| None);
+            assert_eq!(refused, Err(Errno(libc::ENOSYS)));
+            assert_eq!(gasnet_conduit::Segments::register_device(net, &memory, &|| None), None);
+        });
+    }
+
+    #[test]
+    fn local_device_memory_has_a_descriptor() {
+        with_net("shm", |net| {
+            assert!(!wants_registration(net.endpoint.info()));
+            // It stands for memory of a device, which this host lacks.
+            let room = vec![0_u8; 4096];
+            let memory = SegmentMemory::host(room.as_ptr() as usize, room.len());
+            let segment = net.segments.register(&net.endpoint, &memory).unwrap().segment;
+            let descriptor = |device| {
+                let address = memory.base + 8;
+                let memory = LocalMemory {
+                    address,
+                    segment,
+                    device,
+                };
+                net.segments.local(&net.endpoint, &memory, 16).unwrap().descriptor
+            };
+            assert!(descriptor(None).is_null() && !descriptor(Some(CUDA)).is_null());
+            net.segments.deregister(segment);
+        });
     }
 }

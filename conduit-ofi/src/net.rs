@@ -345,12 +345,13 @@ fn report(endpoint: &Endpoint, abilities: Abilities) {
     let (info, (major, minor)) = (endpoint.info(), library.version);
     let by = |provider| if provider { "the provider" } else { "Active Messages" };
     gasnet_conduit::print_line(format_args!(
-        "GASNet: ofi: {info:?}, version {}.{}; libfabric {major}.{minor} ({}). Puts and gets: {}. Atomics on \
-         integers: {}.",
+        "GASNet: ofi: {info:?}, version {}.{}; libfabric {major}.{minor} ({}). Puts and gets: {}; of device memory: \
+         {}. Atomics on integers: {}.",
         info.provider_version().0,
         info.provider_version().1,
         library.path,
         by(abilities.rma),
+        by(abilities.rma && info.takes_device_memory()),
         by(abilities.atomics),
     ));
 }

@@ -61,6 +61,9 @@ const DEVICES: &[(&str, &str)] = &[
     ("/dev", "kgni"),
 ];
 
+/// The same of accelerators: NVIDIA's, AMD's, and those with a driver of the kernel.
+const ACCELERATORS: &[(&str, &str)] = &[("/dev", "nvidiactl"), ("/dev", "kfd"), ("/dev/dri", "renderD")];
+
 /// Whether this host has a device that a fast provider could use.
 pub fn has_device() -> bool {
     DEVICES.iter().any(has_file)
@@ -215,6 +218,7 @@ impl Needs {
             domain: None,
             one_thread: self.one_thread,
             delivery_complete,
+            device_memory: false,
         }
     }
 }
@@ -224,10 +228,16 @@ pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Res
     let offer = Offer::query(library, choice, needs)?;
     let domain = offer.choose(choice)?;
     let (provider, name, ip) = (domain.provider(), domain.domain(), domain.ip());
-    for (caps, delivery_complete) in LEVELS {
+    let asks = asks_for_device_memory(choice, library.version, &provider);
+    let with_devices = LEVELS.iter().filter(|(caps, _)| asks && caps & bits::RMA != 0);
+    let levels = with_devices
+        .map(|level| (level, true))
+        .chain(LEVELS.iter().map(|level| (level, false)));
+    for ((caps, delivery_complete), device_memory) in levels {
         let exact = Wanted {
             provider: Some(&provider),
             domain: Some(&name),
+            device_memory,
             ..offer.needs.wanted(*caps, *delivery_complete)
         };
         let info = Infos::query(library, &exact)?
@@ -265,6 +275,15 @@ pub fn warnings(choice: &Choice, provider: &str, library: (u32, u32), fabric: bo
         ));
     }
     warnings
+}
+
+/// Whether to ask for device memory, which may slow down small messages of a provider. Over sockets
+/// all data passes through host memory anyhow. libfabric before 1.17 may take memory for the host's
+/// that is of a device which it was not built for.
+fn asks_for_device_memory(choice: &Choice, version: (u32, u32), provider: &str) -> bool {
+    choice
+        .device_memory
+        .unwrap_or_else(|| is_fast(provider) && version >= (1, 17) && ACCELERATORS.iter().any(has_file))
 }
 
 /// The provider that a process would use.

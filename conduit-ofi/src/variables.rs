@@ -77,6 +77,15 @@ const ATOMICS: Key<Option<bool>> = flag(
 .unset_means("yes, unless the provider uses sockets")
 .optional()
 .ours();
+const HMEM: Key<Option<bool>> = flag(
+    "GASNET_OFI_HMEM",
+    true,
+    "Register device memory with the provider (FI_HMEM), so that its puts and gets reach it. libfabric must have been \
+     built for the device's vendor.",
+)
+.unset_means("yes, if this host has an accelerator, libfabric is 1.17 or newer, and the provider uses no sockets")
+.optional()
+.ours();
 const MAX_MEDIUM: Key<u64> = size(
     "GASNET_OFI_MAX_MEDIUM",
     "64K",
@@ -226,6 +235,7 @@ pub static TABLE: &[Variable] = &[
     LIST_DEVICES_NODES.variable.section("Network: ofi"),
     SET_UNIVERSE_SIZE.variable.section("Network: ofi"),
     ATOMICS.variable.section("Network: ofi"),
+    HMEM.variable.section("Network: ofi"),
     MAX_MEDIUM.variable.section("Network: ofi"),
     NUM_RECEIVE_BUFFS.variable.section("Network: ofi"),
     RECEIVE_BUFF_SIZE.variable.section("Network: ofi"),
@@ -304,6 +314,8 @@ pub struct Choice {
     pub device: device::Wishes,
     /// Whether atomics are the provider's, if it has them.
     pub atomics: Option<bool>,
+    /// Whether puts and gets of device memory are the provider's, if it has them.
+    pub device_memory: Option<bool>,
 }
 
 impl Choice {
@@ -343,6 +355,7 @@ impl Choice {
                 whole_process: config.get_or_default(&config::HWLOC_QUERY) == BindingQuery::Process,
             },
             atomics: config.get_or_default(&ATOMICS),
+            device_memory: config.get_or_default(&HMEM),
         }
     }
 }

@@ -69,7 +69,7 @@
 //! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries | timed sleep |
 //! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC or XRC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind` | – (static) |
 //! | several NICs | inside the conduit | – | – | one per process: `GASNET_OFI_DEVICE` | `GASNET_NUM_QPS`, `GASNET_IBV_PORTS` | `PMI_GNI_DEV_ID`, `GASNET_DOMAIN_COUNT` | `ELAN_RAIL_ALL` |
-//! | memory kinds | [`Segments::register_device`] | – | – | – | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
+//! | memory kinds | [`Segments::register_device`] | – | – | `FI_HMEM`, `FI_MR_DMABUF` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
 
 use std::fmt;
 

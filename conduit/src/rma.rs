@@ -1,6 +1,7 @@
 //! One-sided operations: registered memory, puts, gets and remote atomics. A conduit offers them
 //! with [`crate::Conduit::segments`], [`crate::Conduit::rma`] and [`crate::Conduit::atomics`].
 
+use std::fmt;
 use std::os::fd::OwnedFd;
 
 use crate::{Busy, Class, ConduitError, Cookie, JobRank, LocalCompletion, SendBuffer};
@@ -14,6 +15,16 @@ pub enum Device {
     Hip(u32),
     /// Level Zero device of this number.
     LevelZero(u32),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cuda(number) => write!(f, "CUDA device {number}"),
+            Self::Hip(number) => write!(f, "HIP device {number}"),
+            Self::LevelZero(number) => write!(f, "Level Zero device {number}"),
+        }
+    }
 }
 
 /// The memory of a segment, in its owner's address space.

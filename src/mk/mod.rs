@@ -97,11 +97,7 @@ impl fmt::Debug for MemoryKind {
 
 impl fmt::Display for MemoryKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.driver.owner().device {
-            Device::Cuda(number) => write!(f, "CUDA device {number}"),
-            Device::Hip(number) => write!(f, "HIP device {number}"),
-            Device::LevelZero(number) => write!(f, "Level Zero device {number}"),
-        }
+        self.driver.owner().device.fmt(f)
     }
 }
 

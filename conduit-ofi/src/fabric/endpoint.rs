@@ -1,7 +1,8 @@
 //! An open endpoint of a provider, with its fabric, domain, address vector and completion queue.
 
 use super::bindings as ffi;
-use super::{mr_mode, Errno, Info, Region};
+use super::{hmem, mr_mode, Errno, Info, Region};
+use gasnet_conduit::{Device, Dmabuf, SegmentMemory};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use gasnet_sys::{lock, mem};
 use std::ffi::{c_char, c_void};
@@ -282,6 +283,37 @@ impl Endpoint {
     /// # Safety
     /// The memory is mapped until the region is dropped.
     pub unsafe fn register(&self, base: usize, bytes: usize, access: u64) -> Result<Region, Errno> {
+        self.with_key(|key| self.register_as(base, bytes, access, key))
+    }
+
+    /// The same for the memory of a device, with a dmabuf that exports it if there is one.
+    ///
+    /// # Safety
+    /// It is memory of the device until the region is dropped.
+    pub unsafe fn register_device(
+        &self,
+        memory: &SegmentMemory,
+        device: Device,
+        dmabuf: Option<&Dmabuf>,
+        access: u64,
+    ) -> Result<Region, Errno> {
+        self.with_key(|key| {
+            let _gate = self.enter();
+            let request = hmem::Request {
+                memory,
+                device,
+                dmabuf,
+                access,
+                key,
+            };
+            // SAFETY: by contract.
+            let region = unsafe { hmem::register(self.domain.as_ptr(), request) }?;
+            Ok(Region::new(region, self.gate.clone()))
+        })
+    }
+
+    /// A region that `register` makes with the key it gets, bound if the provider wants that.
+    fn with_key(&self, register: impl Fn(u64) -> Result<Region, Errno>) -> Result<Region, Errno> {
         const TRIES: u32 = 16;
         let shift = 64 - 8 * self.info.key_bytes().clamp(1, 8);
         let mut tries = 0;
@@ -291,8 +323,7 @@ impl Endpoint {
                 _ => 0,
             };
             tries += 1;
-            match self.register_as(base, bytes, access, key) {
-                // Another region has the key.
+            match register(key) {
                 Err(Errno::KEY_IN_USE) if tries < TRIES => {}
                 result => break result?,
             }

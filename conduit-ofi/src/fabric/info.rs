@@ -1,6 +1,7 @@
 //! What providers offer: `fi_getinfo` and its records.
 
 use super::bindings as ffi;
+use super::library::WITH_DMABUF;
 use super::{mr_mode, Errno, Functions};
 use crate::device::PciAddress;
 use std::ffi::{c_char, CStr, CString};
@@ -20,6 +21,8 @@ pub struct Wanted<'a> {
     pub one_thread: bool,
     /// Puts that complete when their bytes are at the target.
     pub delivery_complete: bool,
+    /// Puts and gets of device memory.
+    pub device_memory: bool,
 }
 
 /// A list of records. The library frees it.
@@ -42,7 +45,7 @@ impl Infos {
         let mut hints = NonNull::new(hints).ok_or("libfabric has no memory")?;
         // SAFETY: a record that nobody else has, with all its parts.
         let record = unsafe { hints.as_mut() };
-        record.caps = wanted.caps;
+        record.caps = wanted.caps | if wanted.device_memory { super::bits::HMEM } else { 0 };
         record.mode = ffi::FI_CONTEXT2 | ffi::FI_CONTEXT;
         // SAFETY: the parts of the record, allocated with it. Names are borrowed until they are
         // taken out below.
@@ -78,7 +81,7 @@ impl Infos {
         // SAFETY: fi_getinfo(3); no node or service, so addresses are those of this host.
         let code = unsafe {
             (library.getinfo)(
-                library.interface,
+                library.interface(wanted.device_memory),
                 ptr::null(),
                 ptr::null(),
                 0,
@@ -106,7 +109,7 @@ impl Infos {
     pub fn everything(library: &'static Functions) -> Result<Self, String> {
         let (none, mut first) = (ptr::null(), ptr::null_mut());
         // SAFETY: fi_getinfo(3): no hints ask for everything.
-        let code = unsafe { (library.getinfo)(library.interface, none, none, 0, ptr::null(), &raw mut first) };
+        let code = unsafe { (library.getinfo)(library.interface(false), none, none, 0, ptr::null(), &raw mut first) };
         match Errno::check(code as isize) {
             Ok(_) => Ok(Self { first, library }),
             Err(why) => Err(format!("fi_getinfo: {}", library.text(why.0))),
@@ -232,6 +235,16 @@ impl Info {
     /// Demands of registration ([`mr_mode`]).
     pub fn mr_mode(&self) -> u32 {
         self.domain_attr().mr_mode as u32
+    }
+
+    /// Whether device memory can be registered.
+    pub fn takes_device_memory(&self) -> bool {
+        self.caps() & super::bits::HMEM != 0
+    }
+
+    /// Whether it can be by a dmabuf.
+    pub fn takes_dmabufs(&self) -> bool {
+        self.fabric_attr().api_version >= WITH_DMABUF
     }
 
     /// Bytes of a key.

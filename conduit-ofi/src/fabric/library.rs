@@ -17,10 +17,13 @@ static VENDOR: Vendor = Vendor {
     probe: c"fi_version",
 };
 
-/// The version of the headers that the bindings were made from, and the newest that is requested.
+/// The version of the headers that the bindings were made from, and the newest that is requested
+/// except for device memory.
 const NEWEST: u32 = version(1, 17);
 /// The oldest that has the memory registration modes.
 const OLDEST: u32 = version(1, 5);
+/// The first that takes the dmabuf of device memory.
+pub(super) const WITH_DMABUF: u32 = version(1, 20);
 
 const fn version(major: u32, minor: u32) -> u32 {
     major << 16 | minor
@@ -55,8 +58,6 @@ pub struct Functions {
     pub(super) fabric: Open,
     strerror: unsafe extern "C" fn(c_int) -> *const c_char,
     tostr: unsafe extern "C" fn(*const c_void, ffi::fi_type) -> *const c_char,
-    /// The version of the interface that is requested.
-    pub(super) interface: u32,
     /// The version of the library.
     pub version: (u32, u32),
     /// Whether records tell the device of a domain.
@@ -127,7 +128,6 @@ impl Functions {
             strerror: unsafe { library.function(c"fi_strerror")? },
             // SAFETY: fi_fabric(3), fi_tostr.
             tostr: unsafe { library.function(c"fi_tostr")? },
-            interface: found.min(NEWEST),
             version: shown,
             has_nics,
             path,
@@ -148,6 +148,12 @@ impl Functions {
         // SAFETY: not null, terminated, unchanged until the next call.
         let text = unsafe { CStr::from_ptr(text) }.to_string_lossy();
         text.trim().trim_matches(['[', ']']).trim().to_owned()
+    }
+
+    /// The version of the interface to request.
+    pub(super) fn interface(&self, device_memory: bool) -> u32 {
+        let newest = if device_memory { WITH_DMABUF } else { NEWEST };
+        version(self.version.0, self.version.1).min(newest)
     }
 
     /// The library's text for an error.

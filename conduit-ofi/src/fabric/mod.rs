@@ -12,6 +12,7 @@
 )]
 mod bindings;
 mod endpoint;
+mod hmem;
 mod info;
 mod library;
 mod region;
@@ -35,6 +36,7 @@ pub mod bits {
         READ = FI_READ, WRITE = FI_WRITE, RECV = FI_RECV, SEND = FI_SEND,
         REMOTE_READ = FI_REMOTE_READ, REMOTE_WRITE = FI_REMOTE_WRITE,
         MULTI_RECV = FI_MULTI_RECV, REMOTE_CQ_DATA = FI_REMOTE_CQ_DATA, REMOTE_COMM = FI_REMOTE_COMM,
+        HMEM = FI_HMEM,
         COMPLETION = FI_COMPLETION, INJECT = FI_INJECT, DELIVERY_COMPLETE = FI_DELIVERY_COMPLETE,
     }
 }
