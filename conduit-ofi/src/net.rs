@@ -1,7 +1,7 @@
 //! A started conduit: its parts, start and stop.
 
 use crate::device::Ranks;
-use crate::fabric::{Endpoint, Errno, Functions, Info, Threads};
+use crate::fabric::{mr_mode, Endpoint, Errno, Functions, Info, Threads};
 use crate::memory::{wants_registration, Segments};
 use crate::notices::Notices;
 use crate::operation::{Held, Pool};
@@ -362,15 +362,20 @@ fn message_token(job_token: u128) -> u64 {
     (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// The addresses of all processes, of equal lengths. An error if not all use the same provider.
+/// The addresses of all processes, of equal lengths. An error if not all use the same provider and
+/// name memory alike.
 fn exchange_names(info: &StartInfo<'_>, endpoint: Option<&Endpoint>, name: Option<&[u8]>) -> Result<Vec<u8>, String> {
     /// Bytes of the provider's name that are compared and shown.
     const PROVIDER: usize = 62;
+    /// Bits of the registration mode that decide what a peer's addresses and keys mean.
+    const NAMING: u32 = mr_mode::VIRT_ADDR | mr_mode::RAW;
     let provider = endpoint.map_or(String::new(), |endpoint| endpoint.info().provider());
-    let mut first = [0_u8; PROVIDER + 2];
+    let naming = endpoint.map_or(0, |endpoint| endpoint.info().mr_mode() & NAMING);
+    let mut first = [0_u8; PROVIDER + 6];
     let shown = provider.len().min(PROVIDER);
     first[..shown].copy_from_slice(&provider.as_bytes()[..shown]);
-    first[PROVIDER..].copy_from_slice(&(name.map_or(0, <[u8]>::len) as u16).to_ne_bytes());
+    first[PROVIDER..PROVIDER + 2].copy_from_slice(&(name.map_or(0, <[u8]>::len) as u16).to_ne_bytes());
+    first[PROVIDER + 2..].copy_from_slice(&naming.to_ne_bytes());
     let all = (info.exchange)(&first);
     let text = |entry: &[u8]| {
         String::from_utf8_lossy(&entry[..PROVIDER])
@@ -386,13 +391,47 @@ fn exchange_names(info: &StartInfo<'_>, endpoint: Option<&Endpoint>, name: Optio
     if let Some(rank) = entries().position(|entry| length(entry) == 0) {
         return Err(format!("rank {rank} has no endpoint"));
     }
-    let other = entries().position(|entry| text(entry) != text(&first));
-    match other {
-        Some(rank) => Err(format!(
+    let other = |differs: &dyn Fn(&[u8]) -> bool| entries().position(differs);
+    if let Some(rank) = other(&|entry| text(entry) != text(&first)) {
+        return Err(format!(
             "this rank uses the provider {provider}, but rank {rank} uses {}. Set GASNET_OFI_PROVIDER to one that all \
              hosts have",
             entries().nth(rank).map_or(String::new(), text)
+        ));
+    }
+    match other(&|entry| entry[PROVIDER + 2..] != first[PROVIDER + 2..]) {
+        Some(rank) => Err(format!(
+            "{provider} addresses memory of this rank in another way than that of rank {rank}. Use one version of \
+             libfabric on all hosts, or set GASNET_OFI_HMEM=0"
         )),
         None => Ok(names),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gasnet_conduit::conformance::start_info;
+
+    #[test]
+    fn ranks_that_do_not_fit_together_are_an_error() {
+        let all = [JobRank(0), JobRank(1)];
+        let with = |change: &dyn Fn(&mut [u8])| {
+            let exchange = |mine: &[u8]| {
+                let mut other = mine.to_vec();
+                change(&mut other);
+                [mine, &other].concat()
+            };
+            exchange_names(&start_info(JobRank(0), &all, &exchange), None, Some(b"name"))
+        };
+        assert_eq!(with(&|_| ()), Ok(b"namename".to_vec()));
+        let other_provider = with(&|entry| entry[..3].copy_from_slice(b"efa")).unwrap_err();
+        assert!(other_provider.contains("rank 1 uses efa"), "{other_provider}");
+        let other_naming = with(&|entry| {
+            if let Some(naming) = entry.get_mut(64) {
+                *naming ^= mr_mode::VIRT_ADDR as u8;
+            }
+        });
+        assert!(other_naming.unwrap_err().contains("GASNET_OFI_HMEM=0"));
     }
 }
