@@ -3,8 +3,8 @@
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::conformance::{expose, get, put, start_info, Job};
 use gasnet_conduit::{
-    atomic_codes, Atomic, Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory, SegmentMemory,
-    SourceUse, Upcalls,
+    atomic_codes, Atomic, Class, Completion, Conduit, Cookie, Device, Get, JobRank, LocalMemory, PollScope, Put,
+    Registration, RemoteMemory, SegmentMemory, SourceUse, Upcalls,
 };
 use gasnet_conduit_ofi::Ofi;
 use gasnet_sys::env;
@@ -24,6 +24,7 @@ fn punished(provider: &'static str) -> Box<dyn Conduit> {
         assert!(path.exists(), "{} was not built", path.display());
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
         env::set(c"GASNET_OFI_LIBRARY", &path);
+        env::set(c"GASNET_OFI_HMEM", c"1");
         config::install(Config::load(&[Ofi::new().variables()]).unwrap());
     });
     Box::new(Ofi::with_provider(provider))
@@ -138,6 +139,111 @@ fn take(conduit: &dyn Conduit, report: &mut Report, mut attempt: impl FnMut() ->
         conduit.poll(PollScope::All, report);
         assert!(start.elapsed() < Duration::from_secs(10), "no room for an operation");
     }
+}
+
+/// Memory that stands for a device's: nobody may touch it. Its contents lie behind it. Mapped until
+/// the process ends.
+struct Fake {
+    memory: SegmentMemory,
+    registration: Registration,
+}
+
+impl Fake {
+    const BYTES: usize = 1 << 18;
+
+    fn new(conduit: &dyn Conduit) -> Self {
+        let (access, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: new memory, of which the half behind is made accessible.
+        let base = unsafe {
+            let base = libc::mmap(std::ptr::null_mut(), 2 * Self::BYTES, access, flags, -1, 0);
+            assert_ne!(base, libc::MAP_FAILED);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            assert_eq!(libc::mprotect(base.byte_add(Self::BYTES), Self::BYTES, access), 0);
+            base as usize
+        };
+        let device = Some(Device::Cuda(0));
+        let memory = SegmentMemory {
+            base,
+            bytes: Self::BYTES,
+            device,
+        };
+        let registration = conduit.segments().unwrap().register_device(&memory, &|| None).unwrap();
+        Self { memory, registration }
+    }
+
+    /// What the device would see.
+    fn contents(&self) -> &[u8] {
+        // SAFETY: mapped, and used only when no operation is under way.
+        unsafe { std::slice::from_raw_parts((self.memory.base + Self::BYTES) as *const u8, Self::BYTES) }
+    }
+
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= Self::BYTES);
+        let to = (self.memory.base + Self::BYTES + offset) as *mut u8;
+        // SAFETY: as above.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+
+    fn local(&self, offset: usize) -> LocalMemory {
+        LocalMemory {
+            address: self.memory.base + offset,
+            segment: self.registration.segment,
+            device: self.memory.device,
+        }
+    }
+}
+
+/// From device to device and back, whole and in parts, without touching either.
+#[test]
+fn device_memory_is_put_and_got_by_the_provider() {
+    let job = Job::start(&|| punished("demand=mr_hmem max_msg=70000;tcp;ofi_rxm"), 2);
+    let [mine, theirs] = [0, 1].map(|rank| Fake::new(job.of(rank)));
+    let learned = job.of(0).segments().unwrap();
+    let segment = learned
+        .learn(JobRank(1), &theirs.memory, &theirs.registration.key)
+        .unwrap();
+    let over = AtomicBool::new(false);
+    job.run(|rank, conduit| {
+        let mut report = Report::default();
+        if rank == JobRank(1) {
+            return poll_until(conduit, &mut report, |_| over.load(SeqCst));
+        }
+        let (peer, rma) = (JobRank(1), conduit.rma().unwrap());
+        for (round, bytes) in [1, 8, 100, 5000, 20_000, 100_000].into_iter().enumerate() {
+            let source = [SourceUse::Now, SourceUse::Later][round % 2];
+            let pattern: Vec<u8> = (0..bytes).map(|index| (index * 7 + bytes) as u8).collect();
+            mine.write(16, &pattern);
+            let place = RemoteMemory {
+                peer,
+                segment,
+                address: theirs.memory.base + 48,
+            };
+            let cookie = Cookie::new(round as u64);
+            let put = Put {
+                to: place,
+                from: mine.local(16),
+                bytes,
+                source,
+                cookie,
+            };
+            let before = report.done;
+            take(conduit, &mut report, || rma.put(&put).is_ok());
+            poll_until(conduit, &mut report, |report| report.done > before);
+            assert!(theirs.contents()[48..][..bytes] == pattern && theirs.contents()[48 + bytes] == 0);
+            mine.write(0, &vec![0; Fake::BYTES]);
+            let get = Get {
+                from: place,
+                to: mine.local(24),
+                bytes,
+                cookie,
+            };
+            take(conduit, &mut report, || rma.get(&get).is_ok());
+            poll_until(conduit, &mut report, |report| report.done > before + 1);
+            assert!(mine.contents()[24..][..bytes] == pattern && mine.contents()[24 + bytes] == 0);
+        }
+        over.store(true, SeqCst);
+    });
+    job.stop();
 }
 
 /// What rank 0 does to rank 1.

@@ -310,7 +310,11 @@ unsafe fn rma(
 ) -> isize {
     let mut message = *message;
     let mut remote = *message.rma_iov;
-    (remote.addr, remote.key) = region::remote((*ep.cast::<Endpoint>()).domain, remote.addr, remote.key);
+    let domain = (*ep.cast::<Endpoint>()).domain;
+    (remote.addr, remote.key) = region::remote(domain, remote.addr, remote.key);
+    let mut vector = *message.msg_iov;
+    vector.iov_base = region::local(domain, *message.desc, vector.iov_base);
+    message.msg_iov = &raw const vector;
     let buffers = [only(message.msg_iov, message.desc, message.iov_count, access)];
     let start = Call {
         ep,

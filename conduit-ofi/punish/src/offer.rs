@@ -70,12 +70,21 @@ pub unsafe fn edited(
         return -(ffi::FI_ENODATA as c_int);
     }
     let copy = (Real::get().dupinfo)(hints);
+    // The provider underneath takes no device memory.
+    let device_memory = (*hints).caps
+        & if plan.demands(ffi::FI_MR_HMEM.into()) {
+            ffi::FI_HMEM
+        } else {
+            0
+        };
+    (*copy).caps &= !device_memory;
     rename(&mut (*(*copy).fabric_attr).prov_name, provider);
     let code = ask(copy);
     (Real::get().freeinfo)(copy);
     let mut next = if code == 0 { *info } else { std::ptr::null_mut() };
     while !next.is_null() {
         edit(next, &plan);
+        (*next).caps |= device_memory;
         if !prefix.is_empty() {
             let provider = text((*(*next).fabric_attr).prov_name);
             rename(&mut (*(*next).fabric_attr).prov_name, &format!("{prefix};{provider}"));

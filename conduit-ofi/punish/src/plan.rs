@@ -30,6 +30,7 @@ const DEMANDS: &[(&str, u64)] = &[
     ("mr_allocated", ffi::FI_MR_ALLOCATED as u64),
     ("mr_prov_key", ffi::FI_MR_PROV_KEY as u64),
     ("mr_endpoint", ffi::FI_MR_ENDPOINT as u64),
+    ("mr_hmem", ffi::FI_MR_HMEM as u64),
     ("context", ffi::FI_CONTEXT),
     ("context2", ffi::FI_CONTEXT2),
     ("thread_domain", THREAD_DOMAIN),

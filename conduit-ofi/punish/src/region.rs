@@ -20,6 +20,8 @@ pub struct Region {
     domain: &'static Domain,
     base: usize,
     bytes: usize,
+    /// Device memory. Nobody may touch it; its contents are the as many bytes behind it.
+    on_device: bool,
     access: u64,
     requested_key: u64,
     is_bound: AtomicBool,
@@ -38,6 +40,7 @@ static OPS: ffi::fi_ops = ffi::fi_ops {
 pub static MR: ffi::fi_ops_mr = ffi::fi_ops_mr {
     size: size_of::<ffi::fi_ops_mr>(),
     reg: Some(register),
+    regattr: Some(register_device),
     // SAFETY: as above.
     ..unsafe { std::mem::zeroed() }
 };
@@ -45,7 +48,13 @@ pub static MR: ffi::fi_ops_mr = ffi::fi_ops_mr {
 impl Region {
     /// Whether it has all these bytes.
     pub fn covers(&self, address: usize, bytes: usize) -> bool {
-        self.base <= address && address + bytes <= self.base + self.bytes
+        let base = self.contents();
+        base <= address && address + bytes <= base + self.bytes
+    }
+
+    /// Where the provider underneath finds it.
+    fn contents(&self) -> usize {
+        self.base + if self.on_device { self.bytes } else { 0 }
     }
 
     /// Whether it allows this access.
@@ -73,7 +82,7 @@ impl Region {
         let (base, bytes) = if offer.translates && !raw {
             (ptr::null(), usize::MAX >> 1)
         } else {
-            (self.base as *const c_void, self.bytes)
+            (self.contents() as *const c_void, self.bytes)
         };
         let mr = &raw mut self.real;
         let (access, context) = (self.access, ptr::null_mut());
@@ -97,12 +106,46 @@ unsafe extern "C" fn register(
     mr: *mut *mut ffi::fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    let domain = &*fid.cast::<Domain>();
-    let plan = &domain.offer.plan;
-    let _inside = domain.enter();
     if offset != 0 || flags != 0 {
         violated!("fi_mr_reg: offset {offset}, flags {flags:#x}");
     }
+    let memory = (buf, len, false);
+    add(&*fid.cast(), memory, (access, requested_key), mr, context)
+}
+
+/// `fi_mr_regattr`, for device memory.
+unsafe extern "C" fn register_device(
+    fid: *mut ffi::fid,
+    attributes: *const ffi::fi_mr_attr,
+    flags: u64,
+    mr: *mut *mut ffi::fid_mr,
+) -> c_int {
+    let (domain, attributes) = (&*fid.cast::<Domain>(), &*attributes);
+    if !domain.offer.plan.demands(ffi::FI_MR_HMEM.into()) || attributes.iface == ffi::FI_HMEM_SYSTEM {
+        violated!("FI_MR_HMEM: fi_mr_regattr of memory of interface {}", attributes.iface);
+    }
+    if attributes.offset != 0 || flags != 0 || attributes.iov_count != 1 {
+        violated!("fi_mr_regattr: flags {flags:#x}");
+    }
+    let memory = (
+        (*attributes.mr_iov).iov_base.cast_const(),
+        (*attributes.mr_iov).iov_len,
+        true,
+    );
+    let how = (attributes.access, attributes.requested_key);
+    add(domain, memory, how, mr, attributes.context)
+}
+
+/// Registers memory, of a device or not, with this access and key.
+unsafe fn add(
+    domain: &'static Domain,
+    (buf, len, on_device): (*const c_void, usize, bool),
+    (access, requested_key): (u64, u64),
+    mr: *mut *mut ffi::fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    let plan = &domain.offer.plan;
+    let _inside = domain.enter();
     if plan.demands(ffi::FI_MR_ALLOCATED.into()) && !is_mapped(buf as usize, len) {
         violated!("FI_MR_ALLOCATED: {len} bytes at {buf:p} are not mapped");
     }
@@ -134,9 +177,10 @@ unsafe extern "C" fn register(
             key: u64::MAX,
         },
         real: ptr::null_mut(),
-        domain: &*fid.cast::<Domain>(),
+        domain,
         base: buf as usize,
         bytes: len,
+        on_device,
         access,
         requested_key,
         is_bound: AtomicBool::new(false),
@@ -241,6 +285,15 @@ pub unsafe fn unmap_key(domain: &Domain, number: u64) -> c_int {
         violated!("FI_MR_RAW: a key is unmapped that is not mapped");
     }
     0
+}
+
+/// The provider's address of local memory.
+pub unsafe fn local(domain: &Domain, descriptor: *mut c_void, address: *mut c_void) -> *mut c_void {
+    if !domain.state().regions.contains(&(descriptor as usize)) {
+        return address;
+    }
+    let region = &*descriptor.cast::<Region>();
+    address.wrapping_byte_add(region.contents() - region.base)
 }
 
 /// The provider's address and key of remote memory.
