@@ -122,7 +122,7 @@ fn receive_text(takes_many: bool, has_multi_receive: bool) -> String {
 }
 
 /// Who does the operations on memory.
-fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &Info) -> [(&'static str, String); 3] {
+fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &Info) -> [(&'static str, String); 4] {
     let puts = if abilities.rma {
         "provider (FI_RMA with FI_DELIVERY_COMPLETE)".into()
     } else {
@@ -134,9 +134,15 @@ fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &In
     } else {
         "messages (no puts with notification)".into()
     };
+    let device_memory = if abilities.rma && info.takes_device_memory() {
+        "provider, of segments that it registers (FI_HMEM)".into()
+    } else {
+        "Active Messages (no FI_HMEM, or not wanted: GASNET_OFI_HMEM)".into()
+    };
     let atomics = atomics_by_messages.map_or("provider".into(), |why| format!("Active Messages ({why})"));
     [
         ("puts and gets", puts),
+        ("device memory", device_memory),
         ("Longs above 8 KiB", long),
         ("atomics", atomics),
     ]
