@@ -61,7 +61,7 @@ plans! {
     inject_less_than_a_header: "inject=9", every_size every_put_and_get;
     short_operations: "max_msg=70000 demand=mr_local", many_at_once notified_after_data;
     short_queues: "tx=3 rx=3", every_size many_threads many_at_once;
-    short_keys: "key_bytes=4 enokey=50", every_put_and_get;
+    short_keys: "key_bytes=4 enokey=30 demand=mr_local", every_put_and_get;
     eagain_30: "eagain=30", many_threads many_at_once notified_after_data atomics_lose_nothing;
     eagain_90: "eagain=90", every_size largest_both_ways many_at_once notified_from_send_buffers;
     late: "late=50", many_threads many_at_once notified_after_data atomics_lose_nothing;

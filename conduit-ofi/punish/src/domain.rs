@@ -33,20 +33,8 @@ struct Fabric {
     real: *mut ffi::fid_fabric,
 }
 
-static FABRIC_FID: ffi::fi_ops = ffi::fi_ops {
-    size: size_of::<ffi::fi_ops>(),
-    close: Some(close_fabric),
-    // SAFETY: zero is the absence of a function.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static FABRIC: ffi::fi_ops_fabric = ffi::fi_ops_fabric {
-    size: size_of::<ffi::fi_ops_fabric>(),
-    domain: Some(open_domain),
-    trywait: Some(trywait),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
+table! { FABRIC_FID: fi_ops { close: close_fabric } }
+table! { FABRIC: fi_ops_fabric { domain: open_domain, trywait: trywait } }
 
 /// `fi_fabric`.
 pub unsafe fn open_fabric(
@@ -101,22 +89,8 @@ pub struct Domain {
     state: Mutex<State>,
 }
 
-static DOMAIN_FID: ffi::fi_ops = ffi::fi_ops {
-    size: size_of::<ffi::fi_ops>(),
-    close: Some(close_domain),
-    control: Some(control),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static DOMAIN: ffi::fi_ops_domain = ffi::fi_ops_domain {
-    size: size_of::<ffi::fi_ops_domain>(),
-    av_open: Some(open_av),
-    cq_open: Some(open_queue),
-    endpoint: Some(endpoint::open),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
+table! { DOMAIN_FID: fi_ops { close: close_domain, control: control } }
+table! { DOMAIN: fi_ops_domain { av_open: open_av, cq_open: open_queue, endpoint: endpoint::open } }
 
 /// A thread is inside the domain as long as this lives.
 pub struct Inside<'a>(&'a Domain);
@@ -217,19 +191,8 @@ pub struct Av {
     domain: &'static Domain,
 }
 
-static AV_FID: ffi::fi_ops = ffi::fi_ops {
-    size: size_of::<ffi::fi_ops>(),
-    close: Some(close_av),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static AV: ffi::fi_ops_av = ffi::fi_ops_av {
-    size: size_of::<ffi::fi_ops_av>(),
-    insert: Some(insert),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
+table! { AV_FID: fi_ops { close: close_av } }
+table! { AV: fi_ops_av { insert: insert } }
 
 unsafe extern "C" fn open_av(
     domain: *mut ffi::fid_domain,

@@ -20,55 +20,14 @@ pub struct Endpoint {
     is_enabled: AtomicBool,
 }
 
-static FID: ffi::fi_ops = ffi::fi_ops {
-    size: size_of::<ffi::fi_ops>(),
-    close: Some(close),
-    bind: Some(bind),
-    control: Some(control),
-    // SAFETY: zero is the absence of a function.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static EP: ffi::fi_ops_ep = ffi::fi_ops_ep {
-    size: size_of::<ffi::fi_ops_ep>(),
-    setopt: Some(set_option),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static CM: ffi::fi_ops_cm = ffi::fi_ops_cm {
-    size: size_of::<ffi::fi_ops_cm>(),
-    getname: Some(name),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static MSG: ffi::fi_ops_msg = ffi::fi_ops_msg {
-    size: size_of::<ffi::fi_ops_msg>(),
-    recvmsg: Some(receive),
-    send: Some(send),
-    inject: Some(inject),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static RMA: ffi::fi_ops_rma = ffi::fi_ops_rma {
-    size: size_of::<ffi::fi_ops_rma>(),
-    readmsg: Some(get),
-    writemsg: Some(put),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static ATOMIC: ffi::fi_ops_atomic = ffi::fi_ops_atomic {
-    size: size_of::<ffi::fi_ops_atomic>(),
-    readwrite: Some(fetch),
-    compwrite: Some(compare),
-    readwritevalid: Some(can_fetch),
-    compwritevalid: Some(can_compare),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
+table! { FID: fi_ops { close: close, bind: bind, control: control } }
+table! { EP: fi_ops_ep { setopt: set_option } }
+table! { CM: fi_ops_cm { getname: name } }
+table! { MSG: fi_ops_msg { recvmsg: receive, send: send, inject: inject } }
+table! { RMA: fi_ops_rma { readmsg: get, writemsg: put } }
+table! { ATOMIC: fi_ops_atomic {
+    readwrite: fetch, compwrite: compare, readwritevalid: can_fetch, compwritevalid: can_compare
+} }
 
 /// `fi_endpoint`.
 pub unsafe extern "C" fn open(
@@ -149,15 +108,25 @@ struct Call<'a> {
     /// The user's context; null for an injected message.
     context: *mut c_void,
     peer: u64,
+    /// Address and key of remote memory.
+    remote: (u64, u64),
     /// Local memory: the source first.
     buffers: &'a [Buffer],
     flags: u64,
 }
 
+/// What the provider gets instead of what the user passed. There are no descriptors.
+struct Ready {
+    ep: *mut ffi::fid_ep,
+    context: *mut c_void,
+    peer: u64,
+    address: u64,
+    key: u64,
+}
+
 impl Call<'_> {
-    /// Checks the call, and makes it with the provider's context and address of the peer.
-    unsafe fn start(self, call: impl FnOnce(*mut ffi::fid_ep, *mut c_void, u64) -> isize) -> isize {
-        const EAGAIN: isize = -(ffi::FI_EAGAIN as isize);
+    /// Checks the call, and makes it.
+    unsafe fn start(self, call: impl FnOnce(&Ready) -> isize) -> isize {
         let ep = &*self.ep.cast::<Endpoint>();
         let (domain, kind) = (ep.domain, self.kind);
         let plan = &domain.offer.plan;
@@ -170,8 +139,18 @@ impl Call<'_> {
         if kind != Kind::Receive && !state.addresses.contains(&self.peer) {
             violated!("a {kind:?} to an address that was not inserted");
         }
+        let mut ready = Ready {
+            ep: ep.real,
+            context: ptr::null_mut(),
+            peer: self.peer ^ ADDRESS_MASK,
+            address: self.remote.0,
+            key: self.remote.1,
+        };
+        if matches!(kind, Kind::Put | Kind::Get | Kind::Atomic) {
+            (ready.address, ready.key) = region::remote(domain.offer, &state, self.remote);
+        }
         if state.chance(plan.eagain) || !state.has_room(plan, kind) {
-            return EAGAIN;
+            return -(ffi::FI_EAGAIN as isize);
         }
         if state.refuses(plan, kind) {
             return -(ffi::FI_EIO as isize);
@@ -180,20 +159,19 @@ impl Call<'_> {
             (*ep.queue.load(SeqCst)).fail(self.context);
             return 0;
         }
-        let mut context = ptr::null_mut();
         if !self.context.is_null() || !self.is_injected() {
             let mut op = Op::new(self.context, kind, self.buffers);
             op.many = self.flags & u64::from(ffi::FI_MULTI_RECV) != 0;
             let kept = matches!(kind, Kind::Send | Kind::Put) && !self.is_injected();
-            context = state.begin(plan, op, kept);
+            ready.context = state.begin(plan, op, kept);
         }
         if kind == Kind::Get {
             let Buffer { address, bytes, .. } = self.buffers[0];
             (address as *mut u8).write_bytes(0xa5, bytes);
         }
         drop(state);
-        let code = call(ep.real, context, self.peer ^ ADDRESS_MASK);
-        if code != 0 && !context.is_null() {
+        let code = call(&ready);
+        if code != 0 && !ready.context.is_null() {
             domain.state().end(plan, self.context as usize, true);
         }
         code
@@ -236,18 +214,7 @@ impl Call<'_> {
     }
 }
 
-unsafe extern "C" fn inject(ep: *mut ffi::fid_ep, buf: *const c_void, len: usize, peer: u64) -> isize {
-    let call = Call {
-        ep,
-        kind: Kind::Send,
-        context: ptr::null_mut(),
-        peer,
-        buffers: &[buffer(buf, len, ptr::null_mut(), ffi::FI_SEND)],
-        flags: ffi::FI_INJECT.into(),
-    };
-    call.start(|real, _, peer| real!(real, msg.inject(buf, len, peer)))
-}
-
+/// Local memory of a call.
 fn buffer(address: *const c_void, bytes: usize, descriptor: *mut c_void, access: u32) -> Buffer {
     Buffer {
         address: address as usize,
@@ -255,6 +222,19 @@ fn buffer(address: *const c_void, bytes: usize, descriptor: *mut c_void, access:
         descriptor,
         access,
     }
+}
+
+unsafe extern "C" fn inject(ep: *mut ffi::fid_ep, buf: *const c_void, len: usize, peer: u64) -> isize {
+    let call = Call {
+        ep,
+        kind: Kind::Send,
+        context: ptr::null_mut(),
+        peer,
+        remote: (0, 0),
+        buffers: &[buffer(buf, len, ptr::null_mut(), ffi::FI_SEND)],
+        flags: ffi::FI_INJECT.into(),
+    };
+    call.start(|ready| real!(ready.ep, msg.inject(buf, len, ready.peer)))
 }
 
 unsafe extern "C" fn send(
@@ -270,10 +250,11 @@ unsafe extern "C" fn send(
         kind: Kind::Send,
         context,
         peer,
+        remote: (0, 0),
         buffers: &[buffer(buf, len, descriptor, ffi::FI_SEND)],
         flags: 0,
     };
-    call.start(|real, context, peer| real!(real, msg.send(buf, len, ptr::null_mut(), peer, context)))
+    call.start(|ready| real!(ready.ep, msg.send(buf, len, ptr::null_mut(), ready.peer, ready.context)))
 }
 
 /// The only buffer of a message of these parts.
@@ -291,64 +272,59 @@ unsafe extern "C" fn receive(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg, 
         kind: Kind::Receive,
         context: message.context,
         peer: message.addr,
+        remote: (0, 0),
         buffers: &[only(message.msg_iov, message.desc, message.iov_count, ffi::FI_RECV)],
         flags,
     };
-    call.start(|real, context, _| {
-        (message.desc, message.context) = (ptr::null_mut(), context);
-        real!(real, msg.recvmsg(&raw const message, flags))
+    call.start(|ready| {
+        (message.desc, message.context) = (ptr::null_mut(), ready.context);
+        real!(ready.ep, msg.recvmsg(&raw const message, flags))
     })
 }
 
 /// `fi_writemsg` and `fi_readmsg`.
-unsafe fn rma(
-    ep: *mut ffi::fid_ep,
-    message: *const ffi::fi_msg_rma,
-    flags: u64,
-    (kind, access): (Kind, u32),
-    call: impl FnOnce(*mut ffi::fid_ep, *const ffi::fi_msg_rma) -> isize,
-) -> isize {
+unsafe fn rma(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg_rma, flags: u64, (kind, access): (Kind, u32)) -> isize {
     let mut message = *message;
     let mut remote = *message.rma_iov;
-    let domain = (*ep.cast::<Endpoint>()).domain;
-    (remote.addr, remote.key) = region::remote(domain, remote.addr, remote.key);
     let mut vector = *message.msg_iov;
-    vector.iov_base = region::local(domain, *message.desc, vector.iov_base);
+    vector.iov_base = region::local((*ep.cast::<Endpoint>()).domain, *message.desc, vector.iov_base);
     message.msg_iov = &raw const vector;
-    let buffers = [only(message.msg_iov, message.desc, message.iov_count, access)];
     let start = Call {
         ep,
         kind,
         context: message.context,
         peer: message.addr,
-        buffers: &buffers,
+        remote: (remote.addr, remote.key),
+        buffers: &[only(message.msg_iov, message.desc, message.iov_count, access)],
         flags,
     };
-    start.start(|real, context, peer| {
-        (message.desc, message.context, message.addr) = (ptr::null_mut(), context, peer);
+    start.start(|ready| {
+        (message.desc, message.context, message.addr) = (ptr::null_mut(), ready.context, ready.peer);
+        (remote.addr, remote.key) = (ready.address, ready.key);
         message.rma_iov = &raw const remote;
-        call(real, &raw const message)
+        if kind == Kind::Get {
+            real!(ready.ep, rma.readmsg(&raw const message, flags))
+        } else {
+            real!(ready.ep, rma.writemsg(&raw const message, flags))
+        }
     })
 }
 
 unsafe extern "C" fn put(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg_rma, flags: u64) -> isize {
-    rma(ep, message, flags, (Kind::Put, ffi::FI_WRITE), |real, message| {
-        real!(real, rma.writemsg(message, flags))
-    })
+    rma(ep, message, flags, (Kind::Put, ffi::FI_WRITE))
 }
 
 unsafe extern "C" fn get(ep: *mut ffi::fid_ep, message: *const ffi::fi_msg_rma, flags: u64) -> isize {
-    rma(ep, message, flags, (Kind::Get, ffi::FI_READ), |real, message| {
-        real!(real, rma.readmsg(message, flags))
-    })
+    rma(ep, message, flags, (Kind::Get, ffi::FI_READ))
 }
 
-/// Bytes of a value.
-fn value_bytes(datatype: u32) -> usize {
-    match datatype {
+/// The values of an atomic.
+fn values(address: *const c_void, (count, datatype): (usize, u32), descriptor: *mut c_void, access: u32) -> Buffer {
+    let bytes = match datatype {
         ffi::FI_INT32 | ffi::FI_UINT32 => 4,
         _ => 8,
-    }
+    };
+    buffer(address, count * bytes, descriptor, access)
 }
 
 unsafe extern "C" fn fetch(
@@ -365,24 +341,29 @@ unsafe extern "C" fn fetch(
     op: u32,
     context: *mut c_void,
 ) -> isize {
-    let none = ptr::null_mut();
-    let bytes = count * value_bytes(datatype);
-    let (address, key) = region::remote((*ep.cast::<Endpoint>()).domain, address, key);
-    let buffers = [
-        buffer(buf, bytes, descriptor, ffi::FI_WRITE),
-        buffer(result, bytes, result_descriptor, ffi::FI_READ),
-    ];
+    let (shape, none) = ((count, datatype), ptr::null_mut());
     let call = Call {
         ep,
         kind: Kind::Atomic,
         context,
         peer,
-        buffers: &buffers,
+        remote: (address, key),
+        buffers: &[
+            values(buf, shape, descriptor, ffi::FI_WRITE),
+            values(result, shape, result_descriptor, ffi::FI_READ),
+        ],
         flags: 0,
     };
-    call.start(|real, context, peer| {
+    call.start(|ready| {
+        let Ready {
+            peer,
+            address,
+            key,
+            context,
+            ..
+        } = *ready;
         real!(
-            real,
+            ready.ep,
             atomic.readwrite(buf, count, none, result, none, peer, address, key, datatype, op, context)
         )
     })
@@ -404,25 +385,30 @@ unsafe extern "C" fn compare(
     op: u32,
     context: *mut c_void,
 ) -> isize {
-    let none = ptr::null_mut();
-    let bytes = count * value_bytes(datatype);
-    let (address, key) = region::remote((*ep.cast::<Endpoint>()).domain, address, key);
-    let buffers = [
-        buffer(buf, bytes, descriptor, ffi::FI_WRITE),
-        buffer(compare, bytes, compare_descriptor, ffi::FI_WRITE),
-        buffer(result, bytes, result_descriptor, ffi::FI_READ),
-    ];
+    let (shape, none) = ((count, datatype), ptr::null_mut());
     let call = Call {
         ep,
         kind: Kind::Atomic,
         context,
         peer,
-        buffers: &buffers,
+        remote: (address, key),
+        buffers: &[
+            values(buf, shape, descriptor, ffi::FI_WRITE),
+            values(compare, shape, compare_descriptor, ffi::FI_WRITE),
+            values(result, shape, result_descriptor, ffi::FI_READ),
+        ],
         flags: 0,
     };
-    call.start(|real, context, peer| {
+    call.start(|ready| {
+        let Ready {
+            peer,
+            address,
+            key,
+            context,
+            ..
+        } = *ready;
         real!(
-            real,
+            ready.ep,
             atomic.compwrite(buf, count, none, compare, none, result, none, peer, address, key, datatype, op, context)
         )
     })

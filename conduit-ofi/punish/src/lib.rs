@@ -39,6 +39,18 @@ macro_rules! real {
     }};
 }
 
+/// A table of functions, of which the others are absent.
+macro_rules! table {
+    ($visibility:vis $name:ident: $type:ident { $($field:ident: $function:path),* }) => {
+        $visibility static $name: ffi::$type = ffi::$type {
+            size: size_of::<ffi::$type>(),
+            $($field: Some($function),)*
+            // SAFETY: zero is the absence of a function.
+            ..unsafe { std::mem::zeroed() }
+        };
+    };
+}
+
 #[allow(
     dead_code,
     missing_docs,
@@ -84,24 +96,26 @@ impl Real {
     }
 
     unsafe fn open() -> Self {
-        let library = libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
         Self {
-            getinfo: find(library, c"fi_getinfo", c"FABRIC_1.3"),
-            freeinfo: find(library, c"fi_freeinfo", c"FABRIC_1.3"),
-            dupinfo: find(library, c"fi_dupinfo", c"FABRIC_1.3"),
-            fabric: find(library, c"fi_fabric", c"FABRIC_1.1"),
-            strerror: find(library, c"fi_strerror", c"FABRIC_1.0"),
-            tostr: find(library, c"fi_tostr", c"FABRIC_1.0"),
-            version: find(library, c"fi_version", c"FABRIC_1.0"),
+            getinfo: find(c"fi_getinfo", c"FABRIC_1.3"),
+            freeinfo: find(c"fi_freeinfo", c"FABRIC_1.3"),
+            dupinfo: find(c"fi_dupinfo", c"FABRIC_1.3"),
+            fabric: find(c"fi_fabric", c"FABRIC_1.1"),
+            strerror: find(c"fi_strerror", c"FABRIC_1.0"),
+            tostr: find(c"fi_tostr", c"FABRIC_1.0"),
+            version: find(c"fi_version", c"FABRIC_1.0"),
         }
     }
 }
 
-/// A function of a library. `F` is its type, a function pointer.
-unsafe fn find<F: Copy>(library: *mut c_void, name: &CStr, version: &CStr) -> F {
-    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+/// A function of the real library, of pointer type `F`.
+unsafe fn find<F: Copy>(name: &CStr, version: &CStr) -> F {
+    let library = libc::dlopen(c"libfabric.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+    if library.is_null() {
+        violated!("libfabric.so.1 cannot be opened");
+    }
     let address = libc::dlvsym(library, name.as_ptr(), version.as_ptr());
-    if library.is_null() || address.is_null() {
+    if address.is_null() {
         violated!("libfabric.so.1 has no {name:?} of version {version:?}");
     }
     std::mem::transmute_copy(&address)

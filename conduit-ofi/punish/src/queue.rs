@@ -34,22 +34,8 @@ struct Pending {
 // SAFETY: the pointers are not followed.
 unsafe impl Send for Pending {}
 
-static FID: ffi::fi_ops = ffi::fi_ops {
-    size: size_of::<ffi::fi_ops>(),
-    close: Some(close),
-    control: Some(control),
-    // SAFETY: zero is the absence of a function.
-    ..unsafe { std::mem::zeroed() }
-};
-
-static OPS: ffi::fi_ops_cq = ffi::fi_ops_cq {
-    size: size_of::<ffi::fi_ops_cq>(),
-    read: Some(read),
-    readerr: Some(read_error),
-    strerror: Some(text),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
+table! { FID: fi_ops { close: close, control: control } }
+table! { OPS: fi_ops_cq { read: read, readerr: read_error, strerror: text } }
 
 /// A queue around one of the provider's.
 pub fn new(real: *mut ffi::fid_cq, domain: &'static Domain, context: *mut c_void) -> Queue {

@@ -1,9 +1,10 @@
 //! Registered memory and keys.
 
-use crate::domain::Domain;
+use crate::domain::{head, Domain};
 use crate::ffi;
-use crate::offer::RAW_KEY_BYTES;
+use crate::offer::{Offer, RAW_KEY_BYTES};
 use crate::plan::Plan;
+use crate::rules::State;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -28,22 +29,8 @@ pub struct Region {
     is_enabled: AtomicBool,
 }
 
-static OPS: ffi::fi_ops = ffi::fi_ops {
-    size: size_of::<ffi::fi_ops>(),
-    close: Some(close),
-    bind: Some(bind),
-    control: Some(control),
-    // SAFETY: zero is the absence of a function.
-    ..unsafe { std::mem::zeroed() }
-};
-
-pub static MR: ffi::fi_ops_mr = ffi::fi_ops_mr {
-    size: size_of::<ffi::fi_ops_mr>(),
-    reg: Some(register),
-    regattr: Some(register_device),
-    // SAFETY: as above.
-    ..unsafe { std::mem::zeroed() }
-};
+table! { OPS: fi_ops { close: close, bind: bind, control: control } }
+table! { pub MR: fi_ops_mr { reg: register, regattr: register_device } }
 
 impl Region {
     /// Whether it has all these bytes.
@@ -165,14 +152,9 @@ unsafe fn add(
         return -(ffi::FI_ENOMEM as c_int);
     }
     drop(state);
-    let fclass = ffi::fid {
-        fclass: 0,
-        context,
-        ops: (&raw const OPS).cast_mut(),
-    };
     let mut region = Box::new(Region {
         fid: ffi::fid_mr {
-            fid: fclass,
+            fid: head(&raw const OPS, context),
             mem_desc: ptr::null_mut(),
             key: u64::MAX,
         },
@@ -297,16 +279,12 @@ pub unsafe fn local(domain: &Domain, descriptor: *mut c_void, address: *mut c_vo
 }
 
 /// The provider's address and key of remote memory.
-pub fn remote(domain: &Domain, address: u64, key: u64) -> (u64, u64) {
-    if !domain.offer.plan.demands(ffi::FI_MR_RAW.into()) {
+pub fn remote(offer: &Offer, state: &State, (address, key): (u64, u64)) -> (u64, u64) {
+    if !offer.plan.demands(ffi::FI_MR_RAW.into()) {
         return (address, key);
     }
-    let Some(&(key, base)) = domain.state().keys.get(&key) else {
+    let Some(&(key, base)) = state.keys.get(&key) else {
         violated!("FI_MR_RAW: a key is used that is not mapped");
     };
-    if domain.offer.translates {
-        (address.wrapping_sub(base), key)
-    } else {
-        (address, key)
-    }
+    (address.wrapping_sub(if offer.translates { base } else { 0 }), key)
 }

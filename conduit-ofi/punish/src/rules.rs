@@ -3,6 +3,7 @@
 
 use crate::ffi;
 use crate::plan::{Fault, Kind, Plan, KIND_COUNT};
+use crate::region::Region;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
 use std::hash::{DefaultHasher, Hasher};
@@ -31,14 +32,14 @@ pub struct Op {
     /// The end of a receive was reported. Messages may still follow with ofi_rxm.
     is_over: bool,
     pub buffers: Vec<Buffer>,
-    /// Of the bytes of a source, which must not change; 0 if they may.
+    /// Of the bytes of a source that must not change; 0 if they may.
     sum: u64,
     /// What the user's context is overwritten with.
     poison: u64,
 }
 
 impl Op {
-    /// An operation of the user, whose source must not change before it completes if it is `kept`.
+    /// An operation of the user.
     pub fn new(context: *mut c_void, kind: Kind, buffers: &[Buffer]) -> Self {
         Self {
             scratch: [0; 8],
@@ -145,7 +146,7 @@ impl State {
         if !self.regions.contains(&(buffer.descriptor as usize)) {
             violated!("FI_MR_LOCAL: the descriptor of a {kind:?} is of no region");
         }
-        let region = &*buffer.descriptor.cast::<crate::region::Region>();
+        let region = &*buffer.descriptor.cast::<Region>();
         if !region.covers(buffer.address, buffer.bytes) {
             violated!("FI_MR_LOCAL: the region of a {kind:?} does not cover its memory");
         }
@@ -163,12 +164,17 @@ impl State {
     pub unsafe fn begin(&mut self, plan: &Plan, mut op: Op, kept: bool) -> *mut c_void {
         let kind = op.kind;
         if op.context == 0 {
-            violated!("a {kind:?} without a context, which would name its completion");
+            violated!("a {kind:?} without a context, by which its completion is recognised");
         }
         if self.ops.get(&op.context).is_some_and(|op| !op.is_over) {
             violated!("the context of a {kind:?} is that of an operation under way");
         }
-        if kept {
+        // A peer may have reason to write to a source in its reach, once it has the bytes.
+        let source = op.buffers[0];
+        let mut regions = self.regions.iter().map(|region| &*(*region as *const Region));
+        let in_reach =
+            |region: &Region| region.allows(ffi::FI_REMOTE_WRITE) && region.covers(source.address, source.bytes);
+        if kept && !regions.any(in_reach) {
             op.sum = op.sum();
         }
         op.poison = self.random(u64::MAX);
