@@ -14,6 +14,7 @@ mod atomics;
 mod device;
 mod fabric;
 mod inspect;
+mod leftover;
 mod memory;
 mod net;
 mod notices;
@@ -132,7 +133,9 @@ impl Conduit for Ofi {
         let Some(net) = self.net.get() else { return };
         match how {
             Stop::Orderly => net.stop(),
-            Stop::Signal => net.stopped.store(true, std::sync::atomic::Ordering::SeqCst),
+            Stop::Signal => {
+                net.stop_at_once();
+            }
         }
     }
 

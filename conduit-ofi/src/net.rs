@@ -2,6 +2,7 @@
 
 use crate::device::Ranks;
 use crate::fabric::{mr_mode, Endpoint, Errno, Functions, Info, Threads};
+use crate::leftover::Leftover;
 use crate::memory::{wants_registration, Segments};
 use crate::notices::Notices;
 use crate::operation::{Held, Pool};
@@ -54,6 +55,7 @@ pub struct Net {
     /// To which peers those are.
     pub unreached: Unreached,
     pub stopped: AtomicBool,
+    leftover: Leftover,
     /// Why the network failed, until that is reported.
     pub failure: Mutex<Option<String>>,
     pub has_failed: AtomicBool,
@@ -117,7 +119,7 @@ impl Net {
             name.as_deref().ok(),
         );
         let (endpoint, abilities, receives) = opened.map_err(failed)?;
-        name.map_err(failed)?;
+        let leftover = Leftover::new(&name.map_err(failed)?);
         let names = names.map_err(failed)?;
         let shown = format!("{:?}", endpoint.info());
         let refused = |what: &str, why: Errno| failed(format!("{shown}: {what}: {}", why.text()));
@@ -144,6 +146,7 @@ impl Net {
             stalled_count: AtomicUsize::new(0),
             unreached: Unreached::default(),
             stopped: AtomicBool::new(false),
+            leftover,
             failure: Mutex::default(),
             has_failed: AtomicBool::new(false),
             small: pools(SMALL),
@@ -246,9 +249,18 @@ impl Net {
         Ok((endpoint, abilities, receives))
     }
 
-    /// Tells peers that were contacted that this is no crash.
+    /// Ends communication, without a word to the peers. Async-signal-safe.
+    pub fn stop_at_once(&self) -> bool {
+        let is_first = !self.stopped.swap(true, Ordering::SeqCst);
+        if is_first {
+            self.leftover.remove();
+        }
+        is_first
+    }
+
+    /// The same, and tells peers that were contacted that this is no crash.
     pub fn stop(&self) {
-        if self.stopped.swap(true, Ordering::SeqCst) {
+        if !self.stop_at_once() {
             return;
         }
         let mut message = [0; wire::HEADER];

@@ -41,6 +41,8 @@ struct Peer {
     fate: AtomicU8,
     /// Whether it is in [`Peers::owing`].
     is_owing: AtomicBool,
+    /// See [`Peers::was_reached`].
+    was_reached: AtomicBool,
 }
 
 /// All processes of the job, this one among them.
@@ -70,6 +72,7 @@ impl Peers {
             owed: AtomicU32::new(0),
             fate: AtomicU8::new(PRESENT),
             is_owing: AtomicBool::new(false),
+            was_reached: AtomicBool::new(false),
         };
         Self {
             all: std::iter::repeat_with(peer).take(ranks).collect(),
@@ -155,6 +158,20 @@ impl Peers {
             lock(&self.losses).push((rank, why));
             self.has_work.store(true, Ordering::Release);
         }
+    }
+
+    /// A message has come from the peer, or it has taken one that waited for room.
+    #[inline]
+    pub fn note_reached(&self, rank: JobRank) {
+        let was_reached = &self.of(rank).was_reached;
+        if !was_reached.load(Ordering::Relaxed) {
+            was_reached.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether that was so once: then the provider is connected to the peer.
+    pub fn was_reached(&self, rank: JobRank) -> bool {
+        self.of(rank).was_reached.load(Ordering::Relaxed)
     }
 
     /// Pays for a request. False if there is not enough credit.

@@ -9,6 +9,7 @@ use crate::net::{Net, Stalled};
 use crate::operation::{Held, Kind};
 use crate::peers::units;
 use crate::receive::Copied;
+use crate::unreached::Lateness;
 use crate::wire::{self, Header};
 use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PACKET_ALIGN};
 use gasnet_sys::atomic::Ordering;
@@ -186,6 +187,7 @@ impl Net {
             return 0;
         };
         let source = header.source;
+        self.peers.note_reached(source);
         self.peers.refund(source, u32::from(header.credits));
         match header.kind {
             wire::Kind::Credits => 0,
@@ -368,12 +370,19 @@ impl Net {
                 without_room.push(peer);
             }
         }
-        if let Some(peer) = self.unreached.note(&without_room, Instant::now()) {
-            gasnet_conduit::warn(format_args!(
+        let provider = self.endpoint.info();
+        let reached = |peer| self.peers.note_reached(peer);
+        match self.unreached.note(&without_room, Instant::now(), reached) {
+            Some(Lateness::Late(peer)) => gasnet_conduit::warn(format_args!(
                 "rank {peer} has taken no message for 10 seconds. If it is not stopped or busy, a firewall may block \
-                 the connections of {:?}.",
-                self.endpoint.info()
-            ));
+                 the connections of {provider:?}."
+            )),
+            // A peer that was reached may be stopped, in a debugger.
+            Some(Lateness::Lost(peer)) if !self.peers.was_reached(peer) => {
+                let why = format!("{provider:?}: for five minutes it could not be connected to");
+                self.peers.lose(peer, why);
+            }
+            Some(Lateness::Lost(_)) | None => {}
         }
     }
 
