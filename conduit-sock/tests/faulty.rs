@@ -92,6 +92,10 @@ impl Conduit for Loopback {
         self.note("variables");
         &[]
     }
+    fn providers(&self) -> Vec<gasnet_conduit::ProviderReport> {
+        self.note("providers");
+        Vec::new()
+    }
     fn bootstrap(&self) -> Option<&dyn Bootstrap> {
         self.note("bootstrap");
         None
@@ -459,7 +463,13 @@ fn every_method_reaches_the_conduit() {
         expected.extend(own.into_iter().map(|method| format!("{name}::{method}")));
     }
     let (faulty, mut log) = (started(JobRank(0), "", || ()), Log::default());
-    let _ = (faulty.identity(), faulty.limits(), faulty.variables(), faulty.probe());
+    let _ = (
+        faulty.identity(),
+        faulty.limits(),
+        faulty.variables(),
+        faulty.providers(),
+        faulty.probe(),
+    );
     let _ = (
         faulty.needs_single_neighbourhood(),
         faulty.takes_count(),

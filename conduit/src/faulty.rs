@@ -21,9 +21,9 @@
 use crate::config::{FaultPlan, Variable};
 use crate::{
     Atomic, Atomics, Barrier, Bootstrap, Busy, Class, Completion, Conduit, ConduitError, Cookie, Dmabuf, Gather,
-    GatheredPacket, Get, Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, Put, PutNotify,
-    Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Stop, Upcalls,
-    PACKET_ALIGN,
+    GatheredPacket, Get, Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, ProviderReport, Put,
+    PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Stop,
+    Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -349,6 +349,10 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
 
     fn variables(&self) -> &'static [Variable] {
         self.inner.variables()
+    }
+
+    fn providers(&self) -> Vec<ProviderReport> {
+        self.inner.providers()
     }
 
     fn bootstrap(&self) -> Option<&dyn Bootstrap> {
