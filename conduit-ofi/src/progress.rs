@@ -8,7 +8,7 @@ use crate::fabric::{bits, Completion, Errno, Failure};
 use crate::net::{Net, Stalled};
 use crate::operation::{Held, Kind};
 use crate::peers::units;
-use crate::receive::Copied;
+use crate::receive::{Copied, RESERVE};
 use crate::unreached::Lateness;
 use crate::wire::{self, Header};
 use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PACKET_ALIGN};
@@ -102,7 +102,8 @@ impl Net {
     }
 
     fn event(completion: &Completion) -> Event {
-        if completion.flags & bits::REMOTE_CQ_DATA != 0 {
+        // A message may have such data, too, if it is not from a member of the job.
+        if completion.flags & (bits::REMOTE_CQ_DATA | bits::RECV) == bits::REMOTE_CQ_DATA {
             return Event::Announced(completion.data);
         }
         if completion.flags == bits::MULTI_RECV {
@@ -127,7 +128,8 @@ impl Net {
     }
 
     /// Handles completions: first everything that runs no request, because a handler that replies
-    /// may need what they return.
+    /// may need what they return. A request in the reserve is copied, so that its buffer can be
+    /// posted again whatever handlers wait for.
     fn handle(&self, completions: &mut [Completion], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
         for completion in &mut *completions {
@@ -136,7 +138,7 @@ impl Net {
                 Event::Announced(data) => {
                     completion.flags = 0;
                     if let Some(message) = self.notices.put(data) {
-                        delivered += self.deliver_late(message, scope, upcalls);
+                        delivered += self.deliver_late(message, PollScope::Replies, upcalls);
                     }
                 }
                 Event::Done(held) => {
@@ -145,11 +147,12 @@ impl Net {
                 }
                 Event::Message(index) => {
                     let message = self.message(index, completion);
-                    if scope == PollScope::All && wire::is_request(message) {
+                    let in_place = scope == PollScope::All && index != RESERVE;
+                    if in_place && wire::is_request(message) {
                         continue;
                     }
                     completion.flags = 0;
-                    delivered += self.deliver(message, scope, upcalls);
+                    delivered += self.deliver(message, PollScope::Replies, upcalls);
                     self.release(index);
                 }
             }
@@ -160,6 +163,9 @@ impl Net {
                 delivered += self.deliver(message, scope, upcalls);
                 self.release(index);
             }
+        }
+        if scope == PollScope::All && self.deferred_count.load(Ordering::Acquire) > 0 {
+            delivered += self.deliver_deferred(upcalls);
         }
         delivered
     }
@@ -355,24 +361,27 @@ impl Net {
         self.stalled_count.store(0, Ordering::Release);
         drop(stalled);
         let mut without_room: Vec<JobRank> = Vec::new();
+        let mut reached: Vec<JobRank> = Vec::new();
         for operation in operations {
-            let (peer, before) = (operation.peer(), self.stalled_count.load(Ordering::Relaxed));
+            let peer = operation.peer();
             // Each try to connect costs a provider microseconds.
             if without_room.contains(&peer) {
                 self.stall(operation);
                 continue;
             }
-            match operation {
+            let is_over = match operation {
                 Stalled::Rest(held) => self.go_on(held),
                 Stalled::Message(held, message) => self.transmit_again(held, message),
-            }
-            if self.stalled_count.load(Ordering::Relaxed) > before {
+            };
+            if !is_over {
                 without_room.push(peer);
+            } else if reached.last() != Some(&peer) {
+                reached.push(peer);
+                self.peers.note_reached(peer);
             }
         }
         let provider = self.endpoint.info();
-        let reached = |peer| self.peers.note_reached(peer);
-        match self.unreached.note(&without_room, Instant::now(), reached) {
+        match self.unreached.note(&reached, &without_room, Instant::now()) {
             Some(Lateness::Late(peer)) => gasnet_conduit::warn(format_args!(
                 "rank {peer} has taken no message for 10 seconds. If it is not stopped or busy, a firewall may block \
                  the connections of {provider:?}."

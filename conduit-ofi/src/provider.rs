@@ -355,14 +355,16 @@ fn nothing(choice: &Choice, seen: &[String], needs: Needs) -> String {
     } else {
         ""
     };
+    let filter =
+        std::env::var("FI_PROVIDER").map_or(String::new(), |filter| format!(", FI_PROVIDER={filter} permitting"));
     match &choice.provider {
         Some(name) => format!(
-            "libfabric has no provider GASNET_OFI_PROVIDER={name} with reliable messages (FI_EP_RDM){reach}. \
+            "libfabric has no provider GASNET_OFI_PROVIDER={name} with reliable messages (FI_EP_RDM){reach}{filter}. \
              gasnet_info -p lists what this host has"
         ),
         None if seen.is_empty() => format!(
-            "libfabric has no provider with reliable messages (FI_EP_RDM){reach}. gasnet_info -p lists what this \
-             host has"
+            "libfabric has no provider with reliable messages (FI_EP_RDM){reach}{filter}. gasnet_info -p lists what \
+             this host has"
         ),
         None => format!(
             "libfabric offers {} only, which GASNET_OFI_PROVIDER_INCLUDE or _EXCLUDE or the version rule out. \

@@ -16,6 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 /// The provider's reference, in [`Slot::references`]. Messages count 1 each.
 const POSTED: usize = 1 << 32;
 
+/// The buffer in reserve: no handler runs on a message in it, so it can always be posted again, and
+/// what handlers in other buffers wait for can arrive.
+pub const RESERVE: usize = 0;
+
 /// A receive buffer.
 #[derive(Default)]
 struct Slot {

@@ -44,7 +44,15 @@ impl Net {
     }
 
     /// Prepares local memory: `copies` allows a copy, which is filled later.
-    fn ready(&self, memory: &LocalMemory, bytes: usize, copies: bool, peer: JobRank) -> Result<Ready, Busy> {
+    /// `access`: [`bits::WRITE`] of the source of a put, which may be read-only memory, or
+    /// [`bits::READ`] of the destination of a get.
+    fn ready(
+        &self,
+        memory: &LocalMemory,
+        bytes: usize,
+        (copies, access): (bool, u64),
+        peer: JobRank,
+    ) -> Result<Ready, Busy> {
         let known = self.segments.local(&self.endpoint, memory, bytes);
         let small = bytes <= self.bounces.bytes();
         if small && (copies || known.is_none()) {
@@ -65,7 +73,7 @@ impl Net {
             });
         }
         // SAFETY: the runtime keeps the memory until the operation is complete.
-        let region = unsafe { self.endpoint.register(memory.address, bytes, bits::READ | bits::WRITE) };
+        let region = unsafe { self.endpoint.register(memory.address, bytes, access) };
         match region {
             Ok(region) => {
                 let source = Source {
@@ -95,7 +103,7 @@ impl Net {
         copies: bool,
         kind: impl FnOnce(bool) -> Kind,
     ) -> Result<LocalCompletion, Busy> {
-        let mut ready = self.ready(&put.from, put.bytes, copies, put.to.peer)?;
+        let mut ready = self.ready(&put.from, put.bytes, (copies, bits::WRITE), put.to.peer)?;
         if ready.is_copy {
             copy_in(&mut ready.held, put.from.address, put.bytes);
         }
@@ -171,17 +179,22 @@ impl Net {
     }
 
     /// Starts the next part of a put or get that was taken; later if there is no room now.
-    pub fn go_on(&self, held: Held) {
+    /// Whether it started, or failed.
+    pub fn go_on(&self, held: Held) -> bool {
         let peer = held.peer;
         match self.advance(held) {
             Ok(()) => {}
-            Err((held, Errno::AGAIN)) => self.stall(Stalled::Rest(held)),
+            Err((held, Errno::AGAIN)) => {
+                self.stall(Stalled::Rest(held));
+                return false;
+            }
             Err((held, why)) => {
                 let what = held.kind.name();
                 held.release();
                 let _ = self.refused(peer, what, why);
             }
         }
+        true
     }
 
     /// Starts a put whose source fits the provider's own buffer. No operation needs it afterwards.
@@ -239,7 +252,7 @@ impl Rma for Net {
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         let remote = self.segments.remote(&get.from, self.target(get.from.peer)?);
-        let mut ready = self.ready(&get.to, get.bytes, false, get.from.peer)?;
+        let mut ready = self.ready(&get.to, get.bytes, (false, bits::READ), get.from.peer)?;
         ready.held.kind = Kind::Get {
             copy_to: ready.is_copy.then_some((get.to.address, get.bytes)),
         };

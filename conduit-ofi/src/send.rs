@@ -151,35 +151,39 @@ impl Net {
     }
 
     /// Sends a message that was taken before; again by a later poll if there is no room now.
-    pub fn transmit_later(&self, held: Held, message: usize, grant: &Grant, class: Class) {
+    /// Whether it is sent, or failed.
+    pub fn transmit_later(&self, held: Held, message: usize, grant: &Grant, class: Class) -> bool {
         match self.transmit(held, message, grant, class) {
             Ok(()) => {}
-            Err((held, Errno::AGAIN)) => self.stall(Stalled::Message(held, message)),
+            Err((held, Errno::AGAIN)) => {
+                self.stall(Stalled::Message(held, message));
+                return false;
+            }
             Err((held, why)) => {
                 held.release();
                 let _ = self.refused(grant.peer, operation::Kind::Packet(class).name(), why);
             }
         }
+        true
     }
 
     /// The same in a later poll.
-    pub fn transmit_again(&self, held: Held, message: usize) {
+    pub fn transmit_again(&self, held: Held, message: usize) -> bool {
         let (peer, kind) = (held.peer, held.kind);
         let operation::Kind::Packet(class) = kind else {
             panic!("defect: {kind:?} is no packet");
         };
-        match self.peers.number(&self.endpoint, peer) {
-            Ok(number) => {
-                let grant = Grant {
-                    peer,
-                    number,
-                    cost: 0,
-                    credits: 0,
-                };
-                self.transmit_later(held, message, &grant, class);
-            }
-            Err(_) => held.release(),
-        }
+        let Ok(number) = self.peers.number(&self.endpoint, peer) else {
+            held.release();
+            return true;
+        };
+        let grant = Grant {
+            peer,
+            number,
+            cost: 0,
+            credits: 0,
+        };
+        self.transmit_later(held, message, &grant, class)
     }
 
     /// Returns credits to a peer in a message of their own.

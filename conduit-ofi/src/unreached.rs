@@ -16,7 +16,8 @@ const LOST: Duration = Duration::from_secs(300);
 struct Waiting {
     peer: JobRank,
     since: Instant,
-    is_reported: bool,
+    /// After which time something is to be done about it.
+    next: Option<Duration>,
 }
 
 /// How long a peer has taken no message.
@@ -33,39 +34,30 @@ pub enum Lateness {
 pub struct Unreached(Mutex<Vec<Waiting>>);
 
 impl Unreached {
-    /// The provider has no room now for messages to `peers`, and room for all others. Returns what
-    /// is to be done about the first of them that is late or lost. Calls `reached` with those that
-    /// have taken what waited.
-    pub fn note(&self, peers: &[JobRank], now: Instant, mut reached: impl FnMut(JobRank)) -> Option<Lateness> {
+    /// The provider had room for messages to `reached`, then none for messages to `peers`. Of others
+    /// nothing is known: another thread may be trying. Returns what is to be done about one that is
+    /// late or lost, once.
+    pub fn note(&self, reached: &[JobRank], peers: &[JobRank], now: Instant) -> Option<Lateness> {
         let mut all = lock(&self.0);
-        all.retain(|waiting| {
-            let still_waits = peers.contains(&waiting.peer);
-            if !still_waits {
-                reached(waiting.peer);
-            }
-            still_waits
-        });
+        all.retain(|waiting| !reached.contains(&waiting.peer));
         for peer in peers {
             if !all.iter().any(|waiting| waiting.peer == *peer) {
                 all.push(Waiting {
                     peer: *peer,
                     since: now,
-                    is_reported: false,
+                    next: Some(LATE),
                 });
             }
         }
-        let lost = all.iter().find(|waiting| now.duration_since(waiting.since) >= LOST);
-        if let Some(waiting) = lost {
-            return Some(Lateness::Lost(waiting.peer));
-        }
-        let mut first = None;
-        for waiting in all.iter_mut().filter(|waiting| !waiting.is_reported) {
-            if now.duration_since(waiting.since) >= LATE {
-                waiting.is_reported = true;
-                first = first.or(Some(Lateness::Late(waiting.peer)));
-            }
-        }
-        first
+        let is_due = |waiting: &&mut Waiting| waiting.next.is_some_and(|next| now - waiting.since >= next);
+        let waiting = all.iter_mut().find(is_due)?;
+        let is_late = waiting.next == Some(LATE);
+        waiting.next = is_late.then_some(LOST);
+        Some(if is_late {
+            Lateness::Late(waiting.peer)
+        } else {
+            Lateness::Lost(waiting.peer)
+        })
     }
 }
 
@@ -76,25 +68,25 @@ mod tests {
     #[test]
     fn a_peer_is_late_once_and_lost_after_minutes() {
         let (unreached, start) = (Unreached::default(), Instant::now());
-        let reached = std::cell::RefCell::new(Vec::new());
-        let late = |rank| Some(Lateness::Late(JobRank(rank)));
-        let note = |peers: &[u32], seconds| {
-            let peers: Vec<_> = peers.iter().map(|rank| JobRank(*rank)).collect();
-            let now = start + Duration::from_secs(seconds);
-            unreached.note(&peers, now, |peer| reached.borrow_mut().push(peer.0))
+        let ranks = |ranks: &[u32]| ranks.iter().copied().map(JobRank).collect::<Vec<_>>();
+        let note = |reached: &[u32], peers: &[u32], seconds| {
+            unreached.note(&ranks(reached), &ranks(peers), start + Duration::from_secs(seconds))
         };
-        assert_eq!(note(&[1, 2], 0), None);
-        assert_eq!(note(&[2, 1, 3], 9), None);
-        assert_eq!(note(&[1, 3], 10), late(1));
-        assert_eq!(note(&[1, 2, 3], 11), None);
-        assert_eq!(note(&[3, 2, 1], 19), late(3));
-        assert_eq!(note(&[2], 21), late(2));
-        // It took messages, and stops again.
-        assert_eq!(note(&[], 22), None);
-        assert_eq!(note(&[2], 23), None);
-        assert_eq!(note(&[2], 33), late(2));
-        assert_eq!(note(&[2], 322), None);
-        assert_eq!(note(&[2, 3], 323), Some(Lateness::Lost(JobRank(2))));
-        assert_eq!(reached.into_inner(), [2, 1, 3, 2]);
+        let late = |rank| Some(Lateness::Late(JobRank(rank)));
+        let lost = |rank| Some(Lateness::Lost(JobRank(rank)));
+        assert_eq!(note(&[], &[1, 2], 0), None);
+        assert_eq!(note(&[], &[2, 1, 3], 9), None);
+        assert_eq!(note(&[2], &[1, 3], 10), late(1));
+        assert_eq!(note(&[2], &[1, 2, 3], 11), None);
+        assert_eq!(note(&[], &[3, 2, 1], 19), late(3));
+        assert_eq!(note(&[1, 3], &[2], 21), late(2));
+        // Another thread tries.
+        assert_eq!(note(&[], &[], 22), None);
+        assert_eq!(note(&[], &[3], 310), None);
+        // Another one that is lost, or stopped, does not hide it.
+        assert_eq!(note(&[], &[2, 3], 311), lost(2));
+        assert_eq!(note(&[], &[2, 3], 320), late(3));
+        assert_eq!(note(&[], &[2, 3], 609), None);
+        assert_eq!(note(&[], &[2, 3], 610), lost(3));
     }
 }

@@ -2,7 +2,7 @@
  * messages of all lengths, with the conduit's header but a wrong token, and puts and gets with
  * guessed keys. See scripts/launch/intruders.py.
  *
- * ofi_intruder PROVIDER WHAT ADDRESS PORT...: WHAT is messages, long or rma. Prints for each port
+ * ofi_intruder PROVIDER WHAT ADDRESS PORT...: WHAT is messages, data, long or rma. Prints for each port
  * how many operations were begun, and how the provider says that they ended.
  */
 #include <rdma/fabric.h>
@@ -135,6 +135,16 @@ static void messages(fi_addr_t peer, double end) {
         }
 }
 
+/* Messages with the data of a put, more than fit in all receive buffers, each so short that ofi_rxm
+ * sends it at once. */
+static void messages_with_data(fi_addr_t peer, double end) {
+    unsigned i;
+    for (i = 0; i < 1000; i++) {
+        header(1);
+        begin((struct operation){SEND, 16000, 0, 0, FI_REMOTE_CQ_DATA}, peer, end);
+    }
+}
+
 static void long_messages(fi_addr_t peer, double end) {
     static const size_t sizes[] = {100000, 200000, 1 << 20, (1 << 20) + 1, MOST};
     unsigned i, round;
@@ -171,6 +181,7 @@ int main(int argc, char **argv) {
         open_endpoint(argv[1], argv[3], argv[i]);
         if (fi_av_insert(av, info->dest_addr, 1, &peer, 0, NULL) != 1) return 1;
         if (!strcmp(argv[2], "messages")) messages(peer, end);
+        else if (!strcmp(argv[2], "data")) messages_with_data(peer, end);
         else if (!strcmp(argv[2], "long")) long_messages(peer, end);
         else transfers(peer, end);
         while (done + failed < begun && now() < end) progress();

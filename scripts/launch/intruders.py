@@ -110,7 +110,7 @@ def uses_libfabric(bed, command):
 
 @case("intruders: garbage, messages without the token, guessed keys", "one", quick=True, conduits=("ofi",))
 def _(bed):
-    disturbed(bed, TCP, ("garbage", "messages", "long", "rma"))
+    disturbed(bed, TCP, ("garbage", "messages", "data", "long", "rma"))
 
 
 @case("intruders: the same, a receive buffer for each message", "one", conduits=("ofi",))
