@@ -2,7 +2,7 @@
 //! crate links no library: the emulator of verbs implements these types, conduit-ibv loads a
 //! library that does.
 
-#[allow(missing_docs, non_camel_case_types, non_upper_case_globals, clippy::all, clippy::pedantic)]
+#[allow(missing_docs, nonstandard_style, clippy::all, clippy::pedantic)]
 mod bindings;
 
 pub use bindings::*;

@@ -1,1 +1,40 @@
+//! A software `libibverbs.so.1` for tests, between processes of one host (emulators/README.md). It
+//! has no daemon: tables and queues lie in shared memory, and the process that posts an operation
+//! executes it, also in the memory of its peer. Reading order:
+//!
+//! - `config`, `faults`: EMU_VERBS and the faults it asks for
+//! - `shm`, `process`, `reclaim`: the fabric, who uses it, and what the dead leave
+//! - `address`, `mr`, `copy`: LIDs and GIDs, keys, copies between processes
+//! - `event`, `cq`, `receive`, `srq`: queues
+//! - `state`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
+//! - `handle`, `device`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`, `text`: the
+//!   C interface
 
+mod address;
+mod config;
+mod connect;
+mod copy;
+mod cq;
+mod device;
+mod event;
+mod extended;
+mod faults;
+mod handle;
+mod memory;
+mod misc;
+mod mr;
+mod nic;
+mod poll;
+mod private;
+mod process;
+mod qp;
+mod receive;
+mod reclaim;
+mod respond;
+mod send;
+mod shm;
+mod srq;
+mod state;
+mod text;
+mod ud;
+mod verbs;

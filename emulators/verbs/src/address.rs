@@ -1,0 +1,120 @@
+//! LIDs and GIDs of the ports of a fabric, and who an address vector names. All ports reach each
+//! other, also through the same port.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::config::{Config, Link};
+use crate::process::{now_ns, Process};
+use crate::shm::{Port, DEVICES, PORTS};
+
+/// Values of `ibv_gid_type`.
+pub const TYPE_IB: u32 = 0;
+pub const TYPE_ROCE_V1: u32 = 1;
+pub const TYPE_ROCE_V2: u32 = 2;
+
+/// An address as an address vector has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Address {
+    Lid(u16),
+    Gid([u8; 16]),
+}
+
+/// Entries of the GID table of a port, used or not.
+pub fn gid_table_len(config: &Config) -> u32 {
+    match config.link {
+        Link::InfiniBand => 8,
+        Link::Roce => 16,
+    }
+}
+
+/// The GUID of a device (`port` None) or of a port.
+pub fn guid(device: u32, port: Option<u32>) -> u64 {
+    0x0200_5eff_fe00_0000 | u64::from(device) << 8 | port.map_or(0, |p| u64::from(p) + 1)
+}
+
+/// 0 on RoCE.
+pub fn lid(config: &Config, port: Port) -> u16 {
+    match config.link {
+        Link::InfiniBand => (1 + port.device * PORTS as u32 + port.port) as u16,
+        Link::Roce => 0,
+    }
+}
+
+/// The GID at an index and its type; None: the entry is not used.
+pub fn gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u32)> {
+    let mut link_local = [0; 16];
+    link_local[..2].copy_from_slice(&[0xfe, 0x80]);
+    link_local[8..].copy_from_slice(&guid(port.device, Some(port.port)).to_be_bytes());
+    let mut v4 = [0; 16];
+    v4[10..].copy_from_slice(&[0xff, 0xff, 10, port.port as u8, port.device as u8, 1]);
+    match (config.link, index) {
+        (Link::InfiniBand, 0) => Some((link_local, TYPE_IB)),
+        (Link::Roce, 0) => Some((link_local, TYPE_ROCE_V1)),
+        (Link::Roce, 1) => Some((link_local, TYPE_ROCE_V2)),
+        (Link::Roce, 2) => Some((v4, TYPE_ROCE_V1)),
+        (Link::Roce, 3) => Some((v4, TYPE_ROCE_V2)),
+        _ => None,
+    }
+}
+
+/// The port of the fabric that has an address.
+pub fn find(config: &Config, address: Address) -> Option<Port> {
+    ports(config).find(|&port| match address {
+        Address::Lid(wanted) => wanted != 0 && wanted == lid(config, port),
+        Address::Gid(wanted) => {
+            (0..gid_table_len(config)).any(|i| gid(config, port, i).is_some_and(|(gid, _)| gid == wanted))
+        }
+    })
+}
+
+fn ports(config: &Config) -> impl Iterator<Item = Port> {
+    let ports = config.ports;
+    (0..config.hcas).flat_map(move |device| (0..ports).map(move |port| Port { device, port }))
+}
+
+impl Process {
+    /// Whether a port is up at this moment.
+    pub fn port_is_up(&self, port: Port) -> bool {
+        let config = &self.config;
+        if config.port_down.is_empty() && config.device_fatal.is_empty() {
+            return true;
+        }
+        let opened = self.fabric.opened_ns.load(Relaxed);
+        let since = if opened == 0 { 0 } else { u128::from(now_ns() - opened) };
+        let down = config.port_down.iter().any(|fault| {
+            (fault.device, fault.port) == (port.device, port.port)
+                && since >= fault.after.as_nanos()
+                && fault.up.is_none_or(|up| since < up.as_nanos())
+        });
+        !down
+            && !config
+                .device_fatal
+                .iter()
+                .any(|(device, after)| *device == port.device && since >= after.as_nanos())
+    }
+}
+
+const _: () = assert!(DEVICES * PORTS < 0xc000, "LIDs of unicast");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_address_names_its_port() {
+        for link in ["ib", "roce"] {
+            let config = Config::parse(&format!("dir=/d hcas=3 ports=2 link={link}")).unwrap();
+            for port in ports(&config) {
+                if config.link == Link::InfiniBand {
+                    assert_eq!(find(&config, Address::Lid(lid(&config, port))), Some(port));
+                }
+                for index in 0..gid_table_len(&config) {
+                    if let Some((gid, _)) = gid(&config, port, index) {
+                        assert_eq!(find(&config, Address::Gid(gid)), Some(port));
+                    }
+                }
+            }
+            assert_eq!(find(&config, Address::Lid(0)), None);
+        }
+    }
+}

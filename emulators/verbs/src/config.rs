@@ -1,0 +1,284 @@
+//! EMU_VERBS: words "name" or "name=value" between spaces. docs: emulators/README.md.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::text;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Link {
+    InfiniBand,
+    Roce,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    Send,
+    Write,
+    Read,
+    Atomic,
+}
+
+/// A port that goes down, and comes up again if `up` is not None.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortDown {
+    pub device: u32,
+    pub port: u32,
+    pub after: Duration,
+    pub up: Option<Duration>,
+}
+
+/// The nth operation of a kind that a process posts completes with a status.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CqeError {
+    pub operation: Operation,
+    pub nth: u64,
+    pub status: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub dir: String,
+    pub hcas: u32,
+    pub ports: u32,
+    pub link: Link,
+    pub seed: u64,
+    /// Longest random delay of an operation.
+    pub delay: Duration,
+    /// Data are read when an operation executes, a random delay after it was posted.
+    pub late: bool,
+    /// Data land a random delay after an operation was posted.
+    pub late_visible: bool,
+    /// The nth RC message of a process meets a connection that is cut; 0: none.
+    pub drop_connection: u64,
+    pub port_down: Vec<PortDown>,
+    pub slow_hca: Vec<(u32, Duration)>,
+    pub cqe_error: Vec<CqeError>,
+    /// Percent.
+    pub ud_loss: u32,
+    pub ud_dup: u32,
+    pub ud_reorder: u32,
+    pub rnr: u32,
+    /// The nth registration of a process fails; 0: none.
+    pub reg_fail: u64,
+    pub max_mr: u64,
+    pub pin_limit: u64,
+    pub odp: bool,
+    pub srq: bool,
+    pub xrc: bool,
+    pub atomics: bool,
+    /// The nth asynchronous device error: milliseconds after the start; None: never.
+    pub device_fatal: Vec<(u32, Duration)>,
+    pub max_inline: u32,
+    pub max_qp_wr: u32,
+    pub max_sge: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            dir: String::new(),
+            hcas: 1,
+            ports: 1,
+            link: Link::InfiniBand,
+            seed: 1,
+            delay: Duration::from_micros(200),
+            late: false,
+            late_visible: false,
+            drop_connection: 0,
+            port_down: Vec::new(),
+            slow_hca: Vec::new(),
+            cqe_error: Vec::new(),
+            ud_loss: 0,
+            ud_dup: 0,
+            ud_reorder: 0,
+            rnr: 0,
+            reg_fail: 0,
+            max_mr: 1 << 40,
+            pin_limit: u64::MAX,
+            odp: true,
+            srq: true,
+            xrc: true,
+            atomics: true,
+            device_fatal: Vec::new(),
+            max_inline: 512,
+            max_qp_wr: 16384,
+            max_sge: 30,
+        }
+    }
+}
+
+impl Config {
+    /// Parses the value of EMU_VERBS.
+    pub fn parse(text: &str) -> Result<Config, String> {
+        let mut config = Config::default();
+        for word in text.split_whitespace() {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            config.set(name, value).map_err(|why| format!("{word}: {why}"))?;
+        }
+        for (name, value, most) in [
+            ("hcas", config.hcas, crate::shm::DEVICES),
+            ("ports", config.ports, crate::shm::PORTS),
+        ] {
+            if value == 0 || value as usize > most {
+                return Err(format!("{name}={value}: must be 1 to {most}"));
+            }
+        }
+        if config.dir.is_empty() {
+            return Err("dir=FOLDER is missing".to_string());
+        }
+        Ok(config)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "dir" => self.dir = value.to_string(),
+            "hcas" => self.hcas = number(value)?,
+            "ports" => self.ports = number(value)?,
+            "link" => {
+                self.link = match value {
+                    "ib" => Link::InfiniBand,
+                    "roce" => Link::Roce,
+                    _ => return Err("must be ib or roce".to_string()),
+                }
+            }
+            "seed" => self.seed = number(value)?,
+            "delay" => self.delay = Duration::from_micros(number(value)?),
+            "late" => self.late = true,
+            "late-visible" => self.late_visible = true,
+            "drop-connection" => self.drop_connection = number(value)?,
+            "port-down" => self.port_down.push(port_down(value)?),
+            "slow-hca" => {
+                let [device, us] = fields(value)?;
+                self.slow_hca
+                    .push((number(device)?, Duration::from_micros(number(us)?)));
+            }
+            "device-fatal" => {
+                let [device, ms] = fields(value)?;
+                self.device_fatal
+                    .push((number(device)?, Duration::from_millis(number(ms)?)));
+            }
+            "cqe-error" => self.cqe_error.push(cqe_error(value)?),
+            "ud-loss" => self.ud_loss = percent(value)?,
+            "ud-dup" => self.ud_dup = percent(value)?,
+            "ud-reorder" => self.ud_reorder = percent(value)?,
+            "rnr" => self.rnr = percent(value)?,
+            "reg-fail" => self.reg_fail = number(value)?,
+            "max-mr" => self.max_mr = number(value)?,
+            "pin-limit" => self.pin_limit = number(value)?,
+            "no-odp" => self.odp = false,
+            "no-srq" => self.srq = false,
+            "no-xrc" => self.xrc = false,
+            "atomic" => {
+                self.atomics = match value {
+                    "none" => false,
+                    "hca" => true,
+                    _ => return Err("must be none or hca".to_string()),
+                }
+            }
+            "max-inline" => self.max_inline = number(value)?,
+            "max-qp-wr" => self.max_qp_wr = number(value)?,
+            "max-sge" => self.max_sge = number::<u32>(value)?.clamp(1, 30),
+            _ => return Err("no such option".to_string()),
+        }
+        Ok(())
+    }
+
+    /// Whether operations of this device execute later than they are posted.
+    pub fn delays(&self, device: u32) -> bool {
+        self.late || self.late_visible || self.slow_hca.iter().any(|slow| slow.0 == device)
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "needs a number".to_string())
+}
+
+fn percent(text: &str) -> Result<u32, String> {
+    number(text)
+        .ok()
+        .filter(|&p| p <= 100)
+        .ok_or_else(|| "needs a number up to 100".to_string())
+}
+
+fn fields<const N: usize>(text: &str) -> Result<[&str; N], String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    fields
+        .try_into()
+        .map_err(|_| format!("needs {N} numbers between colons"))
+}
+
+fn port_down(text: &str) -> Result<PortDown, String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    let (3 | 4) = fields.len() else {
+        return Err("needs DEVICE:PORT:AFTER_MS[:UP_MS]".to_string());
+    };
+    let up = fields.get(3).map(|ms| number(ms)).transpose()?;
+    let port: u32 = number(fields[1])?;
+    Ok(PortDown {
+        device: number(fields[0])?,
+        port: port.checked_sub(1).ok_or("ports count from 1")?,
+        after: Duration::from_millis(number(fields[2])?),
+        up: up.map(Duration::from_millis),
+    })
+}
+
+fn cqe_error(text: &str) -> Result<CqeError, String> {
+    let [operation, nth, status] = fields(text)?;
+    let operation = match operation {
+        "send" => Operation::Send,
+        "write" => Operation::Write,
+        "read" => Operation::Read,
+        "atomic" => Operation::Atomic,
+        _ => return Err("must begin with send, write, read or atomic".to_string()),
+    };
+    let status = match number(status) {
+        Ok(status) => status,
+        Err(_) => text::status_named(status).ok_or("ends in no status of completions")?,
+    };
+    Ok(CqeError {
+        operation,
+        nth: number(nth)?,
+        status,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_options() {
+        let config =
+            Config::parse("dir=/d hcas=2 link=roce late port-down=1:1:50:70 cqe-error=write:3:rem_access").unwrap();
+        assert_eq!((config.hcas, config.link, config.late), (2, Link::Roce, true));
+        let down = PortDown {
+            device: 1,
+            port: 0,
+            after: Duration::from_millis(50),
+            up: Some(Duration::from_millis(70)),
+        };
+        assert_eq!(config.port_down, [down]);
+        assert_eq!(
+            config.cqe_error,
+            [CqeError {
+                operation: Operation::Write,
+                nth: 3,
+                status: 10
+            }]
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, why) in [
+            ("dir=/d hcas=99", "hcas=99: must be 1 to 16"),
+            ("dir=/d nonsense", "nonsense: no such option"),
+            ("dir=/d rnr=101", "rnr=101: needs a number up to 100"),
+            ("dir=/d port-down=0:0:1", "port-down=0:0:1: ports count from 1"),
+            ("hcas=1", "dir=FOLDER is missing"),
+        ] {
+            assert_eq!(Config::parse(text).unwrap_err(), why);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Address handles, and queue pairs' attributes, as C calls.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::Ordering::Relaxed;
+
+use gasnet_ibv_abi as abi;
+
+use crate::address::Address;
+use crate::config::{Config, Link};
+use crate::handle::{load, null, release, retain, store, Ah, Context, Object, Pd, Qp};
+use crate::poll::context_of;
+use crate::qp::vector_is_valid;
+use crate::shm::Port;
+use crate::ud::{Vector, GRH_BYTES, V4_PREFIX};
+
+/// The vector of attributes, if the port can send to it.
+fn vector(config: &Config, device: u32, attr: &abi::ibv_ah_attr) -> Option<Vector> {
+    let port = Port {
+        device,
+        port: u32::from(attr.port_num).wrapping_sub(1),
+    };
+    if port.port >= config.ports || !vector_is_valid(config, port, attr) {
+        return None;
+    }
+    // SAFETY: both variants are plain bytes.
+    let dgid = (attr.is_global != 0).then(|| unsafe { attr.grh.dgid.raw });
+    let to = match dgid {
+        Some(gid) if config.link == Link::Roce || attr.dlid == 0 => Address::Gid(gid),
+        _ => Address::Lid(attr.dlid),
+    };
+    Some(Vector {
+        port,
+        to,
+        dgid,
+        sgid_index: u32::from(attr.grh.sgid_index),
+        service_level: attr.sl,
+        hop_limit: attr.grh.hop_limit,
+        traffic_class: attr.grh.traffic_class,
+    })
+}
+
+#[no_mangle]
+extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -> *mut abi::ibv_ah {
+    let owner = context_of(pd);
+    let Some(vector) = vector(&owner.process.config, owner.device, &load(attr)) else {
+        return null(libc::EINVAL);
+    };
+    retain(&Pd::of(pd).users);
+    // SAFETY: set when it was made.
+    let context = unsafe { (*Pd::of(pd).visible.get()).context };
+    Ah {
+        visible: UnsafeCell::new(abi::ibv_ah { context, pd, handle: 0 }),
+        vector,
+    }
+    .handle()
+}
+
+#[no_mangle]
+extern "C" fn ibv_destroy_ah(ah: *mut abi::ibv_ah) -> c_int {
+    // SAFETY: set when it was made.
+    release(&Pd::of(unsafe { (*Ah::of(ah).visible.get()).pd }).users);
+    Ah::free(ah);
+    0
+}
+
+/// Source and destination GID of a global route header: IPv6, or IPv4 in its last 20 bytes.
+fn gids(header: &[u8; GRH_BYTES]) -> ([u8; 16], [u8; 16], u8, u8) {
+    let mut source = [0; 16];
+    let mut target = [0; 16];
+    if header[0] >> 4 == 6 {
+        source.copy_from_slice(&header[8..24]);
+        target.copy_from_slice(&header[24..]);
+        return (source, target, header[7], header[0] << 4 | header[1] >> 4);
+    }
+    let v4 = &header[20..];
+    source[..12].copy_from_slice(&V4_PREFIX);
+    target[..12].copy_from_slice(&V4_PREFIX);
+    source[12..].copy_from_slice(&v4[12..16]);
+    target[12..].copy_from_slice(&v4[16..20]);
+    (source, target, v4[8], v4[1])
+}
+
+/// The way back of a received datagram.
+#[no_mangle]
+extern "C" fn ibv_init_ah_from_wc(
+    context: *mut abi::ibv_context,
+    port_num: u8,
+    wc: *mut abi::ibv_wc,
+    grh: *mut abi::ibv_grh,
+    place: *mut abi::ibv_ah_attr,
+) -> c_int {
+    let wc = load(wc);
+    // SAFETY: all zero is valid.
+    let mut attr: abi::ibv_ah_attr = unsafe { std::mem::zeroed() };
+    attr.dlid = wc.slid;
+    attr.sl = wc.sl;
+    attr.src_path_bits = wc.dlid_path_bits;
+    attr.port_num = port_num;
+    if wc.wc_flags & abi::IBV_WC_GRH != 0 {
+        let (source, target, hop_limit, traffic_class) = gids(&load(grh.cast::<[u8; GRH_BYTES]>()));
+        let owner = Context::of(context);
+        let config = &owner.process.config;
+        let port = Port {
+            device: owner.device,
+            port: u32::from(port_num).wrapping_sub(1),
+        };
+        // An IPv4 header is of RoCE v2; among equal GIDs the last one has the newer type.
+        let own = (0..crate::address::gid_table_len(config))
+            .rev()
+            .find(|&index| crate::address::gid(config, port, index).is_some_and(|(gid, _)| gid == target));
+        let Some(own) = own else { return -1 };
+        attr.is_global = 1;
+        attr.grh.dgid = abi::ibv_gid { raw: source };
+        attr.grh.sgid_index = own as u8;
+        attr.grh.hop_limit = hop_limit.max(1);
+        attr.grh.traffic_class = traffic_class;
+    }
+    store(place, attr);
+    0
+}
+
+#[no_mangle]
+extern "C" fn ibv_create_ah_from_wc(
+    pd: *mut abi::ibv_pd,
+    wc: *mut abi::ibv_wc,
+    grh: *mut abi::ibv_grh,
+    port_num: u8,
+) -> *mut abi::ibv_ah {
+    // SAFETY: set when the PD was made; all zero is valid for attributes.
+    let (context, mut attr) = unsafe { ((*Pd::of(pd).visible.get()).context, std::mem::zeroed()) };
+    match ibv_init_ah_from_wc(context, port_num, wc, grh, &raw mut attr) {
+        0 => ibv_create_ah(pd, &raw mut attr),
+        _ => null(libc::EINVAL),
+    }
+}
+
+#[no_mangle]
+extern "C" fn ibv_modify_qp(qp: *mut abi::ibv_qp, attr: *mut abi::ibv_qp_attr, mask: c_int) -> c_int {
+    let object = Qp::of(qp);
+    match object.qp.modify(&load(attr), mask as u32) {
+        Ok(state) => {
+            // SAFETY: a field of the handle, which the program only reads.
+            unsafe { (*object.visible.get()).qp_base.state = state };
+            0
+        }
+        Err(errno) => errno,
+    }
+}
+
+/// All attributes, whatever the mask asks for.
+#[no_mangle]
+extern "C" fn ibv_query_qp(
+    qp: *mut abi::ibv_qp,
+    attr: *mut abi::ibv_qp_attr,
+    _mask: c_int,
+    init: *mut abi::ibv_qp_init_attr,
+) -> c_int {
+    let object = Qp::of(qp);
+    let (own, shared) = (&object.qp, object.qp.shared);
+    // SAFETY: all zero is valid for both; the handle's fields are only written by `ibv_modify_qp`.
+    let (mut answer, mut made, visible) = unsafe {
+        let visible = &(*object.visible.get()).qp_base;
+        (
+            std::mem::zeroed::<abi::ibv_qp_attr>(),
+            std::mem::zeroed::<abi::ibv_qp_init_attr>(),
+            visible,
+        )
+    };
+    answer.qp_state = own.state();
+    answer.cur_qp_state = own.state();
+    answer.path_mtu = shared.path_mtu.load(Relaxed);
+    answer.path_mig_state = abi::IBV_MIG_MIGRATED;
+    answer.qkey = shared.qkey.load(Relaxed);
+    answer.rq_psn = shared.rq_psn.load(Relaxed);
+    answer.sq_psn = shared.sq_psn.load(Relaxed);
+    answer.dest_qp_num = shared.dest_qpn.load(Relaxed);
+    answer.qp_access_flags = shared.access.load(Relaxed);
+    answer.cap = own.cap;
+    answer.max_rd_atomic = shared.max_rd_atomic.load(Relaxed) as u8;
+    answer.max_dest_rd_atomic = shared.max_dest_rd_atomic.load(Relaxed) as u8;
+    answer.min_rnr_timer = shared.min_rnr_timer.load(Relaxed) as u8;
+    answer.port_num = own.port().port as u8 + 1;
+    answer.timeout = shared.timeout.load(Relaxed) as u8;
+    answer.retry_cnt = shared.retry_cnt.load(Relaxed) as u8;
+    answer.rnr_retry = shared.rnr_retry.load(Relaxed) as u8;
+    answer.ah_attr.dlid = shared.dlid.load(Relaxed) as u16;
+    answer.ah_attr.is_global = shared.global.load(Relaxed) as u8;
+    answer.ah_attr.sl = shared.service_level.load(Relaxed) as u8;
+    answer.ah_attr.port_num = answer.port_num;
+    answer.ah_attr.grh.sgid_index = shared.sgid_index.load(Relaxed) as u8;
+    answer.ah_attr.grh.dgid.global.subnet_prefix = shared.dgid[0].load(Relaxed).to_be();
+    answer.ah_attr.grh.dgid.global.interface_id = shared.dgid[1].load(Relaxed).to_be();
+    made.qp_context = visible.qp_context;
+    made.send_cq = visible.send_cq;
+    made.recv_cq = visible.recv_cq;
+    made.srq = visible.srq;
+    made.cap = own.cap;
+    made.qp_type = own.kind;
+    made.sq_sig_all = c_int::from(own.sig_all);
+    store(attr, answer);
+    store(init, made);
+    0
+}
+
+/// Multicast is not emulated.
+#[no_mangle]
+extern "C" fn ibv_attach_mcast(_qp: *mut abi::ibv_qp, _gid: *const c_void, _lid: u16) -> c_int {
+    libc::EOPNOTSUPP
+}
+
+#[no_mangle]
+extern "C" fn ibv_detach_mcast(_qp: *mut abi::ibv_qp, _gid: *const c_void, _lid: u16) -> c_int {
+    libc::EOPNOTSUPP
+}

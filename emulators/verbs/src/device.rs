@@ -1,0 +1,544 @@
+//! Devices, contexts, and what they say of themselves.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::Arc;
+
+use gasnet_ibv_abi as abi;
+
+use crate::address;
+use crate::config::{Config, Link};
+use crate::event;
+use crate::extended;
+use crate::handle::{load, null, store, Context, Cq, Device, Object, Qp, Srq};
+use crate::memory;
+use crate::nic::{Nic, Task};
+use crate::poll;
+use crate::process::{current, now_ns, Process};
+use crate::qp::{is_of_qp, MAX_RD_ATOMIC};
+use crate::send::MAX_MESSAGE;
+use crate::shm::{Port, INDEX_BITS};
+use crate::verbs;
+
+/// Writes a string into an array of C, with its zero.
+fn set_text<const N: usize>(array: &mut [c_char; N], text: &str) {
+    for (to, from) in array.iter_mut().zip(text.bytes().take(N - 1).chain([0])) {
+        *to = from as c_char;
+    }
+}
+
+fn new_device(index: u32, config: &Config) -> *mut abi::ibv_device {
+    // SAFETY: all zero is valid.
+    let mut visible: abi::ibv_device = unsafe { std::mem::zeroed() };
+    visible.node_type = abi::IBV_NODE_CA;
+    visible.transport_type = abi::IBV_TRANSPORT_IB;
+    set_text(&mut visible.name, &format!("emu{index}"));
+    set_text(&mut visible.dev_name, &format!("uverbs{index}"));
+    set_text(
+        &mut visible.dev_path,
+        &format!("{}/sys/infiniband_verbs/uverbs{index}", config.dir),
+    );
+    set_text(
+        &mut visible.ibdev_path,
+        &format!("{}/sys/infiniband/emu{index}", config.dir),
+    );
+    Device {
+        visible: UnsafeCell::new(visible),
+        index,
+    }
+    .handle()
+}
+
+/// The list ends with null and is freed by `ibv_free_device_list`; devices themselves stay.
+#[no_mangle]
+extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut abi::ibv_device {
+    static DEVICES: std::sync::OnceLock<Vec<usize>> = std::sync::OnceLock::new();
+    let process = match current() {
+        Ok(process) => process,
+        Err(why) => {
+            eprintln!("emulator of verbs: {why}");
+            return null(libc::ENOSYS);
+        }
+    };
+    let config = &process.config;
+    let devices = DEVICES.get_or_init(|| (0..config.hcas).map(|i| new_device(i, config) as usize).collect());
+    if !count.is_null() {
+        store(count, devices.len() as c_int);
+    }
+    let list: Box<[*mut abi::ibv_device]> = devices
+        .iter()
+        .map(|&d| d as *mut _)
+        .chain([std::ptr::null_mut()])
+        .collect();
+    Box::into_raw(list).cast()
+}
+
+#[no_mangle]
+extern "C" fn ibv_free_device_list(list: *mut *mut abi::ibv_device) {
+    let mut length = 1;
+    // SAFETY: the list is from `ibv_get_device_list`, and ends with null.
+    unsafe {
+        while !(*list.add(length - 1)).is_null() {
+            length += 1;
+        }
+        drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(list, length)));
+    }
+}
+
+#[no_mangle]
+extern "C" fn ibv_get_device_name(device: *mut abi::ibv_device) -> *const c_char {
+    Device::of(device)
+        .visible
+        .get()
+        .cast::<u8>()
+        .wrapping_add(std::mem::offset_of!(abi::ibv_device, name))
+        .cast()
+}
+
+#[no_mangle]
+extern "C" fn ibv_get_device_guid(device: *mut abi::ibv_device) -> u64 {
+    address::guid(Device::of(device).index, None).to_be()
+}
+
+#[no_mangle]
+extern "C" fn ibv_get_device_index(device: *mut abi::ibv_device) -> c_int {
+    Device::of(device).index as c_int
+}
+
+/// Schedules the asynchronous events that faults make for this context.
+fn schedule_faults(process: &'static Process, device: u32, open: &Arc<AtomicBool>, events: u32) {
+    let opened = process.fabric.opened_ns.compare_exchange(0, now_ns(), Relaxed, Relaxed);
+    let start = opened.unwrap_or_else(|before| before);
+    let start = if start == 0 {
+        process.fabric.opened_ns.load(Relaxed)
+    } else {
+        start
+    };
+    let at = |after: std::time::Duration, event: event::Event| {
+        let due = start + after.as_nanos() as u64;
+        if due >= now_ns() {
+            Nic::at(
+                process,
+                due,
+                Task::Notify {
+                    open: Arc::clone(open),
+                    events,
+                    event,
+                },
+            );
+        }
+    };
+    for fault in process.config.port_down.iter().filter(|fault| fault.device == device) {
+        at(fault.after, (abi::IBV_EVENT_PORT_ERR, fault.port + 1));
+        if let Some(up) = fault.up {
+            at(up, (abi::IBV_EVENT_PORT_ACTIVE, fault.port + 1));
+        }
+    }
+    for (_, after) in process.config.device_fatal.iter().filter(|fault| fault.0 == device) {
+        at(*after, (abi::IBV_EVENT_DEVICE_FATAL, 0));
+    }
+}
+
+#[no_mangle]
+extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_context {
+    let Ok(process) = current() else {
+        return null(libc::ENODEV);
+    };
+    let index = Device::of(device).index;
+    let (events, descriptor) = match event::create(process) {
+        Ok(made) => made,
+        Err(error) => return null(error.raw_os_error().unwrap_or(libc::EIO)),
+    };
+    // SAFETY: all zero is valid: no operation is offered.
+    let mut visible: abi::verbs_context = unsafe { std::mem::zeroed() };
+    visible.sz = size_of::<abi::verbs_context>();
+    visible.query_port = Some(query_port);
+    visible.query_device_ex = Some(query_device_ex);
+    visible.query_rt_values = Some(query_rt_values);
+    visible.create_cq_ex = Some(extended::create_cq_ex);
+    visible.create_qp_ex = Some(verbs::create_qp_ex);
+    visible.advise_mr = Some(memory::advise_mr);
+    if process.config.xrc {
+        visible.open_qp = Some(verbs::open_qp);
+        visible.open_xrcd = Some(memory::open_xrcd);
+        visible.close_xrcd = Some(memory::close_xrcd);
+    }
+    if process.config.srq {
+        visible.create_srq_ex = Some(verbs::create_srq_ex);
+        visible.get_srq_num = Some(verbs::get_srq_num);
+    }
+    let context = &mut visible.context;
+    context.device = device;
+    context.abi_compat = usize::MAX as *mut _;
+    context.cmd_fd = -1;
+    context.async_fd = descriptor.as_raw_fd();
+    context.num_comp_vectors = 4;
+    context.ops.poll_cq = Some(poll::poll_cq);
+    context.ops.req_notify_cq = Some(poll::req_notify_cq);
+    context.ops.post_send = Some(verbs::post_send);
+    context.ops.post_recv = Some(verbs::post_recv);
+    context.ops.post_srq_recv = Some(verbs::post_srq_recv);
+    let open = Arc::new(AtomicBool::new(true));
+    schedule_faults(process, index, &open, events);
+    Context {
+        visible: UnsafeCell::new(visible),
+        process,
+        device: index,
+        events,
+        descriptor,
+        open,
+    }
+    .handle()
+}
+
+#[no_mangle]
+extern "C" fn ibv_close_device(context: *mut abi::ibv_context) -> c_int {
+    let object = Context::of(context);
+    object.open.store(false, Relaxed);
+    event::destroy(object.process, object.events);
+    Context::free(context);
+    0
+}
+
+/// Attributes of a device (`ibv_query_device`).
+fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
+    let config = &process.config;
+    // SAFETY: all zero is valid.
+    let mut attr: abi::ibv_device_attr = unsafe { std::mem::zeroed() };
+    set_text(&mut attr.fw_ver, "1.0.0");
+    attr.node_guid = address::guid(device, None).to_be();
+    attr.sys_image_guid = attr.node_guid;
+    attr.max_mr_size = config.max_mr;
+    attr.page_size_cap = 0xffff_f000;
+    attr.vendor_id = 0x5e00;
+    attr.vendor_part_id = 1;
+    attr.max_qp = 60_000;
+    attr.max_qp_wr = config.max_qp_wr as c_int;
+    attr.device_cap_flags = abi::IBV_DEVICE_RC_RNR_NAK_GEN
+        | abi::IBV_DEVICE_PORT_ACTIVE_EVENT
+        | abi::IBV_DEVICE_SYS_IMAGE_GUID
+        | abi::IBV_DEVICE_CURR_QP_STATE_MOD
+        | if config.xrc { abi::IBV_DEVICE_XRC } else { 0 };
+    attr.max_sge = config.max_sge as c_int;
+    attr.max_sge_rd = config.max_sge as c_int;
+    attr.max_cq = 30_000;
+    attr.max_cqe = MAX_CQE as c_int;
+    attr.max_mr = 65_000;
+    attr.max_pd = 1 << 20;
+    attr.max_qp_rd_atom = MAX_RD_ATOMIC as c_int;
+    attr.max_res_rd_atom = attr.max_qp_rd_atom * attr.max_qp;
+    attr.max_qp_init_rd_atom = MAX_RD_ATOMIC as c_int;
+    attr.atomic_cap = if config.atomics {
+        abi::IBV_ATOMIC_HCA
+    } else {
+        abi::IBV_ATOMIC_NONE
+    };
+    attr.max_ah = 1 << 20;
+    attr.max_srq = if config.srq { 16_000 } else { 0 };
+    attr.max_srq_wr = if config.srq { config.max_qp_wr as c_int } else { 0 };
+    attr.max_srq_sge = if config.srq { config.max_sge as c_int } else { 0 };
+    attr.max_pkeys = 1;
+    attr.local_ca_ack_delay = 15;
+    attr.phys_port_cnt = config.ports as u8;
+    attr
+}
+
+/// Most completions of a CQ.
+pub const MAX_CQE: u32 = (1 << 20) - 1;
+
+#[no_mangle]
+extern "C" fn ibv_query_device(context: *mut abi::ibv_context, attr: *mut abi::ibv_device_attr) -> c_int {
+    let object = Context::of(context);
+    store(attr, attributes(object.process, object.device));
+    0
+}
+
+/// Copies as much of a struct as the caller's version of it has.
+fn store_prefix<T>(place: *mut T, value: &T, bytes: usize) {
+    // SAFETY: the caller's struct has `bytes` bytes, and ours at least as many as are copied.
+    unsafe {
+        std::ptr::write_bytes(place.cast::<u8>(), 0, bytes);
+        std::ptr::copy_nonoverlapping(
+            (&raw const *value).cast::<u8>(),
+            place.cast(),
+            bytes.min(size_of::<T>()),
+        );
+    }
+}
+
+extern "C" fn query_device_ex(
+    context: *mut abi::ibv_context,
+    _input: *const abi::ibv_query_device_ex_input,
+    place: *mut abi::ibv_device_attr_ex,
+    bytes: usize,
+) -> c_int {
+    let object = Context::of(context);
+    let config = &object.process.config;
+    // SAFETY: all zero is valid.
+    let mut attr: abi::ibv_device_attr_ex = unsafe { std::mem::zeroed() };
+    attr.orig_attr = attributes(object.process, object.device);
+    if config.odp {
+        attr.odp_caps.general_caps = u64::from(abi::IBV_ODP_SUPPORT | abi::IBV_ODP_SUPPORT_IMPLICIT);
+        attr.odp_caps.per_transport_caps.rc_odp_caps = 0x3f;
+        attr.odp_caps.per_transport_caps.ud_odp_caps = abi::IBV_ODP_SUPPORT_SEND;
+    }
+    attr.completion_timestamp_mask = u64::MAX;
+    // In kHz: the clock counts nanoseconds.
+    attr.hca_core_clock = 1_000_000;
+    attr.phys_port_cnt_ex = config.ports;
+    store_prefix(place, &attr, bytes);
+    0
+}
+
+extern "C" fn query_rt_values(_context: *mut abi::ibv_context, values: *mut abi::ibv_values_ex) -> c_int {
+    let mut answer = load(values);
+    answer.comp_mask &= abi::IBV_VALUES_MASK_RAW_CLOCK;
+    let now = now_ns();
+    answer.raw_clock.tv_sec = (now / 1_000_000_000) as _;
+    answer.raw_clock.tv_nsec = (now % 1_000_000_000) as _;
+    store(values, answer);
+    0
+}
+
+fn find_port(context: &Context, port_num: u32) -> Option<Port> {
+    let port = port_num
+        .checked_sub(1)
+        .filter(|&port| port < context.process.config.ports)?;
+    Some(Port {
+        device: context.device,
+        port,
+    })
+}
+
+extern "C" fn query_port(
+    context: *mut abi::ibv_context,
+    port_num: u8,
+    place: *mut abi::ibv_port_attr,
+    bytes: usize,
+) -> c_int {
+    let object = Context::of(context);
+    let Some(port) = find_port(object, u32::from(port_num)) else {
+        return libc::EINVAL;
+    };
+    let config = &object.process.config;
+    let up = object.process.port_is_up(port);
+    let roce = config.link == Link::Roce;
+    // SAFETY: all zero is valid.
+    let mut attr: abi::ibv_port_attr = unsafe { std::mem::zeroed() };
+    attr.state = if up { abi::IBV_PORT_ACTIVE } else { abi::IBV_PORT_DOWN };
+    attr.max_mtu = abi::IBV_MTU_4096;
+    attr.active_mtu = abi::IBV_MTU_4096;
+    attr.gid_tbl_len = address::gid_table_len(config) as c_int;
+    attr.port_cap_flags = abi::IBV_PORT_CM_SUP | if roce { abi::IBV_PORT_IP_BASED_GIDS } else { 0 };
+    attr.max_msg_sz = MAX_MESSAGE as u32;
+    attr.pkey_tbl_len = 1;
+    attr.lid = address::lid(config, port);
+    attr.sm_lid = u16::from(!roce);
+    attr.max_vl_num = 1;
+    attr.subnet_timeout = 18;
+    attr.active_width = 2;
+    attr.active_speed = 32;
+    attr.phys_state = if up { 5 } else { 3 };
+    attr.link_layer = if roce {
+        abi::IBV_LINK_LAYER_ETHERNET
+    } else {
+        abi::IBV_LINK_LAYER_INFINIBAND
+    } as u8;
+    attr.flags = u8::from(roce);
+    store_prefix(place, &attr, bytes);
+    0
+}
+
+/// The exported function fills what the struct had before `port_cap_flags2`.
+#[no_mangle]
+extern "C" fn ibv_query_port(context: *mut abi::ibv_context, port_num: u8, attr: *mut abi::ibv_port_attr) -> c_int {
+    query_port(
+        context,
+        port_num,
+        attr,
+        std::mem::offset_of!(abi::ibv_port_attr, port_cap_flags2),
+    )
+}
+
+fn gid_of(raw: [u8; 16]) -> abi::ibv_gid {
+    abi::ibv_gid { raw }
+}
+
+/// Entries that are not used are zero.
+#[no_mangle]
+extern "C" fn ibv_query_gid(
+    context: *mut abi::ibv_context,
+    port_num: u8,
+    index: c_int,
+    place: *mut abi::ibv_gid,
+) -> c_int {
+    let object = Context::of(context);
+    let config = &object.process.config;
+    let Some(port) = find_port(object, u32::from(port_num)) else {
+        return -1;
+    };
+    if index < 0 || index as u32 >= address::gid_table_len(config) {
+        return -1;
+    }
+    store(
+        place,
+        gid_of(address::gid(config, port, index as u32).map_or([0; 16], |(gid, _)| gid)),
+    );
+    0
+}
+
+fn entry(config: &Config, port: Port, index: u32) -> Option<abi::ibv_gid_entry> {
+    let (gid, gid_type) = address::gid(config, port, index)?;
+    let port_num = port.port + 1;
+    Some(abi::ibv_gid_entry {
+        gid: gid_of(gid),
+        gid_index: index,
+        port_num,
+        gid_type,
+        ndev_ifindex: 0,
+    })
+}
+
+#[no_mangle]
+extern "C" fn _ibv_query_gid_ex(
+    context: *mut abi::ibv_context,
+    port_num: u32,
+    index: u32,
+    place: *mut abi::ibv_gid_entry,
+    flags: u32,
+    bytes: usize,
+) -> c_int {
+    let object = Context::of(context);
+    let found = find_port(object, port_num).map(|port| entry(&object.process.config, port, index));
+    match found {
+        _ if flags != 0 => libc::EOPNOTSUPP,
+        None => libc::EINVAL,
+        Some(None) => libc::ENODATA,
+        Some(Some(entry)) => {
+            store_prefix(place, &entry, bytes);
+            0
+        }
+    }
+}
+
+#[no_mangle]
+extern "C" fn _ibv_query_gid_table(
+    context: *mut abi::ibv_context,
+    entries: *mut abi::ibv_gid_entry,
+    most: usize,
+    flags: u32,
+    bytes: usize,
+) -> isize {
+    let object = Context::of(context);
+    let config = &object.process.config;
+    if flags != 0 {
+        return -(libc::EOPNOTSUPP as isize);
+    }
+    let all = (0..config.ports).flat_map(|port| {
+        let port = Port {
+            device: object.device,
+            port,
+        };
+        (0..address::gid_table_len(config)).filter_map(move |index| entry(config, port, index))
+    });
+    let mut count = 0;
+    for entry in all {
+        if count == most {
+            return -(libc::EINVAL as isize);
+        }
+        store_prefix(entries.cast::<u8>().wrapping_add(count * bytes).cast(), &entry, bytes);
+        count += 1;
+    }
+    count as isize
+}
+
+#[no_mangle]
+extern "C" fn ibv_query_gid_type(context: *mut abi::ibv_context, port_num: u8, index: u32, place: *mut c_int) -> c_int {
+    let object = Context::of(context);
+    let found =
+        find_port(object, u32::from(port_num)).and_then(|port| address::gid(&object.process.config, port, index));
+    // This older interface does not tell InfiniBand from RoCE v1.
+    store(
+        place,
+        c_int::from(found.is_some_and(|(_, kind)| kind == address::TYPE_ROCE_V2)),
+    );
+    0
+}
+
+/// One P_Key, the default one.
+#[no_mangle]
+extern "C" fn ibv_query_pkey(context: *mut abi::ibv_context, port_num: u8, index: c_int, place: *mut u16) -> c_int {
+    if find_port(Context::of(context), u32::from(port_num)).is_none() || index != 0 {
+        return -1;
+    }
+    store(place, 0xffff);
+    0
+}
+
+#[no_mangle]
+extern "C" fn ibv_get_pkey_index(context: *mut abi::ibv_context, port_num: u8, pkey: u16) -> c_int {
+    if find_port(Context::of(context), u32::from(port_num)).is_none() || pkey != 0xffff {
+        return -1;
+    }
+    0
+}
+
+/// The object that an asynchronous event names, if it still exists.
+fn element(process: &Process, kind: u32, key: u32) -> Option<abi::ibv_async_event__bindgen_ty_1> {
+    let fabric = process.fabric;
+    Some(match kind {
+        abi::IBV_EVENT_CQ_ERR => {
+            let cq = fabric.cqs.find(key, INDEX_BITS)?.user.load(Relaxed) as *mut abi::ibv_cq;
+            Cq::of(cq).asynchronous.deliver();
+            abi::ibv_async_event__bindgen_ty_1 { cq }
+        }
+        abi::IBV_EVENT_SRQ_LIMIT_REACHED | abi::IBV_EVENT_SRQ_ERR => {
+            let srq = fabric.srqs.find(key, INDEX_BITS)?.user.load(Relaxed) as *mut abi::ibv_srq;
+            Srq::of(srq).asynchronous.deliver();
+            abi::ibv_async_event__bindgen_ty_1 { srq }
+        }
+        kind if is_of_qp(kind) => {
+            let qp = fabric.qps.find(key, INDEX_BITS)?.user.load(Relaxed) as *mut abi::ibv_qp;
+            Qp::of(qp).asynchronous.deliver();
+            abi::ibv_async_event__bindgen_ty_1 { qp }
+        }
+        _ => abi::ibv_async_event__bindgen_ty_1 { port_num: key as c_int },
+    })
+}
+
+#[no_mangle]
+extern "C" fn ibv_get_async_event(context: *mut abi::ibv_context, place: *mut abi::ibv_async_event) -> c_int {
+    let object = Context::of(context);
+    loop {
+        match event::pop(object.process, object.events, object.descriptor.as_raw_fd()) {
+            Ok((event_type, key)) => {
+                if let Some(element) = element(object.process, event_type, key) {
+                    store(place, abi::ibv_async_event { element, event_type });
+                    return 0;
+                }
+            }
+            Err(error) => {
+                null::<u8>(error.raw_os_error().unwrap_or(libc::EIO));
+                return -1;
+            }
+        }
+    }
+}
+
+#[no_mangle]
+extern "C" fn ibv_ack_async_event(event: *mut abi::ibv_async_event) {
+    let event = load(event);
+    // SAFETY: which field is valid follows from the type, as in `element`.
+    unsafe {
+        match event.event_type {
+            abi::IBV_EVENT_CQ_ERR => Cq::of(event.element.cq).asynchronous.acknowledge(1),
+            abi::IBV_EVENT_SRQ_LIMIT_REACHED | abi::IBV_EVENT_SRQ_ERR => {
+                Srq::of(event.element.srq).asynchronous.acknowledge(1);
+            }
+            kind if is_of_qp(kind) => Qp::of(event.element.qp).asynchronous.acknowledge(1),
+            _ => {}
+        }
+    }
+}

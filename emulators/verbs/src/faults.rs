@@ -1,0 +1,92 @@
+//! Random numbers and counts behind the faults of a process. The same seed, slot and order of calls
+//! give the same faults.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::config::{Config, CqeError, Operation};
+
+pub struct Faults {
+    state: AtomicU64,
+    seed: u64,
+    delay_ns: u64,
+    random: bool,
+    errors: Vec<CqeError>,
+    /// Operations posted, by `Operation`.
+    posted: [AtomicU64; 4],
+    messages: AtomicU64,
+    drop_connection: u64,
+    registrations: AtomicU64,
+    reg_fail: u64,
+}
+
+impl Faults {
+    pub fn new(config: &Config) -> Faults {
+        Faults {
+            state: AtomicU64::new(config.seed),
+            seed: config.seed,
+            delay_ns: config.delay.as_nanos() as u64,
+            random: config.late || config.late_visible,
+            errors: config.cqe_error.clone(),
+            posted: Default::default(),
+            messages: AtomicU64::new(0),
+            drop_connection: config.drop_connection,
+            registrations: AtomicU64::new(0),
+            reg_fail: config.reg_fail,
+        }
+    }
+
+    pub fn reseed(&mut self, slot: u64) {
+        self.state = AtomicU64::new(self.seed.wrapping_add(slot.wrapping_mul(0x9e37_79b9)));
+    }
+
+    /// splitmix64.
+    fn random(&self) -> u64 {
+        let mut z = self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn hits(&self, percent: u32) -> bool {
+        percent != 0 && self.random() % 100 < u64::from(percent)
+    }
+
+    /// How much later than it could an operation of a device executes.
+    pub fn delay_ns(&self, config: &Config, device: u32) -> u64 {
+        let slow = config
+            .slow_hca
+            .iter()
+            .filter(|slow| slow.0 == device)
+            .map(|slow| slow.1)
+            .sum::<Duration>();
+        let random = if self.random {
+            self.random() % self.delay_ns.max(1)
+        } else {
+            0
+        };
+        random + slow.as_nanos() as u64
+    }
+
+    /// The status with which this operation completes by fault `cqe-error`.
+    pub fn error(&self, operation: Operation) -> Option<u32> {
+        if self.errors.is_empty() {
+            return None;
+        }
+        let nth = self.posted[operation as usize].fetch_add(1, Relaxed) + 1;
+        self.errors
+            .iter()
+            .find(|e| e.operation == operation && e.nth == nth)
+            .map(|e| e.status)
+    }
+
+    /// Counts a message of a connection; whether it is the one that finds it cut.
+    pub fn cuts(&self) -> bool {
+        self.drop_connection != 0 && self.messages.fetch_add(1, Relaxed) + 1 == self.drop_connection
+    }
+
+    /// Counts a registration; whether it fails.
+    pub fn refuses_registration(&self) -> bool {
+        self.reg_fail != 0 && self.registrations.fetch_add(1, Relaxed) + 1 == self.reg_fail
+    }
+}

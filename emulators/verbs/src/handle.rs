@@ -1,0 +1,235 @@
+//! The objects behind the pointers that programs hold. Each begins with the struct of
+//! `<infiniband/verbs.h>`, which programs may read, and goes on with what only the emulator knows.
+
+use std::cell::UnsafeCell;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use gasnet_ibv_abi as abi;
+
+use crate::cq::Cqe;
+use crate::process::Process;
+use crate::qp;
+use crate::send::Wqe;
+use crate::shm;
+use crate::ud::Vector;
+
+/// Counts events that were delivered and acknowledged; who destroys an object waits for the latter.
+#[derive(Default)]
+pub struct Acknowledged {
+    pending: Mutex<u32>,
+    none: Condvar,
+}
+
+impl Acknowledged {
+    pub fn deliver(&self) {
+        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+    }
+
+    pub fn acknowledge(&self, events: u32) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        *pending = pending.saturating_sub(events);
+        if *pending == 0 {
+            self.none.notify_all();
+        }
+    }
+
+    pub fn wait(&self) {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        while *pending != 0 {
+            pending = self.none.wait(pending).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// `ibv_device`. Never freed.
+#[repr(C)]
+pub struct Device {
+    pub visible: UnsafeCell<abi::ibv_device>,
+    pub index: u32,
+}
+
+/// `ibv_context` lies inside.
+#[repr(C)]
+pub struct Context {
+    pub visible: UnsafeCell<abi::verbs_context>,
+    pub process: &'static Process,
+    pub device: u32,
+    /// Asynchronous events.
+    pub events: u32,
+    pub descriptor: OwnedFd,
+    pub open: Arc<AtomicBool>,
+}
+
+#[repr(C)]
+pub struct Pd {
+    pub visible: UnsafeCell<abi::ibv_pd>,
+    pub number: u32,
+    /// Objects made of it.
+    pub users: AtomicU32,
+}
+
+#[repr(C)]
+pub struct Mr {
+    pub visible: UnsafeCell<abi::ibv_mr>,
+    pub index: u32,
+}
+
+#[repr(C)]
+pub struct Channel {
+    pub visible: UnsafeCell<abi::ibv_comp_channel>,
+    pub events: u32,
+    pub descriptor: OwnedFd,
+    pub users: AtomicU32,
+}
+
+#[repr(C)]
+pub struct Cq {
+    pub visible: UnsafeCell<abi::ibv_cq_ex>,
+    pub process: &'static Process,
+    pub shared: &'static shm::Cq,
+    pub index: u32,
+    pub key: u32,
+    pub users: AtomicU32,
+    pub completions: Acknowledged,
+    pub asynchronous: Acknowledged,
+    /// Between `ibv_start_poll` and `ibv_end_poll`.
+    pub current: UnsafeCell<Option<Cqe>>,
+}
+
+#[repr(C)]
+pub struct Srq {
+    pub visible: UnsafeCell<abi::ibv_srq>,
+    pub process: &'static Process,
+    pub shared: &'static shm::Srq,
+    pub index: u32,
+    pub key: u32,
+    pub max_wr: u32,
+    pub max_sge: u32,
+    /// Of an XRC SRQ: the handles of its domain and its CQ.
+    pub xrc: Option<(usize, usize)>,
+    pub users: AtomicU32,
+    pub asynchronous: Acknowledged,
+}
+
+#[repr(C)]
+pub struct Qp {
+    pub visible: UnsafeCell<abi::ibv_qp_ex>,
+    pub qp: Arc<qp::Qp>,
+    /// The handle of the domain of an XRC receive QP; else 0.
+    pub xrcd: usize,
+    /// Of `ibv_open_qp`: the QP is another handle's.
+    pub opened: bool,
+    pub asynchronous: Acknowledged,
+    /// Between `ibv_wr_start` and `ibv_wr_complete`.
+    pub batch: UnsafeCell<Vec<Wqe>>,
+}
+
+#[repr(C)]
+pub struct Ah {
+    pub visible: UnsafeCell<abi::ibv_ah>,
+    pub vector: Vector,
+}
+
+#[repr(C)]
+pub struct Xrcd {
+    pub visible: UnsafeCell<abi::ibv_xrcd>,
+    pub number: u32,
+    pub users: AtomicU32,
+}
+
+/// An object and the C type of its handle.
+pub trait Object: Sized {
+    type Handle;
+
+    /// The object of a handle.
+    fn of(handle: *mut Self::Handle) -> &'static Self {
+        // SAFETY: programs pass handles that `handle` made and nobody has freed; the object begins with
+        // what the handle points to.
+        unsafe { &*handle.cast::<Self>() }
+    }
+
+    /// A handle, valid until `free`.
+    fn handle(self) -> *mut Self::Handle {
+        Box::into_raw(Box::new(self)).cast()
+    }
+
+    /// Ends a handle; nobody may use it any more.
+    fn free(handle: *mut Self::Handle) {
+        // SAFETY: made by `handle`, and passed here once.
+        drop(unsafe { Box::from_raw(handle.cast::<Self>()) });
+    }
+}
+
+macro_rules! objects {
+    ($($object:ty: $handle:ty),* $(,)?) => { $(impl Object for $object {
+        type Handle = $handle;
+    })* };
+}
+objects! {
+    Device: abi::ibv_device,
+    Pd: abi::ibv_pd,
+    Mr: abi::ibv_mr,
+    Channel: abi::ibv_comp_channel,
+    Cq: abi::ibv_cq,
+    Srq: abi::ibv_srq,
+    Qp: abi::ibv_qp,
+    Ah: abi::ibv_ah,
+    Xrcd: abi::ibv_xrcd,
+}
+
+/// The handle is inside the object, whose C part grows to the front.
+impl Object for Context {
+    type Handle = abi::ibv_context;
+
+    fn of(handle: *mut abi::ibv_context) -> &'static Context {
+        // SAFETY: as above, and the context's place in its struct is part of the ABI.
+        unsafe {
+            &*handle
+                .cast::<u8>()
+                .sub(std::mem::offset_of!(abi::verbs_context, context))
+                .cast()
+        }
+    }
+
+    fn handle(self) -> *mut abi::ibv_context {
+        let object = Box::into_raw(Box::new(self));
+        // SAFETY: inside the new object.
+        unsafe { &raw mut (*(*object).visible.get()).context }
+    }
+
+    fn free(handle: *mut abi::ibv_context) {
+        let object: *const Context = Context::of(handle);
+        // SAFETY: made by `handle`, and passed here once.
+        drop(unsafe { Box::from_raw(object.cast_mut()) });
+    }
+}
+
+/// Takes a reference; `release` gives it back.
+pub fn retain(users: &AtomicU32) {
+    users.fetch_add(1, Relaxed);
+}
+
+pub fn release(users: &AtomicU32) {
+    users.fetch_sub(1, Relaxed);
+}
+
+/// Writes a value where a program wants it.
+pub fn store<T>(place: *mut T, value: T) {
+    // SAFETY: verbs' callers pass valid places for results.
+    unsafe { place.write(value) };
+}
+
+/// Reads a struct that a program passes.
+pub fn load<T>(place: *const T) -> T {
+    // SAFETY: verbs' callers pass valid structs.
+    unsafe { place.read() }
+}
+
+/// Sets errno and returns null.
+pub fn null<T>(errno: i32) -> *mut T {
+    // SAFETY: this thread's errno.
+    unsafe { *libc::__errno_location() = errno };
+    std::ptr::null_mut()
+}

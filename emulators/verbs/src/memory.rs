@@ -1,0 +1,226 @@
+//! Protection domains, memory regions, and XRC domains, as C calls.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use gasnet_ibv_abi as abi;
+
+use crate::handle::{load, null, release, retain, Context, Mr, Object, Pd, Xrcd};
+use crate::mr::{self, Region};
+use crate::poll::context_of;
+use crate::process::Process;
+
+/// A number for a PD or an XRCD; never 0.
+fn number(process: &Process) -> u32 {
+    process.fabric.numbers.fetch_add(1, Relaxed) + 1
+}
+
+#[no_mangle]
+extern "C" fn ibv_alloc_pd(context: *mut abi::ibv_context) -> *mut abi::ibv_pd {
+    let number = number(Context::of(context).process);
+    let visible = UnsafeCell::new(abi::ibv_pd {
+        context,
+        handle: number,
+    });
+    Pd {
+        visible,
+        number,
+        users: AtomicU32::new(0),
+    }
+    .handle()
+}
+
+#[no_mangle]
+extern "C" fn ibv_dealloc_pd(pd: *mut abi::ibv_pd) -> c_int {
+    if Pd::of(pd).users.load(Relaxed) != 0 {
+        return libc::EBUSY;
+    }
+    Pd::free(pd);
+    0
+}
+
+#[no_mangle]
+extern "C" fn ibv_reg_mr_iova2(
+    pd: *mut abi::ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: u32,
+) -> *mut abi::ibv_mr {
+    let context = context_of(pd);
+    let region = Region {
+        device: context.device,
+        pd: Pd::of(pd).number,
+        addr: addr as u64,
+        length: length as u64,
+        iova,
+        access,
+    };
+    match mr::register(context.process, &region) {
+        Ok(index) => {
+            let key = mr::key(context.process, index);
+            retain(&Pd::of(pd).users);
+            let context = context.visible.get().cast::<u8>();
+            let context = context
+                .wrapping_add(std::mem::offset_of!(abi::verbs_context, context))
+                .cast();
+            let visible = abi::ibv_mr {
+                context,
+                pd,
+                addr,
+                length,
+                handle: index,
+                lkey: key,
+                rkey: key,
+            };
+            Mr {
+                visible: UnsafeCell::new(visible),
+                index,
+            }
+            .handle()
+        }
+        Err(error) => null(error),
+    }
+}
+
+#[no_mangle]
+extern "C" fn ibv_reg_mr_iova(
+    pd: *mut abi::ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut abi::ibv_mr {
+    ibv_reg_mr_iova2(pd, addr, length, iova, access as u32)
+}
+
+#[no_mangle]
+extern "C" fn ibv_reg_mr(pd: *mut abi::ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> *mut abi::ibv_mr {
+    ibv_reg_mr_iova2(pd, addr, length, addr as u64, access as u32)
+}
+
+/// There is no device memory to share.
+#[no_mangle]
+extern "C" fn ibv_reg_dmabuf_mr(
+    _pd: *mut abi::ibv_pd,
+    _offset: u64,
+    _length: usize,
+    _iova: u64,
+    _fd: c_int,
+) -> *mut abi::ibv_mr {
+    null(libc::EOPNOTSUPP)
+}
+
+/// Changes that are not asked for are taken from the region. Returns `ibv_rereg_mr_err_code`.
+#[no_mangle]
+extern "C" fn ibv_rereg_mr(
+    mr: *mut abi::ibv_mr,
+    flags: c_int,
+    pd: *mut abi::ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    const INPUT: c_int = -1;
+    let (object, context) = (Mr::of(mr), context_of(mr));
+    let has = |flag: u32| flags as u32 & flag != 0;
+    let known = abi::IBV_REREG_MR_FLAGS_SUPPORTED;
+    if flags == 0 || flags as u32 & !known != 0 {
+        return INPUT;
+    }
+    let shared = context.process.fabric.mrs.at(object.index);
+    let moved = has(abi::IBV_REREG_MR_CHANGE_TRANSLATION);
+    let region = Region {
+        device: context.device,
+        pd: if has(abi::IBV_REREG_MR_CHANGE_PD) {
+            Pd::of(pd).number
+        } else {
+            shared.pd.load(Relaxed)
+        },
+        addr: if moved { addr as u64 } else { shared.addr.load(Relaxed) },
+        length: if moved {
+            length as u64
+        } else {
+            shared.length.load(Relaxed)
+        },
+        iova: if moved { addr as u64 } else { shared.iova.load(Relaxed) },
+        access: if has(abi::IBV_REREG_MR_CHANGE_ACCESS) {
+            access as u32
+        } else {
+            shared.access.load(Relaxed)
+        },
+    };
+    if mr::change(context.process, object.index, &region).is_err() {
+        return INPUT;
+    }
+    // SAFETY: the handle's own fields, which the program only reads.
+    let visible = unsafe { &mut *object.visible.get() };
+    (visible.addr, visible.length) = (region.addr as *mut c_void, region.length as usize);
+    if has(abi::IBV_REREG_MR_CHANGE_PD) {
+        release(&Pd::of(visible.pd).users);
+        retain(&Pd::of(pd).users);
+        visible.pd = pd;
+    }
+    0
+}
+
+#[no_mangle]
+extern "C" fn ibv_dereg_mr(mr: *mut abi::ibv_mr) -> c_int {
+    let object = Mr::of(mr);
+    mr::deregister(context_of(mr).process, object.index);
+    // SAFETY: set when it was registered.
+    release(&Pd::of(unsafe { (*object.visible.get()).pd }).users);
+    Mr::free(mr);
+    0
+}
+
+/// Prefetching is advice; nothing is ever absent.
+pub extern "C" fn advise_mr(
+    _pd: *mut abi::ibv_pd,
+    _advice: u32,
+    _flags: u32,
+    _list: *mut abi::ibv_sge,
+    _count: u32,
+) -> c_int {
+    0
+}
+
+/// Without a file the domain is of this process; with one, of all that name the same file.
+pub extern "C" fn open_xrcd(context: *mut abi::ibv_context, attr: *mut abi::ibv_xrcd_init_attr) -> *mut abi::ibv_xrcd {
+    let attr = load(attr);
+    let both = abi::IBV_XRCD_INIT_ATTR_FD | abi::IBV_XRCD_INIT_ATTR_OFLAGS;
+    if attr.comp_mask & both != both {
+        return null(libc::EINVAL);
+    }
+    let number = match attr.fd {
+        -1 => number(Context::of(context).process),
+        fd => {
+            // SAFETY: the call writes the struct.
+            let (result, file) = unsafe {
+                let mut file: libc::stat = std::mem::zeroed();
+                (libc::fstat(fd, &mut file), file)
+            };
+            if result != 0 {
+                return null(libc::EBADF);
+            }
+            // Beyond the numbers that are counted.
+            (file.st_ino ^ file.st_dev.rotate_left(16)) as u32 | 1 << 31
+        }
+    };
+    let visible = UnsafeCell::new(abi::ibv_xrcd { context });
+    Xrcd {
+        visible,
+        number,
+        users: AtomicU32::new(0),
+    }
+    .handle()
+}
+
+pub extern "C" fn close_xrcd(xrcd: *mut abi::ibv_xrcd) -> c_int {
+    if Xrcd::of(xrcd).users.load(Relaxed) != 0 {
+        return libc::EBUSY;
+    }
+    Xrcd::free(xrcd);
+    0
+}

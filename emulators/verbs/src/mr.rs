@@ -1,0 +1,246 @@
+//! Memory regions: registration, and the checks of every access through a key.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use gasnet_ibv_abi as abi;
+
+use crate::process::Process;
+use crate::shm::{Mr, INDEX_BITS};
+
+/// What a registration is of.
+pub struct Region {
+    pub device: u32,
+    pub pd: u32,
+    pub addr: u64,
+    pub length: u64,
+    pub iova: u64,
+    pub access: u32,
+}
+
+const LOCAL_WRITE: u32 = abi::IBV_ACCESS_LOCAL_WRITE;
+const NEEDS_LOCAL_WRITE: u32 = abi::IBV_ACCESS_REMOTE_WRITE | abi::IBV_ACCESS_REMOTE_ATOMIC;
+
+/// Index << 8 | generation.
+fn wire(key: u32) -> u32 {
+    key.rotate_left(8) & 0x00ff_ffff | key >> INDEX_BITS & 0xff
+}
+
+/// The key of a table from that of the wire.
+fn from_wire(key: u32) -> u32 {
+    key >> 8 | (key & 0xff) << INDEX_BITS
+}
+
+fn pages(addr: u64, length: u64) -> u64 {
+    (addr + length).next_multiple_of(4096) - addr / 4096 * 4096
+}
+
+/// Whether all of a range is mapped, and writable if it must be.
+fn mapped(addr: u64, length: u64, write: bool) -> bool {
+    let Ok(maps) = fs::read_to_string("/proc/self/maps") else {
+        return true;
+    };
+    let mut covered = addr;
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let (Some(range), Some(rights)) = (words.next(), words.next()) else {
+            continue;
+        };
+        let Some((from, to)) = range.split_once('-') else {
+            continue;
+        };
+        let (Ok(from), Ok(to)) = (u64::from_str_radix(from, 16), u64::from_str_radix(to, 16)) else {
+            continue;
+        };
+        if from <= covered && covered < to {
+            if !rights.starts_with('r') || write && !rights[1..].starts_with('w') {
+                return false;
+            }
+            covered = to;
+            if covered >= addr + length {
+                return true;
+            }
+        }
+    }
+    covered >= addr + length
+}
+
+/// Registers a region. Returns the index in the table; Err: errno.
+pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
+    let optional = abi::IBV_ACCESS_RELAXED_ORDERING;
+    let known = 0xff | optional;
+    if region.access & !known != 0 || region.access & NEEDS_LOCAL_WRITE != 0 && region.access & LOCAL_WRITE == 0 {
+        return Err(libc::EINVAL);
+    }
+    if region.access & (abi::IBV_ACCESS_MW_BIND | abi::IBV_ACCESS_ZERO_BASED) != 0 {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let on_demand = region.access & abi::IBV_ACCESS_ON_DEMAND != 0;
+    if on_demand && !process.config.odp {
+        return Err(libc::EOPNOTSUPP);
+    }
+    let implicit = on_demand && region.addr == 0 && region.length == u64::MAX;
+    if !implicit && (region.length > process.config.max_mr || region.addr.checked_add(region.length).is_none()) {
+        return Err(libc::EINVAL);
+    }
+    if process.faults.refuses_registration() {
+        return Err(libc::ENOMEM);
+    }
+    if !on_demand && !mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
+        return Err(libc::EFAULT);
+    }
+    if !on_demand {
+        let bytes = pages(region.addr, region.length);
+        let limit = process.config.pin_limit;
+        let pin = |pinned: u64| pinned.checked_add(bytes).filter(|&sum| sum <= limit);
+        if process.pinned.fetch_update(Relaxed, Relaxed, pin).is_err() {
+            return Err(libc::ENOMEM);
+        }
+    }
+    let _guard = process.allocation();
+    let Some(index) = process.fabric.mrs.take(process.slot) else {
+        unpin(process, region.addr, region.length, region.access);
+        return Err(libc::ENOMEM);
+    };
+    let mr = process.fabric.mrs.at(index);
+    mr.device.store(region.device, Relaxed);
+    mr.users.store(0, Relaxed);
+    set(mr, region);
+    Ok(index)
+}
+
+fn set(mr: &Mr, region: &Region) {
+    mr.addr.store(region.addr, Relaxed);
+    mr.iova.store(region.iova, Relaxed);
+    mr.length.store(region.length, Relaxed);
+    mr.access.store(region.access, Relaxed);
+    mr.pd.store(region.pd, SeqCst);
+}
+
+fn unpin(process: &Process, addr: u64, length: u64, access: u32) {
+    if access & abi::IBV_ACCESS_ON_DEMAND == 0 {
+        process.pinned.fetch_sub(pages(addr, length), Relaxed);
+    }
+}
+
+/// The key of a region for `lkey` and `rkey`.
+pub fn key(process: &Process, index: u32) -> u32 {
+    wire(process.fabric.mrs.key(index, INDEX_BITS))
+}
+
+/// Waits, for a second at most, until no operation uses the region. Who died in one stays counted.
+fn drain(users: &AtomicU32) {
+    let end = Instant::now() + Duration::from_secs(1);
+    while users.load(SeqCst) != 0 && Instant::now() < end {
+        std::thread::yield_now();
+    }
+}
+
+/// No access is granted, and none is under way, when this returns.
+pub fn deregister(process: &Process, index: u32) {
+    let mr = process.fabric.mrs.at(index);
+    mr.pd.store(0, SeqCst);
+    drain(&mr.users);
+    unpin(
+        process,
+        mr.addr.load(Relaxed),
+        mr.length.load(Relaxed),
+        mr.access.load(Relaxed),
+    );
+    let _guard = process.allocation();
+    process.fabric.mrs.give(index);
+}
+
+/// Access to a part of a region; the region stays while this exists.
+pub struct Grant<'a> {
+    mr: &'a Mr,
+    /// In the memory of the process of `slot`.
+    pub addr: u64,
+    pub slot: u32,
+}
+
+impl Drop for Grant<'_> {
+    fn drop(&mut self) {
+        self.mr.users.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Who asks for access, and to what.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    pub device: u32,
+    pub pd: u32,
+    pub key: u32,
+    pub addr: u64,
+    pub bytes: u64,
+    /// Flags of `ibv_access_flags` that the region must have.
+    pub access: u32,
+}
+
+/// Checks key, device, PD, bounds and access. None: a protection error.
+pub fn grant<'a>(process: &'a Process, wanted: &Wanted) -> Option<Grant<'a>> {
+    let mr = process.fabric.mrs.find(from_wire(wanted.key), INDEX_BITS)?;
+    mr.users.fetch_add(1, SeqCst);
+    let grant = Grant {
+        mr,
+        addr: wanted
+            .addr
+            .wrapping_sub(mr.iova.load(Relaxed))
+            .wrapping_add(mr.addr.load(Relaxed)),
+        slot: mr.entry.owner.load(Acquire).wrapping_sub(1),
+    };
+    let offset = wanted.addr.checked_sub(mr.iova.load(Relaxed))?;
+    let length = mr.length.load(Relaxed);
+    let allowed = mr.pd.load(SeqCst) == wanted.pd
+        && wanted.pd != 0
+        && mr.device.load(Relaxed) == wanted.device
+        && mr.access.load(Relaxed) & wanted.access == wanted.access
+        && offset <= length
+        && wanted.bytes <= length - offset;
+    allowed.then_some(grant)
+}
+
+/// Changes a region (`ibv_rereg_mr`); its key changes too if its place does, which it does not.
+pub fn change(process: &Process, index: u32, region: &Region) -> Result<(), i32> {
+    if region.access & NEEDS_LOCAL_WRITE != 0 && region.access & LOCAL_WRITE == 0 {
+        return Err(libc::EINVAL);
+    }
+    if !mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
+        return Err(libc::EFAULT);
+    }
+    let mr = process.fabric.mrs.at(index);
+    mr.pd.store(0, SeqCst);
+    drain(&mr.users);
+    unpin(
+        process,
+        mr.addr.load(Relaxed),
+        mr.length.load(Relaxed),
+        mr.access.load(Relaxed),
+    );
+    process.pinned.fetch_add(pages(region.addr, region.length), Relaxed);
+    set(mr, region);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_the_wire() {
+        for key in [1, 0x1234, 0x00ff_0001, 0x0012_ffff] {
+            assert_eq!(from_wire(wire(key)), key);
+        }
+        assert_eq!(wire(0x0003_0002), 0x0203);
+    }
+
+    #[test]
+    fn read_only_memory_is_not_writable() {
+        static CONSTANT: [u8; 8] = [1; 8];
+        let addr = CONSTANT.as_ptr() as u64;
+        assert!(mapped(addr, 8, false));
+        assert!(!mapped(addr, 8, true));
+        assert!(!mapped(0, 4096, false));
+    }
+}

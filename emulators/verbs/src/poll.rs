@@ -1,0 +1,230 @@
+//! Completion channels, completion queues, and polling them.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use gasnet_ibv_abi as abi;
+
+use crate::cq::{self, Cqe};
+use crate::device::MAX_CQE;
+use crate::event;
+use crate::handle::{null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
+use crate::shm::INDEX_BITS;
+
+#[no_mangle]
+extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut abi::ibv_comp_channel {
+    match event::create(Context::of(context).process) {
+        Ok((events, descriptor)) => {
+            let visible = abi::ibv_comp_channel {
+                context,
+                fd: descriptor.as_raw_fd(),
+                refcnt: 0,
+            };
+            Channel {
+                visible: UnsafeCell::new(visible),
+                events,
+                descriptor,
+                users: AtomicU32::new(0),
+            }
+            .handle()
+        }
+        Err(error) => null(error.raw_os_error().unwrap_or(libc::EIO)),
+    }
+}
+
+/// The context of an object whose C struct begins with it.
+pub fn context_of<T>(handle: *mut T) -> &'static Context {
+    // SAFETY: all objects of verbs but contexts and devices begin with their context.
+    Context::of(unsafe { *handle.cast::<*mut abi::ibv_context>() })
+}
+
+#[no_mangle]
+extern "C" fn ibv_destroy_comp_channel(channel: *mut abi::ibv_comp_channel) -> c_int {
+    let object = Channel::of(channel);
+    if object.users.load(Relaxed) != 0 {
+        return libc::EBUSY;
+    }
+    event::destroy(context_of(channel).process, object.events);
+    Channel::free(channel);
+    0
+}
+
+/// Makes a CQ. `capacity`: as the program asks; it gets 2^n - 1.
+pub fn create(
+    context: *mut abi::ibv_context,
+    capacity: u32,
+    user: *mut c_void,
+    channel: *mut abi::ibv_comp_channel,
+    vector: u32,
+) -> Result<*mut abi::ibv_cq, i32> {
+    let owner = Context::of(context);
+    // SAFETY: set by `ibv_open_device`.
+    let vectors = unsafe { (*context).num_comp_vectors } as u32;
+    if capacity == 0 || capacity > MAX_CQE || vector >= vectors {
+        return Err(libc::EINVAL);
+    }
+    let capacity = (capacity + 1).next_power_of_two() - 1;
+    let channel_events = if channel.is_null() {
+        0
+    } else {
+        Channel::of(channel).events
+    };
+    let index = cq::create(owner.process, capacity, channel_events, owner.events).ok_or(libc::ENOMEM)?;
+    if !channel.is_null() {
+        retain(&Channel::of(channel).users);
+    }
+    // SAFETY: all zero is valid.
+    let mut visible: abi::ibv_cq_ex = unsafe { std::mem::zeroed() };
+    visible.context = context;
+    visible.channel = channel;
+    visible.cq_context = user;
+    visible.cqe = capacity as c_int;
+    visible.handle = index;
+    let shared = owner.process.fabric.cqs.at(index);
+    let handle = Cq {
+        visible: UnsafeCell::new(visible),
+        process: owner.process,
+        shared,
+        index,
+        key: owner.process.fabric.cqs.key(index, INDEX_BITS),
+        users: AtomicU32::new(0),
+        completions: Acknowledged::default(),
+        asynchronous: Acknowledged::default(),
+        current: UnsafeCell::new(None),
+    }
+    .handle();
+    shared.user.store(handle as u64, Relaxed);
+    Ok(handle)
+}
+
+#[no_mangle]
+extern "C" fn ibv_create_cq(
+    context: *mut abi::ibv_context,
+    capacity: c_int,
+    user: *mut c_void,
+    channel: *mut abi::ibv_comp_channel,
+    vector: c_int,
+) -> *mut abi::ibv_cq {
+    let capacity = u32::try_from(capacity).unwrap_or(0);
+    create(context, capacity, user, channel, vector as u32).unwrap_or_else(null)
+}
+
+#[no_mangle]
+extern "C" fn ibv_resize_cq(cq: *mut abi::ibv_cq, capacity: c_int) -> c_int {
+    let object = Cq::of(cq);
+    let Some(wanted) = u32::try_from(capacity).ok().filter(|&c| c != 0 && c <= MAX_CQE) else {
+        return libc::EINVAL;
+    };
+    let capacity = (wanted + 1).next_power_of_two() - 1;
+    if cq::resize(object.process, object.shared, capacity).is_none() {
+        return libc::EINVAL;
+    }
+    // SAFETY: a field of the handle, which the program only reads.
+    unsafe { (*object.visible.get()).cqe = capacity as c_int };
+    0
+}
+
+/// Waits until all events of the CQ that were read are acknowledged.
+#[no_mangle]
+extern "C" fn ibv_destroy_cq(cq: *mut abi::ibv_cq) -> c_int {
+    let object = Cq::of(cq);
+    if object.users.load(Relaxed) != 0 {
+        return libc::EBUSY;
+    }
+    let (process, shared) = (object.process, object.shared);
+    cq::destroy(process, object.index);
+    event::forget(process, shared.channel.load(Relaxed), object.key, |_| true);
+    event::forget(process, shared.events.load(Relaxed), object.key, |kind| {
+        kind == abi::IBV_EVENT_CQ_ERR
+    });
+    object.completions.wait();
+    object.asynchronous.wait();
+    // SAFETY: set when it was created.
+    let channel = unsafe { (*object.visible.get()).channel };
+    if !channel.is_null() {
+        release(&Channel::of(channel).users);
+    }
+    Cq::free(cq);
+    0
+}
+
+#[no_mangle]
+extern "C" fn ibv_get_cq_event(
+    channel: *mut abi::ibv_comp_channel,
+    cq: *mut *mut abi::ibv_cq,
+    user: *mut *mut c_void,
+) -> c_int {
+    let object = Channel::of(channel);
+    let process = context_of(channel).process;
+    loop {
+        match event::pop(process, object.events, object.descriptor.as_raw_fd()) {
+            Ok((_, key)) => {
+                if let Some(shared) = cq::find(process, key) {
+                    let handle = shared.user.load(Relaxed) as *mut abi::ibv_cq;
+                    let found = Cq::of(handle);
+                    found.completions.deliver();
+                    store(cq, handle);
+                    // SAFETY: set when it was created.
+                    store(user, unsafe { (*found.visible.get()).cq_context });
+                    return 0;
+                }
+            }
+            Err(error) => {
+                null::<u8>(error.raw_os_error().unwrap_or(libc::EIO));
+                return -1;
+            }
+        }
+    }
+}
+
+#[no_mangle]
+extern "C" fn ibv_ack_cq_events(cq: *mut abi::ibv_cq, events: u32) {
+    Cq::of(cq).completions.acknowledge(events);
+}
+
+/// Also after an overrun the completions before it can be polled; then the CQ is in error.
+pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::ibv_wc) -> c_int {
+    let object = Cq::of(cq);
+    let Ok(limit) = usize::try_from(limit) else { return -1 };
+    let mut next = place;
+    let polled = cq::poll(object.process, object.shared, limit, |cqe| {
+        store(next, completion(cqe));
+        next = next.wrapping_add(1);
+    });
+    polled.map_or(-1, |count| count as c_int)
+}
+
+fn completion(cqe: &Cqe) -> abi::ibv_wc {
+    // SAFETY: all zero is valid.
+    let mut wc: abi::ibv_wc = unsafe { std::mem::zeroed() };
+    wc.wr_id = cqe.wr_id;
+    wc.status = cqe.status;
+    wc.qp_num = cqe.qp_num;
+    wc.vendor_err = cqe.status;
+    if cqe.status == abi::IBV_WC_SUCCESS {
+        wc.vendor_err = 0;
+        wc.opcode = cqe.opcode;
+        wc.byte_len = cqe.byte_len;
+        wc.__bindgen_anon_1.imm_data = cqe.imm;
+        wc.src_qp = cqe.src_qp;
+        wc.wc_flags = cqe.wc_flags;
+        wc.slid = cqe.slid;
+        wc.sl = cqe.service_level;
+    } else {
+        // Of a failed work request only wr_id, status, qp_num and vendor_err are valid.
+        wc.opcode = abi::IBV_WC_DRIVER3;
+        wc.byte_len = 0xdead_dead;
+    }
+    wc
+}
+
+pub extern "C" fn req_notify_cq(cq: *mut abi::ibv_cq, solicited_only: c_int) -> c_int {
+    let shared = Cq::of(cq).shared;
+    let _guard = shared.entry.lock.lock();
+    let wanted = if solicited_only == 0 { 2 } else { 1 };
+    // A CQ that is armed for any completion stays so.
+    shared.armed.fetch_max(wanted, Relaxed);
+    0
+}

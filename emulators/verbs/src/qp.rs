@@ -1,0 +1,353 @@
+//! Queue pairs: their attributes, states and ends. What they do is in `send` and `respond`.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
+use gasnet_ibv_abi as abi;
+
+use crate::address::{self, Address};
+use crate::config::Link;
+use crate::cq::{self, Cqe, From};
+use crate::event;
+use crate::process::Process;
+use crate::receive;
+use crate::send::{progress, Wqe};
+use crate::shm::{Port, Qp as Shared, INDEX_BITS};
+use crate::state;
+
+/// Depth of outstanding reads and atomics, as initiator and as responder.
+pub const MAX_RD_ATOMIC: u32 = 16;
+
+/// What a QP is made of; keys are of `Fabric`, 0: none.
+pub struct Attributes {
+    pub kind: u32,
+    pub device: u32,
+    pub pd: u32,
+    pub xrcd: u32,
+    pub send_cq: u32,
+    pub recv_cq: u32,
+    pub srq: u32,
+    pub cap: abi::ibv_qp_cap,
+    pub sig_all: bool,
+    pub events: u32,
+}
+
+/// The part of a QP that only its process has.
+pub struct Qp {
+    pub process: &'static Process,
+    pub shared: &'static Shared,
+    pub key: u32,
+    pub index: u32,
+    pub kind: u32,
+    pub cap: abi::ibv_qp_cap,
+    pub sig_all: bool,
+    pub queue: Mutex<SendQueue>,
+}
+
+/// Work requests that have not completed.
+#[derive(Default)]
+pub struct SendQueue {
+    pub entries: VecDeque<Wqe>,
+    /// Work requests ever posted.
+    pub posted: u32,
+    /// When the last delayed one executes.
+    pub last_due_ns: u64,
+    /// When the NIC's thread looks at this queue; 0: never.
+    pub timer_ns: u64,
+}
+
+fn too_large(process: &Process, cap: &abi::ibv_qp_cap) -> bool {
+    let config = &process.config;
+    cap.max_send_wr > config.max_qp_wr
+        || cap.max_recv_wr > config.max_qp_wr
+        || cap.max_send_sge > config.max_sge
+        || cap.max_recv_sge > config.max_sge
+        || cap.max_inline_data > config.max_inline
+}
+
+/// Makes a QP in state RESET. Err: errno.
+pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<Qp>, i32> {
+    if too_large(process, &attributes.cap) {
+        return Err(libc::EINVAL);
+    }
+    let index = {
+        let _guard = process.allocation();
+        process.fabric.qps.take(process.slot).ok_or(libc::ENOMEM)?
+    };
+    let shared = process.fabric.qps.at(index);
+    for (field, value) in [
+        (&shared.kind, attributes.kind),
+        (&shared.state, abi::IBV_QPS_RESET),
+        (&shared.device, attributes.device),
+        (&shared.port, 0),
+        (&shared.pd, attributes.pd),
+        (&shared.xrcd, attributes.xrcd),
+        (&shared.access, 0),
+        (&shared.send_cq, attributes.send_cq),
+        (&shared.recv_cq, attributes.recv_cq),
+        (&shared.srq, attributes.srq),
+        (&shared.sends_polled, 0),
+        (&shared.dest_qpn, 0),
+        (&shared.events, attributes.events),
+    ] {
+        field.store(value, Relaxed);
+    }
+    shared.user.store(0, Relaxed);
+    shared.cut.store(0, Relaxed);
+    let cap = attributes.cap;
+    let (max_recv_wr, max_recv_sge) = if attributes.srq == 0 {
+        (cap.max_recv_wr, cap.max_recv_sge)
+    } else {
+        (0, 0)
+    };
+    if receive::create(process, &shared.receives, max_recv_wr, max_recv_sge).is_none() {
+        let _guard = process.allocation();
+        release(process, index);
+        return Err(libc::ENOMEM);
+    }
+    let key = process.fabric.qps.key(index, INDEX_BITS);
+    Ok(Arc::new(Qp {
+        process,
+        shared,
+        key,
+        index,
+        kind: attributes.kind,
+        cap,
+        sig_all: attributes.sig_all,
+        queue: Mutex::default(),
+    }))
+}
+
+/// The XRC receive QP of a number, if it is of this domain.
+pub fn open(process: &'static Process, key: u32, xrcd: u32) -> Option<Arc<Qp>> {
+    let shared = process.fabric.qps.find(key, INDEX_BITS)?;
+    let kind = shared.kind.load(Relaxed);
+    (kind == abi::IBV_QPT_XRC_RECV && shared.xrcd.load(Relaxed) == xrcd).then(|| {
+        let cap = abi::ibv_qp_cap {
+            max_send_wr: 0,
+            max_recv_wr: 0,
+            max_send_sge: 0,
+            max_recv_sge: 0,
+            max_inline_data: 0,
+        };
+        let index = key & ((1 << INDEX_BITS) - 1);
+        Arc::new(Qp {
+            process,
+            shared,
+            key,
+            index,
+            kind,
+            cap,
+            sig_all: false,
+            queue: Mutex::default(),
+        })
+    })
+}
+
+/// Gives the place back. The caller holds `allocation`.
+pub fn release(process: &Process, index: u32) {
+    receive::release(process, &process.fabric.qps.at(index).receives);
+    process.fabric.qps.give(index);
+}
+
+/// Takes all receives out with status "flushed". The caller holds the QP's lock.
+fn flush_receives(process: &Process, qp: &Shared, key: u32) {
+    while let Some((posted, _)) = receive::take(process, &qp.receives) {
+        let cqe = Cqe::new(
+            posted.wr_id,
+            abi::IBV_WC_WR_FLUSH_ERR,
+            abi::IBV_WC_RECV,
+            key,
+            From::Receive(key),
+        );
+        cq::push(process, qp.recv_cq.load(Relaxed), &cqe);
+    }
+}
+
+/// Moves any QP to the error state; its receives are flushed. The caller holds the QP's lock. What is
+/// in its send queue, its own process flushes.
+pub fn fail(process: &Process, qp: &Shared, key: u32) {
+    if qp.state.swap(abi::IBV_QPS_ERR, Relaxed) == abi::IBV_QPS_ERR {
+        return;
+    }
+    if qp.srq.load(Relaxed) == 0 {
+        flush_receives(process, qp, key);
+    } else {
+        event::push(
+            process,
+            qp.events.load(Relaxed),
+            (abi::IBV_EVENT_QP_LAST_WQE_REACHED, key),
+        );
+    }
+}
+
+impl Qp {
+    pub fn state(&self) -> u32 {
+        self.shared.state.load(Relaxed)
+    }
+
+    pub fn port(&self) -> Port {
+        Port {
+            device: self.shared.device.load(Relaxed),
+            port: self.shared.port.load(Relaxed),
+        }
+    }
+
+    /// Posts a receive. Err: errno.
+    pub fn post_receive(&self, wr_id: u64, sges: &[receive::Sge]) -> Result<(), i32> {
+        if self.state() == abi::IBV_QPS_RESET || self.shared.srq.load(Relaxed) != 0 {
+            return Err(libc::EINVAL);
+        }
+        receive::post(self.process, &self.shared.receives, self.cap.max_recv_wr, wr_id, sges)?;
+        if self.state() == abi::IBV_QPS_ERR {
+            let _guard = self.shared.entry.lock.lock();
+            flush_receives(self.process, self.shared, self.key);
+        }
+        Ok(())
+    }
+
+    /// `ibv_modify_qp`. Err: errno.
+    pub fn modify(self: &Arc<Self>, attr: &abi::ibv_qp_attr, mask: u32) -> Result<u32, i32> {
+        let mut queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let to = {
+            let _guard = self.shared.entry.lock.lock();
+            let from = self.state();
+            if mask & abi::IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != from {
+                return Err(libc::EINVAL);
+            }
+            let to = state::check(self.kind, from, attr.qp_state, mask)?;
+            match to {
+                abi::IBV_QPS_ERR => fail(self.process, self.shared, self.key),
+                abi::IBV_QPS_RESET => self.reset(&mut queue),
+                _ => {
+                    self.set(attr, mask)?;
+                    self.shared.state.store(to, Relaxed);
+                }
+            }
+            to
+        };
+        progress(self, &mut queue);
+        Ok(to)
+    }
+
+    fn reset(&self, queue: &mut SendQueue) {
+        self.shared.state.store(abi::IBV_QPS_RESET, Relaxed);
+        *queue = SendQueue::default();
+        receive::clear(&self.shared.receives);
+        cq::forget(self.process, self.shared.send_cq.load(Relaxed), self.key);
+        cq::forget(self.process, self.shared.recv_cq.load(Relaxed), self.key);
+        self.shared.sends_polled.store(0, Relaxed);
+        self.shared.cut.store(0, Relaxed);
+    }
+
+    /// Stores attributes; nothing is stored if one is not valid.
+    fn set(&self, attr: &abi::ibv_qp_attr, mask: u32) -> Result<(), i32> {
+        let has = |bit: u32| mask & bit != 0;
+        let config = &self.process.config;
+        let port = u32::from(attr.port_num).wrapping_sub(1);
+        let valid = (!has(abi::IBV_QP_PORT) || port < config.ports)
+            && (!has(abi::IBV_QP_PKEY_INDEX) || attr.pkey_index == 0)
+            && (!has(abi::IBV_QP_MAX_QP_RD_ATOMIC) || u32::from(attr.max_rd_atomic) <= MAX_RD_ATOMIC)
+            && (!has(abi::IBV_QP_MAX_DEST_RD_ATOMIC) || u32::from(attr.max_dest_rd_atomic) <= MAX_RD_ATOMIC)
+            && (!has(abi::IBV_QP_PATH_MTU) || (abi::IBV_MTU_256..=abi::IBV_MTU_4096).contains(&attr.path_mtu))
+            && (!has(abi::IBV_QP_TIMEOUT) || attr.timeout < 32)
+            && (!has(abi::IBV_QP_RETRY_CNT) || attr.retry_cnt < 8)
+            && (!has(abi::IBV_QP_RNR_RETRY) || attr.rnr_retry < 8)
+            && (!has(abi::IBV_QP_MIN_RNR_TIMER) || attr.min_rnr_timer < 32)
+            && (!has(abi::IBV_QP_AV) || vector_is_valid(config, self.port(), &attr.ah_attr));
+        if !valid {
+            return Err(libc::EINVAL);
+        }
+        let shared = self.shared;
+        for (bit, field, value) in [
+            (abi::IBV_QP_PORT, &shared.port, port),
+            (abi::IBV_QP_PKEY_INDEX, &shared.pkey_index, u32::from(attr.pkey_index)),
+            (abi::IBV_QP_ACCESS_FLAGS, &shared.access, attr.qp_access_flags),
+            (abi::IBV_QP_QKEY, &shared.qkey, attr.qkey),
+            (abi::IBV_QP_PATH_MTU, &shared.path_mtu, attr.path_mtu),
+            (abi::IBV_QP_DEST_QPN, &shared.dest_qpn, attr.dest_qp_num & 0x00ff_ffff),
+            (abi::IBV_QP_RQ_PSN, &shared.rq_psn, attr.rq_psn & 0x00ff_ffff),
+            (abi::IBV_QP_SQ_PSN, &shared.sq_psn, attr.sq_psn & 0x00ff_ffff),
+            (
+                abi::IBV_QP_MIN_RNR_TIMER,
+                &shared.min_rnr_timer,
+                u32::from(attr.min_rnr_timer),
+            ),
+            (
+                abi::IBV_QP_MAX_DEST_RD_ATOMIC,
+                &shared.max_dest_rd_atomic,
+                u32::from(attr.max_dest_rd_atomic),
+            ),
+            (
+                abi::IBV_QP_MAX_QP_RD_ATOMIC,
+                &shared.max_rd_atomic,
+                u32::from(attr.max_rd_atomic),
+            ),
+            (abi::IBV_QP_TIMEOUT, &shared.timeout, u32::from(attr.timeout)),
+            (abi::IBV_QP_RETRY_CNT, &shared.retry_cnt, u32::from(attr.retry_cnt)),
+            (abi::IBV_QP_RNR_RETRY, &shared.rnr_retry, u32::from(attr.rnr_retry)),
+            (abi::IBV_QP_AV, &shared.dlid, u32::from(attr.ah_attr.dlid)),
+            (abi::IBV_QP_AV, &shared.global, u32::from(attr.ah_attr.is_global != 0)),
+            (
+                abi::IBV_QP_AV,
+                &shared.sgid_index,
+                u32::from(attr.ah_attr.grh.sgid_index),
+            ),
+            (abi::IBV_QP_AV, &shared.service_level, u32::from(attr.ah_attr.sl)),
+        ] {
+            if has(bit) {
+                field.store(value, Relaxed);
+            }
+        }
+        if has(abi::IBV_QP_AV) {
+            let (high, low) = gid_words(&attr.ah_attr.grh.dgid);
+            shared.dgid[0].store(high, Relaxed);
+            shared.dgid[1].store(low, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Ends the QP: when this returns nothing of it executes, and no completion of it is left.
+    pub fn destroy(&self) {
+        let mut queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _lock = self.shared.entry.lock.lock();
+        self.reset(&mut queue);
+        event::forget(self.process, self.shared.events.load(Relaxed), self.key, is_of_qp);
+        let _guard = self.process.allocation();
+        release(self.process, self.index);
+    }
+}
+
+/// Whether events of a type name a QP.
+pub fn is_of_qp(event: u32) -> bool {
+    (abi::IBV_EVENT_QP_FATAL..=abi::IBV_EVENT_PATH_MIG_ERR).contains(&event)
+        || event == abi::IBV_EVENT_QP_LAST_WQE_REACHED
+}
+
+/// A GID as two numbers.
+pub fn gid_words(gid: &abi::ibv_gid) -> (u64, u64) {
+    // SAFETY: both variants are plain bytes.
+    let raw = unsafe { gid.raw };
+    let word = |n: usize| raw[n..n + 8].iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    (word(0), word(8))
+}
+
+/// Whether a port can send to an address vector: RoCE needs a GID, and the own GID must exist.
+pub fn vector_is_valid(config: &crate::config::Config, port: Port, vector: &abi::ibv_ah_attr) -> bool {
+    let global = vector.is_global != 0;
+    (global || config.link == Link::InfiniBand)
+        && (!global || address::gid(config, port, u32::from(vector.grh.sgid_index)).is_some())
+}
+
+/// The address that a QP is connected to.
+pub fn destination(config: &crate::config::Config, qp: &Shared) -> Address {
+    if qp.global.load(Relaxed) != 0 && (config.link == Link::Roce || qp.dlid.load(Relaxed) == 0) {
+        let mut gid = [0; 16];
+        gid[..8].copy_from_slice(&qp.dgid[0].load(Relaxed).to_be_bytes());
+        gid[8..].copy_from_slice(&qp.dgid[1].load(Relaxed).to_be_bytes());
+        Address::Gid(gid)
+    } else {
+        Address::Lid(qp.dlid.load(Relaxed) as u16)
+    }
+}

@@ -1,0 +1,138 @@
+//! Posted receives, of a QP or an SRQ.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::copy::{Pieces, PIECES};
+use crate::mr::{grant, Grant, Wanted};
+use crate::process::Process;
+use crate::shm::Receives;
+
+/// A gather or scatter element.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sge {
+    pub addr: u64,
+    pub length: u32,
+    pub lkey: u32,
+}
+
+/// A receive taken from its queue.
+#[derive(Clone, Copy)]
+pub struct Posted {
+    pub wr_id: u64,
+    sges: [Sge; PIECES],
+    count: usize,
+}
+
+impl Posted {
+    pub fn sges(&self) -> &[Sge] {
+        &self.sges[..self.count]
+    }
+}
+
+fn stride(max_sge: u32) -> u32 {
+    2 + 2 * max_sge
+}
+
+/// Makes a queue. None: the heap is full.
+pub fn create(process: &Process, receives: &Receives, max_wr: u32, max_sge: u32) -> Option<()> {
+    receives.lock.init();
+    receives.max_sge.store(max_sge, Relaxed);
+    receives.outstanding.store(0, Relaxed);
+    process.set_ring(&receives.ring, max_wr, stride(max_sge))
+}
+
+/// Frees the queue. The caller holds `allocation`.
+pub fn release(process: &Process, receives: &Receives) {
+    process.free_ring(&receives.ring, stride(receives.max_sge.load(Relaxed)));
+}
+
+/// Posts a receive; `max_wr` is the limit of the queue. Err: errno.
+pub fn post(process: &Process, receives: &Receives, max_wr: u32, wr_id: u64, sges: &[Sge]) -> Result<(), i32> {
+    if sges.len() > receives.max_sge.load(Relaxed) as usize {
+        return Err(libc::EINVAL);
+    }
+    let _guard = receives.lock.lock();
+    if receives.outstanding.load(Relaxed) >= max_wr {
+        return Err(libc::ENOMEM);
+    }
+    let mut record = [0; 2 + 2 * PIECES];
+    record[0] = wr_id;
+    record[1] = sges.len() as u64;
+    for (n, sge) in sges.iter().enumerate() {
+        record[2 + 2 * n] = sge.addr;
+        record[3 + 2 * n] = u64::from(sge.length) | u64::from(sge.lkey) << 32;
+    }
+    if !receives.ring.push(process.words, &record[..2 + 2 * sges.len()]) {
+        return Err(libc::ENOMEM);
+    }
+    receives.outstanding.fetch_add(1, Relaxed);
+    Ok(())
+}
+
+fn decode(record: &[AtomicU64]) -> Posted {
+    let mut posted = Posted {
+        wr_id: record[0].load(Relaxed),
+        sges: [Sge::default(); PIECES],
+        count: record[1].load(Relaxed) as usize,
+    };
+    for n in 0..posted.count {
+        let word = record[3 + 2 * n].load(Relaxed);
+        posted.sges[n] = Sge {
+            addr: record[2 + 2 * n].load(Relaxed),
+            length: word as u32,
+            lkey: (word >> 32) as u32,
+        };
+    }
+    posted
+}
+
+/// Takes the oldest receive, and says how many are left.
+pub fn take(process: &Process, receives: &Receives) -> Option<(Posted, u32)> {
+    if receives.ring.is_empty() {
+        return None;
+    }
+    let _guard = receives.lock.lock();
+    let posted = decode(receives.ring.peek(process.words, 0)?);
+    receives.ring.pop();
+    Some((posted, receives.ring.len()))
+}
+
+/// Forgets what is posted (RESET).
+pub fn clear(receives: &Receives) {
+    let _guard = receives.lock.lock();
+    receives.ring.clear();
+    receives.outstanding.store(0, Relaxed);
+}
+
+/// The memory behind SGEs, and what keeps it registered.
+pub struct Memory<'a> {
+    pub pieces: Pieces,
+    _grants: [Option<Grant<'a>>; PIECES],
+}
+
+/// Looks the keys of SGEs up. None: a protection error. Empty SGEs need no key.
+pub fn memory<'a>(process: &'a Process, sges: &[Sge], device: u32, pd: u32, access: u32) -> Option<Memory<'a>> {
+    let mut memory = Memory {
+        pieces: Pieces::default(),
+        _grants: [const { None }; PIECES],
+    };
+    for (sge, place) in sges.iter().zip(&mut memory._grants) {
+        if sge.length != 0 {
+            let bytes = u64::from(sge.length);
+            let grant = grant(
+                process,
+                &Wanted {
+                    device,
+                    pd,
+                    key: sge.lkey,
+                    addr: sge.addr,
+                    bytes,
+                    access,
+                },
+            )?;
+            memory.pieces.push(grant.addr, bytes);
+            *place = Some(grant);
+        }
+    }
+    Some(memory)
+}

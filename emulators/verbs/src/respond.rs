@@ -1,0 +1,379 @@
+//! The responder of connected QPs: the requester's thread finds the peer, makes the peer's checks
+//! with the peer's tables, moves the data, and appends to the peer's CQ.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use gasnet_ibv_abi as abi;
+
+use crate::address;
+use crate::config::Operation;
+use crate::copy::{self, Fault, Pieces};
+use crate::cq::{self, Cqe, From};
+use crate::event;
+use crate::mr::{grant, Grant, Wanted};
+use crate::process::Process;
+use crate::qp::{destination, fail, Qp};
+use crate::receive::{self, Memory, Posted};
+use crate::send::Wqe;
+use crate::shm::{Port, Qp as Shared, Srq, INDEX_BITS};
+use crate::srq;
+
+/// What the requester learns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    Done,
+    /// An error of the requester, found before or after sending.
+    Local(u32),
+    /// A NAK, as the requester's status.
+    Nak(u32),
+    /// No receive is posted; the responder's RNR timer.
+    NotReady(u32),
+    /// Nobody answers.
+    Silence,
+}
+
+/// A peer QP, and the queue and PD that its memory is checked with.
+struct Peer<'a> {
+    process: &'a Process,
+    qp: &'a Shared,
+    key: u32,
+    /// Of RC: the QP's own; of XRC: the one that the request names.
+    srq: Option<(u32, &'a Srq)>,
+}
+
+fn port(qp: &Shared) -> Port {
+    Port {
+        device: qp.device.load(Relaxed),
+        port: qp.port.load(Relaxed),
+    }
+}
+
+/// The type of the GID that a QP sends from.
+fn gid_type(process: &Process, qp: &Shared) -> Option<u32> {
+    match qp.global.load(Relaxed) {
+        0 => Some(address::TYPE_IB),
+        _ => address::gid(&process.config, port(qp), qp.sgid_index.load(Relaxed)).map(|(_, kind)| kind),
+    }
+}
+
+/// The QP that a connected QP sends to, if packets arrive and both agree to be connected.
+fn connected(qp: &Qp) -> Option<(u32, &'static Shared)> {
+    let (process, own) = (qp.process, qp.shared);
+    let key = own.dest_qpn.load(Relaxed);
+    let peer = process.fabric.qps.find(key, INDEX_BITS)?;
+    let kind = match qp.kind {
+        abi::IBV_QPT_XRC_SEND => abi::IBV_QPT_XRC_RECV,
+        kind => kind,
+    };
+    let config = &process.config;
+    let agreed = own.cut.load(Relaxed) == 0
+        && peer.cut.load(Relaxed) == 0
+        && peer.kind.load(Relaxed) == kind
+        && peer.dest_qpn.load(Relaxed) == qp.key
+        && peer.rq_psn.load(Relaxed) == own.sq_psn.load(Relaxed)
+        && address::find(config, destination(config, own)) == Some(port(peer))
+        && address::find(config, destination(config, peer)) == Some(port(own))
+        && gid_type(process, own) == gid_type(process, peer)
+        && process.port_is_up(port(own))
+        && process.port_is_up(port(peer));
+    agreed.then_some((key, peer))
+}
+
+/// Fault `drop-connection`: nothing arrives any more at either end.
+pub fn cut(qp: &Qp) {
+    qp.shared.cut.store(1, Relaxed);
+    if let Some(peer) = qp.process.fabric.qps.find(qp.shared.dest_qpn.load(Relaxed), INDEX_BITS) {
+        peer.cut.store(1, Relaxed);
+    }
+}
+
+/// Executes a work request of a connected QP.
+pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
+    let operation = wqe.operation();
+    let local_access = match operation {
+        Operation::Read | Operation::Atomic => abi::IBV_ACCESS_LOCAL_WRITE,
+        _ => 0,
+    };
+    let memory = match &wqe.data {
+        Some(_) => None,
+        None => match qp.local(wqe, local_access) {
+            Some(memory) => Some(memory),
+            None => return Answer::Local(abi::IBV_WC_LOC_PROT_ERR),
+        },
+    };
+    let local = match (&wqe.data, &memory) {
+        (Some(data), _) => Pieces::of(data.as_ptr() as u64, data.len() as u64),
+        (None, Some(memory)) => memory.pieces,
+        (None, None) => Pieces::default(),
+    };
+    if local_access != 0 && qp.shared.max_rd_atomic.load(Relaxed) == 0 {
+        return Answer::Local(abi::IBV_WC_LOC_QP_OP_ERR);
+    }
+    if operation == Operation::Atomic && local.bytes() != 8 {
+        return Answer::Local(abi::IBV_WC_LOC_LEN_ERR);
+    }
+    let Some((key, shared)) = connected(qp) else {
+        return Answer::Silence;
+    };
+    let _guard = shared.entry.lock.lock();
+    let listens = match shared.state.load(Relaxed) {
+        abi::IBV_QPS_RTR | abi::IBV_QPS_RTS | abi::IBV_QPS_SQD => true,
+        abi::IBV_QPS_SQE => qp.kind == abi::IBV_QPT_UC,
+        _ => false,
+    };
+    if !listens {
+        return Answer::Silence;
+    }
+    let mut peer = Peer {
+        process: qp.process,
+        qp: shared,
+        key,
+        srq: None,
+    };
+    let srqn = if qp.kind == abi::IBV_QPT_XRC_SEND {
+        wqe.srqn
+    } else {
+        shared.srq.load(Relaxed)
+    };
+    if srqn != 0 || qp.kind == abi::IBV_QPT_XRC_SEND {
+        peer.srq = srq::find(qp.process, srqn).map(|srq| (srqn, srq));
+        let same = |(_, srq): &(u32, &Srq)| srq.xrcd.load(Relaxed) == shared.xrcd.load(Relaxed);
+        if qp.kind == abi::IBV_QPT_XRC_SEND && !peer.srq.as_ref().is_some_and(same) {
+            return peer.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
+        }
+    }
+    match operation {
+        Operation::Send => peer.receive(qp, wqe, &local),
+        Operation::Write => peer.write(qp, wqe, &local),
+        Operation::Read => peer.read(wqe, &local),
+        Operation::Atomic => peer.atomic(wqe, &local),
+    }
+}
+
+/// The process of a fault, for the requester.
+fn local_fault(fault: Fault) -> Answer {
+    match fault {
+        Fault::Dead => Answer::Silence,
+        _ => Answer::Local(abi::IBV_WC_LOC_PROT_ERR),
+    }
+}
+
+impl<'a> Peer<'a> {
+    fn pd(&self) -> u32 {
+        match self.srq {
+            Some((_, srq)) if self.qp.kind.load(Relaxed) == abi::IBV_QPT_XRC_RECV => srq.pd.load(Relaxed),
+            _ => self.qp.pd.load(Relaxed),
+        }
+    }
+
+    /// Answers with a NAK: the connection is over for the responder too.
+    fn refuse(&self, status: u32) -> Answer {
+        if self.qp.kind.load(Relaxed) != abi::IBV_QPT_UC {
+            let event = match status {
+                abi::IBV_WC_REM_ACCESS_ERR => abi::IBV_EVENT_QP_ACCESS_ERR,
+                _ => abi::IBV_EVENT_QP_REQ_ERR,
+            };
+            event::push(self.process, self.qp.events.load(Relaxed), (event, self.key));
+            fail(self.process, self.qp, self.key);
+        }
+        Answer::Nak(status)
+    }
+
+    /// Access of a request to memory of the responder.
+    fn remote(&self, wqe: &Wqe, bytes: u64, access: u32) -> Result<Grant<'a>, Answer> {
+        if self.qp.access.load(Relaxed) & access == 0 {
+            return Err(self.refuse(abi::IBV_WC_REM_INV_REQ_ERR));
+        }
+        let device = self.qp.device.load(Relaxed);
+        let wanted = Wanted {
+            device,
+            pd: self.pd(),
+            key: wqe.rkey,
+            addr: wqe.remote_addr,
+            bytes,
+            access,
+        };
+        grant(self.process, &wanted).ok_or_else(|| self.refuse(abi::IBV_WC_REM_ACCESS_ERR))
+    }
+
+    fn write(&self, qp: &Qp, wqe: &Wqe, local: &Pieces) -> Answer {
+        let bytes = local.bytes();
+        let posted = match wqe.has_imm() {
+            true => match self.take(qp) {
+                Ok(posted) => Some(posted),
+                Err(answer) => return answer,
+            },
+            false => None,
+        };
+        if bytes != 0 {
+            let grant = match self.remote(wqe, bytes, abi::IBV_ACCESS_REMOTE_WRITE) {
+                Ok(grant) => grant,
+                Err(answer) => return answer,
+            };
+            let pid = self.process.pid_of(grant.slot);
+            match copy::write(pid, local, &Pieces::of(grant.addr, bytes)) {
+                Ok(()) => {}
+                Err(Fault::Remote) => return self.refuse(abi::IBV_WC_REM_ACCESS_ERR),
+                Err(fault) => return local_fault(fault),
+            }
+        } else if !self.lives() {
+            return Answer::Silence;
+        }
+        if let Some(posted) = posted {
+            self.complete(qp, wqe, &posted, abi::IBV_WC_RECV_RDMA_WITH_IMM, abi::IBV_WC_SUCCESS);
+        }
+        Answer::Done
+    }
+
+    fn read(&self, wqe: &Wqe, local: &Pieces) -> Answer {
+        if self.qp.max_dest_rd_atomic.load(Relaxed) == 0 {
+            return self.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
+        }
+        let bytes = local.bytes();
+        if bytes == 0 {
+            return if self.lives() { Answer::Done } else { Answer::Silence };
+        }
+        let grant = match self.remote(wqe, bytes, abi::IBV_ACCESS_REMOTE_READ) {
+            Ok(grant) => grant,
+            Err(answer) => return answer,
+        };
+        match copy::read(self.process.pid_of(grant.slot), local, &Pieces::of(grant.addr, bytes)) {
+            Ok(()) => Answer::Done,
+            Err(Fault::Remote) => self.refuse(abi::IBV_WC_REM_ACCESS_ERR),
+            Err(fault) => local_fault(fault),
+        }
+    }
+
+    /// Atomic among the operations of the responder's device, not for its CPUs (IBV_ATOMIC_HCA).
+    fn atomic(&self, wqe: &Wqe, local: &Pieces) -> Answer {
+        if self.qp.max_dest_rd_atomic.load(Relaxed) == 0 || wqe.remote_addr % 8 != 0 {
+            return self.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
+        }
+        let grant = match self.remote(wqe, 8, abi::IBV_ACCESS_REMOTE_ATOMIC) {
+            Ok(grant) => grant,
+            Err(answer) => return answer,
+        };
+        let _guard = self.process.fabric.atomics[self.qp.device.load(Relaxed) as usize].lock();
+        let (pid, remote) = (self.process.pid_of(grant.slot), Pieces::of(grant.addr, 8));
+        let mut old = 0_u64;
+        let word = Pieces::of(&raw mut old as u64, 8);
+        if let Err(fault) = copy::read(pid, &word, &remote) {
+            return if fault == Fault::Dead {
+                Answer::Silence
+            } else {
+                self.refuse(abi::IBV_WC_REM_ACCESS_ERR)
+            };
+        }
+        let new = match wqe.opcode {
+            abi::IBV_WR_ATOMIC_FETCH_AND_ADD => Some(old.wrapping_add(wqe.compare_add)),
+            _ => (old == wqe.compare_add).then_some(wqe.swap),
+        };
+        if let Some(new) = new {
+            if copy::write(pid, &Pieces::of(&raw const new as u64, 8), &remote).is_err() {
+                return self.refuse(abi::IBV_WC_REM_ACCESS_ERR);
+            }
+        }
+        match copy::write(self.process.pid, &word, local) {
+            Ok(()) => Answer::Done,
+            Err(_) => Answer::Local(abi::IBV_WC_LOC_PROT_ERR),
+        }
+    }
+
+    /// The slot of the process whose receives these are.
+    fn owner(&self) -> u32 {
+        let entry = self.srq.map_or(&self.qp.entry, |(_, srq)| &srq.entry);
+        entry.owner.load(Relaxed).wrapping_sub(1)
+    }
+
+    fn lives(&self) -> bool {
+        self.process.alive(self.owner())
+    }
+
+    /// Takes a receive.
+    fn take(&self, qp: &Qp) -> Result<Posted, Answer> {
+        let ready = !qp.process.faults.hits(qp.process.config.rnr);
+        let posted = match self.srq {
+            _ if !ready => None,
+            Some((key, srq)) => srq::take(self.process, key, srq),
+            None => receive::take(self.process, &self.qp.receives).map(|(posted, _)| posted),
+        };
+        posted.ok_or_else(|| match self.lives() {
+            true => Answer::NotReady(self.qp.min_rnr_timer.load(Relaxed)),
+            false => Answer::Silence,
+        })
+    }
+
+    fn memory(&self, posted: &Posted) -> Option<Memory<'a>> {
+        let pd = self.srq.map_or(&self.qp.pd, |(_, srq)| &srq.pd).load(Relaxed);
+        receive::memory(
+            self.process,
+            posted.sges(),
+            self.qp.device.load(Relaxed),
+            pd,
+            abi::IBV_ACCESS_LOCAL_WRITE,
+        )
+    }
+
+    fn receive(&self, qp: &Qp, wqe: &Wqe, local: &Pieces) -> Answer {
+        let posted = match self.take(qp) {
+            Ok(posted) => posted,
+            Err(answer) => return answer,
+        };
+        let fails = |status: u32, answer: u32| {
+            self.complete(qp, wqe, &posted, abi::IBV_WC_RECV, status);
+            fail(self.process, self.qp, self.key);
+            Answer::Nak(answer)
+        };
+        let bytes = local.bytes();
+        let room: u64 = posted.sges().iter().map(|sge| u64::from(sge.length)).sum();
+        if bytes > room {
+            return fails(abi::IBV_WC_LOC_LEN_ERR, abi::IBV_WC_REM_INV_REQ_ERR);
+        }
+        let Some(memory) = self.memory(&posted) else {
+            return fails(abi::IBV_WC_LOC_PROT_ERR, abi::IBV_WC_REM_OP_ERR);
+        };
+        let mut remote = memory.pieces;
+        remote.truncate(bytes);
+        if bytes == 0 && !self.lives() {
+            return Answer::Silence;
+        }
+        match copy::write(self.process.pid_of(self.owner()), local, &remote) {
+            Ok(()) => {}
+            Err(Fault::Dead) => return Answer::Silence,
+            Err(Fault::Remote) => return fails(abi::IBV_WC_LOC_PROT_ERR, abi::IBV_WC_REM_OP_ERR),
+            Err(Fault::Local) => {
+                // The message never arrives whole: the receive stays used until the QP is flushed.
+                self.complete(qp, wqe, &posted, abi::IBV_WC_RECV, abi::IBV_WC_WR_FLUSH_ERR);
+                fail(self.process, self.qp, self.key);
+                return Answer::Local(abi::IBV_WC_LOC_PROT_ERR);
+            }
+        }
+        self.complete(qp, wqe, &posted, abi::IBV_WC_RECV, abi::IBV_WC_SUCCESS);
+        Answer::Done
+    }
+
+    /// Appends the completion of a receive.
+    fn complete(&self, qp: &Qp, wqe: &Wqe, posted: &Posted, opcode: u32, status: u32) {
+        let from = self.srq.map_or(From::Receive(self.key), |(key, _)| From::Shared(key));
+        let mut cqe = Cqe::new(posted.wr_id, status, opcode, self.key, from);
+        cqe.byte_len = wqe.length() as u32;
+        cqe.src_qp = qp.key;
+        cqe.solicited = wqe.flags & abi::IBV_SEND_SOLICITED != 0;
+        if wqe.has_imm() {
+            cqe.imm = wqe.imm;
+            cqe.wc_flags |= abi::IBV_WC_WITH_IMM;
+        }
+        let cq = match self.srq {
+            Some((_, srq)) if srq.xrcd.load(Relaxed) != 0 => srq.cq.load(Relaxed),
+            _ => self.qp.recv_cq.load(Relaxed),
+        };
+        if !cq::push(self.process, cq, &cqe) {
+            event::push(
+                self.process,
+                self.qp.events.load(Relaxed),
+                (abi::IBV_EVENT_QP_FATAL, self.key),
+            );
+            fail(self.process, self.qp, self.key);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The requester: work requests are checked, queued, and executed in order, at once by the thread
+//! that posts them unless something must wait.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
+
+use gasnet_ibv_abi as abi;
+
+use crate::config::Operation;
+use crate::copy;
+use crate::cq::{self, Cqe, From};
+use crate::event;
+use crate::nic::{Nic, Task};
+use crate::process::now_ns;
+use crate::qp::{fail, Qp, SendQueue};
+use crate::receive::{self, Memory, Sge};
+use crate::respond::{self, Answer};
+use crate::ud;
+
+/// Largest message of all transports but UD.
+pub const MAX_MESSAGE: u64 = 1 << 30;
+
+/// A work request of a send queue.
+#[derive(Default)]
+pub struct Wqe {
+    pub wr_id: u64,
+    pub opcode: u32,
+    pub flags: u32,
+    pub imm: u32,
+    pub rkey: u32,
+    pub remote_addr: u64,
+    pub compare_add: u64,
+    pub swap: u64,
+    /// XRC: number of the SRQ.
+    pub srqn: u32,
+    pub ud: Option<ud::Destination>,
+    pub sges: Vec<Sge>,
+    /// The data, if they were read when it was posted.
+    pub data: Option<Vec<u8>>,
+    /// Of `SendQueue::posted`, after it.
+    pub number: u32,
+    /// Not before this time.
+    pub due_ns: u64,
+    /// Transmissions that nobody answered.
+    pub lost: u32,
+    /// RNR NAKs.
+    pub rnr: u32,
+    /// Fault `cqe-error`.
+    pub forced: Option<u32>,
+}
+
+/// What became of a try to execute a work request.
+pub enum Outcome {
+    Done,
+    Failed(u32),
+    /// Try again so much later.
+    Again(u64),
+}
+
+fn class(opcode: u32) -> Option<Operation> {
+    Some(match opcode {
+        abi::IBV_WR_SEND | abi::IBV_WR_SEND_WITH_IMM => Operation::Send,
+        abi::IBV_WR_RDMA_WRITE | abi::IBV_WR_RDMA_WRITE_WITH_IMM => Operation::Write,
+        abi::IBV_WR_RDMA_READ => Operation::Read,
+        abi::IBV_WR_ATOMIC_CMP_AND_SWP | abi::IBV_WR_ATOMIC_FETCH_AND_ADD => Operation::Atomic,
+        _ => return None,
+    })
+}
+
+fn completion_opcode(opcode: u32) -> u32 {
+    match opcode {
+        abi::IBV_WR_RDMA_WRITE | abi::IBV_WR_RDMA_WRITE_WITH_IMM => abi::IBV_WC_RDMA_WRITE,
+        abi::IBV_WR_RDMA_READ => abi::IBV_WC_RDMA_READ,
+        abi::IBV_WR_ATOMIC_CMP_AND_SWP => abi::IBV_WC_COMP_SWAP,
+        abi::IBV_WR_ATOMIC_FETCH_AND_ADD => abi::IBV_WC_FETCH_ADD,
+        _ => abi::IBV_WC_SEND,
+    }
+}
+
+impl Wqe {
+    pub fn operation(&self) -> Operation {
+        class(self.opcode).unwrap_or(Operation::Send)
+    }
+
+    pub fn length(&self) -> u64 {
+        match &self.data {
+            Some(data) => data.len() as u64,
+            None => self.sges.iter().map(|sge| u64::from(sge.length)).sum(),
+        }
+    }
+
+    /// Whether it carries immediate data.
+    pub fn has_imm(&self) -> bool {
+        matches!(self.opcode, abi::IBV_WR_SEND_WITH_IMM | abi::IBV_WR_RDMA_WRITE_WITH_IMM)
+    }
+}
+
+/// Whether a transport has an operation.
+fn offered(kind: u32, opcode: u32, atomics: bool) -> bool {
+    match class(opcode) {
+        Some(Operation::Send) => true,
+        Some(Operation::Write) => kind != abi::IBV_QPT_UD,
+        Some(Operation::Read) => matches!(kind, abi::IBV_QPT_RC | abi::IBV_QPT_XRC_SEND),
+        Some(Operation::Atomic) => atomics && matches!(kind, abi::IBV_QPT_RC | abi::IBV_QPT_XRC_SEND),
+        None => false,
+    }
+}
+
+impl Qp {
+    /// Checks a work request and queues it. Err: errno; it is not posted.
+    pub fn enqueue(&self, queue: &mut SendQueue, mut wqe: Wqe) -> Result<(), i32> {
+        let config = &self.process.config;
+        let state = self.state();
+        let inline = wqe.flags & abi::IBV_SEND_INLINE != 0;
+        if matches!(state, abi::IBV_QPS_RESET | abi::IBV_QPS_INIT | abi::IBV_QPS_RTR)
+            || !offered(self.kind, wqe.opcode, config.atomics)
+            || wqe.sges.len() > self.cap.max_send_sge as usize
+            || inline && matches!(wqe.operation(), Operation::Read | Operation::Atomic)
+            || inline && wqe.length() > u64::from(self.cap.max_inline_data)
+            || (self.kind == abi::IBV_QPT_UD) != wqe.ud.is_some()
+        {
+            return Err(libc::EINVAL);
+        }
+        let unpolled = queue.posted.wrapping_sub(self.shared.sends_polled.load(Relaxed));
+        if unpolled >= self.cap.max_send_wr {
+            return Err(libc::ENOMEM);
+        }
+        if inline && wqe.data.is_none() {
+            wqe.data = Some(copy::gather_inline(&wqe.sges, wqe.length() as usize));
+        }
+        queue.posted = queue.posted.wrapping_add(1);
+        wqe.number = queue.posted;
+        wqe.forced = self.process.faults.error(wqe.operation());
+        if self.kind != abi::IBV_QPT_UD && self.process.faults.cuts() {
+            respond::cut(self);
+        }
+        let device = self.port().device;
+        if config.delays(device) {
+            if config.late_visible && !config.late {
+                self.capture(&mut wqe);
+            }
+            let delay = self.process.faults.delay_ns(config, device);
+            queue.last_due_ns = queue.last_due_ns.max(now_ns()) + delay;
+            wqe.due_ns = queue.last_due_ns;
+        }
+        queue.entries.push_back(wqe);
+        Ok(())
+    }
+
+    /// Reads the data of a send or write now. What cannot be read fails when it executes.
+    fn capture(&self, wqe: &mut Wqe) {
+        if matches!(wqe.operation(), Operation::Send | Operation::Write) && wqe.data.is_none() {
+            wqe.data = self.local(wqe, 0).and_then(|memory| copy::gather(&memory.pieces).ok());
+        }
+    }
+
+    /// The local memory of a work request; None: a protection error.
+    pub fn local(&self, wqe: &Wqe, access: u32) -> Option<Memory<'static>> {
+        let (device, pd) = (self.shared.device.load(Relaxed), self.shared.pd.load(Relaxed));
+        receive::memory(self.process, &wqe.sges, device, pd, access)
+    }
+
+    /// What a transmission without an answer comes to.
+    fn unanswered(&self, wqe: &mut Wqe) -> Outcome {
+        if self.kind == abi::IBV_QPT_UC {
+            return Outcome::Done;
+        }
+        let timeout = self.shared.timeout.load(Relaxed);
+        wqe.lost += 1;
+        if timeout != 0 && wqe.lost > self.shared.retry_cnt.load(Relaxed) {
+            return Outcome::Failed(abi::IBV_WC_RETRY_EXC_ERR);
+        }
+        Outcome::Again(retry_ns(timeout))
+    }
+
+    fn not_ready(&self, wqe: &mut Wqe, timer: u32) -> Outcome {
+        if self.kind == abi::IBV_QPT_UC {
+            return Outcome::Done;
+        }
+        let limit = self.shared.rnr_retry.load(Relaxed);
+        wqe.rnr += 1;
+        if limit != 7 && wqe.rnr > limit {
+            return Outcome::Failed(abi::IBV_WC_RNR_RETRY_EXC_ERR);
+        }
+        Outcome::Again(rnr_ns(timer))
+    }
+
+    fn execute(&self, wqe: &mut Wqe) -> Outcome {
+        if let Some(status) = wqe.forced {
+            return Outcome::Failed(status);
+        }
+        if self.kind == abi::IBV_QPT_UD {
+            return ud::send(self, wqe);
+        }
+        if wqe.length() > MAX_MESSAGE {
+            return Outcome::Failed(abi::IBV_WC_LOC_LEN_ERR);
+        }
+        match respond::execute(self, wqe) {
+            Answer::Done => Outcome::Done,
+            Answer::Local(status) | Answer::Nak(status) if self.kind != abi::IBV_QPT_UC => Outcome::Failed(status),
+            Answer::Local(status) => Outcome::Failed(status),
+            Answer::Nak(_) => Outcome::Done,
+            Answer::NotReady(timer) => self.not_ready(wqe, timer),
+            Answer::Silence => self.unanswered(wqe),
+        }
+    }
+
+    /// Appends the completion of a work request, if it has one. False: the CQ has overrun.
+    fn complete(&self, wqe: &Wqe, status: u32) -> bool {
+        if status == abi::IBV_WC_SUCCESS && !self.sig_all && wqe.flags & abi::IBV_SEND_SIGNALED == 0 {
+            return true;
+        }
+        let from = From::Send(self.key, wqe.number);
+        let mut cqe = Cqe::new(wqe.wr_id, status, completion_opcode(wqe.opcode), self.key, from);
+        cqe.byte_len = match wqe.operation() {
+            Operation::Atomic => 8,
+            _ => wqe.length() as u32,
+        };
+        cq::push(self.process, self.shared.send_cq.load(Relaxed), &cqe)
+    }
+
+    /// The state after a failed work request. Unreliable QPs only stop sending.
+    fn stop(&self, overrun: bool) {
+        let _guard = self.shared.entry.lock.lock();
+        if overrun {
+            event::push(
+                self.process,
+                self.shared.events.load(Relaxed),
+                (abi::IBV_EVENT_QP_FATAL, self.key),
+            );
+        }
+        if matches!(self.kind, abi::IBV_QPT_UD | abi::IBV_QPT_UC) && !overrun {
+            let _ = self
+                .shared
+                .state
+                .compare_exchange(abi::IBV_QPS_RTS, abi::IBV_QPS_SQE, Relaxed, Relaxed);
+        } else {
+            fail(self.process, self.shared, self.key);
+        }
+    }
+}
+
+/// Executes what can be executed. The caller holds the queue's lock.
+pub fn progress(qp: &Arc<Qp>, queue: &mut SendQueue) {
+    while let Some(wqe) = queue.entries.front_mut() {
+        let status = match qp.state() {
+            abi::IBV_QPS_ERR | abi::IBV_QPS_SQE => abi::IBV_WC_WR_FLUSH_ERR,
+            abi::IBV_QPS_RTS => {
+                if wqe.due_ns > now_or_zero(wqe.due_ns) {
+                    let due_ns = wqe.due_ns;
+                    return wait(qp, queue, due_ns);
+                }
+                match qp.execute(wqe) {
+                    Outcome::Done => abi::IBV_WC_SUCCESS,
+                    Outcome::Failed(status) => status,
+                    Outcome::Again(delay_ns) => {
+                        wqe.due_ns = now_ns() + delay_ns;
+                        let due_ns = wqe.due_ns;
+                        return wait(qp, queue, due_ns);
+                    }
+                }
+            }
+            _ => return,
+        };
+        let kept = qp.complete(wqe, status);
+        queue.entries.pop_front();
+        if !kept || status != abi::IBV_WC_SUCCESS && status != abi::IBV_WC_WR_FLUSH_ERR {
+            qp.stop(!kept);
+        }
+    }
+}
+
+/// Without the clock where nothing is due.
+fn now_or_zero(due_ns: u64) -> u64 {
+    if due_ns == 0 {
+        0
+    } else {
+        now_ns()
+    }
+}
+
+fn wait(qp: &Arc<Qp>, queue: &mut SendQueue, due_ns: u64) {
+    if queue.timer_ns == 0 || due_ns < queue.timer_ns {
+        queue.timer_ns = due_ns;
+        Nic::at(qp.process, due_ns, Task::Progress(Arc::clone(qp)));
+    }
+}
+
+/// Posts work requests. Err: errno, and how many were posted before.
+pub fn post(qp: &Arc<Qp>, wqes: impl Iterator<Item = Wqe>) -> Result<(), (i32, usize)> {
+    let mut queue = qp.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut result = Ok(());
+    for (n, wqe) in wqes.enumerate() {
+        if let Err(error) = qp.enqueue(&mut queue, wqe) {
+            result = Err((error, n));
+            break;
+        }
+    }
+    progress(qp, &mut queue);
+    result
+}
+
+/// Time between transmissions that nobody answers. A timeout t means 4.096 µs · 2^t; here an eighth,
+/// but at least a few ms, since processes share few cores.
+fn retry_ns(timeout: u32) -> u64 {
+    match timeout {
+        0 => 100_000_000,
+        _ => ((4096_u64 << timeout) / 8).clamp(5_000_000, 4_000_000_000),
+    }
+}
+
+/// The RNR timers of the specification (table 45), in units of 10 µs.
+const RNR_TIMERS: [u32; 32] = [
+    65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096,
+    6144, 8192, 12288, 16384, 24576, 32768, 49152,
+];
+
+fn rnr_ns(timer: u32) -> u64 {
+    u64::from(RNR_TIMERS[timer as usize % 32]) * 10_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transports_differ_in_operations() {
+        let all = [
+            abi::IBV_WR_SEND,
+            abi::IBV_WR_RDMA_WRITE,
+            abi::IBV_WR_RDMA_READ,
+            abi::IBV_WR_ATOMIC_CMP_AND_SWP,
+        ];
+        let of = |kind| all.map(|opcode| offered(kind, opcode, true));
+        assert_eq!(of(abi::IBV_QPT_RC), [true; 4]);
+        assert_eq!(of(abi::IBV_QPT_UC), [true, true, false, false]);
+        assert_eq!(of(abi::IBV_QPT_UD), [true, false, false, false]);
+        assert!(!offered(abi::IBV_QPT_RC, abi::IBV_WR_BIND_MW, true));
+        assert!(!offered(abi::IBV_QPT_RC, abi::IBV_WR_ATOMIC_CMP_AND_SWP, false));
+    }
+
+    #[test]
+    fn timers_are_those_of_the_specification() {
+        assert_eq!(rnr_ns(12), 640_000);
+        assert_eq!(rnr_ns(0), 655_360_000);
+        assert!(retry_ns(14) < retry_ns(18));
+    }
+}

@@ -1,0 +1,161 @@
+//! The layout of a fabric. Everything is atomic and valid when all zero, except locks.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
+
+use super::heap::Heap;
+use super::lock::Lock;
+use super::ring::Ring;
+use super::table::{Entry, HasEntry, Table};
+
+/// Most processes that use a fabric at one time.
+pub const PROCESSES: usize = 4096;
+pub const DEVICES: usize = 16;
+pub const PORTS: usize = 4;
+
+#[repr(C)]
+pub struct Fabric {
+    /// `attach::MAGIC` when the locks below are initialised.
+    pub magic: AtomicU64,
+    /// CLOCK_MONOTONIC of the first `ibv_open_device`, to which `port-down` is relative.
+    pub opened_ns: AtomicU64,
+    /// Guards `heap`, the tables' free places, and `pids`.
+    pub allocation: Lock,
+    /// Serialises atomic operations that a device executes as responder.
+    pub atomics: [Lock; DEVICES],
+    /// The last number given to a PD or an XRCD.
+    pub numbers: AtomicU32,
+    pub heap: Heap,
+    /// Processes by slot; 0: free.
+    pub pids: [AtomicU32; PROCESSES],
+    pub mrs: Table<Mr, { 1 << 16 }>,
+    pub qps: Table<Qp, { 1 << 16 }>,
+    pub cqs: Table<Cq, { 1 << 15 }>,
+    pub srqs: Table<Srq, { 1 << 14 }>,
+    pub events: Table<Events, { 1 << 14 }>,
+}
+
+/// A port of a device, both from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Port {
+    pub device: u32,
+    pub port: u32,
+}
+
+/// A memory region. Its key is index << 8 | generation, as on hardware.
+#[repr(C)]
+pub struct Mr {
+    pub entry: Entry,
+    pub device: AtomicU32,
+    pub pd: AtomicU32,
+    pub access: AtomicU32,
+    /// Operations that use it now; deregistration waits for them.
+    pub users: AtomicU32,
+    /// The address by which work requests name the first byte.
+    pub iova: AtomicU64,
+    /// Where it lies in its owner's memory.
+    pub addr: AtomicU64,
+    pub length: AtomicU64,
+}
+
+/// The posted receives of a QP or an SRQ. Record: wr_id, number of SGEs, then address and
+/// length | lkey << 32 of each.
+#[repr(C)]
+pub struct Receives {
+    pub lock: Lock,
+    pub ring: Ring,
+    pub max_sge: AtomicU32,
+    /// Posted and not yet seen by a poll: these hold room in the queue.
+    pub outstanding: AtomicU32,
+}
+
+#[repr(C)]
+pub struct Cq {
+    pub entry: Entry,
+    /// Completions (`cq::Cqe`).
+    pub ring: Ring,
+    /// 0: no event wanted; 1: for the next solicited completion or error; 2: for the next.
+    pub armed: AtomicU32,
+    /// Index in `Fabric::events`; 0: no channel.
+    pub channel: AtomicU32,
+    /// Index in `Fabric::events` of the context's asynchronous events.
+    pub events: AtomicU32,
+    pub overrun: AtomicU32,
+    /// The `ibv_cq` in the owner's memory.
+    pub user: AtomicU64,
+}
+
+#[repr(C)]
+pub struct Srq {
+    pub entry: Entry,
+    pub receives: Receives,
+    pub device: AtomicU32,
+    pub pd: AtomicU32,
+    /// 0: not an XRC SRQ.
+    pub xrcd: AtomicU32,
+    /// Index of the CQ of an XRC SRQ.
+    pub cq: AtomicU32,
+    /// 0: not armed.
+    pub limit: AtomicU32,
+    pub events: AtomicU32,
+    pub user: AtomicU64,
+}
+
+/// A queue pair, as far as other processes see it. `entry.lock` is held by who executes as its
+/// responder and by who changes its state.
+#[repr(C)]
+pub struct Qp {
+    pub entry: Entry,
+    pub kind: AtomicU32,
+    pub state: AtomicU32,
+    pub device: AtomicU32,
+    pub port: AtomicU32,
+    pub pd: AtomicU32,
+    pub xrcd: AtomicU32,
+    pub access: AtomicU32,
+    /// Keys of CQs and of the SRQ; 0: none.
+    pub send_cq: AtomicU32,
+    pub recv_cq: AtomicU32,
+    pub srq: AtomicU32,
+    pub receives: Receives,
+    /// The address vector: destination LID, or GID if `global`.
+    pub dlid: AtomicU32,
+    pub global: AtomicU32,
+    pub dgid: [AtomicU64; 2],
+    pub sgid_index: AtomicU32,
+    pub service_level: AtomicU32,
+    pub dest_qpn: AtomicU32,
+    pub sq_psn: AtomicU32,
+    pub rq_psn: AtomicU32,
+    pub qkey: AtomicU32,
+    pub path_mtu: AtomicU32,
+    pub min_rnr_timer: AtomicU32,
+    pub timeout: AtomicU32,
+    pub retry_cnt: AtomicU32,
+    pub rnr_retry: AtomicU32,
+    pub max_rd_atomic: AtomicU32,
+    pub max_dest_rd_atomic: AtomicU32,
+    pub pkey_index: AtomicU32,
+    /// Work requests of the send queue whose completion, or a later one, was polled.
+    pub sends_polled: AtomicU32,
+    /// Fault `drop-connection`: nothing arrives any more.
+    pub cut: AtomicU8,
+    pub events: AtomicU32,
+    pub user: AtomicU64,
+}
+
+/// A queue of events for one descriptor of one process: completion channel or asynchronous events.
+/// Record: `ibv_event_type` (channels: unused), key of the object or number of the port.
+#[repr(C)]
+pub struct Events {
+    pub entry: Entry,
+    pub ring: Ring,
+}
+
+macro_rules! has_entry {
+    ($($type:ty),*) => { $(impl HasEntry for $type {
+        fn entry(&self) -> &Entry {
+            &self.entry
+        }
+    })* };
+}
+has_entry!(Mr, Cq, Srq, Qp, Events);

@@ -1,0 +1,240 @@
+//! Unreliable datagrams.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use gasnet_ibv_abi as abi;
+
+use crate::address::{self, Address, TYPE_ROCE_V2};
+use crate::config::Link;
+use crate::copy::{self, Pieces};
+use crate::cq::{self, Cqe, From};
+use crate::nic::{Nic, Task};
+use crate::process::{now_ns, Process};
+use crate::qp::{fail, Qp};
+use crate::receive;
+use crate::send::{Outcome, Wqe};
+use crate::shm::{Port, Qp as Shared, INDEX_BITS};
+use crate::srq;
+
+/// Bytes in front of each received datagram.
+pub const GRH_BYTES: usize = 40;
+/// Largest datagram: the MTU of all ports.
+pub const MAX_DATAGRAM: u64 = 4096;
+
+/// Where an address handle leads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vector {
+    /// From this port.
+    pub port: Port,
+    pub to: Address,
+    /// The destination GID, if datagrams have a global route header.
+    pub dgid: Option<[u8; 16]>,
+    pub sgid_index: u32,
+    pub service_level: u8,
+    pub hop_limit: u8,
+    pub traffic_class: u8,
+}
+
+/// Whom a datagram is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Destination {
+    pub vector: Vector,
+    pub qpn: u32,
+    pub qkey: u32,
+}
+
+/// Sends a datagram: what is wrong at the other end is not noticed here.
+pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
+    let Some(destination) = wqe.ud else {
+        return Outcome::Failed(abi::IBV_WC_LOC_QP_OP_ERR);
+    };
+    if wqe.length() > MAX_DATAGRAM {
+        return Outcome::Failed(abi::IBV_WC_LOC_LEN_ERR);
+    }
+    if destination.vector.port != qp.port() {
+        return Outcome::Failed(abi::IBV_WC_LOC_QP_OP_ERR);
+    }
+    let memory = match &wqe.data {
+        Some(_) => None,
+        None => match qp.local(wqe, 0) {
+            Some(memory) => Some(memory),
+            None => return Outcome::Failed(abi::IBV_WC_LOC_PROT_ERR),
+        },
+    };
+    let payload = match (&wqe.data, &memory) {
+        (Some(data), _) => Ok(data.clone()),
+        (None, Some(memory)) => copy::gather(&memory.pieces),
+        (None, None) => Ok(Vec::new()),
+    };
+    let Ok(payload) = payload else {
+        return Outcome::Failed(abi::IBV_WC_LOC_PROT_ERR);
+    };
+    let datagram = Datagram {
+        from: qp.key,
+        qkey: qp.shared.qkey.load(Relaxed),
+        destination,
+        imm: wqe.has_imm().then_some(wqe.imm),
+        solicited: wqe.flags & abi::IBV_SEND_SOLICITED != 0,
+        payload,
+    };
+    let (process, config, faults) = (qp.process, &qp.process.config, &qp.process.faults);
+    if faults.hits(config.ud_loss) {
+        return Outcome::Done;
+    }
+    if faults.hits(config.ud_dup) {
+        deliver(process, &datagram);
+    }
+    if faults.hits(config.ud_reorder) {
+        let delay = config.delay.as_nanos() as u64;
+        Nic::at(process, now_ns() + delay, Task::Deliver(Box::new(datagram)));
+    } else {
+        deliver(process, &datagram);
+    }
+    Outcome::Done
+}
+
+/// A datagram under way.
+pub struct Datagram {
+    /// Key of the sending QP, and its Q_Key.
+    from: u32,
+    qkey: u32,
+    destination: Destination,
+    imm: Option<u32>,
+    solicited: bool,
+    payload: Vec<u8>,
+}
+
+/// The QP that a datagram reaches.
+fn find<'a>(process: &'a Process, datagram: &Datagram) -> Option<&'a Shared> {
+    let destination = &datagram.destination;
+    let peer = process.fabric.qps.find(destination.qpn, INDEX_BITS)?;
+    let port = address::find(&process.config, destination.vector.to)?;
+    // A Q_Key with the highest bit set stands for that of the sending QP.
+    let qkey = if destination.qkey >> 31 == 0 {
+        destination.qkey
+    } else {
+        datagram.qkey
+    };
+    let reached = peer.kind.load(Relaxed) == abi::IBV_QPT_UD
+        && port
+            == Port {
+                device: peer.device.load(Relaxed),
+                port: peer.port.load(Relaxed),
+            }
+        && peer.qkey.load(Relaxed) == qkey
+        && process.port_is_up(destination.vector.port)
+        && process.port_is_up(port);
+    reached.then_some(peer)
+}
+
+/// Puts a datagram into a receive of its destination, if there is one.
+pub fn deliver(process: &Process, datagram: &Datagram) {
+    let destination = &datagram.destination;
+    let Some(peer) = find(process, datagram) else { return };
+    let _guard = peer.entry.lock.lock();
+    if !matches!(
+        peer.state.load(Relaxed),
+        abi::IBV_QPS_RTR | abi::IBV_QPS_RTS | abi::IBV_QPS_SQD | abi::IBV_QPS_SQE
+    ) {
+        return;
+    }
+    let srq_key = peer.srq.load(Relaxed);
+    let srq = srq::find(process, srq_key);
+    let posted = match srq {
+        Some(srq) => srq::take(process, srq_key, srq),
+        None => receive::take(process, &peer.receives).map(|(posted, _)| posted),
+    };
+    let Some(posted) = posted else { return };
+    let from = if srq.is_some() {
+        From::Shared(srq_key)
+    } else {
+        From::Receive(destination.qpn)
+    };
+    let mut cqe = Cqe::new(
+        posted.wr_id,
+        abi::IBV_WC_SUCCESS,
+        abi::IBV_WC_RECV,
+        destination.qpn,
+        from,
+    );
+    let pd = srq.map_or(&peer.pd, |srq| &srq.pd).load(Relaxed);
+    let memory = receive::memory(
+        process,
+        posted.sges(),
+        peer.device.load(Relaxed),
+        pd,
+        abi::IBV_ACCESS_LOCAL_WRITE,
+    );
+    let room: u64 = posted.sges().iter().map(|sge| u64::from(sge.length)).sum();
+    let bytes = (GRH_BYTES + datagram.payload.len()) as u64;
+    let header = header(process, destination, datagram.payload.len());
+    cqe.status = match &memory {
+        _ if bytes > room => abi::IBV_WC_LOC_LEN_ERR,
+        None => abi::IBV_WC_LOC_PROT_ERR,
+        Some(memory) => {
+            let slot = peer.entry.owner.load(Relaxed).wrapping_sub(1);
+            place(process.pid_of(slot), memory.pieces, header.as_ref(), &datagram.payload)
+        }
+    };
+    cqe.byte_len = bytes as u32;
+    cqe.src_qp = datagram.from;
+    cqe.slid = address::lid(&process.config, destination.vector.port);
+    cqe.service_level = destination.vector.service_level;
+    cqe.solicited = datagram.solicited;
+    if header.is_some() {
+        cqe.wc_flags |= abi::IBV_WC_GRH;
+    }
+    if let Some(imm) = datagram.imm {
+        cqe.imm = imm;
+        cqe.wc_flags |= abi::IBV_WC_WITH_IMM;
+    }
+    let kept = cq::push(process, peer.recv_cq.load(Relaxed), &cqe);
+    if !kept || cqe.status != abi::IBV_WC_SUCCESS {
+        fail(process, peer, destination.qpn);
+    }
+}
+
+/// Writes header (if there is one) and payload; the status of the receive.
+fn place(pid: i32, memory: Pieces, header: Option<&[u8; GRH_BYTES]>, payload: &[u8]) -> u32 {
+    let mut to = memory;
+    let mut from = Pieces::default();
+    match header {
+        Some(header) => from.push(header.as_ptr() as u64, GRH_BYTES as u64),
+        None => to.skip(GRH_BYTES),
+    }
+    from.push(payload.as_ptr() as u64, payload.len() as u64);
+    match copy::write(pid, &from, &to) {
+        Ok(()) => abi::IBV_WC_SUCCESS,
+        Err(_) => abi::IBV_WC_LOC_PROT_ERR,
+    }
+}
+
+/// The global route header that the receiver sees; None: without one.
+fn header(process: &Process, destination: &Destination, bytes: usize) -> Option<[u8; GRH_BYTES]> {
+    let vector = &destination.vector;
+    let (sgid, kind) = address::gid(&process.config, vector.port, vector.sgid_index)?;
+    let dgid = vector.dgid?;
+    let mut header = [0; GRH_BYTES];
+    if process.config.link == Link::Roce && kind == TYPE_ROCE_V2 && sgid[..12] == V4_PREFIX {
+        let v4 = &mut header[20..];
+        v4[0] = 0x45;
+        v4[1] = vector.traffic_class;
+        v4[2..4].copy_from_slice(&(bytes as u16 + 20).to_be_bytes());
+        v4[8] = vector.hop_limit;
+        v4[9] = 17;
+        v4[12..16].copy_from_slice(&sgid[12..]);
+        v4[16..20].copy_from_slice(&dgid[12..]);
+        return Some(header);
+    }
+    header[0] = 0x60 | vector.traffic_class >> 4;
+    header[1] = vector.traffic_class << 4;
+    header[4..6].copy_from_slice(&(bytes as u16).to_be_bytes());
+    header[6] = 0x1b;
+    header[7] = vector.hop_limit;
+    header[8..24].copy_from_slice(&sgid);
+    header[24..].copy_from_slice(&dgid);
+    Some(header)
+}
+
+/// IPv4 addresses as GIDs.
+pub const V4_PREFIX: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

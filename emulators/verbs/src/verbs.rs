@@ -1,0 +1,492 @@
+//! Shared receive queues and queue pairs, as C calls.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use gasnet_ibv_abi as abi;
+
+use crate::event;
+use crate::extended;
+use crate::handle::{load, null, release, retain, store, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd};
+use crate::qp::{self, Attributes};
+use crate::receive::{self, Sge};
+use crate::send::{self, Wqe};
+use crate::shm::INDEX_BITS;
+use crate::srq;
+use crate::ud::Destination;
+
+/// The SGEs of a list in C.
+pub fn sges(list: *const abi::ibv_sge, count: usize) -> Vec<Sge> {
+    (0..count)
+        .map(|n| load(list.wrapping_add(n)))
+        .map(|sge| Sge {
+            addr: sge.addr,
+            length: sge.length,
+            lkey: sge.lkey,
+        })
+        .collect()
+}
+
+fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> *mut abi::ibv_srq {
+    let owner = Context::of(context);
+    let config = &owner.process.config;
+    let attr = init.attr;
+    if !config.srq {
+        return null(libc::EOPNOTSUPP);
+    }
+    if attr.max_wr == 0 || attr.max_wr > config.max_qp_wr || attr.max_sge > config.max_sge {
+        return null(libc::EINVAL);
+    }
+    let xrc = init.srq_type == abi::IBV_SRQT_XRC;
+    let max_sge = attr.max_sge.max(1);
+    let attributes = srq::Attributes {
+        device: owner.device,
+        pd: Pd::of(init.pd).number,
+        max_wr: attr.max_wr,
+        max_sge,
+        limit: attr.srq_limit,
+        xrcd: if xrc { Xrcd::of(init.xrcd).number } else { 0 },
+        cq: if xrc { Cq::of(init.cq).key } else { 0 },
+        events: owner.events,
+    };
+    let Some(index) = srq::create(owner.process, &attributes) else {
+        return null(libc::ENOMEM);
+    };
+    retain(&Pd::of(init.pd).users);
+    if xrc {
+        retain(&Xrcd::of(init.xrcd).users);
+        retain(&Cq::of(init.cq).users);
+    }
+    // SAFETY: all zero is valid.
+    let mut visible: abi::ibv_srq = unsafe { std::mem::zeroed() };
+    visible.context = context;
+    visible.srq_context = init.srq_context;
+    visible.pd = init.pd;
+    visible.handle = index;
+    let shared = owner.process.fabric.srqs.at(index);
+    let handle = Srq {
+        visible: UnsafeCell::new(visible),
+        process: owner.process,
+        shared,
+        index,
+        key: owner.process.fabric.srqs.key(index, INDEX_BITS),
+        max_wr: attr.max_wr,
+        max_sge,
+        xrc: if xrc {
+            Some((init.xrcd as usize, init.cq as usize))
+        } else {
+            None
+        },
+        users: AtomicU32::new(0),
+        asynchronous: Acknowledged::default(),
+    }
+    .handle();
+    shared.user.store(handle as u64, Relaxed);
+    handle
+}
+
+#[no_mangle]
+extern "C" fn ibv_create_srq(pd: *mut abi::ibv_pd, init: *mut abi::ibv_srq_init_attr) -> *mut abi::ibv_srq {
+    let given = load(init);
+    // SAFETY: all zero is valid: a basic SRQ; the PD's context was set when it was made.
+    let (mut attr, context) = unsafe {
+        (
+            std::mem::zeroed::<abi::ibv_srq_init_attr_ex>(),
+            (*Pd::of(pd).visible.get()).context,
+        )
+    };
+    attr.srq_context = given.srq_context;
+    attr.attr = given.attr;
+    attr.pd = pd;
+    new_srq(context, &attr)
+}
+
+pub extern "C" fn create_srq_ex(
+    context: *mut abi::ibv_context,
+    init: *mut abi::ibv_srq_init_attr_ex,
+) -> *mut abi::ibv_srq {
+    let mut init = load(init);
+    let has = |bit: u32| init.comp_mask & bit != 0;
+    if !has(abi::IBV_SRQ_INIT_ATTR_TYPE) {
+        init.srq_type = abi::IBV_SRQT_BASIC;
+    }
+    let xrc = abi::IBV_SRQ_INIT_ATTR_XRCD | abi::IBV_SRQ_INIT_ATTR_CQ;
+    let complete = init.comp_mask & abi::IBV_SRQ_INIT_ATTR_PD != 0
+        && match init.srq_type {
+            abi::IBV_SRQT_BASIC => true,
+            abi::IBV_SRQT_XRC => init.comp_mask & xrc == xrc,
+            _ => return null(libc::EOPNOTSUPP),
+        };
+    if !complete {
+        return null(libc::EINVAL);
+    }
+    new_srq(context, &init)
+}
+
+pub extern "C" fn get_srq_num(srq: *mut abi::ibv_srq, number: *mut u32) -> c_int {
+    if Srq::of(srq).xrc.is_none() {
+        return libc::EOPNOTSUPP;
+    }
+    store(number, Srq::of(srq).key);
+    0
+}
+
+/// Resizing is not offered (`IBV_DEVICE_SRQ_RESIZE`).
+#[no_mangle]
+extern "C" fn ibv_modify_srq(srq: *mut abi::ibv_srq, attr: *mut abi::ibv_srq_attr, mask: c_int) -> c_int {
+    let (object, attr) = (Srq::of(srq), load(attr));
+    if mask as u32 & !abi::IBV_SRQ_LIMIT != 0 || attr.srq_limit > object.max_wr {
+        return libc::EINVAL;
+    }
+    if mask as u32 & abi::IBV_SRQ_LIMIT != 0 {
+        srq::arm(object.process, object.key, object.shared, attr.srq_limit);
+    }
+    0
+}
+
+#[no_mangle]
+extern "C" fn ibv_query_srq(srq: *mut abi::ibv_srq, attr: *mut abi::ibv_srq_attr) -> c_int {
+    let object = Srq::of(srq);
+    let srq_limit = object.shared.limit.load(Relaxed);
+    store(
+        attr,
+        abi::ibv_srq_attr {
+            max_wr: object.max_wr,
+            max_sge: object.max_sge,
+            srq_limit,
+        },
+    );
+    0
+}
+
+#[no_mangle]
+extern "C" fn ibv_destroy_srq(srq: *mut abi::ibv_srq) -> c_int {
+    let object = Srq::of(srq);
+    if object.users.load(Relaxed) != 0 {
+        return libc::EBUSY;
+    }
+    srq::destroy(object.process, object.index);
+    let of_srq = |kind| matches!(kind, abi::IBV_EVENT_SRQ_ERR | abi::IBV_EVENT_SRQ_LIMIT_REACHED);
+    event::forget(object.process, object.shared.events.load(Relaxed), object.key, of_srq);
+    object.asynchronous.wait();
+    // SAFETY: set when it was made.
+    release(&Pd::of(unsafe { (*object.visible.get()).pd }).users);
+    if let Some((xrcd, cq)) = object.xrc {
+        release(&Xrcd::of(xrcd as *mut _).users);
+        release(&Cq::of(cq as *mut _).users);
+    }
+    Srq::free(srq);
+    0
+}
+
+/// Walks a list of receives. Err: the errno of the first that is refused, in `bad`.
+fn post_receives(
+    first: *mut abi::ibv_recv_wr,
+    bad: *mut *mut abi::ibv_recv_wr,
+    post: impl Fn(u64, &[Sge]) -> Result<(), i32>,
+) -> c_int {
+    let mut next = first;
+    while !next.is_null() {
+        let wr = load(next);
+        let posted = match usize::try_from(wr.num_sge) {
+            Ok(count) if count <= crate::copy::PIECES => post(wr.wr_id, &sges(wr.sg_list, count)),
+            _ => Err(libc::EINVAL),
+        };
+        if let Err(errno) = posted {
+            store(bad, next);
+            return errno;
+        }
+        next = wr.next;
+    }
+    0
+}
+
+pub extern "C" fn post_srq_recv(
+    srq: *mut abi::ibv_srq,
+    wr: *mut abi::ibv_recv_wr,
+    bad: *mut *mut abi::ibv_recv_wr,
+) -> c_int {
+    let object = Srq::of(srq);
+    post_receives(wr, bad, |wr_id, sges| {
+        receive::post(object.process, &object.shared.receives, object.max_wr, wr_id, sges)
+    })
+}
+
+pub extern "C" fn post_recv(qp: *mut abi::ibv_qp, wr: *mut abi::ibv_recv_wr, bad: *mut *mut abi::ibv_recv_wr) -> c_int {
+    let object = Qp::of(qp);
+    post_receives(wr, bad, |wr_id, sges| object.qp.post_receive(wr_id, sges))
+}
+
+/// Counts a CQ as used.
+fn retain_cq(cq: *mut abi::ibv_cq) {
+    if !cq.is_null() {
+        retain(&Cq::of(cq).users);
+    }
+}
+
+fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Result<*mut abi::ibv_qp, i32> {
+    let owner = Context::of(context);
+    let target = init.qp_type == abi::IBV_QPT_XRC_RECV;
+    match init.qp_type {
+        abi::IBV_QPT_RC | abi::IBV_QPT_UC | abi::IBV_QPT_UD => {}
+        abi::IBV_QPT_XRC_SEND | abi::IBV_QPT_XRC_RECV if owner.process.config.xrc => {}
+        _ => return Err(libc::EOPNOTSUPP),
+    }
+    let has = |bit: u32| init.comp_mask & bit != 0;
+    let complete = match init.qp_type {
+        abi::IBV_QPT_XRC_RECV => has(abi::IBV_QP_INIT_ATTR_XRCD),
+        abi::IBV_QPT_XRC_SEND => has(abi::IBV_QP_INIT_ATTR_PD) && !init.send_cq.is_null(),
+        _ => has(abi::IBV_QP_INIT_ATTR_PD) && !init.send_cq.is_null() && !init.recv_cq.is_null(),
+    };
+    let has_srq = !init.srq.is_null() && matches!(init.qp_type, abi::IBV_QPT_RC | abi::IBV_QPT_UD | abi::IBV_QPT_UC);
+    let srq_is_basic = !has_srq || Srq::of(init.srq).xrc.is_none() && init.qp_type != abi::IBV_QPT_UC;
+    if !complete || !srq_is_basic || init.create_flags != 0 && has(abi::IBV_QP_INIT_ATTR_CREATE_FLAGS) {
+        return Err(libc::EINVAL);
+    }
+    let mut cap = init.cap;
+    if target {
+        cap = abi::ibv_qp_cap {
+            max_send_wr: 0,
+            max_recv_wr: 0,
+            max_send_sge: 0,
+            max_recv_sge: 0,
+            max_inline_data: 0,
+        };
+    }
+    if has_srq || init.qp_type == abi::IBV_QPT_XRC_SEND {
+        (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+    }
+    let (send_cq, recv_cq) = match init.qp_type {
+        abi::IBV_QPT_XRC_RECV => (std::ptr::null_mut(), std::ptr::null_mut()),
+        abi::IBV_QPT_XRC_SEND => (init.send_cq, std::ptr::null_mut()),
+        _ => (init.send_cq, init.recv_cq),
+    };
+    let attributes = Attributes {
+        kind: init.qp_type,
+        device: owner.device,
+        pd: if target { 0 } else { Pd::of(init.pd).number },
+        xrcd: if target { Xrcd::of(init.xrcd).number } else { 0 },
+        send_cq: if send_cq.is_null() { 0 } else { Cq::of(send_cq).key },
+        recv_cq: if recv_cq.is_null() { 0 } else { Cq::of(recv_cq).key },
+        srq: if has_srq { Srq::of(init.srq).key } else { 0 },
+        cap,
+        sig_all: init.sq_sig_all != 0,
+        events: owner.events,
+    };
+    let made = qp::create(owner.process, &attributes)?;
+    retain_cq(send_cq);
+    retain_cq(recv_cq);
+    if has_srq {
+        retain(&Srq::of(init.srq).users);
+    }
+    match target {
+        true => retain(&Xrcd::of(init.xrcd).users),
+        false => retain(&Pd::of(init.pd).users),
+    }
+    // SAFETY: all zero is valid.
+    let mut visible: abi::ibv_qp_ex = unsafe { std::mem::zeroed() };
+    let base = &mut visible.qp_base;
+    base.context = context;
+    base.qp_context = init.qp_context;
+    base.pd = if target { std::ptr::null_mut() } else { init.pd };
+    (base.send_cq, base.recv_cq) = (send_cq, recv_cq);
+    base.srq = if has_srq { init.srq } else { std::ptr::null_mut() };
+    base.handle = made.index;
+    base.qp_num = made.key;
+    base.qp_type = init.qp_type;
+    if has(abi::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+        extended::set_calls(&mut visible);
+    }
+    let shared = made.shared;
+    let handle = Qp {
+        visible: UnsafeCell::new(visible),
+        qp: made,
+        xrcd: if target { init.xrcd as usize } else { 0 },
+        opened: false,
+        asynchronous: Acknowledged::default(),
+        batch: UnsafeCell::default(),
+    }
+    .handle();
+    shared.user.store(handle as u64, Relaxed);
+    Ok(handle)
+}
+
+/// What was made is written back, as real devices do with what they round up.
+#[no_mangle]
+extern "C" fn ibv_create_qp(pd: *mut abi::ibv_pd, init: *mut abi::ibv_qp_init_attr) -> *mut abi::ibv_qp {
+    let given = load(init);
+    // SAFETY: all zero is valid; the PD's context was set when it was made.
+    let (mut attr, context) = unsafe {
+        (
+            std::mem::zeroed::<abi::ibv_qp_init_attr_ex>(),
+            (*Pd::of(pd).visible.get()).context,
+        )
+    };
+    attr.qp_context = given.qp_context;
+    (attr.send_cq, attr.recv_cq, attr.srq) = (given.send_cq, given.recv_cq, given.srq);
+    (attr.cap, attr.qp_type, attr.sq_sig_all) = (given.cap, given.qp_type, given.sq_sig_all);
+    attr.comp_mask = abi::IBV_QP_INIT_ATTR_PD;
+    attr.pd = pd;
+    match new_qp(context, &attr) {
+        Ok(qp) => {
+            store(
+                init,
+                abi::ibv_qp_init_attr {
+                    cap: Qp::of(qp).qp.cap,
+                    ..given
+                },
+            );
+            qp
+        }
+        Err(errno) => null(errno),
+    }
+}
+
+pub extern "C" fn create_qp_ex(
+    context: *mut abi::ibv_context,
+    init: *mut abi::ibv_qp_init_attr_ex,
+) -> *mut abi::ibv_qp {
+    let known = abi::IBV_QP_INIT_ATTR_PD
+        | abi::IBV_QP_INIT_ATTR_XRCD
+        | abi::IBV_QP_INIT_ATTR_CREATE_FLAGS
+        | abi::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    let mut given = load(init);
+    if given.comp_mask & !known != 0 {
+        return null(libc::EOPNOTSUPP);
+    }
+    match new_qp(context, &given) {
+        Ok(qp) => {
+            given.cap = Qp::of(qp).qp.cap;
+            store(init, given);
+            qp
+        }
+        Err(errno) => null(errno),
+    }
+}
+
+/// Another handle of an XRC receive QP of the same domain.
+pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp_open_attr) -> *mut abi::ibv_qp {
+    let attr = load(attr);
+    let owner = Context::of(context);
+    let must = abi::IBV_QP_OPEN_ATTR_NUM | abi::IBV_QP_OPEN_ATTR_XRCD | abi::IBV_QP_OPEN_ATTR_TYPE;
+    if attr.comp_mask & must != must || attr.qp_type != abi::IBV_QPT_XRC_RECV {
+        return null(libc::EINVAL);
+    }
+    let found = qp::open(owner.process, attr.qp_num, Xrcd::of(attr.xrcd).number);
+    let Some(opened) = found else { return null(libc::EINVAL) };
+    retain(&Xrcd::of(attr.xrcd).users);
+    // SAFETY: all zero is valid.
+    let mut visible: abi::ibv_qp_ex = unsafe { std::mem::zeroed() };
+    let base = &mut visible.qp_base;
+    base.context = context;
+    base.qp_context = attr.qp_context;
+    base.qp_num = opened.key;
+    base.qp_type = attr.qp_type;
+    base.state = opened.state();
+    Qp {
+        visible: UnsafeCell::new(visible),
+        qp: opened,
+        xrcd: attr.xrcd as usize,
+        opened: true,
+        asynchronous: Acknowledged::default(),
+        batch: UnsafeCell::default(),
+    }
+    .handle()
+}
+
+#[no_mangle]
+extern "C" fn ibv_destroy_qp(qp: *mut abi::ibv_qp) -> c_int {
+    let object = Qp::of(qp);
+    if !object.opened {
+        object.qp.destroy();
+        object.asynchronous.wait();
+    }
+    // SAFETY: set when it was made.
+    let base = unsafe { &(*object.visible.get()).qp_base };
+    for cq in [base.send_cq, base.recv_cq] {
+        if !cq.is_null() {
+            release(&Cq::of(cq).users);
+        }
+    }
+    if !base.srq.is_null() {
+        release(&Srq::of(base.srq).users);
+    }
+    if !base.pd.is_null() {
+        release(&Pd::of(base.pd).users);
+    }
+    if object.xrcd != 0 {
+        release(&Xrcd::of(object.xrcd as *mut _).users);
+    }
+    Qp::free(qp);
+    0
+}
+
+/// The emulator's form of a work request.
+fn wqe(wr: &abi::ibv_send_wr, ud: bool) -> Wqe {
+    let mut wqe = Wqe {
+        wr_id: wr.wr_id,
+        opcode: wr.opcode,
+        flags: wr.send_flags,
+        sges: sges(wr.sg_list, usize::try_from(wr.num_sge).unwrap_or(0)),
+        ..Wqe::default()
+    };
+    // SAFETY: which variant is valid follows from the type of the QP and the operation; all are plain.
+    unsafe {
+        wqe.imm = wr.__bindgen_anon_1.imm_data;
+        wqe.srqn = wr.qp_type.xrc.remote_srqn;
+        match wr.opcode {
+            _ if ud => {
+                let to = &wr.wr.ud;
+                wqe.ud = (!to.ah.is_null()).then(|| Destination {
+                    vector: Ah::of(to.ah).vector,
+                    qpn: to.remote_qpn,
+                    qkey: to.remote_qkey,
+                });
+            }
+            abi::IBV_WR_ATOMIC_CMP_AND_SWP | abi::IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                let atomic = &wr.wr.atomic;
+                (wqe.remote_addr, wqe.rkey) = (atomic.remote_addr, atomic.rkey);
+                (wqe.compare_add, wqe.swap) = (atomic.compare_add, atomic.swap);
+            }
+            _ => (wqe.remote_addr, wqe.rkey) = (wr.wr.rdma.remote_addr, wr.wr.rdma.rkey),
+        }
+    }
+    wqe
+}
+
+/// The work requests of a list in C.
+struct Requests(*mut abi::ibv_send_wr);
+
+impl Iterator for Requests {
+    type Item = abi::ibv_send_wr;
+
+    fn next(&mut self) -> Option<abi::ibv_send_wr> {
+        if self.0.is_null() {
+            return None;
+        }
+        let wr = load(self.0);
+        self.0 = wr.next;
+        Some(wr)
+    }
+}
+
+pub extern "C" fn post_send(
+    qp: *mut abi::ibv_qp,
+    first: *mut abi::ibv_send_wr,
+    bad: *mut *mut abi::ibv_send_wr,
+) -> c_int {
+    let object = Qp::of(qp);
+    let ud = object.qp.kind == abi::IBV_QPT_UD;
+    match send::post(&object.qp, Requests(first).map(|wr| wqe(&wr, ud))) {
+        Ok(()) => 0,
+        Err((errno, posted)) => {
+            let mut refused = first;
+            for _ in 0..posted {
+                refused = load(refused).next;
+            }
+            store(bad, refused);
+            errno
+        }
+    }
+}
