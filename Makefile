@@ -24,6 +24,7 @@
 #     NP="1 2 3 4 7 16" CONDUIT=smp MODE=par FLAVOUR=release TESTS="a b" TIMEOUT=120
 #     EXTRA="a=x.c" ARGS="a=1,2" ENV="NAME=value" CLOSING="a=pattern" SKIP="c"
 #                         MODE may be tools-par; PREFIX_USED=… takes an installation
+#   make emulators        build the emulated networks that scripts/with-emulator runs commands on
 #   make bench            times of this library, and in turns of another one installed in
 #     PEER_PREFIX=/opt/other CONDUIT=smp RANKS=2 RUNS=5 FIFO= PERF="options tests"
 #                         PEER_PREFIX (docs/performance.md)
@@ -85,7 +86,7 @@ packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/commo
 fragments := $(wildcard pkgconfig/*.in)
 
 .PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check demo check check-all \
-	check-programs bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
+	check-programs emulators bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
@@ -167,6 +168,10 @@ check-all:
 check-programs: setup
 	@DIR='$(DIR)' NP='$(NP)' CONDUIT='$(CONDUIT)' MODE='$(MODE)' TESTS='$(TESTS)' SKIP='$(SKIP)' TIMEOUT='$(TIMEOUT)' \
 	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' ENV='$(ENV)' scripts/check/programs.sh
+
+emulators:
+	@CARGO_TARGET_DIR='$(BUILD)/emulators/target' emulators/verbs/build.sh '$(BUILD)/emulators/verbs'
+	@echo "  emulators in $(BUILD)/emulators; scripts/with-emulator runs commands on them"
 
 bench:
 	@PEER_PREFIX='$(PEER_PREFIX)' RANKS='$(RANKS)' RUNS='$(RUNS)' FIFO='$(FIFO)' PERF='$(PERF)' \

@@ -81,6 +81,9 @@ if [ -n "$tests" ]; then
     [ -n "$(find /usr/lib /usr/local/lib -name 'libfabric.so.1' -print -quit 2>/dev/null)" ] ||
         missing="$missing libfabric1"
     [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
+    # The headers of libibverbs for tests of its emulator and the check of the bindings, and its
+    # library to compare with.
+    [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
     # The header check also uses clang's sanitizers; its library lies in a folder that
     # print-runtime-dir only guesses.

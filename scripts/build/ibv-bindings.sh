@@ -1,6 +1,7 @@
 #!/bin/sh
-# ibv-bindings.sh BINDGEN: prints conduit-ibv/abi/src/bindings.rs, made from the installed headers of
-# libibverbs. Step prototypes compares; their version must be the one of Debian 12 (rdma-core 44).
+# ibv-bindings.sh BINDGEN: prints conduit-ibv/abi/src/bindings.rs, made from the installed headers
+# of libibverbs. Step prototypes compares; their version must be the one of Debian 12 (rdma-core
+# 44).
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 structs='ibv_(gid|gid_entry|device|device_attr|device_attr_ex|context|context_ops|port_attr|async_event|pd|mr|ah|ah_attr|global_route|grh'

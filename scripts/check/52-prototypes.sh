@@ -20,18 +20,25 @@ elif attempt "prototypes: expand gasnet" expand gasnet &&
         "$WORK/gasnet.rs" "$WORK/gasnet-tools.rs"
 fi
 
-# bindings: conduit-ofi's declarations of libfabric against its headers.
+# bindings SCRIPT FILE: declarations of a foreign library against its headers.
 bindings() {
-    timeout 300 "$ROOT/scripts/build/ofi-bindings.sh" "$BUILD/bindgen/bin/bindgen" >"$WORK/bindings.rs" &&
-        diff -u "$ROOT/conduit-ofi/src/fabric/bindings.rs" "$WORK/bindings.rs"
+    timeout 300 "$ROOT/scripts/build/$1" "$BUILD/bindgen/bin/bindgen" >"$WORK/bindings.rs" &&
+        diff -u "$ROOT/$2" "$WORK/bindings.rs"
+}
+# headers NAME VERSION WANTED SCRIPT FILE: checks bindings if the installed headers have the version
+# wanted.
+headers() {
+    if [ "$2" != "$3" ]; then
+        skip "prototypes: bindings of $1: the installed headers are of ${2:-no version}, not $3"
+    elif [ ! -x "$BUILD/bindgen/bin/bindgen" ]; then
+        fail "prototypes: no $BUILD/bindgen/bin/bindgen. Run scripts/setup.sh."
+    else
+        attempt "prototypes: bindings of $1" bindings "$4" "$5"
+    fi
 }
 printf '#include <rdma/fabric.h>\n%s.%s\n' FI_MAJOR_VERSION FI_MINOR_VERSION >"$WORK/version.c"
 version=$("$CC" -E -P "$WORK/version.c" 2>/dev/null | sed -n '$s/ //gp')
-if [ "$version" != 1.17 ]; then
-    skip "prototypes: bindings of libfabric: the installed headers are of ${version:-no version}, not 1.17"
-elif [ ! -x "$BUILD/bindgen/bin/bindgen" ]; then
-    fail "prototypes: no $BUILD/bindgen/bin/bindgen. Run scripts/setup.sh."
-else
-    attempt "prototypes: bindings of libfabric" bindings
-fi
+headers libfabric "$version" 1.17 ofi-bindings.sh conduit-ofi/src/fabric/bindings.rs
+version=$(pkg-config --modversion libibverbs 2>/dev/null | cut -d. -f1-3)
+headers libibverbs "$version" 1.14.44 ibv-bindings.sh conduit-ibv/abi/src/bindings.rs
 finish

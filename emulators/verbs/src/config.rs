@@ -36,7 +36,9 @@ pub struct CqeError {
     pub status: u32,
 }
 
+/// The options; each word that has no value is one of the flags.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools)]
 pub struct Config {
     pub dir: String,
     pub hcas: u32,
@@ -61,13 +63,17 @@ pub struct Config {
     pub rnr: u32,
     /// The nth registration of a process fails; 0: none.
     pub reg_fail: u64,
+    /// Memory that is unmapped while registered is noticed.
+    pub stale: bool,
+    /// Every so many polls in a row that find nothing yield the core; 0: none.
+    pub yields: u32,
     pub max_mr: u64,
     pub pin_limit: u64,
     pub odp: bool,
     pub srq: bool,
     pub xrc: bool,
     pub atomics: bool,
-    /// The nth asynchronous device error: milliseconds after the start; None: never.
+    /// Devices that fail, and when.
     pub device_fatal: Vec<(u32, Duration)>,
     pub max_inline: u32,
     pub max_qp_wr: u32,
@@ -94,6 +100,8 @@ impl Default for Config {
             ud_reorder: 0,
             rnr: 0,
             reg_fail: 0,
+            stale: false,
+            yields: 0,
             max_mr: 1 << 40,
             pin_limit: u64::MAX,
             odp: true,
@@ -164,6 +172,8 @@ impl Config {
             "ud-reorder" => self.ud_reorder = percent(value)?,
             "rnr" => self.rnr = percent(value)?,
             "reg-fail" => self.reg_fail = number(value)?,
+            "stale" => self.stale = true,
+            "yield" => self.yields = number(value)?,
             "max-mr" => self.max_mr = number(value)?,
             "pin-limit" => self.pin_limit = number(value)?,
             "no-odp" => self.odp = false,

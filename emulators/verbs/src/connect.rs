@@ -24,7 +24,8 @@ fn vector(config: &Config, device: u32, attr: &abi::ibv_ah_attr) -> Option<Vecto
         return None;
     }
     // SAFETY: both variants are plain bytes.
-    let dgid = (attr.is_global != 0).then(|| unsafe { attr.grh.dgid.raw });
+    let raw = unsafe { attr.grh.dgid.raw };
+    let dgid = (attr.is_global != 0).then_some(raw);
     let to = match dgid {
         Some(gid) if config.link == Link::Roce || attr.dlid == 0 => Address::Gid(gid),
         _ => Address::Lid(attr.dlid),

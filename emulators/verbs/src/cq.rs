@@ -222,9 +222,8 @@ pub fn resize(process: &Process, cq: &Cq, capacity: u32) -> Option<()> {
         process.free_ring(&cq.ring, STRIDE);
     }
     process.set_ring(&cq.ring, capacity, STRIDE)?;
-    kept.iter()
-        .for_each(|record| assert!(cq.ring.push(process.words, record)));
-    Some(())
+    let fit = kept.iter().all(|record| cq.ring.push(process.words, record));
+    fit.then_some(())
 }
 
 pub fn destroy(process: &Process, index: u32) {

@@ -1,6 +1,6 @@
 //! Events for a descriptor: asynchronous ones of a context, or those of a completion channel. The
-//! queue is in shared memory; the descriptor is a datagram socket that holds a doorbell exactly while
-//! the queue is not empty, so that `poll` and `O_NONBLOCK` work as on hardware.
+//! queue is in shared memory; the descriptor is a datagram socket that holds a doorbell exactly
+//! while the queue is not empty, so that `poll` and `O_NONBLOCK` work as on hardware.
 
 use std::ffi::CString;
 use std::io::{Error, Result};

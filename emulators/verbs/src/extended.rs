@@ -179,7 +179,7 @@ extern "C" fn wr_send_imm(qp: *mut abi::ibv_qp_ex, imm: u32) {
 }
 extern "C" fn wr_rdma_write(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64) {
     begin(qp, abi::IBV_WR_RDMA_WRITE, |wqe| {
-        (wqe.rkey, wqe.remote_addr) = (rkey, addr)
+        (wqe.rkey, wqe.remote_addr) = (rkey, addr);
     });
 }
 extern "C" fn wr_rdma_write_imm(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64, imm: u32) {
@@ -188,7 +188,7 @@ extern "C" fn wr_rdma_write_imm(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64, i
 }
 extern "C" fn wr_rdma_read(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64) {
     begin(qp, abi::IBV_WR_RDMA_READ, |wqe| {
-        (wqe.rkey, wqe.remote_addr) = (rkey, addr)
+        (wqe.rkey, wqe.remote_addr) = (rkey, addr);
     });
 }
 extern "C" fn wr_atomic_cmp_swp(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64, compare: u64, swap: u64) {

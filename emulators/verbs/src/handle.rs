@@ -92,6 +92,8 @@ pub struct Cq {
     pub index: u32,
     pub key: u32,
     pub users: AtomicU32,
+    /// Polls that found nothing, in a row.
+    pub empty: AtomicU32,
     pub completions: Acknowledged,
     pub asynchronous: Acknowledged,
     /// Between `ibv_start_poll` and `ibv_end_poll`.
@@ -114,6 +116,7 @@ pub struct Srq {
 }
 
 #[repr(C)]
+#[allow(clippy::struct_field_names)]
 pub struct Qp {
     pub visible: UnsafeCell<abi::ibv_qp_ex>,
     pub qp: Arc<qp::Qp>,

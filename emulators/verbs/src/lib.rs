@@ -4,11 +4,11 @@
 //!
 //! - `config`, `faults`: EMU_VERBS and the faults it asks for
 //! - `shm`, `process`, `reclaim`: the fabric, who uses it, and what the dead leave
-//! - `address`, `mr`, `copy`: LIDs and GIDs, keys, copies between processes
+//! - `address`, `mr`, `stale`, `copy`: LIDs and GIDs, keys, copies between processes
 //! - `event`, `cq`, `receive`, `srq`: queues
 //! - `state`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
-//! - `handle`, `device`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`, `text`: the
-//!   C interface
+//! - `handle`, `device`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`,
+//!   `text`: the C interface
 
 mod address;
 mod config;
@@ -34,6 +34,7 @@ mod respond;
 mod send;
 mod shm;
 mod srq;
+mod stale;
 mod state;
 mod text;
 mod ud;

@@ -107,6 +107,9 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     mr.device.store(region.device, Relaxed);
     mr.users.store(0, Relaxed);
     set(mr, region);
+    if let Some(watch) = process.watch.get().filter(|_| !on_demand) {
+        watch.add(region.addr, region.length);
+    }
     Ok(index)
 }
 

@@ -1,5 +1,5 @@
-//! The thread of a process that does later what cannot be done when it is posted: retries, delays of
-//! faults, and events of ports. Started when first needed.
+//! The thread of a process that does later what cannot be done when it is posted: retries, delays
+//! of faults, and events of ports. Started when first needed.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -76,7 +76,7 @@ impl Nic {
         timers.heap.push(Timer { due_ns, number, task });
         if !timers.running {
             timers.running = true;
-            start(process);
+            start(|| process.nic.run(process));
         }
         process.nic.wake.notify_one();
     }
@@ -124,14 +124,14 @@ fn perform(process: &Process, task: Task) {
     }
 }
 
-/// The thread takes no signals: they are the program's.
-fn start(process: &'static Process) {
+/// Starts a thread that takes no signals: they are the program's.
+pub fn start(run: impl FnOnce() + Send + 'static) {
     // SAFETY: the sets live through the calls.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        std::thread::spawn(|| process.nic.run(process));
+        std::thread::spawn(run);
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
     }
 }

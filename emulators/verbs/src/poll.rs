@@ -90,6 +90,7 @@ pub fn create(
         index,
         key: owner.process.fabric.cqs.key(index, INDEX_BITS),
         users: AtomicU32::new(0),
+        empty: AtomicU32::new(0),
         completions: Acknowledged::default(),
         asynchronous: Acknowledged::default(),
         current: UnsafeCell::new(None),
@@ -193,7 +194,19 @@ pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::i
         store(next, completion(cqe));
         next = next.wrapping_add(1);
     });
+    if object.process.config.yields != 0 {
+        be_kind(object, polled == Ok(0));
+    }
     polled.map_or(-1, |count| count as c_int)
+}
+
+/// Option `yield`.
+fn be_kind(cq: &Cq, empty: bool) {
+    if !empty {
+        cq.empty.store(0, Relaxed);
+    } else if cq.empty.fetch_add(1, Relaxed) % cq.process.config.yields == cq.process.config.yields - 1 {
+        std::thread::yield_now();
+    }
 }
 
 fn completion(cqe: &Cqe) -> abi::ibv_wc {

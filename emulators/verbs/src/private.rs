@@ -1,7 +1,13 @@
-//! Functions between rdma-core's own libraries. libmlx5, libefa and librdmacm, which perftest links,
-//! need them to load; their drivers find no device, so nobody calls them.
+//! Functions between rdma-core's own libraries. libmlx5, libefa and librdmacm, which perftest
+//! links, need them to load; their drivers find no device, so nobody calls them.
 
 use std::ffi::c_int;
+use std::sync::atomic::AtomicBool;
+
+/// A variable of the library that drivers may set.
+#[no_mangle]
+#[allow(non_upper_case_globals)]
+pub static verbs_allow_disassociate_destroy: AtomicBool = AtomicBool::new(false);
 
 macro_rules! private {
     ($($name:ident)*) => { $(
@@ -77,7 +83,6 @@ private! {
     ibv_cmd_rereg_mr
     ibv_cmd_resize_cq
     ibv_read_ibdev_sysfs_file
-    verbs_allow_disassociate_destroy
     verbs_init_cq
     verbs_open_device
     verbs_register_driver_34

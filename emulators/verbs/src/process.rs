@@ -1,16 +1,18 @@
-//! This process's place in its fabric: the mapping, its slot, and how it sees that another one died.
+//! This process's place in its fabric: the mapping, its slot, and how it sees that another one
+//! died.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use crate::config::Config;
 use crate::faults::Faults;
-use crate::nic::Nic;
+use crate::nic::{self, Nic};
 use crate::shm::{Fabric, Guard, PROCESSES};
+use crate::stale::Watch;
 
 /// Bytes of the heap. The file is sparse, so only what is used costs memory.
 const HEAP_BYTES: usize = 2 << 30;
@@ -29,6 +31,8 @@ pub struct Process {
     pub nic: Nic,
     /// Sends doorbells to the descriptors of all processes.
     pub socket: OwnedFd,
+    /// Option `stale`.
+    pub watch: OnceLock<Watch>,
     /// Bytes registered, for `pin-limit`.
     pub pinned: AtomicU64,
     /// The fabric's file. A POSIX lock on byte `slot` says that this process lives.
@@ -59,8 +63,13 @@ pub fn current() -> Result<&'static Process, String> {
     let config = Config::parse(&text).map_err(|why| format!("EMU_VERBS: {why}"))?;
     let dir = config.dir.clone();
     let process = attach(config).map_err(|error| format!("{dir}: {error}"))?;
-    let process = Box::leak(Box::new(process));
-    CURRENT.store(process, Release);
+    let process: &'static Process = Box::leak(Box::new(process));
+    if process.config.stale {
+        let watch = Watch::new().map_err(|error| format!("userfaultfd: {error}"))?;
+        let watch = process.watch.get_or_init(|| watch);
+        nic::start(|| watch.run(process));
+    }
+    CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
     Ok(process)
 }
 
@@ -143,6 +152,7 @@ fn attach(config: Config) -> io::Result<Process> {
         nic: Nic::default(),
         // SAFETY: a new descriptor.
         socket: unsafe { OwnedFd::from_raw_fd(socket) },
+        watch: OnceLock::new(),
         pinned: AtomicU64::new(0),
         file,
     };

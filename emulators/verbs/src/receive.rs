@@ -107,16 +107,18 @@ pub fn clear(receives: &Receives) {
 /// The memory behind SGEs, and what keeps it registered.
 pub struct Memory<'a> {
     pub pieces: Pieces,
-    _grants: [Option<Grant<'a>>; PIECES],
+    /// Held, not read.
+    #[allow(dead_code)]
+    grants: [Option<Grant<'a>>; PIECES],
 }
 
 /// Looks the keys of SGEs up. None: a protection error. Empty SGEs need no key.
 pub fn memory<'a>(process: &'a Process, sges: &[Sge], device: u32, pd: u32, access: u32) -> Option<Memory<'a>> {
     let mut memory = Memory {
         pieces: Pieces::default(),
-        _grants: [const { None }; PIECES],
+        grants: [const { None }; PIECES],
     };
-    for (sge, place) in sges.iter().zip(&mut memory._grants) {
+    for (sge, place) in sges.iter().zip(&mut memory.grants) {
         if sge.length != 0 {
             let bytes = u64::from(sge.length);
             let grant = grant(

@@ -12,9 +12,19 @@ pub fn reclaim(process: &Process, slot: u32) {
     let srqs: Vec<u32> = fabric.srqs.owned(slot).collect();
     let cqs: Vec<u32> = fabric.cqs.owned(slot).collect();
     let events: Vec<u32> = fabric.events.owned(slot).collect();
-    mrs.into_iter().for_each(|index| fabric.mrs.give(index));
-    qps.into_iter().for_each(|index| qp::release(process, index));
-    srqs.into_iter().for_each(|index| srq::release(process, index));
-    cqs.into_iter().for_each(|index| cq::release(process, index));
-    events.into_iter().for_each(|index| event::release(process, index));
+    for index in mrs {
+        fabric.mrs.give(index);
+    }
+    for index in qps {
+        qp::release(process, index);
+    }
+    for index in srqs {
+        srq::release(process, index);
+    }
+    for index in cqs {
+        cq::release(process, index);
+    }
+    for index in events {
+        event::release(process, index);
+    }
 }

@@ -32,6 +32,13 @@ pub enum Answer {
     Silence,
 }
 
+/// A work request and the QP that sends it.
+#[derive(Clone, Copy)]
+struct Message<'a> {
+    qp: &'a Qp,
+    wqe: &'a Wqe,
+}
+
 /// A peer QP, and the queue and PD that its memory is checked with.
 struct Peer<'a> {
     process: &'a Process,
@@ -198,12 +205,14 @@ impl<'a> Peer<'a> {
 
     fn write(&self, qp: &Qp, wqe: &Wqe, local: &Pieces) -> Answer {
         let bytes = local.bytes();
-        let posted = match wqe.has_imm() {
-            true => match self.take(qp) {
-                Ok(posted) => Some(posted),
-                Err(answer) => return answer,
-            },
-            false => None,
+        let taken = if wqe.has_imm() {
+            self.take(qp).map(Some)
+        } else {
+            Ok(None)
+        };
+        let posted = match taken {
+            Ok(posted) => posted,
+            Err(answer) => return answer,
         };
         if bytes != 0 {
             let grant = match self.remote(wqe, bytes, abi::IBV_ACCESS_REMOTE_WRITE) {
@@ -220,7 +229,12 @@ impl<'a> Peer<'a> {
             return Answer::Silence;
         }
         if let Some(posted) = posted {
-            self.complete(qp, wqe, &posted, abi::IBV_WC_RECV_RDMA_WITH_IMM, abi::IBV_WC_SUCCESS);
+            self.complete(
+                Message { qp, wqe },
+                &posted,
+                abi::IBV_WC_RECV_RDMA_WITH_IMM,
+                abi::IBV_WC_SUCCESS,
+            );
         }
         Answer::Done
     }
@@ -297,9 +311,12 @@ impl<'a> Peer<'a> {
             Some((key, srq)) => srq::take(self.process, key, srq),
             None => receive::take(self.process, &self.qp.receives).map(|(posted, _)| posted),
         };
-        posted.ok_or_else(|| match self.lives() {
-            true => Answer::NotReady(self.qp.min_rnr_timer.load(Relaxed)),
-            false => Answer::Silence,
+        posted.ok_or_else(|| {
+            if self.lives() {
+                Answer::NotReady(self.qp.min_rnr_timer.load(Relaxed))
+            } else {
+                Answer::Silence
+            }
         })
     }
 
@@ -320,7 +337,7 @@ impl<'a> Peer<'a> {
             Err(answer) => return answer,
         };
         let fails = |status: u32, answer: u32| {
-            self.complete(qp, wqe, &posted, abi::IBV_WC_RECV, status);
+            self.complete(Message { qp, wqe }, &posted, abi::IBV_WC_RECV, status);
             fail(self.process, self.qp, self.key);
             Answer::Nak(answer)
         };
@@ -343,17 +360,18 @@ impl<'a> Peer<'a> {
             Err(Fault::Remote) => return fails(abi::IBV_WC_LOC_PROT_ERR, abi::IBV_WC_REM_OP_ERR),
             Err(Fault::Local) => {
                 // The message never arrives whole: the receive stays used until the QP is flushed.
-                self.complete(qp, wqe, &posted, abi::IBV_WC_RECV, abi::IBV_WC_WR_FLUSH_ERR);
+                self.complete(Message { qp, wqe }, &posted, abi::IBV_WC_RECV, abi::IBV_WC_WR_FLUSH_ERR);
                 fail(self.process, self.qp, self.key);
                 return Answer::Local(abi::IBV_WC_LOC_PROT_ERR);
             }
         }
-        self.complete(qp, wqe, &posted, abi::IBV_WC_RECV, abi::IBV_WC_SUCCESS);
+        self.complete(Message { qp, wqe }, &posted, abi::IBV_WC_RECV, abi::IBV_WC_SUCCESS);
         Answer::Done
     }
 
     /// Appends the completion of a receive.
-    fn complete(&self, qp: &Qp, wqe: &Wqe, posted: &Posted, opcode: u32, status: u32) {
+    fn complete(&self, message: Message, posted: &Posted, opcode: u32, status: u32) {
+        let Message { qp, wqe } = message;
         let from = self.srq.map_or(From::Receive(self.key), |(key, _)| From::Shared(key));
         let mut cqe = Cqe::new(posted.wr_id, status, opcode, self.key, from);
         cqe.byte_len = wqe.length() as u32;

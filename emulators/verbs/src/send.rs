@@ -47,6 +47,8 @@ pub struct Wqe {
     pub rnr: u32,
     /// Fault `cqe-error`.
     pub forced: Option<u32>,
+    /// Its status, when it has executed but those before it have not completed.
+    pub done: Option<u32>,
 }
 
 /// What became of a try to execute a work request.
@@ -136,12 +138,16 @@ impl Qp {
         }
         let device = self.port().device;
         if config.delays(device) {
-            if config.late_visible && !config.late {
+            // What a fence waits for may change the data.
+            if config.late_visible && !config.late && wqe.flags & abi::IBV_SEND_FENCE == 0 {
                 self.capture(&mut wqe);
             }
             let delay = self.process.faults.delay_ns(config, device);
             queue.last_due_ns = queue.last_due_ns.max(now_ns()) + delay;
             wqe.due_ns = queue.last_due_ns;
+            if matches!(wqe.operation(), Operation::Read | Operation::Atomic) {
+                wqe.due_ns += self.process.faults.delay_ns(config, device);
+            }
         }
         queue.entries.push_back(wqe);
         Ok(())
@@ -196,10 +202,9 @@ impl Qp {
             return Outcome::Failed(abi::IBV_WC_LOC_LEN_ERR);
         }
         match respond::execute(self, wqe) {
-            Answer::Done => Outcome::Done,
-            Answer::Local(status) | Answer::Nak(status) if self.kind != abi::IBV_QPT_UC => Outcome::Failed(status),
+            Answer::Nak(status) if self.kind != abi::IBV_QPT_UC => Outcome::Failed(status),
+            Answer::Done | Answer::Nak(_) => Outcome::Done,
             Answer::Local(status) => Outcome::Failed(status),
-            Answer::Nak(_) => Outcome::Done,
             Answer::NotReady(timer) => self.not_ready(wqe, timer),
             Answer::Silence => self.unanswered(wqe),
         }
@@ -240,27 +245,20 @@ impl Qp {
     }
 }
 
-/// Executes what can be executed. The caller holds the queue's lock.
+/// Executes and completes what can be. The caller holds the queue's lock.
 pub fn progress(qp: &Arc<Qp>, queue: &mut SendQueue) {
-    while let Some(wqe) = queue.entries.front_mut() {
+    let due_ns = if qp.state() == abi::IBV_QPS_RTS {
+        execute_ready(qp, queue)
+    } else {
+        None
+    };
+    while let Some(wqe) = queue.entries.front() {
         let status = match qp.state() {
             abi::IBV_QPS_ERR | abi::IBV_QPS_SQE => abi::IBV_WC_WR_FLUSH_ERR,
-            abi::IBV_QPS_RTS => {
-                if wqe.due_ns > now_or_zero(wqe.due_ns) {
-                    let due_ns = wqe.due_ns;
-                    return wait(qp, queue, due_ns);
-                }
-                match qp.execute(wqe) {
-                    Outcome::Done => abi::IBV_WC_SUCCESS,
-                    Outcome::Failed(status) => status,
-                    Outcome::Again(delay_ns) => {
-                        wqe.due_ns = now_ns() + delay_ns;
-                        let due_ns = wqe.due_ns;
-                        return wait(qp, queue, due_ns);
-                    }
-                }
-            }
-            _ => return,
+            _ => match wqe.done {
+                Some(status) => status,
+                None => break,
+            },
         };
         let kept = qp.complete(wqe, status);
         queue.entries.pop_front();
@@ -268,15 +266,45 @@ pub fn progress(qp: &Arc<Qp>, queue: &mut SendQueue) {
             qp.stop(!kept);
         }
     }
+    if let Some(due_ns) = due_ns.filter(|_| !queue.entries.is_empty()) {
+        wait(qp, queue, due_ns);
+    }
 }
 
-/// Without the clock where nothing is due.
-fn now_or_zero(due_ns: u64) -> u64 {
-    if due_ns == 0 {
-        0
-    } else {
-        now_ns()
+/// Executes work requests in order. A send or write may overtake reads and atomics that are under
+/// way, unless it has a fence. Returns when the next one may execute.
+fn execute_ready(qp: &Qp, queue: &mut SendQueue) -> Option<u64> {
+    let depth = qp.shared.max_rd_atomic.load(Relaxed).max(1);
+    let mut outstanding = 0;
+    let mut next: Option<u64> = None;
+    for wqe in queue.entries.iter_mut().filter(|wqe| wqe.done.is_none()) {
+        let reads = matches!(wqe.operation(), Operation::Read | Operation::Atomic);
+        let fenced = wqe.flags & abi::IBV_SEND_FENCE != 0;
+        if outstanding != 0 && (fenced || reads && outstanding == depth) {
+            break;
+        }
+        if wqe.due_ns != 0 && wqe.due_ns > now_ns() || reads && outstanding != 0 {
+            next = Some(next.map_or(wqe.due_ns, |due_ns| due_ns.min(wqe.due_ns)));
+            if reads {
+                outstanding += 1;
+                continue;
+            }
+            break;
+        }
+        match qp.execute(wqe) {
+            Outcome::Done => wqe.done = Some(abi::IBV_WC_SUCCESS),
+            Outcome::Failed(status) => {
+                wqe.done = Some(status);
+                break;
+            }
+            Outcome::Again(delay_ns) => {
+                wqe.due_ns = now_ns() + delay_ns;
+                next = Some(next.map_or(wqe.due_ns, |due_ns| due_ns.min(wqe.due_ns)));
+                break;
+            }
+        }
     }
+    next
 }
 
 fn wait(qp: &Arc<Qp>, queue: &mut SendQueue, due_ns: u64) {
@@ -300,8 +328,8 @@ pub fn post(qp: &Arc<Qp>, wqes: impl Iterator<Item = Wqe>) -> Result<(), (i32, u
     result
 }
 
-/// Time between transmissions that nobody answers. A timeout t means 4.096 µs · 2^t; here an eighth,
-/// but at least a few ms, since processes share few cores.
+/// Time between transmissions that nobody answers. A timeout t means 4.096 µs · 2^t; here an
+/// eighth, but at least a few ms, since processes share few cores.
 fn retry_ns(timeout: u32) -> u64 {
     match timeout {
         0 => 100_000_000,

@@ -173,7 +173,7 @@ pub fn deliver(process: &Process, datagram: &Datagram) {
         None => abi::IBV_WC_LOC_PROT_ERR,
         Some(memory) => {
             let slot = peer.entry.owner.load(Relaxed).wrapping_sub(1);
-            place(process.pid_of(slot), memory.pieces, header.as_ref(), &datagram.payload)
+            place(process.pid_of(slot), &memory.pieces, header.as_ref(), &datagram.payload)
         }
     };
     cqe.byte_len = bytes as u32;
@@ -195,8 +195,8 @@ pub fn deliver(process: &Process, datagram: &Datagram) {
 }
 
 /// Writes header (if there is one) and payload; the status of the receive.
-fn place(pid: i32, memory: Pieces, header: Option<&[u8; GRH_BYTES]>, payload: &[u8]) -> u32 {
-    let mut to = memory;
+fn place(pid: i32, memory: &Pieces, header: Option<&[u8; GRH_BYTES]>, payload: &[u8]) -> u32 {
+    let mut to = *memory;
     let mut from = Pieces::default();
     match header {
         Some(header) => from.push(header.as_ptr() as u64, GRH_BYTES as u64),

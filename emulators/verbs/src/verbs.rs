@@ -280,9 +280,10 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
     if has_srq {
         retain(&Srq::of(init.srq).users);
     }
-    match target {
-        true => retain(&Xrcd::of(init.xrcd).users),
-        false => retain(&Pd::of(init.pd).users),
+    if target {
+        retain(&Xrcd::of(init.xrcd).users);
+    } else {
+        retain(&Pd::of(init.pd).users);
     }
     // SAFETY: all zero is valid.
     let mut visible: abi::ibv_qp_ex = unsafe { std::mem::zeroed() };

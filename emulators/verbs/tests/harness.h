@@ -1,5 +1,6 @@
-/* harness.h: what the conformance program's tests share. Only the public API of libibverbs is used, so
- * that the program also runs on real devices and on SoftRoCE; what it prints is compared. */
+/* harness.h: what the conformance program's tests share. Only the public API of libibverbs is
+ * used, so that the program also runs on real devices and on SoftRoCE; what it prints is compared.
+ * */
 #ifndef HARNESS_H
 #define HARNESS_H
 
@@ -89,5 +90,15 @@ void test_ud(void);
 void test_xrc(void);
 void test_memory(void);
 void test_processes(void);
+
+/* What faults of the emulator look like. */
+void fault_offers(void);
+void fault_registrations(void);
+void fault_messages(void);
+void fault_datagrams(void);
+void fault_reuse(void);
+void fault_fences(void);
+void fault_unmapped(void);
+void fault_events(void);
 
 #endif

@@ -82,7 +82,6 @@ void test_processes(void) {
     for (i = 0; i < CHILDREN; i++) make_end(&ends[i], &devices[0], &(struct options){0});
     // All add to the first end's word.
     for (i = 0; i < CHILDREN; i++) {
-        struct greeting own;
         struct ibv_mr *mr = ends[i].mr;
         uint8_t *buffer = ends[i].buffer;
         ends[i].mr = ends[0].mr;
@@ -90,7 +89,6 @@ void test_processes(void) {
         peer[i] = exchange(&ends[i], pair[i][0]);
         ends[i].mr = mr;
         ends[i].buffer = buffer;
-        (void)own;
     }
     for (i = 0; i < CHILDREN; i++) receive_all(pair[i][0], &done, 1);
     say("processes", "sum of additions: %d", (int)*(uint64_t *)ends[0].buffer);

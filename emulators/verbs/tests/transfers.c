@@ -120,7 +120,8 @@ static void atomics(struct end *a, struct end *b) {
     say("transfers", "before %d, after %d", (int)*result, (int)*word);
 }
 
-// Each message overwrites the last one's mark: the receiver must see them in order, and the last write.
+// Each message overwrites the last one's mark: the receiver must see them in order, and the last
+// write.
 static void order(struct end *a, struct end *b) {
     int i, good = 0;
     for (i = 0; i < 400; i++) {

@@ -1,5 +1,5 @@
-//! The heap of a fabric: rings of queues, in blocks of powers of two. Offsets, because processes map
-//! it at different addresses.
+//! The heap of a fabric: rings of queues, in blocks of powers of two. Offsets, because processes
+//! map it at different addresses.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

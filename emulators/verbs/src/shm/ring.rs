@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
-/// Where a ring lies and what it holds. Positions count without end; the lock of the object that has
-/// the ring guards all but `is_empty`.
+/// Where a ring lies and what it holds. Positions count without end; the lock of the object that
+/// has the ring guards all but `is_empty`.
 #[repr(C)]
 pub struct Ring {
     offset: AtomicU64,

@@ -1,5 +1,5 @@
-//! Fixed tables of objects in shared memory. A key is index and generation, so the key of a destroyed
-//! object names nothing, even when its place has been used again (up to 256 times).
+//! Fixed tables of objects in shared memory. A key is index and generation, so the key of a
+//! destroyed object names nothing, even when its place has been used again (up to 256 times).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -33,8 +33,8 @@ pub struct Table<T, const N: usize> {
 const GENERATIONS: u32 = 0xff;
 
 impl<T: HasEntry, const N: usize> Table<T, N> {
-    /// Takes a place. The caller holds the fabric's allocation lock. Places are used again only when
-    /// all have been used, so that late packets meet nobody.
+    /// Takes a place. The caller holds the fabric's allocation lock. Places are used again only
+    /// when all have been used, so that late packets meet nobody.
     pub fn take(&self, owner: u32) -> Option<u32> {
         let top = self.top.load(Relaxed).max(1);
         let index = if (top as usize) < N {

@@ -1,0 +1,106 @@
+//! Option `stale`: memory that is unmapped, moved or discarded while it is registered. A device
+//! would go on using the old pages, silently; here the region grants nothing more, with a message.
+//! The kernel reports such changes to a userfaultfd.
+
+use std::io::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use crate::mr;
+use crate::process::Process;
+
+// <linux/userfaultfd.h>
+const UFFD_USER_MODE_ONLY: libc::c_int = 1;
+const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
+const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
+const UFFD_API: u64 = 0xaa;
+const FEATURE_EVENT_REMAP: u64 = 1 << 2;
+const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
+const FEATURE_EVENT_UNMAP: u64 = 1 << 6;
+/// No page is ever protected, so no access faults; the events come all the same.
+const REGISTER_MODE_WP: u64 = 2;
+const EVENT_REMAP: u8 = 0x14;
+const EVENT_REMOVE: u8 = 0x15;
+const EVENT_UNMAP: u8 = 0x16;
+const PAGE: u64 = 4096;
+
+#[repr(C)]
+#[derive(Default)]
+struct Message {
+    event: u8,
+    reserved: [u8; 7],
+    /// REMOVE and UNMAP: start and end; REMAP: from, to, length.
+    arguments: [u64; 3],
+}
+
+const _: () = assert!(size_of::<Message>() == 32);
+
+/// Watches registered memory of this process.
+pub struct Watch(OwnedFd);
+
+impl Watch {
+    pub fn new() -> Result<Watch> {
+        // SAFETY: plain calls; the struct lives through the second.
+        unsafe {
+            let descriptor = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | UFFD_USER_MODE_ONLY);
+            if descriptor == -1 {
+                return Err(Error::last_os_error());
+            }
+            let descriptor = OwnedFd::from_raw_fd(descriptor as i32);
+            let mut api = [
+                UFFD_API,
+                FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP,
+                0,
+            ];
+            match libc::ioctl(descriptor.as_raw_fd(), UFFDIO_API, &mut api) {
+                0 => Ok(Watch(descriptor)),
+                _ => Err(Error::last_os_error()),
+            }
+        }
+    }
+
+    /// Watches a range, if the kernel can: not mappings of files on disk.
+    pub fn add(&self, addr: u64, length: u64) {
+        let start = addr / PAGE * PAGE;
+        let mut range = [
+            start,
+            (addr + length).next_multiple_of(PAGE) - start,
+            REGISTER_MODE_WP,
+            0,
+        ];
+        // SAFETY: the struct lives through the call.
+        unsafe { libc::ioctl(self.0.as_raw_fd(), UFFDIO_REGISTER, &mut range) };
+    }
+
+    /// Reads events for ever. Whoever unmaps waits until its event is read.
+    pub fn run(&self, process: &Process) {
+        let mut message = Message::default();
+        // SAFETY: one message fits.
+        while unsafe { libc::read(self.0.as_raw_fd(), (&raw mut message).cast(), size_of::<Message>()) } > 0 {
+            let [first, second, third] = message.arguments;
+            match message.event {
+                EVENT_REMOVE | EVENT_UNMAP => revoke(process, first, second),
+                EVENT_REMAP => revoke(process, first, first + third),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Takes the rights of all regions that overlap a range.
+fn revoke(process: &Process, start: u64, end: u64) {
+    for index in process.fabric.mrs.owned(process.slot) {
+        let region = process.fabric.mrs.at(index);
+        let addr = region.addr.load(Relaxed);
+        let overlaps = addr < end && start < addr.saturating_add(region.length.load(Relaxed));
+        let pinned = region.access.load(Relaxed) & gasnet_ibv_abi::IBV_ACCESS_ON_DEMAND == 0;
+        if overlaps && pinned && region.pd.swap(0, SeqCst) != 0 {
+            eprintln!(
+                "emulator of verbs: process {}: memory at {start:#x} to {end:#x} was unmapped while it was \
+                 registered (key {:#x})",
+                process.pid,
+                mr::key(process, index)
+            );
+        }
+    }
+}

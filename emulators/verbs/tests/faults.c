@@ -1,0 +1,199 @@
+// faults.c: what a program sees of each fault of the emulator; faults.txt has the answers. Without
+// faults all is well.
+#include "harness.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void fault_offers(void) {
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 8, .max_sge = 1}};
+    struct ibv_srq *srq = ibv_create_srq(devices[0].pd, &init);
+    struct ibv_device_attr_ex attr;
+    must(ibv_query_device_ex(devices[0].context, NULL, &attr) == 0, "ibv_query_device_ex");
+    say("offers", "SRQ %s, XRC %s, atomics %d, ODP %d", srq ? "yes" : "no",
+        attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC ? "yes" : "no", attr.orig_attr.atomic_cap,
+        (int)(attr.odp_caps.general_caps & IBV_ODP_SUPPORT));
+    if (srq) ibv_destroy_srq(srq);
+}
+
+void fault_registrations(void) {
+    static char memory[4][8192] __attribute__((aligned(4096)));
+    struct ibv_mr *mr[4];
+    int i;
+    for (i = 0; i < 4; i++) {
+        mr[i] = ibv_reg_mr(devices[0].pd, memory[i], sizeof memory[i], IBV_ACCESS_LOCAL_WRITE);
+        if (mr[i] == NULL) say("registrations", "number %d: %s", i + 1, errno == ENOMEM ? "ENOMEM" : "EINVAL");
+    }
+    for (i = 0; i < 4; i++)
+        if (mr[i]) ibv_dereg_mr(mr[i]);
+}
+
+// The first of some messages or writes that fails.
+static void messages(const char *name, enum ibv_wr_opcode opcode) {
+    struct ibv_wc wc = {.status = IBV_WC_SUCCESS};
+    struct end a, b;
+    int i;
+    connect_pair(&a, &b, NULL);
+    for (i = 1; i <= 6 && wc.status == IBV_WC_SUCCESS; i++) {
+        must(post_receive(&b, 0, 64, 0) == 0, "receive");
+        must(post(&a, (struct work){.opcode = opcode,
+                                    .bytes = 8,
+                                    .remote = (uintptr_t)b.buffer,
+                                    .rkey = b.mr->rkey,
+                                    .flags = IBV_SEND_SIGNALED}) == 0,
+             "post");
+        wc = wait_for(a.send_cq);
+        if (wc.status != IBV_WC_SUCCESS) say(name, "number %d: %s", i, ibv_wc_status_str(wc.status));
+    }
+    if (wc.status == IBV_WC_SUCCESS) say(name, "all good");
+    destroy_pair(&a, &b);
+}
+
+void fault_datagrams(void) {
+    struct options options = {.type = IBV_QPT_UD};
+    struct ibv_ah_attr attr = {.dlid = devices[1].port.lid, .port_num = 1, .is_global = devices[1].global};
+    struct ibv_ah *ah;
+    struct end a, b;
+    uint32_t i, arrived = 0, last = 0, ordered = 1;
+    attr.grh.dgid = devices[1].gid;
+    attr.grh.sgid_index = (uint8_t)devices[0].gid_index;
+    attr.grh.hop_limit = 1;
+    connect_pair(&a, &b, &options);
+    ah = ibv_create_ah(devices[0].pd, &attr);
+    must(ah != NULL, "ibv_create_ah");
+    for (i = 0; i < 8; i++) must(post_receive(&b, 128 * i, 128, 0) == 0, "receive");
+    for (i = 0; i < 4; i++) {
+        struct ibv_sge sge = {(uintptr_t)a.buffer, 8, a.mr->lkey};
+        struct ibv_send_wr wr = {.sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_SEND_WITH_IMM,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                                 .imm_data = i + 1},
+                           *bad;
+        wr.wr.ud.ah = ah;
+        wr.wr.ud.remote_qpn = b.qp->qp_num;
+        wr.wr.ud.remote_qkey = 0x1234;
+        must(ibv_post_send(a.qp, &wr, &bad) == 0, "post");
+        must(wait_for(a.send_cq).status == IBV_WC_SUCCESS, "datagram");
+    }
+    for (;;) {
+        struct ibv_wc wc;
+        if (ibv_poll_cq(b.recv_cq, 1, &wc) != 1) {
+            usleep(100000);
+            if (ibv_poll_cq(b.recv_cq, 1, &wc) != 1) break;
+        }
+        arrived++;
+        if (wc.imm_data < last) ordered = 0;
+        last = wc.imm_data;
+    }
+    say("datagrams", "%d of 4, %s", (int)arrived, ordered ? "in order" : "out of order");
+    ibv_destroy_ah(ah);
+    destroy_pair(&a, &b);
+}
+
+// A buffer that is overwritten before the completion.
+void fault_reuse(void) {
+    struct end a, b;
+    connect_pair(&a, &b, NULL);
+    strcpy((char *)a.buffer, "old");
+    must(post(&a, (struct work){.opcode = IBV_WR_RDMA_WRITE,
+                                .bytes = 4,
+                                .remote = (uintptr_t)b.buffer,
+                                .rkey = b.mr->rkey,
+                                .flags = IBV_SEND_SIGNALED}) == 0,
+         "write");
+    strcpy((char *)a.buffer, "new");
+    say("reuse", "at the target before the completion: %s", b.buffer[0] ? "something" : "nothing");
+    must(wait_for(a.send_cq).status == IBV_WC_SUCCESS, "write");
+    say("reuse", "a buffer that is overwritten before the completion sends the %s data", b.buffer);
+    destroy_pair(&a, &b);
+}
+
+// A write of what a read brings needs a fence. Whether the write sent what was in the buffer
+// before.
+static bool overtakes(unsigned fence) {
+    struct end a, b;
+    bool old;
+    connect_pair(&a, &b, NULL);
+    strcpy((char *)a.buffer, "old");
+    strcpy((char *)b.buffer, "new");
+    must(post(&a, (struct work){.opcode = IBV_WR_RDMA_READ,
+                                .bytes = 4,
+                                .remote = (uintptr_t)b.buffer,
+                                .rkey = b.mr->rkey,
+                                .flags = IBV_SEND_SIGNALED}) == 0,
+         "read");
+    must(post(&a, (struct work){.opcode = IBV_WR_RDMA_WRITE,
+                                .bytes = 4,
+                                .remote = (uintptr_t)b.buffer + 64,
+                                .rkey = b.mr->rkey,
+                                .flags = IBV_SEND_SIGNALED | fence}) == 0,
+         "write");
+    must(wait_for(a.send_cq).opcode == IBV_WC_RDMA_READ, "the read completes first");
+    must(wait_for(a.send_cq).status == IBV_WC_SUCCESS, "write");
+    old = strcmp((char *)b.buffer + 64, "old") == 0;
+    destroy_pair(&a, &b);
+    return old;
+}
+
+void fault_fences(void) {
+    int i, without = 0, with = 0;
+    for (i = 0; i < 10; i++) {
+        without += overtakes(0);
+        with += overtakes(IBV_SEND_FENCE);
+    }
+    say("fences", "writes that overtook a read: %s without a fence, %s with one", without ? "some" : "none",
+        with ? "some" : "none");
+}
+
+void fault_unmapped(void) {
+    struct end a, b;
+    struct ibv_mr *mr;
+    uint8_t *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(memory != MAP_FAILED, "mmap");
+    connect_pair(&a, &b, NULL);
+    mr = ibv_reg_mr(devices[1].pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    must(mr != NULL, "ibv_reg_mr");
+    must(mmap(memory, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory, "mmap");
+    usleep(20000);
+    must(post(&a, (struct work){.opcode = IBV_WR_RDMA_WRITE,
+                                .bytes = 4,
+                                .remote = (uintptr_t)memory,
+                                .rkey = mr->rkey,
+                                .flags = IBV_SEND_SIGNALED}) == 0,
+         "write");
+    say_completion("unmapped", "write to memory that was mapped anew", a.send_cq);
+    ibv_dereg_mr(mr);
+    destroy_pair(&a, &b);
+    munmap(memory, 4096);
+}
+
+// Asynchronous events until the port is up again or the device has failed.
+void fault_events(void) {
+    struct pollfd wait = {devices[0].context->async_fd, POLLIN, 0};
+    struct ibv_async_event event;
+    struct ibv_port_attr port;
+    event.event_type = IBV_EVENT_PORT_ERR;
+    while (event.event_type == IBV_EVENT_PORT_ERR && poll(&wait, 1, 5000) == 1) {
+        must(ibv_get_async_event(devices[0].context, &event) == 0, "ibv_get_async_event");
+        must(ibv_query_port(devices[0].context, 1, &port) == 0, "ibv_query_port");
+        if (event.event_type == IBV_EVENT_PORT_ERR || event.event_type == IBV_EVENT_PORT_ACTIVE) {
+            say("events", "port %d: %s, its state: %s", event.element.port_num, ibv_event_type_str(event.event_type),
+                ibv_port_state_str(port.state));
+            messages(event.event_type == IBV_EVENT_PORT_ERR ? "while the port is down" : "afterwards", IBV_WR_SEND);
+        } else if (event.event_type == IBV_EVENT_DEVICE_FATAL) {
+            say("events", "%s", ibv_event_type_str(event.event_type));
+        }
+        ibv_ack_async_event(&event);
+    }
+}
+
+void fault_messages(void) {
+    messages("sends", IBV_WR_SEND);
+    messages("writes", IBV_WR_RDMA_WRITE);
+    messages("reads", IBV_WR_RDMA_READ);
+}

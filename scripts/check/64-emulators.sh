@@ -1,0 +1,61 @@
+# The emulators: that of verbs has the exports of Debian's library, its conformance program gives
+# the expected answers on it, and so does each fault.
+. "$(dirname -- "$0")/lib.sh"
+scratch
+verbs=$ROOT/emulators/verbs
+EMULATORS=$BUILD/emulators
+export EMULATORS
+nl='
+'
+
+# exports LIBRARY: functions and their default versions.
+exports() { objdump -T "$1" | sed -n 's/.* DF \.text.* \(IBVERBS_[^ ]*\) *\([^ ]*\)$/\1 \2/p' | sort; }
+
+# conformance EXPECTED OPTION...: on an emulator with these options.
+conformance() {
+    _expected=$1
+    shift
+    timeout 120 "$ROOT/scripts/with-emulator" verbs "$@" "$WORK/conformance" >"$WORK/answers" &&
+        diff -u "$_expected" "$WORK/answers"
+}
+
+# faults: each section of faults.txt is "== FAULTS | TESTS" and what these print.
+faults() {
+    grep '^== ' "$verbs/tests/faults.txt" | while IFS='|' read -r words names; do
+        printf '%s|%s\n' "$words" "$names"
+        # shellcheck disable=SC2086 # several names
+        timeout 60 "$ROOT/scripts/with-emulator" verbs --hcas 2 --faults "${words#== }" "$WORK/conformance" $names \
+            </dev/null 2>/dev/null | grep -v '^done$'
+    done >"$WORK/answers"
+    diff -u "$verbs/tests/faults.txt" "$WORK/answers"
+}
+
+if [ ! -e /usr/include/infiniband/verbs.h ]; then
+    skip "emulators: libibverbs-dev is not installed"
+    finish
+fi
+attempt "emulators: build" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$verbs/build.sh" "$EMULATORS/verbs" || finish
+# shellcheck disable=SC2046 # several sources
+attempt "emulators: compile the conformance program" "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror \
+    -o "$WORK/conformance" $(echo "$verbs"/tests/*.c) -libverbs || finish
+debian=$(find /usr/lib -name libibverbs.so.1 -print -quit)
+if [ -n "$debian" ]; then
+    exports "$debian" >"$WORK/debian"
+    exports "$EMULATORS/verbs/libibverbs.so.1" >"$WORK/ours"
+    attempt "emulators: exports of Debian's libibverbs" diff -u "$WORK/debian" "$WORK/ours"
+fi
+attempt "emulators: verbs, InfiniBand" conformance "$verbs/tests/conformance.txt" --hcas 2
+attempt "emulators: verbs, RoCE" conformance "$verbs/tests/conformance.txt" --hcas 2 --ports 2 --link roce
+attempt "emulators: verbs, one device" conformance "$verbs/tests/conformance.txt"
+attempt "emulators: verbs, late" conformance "$verbs/tests/conformance.txt" --hcas 2 --faults late \
+    --seed "$(printf %s "$SEED" | cksum | cut -d' ' -f1)"
+attempt "emulators: verbs, faults" faults
+before=$(find /dev/shm -maxdepth 1 -name 'emu-verbs.*')
+timeout -s KILL 1 "$ROOT/scripts/with-emulator" verbs sleep 3
+sleep 0.5
+if [ "$(find /dev/shm -maxdepth 1 -name 'emu-verbs.*')" = "$before" ]; then
+    pass "emulators: nothing is left behind a kill"
+else
+    fail "emulators: a killed with-emulator left $(find /dev/shm -maxdepth 1 -name 'emu-verbs.*' | tr "$nl" ' ')"
+fi
+finish
