@@ -110,8 +110,11 @@ void test_processes(void) {
     say_completion("processes", "read from another process", ends[1].send_cq);
     say("processes", "read: %s", ends[1].buffer + 128);
     // Killed, but not reaped: a zombie answers no more than a dead host.
-    for (i = 0; i < CHILDREN; i++) kill(pids[i], SIGKILL);
-    usleep(100000);
+    for (i = 0; i < CHILDREN; i++) {
+        siginfo_t info;
+        kill(pids[i], SIGKILL);
+        must(waitid(P_PID, (id_t)pids[i], &info, WEXITED | WNOWAIT) == 0, "waitid");
+    }
     must(post(&ends[0], (struct work){.opcode = IBV_WR_SEND, .bytes = 8, .id = 1}) == 0, "send");
     say_completion("processes", "send to a process that was killed", ends[0].send_cq);
     must(post(&ends[1],
