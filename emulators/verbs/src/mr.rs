@@ -68,8 +68,8 @@ fn mapped(addr: u64, length: u64, write: bool) -> bool {
 
 /// Registers a region. Returns the index in the table; Err: errno.
 pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
-    let optional = abi::IBV_ACCESS_RELAXED_ORDERING;
-    let known = 0xff | optional;
+    // The optional ones may be ignored (IBV_ACCESS_OPTIONAL_RANGE).
+    let known = 0xff | 0x3ff0_0000;
     if region.access & !known != 0 || region.access & NEEDS_LOCAL_WRITE != 0 && region.access & LOCAL_WRITE == 0 {
         return Err(libc::EINVAL);
     }

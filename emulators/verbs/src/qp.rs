@@ -234,9 +234,10 @@ impl Qp {
     fn reset(&self, queue: &mut SendQueue) {
         self.shared.state.store(abi::IBV_QPS_RESET, Relaxed);
         *queue = SendQueue::default();
-        receive::clear(&self.shared.receives);
+        // Completions first: those that go count as polled.
         cq::forget(self.process, self.shared.send_cq.load(Relaxed), self.key);
         cq::forget(self.process, self.shared.recv_cq.load(Relaxed), self.key);
+        receive::clear(&self.shared.receives);
         self.shared.sends_polled.store(0, Relaxed);
         self.shared.cut.store(0, Relaxed);
     }

@@ -1,30 +1,41 @@
 //! What a dead process left in the fabric is freed when another one joins.
 
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use gasnet_ibv_abi as abi;
+
 use crate::process::Process;
 use crate::{cq, event, qp, srq};
 
-/// Frees all objects of a slot whose process is dead.
+/// Frees all objects of a slot whose process is dead. Living peers may be about to use one, so each is
+/// locked, as its owner would.
 pub fn reclaim(process: &Process, slot: u32) {
     let fabric = process.fabric;
-    let _guard = process.allocation();
-    let mrs: Vec<u32> = fabric.mrs.owned(slot).collect();
-    let qps: Vec<u32> = fabric.qps.owned(slot).collect();
-    let srqs: Vec<u32> = fabric.srqs.owned(slot).collect();
-    let cqs: Vec<u32> = fabric.cqs.owned(slot).collect();
-    let events: Vec<u32> = fabric.events.owned(slot).collect();
-    for index in mrs {
+    for index in owned(process, || fabric.mrs.owned(slot).collect()) {
+        fabric.mrs.at(index).pd.store(0, SeqCst);
+        let _guard = process.allocation();
         fabric.mrs.give(index);
     }
-    for index in qps {
+    for index in owned(process, || fabric.qps.owned(slot).collect()) {
+        let _lock = fabric.qps.at(index).entry.lock.lock();
+        fabric.qps.at(index).state.store(abi::IBV_QPS_RESET, Relaxed);
+        let _guard = process.allocation();
         qp::release(process, index);
     }
-    for index in srqs {
-        srq::release(process, index);
+    for index in owned(process, || fabric.srqs.owned(slot).collect()) {
+        srq::destroy(process, index);
     }
-    for index in cqs {
-        cq::release(process, index);
+    for index in owned(process, || fabric.cqs.owned(slot).collect()) {
+        cq::destroy(process, index);
     }
-    for index in events {
-        event::release(process, index);
+    for index in owned(process, || fabric.events.owned(slot).collect()) {
+        let _lock = fabric.events.at(index).entry.lock.lock();
+        event::destroy(process, index);
     }
+}
+
+/// Indices that are looked up under the allocation lock.
+fn owned(process: &Process, find: impl Fn() -> Vec<u32>) -> Vec<u32> {
+    let _guard = process.allocation();
+    find()
 }

@@ -131,6 +131,7 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     if !listens {
         return Answer::Silence;
     }
+    let mut srq_lock = None;
     let mut peer = Peer {
         process: qp.process,
         qp: shared,
@@ -144,17 +145,24 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     };
     if srqn != 0 || qp.kind == abi::IBV_QPT_XRC_SEND {
         peer.srq = srq::find(qp.process, srqn).map(|srq| (srqn, srq));
+        if let Some((_, srq)) = peer.srq.filter(|_| qp.kind == abi::IBV_QPT_XRC_SEND) {
+            // No QP keeps it from being destroyed meanwhile.
+            srq_lock = Some(srq.entry.lock.lock());
+            peer.srq = srq::find(qp.process, srqn).map(|srq| (srqn, srq));
+        }
         let same = |(_, srq): &(u32, &Srq)| srq.xrcd.load(Relaxed) == shared.xrcd.load(Relaxed);
         if qp.kind == abi::IBV_QPT_XRC_SEND && !peer.srq.as_ref().is_some_and(same) {
             return peer.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
         }
     }
-    match operation {
+    let answer = match operation {
         Operation::Send => peer.receive(qp, wqe, &local),
         Operation::Write => peer.write(qp, wqe, &local),
         Operation::Read => peer.read(wqe, &local),
         Operation::Atomic => peer.atomic(wqe, &local),
-    }
+    };
+    drop(srq_lock);
+    answer
 }
 
 /// The process of a fault, for the requester.
