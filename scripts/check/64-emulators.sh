@@ -47,7 +47,7 @@ fi
 attempt "emulators: verbs, InfiniBand" conformance "$verbs/tests/conformance.txt" --hcas 2
 attempt "emulators: verbs, RoCE" conformance "$verbs/tests/conformance.txt" --hcas 2 --ports 2 --link roce
 attempt "emulators: verbs, one device" conformance "$verbs/tests/conformance.txt"
-attempt "emulators: verbs, late" conformance "$verbs/tests/conformance.txt" --hcas 2 --faults late \
+attempt "emulators: verbs, late" conformance "$verbs/tests/conformance.txt" --hcas 2 --faults "late delay=30" \
     --seed "$(printf %s "$SEED" | cksum | cut -d' ' -f1)"
 attempt "emulators: verbs, faults" faults
 before=$(find /dev/shm -maxdepth 1 -name 'emu-verbs.*')

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CHILDREN = 2, ADDITIONS = 500 };
+enum { CHILDREN = 2, ADDITIONS = 4000 };
 
 struct greeting {
     struct address address;
@@ -45,6 +45,7 @@ static void child(int socket) {
     open_devices();
     make_end(&end, &devices[1], &(struct options){0});
     peer = exchange(&end, socket);
+    receive_all(socket, &go, 1);
     for (i = 0; i < ADDITIONS; i++) {
         must(post(&end, (struct work){.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
                                       .bytes = 8,
@@ -90,6 +91,8 @@ void test_processes(void) {
         ends[i].mr = mr;
         ends[i].buffer = buffer;
     }
+    // Both at once.
+    for (i = 0; i < CHILDREN; i++) send_all(pair[i][0], "g", 1);
     for (i = 0; i < CHILDREN; i++) receive_all(pair[i][0], &done, 1);
     say("processes", "sum of additions: %d", (int)*(uint64_t *)ends[0].buffer);
     strcpy((char *)ends[1].buffer, "hello");
