@@ -91,28 +91,29 @@ impl Pieces {
 
 type Call = unsafe extern "C" fn(pid_t, *const iovec, c_ulong, *const iovec, c_ulong, c_ulong) -> isize;
 
-fn copy(call: Call, pid: pid_t, mut local: Pieces, mut remote: Pieces) -> Result<(), Fault> {
-    loop {
-        let left = local.bytes().min(remote.bytes());
-        if left == 0 {
-            return Ok(());
-        }
-        let (from, to) = (local.slice(), remote.slice());
-        // SAFETY: the lists are valid; the kernel checks the addresses in them.
-        let copied = unsafe { call(pid, from.as_ptr(), from.len() as _, to.as_ptr(), to.len() as _, 0) };
-        if copied as u64 == left {
-            return Ok(());
-        }
-        if copied <= 0 {
-            return Err(match Error::last_os_error().raw_os_error() {
-                Some(libc::ESRCH) => Fault::Dead,
-                _ if !mapped(&local) => Fault::Local,
-                _ => Fault::Remote,
-            });
-        }
-        local.skip(copied as usize);
-        remote.skip(copied as usize);
+fn copy(call: Call, pid: pid_t, local: &Pieces, remote: &Pieces) -> Result<(), Fault> {
+    let left = local.bytes().min(remote.bytes());
+    if left == 0 {
+        return Ok(());
     }
+    let (here, there) = (local.slice(), remote.slice());
+    // SAFETY: the lists are valid; the kernel checks the addresses in them.
+    let copied = unsafe { call(pid, here.as_ptr(), here.len() as _, there.as_ptr(), there.len() as _, 0) };
+    if copied as u64 == left {
+        return Ok(());
+    }
+    if copied <= 0 {
+        return Err(match Error::last_os_error().raw_os_error() {
+            Some(libc::ESRCH) => Fault::Dead,
+            _ if !mapped(local) => Fault::Local,
+            _ => Fault::Remote,
+        });
+    }
+    // The kernel copies less than 2 GiB at once, and stops in front of what is not mapped.
+    let (mut local, mut remote) = (*local, *remote);
+    local.skip(copied as usize);
+    remote.skip(copied as usize);
+    copy(call, pid, &local, &remote)
 }
 
 /// Whether this process can read the first byte of each of its pieces.
@@ -134,12 +135,12 @@ fn mapped(pieces: &Pieces) -> bool {
 
 /// Copies `local` into `remote` memory of process `pid`, as much as both have.
 pub fn write(pid: pid_t, local: &Pieces, remote: &Pieces) -> Result<(), Fault> {
-    copy(libc::process_vm_writev, pid, *local, *remote)
+    copy(libc::process_vm_writev, pid, local, remote)
 }
 
 /// Copies `remote` memory of process `pid` into `local`.
 pub fn read(pid: pid_t, local: &Pieces, remote: &Pieces) -> Result<(), Fault> {
-    copy(libc::process_vm_readv, pid, *local, *remote)
+    copy(libc::process_vm_readv, pid, local, remote)
 }
 
 /// Reads memory of this process as its own code would: a wrong address is fatal.
