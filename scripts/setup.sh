@@ -76,6 +76,7 @@ if [ -n "$tests" ]; then
     need chromium chromium
     need mandoc mandoc
     need shellcheck shellcheck
+    need ibv_rc_pingpong ibverbs-utils
     need clang-format clang-format
     # libfabric for tests of the ofi conduit; its headers for the check of the bindings.
     [ -n "$(find /usr/lib /usr/local/lib -name 'libfabric.so.1' -print -quit 2>/dev/null)" ] ||

@@ -30,6 +30,16 @@ faults() {
     diff -u "$verbs/tests/faults.txt" "$WORK/answers"
 }
 
+# pingpong PROGRAM: a program of ibverbs-utils, as server and client. The client tries until the
+# server listens.
+pingpong() {
+    # shellcheck disable=SC2016 # for the other shell
+    timeout 60 "$ROOT/scripts/with-emulator" verbs --faults yield=10 sh -c '
+        "$1" -p "$2" -n 200 & server=$!
+        until "$1" -p "$2" -n 200 localhost; do kill -0 $server || exit 1; done
+        wait $server' pingpong "$1" $((20000 + $$ % 20000))
+}
+
 if [ ! -e /usr/include/infiniband/verbs.h ]; then
     skip "emulators: libibverbs-dev is not installed"
     finish
@@ -50,6 +60,13 @@ attempt "emulators: verbs, one device" conformance "$verbs/tests/conformance.txt
 attempt "emulators: verbs, late" conformance "$verbs/tests/conformance.txt" --hcas 2 --faults "late delay=30" \
     --seed "$(printf %s "$SEED" | cksum | cut -d' ' -f1)"
 attempt "emulators: verbs, faults" faults
+for program in rc uc ud srq xsrq; do
+    if command -v "ibv_${program}_pingpong" >/dev/null; then
+        attempt "emulators: verbs, ibv_${program}_pingpong" pingpong "ibv_${program}_pingpong"
+    else
+        skip "emulators: verbs, ibv_${program}_pingpong: ibverbs-utils is not installed"
+    fi
+done
 before=$(find /dev/shm -maxdepth 1 -name 'emu-verbs.*')
 timeout -s KILL 1 "$ROOT/scripts/with-emulator" verbs sleep 3
 sleep 0.5

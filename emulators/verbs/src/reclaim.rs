@@ -7,8 +7,8 @@ use gasnet_ibv_abi as abi;
 use crate::process::Process;
 use crate::{cq, event, qp, srq};
 
-/// Frees all objects of a slot whose process is dead. Living peers may be about to use one, so each is
-/// locked, as its owner would.
+/// Frees all objects of a slot whose process is dead. Living peers may be about to use one, so each
+/// is locked, as its owner would.
 pub fn reclaim(process: &Process, slot: u32) {
     let fabric = process.fabric;
     for index in owned(process, || fabric.mrs.owned(slot).collect()) {

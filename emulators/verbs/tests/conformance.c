@@ -11,10 +11,11 @@ static const struct {
     void (*run)(void);
 } tests[] =
     {
-        {"states", test_states}, {"transfers", test_transfers},
-        {"errors", test_errors}, {"queues", test_queues},
-        {"srq", test_srq},       {"ud", test_ud},
-        {"xrc", test_xrc},       {"memory", test_memory},
+        {"states", test_states},     {"transfers", test_transfers},
+        {"errors", test_errors},     {"queues", test_queues},
+        {"srq", test_srq},           {"ud", test_ud},
+        {"xrc", test_xrc},           {"memory", test_memory},
+        {"extended", test_extended},
 },
   faults[] = {
       {"offers", fault_offers},     {"registrations", fault_registrations},

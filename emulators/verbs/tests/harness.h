@@ -89,6 +89,7 @@ void test_srq(void);
 void test_ud(void);
 void test_xrc(void);
 void test_memory(void);
+void test_extended(void);
 void test_processes(void);
 
 /* What faults of the emulator look like. */

@@ -1,0 +1,125 @@
+// extended.c: posting by calls, polling field by field, and changing what exists.
+#include "harness.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct ibv_qp *make_qp(struct end *end) {
+    struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_RC,
+                                       .send_cq = end->send_cq,
+                                       .recv_cq = end->recv_cq,
+                                       .cap = {.max_send_wr = DEPTH,
+                                               .max_recv_wr = DEPTH,
+                                               .max_send_sge = 1,
+                                               .max_recv_sge = 1,
+                                               .max_inline_data = INLINE},
+                                       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+                                       .pd = end->device->pd,
+                                       .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+                                                         IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ |
+                                                         IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD};
+    struct ibv_qp *qp = ibv_create_qp_ex(end->device->context, &init);
+    must(qp != NULL, "ibv_create_qp_ex");
+    return qp;
+}
+
+// Polls an extended CQ until something completes.
+static void say_polled(const char *what, struct ibv_cq_ex *cq) {
+    struct ibv_poll_cq_attr attr = {0};
+    int i;
+    for (i = 0; i < 100000 && ibv_start_poll(cq, &attr) != 0; i++) {}
+    say("extended", "%s: %s, id %d, opcode %d, %d bytes, right QP: %s", what, ibv_wc_status_str(cq->status),
+        (int)cq->wr_id, ibv_wc_read_opcode(cq), (int)ibv_wc_read_byte_len(cq), ibv_wc_read_qp_num(cq) ? "yes" : "no");
+    say("extended", "%s: more: %s", what, ibv_next_poll(cq) == ENOENT ? "none" : "some");
+    ibv_end_poll(cq);
+}
+
+static void calls(void) {
+    struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_QP_NUM};
+    struct ibv_qp_ex *qp;
+    struct ibv_cq_ex *cq;
+    struct ibv_cq *spare_cq;
+    struct ibv_qp *spare[2];
+    struct end a, b;
+    struct address address;
+    int access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    make_end(&a, &devices[0], &(struct options){0});
+    make_end(&b, &devices[1], &(struct options){0});
+    must(ibv_qp_to_qp_ex(a.qp) == NULL, "a plain QP has no calls");
+    cq = ibv_create_cq_ex(devices[1].context, &attr);
+    must(cq != NULL, "ibv_create_cq_ex");
+    spare_cq = b.recv_cq;
+    b.recv_cq = ibv_cq_ex_to_cq(cq);
+    spare[0] = a.qp;
+    spare[1] = b.qp;
+    a.qp = make_qp(&a);
+    b.qp = make_qp(&b);
+    address = address_of(&b);
+    must(to_init(&a, access) == 0 && to_rtr(&a, &address) == 0 && to_rts(&a) == 0, "connect");
+    address = address_of(&a);
+    must(to_init(&b, access) == 0 && to_rtr(&b, &address) == 0 && to_rts(&b) == 0, "connect");
+    must(post_receive(&b, 0, 64, 0) == 0, "receive");
+    qp = ibv_qp_to_qp_ex(a.qp);
+    must(qp != NULL, "ibv_qp_to_qp_ex");
+    strcpy((char *)a.buffer, "written");
+    ibv_wr_start(qp);
+    qp->wr_id = 1;
+    qp->wr_flags = 0;
+    ibv_wr_rdma_write(qp, b.mr->rkey, (uintptr_t)b.buffer + 100);
+    ibv_wr_set_sge(qp, a.mr->lkey, (uintptr_t)a.buffer, 8);
+    qp->wr_id = 2;
+    qp->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_send(qp);
+    ibv_wr_set_inline_data(qp, "inline", 7);
+    say("extended", "batch: %s", ibv_wr_complete(qp) == 0 ? "ok" : "refused");
+    say_completion("extended", "batch", a.send_cq);
+    say_polled("receive", cq);
+    say("extended", "data: %s %s", b.buffer, b.buffer + 100);
+    ibv_wr_start(qp);
+    ibv_wr_send(qp);
+    ibv_wr_abort(qp);
+    say("extended", "after an abort: %s", nothing(a.send_cq) ? "nothing" : "something");
+    must(ibv_destroy_qp(a.qp) == 0 && ibv_destroy_qp(b.qp) == 0, "ibv_destroy_qp");
+    must(ibv_destroy_cq(b.recv_cq) == 0, "ibv_destroy_cq");
+    a.qp = spare[0];
+    b.qp = spare[1];
+    b.recv_cq = spare_cq;
+    destroy_pair(&a, &b);
+}
+
+static void changes(void) {
+    struct end a, b;
+    struct ibv_mr *mr;
+    int i;
+    connect_pair(&a, &b, NULL);
+    mr = ibv_reg_mr(devices[1].pd, b.buffer, 4096, IBV_ACCESS_LOCAL_WRITE);
+    must(mr != NULL, "ibv_reg_mr");
+    must(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION, NULL, b.buffer + 4096, 4096,
+                      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) == 0,
+         "ibv_rereg_mr");
+    for (i = 0; i < 3; i++)
+        must(post(&a, (struct work){.opcode = IBV_WR_RDMA_WRITE,
+                                    .bytes = 8,
+                                    .remote = (uintptr_t)b.buffer + 4096,
+                                    .rkey = mr->rkey,
+                                    .id = (uint64_t)i,
+                                    .flags = IBV_SEND_SIGNALED}) == 0,
+             "write");
+    must(ibv_resize_cq(a.send_cq, 200) == 0, "ibv_resize_cq");
+    say("extended", "room after resizing: %s", a.send_cq->cqe >= 200 ? "enough" : "too little");
+    for (i = 0; i < 3; i++) say_completion("extended", "write to a region that was changed", a.send_cq);
+    must(post(&a, (struct work){.opcode = IBV_WR_RDMA_WRITE,
+                                .bytes = 8,
+                                .remote = (uintptr_t)b.buffer,
+                                .rkey = mr->rkey,
+                                .flags = IBV_SEND_SIGNALED}) == 0,
+         "write");
+    say_completion("extended", "write to where it was before", a.send_cq);
+    must(ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
+    destroy_pair(&a, &b);
+}
+
+void test_extended(void) {
+    calls();
+    changes();
+}
