@@ -34,9 +34,9 @@ pub enum Lateness {
 pub struct Unreached(Mutex<Vec<Waiting>>);
 
 impl Unreached {
-    /// The provider had room for messages to `reached`, then none for messages to `peers`. Of others
-    /// nothing is known: another thread may be trying. Returns what is to be done about one that is
-    /// late or lost, once.
+    /// The provider had room for messages to `reached`, then none for messages to `peers`. Of
+    /// others nothing is known: another thread may be trying. Returns what is to be done about one
+    /// that is late or lost, once.
     pub fn note(&self, reached: &[JobRank], peers: &[JobRank], now: Instant) -> Option<Lateness> {
         let mut all = lock(&self.0);
         all.retain(|waiting| !reached.contains(&waiting.peer));

@@ -2,8 +2,8 @@
  * messages of all lengths, with the conduit's header but a wrong token, and puts and gets with
  * guessed keys. See scripts/launch/intruders.py.
  *
- * ofi_intruder PROVIDER WHAT ADDRESS PORT...: WHAT is messages, data, long or rma. Prints for each port
- * how many operations were begun, and how the provider says that they ended.
+ * ofi_intruder PROVIDER WHAT ADDRESS PORT...: WHAT is messages, data, long or rma. Prints for each
+ * port how many operations were begun, and how the provider says that they ended.
  */
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
