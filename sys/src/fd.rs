@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::{retry_on_intr, FdFlags};
@@ -146,9 +146,24 @@ pub fn peer_process(fd: RawFd) -> io::Result<(libc::pid_t, libc::uid_t)> {
     Ok((peer.pid, peer.uid))
 }
 
+/// How long a process may take from `bind` to `listen`.
+const LISTENS: Duration = Duration::from_secs(1);
+
 /// Connects to a local socket in the abstract namespace. Blocks for at most `limit` while the
-/// listener's queue is full.
+/// listener's queue is full, and for a second while nobody listens yet.
 pub fn connect_to_name(name: &[u8], limit: Duration) -> io::Result<UnixStream> {
+    let end = Instant::now() + LISTENS;
+    loop {
+        match try_connect_to_name(name, limit) {
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn try_connect_to_name(name: &[u8], limit: Duration) -> io::Result<UnixStream> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
     let stream = UnixStream::from(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?);
     stream.set_write_timeout(Some(limit))?;
@@ -326,6 +341,23 @@ mod tests {
         assert!(peer_is_gone(b.as_raw_fd()) && peer_is_gone(1 << 20) && !is_open(-1));
         assert_eq!(receive(b.as_raw_fd(), &mut buffer).unwrap(), 0);
         assert_eq!(send(b.as_raw_fd(), b"x").unwrap_err().raw_os_error(), Some(libc::EPIPE));
+    }
+
+    #[test]
+    fn connects_when_the_other_listens_at_last() {
+        let name = format!("gasnet-late-{}", std::process::id());
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let address = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        rustix::net::bind(&socket, &address).unwrap();
+        let refused = try_connect_to_name(name.as_bytes(), LISTENS).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        std::thread::scope(|scope| {
+            let connecting = scope.spawn(|| connect_to_name(name.as_bytes(), LISTENS));
+            std::thread::sleep(Duration::from_millis(20));
+            rustix::net::listen(&socket, 1).unwrap();
+            connecting.join().unwrap().unwrap();
+        });
     }
 
     #[test]
