@@ -10,12 +10,9 @@ consts='FI_(MSG|RMA|ATOMIC|READ|WRITE|RECV|SEND|REMOTE_READ|REMOTE_WRITE|MULTI_R
 consts="$consts|INJECT|INJECT_COMPLETE|TRANSMIT_COMPLETE|DELIVERY_COMPLETE|LOCAL_COMM|REMOTE_COMM|HMEM|CONTEXT|CONTEXT2"
 consts="$consts|MR_[A-Z_]*|E[A-Z0-9]*|OPT_[A-Z_0-9]*|SOCKADDR[A-Z_0-9]*|GETWAIT|GET_RAW_MR)"
 enums='fi_(av_type|threading|progress|resource_mgmt|ep_type|wait_obj|cq_format|type|hmem_iface|datatype|op|mr_mode)'
-exec "$1" --no-layout-tests --no-doc-comments --no-prepend-enum-name --use-core --ctypes-prefix libc \
-    --default-enum-style consts --rust-target 1.82 --formatter rustfmt \
-    --rustfmt-configuration-file "$root/rustfmt.toml" \
+exec "$root/scripts/build/bindgen.sh" "$1" conduit-ofi/src/fabric/headers.h \
     --allowlist-type "$structs" --allowlist-type "$enums" --allowlist-var "$consts" \
-    --allowlist-function 'none' --blocklist-type 'iovec' \
+    --blocklist-type 'iovec' \
     --opaque-type 'fi_(eq|cntr|pep|poll|stx|wait|av_set|srx|collective).*' \
     --raw-line '// Made from the headers of libfabric by scripts/build/ofi-bindings.sh; not edited.' \
-    --raw-line 'use libc::iovec;' \
-    "$root/conduit-ofi/src/fabric/headers.h"
+    --raw-line 'use libc::iovec;'
