@@ -7,6 +7,7 @@
 use crate::device::{self, Device, Ranks, Topology};
 use crate::fabric::{bits, Functions, Info, Infos, Wanted};
 use crate::variables::Choice;
+use gasnet_sys::env;
 use std::net::IpAddr;
 
 /// What the job needs from the provider.
@@ -355,8 +356,9 @@ fn nothing(choice: &Choice, seen: &[String], needs: Needs) -> String {
     } else {
         ""
     };
-    let filter =
-        std::env::var("FI_PROVIDER").map_or(String::new(), |filter| format!(", FI_PROVIDER={filter} permitting"));
+    let filter = env::get(c"FI_PROVIDER").map_or(String::new(), |filter| {
+        format!(", FI_PROVIDER={} permitting", filter.to_string_lossy())
+    });
     match &choice.provider {
         Some(name) => format!(
             "libfabric has no provider GASNET_OFI_PROVIDER={name} with reliable messages (FI_EP_RDM){reach}{filter}. \
