@@ -18,7 +18,6 @@ mod leftover;
 mod memory;
 mod net;
 mod notices;
-mod numbered;
 mod operation;
 mod peers;
 mod presets;

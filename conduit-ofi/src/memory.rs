@@ -1,7 +1,7 @@
 //! Registered memory and keys.
 
 use crate::fabric::{bits, mr_mode, Endpoint, Errno, Info, Region, Remote, Source};
-use crate::numbered::Numbered;
+use gasnet_conduit::numbered::Numbered;
 use gasnet_conduit::{
     ConduitError, Device, Dmabuf, JobRank, LocalMemory, LocalSegment, Registration, RemoteMemory, RemoteSegment,
     SegmentMemory,

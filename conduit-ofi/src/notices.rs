@@ -5,7 +5,7 @@
 //! A put of no bytes needs no key, so anybody can send what the queue gets. It is masked by the
 //! job's token: what others send names no put that is under way.
 
-use crate::receive::Copied;
+use gasnet_conduit::copied::Copied;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;

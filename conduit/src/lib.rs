@@ -6,7 +6,8 @@
 //! of sleeping threads; [`mod@config`] is the table of environment variables, to which a conduit
 //! adds its own;
 //! [`library`] opens vendors' libraries at run time; [`atomic_codes`] are the types and operations
-//! of remote atomics, [`atomic_values`] their results. `faulty` and `soft_atomics` wrap a conduit
+//! of remote atomics, [`atomic_values`] their results; [`copied`] and [`numbered`] are what several
+//! conduits are made of. `faulty` and `soft_atomics` wrap a conduit
 //! for tests (feature `decorators`), and `conformance` (a feature) has the checks that every
 //! conduit must pass.
 
@@ -19,9 +20,11 @@ pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod cookie;
+pub mod copied;
 #[cfg(feature = "decorators")]
 pub mod faulty;
 pub mod library;
+pub mod numbered;
 pub mod payload;
 pub mod rma;
 #[cfg(feature = "decorators")]
