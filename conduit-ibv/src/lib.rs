@@ -1,17 +1,54 @@
-//! conduit-ibv of libgasnet: InfiniBand and RoCE over verbs.
+//! conduit-ibv of libgasnet: InfiniBand and RoCE over verbs, with libibverbs opened at run time.
+//!
+//! A process has a queue pair for each peer and path (a port of an HCA), connected at start or at
+//! first contact by datagrams ([`handshake`], [`connect`]). Life of a packet: `send` pays for it
+//! with a credit of the peer ([`peers`]), writes it into the work request or a registered buffer
+//! ([`buffers`]), and posts it ([`send_queue`]); 32 bits beside it say what it is ([`wire`]). It
+//! arrives in a receive buffer that all peers share ([`receive`]), where a poll delivers it in
+//! place ([`progress`]).
+//!
+//! Puts and gets are RDMA writes and reads ([`rma`]). A Long that is not packed is a write, and a
+//! message behind it on the same queue pair.
 
+mod atomics;
+mod buffers;
+mod connect;
+mod handshake;
+mod hello;
+mod memory;
+mod net;
+mod open;
+mod peers;
+mod progress;
+mod rail;
+mod receive;
+mod rma;
+mod send;
+mod send_queue;
+mod variables;
+mod verbs;
+mod wake;
+mod wire;
+
+use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
-    Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Stop, Upcalls,
+    Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, LocalSegment, PollScope, PutNotify,
+    Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
 };
+use net::{Net, MEMLOCK};
+use std::sync::OnceLock;
+use verbs::Domain;
 
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Default)]
-pub struct Ibv {}
+pub struct Ibv {
+    net: OnceLock<Net>,
+}
 
 impl Ibv {
     /// A conduit that was not started.
     pub const fn new() -> Self {
-        Self {}
+        Self { net: OnceLock::new() }
     }
 }
 
@@ -20,25 +57,133 @@ impl Conduit for Ibv {
         let (name, version) = ("ibv", env!("CARGO_PKG_VERSION"));
         Identity { name, version }
     }
+
     fn limits(&self) -> Limits {
         Limits {
-            max_packet_bytes: 65536 + 128,
-            max_ranks: 1 << 24,
+            max_packet_bytes: variables::max_packet_bytes(),
+            max_ranks: wire::MOST_RANKS,
             requests_per_poll: 1,
         }
     }
-    fn start(&self, _: &StartInfo<'_>) -> Result<(), ConduitError> {
-        Err(ConduitError {
-            message: "not yet".into(),
+
+    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+        let net = Net::open(info)?;
+        assert!(self.net.set(net).is_ok(), "defect: the ibv conduit was started twice");
+        Ok(())
+    }
+
+    fn probe(&self) -> Result<(), ConduitError> {
+        net::probe().map_err(|why| ConduitError {
+            message: format!("The ibv conduit cannot be used: {why}."),
         })
     }
-    fn send(&self, _: JobRank, _: Class, _: &[&[u8]]) -> Result<(), Busy> {
-        Err(Busy)
+
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.net.get().ok_or(Busy)?.send(peer, class, parts)
     }
-    fn poll(&self, _: PollScope, _: &mut dyn Upcalls) -> usize {
-        0
+
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.net.get().map_or(0, |net| net.poll(scope, upcalls))
     }
-    fn stop(&self, _: Stop) {}
+
+    fn stop(&self, how: Stop) {
+        let Some(net) = self.net.get() else { return };
+        match how {
+            Stop::Orderly => net.stop(),
+            Stop::Signal => {
+                net.stop_at_once();
+            }
+        }
+    }
+
+    fn variables(&self) -> &'static [Variable] {
+        variables::TABLE
+    }
+
+    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
+        self.net.get().map(|net| net as &dyn SendBuffers)
+    }
+
+    fn segments(&self) -> Option<&dyn Segments> {
+        self.net.get().map(|net| net as &dyn Segments)
+    }
+
+    fn rma(&self) -> Option<&dyn Rma> {
+        self.net.get().map(|net| net as &dyn Rma)
+    }
+
+    fn put_notify(&self) -> Option<&dyn PutNotify> {
+        self.net.get().map(|net| net as &dyn PutNotify)
+    }
+
+    fn atomics(&self) -> Option<&dyn Atomics> {
+        let net = self.net.get().filter(|net| net.has_atomics)?;
+        Some(net as &dyn Atomics)
+    }
+
+    fn wake(&self) -> Option<&dyn Wake> {
+        let net = self.net.get().filter(|net| net.wake.is_some())?;
+        Some(net as &dyn Wake)
+    }
+}
+
+impl Segments for Net {
+    fn max_key_bytes(&self) -> usize {
+        self.segments.max_key_bytes()
+    }
+
+    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
+        let domains: Vec<&Domain> = self.domains().collect();
+        let registered = self.segments.register(&domains, memory, None);
+        let failed = |why: String| ConduitError {
+            message: format!(
+                "The ibv conduit cannot register {} bytes at {:#x}: {why}. {MEMLOCK}, or lower GASNET_MAX_SEGSIZE.",
+                memory.bytes, memory.base
+            ),
+        };
+        match registered {
+            Ok(Some((segment, key))) => Ok(Registration { segment, key }),
+            Ok(None) => Err(failed("the HCA refuses".to_owned())),
+            Err(why) => Err(failed(why.to_string())),
+        }
+    }
+
+    fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
+        let domains: Vec<&Domain> = self.domains().collect();
+        let by_dmabuf = dmabuf().map(|dmabuf| self.segments.register(&domains, memory, Some(&dmabuf)));
+        let registered = match by_dmabuf {
+            Some(Ok(Some(registered))) => Ok(Some(registered)),
+            // A module of the kernel may know the addresses of the device (peer memory).
+            _ => self.segments.register(&domains, memory, None),
+        };
+        match registered {
+            Ok(registered) => registered.map(|(segment, key)| Registration { segment, key }),
+            Err(why) => {
+                if config::get().get_or_default(&config::VERBOSEENV) {
+                    gasnet_conduit::print_line(format_args!(
+                        "GASNet: ibv: rank {}: {} bytes of a device cannot be registered: {why}. Active Messages move \
+                         its data.",
+                        self.rank, memory.bytes
+                    ));
+                }
+                None
+            }
+        }
+    }
+
+    fn deregister(&self, segment: LocalSegment) {
+        self.segments.deregister(segment);
+    }
+
+    fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
+        self.segments.learn(memory, key).ok_or_else(|| ConduitError {
+            message: format!("The ibv conduit cannot use the key of a segment of rank {peer}."),
+        })
+    }
+
+    fn forget(&self, _: JobRank, segment: RemoteSegment) {
+        self.segments.forget(segment);
+    }
 }
 
 /// The conduit of a library.

@@ -1,0 +1,328 @@
+//! Connections: who is asked, when again, and when that fails.
+
+use crate::handshake::{Datagram, Endpoint, Step};
+use crate::net::Net;
+use crate::peers::Connection;
+use crate::send_queue::SendQueue;
+use crate::verbs::{Access, Datagrams, Errno, Transport};
+use gasnet_conduit::{JobRank, StartInfo};
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+/// The handshakes of a process. Its lock is taken before all others.
+pub struct Connector {
+    inner: Mutex<Inner>,
+    /// Handshakes under way.
+    count: AtomicUsize,
+}
+
+struct Inner {
+    datagrams: Datagrams,
+    waiting: Vec<Waiting>,
+}
+
+/// A handshake under way.
+struct Waiting {
+    peer: JobRank,
+    /// What is sent again.
+    step: Step,
+    begun: Instant,
+    /// When that is.
+    next: Instant,
+    interval: Duration,
+}
+
+impl Connector {
+    /// No handshakes yet.
+    pub fn new(datagrams: Datagrams) -> Self {
+        Self {
+            inner: Mutex::new(Inner {
+                datagrams,
+                waiting: Vec::new(),
+            }),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Whether any handshake is under way.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Before a thread sleeps: makes the next datagram an event of the channel. False if a poll
+    /// should look first.
+    pub fn arm(&self) -> bool {
+        !self.is_busy() && lock(&self.inner).datagrams.arm().is_ok()
+    }
+}
+
+impl Net {
+    /// Begins to connect to a peer, if nobody has. Polls do the rest.
+    #[cold]
+    pub fn connect(&self, peer: JobRank) {
+        let mut inner = lock(&self.connector.inner);
+        if self.peers.connection(peer).is_some() || !self.peers.is_present(peer) {
+            return;
+        }
+        let created = self.create(peer).and_then(|connection| {
+            if peer != self.rank {
+                self.wait_for(&mut inner, peer, Step::Ask);
+                return Ok(());
+            }
+            let own = self.endpoints(connection);
+            self.ready(connection, &own)?;
+            connection.is_established.store(true, Ordering::Release);
+            Ok(())
+        });
+        if let Err(why) = created {
+            self.peers
+                .lose(peer, format!("{}: a connection failed: {why}", self.name(0)));
+        }
+    }
+
+    /// Connects to all peers of `wanted`, which contains this process for each of them. Collective.
+    ///
+    /// Each process contributes its ports, and the numbers of its queue pairs by peer.
+    pub fn connect_all(&self, info: &StartInfo<'_>, wanted: &[JobRank]) -> Result<(), String> {
+        let failed = |why: Errno| format!("{}: connections failed: {why}", self.name(0));
+        let created: Result<(), Errno> = wanted.iter().try_for_each(|peer| self.create(*peer).map(|_| ()));
+        let ports: Vec<Endpoint> = self.paths.iter().map(|path| path.endpoint(0)).collect();
+        let numbers = self.peers.ranks().flat_map(|peer| {
+            let connection = self.peers.connection(peer);
+            let number = move |path: usize| connection.map_or(0, |it: &Connection| it.queues[path].pair.number);
+            (0..self.paths.len()).map(number)
+        });
+        let mut own: Vec<u8> = ports.iter().flat_map(Endpoint::encode).collect();
+        let front = own.len();
+        own.extend(numbers.flat_map(u32::to_le_bytes));
+        let all = (info.exchange)(&own);
+        let connected = created.and_then(|()| {
+            wanted.iter().try_for_each(|peer| {
+                let theirs = &all[peer.index() * own.len()..][..own.len()];
+                let numbers = theirs[front..]
+                    .chunks_exact(4)
+                    .skip(self.rank.index() * self.paths.len());
+                let endpoints = theirs[..front]
+                    .chunks_exact(Endpoint::BYTES)
+                    .zip(numbers)
+                    .map(|(port, number)| {
+                        let number = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
+                        Endpoint {
+                            number,
+                            ..Endpoint::decode(port)
+                        }
+                    });
+                let endpoints: Vec<Endpoint> = endpoints.collect();
+                let connection = self.peers.connection(*peer).ok_or(Errno(libc::ENOTCONN))?;
+                self.ready(connection, &endpoints)
+            })
+        });
+        // A message to a queue pair that is not connected yet would be lost, and sent again late.
+        let all = (info.exchange)(&[u8::from(connected.is_ok())]);
+        connected.map_err(failed)?;
+        if let Some(rank) = all.iter().position(|ok| *ok == 0) {
+            return Err(format!("rank {rank} could not connect"));
+        }
+        for connection in wanted.iter().filter_map(|peer| self.peers.connection(*peer)) {
+            connection.is_established.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Makes queue pairs for a peer, which take receive buffers.
+    fn create(&self, peer: JobRank) -> Result<&Connection, Errno> {
+        let queue = |(index, path): (usize, &crate::net::Path)| {
+            let rail = &self.rails[path.rail];
+            let pair = rail.new_pair()?;
+            pair.initialise(&path.port, self.access)?;
+            Ok(SendQueue::new(peer, index, pair, rail.depth))
+        };
+        let queues: Result<Box<[SendQueue]>, Errno> = self.paths.iter().enumerate().map(queue).collect();
+        let connection = self.peers.connect(peer, queues?);
+        for queue in &connection.queues {
+            let rail = &self.rails[self.paths[queue.path].rail];
+            match &rail.shared {
+                Some(shared) => rail
+                    .receives
+                    .add_shared(&rail.domain, shared, self.settings.credits as usize / 2)?,
+                None => rail.receives.add_owned(&rail.domain, queue)?,
+            }
+        }
+        Ok(connection)
+    }
+
+    /// The queue pairs of a connection, as a peer needs them.
+    fn endpoints(&self, connection: &Connection) -> Vec<Endpoint> {
+        let queues = connection.queues.iter();
+        queues
+            .map(|queue| self.paths[queue.path].endpoint(queue.pair.number))
+            .collect()
+    }
+
+    /// Connects queue pairs to those of the peer, if they are not.
+    fn ready(&self, connection: &Connection, theirs: &[Endpoint]) -> Result<(), Errno> {
+        if connection.is_ready.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        for (queue, endpoint) in connection.queues.iter().zip(theirs) {
+            let path = &self.paths[queue.path];
+            let transport = Transport {
+                mtu: u32::from(path.mtu.min(endpoint.mtu)),
+                timeout: self.settings.timeout,
+                retries: self.settings.retries,
+                reads: path.initiated.min(endpoint.reads),
+                peer_reads: path.reads,
+            };
+            queue
+                .pair
+                .connect(&path.port, (&endpoint.address, endpoint.number), &transport)?;
+        }
+        connection.is_ready.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn wait_for(&self, inner: &mut Inner, peer: JobRank, step: Step) {
+        let (now, interval) = (Instant::now(), Duration::from_micros(self.settings.retransmission.0));
+        match inner.waiting.iter_mut().find(|waiting| waiting.peer == peer) {
+            Some(waiting) => waiting.step = step,
+            None => inner.waiting.push(Waiting {
+                peer,
+                step,
+                begun: now,
+                next: now + interval,
+                interval,
+            }),
+        }
+        self.connector.count.store(inner.waiting.len(), Ordering::Relaxed);
+        self.tell(inner, peer, step);
+    }
+
+    /// Sends a datagram.
+    fn tell(&self, inner: &mut Inner, peer: JobRank, step: Step) {
+        let Some(connection) = self.peers.connection(peer) else {
+            return;
+        };
+        let datagram = Datagram {
+            token: self.token,
+            source: self.rank,
+            target: peer,
+            step,
+            endpoints: self.endpoints(connection),
+        };
+        let mailbox = self.peers.mailbox(peer);
+        let sent = inner
+            .datagrams
+            .send(&mailbox.address, mailbox.number, &datagram.encode());
+        if let Err(why) = sent {
+            self.peers
+                .lose(peer, format!("{}: a connection request failed: {why}", self.name(0)));
+        }
+    }
+
+    /// Handles datagrams and time-outs.
+    #[cold]
+    pub fn attend(&self) {
+        let Ok(mut inner) = self.connector.inner.try_lock() else {
+            return;
+        };
+        let mut arrived = Vec::new();
+        let polled = inner
+            .datagrams
+            .poll(&mut |bytes| arrived.extend(Datagram::decode(bytes)));
+        if let Err(why) = polled {
+            self.fail(&format!("{}: ibv_poll_cq failed: {why}", self.name(0)));
+        }
+        for datagram in arrived {
+            self.arrived(&mut inner, &datagram);
+        }
+        self.repeat(&mut inner);
+        self.connector.count.store(inner.waiting.len(), Ordering::Relaxed);
+    }
+
+    fn arrived(&self, inner: &mut Inner, datagram: &Datagram) {
+        let peer = datagram.source;
+        let is_ours = datagram.token == self.token
+            && datagram.target == self.rank
+            && peer.0 < self.peers.count()
+            && datagram.endpoints.len() == self.paths.len();
+        if !is_ours || !self.peers.is_present(peer) || self.is_stopped() {
+            return;
+        }
+        let connection = match (self.peers.connection(peer), datagram.step) {
+            (Some(connection), _) => Ok(connection),
+            (None, Step::Ask) => self.create(peer),
+            (None, _) => return,
+        };
+        let is_ready = connection.and_then(|connection| {
+            if datagram.step != Step::Confirm {
+                self.ready(connection, &datagram.endpoints)?;
+            }
+            Ok(connection)
+        });
+        let connection = match is_ready {
+            Ok(connection) => connection,
+            Err(why) => {
+                return self
+                    .peers
+                    .lose(peer, format!("{}: a connection failed: {why}", self.name(0)))
+            }
+        };
+        match datagram.step {
+            Step::Ask if connection.is_established.load(Ordering::Acquire) => self.tell(inner, peer, Step::Answer),
+            Step::Ask => self.wait_for(inner, peer, Step::Answer),
+            Step::Answer => {
+                connection.is_established.store(true, Ordering::Release);
+                self.tell(inner, peer, Step::Confirm);
+            }
+            Step::Confirm if connection.is_ready.load(Ordering::Acquire) => {
+                connection.is_established.store(true, Ordering::Release);
+            }
+            Step::Confirm => {}
+        }
+    }
+
+    /// Sends again what was not answered, and gives up what was not for long.
+    fn repeat(&self, inner: &mut Inner) {
+        if inner.waiting.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        let is_over = |waiting: &Waiting| {
+            let connection = self.peers.connection(waiting.peer);
+            !self.peers.is_present(waiting.peer)
+                || connection.is_none_or(|connection| connection.is_established.load(Ordering::Acquire))
+        };
+        inner.waiting.retain(|waiting| !is_over(waiting));
+        let limit = Duration::from_micros(self.settings.retransmission.1);
+        let mut due = Vec::new();
+        for waiting in &mut inner.waiting {
+            if now.duration_since(waiting.begun) > limit {
+                let why = format!(
+                    "{}: it has not answered connection requests for {} seconds",
+                    self.name(0),
+                    limit.as_secs()
+                );
+                self.peers.lose(waiting.peer, why);
+            } else if now >= waiting.next {
+                waiting.interval *= 2;
+                waiting.next = now + waiting.interval.min(Duration::from_secs(1));
+                due.push((waiting.peer, waiting.step));
+            }
+        }
+        for (peer, step) in due {
+            self.tell(inner, peer, step);
+        }
+    }
+}
+
+/// What queue pairs allow peers.
+pub const fn access(atomics: bool) -> Access {
+    if atomics {
+        Access::REMOTE_ATOMIC
+    } else {
+        Access::REMOTE
+    }
+}

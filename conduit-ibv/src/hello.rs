@@ -1,0 +1,209 @@
+//! What processes exchange at start, and which of them fit together.
+#![forbid(unsafe_code)]
+
+use crate::net::Opened;
+use crate::peers::Mailbox;
+use crate::variables::Settings;
+use crate::verbs::Address;
+use gasnet_conduit::{JobRank, StartInfo};
+
+/// The link layer of a process's ports, and how packets are routed on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// InfiniBand.
+    InfiniBand,
+    /// Ethernet, with RoCE packets of a version.
+    Roce(u8),
+}
+
+impl std::fmt::Display for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::InfiniBand => f.write_str("InfiniBand"),
+            Self::Roce(version) => write!(f, "RoCE v{version}"),
+        }
+    }
+}
+
+/// What a process tells the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// Whether it has opened its HCAs.
+    pub has_opened: bool,
+    /// Queue pairs of a connection.
+    pub paths: u8,
+    /// HCAs that it uses.
+    pub rails: u8,
+    pub link: Link,
+    /// Whether its HCAs have atomics.
+    pub has_atomics: bool,
+    /// Bytes of the largest packet.
+    pub max_packet: u32,
+    /// Where it takes datagrams.
+    pub mailbox: Mailbox,
+}
+
+/// Bytes of one.
+const BYTES: usize = 32;
+
+impl Opened {
+    /// What the others need of it.
+    pub fn hello(&self, settings: &Settings) -> Hello {
+        Hello {
+            has_opened: true,
+            paths: self.paths.len() as u8,
+            rails: self.rails.len() as u8,
+            link: self.link,
+            has_atomics: self.has_atomics,
+            max_packet: settings.max_packet as u32,
+            mailbox: Mailbox {
+                address: self.paths[0].port.address,
+                number: self.datagrams.number(),
+            },
+        }
+    }
+}
+
+impl Hello {
+    /// That of a process that cannot start.
+    pub fn failed() -> Self {
+        Self {
+            has_opened: false,
+            paths: 0,
+            rails: 0,
+            link: Link::InfiniBand,
+            has_atomics: false,
+            max_packet: 0,
+            mailbox: Mailbox::default(),
+        }
+    }
+
+    /// Exchanges them, by rank.
+    pub fn exchange(info: &StartInfo<'_>, own: &Self) -> Vec<Self> {
+        let all = (info.exchange)(&own.encode());
+        all.chunks_exact(BYTES).map(Self::decode).collect()
+    }
+
+    fn encode(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        let link = match self.link {
+            Link::InfiniBand => 0,
+            Link::Roce(version) => version,
+        };
+        let flags = u8::from(self.has_opened) | u8::from(self.has_atomics) << 1;
+        bytes[..4].copy_from_slice(&[flags, self.paths, self.rails, link]);
+        bytes[4..8].copy_from_slice(&self.max_packet.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.mailbox.number.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.mailbox.address.lid.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.mailbox.address.gid);
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Self {
+            has_opened: bytes[0] & 1 != 0,
+            paths: bytes[1],
+            rails: bytes[2],
+            link: match bytes[3] {
+                0 => Link::InfiniBand,
+                version => Link::Roce(version),
+            },
+            has_atomics: bytes[0] & 2 != 0,
+            max_packet: word(4),
+            mailbox: Mailbox {
+                number: word(8),
+                address: Address {
+                    lid: u16::from_le_bytes([bytes[12], bytes[13]]),
+                    gid: bytes[16..].try_into().unwrap_or_default(),
+                },
+            },
+        }
+    }
+
+    /// Whether a process fits all others. The error names one that does not.
+    pub fn compare(all: &[Self], rank: JobRank) -> Result<(), String> {
+        let own = &all[rank.index()];
+        let differs = |what: &dyn Fn(&Self) -> bool| all.iter().position(|other| !what(other));
+        if let Some(rank) = differs(&|other| other.has_opened) {
+            return Err(format!("rank {rank} has no HCA that it can use"));
+        }
+        if let Some(rank) = differs(&|other| other.link == own.link) {
+            return Err(format!(
+                "this rank is on {}, but rank {rank} is on {}. Choose ports of one kind with GASNET_IBV_PORTS, or a \
+                 GID of one version with GASNET_IBV_GID_INDEX",
+                own.link, all[rank].link
+            ));
+        }
+        if let Some(rank) = differs(&|other| (other.paths, other.rails) == (own.paths, own.rails)) {
+            let other = &all[rank];
+            return Err(format!(
+                "this rank uses {} queue pairs on {} HCAs for each peer, but rank {rank} uses {} on {}. Set \
+                 GASNET_IBV_PORTS or GASNET_NUM_QPS so that they are equal",
+                own.paths, own.rails, other.paths, other.rails
+            ));
+        }
+        match differs(&|other| other.max_packet == own.max_packet) {
+            Some(rank) => Err(format!(
+                "this rank sends packets of up to {} bytes, but rank {rank} of up to {}. GASNET_IBV_MAX_MEDIUM must \
+                 be the same in all processes",
+                own.max_packet, all[rank].max_packet
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello {
+        Hello {
+            has_opened: true,
+            paths: 4,
+            rails: 2,
+            link: Link::Roce(2),
+            has_atomics: true,
+            max_packet: 70_000,
+            mailbox: Mailbox {
+                address: Address {
+                    lid: 0x1234,
+                    gid: [7; 16],
+                },
+                number: 0xabcd,
+            },
+        }
+    }
+
+    #[test]
+    fn everything_comes_back() {
+        for hello in [hello(), Hello::failed()] {
+            assert_eq!(Hello::decode(&hello.encode()), hello);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let with = |change: &dyn Fn(&mut Hello)| {
+            let mut other = hello();
+            change(&mut other);
+            Hello::compare(&[hello(), hello(), other], JobRank(0))
+        };
+        assert_eq!(with(&|_| ()), Ok(()));
+        for (change, word) in [
+            (
+                &(|other: &mut Hello| other.has_opened = false) as &dyn Fn(&mut Hello),
+                "no HCA",
+            ),
+            (&|other| other.link = Link::InfiniBand, "rank 2 is on InfiniBand"),
+            (&|other| other.link = Link::Roce(1), "RoCE v1"),
+            (&|other| other.paths = 1, "GASNET_NUM_QPS"),
+            (&|other| other.rails = 1, "GASNET_IBV_PORTS"),
+            (&|other| other.max_packet = 1, "GASNET_IBV_MAX_MEDIUM"),
+        ] {
+            let why = with(change).unwrap_err();
+            assert!(why.contains(word) && why.contains("rank 2"), "{why}");
+        }
+    }
+}

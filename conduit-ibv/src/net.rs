@@ -1,0 +1,256 @@
+//! A started conduit: its parts, start and stop.
+
+use crate::buffers::Pool;
+use crate::connect::{self, Connector};
+use crate::handshake::Endpoint;
+use crate::hello::{self, Hello};
+use crate::memory::Segments;
+use crate::peers::Peers;
+use crate::rail::Rail;
+use crate::rma::Transfer;
+use crate::variables::Settings;
+use crate::verbs::{Access, Datagrams, Devices, Domain, LocalPort};
+use crate::wire::{self, Kind};
+use gasnet_conduit::copied::Copied;
+use gasnet_conduit::{ConduitError, JobRank, StartInfo};
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::time::{Duration, Instant};
+
+/// Bytes of a small buffer.
+const SMALL: usize = 2 << 10;
+/// Send buffers that clients may hold.
+const RESERVED: usize = 256;
+/// Most processes of a job in which all are connected at start by default.
+const FEW: u32 = 256;
+
+/// A port of an HCA: where queue pairs of each connection are.
+pub struct Path {
+    /// Its HCA.
+    pub rail: usize,
+    pub port: LocalPort,
+    /// `IBV_MTU_*`.
+    pub mtu: u8,
+    /// Gets and atomics of a peer that the HCA executes at a time.
+    pub reads: u8,
+    /// The same of this process at the peer.
+    pub initiated: u8,
+    /// Bytes of the largest operation.
+    pub max_message: usize,
+}
+
+impl Path {
+    /// A queue pair on it, as a peer needs it.
+    pub fn endpoint(&self, number: u32) -> Endpoint {
+        Endpoint {
+            address: self.port.address,
+            number,
+            mtu: self.mtu,
+            reads: self.reads,
+        }
+    }
+}
+
+/// A started conduit.
+pub struct Net {
+    pub rank: JobRank,
+    // First: its queue pairs use all that follows.
+    pub peers: Peers,
+    pub connector: Connector,
+    /// Authenticates datagrams.
+    pub token: u64,
+    pub settings: Settings,
+    /// Whether the HCAs of all processes have atomics.
+    pub has_atomics: bool,
+    pub access: Access,
+    /// Requests that arrived while only replies were polled.
+    pub deferred: Mutex<VecDeque<Copied>>,
+    pub deferred_count: AtomicUsize,
+    /// Long operations that wait for room.
+    pub stalled: Mutex<Vec<Box<Transfer>>>,
+    pub stalled_count: AtomicUsize,
+    pub stopped: AtomicBool,
+    /// Whether datagrams may have arrived: the next poll looks.
+    pub may_be_asked: AtomicBool,
+    /// Whether all peers are connected, so that none asks any more.
+    pub is_complete: bool,
+    /// Why the network failed, until that is reported.
+    pub failure: Mutex<Option<String>>,
+    pub has_failed: AtomicBool,
+    pub segments: Segments,
+    /// Buffers for messages, by class: requests, replies.
+    pub small: [Pool; 2],
+    pub large: [Pool; 2],
+    /// Buffers for copies of local memory.
+    pub small_copies: Pool,
+    pub large_copies: Pool,
+    /// Buffers for negotiated payloads.
+    pub reserved: Pool,
+    pub paths: Box<[Path]>,
+    /// Sleeping threads wait for all of the channels.
+    pub wake: Option<crate::wake::WakeUp>,
+    // Last: all of the above is made from them.
+    pub rails: Box<[Rail]>,
+}
+
+/// What a process has opened before it knows of the others.
+pub struct Opened {
+    pub rails: Box<[Rail]>,
+    pub paths: Box<[Path]>,
+    pub datagrams: Datagrams,
+    pub has_atomics: bool,
+    pub link: hello::Link,
+}
+
+impl Net {
+    /// Opens HCAs, exchanges addresses, and connects. Collective.
+    pub fn open(info: &StartInfo<'_>) -> Result<Self, ConduitError> {
+        let failed = |why: String| ConduitError {
+            message: format!("The ibv conduit cannot start: {why}."),
+        };
+        let settings = Settings::read();
+        let opened = crate::open::open(info, &settings);
+        // Every process takes part in the exchange, so that one that fails does not keep others.
+        let hello = opened
+            .as_ref()
+            .map_or_else(|_| Hello::failed(), |opened| opened.hello(&settings));
+        let all = Hello::exchange(info, &hello);
+        let opened = opened.map_err(failed)?;
+        Hello::compare(&all, info.rank).map_err(failed)?;
+        let has_atomics = settings.atomics && all.iter().all(|hello| hello.has_atomics);
+        let peers = Peers::new(all.iter().map(|hello| hello.mailbox), settings.credits, settings.slack);
+        let wake = crate::wake::WakeUp::new(&opened.rails).map_err(|why| failed(format!("epoll failed: {why}")))?;
+        let access = connect::access(opened.has_atomics);
+        let largest = opened
+            .rails
+            .iter()
+            .map(|rail| rail.context.attributes.max_mr_size)
+            .min();
+        let pools = |bytes: usize| [(); 2].map(|()| Pool::new(bytes, settings.send_buffers));
+        let mut net = Self {
+            rank: info.rank,
+            peers,
+            connector: Connector::new(opened.datagrams),
+            token: message_token(info.job_token),
+            has_atomics,
+            access,
+            deferred: Mutex::default(),
+            deferred_count: AtomicUsize::new(0),
+            stalled: Mutex::default(),
+            stalled_count: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+            may_be_asked: AtomicBool::new(true),
+            is_complete: false,
+            failure: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            segments: Segments::new(opened.rails.len(), largest.unwrap_or(u64::MAX), access),
+            small: pools(SMALL),
+            large: pools(settings.max_packet),
+            small_copies: Pool::new(SMALL, settings.send_buffers),
+            large_copies: Pool::new(settings.bounce.max(SMALL), settings.send_buffers),
+            reserved: Pool::new(settings.max_packet, RESERVED),
+            paths: opened.paths,
+            wake,
+            rails: opened.rails,
+            settings,
+        };
+        net.prepare(info).map_err(failed)?;
+        Ok(net)
+    }
+
+    /// Posts the first receive buffers, and connects at start if that is wanted.
+    fn prepare(&mut self, info: &StartInfo<'_>) -> Result<(), String> {
+        /// Shared receive buffers beside those that each connection adds.
+        const FIRST: usize = 16;
+        for rail in &self.rails {
+            if let Some(shared) = &rail.shared {
+                let posted = rail.receives.add_shared(&rail.domain, shared, FIRST);
+                posted.map_err(|why| {
+                    format!(
+                        "{}: receive buffers cannot be registered: {why}. {MEMLOCK}",
+                        rail.context.name
+                    )
+                })?;
+            }
+        }
+        let few = info.size <= FEW;
+        if self.settings.connect_at_start.unwrap_or(few) {
+            let nbrhd = (info.place_of)(info.rank).nbrhd;
+            let others = self.peers.ranks().filter(|rank| (info.place_of)(*rank).nbrhd != nbrhd);
+            self.connect_all(info, &others.collect::<Vec<JobRank>>())?;
+            self.is_complete = true;
+        }
+        Ok(())
+    }
+
+    /// The HCAs' protection domains, by rail.
+    pub fn domains(&self) -> impl Iterator<Item = &Domain> {
+        self.rails.iter().map(|rail| &rail.domain)
+    }
+
+    /// A path in messages: "mlx5_0 port 1".
+    pub fn name(&self, path: usize) -> String {
+        let Path { rail, port, .. } = &self.paths[path];
+        format!("{} port {}", self.rails[*rail].context.name, port.number)
+    }
+
+    /// Whether communication has ended.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Ends communication, without a word to the peers. Async-signal-safe.
+    pub fn stop_at_once(&self) -> bool {
+        !self.stopped.swap(true, Ordering::SeqCst)
+    }
+
+    /// The same, and tells peers that are connected that this is no crash.
+    pub fn stop(&self) {
+        /// Time for the messages to leave: an HCA drops what a process leaves at its end.
+        const DRAIN: Duration = Duration::from_millis(5);
+        if !self.stop_at_once() {
+            return;
+        }
+        for (_, connection) in self.peers.established() {
+            // If that fails, the peer is gone, or it reads of the end from its node agent.
+            let _ = self.transmit_word(connection, wire::encode(Kind::Bye, self.rank, 0));
+        }
+        let deadline = Instant::now() + DRAIN;
+        let is_empty = || {
+            let mut queues = self.peers.established().flat_map(|(_, connection)| &connection.queues);
+            queues.all(crate::send_queue::SendQueue::is_empty)
+        };
+        while !is_empty() && Instant::now() < deadline {
+            self.drop_completions();
+            gasnet_sys::atomic::yield_now();
+        }
+    }
+
+    /// The network failed, and no single peer is the reason.
+    #[cold]
+    pub fn fail(&self, why: &str) {
+        lock(&self.failure).get_or_insert_with(|| why.to_owned());
+        self.has_failed.store(true, Ordering::Release);
+    }
+}
+
+/// What to do if memory cannot be registered.
+pub const MEMLOCK: &str = "Raise the locked-memory limit (ulimit -l)";
+
+/// What authenticates datagrams of the job: half of its secret, hashed.
+fn message_token(job_token: u128) -> u64 {
+    let mixed = (job_token as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (job_token >> 64) as u64;
+    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// Whether this process could start the conduit. The error is a message without a full stop.
+pub fn probe() -> Result<(), String> {
+    let devices = Devices::list()?;
+    if devices.count() == 0 {
+        return Err("there is no HCA (ibv_get_device_list lists none)".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! What is known of the other processes, and connections to them.
+//!
+//! Credits bound the requests under way to a peer, because a peer that computes does not return
+//! receive buffers. A request costs one. Its receiver returns credits with its next message, or in
+//! one of their own when more than a limit are owed. Replies need none: each answers a request.
+
+use crate::send_queue::SendQueue;
+use crate::verbs::Address;
+use crate::wire::MOST_CREDITS;
+use gasnet_conduit::JobRank;
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU8};
+
+/// [`Peer::fate`]: present.
+const PRESENT: u8 = 0;
+/// [`Peer::fate`]: it has stopped.
+const STOPPED: u8 = 1;
+/// [`Peer::fate`]: an operation with it failed.
+const LOST: u8 = 2;
+
+/// Where a process takes datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mailbox {
+    /// Its port.
+    pub address: Address,
+    /// Its queue pair.
+    pub number: u32,
+}
+
+/// A process.
+struct Peer {
+    /// Null before the first contact.
+    connection: AtomicPtr<Connection>,
+    fate: AtomicU8,
+    mailbox: Mailbox,
+}
+
+/// A connection, from the first contact on.
+pub struct Connection {
+    /// Whether the peer receives, so that messages may be sent.
+    pub is_established: AtomicBool,
+    /// Whether the queue pairs are connected.
+    pub is_ready: AtomicBool,
+    /// Requests to the peer that may still be sent.
+    credits: AtomicU32,
+    /// Its requests whose credits are not returned yet.
+    owed: AtomicU32,
+    /// Whether it is in [`Peers::owing`].
+    is_owing: AtomicBool,
+    /// By path.
+    pub queues: Box<[SendQueue]>,
+}
+
+/// All processes of the job, this one among them.
+pub struct Peers {
+    all: Box<[Peer]>,
+    /// Requests under way to each.
+    window: u32,
+    /// Credits that are kept for the next message.
+    slack: u32,
+    /// Peers to which credits are to be returned.
+    owing: Mutex<Vec<JobRank>>,
+    /// Peers whose loss is not reported yet, with the reasons.
+    losses: Mutex<Vec<(JobRank, String)>>,
+    /// Whether one of these lists has something.
+    has_work: AtomicBool,
+}
+
+impl Peers {
+    /// All processes, by rank, with the requests that may be under way to each and the credits that
+    /// are kept.
+    pub fn new(mailboxes: impl Iterator<Item = Mailbox>, window: u32, slack: u32) -> Self {
+        let peer = |mailbox| Peer {
+            connection: AtomicPtr::new(ptr::null_mut()),
+            fate: AtomicU8::new(PRESENT),
+            mailbox,
+        };
+        Self {
+            all: mailboxes.map(peer).collect(),
+            window,
+            slack,
+            owing: Mutex::default(),
+            losses: Mutex::default(),
+            has_work: AtomicBool::new(false),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// All of them.
+    pub fn ranks(&self) -> impl Iterator<Item = JobRank> {
+        (0..self.count()).map(JobRank)
+    }
+
+    fn of(&self, rank: JobRank) -> &Peer {
+        &self.all[rank.index()]
+    }
+
+    /// Where a process takes datagrams.
+    pub fn mailbox(&self, rank: JobRank) -> &Mailbox {
+        &self.of(rank).mailbox
+    }
+
+    /// The connection to a process, if there was any contact.
+    #[inline]
+    pub fn connection(&self, rank: JobRank) -> Option<&Connection> {
+        let connection = self.of(rank).connection.load(Ordering::Acquire);
+        // SAFETY: null, or from `connect`, which lives as long as this.
+        unsafe { connection.as_ref() }
+    }
+
+    /// Notes the connection to a process, of which there is none yet.
+    pub fn connect(&self, rank: JobRank, queues: Box<[SendQueue]>) -> &Connection {
+        let connection = Box::into_raw(Box::new(Connection {
+            is_established: AtomicBool::new(false),
+            is_ready: AtomicBool::new(false),
+            credits: AtomicU32::new(self.window),
+            owed: AtomicU32::new(0),
+            is_owing: AtomicBool::new(false),
+            queues,
+        }));
+        let previous = self.of(rank).connection.swap(connection, Ordering::AcqRel);
+        assert!(previous.is_null(), "defect: rank {rank} was connected twice");
+        // SAFETY: it lives as long as this.
+        unsafe { &*connection }
+    }
+
+    /// Processes that are connected and present.
+    pub fn established(&self) -> impl Iterator<Item = (JobRank, &Connection)> {
+        self.ranks().filter_map(|rank| {
+            let connection = self.connection(rank).filter(|_| self.is_present(rank))?;
+            connection
+                .is_established
+                .load(Ordering::Acquire)
+                .then_some((rank, connection))
+        })
+    }
+
+    /// Whether the peer has neither stopped nor been lost.
+    #[inline]
+    pub fn is_present(&self, rank: JobRank) -> bool {
+        self.of(rank).fate.load(Ordering::Relaxed) == PRESENT
+    }
+
+    /// Whether the peer has stopped, so that what is sent to it may be dropped.
+    pub fn has_stopped(&self, rank: JobRank) -> bool {
+        self.of(rank).fate.load(Ordering::Relaxed) == STOPPED
+    }
+
+    /// The peer has stopped.
+    pub fn note_stop(&self, rank: JobRank) {
+        let fate = &self.of(rank).fate;
+        let _ = fate.compare_exchange(PRESENT, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// An operation with the peer failed. Nothing if it has stopped or is lost already.
+    #[cold]
+    pub fn lose(&self, rank: JobRank, why: String) {
+        let fate = &self.of(rank).fate;
+        if fate
+            .compare_exchange(PRESENT, LOST, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+        {
+            lock(&self.losses).push((rank, why));
+            self.has_work.store(true, Ordering::Release);
+        }
+    }
+
+    /// A request of the peer was delivered: notes that credits are to be returned, if more are owed
+    /// than are kept.
+    #[inline]
+    pub fn settle(&self, rank: JobRank, connection: &Connection) {
+        if connection.owed.load(Ordering::Relaxed) > self.slack {
+            self.settle_later(rank, connection);
+        }
+    }
+
+    #[cold]
+    fn settle_later(&self, rank: JobRank, connection: &Connection) {
+        if !connection.is_owing.swap(true, Ordering::Relaxed) {
+            lock(&self.owing).push(rank);
+            self.has_work.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether a poll should call [`Peers::take_owing`] and [`Peers::take_losses`].
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.has_work.load(Ordering::Relaxed) && self.has_work.swap(false, Ordering::Acquire)
+    }
+
+    /// The peers to which more credits are owed than are kept. One that cannot be served now is
+    /// passed to [`Peers::settle`] again.
+    pub fn take_owing(&self) -> Vec<JobRank> {
+        let owing = std::mem::take(&mut *lock(&self.owing));
+        for connection in owing.iter().filter_map(|rank| self.connection(*rank)) {
+            connection.is_owing.store(false, Ordering::Relaxed);
+        }
+        owing
+    }
+
+    /// Losses to report.
+    pub fn take_losses(&self) -> Vec<(JobRank, String)> {
+        std::mem::take(&mut *lock(&self.losses))
+    }
+}
+
+impl Connection {
+    /// Pays for a request. False if there is no credit.
+    #[inline]
+    pub fn pay(&self) -> bool {
+        let take = |left: u32| left.checked_sub(1);
+        self.credits
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .is_ok()
+    }
+
+    /// Takes credits that the peer returned, or that of a request that was not sent.
+    #[inline]
+    pub fn refund(&self, credits: u32) {
+        if credits > 0 {
+            self.credits.fetch_add(credits, Ordering::Relaxed);
+        }
+    }
+
+    /// A request of the peer is being delivered, or credits were collected in vain.
+    #[inline]
+    pub fn owe(&self, credits: u32) {
+        self.owed.fetch_add(credits, Ordering::Relaxed);
+    }
+
+    /// The credits that a message to the peer returns.
+    #[inline]
+    pub fn collect(&self) -> u32 {
+        if self.owed.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let all = self.owed.swap(0, Ordering::Relaxed);
+        let some = all.min(MOST_CREDITS);
+        if some < all {
+            self.owe(all - some);
+        }
+        some
+    }
+}
+
+impl Drop for Peers {
+    fn drop(&mut self) {
+        for peer in &self.all {
+            let connection = peer.connection.load(Ordering::Acquire);
+            if !connection.is_null() {
+                // SAFETY: from `connect`, and nobody uses it any more.
+                drop(unsafe { Box::from_raw(connection) });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connected(window: u32, slack: u32) -> Peers {
+        let peers = Peers::new((0..3).map(|_| Mailbox::default()), window, slack);
+        peers.connect(JobRank(2), Box::new([]));
+        peers
+    }
+
+    #[test]
+    fn credits_come_back() {
+        let peers = connected(2, 1);
+        let connection = peers.connection(JobRank(2)).unwrap();
+        assert!(connection.pay() && connection.pay() && !connection.pay());
+        connection.refund(1);
+        assert!(connection.pay() && !connection.pay());
+        assert!(peers.connection(JobRank(1)).is_none());
+    }
+
+    #[test]
+    fn more_credits_than_are_kept_are_returned_at_once() {
+        let peers = connected(200, 100);
+        let connection = peers.connection(JobRank(2)).unwrap();
+        connection.owe(100);
+        peers.settle(JobRank(2), connection);
+        assert!(!peers.has_work());
+        connection.owe(1);
+        peers.settle(JobRank(2), connection);
+        peers.settle(JobRank(2), connection);
+        assert!(peers.has_work() && !peers.has_work());
+        assert_eq!(peers.take_owing(), [JobRank(2)]);
+        assert_eq!(
+            [connection.collect(), connection.collect(), connection.collect()],
+            [63, 38, 0]
+        );
+    }
+
+    #[test]
+    fn a_loss_is_reported_once() {
+        let peers = connected(2, 1);
+        peers.note_stop(JobRank(1));
+        for rank in [1, 2, 2].map(JobRank) {
+            peers.lose(rank, "gone".into());
+        }
+        assert_eq!(peers.take_losses(), [(JobRank(2), "gone".into())]);
+        assert!(peers.has_stopped(JobRank(1)) && !peers.is_present(JobRank(2)));
+    }
+}

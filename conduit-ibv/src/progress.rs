@@ -1,0 +1,399 @@
+//! Polling: what the queues report, and what is delivered of it.
+//!
+//! A poll of either scope takes every message off the network. Requests that may not run yet wait
+//! in memory, which credits bound. So a process that waits for anything never keeps its peers from
+//! sending it what it waits for, and replies need no queue pairs of their own.
+
+use crate::net::Net;
+use crate::rail::{Rail, MOST};
+use crate::send_queue::{named, Done, Named};
+use crate::verbs::Wc;
+use crate::wire::{self, Kind};
+use gasnet_conduit::copied::Copied;
+use gasnet_conduit::{Class, Completion, JobRank, PollScope, Upcalls};
+use gasnet_ibv_abi as ffi;
+use gasnet_sys::atomic::Ordering;
+use gasnet_sys::lock;
+use std::mem::MaybeUninit;
+
+/// Most deferred requests that a poll delivers.
+const DEFERRED: usize = 32;
+/// Between looks at datagrams, polls.
+const DATAGRAM_POLLS: u32 = 32;
+/// Between looks at asynchronous events, polls.
+const EVENT_POLLS: u32 = 1 << 14;
+/// Bytes before a deferred message that hold its source.
+const SOURCE: usize = 16;
+
+/// What a completion is of.
+enum Event {
+    /// A message: buffer, the word beside it, its length, and whether a handler may run on it in
+    /// place.
+    Message(usize, u32, usize, bool),
+    /// A work request of ours.
+    Done(Done),
+}
+
+/// What was taken from a queue at once.
+type Events = [Option<Event>; MOST];
+
+impl Net {
+    /// See [`gasnet_conduit::Conduit::poll`].
+    pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        if self.is_stopped() {
+            return 0;
+        }
+        let mut delivered = 0;
+        for rail in &self.rails {
+            delivered += self.poll_rail(rail, scope, upcalls);
+        }
+        if self.deferred_count.load(Ordering::Acquire) > 0 && scope == PollScope::All {
+            delivered += self.deliver_deferred(upcalls);
+        }
+        if self.stalled_count.load(Ordering::Relaxed) > 0 {
+            self.restart();
+        }
+        if self.peers.has_work() {
+            self.settle(upcalls);
+        }
+        if self.has_failed.load(Ordering::Relaxed) {
+            if let Some(why) = lock(&self.failure).take() {
+                upcalls.network_lost(&why);
+            }
+        }
+        delivered
+    }
+
+    #[inline]
+    fn poll_rail(&self, rail: &Rail, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        // A thread that does the same is not waited for.
+        let Ok(mut reader) = rail.reader.try_lock() else {
+            return 0;
+        };
+        let mut room = [const { MaybeUninit::uninit() }; MOST];
+        reader.polls = reader.polls.wrapping_add(1);
+        let polls = reader.polls;
+        let completions = match rail.completions(&mut reader, &mut room) {
+            Ok(completions) => completions,
+            Err(why) => {
+                self.fail(&format!("{}: ibv_poll_cq failed: {why}", rail.context.name));
+                return 0;
+            }
+        };
+        if completions.is_empty() {
+            drop(reader);
+            self.look(rail, polls);
+            return 0;
+        }
+        let mut events = [const { None }; MOST];
+        let mut sent = 0;
+        for (event, completion) in events.iter_mut().zip(completions) {
+            *event = self.event(rail, completion, &mut sent);
+        }
+        drop(reader);
+        rail.return_room(sent);
+        self.look(rail, polls);
+        self.handle(rail, &mut events[..completions.len()], scope, upcalls)
+    }
+
+    /// Now and then looks at what is rare.
+    #[inline]
+    fn look(&self, rail: &Rail, polls: u32) {
+        let datagrams = !self.is_complete
+            && (polls % DATAGRAM_POLLS == 0 || self.connector.is_busy() || self.may_be_asked.load(Ordering::Relaxed));
+        if datagrams {
+            self.may_be_asked.store(false, Ordering::Relaxed);
+            self.attend();
+        }
+        if polls % EVENT_POLLS == 0 {
+            self.take_events(rail);
+        }
+    }
+
+    /// What a completion is of, under the lock of the reader. Counts those of work requests.
+    #[inline]
+    fn event(&self, rail: &Rail, completion: &Wc, sent: &mut usize) -> Option<Event> {
+        // SAFETY: a completion of a queue of this process, whose connections live as long.
+        match unsafe { named(completion.wr_id) } {
+            Named::Receive(index) if completion.status == ffi::IBV_WC_SUCCESS => {
+                let in_place = rail.receives.note_arrival();
+                // SAFETY: all messages carry a word.
+                let word = u32::from_be(unsafe { completion.__bindgen_anon_1.imm_data });
+                Some(Event::Message(index, word, completion.byte_len as usize, in_place))
+            }
+            Named::Receive(_) => {
+                self.receive_failed(rail, completion);
+                None
+            }
+            Named::Sent(queue, low) => {
+                *sent += 1;
+                let mut event = None;
+                // SAFETY: under the lock of the reader, in the order of completions.
+                unsafe {
+                    queue.retire(low, &mut |done| {
+                        if !matches!(done, Done::Nothing) {
+                            event = Some(Event::Done(done));
+                        }
+                    });
+                }
+                if completion.status == ffi::IBV_WC_SUCCESS {
+                    return event;
+                }
+                let what = match &event {
+                    Some(Event::Done(done)) => done.name(),
+                    _ => "sending a message",
+                };
+                self.sent_failed(rail, (queue.peer, queue.path), what, completion);
+                None
+            }
+        }
+    }
+
+    /// A receive failed. Those of connections that are gone are flushed.
+    #[cold]
+    fn receive_failed(&self, rail: &Rail, completion: &Wc) {
+        if completion.status != ffi::IBV_WC_WR_FLUSH_ERR {
+            let status = rail.context.library().status(completion.status);
+            self.fail(&format!("{}: a receive failed: {status}", rail.context.name));
+        }
+    }
+
+    /// A work request failed. The first failure of a peer counts; the others are flushed.
+    #[cold]
+    fn sent_failed(&self, rail: &Rail, (peer, path): (JobRank, usize), what: &str, completion: &Wc) {
+        self.take_events(rail);
+        let status = rail.context.library().status(completion.status);
+        let vendor = completion.vendor_err;
+        self.peers.lose(
+            peer,
+            format!(
+                "{}: {what} failed: {status} (vendor error {vendor:#x})",
+                self.name(path)
+            ),
+        );
+    }
+
+    /// Handles what was taken: first everything that runs no request, because a handler that
+    /// replies may need what that frees.
+    fn handle(&self, rail: &Rail, events: &mut [Option<Event>], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let mut delivered = 0;
+        let mut requests = 0;
+        for event in events.iter_mut() {
+            match event.take() {
+                None => {}
+                Some(Event::Done(done)) => delivered += self.done(done, upcalls),
+                Some(Event::Message(index, word, bytes, in_place)) => {
+                    let (kind, source, credits) = wire::decode(word);
+                    self.note_message(source, credits);
+                    if kind == Kind::Packet(Class::Request) {
+                        if scope == PollScope::All && in_place {
+                            requests += 1;
+                            *event = Some(Event::Message(index, word, bytes, in_place));
+                        } else {
+                            self.defer(source, self.packet(rail, index, bytes));
+                            self.post_again(rail, index);
+                        }
+                        continue;
+                    }
+                    if kind == Kind::Bye {
+                        self.peers.note_stop(source);
+                    } else if kind != Kind::Credits {
+                        upcalls.packet(source, Class::Reply, self.packet(rail, index, bytes));
+                        delivered += 1;
+                    }
+                    self.post_again(rail, index);
+                }
+            }
+        }
+        if requests > 0 {
+            for event in events.iter_mut() {
+                if let Some(Event::Message(index, word, bytes, _)) = event.take() {
+                    let source = wire::decode(word).1;
+                    self.request(source, self.packet(rail, index, bytes), upcalls);
+                    self.post_again(rail, index);
+                }
+            }
+        }
+        delivered + requests
+    }
+
+    /// A message has come from a peer: it is connected, and returns credits.
+    #[inline]
+    fn note_message(&self, source: JobRank, credits: u32) {
+        let Some(connection) = self.peers.connection(source) else {
+            return;
+        };
+        if !connection.is_established.load(Ordering::Relaxed) {
+            connection.is_established.store(true, Ordering::Release);
+        }
+        connection.refund(credits);
+    }
+
+    /// The packet in a receive buffer.
+    #[inline]
+    fn packet<'a>(&self, rail: &Rail, index: usize, bytes: usize) -> &'a mut [u8] {
+        let address = rail.receives.address(index);
+        // SAFETY: a message in a receive buffer, which this thread has until it is posted again.
+        unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) }
+    }
+
+    #[inline]
+    fn post_again(&self, rail: &Rail, index: usize) {
+        if let Err(why) = rail.receives.post_again(rail.shared.as_ref(), index) {
+            self.fail(&format!(
+                "{}: a receive buffer cannot be posted: {why}",
+                rail.context.name
+            ));
+        }
+    }
+
+    /// Delivers a request.
+    #[inline]
+    fn request(&self, source: JobRank, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
+        let Some(connection) = self.peers.connection(source) else {
+            return;
+        };
+        // Before the upcall: its reply returns the credit.
+        connection.owe(1);
+        upcalls.packet(source, Class::Request, packet);
+        self.peers.settle(source, connection);
+    }
+
+    #[cold]
+    fn defer(&self, source: JobRank, packet: &[u8]) {
+        let mut message = vec![0; SOURCE + packet.len()];
+        message[..4].copy_from_slice(&source.0.to_ne_bytes());
+        message[SOURCE..].copy_from_slice(packet);
+        let mut deferred = lock(&self.deferred);
+        deferred.push_back(Copied::new(&message));
+        self.deferred_count.store(deferred.len(), Ordering::Release);
+    }
+
+    #[cold]
+    fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
+        for count in 0..DEFERRED {
+            let mut deferred = lock(&self.deferred);
+            let message = deferred.pop_front();
+            self.deferred_count.store(deferred.len(), Ordering::Release);
+            drop(deferred);
+            let Some(mut message) = message else { return count };
+            let (source, packet) = message.bytes().split_at_mut(SOURCE);
+            let source = JobRank(u32::from_ne_bytes([source[0], source[1], source[2], source[3]]));
+            self.request(source, packet, upcalls);
+        }
+        DEFERRED
+    }
+
+    /// Work requests of ours are complete. Returns how many upcalls that made.
+    #[inline]
+    fn done(&self, done: Done, upcalls: &mut dyn Upcalls) -> usize {
+        match done {
+            Done::Nothing => 0,
+            Done::Buffer(buffer) => {
+                buffer.release();
+                0
+            }
+            Done::Report(cookie, part) => {
+                upcalls.done(cookie, part);
+                1
+            }
+            Done::Copied(cookie, buffer) => {
+                buffer.release();
+                upcalls.done(cookie, Completion::Remote);
+                1
+            }
+            Done::Read(cookie, buffer) => {
+                copy_out(buffer.address(), buffer.copy_to);
+                buffer.release();
+                upcalls.done(cookie, Completion::Both);
+                1
+            }
+            Done::Part(transfer) => match transfer.end() {
+                Some((cookie, part)) => {
+                    upcalls.done(cookie, part);
+                    1
+                }
+                None => 0,
+            },
+        }
+    }
+
+    /// Posts what waited for room.
+    #[cold]
+    fn restart(&self) {
+        let mut stalled = lock(&self.stalled);
+        let transfers = std::mem::take(&mut *stalled);
+        self.stalled_count.store(0, Ordering::Release);
+        drop(stalled);
+        for transfer in transfers {
+            self.advance(transfer);
+        }
+    }
+
+    /// Returns credits, and reports losses.
+    #[cold]
+    fn settle(&self, upcalls: &mut dyn Upcalls) {
+        for peer in self.peers.take_owing() {
+            self.return_credits(peer);
+        }
+        for (peer, why) in self.peers.take_losses() {
+            upcalls.peer_lost(peer, &why);
+        }
+    }
+
+    /// Looks at what the HCA reports.
+    #[cold]
+    fn take_events(&self, rail: &Rail) {
+        while let Some(event) = rail.context.next_event() {
+            let text = rail.context.library().event(event.kind);
+            let name = &rail.context.name;
+            match (event.kind, event.port) {
+                (ffi::IBV_EVENT_DEVICE_FATAL | ffi::IBV_EVENT_CQ_ERR | ffi::IBV_EVENT_SRQ_ERR, _) => {
+                    self.fail(&format!("{name}: {text}"));
+                }
+                (ffi::IBV_EVENT_PORT_ERR, Some(port)) => {
+                    gasnet_conduit::warn(format_args!("ibv: {name} port {port}: {text}."));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Drops what the queues report, after the end of communication.
+    pub fn drop_completions(&self) {
+        for rail in &self.rails {
+            let Ok(mut reader) = rail.reader.try_lock() else {
+                continue;
+            };
+            let mut room = [const { MaybeUninit::uninit() }; MOST];
+            let mut sent = 0;
+            for completion in rail.completions(&mut reader, &mut room).unwrap_or_default() {
+                let _ = self.event(rail, completion, &mut sent);
+            }
+            rail.return_room(sent);
+        }
+    }
+}
+
+/// Copies what was read to where it belongs. Aligned words are written at once, because clients
+/// wait on flags.
+fn copy_out(from: usize, (address, bytes): (usize, usize)) {
+    use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+    // SAFETY: the runtime keeps the destination writable until completion; it is aligned where the
+    // type requires that, and `from` is aligned to 64.
+    unsafe {
+        match bytes {
+            2 if address % 2 == 0 => {
+                (*(address as *const AtomicU16)).store(*(from as *const u16), Ordering::Release);
+            }
+            4 if address % 4 == 0 => {
+                (*(address as *const AtomicU32)).store(*(from as *const u32), Ordering::Release);
+            }
+            8 if address % 8 == 0 => {
+                (*(address as *const AtomicU64)).store(*(from as *const u64), Ordering::Release);
+            }
+            0 => {}
+            _ => (address as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes),
+        }
+    }
+}

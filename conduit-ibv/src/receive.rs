@@ -1,0 +1,174 @@
+//! Receive buffers, each for one message.
+//!
+//! With a shared receive queue their number grows with that of connected peers, up to a limit. A
+//! message is delivered in place, and its buffer posted again afterwards. When few buffers are
+//! posted, a request is copied first, so that what its handler waits for can arrive.
+//!
+//! Without one, each connection has buffers of its own, as many as its credits allow to be used,
+//! and the same rule.
+
+use crate::send_queue::{name_of_receive, SendQueue};
+use crate::verbs::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, BATCH};
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::{lock, mem};
+use std::ptr;
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32};
+
+/// Buffers that are registered together.
+const CHUNK: usize = 16;
+
+/// The receive buffers of an HCA.
+pub struct Receives {
+    /// First byte of the first buffer.
+    memory: Memory,
+    /// Bytes of each.
+    bytes: usize,
+    /// How many there may be.
+    most: usize,
+    /// Of each connection; 0: they are shared.
+    each: usize,
+    /// Shared buffers that are posted.
+    posted: AtomicI64,
+    /// Shared buffers below which requests are copied.
+    reserve: AtomicI64,
+    /// By chunk.
+    lkeys: Box<[AtomicU32]>,
+    /// The connection of each buffer, by buffer, if they are not shared.
+    owners: Box<[AtomicPtr<SendQueue>]>,
+    growth: Mutex<Growth>,
+}
+
+#[derive(Default)]
+struct Growth {
+    /// Buffers that were given out.
+    count: usize,
+    /// By chunk.
+    regions: Vec<Region>,
+}
+
+/// Memory that is mapped, and used as far as needed.
+struct Memory(usize, usize);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped when this was made; its regions are gone.
+        unsafe { mem::unmap(self.0, self.1) };
+    }
+}
+
+impl Receives {
+    /// Room for `most` buffers of messages of up to `message` bytes; `each` of them for each
+    /// connection, or 0 if they are shared.
+    pub fn new(most: usize, each: usize, message: usize) -> Result<Self, Errno> {
+        let bytes = message.next_multiple_of(64);
+        let chunks = most.div_ceil(CHUNK);
+        let mapped = (bytes * CHUNK * chunks).next_multiple_of(4096);
+        let address = mem::map_private(mapped).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::ENOMEM)))?;
+        let owned = if each == 0 { 0 } else { most };
+        let no_owner = || AtomicPtr::new(ptr::null_mut());
+        Ok(Self {
+            memory: Memory(address, mapped),
+            bytes,
+            most,
+            each,
+            posted: AtomicI64::new(0),
+            reserve: AtomicI64::new(0),
+            lkeys: std::iter::repeat_with(|| AtomicU32::new(0)).take(chunks).collect(),
+            owners: std::iter::repeat_with(no_owner).take(owned).collect(),
+            growth: Mutex::default(),
+        })
+    }
+
+    /// Buffers of each connection; 0: they are shared.
+    pub fn each(&self) -> usize {
+        self.each
+    }
+
+    /// Address of a buffer.
+    #[inline]
+    pub fn address(&self, index: usize) -> usize {
+        self.memory.0 + index * self.bytes
+    }
+
+    fn buffer(&self, index: usize) -> ReceiveBuffer {
+        ReceiveBuffer {
+            id: name_of_receive(index),
+            address: self.address(index),
+            bytes: self.bytes,
+            lkey: self.lkeys[index / CHUNK].load(Ordering::Relaxed),
+        }
+    }
+
+    /// Registers more buffers, up to the limit. Returns their numbers.
+    fn grow(&self, domain: &Domain, more: usize) -> Result<std::ops::Range<usize>, Errno> {
+        let mut growth = lock(&self.growth);
+        let first = growth.count;
+        let end = (first + more).min(self.most);
+        while growth.regions.len() * CHUNK < end {
+            let chunk = growth.regions.len();
+            let address = self.address(chunk * CHUNK);
+            // SAFETY: unmapped after the region is dropped.
+            let region = unsafe { domain.register(address, self.bytes * CHUNK, Access::LOCAL)? };
+            self.lkeys[chunk].store(region.lkey, Ordering::Relaxed);
+            growth.regions.push(region);
+        }
+        growth.count = end;
+        Ok(first..end)
+    }
+
+    /// Posts up to `more` further shared buffers.
+    pub fn add_shared(&self, domain: &Domain, shared: &Shared, more: usize) -> Result<(), Errno> {
+        /// One of so many buffers is in reserve.
+        const RESERVE: usize = 4;
+        let added = self.grow(domain, more)?;
+        self.reserve.fetch_max((added.end / RESERVE) as i64, Ordering::Relaxed);
+        let all: Vec<usize> = added.collect();
+        self.post_shared(shared, &all)
+    }
+
+    /// Posts shared buffers.
+    pub fn post_shared(&self, shared: &Shared, buffers: &[usize]) -> Result<(), Errno> {
+        self.posted.fetch_add(buffers.len() as i64, Ordering::Relaxed);
+        self.post(&ReceiveQueue::Shared(shared), buffers)
+    }
+
+    /// Posts the buffers of a connection, before it is connected.
+    pub fn add_owned(&self, domain: &Domain, owner: &SendQueue) -> Result<(), Errno> {
+        let added = self.grow(domain, self.each)?;
+        for index in added.clone() {
+            self.owners[index].store(ptr::from_ref(owner).cast_mut(), Ordering::Release);
+        }
+        let all: Vec<usize> = added.collect();
+        self.post(&ReceiveQueue::Own(&owner.pair), &all)
+    }
+
+    fn post(&self, queue: &ReceiveQueue<'_>, buffers: &[usize]) -> Result<(), Errno> {
+        buffers.chunks(BATCH).try_for_each(|some| {
+            let mut room = [self.buffer(some[0]); BATCH];
+            for (place, index) in room.iter_mut().zip(some) {
+                *place = self.buffer(*index);
+            }
+            // SAFETY: registered, and nobody has them.
+            unsafe { queue.post(&room[..some.len()]) }
+        })
+    }
+
+    /// A message has arrived in a buffer. Whether a handler may run on it in place.
+    #[inline]
+    pub fn note_arrival(&self) -> bool {
+        self.each == 0 && self.posted.fetch_sub(1, Ordering::Relaxed) > self.reserve.load(Ordering::Relaxed)
+    }
+
+    /// Posts a buffer again: its message is delivered.
+    pub fn post_again(&self, shared: Option<&Shared>, index: usize) -> Result<(), Errno> {
+        let Some(shared) = shared else {
+            let owner = self.owners[index].load(Ordering::Acquire);
+            // SAFETY: a queue that lives as long as the conduit; null is no owner.
+            return match unsafe { owner.as_ref() } {
+                Some(owner) => self.post(&ReceiveQueue::Own(&owner.pair), &[index]),
+                None => Ok(()),
+            };
+        };
+        self.post_shared(shared, &[index])
+    }
+}

@@ -1,0 +1,499 @@
+//! Puts and gets.
+//!
+//! A put that fits a work request is inline. Local memory in a segment is used in place; other
+//! memory is copied through a buffer up to a limit, and registered for the one operation above it:
+//! a registration that lives as long as its operation cannot go stale.
+//!
+//! An operation of several work requests, because it is longer than the network's largest message
+//! or crosses the border of two regions, posts them one after another on one queue pair
+//! ([`Transfer`]). They complete in order, so the last one stands for all.
+
+use crate::buffers::{Buffer, Pool};
+use crate::net::{Net, MEMLOCK};
+use crate::peers::Connection;
+use crate::send::{buffer_of, Grant};
+use crate::send_queue::{Done, SendQueue};
+use crate::verbs::{Access, Errno, Local, Region, Remote, Work};
+use gasnet_conduit::{
+    Busy, Class, Completion, Cookie, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma, SendBuffer,
+    SourceUse,
+};
+use gasnet_sys::atomic::Ordering;
+use gasnet_sys::lock;
+
+/// Most long operations that wait for room, beyond which it is the client that waits.
+const STALLED: usize = 256;
+
+/// What is left of an operation of several work requests.
+#[derive(Debug)]
+pub struct Transfer {
+    is_get: bool,
+    peer_memory: RemoteMemory,
+    memory: LocalMemory,
+    /// Bytes that are not posted yet.
+    bytes: usize,
+    path: usize,
+    /// Registration of the local memory, for this operation only.
+    region: Option<Region>,
+    /// The buffer that the source lies in, if it is a reserved one.
+    source: Option<Buffer>,
+    /// The message that follows, in a buffer: its length, and the word beside it.
+    message: Option<(Buffer, usize, u32)>,
+    /// What is reported at the end.
+    report: Option<(Cookie, Completion)>,
+}
+
+/// Where local memory is for a work request.
+enum Place {
+    /// There.
+    Direct(u32),
+    /// In a copy, which was made for a put and is to be made for a get.
+    Copy(Buffer),
+    /// More than one work request is needed, or a registration.
+    Long,
+}
+
+impl Net {
+    /// The pool for copies of so many bytes.
+    fn copies(&self, bytes: usize) -> &Pool {
+        if bytes <= self.small_copies.bytes() {
+            &self.small_copies
+        } else {
+            &self.large_copies
+        }
+    }
+
+    /// How local memory takes part in an operation; `copies` prefers a copy.
+    #[inline]
+    fn place(&self, memory: &LocalMemory, bytes: usize, (rail, copies): (usize, bool)) -> Result<Place, Busy> {
+        let known = self.segments.local(memory, rail);
+        let small = bytes <= self.settings.bounce && memory.device.is_none();
+        if small && (copies || known.is_none()) {
+            let buffer = self.copies(bytes).take(self.domains()).ok_or(Busy)?;
+            return Ok(Place::Copy(buffer));
+        }
+        Ok(match known {
+            Some((lkey, room)) if bytes <= room => Place::Direct(lkey),
+            _ => Place::Long,
+        })
+    }
+
+    /// The key of a peer's memory, if one work request reaches all of it.
+    #[inline]
+    pub fn remote(&self, memory: &RemoteMemory, bytes: usize, path: usize) -> Option<Remote> {
+        let (rkey, room) = self.segments.remote(memory, self.paths[path].rail);
+        (bytes <= room.min(self.paths[path].max_message)).then_some(Remote {
+            address: memory.address,
+            rkey,
+        })
+    }
+
+    /// Posts one work request of an operation.
+    #[inline]
+    pub fn post(&self, connection: &Connection, work: Work, done: Done, what: &str) -> Result<(), Busy> {
+        let (queue, rail) = self.queue(connection);
+        let Some(mut turn) = queue.turn(rail) else {
+            free(done);
+            return Err(Busy);
+        };
+        // SAFETY: the runtime keeps its memory until completion, and buffers are released then.
+        let posted = unsafe { turn.post(work, done) };
+        drop(turn);
+        posted.map_err(|(done, why)| {
+            free(done);
+            self.refused(queue, what, why)
+        })
+    }
+
+    /// Whether another long operation may begin.
+    fn may_begin(&self) -> Result<(), Busy> {
+        if self.stalled_count.load(Ordering::Relaxed) < STALLED {
+            Ok(())
+        } else {
+            Err(Busy)
+        }
+    }
+
+    /// Starts an operation of several work requests, or of memory that is to be registered.
+    #[cold]
+    fn begin(&self, queue: &SendQueue, mut transfer: Box<Transfer>) -> Result<(), Busy> {
+        let rail = self.paths[transfer.path].rail;
+        if transfer.source.is_none() && self.segments.local(&transfer.memory, rail).is_none() {
+            // The source of a put may be read-only memory.
+            let access = if transfer.is_get {
+                Access::LOCAL
+            } else {
+                Access::LOCAL_READ
+            };
+            let (address, bytes) = (transfer.memory.address, transfer.bytes);
+            // SAFETY: the runtime keeps the memory until the operation is complete.
+            let region = unsafe { self.rails[rail].domain.register(address, bytes, access) };
+            match region {
+                Ok(region) => transfer.region = Some(region),
+                Err(why) => {
+                    let name = self.name(queue.path);
+                    let text = format!("{name}: {bytes} bytes of local memory cannot be registered: {why}. {MEMLOCK}");
+                    self.peers.lose(queue.peer, text);
+                    return Err(Busy);
+                }
+            }
+        }
+        self.advance(transfer);
+        Ok(())
+    }
+
+    /// Posts what there is room for. The rest waits for a poll.
+    pub fn advance(&self, mut transfer: Box<Transfer>) {
+        let Some(connection) = self.peers.connection(transfer.peer_memory.peer) else {
+            return;
+        };
+        let (queue, path) = (&connection.queues[transfer.path], &self.paths[transfer.path]);
+        let rail = &self.rails[path.rail];
+        loop {
+            let Some(mut turn) = queue.turn(rail) else {
+                return self.stall(transfer);
+            };
+            if transfer.bytes == 0 {
+                let Some((buffer, bytes, word)) = transfer.message.take() else {
+                    panic!("defect: {transfer:?} has no part left");
+                };
+                let work = Work::send(&buffer.local(path.rail, bytes), word);
+                transfer.message = Some((buffer, bytes, word));
+                // SAFETY: the buffer is released after completion.
+                let posted = unsafe { turn.post(work, Done::Part(transfer)) };
+                drop(turn);
+                return self.posted(queue, posted);
+            }
+            let (local, remote) = self.part(&transfer, path.rail, path.max_message);
+            let work = if transfer.is_get {
+                Work::read(&local, remote)
+            } else {
+                Work::write(&local, remote)
+            };
+            let bytes = local.bytes;
+            if bytes == transfer.bytes && transfer.message.is_none() {
+                // SAFETY: the runtime keeps the memory until the operation is reported.
+                let posted = unsafe { turn.post(work, Done::Part(transfer)) };
+                drop(turn);
+                return self.posted(queue, posted);
+            }
+            // SAFETY: as above.
+            let posted = unsafe { turn.post(work, Done::Nothing) };
+            drop(turn);
+            if let Err((_, why)) = posted {
+                return self.posted(queue, Err((Done::Part(transfer), why)));
+            }
+            transfer.bytes -= bytes;
+            transfer.memory.address += bytes;
+            transfer.peer_memory.address += bytes;
+        }
+    }
+
+    /// What the next work request of an operation transfers.
+    fn part(&self, transfer: &Transfer, rail: usize, most: usize) -> (Local, Remote) {
+        let (lkey, local_room) = match (&transfer.region, &transfer.source) {
+            (Some(region), _) => (region.lkey, usize::MAX),
+            (_, Some(source)) => (source.local(rail, 0).lkey, usize::MAX),
+            _ => self.segments.local(&transfer.memory, rail).unwrap_or((0, usize::MAX)),
+        };
+        let (rkey, remote_room) = self.segments.remote(&transfer.peer_memory, rail);
+        let local = Local {
+            address: transfer.memory.address,
+            bytes: transfer.bytes.min(local_room).min(remote_room).min(most),
+            lkey,
+        };
+        let remote = Remote {
+            address: transfer.peer_memory.address,
+            rkey,
+        };
+        (local, remote)
+    }
+
+    /// Keeps an operation whose last work request found no room.
+    fn posted(&self, queue: &SendQueue, posted: Result<(), crate::send_queue::Refused>) {
+        if let Err((Done::Part(mut transfer), why)) = posted {
+            if why == Errno::NO_MEMORY {
+                return self.stall(transfer);
+            }
+            transfer.free();
+            let _ = self.refused(queue, transfer.name(), why);
+        }
+    }
+
+    fn stall(&self, transfer: Box<Transfer>) {
+        let mut stalled = lock(&self.stalled);
+        stalled.push(transfer);
+        self.stalled_count.store(stalled.len(), Ordering::Release);
+    }
+}
+
+impl Transfer {
+    /// What it is in messages.
+    pub fn name(&self) -> &'static str {
+        if self.is_get {
+            "a get"
+        } else {
+            "a put"
+        }
+    }
+
+    fn free(&mut self) {
+        let buffers = self.message.take().map(|(buffer, ..)| buffer).into_iter();
+        buffers.chain(self.source.take()).for_each(Buffer::release);
+    }
+
+    /// Its last work request is complete: what is reported.
+    pub fn end(mut self) -> Option<(Cookie, Completion)> {
+        self.free();
+        self.report
+    }
+}
+
+/// Frees the buffer of a work request that was not posted.
+fn free(done: Done) {
+    if let Done::Buffer(buffer) | Done::Copied(_, buffer) | Done::Read(_, buffer) = done {
+        buffer.release();
+    }
+}
+
+/// Copies the source of a put.
+fn copy_in(buffer: &mut Buffer, from: usize, bytes: usize) {
+    let room = buffer.bytes(bytes);
+    // SAFETY: the runtime keeps the source readable until local completion.
+    unsafe { room.as_mut_ptr().copy_from_nonoverlapping(from as *const u8, bytes) };
+}
+
+impl Rma for Net {
+    fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
+        let connection = self.reach(put.to.peer)?.ok_or(Busy)?;
+        let (queue, rail) = self.queue(connection);
+        let rail_index = self.paths[queue.path].rail;
+        let remote = self.remote(&put.to, put.bytes, queue.path);
+        if let Some(remote) = remote {
+            let local = |lkey| Local {
+                address: put.from.address,
+                bytes: put.bytes,
+                lkey,
+            };
+            if put.bytes <= rail.inline && put.from.device.is_none() {
+                let mut work = Work::write(&local(0), remote);
+                work.inline();
+                self.post(connection, work, Done::Report(put.cookie, Completion::Remote), "a put")?;
+                return Ok(LocalCompletion::AtReturn);
+            }
+            match self.place(&put.from, put.bytes, (rail_index, put.source == SourceUse::Now))? {
+                Place::Direct(lkey) => {
+                    let work = Work::write(&local(lkey), remote);
+                    self.post(connection, work, Done::Report(put.cookie, Completion::Both), "a put")?;
+                    return Ok(LocalCompletion::Later);
+                }
+                Place::Copy(mut buffer) => {
+                    copy_in(&mut buffer, put.from.address, put.bytes);
+                    let work = Work::write(&buffer.local(rail_index, put.bytes), remote);
+                    self.post(connection, work, Done::Copied(put.cookie, buffer), "a put")?;
+                    return Ok(LocalCompletion::AtReturn);
+                }
+                Place::Long => {}
+            }
+        }
+        self.may_begin()?;
+        let transfer = Transfer {
+            is_get: false,
+            peer_memory: put.to,
+            memory: put.from,
+            bytes: put.bytes,
+            path: queue.path,
+            region: None,
+            source: None,
+            message: None,
+            report: Some((put.cookie, Completion::Both)),
+        };
+        self.begin(queue, Box::new(transfer))?;
+        Ok(LocalCompletion::Later)
+    }
+
+    fn get(&self, get: &Get) -> Result<(), Busy> {
+        let connection = self.reach(get.from.peer)?.ok_or(Busy)?;
+        let (queue, _) = self.queue(connection);
+        let rail_index = self.paths[queue.path].rail;
+        if let Some(remote) = self.remote(&get.from, get.bytes, queue.path) {
+            match self.place(&get.to, get.bytes, (rail_index, false))? {
+                Place::Direct(lkey) => {
+                    let local = Local {
+                        address: get.to.address,
+                        bytes: get.bytes,
+                        lkey,
+                    };
+                    let done = Done::Report(get.cookie, Completion::Both);
+                    return self.post(connection, Work::read(&local, remote), done, "a get");
+                }
+                Place::Copy(mut buffer) => {
+                    buffer.copy_to = (get.to.address, get.bytes);
+                    let work = Work::read(&buffer.local(rail_index, get.bytes), remote);
+                    return self.post(connection, work, Done::Read(get.cookie, buffer), "a get");
+                }
+                Place::Long => {}
+            }
+        }
+        self.may_begin()?;
+        let transfer = Transfer {
+            is_get: true,
+            peer_memory: get.from,
+            memory: get.to,
+            bytes: get.bytes,
+            path: queue.path,
+            region: None,
+            source: None,
+            message: None,
+            report: Some((get.cookie, Completion::Both)),
+        };
+        self.begin(queue, Box::new(transfer))
+    }
+}
+
+impl PutNotify for Net {
+    fn packed_limit(&self) -> usize {
+        self.settings.packed
+    }
+
+    /// The message follows the put on the same queue pair: a receiver completes it after the bytes
+    /// of the put (InfiniBand specification, volume 1, 9.5, "transaction ordering").
+    fn put_and_notify(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        class: Class,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        let Some(grant) = self.grant(put.to.peer, class)? else {
+            if let Some(reserved) = reserved {
+                buffer_of(reserved).release();
+            }
+            return Ok(LocalCompletion::AtReturn);
+        };
+        let started = self.put_then_send(put, reserved, &grant, parts);
+        if started.is_err() {
+            self.revoke(&grant);
+        }
+        started
+    }
+}
+
+impl Net {
+    fn put_then_send(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        grant: &Grant<'_>,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        let (queue, rail) = self.queue(grant.connection);
+        let rail_index = self.paths[queue.path].rail;
+        let Some(remote) = self.remote(&put.to, put.bytes, queue.path) else {
+            return self.put_long_then_send(put, reserved, grant, parts);
+        };
+        let local = |lkey| Local {
+            address: put.from.address,
+            bytes: put.bytes,
+            lkey,
+        };
+        // The reserved buffer stays the client's if this is refused.
+        let is_reserved = reserved.is_some();
+        let (work, done) = match reserved {
+            Some(reserved) => {
+                let buffer = buffer_of(reserved);
+                let lkey = buffer.local(rail_index, 0).lkey;
+                (Work::write(&local(lkey), remote), Done::Buffer(buffer))
+            }
+            None if put.bytes <= rail.inline && put.from.device.is_none() => {
+                let mut work = Work::write(&local(0), remote);
+                work.inline();
+                (work, Done::Nothing)
+            }
+            None => match self.place(&put.from, put.bytes, (rail_index, put.source == SourceUse::Now))? {
+                Place::Direct(lkey) => (
+                    Work::write(&local(lkey), remote),
+                    Done::Report(put.cookie, Completion::Source),
+                ),
+                Place::Copy(mut buffer) => {
+                    copy_in(&mut buffer, put.from.address, put.bytes);
+                    (
+                        Work::write(&buffer.local(rail_index, put.bytes), remote),
+                        Done::Buffer(buffer),
+                    )
+                }
+                Place::Long => return self.put_long_then_send(put, None, grant, parts),
+            },
+        };
+        let free_unless_reserved = |done: Done| match done {
+            Done::Buffer(buffer) if is_reserved => {
+                buffer.into_address();
+            }
+            done => free(done),
+        };
+        let local_completion = match done {
+            Done::Report(..) => LocalCompletion::Later,
+            _ => LocalCompletion::AtReturn,
+        };
+        let message = match self.message(grant.class, parts) {
+            Ok(message) => message,
+            Err(busy) => {
+                free_unless_reserved(done);
+                return Err(busy);
+            }
+        };
+        let Some(mut turn) = queue.turn_of_two(rail) else {
+            free_unless_reserved(done);
+            message.release();
+            return Err(Busy);
+        };
+        // SAFETY: the runtime keeps its memory until local completion, and buffers are released
+        // then.
+        if let Err((done, why)) = unsafe { turn.post(work, done) } {
+            drop(turn);
+            free_unless_reserved(done);
+            message.release();
+            return Err(self.refused(queue, "a put", why));
+        }
+        let sent = self.post_message(&mut turn, message, self.word(grant));
+        drop(turn);
+        if let Err(why) = sent {
+            // There was room for both, so this is no lack of it.
+            let text = format!("{}: sending a message failed: {why}", self.name(queue.path));
+            self.peers.lose(queue.peer, text);
+        }
+        Ok(local_completion)
+    }
+
+    /// The same with a put of several work requests, or of memory that is to be registered.
+    #[cold]
+    fn put_long_then_send(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        grant: &Grant<'_>,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        self.may_begin()?;
+        let (queue, _) = self.queue(grant.connection);
+        let (buffer, bytes) = self.buffered(grant.class, parts)?;
+        let source = reserved.map(buffer_of);
+        let (report, completion) = match &source {
+            Some(_) => (None, LocalCompletion::AtReturn),
+            None => (Some((put.cookie, Completion::Source)), LocalCompletion::Later),
+        };
+        let transfer = Transfer {
+            is_get: false,
+            peer_memory: put.to,
+            memory: put.from,
+            bytes: put.bytes,
+            path: queue.path,
+            region: None,
+            source,
+            message: Some((buffer, bytes, self.word(grant))),
+            report,
+        };
+        self.begin(queue, Box::new(transfer))?;
+        Ok(completion)
+    }
+}

@@ -1,0 +1,307 @@
+//! Sending packets.
+
+use crate::buffers::Buffer;
+use crate::net::Net;
+use crate::peers::Connection;
+use crate::rail::Rail;
+use crate::send_queue::{Done, SendQueue};
+use crate::verbs::{Errno, Local, Work};
+use crate::wire::{self, Kind};
+use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
+use gasnet_sys::atomic::Ordering;
+use std::mem::MaybeUninit;
+
+/// Most bytes of an inline message, which is assembled on the stack.
+const INLINE: usize = 512;
+
+/// A peer that may be sent to, and what the message costs and returns, until it is sent or not.
+pub struct Grant<'a> {
+    pub connection: &'a Connection,
+    pub class: Class,
+    /// Credits that the message returns.
+    credits: u32,
+}
+
+/// A message that waits for its work request.
+pub enum Message {
+    /// So many bytes on the stack.
+    Inline([MaybeUninit<u8>; INLINE], usize),
+    /// So many bytes in a buffer.
+    Buffered(Buffer, usize),
+}
+
+impl Message {
+    /// It is not sent.
+    pub fn release(self) {
+        if let Self::Buffered(buffer, _) = self {
+            buffer.release();
+        }
+    }
+}
+
+impl Net {
+    /// The connection to a peer. None: what is sent may be dropped, because the peer has stopped.
+    #[inline]
+    pub fn reach(&self, peer: JobRank) -> Result<Option<&Connection>, Busy> {
+        match self.peers.connection(peer) {
+            Some(connection) if connection.is_established.load(Ordering::Acquire) && self.may_send(peer) => {
+                Ok(Some(connection))
+            }
+            _ => self.contact(peer),
+        }
+    }
+
+    #[inline]
+    fn may_send(&self, peer: JobRank) -> bool {
+        !self.is_stopped() && self.peers.is_present(peer)
+    }
+
+    /// Begins to connect, or says why not.
+    #[cold]
+    fn contact(&self, peer: JobRank) -> Result<Option<&Connection>, Busy> {
+        if self.is_stopped() {
+            return Err(Busy);
+        }
+        if self.peers.has_stopped(peer) {
+            return Ok(None);
+        }
+        self.connect(peer);
+        // A connection to itself is ready at once.
+        let connection = self.peers.connection(peer).filter(|_| peer == self.rank);
+        let is_ready = |it: &&Connection| it.is_established.load(Ordering::Acquire);
+        connection.filter(is_ready).map(Some).ok_or(Busy)
+    }
+
+    /// Pays for a packet. None if it is to be dropped.
+    #[inline]
+    pub fn grant(&self, peer: JobRank, class: Class) -> Result<Option<Grant<'_>>, Busy> {
+        let Some(connection) = self.reach(peer)? else {
+            return Ok(None);
+        };
+        if class == Class::Request && !connection.pay() {
+            return Err(Busy);
+        }
+        let credits = connection.collect();
+        Ok(Some(Grant {
+            connection,
+            class,
+            credits,
+        }))
+    }
+
+    /// The packet was not sent.
+    #[cold]
+    pub fn revoke(&self, grant: &Grant<'_>) {
+        grant.connection.refund(u32::from(grant.class == Class::Request));
+        grant.connection.owe(grant.credits);
+    }
+
+    /// The word beside a packet.
+    #[inline]
+    pub fn word(&self, grant: &Grant<'_>) -> u32 {
+        wire::encode(Kind::Packet(grant.class), self.rank, grant.credits)
+    }
+
+    /// The queue of a connection for messages and small operations.
+    #[inline]
+    pub fn queue<'a>(&'a self, connection: &'a Connection) -> (&'a SendQueue, &'a Rail) {
+        let queue = &connection.queues[0];
+        (queue, &self.rails[self.paths[0].rail])
+    }
+
+    /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer.
+    #[cold]
+    pub fn refused(&self, queue: &SendQueue, what: &str, why: Errno) -> Busy {
+        if why != Errno::NO_MEMORY {
+            let text = format!("{}: {what} failed: {why}", self.name(queue.path));
+            self.peers.lose(queue.peer, text);
+        }
+        Busy
+    }
+
+    /// See [`gasnet_conduit::Conduit::send`].
+    pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        let Some(grant) = self.grant(peer, class)? else {
+            return Ok(());
+        };
+        let sent = self
+            .message(class, parts)
+            .and_then(|message| self.transmit(&grant, message));
+        if sent.is_err() {
+            self.revoke(&grant);
+        }
+        sent
+    }
+
+    /// Assembles a packet.
+    #[inline]
+    pub fn message(&self, class: Class, parts: &[&[u8]]) -> Result<Message, Busy> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        assert!(
+            bytes <= self.settings.max_packet,
+            "defect: a packet of {bytes} bytes is longer than the conduit's limit"
+        );
+        if bytes <= self.rails[self.paths[0].rail].inline.min(INLINE) {
+            let mut room = [MaybeUninit::uninit(); INLINE];
+            // SAFETY: the room has at least as many bytes.
+            unsafe { concatenate(parts, room.as_mut_ptr().cast()) };
+            return Ok(Message::Inline(room, bytes));
+        }
+        let (buffer, bytes) = self.buffered(class, parts)?;
+        Ok(Message::Buffered(buffer, bytes))
+    }
+
+    /// Assembles a packet in a buffer.
+    pub fn buffered(&self, class: Class, parts: &[&[u8]]) -> Result<(Buffer, usize), Busy> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let index = usize::from(class == Class::Reply);
+        let pool = if bytes <= self.small[index].bytes() {
+            &self.small[index]
+        } else {
+            &self.large[index]
+        };
+        let mut buffer = pool.take(self.domains()).ok_or(Busy)?;
+        // SAFETY: the buffer has at least as many bytes.
+        unsafe { concatenate(parts, buffer.bytes(bytes).as_mut_ptr()) };
+        Ok((buffer, bytes))
+    }
+
+    /// Sends a message.
+    #[inline]
+    fn transmit(&self, grant: &Grant<'_>, message: Message) -> Result<(), Busy> {
+        let (queue, rail) = self.queue(grant.connection);
+        let Some(mut turn) = queue.turn(rail) else {
+            message.release();
+            return Err(Busy);
+        };
+        let posted = self.post_message(&mut turn, message, self.word(grant));
+        drop(turn);
+        posted.map_err(|why| self.refused(queue, "sending a message", why))
+    }
+
+    /// Posts a message, in the turn of its queue. If that fails, its buffer is free.
+    #[inline]
+    pub fn post_message(
+        &self,
+        turn: &mut crate::send_queue::Turn<'_>,
+        message: Message,
+        word: u32,
+    ) -> Result<(), Errno> {
+        let rail = self.paths[turn.queue().path].rail;
+        let posted = match message {
+            Message::Inline(room, bytes) => {
+                let local = Local {
+                    address: room.as_ptr() as usize,
+                    bytes,
+                    lkey: 0,
+                };
+                let mut work = Work::send(&local, word);
+                work.inline();
+                // SAFETY: the bytes are read before this returns.
+                unsafe { turn.post(work, Done::Nothing) }
+            }
+            Message::Buffered(buffer, bytes) => {
+                let work = Work::send(&buffer.local(rail, bytes), word);
+                // SAFETY: the buffer is released after completion.
+                unsafe { turn.post(work, Done::Buffer(buffer)) }
+            }
+        };
+        posted.map_err(|(done, why)| {
+            if let Done::Buffer(buffer) = done {
+                buffer.release();
+            }
+            why
+        })
+    }
+
+    /// Sends a word without a packet.
+    pub fn transmit_word(&self, connection: &Connection, word: u32) -> Result<(), Errno> {
+        let (queue, rail) = self.queue(connection);
+        let mut turn = queue.turn(rail).ok_or(Errno::NO_MEMORY)?;
+        let message = Message::Inline([MaybeUninit::uninit(); INLINE], 0);
+        self.post_message(&mut turn, message, word)
+    }
+
+    /// Returns credits to a peer in a message of their own.
+    pub fn return_credits(&self, peer: JobRank) {
+        let Ok(Some(connection)) = self.reach(peer) else {
+            return;
+        };
+        let credits = connection.collect();
+        if credits == 0 {
+            return;
+        }
+        let word = wire::encode(Kind::Credits, self.rank, credits);
+        if let Err(why) = self.transmit_word(connection, word) {
+            connection.owe(credits);
+            let _ = self.refused(self.queue(connection).0, "returning credits", why);
+        }
+        self.peers.settle(peer, connection);
+    }
+}
+
+/// Writes the parts one after another.
+///
+/// # Safety
+/// There is room for all of them.
+#[inline]
+unsafe fn concatenate(parts: &[&[u8]], mut to: *mut u8) {
+    for part in parts {
+        // SAFETY: the caller's.
+        unsafe {
+            to.copy_from_nonoverlapping(part.as_ptr(), part.len());
+            to = to.add(part.len());
+        }
+    }
+}
+
+/// The buffer that was reserved.
+pub fn buffer_of(reserved: SendBuffer) -> Buffer {
+    // SAFETY: the runtime returns what `reserve` has given it, once.
+    unsafe { Buffer::from_address(reserved.0 as usize) }
+}
+
+impl SendBuffers for Net {
+    fn max_bytes(&self) -> usize {
+        self.settings.max_packet
+    }
+
+    fn reserve(&self, _: JobRank, _: Class, bytes: usize) -> Result<SendBuffer, Busy> {
+        assert!(bytes <= self.max_bytes(), "defect: a send buffer of {bytes} bytes");
+        let buffer = self.reserved.take(self.domains()).ok_or(Busy)?;
+        Ok(SendBuffer(buffer.into_address() as *mut u8))
+    }
+
+    fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
+        let grant = self.grant(peer, class)?;
+        let held = buffer_of(buffer);
+        let Some(grant) = grant else {
+            held.release();
+            return Ok(());
+        };
+        let (queue, rail) = self.queue(grant.connection);
+        let keep = |held: Buffer| {
+            held.into_address();
+            self.revoke(&grant);
+        };
+        let Some(mut turn) = queue.turn(rail) else {
+            keep(held);
+            return Err(Busy);
+        };
+        let rail = self.paths[queue.path].rail;
+        let work = Work::send(&held.local(rail, bytes), self.word(&grant));
+        // SAFETY: the buffer is released after completion.
+        let posted = unsafe { turn.post(work, Done::Buffer(held)) };
+        drop(turn);
+        posted.map_err(|(done, why)| {
+            if let Done::Buffer(held) = done {
+                keep(held);
+            }
+            self.refused(queue, "sending a message", why)
+        })
+    }
+
+    fn release(&self, buffer: SendBuffer) {
+        buffer_of(buffer).release();
+    }
+}

@@ -1,0 +1,258 @@
+//! The send queue of a queue pair, and what its work requests are for.
+//!
+//! Work requests of a queue pair complete in order, so a ring of the same length as the hardware's
+//! queue says what each is for, and one completion retires all work requests before it. Only those
+//! that leave nothing to do ([`Done::Nothing`]) may have no completion of their own; one in a
+//! quarter of the queue has.
+//!
+//! A thread that posts holds the lock of this queue alone. A thread that retires holds the lock
+//! under which the completion queue is read.
+
+use crate::buffers::Buffer;
+use crate::rail::Rail;
+use crate::rma::Transfer;
+use crate::verbs::{Errno, Pair, Work};
+use gasnet_conduit::{Completion, Cookie, JobRank};
+use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
+use gasnet_sys::lock;
+use std::cell::UnsafeCell;
+use std::sync::atomic::AtomicU32;
+
+/// What is to be done when a work request is complete.
+#[derive(Debug)]
+pub enum Done {
+    /// Nothing.
+    Nothing,
+    /// The buffer is free.
+    Buffer(Buffer),
+    /// A part of an operation is reported.
+    Report(Cookie, Completion),
+    /// The same, after the buffer of its source is freed.
+    Copied(Cookie, Buffer),
+    /// What was read is copied out of the buffer, and reported.
+    Read(Cookie, Buffer),
+    /// The next part of a long operation is posted, or its end reported.
+    Part(Box<Transfer>),
+}
+
+impl Done {
+    /// What the work request was in messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Nothing | Self::Buffer(_) => "sending a message",
+            Self::Report(..) => "a put or get",
+            Self::Copied(..) => "a put",
+            Self::Read(..) => "a get or atomic",
+            Self::Part(transfer) => transfer.name(),
+        }
+    }
+}
+
+/// A queue pair and its work requests under way.
+#[repr(align(64))]
+pub struct SendQueue {
+    /// The peer.
+    pub peer: JobRank,
+    /// The path: which port, of which HCA.
+    pub path: usize,
+    pub pair: Pair,
+    /// Length of the ring, a power of two.
+    depth: u32,
+    ring: Box<[UnsafeCell<Done>]>,
+    head: Mutex<Head>,
+    /// Work requests that are retired.
+    tail: AtomicU32,
+}
+
+// SAFETY: an entry of the ring between tail and head belongs to the thread that retires it, all
+// others to the thread that has the lock of the head.
+unsafe impl Sync for SendQueue {}
+
+struct Head {
+    /// Work requests that were posted.
+    position: u32,
+    /// Of them at the end, those that have no completion of their own.
+    unsignalled: u32,
+}
+
+/// Bits of a pointer to a queue in the name of a work request. Above them is the low part of its
+/// position, below them nothing, as queues are aligned.
+const POINTER: u32 = 48;
+/// The name of a completed receive has this bit.
+const RECEIVE: u64 = 1;
+
+/// What the name of a completion says.
+pub enum Named<'a> {
+    /// A receive buffer.
+    Receive(usize),
+    /// The low part of a position in a send queue.
+    Sent(&'a SendQueue, u16),
+}
+
+/// The name of a receive buffer.
+pub const fn name_of_receive(buffer: usize) -> u64 {
+    (buffer as u64) << 1 | RECEIVE
+}
+
+/// Reads a name.
+///
+/// # Safety
+/// It is of a completion of this process, and its queue lives.
+#[inline]
+pub unsafe fn named<'a>(name: u64) -> Named<'a> {
+    if name & RECEIVE != 0 {
+        return Named::Receive((name >> 1) as usize);
+    }
+    let pointer = (name & ((1 << POINTER) - 1)) as *const SendQueue;
+    // SAFETY: the caller's.
+    Named::Sent(unsafe { &*pointer }, (name >> POINTER) as u16)
+}
+
+/// The right to post so many work requests.
+pub struct Turn<'a> {
+    queue: &'a SendQueue,
+    rail: &'a Rail,
+    /// Room for completions that was taken for it.
+    room: usize,
+    head: MutexGuard<'a, Head>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.room > 0 {
+            self.rail.return_room(self.room);
+        }
+    }
+}
+
+/// A work request that the HCA refused, and what it was for.
+pub type Refused = (Done, Errno);
+
+impl SendQueue {
+    /// Most work requests of a queue.
+    pub const MOST: usize = 1 << 14;
+
+    /// The queue of a pair that takes `depth` work requests, a power of two.
+    pub fn new(peer: JobRank, path: usize, pair: Pair, depth: usize) -> Self {
+        assert!(
+            depth.is_power_of_two() && depth <= Self::MOST,
+            "defect: a queue of {depth}"
+        );
+        Self {
+            peer,
+            path,
+            pair,
+            depth: depth as u32,
+            ring: std::iter::repeat_with(|| UnsafeCell::new(Done::Nothing))
+                .take(depth)
+                .collect(),
+            head: Mutex::new(Head {
+                position: 0,
+                unsignalled: 0,
+            }),
+            tail: AtomicU32::new(0),
+        }
+    }
+
+    /// The right to post a work request, which may find no room for its completion. None if there
+    /// is no room for it.
+    #[inline]
+    pub fn turn<'a>(&'a self, rail: &'a Rail) -> Option<Turn<'a>> {
+        self.turn_of(rail, 1)
+    }
+
+    /// The right to post two work requests. None if there is no room for both and their
+    /// completions.
+    pub fn turn_of_two<'a>(&'a self, rail: &'a Rail) -> Option<Turn<'a>> {
+        let mut turn = self.turn_of(rail, 2)?;
+        while turn.room < 2 {
+            if !rail.take_room() {
+                return None;
+            }
+            turn.room += 1;
+        }
+        Some(turn)
+    }
+
+    #[inline]
+    fn turn_of<'a>(&'a self, rail: &'a Rail, count: u32) -> Option<Turn<'a>> {
+        let head = lock(&self.head);
+        let used = head.position.wrapping_sub(self.tail.load(Ordering::Acquire));
+        (used + count <= self.depth).then_some(Turn {
+            queue: self,
+            rail,
+            room: 0,
+            head,
+        })
+    }
+
+    /// Whether every work request is complete.
+    pub fn is_empty(&self) -> bool {
+        lock(&self.head).position == self.tail.load(Ordering::Acquire)
+    }
+
+    /// Retires the work requests up to the one with this low part of its position. Passes on what
+    /// each was for.
+    ///
+    /// # Safety
+    /// One thread at a time, for each completion once, in order.
+    #[inline]
+    pub unsafe fn retire(&self, low: u16, each: &mut dyn FnMut(Done)) {
+        let mut tail = self.tail.load(Ordering::Relaxed);
+        let count = low.wrapping_sub(tail as u16).wrapping_add(1);
+        debug_assert!(
+            u32::from(count) <= self.depth,
+            "defect: {count} retired of {}",
+            self.depth
+        );
+        for _ in 0..count {
+            let entry = &self.ring[(tail & (self.depth - 1)) as usize];
+            // SAFETY: between tail and head, so it belongs to this thread.
+            each(std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing));
+            tail = tail.wrapping_add(1);
+        }
+        self.tail.store(tail, Ordering::Release);
+    }
+}
+
+impl Turn<'_> {
+    /// Its queue.
+    pub fn queue(&self) -> &SendQueue {
+        self.queue
+    }
+
+    /// Posts a work request. One that leaves something to do has a completion of its own.
+    ///
+    /// # Safety
+    /// As of [`Pair::post`].
+    #[inline]
+    pub unsafe fn post(&mut self, mut work: Work, done: Done) -> Result<(), Refused> {
+        let (queue, head) = (self.queue, &mut *self.head);
+        let is_signalled = !matches!(done, Done::Nothing) || head.unsignalled >= queue.depth / 4;
+        if is_signalled {
+            if self.room > 0 {
+                self.room -= 1;
+            } else if !self.rail.take_room() {
+                return Err((done, Errno::NO_MEMORY));
+            }
+            work.signal();
+        }
+        let position = head.position;
+        work.name(std::ptr::from_ref(queue) as u64 | u64::from(position) << POINTER);
+        let entry = &queue.ring[(position & (queue.depth - 1)) as usize];
+        // SAFETY: this thread has the lock, and the entry is not between tail and head.
+        unsafe { *entry.get() = done };
+        // SAFETY: the caller's.
+        if let Err(why) = unsafe { queue.pair.post(&mut work) } {
+            // SAFETY: as above.
+            let done = std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing);
+            if is_signalled {
+                self.rail.return_room(1);
+            }
+            return Err((done, why));
+        }
+        head.position = position.wrapping_add(1);
+        head.unsignalled = if is_signalled { 0 } else { head.unsignalled + 1 };
+        Ok(())
+    }
+}

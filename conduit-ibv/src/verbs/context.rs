@@ -1,0 +1,219 @@
+//! Devices and opened devices.
+
+use super::library::{text, Functions};
+use super::Errno;
+use gasnet_ibv_abi as ffi;
+use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
+use std::ptr::NonNull;
+
+/// The devices of this host.
+pub struct Devices {
+    library: &'static Functions,
+    list: *mut *mut ffi::ibv_device,
+    count: usize,
+}
+
+impl Devices {
+    /// Lists them. The error is a message without a full stop.
+    pub fn list() -> Result<Self, String> {
+        let library = Functions::get()?;
+        let mut count = 0;
+        // SAFETY: `count` is writable.
+        let list = unsafe { (library.get_device_list)(&raw mut count) };
+        if list.is_null() {
+            return Err(format!("ibv_get_device_list failed: {}", Errno::last()));
+        }
+        let count = usize::try_from(count).unwrap_or(0);
+        Ok(Self { library, list, count })
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    fn device(&self, index: usize) -> *mut ffi::ibv_device {
+        assert!(index < self.count, "defect: device {index} of {}", self.count);
+        // SAFETY: inside the list.
+        unsafe { *self.list.add(index) }
+    }
+
+    /// The name of a device: "mlx5_0".
+    pub fn name(&self, index: usize) -> String {
+        // SAFETY: a device of the list.
+        text(unsafe { (self.library.get_device_name)(self.device(index)) })
+    }
+
+    /// Opens a device.
+    pub fn open(&self, index: usize) -> Result<Context, String> {
+        let name = self.name(index);
+        // SAFETY: a device of the list.
+        let context = unsafe { (self.library.open_device)(self.device(index)) };
+        let Some(raw) = NonNull::new(context) else {
+            return Err(format!("cannot open {name}: {}", Errno::last()));
+        };
+        let mut attributes = MaybeUninit::zeroed();
+        // SAFETY: an open device, and writable memory.
+        let result = unsafe { (self.library.query_device)(context, attributes.as_mut_ptr()) };
+        let context = Context {
+            library: self.library,
+            raw,
+            // SAFETY: zero bytes are valid, and the call fills them.
+            attributes: unsafe { attributes.assume_init() },
+            name,
+        };
+        Errno::check(result).map_err(|why| format!("cannot query {}: {why}", context.name))?;
+        gasnet_sys::fd::set_nonblocking(&context.event_fd()).map_err(|why| why.to_string())?;
+        Ok(context)
+    }
+}
+
+impl Drop for Devices {
+    fn drop(&mut self) {
+        // SAFETY: from `get_device_list`; opened devices stay valid.
+        unsafe { (self.library.free_device_list)(self.list) };
+    }
+}
+
+/// An entry of a port's table of GIDs.
+#[derive(Clone, Copy, Debug)]
+pub struct GidEntry {
+    /// Its index.
+    pub index: u32,
+    /// The address.
+    pub gid: [u8; 16],
+    /// `IBV_GID_TYPE_*`; none if the library does not tell.
+    pub kind: Option<u32>,
+}
+
+/// An asynchronous event.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// `IBV_EVENT_*`.
+    pub kind: ffi::ibv_event_type,
+    /// The port, if it is an event of a port.
+    pub port: Option<u8>,
+}
+
+/// An opened device.
+pub struct Context {
+    pub(super) library: &'static Functions,
+    pub(super) raw: NonNull<ffi::ibv_context>,
+    /// What the device offers.
+    pub attributes: ffi::ibv_device_attr,
+    /// The name of the device.
+    pub name: String,
+}
+
+// SAFETY: verbs may be called by any thread (ibv_open_device(3)).
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// The functions of the library.
+    pub fn library(&self) -> &'static Functions {
+        self.library
+    }
+
+    pub(super) fn ops(&self) -> &ffi::ibv_context_ops {
+        // SAFETY: an open device, whose table is constant.
+        unsafe { &(*self.raw.as_ptr()).ops }
+    }
+
+    /// The state of a port.
+    pub fn port(&self, port: u8) -> Result<ffi::ibv_port_attr, Errno> {
+        let mut attributes = MaybeUninit::<ffi::ibv_port_attr>::zeroed();
+        // SAFETY: an open device, and memory at least as large as the call fills.
+        let result = unsafe { (self.library.query_port)(self.raw.as_ptr(), port, attributes.as_mut_ptr()) };
+        Errno::check(result)?;
+        // SAFETY: zero bytes are valid, and the call has filled a part.
+        Ok(unsafe { attributes.assume_init() })
+    }
+
+    /// The entries of a port's table of GIDs that are not empty.
+    pub fn gids(&self, port: u8, entries: usize) -> Vec<GidEntry> {
+        (0..entries as u32).filter_map(|index| self.gid(port, index)).collect()
+    }
+
+    fn gid(&self, port: u8, index: u32) -> Option<GidEntry> {
+        let (gid, kind) = match self.library.query_gid_ex {
+            Some(query) => {
+                let mut entry = MaybeUninit::<ffi::ibv_gid_entry>::zeroed();
+                let bytes = size_of::<ffi::ibv_gid_entry>();
+                // SAFETY: an open device, and an entry of that size.
+                let result = unsafe { query(self.raw.as_ptr(), u32::from(port), index, entry.as_mut_ptr(), 0, bytes) };
+                Errno::check(result).ok()?;
+                // SAFETY: zero bytes are valid, and the call has filled them.
+                let entry = unsafe { entry.assume_init() };
+                (entry.gid, Some(entry.gid_type))
+            }
+            None => {
+                let mut gid = MaybeUninit::<ffi::ibv_gid>::zeroed();
+                // SAFETY: an open device, and writable memory.
+                let result =
+                    unsafe { (self.library.query_gid)(self.raw.as_ptr(), port, index as i32, gid.as_mut_ptr()) };
+                Errno::check(result).ok()?;
+                // SAFETY: as above.
+                (unsafe { gid.assume_init() }, None)
+            }
+        };
+        // SAFETY: bytes are valid in every case.
+        let gid = unsafe { gid.raw };
+        // An empty entry has no interface.
+        (gid[8..] != [0; 8]).then_some(GidEntry { index, gid, kind })
+    }
+
+    /// The partition keys of a port, by index.
+    pub fn pkeys(&self, port: u8, entries: u16) -> Vec<u16> {
+        let key = |index: u16| {
+            let mut key = 0;
+            // SAFETY: an open device, and writable memory.
+            let result = unsafe { (self.library.query_pkey)(self.raw.as_ptr(), port, i32::from(index), &raw mut key) };
+            Errno::check(result).ok().map(|()| u16::from_be(key))
+        };
+        (0..entries).map_while(key).collect()
+    }
+
+    /// Readable when there is an asynchronous event.
+    pub fn event_fd(&self) -> RawFd {
+        // SAFETY: an open device.
+        unsafe { (*self.raw.as_ptr()).async_fd }
+    }
+
+    /// The next asynchronous event.
+    pub fn next_event(&self) -> Option<Event> {
+        let mut event = MaybeUninit::<ffi::ibv_async_event>::zeroed();
+        // SAFETY: an open device, and writable memory.
+        let result = unsafe { (self.library.get_async_event)(self.raw.as_ptr(), event.as_mut_ptr()) };
+        Errno::check(result).ok()?;
+        // SAFETY: zero bytes are valid, and the call has filled them.
+        let mut event = unsafe { event.assume_init() };
+        let is_of_port = matches!(
+            event.event_type,
+            ffi::IBV_EVENT_PORT_ACTIVE
+                | ffi::IBV_EVENT_PORT_ERR
+                | ffi::IBV_EVENT_LID_CHANGE
+                | ffi::IBV_EVENT_PKEY_CHANGE
+                | ffi::IBV_EVENT_GID_CHANGE
+                | ffi::IBV_EVENT_SM_CHANGE
+                | ffi::IBV_EVENT_CLIENT_REREGISTER
+        );
+        // SAFETY: an event of a port has its number here.
+        let port = is_of_port.then(|| unsafe { event.element.port_num } as u8);
+        // SAFETY: from `get_async_event`, once.
+        unsafe { (self.library.ack_async_event)(&raw mut event) };
+        Some(Event {
+            kind: event.event_type,
+            port,
+        })
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: an open device. What was made from it is gone, as the module requires.
+        unsafe { (self.library.close_device)(self.raw.as_ptr()) };
+    }
+}

@@ -1,0 +1,148 @@
+//! The functions that libibverbs exports. Those of the fast path are in the table of operations of
+//! each context.
+
+use crate::variables::LIBRARY;
+use gasnet_conduit::config;
+use gasnet_conduit::library::{Library, Vendor};
+use gasnet_ibv_abi as ffi;
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
+use std::sync::OnceLock;
+
+/// Where libibverbs is.
+static VENDOR: Vendor = Vendor {
+    what: "verbs library",
+    names: &[c"libibverbs.so.1"],
+    source: "It comes with rdma-core (Debian: packages libibverbs1 and ibverbs-providers)",
+    variable: &LIBRARY,
+    probe: c"ibv_get_device_list",
+};
+
+/// Declares the table: each function with the version of its symbol, and after a semicolon those
+/// that old libraries lack.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident: $symbol:literal $version:literal ($($arg:ty),*) $(-> $result:ty)?;)*;
+     $($(#[$odoc:meta])* $oname:ident: $osymbol:literal $oversion:literal ($($oarg:ty),*) $(-> $oresult:ty)?;)*
+    ) => {
+        /// The functions of the library.
+        #[derive(Debug)]
+        pub struct Functions {
+            $($(#[$doc])* pub(super) $name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*
+            $($(#[$odoc])* pub(super) $oname: Option<unsafe extern "C" fn($($oarg),*) $(-> $oresult)?>,)*
+            /// The file.
+            pub path: String,
+        }
+
+        impl Functions {
+            fn load(library: &Library) -> Result<Self, String> {
+                // SAFETY: this version of each function has this type in <infiniband/verbs.h>. A
+                // library that was linked without versions has the newest.
+                Ok(unsafe { Self {
+                    $($name: match library.versioned($symbol, $version) {
+                        Some(function) => function,
+                        None => library.function($symbol)?,
+                    },)*
+                    $($oname: library.versioned($osymbol, $oversion).or_else(|| library.function($osymbol).ok()),)*
+                    path: library.path(),
+                } })
+            }
+        }
+    };
+}
+
+functions! {
+    get_device_list: c"ibv_get_device_list" c"IBVERBS_1.1" (*mut c_int) -> *mut *mut ffi::ibv_device;
+    free_device_list: c"ibv_free_device_list" c"IBVERBS_1.1" (*mut *mut ffi::ibv_device);
+    get_device_name: c"ibv_get_device_name" c"IBVERBS_1.1" (*mut ffi::ibv_device) -> *const c_char;
+    open_device: c"ibv_open_device" c"IBVERBS_1.1" (*mut ffi::ibv_device) -> *mut ffi::ibv_context;
+    close_device: c"ibv_close_device" c"IBVERBS_1.1" (*mut ffi::ibv_context) -> c_int;
+    query_device: c"ibv_query_device" c"IBVERBS_1.1" (*mut ffi::ibv_context, *mut ffi::ibv_device_attr) -> c_int;
+    /// Fills the part of the attributes that the first version of the structure has, which is all
+    /// that the conduit reads.
+    query_port: c"ibv_query_port" c"IBVERBS_1.1" (*mut ffi::ibv_context, u8, *mut ffi::ibv_port_attr) -> c_int;
+    query_gid: c"ibv_query_gid" c"IBVERBS_1.1" (*mut ffi::ibv_context, u8, c_int, *mut ffi::ibv_gid) -> c_int;
+    query_pkey: c"ibv_query_pkey" c"IBVERBS_1.1" (*mut ffi::ibv_context, u8, c_int, *mut u16) -> c_int;
+    get_async_event: c"ibv_get_async_event" c"IBVERBS_1.1"
+        (*mut ffi::ibv_context, *mut ffi::ibv_async_event) -> c_int;
+    ack_async_event: c"ibv_ack_async_event" c"IBVERBS_1.1" (*mut ffi::ibv_async_event);
+    alloc_pd: c"ibv_alloc_pd" c"IBVERBS_1.1" (*mut ffi::ibv_context) -> *mut ffi::ibv_pd;
+    dealloc_pd: c"ibv_dealloc_pd" c"IBVERBS_1.1" (*mut ffi::ibv_pd) -> c_int;
+    reg_mr: c"ibv_reg_mr" c"IBVERBS_1.1" (*mut ffi::ibv_pd, *mut c_void, usize, c_int) -> *mut ffi::ibv_mr;
+    dereg_mr: c"ibv_dereg_mr" c"IBVERBS_1.1" (*mut ffi::ibv_mr) -> c_int;
+    create_comp_channel: c"ibv_create_comp_channel" c"IBVERBS_1.0"
+        (*mut ffi::ibv_context) -> *mut ffi::ibv_comp_channel;
+    destroy_comp_channel: c"ibv_destroy_comp_channel" c"IBVERBS_1.0" (*mut ffi::ibv_comp_channel) -> c_int;
+    get_cq_event: c"ibv_get_cq_event" c"IBVERBS_1.1"
+        (*mut ffi::ibv_comp_channel, *mut *mut ffi::ibv_cq, *mut *mut c_void) -> c_int;
+    ack_cq_events: c"ibv_ack_cq_events" c"IBVERBS_1.1" (*mut ffi::ibv_cq, c_uint);
+    create_cq: c"ibv_create_cq" c"IBVERBS_1.1"
+        (*mut ffi::ibv_context, c_int, *mut c_void, *mut ffi::ibv_comp_channel, c_int) -> *mut ffi::ibv_cq;
+    destroy_cq: c"ibv_destroy_cq" c"IBVERBS_1.1" (*mut ffi::ibv_cq) -> c_int;
+    create_srq: c"ibv_create_srq" c"IBVERBS_1.1"
+        (*mut ffi::ibv_pd, *mut ffi::ibv_srq_init_attr) -> *mut ffi::ibv_srq;
+    destroy_srq: c"ibv_destroy_srq" c"IBVERBS_1.1" (*mut ffi::ibv_srq) -> c_int;
+    create_qp: c"ibv_create_qp" c"IBVERBS_1.1" (*mut ffi::ibv_pd, *mut ffi::ibv_qp_init_attr) -> *mut ffi::ibv_qp;
+    modify_qp: c"ibv_modify_qp" c"IBVERBS_1.1" (*mut ffi::ibv_qp, *mut ffi::ibv_qp_attr, c_int) -> c_int;
+    destroy_qp: c"ibv_destroy_qp" c"IBVERBS_1.1" (*mut ffi::ibv_qp) -> c_int;
+    create_ah: c"ibv_create_ah" c"IBVERBS_1.1" (*mut ffi::ibv_pd, *mut ffi::ibv_ah_attr) -> *mut ffi::ibv_ah;
+    destroy_ah: c"ibv_destroy_ah" c"IBVERBS_1.1" (*mut ffi::ibv_ah) -> c_int;
+    wc_status_str: c"ibv_wc_status_str" c"IBVERBS_1.1" (ffi::ibv_wc_status) -> *const c_char;
+    event_type_str: c"ibv_event_type_str" c"IBVERBS_1.1" (ffi::ibv_event_type) -> *const c_char;
+    port_state_str: c"ibv_port_state_str" c"IBVERBS_1.1" (ffi::ibv_port_state) -> *const c_char;
+    fork_init: c"ibv_fork_init" c"IBVERBS_1.1" () -> c_int;
+    ;
+    query_gid_ex: c"_ibv_query_gid_ex" c"IBVERBS_1.11"
+        (*mut ffi::ibv_context, u32, u32, *mut ffi::ibv_gid_entry, u32, usize) -> c_int;
+    reg_dmabuf_mr: c"ibv_reg_dmabuf_mr" c"IBVERBS_1.12"
+        (*mut ffi::ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ffi::ibv_mr;
+    is_fork_initialized: c"ibv_is_fork_initialized" c"IBVERBS_1.13" () -> ffi::ibv_fork_status;
+}
+
+impl Functions {
+    /// The functions, looked up once per process. The error is a message without a full stop.
+    pub fn get() -> Result<&'static Self, String> {
+        static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+        let open = || Library::open(&VENDOR, config::get()).and_then(|library| Self::load(&library));
+        FUNCTIONS.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+
+    /// Prepares for forks, before the first registration. Kernels since 5.12 copy pinned pages for
+    /// the child at a fork, so nothing is needed. On older ones `ibv_fork_init` keeps registered
+    /// pages out of children, because otherwise the parent would lose them to the child at its
+    /// next write.
+    pub fn prepare_fork(&self) {
+        // SAFETY: no arguments; nothing is registered.
+        let state = self.is_fork_initialized.map(|query| unsafe { query() });
+        if state != Some(ffi::IBV_FORK_UNNEEDED) {
+            // Without support in the kernel it fails, and children must not use segments.
+            // SAFETY: as above.
+            let _ = unsafe { (self.fork_init)() };
+        }
+    }
+
+    /// The library's text for the status of a completion.
+    pub fn status(&self, status: ffi::ibv_wc_status) -> String {
+        // SAFETY: any number has a text, which is constant.
+        text(unsafe { (self.wc_status_str)(status) })
+    }
+
+    /// The library's text for an asynchronous event.
+    pub fn event(&self, event: ffi::ibv_event_type) -> String {
+        // SAFETY: as above.
+        text(unsafe { (self.event_type_str)(event) })
+    }
+
+    /// The library's text for the state of a port.
+    pub fn port_state(&self, state: ffi::ibv_port_state) -> String {
+        // SAFETY: as above.
+        text(unsafe { (self.port_state_str)(state) })
+    }
+}
+
+/// A constant text of the library.
+pub(super) fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return "unknown".to_owned();
+    }
+    // SAFETY: not null, terminated, constant.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}

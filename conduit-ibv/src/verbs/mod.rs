@@ -1,0 +1,52 @@
+//! libibverbs, as objects that end what they hold. This module alone calls the library.
+//!
+//! An object must be dropped before those that it was made from: fields of a structure are dropped
+//! in the order of their declaration, so what was made first comes last.
+
+mod context;
+mod library;
+mod pair;
+mod queue;
+mod receives;
+mod region;
+mod ud;
+
+pub use context::{Context, Devices, Event, GidEntry};
+pub use library::Functions;
+pub use pair::{Address, Local, LocalPort, Pair, PairSettings, Remote, Transport, Work};
+pub use queue::{Channel, Queue, Wc};
+pub use receives::{ReceiveBuffer, ReceiveQueue, Shared, BATCH};
+pub use region::{Access, Domain, Region};
+pub use ud::{Datagrams, MOST as MOST_DATAGRAM};
+
+use std::fmt;
+use std::io;
+
+/// An error number of the library or the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// No room in a queue.
+    pub const NO_MEMORY: Self = Self(libc::ENOMEM);
+
+    /// What the last call of this thread has left.
+    fn last() -> Self {
+        Self(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    }
+
+    /// The result of a call that returns an error number, of either sign, or -1 and `errno`.
+    fn check(result: i32) -> Result<(), Self> {
+        match result {
+            0 => Ok(()),
+            -1 => Err(Self::last()),
+            number => Err(Self(number.abs())),
+        }
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        io::Error::from_raw_os_error(self.0).fmt(f)
+    }
+}

@@ -1,0 +1,361 @@
+//! Reliable connected queue pairs.
+
+use super::region::Domain;
+use super::{Access, Context, Errno, Functions, Queue, Shared};
+use gasnet_ibv_abi as ffi;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+
+/// Where a port is on the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Address {
+    /// Its LID; 0 on Ethernet.
+    pub lid: u16,
+    /// Its GID.
+    pub gid: [u8; 16],
+}
+
+/// A port of this process, as its packets need it.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalPort {
+    /// Its number.
+    pub number: u8,
+    /// Its address.
+    pub address: Address,
+    /// Index of its GID.
+    pub gid_index: u8,
+    /// Whether packets have a global header (RoCE, or GIDs chosen by the user).
+    pub is_global: bool,
+    /// Index of the partition key.
+    pub pkey_index: u16,
+    /// Service level.
+    pub service_level: u8,
+    /// Traffic class of the global header.
+    pub traffic_class: u8,
+}
+
+impl LocalPort {
+    pub(super) fn route(&self, to: &Address) -> ffi::ibv_ah_attr {
+        /// Of packets that routers forward: as many as the protocol allows, less those of others.
+        const HOPS: u8 = 64;
+        // SAFETY: zero bytes are valid: numbers only.
+        let mut route: ffi::ibv_ah_attr = unsafe { MaybeUninit::zeroed().assume_init() };
+        route.port_num = self.number;
+        route.sl = self.service_level;
+        route.dlid = to.lid;
+        if self.is_global {
+            route.is_global = 1;
+            route.grh.dgid.raw = to.gid;
+            route.grh.sgid_index = self.gid_index;
+            route.grh.hop_limit = HOPS;
+            route.grh.traffic_class = self.traffic_class;
+        }
+        route
+    }
+}
+
+/// Sizes of a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub struct PairSettings {
+    /// Work requests in its send queue.
+    pub sends: u32,
+    /// Buffers in its own receive queue, if no queue is shared.
+    pub receives: u32,
+    /// Bytes of inline data.
+    pub inline: u32,
+}
+
+/// How a connection transmits.
+#[derive(Clone, Copy, Debug)]
+pub struct Transport {
+    /// `IBV_MTU_*`.
+    pub mtu: ffi::ibv_mtu,
+    /// Exponent of the time until a retransmission, in units of 4.096 µs.
+    pub timeout: u8,
+    /// Retransmissions.
+    pub retries: u8,
+    /// Reads and atomics of this process under way.
+    pub reads: u8,
+    /// Those of the peer.
+    pub peer_reads: u8,
+}
+
+/// A queue pair.
+pub struct Pair {
+    library: &'static Functions,
+    raw: NonNull<ffi::ibv_qp>,
+    send: unsafe extern "C" fn(*mut ffi::ibv_qp, *mut ffi::ibv_send_wr, *mut *mut ffi::ibv_send_wr) -> i32,
+    receive: unsafe extern "C" fn(*mut ffi::ibv_qp, *mut ffi::ibv_recv_wr, *mut *mut ffi::ibv_recv_wr) -> i32,
+    /// Its number.
+    pub number: u32,
+    /// Bytes of inline data that it takes.
+    pub inline: u32,
+}
+
+// SAFETY: verbs may be called by any thread.
+unsafe impl Send for Pair {}
+// SAFETY: as above.
+unsafe impl Sync for Pair {}
+
+/// Attributes that are all zero.
+pub(super) fn no_attributes() -> ffi::ibv_qp_attr {
+    // SAFETY: zero bytes are valid: numbers only.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+impl Pair {
+    /// A new one. Its sends and receives report to `queue`.
+    pub fn new(
+        context: &Context,
+        domain: &Domain,
+        queue: &Queue,
+        shared: Option<&Shared>,
+        settings: PairSettings,
+    ) -> Result<Self, Errno> {
+        Self::of_type(context, domain, (queue, shared), ffi::IBV_QPT_RC, settings)
+    }
+
+    pub(super) fn of_type(
+        context: &Context,
+        domain: &Domain,
+        (queue, shared): (&Queue, Option<&Shared>),
+        qp_type: ffi::ibv_qp_type,
+        settings: PairSettings,
+    ) -> Result<Self, Errno> {
+        let library = context.library;
+        let mut attributes = ffi::ibv_qp_init_attr {
+            qp_context: ptr::null_mut(),
+            send_cq: queue.raw(),
+            recv_cq: queue.raw(),
+            srq: shared.map_or(ptr::null_mut(), Shared::raw),
+            cap: ffi::ibv_qp_cap {
+                max_send_wr: settings.sends,
+                max_recv_wr: settings.receives,
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: settings.inline,
+            },
+            qp_type,
+            sq_sig_all: 0,
+        };
+        // SAFETY: objects of one device.
+        let raw = unsafe { (library.create_qp)(domain.raw.as_ptr(), &raw mut attributes) };
+        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+        let (Some(send), Some(receive)) = (context.ops().post_send, context.ops().post_recv) else {
+            panic!("defect: a device without ibv_post_send");
+        };
+        Ok(Self {
+            library,
+            raw,
+            send,
+            receive,
+            // SAFETY: a queue pair; its number is constant.
+            number: unsafe { (*raw.as_ptr()).qp_num },
+            inline: attributes.cap.max_inline_data,
+        })
+    }
+
+    pub(super) fn modify(&self, attributes: &mut ffi::ibv_qp_attr, mask: ffi::ibv_qp_attr_mask) -> Result<(), Errno> {
+        // SAFETY: a queue pair; the mask says which attributes are read.
+        Errno::check(unsafe { (self.library.modify_qp)(self.raw.as_ptr(), attributes, mask as i32) })
+    }
+
+    /// Binds a new pair to a port: it takes receive buffers.
+    pub fn initialise(&self, port: &LocalPort, access: Access) -> Result<(), Errno> {
+        let mut attributes = no_attributes();
+        attributes.qp_state = ffi::IBV_QPS_INIT;
+        attributes.pkey_index = port.pkey_index;
+        attributes.port_num = port.number;
+        attributes.qp_access_flags = access.bits();
+        let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_PKEY_INDEX | ffi::IBV_QP_PORT | ffi::IBV_QP_ACCESS_FLAGS;
+        self.modify(&mut attributes, mask)
+    }
+
+    /// Connects to a pair of a peer: this one receives and sends from now on.
+    pub fn connect(&self, port: &LocalPort, to: (&Address, u32), transport: &Transport) -> Result<(), Errno> {
+        /// Time that a peer waits when there is no receive buffer: 0.64 ms, by the table of the
+        /// specification (volume 1, "RNR NAK timer").
+        const RNR_TIMER: u8 = 12;
+        /// Retry for ever: credits make it rare, and the peer will post buffers.
+        const RNR_RETRIES: u8 = 7;
+        let mut attributes = no_attributes();
+        attributes.qp_state = ffi::IBV_QPS_RTR;
+        attributes.path_mtu = transport.mtu;
+        attributes.dest_qp_num = to.1;
+        attributes.max_dest_rd_atomic = transport.peer_reads;
+        attributes.min_rnr_timer = RNR_TIMER;
+        attributes.ah_attr = port.route(to.0);
+        let mask = ffi::IBV_QP_STATE
+            | ffi::IBV_QP_AV
+            | ffi::IBV_QP_PATH_MTU
+            | ffi::IBV_QP_DEST_QPN
+            | ffi::IBV_QP_RQ_PSN
+            | ffi::IBV_QP_MAX_DEST_RD_ATOMIC
+            | ffi::IBV_QP_MIN_RNR_TIMER;
+        self.modify(&mut attributes, mask)?;
+        attributes.qp_state = ffi::IBV_QPS_RTS;
+        attributes.timeout = transport.timeout;
+        attributes.retry_cnt = transport.retries;
+        attributes.rnr_retry = RNR_RETRIES;
+        attributes.max_rd_atomic = transport.reads;
+        let mask = ffi::IBV_QP_STATE
+            | ffi::IBV_QP_TIMEOUT
+            | ffi::IBV_QP_RETRY_CNT
+            | ffi::IBV_QP_RNR_RETRY
+            | ffi::IBV_QP_SQ_PSN
+            | ffi::IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify(&mut attributes, mask)
+    }
+
+    /// Posts a work request. [`Errno::NO_MEMORY`]: the queue is full.
+    ///
+    /// # Safety
+    /// Its memory stays as it is, and writable for reads and atomics, until it completes.
+    #[inline]
+    pub unsafe fn post(&self, work: &mut Work) -> Result<(), Errno> {
+        work.request.sg_list = &raw mut work.local;
+        let mut refused = ptr::null_mut();
+        // SAFETY: a queue pair, and a request that lives until the call returns.
+        Errno::check(unsafe { (self.send)(self.raw.as_ptr(), &raw mut work.request, &raw mut refused) })
+    }
+
+    /// # Safety
+    /// As of [`super::ReceiveQueue::post`].
+    pub(super) unsafe fn post_receives(
+        &self,
+        requests: *mut ffi::ibv_recv_wr,
+        refused: *mut *mut ffi::ibv_recv_wr,
+    ) -> i32 {
+        // SAFETY: the caller's.
+        unsafe { (self.receive)(self.raw.as_ptr(), requests, refused) }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        // SAFETY: a queue pair that nobody uses any more.
+        unsafe { (self.library.destroy_qp)(self.raw.as_ptr()) };
+    }
+}
+
+/// Local memory of a work request.
+#[derive(Clone, Copy, Debug)]
+pub struct Local {
+    /// First byte.
+    pub address: usize,
+    /// Length.
+    pub bytes: usize,
+    /// Key of its region; any for inline data.
+    pub lkey: u32,
+}
+
+/// Memory of a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    /// First byte.
+    pub address: usize,
+    /// Key of its region.
+    pub rkey: u32,
+}
+
+/// A work request with one piece of local memory.
+pub struct Work {
+    request: ffi::ibv_send_wr,
+    local: ffi::ibv_sge,
+}
+
+impl Work {
+    #[inline]
+    fn new(opcode: ffi::ibv_wr_opcode, local: &Local) -> Self {
+        // SAFETY: zero bytes are valid: numbers and null pointers.
+        let mut request: ffi::ibv_send_wr = unsafe { MaybeUninit::zeroed().assume_init() };
+        request.opcode = opcode;
+        request.num_sge = i32::from(local.bytes > 0);
+        let local = ffi::ibv_sge {
+            addr: local.address as u64,
+            length: local.bytes as u32,
+            lkey: local.lkey,
+        };
+        Self { request, local }
+    }
+
+    /// A message with 32 bits beside its bytes.
+    #[inline]
+    pub fn send(local: &Local, immediate: u32) -> Self {
+        let mut work = Self::new(ffi::IBV_WR_SEND_WITH_IMM, local);
+        work.request.__bindgen_anon_1.imm_data = immediate.to_be();
+        work
+    }
+
+    /// A put.
+    #[inline]
+    pub fn write(local: &Local, remote: Remote) -> Self {
+        Self::rdma(ffi::IBV_WR_RDMA_WRITE, local, remote)
+    }
+
+    /// A get.
+    #[inline]
+    pub fn read(local: &Local, remote: Remote) -> Self {
+        Self::rdma(ffi::IBV_WR_RDMA_READ, local, remote)
+    }
+
+    #[inline]
+    fn rdma(opcode: ffi::ibv_wr_opcode, local: &Local, remote: Remote) -> Self {
+        let mut work = Self::new(opcode, local);
+        work.request.wr.rdma.remote_addr = remote.address as u64;
+        work.request.wr.rdma.rkey = remote.rkey;
+        work
+    }
+
+    /// Adds to 8 bytes, and returns what they were.
+    pub fn fetch_add(local: &Local, remote: Remote, addend: u64) -> Self {
+        Self::atomic(ffi::IBV_WR_ATOMIC_FETCH_AND_ADD, local, remote, [addend, 0])
+    }
+
+    /// Replaces 8 bytes if they are expected, and returns what they were.
+    pub fn compare_swap(local: &Local, remote: Remote, expected: u64, new: u64) -> Self {
+        Self::atomic(ffi::IBV_WR_ATOMIC_CMP_AND_SWP, local, remote, [expected, new])
+    }
+
+    fn atomic(opcode: ffi::ibv_wr_opcode, local: &Local, remote: Remote, operands: [u64; 2]) -> Self {
+        let mut work = Self::new(opcode, local);
+        work.request.wr.atomic.remote_addr = remote.address as u64;
+        work.request.wr.atomic.rkey = remote.rkey;
+        work.request.wr.atomic.compare_add = operands[0];
+        work.request.wr.atomic.swap = operands[1];
+        work
+    }
+
+    /// A datagram to an address.
+    pub(super) fn datagram(local: &Local, handle: *mut ffi::ibv_ah, number: u32, key: u32) -> Self {
+        let mut work = Self::new(ffi::IBV_WR_SEND, local);
+        work.request.wr.ud.ah = handle;
+        work.request.wr.ud.remote_qpn = number;
+        work.request.wr.ud.remote_qkey = key;
+        work
+    }
+
+    /// Its local memory is read before the post returns.
+    #[inline]
+    pub fn inline(&mut self) {
+        self.request.send_flags |= ffi::IBV_SEND_INLINE;
+    }
+
+    /// Its completion is reported under this name.
+    #[inline]
+    pub fn signal(&mut self) {
+        self.request.send_flags |= ffi::IBV_SEND_SIGNALED;
+    }
+
+    /// It starts after earlier reads and atomics of its queue pair have completed.
+    #[inline]
+    pub fn fence(&mut self) {
+        self.request.send_flags |= ffi::IBV_SEND_FENCE;
+    }
+
+    /// Names its completion.
+    #[inline]
+    pub fn name(&mut self, id: u64) {
+        self.request.wr_id = id;
+    }
+}

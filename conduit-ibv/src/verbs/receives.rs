@@ -1,0 +1,121 @@
+//! Shared receive queues, and posting of receive buffers.
+
+use super::region::Domain;
+use super::{Context, Errno, Functions, Pair};
+use gasnet_ibv_abi as ffi;
+use std::ptr::{self, NonNull};
+
+/// Most buffers that one call posts.
+pub const BATCH: usize = 32;
+
+/// A shared receive queue.
+pub struct Shared {
+    library: &'static Functions,
+    raw: NonNull<ffi::ibv_srq>,
+    post: unsafe extern "C" fn(*mut ffi::ibv_srq, *mut ffi::ibv_recv_wr, *mut *mut ffi::ibv_recv_wr) -> i32,
+}
+
+// SAFETY: verbs may be called by any thread.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// A queue of so many buffers.
+    pub fn new(context: &Context, domain: &Domain, buffers: usize) -> Result<Self, Errno> {
+        let attr = ffi::ibv_srq_attr {
+            max_wr: buffers as u32,
+            max_sge: 1,
+            srq_limit: 0,
+        };
+        let mut attributes = ffi::ibv_srq_init_attr {
+            srq_context: ptr::null_mut(),
+            attr,
+        };
+        let Some(post) = context.ops().post_srq_recv else {
+            return Err(Errno(libc::EOPNOTSUPP));
+        };
+        let library = context.library;
+        // SAFETY: a domain of the device.
+        let raw = unsafe { (library.create_srq)(domain.raw.as_ptr(), &raw mut attributes) };
+        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+        Ok(Self { library, raw, post })
+    }
+
+    pub(super) fn raw(&self) -> *mut ffi::ibv_srq {
+        self.raw.as_ptr()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: its queue pairs are gone, as the module requires.
+        unsafe { (self.library.destroy_srq)(self.raw.as_ptr()) };
+    }
+}
+
+/// Where receive buffers are posted.
+pub enum ReceiveQueue<'a> {
+    /// One queue for all peers.
+    Shared(&'a Shared),
+    /// That of a queue pair.
+    Own(&'a Pair),
+}
+
+/// A receive buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveBuffer {
+    /// What the completion is named.
+    pub id: u64,
+    /// First byte.
+    pub address: usize,
+    /// Length.
+    pub bytes: usize,
+    /// Key of its region.
+    pub lkey: u32,
+}
+
+impl ReceiveQueue<'_> {
+    /// Posts at most [`BATCH`] buffers.
+    ///
+    /// # Safety
+    /// They are registered, and nobody touches them until they complete.
+    pub unsafe fn post(&self, buffers: &[ReceiveBuffer]) -> Result<(), Errno> {
+        const EMPTY: ffi::ibv_recv_wr = ffi::ibv_recv_wr {
+            wr_id: 0,
+            next: ptr::null_mut(),
+            sg_list: ptr::null_mut(),
+            num_sge: 1,
+        };
+        const NOTHING: ffi::ibv_sge = ffi::ibv_sge {
+            addr: 0,
+            length: 0,
+            lkey: 0,
+        };
+        if buffers.is_empty() {
+            return Ok(());
+        }
+        let (mut requests, mut parts) = ([EMPTY; BATCH], [NOTHING; BATCH]);
+        let base = requests.as_mut_ptr();
+        for (index, buffer) in buffers.iter().enumerate() {
+            parts[index] = ffi::ibv_sge {
+                addr: buffer.address as u64,
+                length: buffer.bytes as u32,
+                lkey: buffer.lkey,
+            };
+            requests[index].wr_id = buffer.id;
+            requests[index].sg_list = &raw mut parts[index];
+            if index + 1 < buffers.len() {
+                requests[index].next = base.wrapping_add(index + 1);
+            }
+        }
+        let mut refused = ptr::null_mut();
+        // SAFETY: a queue, and a list that lives until the call returns.
+        Errno::check(unsafe {
+            match self {
+                Self::Shared(queue) => (queue.post)(queue.raw(), requests.as_mut_ptr(), &raw mut refused),
+                Self::Own(pair) => pair.post_receives(requests.as_mut_ptr(), &raw mut refused),
+            }
+        })
+    }
+}

@@ -1,0 +1,122 @@
+//! Protection domains and memory regions.
+
+use super::{Context, Errno};
+use crate::verbs::library::Functions;
+use gasnet_ibv_abi as ffi;
+use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
+
+/// A protection domain.
+pub struct Domain {
+    pub(super) library: &'static Functions,
+    pub(super) raw: NonNull<ffi::ibv_pd>,
+}
+
+// SAFETY: verbs may be called by any thread.
+unsafe impl Send for Domain {}
+// SAFETY: as above.
+unsafe impl Sync for Domain {}
+
+impl Domain {
+    /// A new one.
+    pub fn new(context: &Context) -> Result<Self, Errno> {
+        let library = context.library;
+        // SAFETY: an open device.
+        let raw = unsafe { (library.alloc_pd)(context.raw.as_ptr()) };
+        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+        Ok(Self { library, raw })
+    }
+
+    /// Registers memory of this process.
+    ///
+    /// # Safety
+    /// The memory stays mapped until the region is dropped.
+    pub unsafe fn register(&self, address: usize, bytes: usize, access: Access) -> Result<Region, Errno> {
+        // SAFETY: a domain; the library checks the memory.
+        let raw = unsafe { (self.library.reg_mr)(self.raw.as_ptr(), address as *mut _, bytes, access.0 as i32) };
+        self.region(raw)
+    }
+
+    /// Registers a dmabuf: `bytes` bytes from `offset` on, which peers and operations address from
+    /// `address` on. None if the library or the device does not take dmabufs.
+    pub fn register_dmabuf(
+        &self,
+        fd: &impl AsRawFd,
+        offset: usize,
+        (address, bytes): (usize, usize),
+        access: Access,
+    ) -> Result<Option<Region>, Errno> {
+        let Some(register) = self.library.reg_dmabuf_mr else {
+            return Ok(None);
+        };
+        let (offset, address) = (offset as u64, address as u64);
+        let (fd, access) = (fd.as_raw_fd(), access.0 as i32);
+        // SAFETY: a domain and an open descriptor; the region holds the buffer.
+        let raw = unsafe { register(self.raw.as_ptr(), offset, bytes, address, fd, access) };
+        match self.region(raw) {
+            Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPROTONOSUPPORT)) => Ok(None),
+            region => region.map(Some),
+        }
+    }
+
+    fn region(&self, raw: *mut ffi::ibv_mr) -> Result<Region, Errno> {
+        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+        // SAFETY: a region; its keys are constant.
+        let (lkey, rkey) = unsafe { ((*raw.as_ptr()).lkey, (*raw.as_ptr()).rkey) };
+        Ok(Region {
+            library: self.library,
+            raw,
+            lkey,
+            rkey,
+        })
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        // SAFETY: what was made from it is gone, as the module requires.
+        unsafe { (self.library.dealloc_pd)(self.raw.as_ptr()) };
+    }
+}
+
+/// What a region may be accessed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access(ffi::ibv_access_flags);
+
+impl Access {
+    /// Operations of this process read it: memory may be read-only.
+    pub const LOCAL_READ: Self = Self(0);
+    /// Operations of this process write it, too.
+    pub const LOCAL: Self = Self(ffi::IBV_ACCESS_LOCAL_WRITE);
+    /// Peers put and get, too.
+    pub const REMOTE: Self = Self(Self::LOCAL.0 | ffi::IBV_ACCESS_REMOTE_READ | ffi::IBV_ACCESS_REMOTE_WRITE);
+    /// Peers execute atomics, too.
+    pub const REMOTE_ATOMIC: Self = Self(Self::REMOTE.0 | ffi::IBV_ACCESS_REMOTE_ATOMIC);
+
+    pub(super) fn bits(self) -> ffi::ibv_access_flags {
+        self.0
+    }
+}
+
+/// A memory region.
+#[derive(Debug)]
+pub struct Region {
+    library: &'static Functions,
+    raw: NonNull<ffi::ibv_mr>,
+    /// Names it in own operations.
+    pub lkey: u32,
+    /// Names it in operations of peers.
+    pub rkey: u32,
+}
+
+// SAFETY: verbs may be called by any thread.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: a region that no operation uses, as its users promise.
+        unsafe { (self.library.dereg_mr)(self.raw.as_ptr()) };
+    }
+}

@@ -1,0 +1,191 @@
+//! Unreliable datagrams, which set connections up.
+
+use super::pair::{no_attributes, Local, LocalPort, Work};
+use super::receives::{ReceiveBuffer, BATCH};
+use super::region::{Access, Domain, Region};
+use super::{Address, Context, Errno, Functions, Pair, PairSettings, Queue, ReceiveQueue, Wc};
+use gasnet_ibv_abi as ffi;
+use gasnet_sys::mem;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// Bytes that precede a received datagram: room for its global header.
+const GRH: usize = size_of::<ffi::ibv_grh>();
+/// Most bytes of a datagram: less than any MTU.
+pub const MOST: usize = 248;
+/// Bytes of a buffer.
+const BUFFER: usize = (GRH + MOST).next_multiple_of(32);
+/// The names of sends begin here; those of receives are below.
+const FIRST_SEND: u64 = 1 << 32;
+
+/// The datagram queue pair of a port.
+pub struct Datagrams {
+    library: &'static Functions,
+    port: LocalPort,
+    key: u32,
+    receives: usize,
+    /// Of the domain.
+    domain: NonNull<ffi::ibv_pd>,
+    /// The address handles of datagrams under way, by send buffer.
+    sends: Vec<Option<Handle>>,
+    pair: Pair,
+    queue: Queue,
+    region: Region,
+    #[allow(dead_code, reason = "unmapped when dropped")]
+    memory: Memory,
+}
+
+/// Mapped memory.
+struct Memory(usize, usize);
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: mapped when this was made; its region is gone.
+        unsafe { mem::unmap(self.0, self.1) };
+    }
+}
+
+// SAFETY: verbs may be called by any thread, and the memory belongs to this.
+unsafe impl Send for Datagrams {}
+
+/// An address handle.
+struct Handle(&'static Functions, NonNull<ffi::ibv_ah>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: no datagram uses it any more.
+        unsafe { (self.0.destroy_ah)(self.1.as_ptr()) };
+    }
+}
+
+impl Datagrams {
+    /// Opens it, with so many buffers to send and to receive. Datagrams carry `key`.
+    pub fn new(
+        context: &Context,
+        domain: &Domain,
+        port: LocalPort,
+        (sends, receives): (usize, usize),
+        key: u32,
+        channel: Option<&super::Channel>,
+    ) -> Result<Self, Errno> {
+        let bytes = (BUFFER * (receives + sends)).next_multiple_of(4096);
+        let address = mem::map_private(bytes).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::ENOMEM)))?;
+        let memory = Memory(address, bytes);
+        // SAFETY: the memory is unmapped after the region is dropped.
+        let region = unsafe { domain.register(address, bytes, Access::LOCAL)? };
+        let queue = Queue::new(context, sends + receives, channel)?;
+        let settings = PairSettings {
+            sends: sends as u32,
+            receives: receives as u32,
+            inline: 0,
+        };
+        let pair = Pair::of_type(context, domain, (&queue, None), ffi::IBV_QPT_UD, settings)?;
+        let this = Self {
+            library: context.library,
+            port,
+            key,
+            receives,
+            domain: domain.raw,
+            sends: std::iter::repeat_with(|| None).take(sends).collect(),
+            pair,
+            queue,
+            region,
+            memory,
+        };
+        this.start()?;
+        Ok(this)
+    }
+
+    fn start(&self) -> Result<(), Errno> {
+        let mut attributes = no_attributes();
+        attributes.qp_state = ffi::IBV_QPS_INIT;
+        attributes.pkey_index = self.port.pkey_index;
+        attributes.port_num = self.port.number;
+        attributes.qkey = self.key;
+        let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_PKEY_INDEX | ffi::IBV_QP_PORT | ffi::IBV_QP_QKEY;
+        self.pair.modify(&mut attributes, mask)?;
+        let all: Vec<u64> = (0..self.receives as u64).collect();
+        all.chunks(BATCH).try_for_each(|some| self.post(some))?;
+        attributes.qp_state = ffi::IBV_QPS_RTR;
+        self.pair.modify(&mut attributes, ffi::IBV_QP_STATE)?;
+        attributes.qp_state = ffi::IBV_QPS_RTS;
+        self.pair
+            .modify(&mut attributes, ffi::IBV_QP_STATE | ffi::IBV_QP_SQ_PSN)
+    }
+
+    /// Number of the queue pair.
+    pub fn number(&self) -> u32 {
+        self.pair.number
+    }
+
+    fn buffer(&self, index: usize) -> usize {
+        self.memory.0 + index * BUFFER
+    }
+
+    fn post(&self, names: &[u64]) -> Result<(), Errno> {
+        let buffer = |id: &u64| ReceiveBuffer {
+            id: *id,
+            address: self.buffer(*id as usize),
+            bytes: BUFFER,
+            lkey: self.region.lkey,
+        };
+        let buffers: Vec<_> = names.iter().map(buffer).collect();
+        // SAFETY: registered, and only read between completion and post.
+        unsafe { ReceiveQueue::Own(&self.pair).post(&buffers) }
+    }
+
+    /// Sends a datagram of at most [`MOST`] bytes. It may be lost; one that finds no buffer is.
+    pub fn send(&mut self, to: &Address, number: u32, bytes: &[u8]) -> Result<(), Errno> {
+        assert!(bytes.len() <= MOST, "defect: a datagram of {} bytes", bytes.len());
+        let Some(slot) = self.sends.iter().position(Option::is_none) else {
+            return Ok(());
+        };
+        let mut route = self.port.route(to);
+        // SAFETY: a domain, and attributes of its device.
+        let handle = unsafe { (self.library.create_ah)(self.domain.as_ptr(), &raw mut route) };
+        let handle = Handle(self.library, NonNull::new(handle).ok_or_else(Errno::last)?);
+        let address = self.buffer(self.receives + slot);
+        // SAFETY: a send buffer that no datagram under way uses, and long enough.
+        unsafe { (address as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        let local = Local {
+            address,
+            bytes: bytes.len(),
+            lkey: self.region.lkey,
+        };
+        let mut work = Work::datagram(&local, handle.1.as_ptr(), number, self.key);
+        work.signal();
+        work.name(FIRST_SEND + slot as u64);
+        // SAFETY: the buffer is used again only after its completion.
+        unsafe { self.pair.post(&mut work)? };
+        self.sends[slot] = Some(handle);
+        Ok(())
+    }
+
+    /// Passes on what has arrived: at most [`BATCH`] datagrams.
+    pub fn poll(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<usize, Errno> {
+        let mut room = [const { MaybeUninit::<Wc>::uninit() }; BATCH];
+        let completions = self.queue.poll(&mut room)?;
+        let mut arrived = Vec::new();
+        for completion in completions {
+            if let Some(slot) = completion.wr_id.checked_sub(FIRST_SEND) {
+                self.sends[slot as usize] = None;
+                continue;
+            }
+            arrived.push(completion.wr_id);
+            let bytes = (completion.byte_len as usize).clamp(GRH, BUFFER) - GRH;
+            if completion.status == ffi::IBV_WC_SUCCESS {
+                let address = self.buffer(completion.wr_id as usize) + GRH;
+                // SAFETY: a receive buffer that is not posted, of which the device has filled so
+                // many bytes.
+                each(unsafe { std::slice::from_raw_parts(address as *const u8, bytes) });
+            }
+        }
+        self.post(&arrived)?;
+        Ok(arrived.len())
+    }
+
+    /// Makes the next arrival an event of the channel.
+    pub fn arm(&self) -> Result<(), Errno> {
+        self.queue.arm()
+    }
+}

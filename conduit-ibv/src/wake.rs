@@ -1,0 +1,63 @@
+//! What sleeping threads wait for: the channels of all HCAs.
+
+use crate::net::Net;
+use crate::rail::Rail;
+use gasnet_conduit::Wake;
+use gasnet_sys::atomic::Ordering;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+/// One descriptor for several channels.
+#[derive(Debug)]
+pub struct WakeUp(OwnedFd);
+
+impl WakeUp {
+    /// That of these HCAs. None if threads do not sleep.
+    pub fn new(rails: &[Rail]) -> io::Result<Option<Self>> {
+        let channels: Vec<RawFd> = rails
+            .iter()
+            .filter_map(|rail| Some(rail.channel.as_ref()?.fd()))
+            .collect();
+        if channels.is_empty() {
+            return Ok(None);
+        }
+        // SAFETY: no pointers.
+        let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if fd == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call just made this descriptor; nothing else has it.
+        let wake = Self(unsafe { OwnedFd::from_raw_fd(fd) });
+        for channel in channels {
+            let mut event = libc::epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: 0,
+            };
+            // SAFETY: open descriptors, and a live event.
+            if unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, channel, &raw mut event) } == -1 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(Some(wake))
+    }
+}
+
+impl Wake for Net {
+    fn fd(&self) -> RawFd {
+        self.wake.as_ref().map_or(-1, |wake| wake.0.as_raw_fd())
+    }
+
+    fn arm(&self) -> bool {
+        // What is stalled is started by polls.
+        if self.stalled_count.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        if !self.is_complete {
+            self.may_be_asked.store(true, Ordering::Relaxed);
+            if !self.connector.arm() {
+                return false;
+            }
+        }
+        self.rails.iter().all(Rail::arm)
+    }
+}

@@ -1,0 +1,64 @@
+//! The 32 bits beside every message: what it is, whose, and the credits that it returns. The bytes
+//! of a message are its packet alone.
+#![forbid(unsafe_code)]
+
+use gasnet_conduit::{Class, JobRank};
+
+/// Most ranks of a job: a rank has 24 bits.
+pub const MOST_RANKS: u32 = 1 << RANK_BITS;
+/// Most credits that a message returns.
+pub const MOST_CREDITS: u32 = 63;
+
+const RANK_BITS: u32 = 24;
+const KIND_SHIFT: u32 = 30;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A packet.
+    Packet(Class),
+    /// Returned credits only.
+    Credits,
+    /// The sender has stopped in an orderly way.
+    Bye,
+}
+
+/// Encodes them.
+#[inline]
+pub fn encode(kind: Kind, source: JobRank, credits: u32) -> u32 {
+    let kind = match kind {
+        Kind::Packet(Class::Request) => 0,
+        Kind::Packet(Class::Reply) => 1,
+        Kind::Credits => 2,
+        Kind::Bye => 3,
+    };
+    kind << KIND_SHIFT | credits << RANK_BITS | source.0
+}
+
+/// Decodes them.
+#[inline]
+pub fn decode(word: u32) -> (Kind, JobRank, u32) {
+    let kind = match word >> KIND_SHIFT {
+        0 => Kind::Packet(Class::Request),
+        1 => Kind::Packet(Class::Reply),
+        2 => Kind::Credits,
+        _ => Kind::Bye,
+    };
+    (kind, JobRank(word & (MOST_RANKS - 1)), word >> RANK_BITS & MOST_CREDITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_comes_back() {
+        let packets = [Class::Request, Class::Reply].map(Kind::Packet);
+        for kind in packets.into_iter().chain([Kind::Credits, Kind::Bye]) {
+            for (rank, credits) in [(0, 0), (MOST_RANKS - 1, 1), (7, MOST_CREDITS)] {
+                let message = (kind, JobRank(rank), credits);
+                assert_eq!(decode(encode(kind, JobRank(rank), credits)), message);
+            }
+        }
+    }
+}
