@@ -1,4 +1,5 @@
-//! The conformance suite on the ibv conduit, over the emulator of verbs.
+//! The conformance suite on the ibv conduit, over the emulator of verbs; and parts of it over
+//! emulators that punish, and with other settings ([`plans`]).
 
 mod emulated;
 
@@ -9,7 +10,7 @@ use std::sync::Once;
 
 fn plain() -> Box<dyn Conduit> {
     static EMULATOR: Once = Once::new();
-    EMULATOR.call_once(|| emulated::emulate("yield=10", &[]));
+    EMULATOR.call_once(emulated::emulate);
     Box::new(Ibv::new())
 }
 
@@ -47,4 +48,41 @@ mod notification {
 mod atomics {
     use super::plain;
     gasnet_conduit::atomics_conformance_tests! { over_verbs: plain; }
+}
+
+/// Each runs some of the tests above in a process of its own, because a process reads the options
+/// of the emulator once.
+mod plans {
+    macro_rules! plans {
+        ($($name:ident: $options:literal, $variables:literal, $tests:literal;)*) => { $(
+            #[test]
+            fn $name() {
+                super::emulated::run_again($options, $variables, $tests);
+            }
+        )* };
+    }
+
+    plans! {
+        connected_at_first_contact: "", "GASNET_CONNECT_STATIC=0", "over_verbs";
+        datagrams_are_lost_doubled_and_late: "ud-loss=40 ud-dup=30 ud-reorder=30", "GASNET_CONNECT_STATIC=0",
+            "first_contact";
+        few_datagrams: "", "GASNET_CONNECT_STATIC=0 GASNET_CONNECT_SNDS=1 GASNET_CONNECT_RCVS=1", "first_contact";
+        receives_are_not_shared: "no-srq", "", "over_verbs";
+        receives_are_not_shared_by_choice: "", "GASNET_USE_SRQ=0 GASNET_AM_CREDITS_PP=3 GASNET_CONNECT_STATIC=0",
+            "packets::over_verbs notification";
+        roce: "link=roce", "", "over_verbs";
+        late: "late delay=50", "", "over_verbs";
+        late_visible: "late-visible delay=50", "", "over_verbs";
+        receivers_are_not_ready: "rnr=20", "", "packets::over_verbs notification";
+        few_of_everything: "",
+            "GASNET_NETWORKDEPTH_PP=4 GASNET_AM_CREDITS_PP=2 GASNET_RBUF_COUNT=4 GASNET_BBUF_COUNT=2 \
+             GASNET_NETWORKDEPTH_TOTAL=4", "over_verbs";
+        nothing_is_inline: "max-inline=0", "", "over_verbs";
+        nothing_is_inline_by_choice: "", "GASNET_INLINESEND_LIMIT=0 GASNET_PACKEDLONG_LIMIT=0", "over_verbs";
+        all_that_can_be_is_inline: "", "GASNET_INLINESEND_LIMIT=-1", "over_verbs";
+        nothing_is_copied: "", "GASNET_NONBULKPUT_BOUNCE_LIMIT=0", "operations notification";
+        small_regions: "max-mr=4194304", "", "operations::over_verbs notification";
+        short_queues: "max-qp-wr=8", "", "over_verbs";
+        registered_memory_is_not_stale: "stale late delay=20", "", "operations::over_verbs notification";
+    }
 }

@@ -9,21 +9,33 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-/// Lets conduits of this process use an emulator with these options, and these variables. Once per
-/// process, since a library reads its options once.
-pub fn emulate(options: &str, variables: &[(&str, &str)]) {
-    let path = std::env::current_exe().unwrap().with_file_name("libemulator_verbs.so");
+/// The variable with the options of the emulator for a test process.
+const OPTIONS: &str = "IBV_TEST_EMULATOR";
+
+/// Lets the conduits of this process use an emulator. Once per process, since a library reads its
+/// options once.
+pub fn emulate() {
+    let path = std::env::current_exe()
+        .unwrap()
+        .with_file_name("libemulator_verbs.so");
     assert!(path.exists(), "{} was not built", path.display());
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    let options = std::env::var(OPTIONS).unwrap_or_default();
+    let options = CString::new(format!("dir={} yield=10 {options}", fabric())).unwrap();
     env::set(c"GASNET_IBV_LIBRARY", &path);
-    env::set(
-        c"EMU_VERBS",
-        &CString::new(format!("dir={} {options}", fabric())).unwrap(),
-    );
-    for (name, value) in variables {
-        env::set(&CString::new(*name).unwrap(), &CString::new(*value).unwrap());
-    }
+    env::set(c"EMU_VERBS", &options);
     config::install(Config::load(&[Ibv::new().variables()]).unwrap());
+}
+
+/// Runs the tests whose names contain one of some words, and which are no plans, in a process with
+/// these options of the emulator and variables.
+pub fn run_again(options: &str, variables: &str, tests: &str) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let variables = variables.split_whitespace().map(|word| word.split_once('=').unwrap());
+    command.env(OPTIONS, options).envs(variables);
+    let output = command.args(tests.split_whitespace()).args(["--skip", "plans"]).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && !out.contains(" 0 passed"), "{options} {tests}:\n{out}{err}");
 }
 
 /// A folder that a shell removes when it reads the end of its standard input, which is that of this
