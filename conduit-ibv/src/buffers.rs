@@ -29,6 +29,8 @@ pub struct Buffer(NonNull<Head>);
 
 // SAFETY: the holder has it alone.
 unsafe impl Send for Buffer {}
+// SAFETY: a shared buffer is only read.
+unsafe impl Sync for Buffer {}
 
 impl std::ops::Deref for Buffer {
     type Target = Head;

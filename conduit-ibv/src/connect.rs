@@ -141,7 +141,9 @@ impl Net {
             Ok(SendQueue::new(peer, index, pair, rail.depth))
         };
         let queues: Result<Box<[SendQueue]>, Errno> = self.paths.iter().enumerate().map(queue).collect();
-        let connection = self.peers.connect(peer, queues?);
+        // Both sides choose the same.
+        let home = (self.rank.index() + peer.index()) % self.paths.len();
+        let connection = self.peers.connect(peer, queues?, home);
         for queue in &connection.queues {
             let rail = &self.rails[self.paths[queue.path].rail];
             match &rail.shared {

@@ -5,7 +5,8 @@ use crate::net::Opened;
 use crate::peers::Mailbox;
 use crate::variables::Settings;
 use crate::verbs::Address;
-use gasnet_conduit::{JobRank, StartInfo};
+use gasnet_conduit::{JobRank, Place, StartInfo};
+use std::collections::HashMap;
 
 /// The link layer of a process's ports, and how packets are routed on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +40,14 @@ pub struct Hello {
     pub has_atomics: bool,
     /// Bytes of the largest packet.
     pub max_packet: u32,
+    /// Names its first HCA, in the whole job.
+    pub hca: u64,
     /// Where it takes datagrams.
     pub mailbox: Mailbox,
 }
 
 /// Bytes of one.
-const BYTES: usize = 32;
+const BYTES: usize = 40;
 
 impl Opened {
     /// What the others need of it.
@@ -56,6 +59,7 @@ impl Opened {
             link: self.link,
             has_atomics: self.has_atomics,
             max_packet: settings.max_packet as u32,
+            hca: self.rails[0].context.attributes.node_guid,
             mailbox: Mailbox {
                 address: self.paths[0].port.address,
                 number: self.datagrams.number(),
@@ -74,6 +78,7 @@ impl Hello {
             link: Link::InfiniBand,
             has_atomics: false,
             max_packet: 0,
+            hca: 0,
             mailbox: Mailbox::default(),
         }
     }
@@ -95,7 +100,8 @@ impl Hello {
         bytes[4..8].copy_from_slice(&self.max_packet.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.mailbox.number.to_le_bytes());
         bytes[12..14].copy_from_slice(&self.mailbox.address.lid.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.mailbox.address.gid);
+        bytes[16..32].copy_from_slice(&self.mailbox.address.gid);
+        bytes[32..].copy_from_slice(&self.hca.to_le_bytes());
         bytes
     }
 
@@ -111,14 +117,24 @@ impl Hello {
             },
             has_atomics: bytes[0] & 2 != 0,
             max_packet: word(4),
+            hca: u64::from(word(32)) | u64::from(word(36)) << 32,
             mailbox: Mailbox {
                 number: word(8),
                 address: Address {
                     lid: u16::from_le_bytes([bytes[12], bytes[13]]),
-                    gid: bytes[16..].try_into().unwrap_or_default(),
+                    gid: bytes[16..32].try_into().unwrap_or_default(),
                 },
             },
         }
+    }
+
+    /// Whether processes of a host use different HCAs, or one uses several.
+    pub fn some_host_has_several_hcas(all: &[Self], place_of: &dyn Fn(JobRank) -> Place) -> bool {
+        let mut first: HashMap<u32, u64> = HashMap::new();
+        all.iter().zip(0..).any(|(hello, rank)| {
+            let host = place_of(JobRank(rank)).host;
+            hello.rails > 1 || *first.entry(host).or_insert(hello.hca) != hello.hca
+        })
     }
 
     /// Whether a process fits all others. The error names one that does not.
@@ -166,6 +182,7 @@ mod tests {
             link: Link::Roce(2),
             has_atomics: true,
             max_packet: 70_000,
+            hca: 0x1234_5678_9abc_def0,
             mailbox: Mailbox {
                 address: Address {
                     lid: 0x1234,
@@ -205,5 +222,20 @@ mod tests {
             let why = with(change).unwrap_err();
             assert!(why.contains(word) && why.contains("rank 2"), "{why}");
         }
+    }
+
+    #[test]
+    fn hosts_with_several_hcas() {
+        let place_of = |rank: JobRank| Place {
+            host: rank.0 / 2,
+            nbrhd: 0,
+        };
+        let several = |hcas: [u64; 4], rails| {
+            let all = hcas.map(|hca| Hello { hca, rails, ..hello() });
+            Hello::some_host_has_several_hcas(&all, &place_of)
+        };
+        assert!(!several([1, 1, 2, 2], 1));
+        assert!(several([1, 1, 2, 3], 1));
+        assert!(several([1, 1, 2, 2], 2));
     }
 }

@@ -1,6 +1,6 @@
 //! A started conduit: its parts, start and stop.
 
-use crate::buffers::Pool;
+use crate::buffers::{Buffer, Pool};
 use crate::connect::{self, Connector};
 use crate::handshake::Endpoint;
 use crate::hello::{self, Hello};
@@ -62,6 +62,12 @@ pub struct Net {
     /// Authenticates datagrams.
     pub token: u64,
     pub settings: Settings,
+    /// Bytes of inline data that all HCAs take.
+    pub inline: usize,
+    /// Whether puts are fenced, because a host has several HCAs.
+    pub is_fenced: bool,
+    /// Where fences read to.
+    pub scratch: Buffer,
     /// Whether the HCAs of all processes have atomics.
     pub has_atomics: bool,
     pub access: Access,
@@ -129,8 +135,15 @@ impl Net {
             .map(|rail| rail.context.attributes.max_mr_size)
             .min();
         let pools = |bytes: usize| [(); 2].map(|()| Pool::new(bytes, settings.send_buffers));
+        let is_fenced = settings.fenced.unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
+        let small_copies = Pool::new(SMALL, settings.send_buffers);
+        let scratch = small_copies.take(opened.rails.iter().map(|rail| &rail.domain));
+        let scratch = scratch.ok_or_else(|| failed(format!("buffers cannot be registered. {MEMLOCK}")))?;
         let mut net = Self {
             rank: info.rank,
+            inline: opened.rails.iter().map(|rail| rail.inline).min().unwrap_or(0),
+            is_fenced,
+            scratch,
             peers,
             connector: Connector::new(opened.datagrams),
             token: message_token(info.job_token),
@@ -148,7 +161,7 @@ impl Net {
             segments: Segments::new(opened.rails.len(), largest.unwrap_or(u64::MAX), access),
             small: pools(SMALL),
             large: pools(settings.max_packet),
-            small_copies: Pool::new(SMALL, settings.send_buffers),
+            small_copies,
             large_copies: Pool::new(settings.bounce.max(SMALL), settings.send_buffers),
             reserved: Pool::new(settings.max_packet, RESERVED),
             paths: opened.paths,

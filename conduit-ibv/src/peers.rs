@@ -11,7 +11,7 @@ use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU8};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU8, AtomicUsize};
 
 /// [`Peer::fate`]: present.
 const PRESENT: u8 = 0;
@@ -49,6 +49,10 @@ pub struct Connection {
     owed: AtomicU32,
     /// Whether it is in [`Peers::owing`].
     is_owing: AtomicBool,
+    /// Counts large operations, which take turns on the paths.
+    turns: AtomicUsize,
+    /// The path of everything else.
+    home: usize,
     /// By path.
     pub queues: Box<[SendQueue]>,
 }
@@ -114,14 +118,17 @@ impl Peers {
         unsafe { connection.as_ref() }
     }
 
-    /// Notes the connection to a process, of which there is none yet.
-    pub fn connect(&self, rank: JobRank, queues: Box<[SendQueue]>) -> &Connection {
+    /// Notes the connection to a process, of which there is none yet. `home` is the path of what is
+    /// small.
+    pub fn connect(&self, rank: JobRank, queues: Box<[SendQueue]>, home: usize) -> &Connection {
         let connection = Box::into_raw(Box::new(Connection {
             is_established: AtomicBool::new(false),
             is_ready: AtomicBool::new(false),
             credits: AtomicU32::new(self.window),
             owed: AtomicU32::new(0),
             is_owing: AtomicBool::new(false),
+            turns: AtomicUsize::new(0),
+            home,
             queues,
         }));
         let previous = self.of(rank).connection.swap(connection, Ordering::AcqRel);
@@ -211,6 +218,18 @@ impl Peers {
 }
 
 impl Connection {
+    /// The queue for an operation of so many bytes.
+    #[inline]
+    pub fn queue(&self, bytes: usize) -> &SendQueue {
+        /// From here on the bandwidth of several paths counts.
+        const LARGE: usize = 8 << 10;
+        if bytes < LARGE || self.queues.len() == 1 {
+            return &self.queues[self.home];
+        }
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        &self.queues[turn % self.queues.len()]
+    }
+
     /// Pays for a request. False if there is no credit.
     #[inline]
     pub fn pay(&self) -> bool {
@@ -267,7 +286,7 @@ mod tests {
 
     fn connected(window: u32, slack: u32) -> Peers {
         let peers = Peers::new((0..3).map(|_| Mailbox::default()), window, slack);
-        peers.connect(JobRank(2), Box::new([]));
+        peers.connect(JobRank(2), Box::new([]), 0);
         peers
     }
 

@@ -10,7 +10,6 @@
 
 use crate::buffers::{Buffer, Pool};
 use crate::net::{Net, MEMLOCK};
-use crate::peers::Connection;
 use crate::send::{buffer_of, Grant};
 use crate::send_queue::{Done, SendQueue};
 use crate::verbs::{Access, Errno, Local, Region, Remote, Work};
@@ -90,9 +89,8 @@ impl Net {
 
     /// Posts one work request of an operation.
     #[inline]
-    pub fn post(&self, connection: &Connection, work: Work, done: Done, what: &str) -> Result<(), Busy> {
-        let (queue, rail) = self.queue(connection);
-        let Some(mut turn) = queue.turn(rail) else {
+    pub fn post(&self, queue: &SendQueue, work: Work, done: Done, what: &str) -> Result<(), Busy> {
+        let Some(mut turn) = queue.turn(self.rail(queue)) else {
             free(done);
             return Err(Busy);
         };
@@ -112,6 +110,43 @@ impl Net {
         } else {
             Err(Busy)
         }
+    }
+
+    /// Posts a put, and what its remote completion needs.
+    #[inline]
+    fn post_put(&self, queue: &SendQueue, (work, remote): (Work, Remote), done: Done) -> Result<(), Busy> {
+        if !self.is_fenced {
+            return self.post(queue, work, done, "a put");
+        }
+        let Some(mut turn) = queue.turn_of_two(self.rail(queue)) else {
+            free(done);
+            return Err(Busy);
+        };
+        // SAFETY: the runtime keeps its memory until completion, and buffers are released then.
+        let posted = unsafe { turn.post(work, Done::Nothing) };
+        if let Err((_, why)) = posted {
+            drop(turn);
+            free(done);
+            return Err(self.refused(queue, "a put", why));
+        }
+        let fence = self.fence(queue.path, remote);
+        // SAFETY: the scratch memory lives as long as the conduit.
+        let posted = unsafe { turn.post(fence, done) };
+        drop(turn);
+        if let Err((done, why)) = posted {
+            // There was room for both, so this is no lack of it.
+            free(done);
+            let text = format!("{}: fencing a put failed: {why}", self.name(queue.path));
+            self.peers.lose(queue.peer, text);
+        }
+        Ok(())
+    }
+
+    /// A read of a byte that was put. An HCA answers it after the bytes of earlier puts are in
+    /// memory, where every other HCA and all CPUs find them; the acknowledgement of a put says only
+    /// that the HCA has them.
+    fn fence(&self, path: usize, remote: Remote) -> Work {
+        Work::read(&self.scratch.local(self.paths[path].rail, 1), remote)
     }
 
     /// Starts an operation of several work requests, or of memory that is to be registered.
@@ -154,12 +189,17 @@ impl Net {
                 return self.stall(transfer);
             };
             if transfer.bytes == 0 {
-                let Some((buffer, bytes, word)) = transfer.message.take() else {
-                    panic!("defect: {transfer:?} has no part left");
+                let work = match &transfer.message {
+                    Some((buffer, bytes, word)) => Work::send(&buffer.local(path.rail, *bytes), *word),
+                    None => {
+                        let mut last = transfer.peer_memory;
+                        last.address -= 1;
+                        let (rkey, _) = self.segments.remote(&last, path.rail);
+                        let address = last.address;
+                        self.fence(transfer.path, Remote { address, rkey })
+                    }
                 };
-                let work = Work::send(&buffer.local(path.rail, bytes), word);
-                transfer.message = Some((buffer, bytes, word));
-                // SAFETY: the buffer is released after completion.
+                // SAFETY: buffers are released after completion.
                 let posted = unsafe { turn.post(work, Done::Part(transfer)) };
                 drop(turn);
                 return self.posted(queue, posted);
@@ -171,7 +211,8 @@ impl Net {
                 Work::write(&local, remote)
             };
             let bytes = local.bytes;
-            if bytes == transfer.bytes && transfer.message.is_none() {
+            let is_followed = transfer.message.is_some() || self.is_fenced && !transfer.is_get;
+            if bytes == transfer.bytes && !is_followed {
                 // SAFETY: the runtime keeps the memory until the operation is reported.
                 let posted = unsafe { turn.post(work, Done::Part(transfer)) };
                 drop(turn);
@@ -266,8 +307,8 @@ fn copy_in(buffer: &mut Buffer, from: usize, bytes: usize) {
 impl Rma for Net {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         let connection = self.reach(put.to.peer)?.ok_or(Busy)?;
-        let (queue, rail) = self.queue(connection);
-        let rail_index = self.paths[queue.path].rail;
+        let queue = connection.queue(put.bytes);
+        let rail = self.paths[queue.path].rail;
         let remote = self.remote(&put.to, put.bytes, queue.path);
         if let Some(remote) = remote {
             let local = |lkey| Local {
@@ -275,22 +316,22 @@ impl Rma for Net {
                 bytes: put.bytes,
                 lkey,
             };
-            if put.bytes <= rail.inline && put.from.device.is_none() {
+            if put.bytes <= self.inline && put.from.device.is_none() {
                 let mut work = Work::write(&local(0), remote);
                 work.inline();
-                self.post(connection, work, Done::Report(put.cookie, Completion::Remote), "a put")?;
+                self.post_put(queue, (work, remote), Done::Report(put.cookie, Completion::Remote))?;
                 return Ok(LocalCompletion::AtReturn);
             }
-            match self.place(&put.from, put.bytes, (rail_index, put.source == SourceUse::Now))? {
+            match self.place(&put.from, put.bytes, (rail, put.source == SourceUse::Now))? {
                 Place::Direct(lkey) => {
                     let work = Work::write(&local(lkey), remote);
-                    self.post(connection, work, Done::Report(put.cookie, Completion::Both), "a put")?;
+                    self.post_put(queue, (work, remote), Done::Report(put.cookie, Completion::Both))?;
                     return Ok(LocalCompletion::Later);
                 }
                 Place::Copy(mut buffer) => {
                     copy_in(&mut buffer, put.from.address, put.bytes);
-                    let work = Work::write(&buffer.local(rail_index, put.bytes), remote);
-                    self.post(connection, work, Done::Copied(put.cookie, buffer), "a put")?;
+                    let work = Work::write(&buffer.local(rail, put.bytes), remote);
+                    self.post_put(queue, (work, remote), Done::Copied(put.cookie, buffer))?;
                     return Ok(LocalCompletion::AtReturn);
                 }
                 Place::Long => {}
@@ -314,10 +355,10 @@ impl Rma for Net {
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         let connection = self.reach(get.from.peer)?.ok_or(Busy)?;
-        let (queue, _) = self.queue(connection);
-        let rail_index = self.paths[queue.path].rail;
+        let queue = connection.queue(get.bytes);
+        let rail = self.paths[queue.path].rail;
         if let Some(remote) = self.remote(&get.from, get.bytes, queue.path) {
-            match self.place(&get.to, get.bytes, (rail_index, false))? {
+            match self.place(&get.to, get.bytes, (rail, false))? {
                 Place::Direct(lkey) => {
                     let local = Local {
                         address: get.to.address,
@@ -325,12 +366,12 @@ impl Rma for Net {
                         lkey,
                     };
                     let done = Done::Report(get.cookie, Completion::Both);
-                    return self.post(connection, Work::read(&local, remote), done, "a get");
+                    return self.post(queue, Work::read(&local, remote), done, "a get");
                 }
                 Place::Copy(mut buffer) => {
                     buffer.copy_to = (get.to.address, get.bytes);
-                    let work = Work::read(&buffer.local(rail_index, get.bytes), remote);
-                    return self.post(connection, work, Done::Read(get.cookie, buffer), "a get");
+                    let work = Work::read(&buffer.local(rail, get.bytes), remote);
+                    return self.post(queue, work, Done::Read(get.cookie, buffer), "a get");
                 }
                 Place::Long => {}
             }
@@ -387,8 +428,8 @@ impl Net {
         grant: &Grant<'_>,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        let (queue, rail) = self.queue(grant.connection);
-        let rail_index = self.paths[queue.path].rail;
+        let queue = grant.connection.queue(put.bytes);
+        let rail = self.paths[queue.path].rail;
         let Some(remote) = self.remote(&put.to, put.bytes, queue.path) else {
             return self.put_long_then_send(put, reserved, grant, parts);
         };
@@ -402,15 +443,15 @@ impl Net {
         let (work, done) = match reserved {
             Some(reserved) => {
                 let buffer = buffer_of(reserved);
-                let lkey = buffer.local(rail_index, 0).lkey;
+                let lkey = buffer.local(rail, 0).lkey;
                 (Work::write(&local(lkey), remote), Done::Buffer(buffer))
             }
-            None if put.bytes <= rail.inline && put.from.device.is_none() => {
+            None if put.bytes <= self.inline && put.from.device.is_none() => {
                 let mut work = Work::write(&local(0), remote);
                 work.inline();
                 (work, Done::Nothing)
             }
-            None => match self.place(&put.from, put.bytes, (rail_index, put.source == SourceUse::Now))? {
+            None => match self.place(&put.from, put.bytes, (rail, put.source == SourceUse::Now))? {
                 Place::Direct(lkey) => (
                     Work::write(&local(lkey), remote),
                     Done::Report(put.cookie, Completion::Source),
@@ -418,7 +459,7 @@ impl Net {
                 Place::Copy(mut buffer) => {
                     copy_in(&mut buffer, put.from.address, put.bytes);
                     (
-                        Work::write(&buffer.local(rail_index, put.bytes), remote),
+                        Work::write(&buffer.local(rail, put.bytes), remote),
                         Done::Buffer(buffer),
                     )
                 }
@@ -442,7 +483,7 @@ impl Net {
                 return Err(busy);
             }
         };
-        let Some(mut turn) = queue.turn_of_two(rail) else {
+        let Some(mut turn) = queue.turn_of_two(self.rail(queue)) else {
             free_unless_reserved(done);
             message.release();
             return Err(Busy);
@@ -475,7 +516,7 @@ impl Net {
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
         self.may_begin()?;
-        let (queue, _) = self.queue(grant.connection);
+        let queue = grant.connection.queue(put.bytes);
         let (buffer, bytes) = self.buffered(grant.class, parts)?;
         let source = reserved.map(buffer_of);
         let (report, completion) = match &source {

@@ -102,11 +102,10 @@ impl Net {
         wire::encode(Kind::Packet(grant.class), self.rank, grant.credits)
     }
 
-    /// The queue of a connection for messages and small operations.
+    /// The HCA of a queue.
     #[inline]
-    pub fn queue<'a>(&'a self, connection: &'a Connection) -> (&'a SendQueue, &'a Rail) {
-        let queue = &connection.queues[0];
-        (queue, &self.rails[self.paths[0].rail])
+    pub fn rail(&self, queue: &SendQueue) -> &Rail {
+        &self.rails[self.paths[queue.path].rail]
     }
 
     /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer.
@@ -141,7 +140,7 @@ impl Net {
             bytes <= self.settings.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        if bytes <= self.rails[self.paths[0].rail].inline.min(INLINE) {
+        if bytes <= self.inline.min(INLINE) {
             let mut room = [MaybeUninit::uninit(); INLINE];
             // SAFETY: the room has at least as many bytes.
             unsafe { concatenate(parts, room.as_mut_ptr().cast()) };
@@ -169,8 +168,8 @@ impl Net {
     /// Sends a message.
     #[inline]
     fn transmit(&self, grant: &Grant<'_>, message: Message) -> Result<(), Busy> {
-        let (queue, rail) = self.queue(grant.connection);
-        let Some(mut turn) = queue.turn(rail) else {
+        let queue = grant.connection.queue(0);
+        let Some(mut turn) = queue.turn(self.rail(queue)) else {
             message.release();
             return Err(Busy);
         };
@@ -216,8 +215,8 @@ impl Net {
 
     /// Sends a word without a packet.
     pub fn transmit_word(&self, connection: &Connection, word: u32) -> Result<(), Errno> {
-        let (queue, rail) = self.queue(connection);
-        let mut turn = queue.turn(rail).ok_or(Errno::NO_MEMORY)?;
+        let queue = connection.queue(0);
+        let mut turn = queue.turn(self.rail(queue)).ok_or(Errno::NO_MEMORY)?;
         let message = Message::Inline([MaybeUninit::uninit(); INLINE], 0);
         self.post_message(&mut turn, message, word)
     }
@@ -234,7 +233,7 @@ impl Net {
         let word = wire::encode(Kind::Credits, self.rank, credits);
         if let Err(why) = self.transmit_word(connection, word) {
             connection.owe(credits);
-            let _ = self.refused(self.queue(connection).0, "returning credits", why);
+            let _ = self.refused(connection.queue(0), "returning credits", why);
         }
         self.peers.settle(peer, connection);
     }
@@ -279,12 +278,12 @@ impl SendBuffers for Net {
             held.release();
             return Ok(());
         };
-        let (queue, rail) = self.queue(grant.connection);
+        let queue = grant.connection.queue(0);
         let keep = |held: Buffer| {
             held.into_address();
             self.revoke(&grant);
         };
-        let Some(mut turn) = queue.turn(rail) else {
+        let Some(mut turn) = queue.turn(self.rail(queue)) else {
             keep(held);
             return Err(Busy);
         };

@@ -158,6 +158,13 @@ const BBUF_COUNT: Key<u32> = count(
     "Most send buffers of each size. They are allocated when they are needed. 0: as many as \
      GASNET_NETWORKDEPTH_TOTAL.",
 );
+const USE_FENCED_PUTS: Key<Option<bool>> = flag(
+    "GASNET_USE_FENCED_PUTS",
+    false,
+    "Complete a put only when every HCA and CPU of the target's host sees its bytes, at the cost of another round trip.",
+)
+.unset_means("if processes of a host use several HCAs")
+.optional();
 const ATOMICS: Key<bool> = flag(
     "GASNET_IBV_ATOMICS",
     true,
@@ -187,6 +194,7 @@ pub static TABLE: &[Variable] = &[
     AM_CREDITS_SLACK.variable.section(SECTION),
     RBUF_COUNT.variable.section(SECTION),
     BBUF_COUNT.variable.section(SECTION),
+    USE_FENCED_PUTS.variable.section(SECTION),
     ATOMICS.variable.section(SECTION),
 ];
 
@@ -240,6 +248,8 @@ pub struct Settings {
     pub receives: usize,
     /// Most send buffers of a size.
     pub send_buffers: usize,
+    /// Whether puts are fenced; none: if that is needed.
+    pub fenced: Option<bool>,
     /// Whether atomics are the HCA's.
     pub atomics: bool,
 }
@@ -283,6 +293,7 @@ impl Settings {
                 .map_or(credits / 2, |slack| slack.min(credits / 2)),
             receives: count(&RBUF_COUNT),
             send_buffers,
+            fenced: config.get_or_default(&USE_FENCED_PUTS),
             atomics: config.get_or_default(&ATOMICS),
         }
     }

@@ -83,6 +83,8 @@ mod plans {
         nothing_is_copied: "", "GASNET_NONBULKPUT_BOUNCE_LIMIT=0", "operations notification";
         small_regions: "max-mr=4194304", "", "operations::over_verbs notification";
         short_queues: "max-qp-wr=8", "", "over_verbs";
+        puts_are_fenced: "late-visible delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
+        puts_of_several_hcas_are_fenced: "hcas=2", "", "over_verbs";
         registered_memory_is_not_stale: "stale late delay=20", "", "operations::over_verbs notification";
     }
 }
