@@ -62,7 +62,12 @@ impl Atomics for Net {
             Does::Add(addend) => Work::fetch_add(&local, remote, addend),
             Does::Swap(expected, new) => Work::compare_swap(&local, remote, expected, new),
         };
-        self.post(&connection.queues[0], work, Done::Read(atomic.cookie, buffer), "an atomic")
+        self.post(
+            &connection.queues[0],
+            work,
+            Done::Read(atomic.cookie, buffer),
+            "an atomic",
+        )
     }
 }
 

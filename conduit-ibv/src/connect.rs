@@ -4,16 +4,19 @@ use crate::handshake::{Datagram, Endpoint, Step};
 use crate::net::Net;
 use crate::peers::Connection;
 use crate::send_queue::SendQueue;
-use crate::verbs::{Access, Datagrams, Errno, Transport};
+use crate::verbs::{Access, Channel, Datagrams, Errno, Transport};
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
+use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 /// The handshakes of a process. Its lock is taken before all others.
 pub struct Connector {
     inner: Mutex<Inner>,
+    /// That of the datagrams, if a thread waits for them.
+    channel: Option<Channel>,
     /// Handshakes under way.
     count: AtomicUsize,
 }
@@ -35,15 +38,35 @@ struct Waiting {
 }
 
 impl Connector {
-    /// No handshakes yet.
-    pub fn new(datagrams: Datagrams) -> Self {
+    /// No handshakes yet. With a channel of the datagrams' own, a thread waits for them.
+    pub fn new(datagrams: Datagrams, channel: Option<Channel>) -> Self {
         Self {
             inner: Mutex::new(Inner {
                 datagrams,
                 waiting: Vec::new(),
             }),
+            channel,
             count: AtomicUsize::new(0),
         }
+    }
+
+    /// Whether a thread waits for datagrams.
+    pub fn has_channel(&self) -> bool {
+        self.channel.is_some()
+    }
+
+    /// What that thread waits for.
+    pub fn fd(&self) -> Option<RawFd> {
+        self.channel.as_ref().map(Channel::fd)
+    }
+
+    /// Before that thread sleeps: makes the next datagram readable. False if a handshake is under
+    /// way, so that it has to look again soon.
+    pub fn arm_own(&self) -> bool {
+        if let Some(channel) = &self.channel {
+            channel.drain();
+        }
+        lock(&self.inner).datagrams.arm().is_ok() && !self.is_busy()
     }
 
     /// Whether any handshake is under way.
@@ -52,10 +75,10 @@ impl Connector {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// Before a thread sleeps: makes the next datagram an event of the channel. False if a poll
-    /// should look first.
+    /// Before another thread sleeps: makes the next datagram an event of its channel. False if a
+    /// poll should look first.
     pub fn arm(&self) -> bool {
-        !self.is_busy() && lock(&self.inner).datagrams.arm().is_ok()
+        !self.is_busy() && (self.has_channel() || lock(&self.inner).datagrams.arm().is_ok())
     }
 }
 

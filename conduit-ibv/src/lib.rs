@@ -11,6 +11,7 @@
 //! message behind it on the same queue pair.
 
 mod atomics;
+mod attendant;
 mod buffers;
 mod connect;
 mod handshake;
@@ -19,6 +20,8 @@ mod memory;
 mod net;
 mod open;
 mod peers;
+mod pinned;
+mod presets;
 mod progress;
 mod rail;
 mod receive;
@@ -30,25 +33,40 @@ mod verbs;
 mod wake;
 mod wire;
 
+use attendant::Attendant;
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
     Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, LocalSegment, PollScope, PutNotify,
     Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
 };
 use net::{Net, MEMLOCK};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use verbs::Domain;
 
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Default)]
 pub struct Ibv {
-    net: OnceLock<Net>,
+    started: OnceLock<Started>,
+}
+
+/// A started conduit, and its thread, which ends first.
+struct Started {
+    #[allow(dead_code, reason = "ends the thread when it is dropped")]
+    attendant: Option<Attendant>,
+    net: Arc<Net>,
 }
 
 impl Ibv {
     /// A conduit that was not started.
     pub const fn new() -> Self {
-        Self { net: OnceLock::new() }
+        Self {
+            started: OnceLock::new(),
+        }
+    }
+
+    #[inline]
+    fn net(&self) -> Option<&Net> {
+        self.started.get().map(|started| &*started.net)
     }
 }
 
@@ -67,8 +85,13 @@ impl Conduit for Ibv {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let net = Net::open(info)?;
-        assert!(self.net.set(net).is_ok(), "defect: the ibv conduit was started twice");
+        let net = Arc::new(Net::open(info)?);
+        let attendant = net.connector.has_channel().then(|| Attendant::start(&net)).transpose();
+        let attendant = attendant.map_err(|why| ConduitError {
+            message: format!("The ibv conduit cannot start a thread: {why}."),
+        })?;
+        let started = self.started.set(Started { attendant, net });
+        assert!(started.is_ok(), "defect: the ibv conduit was started twice");
         Ok(())
     }
 
@@ -79,15 +102,15 @@ impl Conduit for Ibv {
     }
 
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.net.get().ok_or(Busy)?.send(peer, class, parts)
+        self.net().ok_or(Busy)?.send(peer, class, parts)
     }
 
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.net.get().map_or(0, |net| net.poll(scope, upcalls))
+        self.net().map_or(0, |net| net.poll(scope, upcalls))
     }
 
     fn stop(&self, how: Stop) {
-        let Some(net) = self.net.get() else { return };
+        let Some(net) = self.net() else { return };
         match how {
             Stop::Orderly => net.stop(),
             Stop::Signal => {
@@ -101,28 +124,28 @@ impl Conduit for Ibv {
     }
 
     fn send_buffers(&self) -> Option<&dyn SendBuffers> {
-        self.net.get().map(|net| net as &dyn SendBuffers)
+        self.net().map(|net| net as &dyn SendBuffers)
     }
 
     fn segments(&self) -> Option<&dyn Segments> {
-        self.net.get().map(|net| net as &dyn Segments)
+        self.net().map(|net| net as &dyn Segments)
     }
 
     fn rma(&self) -> Option<&dyn Rma> {
-        self.net.get().map(|net| net as &dyn Rma)
+        self.net().map(|net| net as &dyn Rma)
     }
 
     fn put_notify(&self) -> Option<&dyn PutNotify> {
-        self.net.get().map(|net| net as &dyn PutNotify)
+        self.net().map(|net| net as &dyn PutNotify)
     }
 
     fn atomics(&self) -> Option<&dyn Atomics> {
-        let net = self.net.get().filter(|net| net.has_atomics)?;
+        let net = self.net().filter(|net| net.has_atomics)?;
         Some(net as &dyn Atomics)
     }
 
     fn wake(&self) -> Option<&dyn Wake> {
-        let net = self.net.get().filter(|net| net.wake.is_some())?;
+        let net = self.net().filter(|net| net.wake.is_some())?;
         Some(net as &dyn Wake)
     }
 }
@@ -130,6 +153,10 @@ impl Conduit for Ibv {
 impl Segments for Net {
     fn max_key_bytes(&self) -> usize {
         self.segments.max_key_bytes()
+    }
+
+    fn max_bytes(&self) -> usize {
+        self.max_bytes
     }
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {

@@ -6,10 +6,11 @@ use crate::handshake::Endpoint;
 use crate::hello::{self, Hello};
 use crate::memory::Segments;
 use crate::peers::Peers;
+use crate::presets;
 use crate::rail::Rail;
 use crate::rma::Transfer;
 use crate::variables::Settings;
-use crate::verbs::{Access, Datagrams, Devices, Domain, LocalPort};
+use crate::verbs::{Access, Channel, Datagrams, Devices, Domain, LocalPort};
 use crate::wire::{self, Kind};
 use gasnet_conduit::copied::Copied;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
@@ -64,6 +65,8 @@ pub struct Net {
     pub settings: Settings,
     /// Bytes of inline data that all HCAs take.
     pub inline: usize,
+    /// Bytes of segments that may be registered.
+    pub max_bytes: usize,
     /// Whether puts are fenced, because a host has several HCAs.
     pub is_fenced: bool,
     /// Where fences read to.
@@ -106,6 +109,8 @@ pub struct Opened {
     pub rails: Box<[Rail]>,
     pub paths: Box<[Path]>,
     pub datagrams: Datagrams,
+    /// That of the datagrams, if a thread is to wait for them.
+    pub channel: Option<Channel>,
     pub has_atomics: bool,
     pub link: hello::Link,
 }
@@ -117,7 +122,10 @@ impl Net {
             message: format!("The ibv conduit cannot start: {why}."),
         };
         let settings = Settings::read();
-        let opened = crate::open::open(info, &settings);
+        let completes = settings.connect_at_start.unwrap_or(info.size <= FEW);
+        let has_thread = info.may_start_threads && !completes;
+        presets::before_first_use(info.single_threaded && !has_thread);
+        let opened = crate::open::open(info, &settings, has_thread);
         // Every process takes part in the exchange, so that one that fails does not keep others.
         let hello = opened
             .as_ref()
@@ -135,17 +143,20 @@ impl Net {
             .map(|rail| rail.context.attributes.max_mr_size)
             .min();
         let pools = |bytes: usize| [(); 2].map(|()| Pool::new(bytes, settings.send_buffers));
-        let is_fenced = settings.fenced.unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
+        let is_fenced = settings
+            .fenced
+            .unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
         let small_copies = Pool::new(SMALL, settings.send_buffers);
         let scratch = small_copies.take(opened.rails.iter().map(|rail| &rail.domain));
         let scratch = scratch.ok_or_else(|| failed(format!("buffers cannot be registered. {MEMLOCK}")))?;
         let mut net = Self {
             rank: info.rank,
             inline: opened.rails.iter().map(|rail| rail.inline).min().unwrap_or(0),
+            max_bytes: crate::pinned::max_bytes(info.host.len(), opened.rails.iter().map(Rail::buffer_bytes).sum()),
             is_fenced,
             scratch,
             peers,
-            connector: Connector::new(opened.datagrams),
+            connector: Connector::new(opened.datagrams, opened.channel),
             token: message_token(info.job_token),
             has_atomics,
             access,
@@ -169,12 +180,12 @@ impl Net {
             rails: opened.rails,
             settings,
         };
-        net.prepare(info).map_err(failed)?;
+        net.prepare(info, completes).map_err(failed)?;
         Ok(net)
     }
 
     /// Posts the first receive buffers, and connects at start if that is wanted.
-    fn prepare(&mut self, info: &StartInfo<'_>) -> Result<(), String> {
+    fn prepare(&mut self, info: &StartInfo<'_>, completes: bool) -> Result<(), String> {
         /// Shared receive buffers beside those that each connection adds.
         const FIRST: usize = 16;
         for rail in &self.rails {
@@ -188,8 +199,7 @@ impl Net {
                 })?;
             }
         }
-        let few = info.size <= FEW;
-        if self.settings.connect_at_start.unwrap_or(few) {
+        if completes {
             let nbrhd = (info.place_of)(info.rank).nbrhd;
             let others = self.peers.ranks().filter(|rank| (info.place_of)(*rank).nbrhd != nbrhd);
             self.connect_all(info, &others.collect::<Vec<JobRank>>())?;

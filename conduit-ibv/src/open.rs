@@ -4,15 +4,15 @@ use crate::hello::Link;
 use crate::net::{Opened, Path};
 use crate::rail::Rail;
 use crate::variables::Settings;
-use crate::verbs::{Address, Context, Datagrams, Devices, Functions, LocalPort};
+use crate::verbs::{Address, Channel, Context, Datagrams, Devices, Functions, LocalPort};
 use gasnet_conduit::StartInfo;
 use gasnet_ibv_abi as ffi;
 
 /// The key of datagrams' queue pairs. It authenticates nobody.
 const DATAGRAM_KEY: u32 = 0x0067_6578;
 
-/// Opens what this process uses. The error is a message without a full stop.
-pub fn open(info: &StartInfo<'_>, settings: &Settings) -> Result<Opened, String> {
+/// Opens what this process uses. `has_thread`: a thread waits for datagrams. The error is a message without a full stop.
+pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Result<Opened, String> {
     let library = Functions::get()?;
     library.prepare_fork();
     let devices = Devices::list()?;
@@ -48,13 +48,15 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings) -> Result<Opened, String>
         .unwrap_or_else(|| 6.max(4 + 2 * (info.size.max(2) - 1).ilog2() as usize));
     let first: &Path = &paths[0];
     let rail: &Rail = &rails[first.rail];
+    let channel = has_thread.then(|| Channel::new(&rail.context)).transpose();
+    let channel = channel.map_err(|why| format!("ibv_create_comp_channel failed: {why}"))?;
     let datagrams = Datagrams::new(
         &rail.context,
         &rail.domain,
         first.port,
         (settings.datagram_sends, receives),
         DATAGRAM_KEY,
-        rail.channel.as_ref(),
+        channel.as_ref().or(rail.channel.as_ref()),
     )
     .map_err(|why| format!("a queue pair for datagrams failed: {why}"))?;
     Ok(Opened {
@@ -64,6 +66,7 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings) -> Result<Opened, String>
         rails: rails.into(),
         paths: paths.into(),
         datagrams,
+        channel,
         link,
     })
 }

@@ -34,9 +34,6 @@ enum Event {
     Done(Done),
 }
 
-/// What was taken from a queue at once.
-type Events = [Option<Event>; MOST];
-
 impl Net {
     /// See [`gasnet_conduit::Conduit::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
@@ -106,6 +103,20 @@ impl Net {
             self.attend();
         }
         if polls % EVENT_POLLS == 0 {
+            self.take_events(rail);
+        }
+    }
+
+    /// Whether a poll looks at datagrams.
+    fn should_attend(&self, polls: u32) -> bool {
+        let alone = !self.connector.has_channel();
+        self.connector.is_busy() || alone && (polls % DATAGRAM_POLLS == 0 || self.may_be_asked.load(Ordering::Relaxed))
+    }
+
+    /// What the attendant looks at.
+    pub fn look_at_everything(&self) {
+        self.attend();
+        for rail in &self.rails {
             self.take_events(rail);
         }
     }

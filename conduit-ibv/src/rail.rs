@@ -116,6 +116,11 @@ impl Rail {
         self.pair(self.inline)
     }
 
+    /// Bytes of receive buffers that may be registered.
+    pub fn buffer_bytes(&self) -> usize {
+        self.receives.most_bytes()
+    }
+
     /// Takes room for a completion in the queue.
     #[inline]
     pub fn take_room(&self) -> bool {

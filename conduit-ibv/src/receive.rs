@@ -84,6 +84,11 @@ impl Receives {
         self.each
     }
 
+    /// Bytes of all buffers that there may be.
+    pub fn most_bytes(&self) -> usize {
+        self.most * self.bytes
+    }
+
     /// Address of a buffer.
     #[inline]
     pub fn address(&self, index: usize) -> usize {

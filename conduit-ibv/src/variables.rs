@@ -1,7 +1,8 @@
 //! Environment variables of this conduit, but those of [`crate::ports`].
 #![forbid(unsafe_code)]
 
-use gasnet_conduit::config::{self, count, flag, int, size, text, Config, Key, Variable};
+use crate::pinned::Limit;
+use gasnet_conduit::config::{self, count, flag, form, int, size, text, Config, Key, Variable};
 
 /// The section of the reference page.
 const SECTION: &str = "Network: ibv";
@@ -48,6 +49,11 @@ const CONNECT_STATIC: Key<Option<bool>> = flag(
 )
 .unset_means("in jobs of up to 256 processes")
 .optional();
+const CONNECT_DYNAMIC: Key<bool> = flag(
+    "GASNET_CONNECT_DYNAMIC",
+    true,
+    "Connect to a peer at its first use. If not, GASNET_CONNECT_STATIC counts as set.",
+);
 const CONNECT_SNDS: Key<u32> = count(
     "GASNET_CONNECT_SNDS",
     "4",
@@ -165,6 +171,19 @@ const USE_FENCED_PUTS: Key<Option<bool>> = flag(
 )
 .unset_means("if processes of a host use several HCAs")
 .optional();
+const PHYSMEM_MAX: Key<String> = form(
+    "GASNET_PHYSMEM_MAX",
+    "2/3",
+    "a part of the memory (2/3, 0.5) or a size (100G; megabytes without unit)",
+    |text| Limit::parse(text).is_some(),
+    "Most memory of a host that its processes register together for segments, in equal shares. The limit on locked \
+     memory counts, too.",
+);
+const PHYSMEM_PROBE: Key<Option<String>> = text(
+    "GASNET_PHYSMEM_PROBE",
+    "Whether to probe at start how much memory can be registered: there is no probe.",
+)
+.no_effect();
 const ATOMICS: Key<bool> = flag(
     "GASNET_IBV_ATOMICS",
     true,
@@ -180,6 +199,7 @@ pub static TABLE: &[Variable] = &[
     QP_RETRY_COUNT.variable.section(SECTION),
     QP_RD_ATOM.variable.section(SECTION),
     CONNECT_STATIC.variable.section(SECTION),
+    CONNECT_DYNAMIC.variable.section(SECTION),
     CONNECT_SNDS.variable.section(SECTION),
     CONNECT_RCVS.variable.section(SECTION),
     CONNECT_RETRANS_MIN.variable.section(SECTION),
@@ -195,6 +215,8 @@ pub static TABLE: &[Variable] = &[
     RBUF_COUNT.variable.section(SECTION),
     BBUF_COUNT.variable.section(SECTION),
     USE_FENCED_PUTS.variable.section(SECTION),
+    PHYSMEM_MAX.variable.section(SECTION),
+    PHYSMEM_PROBE.variable.section(SECTION),
     ATOMICS.variable.section(SECTION),
 ];
 
@@ -274,7 +296,10 @@ impl Settings {
             timeout: config.get_or_default(&QP_TIMEOUT) as u8,
             retries: config.get_or_default(&QP_RETRY_COUNT) as u8,
             reads: config.get_or_default(&QP_RD_ATOM) as u8,
-            connect_at_start: config.get_or_default(&CONNECT_STATIC),
+            connect_at_start: match config.get_or_default(&CONNECT_DYNAMIC) {
+                true => config.get_or_default(&CONNECT_STATIC),
+                false => Some(true),
+            },
             datagram_sends: count(&CONNECT_SNDS),
             datagram_receives: config.get_or_default(&CONNECT_RCVS).map(|count| count as usize),
             retransmission: (
@@ -297,6 +322,11 @@ impl Settings {
             atomics: config.get_or_default(&ATOMICS),
         }
     }
+}
+
+/// Most memory of a host that is registered.
+pub fn physmem_max() -> Option<Limit> {
+    Limit::parse(&config::get().get_or_default(&PHYSMEM_MAX))
 }
 
 /// Whether warnings at start are not wanted.

@@ -19,6 +19,11 @@ impl Eventfd {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
+    /// Readable after [`Eventfd::wake`].
+    pub fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
     /// Ends the current sleep, or the next one.
     pub fn wake(&self) {
         let one = 1u64;

@@ -15,9 +15,7 @@ const OPTIONS: &str = "IBV_TEST_EMULATOR";
 /// Lets the conduits of this process use an emulator. Once per process, since a library reads its
 /// options once.
 pub fn emulate() {
-    let path = std::env::current_exe()
-        .unwrap()
-        .with_file_name("libemulator_verbs.so");
+    let path = std::env::current_exe().unwrap().with_file_name("libemulator_verbs.so");
     assert!(path.exists(), "{} was not built", path.display());
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
     let options = std::env::var(OPTIONS).unwrap_or_default();
@@ -33,9 +31,19 @@ pub fn run_again(options: &str, variables: &str, tests: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let variables = variables.split_whitespace().map(|word| word.split_once('=').unwrap());
     command.env(OPTIONS, options).envs(variables);
-    let output = command.args(tests.split_whitespace()).args(["--skip", "plans"]).output().unwrap();
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && !out.contains(" 0 passed"), "{options} {tests}:\n{out}{err}");
+    let output = command
+        .args(tests.split_whitespace())
+        .args(["--skip", "plans"])
+        .output()
+        .unwrap();
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        output.status.success() && !out.contains(" 0 passed"),
+        "{options} {tests}:\n{out}{err}"
+    );
 }
 
 /// A folder that a shell removes when it reads the end of its standard input, which is that of this

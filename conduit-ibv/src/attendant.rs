@@ -1,0 +1,71 @@
+//! The thread that answers connection requests while the client computes. It sleeps until a
+//! datagram or an asynchronous event arrives. There is none if all processes are connected at
+//! start, or if the client forbids threads; then polls do its work.
+
+use crate::net::Net;
+use gasnet_sys::eventfd::Eventfd;
+use gasnet_sys::{fd, process};
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes of its stack: a library's code runs on it.
+const STACK_BYTES: usize = 512 << 10;
+/// Time between looks at handshakes under way.
+const BUSY: Duration = Duration::from_millis(5);
+
+/// The running thread, which ends when this is dropped.
+pub struct Attendant {
+    thread: Option<JoinHandle<()>>,
+    end: Arc<Eventfd>,
+}
+
+impl Attendant {
+    /// Starts it.
+    pub fn start(net: &Arc<Net>) -> io::Result<Self> {
+        let end = Arc::new(Eventfd::new()?);
+        let (weak, its_end) = (Arc::downgrade(net), Arc::clone(&end));
+        let thread = process::spawn_own_thread("gasnet-ibv", STACK_BYTES, move || run(&weak, &its_end))?;
+        Ok(Self {
+            thread: Some(thread),
+            end,
+        })
+    }
+}
+
+impl Drop for Attendant {
+    fn drop(&mut self) {
+        self.end.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(net: &Weak<Net>, end: &Eventfd) {
+    // The library takes events from the descriptor, so it stays open only with the conduit.
+    while let Some(net) = net.upgrade() {
+        if net.is_stopped() {
+            return;
+        }
+        net.look_at_everything();
+        let limit = match net.connector.arm_own() {
+            true => None,
+            false => Some(BUSY),
+        };
+        // What arrived before it was armed makes no event.
+        net.look_at_everything();
+        let mut items: Vec<libc::pollfd> = net
+            .rails
+            .iter()
+            .map(|rail| fd::readable(rail.context.event_fd()))
+            .collect();
+        items.extend(net.connector.fd().map(fd::readable));
+        items.push(fd::readable(end.fd()));
+        let ready = fd::poll(&mut items, limit);
+        if ready.is_err() || items.last().is_some_and(|item| item.revents != 0) {
+            return;
+        }
+    }
+}
