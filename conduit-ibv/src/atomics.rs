@@ -65,7 +65,7 @@ impl Atomics for Net {
         self.post(
             &connection.queues[0],
             work,
-            Done::Read(atomic.cookie, buffer),
+            Done::Atomic(atomic.cookie, buffer),
             "an atomic",
         )
     }

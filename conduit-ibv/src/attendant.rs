@@ -50,10 +50,7 @@ fn run(net: &Weak<Net>, end: &Eventfd) {
             return;
         }
         net.look_at_everything();
-        let limit = match net.connector.arm_own() {
-            true => None,
-            false => Some(BUSY),
-        };
+        let limit = if net.connector.arm_own() { None } else { Some(BUSY) };
         // What arrived before it was armed makes no event.
         net.look_at_everything();
         let mut items: Vec<libc::pollfd> = net

@@ -203,7 +203,7 @@ impl Net {
             };
             queue
                 .pair
-                .connect(&path.port, (&endpoint.address, endpoint.number), &transport)?;
+                .connect(&path.port, (&endpoint.address, endpoint.number), transport)?;
         }
         connection.is_ready.store(true, Ordering::Release);
         Ok(())

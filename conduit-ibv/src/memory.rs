@@ -19,7 +19,7 @@ struct Keys {
     /// Binary logarithm of the bytes of a region.
     shift: u32,
     /// By region, and for each by rail.
-    keys: Box<[u32]>,
+    by_region: Box<[u32]>,
 }
 
 impl Keys {
@@ -30,9 +30,12 @@ impl Keys {
         let offset = address.wrapping_sub(self.base);
         let region = offset >> self.shift;
         if region >= self.last {
-            return (self.keys[self.last * rails + rail], usize::MAX);
+            return (self.by_region[self.last * rails + rail], usize::MAX);
         }
-        (self.keys[region * rails + rail], ((region + 1) << self.shift) - offset)
+        (
+            self.by_region[region * rails + rail],
+            ((region + 1) << self.shift) - offset,
+        )
     }
 }
 
@@ -105,7 +108,7 @@ impl Segments {
             base: memory.base,
             last: count - 1,
             shift: self.shift,
-            keys: regions.iter().map(|region| region.lkey).collect(),
+            by_region: regions.iter().map(|region| region.lkey).collect(),
         };
         let number = self.own.add(Own { lkeys, regions });
         Ok(Some((LocalSegment(number), key)))
@@ -134,7 +137,7 @@ impl Segments {
                 base: memory.base,
                 last: count - 1,
                 shift,
-                keys,
+                by_region: keys,
             }))
         })
     }

@@ -78,6 +78,7 @@ pub struct Net {
     pub deferred: Mutex<VecDeque<Copied>>,
     pub deferred_count: AtomicUsize,
     /// Long operations that wait for room.
+    #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
     pub stalled: Mutex<Vec<Box<Transfer>>>,
     pub stalled_count: AtomicUsize,
     pub stopped: AtomicBool,
@@ -147,8 +148,13 @@ impl Net {
             .fenced
             .unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
         let small_copies = Pool::new(SMALL, settings.send_buffers);
-        let scratch = small_copies.take(opened.rails.iter().map(|rail| &rail.domain));
-        let scratch = scratch.ok_or_else(|| failed(format!("buffers cannot be registered. {MEMLOCK}")))?;
+        let domains = || opened.rails.iter().map(|rail| &rail.domain);
+        small_copies
+            .grow(domains())
+            .map_err(|why| failed(format!("buffers cannot be registered: {why}. {MEMLOCK}")))?;
+        let scratch = small_copies
+            .take(domains())
+            .ok_or_else(|| failed("there is no buffer".to_owned()))?;
         let mut net = Self {
             rank: info.rank,
             inline: opened.rails.iter().map(|rail| rail.inline).min().unwrap_or(0),

@@ -96,9 +96,7 @@ impl Net {
     /// Now and then looks at what is rare.
     #[inline]
     fn look(&self, rail: &Rail, polls: u32) {
-        let datagrams = !self.is_complete
-            && (polls % DATAGRAM_POLLS == 0 || self.connector.is_busy() || self.may_be_asked.load(Ordering::Relaxed));
-        if datagrams {
+        if !self.is_complete && self.should_attend(polls) {
             self.may_be_asked.store(false, Ordering::Relaxed);
             self.attend();
         }
@@ -192,7 +190,7 @@ impl Net {
         for event in events.iter_mut() {
             match event.take() {
                 None => {}
-                Some(Event::Done(done)) => delivered += self.done(done, upcalls),
+                Some(Event::Done(done)) => delivered += Self::done(done, upcalls),
                 Some(Event::Message(index, word, bytes, in_place)) => {
                     let (kind, source, credits) = wire::decode(word);
                     self.note_message(source, credits);
@@ -201,7 +199,7 @@ impl Net {
                             requests += 1;
                             *event = Some(Event::Message(index, word, bytes, in_place));
                         } else {
-                            self.defer(source, self.packet(rail, index, bytes));
+                            self.defer(source, Self::packet(rail, index, bytes));
                             self.post_again(rail, index);
                         }
                         continue;
@@ -209,7 +207,7 @@ impl Net {
                     if kind == Kind::Bye {
                         self.peers.note_stop(source);
                     } else if kind != Kind::Credits {
-                        upcalls.packet(source, Class::Reply, self.packet(rail, index, bytes));
+                        upcalls.packet(source, Class::Reply, Self::packet(rail, index, bytes));
                         delivered += 1;
                     }
                     self.post_again(rail, index);
@@ -220,7 +218,7 @@ impl Net {
             for event in events.iter_mut() {
                 if let Some(Event::Message(index, word, bytes, _)) = event.take() {
                     let source = wire::decode(word).1;
-                    self.request(source, self.packet(rail, index, bytes), upcalls);
+                    self.request(source, Self::packet(rail, index, bytes), upcalls);
                     self.post_again(rail, index);
                 }
             }
@@ -242,7 +240,7 @@ impl Net {
 
     /// The packet in a receive buffer.
     #[inline]
-    fn packet<'a>(&self, rail: &Rail, index: usize, bytes: usize) -> &'a mut [u8] {
+    fn packet<'a>(rail: &Rail, index: usize, bytes: usize) -> &'a mut [u8] {
         let address = rail.receives.address(index);
         // SAFETY: a message in a receive buffer, which this thread has until it is posted again.
         unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) }
@@ -297,23 +295,27 @@ impl Net {
 
     /// Work requests of ours are complete. Returns how many upcalls that made.
     #[inline]
-    fn done(&self, done: Done, upcalls: &mut dyn Upcalls) -> usize {
+    fn done(done: Done, upcalls: &mut dyn Upcalls) -> usize {
         match done {
             Done::Nothing => 0,
             Done::Buffer(buffer) => {
                 buffer.release();
                 0
             }
-            Done::Report(cookie, part) => {
+            Done::Get(cookie) => {
+                upcalls.done(cookie, Completion::Both);
+                1
+            }
+            Done::Put(cookie, part) => {
                 upcalls.done(cookie, part);
                 1
             }
-            Done::Copied(cookie, buffer) => {
+            Done::PutCopy(cookie, buffer) => {
                 buffer.release();
                 upcalls.done(cookie, Completion::Remote);
                 1
             }
-            Done::Read(cookie, buffer) => {
+            Done::GetCopy(cookie, buffer) | Done::Atomic(cookie, buffer) => {
                 copy_out(buffer.address(), buffer.copy_to);
                 buffer.release();
                 upcalls.done(cookie, Completion::Both);

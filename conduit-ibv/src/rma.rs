@@ -189,15 +189,14 @@ impl Net {
                 return self.stall(transfer);
             };
             if transfer.bytes == 0 {
-                let work = match &transfer.message {
-                    Some((buffer, bytes, word)) => Work::send(&buffer.local(path.rail, *bytes), *word),
-                    None => {
-                        let mut last = transfer.peer_memory;
-                        last.address -= 1;
-                        let (rkey, _) = self.segments.remote(&last, path.rail);
-                        let address = last.address;
-                        self.fence(transfer.path, Remote { address, rkey })
-                    }
+                let work = if let Some((buffer, bytes, word)) = &transfer.message {
+                    Work::send(&buffer.local(path.rail, *bytes), *word)
+                } else {
+                    let mut last = transfer.peer_memory;
+                    last.address -= 1;
+                    let (rkey, _) = self.segments.remote(&last, path.rail);
+                    let address = last.address;
+                    self.fence(transfer.path, Remote { address, rkey })
                 };
                 // SAFETY: buffers are released after completion.
                 let posted = unsafe { turn.post(work, Done::Part(transfer)) };
@@ -292,7 +291,7 @@ impl Transfer {
 
 /// Frees the buffer of a work request that was not posted.
 fn free(done: Done) {
-    if let Done::Buffer(buffer) | Done::Copied(_, buffer) | Done::Read(_, buffer) = done {
+    if let Done::Buffer(buffer) | Done::PutCopy(_, buffer) | Done::GetCopy(_, buffer) | Done::Atomic(_, buffer) = done {
         buffer.release();
     }
 }
@@ -319,19 +318,19 @@ impl Rma for Net {
             if put.bytes <= self.inline && put.from.device.is_none() {
                 let mut work = Work::write(&local(0), remote);
                 work.inline();
-                self.post_put(queue, (work, remote), Done::Report(put.cookie, Completion::Remote))?;
+                self.post_put(queue, (work, remote), Done::Put(put.cookie, Completion::Remote))?;
                 return Ok(LocalCompletion::AtReturn);
             }
             match self.place(&put.from, put.bytes, (rail, put.source == SourceUse::Now))? {
                 Place::Direct(lkey) => {
                     let work = Work::write(&local(lkey), remote);
-                    self.post_put(queue, (work, remote), Done::Report(put.cookie, Completion::Both))?;
+                    self.post_put(queue, (work, remote), Done::Put(put.cookie, Completion::Both))?;
                     return Ok(LocalCompletion::Later);
                 }
                 Place::Copy(mut buffer) => {
                     copy_in(&mut buffer, put.from.address, put.bytes);
                     let work = Work::write(&buffer.local(rail, put.bytes), remote);
-                    self.post_put(queue, (work, remote), Done::Copied(put.cookie, buffer))?;
+                    self.post_put(queue, (work, remote), Done::PutCopy(put.cookie, buffer))?;
                     return Ok(LocalCompletion::AtReturn);
                 }
                 Place::Long => {}
@@ -365,13 +364,13 @@ impl Rma for Net {
                         bytes: get.bytes,
                         lkey,
                     };
-                    let done = Done::Report(get.cookie, Completion::Both);
+                    let done = Done::Get(get.cookie);
                     return self.post(queue, Work::read(&local, remote), done, "a get");
                 }
                 Place::Copy(mut buffer) => {
                     buffer.copy_to = (get.to.address, get.bytes);
                     let work = Work::read(&buffer.local(rail, get.bytes), remote);
-                    return self.post(queue, work, Done::Read(get.cookie, buffer), "a get");
+                    return self.post(queue, work, Done::GetCopy(get.cookie, buffer), "a get");
                 }
                 Place::Long => {}
             }
@@ -414,7 +413,7 @@ impl PutNotify for Net {
         };
         let started = self.put_then_send(put, reserved, &grant, parts);
         if started.is_err() {
-            self.revoke(&grant);
+            grant.revoke();
         }
         started
     }
@@ -454,7 +453,7 @@ impl Net {
             None => match self.place(&put.from, put.bytes, (rail, put.source == SourceUse::Now))? {
                 Place::Direct(lkey) => (
                     Work::write(&local(lkey), remote),
-                    Done::Report(put.cookie, Completion::Source),
+                    Done::Put(put.cookie, Completion::Source),
                 ),
                 Place::Copy(mut buffer) => {
                     copy_in(&mut buffer, put.from.address, put.bytes);
@@ -473,7 +472,7 @@ impl Net {
             done => free(done),
         };
         let local_completion = match done {
-            Done::Report(..) => LocalCompletion::Later,
+            Done::Put(..) => LocalCompletion::Later,
             _ => LocalCompletion::AtReturn,
         };
         let message = match self.message(grant.class, parts) {

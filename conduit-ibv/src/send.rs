@@ -23,11 +23,21 @@ pub struct Grant<'a> {
 }
 
 /// A message that waits for its work request.
+#[allow(clippy::large_enum_variant, reason = "it stays on the stack of the sender")]
 pub enum Message {
     /// So many bytes on the stack.
     Inline([MaybeUninit<u8>; INLINE], usize),
     /// So many bytes in a buffer.
     Buffered(Buffer, usize),
+}
+
+impl Grant<'_> {
+    /// The packet was not sent.
+    #[cold]
+    pub fn revoke(&self) {
+        self.connection.refund(u32::from(self.class == Class::Request));
+        self.connection.owe(self.credits);
+    }
 }
 
 impl Message {
@@ -89,13 +99,6 @@ impl Net {
         }))
     }
 
-    /// The packet was not sent.
-    #[cold]
-    pub fn revoke(&self, grant: &Grant<'_>) {
-        grant.connection.refund(u32::from(grant.class == Class::Request));
-        grant.connection.owe(grant.credits);
-    }
-
     /// The word beside a packet.
     #[inline]
     pub fn word(&self, grant: &Grant<'_>) -> u32 {
@@ -127,7 +130,7 @@ impl Net {
             .message(class, parts)
             .and_then(|message| self.transmit(&grant, message));
         if sent.is_err() {
-            self.revoke(&grant);
+            grant.revoke();
         }
         sent
     }
@@ -281,7 +284,7 @@ impl SendBuffers for Net {
         let queue = grant.connection.queue(0);
         let keep = |held: Buffer| {
             held.into_address();
-            self.revoke(&grant);
+            grant.revoke();
         };
         let Some(mut turn) = queue.turn(self.rail(queue)) else {
             keep(held);

@@ -25,12 +25,16 @@ pub enum Done {
     Nothing,
     /// The buffer is free.
     Buffer(Buffer),
-    /// A part of an operation is reported.
-    Report(Cookie, Completion),
+    /// A part of a put is reported.
+    Put(Cookie, Completion),
     /// The same, after the buffer of its source is freed.
-    Copied(Cookie, Buffer),
-    /// What was read is copied out of the buffer, and reported.
-    Read(Cookie, Buffer),
+    PutCopy(Cookie, Buffer),
+    /// A get is reported.
+    Get(Cookie),
+    /// The same, after what was read is copied out of the buffer.
+    GetCopy(Cookie, Buffer),
+    /// The same of an atomic.
+    Atomic(Cookie, Buffer),
     /// The next part of a long operation is posted, or its end reported.
     Part(Box<Transfer>),
 }
@@ -40,9 +44,9 @@ impl Done {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Nothing | Self::Buffer(_) => "sending a message",
-            Self::Report(..) => "a put or get",
-            Self::Copied(..) => "a put",
-            Self::Read(..) => "a get or atomic",
+            Self::Put(..) | Self::PutCopy(..) => "a put",
+            Self::Get(_) | Self::GetCopy(..) => "a get",
+            Self::Atomic(..) => "an atomic",
             Self::Part(transfer) => transfer.name(),
         }
     }

@@ -296,9 +296,10 @@ impl Settings {
             timeout: config.get_or_default(&QP_TIMEOUT) as u8,
             retries: config.get_or_default(&QP_RETRY_COUNT) as u8,
             reads: config.get_or_default(&QP_RD_ATOM) as u8,
-            connect_at_start: match config.get_or_default(&CONNECT_DYNAMIC) {
-                true => config.get_or_default(&CONNECT_STATIC),
-                false => Some(true),
+            connect_at_start: if config.get_or_default(&CONNECT_DYNAMIC) {
+                config.get_or_default(&CONNECT_STATIC)
+            } else {
+                Some(true)
             },
             datagram_sends: count(&CONNECT_SNDS),
             datagram_receives: config.get_or_default(&CONNECT_RCVS).map(|count| count as usize),

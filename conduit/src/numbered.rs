@@ -31,6 +31,12 @@ const fn place(number: usize) -> (usize, usize) {
     (block, number - FIRST * ((1 << block) - 1))
 }
 
+impl<T> Default for Numbered<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T> Numbered<T> {
     /// An empty table.
     pub fn new() -> Self {

@@ -138,26 +138,23 @@ impl Context {
     }
 
     fn gid(&self, port: u8, index: u32) -> Option<GidEntry> {
-        let (gid, kind) = match self.library.query_gid_ex {
-            Some(query) => {
-                let mut entry = MaybeUninit::<ffi::ibv_gid_entry>::zeroed();
-                let bytes = size_of::<ffi::ibv_gid_entry>();
-                // SAFETY: an open device, and an entry of that size.
-                let result = unsafe { query(self.raw.as_ptr(), u32::from(port), index, entry.as_mut_ptr(), 0, bytes) };
-                Errno::check(result).ok()?;
-                // SAFETY: zero bytes are valid, and the call has filled them.
-                let entry = unsafe { entry.assume_init() };
-                (entry.gid, Some(entry.gid_type))
-            }
-            None => {
-                let mut gid = MaybeUninit::<ffi::ibv_gid>::zeroed();
-                // SAFETY: an open device, and writable memory.
-                let result =
-                    unsafe { (self.library.query_gid)(self.raw.as_ptr(), port, index as i32, gid.as_mut_ptr()) };
-                Errno::check(result).ok()?;
-                // SAFETY: as above.
-                (unsafe { gid.assume_init() }, None)
-            }
+        let (gid, kind) = if let Some(query) = self.library.query_gid_ex {
+            let mut entry = MaybeUninit::<ffi::ibv_gid_entry>::zeroed();
+            let bytes = size_of::<ffi::ibv_gid_entry>();
+            // SAFETY: an open device, and an entry of that size.
+            let result = unsafe { query(self.raw.as_ptr(), u32::from(port), index, entry.as_mut_ptr(), 0, bytes) };
+            Errno::check(result).ok()?;
+            // SAFETY: zero bytes are valid, and the call has filled them.
+            let entry = unsafe { entry.assume_init() };
+            (entry.gid, Some(entry.gid_type))
+        } else {
+            let mut gid = MaybeUninit::<ffi::ibv_gid>::zeroed();
+            let context = self.raw.as_ptr();
+            // SAFETY: an open device, and writable memory.
+            let result = unsafe { (self.library.query_gid)(context, port, index as i32, gid.as_mut_ptr()) };
+            Errno::check(result).ok()?;
+            // SAFETY: as above.
+            (unsafe { gid.assume_init() }, None)
         };
         // SAFETY: bytes are valid in every case.
         let gid = unsafe { gid.raw };
@@ -200,8 +197,9 @@ impl Context {
                 | ffi::IBV_EVENT_SM_CHANGE
                 | ffi::IBV_EVENT_CLIENT_REREGISTER
         );
-        // SAFETY: an event of a port has its number here.
-        let port = is_of_port.then(|| unsafe { event.element.port_num } as u8);
+        // SAFETY: an event of a port has its number here; any bytes are a number.
+        let number = unsafe { event.element.port_num } as u8;
+        let port = is_of_port.then_some(number);
         // SAFETY: from `get_async_event`, once.
         unsafe { (self.library.ack_async_event)(&raw mut event) };
         Some(Event {

@@ -172,7 +172,7 @@ impl Pair {
     }
 
     /// Connects to a pair of a peer: this one receives and sends from now on.
-    pub fn connect(&self, port: &LocalPort, to: (&Address, u32), transport: &Transport) -> Result<(), Errno> {
+    pub fn connect(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
         /// Time that a peer waits when there is no receive buffer: 0.64 ms, by the table of the
         /// specification (volume 1, "RNR NAK timer").
         const RNR_TIMER: u8 = 12;
@@ -345,12 +345,6 @@ impl Work {
     #[inline]
     pub fn signal(&mut self) {
         self.request.send_flags |= ffi::IBV_SEND_SIGNALED;
-    }
-
-    /// It starts after earlier reads and atomics of its queue pair have completed.
-    #[inline]
-    pub fn fence(&mut self) {
-        self.request.send_flags |= ffi::IBV_SEND_FENCE;
     }
 
     /// Names its completion.

@@ -25,25 +25,22 @@ pub fn emulate() {
     config::install(Config::load(&[Ibv::new().variables()]).unwrap());
 }
 
-/// Runs the tests whose names contain one of some words, and which are no plans, in a process with
-/// these options of the emulator and variables.
-pub fn run_again(options: &str, variables: &str, tests: &str) {
+/// Runs tests of this program in a process with these options of the emulator and variables.
+/// Returns what it printed.
+pub fn run_again(options: &str, variables: &str, arguments: &str) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let variables = variables.split_whitespace().map(|word| word.split_once('=').unwrap());
     command.env(OPTIONS, options).envs(variables);
-    let output = command
-        .args(tests.split_whitespace())
-        .args(["--skip", "plans"])
-        .output()
-        .unwrap();
+    let output = command.args(arguments.split_whitespace()).output().unwrap();
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
     assert!(
         output.status.success() && !out.contains(" 0 passed"),
-        "{options} {tests}:\n{out}{err}"
+        "{options} {arguments}:\n{out}{err}"
     );
+    format!("{out}{err}")
 }
 
 /// A folder that a shell removes when it reads the end of its standard input, which is that of this

@@ -1,0 +1,157 @@
+//! Faults of the network: each ends in a message that names the HCA, the port, the operation and
+//! the status, after a bounded time.
+
+mod emulated;
+
+use emulated::run_again;
+use gasnet_conduit::conformance::{expose, get, put, start_info, Job};
+use gasnet_conduit::{
+    atomic_codes as codes, Atomic, Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse,
+    Upcalls,
+};
+use gasnet_conduit_ibv::Ibv;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// Prints losses.
+struct Losses<'a> {
+    rank: JobRank,
+    any: &'a AtomicBool,
+}
+
+impl Upcalls for Losses<'_> {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+    fn done(&mut self, _: Cookie, _: Completion) {}
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        eprintln!("rank {} lost rank {peer}: {why}", self.rank);
+        self.any.store(true, SeqCst);
+    }
+    fn network_lost(&mut self, why: &str) {
+        eprintln!("rank {} lost the network: {why}", self.rank);
+        self.any.store(true, SeqCst);
+    }
+}
+
+/// Two ranks send, put, get and add until one loses the other.
+#[test]
+#[ignore = "a child of other tests"]
+fn traffic() {
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let word = AtomicU64::new(0);
+    let mut memory = vec![0_u64; 8192];
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, 65536);
+    let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
+    let counter = SegmentMemory::host(word.as_ptr() as usize, 8);
+    let (_, counters) = expose((JobRank(1), job.of(1)), &counter, &[job.of(0)]);
+    let (any, begun) = (AtomicBool::new(false), Instant::now());
+    job.run(|rank, conduit: &dyn Conduit| {
+        let mut losses = Losses { rank, any: &any };
+        let (source, mut destination, mut old) = (vec![7; 20_000], vec![0; 20_000], 0_u64);
+        for round in 0_u64.. {
+            let _ = conduit.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
+            if rank == JobRank(0) {
+                let cookie = Cookie::new(1);
+                let _ = put(conduit, targets[0], &source, SourceUse::Now, cookie);
+                let _ = get(conduit, targets[0], &mut destination, cookie);
+                let add = Atomic {
+                    target: counters[0],
+                    dt: codes::U64,
+                    op: codes::ADD,
+                    operands: [1, 0],
+                    fetched: (&raw mut old).cast(),
+                    cookie,
+                };
+                let _ = conduit.atomics().unwrap().atomic(&add);
+            }
+            for _ in 0..100 {
+                conduit.poll(PollScope::All, &mut losses);
+            }
+            if any.load(SeqCst) {
+                break;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "nothing was lost in {round} rounds"
+            );
+        }
+        // The destination of a get is written until the conduit has stopped.
+        conduit.stop(gasnet_conduit::Stop::Orderly);
+    });
+}
+
+/// A rank starts alone, and says why not.
+#[test]
+#[ignore = "a child of other tests"]
+fn start() {
+    emulated::emulate();
+    let exchange = |bytes: &[u8]| bytes.to_vec();
+    let started = Ibv::new().start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
+    eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".to_owned()));
+}
+
+/// What a child printed contains one of these.
+fn expect(child: &str, options: &str, variables: &str, texts: &[&str]) {
+    let printed = run_again(options, variables, &format!("--ignored --exact --nocapture {child}"));
+    assert!(texts.iter().any(|text| printed.contains(text)), "{options}: {printed}");
+}
+
+#[test]
+fn a_dropped_connection() {
+    let why = |what| format!("emu0 port 1: {what} failed: transport retry counter exceeded");
+    let any = ["sending a message", "a put", "a get", "an atomic"].map(why);
+    expect(
+        "traffic",
+        "drop-connection=50",
+        "GASNET_QP_TIMEOUT=8",
+        &any.each_ref().map(String::as_str),
+    );
+}
+
+#[test]
+fn completions_in_error() {
+    for (fault, why) in [
+        (
+            "send:9:rem_op",
+            "port 1: sending a message failed: remote operation error",
+        ),
+        ("write:3:rem_access", "port 1: a put failed: remote access error"),
+        ("read:3:rem_access", "port 1: a get failed: remote access error"),
+        (
+            "atomic:2:rem_inv_req",
+            "port 1: an atomic failed: remote invalid request error",
+        ),
+    ] {
+        expect("traffic", &format!("cqe-error={fault}"), "", &[why]);
+    }
+}
+
+#[test]
+fn a_port_goes_down() {
+    let why = "emu0 port 1: port error";
+    expect("traffic", "port-down=0:1:100", "GASNET_QP_TIMEOUT=8", &[why]);
+    expect(
+        "traffic",
+        "port-down=0:1:100",
+        "GASNET_QP_TIMEOUT=8",
+        &["failed: transport retry counter exceeded"],
+    );
+}
+
+#[test]
+fn an_hca_fails() {
+    expect(
+        "traffic",
+        "device-fatal=0:100",
+        "GASNET_QP_TIMEOUT=8",
+        &["emu0: local catastrophic error", "failed: transport retry"],
+    );
+}
+
+#[test]
+fn memory_that_cannot_be_registered() {
+    for fault in ["reg-fail=1", "reg-fail=2", "pin-limit=100000"] {
+        expect("start", fault, "", &["Cannot allocate memory"]);
+    }
+    expect("start", "", "", &["started"]);
+}
