@@ -2,7 +2,7 @@
 # depends on what.
 #
 #   make                  build the libraries, the tools and the launcher
-#     CONDUITS="smp ofi udp" MODES="seq parsync par" DEBUG=1
+#     CONDUITS="smp ibv ofi udp" MODES="seq parsync par" DEBUG=1
 #     UNIVERSAL=0         without libgasnet, which holds all CONDUITS and chooses at start
 #     SEGMENT=fast|large|everything
 #                         with this GASNet-1 segment configuration; each installation has one

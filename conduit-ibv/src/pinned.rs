@@ -58,12 +58,15 @@ impl Limit {
 pub fn max_bytes(processes: usize, buffers: usize) -> usize {
     let limit = variables::physmem_max().unwrap_or(Limit::Part(PART));
     let share = limit.bytes(host_memory::query().physical) / processes.max(1) as u64;
-    // The kernel counts the pinned pages of each process against its limit, except root's.
-    let lockable = match process::raise_limit(libc::RLIMIT_MEMLOCK as i32, u64::MAX) {
-        Ok(limit) if process::user() != 0 => limit.rlim_max,
-        _ => u64::MAX,
-    };
-    (share.min(lockable) as usize).saturating_sub(buffers)
+    let lockable = lockable().filter(|lockable| *lockable > 2 * buffers as u64);
+    (share.min(lockable.unwrap_or(u64::MAX)) as usize).saturating_sub(buffers)
+}
+
+/// The pinned pages of a process count against this limit, except root's. One that hardly holds
+/// the buffers is nobody's choice for segments: where it is enforced, the first registration fails.
+fn lockable() -> Option<u64> {
+    let limit = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, u64::MAX).ok()?;
+    (process::user() != 0).then_some(limit.rlim_max)
 }
 
 #[cfg(test)]
