@@ -12,6 +12,7 @@
 
 mod atomics;
 mod attendant;
+mod batch;
 mod buffers;
 mod connect;
 mod handshake;

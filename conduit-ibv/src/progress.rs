@@ -4,6 +4,7 @@
 //! in memory, which credits bound. So a process that waits for anything never keeps its peers from
 //! sending it what it waits for, and replies need no queue pairs of their own.
 
+use crate::batch::Batch;
 use crate::net::Net;
 use crate::rail::{Rail, MOST};
 use crate::send_queue::{named, Done, Named};
@@ -82,15 +83,18 @@ impl Net {
             self.look(rail, polls);
             return 0;
         }
-        let mut events = [const { None }; MOST];
-        let mut sent = 0;
-        for (event, completion) in events.iter_mut().zip(completions) {
-            *event = self.event(rail, completion, &mut sent);
+        let (mut events, mut sent) = (Batch::new(), 0);
+        for completion in completions {
+            if let Some(event) = self.event(rail, completion, &mut sent) {
+                events.push(event);
+            }
         }
         drop(reader);
-        rail.return_room(sent);
+        if sent > 0 {
+            rail.return_room(sent);
+        }
         self.look(rail, polls);
-        self.handle(rail, &mut events[..completions.len()], scope, upcalls)
+        self.handle(rail, &mut events, scope, upcalls)
     }
 
     /// Now and then looks at what is rare.
@@ -184,46 +188,43 @@ impl Net {
 
     /// Handles what was taken: first everything that runs no request, because a handler that
     /// replies may need what that frees.
-    fn handle(&self, rail: &Rail, events: &mut [Option<Event>], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+    fn handle(&self, rail: &Rail, events: &mut Batch<Event>, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let (mut requests, mut free) = (Batch::new(), Batch::new());
         let mut delivered = 0;
-        let mut requests = 0;
-        for event in events.iter_mut() {
-            match event.take() {
-                None => {}
-                Some(Event::Done(done)) => delivered += Self::done(done, upcalls),
-                Some(Event::Message(index, word, bytes, in_place)) => {
+        for event in events {
+            match event {
+                Event::Done(done) => delivered += Self::done(done, upcalls),
+                Event::Message(index, word, bytes, in_place) => {
                     let (kind, source, credits) = wire::decode(word);
                     self.note_message(source, credits);
                     if kind == Kind::Packet(Class::Request) {
                         if scope == PollScope::All && in_place {
-                            requests += 1;
-                            *event = Some(Event::Message(index, word, bytes, in_place));
-                        } else {
-                            self.defer(source, Self::packet(rail, index, bytes));
-                            self.post_again(rail, index);
+                            requests.push((index, source, bytes));
+                            continue;
                         }
-                        continue;
-                    }
-                    if kind == Kind::Bye {
+                        self.defer(source, Self::packet(rail, index, bytes));
+                    } else if kind == Kind::Bye {
                         self.peers.note_stop(source);
                     } else if kind != Kind::Credits {
                         upcalls.packet(source, Class::Reply, Self::packet(rail, index, bytes));
                         delivered += 1;
                     }
-                    self.post_again(rail, index);
+                    free.push(index);
                 }
             }
         }
-        if requests > 0 {
-            for event in events.iter_mut() {
-                if let Some(Event::Message(index, word, bytes, _)) = event.take() {
-                    let source = wire::decode(word).1;
-                    self.request(source, Self::packet(rail, index, bytes), upcalls);
-                    self.post_again(rail, index);
-                }
-            }
+        self.post_again(rail, &free);
+        if requests.is_empty() {
+            return delivered;
         }
-        delivered + requests
+        free.clear();
+        for (index, source, bytes) in requests.by_ref() {
+            self.request(source, Self::packet(rail, index, bytes), upcalls);
+            free.push(index);
+            delivered += 1;
+        }
+        self.post_again(rail, &free);
+        delivered
     }
 
     /// A message has come from a peer: it is connected, and returns credits.
@@ -247,8 +248,11 @@ impl Net {
     }
 
     #[inline]
-    fn post_again(&self, rail: &Rail, index: usize) {
-        if let Err(why) = rail.receives.post_again(rail.shared.as_ref(), index) {
+    fn post_again(&self, rail: &Rail, buffers: &[usize]) {
+        if buffers.is_empty() {
+            return;
+        }
+        if let Err(why) = rail.receives.post_again(rail.shared.as_ref(), buffers) {
             self.fail(&format!(
                 "{}: a receive buffer cannot be posted: {why}",
                 rail.context.name

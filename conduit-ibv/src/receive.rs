@@ -149,12 +149,8 @@ impl Receives {
 
     fn post(&self, queue: &ReceiveQueue<'_>, buffers: &[usize]) -> Result<(), Errno> {
         buffers.chunks(BATCH).try_for_each(|some| {
-            let mut room = [self.buffer(some[0]); BATCH];
-            for (place, index) in room.iter_mut().zip(some) {
-                *place = self.buffer(*index);
-            }
             // SAFETY: registered, and nobody has them.
-            unsafe { queue.post(&room[..some.len()]) }
+            unsafe { queue.post(some.iter().map(|index| self.buffer(*index))) }
         })
     }
 
@@ -164,16 +160,19 @@ impl Receives {
         self.each == 0 && self.posted.fetch_sub(1, Ordering::Relaxed) > self.reserve.load(Ordering::Relaxed)
     }
 
-    /// Posts a buffer again: its message is delivered.
-    pub fn post_again(&self, shared: Option<&Shared>, index: usize) -> Result<(), Errno> {
-        let Some(shared) = shared else {
-            let owner = self.owners[index].load(Ordering::Acquire);
-            // SAFETY: a queue that lives as long as the conduit; null is no owner.
-            return match unsafe { owner.as_ref() } {
-                Some(owner) => self.post(&ReceiveQueue::Own(&owner.pair), &[index]),
-                None => Ok(()),
-            };
-        };
-        self.post_shared(shared, &[index])
+    /// Posts buffers again: their messages are delivered.
+    #[inline]
+    pub fn post_again(&self, shared: Option<&Shared>, buffers: &[usize]) -> Result<(), Errno> {
+        match shared {
+            Some(shared) => self.post_shared(shared, buffers),
+            None => buffers.iter().try_for_each(|index| {
+                let owner = self.owners[*index].load(Ordering::Acquire);
+                // SAFETY: a queue that lives as long as the conduit; null is no owner.
+                match unsafe { owner.as_ref() } {
+                    Some(owner) => self.post(&ReceiveQueue::Own(&owner.pair), &[*index]),
+                    None => Ok(()),
+                }
+            }),
+        }
     }
 }

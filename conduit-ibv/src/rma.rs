@@ -10,7 +10,7 @@
 
 use crate::buffers::{Buffer, Pool};
 use crate::net::{Net, MEMLOCK};
-use crate::send::{buffer_of, Grant};
+use crate::send::{buffer_of, Grant, ROOM};
 use crate::send_queue::{Done, SendQueue};
 use crate::verbs::{Access, Errno, Local, Region, Remote, Work};
 use gasnet_conduit::{
@@ -475,7 +475,8 @@ impl Net {
             Done::Put(..) => LocalCompletion::Later,
             _ => LocalCompletion::AtReturn,
         };
-        let message = match self.message(grant.class, parts) {
+        let mut room = ROOM;
+        let message = match self.message(grant.class, parts, &mut room) {
             Ok(message) => message,
             Err(busy) => {
                 free_unless_reserved(done);

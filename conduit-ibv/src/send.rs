@@ -11,8 +11,14 @@ use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_sys::atomic::Ordering;
 use std::mem::MaybeUninit;
 
-/// Most bytes of an inline message, which is assembled on the stack.
-const INLINE: usize = 512;
+/// Most bytes of an inline message of several parts.
+const INLINE: usize = 256;
+
+/// Where the parts of an inline message are put together.
+pub type Room = [MaybeUninit<u8>; INLINE];
+
+/// An empty room.
+pub const ROOM: Room = [const { MaybeUninit::uninit() }; INLINE];
 
 /// A peer that may be sent to, and what the message costs and returns, until it is sent or not.
 pub struct Grant<'a> {
@@ -23,10 +29,9 @@ pub struct Grant<'a> {
 }
 
 /// A message that waits for its work request.
-#[allow(clippy::large_enum_variant, reason = "it stays on the stack of the sender")]
-pub enum Message {
-    /// So many bytes on the stack.
-    Inline([MaybeUninit<u8>; INLINE], usize),
+pub enum Message<'a> {
+    /// Bytes that the work request takes over.
+    Inline(&'a [u8]),
     /// So many bytes in a buffer.
     Buffered(Buffer, usize),
 }
@@ -40,7 +45,7 @@ impl Grant<'_> {
     }
 }
 
-impl Message {
+impl Message<'_> {
     /// It is not sent.
     pub fn release(self) {
         if let Self::Buffered(buffer, _) = self {
@@ -126,9 +131,9 @@ impl Net {
         let Some(grant) = self.grant(peer, class)? else {
             return Ok(());
         };
-        let sent = self
-            .message(class, parts)
-            .and_then(|message| self.transmit(&grant, message));
+        let mut room = ROOM;
+        let message = self.message(class, parts, &mut room);
+        let sent = message.and_then(|message| self.transmit(&grant, message));
         if sent.is_err() {
             grant.revoke();
         }
@@ -137,17 +142,24 @@ impl Net {
 
     /// Assembles a packet.
     #[inline]
-    pub fn message(&self, class: Class, parts: &[&[u8]]) -> Result<Message, Busy> {
+    pub fn message<'a>(&self, class: Class, parts: &[&'a [u8]], room: &'a mut Room) -> Result<Message<'a>, Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         assert!(
             bytes <= self.settings.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
         );
-        if bytes <= self.inline.min(INLINE) {
-            let mut room = [MaybeUninit::uninit(); INLINE];
-            // SAFETY: the room has at least as many bytes.
-            unsafe { concatenate(parts, room.as_mut_ptr().cast()) };
-            return Ok(Message::Inline(room, bytes));
+        if bytes <= self.inline {
+            if let [whole] = parts {
+                return Ok(Message::Inline(whole));
+            }
+            if bytes <= INLINE {
+                // SAFETY: the room has at least as many bytes.
+                unsafe { concatenate(parts, room.as_mut_ptr().cast()) };
+                // SAFETY: so many were written.
+                return Ok(Message::Inline(unsafe {
+                    std::slice::from_raw_parts(room.as_ptr().cast(), bytes)
+                }));
+            }
         }
         let (buffer, bytes) = self.buffered(class, parts)?;
         Ok(Message::Buffered(buffer, bytes))
@@ -170,7 +182,7 @@ impl Net {
 
     /// Sends a message.
     #[inline]
-    fn transmit(&self, grant: &Grant<'_>, message: Message) -> Result<(), Busy> {
+    fn transmit(&self, grant: &Grant<'_>, message: Message<'_>) -> Result<(), Busy> {
         let queue = grant.connection.queue(0);
         let Some(mut turn) = queue.turn(self.rail(queue)) else {
             message.release();
@@ -186,15 +198,15 @@ impl Net {
     pub fn post_message(
         &self,
         turn: &mut crate::send_queue::Turn<'_>,
-        message: Message,
+        message: Message<'_>,
         word: u32,
     ) -> Result<(), Errno> {
         let rail = self.paths[turn.queue().path].rail;
         let posted = match message {
-            Message::Inline(room, bytes) => {
+            Message::Inline(bytes) => {
                 let local = Local {
-                    address: room.as_ptr() as usize,
-                    bytes,
+                    address: bytes.as_ptr() as usize,
+                    bytes: bytes.len(),
                     lkey: 0,
                 };
                 let mut work = Work::send(&local, word);
@@ -220,8 +232,7 @@ impl Net {
     pub fn transmit_word(&self, connection: &Connection, word: u32) -> Result<(), Errno> {
         let queue = connection.queue(0);
         let mut turn = queue.turn(self.rail(queue)).ok_or(Errno::NO_MEMORY)?;
-        let message = Message::Inline([MaybeUninit::uninit(); INLINE], 0);
-        self.post_message(&mut turn, message, word)
+        self.post_message(&mut turn, Message::Inline(&[]), word)
     }
 
     /// Returns credits to a peer in a message of their own.

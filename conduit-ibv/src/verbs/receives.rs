@@ -3,6 +3,7 @@
 use super::region::Domain;
 use super::{Context, Errno, Functions, Pair};
 use gasnet_ibv_abi as ffi;
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 /// Most buffers that one call posts.
@@ -80,41 +81,37 @@ impl ReceiveQueue<'_> {
     ///
     /// # Safety
     /// They are registered, and nobody touches them until they complete.
-    pub unsafe fn post(&self, buffers: &[ReceiveBuffer]) -> Result<(), Errno> {
-        const EMPTY: ffi::ibv_recv_wr = ffi::ibv_recv_wr {
-            wr_id: 0,
-            next: ptr::null_mut(),
-            sg_list: ptr::null_mut(),
-            num_sge: 1,
-        };
-        const NOTHING: ffi::ibv_sge = ffi::ibv_sge {
-            addr: 0,
-            length: 0,
-            lkey: 0,
-        };
-        if buffers.is_empty() {
-            return Ok(());
-        }
-        let (mut requests, mut parts) = ([EMPTY; BATCH], [NOTHING; BATCH]);
-        let base = requests.as_mut_ptr();
-        for (index, buffer) in buffers.iter().enumerate() {
-            parts[index] = ffi::ibv_sge {
+    pub unsafe fn post(&self, buffers: impl Iterator<Item = ReceiveBuffer>) -> Result<(), Errno> {
+        let mut requests = [const { MaybeUninit::<ffi::ibv_recv_wr>::uninit() }; BATCH];
+        let mut parts = [const { MaybeUninit::<ffi::ibv_sge>::uninit() }; BATCH];
+        let mut last: *mut ffi::ibv_recv_wr = ptr::null_mut();
+        for ((request, part), buffer) in requests.iter_mut().zip(&mut parts).zip(buffers) {
+            let part = part.write(ffi::ibv_sge {
                 addr: buffer.address as u64,
                 length: buffer.bytes as u32,
                 lkey: buffer.lkey,
-            };
-            requests[index].wr_id = buffer.id;
-            requests[index].sg_list = &raw mut parts[index];
-            if index + 1 < buffers.len() {
-                requests[index].next = base.wrapping_add(index + 1);
+            });
+            let request = request.write(ffi::ibv_recv_wr {
+                wr_id: buffer.id,
+                next: ptr::null_mut(),
+                sg_list: part,
+                num_sge: 1,
+            });
+            // SAFETY: null, or the previous request of this array.
+            if let Some(last) = unsafe { last.as_mut() } {
+                last.next = request;
             }
+            last = request;
         }
-        let mut refused = ptr::null_mut();
+        if last.is_null() {
+            return Ok(());
+        }
+        let (first, mut refused) = (requests.as_mut_ptr().cast(), ptr::null_mut());
         // SAFETY: a queue, and a list that lives until the call returns.
         Errno::check(unsafe {
             match self {
-                Self::Shared(queue) => (queue.post)(queue.raw(), requests.as_mut_ptr(), &raw mut refused),
-                Self::Own(pair) => pair.post_receives(requests.as_mut_ptr(), &raw mut refused),
+                Self::Shared(queue) => (queue.post)(queue.raw(), first, &raw mut refused),
+                Self::Own(pair) => pair.post_receives(first, &raw mut refused),
             }
         })
     }

@@ -129,9 +129,8 @@ impl Datagrams {
             bytes: BUFFER,
             lkey: self.region.lkey,
         };
-        let buffers: Vec<_> = names.iter().map(buffer).collect();
         // SAFETY: registered, and only read between completion and post.
-        unsafe { ReceiveQueue::Own(&self.pair).post(&buffers) }
+        unsafe { ReceiveQueue::Own(&self.pair).post(names.iter().map(buffer)) }
     }
 
     /// Sends a datagram of at most [`MOST`] bytes. It may be lost; one that finds no buffer is.
