@@ -37,8 +37,7 @@ from pathlib import Path
 
 import jobs
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TESTS = os.path.join(ROOT, "gasnet-compat-tests")
+TESTS = os.path.join(jobs.ROOT, "gasnet-compat-tests")
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-g"]
 NOT_FAMILIES = ("common", "headers")
 LONG_SCRIPTS = ("exit",)
@@ -80,6 +79,9 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--flags", default="", help="further compiler and linker flags")
     parser.add_argument("--wrapper", default="", help="put before the program, for example valgrind")
+    parser.add_argument(
+        "--emulator", default="", help="options of scripts/with-emulator for ibv, for example --link roce"
+    )
     parser.add_argument("--env", default="", help="further environment, NAME=value words")
     parser.add_argument(
         "--skip",
@@ -121,10 +123,12 @@ EVERY_MODE = (
     ("release", "sock"),
     ("release", "udp"),
     ("release", "ofi"),
+    ("release", "ibv"),
 )
 
-# What a slice runs over ofi: the families whose calls use the network.
-OFI_FAMILIES = ("am", "rma", "atomic", "vis", "event", "coll")
+# A slice runs over these only: the families whose calls use the network.
+NETWORKS = ("ibv", "ofi")
+NETWORK_FAMILIES = ("am", "rma", "atomic", "vis", "event", "coll")
 
 # Release programs cover neighbourhoods of two; this configuration is for those that need the debug
 # flavour.
@@ -206,7 +210,7 @@ class Case:
         self.name = f"{family}/{self.program} {flavour} {where} {mode}"
         self.undersubscribed = family == BY_CORES and number(self.name) % 2 == 0
         self.name += " undersubscribed" * self.undersubscribed
-        self.devices = {}
+        self.devices, self.network = {}, []
 
     def counts(self):
         """Rank counts."""
@@ -243,7 +247,7 @@ class Case:
             for word in (self.found.get("ENV", "") + " " + self.options.env).split():
                 key, _, value = word.partition("=")
                 environment[key] = value
-            command = self.options.wrapper.split() + [binary] + self.found.get("ARGS", "").split()
+            command = self.network + self.options.wrapper.split() + [binary] + self.found.get("ARGS", "").split()
             as_root = "ROOT" in self.found and chance("root", f"{self.name} {count}", 4)
             result = jobs.run(command, timeout, environment, unprivileged=not as_root)
             seconds += result.seconds
@@ -273,8 +277,8 @@ def indent(text, limit):
     return ["    | " + line for line in text.splitlines()[-limit:]]
 
 
-def run_script(options, family, flavour, prefix, conduit, size, work):
-    """Runs a family's own script."""
+def run_script(options, family, flavour, prefix, conduit, size, work, network):
+    """Runs a family's own script; `network`: the words that run it on an emulated one."""
     out = tempfile.mkdtemp(prefix=f"{family}-", dir=work)
     os.chmod(out, 0o777)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
@@ -296,7 +300,7 @@ def run_script(options, family, flavour, prefix, conduit, size, work):
         tempfile.TemporaryFile("w+", errors="replace") as messages,
     ):
         process = subprocess.Popen(
-            ["sh", f"{TESTS}/{family}/run.sh"],
+            [*network, "sh", f"{TESTS}/{family}/run.sh"],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -349,7 +353,7 @@ def main():
         for family in families:
             folder = os.path.join(TESTS, family)
             has_script = os.path.exists(os.path.join(folder, "run.sh"))
-            if options.slice and conduit == "ofi" and family not in OFI_FAMILIES:
+            if options.slice and conduit in NETWORKS and family not in NETWORK_FAMILIES:
                 continue
             if ("-" in flavour or conduit == "any") and (has_script or family == "tools"):
                 continue  # starts, ends and tools know no segments, and the conduit does not matter to them
@@ -414,11 +418,18 @@ def main():
             devices = jobs.stand_ins(os.path.join(work, "devices"))
             for case in cases:
                 case.devices = devices
+        used = {case.conduit for case in cases} | {script[3] for script in scripts}
+        networks = {
+            conduit: jobs.emulated(conduit, os.path.join(work, "emulators"), options.emulator.split())
+            for conduit in used
+        }
+        for case in cases:
+            case.network = networks[case.conduit]
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             running = [pool.submit(case.run, installations[case.prefix], work) for case in cases]
             # The longest first.
             scripts.sort(key=lambda script: script[0] not in LONG_SCRIPTS)
-            running += [pool.submit(run_script, options, *script, work) for script in scripts]
+            running += [pool.submit(run_script, options, *script, work, networks[script[3]]) for script in scripts]
             for future in running:
                 lines = future.result()
                 failed += any(line.startswith("FAIL ") for line in lines)

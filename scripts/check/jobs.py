@@ -13,6 +13,7 @@ import tempfile
 import time
 import uuid
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MARK = "GASNET_CHECK_JOB"
 GRACE_SECONDS = 3.0
 NOBODY = 65534
@@ -219,12 +220,27 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
 def stand_ins(folder):
     """Builds the stand-ins for device libraries (emulators/devices) into a folder, and returns the
     environment that makes programs use them."""
-    script = os.path.join(
-        os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "emulators", "devices", "build.sh"
-    )
-    subprocess.run([script, folder], check=True, stdin=subprocess.DEVNULL)
+    subprocess.run([f"{ROOT}/emulators/devices/build.sh", folder], check=True, stdin=subprocess.DEVNULL)
     os.chmod(folder, 0o755)
     return {"LD_LIBRARY_PATH": folder}
+
+
+def emulated(conduit, folder, options=()):
+    """The words that run a command on what stands in for the hardware of a conduit: for ibv the
+    emulator of verbs, with these options, which is built into a folder."""
+    if conduit != "ibv":
+        return []
+    library, program = os.path.join(folder, "verbs"), os.path.join(folder, "with-emulator")
+    if not os.path.exists(program):
+        build = os.path.join(os.environ.get("BUILD") or f"{ROOT}/build", "emulators", "target")
+        environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", build)}
+        subprocess.run(
+            [f"{ROOT}/emulators/verbs/build.sh", library], check=True, stdin=subprocess.DEVNULL, env=environment
+        )
+        os.chmod(folder, 0o755)
+        shutil.copy(f"{ROOT}/scripts/with-emulator", program)
+    # yield: for more processes than cores.
+    return ["env", f"EMULATORS={folder}", program, "verbs", "--faults", "yield=10", *options]
 
 
 def wants_stand_ins(found):
