@@ -51,16 +51,13 @@ USED = [
     ("GASNET_QUIET", "y"),
 ]
 # Jobs of these can be on several hosts.
-NETWORK = jobtest.CONDUIT in ("ofi", "udp", "any")
+NETWORK = jobtest.CONDUIT in ("ibv", "ofi", "udp", "any")
 if not NETWORK:
     USED += [("GASNET_SPAWNER", "ssh"), ("GASNET_SSH_SERVERS", "node0 node1")]
 NOT_USED = [
-    ("GASNET_PHYSMEM_MAX", "16GB"),
-    ("GASNET_PHYSMEM_PROBE", "0"),
     ("GASNET_PHYSMEM_NOPROBE", "1"),
     ("GASNET_HOST_DETECT", "gethostid"),
     ("GASNET_COLL_SCRATCH_SEG_SIZE", "2M"),
-    ("GASNET_IBV_SPAWNER", "mpi"),
     ("GASNET_UCX_SPAWNER", "ssh"),
     ("GASNET_IBV_SPAWNFN", "S"),
     ("GASNET_SPAWN_CONTROL", "pmi"),
@@ -69,13 +66,18 @@ NOT_USED = [
     ("GASNET_IBV_PORTS_VERBOSE", "0"),
     ("GASNET_DOMAIN_COUNT", "4"),
     ("GASNET_AM_DOMAIN_POLL_MASK", "255"),
-    ("GASNET_USE_FENCED_PUTS", "1"),
     ("GASNET_USE_ODP", "0"),
     ("GASNET_ODP_VERBOSE", "0"),
     ("GASNET_MPI_THREAD", "MULTIPLE"),
     ("GASNET_AMRDMA_MAX_PEERS", "0"),
 ]
 FOREIGN = [("GASNET_FROM_A_LATER_RELEASE", "17")]
+OF_IBV = [("GASNET_PHYSMEM_MAX", "16GB"), ("GASNET_USE_FENCED_PUTS", "1")]
+if jobtest.CONDUIT in ("ibv", "any"):
+    USED += OF_IBV
+else:
+    USED += [("GASNET_IBV_SPAWNER", "mpi")]
+    FOREIGN += OF_IBV
 
 
 class Tests:

@@ -60,10 +60,10 @@ EON
 attempt "configure: config.status by its environment" \
     sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
 has "config.status replaces names" \
-    '^CONDUITS=ofi smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
+    '^CONDUITS=ibv ofi smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
 has "config.status leaves other names alone" '^THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
 attempt "configure: make echovar" \
-    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"ofi smp udp\"'"
+    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"ibv ofi smp udp\"'"
 attempt "configure: config.status knows AR" \
     sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
 attempt "configure: other/amudp has the targets of UPC++ and Chapel" make -n -C upcxx/other/amudp amudprun \
@@ -143,7 +143,7 @@ in_tree "an unknown option" unknown --frobnicate --enable-frobnication
 has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$WORK/log"
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
-refuses "no conduit" 'no conduit is left' --disable-smp --disable-ofi --disable-udp
+refuses "no conduit" 'no conduit is left' --disable-smp --disable-ibv --disable-ofi --disable-udp
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a prefix with a blank" 'special characters in --prefix' --prefix="$WORK/a b"
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
@@ -177,17 +177,21 @@ esac
 # What a site says about the launcher.
 in_tree "a site's defaults" site --with-ssh-cmd='rsh $x' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
     --without-mpirun-cmd --with-ofi-spawner=pmi --with-ofi-provider=verbs:ofi_rxm --with-ofi-max-medium=8192 \
-    --with-ofi-num-completions=32
+    --with-ofi-num-completions=32 --with-ibv-spawner=ssh --with-ibv-ports=mlx5_0+mlx5_1:2 \
+    --with-ibv-max-medium=131072 --with-ibv-physmem-max=0.5 --without-ibv-fenced-puts
 has "a site's command" '^DEFAULT_SSH_CMD := rsh \$\$x$' site/config.mk
 has "a site's list of hosts" "^DEFAULT_SSH_NODEFILE := $WORK/site/hosts$" site/config.mk
-for value in SPAWNER:pmi PROVIDER_INCLUDE:verbs:ofi_rxm MAX_MEDIUM:8192 NUM_COMPLETIONS:32; do
-    has "a site's default for ofi" "^DEFAULT_OFI_${value%%:*} := ${value#*:}$" site/config.mk
+for value in OFI_SPAWNER:pmi OFI_PROVIDER_INCLUDE:verbs:ofi_rxm OFI_MAX_MEDIUM:8192 OFI_NUM_COMPLETIONS:32 \
+    IBV_SPAWNER:ssh IBV_PORTS:mlx5_0+mlx5_1:2 IBV_MAX_MEDIUM:131072 PHYSMEM_MAX:0.5 USE_FENCED_PUTS:0; do
+    has "a site's default for a network" "^DEFAULT_${value%%:*} := ${value#*:}$" site/config.mk
 done
 refuses "a spawner that is none" 'ssh, mpi, pmi, fork or auto is expected' --with-ofi-spawner=smoke
 for number in 0 257 2K; do
     refuses "a number of completions that is none" 'a number from 1 to 256 is expected' --with-ofi-num-completions=$number
 done
 refuses "a Medium that is too small" 'a number from 512 to 16777216 is expected' --with-ofi-max-medium=511
+refuses "a Medium that is too small for ibv" 'a number from 1024 to 262144 is expected' --with-ibv-max-medium=512
+refuses "a word for yes or no" '0 or 1 is expected' --with-ibv-fenced-puts=perhaps
 for number in many 65537 123456; do
     refuses "a number that is none" 'a number from 0 to 65536 is expected' --with-ssh-out-degree=$number
 done
@@ -210,7 +214,7 @@ if [ "$SCOPE" = all ]; then
             ../GASNet-2025.8.0/configure --with-cflags="$odd" \
             --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
             --with-mpirun-cmd='start-here -n %N %C #' --with-ofi-spawner=mpi --with-ofi-provider=verbs:ofi_rxm \
-            --with-ofi-max-medium=8192 --with-ofi-num-completions=32
+            --with-ofi-max-medium=8192 --with-ofi-num-completions=32 --with-ibv-physmem-max=7/16
     )
     # Each of these runs in a subshell of its own, and means its variables for that.
     # shellcheck disable=SC2030,SC2031
@@ -241,7 +245,7 @@ if [ "$SCOPE" = all ]; then
     attempt "dist: builds offline, in place" in_place
     attempt "dist: installs from both" installed
     # What the site says counts where the environment says nothing.
-    for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts" mpi verbs:ofi_rxm 8192 32; do
+    for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts" mpi verbs:ofi_rxm 8192 32 7/16; do
         has "the site's default is in the programs" "default: $value (site default)" env
     done
     says "a site's list of hosts" "this site has a list of hosts" pfx2/bin/gasnetrun_udp -v -n 2 -N 2 /bin/true

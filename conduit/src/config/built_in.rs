@@ -3,12 +3,17 @@
 #![forbid(unsafe_code)]
 
 /// Variables that may have a site default, and its value.
-const DEFAULTS: [(&str, Option<&str>); 11] = [
+const DEFAULTS: [(&str, Option<&str>); 16] = [
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
     ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),
     ("GASNET_SSH_NODEFILE", option_env!("DEFAULT_SSH_NODEFILE")),
     ("GASNET_SSH_OUT_DEGREE", option_env!("DEFAULT_SSH_OUT_DEGREE")),
     ("GASNET_MAX_SEGSIZE", option_env!("DEFAULT_MAX_SEGSIZE")),
+    ("GASNET_IBV_SPAWNER", option_env!("DEFAULT_IBV_SPAWNER")),
+    ("GASNET_IBV_PORTS", option_env!("DEFAULT_IBV_PORTS")),
+    ("GASNET_IBV_MAX_MEDIUM", option_env!("DEFAULT_IBV_MAX_MEDIUM")),
+    ("GASNET_PHYSMEM_MAX", option_env!("DEFAULT_PHYSMEM_MAX")),
+    ("GASNET_USE_FENCED_PUTS", option_env!("DEFAULT_USE_FENCED_PUTS")),
     ("GASNET_OFI_SPAWNER", option_env!("DEFAULT_OFI_SPAWNER")),
     (
         "GASNET_OFI_PROVIDER_INCLUDE",

@@ -202,6 +202,8 @@ variables! {
             .scope(Scope::Launcher);
         UDP_SPAWNER: Option<Spawner> = choice("GASNET_UDP_SPAWNER", "auto", "As GASNET_SPAWNER, for udp.")
             .scope(Scope::Launcher).ours();
+        IBV_SPAWNER: Option<Spawner> = choice("GASNET_IBV_SPAWNER", "auto", "As GASNET_SPAWNER, for ibv.")
+            .scope(Scope::Launcher);
         OFI_SPAWNER: Option<Spawner> = choice("GASNET_OFI_SPAWNER", "auto", "As GASNET_SPAWNER, for ofi.")
             .scope(Scope::Launcher);
         SPAWNFN: Option<String> = text("GASNET_SPAWNFN",
@@ -499,17 +501,11 @@ variables! {
     // Clients and job scripts set these for every conduit. Their values are not checked. A conduit
     // that uses one declares it in a table of its own, and the variable leaves this list.
     "Other conduits and launchers" {
-        PHYSMEM_MAX: Option<String> = text("GASNET_PHYSMEM_MAX",
-            "Maximum memory of a host that ibv registers; see GASNET_MAX_SEGSIZE.")
-            .no_effect();
-        PHYSMEM_PROBE: Option<String> = text("GASNET_PHYSMEM_PROBE", "Probe at start how much memory ibv can register.")
-            .no_effect();
         PHYSMEM_NOPROBE: Option<String> = text("GASNET_PHYSMEM_NOPROBE",
             "The opposite of GASNET_PHYSMEM_PROBE, in old releases.")
             .no_effect();
         COLL_SCRATCH_SEG_SIZE: Option<String> = text("GASNET_COLL_SCRATCH_SEG_SIZE",
             "Old name of GASNET_COLL_SCRATCH_SIZE.").no_effect();
-        IBV_SPAWNER: Option<String> = text("GASNET_IBV_SPAWNER", "As GASNET_SPAWNER, for ibv.").no_effect();
         UCX_SPAWNER: Option<String> = text("GASNET_UCX_SPAWNER", "As GASNET_SPAWNER, for ucx.").no_effect();
         IBV_SPAWNFN: Option<String> = text("GASNET_IBV_SPAWNFN", "As GASNET_SPAWNER, for ibv, as upcxx-run sets it.")
             .no_effect();
@@ -534,9 +530,6 @@ variables! {
             "Maximum number of registered regions of ibv.")
             .no_effect();
         IBV_PORTS_VERBOSE: Option<String> = text("GASNET_IBV_PORTS_VERBOSE", "Report the ports that ibv uses.")
-            .no_effect();
-        USE_FENCED_PUTS: Option<String> = text("GASNET_USE_FENCED_PUTS",
-            "Fence puts of ibv; puts to neighbours need no fence.")
             .no_effect();
         USE_ODP: Option<String> = text("GASNET_USE_ODP", "Let ibv use on-demand paging.").no_effect();
         ODP_VERBOSE: Option<String> = text("GASNET_ODP_VERBOSE", "Warn if ibv cannot use on-demand paging.")

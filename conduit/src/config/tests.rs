@@ -71,8 +71,6 @@ fn all_problems_are_reported_and_name_their_variable() {
 const SET_BY_CLIENTS: &[&str] = &[
     "PSHM_NODES",
     "MAX_SEGSIZE",
-    "PHYSMEM_MAX",
-    "PHYSMEM_PROBE",
     "PHYSMEM_NOPROBE",
     "SUPERNODE_MAXSIZE",
     "HOST_DETECT",
@@ -104,7 +102,6 @@ const SET_BY_CLIENTS: &[&str] = &[
     "IBV_PORTS_VERBOSE",
     "DOMAIN_COUNT",
     "AM_DOMAIN_POLL_MASK",
-    "USE_FENCED_PUTS",
     "USE_ODP",
     "ODP_VERBOSE",
     "MPI_THREAD",
