@@ -26,10 +26,10 @@ class Libgasnet(MakefilePackage):
 
     variant(
         "conduits",
-        default="smp,ofi,udp",
-        values=("smp", "ofi", "udp"),
+        default="smp,ibv,ofi,udp",
+        values=("smp", "ibv", "ofi", "udp"),
         multi=True,
-        description="Networks to build for; ofi opens libfabric at run time",
+        description="Networks to build for; ibv opens libibverbs at run time, ofi libfabric",
     )
     variant(
         "modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes"
