@@ -158,7 +158,7 @@ impl Segments {
     }
 
     /// The same of a peer's memory.
-    #[inline]
+    #[inline(always)]
     pub fn remote(&self, memory: &RemoteMemory, rail: usize) -> (u32, usize) {
         // SAFETY: the runtime forgets a segment only when no operation uses it.
         let Some(keys) = (unsafe { self.learned.get(memory.segment.0) }) else {

@@ -124,7 +124,7 @@ impl Net {
     }
 
     /// What a completion is of, under the lock of the reader. Counts those of work requests.
-    #[inline]
+    #[inline(always)]
     fn event(&self, rail: &Rail, completion: &Wc, sent: &mut usize) -> Option<Event> {
         // SAFETY: a completion of a queue of this process, whose connections live as long.
         match unsafe { named(completion.wr_id) } {
@@ -188,6 +188,7 @@ impl Net {
 
     /// Handles what was taken: first everything that runs no request, because a handler that
     /// replies may need what that frees.
+    #[inline(always)]
     fn handle(&self, rail: &Rail, events: &mut Batch<Event>, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let (mut requests, mut free) = (Batch::new(), Batch::new());
         let mut delivered = 0;
@@ -213,7 +214,9 @@ impl Net {
                 }
             }
         }
-        self.post_again(rail, &free);
+        if !free.is_empty() {
+            self.post_again(rail, &free);
+        }
         if requests.is_empty() {
             return delivered;
         }
@@ -249,9 +252,6 @@ impl Net {
 
     #[inline]
     fn post_again(&self, rail: &Rail, buffers: &[usize]) {
-        if buffers.is_empty() {
-            return;
-        }
         if let Err(why) = rail.receives.post_again(rail.shared.as_ref(), buffers) {
             self.fail(&format!(
                 "{}: a receive buffer cannot be posted: {why}",

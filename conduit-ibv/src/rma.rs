@@ -63,7 +63,7 @@ impl Net {
     }
 
     /// How local memory takes part in an operation; `copies` prefers a copy.
-    #[inline]
+    #[inline(always)]
     fn place(&self, memory: &LocalMemory, bytes: usize, (rail, copies): (usize, bool)) -> Result<Place, Busy> {
         let known = self.segments.local(memory, rail);
         let small = bytes <= self.settings.bounce && memory.device.is_none();
@@ -88,7 +88,7 @@ impl Net {
     }
 
     /// Posts one work request of an operation.
-    #[inline]
+    #[inline(always)]
     pub fn post(&self, queue: &SendQueue, work: Work, done: Done, what: &str) -> Result<(), Busy> {
         let Some(mut turn) = queue.turn(self.rail(queue)) else {
             free(done);
@@ -113,7 +113,7 @@ impl Net {
     }
 
     /// Posts a put, and what its remote completion needs.
-    #[inline]
+    #[inline(always)]
     fn post_put(&self, queue: &SendQueue, (work, remote): (Work, Remote), done: Done) -> Result<(), Busy> {
         if !self.is_fenced {
             return self.post(queue, work, done, "a put");

@@ -200,7 +200,7 @@ impl SendQueue {
     ///
     /// # Safety
     /// One thread at a time, for each completion once, in order.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn retire(&self, low: u16, each: &mut dyn FnMut(Done)) {
         let mut tail = self.tail.load(Ordering::Relaxed);
         let count = low.wrapping_sub(tail as u16).wrapping_add(1);
@@ -229,7 +229,7 @@ impl Turn<'_> {
     ///
     /// # Safety
     /// As of [`Pair::post`].
-    #[inline]
+    #[inline(always)]
     pub unsafe fn post(&mut self, mut work: Work, done: Done) -> Result<(), Refused> {
         let (queue, head) = (self.queue, &mut *self.head);
         let is_signalled = !matches!(done, Done::Nothing) || head.unsignalled >= queue.depth / 4;

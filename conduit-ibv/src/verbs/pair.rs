@@ -211,7 +211,7 @@ impl Pair {
     ///
     /// # Safety
     /// Its memory stays as it is, and writable for reads and atomics, until it completes.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn post(&self, work: &mut Work) -> Result<(), Errno> {
         work.request.sg_list = &raw mut work.local;
         let mut refused = ptr::null_mut();
@@ -265,7 +265,7 @@ pub struct Work {
 }
 
 impl Work {
-    #[inline]
+    #[inline(always)]
     fn new(opcode: ffi::ibv_wr_opcode, local: &Local) -> Self {
         // SAFETY: zero bytes are valid: numbers and null pointers.
         let mut request: ffi::ibv_send_wr = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -280,7 +280,7 @@ impl Work {
     }
 
     /// A message with 32 bits beside its bytes.
-    #[inline]
+    #[inline(always)]
     pub fn send(local: &Local, immediate: u32) -> Self {
         let mut work = Self::new(ffi::IBV_WR_SEND_WITH_IMM, local);
         work.request.__bindgen_anon_1.imm_data = immediate.to_be();
@@ -288,18 +288,18 @@ impl Work {
     }
 
     /// A put.
-    #[inline]
+    #[inline(always)]
     pub fn write(local: &Local, remote: Remote) -> Self {
         Self::rdma(ffi::IBV_WR_RDMA_WRITE, local, remote)
     }
 
     /// A get.
-    #[inline]
+    #[inline(always)]
     pub fn read(local: &Local, remote: Remote) -> Self {
         Self::rdma(ffi::IBV_WR_RDMA_READ, local, remote)
     }
 
-    #[inline]
+    #[inline(always)]
     fn rdma(opcode: ffi::ibv_wr_opcode, local: &Local, remote: Remote) -> Self {
         let mut work = Self::new(opcode, local);
         work.request.wr.rdma.remote_addr = remote.address as u64;
