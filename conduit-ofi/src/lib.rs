@@ -11,7 +11,6 @@
 //! target's queue, beside a packet with the same number ([`notices`]).
 
 mod atomics;
-mod device;
 mod fabric;
 mod inspect;
 mod leftover;

@@ -1,6 +1,5 @@
 //! A started conduit: its parts, start and stop.
 
-use crate::device::Ranks;
 use crate::fabric::{mr_mode, Endpoint, Errno, Functions, Info, Threads};
 use crate::leftover::Leftover;
 use crate::memory::{wants_registration, Segments};
@@ -14,6 +13,7 @@ use crate::unreached::Unreached;
 use crate::variables::{self, Choice, Settings};
 use crate::wire::{self, Header, Kind};
 use gasnet_conduit::copied::Copied;
+use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
@@ -310,17 +310,11 @@ impl Drop for Net {
 
 /// What this process needs from the provider.
 fn needs(info: &StartInfo<'_>) -> Needs {
-    let nbrhd = |rank: JobRank| (info.place_of)(rank).nbrhd;
-    let before = info.host.iter().take_while(|rank| **rank < info.rank);
     Needs {
         several_hosts: info.host.len() < info.size as usize,
         address: Some(info.host_address),
         one_thread: info.single_threaded,
-        ranks: Ranks {
-            job: info.rank.0,
-            host: info.host_index() as u32,
-            nbrhd: before.filter(|rank| nbrhd(**rank) == nbrhd(info.rank)).count() as u32,
-        },
+        ranks: Ranks::of(info),
     }
 }
 

@@ -4,9 +4,9 @@
 //! providers, then the address of the host narrow the list; its first record is used. Every
 //! process decides by itself, and the start verifies that all have decided alike.
 
-use crate::device::{self, Device, Ranks, Topology};
 use crate::fabric::{bits, Functions, Info, Infos, Wanted};
 use crate::variables::Choice;
+use gasnet_conduit::locality::{self, Device, Ranks, Topology};
 use gasnet_sys::env;
 use std::net::IpAddr;
 
@@ -164,7 +164,7 @@ impl Offer {
         infos.retain(|info| info.provider() == provider);
         if device == Device::Nearest {
             let (domains, ranks) = distances(&infos, choice);
-            if let Some(index) = device::nearest(&ranks, self.needs.ranks.host) {
+            if let [index] = locality::nearest(&ranks, self.needs.ranks.host as usize, 1)[..] {
                 infos.retain(|info| info.domain() == domains[index]);
             }
         }
@@ -206,7 +206,7 @@ fn distances(infos: &[&Info], choice: &Choice) -> (Vec<String>, Vec<Option<usize
     let domains = different(infos.iter().map(|info| info.domain()));
     let pci = |domain: &str| infos.iter().find(|info| info.domain() == domain)?.pci();
     let devices: Vec<_> = domains.iter().map(|domain| (pci(domain), domain.clone())).collect();
-    let ranks = device::ranking(&Topology::new("/"), choice.device.whole_process, &devices);
+    let ranks = locality::ranking(&Topology::new("/"), choice.device.whole_process, &devices);
     (domains, ranks)
 }
 
@@ -379,6 +379,9 @@ fn nothing(choice: &Choice, seen: &[String], needs: Needs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::variables::{DEVICES, TABLE};
+    use gasnet_conduit::config::Config;
+    use gasnet_conduit::locality::Wishes;
 
     #[test]
     fn names_of_providers() {
@@ -441,7 +444,9 @@ mod tests {
 
     fn on(device: &str) -> Choice {
         let mut choice = choice(None, &["tcp", "net"], &[]);
-        choice.device.for_all = Some(device.to_owned());
+        let variable = ("GASNET_OFI_DEVICE".into(), device.into());
+        let config = Config::from_env(&[TABLE], std::iter::once(variable)).unwrap();
+        choice.device = Wishes::read(&config, &DEVICES);
         choice
     }
 

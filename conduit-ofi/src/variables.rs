@@ -1,10 +1,8 @@
 //! Environment variables of this conduit.
 #![forbid(unsafe_code)]
 
-use crate::device;
-use gasnet_conduit::config::{
-    self, count, flag, form, ranks, size, text, BindingQuery, Config, Key, RankSet, Scope, Variable,
-};
+use gasnet_conduit::config::{self, count, flag, form, ranks, size, text, Config, Key, RankSet, Scope, Variable};
+use gasnet_conduit::locality::{self, Family, Wishes};
 use gasnet_sys::env;
 use std::ffi::CStr;
 
@@ -41,8 +39,8 @@ const DEVICE: Key<Option<String>> = text("GASNET_OFI_DEVICE", "Domain to open, a
 const DEVICE_TYPE: Key<String> = form(
     "GASNET_OFI_DEVICE_TYPE",
     "Socket",
-    device::ACCEPTS,
-    |text| text.parse::<device::By>().is_ok(),
+    locality::ACCEPTS,
+    |text| text.parse::<locality::By>().is_ok(),
     "The numbers in the name of the variable GASNET_OFI_DEVICE_* of a process: its rank in the job, on its host or in \
      its neighbourhood, or the logical numbers of the objects that it is bound to. Auto: the nearest device, whatever \
      the variables are. None: GASNET_OFI_DEVICE only.",
@@ -53,6 +51,12 @@ const DEVICE_NUMBERED: Key<Option<String>> = text(
      the star.",
 )
 .unset_means("GASNET_OFI_DEVICE");
+/// The family that names the device of a process.
+pub const DEVICES: Family = Family {
+    for_all: DEVICE,
+    by: DEVICE_TYPE,
+    numbered: DEVICE_NUMBERED,
+};
 const LIST_DEVICES: Key<bool> = flag(
     "GASNET_OFI_LIST_DEVICES",
     false,
@@ -311,7 +315,7 @@ pub struct Choice {
     /// Providers that are not chosen.
     pub exclude: Vec<String>,
     /// The domain.
-    pub device: device::Wishes,
+    pub device: Wishes,
     /// Whether atomics are the provider's, if it has them.
     pub atomics: Option<bool>,
     /// Whether puts and gets of device memory are the provider's, if it has them.
@@ -344,16 +348,7 @@ impl Choice {
                 .map(|name| name.trim().replace(':', ";")),
             include: include.map_or(Vec::new(), |list| words(&list)),
             exclude,
-            device: device::Wishes {
-                for_all: config.get_or_default(&DEVICE),
-                // The table has checked it.
-                by: config
-                    .get_or_default(&DEVICE_TYPE)
-                    .parse()
-                    .unwrap_or(device::By::Nothing),
-                numbered: config.members_of(&DEVICE_NUMBERED),
-                whole_process: config.get_or_default(&config::HWLOC_QUERY) == BindingQuery::Process,
-            },
+            device: Wishes::read(config, &DEVICES),
             atomics: config.get_or_default(&ATOMICS),
             device_memory: config.get_or_default(&HMEM),
         }
@@ -421,6 +416,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_conduit::locality::{Device, Ranks};
 
     #[test]
     fn defaults_are_valid() {
@@ -495,9 +491,20 @@ mod tests {
         assert!(of(&[], Some("shm")).exclude.is_empty());
         assert_eq!(of(&[], Some("^net")).exclude.len(), 3);
         let device = of(&[("DEVICE", "a"), ("DEVICE_TYPE", "hrank"), ("DEVICE_1", "b")], None).device;
-        assert_eq!(device.for_all.as_deref(), Some("a"));
-        assert_eq!(device.by, "HRank".parse().unwrap());
-        assert_eq!(device.numbered, [("GASNET_OFI_DEVICE_1".to_owned(), "b".to_owned())]);
+        let named = [0, 1].map(|host| {
+            device.of(
+                Ranks {
+                    host,
+                    ..Ranks::default()
+                },
+                || unreachable!(),
+            )
+        });
+        let is = |variable: &str, name: &str| Device::Named {
+            variable: format!("GASNET_OFI_{variable}"),
+            name: name.to_owned(),
+        };
+        assert_eq!(named, [is("DEVICE", "a"), is("DEVICE_1", "b")]);
         assert_eq!(of(&[("ATOMICS", "n")], None).atomics, Some(false));
     }
 

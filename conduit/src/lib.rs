@@ -4,12 +4,11 @@
 //! [`mod@payload`] has packets whose payload is not copied, [`mod@rma`] one-sided operations,
 //! [`mod@cookie`] their names, [`mod@barrier`] the barrier of a network, [`mod@wake`] the wake-up
 //! of sleeping threads; [`mod@config`] is the table of environment variables, to which a conduit
-//! adds its own;
-//! [`library`] opens vendors' libraries at run time; [`atomic_codes`] are the types and operations
-//! of remote atomics, [`atomic_values`] their results; [`copied`] and [`numbered`] are what several
-//! conduits are made of. `faulty` and `soft_atomics` wrap a conduit
-//! for tests (feature `decorators`), and `conformance` (a feature) has the checks that every
-//! conduit must pass.
+//! adds its own; [`library`] opens vendors' libraries at run time; [`locality`] selects devices by
+//! topology; [`atomic_codes`] are the types and operations of remote atomics, [`atomic_values`]
+//! their results; [`copied`] and [`numbered`] are what several conduits are made of. `faulty` and
+//! `soft_atomics` wrap a conduit for tests (feature `decorators`), and `conformance` (a feature)
+//! has the checks that every conduit must pass.
 
 pub mod atomic_codes;
 pub mod atomic_values;
@@ -24,6 +23,7 @@ pub mod copied;
 #[cfg(feature = "decorators")]
 pub mod faulty;
 pub mod library;
+pub mod locality;
 pub mod numbered;
 pub mod payload;
 pub mod rma;

@@ -3,7 +3,7 @@
 use super::bindings as ffi;
 use super::library::WITH_DMABUF;
 use super::{mr_mode, Errno, Functions};
-use crate::device::PciAddress;
+use gasnet_conduit::locality::PciAddress;
 use std::ffi::{c_char, CStr, CString};
 use std::net::IpAddr;
 use std::ptr::{self, NonNull};

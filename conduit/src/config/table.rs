@@ -461,8 +461,8 @@ variables! {
         MAXIMIZE_RLIMIT_AS: bool = flag("GASNET_MAXIMIZE_RLIMIT_AS", true,
             "Let gasnett_maximize_rlimits raise the limit on the address space.").scope(Scope::Rank);
         HWLOC_QUERY: BindingQuery = choice("GASNET_HWLOC_QUERY", "thread",
-            "Whose processors select the network adapter (GASNET_OFI_DEVICE_TYPE): those of the initialising thread, \
-             or of all threads that exist then.");
+            "Whose processors select the network adapter (GASNET_OFI_DEVICE_TYPE, GASNET_IBV_PORTS_TYPE): those of \
+             the initialising thread, or of all threads that exist then.");
     }
     "Tracing and statistics" {
         TRACEFILE: Option<String> = text("GASNET_TRACEFILE",

@@ -1,4 +1,5 @@
-//! `GASNET_OFI_DEVICE_TYPE`: by what the devices of processes differ.
+//! The values of `NAME_TYPE`: by what the devices of processes differ.
+#![forbid(unsafe_code)]
 
 use super::topology::Object;
 use std::str::FromStr;
@@ -28,9 +29,10 @@ pub enum Operation {
 }
 
 /// The value of the variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
     /// All have the same device.
+    #[default]
     Nothing,
     /// Each has the nearest.
     Distance,

@@ -4,6 +4,7 @@
 //! Objects have the logical numbers of hwloc: they are counted from 0 in the order of the packages,
 //! their NUMA nodes, and their processors. All processors that are online count, also those that
 //! the job may not use.
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -231,7 +232,7 @@ pub mod tests {
         /// cxi3 are near the nodes 3, 1, 2, and unknown. The thread may use the processors of
         /// `allowed`.
         pub fn new(name: &str, allowed: &str) -> Self {
-            let host = Self(std::env::temp_dir().join(format!("gasnet-ofi-{}-{name}", std::process::id())));
+            let host = Self(std::env::temp_dir().join(format!("gasnet-locality-{}-{name}", std::process::id())));
             host.write("sys/devices/system/cpu/online", "0-15");
             host.write("sys/devices/system/node/online", "0-3");
             host.write(

@@ -1,4 +1,6 @@
-//! Which device a process opens: `GASNET_OFI_DEVICE` and its relatives.
+//! Devices by topology: the environment's families `NAME`, `NAME_TYPE`, `NAME_*`, which name what a
+//! process uses, and the distances of devices from its processors.
+#![forbid(unsafe_code)]
 
 mod by;
 mod topology;
@@ -6,6 +8,8 @@ mod topology;
 pub use by::{By, ACCEPTS};
 pub use topology::{PciAddress, Topology};
 
+use crate::config::{self, BindingQuery, Config, Key};
+use crate::{JobRank, StartInfo};
 use by::Numbered;
 use topology::Processors;
 
@@ -20,47 +24,74 @@ pub struct Ranks {
     pub nbrhd: u32,
 }
 
-/// What the environment asks for.
-#[derive(Clone, Debug)]
-pub struct Wishes {
-    /// `GASNET_OFI_DEVICE`.
-    pub for_all: Option<String>,
-    /// `GASNET_OFI_DEVICE_TYPE`.
-    pub by: By,
-    /// The variables with numbers that are set: name and value.
-    pub numbered: Vec<(String, String)>,
-    /// Whether the processors of all threads count, not those of the calling one.
-    pub whole_process: bool,
-}
-
-impl Default for Wishes {
-    fn default() -> Self {
+impl Ranks {
+    /// Those of this process.
+    pub fn of(info: &StartInfo<'_>) -> Self {
+        let nbrhd = |rank: JobRank| (info.place_of)(rank).nbrhd;
+        let before = info.host.iter().take_while(|rank| **rank < info.rank);
         Self {
-            for_all: None,
-            by: By::Nothing,
-            numbered: Vec::new(),
-            whole_process: false,
+            job: info.rank.0,
+            host: info.host_index() as u32,
+            nbrhd: before.filter(|rank| nbrhd(**rank) == nbrhd(info.rank)).count() as u32,
         }
     }
+}
+
+/// The keys of a family.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// `NAME`.
+    pub for_all: Key<Option<String>>,
+    /// `NAME_TYPE`, which accepts [`ACCEPTS`].
+    pub by: Key<String>,
+    /// `NAME_*`.
+    pub numbered: Key<Option<String>>,
+}
+
+/// What the environment asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// `NAME`.
+    name: &'static str,
+    /// Its value.
+    for_all: Option<String>,
+    /// The value of `NAME_TYPE`.
+    by: By,
+    /// The variables with numbers that are set: name and value.
+    numbered: Vec<(String, String)>,
+    /// Whether the processors of all threads count, not those of the calling one.
+    pub whole_process: bool,
 }
 
 /// The device of one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// The provider's first, or the one with the address of the host.
+    /// As the conduit decides.
     Default,
     /// The one nearest to the processors.
     Nearest,
-    /// The one of this name.
+    /// What a variable says.
     Named {
-        /// The variable that names it.
+        /// The variable.
         variable: String,
-        /// Its name.
+        /// Its value.
         name: String,
     },
 }
 
 impl Wishes {
+    /// Reads a family.
+    pub fn read(config: &Config, family: &Family) -> Self {
+        Self {
+            name: family.for_all.variable.name,
+            for_all: config.get_or_default(&family.for_all),
+            // The table has checked it.
+            by: config.get_or_default(&family.by).parse().unwrap_or_default(),
+            numbered: config.members_of(&family.numbered),
+            whole_process: config.get_or_default(&config::HWLOC_QUERY) == BindingQuery::Process,
+        }
+    }
+
     /// The device of a process with these ranks.
     pub fn of(&self, ranks: Ranks, host: impl FnOnce() -> Topology) -> Device {
         let numbered = match self.by {
@@ -80,11 +111,11 @@ impl Wishes {
                 };
                 let numbers = operation.apply(&numbers);
                 let words: Vec<_> = numbers.iter().map(ToString::to_string).collect();
-                let variable = format!("GASNET_OFI_DEVICE_{}", words.join("_"));
+                let variable = format!("{}_{}", self.name, words.join("_"));
                 self.numbered.iter().find(|(name, _)| *name == variable).cloned()
             }
         };
-        let for_all = || Some(("GASNET_OFI_DEVICE".to_owned(), self.for_all.clone()?));
+        let for_all = || Some((self.name.to_owned(), self.for_all.clone()?));
         match numbered.or_else(for_all) {
             Some((variable, name)) => Device::Named { variable, name },
             None => Device::Default,
@@ -108,11 +139,30 @@ pub fn ranking(host: &Topology, whole_process: bool, devices: &[(Option<PciAddre
     distances.iter().map(rank).collect()
 }
 
-/// The index of the device for the process with this index on its host, among those with rank 1.
-/// None if no rank is known.
-pub fn nearest(ranks: &[Option<usize>], host_rank: u32) -> Option<usize> {
-    let near: Vec<_> = (0..ranks.len()).filter(|index| ranks[*index] == Some(1)).collect();
-    near.get(host_rank as usize % near.len().max(1)).copied()
+/// The indices of the `count` nearest devices, ascending, for the process with this index on its
+/// host: processes take turns at equally near ones. Devices without a rank are the farthest. Empty
+/// if no rank is known.
+pub fn nearest(ranks: &[Option<usize>], host_rank: usize, count: usize) -> Vec<usize> {
+    if ranks.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let mut order = Vec::with_capacity(ranks.len());
+    let farthest = usize::MAX;
+    let mut different: Vec<usize> = ranks.iter().map(|rank| rank.unwrap_or(farthest)).collect();
+    different.sort_unstable();
+    different.dedup();
+    for rank in different {
+        let is_equal = |index: &usize| ranks[*index].unwrap_or(farthest) == rank;
+        let mut equal: Vec<usize> = (0..ranks.len()).filter(is_equal).collect();
+        // Of these, each process takes so many.
+        let share = count.saturating_sub(order.len()).min(equal.len());
+        let first = host_rank * share % equal.len();
+        equal.rotate_left(first);
+        order.extend(equal);
+    }
+    order.truncate(count);
+    order.sort_unstable();
+    order
 }
 
 #[cfg(test)]
@@ -122,6 +172,7 @@ mod tests {
 
     fn wishes(by: &str, numbered: &[(&str, &str)], for_all: Option<&str>) -> Wishes {
         Wishes {
+            name: "GASNET_OFI_DEVICE",
             for_all: for_all.map(str::to_owned),
             by: by.parse().unwrap(),
             numbered: numbered
@@ -174,13 +225,22 @@ mod tests {
         assert_eq!(ranks("5"), [Some(1), Some(3), Some(2), None]);
         assert_eq!(ranks("4,5"), [Some(1), Some(2), Some(1), None]);
     }
+
     #[test]
     fn processes_take_turns_at_the_nearest() {
         let ranks = [Some(2), Some(1), None, Some(1)];
+        let of = |count| [0, 1, 2].map(|process| nearest(&ranks, process, count));
+        assert_eq!(of(1), [[1], [3], [1]]);
+        assert_eq!(of(2), [[1, 3]; 3]);
+        assert_eq!(of(3), [[0, 1, 3]; 3]);
+        assert_eq!(of(9), [[0, 1, 2, 3]; 3]);
+        assert_eq!(nearest(&[None, None], 1, 1), []);
+        // Pairs of four.
+        let four = [Some(1); 4];
         assert_eq!(
-            [0, 1, 2].map(|process| nearest(&ranks, process)),
-            [Some(1), Some(3), Some(1)]
+            [0, 1, 2].map(|process| nearest(&four, process, 2)),
+            [[0, 1], [2, 3], [0, 1]]
         );
-        assert_eq!(nearest(&[None, None], 1), None);
+        assert_eq!(nearest(&[Some(1); 3], 1, 2), [0, 2]);
     }
 }
