@@ -22,6 +22,7 @@ mod net;
 mod open;
 mod peers;
 mod pinned;
+mod ports;
 mod presets;
 mod progress;
 mod rail;
@@ -37,8 +38,9 @@ mod wire;
 use attendant::Attendant;
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
-    Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, LocalSegment, PollScope, PutNotify,
-    Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
+    Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, LocalSegment, PollScope,
+    ProviderReport, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop,
+    Upcalls, Wake,
 };
 use net::{Net, MEMLOCK};
 use std::sync::{Arc, OnceLock};
@@ -97,7 +99,7 @@ impl Conduit for Ibv {
     }
 
     fn probe(&self) -> Result<(), ConduitError> {
-        net::probe().map_err(|why| ConduitError {
+        open::probe().map_err(|why| ConduitError {
             message: format!("The ibv conduit cannot be used: {why}."),
         })
     }
@@ -122,6 +124,14 @@ impl Conduit for Ibv {
 
     fn variables(&self) -> &'static [Variable] {
         variables::TABLE
+    }
+
+    fn providers(&self) -> Vec<ProviderReport> {
+        ports::providers().unwrap_or_else(|why| {
+            let facts = vec![("use", format!("impossible: {why}"))];
+            let name = "libibverbs".to_owned();
+            vec![ProviderReport { name, facts }]
+        })
     }
 
     fn send_buffers(&self) -> Option<&dyn SendBuffers> {

@@ -10,7 +10,7 @@ use crate::presets;
 use crate::rail::Rail;
 use crate::rma::Transfer;
 use crate::variables::Settings;
-use crate::verbs::{Access, Channel, Datagrams, Devices, Domain, LocalPort};
+use crate::verbs::{Access, Channel, Datagrams, Domain, LocalPort};
 use crate::wire::{self, Kind};
 use gasnet_conduit::copied::Copied;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
@@ -273,13 +273,4 @@ pub const MEMLOCK: &str = "Raise the locked-memory limit (ulimit -l)";
 fn message_token(job_token: u128) -> u64 {
     let mixed = (job_token as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (job_token >> 64) as u64;
     (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
-}
-
-/// Whether this process could start the conduit. The error is a message without a full stop.
-pub fn probe() -> Result<(), String> {
-    let devices = Devices::list()?;
-    if devices.count() == 0 {
-        return Err("there is no HCA (ibv_get_device_list lists none)".to_owned());
-    }
-    Ok(())
 }

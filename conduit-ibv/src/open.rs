@@ -1,52 +1,48 @@
 //! Opening the HCAs and ports of this process.
+#![forbid(unsafe_code)]
 
 use crate::hello::Link;
 use crate::net::{Opened, Path};
+use crate::ports::{self, Host};
 use crate::rail::Rail;
-use crate::variables::Settings;
-use crate::verbs::{Address, Channel, Context, Datagrams, Devices, Functions, LocalPort};
-use gasnet_conduit::StartInfo;
+use crate::variables::{self, Settings};
+use crate::verbs::{Channel, Context, Datagrams};
+use gasnet_conduit::locality::Ranks;
+use gasnet_conduit::{print_line, JobRank, StartInfo};
 use gasnet_ibv_abi as ffi;
+use std::net::IpAddr;
 
 /// The key of datagrams' queue pairs. It authenticates nobody.
 const DATAGRAM_KEY: u32 = 0x0067_6578;
 
-/// Opens what this process uses. `has_thread`: a thread waits for datagrams. The error is a message without a full stop.
+/// The HCAs and ports of a process.
+struct Network {
+    /// The HCAs, by rail.
+    contexts: Vec<Context>,
+    paths: Vec<Path>,
+    link: Link,
+}
+
+/// Whether this process could start the conduit. The error is a message without a full stop.
+pub fn probe() -> Result<(), String> {
+    let wanted = ports::Settings::read();
+    wanted.choose(&Host::open()?.hcas, Ranks::default()).map(|_| ())
+}
+
+/// Opens what this process uses. `has_thread`: a thread waits for datagrams. The error is a message
+/// without a full stop.
 pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Result<Opened, String> {
-    let library = Functions::get()?;
-    library.prepare_fork();
-    let devices = Devices::list()?;
-    if devices.count() == 0 {
-        return Err("there is no HCA (ibv_get_device_list lists none)".to_owned());
-    }
-    let context = devices.open(info.host_index() % devices.count())?;
-    let peers = info.size as usize;
-    let mut rails = Vec::new();
-    let mut paths = Vec::new();
-    let mut link = Link::InfiniBand;
-    for number in 1..=context.attributes.phys_port_cnt {
-        let port = context.port(number).map_err(|why| why.to_string())?;
-        if port.state != ffi::IBV_PORT_ACTIVE {
-            continue;
-        }
-        let is_ethernet = u32::from(port.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
-        let gids = context.gids(number, port.gid_tbl_len as usize);
-        let gid = gids
-            .iter()
-            .rfind(|gid| !is_ethernet || gid.kind == Some(ffi::IBV_GID_TYPE_ROCE_V2));
-        if is_ethernet {
-            link = Link::Roce(2);
-        }
-        let gid = gid.ok_or("no GID")?;
-        paths.push(path(&context, number, &port, (gid.index, gid.gid), is_ethernet));
-        break;
-    }
-    let rail = Rail::new(context, settings, peers, info.threads_sleep)?;
-    rails.push(rail);
+    let network = choose(info, settings)?;
+    let rails = network.contexts.into_iter().map(|context| {
+        let name = context.name.clone();
+        let rail = Rail::new(context, settings, info.size as usize, info.threads_sleep);
+        rail.map_err(|why| format!("{name}: {why}"))
+    });
+    let rails: Box<[Rail]> = rails.collect::<Result<_, String>>()?;
     let receives = settings
         .datagram_receives
         .unwrap_or_else(|| 6.max(4 + 2 * (info.size.max(2) - 1).ilog2() as usize));
-    let first: &Path = &paths[0];
+    let first: &Path = &network.paths[0];
     let rail: &Rail = &rails[first.rail];
     let channel = has_thread.then(|| Channel::new(&rail.context)).transpose();
     let channel = channel.map_err(|why| format!("ibv_create_comp_channel failed: {why}"))?;
@@ -63,36 +59,93 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Resu
         has_atomics: rails
             .iter()
             .all(|rail| rail.context.attributes.atomic_cap != ffi::IBV_ATOMIC_NONE),
-        rails: rails.into(),
-        paths: paths.into(),
+        rails,
+        paths: network.paths.into(),
         datagrams,
         channel,
-        link,
+        link: network.link,
     })
 }
 
+/// Chooses ports, and opens their HCAs.
+fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> {
+    let (rank, wanted) = (info.rank, ports::Settings::read());
+    let mut host = Host::open()?;
+    if ports::variables::lists_ports(rank.0) {
+        for line in host.lines(wanted.whole_process()) {
+            print_line(format_args!("GASNet: ibv: rank {rank} detects {line}"));
+        }
+    }
+    let choice = wanted.choose(&host.hcas, Ranks::of(info))?;
+    if rank == JobRank(0) && wanted.verbosity > 0 && !variables::is_quiet() {
+        let obsolete = wanted
+            .obsolete
+            .map(|name| format!("{name} has no effect. GASNET_IBV_PORTS selects HCAs and ports"));
+        for warning in choice.warning.into_iter().chain(obsolete) {
+            print_line(format_args!("GASNet: WARNING: ibv: {warning}."));
+        }
+    }
+    let mut used: Vec<usize> = choice.paths.iter().map(|(hca, _)| *hca).collect();
+    used.sort_unstable();
+    used.dedup();
+    let contexts = used.iter().filter_map(|hca| host.contexts[*hca].take());
+    let contexts: Vec<Context> = contexts.collect();
+    let (mut paths, mut links) = (Vec::new(), Vec::new());
+    for (hca, number) in &choice.paths {
+        let rail = used.partition_point(|other| other < hca);
+        let context = &contexts[rail];
+        let (path, link) = path(context, (rail, *number), settings, (&wanted, info.host_address))?;
+        if wanted.verbosity > 1 {
+            let text = describe(&path, link);
+            print_line(format_args!("GASNet: ibv: rank {rank} uses {} {text}", context.name));
+        }
+        paths.push(path);
+        links.push(link);
+    }
+    let link = links[0];
+    match links.iter().find(|other| **other != link) {
+        None => Ok(Network { contexts, paths, link }),
+        Some(other) => Err(format!(
+            "its ports use {link} and {other}. Choose ports with GASNET_IBV_PORTS, or GIDs of one version with \
+             GASNET_IBV_GID_INDEX"
+        )),
+    }
+}
+
+/// A path over a port of an HCA.
 fn path(
     context: &Context,
-    number: u8,
-    port: &ffi::ibv_port_attr,
-    (gid_index, gid): (u32, [u8; 16]),
-    is_global: bool,
-) -> Path {
+    (rail, number): (usize, u8),
+    settings: &Settings,
+    (wanted, host): (&ports::Settings, IpAddr),
+) -> Result<(Path, Link), String> {
+    let attributes = context.port(number);
+    let attributes = attributes.map_err(|why| format!("{} port {number} cannot be queried: {why}", context.name))?;
+    let (port, link) = ports::local_port(context, (number, &attributes), wanted, host)?;
     let device = &context.attributes;
-    Path {
-        rail: 0,
-        port: LocalPort {
-            number,
-            address: Address { lid: port.lid, gid },
-            gid_index: gid_index as u8,
-            is_global,
-            pkey_index: 0,
-            service_level: 0,
-            traffic_class: 0,
+    let most = device.max_qp_rd_atom.clamp(1, 255) as u8;
+    let mtu = attributes.active_mtu as u8;
+    let path = Path {
+        rail,
+        port,
+        mtu: wanted.mtu.map_or(mtu, |most| most.min(mtu)),
+        reads: match settings.reads {
+            0 => most,
+            some => some.min(most),
         },
-        mtu: port.active_mtu as u8,
-        reads: device.max_qp_rd_atom.clamp(1, 255) as u8,
         initiated: device.max_qp_init_rd_atom.clamp(1, 255) as u8,
-        max_message: port.max_msg_sz as usize,
-    }
+        max_message: attributes.max_msg_sz as usize,
+    };
+    Ok((path, link))
+}
+
+/// A path in reports.
+fn describe(path: &Path, link: Link) -> String {
+    format!(
+        "port {}: {}, MTU {}, {} gets of a peer at a time",
+        path.port.number,
+        ports::describe(&path.port, link),
+        128_u32 << path.mtu,
+        path.reads
+    )
 }

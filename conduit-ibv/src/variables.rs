@@ -1,7 +1,9 @@
-//! Environment variables of this conduit, but those of [`crate::ports`].
+//! Environment variables of this conduit. Those that choose ports are declared in
+//! [`crate::ports::variables`].
 #![forbid(unsafe_code)]
 
 use crate::pinned::Limit;
+use crate::ports::variables as ports;
 use gasnet_conduit::config::{self, count, flag, form, int, size, text, Config, Key, Variable};
 
 /// The section of the reference page.
@@ -191,7 +193,7 @@ const ATOMICS: Key<bool> = flag(
 )
 .ours();
 
-/// All variables but those of [`crate::ports`].
+/// All variables.
 pub static TABLE: &[Variable] = &[
     LIBRARY.variable.section(SECTION),
     MAX_MEDIUM.variable.section(SECTION),
@@ -218,6 +220,21 @@ pub static TABLE: &[Variable] = &[
     PHYSMEM_MAX.variable.section(SECTION),
     PHYSMEM_PROBE.variable.section(SECTION),
     ATOMICS.variable.section(SECTION),
+    ports::PORTS.variable.section(SECTION),
+    ports::PORTS_TYPE.variable.section(SECTION),
+    ports::PORTS_NUMBERED.variable.section(SECTION),
+    ports::MAX_HCAS.variable.section(SECTION),
+    ports::NUM_QPS.variable.section(SECTION),
+    ports::PORTS_VERBOSE.variable.section(SECTION),
+    ports::LIST_PORTS.variable.section(SECTION),
+    ports::LIST_PORTS_NODES.variable.section(SECTION),
+    ports::GID_INDEX.variable.section(SECTION),
+    ports::PKEY.variable.section(SECTION),
+    ports::MAX_MTU.variable.section(SECTION),
+    ports::SERVICE_LEVEL.variable.section(SECTION),
+    ports::TRAFFIC_CLASS.variable.section(SECTION),
+    ports::HCA_ID.variable.section(SECTION),
+    ports::PORT_NUM.variable.section(SECTION),
 ];
 
 /// The bytes of the largest packet, in which a Medium of `GASNET_IBV_MAX_MEDIUM` fits with its

@@ -85,6 +85,17 @@ mod plans {
         short_queues: "max-qp-wr=8", "", "over_verbs";
         puts_are_fenced: "late-visible delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
         puts_of_several_hcas_are_fenced: "hcas=2", "", "over_verbs";
+        hcas_and_ports: "hcas=2 ports=2", "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
+        two_of_three_hcas: "hcas=3", "GASNET_IBV_MAX_HCAS=2 GASNET_CONNECT_STATIC=0",
+            "packets::over_verbs::exactly operations::over_verbs::every";
+        a_filter: "hcas=2 ports=2", "GASNET_IBV_PORTS=emu1:2+emu9",
+            "packets::over_verbs::exactly operations::over_verbs::every";
+        three_queue_pairs_on_two_ports: "ports=2", "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=3", "over_verbs";
+        roce_hcas_by_gid_index: "hcas=2 ports=2 link=roce",
+            "GASNET_IBV_GID_INDEX=1 GASNET_IBV_MAX_HCAS=2 GASNET_IBV_TRAFFIC_CLASS=104 GASNET_IBV_SERVICE_LEVEL=3",
+            "packets::over_verbs::exactly operations::over_verbs::every notification";
+        infiniband_by_gid: "", "GASNET_IBV_GID_INDEX=0 GASNET_IBV_PKEY=0x7fff GASNET_MAX_MTU=256 GASNET_QP_RD_ATOM=1",
+            "packets::over_verbs::exactly operations::over_verbs::every";
         registered_memory_is_not_stale: "stale late delay=20", "", "operations::over_verbs notification";
     }
 }

@@ -45,6 +45,13 @@ impl Devices {
         text(unsafe { (self.library.get_device_name)(self.device(index)) })
     }
 
+    /// Whether a device is one for InfiniBand or RoCE. Others lack reliable connected queue pairs,
+    /// or datagrams.
+    pub fn is_infiniband(&self, index: usize) -> bool {
+        // SAFETY: a device of the list.
+        unsafe { (*self.device(index)).transport_type == ffi::IBV_TRANSPORT_IB }
+    }
+
     /// Opens a device.
     pub fn open(&self, index: usize) -> Result<Context, String> {
         let name = self.name(index);

@@ -28,19 +28,22 @@ pub fn emulate() {
 /// Runs tests of this program in a process with these options of the emulator and variables.
 /// Returns what it printed.
 pub fn run_again(options: &str, variables: &str, arguments: &str) -> String {
+    let (has_passed, output) = run(options, variables, arguments);
+    assert!(
+        has_passed && !output.contains(" 0 passed"),
+        "{options} {variables} {arguments}:\n{output}"
+    );
+    output
+}
+
+/// The same, also where tests fail. Returns whether all have passed.
+pub fn run(options: &str, variables: &str, arguments: &str) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let variables = variables.split_whitespace().map(|word| word.split_once('=').unwrap());
     command.env(OPTIONS, options).envs(variables);
     let output = command.args(arguments.split_whitespace()).output().unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    assert!(
-        output.status.success() && !out.contains(" 0 passed"),
-        "{options} {arguments}:\n{out}{err}"
-    );
-    format!("{out}{err}")
+    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    (output.status.success(), text.concat())
 }
 
 /// A folder that a shell removes when it reads the end of its standard input, which is that of this

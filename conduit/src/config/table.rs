@@ -529,8 +529,6 @@ variables! {
         PINNED_REGIONS_MAX: Option<String> = text("GASNET_PINNED_REGIONS_MAX",
             "Maximum number of registered regions of ibv.")
             .no_effect();
-        IBV_PORTS_VERBOSE: Option<String> = text("GASNET_IBV_PORTS_VERBOSE", "Report the ports that ibv uses.")
-            .no_effect();
         USE_ODP: Option<String> = text("GASNET_USE_ODP", "Let ibv use on-demand paging.").no_effect();
         ODP_VERBOSE: Option<String> = text("GASNET_ODP_VERBOSE", "Warn if ibv cannot use on-demand paging.")
             .no_effect();

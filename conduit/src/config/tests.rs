@@ -99,7 +99,6 @@ const SET_BY_CLIENTS: &[&str] = &[
     "BARRIER",
     "RCV_THREAD",
     "PINNED_REGIONS_MAX",
-    "IBV_PORTS_VERBOSE",
     "DOMAIN_COUNT",
     "AM_DOMAIN_POLL_MASK",
     "USE_ODP",

@@ -1,0 +1,335 @@
+//! The choice of HCAs and ports.
+#![forbid(unsafe_code)]
+
+use super::filter::{self, Filter};
+use super::{Hca, LinkLayer, Port};
+use crate::buffers::MOST_RAILS;
+use crate::handshake::MOST_PATHS;
+use gasnet_conduit::locality;
+
+/// What a process wants.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// The variable that names ports, and its value.
+    pub ports: Option<(String, String)>,
+    /// Most HCAs of a process; none: those that a filter names, or one.
+    pub hcas: Option<usize>,
+    /// Queue pairs for each peer; 0: one for each port.
+    pub queue_pairs: usize,
+    /// The index of the process on its host.
+    pub turn: usize,
+}
+
+/// What it uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Of each path, the index of its HCA and the number of its port.
+    pub paths: Vec<(usize, u8)>,
+    /// What the user should know, without a full stop.
+    pub warning: Option<String>,
+}
+
+/// Chooses ports. `distances` ranks HCAs by their distance from the process. The error is a message
+/// without a full stop.
+pub fn choose(
+    hcas: &[Hca],
+    wanted: &Wanted,
+    distances: impl FnOnce(&[&str]) -> Vec<Option<usize>>,
+) -> Result<Choice, String> {
+    let filter = wanted.filter()?;
+    let ports: Vec<Vec<&Port>> = match &filter {
+        Some(filter) => hcas.iter().map(|hca| filter.ports(hca)).collect(),
+        None => unfiltered(hcas),
+    };
+    let usable: Vec<usize> = (0..hcas.len()).filter(|index| !ports[*index].is_empty()).collect();
+    if usable.is_empty() {
+        return Err(wanted.nothing(hcas));
+    }
+    let most = wanted
+        .hcas
+        .unwrap_or(if filter.is_some() { MOST_RAILS } else { 1 })
+        .min(match wanted.queue_pairs {
+            0 => MOST_RAILS,
+            some => some,
+        });
+    let used = if usable.len() <= most || filter.is_some() {
+        usable.iter().copied().take(most).collect()
+    } else {
+        near(hcas, &usable, (wanted.turn, most), distances)
+    };
+    let of = |index: &usize| ports[*index].iter().map(|port| (*index, *port)).collect();
+    let mut chosen: Vec<(usize, &Port)> = used.iter().flat_map::<Vec<_>, _>(of).collect();
+    let found = chosen.len();
+    let (most_paths, count) = match wanted.queue_pairs {
+        0 => (MOST_PATHS, found.min(MOST_PATHS)),
+        some => (some, some),
+    };
+    chosen.truncate(most_paths);
+    have_one_link_layer(hcas, &chosen)?;
+    let paths = chosen.iter().cycle().take(count);
+    let paths = paths.map(|(hca, port)| (*hca, port.number)).collect();
+    let why = match wanted.queue_pairs {
+        0 if found > most_paths => format!("a connection has at most {MOST_PATHS} queue pairs"),
+        some if found > most_paths || some == most => format!("GASNET_NUM_QPS is {some}"),
+        _ => format!("GASNET_IBV_MAX_HCAS is {most}"),
+    };
+    let is_used = |index: &&usize| chosen.iter().any(|(hca, _)| hca == *index);
+    let unused: Vec<&str> = usable
+        .iter()
+        .filter(|index| !is_used(index))
+        .map(|index| &*hcas[*index].name)
+        .collect();
+    let what = if !unused.is_empty() {
+        Some(format!("this process does not use {}", unused.join(", ")))
+    } else if wanted.queue_pairs == 0 && found > most_paths {
+        Some(format!("only {most_paths} of {found} ports are used"))
+    } else {
+        None
+    };
+    let warning = what.map(|what| {
+        format!(
+            "{what}, because {why}. GASNET_IBV_PORTS names those to use; GASNET_IBV_PORTS_VERBOSE=0 suppresses this \
+             warning"
+        )
+    });
+    Ok(Choice { paths, warning })
+}
+
+/// The `most` nearest of the usable HCAs; where no distance is known, processes take turns.
+fn near(
+    hcas: &[Hca],
+    usable: &[usize],
+    (turn, most): (usize, usize),
+    distances: impl FnOnce(&[&str]) -> Vec<Option<usize>>,
+) -> Vec<usize> {
+    let names: Vec<&str> = usable.iter().map(|index| &*hcas[*index].name).collect();
+    let mut ranks = distances(&names);
+    if ranks.iter().all(Option::is_none) {
+        ranks = vec![Some(1); names.len()];
+    }
+    let near = locality::nearest(&ranks, turn, most);
+    near.into_iter().map(|index| usable[index]).collect()
+}
+
+/// The first active port of each HCA. Where there are InfiniBand ports, those on Ethernet are for
+/// other purposes.
+fn unfiltered(hcas: &[Hca]) -> Vec<Vec<&Port>> {
+    let is_infiniband = |port: &&Port| port.link == LinkLayer::InfiniBand;
+    let has_infiniband = hcas.iter().flat_map(Hca::active).any(|port| is_infiniband(&port));
+    let mut first = Vec::new();
+    for hca in hcas {
+        let port = hca.active().find(|port| !has_infiniband || is_infiniband(port));
+        first.push(port.into_iter().collect());
+    }
+    first
+}
+
+fn have_one_link_layer(hcas: &[Hca], ports: &[(usize, &Port)]) -> Result<(), String> {
+    let (first, port) = ports[0];
+    match ports.iter().find(|(_, other)| other.link != port.link) {
+        None => Ok(()),
+        Some((index, other)) => Err(format!(
+            "{} port {} is on {}, but {} port {} is on {}. Choose ports of one kind with GASNET_IBV_PORTS",
+            hcas[first].name, port.number, port.link, hcas[*index].name, other.number, other.link
+        )),
+    }
+}
+
+impl Wanted {
+    fn filter(&self) -> Result<Option<Filter>, String> {
+        let Some((variable, value)) = &self.ports else {
+            return Ok(None);
+        };
+        let filter = value.parse();
+        let filter = filter.map_err(|()| format!("{variable}={value}: {} is expected", filter::ACCEPTS))?;
+        Ok(Some(filter))
+    }
+
+    /// Why no port can be used.
+    fn nothing(&self, hcas: &[Hca]) -> String {
+        let all: Vec<String> = hcas.iter().flat_map(Hca::lines).collect();
+        let has_active = hcas.iter().flat_map(Hca::active).next().is_some();
+        let found = format!("this host has {}", all.join("; "));
+        match &self.ports {
+            Some((variable, value)) if has_active => {
+                format!("{variable}={value} names no active port: {found}. Name one that is active")
+            }
+            _ => format!("no port of an HCA is active: {found}. ibv_devinfo shows what it waits for"),
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use gasnet_ibv_abi as ffi;
+
+    /// An HCA with a port for each letter: A: active, D: down, I: waiting for a subnet manager; on
+    /// Ethernet in lower case.
+    pub fn hca(name: &str, ports: &str) -> Hca {
+        let port = |(index, letter): (usize, char)| Port {
+            number: index as u8 + 1,
+            state: match letter.to_ascii_uppercase() {
+                'A' => ffi::IBV_PORT_ACTIVE,
+                'D' => ffi::IBV_PORT_DOWN,
+                _ => ffi::IBV_PORT_INIT,
+            },
+            link: if letter.is_ascii_lowercase() {
+                LinkLayer::Ethernet
+            } else {
+                LinkLayer::InfiniBand
+            },
+        };
+        Hca {
+            name: name.to_owned(),
+            ports: Ok(ports.chars().enumerate().map(port).collect()),
+        }
+    }
+
+    fn hcas(ports: &[&str]) -> Vec<Hca> {
+        let name = |(index, ports): (usize, &&str)| hca(&format!("mlx5_{index}"), ports);
+        ports.iter().enumerate().map(name).collect()
+    }
+
+    /// `filter`, HCAs (0: not set), queue pairs.
+    fn wanted(filter: &str, hcas: usize, queue_pairs: usize) -> Wanted {
+        Wanted {
+            ports: (!filter.is_empty()).then(|| ("GASNET_IBV_PORTS".to_owned(), filter.to_owned())),
+            hcas: (hcas > 0).then_some(hcas),
+            queue_pairs,
+            turn: 0,
+        }
+    }
+
+    fn unknown(names: &[&str]) -> Vec<Option<usize>> {
+        vec![None; names.len()]
+    }
+
+    fn paths(ports: &[&str], wanted: &Wanted) -> Vec<(usize, u8)> {
+        choose(&hcas(ports), wanted, unknown).unwrap().paths
+    }
+
+    #[test]
+    fn one_port_of_one_hca_without_a_filter() {
+        assert_eq!(paths(&["DAA"], &wanted("", 0, 0)), [(0, 2)]);
+        assert_eq!(paths(&["D", "A"], &wanted("", 0, 0)), [(1, 1)]);
+        // Ethernet only where there is no InfiniBand.
+        assert_eq!(paths(&["a", "aA", "aI"], &wanted("", 8, 0)), [(1, 2)]);
+        assert_eq!(paths(&["da", "I"], &wanted("", 0, 0)), [(0, 2)]);
+    }
+
+    #[test]
+    fn processes_use_near_hcas_and_take_turns() {
+        let all = hcas(&["A", "D", "A", "A"]);
+        let of = |turn, most, ranks: [Option<usize>; 3]| {
+            let wanted = Wanted {
+                turn,
+                ..wanted("", most, 0)
+            };
+            let choice = choose(&all, &wanted, |names| {
+                assert_eq!(names, ["mlx5_0", "mlx5_2", "mlx5_3"]);
+                ranks.to_vec()
+            });
+            choice.unwrap().paths.iter().map(|(hca, _)| *hca).collect::<Vec<_>>()
+        };
+        assert_eq!([0, 1, 3].map(|turn| of(turn, 1, [None; 3])), [[0], [2], [0]]);
+        let ranks = [Some(2), Some(1), Some(1)];
+        assert_eq!([0, 1, 2].map(|turn| of(turn, 1, ranks)), [[2], [3], [2]]);
+        assert_eq!([0, 1].map(|turn| of(turn, 2, ranks)), [[2, 3]; 2]);
+    }
+
+    #[test]
+    fn a_filter_names_hcas_and_ports() {
+        let all = ["AA", "AA", "A", "D"];
+        assert_eq!(paths(&all, &wanted("mlx5_1+mlx5_0+mlx5_3+x", 0, 0)), [(0, 1), (1, 1)]);
+        assert_eq!(paths(&all, &wanted("mlx5_1:2,1+mlx5_1:2", 0, 0)), [(1, 1), (1, 2)]);
+        assert_eq!(paths(&all, &wanted("mlx5_1+mlx5_0:2", 1, 0)), [(0, 2)]);
+        assert_eq!(
+            paths(&["AAAA"; 4], &wanted("mlx5_0:1,2,3,4+mlx5_1:1,2,3,4+mlx5_2", 0, 0)).len(),
+            8
+        );
+    }
+
+    #[test]
+    fn queue_pairs_take_turns_at_ports() {
+        let all = ["AA", "AA"];
+        assert_eq!(paths(&all, &wanted("", 0, 3)), [(0, 1); 3]);
+        let filter = "mlx5_0:1,2+mlx5_1";
+        assert_eq!(
+            paths(&all, &wanted(filter, 0, 5)),
+            [(0, 1), (0, 2), (1, 1), (0, 1), (0, 2)]
+        );
+        assert_eq!(paths(&all, &wanted(filter, 0, 1)), [(0, 1)]);
+        assert_eq!(paths(&all, &wanted("", 2, 1)), [(0, 1)]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_reported() {
+        let warning = |ports: &[&str], wanted: &Wanted| choose(&hcas(ports), wanted, unknown).unwrap().warning;
+        assert_eq!(warning(&["AA", "D"], &wanted("", 0, 0)), None);
+        assert_eq!(warning(&["AA", "A"], &wanted("mlx5_1", 0, 0)), None);
+        assert_eq!(warning(&["A", "a"], &wanted("", 0, 0)), None);
+        for (ports, wanted, start) in [
+            (
+                vec!["A"; 2],
+                wanted("", 0, 0),
+                "this process does not use mlx5_1, because GASNET_IBV_MAX_HCAS is 1.",
+            ),
+            (
+                vec!["A"; 4],
+                wanted("", 2, 3),
+                "this process does not use mlx5_2, mlx5_3, because GASNET_IBV_MAX_HCAS is 2.",
+            ),
+            (
+                vec!["A"; 2],
+                wanted("mlx5_0+mlx5_1", 0, 1),
+                "this process does not use mlx5_1, because GASNET_NUM_QPS is 1.",
+            ),
+            (
+                vec!["AA"; 2],
+                wanted("mlx5_0:1,2+mlx5_1", 2, 2),
+                "this process does not use mlx5_1, because GASNET_NUM_QPS is 2.",
+            ),
+            (
+                vec!["AAAAAAAAA"],
+                wanted("mlx5_0:1,2,3,4,5,6,7,8,9", 0, 0),
+                "only 8 of 9 ports are used, because a connection",
+            ),
+        ] {
+            let why = warning(&ports, &wanted).unwrap();
+            assert!(why.starts_with(start), "{why}");
+        }
+    }
+
+    #[test]
+    fn errors_name_what_was_found() {
+        let error = |ports: &[&str], wanted: &Wanted| choose(&hcas(ports), wanted, unknown).unwrap_err();
+        let why = error(&["A", "dI"], &wanted("mlx5_0:2+mlx5_1", 0, 0));
+        assert_eq!(
+            why,
+            "GASNET_IBV_PORTS=mlx5_0:2+mlx5_1 names no active port: this host has mlx5_0 port 1: InfiniBand, active; \
+             mlx5_1 port 1: Ethernet, down; mlx5_1 port 2: InfiniBand, waiting for a subnet manager. Name one that is \
+             active"
+        );
+        for wanted in [wanted("", 0, 0), wanted("mlx5_0", 0, 0)] {
+            let why = error(&["D"], &wanted);
+            assert!(
+                why.starts_with("no port of an HCA is active: this host has mlx5_0 port 1: "),
+                "{why}"
+            );
+        }
+        let why = error(&["A", "a"], &wanted("mlx5_0+mlx5_1", 0, 0));
+        assert!(
+            why.starts_with("mlx5_0 port 1 is on InfiniBand, but mlx5_1 port 1 is on Ethernet"),
+            "{why}"
+        );
+        let why = error(&["A"], &wanted("mlx5_0:one", 0, 0));
+        assert!(why.starts_with("GASNET_IBV_PORTS=mlx5_0:one: a list such as "), "{why}");
+        let refused = Hca {
+            name: "mlx5_7".to_owned(),
+            ports: Err("cannot open mlx5_7: Permission denied".to_owned()),
+        };
+        let why = choose(&[refused], &Wanted::default(), unknown).unwrap_err();
+        assert!(why.contains("Permission denied"), "{why}");
+    }
+}

@@ -1,0 +1,157 @@
+//! The HCAs and ports of this host.
+#![forbid(unsafe_code)]
+
+use crate::verbs::{Context, Devices, Functions};
+use gasnet_conduit::locality::{self, Topology};
+use gasnet_ibv_abi as ffi;
+use std::fmt;
+
+/// What a port is connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkLayer {
+    /// InfiniBand.
+    InfiniBand,
+    /// Ethernet: RoCE.
+    Ethernet,
+}
+
+/// A port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its number, from 1.
+    pub number: u8,
+    /// `IBV_PORT_*`.
+    pub state: u32,
+    /// Its link layer.
+    pub link: LinkLayer,
+}
+
+/// An HCA.
+#[derive(Clone, Debug)]
+pub struct Hca {
+    /// Its name: "mlx5_0".
+    pub name: String,
+    /// Its ports, or why they are not known.
+    pub ports: Result<Vec<Port>, String>,
+}
+
+/// The HCAs of this host, opened.
+pub struct Host {
+    /// In the order of detection.
+    pub hcas: Vec<Hca>,
+    /// Of each, if it could be opened.
+    pub contexts: Vec<Option<Context>>,
+}
+
+impl fmt::Display for LinkLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+        })
+    }
+}
+
+impl Port {
+    /// Whether it carries data.
+    pub fn is_active(self) -> bool {
+        self.state == ffi::IBV_PORT_ACTIVE
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.state {
+            ffi::IBV_PORT_DOWN => "down",
+            ffi::IBV_PORT_INIT => "waiting for a subnet manager",
+            ffi::IBV_PORT_ARMED => "armed by a subnet manager",
+            ffi::IBV_PORT_ACTIVE => "active",
+            _ => "in an unknown state",
+        };
+        write!(f, "port {}: {}, {state}", self.number, self.link)
+    }
+}
+
+impl Hca {
+    /// Its ports that carry data.
+    pub fn active(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().flatten().filter(|port| port.is_active())
+    }
+
+    /// A line for each port, or one about the HCA.
+    pub fn lines(&self) -> Vec<String> {
+        match &self.ports {
+            Ok(ports) if ports.is_empty() => vec![format!("{} without ports", self.name)],
+            Ok(ports) => ports.iter().map(|port| format!("{} {port}", self.name)).collect(),
+            Err(why) => vec![format!("{}: {why}", self.name)],
+        }
+    }
+}
+
+impl Host {
+    /// Opens all HCAs. The error is a message without a full stop.
+    pub fn open() -> Result<Self, String> {
+        Functions::get()?.prepare_fork();
+        let devices = Devices::list()?;
+        let (mut hcas, mut contexts) = (Vec::new(), Vec::new());
+        for index in 0..devices.count() {
+            let context = if devices.is_infiniband(index) {
+                devices.open(index)
+            } else {
+                Err("not a device for InfiniBand or RoCE".to_owned())
+            };
+            let (context, ports) = match context {
+                Ok(context) => {
+                    let ports = ports(&context);
+                    (Some(context), ports)
+                }
+                Err(why) => (None, Err(why)),
+            };
+            hcas.push(Hca {
+                name: devices.name(index),
+                ports,
+            });
+            contexts.push(context);
+        }
+        if hcas.is_empty() {
+            return Err("there is no HCA (ibv_get_device_list lists none)".to_owned());
+        }
+        Ok(Self { hcas, contexts })
+    }
+
+    /// A line for each port, with the rank of its HCA's distance from this process: 1 for the
+    /// nearest.
+    pub fn lines(&self, whole_process: bool) -> Vec<String> {
+        let names: Vec<&str> = self.hcas.iter().map(|hca| &*hca.name).collect();
+        let ranks = distances(whole_process, &names);
+        let of = |(hca, rank): (&Hca, Option<usize>)| {
+            let distance = rank.map_or(String::new(), |rank| format!(", distance {rank}"));
+            hca.lines().into_iter().map(move |line| line + &distance)
+        };
+        self.hcas.iter().zip(ranks).flat_map(of).collect()
+    }
+}
+
+/// The ranks of HCAs by their distance from this process.
+pub fn distances(whole_process: bool, names: &[&str]) -> Vec<Option<usize>> {
+    let devices: Vec<_> = names.iter().map(|name| (None, (*name).to_owned())).collect();
+    locality::ranking(&Topology::new("/"), whole_process, &devices)
+}
+
+fn ports(context: &Context) -> Result<Vec<Port>, String> {
+    let port = |number: u8| {
+        let port = context.port(number);
+        let port = port.map_err(|why| format!("port {number} cannot be queried: {why}"))?;
+        let is_ethernet = u32::from(port.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
+        Ok(Port {
+            number,
+            state: port.state,
+            link: if is_ethernet {
+                LinkLayer::Ethernet
+            } else {
+                LinkLayer::InfiniBand
+            },
+        })
+    };
+    (1..=context.attributes.phys_port_cnt).map(port).collect()
+}

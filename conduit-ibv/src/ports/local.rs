@@ -1,0 +1,88 @@
+//! What the packets of a chosen port carry.
+#![forbid(unsafe_code)]
+
+use super::gid::{self, Gid};
+use super::{pkey, Settings};
+use crate::hello::Link;
+use crate::verbs::{Address, Context, GidEntry, LocalPort};
+use gasnet_ibv_abi as ffi;
+use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
+
+/// A port of an opened HCA on a host with this address, and its link. The error is a message
+/// without a full stop.
+pub fn local_port(
+    context: &Context,
+    (number, attributes): (u8, &ffi::ibv_port_attr),
+    settings: &Settings,
+    host: IpAddr,
+) -> Result<(LocalPort, Link), String> {
+    let failed = |why: String| format!("{} port {number}: {why}", context.name);
+    let gids = context.gids(number, attributes.gid_tbl_len as usize);
+    let version = |gid: &GidEntry| Gid::new(gid, Path::new("/"), (&context.name, number));
+    let gids: Vec<Gid> = gids.iter().map(version).collect();
+    let is_ethernet = u32::from(attributes.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
+    let gid = match settings.gid_index {
+        Some(index) => Some(named(&gids, index).map_err(failed)?),
+        None if is_ethernet => {
+            let gid = gid::choose(&gids, host);
+            let missing = || failed("it has no GID. Bring up its network interface".to_owned());
+            Some(gid.ok_or_else(missing)?)
+        }
+        None => None,
+    };
+    let pkey_index = settings.pkey.map_or(Ok(0), |partition| {
+        pkey::index_of(partition, &context.pkeys(number, attributes.pkey_tbl_len))
+    });
+    let port = LocalPort {
+        number,
+        address: Address {
+            lid: attributes.lid,
+            gid: gid.map_or(Ipv6Addr::UNSPECIFIED, |gid| gid.address).octets(),
+        },
+        gid_index: gid.map_or(0, |gid| gid.index as u8),
+        is_global: gid.is_some(),
+        pkey_index: pkey_index.map_err(failed)?,
+        service_level: settings.service_level,
+        traffic_class: settings.traffic_class,
+    };
+    let link = match gid {
+        Some(gid) if is_ethernet => Link::Roce(gid.version),
+        _ => Link::InfiniBand,
+    };
+    Ok((port, link))
+}
+
+/// The GID at the index that the user names.
+fn named(gids: &[Gid], index: u8) -> Result<&Gid, String> {
+    gids.iter().find(|gid| gid.index == u32::from(index)).ok_or_else(|| {
+        let all: Vec<String> = gids
+            .iter()
+            .map(|gid| format!("{} ({})", gid.index, gid.address))
+            .collect();
+        format!(
+            "it has no GID at the index GASNET_IBV_GID_INDEX={index}. Its GIDs are {}",
+            all.join(", ")
+        )
+    })
+}
+
+/// The address of a port in reports.
+pub fn address(port: &LocalPort) -> String {
+    if port.is_global {
+        format!("GID {} ({})", port.gid_index, Ipv6Addr::from(port.address.gid))
+    } else {
+        format!("LID {}", port.address.lid)
+    }
+}
+
+/// A port in reports.
+pub fn describe(port: &LocalPort, link: Link) -> String {
+    format!(
+        "{link}, {}, partition key {}, service level {}, traffic class {}",
+        address(port),
+        port.pkey_index,
+        port.service_level,
+        port.traffic_class
+    )
+}

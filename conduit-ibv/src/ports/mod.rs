@@ -1,0 +1,22 @@
+//! Which ports of which HCAs a process uses, and how its packets leave them.
+//!
+//! [`host`] lists the ports, [`choose`] selects those that the variables want ([`variables`]), and
+//! [`local`] adds what packets of a port carry: its GID, partition key, service level and traffic
+//! class. [`inspect`] reports all of it without a job.
+#![forbid(unsafe_code)]
+
+mod choose;
+mod filter;
+mod gid;
+mod host;
+mod inspect;
+mod local;
+mod pkey;
+pub mod variables;
+
+use choose::Choice;
+pub use host::Host;
+use host::{Hca, LinkLayer, Port};
+pub use inspect::providers;
+pub use local::{describe, local_port};
+pub use variables::Settings;
