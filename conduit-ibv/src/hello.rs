@@ -1,6 +1,7 @@
 //! What processes exchange at start, and which of them fit together.
 #![forbid(unsafe_code)]
 
+use crate::handshake::MOST_PATHS;
 use crate::net::Opened;
 use crate::peers::Mailbox;
 use crate::variables::Settings;
@@ -35,6 +36,8 @@ pub struct Hello {
     pub paths: u8,
     /// HCAs that it uses.
     pub rails: u8,
+    /// A bit for each path: whether it is on another HCA than the path before.
+    pub turns: u8,
     pub link: Link,
     /// Whether its HCAs have atomics.
     pub has_atomics: bool,
@@ -46,6 +49,18 @@ pub struct Hello {
     pub mailbox: Mailbox,
 }
 
+/// By path, whether it is on another rail than the path before.
+fn turns(rails: impl Iterator<Item = usize>) -> u8 {
+    let (mut last, mut turns) = (None, 0);
+    for (path, rail) in rails.enumerate() {
+        let is_other = last.replace(rail).is_some_and(|last| last != rail);
+        turns |= u8::from(is_other) << path;
+    }
+    turns
+}
+
+const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
+
 /// Bytes of one.
 const BYTES: usize = 40;
 
@@ -56,6 +71,7 @@ impl Opened {
             has_opened: true,
             paths: self.paths.len() as u8,
             rails: self.rails.len() as u8,
+            turns: turns(self.paths.iter().map(|path| path.rail)),
             link: self.link,
             has_atomics: self.has_atomics,
             max_packet: settings.max_packet as u32,
@@ -75,6 +91,7 @@ impl Hello {
             has_opened: false,
             paths: 0,
             rails: 0,
+            turns: 0,
             link: Link::InfiniBand,
             has_atomics: false,
             max_packet: 0,
@@ -100,6 +117,7 @@ impl Hello {
         bytes[4..8].copy_from_slice(&self.max_packet.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.mailbox.number.to_le_bytes());
         bytes[12..14].copy_from_slice(&self.mailbox.address.lid.to_le_bytes());
+        bytes[14] = self.turns;
         bytes[16..32].copy_from_slice(&self.mailbox.address.gid);
         bytes[32..].copy_from_slice(&self.hca.to_le_bytes());
         bytes
@@ -111,6 +129,7 @@ impl Hello {
             has_opened: bytes[0] & 1 != 0,
             paths: bytes[1],
             rails: bytes[2],
+            turns: bytes[14],
             link: match bytes[3] {
                 0 => Link::InfiniBand,
                 version => Link::Roce(version),
@@ -159,6 +178,13 @@ impl Hello {
                 own.paths, own.rails, other.paths, other.rails
             ));
         }
+        // A path must lead from an HCA to the one of the same number, whose keys of memory count.
+        if let Some(rank) = differs(&|other| other.turns == own.turns) {
+            return Err(format!(
+                "this rank and rank {rank} use different numbers of ports of their HCAs. Set GASNET_IBV_PORTS so that \
+                 they are equal"
+            ));
+        }
         match differs(&|other| other.max_packet == own.max_packet) {
             Some(rank) => Err(format!(
                 "this rank sends packets of up to {} bytes, but rank {rank} of up to {}. GASNET_IBV_MAX_MEDIUM must \
@@ -179,6 +205,7 @@ mod tests {
             has_opened: true,
             paths: 4,
             rails: 2,
+            turns: 0b100,
             link: Link::Roce(2),
             has_atomics: true,
             max_packet: 70_000,
@@ -217,11 +244,19 @@ mod tests {
             (&|other| other.link = Link::Roce(1), "RoCE v1"),
             (&|other| other.paths = 1, "GASNET_NUM_QPS"),
             (&|other| other.rails = 1, "GASNET_IBV_PORTS"),
+            (&|other| other.turns = 0b10, "different numbers of ports"),
             (&|other| other.max_packet = 1, "GASNET_IBV_MAX_MEDIUM"),
         ] {
             let why = with(change).unwrap_err();
             assert!(why.contains(word) && why.contains("rank 2"), "{why}");
         }
+    }
+
+    #[test]
+    fn paths_and_their_hcas() {
+        assert_eq!(turns([0, 0, 1].into_iter()), 0b100);
+        assert_eq!(turns([0, 1, 1].into_iter()), 0b010);
+        assert_eq!(turns([0, 1, 0, 1, 0, 1, 0, 1].into_iter()), 0b1111_1110);
     }
 
     #[test]

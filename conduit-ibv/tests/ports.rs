@@ -159,6 +159,11 @@ mod plans {
                 "GASNET_IBV_PORTS_TYPE=HRank GASNET_IBV_PORTS=emu0 GASNET_IBV_PORTS_1=emu0:1,2",
                 "this rank uses 1 queue pairs on 1 HCAs for each peer, but rank 1 uses 2 on 1",
             ),
+            (
+                "hcas=2 ports=2",
+                "GASNET_IBV_PORTS_TYPE=HRank GASNET_IBV_PORTS=emu0:1,2+emu1 GASNET_IBV_PORTS_1=emu0+emu1:1,2",
+                "this rank and rank 1 use different numbers of ports of their HCAs",
+            ),
         ] {
             let (has_passed, output) = run(options, variables, "job_of_two --ignored");
             assert!(!has_passed && output.contains(what), "{options} {variables}: {output}");
