@@ -131,7 +131,7 @@ int to_rtr(struct end *end, const struct address *peer) {
 
 int to_rts(struct end *end) {
     struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_RTS, .sq_psn = end->psn, .timeout = 8, .retry_cnt = 3, .rnr_retry = 2, .max_rd_atomic = 4};
+        .qp_state = IBV_QPS_RTS, .sq_psn = end->psn, .timeout = 14, .retry_cnt = 3, .rnr_retry = 2, .max_rd_atomic = 4};
     int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
     if (end->qp->qp_type == IBV_QPT_RC || end->qp->qp_type == IBV_QPT_XRC_SEND)
         mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;

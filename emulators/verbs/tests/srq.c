@@ -51,8 +51,8 @@ void test_srq(void) {
     must(ibv_query_srq(srq, &attr) == 0, "ibv_query_srq");
     say("srq", "limit afterwards: %d", (int)attr.srq_limit);
     must(ibv_modify_qp(b[1].qp, &error, IBV_QP_STATE) == 0, "ERR");
-    must(event_of(devices[1].context, &event), "an event");
-    say("srq", "QP in ERR: %s", ibv_event_type_str(event.event_type));
+    say("srq", "QP in ERR: %s",
+        event_of(devices[1].context, &event) ? ibv_event_type_str(event.event_type) : "no event");
     say("srq", "receives flushed: %s", nothing(b[1].recv_cq) ? "none" : "some");
     say("srq", "destroying an SRQ in use: %s", ibv_destroy_srq(srq) == EBUSY ? "EBUSY" : "another error");
     for (posted = 0; posted < 100000 && result == 0; posted++) result = post_receive(&b[0], 0, 8, 0);
