@@ -20,6 +20,8 @@
 #                         nothing when all are installed), and ruff in build/
 #   make cluster-setup    the same for scripts/cluster: an ssh server, Slurm, MPI's launchers; make
 #                         cluster-check shows that these work
+#   make setup-rdma       the same for the virtual machine of scripts/rdma-vm; make check-rdma tests
+#                         RDMA in it
 #   make demo             setup, build, install into build/demo, run the heat solver on 4 ranks
 #   make check            what CI runs; make check-all is everything
 #   make check-programs DIR=…
@@ -88,8 +90,8 @@ packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/commo
 	$(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check demo check check-all \
-	check-programs emulators bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
+.PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo check \
+	check-all check-programs emulators bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
@@ -157,15 +159,23 @@ cluster-setup:
 cluster-check:
 	@scripts/cluster/selftest.py
 
+setup-rdma:
+	@scripts/setup.sh build rdma
+
+check-rdma: setup-rdma
+	@scripts/check.sh quick rdma
+
 demo:
 	@scripts/demo.sh
 
 check: setup
 	@scripts/setup.sh cluster || echo 'check: without these packages the step launch is skipped'
+	@scripts/setup.sh rdma || echo 'check: without these packages the step rdma is skipped'
 	@scripts/check.sh quick
 
 check-all:
 	@scripts/setup.sh all cluster
+	@scripts/setup.sh rdma || echo 'check: without these packages the step rdma is skipped'
 	@scripts/check.sh all
 
 check-programs: setup

@@ -1,11 +1,12 @@
 #!/bin/sh
-# setup.sh [build] [all] [cluster]: installs the Debian packages that building and testing need and
-# that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, cbindgen in
+# setup.sh [build] [all] [cluster] [rdma]: installs the Debian packages that building and testing
+# need and that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, cbindgen in
 # $BUILD/cbindgen, and bindgen in $BUILD/bindgen. "build" leaves out what only tests need, "all"
 # adds what only `make check-all` needs (also, by rustup, the oldest Rust that is supported),
 # "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on
-# disk). When nothing is missing it uses no network. Rust itself must be installed already (by
-# rustup, or any toolchain from the version in Cargo.toml on).
+# disk), "rdma" the virtual machine of scripts/rdma-vm. When nothing is missing it uses no network.
+# Rust itself must be installed already (by rustup, or any toolchain from the version in Cargo.toml
+# on).
 set -eu
 
 # The layout of Python differs between releases of ruff.
@@ -26,7 +27,7 @@ need g++ g++
 need ld binutils
 need pkg-config pkg-config
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-tests=1 oldest=
+tests=1 oldest='' rdma=
 for more; do
     case $more in
     build) tests= ;;
@@ -57,8 +58,16 @@ for more; do
         [ -n "$(find /usr/lib/*/pmix2/lib -name libpmix.so -print -quit 2>/dev/null)" ] ||
             missing="$missing libpmix-dev"
         ;;
+    rdma)
+        rdma=1
+        need qemu-system-x86_64 qemu-system-x86
+        need depmod kmod
+        need xz xz-utils
+        need rdma iproute2
+        [ -n "$(find /usr/lib -path '*/libibverbs/librxe-*' -print -quit)" ] || missing="$missing ibverbs-providers"
+        ;;
     *)
-        echo "setup: '$more' is not known; build, all and cluster are" >&2
+        echo "setup: '$more' is not known; build, all, cluster and rdma are" >&2
         exit 1
         ;;
     esac
@@ -82,9 +91,6 @@ if [ -n "$tests" ]; then
     [ -n "$(find /usr/lib /usr/local/lib -name 'libfabric.so.1' -print -quit 2>/dev/null)" ] ||
         missing="$missing libfabric1"
     [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
-    # The headers of libibverbs for tests of its emulator and the check of the bindings, and its
-    # library to compare with.
-    [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
     # The header check also uses clang's sanitizers; its library lies in a folder that
     # print-runtime-dir only guesses.
@@ -93,6 +99,9 @@ if [ -n "$tests" ]; then
     # The header check compiles for AArch64.
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
 fi
+# The headers of libibverbs for tests of its emulator, on SoftRoCE and of the bindings, and its
+# library to compare with.
+[ -z "$tests$rdma" ] || [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: cargo is not on PATH; install Rust first (https://rustup.rs)" >&2
@@ -132,6 +141,7 @@ install_tools() {
     install_ruff
     install_crate cbindgen cbindgen "$CBINDGEN_VERSION"
     install_crate bindgen-cli bindgen "$BINDGEN_VERSION"
+    [ -z "$rdma" ] || "$root/scripts/rdma-vm/setup.sh"
 }
 if [ -z "$missing" ]; then
     install_tools
