@@ -45,9 +45,7 @@ if [ ! -e /usr/include/infiniband/verbs.h ]; then
     finish
 fi
 attempt "emulators: build" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$verbs/build.sh" "$EMULATORS/verbs" || finish
-# shellcheck disable=SC2046 # several sources
-attempt "emulators: compile the conformance program" "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror \
-    -o "$WORK/conformance" $(echo "$verbs"/tests/*.c) -libverbs || finish
+conformance_program "$WORK/conformance" || finish
 debian=$(find /usr/lib -name libibverbs.so.1 -print -quit)
 if [ -n "$debian" ]; then
     exports "$debian" >"$WORK/debian"

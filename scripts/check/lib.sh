@@ -51,4 +51,11 @@ compat_tests() {
         --other "$_other" --slice "$_slice" --timeout-factor 3 "$1"
 }
 
+# conformance_program FILE: compiles the conformance program of verbs.
+conformance_program() {
+    # shellcheck disable=SC2046 # several sources
+    attempt "compile the conformance program of verbs" "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror \
+        -o "$1" $(echo "$ROOT"/emulators/verbs/tests/*.c) -libverbs
+}
+
 finish() { exit $((failures > 0)); }

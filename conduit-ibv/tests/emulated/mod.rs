@@ -1,5 +1,5 @@
 //! The emulator of verbs for a test program: its library, which Cargo puts beside the program, and
-//! a fabric of its own, which disappears with the process.
+//! a fabric of its own, which disappears with the process. Or the devices of this machine.
 
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::Conduit;
@@ -9,20 +9,28 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
-/// The variable with the options of the emulator for a test process.
+/// The variable with the options of the emulator for a test process; [`NONE`] is for the machine's
+/// own libibverbs and devices.
 const OPTIONS: &str = "IBV_TEST_EMULATOR";
+const NONE: &str = "none";
 
 /// Lets the conduits of this process use an emulator. Once per process, since a library reads its
 /// options once.
 pub fn emulate() {
+    let options = std::env::var(OPTIONS).unwrap_or_default();
+    if options != NONE {
+        use_emulator(&options);
+    }
+    config::install(Config::load(&[Ibv::new().variables()]).unwrap());
+}
+
+fn use_emulator(options: &str) {
     let path = std::env::current_exe().unwrap().with_file_name("libemulator_verbs.so");
     assert!(path.exists(), "{} was not built", path.display());
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    let options = std::env::var(OPTIONS).unwrap_or_default();
     let options = CString::new(format!("dir={} yield=10 {options}", fabric())).unwrap();
     env::set(c"GASNET_IBV_LIBRARY", &path);
     env::set(c"EMU_VERBS", &options);
-    config::install(Config::load(&[Ibv::new().variables()]).unwrap());
 }
 
 /// Runs tests of this program in a process with these options of the emulator and variables.

@@ -1,0 +1,91 @@
+# Real RDMA: the conformance programs of verbs and of the ibv conduit over Linux's SoftRoCE and
+# Debian's libibverbs, between the two devices of a virtual machine (scripts/rdma-vm). Correctness
+# only: an emulated CPU is some 20 times slower.
+. "$(dirname -- "$0")/lib.sh"
+vm=$ROOT/scripts/rdma-vm/run
+
+# in_vm SECONDS COMMAND...: this machine may be busy, so the time is ample. The conduit's tests pin
+# 3 GiB, because they leave jobs behind that were stopped in a signal handler.
+in_vm() {
+    _seconds=$1
+    shift
+    TMPDIR=$WORK "$vm" --memory 6144 --timeout "$_seconds" "$@"
+}
+
+# softroce: whether the answers of the conformance program differ from the emulator's as
+# softroce.txt says.
+softroce() {
+    _tests=$ROOT/emulators/verbs/tests
+    in_vm 300 "$WORK/conformance" >"$WORK/answers" || return
+    sed -n 's/^?/^/p' "$_tests/softroce.txt" >"$WORK/varies"
+    grep -v -f "$WORK/varies" "$_tests/conformance.txt" >"$WORK/expected"
+    grep -v -f "$WORK/varies" "$WORK/answers" | diff -U0 "$WORK/expected" - |
+        grep '^[-+][^-+]' | sort >"$WORK/differences"
+    grep '^[-+]' "$_tests/softroce.txt" | sort | diff - "$WORK/differences"
+}
+
+# conduit_tests: the conformance suite of the ibv conduit, whose tests alternate between the devices
+# by rank. Not its plans, which are for emulators.
+conduit_tests() {
+    _program=$(cd "$ROOT" && CARGO_TARGET_DIR=$BUILD/unit timeout 1200 cargo test --locked -p gasnet-conduit-ibv \
+        --test conformance --no-run 2>&1 | tee "$WORK/cargo" | sed -n 's/^ *Executable .*(\(.*\))$/\1/p')
+    [ -n "$_program" ] || { cat "$WORK/cargo" && return 1; }
+    cd "$ROOT" && IBV_TEST_EMULATOR=none in_vm 900 "$_program" --skip plans --test-threads 1
+}
+
+# jobs PREFIX SOURCE...: C programs on libgasnet-ibv-par of an installation, each as a job of two
+# ranks that reach each other by the network only, with a device each. They must succeed without
+# arguments; add a program to the list below.
+jobs() {
+    _prefix=$1
+    shift
+    mkdir "$WORK/jobs"
+    for _source; do
+        # shellcheck disable=SC2046 # several options
+        "$CC" -o "$WORK/jobs/$(basename -- "$_source" .c)" -I"$ROOT/gasnet-compat-tests/common" "$_source" \
+            $(PKG_CONFIG_PATH=$_prefix/lib/pkgconfig pkg-config --cflags --libs gasnet-ibv-par) || return
+    done
+    # shellcheck disable=SC2016 # for the shell in the machine
+    GASNET_SUPERNODE_MAXSIZE=1 in_vm 900 sh -c '
+        failed=0
+        for program in "$1"/jobs/*; do
+            timeout 120 "$2/bin/gasnetrun_ibv" -n 2 "$program" && continue
+            echo "${program##*/}: exit status $?"
+            failed=1
+        done
+        exit $failed' jobs "$WORK" "$_prefix"
+}
+
+if [ ! -e "$BUILD/rdma-vm/initrd" ] || ! command -v qemu-system-x86_64 >/dev/null; then
+    skip "rdma: qemu or the kernel of the virtual machine is not installed (make setup-rdma)"
+    finish
+fi
+scratch
+conformance_program "$WORK/conformance" || finish
+attempt "rdma: SoftRoCE answers as the emulator but for known differences" softroce
+attempt "rdma: the ibv conduit over SoftRoCE" conduit_tests
+if [ -e "$STAGE_RELEASE/lib/libgasnet-ibv-par.a" ]; then
+    programs=
+    for name in am/am_payload am/am_flood am/am_long_pieces am/am_negotiated am/am_threads rma/rma_nonblocking \
+        rma/rma_ordering atomic/atomic_operations coll/reduce vis/vis_random stress/mixer; do
+        programs="$programs $ROOT/gasnet-compat-tests/$name.c"
+    done
+    # shellcheck disable=SC2086 # several programs
+    attempt "rdma: jobs over SoftRoCE" jobs "$STAGE_RELEASE" "$ROOT/scripts/check/hello.c" $programs
+else
+    skip "rdma: jobs over SoftRoCE: the ibv conduit is not installed in $STAGE_RELEASE"
+fi
+# shellcheck disable=SC2016 # for the shell in the machine
+in_vm 120 sh -c 'echo "$0 on $(uname -n)"; echo error >&2; exit 7' 'two words' >"$WORK/out" 2>"$WORK/err"
+if [ $? -eq 7 ] && [ "$(cat "$WORK/out")" = "two words on rdma-vm" ] && [ "$(cat "$WORK/err")" = error ]; then
+    pass "rdma: output and exit status of a command in the machine"
+else
+    fail "rdma: a command in the machine printed $(cat "$WORK/out" "$WORK/err")"
+fi
+in_vm 2 sleep 100 2>/dev/null
+if [ $? -eq 124 ]; then pass "rdma: timeout of the machine"; else fail "rdma: the machine outlived its timeout"; fi
+TMPDIR=$WORK timeout -s KILL 4 "$vm" sleep 100
+sleep 1
+left=$(find "$WORK" -name 'rdma-vm.*'; pgrep -f "$WORK/rdma-vm" || :)
+if [ -z "$left" ]; then pass "rdma: nothing is left behind a kill"; else fail "rdma: a killed machine left $left"; fi
+finish
