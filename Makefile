@@ -27,6 +27,7 @@
 #   make check-programs DIR=…
 #     NP="1 2 3 4 7 16" CONDUIT=smp MODE=par FLAVOUR=release TESTS="a b" TIMEOUT=120
 #     EXTRA="a=x.c" ARGS="a=1,2" ENV="NAME=value" CLOSING="a=pattern" SKIP="c"
+#     EMULATOR="--link roce"
 #                         MODE may be tools-par; PREFIX_USED=… takes an installation
 #   make emulators        build the emulated networks that scripts/with-emulator runs commands on
 #   make bench            times of this library, and in turns of another one installed in
@@ -180,7 +181,8 @@ check-all:
 
 check-programs: setup
 	@DIR='$(DIR)' NP='$(NP)' CONDUIT='$(CONDUIT)' MODE='$(MODE)' TESTS='$(TESTS)' SKIP='$(SKIP)' TIMEOUT='$(TIMEOUT)' \
-	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' ENV='$(ENV)' scripts/check/programs.sh
+	  EXTRA='$(EXTRA)' DONE='$(DONE)' CLOSING='$(CLOSING)' ARGS='$(ARGS)' ENV='$(ENV)' EMULATOR='$(EMULATOR)' \
+	  scripts/check/programs.sh
 
 emulators:
 	@CARGO_TARGET_DIR='$(BUILD)/emulators/target' emulators/verbs/build.sh '$(BUILD)/emulators/verbs'

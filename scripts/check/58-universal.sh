@@ -85,6 +85,10 @@ for size in 1 2; do
     export GASNET_SUPERNODE_MAXSIZE
     says "neighbourhoods of $size: a network" "conduit udp" "$program"
 done
+attempt "universal: an emulated HCA" env CARGO_TARGET_DIR="$BUILD/emulators/target" \
+    "$ROOT/emulators/verbs/build.sh" "$BUILD/emulators/verbs"
+says "with an HCA: ibv" "conduit ibv" env EMULATORS="$BUILD/emulators" "$ROOT/scripts/with-emulator" verbs \
+    --faults yield=10 "$program"
 says "the reason is printed" "conduit smp: .*GASNET_SUPERNODE_MAXSIZE=2" env GASNET_VERBOSEENV=1 "$program"
 says "smp has one neighbourhood" "GASNET_SUPERNODE_MAXSIZE=2 has no effect: the smp conduit has no network" env \
     GASNET_CONDUIT=' smp' "$program"

@@ -3,4 +3,10 @@
 # are three times what the programs ask for: a busy machine is no failure.
 . "$(dirname -- "$0")/lib.sh"
 compat_tests --no-scripts || failures=1
+if [ "$SCOPE" = all ]; then
+    for emulator in "--hcas 2 --ports 2 --link roce --faults late" "--hcas 2 --faults no-srq --faults late-visible"; do
+        compat_tests --no-scripts --configurations release:ibv:1 --families "am rma atomic vis event coll" \
+            --modes par --emulator "$emulator" || failures=1
+    done
+fi
 finish

@@ -210,6 +210,8 @@ class Case:
         self.name = f"{family}/{self.program} {flavour} {where} {mode}"
         self.undersubscribed = family == BY_CORES and number(self.name) % 2 == 0
         self.name += " undersubscribed" * self.undersubscribed
+        if conduit == "ibv" and options.emulator:
+            self.name += f" ({options.emulator})"
         self.devices, self.network = {}, []
 
     def counts(self):

@@ -5,10 +5,11 @@ each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/tes
 matrix.
 
     scripts/check/launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits
-    udp,ofi,any,smp] [--list]
+    udp,ofi,any,smp,ibv] [--list]
 
 The release flavour of udp makes all tests, that of ofi those that are about it, and the others a
-part (--all: all). --only takes tests whose name has the word.
+part (--all: all). ibv runs on the emulator of verbs, so only on one host. --only takes tests whose
+name has the word.
 """
 
 import argparse
@@ -33,7 +34,7 @@ import managers  # noqa: E402,F401
 import places  # noqa: E402,F401
 import safety  # noqa: E402,F401
 from bed import Bed, Program, Skip, Wrong  # noqa: E402
-from cases import ALL, CASES, KINDS, NETWORKED  # noqa: E402
+from cases import ALL, CASES, KINDS, NETWORKED, ONE_HOST  # noqa: E402
 from processes import Unavailable  # noqa: E402
 
 SOURCE = f"{SCRIPTS}/../gasnet-compat-tests/launch/launch_place.c"
@@ -69,7 +70,8 @@ def build(options, folder, report):
             path = f"{place}/launch_place"
             done, messages = installation.compile([SOURCE], path, conduit, "seq", ["-Wall", "-Wextra", "-Werror"])
             if done:
-                programs.append(Program(installation, flavour, conduit, path))
+                network = jobs.emulated(conduit, f"{folder}/emulators")
+                programs.append(Program(installation, flavour, conduit, path, network))
             else:
                 report("FAIL", f"{flavour} {conduit}", f"the program does not compile: {messages[-500:]}")
     return programs
@@ -88,10 +90,12 @@ def chosen(options, programs):
             wanted = program.conduit in case.conduits and (
                 case.quick or (not options.quick and (first or own or options.all))
             )
-            if options.quick and not (first or own or (case.kind == "one" and program.conduit != "ofi")):
+            if options.quick and not (first or own or (case.kind == "one" and program.conduit in ("any", "udp"))):
                 wanted = False
             if options.only:
                 wanted = program.conduit in case.conduits and any(word in name for word in options.only)
+            if program.conduit in ONE_HOST and case.kind != "one":
+                wanted = False
             if wanted:
                 plan.setdefault(case.kind, []).append((program, case))
     return plan
@@ -119,7 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", help="an installation")
     parser.add_argument("--debug", help="one of the debug flavour")
-    parser.add_argument("--conduits", default="udp,ofi,any,smp", help="conduits to test (udp,ofi,any,smp)")
+    parser.add_argument("--conduits", default="udp,ofi,any,smp,ibv", help="conduits to test (udp,ofi,any,smp,ibv)")
     parser.add_argument("--quick", action="store_true", help="the tests that every check makes")
     parser.add_argument("--all", action="store_true", help="every test with every program")
     parser.add_argument("--only", action="append", metavar="WORD", help="tests whose name has this")

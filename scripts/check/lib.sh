@@ -39,7 +39,7 @@ scratch() {
     trap 'exit 1' HUP INT TERM
 }
 
-# compat_tests OPTION: gasnet-compat-tests over everything that was built; a quick check takes a
+# compat_tests OPTION...: gasnet-compat-tests over everything that was built; a quick check takes a
 # part of the matrix.
 compat_tests() {
     _other='' _slice=''
@@ -48,7 +48,7 @@ compat_tests() {
     done
     [ "$SCOPE" = all ] || _slice=$SEED
     python3 -B "$ROOT/scripts/check/compat_tests.py" --release "$STAGE_RELEASE" --debug "$STAGE_DEBUG" \
-        --other "$_other" --slice "$_slice" --timeout-factor 3 "$1"
+        --other "$_other" --slice "$_slice" --timeout-factor 3 "$@"
 }
 
 # conformance_program FILE: compiles the conformance program of verbs.

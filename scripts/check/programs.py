@@ -39,6 +39,9 @@ def arguments():
         default="",
         help='environment of the jobs: "NAME=value NAME2=value2"; other GASNET_* variables do not reach them',
     )
+    parser.add_argument(
+        "--emulator", default="", help="options of scripts/with-emulator for ibv, for example --link roce"
+    )
     parser.add_argument("--flags", default="", help="further compiler flags")
     parser.add_argument("--launch", default="direct", choices=("direct", "launcher"))
     parser.add_argument("--table", default="", help="Markdown file to write")
@@ -94,6 +97,7 @@ def main():
     sources = [f for f in sources if os.path.splitext(f)[0] not in unwanted]
     rows, reasons, failed, passed = [], [], 0, 0
     with jobs.scratch() as work:
+        network = jobs.emulated(options.conduit, os.path.join(work, "emulators"), options.emulator.split())
         for source in sources:
             name = os.path.splitext(source)[0]
             for mode in options.mode.split():
@@ -130,7 +134,7 @@ def main():
                     else:
                         environment["GASNET_PSHM_NODES"] = str(count)
                     command += [a for a in program_arguments.get(name, "").split(",") if a]
-                    result = jobs.run(command, options.timeout, environment)
+                    result = jobs.run(network + command, options.timeout, environment)
                     word, why = judge(result, closing.get(name, options.done))
                     cells.append(word)
                     print(f"{name:20} {mode:8} np {count:3} {word:8} {result.seconds:7.2f} s {why}", flush=True)

@@ -17,6 +17,6 @@ if [ -z "$prefix" ]; then
 fi
 exec python3 -B "$ROOT/scripts/check/programs.py" --dir "$DIR" --prefix "$prefix" --conduit "$CONDUIT" --mode "$MODE" \
     --flavour "$FLAVOUR" --np "${NP:-1 2 3 4 7 16}" --tests "${TESTS:-}" --skip "${SKIP:-}" \
-    --timeout "${TIMEOUT:-120}" \
+    --timeout "${TIMEOUT:-120}" --emulator "${EMULATOR:-}" \
     --extra "${EXTRA:-}" --env "${ENV:-}" --args "${ARGS:-}" --done "${DONE:-done|PASS}" --closing "${CLOSING:-}" \
     --table "$BUILD/check-programs.md"

@@ -65,7 +65,7 @@ def short(text, most=500):
 class Program:
     """The test program of one flavour and conduit, and the launcher for it."""
 
-    def __init__(self, installation, flavour, conduit, path):
+    def __init__(self, installation, flavour, conduit, path, network=()):
         self.installation, self.prefix, self.flavour, self.conduit, self.path = (
             installation,
             installation.prefix,
@@ -74,6 +74,8 @@ class Program:
             path,
         )
         self.folder = os.path.dirname(path)
+        # The words that run a command on an emulated network of one host.
+        self.network = list(network)
         self.launcher = f"{self.prefix}/bin/gasnetrun" + ("" if conduit == "any" else f"_{conduit}")
 
     def client(self, name):
@@ -100,7 +102,7 @@ class Job:
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
         self.process = bed.hosts.popen(
             node,
-            command,
+            [*bed.program.network, *command],
             env=env,
             user=user,
             cwd=bed.program.folder,
@@ -264,6 +266,7 @@ class Bed:
         the output."""
         self.look_around()
         started = time.monotonic()
+        command = [*self.program.network, *command]
         got = self.hosts.run(node, command, env=env, stdin=stdin, user=user, cwd=self.program.folder, timeout=limit)
         seconds = time.monotonic() - started
         status = got.code if got.code is None or got.code >= 0 else 128 - got.code

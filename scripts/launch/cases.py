@@ -21,8 +21,10 @@ KINDS = {
     "routed": {"count": 2, "routed": True, "ipv6": False},
     "routed, IPv6": {"count": 2, "routed": True, "ipv4": False},
 }
-NETWORKED = ("udp", "ofi", "any")
-ALL = ("udp", "ofi", "any", "smp")
+NETWORKED = ("udp", "ofi", "any", "ibv")
+ALL = ("udp", "ofi", "any", "smp", "ibv")
+# The emulator of verbs joins the processes of one host.
+ONE_HOST = ("ibv",)
 
 
 def case(name, kind, quick=False, conduits=NETWORKED):
