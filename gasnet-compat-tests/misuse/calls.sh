@@ -72,10 +72,11 @@ if ! "$here/../../emulators/devices/build.sh" "$OUT/devices" >"$OUT/log" 2>&1; t
     cat "$OUT/log"
     exit 1
 fi
+devices=$OUT/devices${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 mk() { # NAME PATTERN
-    expect "mk-$1" bad "$2" env LD_LIBRARY_PATH="$OUT/devices" "$run" 2 "$OUT/bad_mk" "$1"
+    expect "mk-$1" bad "$2" env LD_LIBRARY_PATH="$devices" "$run" 2 "$OUT/bad_mk" "$1"
 }
-expect mk-fine 0 '^fine: 2' env LD_LIBRARY_PATH="$OUT/devices" "$run" 2 "$OUT/bad_mk"
+expect mk-fine 0 '^fine: 2' env LD_LIBRARY_PATH="$devices" "$run" 2 "$OUT/bad_mk"
 for what in local-host local-end medium-host; do mk $what 'local range.*CUDA device 0'; done
 for what in remote-end own-end; do mk $what 'remote range.*segment'; done
 mk collective 'collectives move host memory'

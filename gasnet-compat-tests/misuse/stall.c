@@ -109,6 +109,10 @@ static void stall_put(void) {
         if (first()) printf("STALL not possible: all ranks are neighbours\n");
         return;
     }
+#if GASNET_CONDUIT_IBV
+    if (first()) printf("STALL not possible: the HCA of a rank that computes takes puts\n");
+    return;
+#endif
     send_errors();
     if (first()) {
         int i; /* the first ones may still be answered in the barrier */

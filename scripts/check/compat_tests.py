@@ -360,7 +360,8 @@ def main():
             if ("-" in flavour or conduit == "any") and (has_script or family == "tools"):
                 continue  # starts, ends and tools know no segments, and the conduit does not matter to them
             if has_script:
-                if options.no_scripts or wanted_programs:
+                # Without /dev/shm there is no emulator either.
+                if options.no_scripts or wanted_programs or (conduit, family) == ("ibv", "environment"):
                     continue
                 always = (flavour, conduit) == ("release", "smp")
                 if not options.slice or always or chance(options.slice, f"{family} {flavour} {conduit} {size}", one_in):
