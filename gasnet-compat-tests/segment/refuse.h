@@ -1,5 +1,5 @@
 /* A seccomp filter with which the kernel refuses to copy between processes: system call `number`
- * fails with `error`. */
+ * fails with `error`. Not for ibv, whose emulator copies that way itself. */
 #ifndef COMPAT_TESTS_REFUSE_H
 #define COMPAT_TESTS_REFUSE_H
 

@@ -2,6 +2,7 @@
 // messages do it.
 // NP: 2 3
 // SEGMENTS: everything
+// CONDUITS: smp ofi udp sock loop any
 // TIMEOUT: 120
 #include "everywhere.h"
 #include "refuse.h"

@@ -3,6 +3,7 @@
 // holds.
 // NP: 2 3
 // SEGMENTS: everything
+// CONDUITS: smp ofi udp sock loop any
 // TIMEOUT: 180
 #include "everywhere.h"
 #include "refuse.h"
