@@ -201,6 +201,7 @@ impl Net {
                 retries: self.settings.retries,
                 reads: path.initiated.min(endpoint.reads),
                 peer_reads: path.reads,
+                first_packet: self.first_packet(queue),
             };
             queue
                 .pair
@@ -208,6 +209,14 @@ impl Net {
         }
         connection.is_ready.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// The number of the first packet of a queue pair: the same at both ends, another in each job.
+    fn first_packet(&self, queue: &SendQueue) -> u32 {
+        let (low, high) = (self.rank.min(queue.peer).0, self.rank.max(queue.peer).0);
+        let pair = u64::from(low) << 32 | u64::from(high);
+        let mixed = (self.token ^ pair ^ (queue.path as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 40) as u32
     }
 
     fn wait_for(&self, inner: &mut Inner, peer: JobRank, step: Step) {

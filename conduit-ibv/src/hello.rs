@@ -266,7 +266,7 @@ mod tests {
             nbrhd: 0,
         };
         let several = |hcas: [u64; 4], rails| {
-            let all = hcas.map(|hca| Hello { hca, rails, ..hello() });
+            let all = hcas.map(|hca| Hello { rails, hca, ..hello() });
             Hello::some_host_has_several_hcas(&all, &place_of)
         };
         assert!(!several([1, 1, 2, 2], 1));

@@ -205,9 +205,9 @@ impl Net {
                 })?;
             }
         }
-        if completes {
-            let nbrhd = (info.place_of)(info.rank).nbrhd;
-            let others = self.peers.ranks().filter(|rank| (info.place_of)(*rank).nbrhd != nbrhd);
+        if completes && info.leaders.len() > 1 {
+            // Neighbours, too: atomics and puts of device memory reach them through the HCA.
+            let others = self.peers.ranks().filter(|rank| *rank != info.rank);
             self.connect_all(info, &others.collect::<Vec<JobRank>>())?;
             self.is_complete = true;
         }

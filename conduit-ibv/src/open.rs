@@ -12,9 +12,6 @@ use gasnet_conduit::{print_line, JobRank, StartInfo};
 use gasnet_ibv_abi as ffi;
 use std::net::IpAddr;
 
-/// The key of datagrams' queue pairs. It authenticates nobody.
-const DATAGRAM_KEY: u32 = 0x0067_6578;
-
 /// The HCAs and ports of a process.
 struct Network {
     /// The HCAs, by rail.
@@ -51,7 +48,6 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Resu
         &rail.domain,
         first.port,
         (settings.datagram_sends, receives),
-        DATAGRAM_KEY,
         channel.as_ref().or(rail.channel.as_ref()),
     )
     .map_err(|why| format!("a queue pair for datagrams failed: {why}"))?;

@@ -9,6 +9,9 @@ use gasnet_sys::{host_memory, process};
 /// Part of the physical memory of a host that its processes register together, by default.
 const PART: f64 = 2.0 / 3.0;
 
+/// Bytes of the largest page of processors that run verbs.
+const PAGE: usize = 64 << 10;
+
 /// An upper limit of the memory of a host that is registered (`GASNET_PHYSMEM_MAX`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
@@ -54,12 +57,15 @@ impl Limit {
 }
 
 /// The bytes of segments that this process may register, one of so many on this host, beside its
-/// own `buffers`.
+/// own `buffers`: whole pages, and half of its share at least, since buffers are registered as they
+/// are needed.
 pub fn max_bytes(processes: usize, buffers: usize) -> usize {
     let limit = variables::physmem_max().unwrap_or(Limit::Part(PART));
     let share = limit.bytes(host_memory::query().physical) / processes.max(1) as u64;
     let lockable = lockable().filter(|lockable| *lockable > 2 * buffers as u64);
-    (share.min(lockable.unwrap_or(u64::MAX)) as usize).saturating_sub(buffers)
+    let share = share.min(lockable.unwrap_or(u64::MAX)) as usize;
+    let bytes = share.saturating_sub(buffers).max(share / 2);
+    bytes - bytes % PAGE
 }
 
 /// The pinned pages of a process count against this limit, except root's. One that hardly holds
@@ -89,7 +95,9 @@ mod tests {
     fn processes_share() {
         let alone = max_bytes(1, 0);
         let shared = max_bytes(4, 0);
-        assert!(alone > 0 && (alone / 4).abs_diff(shared) <= 1);
-        assert_eq!(max_bytes(1, 4096), alone - 4096);
+        assert!(alone > 0 && (alone / 4).abs_diff(shared) <= PAGE);
+        assert_eq!(max_bytes(1, PAGE), alone - PAGE);
+        assert_eq!(max_bytes(4, usize::MAX), shared / 2 / PAGE * PAGE);
+        assert_eq!(shared % PAGE, 0);
     }
 }

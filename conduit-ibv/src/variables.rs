@@ -169,7 +169,7 @@ const BBUF_COUNT: Key<u32> = count(
 const USE_FENCED_PUTS: Key<Option<bool>> = flag(
     "GASNET_USE_FENCED_PUTS",
     false,
-    "Complete a put only when every HCA and CPU of the target's host sees its bytes, at the cost of another round trip.",
+    "Complete a put only when every HCA and CPU of the target's host sees its bytes, at the cost of a round trip.",
 )
 .unset_means("if processes of a host use several HCAs")
 .optional();

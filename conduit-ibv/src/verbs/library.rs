@@ -28,8 +28,6 @@ macro_rules! functions {
         pub struct Functions {
             $($(#[$doc])* pub(super) $name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*
             $($(#[$odoc])* pub(super) $oname: Option<unsafe extern "C" fn($($oarg),*) $(-> $oresult)?>,)*
-            /// The file.
-            pub path: String,
         }
 
         impl Functions {
@@ -42,7 +40,6 @@ macro_rules! functions {
                         None => library.function($symbol)?,
                     },)*
                     $($oname: library.versioned($osymbol, $oversion).or_else(|| library.function($osymbol).ok()),)*
-                    path: library.path(),
                 } })
             }
         }
@@ -87,7 +84,6 @@ functions! {
     destroy_ah: c"ibv_destroy_ah" c"IBVERBS_1.1" (*mut ffi::ibv_ah) -> c_int;
     wc_status_str: c"ibv_wc_status_str" c"IBVERBS_1.1" (ffi::ibv_wc_status) -> *const c_char;
     event_type_str: c"ibv_event_type_str" c"IBVERBS_1.1" (ffi::ibv_event_type) -> *const c_char;
-    port_state_str: c"ibv_port_state_str" c"IBVERBS_1.1" (ffi::ibv_port_state) -> *const c_char;
     fork_init: c"ibv_fork_init" c"IBVERBS_1.1" () -> c_int;
     ;
     query_gid_ex: c"_ibv_query_gid_ex" c"IBVERBS_1.11"
@@ -129,12 +125,6 @@ impl Functions {
     pub fn event(&self, event: ffi::ibv_event_type) -> String {
         // SAFETY: as above.
         text(unsafe { (self.event_type_str)(event) })
-    }
-
-    /// The library's text for the state of a port.
-    pub fn port_state(&self, state: ffi::ibv_port_state) -> String {
-        // SAFETY: as above.
-        text(unsafe { (self.port_state_str)(state) })
     }
 }
 

@@ -11,7 +11,7 @@ mod receives;
 mod region;
 mod ud;
 
-pub use context::{Context, Devices, Event, GidEntry};
+pub use context::{Context, Devices, GidEntry};
 pub use library::Functions;
 pub use pair::{Address, Local, LocalPort, Pair, PairSettings, Remote, Transport, Work};
 pub use queue::{Channel, Queue, Wc};

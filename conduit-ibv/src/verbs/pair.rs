@@ -78,6 +78,9 @@ pub struct Transport {
     pub reads: u8,
     /// Those of the peer.
     pub peer_reads: u8,
+    /// Number of the first packet in both directions, 24 bits. Packets of another job that reach
+    /// this pair have others, and are dropped.
+    pub first_packet: u32,
 }
 
 /// A queue pair.
@@ -182,6 +185,8 @@ impl Pair {
         attributes.qp_state = ffi::IBV_QPS_RTR;
         attributes.path_mtu = transport.mtu;
         attributes.dest_qp_num = to.1;
+        attributes.rq_psn = transport.first_packet;
+        attributes.sq_psn = transport.first_packet;
         attributes.max_dest_rd_atomic = transport.peer_reads;
         attributes.min_rnr_timer = RNR_TIMER;
         attributes.ah_attr = port.route(to.0);

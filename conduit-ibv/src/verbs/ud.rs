@@ -15,6 +15,8 @@ const GRH: usize = size_of::<ffi::ibv_grh>();
 pub const MOST: usize = 248;
 /// Bytes of a buffer.
 const BUFFER: usize = (GRH + MOST).next_multiple_of(32);
+/// The key of the queue pairs. It authenticates nobody.
+const KEY: u32 = 0x0067_6578;
 /// The names of sends begin here; those of receives are below.
 const FIRST_SEND: u64 = 1 << 32;
 
@@ -22,7 +24,6 @@ const FIRST_SEND: u64 = 1 << 32;
 pub struct Datagrams {
     library: &'static Functions,
     port: LocalPort,
-    key: u32,
     receives: usize,
     /// Of the domain.
     domain: NonNull<ffi::ibv_pd>,
@@ -59,13 +60,12 @@ impl Drop for Handle {
 }
 
 impl Datagrams {
-    /// Opens it, with so many buffers to send and to receive. Datagrams carry `key`.
+    /// Opens it, with so many buffers to send and to receive.
     pub fn new(
         context: &Context,
         domain: &Domain,
         port: LocalPort,
         (sends, receives): (usize, usize),
-        key: u32,
         channel: Option<&super::Channel>,
     ) -> Result<Self, Errno> {
         let bytes = (BUFFER * (receives + sends)).next_multiple_of(4096);
@@ -83,7 +83,6 @@ impl Datagrams {
         let this = Self {
             library: context.library,
             port,
-            key,
             receives,
             domain: domain.raw,
             sends: std::iter::repeat_with(|| None).take(sends).collect(),
@@ -101,7 +100,7 @@ impl Datagrams {
         attributes.qp_state = ffi::IBV_QPS_INIT;
         attributes.pkey_index = self.port.pkey_index;
         attributes.port_num = self.port.number;
-        attributes.qkey = self.key;
+        attributes.qkey = KEY;
         let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_PKEY_INDEX | ffi::IBV_QP_PORT | ffi::IBV_QP_QKEY;
         self.pair.modify(&mut attributes, mask)?;
         let all: Vec<u64> = (0..self.receives as u64).collect();
@@ -151,7 +150,7 @@ impl Datagrams {
             bytes: bytes.len(),
             lkey: self.region.lkey,
         };
-        let mut work = Work::datagram(&local, handle.1.as_ptr(), number, self.key);
+        let mut work = Work::datagram(&local, handle.1.as_ptr(), number, KEY);
         work.signal();
         work.name(FIRST_SEND + slot as u64);
         // SAFETY: the buffer is used again only after its completion.

@@ -61,6 +61,7 @@ fn fabric() -> String {
     std::fs::create_dir(&folder).unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"read -r _; rm -rf -- "$1""#, "cleaner", &folder]);
+    #[allow(clippy::zombie_processes, reason = "it ends after this process")]
     let mut cleaner = shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     std::mem::forget(cleaner.stdin.take());
     folder
