@@ -47,27 +47,27 @@
 //!
 //! | need | method | sock | udp | ofi | ibv | gni | elan |
 //! |---|---|---|---|---|---|---|---|
-//! | who shares NICs and memory | [`StartInfo::host`], `place_of`, `leaders`, [`StartInfo::host_memory`] | – | processes of the host | NIC by index on the host | XRC domain, rail by index, pinned memory of the host | CE tree, NIC by index, pinned memory of the host | rail by index |
+//! | who shares NICs and memory | [`StartInfo::host`], `place_of`, `leaders`, [`StartInfo::host_memory`] | – | processes of the host | NIC by index on the host | HCA by distance and index, pinned memory of the host | CE tree, NIC by index, pinned memory of the host | rail by index |
 //! | job's data at start | [`StartInfo::exchange`], `job_token`, environment | names of two sockets | address, port | `fi_getname` | LID, GID, UD QP number | NIC address, AM memory handle; `PMI_GNI_PTAG`, `PMI_GNI_COOKIE` | none: `elan_baseInit` |
 //! | start of ranks by the network's own system | [`Bootstrap`]; mpi: `MPI_Init`, `MPI_Allgather` | – | – | – | – | Cray's PMI has a place beside it: `job/src/pmi/by_exchange.rs` | – |
 //! | registered memory and keys | [`Segments::register`] | – | a list, against which peers' addresses are checked | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes per domain | elan3: `elan3_setperm` window; elan4: nothing |
 //! | keys on arrival | [`Segments::learn`], at first use | – | – | `fi_mr_map_raw`, `fi_mr_unmap_key` where `FI_MR_RAW` | – | – | – |
-//! | pinning limit | [`Segments::max_bytes`] | – | – | – | `GASNET_PHYSMEM_MAX`, `GASNET_PINNED_REGIONS_MAX` | `GASNET_PHYSMEM_MAX` | elan3: size of the window |
-//! | memory outside segments (LARGE, EVERYTHING) | [`Rma::reaches_all_memory`] | – | – | – | ODP, or firehose by own packets | – | elan4: all memory |
-//! | local buffers outside segments | inside `put`, `get`, for a [`LocalMemory`](crate::LocalMemory) without segment | – | – | bounce where `FI_MR_LOCAL`, `fi_mr_reg` above | bounce up to `GASNET_NONBULKPUT_BOUNCE_LIMIT`, firehose above | bounce up to `GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER`, registration cache of `GASNET_GNI_MEMREG` above | `elan_allocMain` where not `elan_addressable` |
+//! | pinning limit | [`Segments::max_bytes`] | – | – | – | `GASNET_PHYSMEM_MAX`, locked memory | `GASNET_PHYSMEM_MAX` | elan3: size of the window |
+//! | memory outside segments (LARGE, EVERYTHING) | [`Rma::reaches_all_memory`] | – | – | – | – | – | elan4: all memory |
+//! | local buffers outside segments | inside `put`, `get`, for a [`LocalMemory`](crate::LocalMemory) without segment | – | – | bounce where `FI_MR_LOCAL`, `fi_mr_reg` above | bounce up to `GASNET_NONBULKPUT_BOUNCE_LIMIT`, `ibv_reg_mr` above | bounce up to `GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER`, registration cache of `GASNET_GNI_MEMREG` above | `elan_allocMain` where not `elan_addressable` |
 //! | put and get | [`Rma::put`], [`Rma::get`], [`Upcalls::done`] | – | datagrams with an address, placed as they come | `fi_write`, `fi_read` with `FI_DELIVERY_COMPLETE` | `IBV_WR_RDMA_WRITE`, `_READ`, inline up to `GASNET_INLINESEND_LIMIT` | `GNI_PostFma` up to `GASNET_GNI_PUT_FMA_RDMA_CUTOVER`, `GNI_PostRdma` above; gets widened to multiples of 4 | `elan_doput`, `elan_get`; at most 64 per channel, for it blocks |
 //! | early local completion | [`Completion::Source`]; [`SourceUse::Now`](crate::SourceUse::Now) | – | copied up to a few KiB | `fi_inject_write` | inline or bounce | bounce; LOCAL event of `GNI_PostRdma` | copied up to `smallputsize` |
-//! | completion that the CPU sees (fenced puts) | inside `put` | – | – | `FI_DELIVERY_COMPLETE` | atomic after the put: `GASNET_USE_FENCED_PUTS` | `GASNET_GNI_MEM_CONSISTENCY` | put event |
+//! | completion that the CPU sees (fenced puts) | inside `put` | – | – | `FI_DELIVERY_COMPLETE` | read after the put where hosts have several HCAs: `GASNET_USE_FENCED_PUTS` | `GASNET_GNI_MEM_CONSISTENCY` | put event |
 //! | Longs by put with notification | [`PutNotify`] | – | – | `FI_REMOTE_CQ_DATA` pairs with the header by number | `IBV_WR_RDMA_WRITE`, then `IBV_WR_SEND` on the same QP | nonce by `GNI_EpSetEventData` and REMOTE event; header as `FMA_PUT_W_SYNCFLAG` | header sent when `elan_poll` says the put is done |
-//! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `GASNET_OFI_WINDOW`, `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_TOTAL`, `_SLACK`; none with SRQ | `GASNET_NETWORKDEPTH`, `_SPACE`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks |
-//! | separate requests and replies | [`Class`], [`PollScope`] | two sockets | two windows | requests wait in memory while only replies are polled | receive buffer for the reply posted before its request | reply into the buffer of its request | two queues (`elan_gallocQueue`) |
-//! | negotiated payload | [`SendBuffers`] | – | – | registered pool | bounce pool: `GASNET_BBUF_COUNT` | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
-//! | large Mediums without a copy | [`Gather`] | – | – | – | gather list from `GASNET_AM_GATHER_MIN` on, in a segment | – | – |
+//! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `GASNET_OFI_WINDOW`, `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_SLACK` | `GASNET_NETWORKDEPTH`, `_SPACE`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks |
+//! | separate requests and replies | [`Class`], [`PollScope`] | two sockets | two windows | requests wait in memory while only replies are polled | requests wait in memory while only replies are polled | reply into the buffer of its request | two queues (`elan_gallocQueue`) |
+//! | negotiated payload | [`SendBuffers`] | – | – | registered pool | registered pool | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
+//! | large Mediums without a copy | [`Gather`] | – | – | – | – | – | – |
 //! | remote atomics | [`Atomics`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor | – |
 //! | hardware barrier | [`Barrier`] | – | – | – | – | Aries: `GNI_POST_CE`, AND of two operands | `elan_hbcast`, `elan_hgsync`: blocks, so `elan_addProgressFn` |
 //! | wake-up descriptor | [`Wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – |
 //! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries | timed sleep |
-//! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC or XRC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind` | – (static) |
+//! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind` | – (static) |
 //! | several NICs | inside the conduit | – | – | one per process: `GASNET_OFI_DEVICE` | `GASNET_NUM_QPS`, `GASNET_IBV_PORTS` | `PMI_GNI_DEV_ID`, `GASNET_DOMAIN_COUNT` | `ELAN_RAIL_ALL` |
 //! | memory kinds | [`Segments::register_device`] | – | – | `FI_HMEM`, `FI_MR_DMABUF` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
 
