@@ -87,7 +87,7 @@ impl Net {
     #[cold]
     pub fn connect(&self, peer: JobRank) {
         let mut inner = lock(&self.connector.inner);
-        if self.peers.connection(peer).is_some() || !self.peers.is_present(peer) {
+        if self.peers.connection(peer).is_some() || !self.peers.fates.is_present(peer) {
             return;
         }
         let created = self.create(peer).and_then(|connection| {
@@ -102,6 +102,7 @@ impl Net {
         });
         if let Err(why) = created {
             self.peers
+                .fates
                 .lose(peer, format!("{}: a connection failed: {why}", self.name(0)));
         }
     }
@@ -253,6 +254,7 @@ impl Net {
             .send(&mailbox.address, mailbox.number, &datagram.encode());
         if let Err(why) = sent {
             self.peers
+                .fates
                 .lose(peer, format!("{}: a connection request failed: {why}", self.name(0)));
         }
     }
@@ -283,7 +285,7 @@ impl Net {
             && datagram.target == self.rank
             && peer.0 < self.peers.count()
             && datagram.endpoints.len() == self.paths.len();
-        if !is_ours || !self.peers.is_present(peer) || self.is_stopped() {
+        if !is_ours || !self.peers.fates.is_present(peer) || self.is_stopped() {
             return;
         }
         let connection = match (self.peers.connection(peer), datagram.step) {
@@ -302,6 +304,7 @@ impl Net {
             Err(why) => {
                 return self
                     .peers
+                    .fates
                     .lose(peer, format!("{}: a connection failed: {why}", self.name(0)))
             }
         };
@@ -327,7 +330,7 @@ impl Net {
         let now = Instant::now();
         let is_over = |waiting: &Waiting| {
             let connection = self.peers.connection(waiting.peer);
-            !self.peers.is_present(waiting.peer)
+            !self.peers.fates.is_present(waiting.peer)
                 || connection.is_none_or(|connection| connection.is_established.load(Ordering::Acquire))
         };
         inner.waiting.retain(|waiting| !is_over(waiting));
@@ -340,7 +343,7 @@ impl Net {
                     self.name(0),
                     limit.as_secs()
                 );
-                self.peers.lose(waiting.peer, why);
+                self.peers.fates.lose(waiting.peer, why);
             } else if now >= waiting.next {
                 waiting.interval *= 2;
                 waiting.next = now + waiting.interval.min(Duration::from_secs(1));

@@ -163,7 +163,7 @@ impl Net {
             scratch,
             peers,
             connector: Connector::new(opened.datagrams, opened.channel),
-            token: message_token(info.job_token),
+            token: info.message_token(),
             has_atomics,
             access,
             deferred: Mutex::default(),
@@ -268,9 +268,3 @@ impl Net {
 
 /// What to do if memory cannot be registered.
 pub const MEMLOCK: &str = "Raise the locked-memory limit (ulimit -l)";
-
-/// What authenticates datagrams of the job: half of its secret, hashed.
-fn message_token(job_token: u128) -> u64 {
-    let mixed = (job_token as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (job_token >> 64) as u64;
-    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
-}

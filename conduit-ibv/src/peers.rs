@@ -7,18 +7,12 @@
 use crate::send_queue::SendQueue;
 use crate::verbs::Address;
 use crate::wire::MOST_CREDITS;
+use gasnet_conduit::fates::Fates;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU8, AtomicUsize};
-
-/// [`Peer::fate`]: present.
-const PRESENT: u8 = 0;
-/// [`Peer::fate`]: it has stopped.
-const STOPPED: u8 = 1;
-/// [`Peer::fate`]: an operation with it failed.
-const LOST: u8 = 2;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 
 /// Where a process takes datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +27,6 @@ pub struct Mailbox {
 struct Peer {
     /// Null before the first contact.
     connection: AtomicPtr<Connection>,
-    fate: AtomicU8,
     mailbox: Mailbox,
 }
 
@@ -59,6 +52,7 @@ pub struct Connection {
 
 /// All processes of the job, this one among them.
 pub struct Peers {
+    pub fates: Fates,
     all: Box<[Peer]>,
     /// Requests under way to each.
     window: u32,
@@ -66,10 +60,8 @@ pub struct Peers {
     slack: u32,
     /// Peers to which credits are to be returned.
     owing: Mutex<Vec<JobRank>>,
-    /// Peers whose loss is not reported yet, with the reasons.
-    losses: Mutex<Vec<(JobRank, String)>>,
-    /// Whether one of these lists has something.
-    has_work: AtomicBool,
+    /// Whether there are any.
+    has_owing: AtomicBool,
 }
 
 impl Peers {
@@ -78,16 +70,16 @@ impl Peers {
     pub fn new(mailboxes: impl Iterator<Item = Mailbox>, window: u32, slack: u32) -> Self {
         let peer = |mailbox| Peer {
             connection: AtomicPtr::new(ptr::null_mut()),
-            fate: AtomicU8::new(PRESENT),
             mailbox,
         };
+        let all: Box<[Peer]> = mailboxes.map(peer).collect();
         Self {
-            all: mailboxes.map(peer).collect(),
+            fates: Fates::new(all.len()),
+            all,
             window,
             slack,
             owing: Mutex::default(),
-            losses: Mutex::default(),
-            has_work: AtomicBool::new(false),
+            has_owing: AtomicBool::new(false),
         }
     }
 
@@ -140,42 +132,12 @@ impl Peers {
     /// Processes that are connected and present.
     pub fn established(&self) -> impl Iterator<Item = (JobRank, &Connection)> {
         self.ranks().filter_map(|rank| {
-            let connection = self.connection(rank).filter(|_| self.is_present(rank))?;
+            let connection = self.connection(rank).filter(|_| self.fates.is_present(rank))?;
             connection
                 .is_established
                 .load(Ordering::Acquire)
                 .then_some((rank, connection))
         })
-    }
-
-    /// Whether the peer has neither stopped nor been lost.
-    #[inline]
-    pub fn is_present(&self, rank: JobRank) -> bool {
-        self.of(rank).fate.load(Ordering::Relaxed) == PRESENT
-    }
-
-    /// Whether the peer has stopped, so that what is sent to it may be dropped.
-    pub fn has_stopped(&self, rank: JobRank) -> bool {
-        self.of(rank).fate.load(Ordering::Relaxed) == STOPPED
-    }
-
-    /// The peer has stopped.
-    pub fn note_stop(&self, rank: JobRank) {
-        let fate = &self.of(rank).fate;
-        let _ = fate.compare_exchange(PRESENT, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// An operation with the peer failed. Nothing if it has stopped or is lost already.
-    #[cold]
-    pub fn lose(&self, rank: JobRank, why: String) {
-        let fate = &self.of(rank).fate;
-        if fate
-            .compare_exchange(PRESENT, LOST, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
-        {
-            lock(&self.losses).push((rank, why));
-            self.has_work.store(true, Ordering::Release);
-        }
     }
 
     /// A request of the peer was delivered: notes that credits are to be returned, if more are owed
@@ -191,14 +153,15 @@ impl Peers {
     fn settle_later(&self, rank: JobRank, connection: &Connection) {
         if !connection.is_owing.swap(true, Ordering::Relaxed) {
             lock(&self.owing).push(rank);
-            self.has_work.store(true, Ordering::Release);
+            self.has_owing.store(true, Ordering::Release);
         }
     }
 
-    /// Whether a poll should call [`Peers::take_owing`] and [`Peers::take_losses`].
+    /// Whether a poll should call [`Peers::take_owing`] and [`Fates::take_losses`].
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.has_work.load(Ordering::Relaxed) && self.has_work.swap(false, Ordering::Acquire)
+        self.fates.has_losses()
+            || self.has_owing.load(Ordering::Relaxed) && self.has_owing.swap(false, Ordering::Acquire)
     }
 
     /// The peers to which more credits are owed than are kept. One that cannot be served now is
@@ -209,11 +172,6 @@ impl Peers {
             connection.is_owing.store(false, Ordering::Relaxed);
         }
         owing
-    }
-
-    /// Losses to report.
-    pub fn take_losses(&self) -> Vec<(JobRank, String)> {
-        std::mem::take(&mut *lock(&self.losses))
     }
 }
 
@@ -316,16 +274,5 @@ mod tests {
             [connection.collect(), connection.collect(), connection.collect()],
             [63, 38, 0]
         );
-    }
-
-    #[test]
-    fn a_loss_is_reported_once() {
-        let peers = connected(2, 1);
-        peers.note_stop(JobRank(1));
-        for rank in [1, 2, 2].map(JobRank) {
-            peers.lose(rank, "gone".into());
-        }
-        assert_eq!(peers.take_losses(), [(JobRank(2), "gone".into())]);
-        assert!(peers.has_stopped(JobRank(1)) && !peers.is_present(JobRank(2)));
     }
 }

@@ -10,7 +10,7 @@ use crate::rail::{Rail, MOST};
 use crate::send_queue::{named, Done, Named};
 use crate::verbs::Wc;
 use crate::wire::{self, Kind};
-use gasnet_conduit::copied::Copied;
+use gasnet_conduit::copied::{copy_out, Copied};
 use gasnet_conduit::{Class, Completion, JobRank, PollScope, Upcalls};
 use gasnet_ibv_abi as ffi;
 use gasnet_sys::atomic::Ordering;
@@ -177,7 +177,7 @@ impl Net {
         self.take_events(rail);
         let status = rail.context.library().status(completion.status);
         let vendor = completion.vendor_err;
-        self.peers.lose(
+        self.peers.fates.lose(
             peer,
             format!(
                 "{}: {what} failed: {status} (vendor error {vendor:#x})",
@@ -205,7 +205,7 @@ impl Net {
                         }
                         self.defer(source, Self::packet(rail, index, bytes));
                     } else if kind == Kind::Bye {
-                        self.peers.note_stop(source);
+                        self.peers.fates.note_stop(source);
                     } else if kind != Kind::Credits {
                         upcalls.packet(source, Class::Reply, Self::packet(rail, index, bytes));
                         delivered += 1;
@@ -320,7 +320,9 @@ impl Net {
                 1
             }
             Done::GetCopy(cookie, buffer) | Done::Atomic(cookie, buffer) => {
-                copy_out(buffer.address(), buffer.copy_to);
+                let (to, bytes) = buffer.copy_to;
+                // SAFETY: the runtime keeps the destination writable until completion.
+                unsafe { copy_out(buffer.address(), to, bytes) };
                 buffer.release();
                 upcalls.done(cookie, Completion::Both);
                 1
@@ -353,7 +355,7 @@ impl Net {
         for peer in self.peers.take_owing() {
             self.return_credits(peer);
         }
-        for (peer, why) in self.peers.take_losses() {
+        for (peer, why) in self.peers.fates.take_losses() {
             upcalls.peer_lost(peer, &why);
         }
     }
@@ -388,29 +390,6 @@ impl Net {
                 let _ = self.event(rail, completion, &mut sent);
             }
             rail.return_room(sent);
-        }
-    }
-}
-
-/// Copies what was read to where it belongs. Aligned words are written at once, because clients
-/// wait on flags.
-fn copy_out(from: usize, (address, bytes): (usize, usize)) {
-    use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
-    // SAFETY: the runtime keeps the destination writable until completion; it is aligned where the
-    // type requires that, and `from` is aligned to 64.
-    unsafe {
-        match bytes {
-            2 if address % 2 == 0 => {
-                (*(address as *const AtomicU16)).store(*(from as *const u16), Ordering::Release);
-            }
-            4 if address % 4 == 0 => {
-                (*(address as *const AtomicU32)).store(*(from as *const u32), Ordering::Release);
-            }
-            8 if address % 8 == 0 => {
-                (*(address as *const AtomicU64)).store(*(from as *const u64), Ordering::Release);
-            }
-            0 => {}
-            _ => (address as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes),
         }
     }
 }

@@ -137,7 +137,7 @@ impl Net {
             // There was room for both, so this is no lack of it.
             free(done);
             let text = format!("{}: fencing a put failed: {why}", self.name(queue.path));
-            self.peers.lose(queue.peer, text);
+            self.peers.fates.lose(queue.peer, text);
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ impl Net {
                 Err(why) => {
                     let name = self.name(queue.path);
                     let text = format!("{name}: {bytes} bytes of local memory cannot be registered: {why}. {MEMLOCK}");
-                    self.peers.lose(queue.peer, text);
+                    self.peers.fates.lose(queue.peer, text);
                     return Err(Busy);
                 }
             }
@@ -501,7 +501,7 @@ impl Net {
         if let Err(why) = sent {
             // There was room for both, so this is no lack of it.
             let text = format!("{}: sending a message failed: {why}", self.name(queue.path));
-            self.peers.lose(queue.peer, text);
+            self.peers.fates.lose(queue.peer, text);
         }
         Ok(local_completion)
     }

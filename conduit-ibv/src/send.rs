@@ -68,7 +68,7 @@ impl Net {
 
     #[inline]
     fn may_send(&self, peer: JobRank) -> bool {
-        !self.is_stopped() && self.peers.is_present(peer)
+        !self.is_stopped() && self.peers.fates.is_present(peer)
     }
 
     /// Begins to connect, or says why not.
@@ -77,7 +77,7 @@ impl Net {
         if self.is_stopped() {
             return Err(Busy);
         }
-        if self.peers.has_stopped(peer) {
+        if self.peers.fates.has_stopped(peer) {
             return Ok(None);
         }
         self.connect(peer);
@@ -121,7 +121,7 @@ impl Net {
     pub fn refused(&self, queue: &SendQueue, what: &str, why: Errno) -> Busy {
         if why != Errno::NO_MEMORY {
             let text = format!("{}: {what} failed: {why}", self.name(queue.path));
-            self.peers.lose(queue.peer, text);
+            self.peers.fates.lose(queue.peer, text);
         }
         Busy
     }

@@ -129,7 +129,7 @@ impl Net {
         if info.rank == JobRank(0) && config::get().get_or_default(&config::VERBOSEENV) {
             report(&endpoint, abilities);
         }
-        let token = message_token(info.job_token);
+        let token = info.message_token();
         let (inject, inject_put) = inject_limits(&settings, endpoint.info());
         let net = Self {
             rank: info.rank,
@@ -361,12 +361,6 @@ fn report(endpoint: &Endpoint, abilities: Abilities) {
         by(abilities.rma && info.takes_device_memory()),
         by(abilities.atomics),
     ));
-}
-
-/// What authenticates messages of the job: half of its secret, hashed.
-fn message_token(job_token: u128) -> u64 {
-    let mixed = (job_token as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (job_token >> 64) as u64;
-    (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 /// The addresses of all processes, of equal lengths. An error if not all use the same provider and

@@ -6,17 +6,11 @@
 //! Replies need none: each answers a request.
 
 use crate::fabric::{Endpoint, Errno};
+use gasnet_conduit::fates::Fates;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8};
-
-/// [`Peer::fate`]: present.
-const PRESENT: u8 = 0;
-/// [`Peer::fate`]: it has stopped.
-const STOPPED: u8 = 1;
-/// [`Peer::fate`]: an operation with it failed.
-const LOST: u8 = 2;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 /// The number in the address vector of a peer that was never contacted.
 const UNKNOWN: u64 = u64::MAX;
@@ -38,7 +32,6 @@ struct Peer {
     credits: AtomicU32,
     /// Units of its requests that are not returned yet.
     owed: AtomicU32,
-    fate: AtomicU8,
     /// Whether it is in [`Peers::owing`].
     is_owing: AtomicBool,
     /// See [`Peers::was_reached`].
@@ -47,6 +40,7 @@ struct Peer {
 
 /// All processes of the job, this one among them.
 pub struct Peers {
+    pub fates: Fates,
     all: Box<[Peer]>,
     /// Addresses of equal length, by rank.
     names: Vec<u8>,
@@ -55,10 +49,8 @@ pub struct Peers {
     inserting: Mutex<()>,
     /// Peers to which credits are to be returned.
     owing: Mutex<Vec<JobRank>>,
-    /// Peers whose loss is not reported yet, with the reasons.
-    losses: Mutex<Vec<(JobRank, String)>>,
-    /// Whether one of these lists has something.
-    has_work: AtomicBool,
+    /// Whether there are any.
+    has_owing: AtomicBool,
 }
 
 impl Peers {
@@ -70,18 +62,17 @@ impl Peers {
             number: AtomicU64::new(UNKNOWN),
             credits: AtomicU32::new(window),
             owed: AtomicU32::new(0),
-            fate: AtomicU8::new(PRESENT),
             is_owing: AtomicBool::new(false),
             was_reached: AtomicBool::new(false),
         };
         Self {
+            fates: Fates::new(ranks),
             all: std::iter::repeat_with(peer).take(ranks).collect(),
             names,
             window,
             inserting: Mutex::default(),
             owing: Mutex::default(),
-            losses: Mutex::default(),
-            has_work: AtomicBool::new(false),
+            has_owing: AtomicBool::new(false),
         }
     }
 
@@ -119,45 +110,13 @@ impl Peers {
 
     /// Numbers of the peers that were contacted and are present.
     pub fn contacted(&self) -> impl Iterator<Item = (JobRank, u64)> + '_ {
-        let ranks = (0..self.count()).map(JobRank).filter(|rank| self.is_present(*rank));
+        let ranks = (0..self.count())
+            .map(JobRank)
+            .filter(|rank| self.fates.is_present(*rank));
         ranks.filter_map(|rank| {
             let number = self.of(rank).number.load(Ordering::Acquire);
             (number != UNKNOWN).then_some((rank, number))
         })
-    }
-
-    /// Whether the peer has neither stopped nor been lost.
-    #[inline]
-    pub fn is_present(&self, rank: JobRank) -> bool {
-        self.of(rank).fate.load(Ordering::Relaxed) == PRESENT
-    }
-
-    /// Whether the peer has stopped, so that what is sent to it may be dropped.
-    pub fn has_stopped(&self, rank: JobRank) -> bool {
-        self.of(rank).fate.load(Ordering::Relaxed) == STOPPED
-    }
-
-    /// Whether any peer has.
-    pub fn any_stopped(&self) -> bool {
-        (0..self.count()).any(|rank| self.has_stopped(JobRank(rank)))
-    }
-
-    /// The peer has stopped.
-    pub fn note_stop(&self, rank: JobRank) {
-        let fate = &self.of(rank).fate;
-        let _ = fate.compare_exchange(PRESENT, STOPPED, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    /// An operation with the peer failed. Nothing if it has stopped or is lost already.
-    pub fn lose(&self, rank: JobRank, why: String) {
-        let fate = &self.of(rank).fate;
-        if fate
-            .compare_exchange(PRESENT, LOST, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
-        {
-            lock(&self.losses).push((rank, why));
-            self.has_work.store(true, Ordering::Release);
-        }
     }
 
     /// A message has come from the peer, or it has taken one that waited for room.
@@ -221,14 +180,15 @@ impl Peers {
         if peer.owed.load(Ordering::Relaxed) >= self.window.div_ceil(2) && !peer.is_owing.swap(true, Ordering::Relaxed)
         {
             lock(&self.owing).push(rank);
-            self.has_work.store(true, Ordering::Release);
+            self.has_owing.store(true, Ordering::Release);
         }
     }
 
-    /// Whether a poll should call [`Peers::take_owing`] and [`Peers::take_losses`].
+    /// Whether a poll should call [`Peers::take_owing`] and [`Fates::take_losses`].
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.has_work.load(Ordering::Relaxed) && self.has_work.swap(false, Ordering::Acquire)
+        self.fates.has_losses()
+            || self.has_owing.load(Ordering::Relaxed) && self.has_owing.swap(false, Ordering::Acquire)
     }
 
     /// The peers to which half a window or more is owed. One that cannot be served now is passed to
@@ -239,11 +199,6 @@ impl Peers {
             self.of(*rank).is_owing.store(false, Ordering::Relaxed);
         }
         owing
-    }
-
-    /// Losses to report.
-    pub fn take_losses(&self) -> Vec<(JobRank, String)> {
-        std::mem::take(&mut *lock(&self.losses))
     }
 }
 
@@ -278,16 +233,5 @@ mod tests {
         assert!(peers.has_work() && !peers.has_work());
         assert_eq!(peers.take_owing(), [peer]);
         assert_eq!((peers.collect(peer), peers.collect(peer)), (5, 0));
-    }
-
-    #[test]
-    fn a_loss_is_reported_once() {
-        let peers = Peers::new(3, vec![0; 48], 8 << 10);
-        peers.note_stop(JobRank(1));
-        for rank in [1, 2, 2].map(JobRank) {
-            peers.lose(rank, "gone".into());
-        }
-        assert_eq!(peers.take_losses(), [(JobRank(2), "gone".into())]);
-        assert!(peers.has_stopped(JobRank(1)) && !peers.is_present(JobRank(2)));
     }
 }

@@ -11,7 +11,7 @@ use crate::peers::units;
 use crate::receive::RESERVE;
 use crate::unreached::Lateness;
 use crate::wire::{self, Header};
-use gasnet_conduit::copied::Copied;
+use gasnet_conduit::copied::{copy_out, Copied};
 use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PACKET_ALIGN};
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
@@ -199,7 +199,7 @@ impl Net {
         match header.kind {
             wire::Kind::Credits => 0,
             wire::Kind::Bye => {
-                self.peers.note_stop(source);
+                self.peers.fates.note_stop(source);
                 0
             }
             wire::Kind::Packet(Class::Reply) => {
@@ -287,13 +287,16 @@ impl Net {
             Kind::Put { source_is_free: false } => Some(Part::Both),
             Kind::Get { copy_to } => {
                 if let Some((address, bytes)) = copy_to {
-                    copy_out(held.address(), address, bytes);
+                    // SAFETY: the runtime keeps the destination writable until completion, and
+                    // the bytes of an operation are aligned.
+                    unsafe { copy_out(held.address(), address, bytes) };
                 }
                 Some(Part::Both)
             }
             Kind::Atomic { fetched, result, bytes } => {
                 if fetched != 0 {
-                    copy_out(result, fetched, bytes);
+                    // SAFETY: as above.
+                    unsafe { copy_out(result, fetched, bytes) };
                 }
                 Some(Part::Both)
             }
@@ -311,7 +314,7 @@ impl Net {
         let held = unsafe { Held::from_context(failure.of.op_context) };
         let Some(held) = held else {
             // Of an injected message, or of a message that arrived for no buffer.
-            if !self.peers.any_stopped() {
+            if !self.peers.fates.any_stopped() {
                 self.fail_text(&format!("an operation failed: {}", failure.text));
             }
             return;
@@ -327,7 +330,7 @@ impl Net {
             }
             kind => {
                 let text = format!("{:?}: {} failed: {}", self.endpoint.info(), kind.name(), failure.text);
-                self.peers.lose(held.peer, text);
+                self.peers.fates.lose(held.peer, text);
                 held.release();
             }
         }
@@ -390,7 +393,7 @@ impl Net {
             // A peer that was reached may be stopped, in a debugger.
             Some(Lateness::Lost(peer)) if !self.peers.was_reached(peer) => {
                 let why = format!("{provider:?}: for five minutes it could not be connected to");
-                self.peers.lose(peer, why);
+                self.peers.fates.lose(peer, why);
             }
             Some(Lateness::Lost(_)) | None => {}
         }
@@ -402,30 +405,8 @@ impl Net {
         for peer in self.peers.take_owing() {
             self.return_credits(peer);
         }
-        for (peer, why) in self.peers.take_losses() {
+        for (peer, why) in self.peers.fates.take_losses() {
             upcalls.peer_lost(peer, &why);
-        }
-    }
-}
-
-/// Copies what was read to where it belongs. Aligned words are written at once, because clients
-/// wait on flags.
-fn copy_out(from: usize, address: usize, bytes: usize) {
-    use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
-    // SAFETY: the runtime keeps the destination writable until completion; it is aligned where the
-    // type requires that, and `from` is aligned to 16.
-    unsafe {
-        match bytes {
-            2 if address % 2 == 0 => {
-                (*(address as *const AtomicU16)).store(*(from as *const u16), Ordering::Release);
-            }
-            4 if address % 4 == 0 => {
-                (*(address as *const AtomicU32)).store(*(from as *const u32), Ordering::Release);
-            }
-            8 if address % 8 == 0 => {
-                (*(address as *const AtomicU64)).store(*(from as *const u64), Ordering::Release);
-            }
-            _ => (address as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes),
         }
     }
 }

@@ -37,7 +37,7 @@ struct Ready {
 impl Net {
     /// The peer of an operation, in the address vector.
     pub fn target(&self, peer: JobRank) -> Result<u64, Busy> {
-        if self.stopped.load(Ordering::Relaxed) || !self.peers.is_present(peer) {
+        if self.stopped.load(Ordering::Relaxed) || !self.peers.fates.is_present(peer) {
             return Err(Busy);
         }
         self.number(peer)

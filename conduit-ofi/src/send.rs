@@ -25,9 +25,9 @@ impl Net {
         if self.stopped.load(Ordering::Relaxed) {
             return Err(Busy);
         }
-        match self.peers.is_present(peer) {
+        match self.peers.fates.is_present(peer) {
             true => Ok(Some(())),
-            false if self.peers.has_stopped(peer) => Ok(None),
+            false if self.peers.fates.has_stopped(peer) => Ok(None),
             false => Err(Busy),
         }
     }
@@ -74,7 +74,7 @@ impl Net {
     pub fn refused(&self, peer: JobRank, what: &str, why: Errno) -> Busy {
         if why != Errno::AGAIN {
             let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), why.text());
-            self.peers.lose(peer, text);
+            self.peers.fates.lose(peer, text);
         }
         Busy
     }

@@ -216,6 +216,12 @@ impl StartInfo<'_> {
     pub fn host_index(&self) -> usize {
         self.host.partition_point(|other| *other < self.rank)
     }
+
+    /// What authenticates messages of the job: its secret, hashed to 64 bits.
+    pub fn message_token(&self) -> u64 {
+        let mixed = (self.job_token as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.job_token >> 64) as u64;
+        (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
 }
 
 /// What `gasnet_info` prints about a provider of a network.

@@ -1,4 +1,4 @@
-//! Messages that wait in memory.
+//! Messages that wait in memory, and what was read into a buffer.
 
 use crate::PACKET_ALIGN;
 
@@ -30,5 +30,24 @@ impl Copied {
     pub fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: inside the words.
         unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.bytes) }
+    }
+}
+
+/// Copies what was read into a buffer to where it belongs. Aligned words are written at once,
+/// because clients wait on flags.
+///
+/// # Safety
+/// `from` is aligned to [`PACKET_ALIGN`] and readable for `bytes` bytes, `to` is writable.
+pub unsafe fn copy_out(from: usize, to: usize, bytes: usize) {
+    use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Release};
+    // SAFETY: the caller's; `to` is aligned where the type requires that.
+    unsafe {
+        match bytes {
+            0 => {}
+            2 if to % 2 == 0 => (*(to as *const AtomicU16)).store(*(from as *const u16), Release),
+            4 if to % 4 == 0 => (*(to as *const AtomicU32)).store(*(from as *const u32), Release),
+            8 if to % 8 == 0 => (*(to as *const AtomicU64)).store(*(from as *const u64), Release),
+            _ => (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes),
+        }
     }
 }

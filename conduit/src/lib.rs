@@ -20,6 +20,7 @@ pub mod config;
 pub mod conformance;
 pub mod cookie;
 pub mod copied;
+pub mod fates;
 #[cfg(feature = "decorators")]
 pub mod faulty;
 pub mod library;
