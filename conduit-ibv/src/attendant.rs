@@ -6,7 +6,7 @@ use crate::net::Net;
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::{fd, process};
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ impl Attendant {
     /// Starts it.
     pub fn start(net: &Arc<Net>) -> io::Result<Self> {
         let end = Arc::new(Eventfd::new()?);
-        let (weak, its_end) = (Arc::downgrade(net), Arc::clone(&end));
-        let thread = process::spawn_own_thread("gasnet-ibv", STACK_BYTES, move || run(&weak, &its_end))?;
+        let (its_net, its_end) = (Arc::clone(net), Arc::clone(&end));
+        let thread = process::spawn_own_thread("gasnet-ibv", STACK_BYTES, move || run(&its_net, &its_end))?;
         Ok(Self {
             thread: Some(thread),
             end,
@@ -43,12 +43,8 @@ impl Drop for Attendant {
     }
 }
 
-fn run(net: &Weak<Net>, end: &Eventfd) {
-    // The library takes events from the descriptor, so it stays open only with the conduit.
-    while let Some(net) = net.upgrade() {
-        if net.is_stopped() {
-            return;
-        }
+fn run(net: &Net, end: &Eventfd) {
+    while !net.is_stopped() {
         net.look_at_everything();
         let limit = if net.connector.arm_own() { None } else { Some(BUSY) };
         // What arrived before it was armed makes no event.

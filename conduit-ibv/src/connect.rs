@@ -1,4 +1,4 @@
-//! Connections: who is asked, when again, and when that fails.
+//! Connections: at start by an exchange, later by handshakes with retransmission and a limit.
 
 use crate::handshake::{Datagram, Endpoint, Step};
 use crate::net::Net;

@@ -268,6 +268,21 @@ impl Net {
 }
 
 impl Transfer {
+    /// All of a put.
+    fn of_put(put: &Put, path: usize, report: Option<(Cookie, Completion)>) -> Box<Self> {
+        Box::new(Self {
+            is_get: false,
+            peer_memory: put.to,
+            memory: put.from,
+            bytes: put.bytes,
+            path,
+            region: None,
+            source: None,
+            message: None,
+            report,
+        })
+    }
+
     /// What it is in messages.
     pub fn name(&self) -> &'static str {
         if self.is_get {
@@ -337,18 +352,8 @@ impl Rma for Net {
             }
         }
         self.may_begin()?;
-        let transfer = Transfer {
-            is_get: false,
-            peer_memory: put.to,
-            memory: put.from,
-            bytes: put.bytes,
-            path: queue.path,
-            region: None,
-            source: None,
-            message: None,
-            report: Some((put.cookie, Completion::Both)),
-        };
-        self.begin(queue, Box::new(transfer))?;
+        let report = Some((put.cookie, Completion::Both));
+        self.begin(queue, Transfer::of_put(put, queue.path, report))?;
         Ok(LocalCompletion::Later)
     }
 
@@ -523,18 +528,10 @@ impl Net {
             Some(_) => (None, LocalCompletion::AtReturn),
             None => (Some((put.cookie, Completion::Source)), LocalCompletion::Later),
         };
-        let transfer = Transfer {
-            is_get: false,
-            peer_memory: put.to,
-            memory: put.from,
-            bytes: put.bytes,
-            path: queue.path,
-            region: None,
-            source,
-            message: Some((buffer, bytes, self.word(grant))),
-            report,
-        };
-        self.begin(queue, Box::new(transfer))?;
+        let mut transfer = Transfer::of_put(put, queue.path, report);
+        transfer.source = source;
+        transfer.message = Some((buffer, bytes, self.word(grant)));
+        self.begin(queue, transfer)?;
         Ok(completion)
     }
 }
