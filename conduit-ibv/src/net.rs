@@ -74,8 +74,8 @@ pub struct Net {
     /// Whether the HCAs of all processes have atomics.
     pub has_atomics: bool,
     pub access: Access,
-    /// Requests that arrived while only replies were polled.
-    pub deferred: Mutex<VecDeque<Copied>>,
+    /// Requests that could not run when they arrived, and their sources.
+    pub deferred: Mutex<VecDeque<(JobRank, Copied)>>,
     pub deferred_count: AtomicUsize,
     /// Long operations that wait for room.
     #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
@@ -245,12 +245,12 @@ impl Net {
         }
         for (_, connection) in self.peers.established() {
             // If that fails, the peer is gone, or it reads of the end from its node agent.
-            let _ = self.transmit_word(connection, wire::encode(Kind::Bye, self.rank, 0));
+            let _ = self.transmit_word(connection, wire::encode(Kind::Bye, self.rank, 0), true);
         }
         let deadline = Instant::now() + DRAIN;
         let is_empty = || {
-            let mut queues = self.peers.established().flat_map(|(_, connection)| &connection.queues);
-            queues.all(crate::send_queue::SendQueue::is_empty)
+            let mut connections = self.peers.established();
+            connections.all(|(_, connection)| connection.queue(0).is_empty())
         };
         while !is_empty() && Instant::now() < deadline {
             self.drop_completions();

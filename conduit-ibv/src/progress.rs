@@ -23,8 +23,6 @@ const DEFERRED: usize = 32;
 const DATAGRAM_POLLS: u32 = 32;
 /// Between looks at asynchronous events, polls.
 const EVENT_POLLS: u32 = 1 << 14;
-/// Bytes before a deferred message that hold its source.
-const SOURCE: usize = 16;
 
 /// What a completion is of.
 enum Event {
@@ -274,11 +272,9 @@ impl Net {
 
     #[cold]
     fn defer(&self, source: JobRank, packet: &[u8]) {
-        let mut message = vec![0; SOURCE + packet.len()];
-        message[..4].copy_from_slice(&source.0.to_ne_bytes());
-        message[SOURCE..].copy_from_slice(packet);
+        let copy = Copied::new(packet);
         let mut deferred = lock(&self.deferred);
-        deferred.push_back(Copied::new(&message));
+        deferred.push_back((source, copy));
         self.deferred_count.store(deferred.len(), Ordering::Release);
     }
 
@@ -286,13 +282,13 @@ impl Net {
     fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
         for count in 0..DEFERRED {
             let mut deferred = lock(&self.deferred);
-            let message = deferred.pop_front();
+            let request = deferred.pop_front();
             self.deferred_count.store(deferred.len(), Ordering::Release);
             drop(deferred);
-            let Some(mut message) = message else { return count };
-            let (source, packet) = message.bytes().split_at_mut(SOURCE);
-            let source = JobRank(u32::from_ne_bytes([source[0], source[1], source[2], source[3]]));
-            self.request(source, packet, upcalls);
+            let Some((source, mut packet)) = request else {
+                return count;
+            };
+            self.request(source, packet.bytes(), upcalls);
         }
         DEFERRED
     }

@@ -228,10 +228,13 @@ impl Net {
         })
     }
 
-    /// Sends a word without a packet.
-    pub fn transmit_word(&self, connection: &Connection, word: u32) -> Result<(), Errno> {
+    /// Sends a word without a packet, which `is_last` or not.
+    pub fn transmit_word(&self, connection: &Connection, word: u32, is_last: bool) -> Result<(), Errno> {
         let queue = connection.queue(0);
         let mut turn = queue.turn(self.rail(queue)).ok_or(Errno::NO_MEMORY)?;
+        if is_last {
+            turn.signal();
+        }
         self.post_message(&mut turn, Message::Inline(&[]), word)
     }
 
@@ -245,7 +248,7 @@ impl Net {
             return;
         }
         let word = wire::encode(Kind::Credits, self.rank, credits);
-        if let Err(why) = self.transmit_word(connection, word) {
+        if let Err(why) = self.transmit_word(connection, word, false) {
             connection.owe(credits);
             let _ = self.refused(connection.queue(0), "returning credits", why);
         }

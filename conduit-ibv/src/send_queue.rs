@@ -220,6 +220,11 @@ impl SendQueue {
 }
 
 impl Turn<'_> {
+    /// Gives the next work request a completion, which retires all before it.
+    pub fn signal(&mut self) {
+        self.head.unsignalled = self.queue.depth;
+    }
+
     /// Its queue.
     pub fn queue(&self) -> &SendQueue {
         self.queue
