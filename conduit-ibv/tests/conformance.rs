@@ -50,6 +50,50 @@ mod atomics {
     gasnet_conduit::atomics_conformance_tests! { over_verbs: plain; }
 }
 
+/// A peer that computes is connected all the same, by the thread of its conduit.
+mod attention {
+    use gasnet_conduit::conformance::{expose, put, Job};
+    use gasnet_conduit::{Busy, Class, Completion, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Upcalls};
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::time::{Duration, Instant};
+
+    /// Whether the put is complete.
+    struct Put(bool);
+
+    impl Upcalls for Put {
+        fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+        fn done(&mut self, _: Cookie, part: Completion) {
+            self.0 |= part != Completion::Source;
+        }
+        fn peer_lost(&mut self, peer: JobRank, why: &str) {
+            panic!("rank {peer} was lost: {why}");
+        }
+        fn network_lost(&mut self, why: &str) {
+            panic!("the network failed: {why}");
+        }
+    }
+
+    #[test]
+    fn over_verbs_a_put_reaches_a_peer_that_never_polls() {
+        let job = Job::start(&super::plain, 2);
+        let word = AtomicU64::new(0);
+        let segment = SegmentMemory::host(word.as_ptr() as usize, 8);
+        let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
+        let (conduit, mut done, begun) = (job.of(0), Put(false), Instant::now());
+        let bytes = 7_u64.to_ne_bytes();
+        while put(conduit, targets[0], &bytes, SourceUse::Now, Cookie::new(1)) == Err(Busy) {
+            conduit.poll(PollScope::All, &mut done);
+            assert!(begun.elapsed() < Duration::from_secs(30), "the peer was not connected");
+        }
+        while !done.0 {
+            conduit.poll(PollScope::All, &mut done);
+            assert!(begun.elapsed() < Duration::from_secs(30), "the put did not complete");
+        }
+        assert_eq!(word.load(SeqCst), 7);
+        job.stop();
+    }
+}
+
 /// Each runs some of the tests above in a process of its own, because a process reads the options
 /// of the emulator once.
 mod plans {

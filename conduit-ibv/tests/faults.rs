@@ -32,10 +32,22 @@ impl Upcalls for Losses<'_> {
     }
 }
 
-/// Two ranks send, put, get and add until one loses the other.
+/// Two ranks send, put, get and add until one loses the other, which must be.
 #[test]
 #[ignore = "a child of other tests"]
 fn traffic() {
+    assert!(is_lost(Duration::from_secs(30)), "nothing was lost");
+}
+
+/// The same for as long as a port is down and up again: nothing may be lost.
+#[test]
+#[ignore = "a child of other tests"]
+fn endurance() {
+    assert!(!is_lost(Duration::from_secs(2)), "something was lost");
+}
+
+/// Whether a rank loses another before so much time has passed.
+fn is_lost(limit: Duration) -> bool {
     emulated::emulate();
     let job = Job::start(&|| Box::new(Ibv::new()), 2);
     let word = AtomicU64::new(0);
@@ -48,7 +60,7 @@ fn traffic() {
     job.run(|rank, conduit: &dyn Conduit| {
         let mut losses = Losses { rank, any: &any };
         let (source, mut destination, mut old) = (vec![7; 20_000], vec![0; 20_000], 0_u64);
-        for round in 0_u64.. {
+        while begun.elapsed() < limit && !any.load(SeqCst) {
             let _ = conduit.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
             if rank == JobRank(0) {
                 let cookie = Cookie::new(1);
@@ -67,17 +79,11 @@ fn traffic() {
             for _ in 0..100 {
                 conduit.poll(PollScope::All, &mut losses);
             }
-            if any.load(SeqCst) {
-                break;
-            }
-            assert!(
-                begun.elapsed() < Duration::from_secs(30),
-                "nothing was lost in {round} rounds"
-            );
         }
         // The destination of a get is written until the conduit has stopped.
         conduit.stop(gasnet_conduit::Stop::Orderly);
     });
+    any.load(SeqCst)
 }
 
 /// A rank starts alone, and says why not.
@@ -136,6 +142,12 @@ fn a_port_goes_down() {
         "GASNET_QP_TIMEOUT=8",
         &["failed: transport retry counter exceeded"],
     );
+}
+
+#[test]
+fn a_port_that_comes_back_loses_nothing() {
+    let warns = "emu0 port 1: port error";
+    expect("endurance", "port-down=0:1:100:400", "", &[warns]);
 }
 
 #[test]
