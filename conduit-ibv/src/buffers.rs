@@ -4,9 +4,10 @@
 //! queue pair until its work request completes. Pools grow in chunks, each registered with every
 //! HCA of the process.
 
+use crate::mapped::Mapped;
 use crate::verbs::{Access, Domain, Errno, Local, Region};
 use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::{lock, mem};
+use gasnet_sys::lock;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
 
@@ -113,9 +114,10 @@ struct Shared {
 
 /// Memory of several buffers.
 struct Chunk {
-    memory: (usize, usize),
-    /// Dropped before the memory is unmapped.
+    // Before the memory that they are of.
     regions: Vec<Region>,
+    #[allow(dead_code, reason = "unmapped when it is dropped")]
+    memory: Mapped,
 }
 
 impl Pool {
@@ -158,11 +160,12 @@ impl Pool {
         if more == 0 {
             return Ok(());
         }
-        let bytes = (each * more).next_multiple_of(4096);
-        let address = mem::map_private(bytes).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::ENOMEM)))?;
+        let bytes = each * more;
+        let memory = Mapped::new(bytes)?;
+        let address = memory.address();
         let mut chunk = Chunk {
-            memory: (address, bytes),
             regions: Vec::new(),
+            memory,
         };
         let mut lkeys = [0; MOST_RAILS];
         for (rail, domain) in domains.enumerate() {
@@ -186,14 +189,5 @@ impl Pool {
         chunks.push(chunk);
         self.0.count.store(count + more, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        self.regions.clear();
-        // SAFETY: mapped by `grow`. Queue pairs are gone, or the process ends, so no work request
-        // uses it.
-        unsafe { mem::unmap(self.memory.0, self.memory.1) };
     }
 }

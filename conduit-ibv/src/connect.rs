@@ -171,10 +171,9 @@ impl Net {
         for queue in &connection.queues {
             let rail = &self.rails[self.paths[queue.path].rail];
             match &rail.shared {
-                // The peer's requests and its replies: credits bound both.
                 Some(shared) => rail
                     .receives
-                    .add_shared(&rail.domain, shared, 2 * self.settings.credits as usize)?,
+                    .add_shared(&rail.domain, shared, self.settings.receives_of_peer())?,
                 None => rail.receives.add_owned(&rail.domain, queue)?,
             }
         }

@@ -5,7 +5,8 @@
 //! with a credit of the peer ([`peers`]), writes it into the work request or a registered buffer
 //! ([`buffers`]), and posts it ([`send_queue`]); 32 bits beside it say what it is ([`wire`]). It
 //! arrives in a receive buffer that all peers share ([`receive`]), where a poll delivers it in
-//! place ([`progress`]).
+//! place ([`progress`]). Small packets to a peer that gets many are written into its memory instead
+//! ([`ring`]).
 //!
 //! Puts and gets are RDMA writes and reads ([`rma`]). A Long that is not packed is a write, and a
 //! message behind it on the same queue pair.
@@ -17,6 +18,8 @@ mod buffers;
 mod connect;
 mod handshake;
 mod hello;
+mod inbox;
+mod mapped;
 mod memory;
 mod net;
 mod open;
@@ -27,6 +30,7 @@ mod presets;
 mod progress;
 mod rail;
 mod receive;
+mod ring;
 mod rma;
 mod send;
 mod send_queue;

@@ -4,6 +4,7 @@ use crate::buffers::{Buffer, Pool};
 use crate::connect::{self, Connector};
 use crate::handshake::Endpoint;
 use crate::hello::{self, Hello};
+use crate::inbox::Inbox;
 use crate::memory::Segments;
 use crate::peers::Peers;
 use crate::presets;
@@ -11,7 +12,6 @@ use crate::rail::Rail;
 use crate::rma::Transfer;
 use crate::variables::Settings;
 use crate::verbs::{Access, Channel, Datagrams, Domain, LocalPort};
-use crate::wire::{self, Kind};
 use gasnet_conduit::copied::Copied;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -90,6 +90,8 @@ pub struct Net {
     pub failure: Mutex<Option<String>>,
     pub has_failed: AtomicBool,
     pub segments: Segments,
+    /// Where peers write small messages.
+    pub inbox: Inbox,
     /// Buffers for messages, by class: requests, replies.
     pub small: [Pool; 2],
     pub large: [Pool; 2],
@@ -176,6 +178,7 @@ impl Net {
             failure: Mutex::default(),
             has_failed: AtomicBool::new(false),
             segments: Segments::new(opened.rails.len(), largest.unwrap_or(u64::MAX), access),
+            inbox: Inbox::new(if wake.is_some() { 0 } else { settings.rings }),
             small: pools(SMALL),
             large: pools(settings.max_packet),
             small_copies,
@@ -245,7 +248,7 @@ impl Net {
         }
         for (_, connection) in self.peers.established() {
             // If that fails, the peer is gone, or it reads of the end from its node agent.
-            let _ = self.transmit_word(connection, wire::encode(Kind::Bye, self.rank, 0), true);
+            let _ = self.say_bye(connection);
         }
         let deadline = Instant::now() + DRAIN;
         let is_empty = || {

@@ -4,6 +4,7 @@
 //! receive buffers. A request costs one. Its receiver returns credits with its next message, or in
 //! one of their own when more than a limit are owed. Replies need none: each answers a request.
 
+use crate::ring::Rings;
 use crate::send_queue::SendQueue;
 use crate::verbs::Address;
 use crate::wire::MOST_CREDITS;
@@ -42,6 +43,8 @@ pub struct Connection {
     owed: AtomicU32,
     /// Whether it is in [`Peers::owing`].
     is_owing: AtomicBool,
+    /// Small messages in memory.
+    pub rings: Rings,
     /// Counts large operations, which take turns on the paths.
     turns: AtomicUsize,
     /// The path of everything else.
@@ -119,6 +122,7 @@ impl Peers {
             credits: AtomicU32::new(self.window),
             owed: AtomicU32::new(0),
             is_owing: AtomicBool::new(false),
+            rings: Rings::default(),
             turns: AtomicUsize::new(0),
             home,
             queues,
@@ -149,8 +153,9 @@ impl Peers {
         }
     }
 
+    /// Notes that a peer is to be sent credits, and news of rings.
     #[cold]
-    fn settle_later(&self, rank: JobRank, connection: &Connection) {
+    pub fn settle_later(&self, rank: JobRank, connection: &Connection) {
         if !connection.is_owing.swap(true, Ordering::Relaxed) {
             lock(&self.owing).push(rank);
             self.has_owing.store(true, Ordering::Release);

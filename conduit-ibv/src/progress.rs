@@ -7,6 +7,7 @@
 use crate::batch::Batch;
 use crate::net::Net;
 use crate::rail::{Rail, MOST};
+use crate::ring::News;
 use crate::send_queue::{named, Done, Named};
 use crate::verbs::Wc;
 use crate::wire::{self, Kind};
@@ -42,6 +43,9 @@ impl Net {
         let mut delivered = 0;
         for rail in &self.rails {
             delivered += self.poll_rail(rail, scope, upcalls);
+        }
+        if self.inbox.is_used() {
+            delivered += self.poll_rings(scope, upcalls);
         }
         if self.deferred_count.load(Ordering::Acquire) > 0 && scope == PollScope::All {
             delivered += self.deliver_deferred(upcalls);
@@ -204,7 +208,9 @@ impl Net {
                         self.defer(source, Self::packet(rail, index, bytes));
                     } else if kind == Kind::Bye {
                         self.peers.fates.note_stop(source);
-                    } else if kind != Kind::Credits {
+                    } else if kind == Kind::Credits {
+                        self.note_news(source, Self::packet(rail, index, bytes));
+                    } else {
                         upcalls.packet(source, Class::Reply, Self::packet(rail, index, bytes));
                         delivered += 1;
                     }
@@ -238,6 +244,16 @@ impl Net {
             connection.is_established.store(true, Ordering::Release);
         }
         connection.refund(credits);
+        if connection.rings.is_hot() {
+            self.offer_ring(source, connection);
+        }
+    }
+
+    /// A message with news of rings has come from a peer.
+    fn note_news(&self, source: JobRank, bytes: &[u8]) {
+        if let (Some(connection), Some(news)) = (self.peers.connection(source), News::decode(bytes)) {
+            connection.rings.take(news);
+        }
     }
 
     /// The packet in a receive buffer.
@@ -260,7 +276,7 @@ impl Net {
 
     /// Delivers a request.
     #[inline]
-    fn request(&self, source: JobRank, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
+    pub fn request(&self, source: JobRank, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
         let Some(connection) = self.peers.connection(source) else {
             return;
         };
@@ -271,7 +287,7 @@ impl Net {
     }
 
     #[cold]
-    fn defer(&self, source: JobRank, packet: &[u8]) {
+    pub fn defer(&self, source: JobRank, packet: &[u8]) {
         let copy = Copied::new(packet);
         let mut deferred = lock(&self.deferred);
         deferred.push_back((source, copy));

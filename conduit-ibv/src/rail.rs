@@ -58,9 +58,7 @@ impl Rail {
         let (each, buffers) = if shares {
             (0, limit(settings.receives, device.max_srq_wr).max(4))
         } else {
-            // A request needs a buffer, and so may its reply, the peer's messages with credits, and
-            // its farewell.
-            let each = limit(2 * settings.credits as usize + 4, device.max_qp_wr);
+            let each = limit(settings.receives_of_peer(), device.max_qp_wr);
             (each, each * peers.max(1))
         };
         let sends = limit(settings.total_depth, device.max_cqe);

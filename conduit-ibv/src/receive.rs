@@ -7,10 +7,11 @@
 //! Without one, each connection has buffers of its own, as many as its credits allow to be used,
 //! and the same rule.
 
+use crate::mapped::Mapped;
 use crate::send_queue::{name_of_receive, SendQueue};
 use crate::verbs::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, BATCH};
 use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::{lock, mem};
+use gasnet_sys::lock;
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32};
 
@@ -19,8 +20,6 @@ const CHUNK: usize = 16;
 
 /// The receive buffers of an HCA.
 pub struct Receives {
-    /// First byte of the first buffer.
-    memory: Memory,
     /// Bytes of each.
     bytes: usize,
     /// How many there may be.
@@ -35,7 +34,10 @@ pub struct Receives {
     lkeys: Box<[AtomicU32]>,
     /// The connection of each buffer, by buffer, if they are not shared.
     owners: Box<[AtomicPtr<SendQueue>]>,
+    // Before the memory that its regions are of.
     growth: Mutex<Growth>,
+    /// The buffers, used as far as needed.
+    memory: Mapped,
 }
 
 #[derive(Default)]
@@ -46,28 +48,16 @@ struct Growth {
     regions: Vec<Region>,
 }
 
-/// Memory that is mapped, and used as far as needed.
-struct Memory(usize, usize);
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: mapped when this was made; its regions are gone.
-        unsafe { mem::unmap(self.0, self.1) };
-    }
-}
-
 impl Receives {
     /// Room for `most` buffers of messages of up to `message` bytes; `each` of them for each
     /// connection, or 0 if they are shared.
     pub fn new(most: usize, each: usize, message: usize) -> Result<Self, Errno> {
         let bytes = message.next_multiple_of(64);
         let chunks = most.div_ceil(CHUNK);
-        let mapped = (bytes * CHUNK * chunks).next_multiple_of(4096);
-        let address = mem::map_private(mapped).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::ENOMEM)))?;
         let owned = if each == 0 { 0 } else { most };
         let no_owner = || AtomicPtr::new(ptr::null_mut());
         Ok(Self {
-            memory: Memory(address, mapped),
+            memory: Mapped::new(bytes * CHUNK * chunks)?,
             bytes,
             most,
             each,
@@ -92,7 +82,7 @@ impl Receives {
     /// Address of a buffer.
     #[inline]
     pub fn address(&self, index: usize) -> usize {
-        self.memory.0 + index * self.bytes
+        self.memory.address() + index * self.bytes
     }
 
     fn buffer(&self, index: usize) -> ReceiveBuffer {

@@ -91,14 +91,14 @@ impl Net {
     #[inline(always)]
     pub fn post(&self, queue: &SendQueue, work: Work, done: Done, what: &str) -> Result<(), Busy> {
         let Some(mut turn) = queue.turn(self.rail(queue)) else {
-            free(done);
+            done.release();
             return Err(Busy);
         };
         // SAFETY: the runtime keeps its memory until completion, and buffers are released then.
         let posted = unsafe { turn.post(work, done) };
         drop(turn);
         posted.map_err(|(done, why)| {
-            free(done);
+            done.release();
             self.refused(queue, what, why)
         })
     }
@@ -119,14 +119,14 @@ impl Net {
             return self.post(queue, work, done, "a put");
         }
         let Some(mut turn) = queue.turn_of_two(self.rail(queue)) else {
-            free(done);
+            done.release();
             return Err(Busy);
         };
         // SAFETY: the runtime keeps its memory until completion, and buffers are released then.
         let posted = unsafe { turn.post(work, Done::Nothing) };
         if let Err((_, why)) = posted {
             drop(turn);
-            free(done);
+            done.release();
             return Err(self.refused(queue, "a put", why));
         }
         let fence = self.fence(queue.path, remote);
@@ -135,7 +135,7 @@ impl Net {
         drop(turn);
         if let Err((done, why)) = posted {
             // There was room for both, so this is no lack of it.
-            free(done);
+            done.release();
             let text = format!("{}: fencing a put failed: {why}", self.name(queue.path));
             self.peers.fates.lose(queue.peer, text);
         }
@@ -304,13 +304,6 @@ impl Transfer {
     }
 }
 
-/// Frees the buffer of a work request that was not posted.
-fn free(done: Done) {
-    if let Done::Buffer(buffer) | Done::PutCopy(_, buffer) | Done::GetCopy(_, buffer) | Done::Atomic(_, buffer) = done {
-        buffer.release();
-    }
-}
-
 /// Copies the source of a put.
 fn copy_in(buffer: &mut Buffer, from: usize, bytes: usize) {
     let room = buffer.bytes(bytes);
@@ -474,7 +467,7 @@ impl Net {
             Done::Buffer(buffer) if is_reserved => {
                 buffer.into_address();
             }
-            done => free(done),
+            done => done.release(),
         };
         let local_completion = match done {
             Done::Put(..) => LocalCompletion::Later,

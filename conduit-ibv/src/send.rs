@@ -4,6 +4,7 @@ use crate::buffers::Buffer;
 use crate::net::Net;
 use crate::peers::Connection;
 use crate::rail::Rail;
+use crate::ring::{Beside, Slot};
 use crate::send_queue::{Done, SendQueue};
 use crate::verbs::{Errno, Local, Work};
 use crate::wire::{self, Kind};
@@ -131,19 +132,69 @@ impl Net {
         let Some(grant) = self.grant(peer, class)? else {
             return Ok(());
         };
-        let mut room = ROOM;
-        let message = self.message(class, parts, &mut room);
-        let sent = message.and_then(|message| self.transmit(&grant, message));
+        let bytes = length(parts);
+        let sent = if grant.connection.rings.takes(bytes) {
+            self.write(&grant, parts, bytes)
+        } else {
+            self.assemble_and_send(&grant, parts)
+        };
         if sent.is_err() {
             grant.revoke();
         }
         sent
     }
 
+    /// Sends a packet into a receive buffer.
+    fn assemble_and_send(&self, grant: &Grant<'_>, parts: &[&[u8]]) -> Result<(), Busy> {
+        let mut room = ROOM;
+        let message = self.message(grant.class, parts, &mut room)?;
+        self.transmit(grant.connection, message, self.word(grant))
+    }
+
+    /// Writes a packet into the peer's ring, or sends it if that is full.
+    fn write(&self, grant: &Grant<'_>, parts: &[&[u8]], bytes: usize) -> Result<(), Busy> {
+        let (queue, rings) = (grant.connection.queue(0), &grant.connection.rings);
+        let mut slot = Slot::new();
+        slot.fill(parts, bytes);
+        let mut turn = queue.turn(self.rail(queue)).ok_or(Busy)?;
+        let Some((number, remote)) = rings.next() else {
+            drop(turn);
+            return self.assemble_and_send(grant, parts);
+        };
+        let beside = Beside {
+            word: self.word(grant),
+            taken: rings.tell(),
+        };
+        let record = slot.seal(number, bytes, beside);
+        let (work, done) = if record.len() <= self.inline {
+            let local = Local {
+                address: record.as_ptr() as usize,
+                bytes: record.len(),
+                lkey: 0,
+            };
+            let mut work = Work::write(&local, remote);
+            work.inline();
+            (work, Done::Nothing)
+        } else {
+            let (buffer, bytes) = self.buffered(grant.class, &[record])?;
+            let local = buffer.local(self.paths[queue.path].rail, bytes);
+            (Work::write(&local, remote), Done::Buffer(buffer))
+        };
+        // SAFETY: inline bytes are read before this returns, and the buffer is released after
+        // completion.
+        if let Err((done, why)) = unsafe { turn.post(work, done) } {
+            drop(turn);
+            done.release();
+            return Err(self.refused(queue, "sending a message", why));
+        }
+        rings.note_written();
+        Ok(())
+    }
+
     /// Assembles a packet.
     #[inline]
     pub fn message<'a>(&self, class: Class, parts: &[&'a [u8]], room: &'a mut Room) -> Result<Message<'a>, Busy> {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = length(parts);
         assert!(
             bytes <= self.settings.max_packet,
             "defect: a packet of {bytes} bytes is longer than the conduit's limit"
@@ -167,7 +218,7 @@ impl Net {
 
     /// Assembles a packet in a buffer.
     pub fn buffered(&self, class: Class, parts: &[&[u8]]) -> Result<(Buffer, usize), Busy> {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let bytes = length(parts);
         let index = usize::from(class == Class::Reply);
         let pool = if bytes <= self.small[index].bytes() {
             &self.small[index]
@@ -180,15 +231,15 @@ impl Net {
         Ok((buffer, bytes))
     }
 
-    /// Sends a message.
+    /// Sends a message, with a word beside it.
     #[inline]
-    fn transmit(&self, grant: &Grant<'_>, message: Message<'_>) -> Result<(), Busy> {
-        let queue = grant.connection.queue(0);
+    fn transmit(&self, connection: &Connection, message: Message<'_>, word: u32) -> Result<(), Busy> {
+        let queue = connection.queue(0);
         let Some(mut turn) = queue.turn(self.rail(queue)) else {
             message.release();
             return Err(Busy);
         };
-        let posted = self.post_message(&mut turn, message, self.word(grant));
+        let posted = self.post_message(&mut turn, message, word);
         drop(turn);
         posted.map_err(|why| self.refused(queue, "sending a message", why))
     }
@@ -221,39 +272,44 @@ impl Net {
             }
         };
         posted.map_err(|(done, why)| {
-            if let Done::Buffer(buffer) = done {
-                buffer.release();
-            }
+            done.release();
             why
         })
     }
 
-    /// Sends a word without a packet, which `is_last` or not.
-    pub fn transmit_word(&self, connection: &Connection, word: u32, is_last: bool) -> Result<(), Errno> {
+    /// Tells a peer that this process has stopped.
+    pub fn say_bye(&self, connection: &Connection) -> Result<(), Errno> {
         let queue = connection.queue(0);
         let mut turn = queue.turn(self.rail(queue)).ok_or(Errno::NO_MEMORY)?;
-        if is_last {
-            turn.signal();
-        }
+        turn.signal();
+        let word = wire::encode(Kind::Bye, self.rank, 0);
         self.post_message(&mut turn, Message::Inline(&[]), word)
     }
 
-    /// Returns credits to a peer in a message of their own.
+    /// Returns credits to a peer, and news of rings, in a message of their own.
     pub fn return_credits(&self, peer: JobRank) {
         let Ok(Some(connection)) = self.reach(peer) else {
             return;
         };
         let credits = connection.collect();
-        if credits == 0 {
-            return;
-        }
+        let news = connection.rings.news().encode();
+        let mut room = ROOM;
+        let message = self.message(Class::Reply, &[&news], &mut room);
         let word = wire::encode(Kind::Credits, self.rank, credits);
-        if let Err(why) = self.transmit_word(connection, word, false) {
+        let sent = message.and_then(|message| self.transmit(connection, message, word));
+        if sent.is_err() {
             connection.owe(credits);
-            let _ = self.refused(connection.queue(0), "returning credits", why);
+            self.peers.settle_later(peer, connection);
+        } else {
+            self.peers.settle(peer, connection);
         }
-        self.peers.settle(peer, connection);
     }
+}
+
+/// Bytes of a packet.
+#[inline]
+fn length(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
 }
 
 /// Writes the parts one after another.

@@ -40,6 +40,15 @@ pub enum Done {
 }
 
 impl Done {
+    /// The work request is not posted: its buffer is free.
+    pub fn release(self) {
+        if let Self::Buffer(buffer) | Self::PutCopy(_, buffer) | Self::GetCopy(_, buffer) | Self::Atomic(_, buffer) =
+            self
+        {
+            buffer.release();
+        }
+    }
+
     /// What the work request was in messages.
     pub fn name(&self) -> &'static str {
         match self {

@@ -151,6 +151,14 @@ const AM_CREDITS_SLACK: Key<Option<u32>> = count(
 )
 .unset_means("half of GASNET_AM_CREDITS_PP")
 .optional();
+const AMRDMA_MAX_PEERS: Key<u32> = count(
+    "GASNET_AMRDMA_MAX_PEERS",
+    "32",
+    0,
+    1 << 14,
+    "Peers whose small messages are written into memory of this process (16 kB for each), if they send many. Only if \
+     threads do not sleep while they wait.",
+);
 const RBUF_COUNT: Key<u32> = count(
     "GASNET_RBUF_COUNT",
     "1024",
@@ -214,6 +222,7 @@ pub static TABLE: &[Variable] = &[
     NETWORKDEPTH_TOTAL.variable.section(SECTION),
     AM_CREDITS_PP.variable.section(SECTION),
     AM_CREDITS_SLACK.variable.section(SECTION),
+    AMRDMA_MAX_PEERS.variable.section(SECTION),
     RBUF_COUNT.variable.section(SECTION),
     BBUF_COUNT.variable.section(SECTION),
     USE_FENCED_PUTS.variable.section(SECTION),
@@ -283,6 +292,8 @@ pub struct Settings {
     pub credits: u32,
     /// Credits that are kept for the next message.
     pub slack: u32,
+    /// Most peers with a ring.
+    pub rings: usize,
     /// Most shared receive buffers; 0: the HCA's limit.
     pub receives: usize,
     /// Most send buffers of a size.
@@ -297,6 +308,12 @@ impl Settings {
     /// Reads the environment.
     pub fn read() -> Self {
         Self::of(config::get())
+    }
+
+    /// Receive buffers that a peer needs: each request and each reply one, and its farewell, credits
+    /// and news of rings some more.
+    pub fn receives_of_peer(&self) -> usize {
+        2 * self.credits as usize + 8
     }
 
     fn of(config: &Config) -> Self {
@@ -334,6 +351,7 @@ impl Settings {
             slack: config
                 .get_or_default(&AM_CREDITS_SLACK)
                 .map_or(credits / 2, |slack| slack.min(credits / 2)),
+            rings: count(&AMRDMA_MAX_PEERS),
             receives: count(&RBUF_COUNT),
             send_buffers,
             fenced: config.get_or_default(&USE_FENCED_PUTS),

@@ -1,0 +1,117 @@
+//! The rings of this process: offered to peers, and polled.
+
+use crate::batch::Batch;
+use crate::net::Net;
+use crate::peers::Connection;
+use crate::ring::{Ring, Slot};
+use crate::wire::{self, Kind};
+use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::sync::atomic::AtomicBool;
+
+/// The rings of a process.
+pub struct Inbox {
+    rings: Mutex<Rings>,
+    /// Whether there are any.
+    is_used: AtomicBool,
+    /// How many there may be.
+    most: usize,
+}
+
+#[derive(Default)]
+struct Rings {
+    all: Vec<Ring>,
+    /// The one that the next poll begins with, so that none starves.
+    first: usize,
+}
+
+impl Inbox {
+    /// No rings yet, of at most so many.
+    pub fn new(most: usize) -> Self {
+        Self {
+            rings: Mutex::default(),
+            is_used: AtomicBool::new(false),
+            most,
+        }
+    }
+
+    /// Whether there are rings.
+    #[inline]
+    pub fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+}
+
+impl Net {
+    /// Makes a ring for a peer that sends many messages, if there may be another one. Without one
+    /// the peer's messages arrive as before.
+    #[cold]
+    pub fn offer_ring(&self, peer: JobRank, connection: &Connection) {
+        let mut rings = lock(&self.inbox.rings);
+        if rings.all.len() >= self.inbox.most {
+            return;
+        }
+        let rail = &self.rails[self.paths[connection.queue(0).path].rail];
+        let Ok(ring) = Ring::new(peer, &rail.domain) else {
+            return;
+        };
+        connection.rings.offer(ring.remote());
+        rings.all.push(ring);
+        self.inbox.is_used.store(true, Ordering::Relaxed);
+        self.peers.settle_later(peer, connection);
+    }
+
+    /// Delivers messages from the rings. They are copied first, which frees their slots.
+    pub fn poll_rings(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        /// Messages of a poll.
+        const AT_ONCE: usize = 8;
+        // A thread that does the same is not waited for.
+        let Ok(mut rings) = self.inbox.rings.try_lock() else {
+            return 0;
+        };
+        let mut slots = [const { Slot::new() }; AT_ONCE];
+        let mut found = Batch::new();
+        let Rings { all, first } = &mut *rings;
+        let (before, after) = all.split_at_mut(*first);
+        *first = if after.len() > 1 { *first + 1 } else { 0 };
+        for ring in after.iter_mut().chain(before) {
+            let already = found.len();
+            while found.len() < AT_ONCE {
+                let Some((bytes, beside)) = ring.take(&mut slots[found.len()]) else {
+                    break;
+                };
+                found.push((ring.source, bytes, beside));
+            }
+            if found.len() > already {
+                self.note_taken(ring);
+            }
+        }
+        drop(rings);
+        let count = found.len();
+        for ((source, bytes, beside), slot) in found.zip(&mut slots) {
+            let (kind, _, credits) = wire::decode(beside.word);
+            let Some(connection) = self.peers.connection(source) else {
+                continue;
+            };
+            connection.refund(credits);
+            connection.rings.note_freed(beside.taken);
+            // SAFETY: so many bytes were taken.
+            let packet = unsafe { slot.packet(bytes) };
+            match kind {
+                Kind::Packet(Class::Reply) => upcalls.packet(source, Class::Reply, packet),
+                _ if scope == PollScope::All => self.request(source, packet, upcalls),
+                _ => self.defer(source, packet),
+            }
+        }
+        count
+    }
+
+    fn note_taken(&self, ring: &Ring) {
+        if let Some(connection) = self.peers.connection(ring.source) {
+            if connection.rings.note_taken(ring.taken()) {
+                self.peers.settle_later(ring.source, connection);
+            }
+        }
+    }
+}

@@ -1,0 +1,444 @@
+//! Rings: memory of a receiver into which one peer writes small messages.
+//!
+//! Such a message needs neither a receive buffer nor a completion at its receiver, which finds it
+//! by reading memory. A process offers a ring to a peer that has sent it many messages, as long as
+//! it has few rings. The peer uses it for packets that fit into a slot, while one is free, and
+//! sends all others as before; so nobody ever waits for a slot. Which slots were taken, the receiver
+//! says in its messages to the peer ([`News`]).
+//!
+//! The bytes of a write become visible in any order (InfiniBand specification, volume 1, 9.5). So a
+//! slot begins with a seal over all of it: what does not agree with its seal is not there yet.
+//!
+//! Nothing wakes a thread that sleeps when a slot is written, so only jobs whose threads do not
+//! sleep have rings.
+
+use crate::mapped::Mapped;
+use crate::verbs::{Access, Domain, Errno, Region, Remote};
+use gasnet_conduit::JobRank;
+use gasnet_sys::atomic::Ordering;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+
+/// Bytes of a slot.
+const SLOT: usize = 256;
+/// Slots of a ring, a power of two.
+const SLOTS: u32 = 64;
+/// Bytes before the packet: the seal, and the words of [`Beside`].
+const HEAD: usize = 16;
+/// Bytes of the largest packet.
+pub const LARGEST: usize = SLOT - HEAD;
+/// Words of a slot.
+const WORDS: usize = SLOT / 8;
+
+/// What is beside a packet: the word of [`crate::wire`], and how many messages of the receiver its
+/// sender has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beside {
+    pub word: u32,
+    pub taken: u32,
+}
+
+impl Beside {
+    fn encode(self) -> u64 {
+        u64::from(self.word) | u64::from(self.taken) << 32
+    }
+
+    fn decode(bits: u64) -> Self {
+        Self {
+            word: bits as u32,
+            taken: (bits >> 32) as u32,
+        }
+    }
+}
+
+/// The seal of a message: the low half of its number, its length, and the sum of its words.
+#[inline]
+fn seal(number: u32, bytes: usize, sum: u64) -> u64 {
+    u64::from(number & 0xffff) | (bytes as u64) << 16 | (sum ^ sum << 32) & !0xffff_ffff
+}
+
+/// Adds a word to a sum, which depends on the order of words.
+#[inline]
+fn add(sum: u64, word: u64) -> u64 {
+    (sum.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The number of the first message. Not 0, with which a slot of zeros would agree.
+const FIRST: u32 = SLOTS;
+
+/// A message as it lies in a slot.
+#[repr(C, align(64))]
+pub struct Slot([MaybeUninit<u64>; WORDS]);
+
+impl Slot {
+    /// An empty one.
+    #[inline]
+    pub const fn new() -> Self {
+        Self([const { MaybeUninit::uninit() }; WORDS])
+    }
+
+    /// Lays down a packet of `bytes` bytes, at most [`LARGEST`], from its parts.
+    #[inline]
+    pub fn fill(&mut self, parts: &[&[u8]], bytes: usize) {
+        debug_assert!(bytes <= LARGEST, "defect: {bytes} bytes in a slot");
+        // The last word as a whole, so that its last bytes have a value.
+        self.0[(HEAD + bytes) / 8 % WORDS].write(0);
+        let mut to = self.0[HEAD / 8..].as_mut_ptr().cast::<u8>();
+        for part in parts {
+            // SAFETY: the parts have `bytes` bytes, for which there is room.
+            unsafe {
+                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                to = to.add(part.len());
+            }
+        }
+    }
+
+    /// Seals it as the message with this number. Returns the bytes to write.
+    #[inline]
+    pub fn seal(&mut self, number: u32, bytes: usize, beside: Beside) -> &[u8] {
+        let words = (HEAD + bytes).div_ceil(8);
+        self.0[1].write(beside.encode());
+        let mut sum = 0;
+        for word in &self.0[1..words] {
+            // SAFETY: `fill` and the line above have written them.
+            sum = add(sum, unsafe { word.assume_init() });
+        }
+        self.0[0].write(seal(number, bytes, sum));
+        // SAFETY: so many words were written.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), words * 8) }
+    }
+
+    /// Copies the message with this number out of a ring. None if it is not there.
+    #[inline]
+    fn load(&mut self, from: &[AtomicU64], number: u32) -> Option<(usize, Beside)> {
+        let head = from[0].load(Ordering::Acquire);
+        let bytes = (head >> 16 & 0xffff) as usize;
+        if head & 0xffff != u64::from(number & 0xffff) || bytes > LARGEST {
+            return None;
+        }
+        let words = (HEAD + bytes).div_ceil(8);
+        let mut sum = 0;
+        for (to, from) in self.0[1..words].iter_mut().zip(&from[1..words]) {
+            let word = from.load(Ordering::Relaxed);
+            sum = add(sum, word);
+            to.write(word);
+        }
+        // SAFETY: written above: a slot has two words at least.
+        let beside = Beside::decode(unsafe { self.0[1].assume_init() });
+        (seal(number, bytes, sum) == head).then_some((bytes, beside))
+    }
+
+    /// The packet.
+    ///
+    /// # Safety
+    /// So many bytes of it were loaded.
+    #[inline]
+    pub unsafe fn packet(&mut self, bytes: usize) -> &mut [u8] {
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast::<u8>().add(HEAD), bytes) }
+    }
+}
+
+/// A ring of this process.
+pub struct Ring {
+    /// Who writes into it.
+    pub source: JobRank,
+    /// Number of the next message.
+    number: u32,
+    // Before the memory that it is of.
+    region: Region,
+    memory: Mapped,
+}
+
+impl Ring {
+    /// A ring for a peer, which reaches it through the HCA of `domain`.
+    pub fn new(source: JobRank, domain: &Domain) -> Result<Self, Errno> {
+        let bytes = SLOT * SLOTS as usize;
+        let memory = Mapped::new(bytes)?;
+        // SAFETY: unmapped after the region is dropped.
+        let region = unsafe { domain.register(memory.address(), bytes, Access::REMOTE)? };
+        Ok(Self {
+            source,
+            number: FIRST,
+            region,
+            memory,
+        })
+    }
+
+    /// How the peer reaches it.
+    pub fn remote(&self) -> Remote {
+        Remote {
+            address: self.memory.address(),
+            rkey: self.region.rkey,
+        }
+    }
+
+    /// Copies the next message, if it is there. Its slot is free then.
+    #[inline]
+    pub fn take(&mut self, to: &mut Slot) -> Option<(usize, Beside)> {
+        let address = self.memory.address() + (self.number % SLOTS) as usize * SLOT;
+        // SAFETY: inside the ring, aligned; the peer's HCA writes words that any value is valid for.
+        let from = unsafe { std::slice::from_raw_parts(address as *const AtomicU64, WORDS) };
+        let found = to.load(from, self.number)?;
+        self.number = self.number.wrapping_add(1);
+        Some(found)
+    }
+
+    /// How many messages were taken.
+    pub fn taken(&self) -> u32 {
+        self.number.wrapping_sub(FIRST)
+    }
+}
+
+/// What a process knows of the rings between it and a peer.
+#[derive(Default)]
+pub struct Rings {
+    /// Messages that came from the peer before it was offered a ring.
+    arrivals: AtomicU32,
+    /// The peer's ring for this process; address 0: none.
+    address: AtomicUsize,
+    rkey: AtomicU32,
+    /// Messages written into it. Under the lock of the queue.
+    written: AtomicU32,
+    /// Of these, those that the peer says it has taken.
+    freed: AtomicU32,
+    /// This process's ring for the peer; address 0: none.
+    own_address: AtomicUsize,
+    own_rkey: AtomicU32,
+    /// Messages taken from it, and of these, those that the peer was told of.
+    taken: AtomicU32,
+    told: AtomicU32,
+}
+
+impl Rings {
+    /// Counts a message of the peer. Whether it deserves a ring now.
+    #[inline]
+    pub fn is_hot(&self) -> bool {
+        /// Messages that make a peer hot.
+        const HOT: u32 = 64;
+        let arrivals = self.arrivals.load(Ordering::Relaxed);
+        if arrivals >= HOT {
+            return false;
+        }
+        self.arrivals.store(arrivals + 1, Ordering::Relaxed);
+        arrivals + 1 == HOT
+    }
+
+    /// This process has a ring for the peer.
+    pub fn offer(&self, ring: Remote) {
+        self.own_rkey.store(ring.rkey, Ordering::Relaxed);
+        self.own_address.store(ring.address, Ordering::Release);
+    }
+
+    /// Whether the peer has a ring for packets of so many bytes.
+    #[inline]
+    pub fn takes(&self, bytes: usize) -> bool {
+        bytes <= LARGEST && self.address.load(Ordering::Relaxed) != 0
+    }
+
+    /// The number of the next message and where it is written. None if no slot is free. Under the
+    /// lock of the queue, as is [`Rings::note_written`].
+    #[inline]
+    pub fn next(&self) -> Option<(u32, Remote)> {
+        let written = self.written.load(Ordering::Relaxed);
+        if written.wrapping_sub(self.freed.load(Ordering::Acquire)) >= SLOTS {
+            return None;
+        }
+        let number = written.wrapping_add(FIRST);
+        let address = self.address.load(Ordering::Acquire) + (number % SLOTS) as usize * SLOT;
+        let rkey = self.rkey.load(Ordering::Relaxed);
+        Some((number, Remote { address, rkey }))
+    }
+
+    /// The next message was written.
+    #[inline]
+    pub fn note_written(&self) {
+        let written = self.written.load(Ordering::Relaxed);
+        self.written.store(written.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// The peer has taken so many messages. Reports may overtake each other.
+    #[inline]
+    pub fn note_freed(&self, freed: u32) {
+        if freed.wrapping_sub(self.freed.load(Ordering::Relaxed)) as i32 > 0 {
+            self.freed.store(freed, Ordering::Release);
+        }
+    }
+
+    /// This process has taken so many. Whether the peer should be told soon.
+    #[inline]
+    pub fn note_taken(&self, taken: u32) -> bool {
+        self.taken.store(taken, Ordering::Relaxed);
+        taken.wrapping_sub(self.told.load(Ordering::Relaxed)) >= SLOTS / 2
+    }
+
+    /// How many this process has taken; the peer is told.
+    #[inline]
+    pub fn tell(&self) -> u32 {
+        let taken = self.taken.load(Ordering::Relaxed);
+        self.told.store(taken, Ordering::Relaxed);
+        taken
+    }
+
+    /// What the peer is told in a message of its own.
+    pub fn news(&self) -> News {
+        let address = self.own_address.load(Ordering::Acquire);
+        let rkey = self.own_rkey.load(Ordering::Relaxed);
+        let taken = self.tell();
+        News {
+            ring: Remote { address, rkey },
+            taken,
+        }
+    }
+
+    /// The peer has told that.
+    pub fn take(&self, news: News) {
+        self.note_freed(news.taken);
+        self.rkey.store(news.ring.rkey, Ordering::Relaxed);
+        self.address.store(news.ring.address, Ordering::Release);
+    }
+}
+
+/// What a message that returns credits may contain: the ring of its sender for its receiver, and
+/// how many messages were taken from it.
+#[derive(Clone, Copy, Debug)]
+pub struct News {
+    ring: Remote,
+    taken: u32,
+}
+
+impl News {
+    /// Length of its encoding.
+    pub const BYTES: usize = 16;
+
+    /// Encodes it.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&(self.ring.address as u64).to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.ring.rkey.to_le_bytes());
+        bytes[12..].copy_from_slice(&self.taken.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes it. None if these bytes are none.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Some(Self {
+            ring: Remote {
+                address: (u64::from(word(0)) | u64::from(word(4)) << 32) as usize,
+                rkey: word(8),
+            },
+            taken: word(12),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a slot that a message was written into.
+    fn written(number: u32, packet: &[u8], word: u32, taken: u32) -> Vec<u64> {
+        let mut slot = Slot::new();
+        let (head, tail) = packet.split_at(packet.len() / 3);
+        slot.fill(&[head, tail], packet.len());
+        let record = slot.seal(number, packet.len(), Beside { word, taken });
+        assert!(record.len() <= SLOT && record.len() % 8 == 0);
+        let mut words: Vec<u64> = record
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
+            .collect();
+        words.resize(WORDS, 0);
+        words
+    }
+
+    fn load(words: &[u64], number: u32) -> Option<(Vec<u8>, Beside)> {
+        let words: Vec<AtomicU64> = words.iter().map(|word| AtomicU64::new(*word)).collect();
+        let mut slot = Slot::new();
+        let (bytes, beside) = slot.load(&words, number)?;
+        // SAFETY: loaded.
+        Some((unsafe { slot.packet(bytes) }.to_vec(), beside))
+    }
+
+    fn packet(bytes: usize, salt: u8) -> Vec<u8> {
+        (0..bytes).map(|at| (at as u8).wrapping_mul(7) ^ salt).collect()
+    }
+
+    #[test]
+    fn packets_of_all_lengths_come_back() {
+        for bytes in 0..=LARGEST {
+            let packet = packet(bytes, 3);
+            let number = FIRST + 70_000 + bytes as u32;
+            let words = written(number, &packet, 0xdead_beef, 77);
+            let beside = Beside {
+                word: 0xdead_beef,
+                taken: 77,
+            };
+            assert_eq!(load(&words, number), Some((packet, beside)));
+            assert_eq!(load(&words, number + SLOTS), None);
+        }
+    }
+
+    #[test]
+    fn an_empty_slot_has_no_message() {
+        assert_eq!(load(&[0; WORDS], FIRST), None);
+    }
+
+    #[test]
+    fn a_message_of_which_any_word_is_missing_is_not_there() {
+        for bytes in [8, 60, 240] {
+            let old = written(FIRST, &packet(bytes, 1), 1, 1);
+            let new = written(FIRST + SLOTS, &packet(bytes, 2), 2, 2);
+            let words = (HEAD + bytes).div_ceil(8);
+            for missing in 0..words {
+                let mut torn = new.clone();
+                torn[missing] = old[missing];
+                assert_eq!(load(&torn, FIRST + SLOTS), None, "word {missing} of {words}");
+            }
+            assert!(load(&new, FIRST + SLOTS).is_some());
+        }
+    }
+
+    #[test]
+    fn a_ring_is_used_until_it_is_full() {
+        let rings = Rings::default();
+        assert!(!rings.takes(0));
+        let ring = Remote {
+            address: 1 << 20,
+            rkey: 5,
+        };
+        let offered = Rings::default();
+        offered.offer(ring);
+        rings.take(News::decode(&offered.news().encode()).unwrap());
+        assert!(rings.takes(LARGEST) && !rings.takes(LARGEST + 1));
+        for message in 0..SLOTS {
+            let (number, remote) = rings.next().unwrap();
+            assert_eq!((number, remote.rkey), (FIRST + message, 5));
+            assert_eq!(remote.address, ring.address + message as usize * SLOT);
+            rings.note_written();
+        }
+        assert!(rings.next().is_none());
+        rings.note_freed(2);
+        rings.note_freed(1);
+        assert_eq!(rings.next().unwrap().1.address, ring.address);
+        rings.note_written();
+        rings.note_written();
+        assert!(rings.next().is_none());
+    }
+
+    #[test]
+    fn a_peer_is_told_of_every_half_of_a_ring() {
+        let rings = Rings::default();
+        assert!(!rings.note_taken(SLOTS / 2 - 1));
+        assert!(rings.note_taken(SLOTS / 2));
+        assert_eq!(rings.tell(), SLOTS / 2);
+        assert!(!rings.note_taken(SLOTS - 1) && rings.note_taken(SLOTS));
+    }
+
+    #[test]
+    fn a_peer_becomes_hot_once() {
+        let rings = Rings::default();
+        assert_eq!((0..1000).filter(|_| rings.is_hot()).count(), 1);
+    }
+}
