@@ -134,7 +134,7 @@ pub use rma::*;
 pub use stop::*;
 
 /// What a conduit gets at its start, in a job of these processes on one host, each of which is a
-/// neighbourhood of its own.
+/// neighbourhood of its own. As in a job, their threads do not sleep if GASNET_WAITMODE is SPIN.
 pub fn start_info<'a>(rank: JobRank, all: &'a [JobRank], exchange: &'a dyn Fn(&[u8]) -> Vec<u8>) -> StartInfo<'a> {
     fn place_of(rank: JobRank) -> Place {
         let (host, nbrhd) = (0, rank.0);
@@ -154,7 +154,7 @@ pub fn start_info<'a>(rank: JobRank, all: &'a [JobRank], exchange: &'a dyn Fn(&[
         may_start_threads: true,
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         single_threaded: true,
-        threads_sleep: true,
+        threads_sleep: std::env::var_os("GASNET_WAITMODE").is_none_or(|mode| mode != "SPIN"),
         exchange,
         job_token: 0x5eed_0123_4567_89ab,
     }
