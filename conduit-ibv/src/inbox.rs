@@ -63,6 +63,7 @@ impl Net {
     }
 
     /// Delivers messages from the rings. They are copied first, which frees their slots.
+    #[inline(never)]
     pub fn poll_rings(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         /// Messages of a poll.
         const AT_ONCE: usize = 8;

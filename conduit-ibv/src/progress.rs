@@ -87,9 +87,7 @@ impl Net {
         }
         let (mut events, mut sent) = (Batch::new(), 0);
         for completion in completions {
-            if let Some(event) = self.event(rail, completion, &mut sent) {
-                events.push(event);
-            }
+            self.take(rail, completion, (&mut events, &mut sent));
         }
         drop(reader);
         if sent > 0 {
@@ -125,41 +123,36 @@ impl Net {
         }
     }
 
-    /// What a completion is of, under the lock of the reader. Counts those of work requests.
+    /// Takes note of what a completion is of, under the lock of the reader. Counts those of work
+    /// requests.
     #[inline(always)]
-    fn event(&self, rail: &Rail, completion: &Wc, sent: &mut usize) -> Option<Event> {
+    fn take(&self, rail: &Rail, completion: &Wc, (events, sent): (&mut Batch<Event>, &mut usize)) {
         // SAFETY: a completion of a queue of this process, whose connections live as long.
         match unsafe { named(completion.wr_id) } {
             Named::Receive(index) if completion.status == ffi::IBV_WC_SUCCESS => {
                 let in_place = rail.receives.note_arrival();
                 // SAFETY: all messages carry a word.
                 let word = u32::from_be(unsafe { completion.__bindgen_anon_1.imm_data });
-                Some(Event::Message(index, word, completion.byte_len as usize, in_place))
+                events.push(Event::Message(index, word, completion.byte_len as usize, in_place));
             }
-            Named::Receive(_) => {
-                self.receive_failed(rail, completion);
-                None
-            }
+            Named::Receive(_) => self.receive_failed(rail, completion),
             Named::Sent(queue, low) => {
                 *sent += 1;
-                let mut event = None;
-                // SAFETY: under the lock of the reader, in the order of completions.
-                unsafe {
-                    queue.retire(low, &mut |done| {
-                        if !matches!(done, Done::Nothing) {
-                            event = Some(Event::Done(done));
-                        }
-                    });
-                }
-                if completion.status == ffi::IBV_WC_SUCCESS {
-                    return event;
-                }
-                let what = match &event {
-                    Some(Event::Done(done)) => done.name(),
-                    _ => "sending a message",
+                let has_failed = completion.status != ffi::IBV_WC_SUCCESS;
+                let mut what = None;
+                let each = |done: Done| {
+                    if has_failed {
+                        what = Some(done.name());
+                    } else {
+                        events.push(Event::Done(done));
+                    }
                 };
-                self.sent_failed(rail, (queue.peer, queue.path), what, completion);
-                None
+                // SAFETY: under the lock of the reader, in the order of completions.
+                unsafe { queue.retire(low, each) };
+                if has_failed {
+                    let what = what.unwrap_or(Done::Nothing.name());
+                    self.sent_failed(rail, (queue.peer, queue.path), what, completion);
+                }
             }
         }
     }
@@ -398,8 +391,9 @@ impl Net {
             };
             let mut room = [const { MaybeUninit::uninit() }; MOST];
             let mut sent = 0;
+            let mut events = Batch::new();
             for completion in rail.completions(&mut reader, &mut room).unwrap_or_default() {
-                let _ = self.event(rail, completion, &mut sent);
+                self.take(rail, completion, (&mut events, &mut sent));
             }
             rail.return_room(sent);
         }

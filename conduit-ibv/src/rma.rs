@@ -78,7 +78,7 @@ impl Net {
     }
 
     /// The key of a peer's memory, if one work request reaches all of it.
-    #[inline]
+    #[inline(always)]
     pub fn remote(&self, memory: &RemoteMemory, bytes: usize, path: usize) -> Option<Remote> {
         let (rkey, room) = self.segments.remote(memory, self.paths[path].rail);
         (bytes <= room.min(self.paths[path].max_message)).then_some(Remote {

@@ -16,6 +16,7 @@ use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
 use gasnet_sys::lock;
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicU32;
 
 /// What is to be done when a work request is complete.
@@ -71,7 +72,8 @@ pub struct SendQueue {
     pub pair: Pair,
     /// Length of the ring, a power of two.
     depth: u32,
-    ring: Box<[UnsafeCell<Done>]>,
+    /// There are values between tail and head.
+    ring: Box<[UnsafeCell<MaybeUninit<Done>>]>,
     head: Mutex<Head>,
     /// Work requests that are retired.
     tail: AtomicU32,
@@ -156,7 +158,7 @@ impl SendQueue {
             path,
             pair,
             depth: depth as u32,
-            ring: std::iter::repeat_with(|| UnsafeCell::new(Done::Nothing))
+            ring: std::iter::repeat_with(|| UnsafeCell::new(MaybeUninit::uninit()))
                 .take(depth)
                 .collect(),
             head: Mutex::new(Head {
@@ -205,12 +207,12 @@ impl SendQueue {
     }
 
     /// Retires the work requests up to the one with this low part of its position. Passes on what
-    /// each was for.
+    /// is to be done: at most once for each completion.
     ///
     /// # Safety
     /// One thread at a time, for each completion once, in order.
     #[inline(always)]
-    pub unsafe fn retire(&self, low: u16, each: &mut dyn FnMut(Done)) {
+    pub unsafe fn retire(&self, low: u16, mut each: impl FnMut(Done)) {
         let mut tail = self.tail.load(Ordering::Relaxed);
         let count = low.wrapping_sub(tail as u16).wrapping_add(1);
         debug_assert!(
@@ -220,11 +222,25 @@ impl SendQueue {
         );
         for _ in 0..count {
             let entry = &self.ring[(tail & (self.depth - 1)) as usize];
-            // SAFETY: between tail and head, so it belongs to this thread.
-            each(std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing));
+            // SAFETY: between tail and head, so it belongs to this thread and has a value.
+            let done = unsafe { (*entry.get()).assume_init_read() };
+            if !matches!(done, Done::Nothing) {
+                each(done);
+            }
             tail = tail.wrapping_add(1);
         }
         self.tail.store(tail, Ordering::Release);
+    }
+}
+
+impl Drop for SendQueue {
+    fn drop(&mut self) {
+        let (head, tail) = (lock(&self.head).position, self.tail.load(Ordering::Acquire));
+        for position in 0..head.wrapping_sub(tail) {
+            let entry = &self.ring[(tail.wrapping_add(position) & (self.depth - 1)) as usize];
+            // SAFETY: between tail and head, and nobody else has the queue.
+            unsafe { (*entry.get()).assume_init_drop() };
+        }
     }
 }
 
@@ -259,11 +275,11 @@ impl Turn<'_> {
         work.name(std::ptr::from_ref(queue) as u64 | u64::from(position) << POINTER);
         let entry = &queue.ring[(position & (queue.depth - 1)) as usize];
         // SAFETY: this thread has the lock, and the entry is not between tail and head.
-        unsafe { *entry.get() = done };
+        unsafe { (*entry.get()).write(done) };
         // SAFETY: the caller's.
         if let Err(why) = unsafe { queue.pair.post(&mut work) } {
-            // SAFETY: as above.
-            let done = std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing);
+            // SAFETY: as above; written above.
+            let done = unsafe { (*entry.get()).assume_init_read() };
             if is_signalled {
                 self.rail.return_room(1);
             }
