@@ -30,9 +30,11 @@ pub fn probe() -> Result<(), String> {
 /// without a full stop.
 pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Result<Opened, String> {
     let network = choose(info, settings)?;
-    let rails = network.contexts.into_iter().map(|context| {
+    let pairs = |rail: usize| network.paths.iter().filter(|path| path.rail == rail).count();
+    let rails = network.contexts.into_iter().enumerate().map(|(index, context)| {
         let name = context.name.clone();
-        let rail = Rail::new(context, settings, info.size as usize, info.threads_sleep);
+        let peers = (info.size as usize, pairs(index));
+        let rail = Rail::new(context, settings, peers, info.threads_sleep);
         rail.map_err(|why| format!("{name}: {why}"))
     });
     let rails: Box<[Rail]> = rails.collect::<Result<_, String>>()?;

@@ -14,8 +14,9 @@ pub const MOST: usize = 32;
 pub struct Rail {
     /// Held while the queue is read.
     pub reader: Mutex<Reader>,
-    /// Completions that the queue has room for, beside those of receives.
-    room: Room,
+    /// Completions that the queue has room for, beside those of receives. None if it has room for
+    /// those of all send queues.
+    room: Option<Room>,
     pub receives: Receives,
     /// The receive queue of all peers, if it is shared.
     pub shared: Option<Shared>,
@@ -44,9 +45,15 @@ pub struct Reader {
 struct Room(AtomicI64);
 
 impl Rail {
-    /// Prepares an HCA, with receive buffers for `peers`. `sleeps`: whether threads may sleep until
-    /// it has something. The error says what failed.
-    pub fn new(context: Context, settings: &Settings, peers: usize, sleeps: bool) -> Result<Self, String> {
+    /// Prepares an HCA, with receive buffers for `peers`, to each of which there are so many queue
+    /// pairs. `sleeps`: whether threads may sleep until it has something. The error says what
+    /// failed.
+    pub fn new(
+        context: Context,
+        settings: &Settings,
+        (peers, pairs): (usize, usize),
+        sleeps: bool,
+    ) -> Result<Self, String> {
         let failed = |what: &'static str| move |why: Errno| format!("{what}: {why}");
         let device = context.attributes;
         let limit = |wanted: usize, device: i32| match usize::try_from(device) {
@@ -69,16 +76,19 @@ impl Rail {
         let shared = shares.then(|| Shared::new(&context, &domain, buffers)).transpose();
         let shared = shared.map_err(failed("ibv_create_srq failed"))?;
         let receives = Receives::new(buffers, each, settings.max_packet).map_err(failed("mmap failed"))?;
+        let depth = 1 << limit(settings.depth, device.max_qp_wr).ilog2();
+        let room = completions.saturating_sub(buffers).max(4);
+        let has_enough = peers * pairs * depth <= room;
         let mut rail = Self {
             reader: Mutex::default(),
-            room: Room(AtomicI64::new(completions.saturating_sub(buffers).max(4) as i64)),
+            room: (!has_enough).then(|| Room(AtomicI64::new(room as i64))),
             receives,
             shared,
             queue,
             channel,
             domain,
             context,
-            depth: 1 << limit(settings.depth, device.max_qp_wr).ilog2(),
+            depth,
             inline: 0,
         };
         rail.inline = rail.largest_inline(settings.inline);
@@ -122,7 +132,8 @@ impl Rail {
     /// Takes room for a completion in the queue.
     #[inline]
     pub fn take_room(&self) -> bool {
-        if self.room.0.fetch_sub(1, Ordering::Relaxed) > 0 {
+        let Some(room) = &self.room else { return true };
+        if room.0.fetch_sub(1, Ordering::Relaxed) > 0 {
             return true;
         }
         self.return_room(1);
@@ -132,7 +143,9 @@ impl Rail {
     /// Gives room back.
     #[inline]
     pub fn return_room(&self, completions: usize) {
-        self.room.0.fetch_add(completions as i64, Ordering::Relaxed);
+        if let Some(room) = &self.room {
+            room.0.fetch_add(completions as i64, Ordering::Relaxed);
+        }
     }
 
     /// Takes completions.
