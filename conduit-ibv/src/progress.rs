@@ -26,6 +26,7 @@ const DATAGRAM_POLLS: u32 = 32;
 const EVENT_POLLS: u32 = 1 << 14;
 
 /// What a completion is of.
+#[repr(u64)]
 enum Event {
     /// A message: buffer, the word beside it, its length, and whether a handler may run on it in
     /// place.

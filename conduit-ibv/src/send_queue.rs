@@ -19,8 +19,9 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicU32;
 
-/// What is to be done when a work request is complete.
+/// What is to be done when a work request is complete. Of whole words, which are copied faster.
 #[derive(Debug)]
+#[repr(u64)]
 pub enum Done {
     /// Nothing.
     Nothing,

@@ -49,8 +49,10 @@ impl Cookie {
     }
 }
 
-/// The part of an operation that is complete.
+/// The part of an operation that is complete. As wide as a cookie, beside which conduits keep it:
+/// a copy of both, just written, would wait for a narrow one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
 pub enum Completion {
     /// The source of a put may be reused.
     Source,
