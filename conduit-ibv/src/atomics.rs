@@ -62,12 +62,8 @@ impl Atomics for Net {
             Does::Add(addend) => Work::fetch_add(&local, remote, addend),
             Does::Swap(expected, new) => Work::compare_swap(&local, remote, expected, new),
         };
-        self.post(
-            &connection.queues[0],
-            work,
-            Done::Atomic(atomic.cookie, buffer),
-            "an atomic",
-        )
+        let done = Done::Atomic(atomic.cookie, buffer);
+        self.post_fenced(&connection.queues[0], (work, remote), done, "an atomic")
     }
 }
 

@@ -64,7 +64,7 @@ impl Connector {
     /// way, so that it has to look again soon.
     pub fn arm_own(&self) -> bool {
         if let Some(channel) = &self.channel {
-            channel.drain();
+            let _ = channel.drain();
         }
         lock(&self.inner).datagrams.arm().is_ok() && !self.is_busy()
     }
@@ -344,8 +344,8 @@ impl Net {
                 );
                 self.peers.fates.lose(waiting.peer, why);
             } else if now >= waiting.next {
-                waiting.interval *= 2;
-                waiting.next = now + waiting.interval.min(Duration::from_secs(1));
+                waiting.interval = longer(waiting.interval);
+                waiting.next = now + waiting.interval;
                 due.push((waiting.peer, waiting.step));
             }
         }
@@ -355,11 +355,33 @@ impl Net {
     }
 }
 
+/// The time until the next retransmission, after one of `interval`.
+fn longer(interval: Duration) -> Duration {
+    const MOST: Duration = Duration::from_secs(1);
+    (interval * 2).min(interval.max(MOST))
+}
+
 /// What queue pairs allow peers.
 pub const fn access(atomics: bool) -> Access {
     if atomics {
         Access::REMOTE_ATOMIC
     } else {
         Access::REMOTE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_double_up_to_a_second() {
+        let all = |first| std::iter::successors(Some(first), |interval| Some(longer(*interval)));
+        let milliseconds: Vec<u128> = all(Duration::from_millis(300))
+            .take(4)
+            .map(|it| it.as_millis())
+            .collect();
+        assert_eq!(milliseconds, [300, 600, 1000, 1000]);
+        assert_eq!(all(Duration::from_secs(3)).nth(1000), Some(Duration::from_secs(3)));
     }
 }

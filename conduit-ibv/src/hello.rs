@@ -73,7 +73,7 @@ impl Opened {
             rails: self.rails.len() as u8,
             turns: turns(self.paths.iter().map(|path| path.rail)),
             link: self.link,
-            has_atomics: self.has_atomics,
+            has_atomics: self.has_atomics && settings.atomics,
             max_packet: settings.max_packet as u32,
             hca: self.rails[0].context.attributes.node_guid,
             mailbox: Mailbox {

@@ -49,7 +49,7 @@ impl Net {
     #[cold]
     pub fn offer_ring(&self, peer: JobRank, connection: &Connection) {
         let mut rings = lock(&self.inbox.rings);
-        if rings.all.len() >= self.inbox.most {
+        if rings.all.len() >= self.inbox.most || rings.all.iter().any(|ring| ring.source == peer) {
             return;
         }
         let rail = &self.rails[self.paths[connection.queue(0).path].rail];

@@ -136,7 +136,7 @@ impl Net {
         let all = Hello::exchange(info, &hello);
         let opened = opened.map_err(failed)?;
         Hello::compare(&all, info.rank).map_err(failed)?;
-        let has_atomics = settings.atomics && all.iter().all(|hello| hello.has_atomics);
+        let has_atomics = all.iter().all(|hello| hello.has_atomics);
         let peers = Peers::new(all.iter().map(|hello| hello.mailbox), settings.credits, settings.slack);
         let wake = crate::wake::WakeUp::new(&opened.rails).map_err(|why| failed(format!("epoll failed: {why}")))?;
         let access = connect::access(opened.has_atomics);
@@ -145,15 +145,22 @@ impl Net {
             .iter()
             .map(|rail| rail.context.attributes.max_mr_size)
             .min();
-        let pools = |bytes: usize| [(); 2].map(|()| Pool::new(bytes, settings.send_buffers));
         let is_fenced = settings
             .fenced
             .unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
-        let small_copies = Pool::new(SMALL, settings.send_buffers);
         let domains = || opened.rails.iter().map(|rail| &rail.domain);
-        small_copies
-            .grow(domains())
-            .map_err(|why| failed(format!("buffers cannot be registered: {why}. {MEMLOCK}")))?;
+        // Each pool has buffers from the start, so that an operation that finds none waits for one.
+        let pool = |bytes: usize, most: usize| {
+            let pool = Pool::new(bytes, most);
+            let grown = pool.grow(domains());
+            grown.map_err(|why| failed(format!("buffers cannot be registered: {why}. {MEMLOCK}")))?;
+            Ok::<Pool, ConduitError>(pool)
+        };
+        let pair = |bytes: usize| Ok([pool(bytes, settings.send_buffers)?, pool(bytes, settings.send_buffers)?]);
+        let (small, large) = (pair(SMALL)?, pair(settings.max_packet)?);
+        let small_copies = pool(SMALL, settings.send_buffers)?;
+        let large_copies = pool(settings.bounce.max(SMALL), settings.send_buffers)?;
+        let reserved = pool(settings.max_packet, RESERVED)?;
         let scratch = small_copies
             .take(domains())
             .ok_or_else(|| failed("there is no buffer".to_owned()))?;
@@ -179,11 +186,11 @@ impl Net {
             has_failed: AtomicBool::new(false),
             segments: Segments::new(opened.rails.len(), largest.unwrap_or(u64::MAX), access),
             inbox: Inbox::new(if wake.is_some() { 0 } else { settings.rings }),
-            small: pools(SMALL),
-            large: pools(settings.max_packet),
+            small,
+            large,
             small_copies,
-            large_copies: Pool::new(settings.bounce.max(SMALL), settings.send_buffers),
-            reserved: Pool::new(settings.max_packet, RESERVED),
+            large_copies,
+            reserved,
             paths: opened.paths,
             wake,
             rails: opened.rails,

@@ -156,7 +156,7 @@ impl Peers {
     /// Notes that a peer is to be sent credits, and news of rings.
     #[cold]
     pub fn settle_later(&self, rank: JobRank, connection: &Connection) {
-        if !connection.is_owing.swap(true, Ordering::Relaxed) {
+        if !connection.is_owing.swap(true, Ordering::AcqRel) {
             lock(&self.owing).push(rank);
             self.has_owing.store(true, Ordering::Release);
         }
@@ -174,7 +174,8 @@ impl Peers {
     pub fn take_owing(&self) -> Vec<JobRank> {
         let owing = std::mem::take(&mut *lock(&self.owing));
         for connection in owing.iter().filter_map(|rank| self.connection(*rank)) {
-            connection.is_owing.store(false, Ordering::Relaxed);
+            // Before what is owed is read.
+            connection.is_owing.swap(false, Ordering::AcqRel);
         }
         owing
     }

@@ -58,7 +58,8 @@ impl Net {
             self.settle(upcalls);
         }
         if self.has_failed.load(Ordering::Relaxed) {
-            if let Some(why) = lock(&self.failure).take() {
+            let failure = lock(&self.failure).take();
+            if let Some(why) = failure {
                 upcalls.network_lost(&why);
             }
         }
@@ -131,14 +132,13 @@ impl Net {
         // SAFETY: a completion of a queue of this process, whose connections live as long.
         match unsafe { named(completion.wr_id) } {
             Named::Receive(index) if completion.status == ffi::IBV_WC_SUCCESS => {
-                let in_place = rail.receives.note_arrival();
+                let in_place = rail.receives.note_arrival(index);
                 // SAFETY: all messages carry a word.
                 let word = u32::from_be(unsafe { completion.__bindgen_anon_1.imm_data });
                 events.push(Event::Message(index, word, completion.byte_len as usize, in_place));
             }
             Named::Receive(_) => self.receive_failed(rail, completion),
             Named::Sent(queue, low) => {
-                *sent += 1;
                 let has_failed = completion.status != ffi::IBV_WC_SUCCESS;
                 let mut what = None;
                 let each = |done: Done| {
@@ -150,6 +150,8 @@ impl Net {
                 };
                 // SAFETY: under the lock of the reader, in the order of completions.
                 unsafe { queue.retire(low, each) };
+                // A failed work request has a completion even if it was to have none.
+                *sent += usize::from(!has_failed || what.is_some());
                 if has_failed {
                     let what = what.unwrap_or(Done::Nothing.name());
                     self.sent_failed(rail, (queue.peer, queue.path), what, completion);

@@ -61,19 +61,26 @@ impl Rail {
             _ => wanted,
         };
         let domain = Domain::new(&context).map_err(failed("ibv_alloc_pd failed"))?;
-        let shares = settings.shared_receives.unwrap_or(true) && device.max_srq > 0;
-        let (each, buffers) = if shares {
+        let each = limit(settings.receives_of_peer(), device.max_qp_wr);
+        let owned = each * peers * pairs;
+        let (each, buffers) = if device.max_srq > 0 && settings.shares(peers, owned) {
             (0, limit(settings.receives, device.max_srq_wr).max(4))
         } else {
-            let each = limit(settings.receives_of_peer(), device.max_qp_wr);
-            (each, each * peers.max(1))
+            (each, owned)
         };
+        if buffers >= device.max_cqe as usize {
+            return Err(format!(
+                "it has room for {} completions, but there are {buffers} receive buffers. Set GASNET_USE_SRQ=1, or \
+                 lower GASNET_RBUF_COUNT",
+                device.max_cqe
+            ));
+        }
         let sends = limit(settings.total_depth, device.max_cqe);
         let completions = limit(sends + buffers, device.max_cqe);
         let channel = sleeps.then(|| Channel::new(&context)).transpose();
         let channel = channel.map_err(failed("ibv_create_comp_channel failed"))?;
         let queue = Queue::new(&context, completions, channel.as_ref()).map_err(failed("ibv_create_cq failed"))?;
-        let shared = shares.then(|| Shared::new(&context, &domain, buffers)).transpose();
+        let shared = (each == 0).then(|| Shared::new(&context, &domain, buffers)).transpose();
         let shared = shared.map_err(failed("ibv_create_srq failed"))?;
         let receives = Receives::new(buffers, each, settings.max_packet).map_err(failed("mmap failed"))?;
         let depth = 1 << limit(settings.depth, device.max_qp_wr).ilog2();
@@ -173,8 +180,8 @@ impl Rail {
         let Ok(mut reader) = self.reader.try_lock() else {
             return false;
         };
-        channel.drain();
-        if !reader.early.is_empty() || self.queue.arm().is_err() {
+        // An event may also be that of a datagram.
+        if channel.drain() || !reader.early.is_empty() || self.queue.arm().is_err() {
             return false;
         }
         let mut room = [const { MaybeUninit::uninit() }; MOST];

@@ -4,8 +4,8 @@
 //! message is delivered in place, and its buffer posted again afterwards. When few buffers are
 //! posted, a request is copied first, so that what its handler waits for can arrive.
 //!
-//! Without one, each connection has buffers of its own, as many as its credits allow to be used,
-//! and the same rule.
+//! Without one, each queue pair has buffers of its own, as many as the credits of its peer allow to
+//! be used, and the same rule.
 
 use crate::mapped::Mapped;
 use crate::send_queue::{name_of_receive, SendQueue};
@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32};
 
 /// Buffers that are registered together.
 const CHUNK: usize = 16;
+/// One of so many buffers is in reserve.
+const RESERVE: usize = 4;
 
 /// The receive buffers of an HCA.
 pub struct Receives {
@@ -24,7 +26,7 @@ pub struct Receives {
     bytes: usize,
     /// How many there may be.
     most: usize,
-    /// Of each connection; 0: they are shared.
+    /// Of each queue pair; 0: they are shared.
     each: usize,
     /// Shared buffers that are posted.
     posted: AtomicI64,
@@ -32,7 +34,7 @@ pub struct Receives {
     reserve: AtomicI64,
     /// By chunk.
     lkeys: Box<[AtomicU32]>,
-    /// The connection of each buffer, by buffer, if they are not shared.
+    /// The queue of each buffer, by buffer, if they are not shared.
     owners: Box<[AtomicPtr<SendQueue>]>,
     // Before the memory that its regions are of.
     growth: Mutex<Growth>,
@@ -49,8 +51,8 @@ struct Growth {
 }
 
 impl Receives {
-    /// Room for `most` buffers of messages of up to `message` bytes; `each` of them for each
-    /// connection, or 0 if they are shared.
+    /// Room for `most` buffers of messages of up to `message` bytes; `each` of them for each queue
+    /// pair, or 0 if they are shared.
     pub fn new(most: usize, each: usize, message: usize) -> Result<Self, Errno> {
         let bytes = message.next_multiple_of(64);
         let chunks = most.div_ceil(CHUNK);
@@ -69,7 +71,7 @@ impl Receives {
         })
     }
 
-    /// Buffers of each connection; 0: they are shared.
+    /// Buffers of each queue pair; 0: they are shared.
     pub fn each(&self) -> usize {
         self.each
     }
@@ -113,8 +115,6 @@ impl Receives {
 
     /// Posts up to `more` further shared buffers.
     pub fn add_shared(&self, domain: &Domain, shared: &Shared, more: usize) -> Result<(), Errno> {
-        /// One of so many buffers is in reserve.
-        const RESERVE: usize = 4;
         let added = self.grow(domain, more)?;
         self.reserve.fetch_max((added.end / RESERVE) as i64, Ordering::Relaxed);
         let all: Vec<usize> = added.collect();
@@ -127,14 +127,28 @@ impl Receives {
         self.post(&ReceiveQueue::Shared(shared), buffers)
     }
 
-    /// Posts the buffers of a connection, before it is connected.
+    /// Posts the buffers of a queue pair, before it is connected.
     pub fn add_owned(&self, domain: &Domain, owner: &SendQueue) -> Result<(), Errno> {
         let added = self.grow(domain, self.each)?;
+        assert_eq!(added.len(), self.each, "defect: a queue pair without buffers");
         for index in added.clone() {
             self.owners[index].store(ptr::from_ref(owner).cast_mut(), Ordering::Release);
         }
         let all: Vec<usize> = added.collect();
-        self.post(&ReceiveQueue::Own(&owner.pair), &all)
+        self.post_own(owner, &all)
+    }
+
+    fn post_own(&self, owner: &SendQueue, buffers: &[usize]) -> Result<(), Errno> {
+        owner.receives.fetch_add(buffers.len() as i64, Ordering::Relaxed);
+        self.post(&ReceiveQueue::Own(&owner.pair), buffers)
+    }
+
+    /// The queue of a buffer, if it is not shared.
+    #[inline]
+    fn owner(&self, index: usize) -> Option<&SendQueue> {
+        let owner = self.owners.get(index)?.load(Ordering::Acquire);
+        // SAFETY: a queue that lives as long as the conduit; null is no owner.
+        unsafe { owner.as_ref() }
     }
 
     fn post(&self, queue: &ReceiveQueue<'_>, buffers: &[usize]) -> Result<(), Errno> {
@@ -146,23 +160,22 @@ impl Receives {
 
     /// A message has arrived in a buffer. Whether a handler may run on it in place.
     #[inline]
-    pub fn note_arrival(&self) -> bool {
-        self.each == 0 && self.posted.fetch_sub(1, Ordering::Relaxed) > self.reserve.load(Ordering::Relaxed)
+    pub fn note_arrival(&self, index: usize) -> bool {
+        match self.owner(index) {
+            None => self.posted.fetch_sub(1, Ordering::Relaxed) > self.reserve.load(Ordering::Relaxed),
+            Some(owner) => owner.receives.fetch_sub(1, Ordering::Relaxed) > (self.each / RESERVE) as i64,
+        }
     }
 
     /// Posts buffers again: their messages are delivered.
     #[inline]
     pub fn post_again(&self, shared: Option<&Shared>, buffers: &[usize]) -> Result<(), Errno> {
-        match shared {
-            Some(shared) => self.post_shared(shared, buffers),
-            None => buffers.iter().try_for_each(|index| {
-                let owner = self.owners[*index].load(Ordering::Acquire);
-                // SAFETY: a queue that lives as long as the conduit; null is no owner.
-                match unsafe { owner.as_ref() } {
-                    Some(owner) => self.post(&ReceiveQueue::Own(&owner.pair), &[*index]),
-                    None => Ok(()),
-                }
-            }),
+        if let Some(shared) = shared {
+            return self.post_shared(shared, buffers);
         }
+        let owner = |index: &usize| self.owner(*index);
+        let is_of_one = |a: &usize, b: &usize| owner(a).map(ptr::from_ref) == owner(b).map(ptr::from_ref);
+        let mut runs = buffers.chunk_by(is_of_one);
+        runs.try_for_each(|run| owner(&run[0]).map_or(Ok(()), |owner| self.post_own(owner, run)))
     }
 }

@@ -7,7 +7,10 @@
 //! says in its messages to the peer ([`News`]).
 //!
 //! The bytes of a write become visible in any order (InfiniBand specification, volume 1, 9.5). So a
-//! slot begins with a seal over all of it: what does not agree with its seal is not there yet.
+//! slot begins with a seal over all of it: what does not agree with its seal is not there yet. That
+//! the bytes of earlier puts are there is due to the bus, which does not reorder the writes of a
+//! device (PCI Express, strong ordering), and to fences where a host has several HCAs. The message
+//! of a Long is never in a ring.
 //!
 //! Nothing wakes a thread that sleeps when a slot is written, so only jobs whose threads do not
 //! sleep have rings.
@@ -51,11 +54,14 @@ impl Beside {
     }
 }
 
-/// The seal of a message: the low half of its number, its length, and the sum of its words.
+/// The seal of a message: the low byte of its number, its length, and 48 bits of the sum of its
+/// words.
 #[inline]
 fn seal(number: u32, bytes: usize, sum: u64) -> u64 {
-    u64::from(number & 0xffff) | (bytes as u64) << 16 | (sum ^ sum << 32) & !0xffff_ffff
+    u64::from(number & 0xff) | (bytes as u64) << 8 | sum & !0xffff
 }
+
+const _: () = assert!(LARGEST <= 0xff && SLOTS < 0xff);
 
 /// Adds a word to a sum, which depends on the order of words.
 #[inline]
@@ -112,8 +118,8 @@ impl Slot {
     #[inline]
     fn load(&mut self, from: &[AtomicU64], number: u32) -> Option<(usize, Beside)> {
         let head = from[0].load(Ordering::Acquire);
-        let bytes = (head >> 16 & 0xffff) as usize;
-        if head & 0xffff != u64::from(number & 0xffff) || bytes > LARGEST {
+        let bytes = (head >> 8 & 0xff) as usize;
+        if head & 0xff != u64::from(number & 0xff) || bytes > LARGEST {
             return None;
         }
         let words = (HEAD + bytes).div_ceil(8);
@@ -216,12 +222,7 @@ impl Rings {
     pub fn is_hot(&self) -> bool {
         /// Messages that make a peer hot.
         const HOT: u32 = 64;
-        let arrivals = self.arrivals.load(Ordering::Relaxed);
-        if arrivals >= HOT {
-            return false;
-        }
-        self.arrivals.store(arrivals + 1, Ordering::Relaxed);
-        arrivals + 1 == HOT
+        self.arrivals.load(Ordering::Relaxed) < HOT && self.arrivals.fetch_add(1, Ordering::Relaxed) + 1 == HOT
     }
 
     /// This process has a ring for the peer.
@@ -291,11 +292,13 @@ impl Rings {
         }
     }
 
-    /// The peer has told that.
+    /// The peer has told that. Older news, without a ring, may come later.
     pub fn take(&self, news: News) {
         self.note_freed(news.taken);
-        self.rkey.store(news.ring.rkey, Ordering::Relaxed);
-        self.address.store(news.ring.address, Ordering::Release);
+        if news.ring.address != 0 {
+            self.rkey.store(news.ring.rkey, Ordering::Relaxed);
+            self.address.store(news.ring.address, Ordering::Release);
+        }
     }
 }
 

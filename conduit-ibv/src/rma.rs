@@ -112,11 +112,17 @@ impl Net {
         }
     }
 
-    /// Posts a put, and what its remote completion needs.
+    /// Posts a put or an atomic, and what its remote completion needs.
     #[inline(always)]
-    fn post_put(&self, queue: &SendQueue, (work, remote): (Work, Remote), done: Done) -> Result<(), Busy> {
+    pub fn post_fenced(
+        &self,
+        queue: &SendQueue,
+        (work, remote): (Work, Remote),
+        done: Done,
+        what: &str,
+    ) -> Result<(), Busy> {
         if !self.is_fenced {
-            return self.post(queue, work, done, "a put");
+            return self.post(queue, work, done, what);
         }
         let Some(mut turn) = queue.turn_of_two(self.rail(queue)) else {
             done.release();
@@ -127,7 +133,7 @@ impl Net {
         if let Err((_, why)) = posted {
             drop(turn);
             done.release();
-            return Err(self.refused(queue, "a put", why));
+            return Err(self.refused(queue, what, why));
         }
         let fence = self.fence(queue.path, remote);
         // SAFETY: the scratch memory lives as long as the conduit.
@@ -136,15 +142,15 @@ impl Net {
         if let Err((done, why)) = posted {
             // There was room for both, so this is no lack of it.
             done.release();
-            let text = format!("{}: fencing a put failed: {why}", self.name(queue.path));
+            let text = format!("{}: fencing {what} failed: {why}", self.name(queue.path));
             self.peers.fates.lose(queue.peer, text);
         }
         Ok(())
     }
 
-    /// A read of a byte that was put. An HCA answers it after the bytes of earlier puts are in
-    /// memory, where every other HCA and all CPUs find them; the acknowledgement of a put says only
-    /// that the HCA has them.
+    /// A read of a byte that was written. An HCA answers it after the bytes of earlier puts and
+    /// atomics are in memory, where every other HCA and all CPUs find them; the acknowledgement of
+    /// an operation says only that the HCA has them.
     fn fence(&self, path: usize, remote: Remote) -> Work {
         Work::read(&self.scratch.local(self.paths[path].rail, 1), remote)
     }
@@ -326,19 +332,24 @@ impl Rma for Net {
             if put.bytes <= self.inline && put.from.device.is_none() {
                 let mut work = Work::write(&local(0), remote);
                 work.inline();
-                self.post_put(queue, (work, remote), Done::Put(put.cookie, Completion::Remote))?;
+                self.post_fenced(
+                    queue,
+                    (work, remote),
+                    Done::Put(put.cookie, Completion::Remote),
+                    "a put",
+                )?;
                 return Ok(LocalCompletion::AtReturn);
             }
             match self.place(&put.from, put.bytes, (rail, put.source == SourceUse::Now))? {
                 Place::Direct(lkey) => {
                     let work = Work::write(&local(lkey), remote);
-                    self.post_put(queue, (work, remote), Done::Put(put.cookie, Completion::Both))?;
+                    self.post_fenced(queue, (work, remote), Done::Put(put.cookie, Completion::Both), "a put")?;
                     return Ok(LocalCompletion::Later);
                 }
                 Place::Copy(mut buffer) => {
                     copy_in(&mut buffer, put.from.address, put.bytes);
                     let work = Work::write(&buffer.local(rail, put.bytes), remote);
-                    self.post_put(queue, (work, remote), Done::PutCopy(put.cookie, buffer))?;
+                    self.post_fenced(queue, (work, remote), Done::PutCopy(put.cookie, buffer), "a put")?;
                     return Ok(LocalCompletion::AtReturn);
                 }
                 Place::Long => {}
@@ -411,7 +422,7 @@ impl PutNotify for Net {
         };
         let started = self.put_then_send(put, reserved, &grant, parts);
         if started.is_err() {
-            grant.revoke();
+            grant.revoke(&self.peers, put.to.peer);
         }
         started
     }

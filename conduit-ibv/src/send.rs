@@ -2,7 +2,7 @@
 
 use crate::buffers::Buffer;
 use crate::net::Net;
-use crate::peers::Connection;
+use crate::peers::{Connection, Peers};
 use crate::rail::Rail;
 use crate::ring::{Beside, Slot};
 use crate::send_queue::{Done, SendQueue};
@@ -38,11 +38,12 @@ pub enum Message<'a> {
 }
 
 impl Grant<'_> {
-    /// The packet was not sent.
+    /// The packet to a peer was not sent.
     #[cold]
-    pub fn revoke(&self) {
+    pub fn revoke(&self, peers: &Peers, peer: JobRank) {
         self.connection.refund(u32::from(self.class == Class::Request));
         self.connection.owe(self.credits);
+        peers.settle(peer, self.connection);
     }
 }
 
@@ -139,7 +140,7 @@ impl Net {
             self.assemble_and_send(&grant, parts)
         };
         if sent.is_err() {
-            grant.revoke();
+            grant.revoke(&self.peers, peer);
         }
         sent
     }
@@ -354,7 +355,7 @@ impl SendBuffers for Net {
         let queue = grant.connection.queue(0);
         let keep = |held: Buffer| {
             held.into_address();
-            grant.revoke();
+            grant.revoke(&self.peers, peer);
         };
         let Some(mut turn) = queue.turn(self.rail(queue)) else {
             keep(held);

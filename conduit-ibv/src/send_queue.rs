@@ -16,8 +16,7 @@ use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
 use gasnet_sys::lock;
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicI64, AtomicU32};
 
 /// What is to be done when a work request is complete. Of whole words, which are copied faster.
 #[derive(Debug)]
@@ -73,11 +72,12 @@ pub struct SendQueue {
     pub pair: Pair,
     /// Length of the ring, a power of two.
     depth: u32,
-    /// There are values between tail and head.
-    ring: Box<[UnsafeCell<MaybeUninit<Done>>]>,
+    ring: Box<[UnsafeCell<Done>]>,
     head: Mutex<Head>,
     /// Work requests that are retired.
     tail: AtomicU32,
+    /// Receive buffers that its pair has posted, if they are not shared.
+    pub receives: AtomicI64,
 }
 
 // SAFETY: an entry of the ring between tail and head belongs to the thread that retires it, all
@@ -159,7 +159,7 @@ impl SendQueue {
             path,
             pair,
             depth: depth as u32,
-            ring: std::iter::repeat_with(|| UnsafeCell::new(MaybeUninit::uninit()))
+            ring: std::iter::repeat_with(|| UnsafeCell::new(Done::Nothing))
                 .take(depth)
                 .collect(),
             head: Mutex::new(Head {
@@ -167,6 +167,7 @@ impl SendQueue {
                 unsignalled: 0,
             }),
             tail: AtomicU32::new(0),
+            receives: AtomicI64::new(0),
         }
     }
 
@@ -223,25 +224,14 @@ impl SendQueue {
         );
         for _ in 0..count {
             let entry = &self.ring[(tail & (self.depth - 1)) as usize];
-            // SAFETY: between tail and head, so it belongs to this thread and has a value.
-            let done = unsafe { (*entry.get()).assume_init_read() };
+            // SAFETY: between tail and head, so it belongs to this thread.
+            let done = std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing);
             if !matches!(done, Done::Nothing) {
                 each(done);
             }
             tail = tail.wrapping_add(1);
         }
         self.tail.store(tail, Ordering::Release);
-    }
-}
-
-impl Drop for SendQueue {
-    fn drop(&mut self) {
-        let (head, tail) = (lock(&self.head).position, self.tail.load(Ordering::Acquire));
-        for position in 0..head.wrapping_sub(tail) {
-            let entry = &self.ring[(tail.wrapping_add(position) & (self.depth - 1)) as usize];
-            // SAFETY: between tail and head, and nobody else has the queue.
-            unsafe { (*entry.get()).assume_init_drop() };
-        }
     }
 }
 
@@ -276,11 +266,11 @@ impl Turn<'_> {
         work.name(std::ptr::from_ref(queue) as u64 | u64::from(position) << POINTER);
         let entry = &queue.ring[(position & (queue.depth - 1)) as usize];
         // SAFETY: this thread has the lock, and the entry is not between tail and head.
-        unsafe { (*entry.get()).write(done) };
+        unsafe { *entry.get() = done };
         // SAFETY: the caller's.
         if let Err(why) = unsafe { queue.pair.post(&mut work) } {
-            // SAFETY: as above; written above.
-            let done = unsafe { (*entry.get()).assume_init_read() };
+            // SAFETY: as above.
+            let done = std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing);
             if is_signalled {
                 self.rail.return_room(1);
             }

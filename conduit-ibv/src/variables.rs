@@ -113,13 +113,14 @@ const NONBULKPUT_BOUNCE_LIMIT: Key<u64> = size(
      outside segments, at most GASNET_IBV_MAX_MEDIUM. Larger ones wait, or register the memory.",
 )
 .unit("bytes");
-const USE_SRQ: Key<Option<bool>> = flag(
+const USE_SRQ: Key<i64> = int(
     "GASNET_USE_SRQ",
-    false,
-    "Share receive buffers among peers. Without it each connection has buffers of its own.",
-)
-.unset_means("if the HCA can")
-.optional();
+    "-1",
+    -1,
+    1 << 31,
+    "Share receive buffers among peers. 0: each queue pair has buffers of its own. -1: share them only if the peers \
+     need more than GASNET_RBUF_COUNT. A larger number: only in jobs of at least so many processes.",
+);
 const NETWORKDEPTH_PP: Key<u32> = count(
     "GASNET_NETWORKDEPTH_PP",
     "64",
@@ -282,8 +283,8 @@ pub struct Settings {
     pub packed: usize,
     /// Most bytes of a put that is copied.
     pub bounce: usize,
-    /// Whether receive buffers are shared; none: if the HCA can.
-    pub shared_receives: Option<bool>,
+    /// Processes from which on receive buffers are shared; 0: never, -1: if that saves some.
+    sharing: i64,
     /// Work requests in a send queue.
     pub depth: usize,
     /// Completions that a process may wait for; 0: the HCA's limit.
@@ -316,6 +317,15 @@ impl Settings {
         2 * self.credits as usize + 8
     }
 
+    /// Whether they are shared in a job of so many processes, which need `buffers` otherwise.
+    pub fn shares(&self, processes: usize, buffers: usize) -> bool {
+        match self.sharing {
+            -1 => self.receives != 0 && self.receives < buffers,
+            0 => false,
+            least => processes as i64 >= least,
+        }
+    }
+
     fn of(config: &Config) -> Self {
         let count = |key: &Key<u32>| config.get_or_default(key) as usize;
         let max_packet = packet_bytes(config);
@@ -344,7 +354,7 @@ impl Settings {
             inline: usize::try_from(config.get_or_default(&INLINESEND_LIMIT)).ok(),
             packed: (config.get_or_default(&PACKEDLONG_LIMIT) as usize).min(max_packet / 2),
             bounce: (config.get_or_default(&NONBULKPUT_BOUNCE_LIMIT) as usize).min(max_packet),
-            shared_receives: config.get_or_default(&USE_SRQ),
+            sharing: config.get_or_default(&USE_SRQ),
             depth: count(&NETWORKDEPTH_PP),
             total_depth,
             credits,

@@ -48,16 +48,19 @@ impl Wake for Net {
     }
 
     fn arm(&self) -> bool {
-        // What is stalled is started by polls.
-        if self.stalled_count.load(Ordering::Relaxed) > 0 {
+        // What is stalled is started by polls, and what is deferred delivered.
+        if self.stalled_count.load(Ordering::Relaxed) > 0 || self.deferred_count.load(Ordering::Relaxed) > 0 {
             return false;
         }
-        if !self.is_complete {
-            self.may_be_asked.store(true, Ordering::Relaxed);
-            if !self.connector.arm() {
-                return false;
-            }
+        // The datagrams' events go to the first HCA's channel: armed after that was drained.
+        if !self.rails.iter().all(Rail::arm) {
+            return false;
         }
-        self.rails.iter().all(Rail::arm)
+        if self.is_complete {
+            return true;
+        }
+        // Before it sleeps, a thread has looked once since they were armed.
+        let has_looked = !self.may_be_asked.swap(true, Ordering::Relaxed);
+        self.connector.arm() && has_looked
     }
 }

@@ -111,8 +111,11 @@ mod plans {
         datagrams_are_lost_doubled_and_late: "ud-loss=40 ud-dup=30 ud-reorder=30", "GASNET_CONNECT_STATIC=0",
             "first_contact";
         few_datagrams: "", "GASNET_CONNECT_STATIC=0 GASNET_CONNECT_SNDS=1 GASNET_CONNECT_RCVS=1", "first_contact";
+        receives_are_shared: "", "GASNET_USE_SRQ=1", "over_verbs";
         receives_are_not_shared: "no-srq", "", "over_verbs";
-        receives_are_not_shared_by_choice: "", "GASNET_USE_SRQ=0 GASNET_AM_CREDITS_PP=3 GASNET_CONNECT_STATIC=0",
+        receives_of_two_ports_are_not_shared: "no-srq ports=2", "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=3",
+            "packets::over_verbs notification";
+        receives_are_not_shared_by_choice: "", "GASNET_USE_SRQ=9 GASNET_AM_CREDITS_PP=3 GASNET_CONNECT_STATIC=0",
             "packets::over_verbs notification";
         roce: "link=roce", "", "over_verbs";
         rings: "", "GASNET_WAITMODE=SPIN", "packets notification";

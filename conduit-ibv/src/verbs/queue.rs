@@ -38,14 +38,17 @@ impl Channel {
         unsafe { (*self.raw.as_ptr()).fd }
     }
 
-    /// Takes all events.
-    pub fn drain(&self) {
+    /// Takes all events. Whether there were any.
+    pub fn drain(&self) -> bool {
+        let mut had_some = false;
         let (mut queue, mut context) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: a channel that does not block, and writable memory.
         while unsafe { (self.library.get_cq_event)(self.raw.as_ptr(), &raw mut queue, &raw mut context) } == 0 {
             // SAFETY: the queue of the event.
             unsafe { (self.library.ack_cq_events)(queue, 1) };
+            had_some = true;
         }
+        had_some
     }
 }
 
