@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use gasnet_ibv_abi as abi;
 
 use crate::cq::Cqe;
+use crate::device_memory::Mapping;
 use crate::process::Process;
 use crate::qp;
 use crate::send::Wqe;
@@ -74,6 +75,8 @@ pub struct Pd {
 pub struct Mr {
     pub visible: UnsafeCell<abi::ibv_mr>,
     pub index: u32,
+    /// Of memory of a device.
+    pub mapping: Option<Mapping>,
 }
 
 #[repr(C)]

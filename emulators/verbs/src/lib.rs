@@ -4,7 +4,8 @@
 //!
 //! - `config`, `faults`: EMU_VERBS and the faults it asks for
 //! - `shm`, `process`, `reclaim`: the fabric, who uses it, and what the dead leave
-//! - `address`, `mr`, `stale`, `copy`: LIDs and GIDs, keys, copies between processes
+//! - `address`, `mr`, `copy`: LIDs and GIDs, keys, copies between processes
+//! - `maps`, `stale`, `device_memory`: what is mapped, what no longer is, and memory of devices
 //! - `event`, `cq`, `receive`, `srq`: queues
 //! - `state`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
 //! - `handle`, `device`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`,
@@ -16,10 +17,12 @@ mod connect;
 mod copy;
 mod cq;
 mod device;
+mod device_memory;
 mod event;
 mod extended;
 mod faults;
 mod handle;
+mod maps;
 mod memory;
 mod misc;
 mod mr;

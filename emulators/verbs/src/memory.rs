@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use gasnet_ibv_abi as abi;
 
+use crate::device_memory::{Mapping, PAGE};
 use crate::handle::{load, null, release, retain, Context, Mr, Object, Pd, Xrcd};
 use crate::mr::{self, Region};
 use crate::poll::context_of;
@@ -40,6 +41,37 @@ extern "C" fn ibv_dealloc_pd(pd: *mut abi::ibv_pd) -> c_int {
     0
 }
 
+/// Registers memory and makes its handle, with the program's address and the mapping of memory of a
+/// device.
+fn register(pd: *mut abi::ibv_pd, addr: *mut c_void, (region, mapping): (Region, Option<Mapping>)) -> *mut abi::ibv_mr {
+    let (context, length) = (context_of(pd), region.length as usize);
+    let index = match mr::register(context.process, &region) {
+        Ok(index) => index,
+        Err(error) => return null(error),
+    };
+    let key = mr::key(context.process, index);
+    retain(&Pd::of(pd).users);
+    let context = context.visible.get().cast::<u8>();
+    let context = context
+        .wrapping_add(std::mem::offset_of!(abi::verbs_context, context))
+        .cast();
+    let visible = abi::ibv_mr {
+        context,
+        pd,
+        addr,
+        length,
+        handle: index,
+        lkey: key,
+        rkey: key,
+    };
+    Mr {
+        visible: UnsafeCell::new(visible),
+        index,
+        mapping,
+    }
+    .handle()
+}
+
 #[no_mangle]
 extern "C" fn ibv_reg_mr_iova2(
     pd: *mut abi::ibv_pd,
@@ -49,39 +81,24 @@ extern "C" fn ibv_reg_mr_iova2(
     access: u32,
 ) -> *mut abi::ibv_mr {
     let context = context_of(pd);
+    let on_demand = access & abi::IBV_ACCESS_ON_DEMAND != 0;
+    let mapping = (context.process.config.peer_memory && !on_demand)
+        .then(|| Mapping::of_peer_memory(addr as u64, length as u64).ok())
+        .flatten();
     let region = Region {
         device: context.device,
         pd: Pd::of(pd).number,
-        addr: addr as u64,
+        addr: mapping.as_ref().map_or(addr as u64, Mapping::addr),
         length: length as u64,
         iova,
         access,
     };
-    match mr::register(context.process, &region) {
-        Ok(index) => {
-            let key = mr::key(context.process, index);
-            retain(&Pd::of(pd).users);
-            let context = context.visible.get().cast::<u8>();
-            let context = context
-                .wrapping_add(std::mem::offset_of!(abi::verbs_context, context))
-                .cast();
-            let visible = abi::ibv_mr {
-                context,
-                pd,
-                addr,
-                length,
-                handle: index,
-                lkey: key,
-                rkey: key,
-            };
-            Mr {
-                visible: UnsafeCell::new(visible),
-                index,
-            }
-            .handle()
-        }
-        Err(error) => null(error),
+    let is_watched = mapping.is_none() && !on_demand;
+    let mr = register(pd, addr, (region, mapping));
+    if let Some(watch) = context.process.watch.get().filter(|_| is_watched && !mr.is_null()) {
+        watch.add(addr as u64, length as u64);
     }
+    mr
 }
 
 #[no_mangle]
@@ -100,19 +117,47 @@ extern "C" fn ibv_reg_mr(pd: *mut abi::ibv_pd, addr: *mut c_void, length: usize,
     ibv_reg_mr_iova2(pd, addr, length, addr as u64, access as u32)
 }
 
-/// There is no device memory to share.
+/// `offset` and `iova` must have the same offset in a page (ibv_reg_mr(3)).
 #[no_mangle]
 extern "C" fn ibv_reg_dmabuf_mr(
-    _pd: *mut abi::ibv_pd,
-    _offset: u64,
-    _length: usize,
-    _iova: u64,
-    _fd: c_int,
+    pd: *mut abi::ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
 ) -> *mut abi::ibv_mr {
-    null(libc::EOPNOTSUPP)
+    const RELAXED_ORDERING: u32 = abi::IBV_ACCESS_OPTIONAL_FIRST;
+    const OFFERED: u32 = abi::IBV_ACCESS_LOCAL_WRITE
+        | abi::IBV_ACCESS_REMOTE_WRITE
+        | abi::IBV_ACCESS_REMOTE_READ
+        | abi::IBV_ACCESS_REMOTE_ATOMIC
+        | RELAXED_ORDERING;
+    let context = context_of(pd);
+    let access = access as u32;
+    if !context.process.config.dmabuf {
+        return null(libc::EOPNOTSUPP);
+    }
+    if access & !OFFERED != 0 || offset % PAGE != iova % PAGE {
+        return null(libc::EINVAL);
+    }
+    let mapping = match Mapping::of_dmabuf(fd, offset, length as u64) {
+        Ok(mapping) => mapping,
+        Err(error) => return null(error),
+    };
+    let region = Region {
+        device: context.device,
+        pd: Pd::of(pd).number,
+        addr: mapping.addr(),
+        length: length as u64,
+        iova,
+        access,
+    };
+    register(pd, std::ptr::null_mut(), (region, Some(mapping)))
 }
 
-/// Changes that are not asked for are taken from the region. Returns `ibv_rereg_mr_err_code`.
+/// Changes that are not asked for are taken from the region. Memory of devices stays where it is.
+/// Returns `ibv_rereg_mr_err_code`.
 #[no_mangle]
 extern "C" fn ibv_rereg_mr(
     mr: *mut abi::ibv_mr,
@@ -126,11 +171,11 @@ extern "C" fn ibv_rereg_mr(
     let (object, context) = (Mr::of(mr), context_of(mr));
     let has = |flag: u32| flags as u32 & flag != 0;
     let known = abi::IBV_REREG_MR_FLAGS_SUPPORTED;
-    if flags == 0 || flags as u32 & !known != 0 {
+    let moved = has(abi::IBV_REREG_MR_CHANGE_TRANSLATION);
+    if flags == 0 || flags as u32 & !known != 0 || moved && object.mapping.is_some() {
         return INPUT;
     }
     let shared = context.process.fabric.mrs.at(object.index);
-    let moved = has(abi::IBV_REREG_MR_CHANGE_TRANSLATION);
     let region = Region {
         device: context.device,
         pd: if has(abi::IBV_REREG_MR_CHANGE_PD) {
@@ -156,7 +201,9 @@ extern "C" fn ibv_rereg_mr(
     }
     // SAFETY: the handle's own fields, which the program only reads.
     let visible = unsafe { &mut *object.visible.get() };
-    (visible.addr, visible.length) = (region.addr as *mut c_void, region.length as usize);
+    if moved {
+        (visible.addr, visible.length) = (addr, length);
+    }
     if has(abi::IBV_REREG_MR_CHANGE_PD) {
         release(&Pd::of(visible.pd).users);
         retain(&Pd::of(pd).users);

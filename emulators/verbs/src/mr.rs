@@ -1,11 +1,11 @@
 //! Memory regions: registration, and the checks of every access through a key.
 
-use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use gasnet_ibv_abi as abi;
 
+use crate::maps::mapped;
 use crate::process::Process;
 use crate::shm::{Mr, INDEX_BITS};
 
@@ -34,36 +34,6 @@ fn from_wire(key: u32) -> u32 {
 
 fn pages(addr: u64, length: u64) -> u64 {
     (addr + length).next_multiple_of(4096) - addr / 4096 * 4096
-}
-
-/// Whether all of a range is mapped, and writable if it must be.
-fn mapped(addr: u64, length: u64, write: bool) -> bool {
-    let Ok(maps) = fs::read_to_string("/proc/self/maps") else {
-        return true;
-    };
-    let mut covered = addr;
-    for line in maps.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(range), Some(rights)) = (words.next(), words.next()) else {
-            continue;
-        };
-        let Some((from, to)) = range.split_once('-') else {
-            continue;
-        };
-        let (Ok(from), Ok(to)) = (u64::from_str_radix(from, 16), u64::from_str_radix(to, 16)) else {
-            continue;
-        };
-        if from <= covered && covered < to {
-            if !rights.starts_with('r') || write && !rights[1..].starts_with('w') {
-                return false;
-            }
-            covered = to;
-            if covered >= addr + length {
-                return true;
-            }
-        }
-    }
-    covered >= addr + length
 }
 
 /// Registers a region. Returns the index in the table; Err: errno.
@@ -107,9 +77,6 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     mr.device.store(region.device, Relaxed);
     mr.users.store(0, Relaxed);
     set(mr, region);
-    if let Some(watch) = process.watch.get().filter(|_| !on_demand) {
-        watch.add(region.addr, region.length);
-    }
     Ok(index)
 }
 
@@ -236,14 +203,5 @@ mod tests {
             assert_eq!(from_wire(wire(key)), key);
         }
         assert_eq!(wire(0x0003_0002), 0x0203);
-    }
-
-    #[test]
-    fn read_only_memory_is_not_writable() {
-        static CONSTANT: [u8; 8] = [1; 8];
-        let addr = CONSTANT.as_ptr() as u64;
-        assert!(mapped(addr, 8, false));
-        assert!(!mapped(addr, 8, true));
-        assert!(!mapped(0, 4096, false));
     }
 }

@@ -22,6 +22,7 @@ static const struct {
       {"messages", fault_messages}, {"datagrams", fault_datagrams},
       {"reuse", fault_reuse},       {"fences", fault_fences},
       {"unmapped", fault_unmapped}, {"events", fault_events},
+      {"device", fault_device},
 };
 
 static bool named(const char *name, int argc, char **argv) {

@@ -101,5 +101,6 @@ void fault_reuse(void);
 void fault_fences(void);
 void fault_unmapped(void);
 void fault_events(void);
+void fault_device(void);
 
 #endif
