@@ -16,18 +16,27 @@ static int is_exported(const place *p) {
     return !p->device || p->device->number != GEX_MK_CLASS_ZE || !p->client_memory;
 }
 
-/* Whether the job's network is a NIC that serves device memory of the stand-ins. */
-static int has_nic(void) {
+/* Whether the network reaches device memory of the stand-ins: loop does, and the emulated HCAs of
+ * ibv, unless they lack both ways. */
+static int network_reaches(void) {
 #ifdef GASNET_CONDUIT_LOOP
+    return 1;
+#elif defined(GASNET_CONDUIT_IBV)
+    const char *words = getenv("EMU_VERBS");
+    return words && (!strstr(words, "no-dmabuf") || strstr(words, "peer-memory"));
+#else
+    return 0;
+#endif
+}
+
+/* Whether puts and gets of the stand-ins' memory need no call of its owner. */
+static int has_nic(void) {
     gex_Rank_t neighbours;
     int i;
     for (i = 0; i < CLASSES; i++)
         if (classes[i].devices > 0 && !classes[i].live) return 0;
     gex_System_QueryNbrhdInfo(NULL, &neighbours, NULL);
-    return neighbours < np;
-#else
-    return 0;
-#endif
+    return network_reaches() && neighbours < np;
 }
 
 static void round_trip(place *local, place *remote, gex_Rank_t peer, size_t bytes) {
