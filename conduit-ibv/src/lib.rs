@@ -176,35 +176,32 @@ impl Segments for Net {
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
         let domains: Vec<&Domain> = self.domains().collect();
-        let registered = self.segments.register(&domains, memory, None);
-        let failed = |why: String| ConduitError {
+        let registered = self.segments.register(&domains, memory);
+        let (segment, key) = registered.map_err(|why| ConduitError {
             message: format!(
                 "The ibv conduit cannot register {} bytes at {:#x}: {why}. {MEMLOCK}, or lower GASNET_MAX_SEGSIZE.",
                 memory.bytes, memory.base
             ),
-        };
-        match registered {
-            Ok(Some((segment, key))) => Ok(Registration { segment, key }),
-            Ok(None) => Err(failed("the HCA refuses".to_owned())),
-            Err(why) => Err(failed(why.to_string())),
-        }
+        })?;
+        Ok(Registration { segment, key })
     }
 
     fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
         let domains: Vec<&Domain> = self.domains().collect();
-        let by_dmabuf = dmabuf().map(|dmabuf| self.segments.register(&domains, memory, Some(&dmabuf)));
-        let registered = match by_dmabuf {
-            Some(Ok(Some(registered))) => Ok(Some(registered)),
-            // A module of the kernel may know the addresses of the device (peer memory).
-            _ => self.segments.register(&domains, memory, None),
+        let register = |dmabuf: Option<&Dmabuf>| self.segments.register_device(&domains, memory, dmabuf);
+        let by_dmabuf = match dmabuf() {
+            Some(dmabuf) => register(Some(&dmabuf)).map_err(|why| why.to_string()),
+            None => Err("the device exports none".to_owned()),
         };
+        // A module of the kernel may know the addresses of the device (peer memory).
+        let registered = by_dmabuf.or_else(|why| register(None).map_err(|other| (why, other)));
         match registered {
-            Ok(registered) => registered.map(|(segment, key)| Registration { segment, key }),
-            Err(why) => {
+            Ok((segment, key)) => Some(Registration { segment, key }),
+            Err((why, other)) => {
                 if config::get().get_or_default(&config::VERBOSEENV) {
                     gasnet_conduit::print_line(format_args!(
-                        "GASNet: ibv: rank {}: {} bytes of a device cannot be registered: {why}. Active Messages move \
-                         its data.",
+                        "GASNet: ibv: rank {}: {} bytes of a device cannot be registered. By dmabuf: {why}. By \
+                         address: {other}. Active Messages move the data.",
                         self.rank, memory.bytes
                     ));
                 }

@@ -1,7 +1,7 @@
 //! Segments, and the keys of their regions.
 //!
-//! A segment that is larger than a device's limit is several regions of a power of two of bytes. An
-//! operation across the border of two is split there.
+//! A segment that is larger than a device's limit is several regions of a power of two of bytes, with
+//! borders at pages. An operation across the border of two is split there.
 
 use crate::verbs::{Access, Domain, Errno, Region};
 use gasnet_conduit::numbered::Numbered;
@@ -9,6 +9,51 @@ use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, RemoteMemory, RemoteSegm
 
 /// Most regions of a segment.
 const MOST_REGIONS: usize = 256;
+
+/// Alignment of their borders: no aligned word crosses one.
+const PAGE: usize = 4096;
+
+/// How a segment is divided into regions. Its owner and peers agree on it.
+struct Division {
+    memory: SegmentMemory,
+    /// Where regions are counted from: a page's begin.
+    base: usize,
+    /// Binary logarithm of the bytes of a region.
+    shift: u32,
+    count: usize,
+}
+
+impl Division {
+    fn new(memory: &SegmentMemory, shift: u32) -> Self {
+        let base = memory.base - memory.base % PAGE;
+        let count = (memory.base - base + memory.bytes).div_ceil(1 << shift).max(1);
+        let memory = *memory;
+        Self {
+            memory,
+            base,
+            shift,
+            count,
+        }
+    }
+
+    /// Offset in the segment, and bytes, of a region.
+    fn range(&self, region: usize) -> (usize, usize) {
+        let skipped = self.memory.base - self.base;
+        let start = (region << self.shift).max(skipped) - skipped;
+        let end = ((region + 1) << self.shift) - skipped;
+        (start, end.min(self.memory.bytes) - start)
+    }
+
+    /// With keys by region, and for each by rail.
+    fn keys(&self, by_region: Box<[u32]>) -> Keys {
+        Keys {
+            base: self.base,
+            last: self.count - 1,
+            shift: self.shift,
+            by_region,
+        }
+    }
+}
 
 /// Keys of the regions of a segment.
 #[derive(Debug)]
@@ -38,6 +83,9 @@ impl Keys {
         )
     }
 }
+
+/// The number of a segment of this process, and its key for peers.
+pub type Registered = (LocalSegment, Vec<u8>);
 
 /// A segment of this process.
 struct Own {
@@ -76,42 +124,55 @@ impl Segments {
         4 + 4 * MOST_REGIONS * self.rails
     }
 
-    /// Registers memory with each HCA. `None` in place of an error: the dmabuf is not taken.
-    pub fn register(
+    /// Registers host memory with each HCA.
+    pub fn register(&self, domains: &[&Domain], memory: &SegmentMemory) -> Result<Registered, Errno> {
+        self.register_by(domains, memory, |domain, (first, bytes)| {
+            // SAFETY: the runtime keeps segments mapped until they are deregistered.
+            unsafe { domain.register(memory.base + first, bytes, self.access) }
+        })
+    }
+
+    /// Registers memory of a device with each HCA: a dmabuf that has it, or its address.
+    pub fn register_device(
         &self,
         domains: &[&Domain],
         memory: &SegmentMemory,
         dmabuf: Option<&Dmabuf>,
-    ) -> Result<Option<(LocalSegment, Vec<u8>)>, Errno> {
-        let mut regions = Vec::new();
-        let bytes = 1 << self.shift;
-        let count = memory.bytes.div_ceil(bytes).max(1);
-        if count > MOST_REGIONS {
+    ) -> Result<Registered, Errno> {
+        // Atomics are for host memory only.
+        let access = Access::REMOTE;
+        self.register_by(domains, memory, |domain, (first, bytes)| {
+            let address = memory.base + first;
+            match dmabuf {
+                Some(dmabuf) => domain.register_dmabuf(&dmabuf.fd, dmabuf.offset + first, (address, bytes), access),
+                // SAFETY: as above.
+                None => unsafe { domain.register(address, bytes, access) },
+            }
+        })
+    }
+
+    /// Registers each region with each HCA: `region` gets the offset and length of one.
+    fn register_by(
+        &self,
+        domains: &[&Domain],
+        memory: &SegmentMemory,
+        region: impl Fn(&Domain, (usize, usize)) -> Result<Region, Errno>,
+    ) -> Result<Registered, Errno> {
+        let division = Division::new(memory, self.shift);
+        if division.count > MOST_REGIONS {
             return Err(Errno(libc::EFBIG));
         }
-        for index in 0..count {
-            let (first, length) = (index * bytes, bytes.min(memory.bytes - index * bytes));
-            let range = (memory.base + first, length);
+        let mut regions = Vec::new();
+        for index in 0..division.count {
             for domain in domains {
-                let region = match dmabuf {
-                    Some(dmabuf) => domain.register_dmabuf(&dmabuf.fd, dmabuf.offset + first, range, self.access)?,
-                    // SAFETY: the runtime keeps segments mapped until they are deregistered.
-                    None => Some(unsafe { domain.register(range.0, range.1, self.access)? }),
-                };
-                let Some(region) = region else { return Ok(None) };
-                regions.push(region);
+                regions.push(region(domain, division.range(index))?);
             }
         }
         let mut key = self.shift.to_le_bytes().to_vec();
         key.extend(regions.iter().flat_map(|region| region.rkey.to_le_bytes()));
-        let lkeys = Keys {
-            base: memory.base,
-            last: count - 1,
-            shift: self.shift,
-            by_region: regions.iter().map(|region| region.lkey).collect(),
-        };
+        let lkeys = division.keys(regions.iter().map(|region| region.lkey).collect());
         let number = self.own.add(Own { lkeys, regions });
-        Ok(Some((LocalSegment(number), key)))
+        Ok((LocalSegment(number), key))
     }
 
     /// Reverts it.
@@ -131,15 +192,8 @@ impl Segments {
         let keys: Box<[u32]> = words
             .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
             .collect();
-        let count = memory.bytes.div_ceil(1 << shift).max(1);
-        (keys.len() == count * self.rails).then(|| {
-            RemoteSegment(self.learned.add(Keys {
-                base: memory.base,
-                last: count - 1,
-                shift,
-                by_region: keys,
-            }))
-        })
+        let division = Division::new(memory, shift);
+        (keys.len() == division.count * self.rails).then(|| RemoteSegment(self.learned.add(division.keys(keys))))
     }
 
     /// Reverts it.
@@ -165,5 +219,44 @@ impl Segments {
             panic!("defect: no segment {} of rank {}", memory.segment.0, memory.peer);
         };
         keys.at(memory.address, (rail, self.rails))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ranges of a segment, in regions of 8 KiB.
+    fn ranges(base: usize, bytes: usize) -> Vec<(usize, usize)> {
+        let division = Division::new(&SegmentMemory::host(base, bytes), 13);
+        (0..division.count).map(|region| division.range(region)).collect()
+    }
+
+    #[test]
+    fn borders_are_at_pages() {
+        assert_eq!(ranges(0x5000, 0), [(0, 0)]);
+        assert_eq!(ranges(0x5000, 0x2000), [(0, 0x2000)]);
+        assert_eq!(ranges(0x5000, 0x2001), [(0, 0x2000), (0x2000, 1)]);
+        assert_eq!(ranges(0x5004, 0x2000), [(0, 0x1ffc), (0x1ffc, 4)]);
+        assert_eq!(
+            ranges(0x5fff, 0x5000),
+            [(0, 0x1001), (0x1001, 0x2000), (0x3001, 0x1fff)]
+        );
+    }
+
+    #[test]
+    fn every_address_has_the_key_of_its_region() {
+        let (base, bytes) = (0x5004, 0x5000);
+        let division = Division::new(&SegmentMemory::host(base, bytes), 13);
+        let keys = division.keys([10, 11, 20, 21, 30, 31].into());
+        for (region, (first, length)) in (0..division.count).map(|region| (region, division.range(region))) {
+            for offset in [first, first + length - 1] {
+                for rail in 0..2 {
+                    let (key, room) = keys.at(base + offset, (rail, 2));
+                    assert_eq!(key, 10 * (region as u32 + 1) + rail as u32);
+                    assert!(room == usize::MAX || room == first + length - offset);
+                }
+            }
+        }
     }
 }

@@ -38,25 +38,20 @@ impl Domain {
     }
 
     /// Registers a dmabuf: `bytes` bytes from `offset` on, which peers and operations address from
-    /// `address` on. None if the library or the device does not take dmabufs.
+    /// `address` on. `EOPNOTSUPP` if the library takes none.
     pub fn register_dmabuf(
         &self,
         fd: &impl AsRawFd,
         offset: usize,
         (address, bytes): (usize, usize),
         access: Access,
-    ) -> Result<Option<Region>, Errno> {
-        let Some(register) = self.library.reg_dmabuf_mr else {
-            return Ok(None);
-        };
+    ) -> Result<Region, Errno> {
+        let register = self.library.reg_dmabuf_mr.ok_or(Errno(libc::EOPNOTSUPP))?;
         let (offset, address) = (offset as u64, address as u64);
         let (fd, access) = (fd.as_raw_fd(), access.0 as i32);
         // SAFETY: a domain and an open descriptor; the region holds the buffer.
         let raw = unsafe { register(self.raw.as_ptr(), offset, bytes, address, fd, access) };
-        match self.region(raw) {
-            Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS | libc::EPROTONOSUPPORT)) => Ok(None),
-            region => region.map(Some),
-        }
+        self.region(raw)
     }
 
     fn region(&self, raw: *mut ffi::ibv_mr) -> Result<Region, Errno> {
