@@ -9,7 +9,8 @@
 #include <dirent.h>
 #include <sched.h>
 
-enum { SPACE = 1 << 18, ROUNDS = 100 };
+/* LONG: several regions where an HCA registers 2 MiB at a time. */
+enum { SPACE = 1 << 18, ROUNDS = 100, LONG = (3 << 20) + 17 };
 
 /* Whether puts and gets of the memory go by the conduit. */
 static int is_exported(const place *p) {
@@ -81,8 +82,9 @@ static void without_the_owner(void) {
     barrier();
 }
 
-/* A device segment of every rank, published; puts and gets with the next rank. */
-static void exchange(place *p) {
+/* A device segment of every rank, published; its second half is put to the next rank's first, and
+ * got back. */
+static void exchange(place *p, size_t half) {
     gex_Rank_t peer = (me + 1) % np;
     void *theirs = NULL;
     gex_TM_t pair;
@@ -93,30 +95,33 @@ static void exchange(place *p) {
     p->base = (char *)gex_Segment_QueryAddr(p->segment);
     pair = gex_TM_Pair(p->ep, p->index);
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(pair, peer, &theirs, NULL, NULL, 0));
-    place_fill(p, p->base + 1500, 1500, me);
-    OK(gex_RMA_PutBlocking(pair, peer, theirs, p->base + 1500, 1500, 0));
+    place_fill(p, p->base + half, half, me);
+    OK(gex_RMA_PutBlocking(pair, peer, theirs, p->base + half, half, 0));
     barrier();
-    CHECK_PLACE(p, p->base, 1500, (me + np - 1) % np);
-    OK(gex_RMA_GetBlocking(pair, p->base + 1500, peer, theirs, 1500, 0));
-    CHECK_PLACE(p, p->base + 1500, 1500, me);
+    CHECK_PLACE(p, p->base, half, (me + np - 1) % np);
+    place_fill(p, p->base + half, half, 1);
+    OK(gex_RMA_GetBlocking(pair, p->base + half, peer, theirs, half, 0));
+    CHECK_PLACE(p, p->base + half, half, me);
     barrier();
 }
 
-static void inside(device_class *c) {
-    enum { OFFSET = 5001, BYTES = 3000, ALL = 12345 };
+/* A segment of two odd halves at an odd place of an allocation. */
+static void inside(device_class *c, size_t half) {
+    enum { OFFSET = 5001 };
+    size_t bytes = 2 * half, all = OFFSET + bytes + 4343;
     place p = {.device = c, .kind = make_kind(c, 0)};
-    char *memory = (char *)c->alloc(c, 0, ALL);
+    char *memory = (char *)c->alloc(c, 0, all);
     PHASE("inside an allocation");
     REQUIRE(memory != NULL);
-    place_fill(&p, memory, ALL, 77);
-    OK(gex_Segment_Create(&p.segment, client, memory + OFFSET, BYTES, p.kind, 0));
-    exchange(&p);
+    place_fill(&p, memory, all, 77);
+    OK(gex_Segment_Create(&p.segment, client, memory + OFFSET, bytes, p.kind, 0));
+    exchange(&p, half);
     {
-        char *now = (char *)malloc(ALL), *before = (char *)malloc(ALL);
-        pattern_fill(before, ALL, 77);
-        place_read(&p, now, memory, ALL);
+        char *now = (char *)malloc(all), *before = (char *)malloc(all);
+        pattern_fill(before, all, 77);
+        place_read(&p, now, memory, all);
         CHECK(memcmp(now, before, OFFSET) == 0);
-        CHECK(memcmp(now + OFFSET + BYTES, before + OFFSET + BYTES, ALL - OFFSET - BYTES) == 0);
+        CHECK(memcmp(now + OFFSET + bytes, before + OFFSET + bytes, all - OFFSET - bytes) == 0);
         free(now);
         free(before);
     }
@@ -131,7 +136,7 @@ static void no_export(device_class *c) {
     c->fail(FAULT_EXPORT, 1);
     OK(gex_Segment_Create(&p.segment, client, NULL, 4096, p.kind, 0));
     c->fail(FAULT_EXPORT, 0);
-    exchange(&p);
+    exchange(&p, 1500);
     gex_Segment_Destroy(p.segment, 0);
     gex_MK_Destroy(p.kind, 0);
 }
@@ -171,7 +176,8 @@ int main(int argc, char **argv) {
     if (has_nic()) without_the_owner();
     for (i = 0; i < CLASSES; i++) {
         if (classes[i].devices == 0) continue;
-        inside(&classes[i]);
+        inside(&classes[i], 1501);
+        inside(&classes[i], LONG);
         if (classes[i].fail) no_export(&classes[i]);
         if (classes[i].live) leaves_no_descriptor(&classes[i]);
         barrier();
