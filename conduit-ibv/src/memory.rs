@@ -1,19 +1,19 @@
 //! Segments, and the keys of their regions.
 //!
-//! A segment that is larger than a device's limit is several regions of a power of two of bytes, with
+//! Memory that is larger than a device's limit is several regions of a power of two of bytes, with
 //! borders at pages. An operation across the border of two is split there.
 
 use crate::verbs::{Access, Domain, Errno, Region};
 use gasnet_conduit::numbered::Numbered;
 use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, RemoteMemory, RemoteSegment, SegmentMemory};
 
-/// Most regions of a segment.
+/// Most regions of a segment, or of local memory of an operation.
 const MOST_REGIONS: usize = 256;
 
 /// Alignment of their borders: no aligned word crosses one.
 const PAGE: usize = 4096;
 
-/// How a segment is divided into regions. Its owner and peers agree on it.
+/// How memory is divided into regions. The owner of a segment and peers agree on it.
 struct Division {
     memory: SegmentMemory,
     /// Where regions are counted from: a page's begin.
@@ -36,7 +36,7 @@ impl Division {
         }
     }
 
-    /// Offset in the segment, and bytes, of a region.
+    /// Offset in the memory, and bytes, of a region.
     fn range(&self, region: usize) -> (usize, usize) {
         let skipped = self.memory.base - self.base;
         let start = (region << self.shift).max(skipped) - skipped;
@@ -55,7 +55,7 @@ impl Division {
     }
 }
 
-/// Keys of the regions of a segment.
+/// Keys of the regions of memory.
 #[derive(Debug)]
 struct Keys {
     base: usize,
@@ -84,19 +84,43 @@ impl Keys {
     }
 }
 
-/// The number of a segment of this process, and its key for peers.
-pub type Registered = (LocalSegment, Vec<u8>);
-
-/// A segment of this process.
-struct Own {
+/// Registered memory of this process.
+#[derive(Debug)]
+pub struct Registered {
     lkeys: Keys,
-    #[allow(dead_code, reason = "holds the keys")]
+    /// Of all HCAs; they hold the keys.
     regions: Vec<Region>,
+}
+
+impl Registered {
+    /// `register` gets the offset and length of a region.
+    fn new(
+        domains: &[&Domain],
+        division: &Division,
+        register: impl Fn(&Domain, (usize, usize)) -> Result<Region, Errno>,
+    ) -> Result<Self, Errno> {
+        if division.count > MOST_REGIONS {
+            return Err(Errno(libc::EFBIG));
+        }
+        let mut regions = Vec::new();
+        for index in 0..division.count {
+            for domain in domains {
+                regions.push(register(domain, division.range(index))?);
+            }
+        }
+        let lkeys = division.keys(regions.iter().map(|region| region.lkey).collect());
+        Ok(Self { lkeys, regions })
+    }
+
+    /// The key of an address for the only HCA, and the bytes from there to the end of the region.
+    pub fn key(&self, address: usize) -> (u32, usize) {
+        self.lkeys.at(address, (0, 1))
+    }
 }
 
 /// Segments of this process, and those of peers that it has learned.
 pub struct Segments {
-    own: Numbered<Own>,
+    own: Numbered<Registered>,
     learned: Numbered<Keys>,
     rails: usize,
     /// Binary logarithm of the largest region.
@@ -124,12 +148,10 @@ impl Segments {
         4 + 4 * MOST_REGIONS * self.rails
     }
 
-    /// Registers host memory with each HCA.
-    pub fn register(&self, domains: &[&Domain], memory: &SegmentMemory) -> Result<Registered, Errno> {
-        self.register_by(domains, memory, |domain, (first, bytes)| {
-            // SAFETY: the runtime keeps segments mapped until they are deregistered.
-            unsafe { domain.register(memory.base + first, bytes, self.access) }
-        })
+    /// Registers host memory with each HCA. Returns the segment and its key for peers.
+    pub fn register(&self, domains: &[&Domain], memory: &SegmentMemory) -> Result<(LocalSegment, Vec<u8>), Errno> {
+        // SAFETY: the runtime keeps segments mapped until they are deregistered.
+        unsafe { self.pin(domains, memory, self.access) }.map(|registered| self.add(registered))
     }
 
     /// Registers memory of a device with each HCA: a dmabuf that has it, or its address.
@@ -138,41 +160,35 @@ impl Segments {
         domains: &[&Domain],
         memory: &SegmentMemory,
         dmabuf: Option<&Dmabuf>,
-    ) -> Result<Registered, Errno> {
+    ) -> Result<(LocalSegment, Vec<u8>), Errno> {
         // Atomics are for host memory only.
         let access = Access::REMOTE;
-        self.register_by(domains, memory, |domain, (first, bytes)| {
-            let address = memory.base + first;
-            match dmabuf {
-                Some(dmabuf) => domain.register_dmabuf(&dmabuf.fd, dmabuf.offset + first, (address, bytes), access),
-                // SAFETY: as above.
-                None => unsafe { domain.register(address, bytes, access) },
-            }
+        let registered = match dmabuf {
+            Some(dmabuf) => Registered::new(domains, &Division::new(memory, self.shift), |domain, (first, bytes)| {
+                let range = (memory.base + first, bytes);
+                domain.register_dmabuf(&dmabuf.fd, dmabuf.offset + first, range, access)
+            }),
+            // SAFETY: as above.
+            None => unsafe { self.pin(domains, memory, access) },
+        };
+        registered.map(|registered| self.add(registered))
+    }
+
+    /// Registers memory by its address.
+    ///
+    /// # Safety
+    /// The memory stays mapped until this is dropped.
+    pub unsafe fn pin(&self, domains: &[&Domain], memory: &SegmentMemory, access: Access) -> Result<Registered, Errno> {
+        Registered::new(domains, &Division::new(memory, self.shift), |domain, (first, bytes)| {
+            // SAFETY: by contract.
+            unsafe { domain.register(memory.base + first, bytes, access) }
         })
     }
 
-    /// Registers each region with each HCA: `region` gets the offset and length of one.
-    fn register_by(
-        &self,
-        domains: &[&Domain],
-        memory: &SegmentMemory,
-        region: impl Fn(&Domain, (usize, usize)) -> Result<Region, Errno>,
-    ) -> Result<Registered, Errno> {
-        let division = Division::new(memory, self.shift);
-        if division.count > MOST_REGIONS {
-            return Err(Errno(libc::EFBIG));
-        }
-        let mut regions = Vec::new();
-        for index in 0..division.count {
-            for domain in domains {
-                regions.push(region(domain, division.range(index))?);
-            }
-        }
+    fn add(&self, registered: Registered) -> (LocalSegment, Vec<u8>) {
         let mut key = self.shift.to_le_bytes().to_vec();
-        key.extend(regions.iter().flat_map(|region| region.rkey.to_le_bytes()));
-        let lkeys = division.keys(regions.iter().map(|region| region.lkey).collect());
-        let number = self.own.add(Own { lkeys, regions });
-        Ok((LocalSegment(number), key))
+        key.extend(registered.regions.iter().flat_map(|region| region.rkey.to_le_bytes()));
+        (LocalSegment(self.own.add(registered)), key)
     }
 
     /// Reverts it.

@@ -9,13 +9,14 @@
 //! ([`Transfer`]). They complete in order, so the last one stands for all.
 
 use crate::buffers::{Buffer, Pool};
+use crate::memory::Registered;
 use crate::net::{Net, MEMLOCK};
 use crate::send::{buffer_of, Grant, ROOM};
 use crate::send_queue::{Done, SendQueue};
-use crate::verbs::{Access, Errno, Local, Region, Remote, Work};
+use crate::verbs::{Access, Errno, Local, Remote, Work};
 use gasnet_conduit::{
-    Busy, Class, Completion, Cookie, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma, SendBuffer,
-    SourceUse,
+    Busy, Class, Completion, Cookie, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma,
+    SegmentMemory, SendBuffer, SourceUse,
 };
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
@@ -32,8 +33,8 @@ pub struct Transfer {
     /// Bytes that are not posted yet.
     bytes: usize,
     path: usize,
-    /// Registration of the local memory, for this operation only.
-    region: Option<Region>,
+    /// Registration of the local memory with the path's HCA, for this operation only.
+    registered: Option<Registered>,
     /// The buffer that the source lies in, if it is a reserved one.
     source: Option<Buffer>,
     /// The message that follows, in a buffer: its length, and the word beside it.
@@ -167,10 +168,10 @@ impl Net {
                 Access::LOCAL_READ
             };
             let (address, bytes) = (transfer.memory.address, transfer.bytes);
+            let (domain, memory) = (&self.rails[rail].domain, SegmentMemory::host(address, bytes));
             // SAFETY: the runtime keeps the memory until the operation is complete.
-            let region = unsafe { self.rails[rail].domain.register(address, bytes, access) };
-            match region {
-                Ok(region) => transfer.region = Some(region),
+            match unsafe { self.segments.pin(&[domain], &memory, access) } {
+                Ok(registered) => transfer.registered = Some(registered),
                 Err(why) => {
                     let name = self.name(queue.path);
                     let text = format!("{name}: {bytes} bytes of local memory cannot be registered: {why}. {MEMLOCK}");
@@ -237,8 +238,8 @@ impl Net {
 
     /// What the next work request of an operation transfers.
     fn part(&self, transfer: &Transfer, rail: usize, most: usize) -> (Local, Remote) {
-        let (lkey, local_room) = match (&transfer.region, &transfer.source) {
-            (Some(region), _) => (region.lkey, usize::MAX),
+        let (lkey, local_room) = match (&transfer.registered, &transfer.source) {
+            (Some(registered), _) => registered.key(transfer.memory.address),
             (_, Some(source)) => (source.local(rail, 0).lkey, usize::MAX),
             _ => self.segments.local(&transfer.memory, rail).unwrap_or((0, usize::MAX)),
         };
@@ -282,7 +283,7 @@ impl Transfer {
             memory: put.from,
             bytes: put.bytes,
             path,
-            region: None,
+            registered: None,
             source: None,
             message: None,
             report,
@@ -391,7 +392,7 @@ impl Rma for Net {
             memory: get.to,
             bytes: get.bytes,
             path: queue.path,
-            region: None,
+            registered: None,
             source: None,
             message: None,
             report: Some((get.cookie, Completion::Both)),
