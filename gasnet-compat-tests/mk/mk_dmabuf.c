@@ -17,10 +17,12 @@ static int is_exported(const place *p) {
     return !p->device || p->device->number != GEX_MK_CLASS_ZE || !p->client_memory;
 }
 
-/* Whether the network reaches device memory of the stand-ins: loop does, and the emulated HCAs of
- * ibv, unless they lack both ways. */
+/* Whether the network reaches device memory of the stand-ins, and host memory: loop does, and the
+ * emulated HCAs of ibv, unless they lack both ways. In EVERYTHING host memory is its owner's. */
 static int network_reaches(void) {
-#ifdef GASNET_CONDUIT_LOOP
+#ifdef GASNET_SEGMENT_EVERYTHING
+    return 0;
+#elif defined(GASNET_CONDUIT_LOOP)
     return 1;
 #elif defined(GASNET_CONDUIT_IBV)
     const char *words = getenv("EMU_VERBS");

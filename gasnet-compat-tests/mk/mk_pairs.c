@@ -111,11 +111,11 @@ int main(int argc, char **argv) {
     for (to = 0; to < place_count; to++) {
         gex_Rank_t peer = (me + 1) % np;
         gex_TM_t pair = gex_TM_Pair(ep, places[to].index);
-        pattern_fill(host, 100001, me);
-        OK(gex_RMA_PutBlocking(pair, peer, places[to].theirs[peer] + 5, host, 100001, 0));
-        memset(host, 0, 100001);
-        OK(gex_RMA_GetBlocking(pair, host, peer, places[to].theirs[peer] + 5, 100001, 0));
-        CHECK_PATTERN(host, 100001, me);
+        pattern_fill(host, MOST, me);
+        OK(gex_RMA_PutBlocking(pair, peer, places[to].theirs[peer] + 5, host, MOST, 0));
+        memset(host, 0, MOST);
+        OK(gex_RMA_GetBlocking(pair, host, peer, places[to].theirs[peer] + 5, MOST, 0));
+        CHECK_PATTERN(host, MOST, me);
         barrier();
     }
     end_places();
