@@ -153,7 +153,7 @@ impl Peers {
         }
     }
 
-    /// Notes that a peer is to be sent credits, and news of rings.
+    /// Notes that a peer is to be sent credits and a report on rings.
     #[cold]
     pub fn settle_later(&self, rank: JobRank, connection: &Connection) {
         if !connection.is_owing.swap(true, Ordering::AcqRel) {

@@ -7,7 +7,7 @@
 use crate::batch::Batch;
 use crate::net::Net;
 use crate::rail::{Rail, MOST};
-use crate::ring::News;
+use crate::ring::Report;
 use crate::send_queue::{named, Done, Named};
 use crate::verbs::Wc;
 use crate::wire::{self, Kind};
@@ -205,7 +205,7 @@ impl Net {
                     } else if kind == Kind::Bye {
                         self.peers.fates.note_stop(source);
                     } else if kind == Kind::Credits {
-                        self.note_news(source, Self::packet(rail, index, bytes));
+                        self.note_report(source, Self::packet(rail, index, bytes));
                     } else {
                         upcalls.packet(source, Class::Reply, Self::packet(rail, index, bytes));
                         delivered += 1;
@@ -245,10 +245,10 @@ impl Net {
         }
     }
 
-    /// A message with news of rings has come from a peer.
-    fn note_news(&self, source: JobRank, bytes: &[u8]) {
-        if let (Some(connection), Some(news)) = (self.peers.connection(source), News::decode(bytes)) {
-            connection.rings.take(news);
+    /// A message with a report on rings has come from a peer.
+    fn note_report(&self, source: JobRank, bytes: &[u8]) {
+        if let (Some(connection), Some(report)) = (self.peers.connection(source), Report::decode(bytes)) {
+            connection.rings.take(report);
         }
     }
 

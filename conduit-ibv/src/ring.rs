@@ -3,8 +3,8 @@
 //! Such a message needs neither a receive buffer nor a completion at its receiver, which finds it
 //! by reading memory. A process offers a ring to a peer that has sent it many messages, as long as
 //! it has few rings. The peer uses it for packets that fit into a slot, while one is free, and
-//! sends all others as before; so nobody ever waits for a slot. Which slots were taken, the receiver
-//! says in its messages to the peer ([`News`]).
+//! sends all others as before; so nobody ever waits for a slot. The receiver reports in its own
+//! messages which slots are free again ([`Report`]).
 //!
 //! The bytes of a write become visible in any order (InfiniBand specification, volume 1, 9.5). So a
 //! slot begins with a seal over all of it: what does not agree with its seal is not there yet. That
@@ -211,9 +211,9 @@ pub struct Rings {
     /// This process's ring for the peer; address 0: none.
     own_address: AtomicUsize,
     own_rkey: AtomicU32,
-    /// Messages taken from it, and of these, those that the peer was told of.
+    /// Messages taken from it, and of these, those that were reported to the peer.
     taken: AtomicU32,
-    told: AtomicU32,
+    reported: AtomicU32,
 }
 
 impl Rings {
@@ -266,38 +266,38 @@ impl Rings {
         }
     }
 
-    /// This process has taken so many. Whether the peer should be told soon.
+    /// This process has taken so many. Whether that should be reported soon.
     #[inline]
     pub fn note_taken(&self, taken: u32) -> bool {
         self.taken.store(taken, Ordering::Relaxed);
-        taken.wrapping_sub(self.told.load(Ordering::Relaxed)) >= SLOTS / 2
+        taken.wrapping_sub(self.reported.load(Ordering::Relaxed)) >= SLOTS / 2
     }
 
-    /// How many this process has taken; the peer is told.
+    /// How many this process has taken, for a message that reports it.
     #[inline]
-    pub fn tell(&self) -> u32 {
+    pub fn report_taken(&self) -> u32 {
         let taken = self.taken.load(Ordering::Relaxed);
-        self.told.store(taken, Ordering::Relaxed);
+        self.reported.store(taken, Ordering::Relaxed);
         taken
     }
 
-    /// What the peer is told in a message of its own.
-    pub fn news(&self) -> News {
+    /// A report for a message of its own.
+    pub fn report(&self) -> Report {
         let address = self.own_address.load(Ordering::Acquire);
         let rkey = self.own_rkey.load(Ordering::Relaxed);
-        let taken = self.tell();
-        News {
+        let taken = self.report_taken();
+        Report {
             ring: Remote { address, rkey },
             taken,
         }
     }
 
-    /// The peer has told that. Older news, without a ring, may come later.
-    pub fn take(&self, news: News) {
-        self.note_freed(news.taken);
-        if news.ring.address != 0 {
-            self.rkey.store(news.ring.rkey, Ordering::Relaxed);
-            self.address.store(news.ring.address, Ordering::Release);
+    /// A report of the peer. One from before there was a ring may come later.
+    pub fn take(&self, report: Report) {
+        self.note_freed(report.taken);
+        if report.ring.address != 0 {
+            self.rkey.store(report.ring.rkey, Ordering::Relaxed);
+            self.address.store(report.ring.address, Ordering::Release);
         }
     }
 }
@@ -305,12 +305,12 @@ impl Rings {
 /// What a message that returns credits may contain: the ring of its sender for its receiver, and
 /// how many messages were taken from it.
 #[derive(Clone, Copy, Debug)]
-pub struct News {
+pub struct Report {
     ring: Remote,
     taken: u32,
 }
 
-impl News {
+impl Report {
     /// Length of its encoding.
     pub const BYTES: usize = 16;
 
@@ -413,7 +413,7 @@ mod tests {
         };
         let offered = Rings::default();
         offered.offer(ring);
-        rings.take(News::decode(&offered.news().encode()).unwrap());
+        rings.take(Report::decode(&offered.report().encode()).unwrap());
         assert!(rings.takes(LARGEST) && !rings.takes(LARGEST + 1));
         for message in 0..SLOTS {
             let (number, remote) = rings.next().unwrap();
@@ -431,11 +431,11 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_told_of_every_half_of_a_ring() {
+    fn every_half_of_a_ring_is_reported() {
         let rings = Rings::default();
         assert!(!rings.note_taken(SLOTS / 2 - 1));
         assert!(rings.note_taken(SLOTS / 2));
-        assert_eq!(rings.tell(), SLOTS / 2);
+        assert_eq!(rings.report_taken(), SLOTS / 2);
         assert!(!rings.note_taken(SLOTS - 1) && rings.note_taken(SLOTS));
     }
 

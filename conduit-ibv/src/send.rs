@@ -164,7 +164,7 @@ impl Net {
         };
         let beside = Beside {
             word: self.word(grant),
-            taken: rings.tell(),
+            taken: rings.report_taken(),
         };
         let record = slot.seal(number, bytes, beside);
         let (work, done) = if record.len() <= self.inline {
@@ -287,15 +287,15 @@ impl Net {
         self.post_message(&mut turn, Message::Inline(&[]), word)
     }
 
-    /// Returns credits to a peer, and news of rings, in a message of their own.
+    /// Returns credits to a peer, and reports on rings, in a message of their own.
     pub fn return_credits(&self, peer: JobRank) {
         let Ok(Some(connection)) = self.reach(peer) else {
             return;
         };
         let credits = connection.collect();
-        let news = connection.rings.news().encode();
+        let report = connection.rings.report().encode();
         let mut room = ROOM;
-        let message = self.message(Class::Reply, &[&news], &mut room);
+        let message = self.message(Class::Reply, &[&report], &mut room);
         let word = wire::encode(Kind::Credits, self.rank, credits);
         let sent = message.and_then(|message| self.transmit(connection, message, word));
         if sent.is_err() {

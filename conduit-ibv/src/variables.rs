@@ -311,8 +311,8 @@ impl Settings {
         Self::of(config::get())
     }
 
-    /// Receive buffers that a peer needs: each request and each reply one, and its farewell, credits
-    /// and news of rings some more.
+    /// Receive buffers that a peer needs: one for each request and each reply, and some for its
+    /// farewell and for messages that return credits.
     pub fn receives_of_peer(&self) -> usize {
         2 * self.credits as usize + 8
     }
