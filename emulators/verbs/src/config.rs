@@ -75,6 +75,8 @@ pub struct Config {
     pub odp: bool,
     pub srq: bool,
     pub xrc: bool,
+    /// Automatic path migration, on InfiniBand only.
+    pub apm: bool,
     pub atomics: bool,
     /// Devices that fail, and when.
     pub device_fatal: Vec<(u32, Duration)>,
@@ -112,6 +114,7 @@ impl Default for Config {
             odp: true,
             srq: true,
             xrc: true,
+            apm: true,
             atomics: true,
             device_fatal: Vec::new(),
             max_inline: 512,
@@ -186,6 +189,7 @@ impl Config {
             "no-odp" => self.odp = false,
             "no-srq" => self.srq = false,
             "no-xrc" => self.xrc = false,
+            "no-apm" => self.apm = false,
             "atomic" => {
                 self.atomics = match value {
                     "none" => false,
@@ -199,6 +203,11 @@ impl Config {
             _ => return Err("no such option".to_string()),
         }
         Ok(())
+    }
+
+    /// Whether devices have automatic path migration.
+    pub fn has_migration(&self) -> bool {
+        self.apm && self.link == Link::InfiniBand
     }
 
     /// Whether operations of this device execute later than they are posted.

@@ -9,8 +9,8 @@ use gasnet_ibv_abi as abi;
 use crate::address::Address;
 use crate::config::{Config, Link};
 use crate::handle::{load, null, release, retain, store, Ah, Context, Object, Pd, Qp};
+use crate::path::vector_is_valid;
 use crate::poll::context_of;
-use crate::qp::vector_is_valid;
 use crate::shm::Port;
 use crate::ud::{Vector, GRH_BYTES, V4_PREFIX};
 
@@ -171,7 +171,7 @@ extern "C" fn ibv_query_qp(
     answer.qp_state = own.state();
     answer.cur_qp_state = own.state();
     answer.path_mtu = shared.path_mtu.load(Relaxed);
-    answer.path_mig_state = abi::IBV_MIG_MIGRATED;
+    answer.path_mig_state = shared.migration.load(Relaxed);
     answer.qkey = shared.qkey.load(Relaxed);
     answer.rq_psn = shared.rq_psn.load(Relaxed);
     answer.sq_psn = shared.sq_psn.load(Relaxed);
@@ -181,17 +181,16 @@ extern "C" fn ibv_query_qp(
     answer.max_rd_atomic = shared.max_rd_atomic.load(Relaxed) as u8;
     answer.max_dest_rd_atomic = shared.max_dest_rd_atomic.load(Relaxed) as u8;
     answer.min_rnr_timer = shared.min_rnr_timer.load(Relaxed) as u8;
-    answer.port_num = own.port().port as u8 + 1;
-    answer.timeout = shared.timeout.load(Relaxed) as u8;
     answer.retry_cnt = shared.retry_cnt.load(Relaxed) as u8;
     answer.rnr_retry = shared.rnr_retry.load(Relaxed) as u8;
-    answer.ah_attr.dlid = shared.dlid.load(Relaxed) as u16;
-    answer.ah_attr.is_global = shared.global.load(Relaxed) as u8;
-    answer.ah_attr.sl = shared.service_level.load(Relaxed) as u8;
-    answer.ah_attr.port_num = answer.port_num;
-    answer.ah_attr.grh.sgid_index = shared.sgid_index.load(Relaxed) as u8;
-    answer.ah_attr.grh.dgid.global.subnet_prefix = shared.dgid[0].load(Relaxed).to_be();
-    answer.ah_attr.grh.dgid.global.interface_id = shared.dgid[1].load(Relaxed).to_be();
+    answer.ah_attr = shared.path.vector();
+    answer.port_num = answer.ah_attr.port_num;
+    answer.timeout = shared.path.timeout.load(Relaxed) as u8;
+    if shared.has_alternate.load(Relaxed) != 0 {
+        answer.alt_ah_attr = shared.alternate.vector();
+        answer.alt_port_num = answer.alt_ah_attr.port_num;
+        answer.alt_timeout = shared.alternate.timeout.load(Relaxed) as u8;
+    }
     made.qp_context = visible.qp_context;
     made.send_cq = visible.send_cq;
     made.recv_cq = visible.recv_cq;

@@ -220,7 +220,12 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
         | abi::IBV_DEVICE_PORT_ACTIVE_EVENT
         | abi::IBV_DEVICE_SYS_IMAGE_GUID
         | abi::IBV_DEVICE_CURR_QP_STATE_MOD
-        | if config.xrc { abi::IBV_DEVICE_XRC } else { 0 };
+        | if config.xrc { abi::IBV_DEVICE_XRC } else { 0 }
+        | if config.has_migration() {
+            abi::IBV_DEVICE_AUTO_PATH_MIG
+        } else {
+            0
+        };
     attr.max_sge = config.max_sge as c_int;
     attr.max_sge_rd = config.max_sge as c_int;
     attr.max_cq = 30_000;

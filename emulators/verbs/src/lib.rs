@@ -7,7 +7,7 @@
 //! - `address`, `mr`, `copy`: LIDs and GIDs, keys, copies between processes
 //! - `maps`, `stale`, `device_memory`: what is mapped, what no longer is, and memory of devices
 //! - `event`, `cq`, `receive`, `srq`: queues
-//! - `state`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
+//! - `state`, `path`, `migration`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
 //! - `handle`, `device`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`,
 //!   `text`: the C interface
 
@@ -24,9 +24,11 @@ mod faults;
 mod handle;
 mod maps;
 mod memory;
+mod migration;
 mod misc;
 mod mr;
 mod nic;
+mod path;
 mod poll;
 mod private;
 mod process;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use gasnet_ibv_abi as abi;
 
-use crate::address::{self, Address};
-use crate::config::Link;
 use crate::cq::{self, Cqe, From};
 use crate::event;
+use crate::migration;
+use crate::path::vector_is_valid;
 use crate::process::Process;
 use crate::receive;
 use crate::send::{progress, Wqe};
@@ -80,7 +80,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
         (&shared.kind, attributes.kind),
         (&shared.state, abi::IBV_QPS_RESET),
         (&shared.device, attributes.device),
-        (&shared.port, 0),
+        (&shared.path.port, 0),
         (&shared.pd, attributes.pd),
         (&shared.xrcd, attributes.xrcd),
         (&shared.access, 0),
@@ -95,6 +95,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
     }
     shared.user.store(0, Relaxed);
     shared.cut.store(0, Relaxed);
+    migration::reset(shared);
     let cap = attributes.cap;
     let (max_recv_wr, max_recv_sge) = if attributes.srq == 0 {
         (cap.max_recv_wr, cap.max_recv_sge)
@@ -188,10 +189,7 @@ impl Qp {
     }
 
     pub fn port(&self) -> Port {
-        Port {
-            device: self.shared.device.load(Relaxed),
-            port: self.shared.port.load(Relaxed),
-        }
+        self.shared.path.port(self.shared.device.load(Relaxed))
     }
 
     /// Posts a receive. Err: errno.
@@ -240,6 +238,7 @@ impl Qp {
         receive::clear(&self.shared.receives);
         self.shared.sends_polled.store(0, Relaxed);
         self.shared.cut.store(0, Relaxed);
+        migration::reset(self.shared);
     }
 
     /// Stores attributes; nothing is stored if one is not valid.
@@ -256,14 +255,19 @@ impl Qp {
             && (!has(abi::IBV_QP_RETRY_CNT) || attr.retry_cnt < 8)
             && (!has(abi::IBV_QP_RNR_RETRY) || attr.rnr_retry < 8)
             && (!has(abi::IBV_QP_MIN_RNR_TIMER) || attr.min_rnr_timer < 32)
-            && (!has(abi::IBV_QP_AV) || vector_is_valid(config, self.port(), &attr.ah_attr));
+            && (!has(abi::IBV_QP_AV) || vector_is_valid(config, self.port(), &attr.ah_attr))
+            && migration::attributes_are_valid(config, self.shared, attr, mask);
         if !valid {
             return Err(libc::EINVAL);
         }
         let shared = self.shared;
         for (bit, field, value) in [
-            (abi::IBV_QP_PORT, &shared.port, port),
-            (abi::IBV_QP_PKEY_INDEX, &shared.pkey_index, u32::from(attr.pkey_index)),
+            (abi::IBV_QP_PORT, &shared.path.port, port),
+            (
+                abi::IBV_QP_PKEY_INDEX,
+                &shared.path.pkey_index,
+                u32::from(attr.pkey_index),
+            ),
             (abi::IBV_QP_ACCESS_FLAGS, &shared.access, attr.qp_access_flags),
             (abi::IBV_QP_QKEY, &shared.qkey, attr.qkey),
             (abi::IBV_QP_PATH_MTU, &shared.path_mtu, attr.path_mtu),
@@ -285,27 +289,18 @@ impl Qp {
                 &shared.max_rd_atomic,
                 u32::from(attr.max_rd_atomic),
             ),
-            (abi::IBV_QP_TIMEOUT, &shared.timeout, u32::from(attr.timeout)),
+            (abi::IBV_QP_TIMEOUT, &shared.path.timeout, u32::from(attr.timeout)),
             (abi::IBV_QP_RETRY_CNT, &shared.retry_cnt, u32::from(attr.retry_cnt)),
             (abi::IBV_QP_RNR_RETRY, &shared.rnr_retry, u32::from(attr.rnr_retry)),
-            (abi::IBV_QP_AV, &shared.dlid, u32::from(attr.ah_attr.dlid)),
-            (abi::IBV_QP_AV, &shared.global, u32::from(attr.ah_attr.is_global != 0)),
-            (
-                abi::IBV_QP_AV,
-                &shared.sgid_index,
-                u32::from(attr.ah_attr.grh.sgid_index),
-            ),
-            (abi::IBV_QP_AV, &shared.service_level, u32::from(attr.ah_attr.sl)),
         ] {
             if has(bit) {
                 field.store(value, Relaxed);
             }
         }
         if has(abi::IBV_QP_AV) {
-            let (high, low) = gid_words(&attr.ah_attr.grh.dgid);
-            shared.dgid[0].store(high, Relaxed);
-            shared.dgid[1].store(low, Relaxed);
+            shared.path.set_vector(&attr.ah_attr);
         }
+        migration::set(self, attr, mask);
         Ok(())
     }
 
@@ -324,31 +319,4 @@ impl Qp {
 pub fn is_of_qp(event: u32) -> bool {
     (abi::IBV_EVENT_QP_FATAL..=abi::IBV_EVENT_PATH_MIG_ERR).contains(&event)
         || event == abi::IBV_EVENT_QP_LAST_WQE_REACHED
-}
-
-/// A GID as two numbers.
-pub fn gid_words(gid: &abi::ibv_gid) -> (u64, u64) {
-    // SAFETY: both variants are plain bytes.
-    let raw = unsafe { gid.raw };
-    let word = |n: usize| raw[n..n + 8].iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
-    (word(0), word(8))
-}
-
-/// Whether a port can send to an address vector: RoCE needs a GID, and the own GID must exist.
-pub fn vector_is_valid(config: &crate::config::Config, port: Port, vector: &abi::ibv_ah_attr) -> bool {
-    let global = vector.is_global != 0;
-    (global || config.link == Link::InfiniBand)
-        && (!global || address::gid(config, port, u32::from(vector.grh.sgid_index)).is_some())
-}
-
-/// The address that a QP is connected to.
-pub fn destination(config: &crate::config::Config, qp: &Shared) -> Address {
-    if qp.global.load(Relaxed) != 0 && (config.link == Link::Roce || qp.dlid.load(Relaxed) == 0) {
-        let mut gid = [0; 16];
-        gid[..8].copy_from_slice(&qp.dgid[0].load(Relaxed).to_be_bytes());
-        gid[8..].copy_from_slice(&qp.dgid[1].load(Relaxed).to_be_bytes());
-        Address::Gid(gid)
-    } else {
-        Address::Lid(qp.dlid.load(Relaxed) as u16)
-    }
 }

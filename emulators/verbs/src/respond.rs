@@ -10,12 +10,13 @@ use crate::config::Operation;
 use crate::copy::{self, Fault, Pieces};
 use crate::cq::{self, Cqe, From};
 use crate::event;
+use crate::migration;
 use crate::mr::{grant, Grant, Wanted};
 use crate::process::Process;
-use crate::qp::{destination, fail, Qp};
+use crate::qp::{fail, Qp};
 use crate::receive::{self, Memory, Posted};
 use crate::send::Wqe;
-use crate::shm::{Port, Qp as Shared, Srq, INDEX_BITS};
+use crate::shm::{Path, Qp as Shared, Srq, INDEX_BITS};
 use crate::srq;
 
 /// What the requester learns.
@@ -48,19 +49,14 @@ struct Peer<'a> {
     srq: Option<(u32, &'a Srq)>,
 }
 
-fn port(qp: &Shared) -> Port {
-    Port {
-        device: qp.device.load(Relaxed),
-        port: qp.port.load(Relaxed),
-    }
-}
-
 /// The type of the GID that a QP sends from.
 fn gid_type(process: &Process, qp: &Shared) -> Option<u32> {
-    match qp.global.load(Relaxed) {
-        0 => Some(address::TYPE_IB),
-        _ => address::gid(&process.config, port(qp), qp.sgid_index.load(Relaxed)).map(|(_, kind)| kind),
+    let path = &qp.path;
+    if path.global.load(Relaxed) == 0 {
+        return Some(address::TYPE_IB);
     }
+    let port = path.port(qp.device.load(Relaxed));
+    address::gid(&process.config, port, path.sgid_index.load(Relaxed)).map(|(_, kind)| kind)
 }
 
 /// The QP that a connected QP sends to, if packets arrive and both agree to be connected.
@@ -78,12 +74,19 @@ fn connected(qp: &Qp) -> Option<(u32, &'static Shared)> {
         && peer.kind.load(Relaxed) == kind
         && peer.dest_qpn.load(Relaxed) == qp.key
         && peer.rq_psn.load(Relaxed) == own.sq_psn.load(Relaxed)
-        && address::find(config, destination(config, own)) == Some(port(peer))
-        && address::find(config, destination(config, peer)) == Some(port(own))
-        && gid_type(process, own) == gid_type(process, peer)
-        && process.port_is_up(port(own))
-        && process.port_is_up(port(peer));
-    agreed.then_some((key, peer))
+        && gid_type(process, own) == gid_type(process, peer);
+    let (port, target) = (qp.port(), address::find(config, own.path.destination(config))?);
+    if !agreed || !process.port_is_up(port) || !process.port_is_up(target) {
+        return None;
+    }
+    let leads_back = |path: &Path| {
+        path.port(peer.device.load(Relaxed)) == target && address::find(config, path.destination(config)) == Some(port)
+    };
+    let has_arrived = leads_back(&peer.path)
+        || peer.has_alternate.load(Relaxed) != 0
+            && leads_back(&peer.alternate)
+            && migration::follow(process, own, (key, peer));
+    has_arrived.then_some((key, peer))
 }
 
 /// Fault `drop-connection`: nothing arrives any more at either end.
@@ -131,6 +134,7 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     if !listens {
         return Answer::Silence;
     }
+    migration::note_exchange(qp.shared, shared);
     let mut srq_lock = None;
     let mut peer = Peer {
         process: qp.process,

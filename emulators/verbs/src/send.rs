@@ -10,6 +10,7 @@ use crate::config::Operation;
 use crate::copy;
 use crate::cq::{self, Cqe, From};
 use crate::event;
+use crate::migration;
 use crate::nic::{Nic, Task};
 use crate::process::now_ns;
 use crate::qp::{fail, Qp, SendQueue};
@@ -41,8 +42,9 @@ pub struct Wqe {
     pub number: u32,
     /// Not before this time.
     pub due_ns: u64,
-    /// Transmissions that nobody answered.
+    /// Transmissions that nobody answered, on the path that the QP has after so many migrations.
     pub lost: u32,
+    pub migrations: u32,
     /// RNR NAKs.
     pub rnr: u32,
     /// Fault `cqe-error`.
@@ -171,12 +173,19 @@ impl Qp {
         if self.kind == abi::IBV_QPT_UC {
             return Outcome::Done;
         }
-        let timeout = self.shared.timeout.load(Relaxed);
-        wqe.lost += 1;
-        if timeout != 0 && wqe.lost > self.shared.retry_cnt.load(Relaxed) {
-            return Outcome::Failed(abi::IBV_WC_RETRY_EXC_ERR);
+        let timeout = self.shared.path.timeout.load(Relaxed);
+        let migrations = self.shared.migrations.load(Relaxed);
+        if wqe.migrations != migrations {
+            (wqe.migrations, wqe.lost) = (migrations, 0);
         }
-        Outcome::Again(retry_ns(timeout))
+        wqe.lost += 1;
+        if timeout == 0 || wqe.lost <= self.shared.retry_cnt.load(Relaxed) {
+            return Outcome::Again(retry_ns(timeout));
+        }
+        if migration::leave(self, migrations) {
+            return Outcome::Again(0);
+        }
+        Outcome::Failed(abi::IBV_WC_RETRY_EXC_ERR)
     }
 
     fn not_ready(&self, wqe: &mut Wqe, timer: u32) -> Outcome {

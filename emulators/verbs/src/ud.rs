@@ -119,7 +119,7 @@ fn find<'a>(process: &'a Process, datagram: &Datagram) -> Option<&'a Shared> {
         && port
             == Port {
                 device: peer.device.load(Relaxed),
-                port: peer.port.load(Relaxed),
+                port: peer.path.port.load(Relaxed),
             }
         && peer.qkey.load(Relaxed) == qkey
         && process.port_is_up(destination.vector.port)

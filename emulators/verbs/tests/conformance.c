@@ -18,11 +18,12 @@ static const struct {
         {"extended", test_extended},
 },
   faults[] = {
-      {"offers", fault_offers},     {"registrations", fault_registrations},
-      {"messages", fault_messages}, {"datagrams", fault_datagrams},
-      {"reuse", fault_reuse},       {"fences", fault_fences},
-      {"unmapped", fault_unmapped}, {"events", fault_events},
-      {"device", fault_device},
+      {"offers", fault_offers},       {"registrations", fault_registrations},
+      {"messages", fault_messages},   {"datagrams", fault_datagrams},
+      {"reuse", fault_reuse},         {"fences", fault_fences},
+      {"unmapped", fault_unmapped},   {"events", fault_events},
+      {"alternate", fault_alternate}, {"migration", fault_migration},
+        {"device", fault_device},
 };
 
 static bool named(const char *name, int argc, char **argv) {

@@ -14,8 +14,9 @@ void fault_offers(void) {
     struct ibv_srq *srq = ibv_create_srq(devices[0].pd, &init);
     struct ibv_device_attr_ex attr;
     must(ibv_query_device_ex(devices[0].context, NULL, &attr) == 0, "ibv_query_device_ex");
-    say("offers", "SRQ %s, XRC %s, atomics %d, ODP %d", srq ? "yes" : "no",
-        attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC ? "yes" : "no", attr.orig_attr.atomic_cap,
+    say("offers", "SRQ %s, XRC %s, APM %s, atomics %d, ODP %d", srq ? "yes" : "no",
+        attr.orig_attr.device_cap_flags & IBV_DEVICE_XRC ? "yes" : "no",
+        attr.orig_attr.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG ? "yes" : "no", attr.orig_attr.atomic_cap,
         (int)(attr.odp_caps.general_caps & IBV_ODP_SUPPORT));
     if (srq) ibv_destroy_srq(srq);
 }

@@ -102,5 +102,7 @@ void fault_fences(void);
 void fault_unmapped(void);
 void fault_events(void);
 void fault_device(void);
+void fault_alternate(void);
+void fault_migration(void);
 
 #endif

@@ -7,7 +7,7 @@ mod ring;
 mod table;
 
 pub use lock::{Guard, Lock};
-pub use objects::{Cq, Events, Fabric, Mr, Port, Qp, Receives, Srq, DEVICES, PORTS, PROCESSES};
+pub use objects::{Cq, Events, Fabric, Mr, Path, Port, Qp, Receives, Srq, DEVICES, PORTS, PROCESSES};
 pub use ring::Ring;
 
 /// Bits of the index in a key of a table.

@@ -100,6 +100,19 @@ pub struct Srq {
     pub user: AtomicU64,
 }
 
+/// A path of a QP: its port, and the address vector: destination LID, or GID if `global`.
+#[repr(C)]
+pub struct Path {
+    pub port: AtomicU32,
+    pub dlid: AtomicU32,
+    pub global: AtomicU32,
+    pub dgid: [AtomicU64; 2],
+    pub sgid_index: AtomicU32,
+    pub service_level: AtomicU32,
+    pub pkey_index: AtomicU32,
+    pub timeout: AtomicU32,
+}
+
 /// A queue pair, as far as other processes see it. `entry.lock` is held by who executes as its
 /// responder and by who changes its state.
 #[repr(C)]
@@ -108,7 +121,6 @@ pub struct Qp {
     pub kind: AtomicU32,
     pub state: AtomicU32,
     pub device: AtomicU32,
-    pub port: AtomicU32,
     pub pd: AtomicU32,
     pub xrcd: AtomicU32,
     pub access: AtomicU32,
@@ -117,24 +129,24 @@ pub struct Qp {
     pub recv_cq: AtomicU32,
     pub srq: AtomicU32,
     pub receives: Receives,
-    /// The address vector: destination LID, or GID if `global`.
-    pub dlid: AtomicU32,
-    pub global: AtomicU32,
-    pub dgid: [AtomicU64; 2],
-    pub sgid_index: AtomicU32,
-    pub service_level: AtomicU32,
+    pub path: Path,
+    /// Valid if `has_alternate`.
+    pub alternate: Path,
+    pub has_alternate: AtomicU32,
+    /// `ibv_mig_state`.
+    pub migration: AtomicU32,
+    /// How often it has migrated.
+    pub migrations: AtomicU32,
     pub dest_qpn: AtomicU32,
     pub sq_psn: AtomicU32,
     pub rq_psn: AtomicU32,
     pub qkey: AtomicU32,
     pub path_mtu: AtomicU32,
     pub min_rnr_timer: AtomicU32,
-    pub timeout: AtomicU32,
     pub retry_cnt: AtomicU32,
     pub rnr_retry: AtomicU32,
     pub max_rd_atomic: AtomicU32,
     pub max_dest_rd_atomic: AtomicU32,
-    pub pkey_index: AtomicU32,
     /// Work requests of the send queue whose completion, or a later one, was polled.
     pub sends_polled: AtomicU32,
     /// Fault `drop-connection`: nothing arrives any more.

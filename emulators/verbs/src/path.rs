@@ -1,0 +1,81 @@
+//! The paths of connected QPs: the own port, and the address vector of the peer's.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use gasnet_ibv_abi as abi;
+
+use crate::address::{self, Address};
+use crate::config::{Config, Link};
+use crate::shm::{Path, Port};
+
+/// A GID as two numbers.
+fn gid_words(gid: &abi::ibv_gid) -> (u64, u64) {
+    // SAFETY: both variants are plain bytes.
+    let raw = unsafe { gid.raw };
+    let word = |n: usize| raw[n..n + 8].iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+    (word(0), word(8))
+}
+
+/// Whether a port can send to an address vector: RoCE needs a GID, and the own GID must exist.
+pub fn vector_is_valid(config: &Config, port: Port, vector: &abi::ibv_ah_attr) -> bool {
+    let global = vector.is_global != 0;
+    (global || config.link == Link::InfiniBand)
+        && (!global || address::gid(config, port, u32::from(vector.grh.sgid_index)).is_some())
+}
+
+impl Path {
+    /// The port of a QP of this device.
+    pub fn port(&self, device: u32) -> Port {
+        Port {
+            device,
+            port: self.port.load(Relaxed),
+        }
+    }
+
+    /// The address that packets go to.
+    pub fn destination(&self, config: &Config) -> Address {
+        if self.global.load(Relaxed) != 0 && (config.link == Link::Roce || self.dlid.load(Relaxed) == 0) {
+            let mut gid = [0; 16];
+            gid[..8].copy_from_slice(&self.dgid[0].load(Relaxed).to_be_bytes());
+            gid[8..].copy_from_slice(&self.dgid[1].load(Relaxed).to_be_bytes());
+            Address::Gid(gid)
+        } else {
+            Address::Lid(self.dlid.load(Relaxed) as u16)
+        }
+    }
+
+    /// The address vector, with the port.
+    pub fn vector(&self) -> abi::ibv_ah_attr {
+        // SAFETY: all zero is valid.
+        let mut vector: abi::ibv_ah_attr = unsafe { std::mem::zeroed() };
+        vector.dlid = self.dlid.load(Relaxed) as u16;
+        vector.is_global = self.global.load(Relaxed) as u8;
+        vector.sl = self.service_level.load(Relaxed) as u8;
+        vector.port_num = self.port.load(Relaxed) as u8 + 1;
+        vector.grh.sgid_index = self.sgid_index.load(Relaxed) as u8;
+        vector.grh.dgid.global.subnet_prefix = self.dgid[0].load(Relaxed).to_be();
+        vector.grh.dgid.global.interface_id = self.dgid[1].load(Relaxed).to_be();
+        vector
+    }
+
+    pub fn set_vector(&self, vector: &abi::ibv_ah_attr) {
+        self.dlid.store(u32::from(vector.dlid), Relaxed);
+        self.global.store(u32::from(vector.is_global != 0), Relaxed);
+        self.sgid_index.store(u32::from(vector.grh.sgid_index), Relaxed);
+        self.service_level.store(u32::from(vector.sl), Relaxed);
+        let (high, low) = gid_words(&vector.grh.dgid);
+        self.dgid[0].store(high, Relaxed);
+        self.dgid[1].store(low, Relaxed);
+    }
+
+    pub fn copy_from(&self, other: &Path) {
+        self.set_vector(&other.vector());
+        for (to, from) in [
+            (&self.port, &other.port),
+            (&self.pkey_index, &other.pkey_index),
+            (&self.timeout, &other.timeout),
+        ] {
+            to.store(from.load(Relaxed), Relaxed);
+        }
+    }
+}
