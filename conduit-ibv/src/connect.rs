@@ -1,6 +1,7 @@
 //! Connections: at start by an exchange, later by handshakes with retransmission and a limit.
 
 use crate::handshake::{Datagram, Endpoint, Step};
+use crate::migration;
 use crate::net::Net;
 use crate::peers::Connection;
 use crate::send_queue::SendQueue;
@@ -98,6 +99,7 @@ impl Net {
             let own = self.endpoints(connection);
             self.ready(connection, &own)?;
             connection.is_established.store(true, Ordering::Release);
+            self.arm_migration(connection);
             Ok(())
         });
         if let Err(why) = created {
@@ -152,6 +154,7 @@ impl Net {
         }
         for connection in wanted.iter().filter_map(|peer| self.peers.connection(*peer)) {
             connection.is_established.store(true, Ordering::Release);
+            self.arm_migration(connection);
         }
         Ok(())
     }
@@ -160,7 +163,7 @@ impl Net {
     fn create(&self, peer: JobRank) -> Result<&Connection, Errno> {
         let queue = |(index, path): (usize, &crate::net::Path)| {
             let rail = &self.rails[path.rail];
-            let pair = rail.new_pair()?;
+            let pair = rail.new_pair(migration::name(peer, index))?;
             pair.initialise(&path.port, self.access)?;
             Ok(SendQueue::new(peer, index, pair, rail.depth))
         };
@@ -206,6 +209,7 @@ impl Net {
             queue
                 .pair
                 .connect(&path.port, (&endpoint.address, endpoint.number), transport)?;
+            self.add_alternate(queue, endpoint);
         }
         connection.is_ready.store(true, Ordering::Release);
         Ok(())
@@ -313,6 +317,7 @@ impl Net {
             Step::Answer => {
                 connection.is_established.store(true, Ordering::Release);
                 self.tell(inner, peer, Step::Confirm);
+                self.arm_migration(connection);
             }
             Step::Confirm if connection.is_ready.load(Ordering::Acquire) => {
                 connection.is_established.store(true, Ordering::Release);

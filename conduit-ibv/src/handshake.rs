@@ -9,6 +9,7 @@
 
 use crate::verbs::{Address, MOST_DATAGRAM};
 use gasnet_conduit::JobRank;
+use std::num::NonZeroU16;
 
 /// Most paths to a peer.
 pub const MOST_PATHS: usize = 8;
@@ -35,6 +36,8 @@ pub enum Step {
 pub struct Endpoint {
     /// Its port.
     pub address: Address,
+    /// LID of the port of its alternate path.
+    pub alternate: Option<NonZeroU16>,
     /// Its number.
     pub number: u32,
     /// `IBV_MTU_*` of its port.
@@ -45,7 +48,7 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Bytes of one.
-    pub const BYTES: usize = 24;
+    pub const BYTES: usize = 26;
 
     /// Its bytes.
     pub fn encode(&self) -> [u8; Self::BYTES] {
@@ -53,7 +56,8 @@ impl Endpoint {
         bytes[..4].copy_from_slice(&self.number.to_le_bytes());
         bytes[4..6].copy_from_slice(&self.address.lid.to_le_bytes());
         bytes[6..8].copy_from_slice(&[self.mtu, self.reads]);
-        bytes[8..].copy_from_slice(&self.address.gid);
+        bytes[8..24].copy_from_slice(&self.address.gid);
+        bytes[24..].copy_from_slice(&self.alternate.map_or(0, NonZeroU16::get).to_le_bytes());
         bytes
     }
 
@@ -63,8 +67,9 @@ impl Endpoint {
             number: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
             address: Address {
                 lid: u16::from_le_bytes([bytes[4], bytes[5]]),
-                gid: bytes[8..].try_into().unwrap_or_default(),
+                gid: bytes[8..24].try_into().unwrap_or_default(),
             },
+            alternate: NonZeroU16::new(u16::from_le_bytes([bytes[24], bytes[25]])),
             mtu: bytes[6],
             reads: bytes[7],
         }
@@ -142,6 +147,7 @@ mod tests {
                     lid: u16::from(path) + 300,
                     gid: [path; 16],
                 },
+                alternate: NonZeroU16::new(u16::from(path) << 8),
                 number: u32::from(path) << 16 | 7,
                 mtu: 5,
                 reads: 16,

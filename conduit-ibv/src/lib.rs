@@ -8,6 +8,8 @@
 //! place ([`progress`]). Small packets to a peer that gets many are written into its memory instead
 //! ([`ring`]).
 //!
+//! Over InfiniBand, HCAs move queue pairs to another port when theirs goes down ([`migration`]).
+//!
 //! Puts and gets are RDMA writes and reads ([`rma`]). A Long that is not packed is a write, and a
 //! message behind it on the same queue pair.
 
@@ -21,6 +23,7 @@ mod hello;
 mod inbox;
 mod mapped;
 mod memory;
+mod migration;
 mod net;
 mod open;
 mod peers;

@@ -17,6 +17,7 @@ use gasnet_conduit::{ConduitError, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::collections::VecDeque;
+use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub struct Path {
     /// Its HCA.
     pub rail: usize,
     pub port: LocalPort,
+    /// Another port of the HCA, over which traffic goes on if this one goes down.
+    pub alternate: Option<LocalPort>,
     /// `IBV_MTU_*`.
     pub mtu: u8,
     /// Gets and atomics of a peer that the HCA executes at a time.
@@ -47,6 +50,7 @@ impl Path {
     pub fn endpoint(&self, number: u32) -> Endpoint {
         Endpoint {
             address: self.port.address,
+            alternate: self.alternate.and_then(|port| NonZeroU16::new(port.address.lid)),
             number,
             mtu: self.mtu,
             reads: self.reads,
@@ -81,6 +85,8 @@ pub struct Net {
     #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
     pub stalled: Mutex<Vec<Box<Transfer>>>,
     pub stalled_count: AtomicUsize,
+    /// Queue pairs that have migrated (peer, path), and had no room for a probe.
+    pub unprobed: Mutex<Vec<(JobRank, usize)>>,
     pub stopped: AtomicBool,
     /// Whether datagrams may have arrived: the next poll looks.
     pub may_be_asked: AtomicBool,
@@ -179,6 +185,7 @@ impl Net {
             deferred_count: AtomicUsize::new(0),
             stalled: Mutex::default(),
             stalled_count: AtomicUsize::new(0),
+            unprobed: Mutex::default(),
             stopped: AtomicBool::new(false),
             may_be_asked: AtomicBool::new(true),
             is_complete: false,

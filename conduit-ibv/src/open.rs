@@ -6,11 +6,11 @@ use crate::net::{Opened, Path};
 use crate::ports::{self, Host};
 use crate::rail::Rail;
 use crate::variables::{self, Settings};
-use crate::verbs::{Channel, Context, Datagrams};
+use crate::verbs::{Channel, Context, Datagrams, LocalPort};
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
 use gasnet_ibv_abi as ffi;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// The HCAs and ports of a process.
 struct Network {
@@ -89,10 +89,11 @@ fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> 
     let contexts = used.iter().filter_map(|hca| host.contexts[*hca].take());
     let contexts: Vec<Context> = contexts.collect();
     let (mut paths, mut links) = (Vec::new(), Vec::new());
-    for (hca, number) in &choice.paths {
+    for ((hca, number), alternate) in choice.paths.iter().zip(&choice.alternates) {
         let rail = used.partition_point(|other| other < hca);
         let context = &contexts[rail];
-        let (path, link) = path(context, (rail, *number), settings, (&wanted, info.host_address))?;
+        let (mut path, link) = path(context, (rail, *number), settings, (&wanted, info.host_address))?;
+        path.alternate = alternate.and_then(|number| self::alternate(context, number, &path, &wanted));
         if wanted.verbosity > 1 {
             let text = describe(&path, link);
             print_line(format_args!("GASNet: ibv: rank {rank} uses {} {text}", context.name));
@@ -126,6 +127,7 @@ fn path(
     let path = Path {
         rail,
         port,
+        alternate: None,
         mtu: wanted.mtu.map_or(mtu, |most| most.min(mtu)),
         reads: match settings.reads {
             0 => most,
@@ -137,13 +139,25 @@ fn path(
     Ok((path, link))
 }
 
+/// The port to which an HCA moves the traffic of a path. LIDs name it.
+fn alternate(context: &Context, number: u8, path: &Path, wanted: &ports::Settings) -> Option<LocalPort> {
+    /// Counts for RoCE only.
+    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    let attributes = context.port(number).ok()?;
+    let (port, _) = ports::local_port(context, (number, &attributes), wanted, HOST).ok()?;
+    let has_migration = context.attributes.device_cap_flags & ffi::IBV_DEVICE_AUTO_PATH_MIG != 0;
+    (has_migration && !port.is_global && attributes.active_mtu as u8 >= path.mtu).then_some(port)
+}
+
 /// A path in reports.
 fn describe(path: &Path, link: Link) -> String {
+    let alternate = path.alternate.map(|port| format!(", alternate port {}", port.number));
     format!(
-        "port {}: {}, MTU {}, {} gets of a peer at a time",
+        "port {}: {}, MTU {}, {} gets of a peer at a time{}",
         path.port.number,
         ports::describe(&path.port, link),
         128_u32 << path.mtu,
-        path.reads
+        path.reads,
+        alternate.unwrap_or_default()
     )
 }

@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::net::Net;
 use crate::rail::{Rail, MOST};
 use crate::ring::Report;
-use crate::send_queue::{named, Done, Named};
+use crate::send_queue::{named, Done, Named, SendQueue};
 use crate::verbs::Wc;
 use crate::wire::{self, Kind};
 use gasnet_conduit::copied::{copy_out, Copied};
@@ -23,7 +23,7 @@ const DEFERRED: usize = 32;
 /// Between looks at datagrams, polls.
 const DATAGRAM_POLLS: u32 = 32;
 /// Between looks at asynchronous events, polls.
-const EVENT_POLLS: u32 = 1 << 14;
+const EVENT_POLLS: u32 = 1 << 11;
 
 /// What a completion is of.
 #[repr(u64)]
@@ -154,7 +154,7 @@ impl Net {
                 *sent += usize::from(!has_failed || what.is_some());
                 if has_failed {
                     let what = what.unwrap_or(Done::Nothing.name());
-                    self.sent_failed(rail, (queue.peer, queue.path), what, completion);
+                    self.sent_failed(rail, queue, what, completion);
                 }
             }
         }
@@ -171,15 +171,15 @@ impl Net {
 
     /// A work request failed. The first failure of a peer counts; the others are flushed.
     #[cold]
-    fn sent_failed(&self, rail: &Rail, (peer, path): (JobRank, usize), what: &str, completion: &Wc) {
+    fn sent_failed(&self, rail: &Rail, queue: &SendQueue, what: &str, completion: &Wc) {
         self.take_events(rail);
         let status = rail.context.library().status(completion.status);
         let vendor = completion.vendor_err;
         self.peers.fates.lose(
-            peer,
+            queue.peer,
             format!(
                 "{}: {what} failed: {status} (vendor error {vendor:#x})",
-                self.name(path)
+                self.name_of_port(queue)
             ),
         );
     }
@@ -192,7 +192,7 @@ impl Net {
         let mut delivered = 0;
         for event in events {
             match event {
-                Event::Done(done) => delivered += Self::done(done, upcalls),
+                Event::Done(done) => delivered += self.done(done, upcalls),
                 Event::Message(index, word, bytes, in_place) => {
                     let (kind, source, credits) = wire::decode(word);
                     self.note_message(source, credits);
@@ -307,7 +307,7 @@ impl Net {
 
     /// Work requests of ours are complete. Returns how many upcalls that made.
     #[inline]
-    fn done(done: Done, upcalls: &mut dyn Upcalls) -> usize {
+    fn done(&self, done: Done, upcalls: &mut dyn Upcalls) -> usize {
         match done {
             Done::Nothing => 0,
             Done::Buffer(buffer) => {
@@ -334,6 +334,10 @@ impl Net {
                 buffer.release();
                 upcalls.done(cookie, Completion::Both);
                 1
+            }
+            Done::Probe(peer, path) => {
+                self.probed(peer, path);
+                0
             }
             Done::Part(transfer) => match transfer.end() {
                 Some((cookie, part)) => {
@@ -370,7 +374,7 @@ impl Net {
 
     /// Looks at what the HCA reports.
     #[cold]
-    fn take_events(&self, rail: &Rail) {
+    pub fn take_events(&self, rail: &Rail) {
         while let Some(event) = rail.context.next_event() {
             let text = rail.context.library().event(event.kind);
             let name = &rail.context.name;
@@ -379,11 +383,16 @@ impl Net {
                     self.fail(&format!("{name}: {text}"));
                 }
                 (ffi::IBV_EVENT_PORT_ERR, Some(port)) => {
+                    lock(&rail.fallen).push(port);
                     gasnet_conduit::warn(format_args!("ibv: {name} port {port}: {text}."));
                 }
                 _ => {}
             }
+            if let Some(name) = event.pair {
+                self.migrated(name);
+            }
         }
+        self.probe_again();
     }
 
     /// Drops what the queues report, after the end of communication.

@@ -29,6 +29,10 @@ pub struct Rail {
     pub depth: usize,
     /// Bytes of inline data.
     pub inline: usize,
+    /// Ports that have gone down, maybe only for a while.
+    pub fallen: Mutex<Vec<u8>>,
+    /// Ports that traffic has left, as was reported.
+    pub left: Mutex<Vec<u8>>,
 }
 
 /// What the reader of a queue keeps.
@@ -97,6 +101,8 @@ impl Rail {
             context,
             depth,
             inline: 0,
+            fallen: Mutex::default(),
+            left: Mutex::default(),
         };
         rail.inline = rail.largest_inline(settings.inline);
         Ok(rail)
@@ -109,7 +115,7 @@ impl Rail {
         const MOST: usize = 1 << 10;
         let mut bytes = wanted.unwrap_or(MOST);
         while bytes > 0 {
-            if let Ok(pair) = self.pair(bytes) {
+            if let Ok(pair) = self.pair(bytes, 0) {
                 return wanted.map_or(pair.inline as usize, |wanted| wanted.min(pair.inline as usize));
             }
             bytes /= 2;
@@ -117,18 +123,19 @@ impl Rail {
         0
     }
 
-    fn pair(&self, inline: usize) -> Result<Pair, Errno> {
+    fn pair(&self, inline: usize, name: usize) -> Result<Pair, Errno> {
         let settings = PairSettings {
             sends: self.depth as u32,
             receives: self.receives.each() as u32,
             inline: inline as u32,
+            name,
         };
         Pair::new(&self.context, &self.domain, &self.queue, self.shared.as_ref(), settings)
     }
 
-    /// A queue pair that is not connected.
-    pub fn new_pair(&self) -> Result<Pair, Errno> {
-        self.pair(self.inline)
+    /// A queue pair that is not connected, and its name in events.
+    pub fn new_pair(&self, name: usize) -> Result<Pair, Errno> {
+        self.pair(self.inline, name)
     }
 
     /// Bytes of receive buffers that may be registered.

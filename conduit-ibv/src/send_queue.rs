@@ -9,6 +9,7 @@
 //! under which the completion queue is read.
 
 use crate::buffers::Buffer;
+use crate::migration::Migration;
 use crate::rail::Rail;
 use crate::rma::Transfer;
 use crate::verbs::{Errno, Pair, Work};
@@ -17,6 +18,7 @@ use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
 use gasnet_sys::lock;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicI64, AtomicU32};
+use std::sync::OnceLock;
 
 /// What is to be done when a work request is complete. Of whole words, which are copied faster.
 #[derive(Debug)]
@@ -38,6 +40,8 @@ pub enum Done {
     Atomic(Cookie, Buffer),
     /// The next part of a long operation is posted, or its end reported.
     Part(Box<Transfer>),
+    /// The peer has followed this queue pair (peer, path) to its other path.
+    Probe(JobRank, usize),
 }
 
 impl Done {
@@ -53,7 +57,7 @@ impl Done {
     /// What the work request was in messages.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Nothing | Self::Buffer(_) => "sending a message",
+            Self::Nothing | Self::Buffer(_) | Self::Probe(..) => "sending a message",
             Self::Put(..) | Self::PutCopy(..) => "a put",
             Self::Get(_) | Self::GetCopy(..) => "a get",
             Self::Atomic(..) => "an atomic",
@@ -70,6 +74,8 @@ pub struct SendQueue {
     /// The path: which port, of which HCA.
     pub path: usize,
     pub pair: Pair,
+    /// Its paths, if it has an alternate one.
+    pub migration: OnceLock<Migration>,
     /// Length of the ring, a power of two.
     depth: u32,
     ring: Box<[UnsafeCell<Done>]>,
@@ -158,6 +164,7 @@ impl SendQueue {
             peer,
             path,
             pair,
+            migration: OnceLock::new(),
             depth: depth as u32,
             ring: std::iter::repeat_with(|| UnsafeCell::new(Done::Nothing))
                 .take(depth)

@@ -1,4 +1,4 @@
-//! What sleeping threads wait for: the channels of all HCAs.
+//! What sleeping threads wait for: completions and asynchronous events of all HCAs.
 
 use crate::net::Net;
 use crate::rail::Rail;
@@ -7,7 +7,7 @@ use gasnet_sys::atomic::Ordering;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// One descriptor for several channels.
+/// One descriptor for several.
 #[derive(Debug)]
 pub struct WakeUp(OwnedFd);
 
@@ -28,13 +28,14 @@ impl WakeUp {
         }
         // SAFETY: the call just made this descriptor; nothing else has it.
         let wake = Self(unsafe { OwnedFd::from_raw_fd(fd) });
-        for channel in channels {
+        let events = rails.iter().map(|rail| rail.context.event_fd());
+        for waited in channels.into_iter().chain(events) {
             let mut event = libc::epoll_event {
                 events: libc::EPOLLIN as u32,
                 u64: 0,
             };
             // SAFETY: open descriptors, and a live event.
-            if unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, channel, &raw mut event) } == -1 {
+            if unsafe { libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, waited, &raw mut event) } == -1 {
                 return Err(io::Error::last_os_error());
             }
         }
@@ -48,6 +49,7 @@ impl Wake for Net {
     }
 
     fn arm(&self) -> bool {
+        self.rails.iter().for_each(|rail| self.take_events(rail));
         // What is stalled is started by polls, and what is deferred delivered.
         if self.stalled_count.load(Ordering::Relaxed) > 0 || self.deferred_count.load(Ordering::Relaxed) > 0 {
             return false;

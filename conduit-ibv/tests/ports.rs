@@ -83,6 +83,7 @@ mod plans {
             "emu0:1: RoCE v1, GID 2 (::ffff:10.0.0.1), partition key 0, service level 5, traffic class 104, MTU 512, 3 \
              gets of a peer at a time"
         );
+        assert!(used("ports=2", "")[0].ends_with(" at a time, alternate:2"));
         let chosen = &used("link=roce ports=2", "GASNET_IBV_PORTS=emu0:2")[0];
         assert!(
             chosen.starts_with("emu0:2: RoCE v2, GID 3 (::ffff:10.1.0.1), "),

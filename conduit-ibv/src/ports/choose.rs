@@ -25,6 +25,8 @@ pub struct Wanted {
 pub struct Choice {
     /// Of each path, the index of its HCA and the number of its port.
     pub paths: Vec<(usize, u8)>,
+    /// Of each path, the port that takes over its traffic: another one of the HCA that may be used.
+    pub alternates: Vec<Option<u8>>,
     /// What the user should know, without a full stop.
     pub warning: Option<String>,
 }
@@ -66,8 +68,14 @@ pub fn choose(
     };
     chosen.truncate(most_paths);
     have_one_link_layer(hcas, &chosen)?;
-    let paths = chosen.iter().cycle().take(count);
-    let paths = paths.map(|(hca, port)| (*hca, port.number)).collect();
+    let may_be_used = |hca: usize| match &filter {
+        Some(_) => ports[hca].clone(),
+        None => hcas[hca].active().collect(),
+    };
+    let paths = || chosen.iter().cycle().take(count);
+    let alternates = paths().map(|(hca, port)| alternate(&may_be_used(*hca), **port));
+    let alternates = alternates.collect();
+    let paths = paths().map(|(hca, port)| (*hca, port.number)).collect();
     let why = match wanted.queue_pairs {
         0 if found > most_paths => format!("a connection has at most {MOST_PATHS} queue pairs"),
         some if found > most_paths || some == most => format!("GASNET_NUM_QPS is {some}"),
@@ -92,7 +100,11 @@ pub fn choose(
              warning"
         )
     });
-    Ok(Choice { paths, warning })
+    Ok(Choice {
+        paths,
+        alternates,
+        warning,
+    })
 }
 
 /// The `most` nearest of the usable HCAs; where no distance is known, processes take turns.
@@ -122,6 +134,14 @@ fn unfiltered(hcas: &[Hca]) -> Vec<Vec<&Port>> {
         first.push(port.into_iter().collect());
     }
     first
+}
+
+/// The next InfiniBand port after one, in a circle.
+fn alternate(ports: &[&Port], port: Port) -> Option<u8> {
+    let others = ports.iter().filter(|other| other.number != port.number);
+    let on_infiniband = others.filter(|other| [port.link, other.link] == [LinkLayer::InfiniBand; 2]);
+    let next = on_infiniband.min_by_key(|other| (other.number < port.number, other.number));
+    next.map(|next| next.number)
 }
 
 fn have_one_link_layer(hcas: &[Hca], ports: &[(usize, &Port)]) -> Result<(), String> {
@@ -261,6 +281,19 @@ pub mod tests {
         );
         assert_eq!(paths(&all, &wanted(filter, 0, 1)), [(0, 1)]);
         assert_eq!(paths(&all, &wanted("", 2, 1)), [(0, 1)]);
+    }
+
+    #[test]
+    fn another_port_takes_over() {
+        let of = |ports: &[&str], wanted: &Wanted| choose(&hcas(ports), wanted, unknown).unwrap().alternates;
+        assert_eq!(of(&["A", "AA"], &wanted("", 2, 0)), [None, Some(2)]);
+        assert_eq!(of(&["DADA"], &wanted("", 0, 2)), [Some(4); 2]);
+        assert_eq!(of(&["aa"], &wanted("", 0, 0)), [None]);
+        assert_eq!(of(&["Aa"], &wanted("", 0, 0)), [None]);
+        // Only ports that the filter names.
+        assert_eq!(of(&["AAA"], &wanted("mlx5_0", 0, 0)), [None]);
+        assert_eq!(of(&["AAA"], &wanted("mlx5_0:3,1", 0, 0)), [Some(3), Some(1)]);
+        assert_eq!(of(&["AAA"], &wanted("mlx5_0:2,3", 0, 1)), [Some(3)]);
     }
 
     #[test]

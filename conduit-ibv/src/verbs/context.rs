@@ -101,6 +101,8 @@ pub struct Event {
     pub kind: ffi::ibv_event_type,
     /// The port, if it is an event of a port.
     pub port: Option<u8>,
+    /// The name of the queue pair, if one has migrated.
+    pub pair: Option<usize>,
 }
 
 /// An opened device.
@@ -207,11 +209,16 @@ impl Context {
         // SAFETY: an event of a port has its number here; any bytes are a number.
         let number = unsafe { event.element.port_num } as u8;
         let port = is_of_port.then_some(number);
+        let pair = (event.event_type == ffi::IBV_EVENT_PATH_MIG).then(|| {
+            // SAFETY: an event of a queue pair has it here. It lives until the event is acknowledged.
+            unsafe { (*event.element.qp).qp_context as usize }
+        });
         // SAFETY: from `get_async_event`, once.
         unsafe { (self.library.ack_async_event)(&raw mut event) };
         Some(Event {
             kind: event.event_type,
             port,
+            pair,
         })
     }
 }

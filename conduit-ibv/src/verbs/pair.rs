@@ -63,6 +63,8 @@ pub struct PairSettings {
     pub receives: u32,
     /// Bytes of inline data.
     pub inline: u32,
+    /// Its name in events.
+    pub name: usize,
 }
 
 /// How a connection transmits.
@@ -127,7 +129,7 @@ impl Pair {
     ) -> Result<Self, Errno> {
         let library = context.library;
         let mut attributes = ffi::ibv_qp_init_attr {
-            qp_context: ptr::null_mut(),
+            qp_context: ptr::without_provenance_mut(settings.name),
             send_cq: queue.raw(),
             recv_cq: queue.raw(),
             srq: shared.map_or(ptr::null_mut(), Shared::raw),
@@ -209,6 +211,20 @@ impl Pair {
             | ffi::IBV_QP_RNR_RETRY
             | ffi::IBV_QP_SQ_PSN
             | ffi::IBV_QP_MAX_QP_RD_ATOMIC;
+        self.modify(&mut attributes, mask)
+    }
+
+    /// Loads an alternate path. The HCA may move this pair there when packets have passed between
+    /// both ends after both have loaded one, and reports that by an event.
+    pub fn load_alternate(&self, port: &LocalPort, to: &Address, timeout: u8) -> Result<(), Errno> {
+        let mut attributes = no_attributes();
+        attributes.qp_state = ffi::IBV_QPS_RTS;
+        attributes.alt_ah_attr = port.route(to);
+        attributes.alt_port_num = port.number;
+        attributes.alt_pkey_index = port.pkey_index;
+        attributes.alt_timeout = timeout;
+        attributes.path_mig_state = ffi::IBV_MIG_REARM;
+        let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_ALT_PATH | ffi::IBV_QP_PATH_MIG_STATE;
         self.modify(&mut attributes, mask)
     }
 

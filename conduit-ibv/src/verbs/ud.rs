@@ -78,6 +78,7 @@ impl Datagrams {
             sends: sends as u32,
             receives: receives as u32,
             inline: 0,
+            name: 0,
         };
         let pair = Pair::of_type(context, domain, (&queue, None), ffi::IBV_QPT_UD, settings)?;
         let this = Self {

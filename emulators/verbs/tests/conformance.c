@@ -23,7 +23,7 @@ static const struct {
       {"reuse", fault_reuse},         {"fences", fault_fences},
       {"unmapped", fault_unmapped},   {"events", fault_events},
       {"alternate", fault_alternate}, {"migration", fault_migration},
-        {"device", fault_device},
+      {"device", fault_device},
 };
 
 static bool named(const char *name, int argc, char **argv) {

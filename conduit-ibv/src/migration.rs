@@ -1,0 +1,156 @@
+//! Automatic path migration (InfiniBand specification, volume 1, 17.2.8): an HCA moves a queue pair
+//! to its alternate path, over another port of the HCA, instead of giving the peer up. Nothing is
+//! lost or repeated, as packets keep their numbers.
+//!
+//! HCAs arm two connected queue pairs when packets pass between them after both have loaded an
+//! alternate path. So a write without bytes follows each load.
+//!
+//! An event reports that a queue pair has moved. The path that it left is then its next alternate
+//! path. But it must not be loaded before the peer's HCA has followed, which it would not do any
+//! more. So a probe precedes it: another write without bytes, whose completion proves that.
+
+use crate::handshake::Endpoint;
+use crate::net::{Net, Path};
+use crate::peers::Connection;
+use crate::send_queue::{Done, SendQueue};
+use crate::verbs::{Address, Local, LocalPort, Remote, Work};
+use gasnet_conduit::JobRank;
+use gasnet_sys::atomic::Ordering;
+use gasnet_sys::lock;
+use std::sync::atomic::AtomicBool;
+
+/// The two paths of a queue pair.
+pub struct Migration {
+    /// The peer's ports: of the path, and of the alternate one.
+    peer_ports: [Address; 2],
+    /// Whether the queue pair is on the alternate path.
+    has_moved: AtomicBool,
+}
+
+/// The name of a queue pair in events.
+pub const fn name(peer: JobRank, path: usize) -> usize {
+    (peer.0 as usize) << 8 | path
+}
+
+/// The ports of a path: that which a queue pair uses, and the other one.
+fn ports<'a>(path: &'a Path, queue: &SendQueue) -> Option<(&'a LocalPort, &'a LocalPort)> {
+    let (first, second) = (&path.port, path.alternate.as_ref()?);
+    let has_moved = queue.migration.get()?.has_moved.load(Ordering::Relaxed);
+    Some(if has_moved { (second, first) } else { (first, second) })
+}
+
+impl Net {
+    /// Gives a queue pair that was just connected an alternate path, if both ends have one.
+    pub fn add_alternate(&self, queue: &SendQueue, theirs: &Endpoint) {
+        let (Some(port), Some(lid)) = (&self.paths[queue.path].alternate, theirs.alternate) else {
+            return;
+        };
+        let to = Address {
+            lid: lid.get(),
+            ..Address::default()
+        };
+        // An HCA that refuses has one path.
+        if queue.pair.load_alternate(port, &to, self.settings.timeout).is_ok() {
+            let _ = queue.migration.set(Migration {
+                peer_ports: [theirs.address, to],
+                has_moved: AtomicBool::new(false),
+            });
+        }
+    }
+
+    /// Lets the HCAs arm the queue pairs of a connection, of which both ends have loaded paths.
+    pub fn arm_migration(&self, connection: &Connection) {
+        for queue in connection.queues.iter().filter(|queue| queue.migration.get().is_some()) {
+            self.touch(queue, Done::Nothing);
+        }
+    }
+
+    /// Writes no bytes to the peer, so that packets pass both ways. False if there is no room.
+    fn touch(&self, queue: &SendQueue, done: Done) -> bool {
+        let local = Local {
+            address: 0,
+            bytes: 0,
+            lkey: 0,
+        };
+        let work = Work::write(&local, Remote { address: 0, rkey: 0 });
+        let Some(mut turn) = queue.turn(self.rail(queue)) else {
+            return false;
+        };
+        // SAFETY: it has no memory.
+        unsafe { turn.post(work, done) }.is_ok()
+    }
+
+    /// An HCA has moved a queue pair to its other path.
+    pub fn migrated(&self, name: usize) {
+        let (peer, path) = (JobRank((name >> 8) as u32), name & 0xff);
+        let Some(connection) = self.peers.connection(peer) else {
+            return;
+        };
+        let queue = &connection.queues[path];
+        if let Some(migration) = queue.migration.get() {
+            migration.has_moved.fetch_xor(true, Ordering::Relaxed);
+            self.probe(queue);
+        }
+    }
+
+    /// Probes the queues that had no room for it.
+    pub fn probe_again(&self) {
+        let queues = std::mem::take(&mut *lock(&self.unprobed));
+        for (peer, path) in queues {
+            if let Some(connection) = self.peers.connection(peer) {
+                self.probe(&connection.queues[path]);
+            }
+        }
+    }
+
+    fn probe(&self, queue: &SendQueue) {
+        if !self.touch(queue, Done::Probe(queue.peer, queue.path)) {
+            lock(&self.unprobed).push((queue.peer, queue.path));
+        }
+    }
+
+    /// The peer has answered the probe on the new path: the other one may be the next.
+    #[cold]
+    pub fn probed(&self, peer: JobRank, path: usize) {
+        let Some(connection) = self.peers.connection(peer) else {
+            return;
+        };
+        let queue = &connection.queues[path];
+        let (Some((new, old)), Some(migration)) = (ports(&self.paths[path], queue), queue.migration.get()) else {
+            return;
+        };
+        self.report(queue, new, old);
+        let has_moved = migration.has_moved.load(Ordering::Relaxed);
+        let to = &migration.peer_ports[usize::from(!has_moved)];
+        if queue.pair.load_alternate(old, to, self.settings.timeout).is_ok() {
+            self.touch(queue, Done::Nothing);
+        }
+    }
+
+    /// Warns that traffic has left a port, once.
+    fn report(&self, queue: &SendQueue, new: &LocalPort, old: &LocalPort) {
+        let rail = &self.rails[self.paths[queue.path].rail];
+        let mut left = lock(&rail.left);
+        if left.contains(&old.number) {
+            return;
+        }
+        left.push(old.number);
+        let (name, peer) = (&rail.context.name, queue.peer);
+        let why = if lock(&rail.fallen).contains(&old.number) {
+            "went down".to_owned()
+        } else {
+            format!("does not reach rank {peer}")
+        };
+        gasnet_conduit::warn(format_args!(
+            "ibv: {name} port {} {why}: its traffic goes on over port {}.",
+            old.number, new.number
+        ));
+    }
+
+    /// The port that a queue pair uses, in messages.
+    pub fn name_of_port(&self, queue: &SendQueue) -> String {
+        let path = &self.paths[queue.path];
+        let port = ports(path, queue).map_or(&path.port, |(used, _)| used);
+        format!("{} port {}", self.rails[path.rail].context.name, port.number)
+    }
+}
