@@ -76,11 +76,12 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     let mr = process.fabric.mrs.at(index);
     mr.device.store(region.device, Relaxed);
     mr.users.store(0, Relaxed);
-    set(mr, region);
+    set(process, mr, region);
     Ok(index)
 }
 
-fn set(mr: &Mr, region: &Region) {
+fn set(process: &Process, mr: &Mr, region: &Region) {
+    mr.number.store(process.registrations.fetch_add(1, SeqCst), Relaxed);
     mr.addr.store(region.addr, Relaxed);
     mr.iova.store(region.iova, Relaxed);
     mr.length.store(region.length, Relaxed);
@@ -189,7 +190,7 @@ pub fn change(process: &Process, index: u32, region: &Region) -> Result<(), i32>
         mr.access.load(Relaxed),
     );
     process.pinned.fetch_add(pages(region.addr, region.length), Relaxed);
-    set(mr, region);
+    set(process, mr, region);
     Ok(())
 }
 

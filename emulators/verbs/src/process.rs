@@ -33,6 +33,8 @@ pub struct Process {
     pub socket: OwnedFd,
     /// Option `stale`.
     pub watch: OnceLock<Watch>,
+    /// Registrations so far.
+    pub registrations: AtomicU64,
     /// Bytes registered, for `pin-limit`.
     pub pinned: AtomicU64,
     /// The fabric's file. A POSIX lock on byte `slot` says that this process lives.
@@ -153,6 +155,7 @@ fn attach(config: Config) -> io::Result<Process> {
         // SAFETY: a new descriptor.
         socket: unsafe { OwnedFd::from_raw_fd(socket) },
         watch: OnceLock::new(),
+        registrations: AtomicU64::new(0),
         pinned: AtomicU64::new(0),
         file,
     };

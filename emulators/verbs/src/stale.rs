@@ -3,6 +3,7 @@
 //! The kernel reports such changes to a userfaultfd.
 
 use std::io::{Error, Result};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -72,27 +73,46 @@ impl Watch {
         unsafe { libc::ioctl(self.0.as_raw_fd(), UFFDIO_REGISTER, &mut range) };
     }
 
-    /// Reads events for ever. Whoever unmaps waits until its event is read.
+    /// Waits for an event.
+    fn wait(&self) {
+        let mut item = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one live item. What goes wrong shows when the event is read.
+        unsafe { libc::poll(&raw mut item, 1, -1) };
+    }
+
+    /// Reads events for ever. Whoever unmaps waits until its event is read, and may then map and
+    /// register the same addresses anew: such regions have later numbers.
     pub fn run(&self, process: &Process) {
         let mut message = Message::default();
-        // SAFETY: one message fits.
-        while unsafe { libc::read(self.0.as_raw_fd(), (&raw mut message).cast(), size_of::<Message>()) } > 0 {
+        loop {
+            self.wait();
+            let before = process.registrations.load(SeqCst);
+            // SAFETY: one message fits.
+            if unsafe { libc::read(self.0.as_raw_fd(), (&raw mut message).cast(), size_of::<Message>()) } <= 0 {
+                return;
+            }
             let [first, second, third] = message.arguments;
             match message.event {
-                EVENT_REMOVE | EVENT_UNMAP => revoke(process, first, second),
-                EVENT_REMAP => revoke(process, first, first + third),
+                EVENT_REMOVE | EVENT_UNMAP => revoke(process, first..second, before),
+                EVENT_REMAP => revoke(process, first..first + third, before),
                 _ => {}
             }
         }
     }
 }
 
-/// Takes the rights of all regions that overlap a range.
-fn revoke(process: &Process, start: u64, end: u64) {
+/// Takes the rights of all regions with a number below `before` that overlap a range.
+fn revoke(process: &Process, range: Range<u64>, before: u64) {
+    let Range { start, end } = range;
     for index in process.fabric.mrs.owned(process.slot) {
         let region = process.fabric.mrs.at(index);
         let addr = region.addr.load(Relaxed);
-        let overlaps = addr < end && start < addr.saturating_add(region.length.load(Relaxed));
+        let is_old = region.number.load(Relaxed) < before;
+        let overlaps = is_old && addr < end && start < addr.saturating_add(region.length.load(Relaxed));
         let pinned = region.access.load(Relaxed) & gasnet_ibv_abi::IBV_ACCESS_ON_DEMAND == 0;
         if overlaps && pinned && region.pd.swap(0, SeqCst) != 0 {
             eprintln!(

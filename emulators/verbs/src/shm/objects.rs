@@ -50,6 +50,8 @@ pub struct Mr {
     pub access: AtomicU32,
     /// Operations that use it now; deregistration waits for them.
     pub users: AtomicU32,
+    /// How many registrations of its process precede it.
+    pub number: AtomicU64,
     /// The address by which work requests name the first byte.
     pub iova: AtomicU64,
     /// Where it lies in its owner's memory.
