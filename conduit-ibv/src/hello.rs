@@ -41,6 +41,8 @@ pub struct Hello {
     pub link: Link,
     /// Whether its HCAs have atomics.
     pub has_atomics: bool,
+    /// Whether they page on demand.
+    pub has_on_demand: bool,
     /// Bytes of the largest packet.
     pub max_packet: u32,
     /// Names its first HCA, in the whole job.
@@ -74,6 +76,7 @@ impl Opened {
             turns: turns(self.paths.iter().map(|path| path.rail)),
             link: self.link,
             has_atomics: self.has_atomics && settings.atomics,
+            has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
             max_packet: settings.max_packet as u32,
             hca: self.rails[0].context.attributes.node_guid,
             mailbox: Mailbox {
@@ -94,6 +97,7 @@ impl Hello {
             turns: 0,
             link: Link::InfiniBand,
             has_atomics: false,
+            has_on_demand: false,
             max_packet: 0,
             hca: 0,
             mailbox: Mailbox::default(),
@@ -112,7 +116,7 @@ impl Hello {
             Link::InfiniBand => 0,
             Link::Roce(version) => version,
         };
-        let flags = u8::from(self.has_opened) | u8::from(self.has_atomics) << 1;
+        let flags = u8::from(self.has_opened) | u8::from(self.has_atomics) << 1 | u8::from(self.has_on_demand) << 2;
         bytes[..4].copy_from_slice(&[flags, self.paths, self.rails, link]);
         bytes[4..8].copy_from_slice(&self.max_packet.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.mailbox.number.to_le_bytes());
@@ -135,6 +139,7 @@ impl Hello {
                 version => Link::Roce(version),
             },
             has_atomics: bytes[0] & 2 != 0,
+            has_on_demand: bytes[0] & 4 != 0,
             max_packet: word(4),
             hca: u64::from(word(32)) | u64::from(word(36)) << 32,
             mailbox: Mailbox {
@@ -208,6 +213,7 @@ mod tests {
             turns: 0b100,
             link: Link::Roce(2),
             has_atomics: true,
+            has_on_demand: true,
             max_packet: 70_000,
             hca: 0x1234_5678_9abc_def0,
             mailbox: Mailbox {

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 /// Bytes of a small buffer.
-const SMALL: usize = 2 << 10;
+pub const SMALL: usize = 2 << 10;
 /// Send buffers that clients may hold.
 const RESERVED: usize = 256;
 /// Most processes of a job in which all are connected at start by default.
@@ -142,6 +142,7 @@ impl Net {
         let all = Hello::exchange(info, &hello);
         let opened = opened.map_err(failed)?;
         Hello::compare(&all, info.rank).map_err(failed)?;
+        crate::open::warn_of_paging(&all, info.rank, &settings);
         let has_atomics = all.iter().all(|hello| hello.has_atomics);
         let peers = Peers::new(all.iter().map(|hello| hello.mailbox), settings.credits, settings.slack);
         let wake = crate::wake::WakeUp::new(&opened.rails).map_err(|why| failed(format!("epoll failed: {why}")))?;

@@ -1,7 +1,7 @@
 //! Opening the HCAs and ports of this process.
 #![forbid(unsafe_code)]
 
-use crate::hello::Link;
+use crate::hello::{Hello, Link};
 use crate::net::{Opened, Path};
 use crate::ports::{self, Host};
 use crate::rail::Rail;
@@ -24,6 +24,25 @@ struct Network {
 pub fn probe() -> Result<(), String> {
     let wanted = ports::Settings::read();
     wanted.choose(&Host::open()?.hcas, Ranks::default()).map(|_| ())
+}
+
+/// Warns of processes whose HCAs do not page on demand, as GASNET_ODP_VERBOSE says.
+pub fn warn_of_paging(all: &[Hello], rank: JobRank, settings: &Settings) {
+    let lacking: Vec<usize> = (0..all.len()).filter(|rank| !all[*rank].has_on_demand).collect();
+    if !settings.on_demand || settings.on_demand_verbose == 0 || lacking.is_empty() || variables::is_quiet() {
+        return;
+    }
+    if rank.0 == 0 {
+        gasnet_conduit::warn(format_args!(
+            "ibv: the HCAs of {} of {} processes do not page on demand. Their long transfers of memory outside \
+             segments register it each time. GASNET_ODP_VERBOSE=0 suppresses this.",
+            lacking.len(),
+            all.len()
+        ));
+    }
+    if settings.on_demand_verbose > 1 && lacking.contains(&rank.index()) {
+        print_line(format_args!("GASNet: ibv: rank {rank}: no paging on demand"));
+    }
 }
 
 /// Opens what this process uses. `has_thread`: a thread waits for datagrams. The error is a message

@@ -2,7 +2,7 @@
 
 use crate::receive::Receives;
 use crate::variables::Settings;
-use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc};
+use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Region, Shared, Wc};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use std::mem::MaybeUninit;
 use std::sync::atomic::AtomicI64;
@@ -23,6 +23,8 @@ pub struct Rail {
     pub queue: Queue,
     /// Wakes threads that sleep.
     pub channel: Option<Channel>,
+    /// All memory of this process, if the HCA can page on demand.
+    pub on_demand: Option<Region>,
     pub domain: Domain,
     pub context: Context,
     /// Work requests in a send queue.
@@ -87,6 +89,9 @@ impl Rail {
         let shared = (each == 0).then(|| Shared::new(&context, &domain, buffers)).transpose();
         let shared = shared.map_err(failed("ibv_create_srq failed"))?;
         let receives = Receives::new(buffers, each, settings.max_packet).map_err(failed("mmap failed"))?;
+        let on_demand = (settings.on_demand && context.pages_on_demand())
+            .then(|| domain.register_on_demand().ok())
+            .flatten();
         let depth = 1 << limit(settings.depth, device.max_qp_wr).ilog2();
         let room = completions.saturating_sub(buffers).max(4);
         let has_enough = peers * pairs * depth <= room;
@@ -97,6 +102,7 @@ impl Rail {
             shared,
             queue,
             channel,
+            on_demand,
             domain,
             context,
             depth,

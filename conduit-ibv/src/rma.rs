@@ -1,8 +1,10 @@
 //! Puts and gets.
 //!
-//! A put that fits a work request is inline. Local memory in a segment is used in place; other
-//! memory is copied through a buffer up to a limit, and registered for the one operation above it:
-//! a registration that lives as long as its operation cannot go stale.
+//! A put that fits a work request is inline. Local memory in a segment is used in place. Other
+//! memory is copied through a buffer if it is small, and used in place if the HCA pages on demand.
+//! Else it is copied up to a limit, and registered for the one operation above it. Neither
+//! registration can go stale: the one follows the page tables, the other lives as long as its
+//! operation.
 //!
 //! An operation of several work requests, because it is longer than the network's largest message
 //! or crosses the border of two regions, posts them one after another on one queue pair
@@ -10,7 +12,7 @@
 
 use crate::buffers::{Buffer, Pool};
 use crate::memory::Registered;
-use crate::net::{Net, MEMLOCK};
+use crate::net::{Net, MEMLOCK, SMALL};
 use crate::send::{buffer_of, Grant, ROOM};
 use crate::send_queue::{Done, SendQueue};
 use crate::verbs::{Access, Errno, Local, Remote, Work};
@@ -66,15 +68,32 @@ impl Net {
     /// How local memory takes part in an operation; `copies` prefers a copy.
     #[inline(always)]
     fn place(&self, memory: &LocalMemory, bytes: usize, (rail, copies): (usize, bool)) -> Result<Place, Busy> {
-        let known = self.segments.local(memory, rail);
-        let small = bytes <= self.settings.bounce && memory.device.is_none();
-        if small && (copies || known.is_none()) {
+        let is_registered = self.segments.local(memory, rail).is_some();
+        let known = self.local(memory, rail);
+        let most = match known {
+            Some(_) if !is_registered && !copies => self.settings.bounce.min(SMALL),
+            _ => self.settings.bounce,
+        };
+        if bytes <= most && memory.device.is_none() && (copies || !is_registered) {
             let buffer = self.copies(bytes).take(self.domains()).ok_or(Busy)?;
             return Ok(Place::Copy(buffer));
         }
         Ok(match known {
             Some((lkey, room)) if bytes <= room => Place::Direct(lkey),
             _ => Place::Long,
+        })
+    }
+
+    /// The key of local memory, and the bytes from its address to where another one counts: that of
+    /// its segment, or that of all memory.
+    #[inline(always)]
+    fn local(&self, memory: &LocalMemory, rail: usize) -> Option<(u32, usize)> {
+        self.segments.local(memory, rail).or_else(|| {
+            let all = self.rails[rail]
+                .on_demand
+                .as_ref()
+                .filter(|_| memory.device.is_none())?;
+            Some((all.lkey, usize::MAX))
         })
     }
 
@@ -160,7 +179,7 @@ impl Net {
     #[cold]
     fn begin(&self, queue: &SendQueue, mut transfer: Box<Transfer>) -> Result<(), Busy> {
         let rail = self.paths[transfer.path].rail;
-        if transfer.source.is_none() && self.segments.local(&transfer.memory, rail).is_none() {
+        if transfer.source.is_none() && self.local(&transfer.memory, rail).is_none() {
             // The source of a put may be read-only memory.
             let access = if transfer.is_get {
                 Access::LOCAL
@@ -241,7 +260,7 @@ impl Net {
         let (lkey, local_room) = match (&transfer.registered, &transfer.source) {
             (Some(registered), _) => registered.key(transfer.memory.address),
             (_, Some(source)) => (source.local(rail, 0).lkey, usize::MAX),
-            _ => self.segments.local(&transfer.memory, rail).unwrap_or((0, usize::MAX)),
+            _ => self.local(&transfer.memory, rail).unwrap_or((0, usize::MAX)),
         };
         let (rkey, remote_room) = self.segments.remote(&transfer.peer_memory, rail);
         let local = Local {

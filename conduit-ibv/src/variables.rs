@@ -195,6 +195,18 @@ const PHYSMEM_PROBE: Key<Option<String>> = text(
     "Whether to probe at start how much memory can be registered: there is no probe.",
 )
 .no_effect();
+const USE_ODP: Key<bool> = flag(
+    "GASNET_USE_ODP",
+    true,
+    "Let HCAs that can page on demand use memory outside segments in place.",
+);
+const ODP_VERBOSE: Key<u32> = count(
+    "GASNET_ODP_VERBOSE",
+    "1",
+    0,
+    9,
+    "Whether to warn of HCAs that cannot page on demand. 1: how many processes have such, 2: which.",
+);
 const ATOMICS: Key<bool> = flag(
     "GASNET_IBV_ATOMICS",
     true,
@@ -229,6 +241,8 @@ pub static TABLE: &[Variable] = &[
     USE_FENCED_PUTS.variable.section(SECTION),
     PHYSMEM_MAX.variable.section(SECTION),
     PHYSMEM_PROBE.variable.section(SECTION),
+    USE_ODP.variable.section(SECTION),
+    ODP_VERBOSE.variable.section(SECTION),
     ATOMICS.variable.section(SECTION),
     ports::PORTS.variable.section(SECTION),
     ports::PORTS_TYPE.variable.section(SECTION),
@@ -301,6 +315,9 @@ pub struct Settings {
     pub send_buffers: usize,
     /// Whether puts are fenced; none: if that is needed.
     pub fenced: Option<bool>,
+    /// Whether HCAs page on demand if they can, and how much is said if not.
+    pub on_demand: bool,
+    pub on_demand_verbose: u32,
     /// Whether atomics are the HCA's.
     pub atomics: bool,
 }
@@ -365,6 +382,8 @@ impl Settings {
             receives: count(&RBUF_COUNT),
             send_buffers,
             fenced: config.get_or_default(&USE_FENCED_PUTS),
+            on_demand: config.get_or_default(&USE_ODP),
+            on_demand_verbose: config.get_or_default(&ODP_VERBOSE),
             atomics: config.get_or_default(&ATOMICS),
         }
     }

@@ -133,7 +133,9 @@ mod plans {
         nothing_is_inline_by_choice: "", "GASNET_INLINESEND_LIMIT=0 GASNET_PACKEDLONG_LIMIT=0", "over_verbs";
         all_that_can_be_is_inline: "", "GASNET_INLINESEND_LIMIT=-1", "over_verbs";
         nothing_is_copied: "", "GASNET_NONBULKPUT_BOUNCE_LIMIT=0", "operations notification";
-        small_regions: "max-mr=4194304", "", "operations::over_verbs notification";
+        nothing_is_copied_or_paged: "late", "GASNET_NONBULKPUT_BOUNCE_LIMIT=0 GASNET_USE_ODP=0",
+            "operations notification";
+        small_regions: "max-mr=4194304 no-odp", "", "operations::over_verbs notification";
         short_queues: "max-qp-wr=8", "", "over_verbs";
         puts_are_fenced: "late-visible delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
         puts_of_several_hcas_are_fenced: "hcas=2", "", "over_verbs";
@@ -148,6 +150,6 @@ mod plans {
             "packets::over_verbs::exactly operations::over_verbs::every notification";
         infiniband_by_gid: "", "GASNET_IBV_GID_INDEX=0 GASNET_IBV_PKEY=0x7fff GASNET_MAX_MTU=256 GASNET_QP_RD_ATOM=1",
             "packets::over_verbs::exactly operations::over_verbs::every";
-        registered_memory_is_not_stale: "stale late delay=20", "", "operations::over_verbs notification";
+        registered_memory_is_not_stale: "stale late delay=20 no-odp", "", "operations::over_verbs notification";
     }
 }

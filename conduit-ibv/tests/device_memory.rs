@@ -172,7 +172,7 @@ mod plans {
     #[test]
     fn by_dmabuf_in_several_regions_of_two_hcas() {
         run_again(
-            "hcas=2 max-mr=2097152 late delay=20",
+            "hcas=2 max-mr=2097152 no-odp late delay=20",
             "GASNET_IBV_MAX_HCAS=2",
             "put_and_got --ignored",
         );

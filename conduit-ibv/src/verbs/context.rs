@@ -3,9 +3,9 @@
 use super::library::{text, Functions};
 use super::Errno;
 use gasnet_ibv_abi as ffi;
-use std::mem::MaybeUninit;
+use std::mem::{offset_of, MaybeUninit};
 use std::os::fd::RawFd;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 /// The devices of this host.
 pub struct Devices {
@@ -129,6 +129,44 @@ impl Context {
     pub(super) fn ops(&self) -> &ffi::ibv_context_ops {
         // SAFETY: an open device, whose table is constant.
         unsafe { &(*self.raw.as_ptr()).ops }
+    }
+
+    /// What the device tells by `ibv_query_device_ex`; none if its library lacks that. It is an
+    /// operation of an extended context, which is found as the public header does.
+    fn extended_attributes(&self) -> Option<ffi::ibv_device_attr_ex> {
+        const IS_EXTENDED: usize = usize::MAX;
+        let raw = self.raw.as_ptr();
+        // SAFETY: an open device.
+        if unsafe { (*raw).abi_compat } as usize != IS_EXTENDED {
+            return None;
+        }
+        // SAFETY: such a context is the last field of a larger struct.
+        let whole = unsafe { raw.byte_sub(offset_of!(ffi::verbs_context, context)) }.cast::<ffi::verbs_context>();
+        // SAFETY: `sz` lies just before it: the bytes of that struct, of which the first may be
+        // missing.
+        let bytes = unsafe { (*whole).sz };
+        if bytes < size_of::<ffi::verbs_context>() - offset_of!(ffi::verbs_context, query_device_ex) {
+            return None;
+        }
+        // SAFETY: so this field is there.
+        let query = unsafe { (*whole).query_device_ex }?;
+        let mut attributes = MaybeUninit::<ffi::ibv_device_attr_ex>::zeroed();
+        let room = size_of::<ffi::ibv_device_attr_ex>();
+        // SAFETY: an open device, and memory of so many bytes.
+        let result = unsafe { query(raw, ptr::null(), attributes.as_mut_ptr(), room) };
+        // SAFETY: zero bytes are valid, and the call has filled a part.
+        (result == 0).then(|| unsafe { attributes.assume_init() })
+    }
+
+    /// Whether one region can stand for all memory of the process, whose pages the device finds when
+    /// puts and gets need them.
+    pub fn pages_on_demand(&self) -> bool {
+        const ALL: u64 = (ffi::IBV_ODP_SUPPORT | ffi::IBV_ODP_SUPPORT_IMPLICIT) as u64;
+        const USED: u32 = ffi::IBV_ODP_SUPPORT_WRITE | ffi::IBV_ODP_SUPPORT_READ;
+        self.extended_attributes().is_some_and(|attributes| {
+            let odp = attributes.odp_caps;
+            odp.general_caps & ALL == ALL && odp.per_transport_caps.rc_odp_caps & USED == USED
+        })
     }
 
     /// The state of a port.

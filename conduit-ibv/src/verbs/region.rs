@@ -4,7 +4,7 @@ use super::{Context, Errno};
 use crate::verbs::library::Functions;
 use gasnet_ibv_abi as ffi;
 use std::os::fd::AsRawFd;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 /// A protection domain.
 pub struct Domain {
@@ -34,6 +34,14 @@ impl Domain {
     pub unsafe fn register(&self, address: usize, bytes: usize, access: Access) -> Result<Region, Errno> {
         // SAFETY: a domain; the library checks the memory.
         let raw = unsafe { (self.library.reg_mr)(self.raw.as_ptr(), address as *mut _, bytes, access.0 as i32) };
+        self.region(raw)
+    }
+
+    /// Registers all memory of this process, as it is mapped at any time.
+    pub fn register_on_demand(&self) -> Result<Region, Errno> {
+        let access = ffi::IBV_ACCESS_ON_DEMAND | ffi::IBV_ACCESS_LOCAL_WRITE;
+        // SAFETY: a domain; the device follows the page tables, so nothing has to stay mapped.
+        let raw = unsafe { (self.library.reg_mr)(self.raw.as_ptr(), ptr::null_mut(), usize::MAX, access as i32) };
         self.region(raw)
     }
 

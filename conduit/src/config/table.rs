@@ -529,12 +529,6 @@ variables! {
         PINNED_REGIONS_MAX: Option<String> = text("GASNET_PINNED_REGIONS_MAX",
             "Maximum number of registered regions of ibv.")
             .no_effect();
-        USE_ODP: Option<String> = text("GASNET_USE_ODP", "Let ibv use on-demand paging.").no_effect();
-        ODP_VERBOSE: Option<String> = text("GASNET_ODP_VERBOSE", "Warn if ibv cannot use on-demand paging.")
-            .no_effect();
-        AMRDMA_MAX_PEERS: Option<String> = text("GASNET_AMRDMA_MAX_PEERS",
-            "Maximum number of peers to which ibv sends AMs by RDMA.")
-            .no_effect();
         DOMAIN_COUNT: Option<String> = text("GASNET_DOMAIN_COUNT", "Number of communication domains of aries.")
             .no_effect();
         AM_DOMAIN_POLL_MASK: Option<String> = text("GASNET_AM_DOMAIN_POLL_MASK",

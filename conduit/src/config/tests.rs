@@ -101,10 +101,7 @@ const SET_BY_CLIENTS: &[&str] = &[
     "PINNED_REGIONS_MAX",
     "DOMAIN_COUNT",
     "AM_DOMAIN_POLL_MASK",
-    "USE_ODP",
-    "ODP_VERBOSE",
     "MPI_THREAD",
-    "AMRDMA_MAX_PEERS",
 ];
 
 #[test]
