@@ -31,6 +31,9 @@ struct Peer {
     mailbox: Mailbox,
 }
 
+// All processes have one of each.
+const _: () = assert!(size_of::<Peer>() == 32);
+
 /// A connection, from the first contact on.
 pub struct Connection {
     /// Whether the peer receives, so that messages may be sent.

@@ -138,24 +138,18 @@ impl Net {
                 events.push(Event::Message(index, word, completion.byte_len as usize, in_place));
             }
             Named::Receive(_) => self.receive_failed(rail, completion),
-            Named::Sent(queue, low) => {
-                let has_failed = completion.status != ffi::IBV_WC_SUCCESS;
-                let mut what = None;
-                let each = |done: Done| {
-                    if has_failed {
-                        what = Some(done.name());
-                    } else {
-                        events.push(Event::Done(done));
-                    }
-                };
+            Named::Sent(queue, low) if completion.status == ffi::IBV_WC_SUCCESS => {
+                *sent += 1;
                 // SAFETY: under the lock of the reader, in the order of completions.
-                unsafe { queue.retire(low, each) };
+                unsafe { queue.retire(low, |done| events.push(Event::Done(done))) };
+            }
+            Named::Sent(queue, low) => {
+                let mut what = None;
+                // SAFETY: as above.
+                unsafe { queue.retire(low, |done| what = Some(done.name())) };
                 // A failed work request has a completion even if it was to have none.
-                *sent += usize::from(!has_failed || what.is_some());
-                if has_failed {
-                    let what = what.unwrap_or(Done::Nothing.name());
-                    self.sent_failed(rail, queue, what, completion);
-                }
+                *sent += usize::from(what.is_some());
+                self.sent_failed(rail, queue, what.unwrap_or(Done::Nothing.name()), completion);
             }
         }
     }

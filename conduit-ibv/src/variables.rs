@@ -315,7 +315,7 @@ pub struct Settings {
     pub send_buffers: usize,
     /// Whether puts are fenced; none: if that is needed.
     pub fenced: Option<bool>,
-    /// Whether HCAs page on demand if they can, and how much is said if not.
+    /// Whether HCAs page on demand if they can, and how much is printed if not.
     pub on_demand: bool,
     pub on_demand_verbose: u32,
     /// Whether atomics are the HCA's.

@@ -158,8 +158,8 @@ impl Context {
         (result == 0).then(|| unsafe { attributes.assume_init() })
     }
 
-    /// Whether one region can stand for all memory of the process, whose pages the device finds when
-    /// puts and gets need them.
+    /// Whether one region can stand for all memory of the process, whose pages the device finds
+    /// when puts and gets need them.
     pub fn pages_on_demand(&self) -> bool {
         const ALL: u64 = (ffi::IBV_ODP_SUPPORT | ffi::IBV_ODP_SUPPORT_IMPLICIT) as u64;
         const USED: u32 = ffi::IBV_ODP_SUPPORT_WRITE | ffi::IBV_ODP_SUPPORT_READ;
