@@ -66,7 +66,7 @@ impl Net {
     #[inline(never)]
     pub fn poll_rings(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         /// Messages of a poll.
-        const AT_ONCE: usize = 8;
+        const AT_ONCE: usize = 4;
         // A thread that does the same is not waited for.
         let Ok(mut rings) = self.inbox.rings.try_lock() else {
             return 0;

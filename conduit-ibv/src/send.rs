@@ -155,11 +155,20 @@ impl Net {
     /// Writes a packet into the peer's ring, or sends it if that is full.
     fn write(&self, grant: &Grant<'_>, parts: &[&[u8]], bytes: usize) -> Result<(), Busy> {
         let (queue, rings) = (grant.connection.queue(0), &grant.connection.rings);
-        let mut slot = Slot::new();
+        let mut inline = Slot::new();
+        let mut buffer = None;
+        let slot = if Slot::length(bytes) <= self.inline {
+            &mut inline
+        } else {
+            let taken = self.small[usize::from(grant.class == Class::Reply)].take(self.domains());
+            Slot::inside(buffer.insert(taken.ok_or(Busy)?))
+        };
         slot.fill(parts, bytes);
-        let mut turn = queue.turn(self.rail(queue)).ok_or(Busy)?;
-        let Some((number, remote)) = rings.next() else {
-            drop(turn);
+        let turn = queue.turn(self.rail(queue));
+        let Some((mut turn, (number, remote))) = turn.and_then(|turn| Some((turn, rings.next()?))) else {
+            if let Some(buffer) = buffer {
+                buffer.release();
+            }
             return self.assemble_and_send(grant, parts);
         };
         let beside = Beside {
@@ -167,19 +176,18 @@ impl Net {
             taken: rings.report_taken(),
         };
         let record = slot.seal(number, bytes, beside);
-        let (work, done) = if record.len() <= self.inline {
-            let local = Local {
-                address: record.as_ptr() as usize,
-                bytes: record.len(),
-                lkey: 0,
-            };
+        let mut local = Local {
+            address: record.as_ptr() as usize,
+            bytes: record.len(),
+            lkey: 0,
+        };
+        let (work, done) = if let Some(buffer) = buffer {
+            local.lkey = buffer.local(self.paths[queue.path].rail, 0).lkey;
+            (Work::write(&local, remote), Done::Buffer(buffer))
+        } else {
             let mut work = Work::write(&local, remote);
             work.inline();
             (work, Done::Nothing)
-        } else {
-            let (buffer, bytes) = self.buffered(grant.class, &[record])?;
-            let local = buffer.local(self.paths[queue.path].rail, bytes);
-            (Work::write(&local, remote), Done::Buffer(buffer))
         };
         // SAFETY: inline bytes are read before this returns, and the buffer is released after
         // completion.
@@ -347,7 +355,7 @@ impl SendBuffers for Net {
 
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
         let grant = self.grant(peer, class)?;
-        let held = buffer_of(buffer);
+        let mut held = buffer_of(buffer);
         let Some(grant) = grant else {
             held.release();
             return Ok(());
@@ -357,6 +365,14 @@ impl SendBuffers for Net {
             held.into_address();
             grant.revoke(&self.peers, peer);
         };
+        if grant.connection.rings.takes(bytes) {
+            let written = self.write(&grant, &[held.bytes(bytes)], bytes);
+            match written {
+                Ok(()) => held.release(),
+                Err(Busy) => keep(held),
+            }
+            return written;
+        }
         let Some(mut turn) = queue.turn(self.rail(queue)) else {
             keep(held);
             return Err(Busy);

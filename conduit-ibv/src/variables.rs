@@ -157,7 +157,7 @@ const AMRDMA_MAX_PEERS: Key<u32> = count(
     "32",
     0,
     1 << 14,
-    "Peers whose small messages are written into memory of this process (16 kB for each), if they send many. Only if \
+    "Peers whose small messages are written into memory of this process (72 kB for each), if they send many. Only if \
      threads do not sleep while they wait.",
 );
 const RBUF_COUNT: Key<u32> = count(

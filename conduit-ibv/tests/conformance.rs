@@ -118,7 +118,7 @@ mod plans {
         receives_are_not_shared_by_choice: "", "GASNET_USE_SRQ=9 GASNET_AM_CREDITS_PP=3 GASNET_CONNECT_STATIC=0",
             "packets::over_verbs notification";
         roce: "link=roce", "", "over_verbs";
-        rings: "", "GASNET_WAITMODE=SPIN", "packets notification";
+        rings: "", "GASNET_WAITMODE=SPIN", "packets notification send_buffers";
         rings_are_written_late: "late-visible delay=50", "GASNET_WAITMODE=SPIN", "over_verbs";
         rings_without_inline_data: "max-inline=0 no-srq", "GASNET_WAITMODE=SPIN GASNET_AMRDMA_MAX_PEERS=1", "packets";
         rings_of_two_hcas: "hcas=2 ports=2 late delay=50",
