@@ -35,6 +35,7 @@ fn use_emulator(options: &str) {
 
 /// Runs tests of this program in a process with these options of the emulator and variables.
 /// Returns what it printed.
+#[allow(dead_code, reason = "not every test program calls it")]
 pub fn run_again(options: &str, variables: &str, arguments: &str) -> String {
     let (has_passed, output) = run(options, variables, arguments);
     assert!(
