@@ -2,7 +2,7 @@
 
 use crate::handshake::{Datagram, Endpoint, Step};
 use crate::migration;
-use crate::net::Net;
+use crate::net::{advised, Net};
 use crate::peers::Connection;
 use crate::send_queue::SendQueue;
 use crate::verbs::{Access, Channel, Datagrams, Errno, Transport};
@@ -113,7 +113,7 @@ impl Net {
     ///
     /// Each process contributes its ports, and the numbers of its queue pairs by peer.
     pub fn connect_all(&self, info: &StartInfo<'_>, wanted: &[JobRank]) -> Result<(), String> {
-        let failed = |why: Errno| format!("{}: connections failed: {why}", self.name(0));
+        let failed = |why: Errno| format!("{}: connections failed: {}", self.name(0), advised(why));
         let created: Result<(), Errno> = wanted.iter().try_for_each(|peer| self.create(*peer).map(|_| ()));
         let ports: Vec<Endpoint> = self.paths.iter().map(|path| path.endpoint(0)).collect();
         let numbers = self.peers.ranks().flat_map(|peer| {

@@ -49,7 +49,7 @@ use gasnet_conduit::{
     ProviderReport, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop,
     Upcalls, Wake,
 };
-use net::{Net, MEMLOCK};
+use net::{advised, Net};
 use std::sync::{Arc, OnceLock};
 use verbs::Domain;
 
@@ -182,8 +182,10 @@ impl Segments for Net {
         let registered = self.segments.register(&domains, memory);
         let (segment, key) = registered.map_err(|why| ConduitError {
             message: format!(
-                "The ibv conduit cannot register {} bytes at {:#x}: {why}. {MEMLOCK}, or lower GASNET_MAX_SEGSIZE.",
-                memory.bytes, memory.base
+                "The ibv conduit cannot register {} bytes at {:#x}: {}. GASNET_MAX_SEGSIZE limits segments.",
+                memory.bytes,
+                memory.base,
+                advised(why)
             ),
         })?;
         Ok(Registration { segment, key })

@@ -11,7 +11,7 @@ use crate::presets;
 use crate::rail::Rail;
 use crate::rma::Transfer;
 use crate::variables::Settings;
-use crate::verbs::{Access, Channel, Datagrams, Domain, LocalPort};
+use crate::verbs::{Access, Channel, Datagrams, Domain, Errno, LocalPort};
 use gasnet_conduit::copied::Copied;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -156,16 +156,19 @@ impl Net {
             .fenced
             .unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
         let domains = || opened.rails.iter().map(|rail| &rail.domain);
+        let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
+        let names = names.join(", ");
         // Each pool has buffers from the start, so that an operation that finds none waits for one.
         let pool = |bytes: usize, most: usize| {
             let pool = Pool::new(bytes, most);
             let grown = pool.grow(domains());
-            grown.map_err(|why| failed(format!("buffers cannot be registered: {why}. {MEMLOCK}")))?;
+            grown.map_err(|why| failed(format!("{names}: send buffers cannot be registered: {}", advised(why))))?;
             Ok::<Pool, ConduitError>(pool)
         };
         let pair = |bytes: usize| Ok([pool(bytes, settings.send_buffers)?, pool(bytes, settings.send_buffers)?]);
         let (small, large) = (pair(SMALL)?, pair(settings.max_packet)?);
-        let small_copies = pool(SMALL, settings.send_buffers)?;
+        // One more, for what fences read.
+        let small_copies = pool(SMALL, settings.send_buffers + 1)?;
         let large_copies = pool(settings.bounce.max(SMALL), settings.send_buffers)?;
         let reserved = pool(settings.max_packet, RESERVED)?;
         let scratch = small_copies
@@ -217,8 +220,9 @@ impl Net {
                 let posted = rail.receives.add_shared(&rail.domain, shared, FIRST);
                 posted.map_err(|why| {
                     format!(
-                        "{}: receive buffers cannot be registered: {why}. {MEMLOCK}",
-                        rail.context.name
+                        "{}: receive buffers cannot be registered: {}",
+                        rail.context.name,
+                        advised(why)
                     )
                 })?;
             }
@@ -284,5 +288,10 @@ impl Net {
     }
 }
 
-/// What to do if memory cannot be registered.
-pub const MEMLOCK: &str = "Raise the locked-memory limit (ulimit -l)";
+/// Why memory cannot be registered, and what to do if a limit is the reason.
+pub fn advised(why: Errno) -> String {
+    match why {
+        Errno::NO_MEMORY => format!("{why}. Raise the locked-memory limit (ulimit -l)"),
+        _ => why.to_string(),
+    }
+}

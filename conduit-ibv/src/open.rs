@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use crate::hello::{Hello, Link};
-use crate::net::{Opened, Path};
+use crate::net::{advised, Opened, Path};
 use crate::ports::{self, Host};
 use crate::rail::Rail;
 use crate::variables::{self, Settings};
@@ -63,7 +63,8 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Resu
     let first: &Path = &network.paths[0];
     let rail: &Rail = &rails[first.rail];
     let channel = has_thread.then(|| Channel::new(&rail.context)).transpose();
-    let channel = channel.map_err(|why| format!("ibv_create_comp_channel failed: {why}"))?;
+    let name = &rail.context.name;
+    let channel = channel.map_err(|why| format!("{name}: ibv_create_comp_channel failed: {why}"))?;
     let datagrams = Datagrams::new(
         &rail.context,
         &rail.domain,
@@ -71,7 +72,7 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Resu
         (settings.datagram_sends, receives),
         channel.as_ref().or(rail.channel.as_ref()),
     )
-    .map_err(|why| format!("a queue pair for datagrams failed: {why}"))?;
+    .map_err(|why| format!("{name}: a queue pair for datagrams failed: {}", advised(why)))?;
     Ok(Opened {
         has_atomics: rails
             .iter()

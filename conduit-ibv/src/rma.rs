@@ -12,7 +12,7 @@
 
 use crate::buffers::{Buffer, Pool};
 use crate::memory::Registered;
-use crate::net::{Net, MEMLOCK, SMALL};
+use crate::net::{advised, Net, SMALL};
 use crate::send::{buffer_of, Grant, ROOM};
 use crate::send_queue::{Done, SendQueue};
 use crate::verbs::{Access, Errno, Local, Remote, Work};
@@ -193,7 +193,8 @@ impl Net {
                 Ok(registered) => transfer.registered = Some(registered),
                 Err(why) => {
                     let name = self.name(queue.path);
-                    let text = format!("{name}: {bytes} bytes of local memory cannot be registered: {why}. {MEMLOCK}");
+                    let why = advised(why);
+                    let text = format!("{name}: {bytes} bytes of local memory cannot be registered: {why}");
                     self.peers.fates.lose(queue.peer, text);
                     return Err(Busy);
                 }

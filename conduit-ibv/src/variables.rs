@@ -20,7 +20,7 @@ const MAX_MEDIUM: Key<u64> = size(
     "64K",
     1024,
     256 << 10,
-    "Largest payload of a Medium, rounded up to 64 bytes. The same in all processes.",
+    "Largest payload of a Medium, rounded up to 64 bytes. More than 64K counts as 64K. The same in all processes.",
 )
 .ours();
 const QP_TIMEOUT: Key<u32> = count(
@@ -269,7 +269,10 @@ pub fn max_packet_bytes() -> usize {
 
 fn packet_bytes(config: &Config) -> usize {
     const AROUND: usize = 128;
-    (config.get_or_default(&MAX_MEDIUM) as usize).next_multiple_of(64) + AROUND
+    /// The runtime's limit, too.
+    const MOST: usize = 64 << 10;
+    let bytes = config.get_or_default(&MAX_MEDIUM) as usize;
+    bytes.next_multiple_of(64).min(MOST) + AROUND
 }
 
 /// The settings of the environment. A limit that the HCA does not reach is lowered later.

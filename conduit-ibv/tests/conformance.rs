@@ -129,6 +129,7 @@ mod plans {
         few_of_everything: "",
             "GASNET_NETWORKDEPTH_PP=4 GASNET_AM_CREDITS_PP=2 GASNET_RBUF_COUNT=4 GASNET_BBUF_COUNT=2 \
              GASNET_NETWORKDEPTH_TOTAL=4", "over_verbs";
+        one_buffer_of_each_size: "no-odp", "GASNET_BBUF_COUNT=1 GASNET_INLINESEND_LIMIT=0", "over_verbs";
         nothing_is_inline: "max-inline=0", "", "over_verbs";
         nothing_is_inline_by_choice: "", "GASNET_INLINESEND_LIMIT=0 GASNET_PACKEDLONG_LIMIT=0", "over_verbs";
         all_that_can_be_is_inline: "", "GASNET_INLINESEND_LIMIT=-1", "over_verbs";

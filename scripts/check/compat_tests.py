@@ -80,7 +80,9 @@ def arguments():
     parser.add_argument("--flags", default="", help="further compiler and linker flags")
     parser.add_argument("--wrapper", default="", help="put before the program, for example valgrind")
     parser.add_argument(
-        "--emulator", default="", help="options of scripts/with-emulator for ibv, for example --link roce"
+        "--emulator",
+        default="",
+        help="options of scripts/with-emulator for ibv, divided at spaces: --faults late --faults yield=9",
     )
     parser.add_argument("--env", default="", help="further environment, NAME=value words")
     parser.add_argument(

@@ -22,7 +22,10 @@ impl Devices {
         // SAFETY: `count` is writable.
         let list = unsafe { (library.get_device_list)(&raw mut count) };
         if list.is_null() {
-            return Err(format!("ibv_get_device_list failed: {}", Errno::last()));
+            return Err(match Errno::last() {
+                Errno(libc::ENOSYS) => "the kernel of this host has no RDMA devices, nor a driver for them".to_owned(),
+                why => format!("ibv_get_device_list failed: {why}"),
+            });
         }
         let count = usize::try_from(count).unwrap_or(0);
         Ok(Self { library, list, count })
