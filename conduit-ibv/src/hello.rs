@@ -45,6 +45,8 @@ pub struct Hello {
     pub has_on_demand: bool,
     /// Bytes of the largest packet.
     pub max_packet: u32,
+    /// Requests that it may have under way to a peer.
+    pub credits: u16,
     /// Names its first HCA, in the whole job.
     pub hca: u64,
     /// Where it takes datagrams.
@@ -64,7 +66,7 @@ fn turns(rails: impl Iterator<Item = usize>) -> u8 {
 const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 
 /// Bytes of one.
-const BYTES: usize = 40;
+const BYTES: usize = 42;
 
 impl Opened {
     /// What the others need of it.
@@ -78,6 +80,7 @@ impl Opened {
             has_atomics: self.has_atomics && settings.atomics,
             has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
             max_packet: settings.max_packet as u32,
+            credits: settings.credits as u16,
             hca: self.rails[0].context.attributes.node_guid,
             mailbox: Mailbox {
                 address: self.paths[0].port.address,
@@ -99,6 +102,7 @@ impl Hello {
             has_atomics: false,
             has_on_demand: false,
             max_packet: 0,
+            credits: 0,
             hca: 0,
             mailbox: Mailbox::default(),
         }
@@ -123,7 +127,8 @@ impl Hello {
         bytes[12..14].copy_from_slice(&self.mailbox.address.lid.to_le_bytes());
         bytes[14] = self.turns;
         bytes[16..32].copy_from_slice(&self.mailbox.address.gid);
-        bytes[32..].copy_from_slice(&self.hca.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.hca.to_le_bytes());
+        bytes[40..].copy_from_slice(&self.credits.to_le_bytes());
         bytes
     }
 
@@ -141,6 +146,7 @@ impl Hello {
             has_atomics: bytes[0] & 2 != 0,
             has_on_demand: bytes[0] & 4 != 0,
             max_packet: word(4),
+            credits: u16::from_le_bytes([bytes[40], bytes[41]]),
             hca: u64::from(word(32)) | u64::from(word(36)) << 32,
             mailbox: Mailbox {
                 number: word(8),
@@ -215,6 +221,7 @@ mod tests {
             has_atomics: true,
             has_on_demand: true,
             max_packet: 70_000,
+            credits: 1 << 14,
             hca: 0x1234_5678_9abc_def0,
             mailbox: Mailbox {
                 address: Address {

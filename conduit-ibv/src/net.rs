@@ -144,7 +144,10 @@ impl Net {
         Hello::compare(&all, info.rank).map_err(failed)?;
         crate::open::warn_of_paging(&all, info.rank, &settings);
         let has_atomics = all.iter().all(|hello| hello.has_atomics);
-        let peers = Peers::new(all.iter().map(|hello| hello.mailbox), settings.credits, settings.slack);
+        // At most half of the smallest window is kept: its process would wait for more.
+        let least = all.iter().map(|hello| u32::from(hello.credits)).min().unwrap_or(0);
+        let slack = settings.slack.min(least / 2);
+        let peers = Peers::new(all.iter().map(|hello| hello.mailbox), settings.credits, slack);
         let wake = crate::wake::WakeUp::new(&opened.rails).map_err(|why| failed(format!("epoll failed: {why}")))?;
         let access = connect::access(opened.has_atomics);
         let largest = opened

@@ -68,13 +68,13 @@ impl Net {
     /// How local memory takes part in an operation; `copies` prefers a copy.
     #[inline(always)]
     fn place(&self, memory: &LocalMemory, bytes: usize, (rail, copies): (usize, bool)) -> Result<Place, Busy> {
-        let is_registered = self.segments.local(memory, rail).is_some();
-        let known = self.local(memory, rail);
+        let own = self.segments.local(memory, rail);
+        let known = own.or_else(|| self.on_demand(memory, rail));
         let most = match known {
-            Some(_) if !is_registered && !copies => self.settings.bounce.min(SMALL),
+            Some(_) if own.is_none() && !copies => self.settings.bounce.min(SMALL),
             _ => self.settings.bounce,
         };
-        if bytes <= most && memory.device.is_none() && (copies || !is_registered) {
+        if (copies || own.is_none()) && bytes <= most && memory.device.is_none() {
             let buffer = self.copies(bytes).take(self.domains()).ok_or(Busy)?;
             return Ok(Place::Copy(buffer));
         }
@@ -86,15 +86,16 @@ impl Net {
 
     /// The key of local memory, and the bytes from its address to where another one counts: that of
     /// its segment, or that of all memory.
-    #[inline(always)]
     fn local(&self, memory: &LocalMemory, rail: usize) -> Option<(u32, usize)> {
-        self.segments.local(memory, rail).or_else(|| {
-            let all = self.rails[rail]
-                .on_demand
-                .as_ref()
-                .filter(|_| memory.device.is_none())?;
-            Some((all.lkey, usize::MAX))
-        })
+        let own = self.segments.local(memory, rail);
+        own.or_else(|| self.on_demand(memory, rail))
+    }
+
+    /// That of all memory, if the HCA pages on demand.
+    #[inline]
+    fn on_demand(&self, memory: &LocalMemory, rail: usize) -> Option<(u32, usize)> {
+        let all = self.rails[rail].on_demand.as_ref()?;
+        memory.device.is_none().then_some((all.lkey, usize::MAX))
     }
 
     /// The key of a peer's memory, if one work request reaches all of it.
