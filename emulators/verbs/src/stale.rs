@@ -2,7 +2,7 @@
 //! would go on using the old pages, silently; here the region grants nothing more, with a message.
 //! The kernel reports such changes to a userfaultfd.
 
-use std::io::{Error, Result};
+use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -43,7 +43,10 @@ impl Watch {
     pub fn new() -> Result<Watch> {
         // SAFETY: plain calls; the struct lives through the second.
         unsafe {
-            let descriptor = libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | UFFD_USER_MODE_ONLY);
+            let descriptor = libc::syscall(
+                libc::SYS_userfaultfd,
+                libc::O_CLOEXEC | libc::O_NONBLOCK | UFFD_USER_MODE_ONLY,
+            );
             if descriptor == -1 {
                 return Err(Error::last_os_error());
             }
@@ -73,7 +76,7 @@ impl Watch {
         unsafe { libc::ioctl(self.0.as_raw_fd(), UFFDIO_REGISTER, &mut range) };
     }
 
-    /// Waits for an event.
+    /// Waits for an event, which takes a descriptor that does not block.
     fn wait(&self) {
         let mut item = libc::pollfd {
             fd: self.0.as_raw_fd(),
@@ -93,6 +96,9 @@ impl Watch {
             let before = process.registrations.load(SeqCst);
             // SAFETY: one message fits.
             if unsafe { libc::read(self.0.as_raw_fd(), (&raw mut message).cast(), size_of::<Message>()) } <= 0 {
+                if Error::last_os_error().kind() == ErrorKind::WouldBlock {
+                    continue;
+                }
                 return;
             }
             let [first, second, third] = message.arguments;
