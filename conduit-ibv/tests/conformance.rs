@@ -138,8 +138,10 @@ mod plans {
             "operations notification";
         small_regions: "max-mr=4194304 no-odp", "", "operations::over_verbs notification";
         short_queues: "max-qp-wr=8", "", "over_verbs";
-        puts_are_fenced: "late-visible delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
-        puts_of_several_hcas_are_fenced: "hcas=2", "", "over_verbs";
+        puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
+        rings_of_which_data_come_late: "early-completion delay=50", "GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",
+            "packets notification";
+        puts_of_several_hcas_are_fenced: "hcas=2 early-completion delay=50", "", "over_verbs";
         hcas_and_ports: "hcas=2 ports=2", "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
         two_of_three_hcas: "hcas=3", "GASNET_IBV_MAX_HCAS=2 GASNET_CONNECT_STATIC=0",
             "packets::over_verbs::exactly operations::over_verbs::every";

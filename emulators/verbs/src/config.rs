@@ -51,6 +51,8 @@ pub struct Config {
     pub late: bool,
     /// Data land a random delay after an operation was posted.
     pub late_visible: bool,
+    /// Writes complete before their data are visible.
+    pub early_completion: bool,
     /// The nth RC message of a process meets a connection that is cut; 0: none.
     pub drop_connection: u64,
     pub port_down: Vec<PortDown>,
@@ -96,6 +98,7 @@ impl Default for Config {
             delay: Duration::from_micros(200),
             late: false,
             late_visible: false,
+            early_completion: false,
             drop_connection: 0,
             port_down: Vec::new(),
             slow_hca: Vec::new(),
@@ -162,6 +165,7 @@ impl Config {
             "delay" => self.delay = Duration::from_micros(number(value)?),
             "late" => self.late = true,
             "late-visible" => self.late_visible = true,
+            "early-completion" => self.early_completion = true,
             "drop-connection" => self.drop_connection = number(value)?,
             "port-down" => self.port_down.push(port_down(value)?),
             "slow-hca" => {

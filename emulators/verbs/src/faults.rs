@@ -26,7 +26,7 @@ impl Faults {
             state: AtomicU64::new(config.seed),
             seed: config.seed,
             delay_ns: config.delay.as_nanos() as u64,
-            random: config.late || config.late_visible,
+            random: config.late || config.late_visible || config.early_completion,
             errors: config.cqe_error.clone(),
             posted: Default::default(),
             messages: AtomicU64::new(0),

@@ -22,6 +22,7 @@ mod event;
 mod extended;
 mod faults;
 mod handle;
+mod landing;
 mod maps;
 mod memory;
 mod migration;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use gasnet_ibv_abi as abi;
 
+use crate::landing;
 use crate::maps::mapped;
 use crate::process::Process;
 use crate::shm::{Mr, INDEX_BITS};
@@ -111,6 +112,9 @@ fn drain(users: &AtomicU32) {
 /// No access is granted, and none is under way, when this returns.
 pub fn deregister(process: &Process, index: u32) {
     let mr = process.fabric.mrs.at(index);
+    if process.config.early_completion {
+        landing::settle(process, mr.device.load(Relaxed));
+    }
     mr.pd.store(0, SeqCst);
     drain(&mr.users);
     unpin(

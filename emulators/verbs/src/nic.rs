@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::event::{self, Event};
+use crate::landing::{self, Landing};
 use crate::process::{now_ns, Process};
 use crate::qp::Qp;
 use crate::send::progress;
@@ -18,6 +19,8 @@ pub enum Task {
     Progress(Arc<Qp>),
     /// A datagram that others may have overtaken.
     Deliver(Box<Datagram>),
+    /// Data of a write become visible.
+    Land(Box<Landing>),
     /// An event for a context that is still open.
     Notify {
         open: Arc<AtomicBool>,
@@ -68,17 +71,22 @@ impl Nic {
         self.timers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does a task at a time of `now_ns`, or soon after.
+    /// Does a task of a process at a time of `now_ns`, or soon after.
     pub fn at(process: &'static Process, due_ns: u64, task: Task) {
-        let mut timers = process.nic.timers();
+        // Tasks may wait for data that land.
+        let nic = match task {
+            Task::Land(_) => &process.bus,
+            _ => &process.nic,
+        };
+        let mut timers = nic.timers();
         let number = timers.count;
         timers.count += 1;
         timers.heap.push(Timer { due_ns, number, task });
         if !timers.running {
             timers.running = true;
-            start(|| process.nic.run(process));
+            start(|| nic.run(process));
         }
-        process.nic.wake.notify_one();
+        nic.wake.notify_one();
     }
 
     fn run(&self, process: &Process) {
@@ -116,6 +124,7 @@ fn perform(process: &Process, task: Task) {
             progress(&qp, &mut queue);
         }
         Task::Deliver(datagram) => ud::deliver(process, &datagram),
+        Task::Land(landing) => landing::land(process, &landing),
         Task::Notify { open, events, event } => {
             if open.load(Relaxed) {
                 event::push(process, events, event);

@@ -29,6 +29,8 @@ pub struct Process {
     pub pid: i32,
     pub faults: Faults,
     pub nic: Nic,
+    /// Lets data land, for option `early-completion`.
+    pub bus: Nic,
     /// Sends doorbells to the descriptors of all processes.
     pub socket: OwnedFd,
     /// Option `stale`.
@@ -128,6 +130,7 @@ fn attach(config: Config) -> io::Result<Process> {
     if fabric.magic.load(Acquire) == 0 {
         fabric.allocation.init();
         fabric.atomics.iter().for_each(crate::shm::Lock::init);
+        fabric.landings.iter().for_each(|landings| landings.lock.init());
         fabric.magic.store(MAGIC, Release);
     } else if fabric.magic.load(Acquire) != MAGIC {
         return Err(io::Error::other("the fabric is of another version of the emulator"));
@@ -152,6 +155,7 @@ fn attach(config: Config) -> io::Result<Process> {
         slot: 0,
         pid: std::process::id() as i32,
         nic: Nic::default(),
+        bus: Nic::default(),
         // SAFETY: a new descriptor.
         socket: unsafe { OwnedFd::from_raw_fd(socket) },
         watch: OnceLock::new(),

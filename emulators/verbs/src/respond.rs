@@ -10,6 +10,7 @@ use crate::config::Operation;
 use crate::copy::{self, Fault, Pieces};
 use crate::cq::{self, Cqe, From};
 use crate::event;
+use crate::landing;
 use crate::migration;
 use crate::mr::{grant, Grant, Wanted};
 use crate::process::Process;
@@ -125,6 +126,9 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     let Some((key, shared)) = connected(qp) else {
         return Answer::Silence;
     };
+    if qp.process.config.early_completion && (operation != Operation::Write || wqe.has_imm()) {
+        landing::settle(qp.process, shared.device.load(Relaxed));
+    }
     let _guard = shared.entry.lock.lock();
     let listens = match shared.state.load(Relaxed) {
         abi::IBV_QPS_RTR | abi::IBV_QPS_RTS | abi::IBV_QPS_SQD => true,
@@ -203,16 +207,20 @@ impl<'a> Peer<'a> {
         if self.qp.access.load(Relaxed) & access == 0 {
             return Err(self.refuse(abi::IBV_WC_REM_INV_REQ_ERR));
         }
-        let device = self.qp.device.load(Relaxed);
-        let wanted = Wanted {
-            device,
+        let wanted = self.wanted(wqe, bytes, access);
+        grant(self.process, &wanted).ok_or_else(|| self.refuse(abi::IBV_WC_REM_ACCESS_ERR))
+    }
+
+    /// What a work request accesses.
+    fn wanted(&self, wqe: &Wqe, bytes: u64, access: u32) -> Wanted {
+        Wanted {
+            device: self.qp.device.load(Relaxed),
             pd: self.pd(),
             key: wqe.rkey,
             addr: wqe.remote_addr,
             bytes,
             access,
-        };
-        grant(self.process, &wanted).ok_or_else(|| self.refuse(abi::IBV_WC_REM_ACCESS_ERR))
+        }
     }
 
     fn write(&self, qp: &Qp, wqe: &Wqe, local: &Pieces) -> Answer {
@@ -231,6 +239,13 @@ impl<'a> Peer<'a> {
                 Ok(grant) => grant,
                 Err(answer) => return answer,
             };
+            if qp.process.config.early_completion && posted.is_none() {
+                let Ok(data) = copy::gather(local) else {
+                    return local_fault(Fault::Local);
+                };
+                landing::later(qp.process, self.wanted(wqe, bytes, abi::IBV_ACCESS_REMOTE_WRITE), data);
+                return Answer::Done;
+            }
             let pid = self.process.pid_of(grant.slot);
             match copy::write(pid, local, &Pieces::of(grant.addr, bytes)) {
                 Ok(()) => {}

@@ -22,6 +22,8 @@ pub struct Fabric {
     pub allocation: Lock,
     /// Serialises atomic operations that a device executes as responder.
     pub atomics: [Lock; DEVICES],
+    /// Data of writes that are not visible yet, by device.
+    pub landings: [Landings; DEVICES],
     /// The last number given to a PD or an XRCD.
     pub numbers: AtomicU32,
     pub heap: Heap,
@@ -32,6 +34,16 @@ pub struct Fabric {
     pub cqs: Table<Cq, { 1 << 15 }>,
     pub srqs: Table<Srq, { 1 << 14 }>,
     pub events: Table<Events, { 1 << 14 }>,
+}
+
+/// Writes of a device that have completed, and those of which the data are visible.
+#[repr(C)]
+pub struct Landings {
+    pub lock: Lock,
+    /// When the data of the last one become visible.
+    pub due_ns: AtomicU64,
+    pub completed: AtomicU32,
+    pub landed: AtomicU32,
 }
 
 /// A port of a device, both from 0.

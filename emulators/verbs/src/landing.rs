@@ -1,0 +1,58 @@
+//! Option `early-completion`: writes complete before their data are visible. As on a bus, a device
+//! keeps the order of what it writes, and its other operations find the data of earlier writes.
+//! CPUs and other devices find them later.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use crate::copy::{self, Pieces};
+use crate::mr::{grant, Wanted};
+use crate::nic::{Nic, Task};
+use crate::process::{now_ns, Process};
+
+/// Data of a write that has completed.
+pub struct Landing {
+    to: Wanted,
+    data: Vec<u8>,
+    /// Its place among those of the device.
+    number: u32,
+}
+
+/// Waits, for a second at most: who should have gone on may be dead.
+fn wait(mut is_over: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(1);
+    while !is_over() && Instant::now() < end {
+        std::thread::yield_now();
+    }
+}
+
+/// Lets the data of a write land later.
+pub fn later(process: &'static Process, to: Wanted, data: Vec<u8>) {
+    let landings = &process.fabric.landings[to.device as usize];
+    let _guard = landings.lock.lock();
+    let number = landings.completed.fetch_add(1, SeqCst);
+    let delay = process.faults.delay_ns(&process.config, to.device);
+    let due_ns = landings.due_ns.load(SeqCst).max(now_ns()) + delay;
+    landings.due_ns.store(due_ns, SeqCst);
+    Nic::at(process, due_ns, Task::Land(Box::new(Landing { to, data, number })));
+}
+
+/// They land, after those before them.
+pub fn land(process: &Process, landing: &Landing) {
+    let Landing { to, data, number } = landing;
+    let landings = &process.fabric.landings[to.device as usize];
+    wait(|| landings.landed.load(SeqCst) == *number);
+    if let Some(grant) = grant(process, to) {
+        let data = Pieces::of(data.as_ptr() as u64, data.len() as u64);
+        // Who owned the memory may be dead.
+        let _ = copy::write(process.pid_of(grant.slot), &data, &Pieces::of(grant.addr, to.bytes));
+    }
+    landings.landed.store(number.wrapping_add(1), SeqCst);
+}
+
+/// Waits until the data of all writes of a device that have completed are visible.
+pub fn settle(process: &Process, device: u32) {
+    let landings = &process.fabric.landings[device as usize];
+    let completed = landings.completed.load(SeqCst);
+    wait(|| landings.landed.load(SeqCst).wrapping_sub(completed) as i32 >= 0);
+}
