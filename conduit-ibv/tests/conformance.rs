@@ -52,26 +52,10 @@ mod atomics {
 
 /// A peer that computes is connected all the same, by the thread of its conduit.
 mod attention {
-    use gasnet_conduit::conformance::{expose, put, Job};
-    use gasnet_conduit::{Busy, Class, Completion, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Upcalls};
+    use gasnet_conduit::conformance::{expose, put, Completed, Job};
+    use gasnet_conduit::{Busy, Cookie, JobRank, PollScope, SegmentMemory, SourceUse};
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
     use std::time::{Duration, Instant};
-
-    /// Whether the put is complete.
-    struct Put(bool);
-
-    impl Upcalls for Put {
-        fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
-        fn done(&mut self, _: Cookie, part: Completion) {
-            self.0 |= part != Completion::Source;
-        }
-        fn peer_lost(&mut self, peer: JobRank, why: &str) {
-            panic!("rank {peer} was lost: {why}");
-        }
-        fn network_lost(&mut self, why: &str) {
-            panic!("the network failed: {why}");
-        }
-    }
 
     #[test]
     fn over_verbs_a_put_reaches_a_peer_that_never_polls() {
@@ -79,7 +63,7 @@ mod attention {
         let word = AtomicU64::new(0);
         let segment = SegmentMemory::host(word.as_ptr() as usize, 8);
         let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
-        let (conduit, mut done, begun) = (job.of(0), Put(false), Instant::now());
+        let (conduit, mut done, begun) = (job.of(0), Completed::default(), Instant::now());
         let bytes = 7_u64.to_ne_bytes();
         while put(conduit, targets[0], &bytes, SourceUse::Now, Cookie::new(1)) == Err(Busy) {
             conduit.poll(PollScope::All, &mut done);

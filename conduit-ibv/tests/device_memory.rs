@@ -2,10 +2,10 @@
 
 mod emulated;
 
-use gasnet_conduit::conformance::Job;
+use gasnet_conduit::conformance::{Completed, Job};
 use gasnet_conduit::{
-    Busy, Class, Completion, Conduit, Cookie, Device, Dmabuf, Get, JobRank, LocalMemory, PollScope, Put, Registration,
-    RemoteMemory, SegmentMemory, SourceUse, Upcalls,
+    Busy, Conduit, Cookie, Device, Dmabuf, Get, JobRank, LocalMemory, PollScope, Put, Registration, RemoteMemory,
+    SegmentMemory, SourceUse,
 };
 use gasnet_conduit_ibv::Ibv;
 use std::fs::File;
@@ -61,25 +61,9 @@ impl Fake {
     }
 }
 
-/// Whether an operation is complete.
-struct Done(bool);
-
-impl Upcalls for Done {
-    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
-    fn done(&mut self, _: Cookie, part: Completion) {
-        self.0 |= part != Completion::Source;
-    }
-    fn peer_lost(&mut self, peer: JobRank, why: &str) {
-        panic!("rank {peer} was lost: {why}");
-    }
-    fn network_lost(&mut self, why: &str) {
-        panic!("the network failed: {why}");
-    }
-}
-
 /// Starts an operation and waits until it is complete.
 fn complete(conduit: &dyn Conduit, mut start: impl FnMut() -> Result<(), Busy>) {
-    let (mut done, begun) = (Done(false), Instant::now());
+    let (mut done, begun) = (Completed::default(), Instant::now());
     while start() == Err(Busy) {
         conduit.poll(PollScope::All, &mut done);
         assert!(begun.elapsed() < Duration::from_secs(10), "no room");

@@ -84,6 +84,23 @@ pub fn get(conduit: &dyn Conduit, from: RemoteMemory, to: &mut [u8], cookie: Coo
     conduit.rma().expect("RMA").get(&get)
 }
 
+/// Whether an operation, the only one under way, is complete. What is lost fails the test.
+#[derive(Debug, Default)]
+pub struct Completed(pub bool);
+
+impl Upcalls for Completed {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+    fn done(&mut self, _: Cookie, part: Completion) {
+        self.0 |= part != Completion::Source;
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("rank {peer} was lost: {why}");
+    }
+    fn network_lost(&mut self, why: &str) {
+        panic!("the network failed: {why}");
+    }
+}
+
 /// Parts that completed, by cookie: checks that each is reported once and in order.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
