@@ -4,9 +4,9 @@
 //! first contact by datagrams ([`handshake`], [`connect`]). Life of a packet: `send` pays for it
 //! with a credit of the peer ([`peers`]), writes it into the work request or a registered buffer
 //! ([`buffers`]), and posts it ([`send_queue`]); 32 bits beside it say what it is ([`wire`]). It
-//! arrives in a receive buffer that all peers share ([`receive`]), where a poll delivers it in
-//! place ([`progress`]). Small packets to a peer that gets many are written into its memory instead
-//! ([`ring`]).
+//! arrives in a receive buffer of its queue pair, or one that all peers share ([`receive`]), where
+//! a poll delivers it in place ([`progress`]). Small packets to a peer that gets many are written
+//! into its memory instead ([`ring`], [`inbox`]).
 //!
 //! Over InfiniBand, HCAs move queue pairs to another port when theirs goes down ([`migration`]).
 //!

@@ -257,21 +257,26 @@ impl Rings {
         self.own_address.store(ring.address, Ordering::Release);
     }
 
-    /// Whether the peer has a ring for packets of so many bytes.
+    /// Whether the peer has a ring for packets of so many bytes, and probably a free slot.
     #[inline]
     pub fn takes(&self, bytes: usize) -> bool {
-        bytes <= LARGEST && self.address.load(Ordering::Relaxed) != 0
+        bytes <= LARGEST && self.address.load(Ordering::Relaxed) != 0 && self.has_free_slot()
+    }
+
+    #[inline]
+    fn has_free_slot(&self) -> bool {
+        let written = self.written.load(Ordering::Relaxed);
+        written.wrapping_sub(self.freed.load(Ordering::Acquire)) < SLOTS
     }
 
     /// The number of the next message and where it is written. None if no slot is free. Under the
     /// lock of the queue, as is [`Rings::note_written`].
     #[inline]
     pub fn next(&self) -> Option<(u32, Remote)> {
-        let written = self.written.load(Ordering::Relaxed);
-        if written.wrapping_sub(self.freed.load(Ordering::Acquire)) >= SLOTS {
+        if !self.has_free_slot() {
             return None;
         }
-        let number = written.wrapping_add(FIRST);
+        let number = self.written.load(Ordering::Relaxed).wrapping_add(FIRST);
         let address = self.address.load(Ordering::Acquire) + (number % SLOTS) as usize * SLOT;
         let rkey = self.rkey.load(Ordering::Relaxed);
         Some((number, Remote { address, rkey }))
