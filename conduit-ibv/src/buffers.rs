@@ -4,8 +4,8 @@
 //! queue pair until its work request completes. Pools grow in chunks, each registered with every
 //! HCA of the process.
 
-use crate::mapped::Mapped;
-use crate::verbs::{Access, Domain, Errno, Local, Region};
+use crate::mapped::Pinned;
+use crate::verbs::{Access, Domain, Errno, Local};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::ptr::NonNull;
@@ -109,15 +109,8 @@ struct Shared {
     most: usize,
     /// How many there are.
     count: AtomicUsize,
-    chunks: Mutex<Vec<Chunk>>,
-}
-
-/// Memory of several buffers.
-struct Chunk {
-    // Before the memory that they are of.
-    regions: Vec<Region>,
-    #[allow(dead_code, reason = "unmapped when it is dropped")]
-    memory: Mapped,
+    /// Their memory.
+    chunks: Mutex<Vec<Pinned>>,
 }
 
 impl Pool {
@@ -161,22 +154,14 @@ impl Pool {
             return Ok(());
         }
         let bytes = each * more;
-        let memory = Mapped::new(bytes)?;
-        let address = memory.address();
-        let mut chunk = Chunk {
-            regions: Vec::new(),
-            memory,
-        };
+        let chunk = Pinned::new(bytes, domains, Access::LOCAL)?;
         let mut lkeys = [0; MOST_RAILS];
-        for (rail, domain) in domains.enumerate() {
-            // SAFETY: unmapped after the region is dropped.
-            let region = unsafe { domain.register(address, bytes, Access::LOCAL)? };
-            lkeys[rail] = region.lkey;
-            chunk.regions.push(region);
+        for (place, lkey) in lkeys.iter_mut().zip(chunk.lkeys()) {
+            *place = lkey;
         }
         let mut free = lock(&self.0.free);
         for index in 0..more {
-            let head = (address + index * each) as *mut Head;
+            let head = (chunk.address() + index * each) as *mut Head;
             let value = Head {
                 lkeys,
                 pool: &raw const *self.0,

@@ -1,6 +1,6 @@
 //! Memory that is mapped, zero at first, and unmapped with its owner.
 
-use crate::verbs::Errno;
+use crate::verbs::{Access, Domain, Errno, Region};
 use gasnet_sys::mem;
 
 /// Whole pages.
@@ -21,6 +21,39 @@ impl Mapped {
     #[inline]
     pub fn address(&self) -> usize {
         self.address
+    }
+}
+
+/// Such memory, registered with several HCAs.
+pub struct Pinned {
+    // Before the memory that they are of.
+    regions: Vec<Region>,
+    memory: Mapped,
+}
+
+impl Pinned {
+    /// At least so many bytes.
+    pub fn new<'a>(bytes: usize, domains: impl Iterator<Item = &'a Domain>, access: Access) -> Result<Self, Errno> {
+        let mut pinned = Self {
+            regions: Vec::new(),
+            memory: Mapped::new(bytes)?,
+        };
+        for domain in domains {
+            // SAFETY: unmapped after the region is dropped.
+            let region = unsafe { domain.register(pinned.address(), bytes, access)? };
+            pinned.regions.push(region);
+        }
+        Ok(pinned)
+    }
+
+    /// First byte.
+    pub fn address(&self) -> usize {
+        self.memory.address()
+    }
+
+    /// The keys for the HCAs.
+    pub fn lkeys(&self) -> impl Iterator<Item = u32> + '_ {
+        self.regions.iter().map(|region| region.lkey)
     }
 }
 
