@@ -91,6 +91,11 @@ impl Net {
         if self.peers.connection(peer).is_some() || !self.peers.fates.is_present(peer) {
             return;
         }
+        if !self.settings.connects_later && peer != self.rank {
+            let why = "GASNET_CONNECTFILE_IN does not name it, and GASNET_CONNECT_DYNAMIC is off";
+            self.peers.fates.lose(peer, format!("it is not connected: {why}"));
+            return;
+        }
         let created = self.create(peer).and_then(|connection| {
             if peer != self.rank {
                 self.wait_for(&mut inner, peer, Step::Ask);

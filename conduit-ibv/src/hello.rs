@@ -1,10 +1,11 @@
 //! What processes exchange at start, and which of them fit together.
 #![forbid(unsafe_code)]
 
+use crate::at_start::Kind;
 use crate::handshake::MOST_PATHS;
 use crate::net::Opened;
 use crate::peers::Mailbox;
-use crate::variables::Settings;
+use crate::settings::{self, Settings};
 use crate::verbs::Address;
 use gasnet_conduit::{JobRank, Place, StartInfo};
 use std::collections::HashMap;
@@ -30,9 +31,7 @@ impl std::fmt::Display for Link {
 /// What a process tells the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Whether it has opened its HCAs.
-    pub has_opened: bool,
-    /// Queue pairs of a connection.
+    /// Queue pairs of a connection; 0: it cannot start.
     pub paths: u8,
     /// HCAs that it uses.
     pub rails: u8,
@@ -43,10 +42,14 @@ pub struct Hello {
     pub has_atomics: bool,
     /// Whether they page on demand.
     pub has_on_demand: bool,
+    /// Whether it wants to find out how much memory can be registered.
+    pub probes: bool,
+    /// To whom it wants to be connected at start.
+    pub connects: Kind,
     /// Bytes of the largest packet.
     pub max_packet: u32,
-    /// Requests that it may have under way to a peer.
-    pub credits: u16,
+    /// Credits that a peer may keep.
+    pub spare_credits: u16,
     /// Names its first HCA, in the whole job.
     pub hca: u64,
     /// Where it takes datagrams.
@@ -70,17 +73,18 @@ const BYTES: usize = 42;
 
 impl Opened {
     /// What the others need of it.
-    pub fn hello(&self, settings: &Settings) -> Hello {
+    pub fn hello(&self, settings: &Settings, connects: Kind, processes: u32) -> Hello {
         Hello {
-            has_opened: true,
             paths: self.paths.len() as u8,
             rails: self.rails.len() as u8,
             turns: turns(self.paths.iter().map(|path| path.rail)),
             link: self.link,
             has_atomics: self.has_atomics && settings.atomics,
+            probes: settings::probes(),
+            connects,
             has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
             max_packet: settings.max_packet as u32,
-            credits: settings.credits as u16,
+            spare_credits: settings.spare_credits(processes) as u16,
             hca: self.rails[0].context.attributes.node_guid,
             mailbox: Mailbox {
                 address: self.paths[0].port.address,
@@ -94,15 +98,16 @@ impl Hello {
     /// That of a process that cannot start.
     pub fn failed() -> Self {
         Self {
-            has_opened: false,
             paths: 0,
             rails: 0,
             turns: 0,
             link: Link::InfiniBand,
             has_atomics: false,
             has_on_demand: false,
+            probes: false,
+            connects: Kind::Nobody,
             max_packet: 0,
-            credits: 0,
+            spare_credits: 0,
             hca: 0,
             mailbox: Mailbox::default(),
         }
@@ -120,22 +125,23 @@ impl Hello {
             Link::InfiniBand => 0,
             Link::Roce(version) => version,
         };
-        let flags = u8::from(self.has_opened) | u8::from(self.has_atomics) << 1 | u8::from(self.has_on_demand) << 2;
+        let flags = [self.has_atomics, self.has_on_demand, self.probes];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
         bytes[..4].copy_from_slice(&[flags, self.paths, self.rails, link]);
+        bytes[15] = self.connects as u8;
         bytes[4..8].copy_from_slice(&self.max_packet.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.mailbox.number.to_le_bytes());
         bytes[12..14].copy_from_slice(&self.mailbox.address.lid.to_le_bytes());
         bytes[14] = self.turns;
         bytes[16..32].copy_from_slice(&self.mailbox.address.gid);
         bytes[32..40].copy_from_slice(&self.hca.to_le_bytes());
-        bytes[40..].copy_from_slice(&self.credits.to_le_bytes());
+        bytes[40..].copy_from_slice(&self.spare_credits.to_le_bytes());
         bytes
     }
 
     fn decode(bytes: &[u8]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Self {
-            has_opened: bytes[0] & 1 != 0,
             paths: bytes[1],
             rails: bytes[2],
             turns: bytes[14],
@@ -143,10 +149,16 @@ impl Hello {
                 0 => Link::InfiniBand,
                 version => Link::Roce(version),
             },
-            has_atomics: bytes[0] & 2 != 0,
-            has_on_demand: bytes[0] & 4 != 0,
+            has_atomics: bytes[0] & 1 != 0,
+            has_on_demand: bytes[0] & 2 != 0,
+            probes: bytes[0] & 4 != 0,
+            connects: match bytes[15] {
+                0 => Kind::Nobody,
+                1 => Kind::Everybody,
+                _ => Kind::Some,
+            },
             max_packet: word(4),
-            credits: u16::from_le_bytes([bytes[40], bytes[41]]),
+            spare_credits: u16::from_le_bytes([bytes[40], bytes[41]]),
             hca: u64::from(word(32)) | u64::from(word(36)) << 32,
             mailbox: Mailbox {
                 number: word(8),
@@ -171,7 +183,7 @@ impl Hello {
     pub fn compare(all: &[Self], rank: JobRank) -> Result<(), String> {
         let own = &all[rank.index()];
         let differs = |what: &dyn Fn(&Self) -> bool| all.iter().position(|other| !what(other));
-        if let Some(rank) = differs(&|other| other.has_opened) {
+        if let Some(rank) = differs(&|other| other.paths > 0) {
             return Err(format!("rank {rank} has no HCA that it can use"));
         }
         if let Some(rank) = differs(&|other| other.link == own.link) {
@@ -213,15 +225,16 @@ mod tests {
 
     fn hello() -> Hello {
         Hello {
-            has_opened: true,
             paths: 4,
             rails: 2,
             turns: 0b100,
             link: Link::Roce(2),
             has_atomics: true,
             has_on_demand: true,
+            probes: true,
+            connects: Kind::Some,
             max_packet: 70_000,
-            credits: 1 << 14,
+            spare_credits: 1 << 14,
             hca: 0x1234_5678_9abc_def0,
             mailbox: Mailbox {
                 address: Address {
@@ -249,10 +262,7 @@ mod tests {
         };
         assert_eq!(with(&|_| ()), Ok(()));
         for (change, word) in [
-            (
-                &(|other: &mut Hello| other.has_opened = false) as &dyn Fn(&mut Hello),
-                "no HCA",
-            ),
+            (&(|other: &mut Hello| other.paths = 0) as &dyn Fn(&mut Hello), "no HCA"),
             (&|other| other.link = Link::InfiniBand, "rank 2 is on InfiniBand"),
             (&|other| other.link = Link::Roce(1), "RoCE v1"),
             (&|other| other.paths = 1, "GASNET_NUM_QPS"),

@@ -95,7 +95,7 @@ impl Net {
             let Some(connection) = self.peers.connection(source) else {
                 continue;
             };
-            connection.refund(credits);
+            self.peers.refund(connection, credits);
             connection.rings.note_freed(beside.taken);
             // SAFETY: so many bytes were taken.
             let packet = unsafe { slot.packet(bytes) };

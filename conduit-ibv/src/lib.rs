@@ -1,23 +1,25 @@
 //! conduit-ibv of libgasnet: InfiniBand and RoCE over verbs, with libibverbs opened at run time.
 //!
-//! A process has a queue pair for each peer and path (a port of an HCA), connected at start or at
-//! first contact by datagrams ([`handshake`], [`connect`]). Life of a packet: `send` pays for it
-//! with a credit of the peer ([`peers`]), writes it into the work request or a registered buffer
-//! ([`buffers`]), and posts it ([`send_queue`]); 32 bits beside it say what it is ([`wire`]). It
-//! arrives in a receive buffer of its queue pair, or one that all peers share ([`receive`]), where
-//! a poll delivers it in place ([`progress`]). Small packets to a peer that gets many are written
-//! into its memory instead ([`ring`], [`inbox`]).
+//! A process has a queue pair for each peer and path (a port of an HCA), connected at start
+//! ([`at_start`]) or at first contact by datagrams ([`handshake`], [`connect`]). Life of a packet:
+//! `send` pays for it with a credit of the peer ([`peers`]), writes it into the work request or a
+//! registered buffer ([`buffers`]), and posts it ([`send_queue`]); 32 bits beside it say what it is
+//! ([`wire`]). It arrives in a receive buffer of its queue pair, or one that all peers share
+//! ([`receive`]), where a poll delivers it in place ([`progress`]). Small packets to a peer that
+//! gets many are written into its memory instead ([`ring`], [`inbox`]).
 //!
 //! Over InfiniBand, HCAs move queue pairs to another port when theirs goes down ([`migration`]).
 //!
-//! Puts and gets are RDMA writes and reads ([`rma`]). A Long that is not packed is a write, and a
-//! message behind it on the same queue pair.
+//! Puts and gets are RDMA writes and reads ([`rma`], [`transfer`]). A Long that is not packed is a
+//! write, and a message behind it on the same queue pair.
 
+mod at_start;
 mod atomics;
 mod attendant;
 mod batch;
 mod buffers;
 mod connect;
+mod connect_file;
 mod handshake;
 mod hello;
 mod inbox;
@@ -30,6 +32,7 @@ mod peers;
 mod pinned;
 mod ports;
 mod presets;
+mod probe;
 mod progress;
 mod rail;
 mod receive;
@@ -37,6 +40,8 @@ mod ring;
 mod rma;
 mod send;
 mod send_queue;
+mod settings;
+mod transfer;
 mod variables;
 mod verbs;
 mod wake;
@@ -88,7 +93,7 @@ impl Conduit for Ibv {
 
     fn limits(&self) -> Limits {
         Limits {
-            max_packet_bytes: variables::max_packet_bytes(),
+            max_packet_bytes: settings::max_packet_bytes(),
             max_ranks: wire::MOST_RANKS,
             requests_per_poll: 1,
         }

@@ -1,5 +1,6 @@
 //! A started conduit: its parts, start and stop.
 
+use crate::at_start::{Kind, Record, Wish};
 use crate::buffers::{Buffer, Pool};
 use crate::connect::{self, Connector};
 use crate::handshake::Endpoint;
@@ -7,10 +8,12 @@ use crate::hello::{self, Hello};
 use crate::inbox::Inbox;
 use crate::memory::Segments;
 use crate::peers::Peers;
+use crate::pinned;
 use crate::presets;
+use crate::probe;
 use crate::rail::Rail;
-use crate::rma::Transfer;
-use crate::variables::Settings;
+use crate::settings::Settings;
+use crate::transfer::{Stripes, Transfer};
 use crate::verbs::{Access, Channel, Datagrams, Domain, Errno, LocalPort};
 use gasnet_conduit::copied::Copied;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
@@ -25,8 +28,6 @@ use std::time::{Duration, Instant};
 pub const SMALL: usize = 2 << 10;
 /// Send buffers that clients may hold.
 const RESERVED: usize = 256;
-/// Most processes of a job in which all are connected at start by default.
-const FEW: u32 = 256;
 
 /// A port of an HCA: where queue pairs of each connection are.
 pub struct Path {
@@ -85,6 +86,10 @@ pub struct Net {
     #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
     pub stalled: Mutex<Vec<Box<Transfer>>>,
     pub stalled_count: AtomicUsize,
+    pub stripes: Stripes,
+    /// Registrations of local memory for one operation, and how many there may be.
+    pub registrations: AtomicUsize,
+    pub most_registrations: usize,
     /// Queue pairs that have migrated (peer, path), and had no room for a probe.
     pub unprobed: Mutex<Vec<(JobRank, usize)>>,
     pub stopped: AtomicBool,
@@ -95,6 +100,8 @@ pub struct Net {
     /// Why the network failed, until that is reported.
     pub failure: Mutex<Option<String>>,
     pub has_failed: AtomicBool,
+    /// Where this process writes with whom it has communicated.
+    record: Option<Record>,
     pub segments: Segments,
     /// Where peers write small messages.
     pub inbox: Inbox,
@@ -131,23 +138,30 @@ impl Net {
             message: format!("The ibv conduit cannot start: {why}."),
         };
         let settings = Settings::read();
-        let completes = settings.connect_at_start.unwrap_or(info.size <= FEW);
-        let has_thread = info.may_start_threads && !completes;
+        pinned::raise_limit();
+        let wish = Wish::read(&settings, info);
+        let completes = wish == Ok(Wish::Everybody);
+        let has_thread = info.may_start_threads && settings.connects_later && !completes;
         presets::before_first_use(info.single_threaded && !has_thread);
-        let opened = crate::open::open(info, &settings, has_thread);
+        let opened = wish.and_then(|wish| Ok((crate::open::open(info, &settings, has_thread)?, wish)));
+        let record = Record::create(&settings, info);
         // Every process takes part in the exchange, so that one that fails does not keep others.
-        let hello = opened
-            .as_ref()
-            .map_or_else(|_| Hello::failed(), |opened| opened.hello(&settings));
+        let hello = opened.as_ref().map_or_else(
+            |_| Hello::failed(),
+            |(opened, wish)| opened.hello(&settings, wish.kind(), info.size),
+        );
         let all = Hello::exchange(info, &hello);
-        let opened = opened.map_err(failed)?;
+        let (opened, wish) = opened.map_err(failed)?;
         Hello::compare(&all, info.rank).map_err(failed)?;
         crate::open::warn_of_paging(&all, info.rank, &settings);
         let has_atomics = all.iter().all(|hello| hello.has_atomics);
-        // At most half of the smallest window is kept: its process would wait for more.
-        let least = all.iter().map(|hello| u32::from(hello.credits)).min().unwrap_or(0);
-        let slack = settings.slack.min(least / 2);
-        let peers = Peers::new(all.iter().map(|hello| hello.mailbox), settings.credits, slack);
+        let least = all.iter().map(|hello| u32::from(hello.spare_credits)).min();
+        let slack = settings.slack.min(least.unwrap_or(0));
+        let peers = Peers::new(
+            all.iter().map(|hello| hello.mailbox),
+            (settings.credits, settings.total_credits),
+            slack,
+        );
         let wake = crate::wake::WakeUp::new(&opened.rails).map_err(|why| failed(format!("epoll failed: {why}")))?;
         let access = connect::access(opened.has_atomics);
         let largest = opened
@@ -177,10 +191,19 @@ impl Net {
         let scratch = small_copies
             .take(domains())
             .ok_or_else(|| failed("there is no buffer".to_owned()))?;
+        let buffers = opened.rails.iter().map(Rail::buffer_bytes).sum();
+        let probed = all.iter().any(|hello| hello.probes).then(|| {
+            let (domains, share) = (domains().collect::<Vec<_>>(), pinned::share(info.host.len()));
+            probe::probe(info, &domains, share)
+        });
+        let longest = opened.paths.iter().map(|path| path.max_message).min();
+        let stripes = Stripes::new(settings.stripes, opened.paths.len(), longest.unwrap_or(usize::MAX));
+        let regions = opened.rails.iter().map(|rail| rail.context.attributes.max_mr).min();
+        let most_registrations = settings.registrations(regions.unwrap_or(0), info.host.len());
         let mut net = Self {
             rank: info.rank,
             inline: opened.rails.iter().map(|rail| rail.inline).min().unwrap_or(0),
-            max_bytes: crate::pinned::max_bytes(info.host.len(), opened.rails.iter().map(Rail::buffer_bytes).sum()),
+            max_bytes: pinned::max_bytes(info.host.len(), buffers, probed),
             is_fenced,
             scratch,
             peers,
@@ -192,11 +215,15 @@ impl Net {
             deferred_count: AtomicUsize::new(0),
             stalled: Mutex::default(),
             stalled_count: AtomicUsize::new(0),
+            stripes,
+            registrations: AtomicUsize::new(0),
+            most_registrations,
             unprobed: Mutex::default(),
             stopped: AtomicBool::new(false),
             may_be_asked: AtomicBool::new(true),
             is_complete: false,
             failure: Mutex::default(),
+            record,
             has_failed: AtomicBool::new(false),
             segments: Segments::new(opened.rails.len(), largest.unwrap_or(u64::MAX), access),
             inbox: Inbox::new(if wake.is_some() { 0 } else { settings.rings }),
@@ -210,12 +237,13 @@ impl Net {
             rails: opened.rails,
             settings,
         };
-        net.prepare(info, completes).map_err(failed)?;
+        let kinds: Vec<Kind> = all.iter().map(|hello| hello.connects).collect();
+        net.prepare(info, || wish.peers(info, &kinds)).map_err(failed)?;
         Ok(net)
     }
 
-    /// Posts the first receive buffers, and connects at start if that is wanted.
-    fn prepare(&mut self, info: &StartInfo<'_>, completes: bool) -> Result<(), String> {
+    /// Posts the first receive buffers, and connects to the peers to which that is wanted at start.
+    fn prepare(&mut self, info: &StartInfo<'_>, wanted: impl Fn() -> Option<Vec<JobRank>>) -> Result<(), String> {
         /// Shared receive buffers beside those that each connection adds.
         const FIRST: usize = 16;
         for rail in &self.rails {
@@ -230,11 +258,13 @@ impl Net {
                 })?;
             }
         }
-        if completes && info.leaders.len() > 1 {
-            // Neighbours, too: atomics and puts of device memory reach them through the HCA.
-            let others = self.peers.ranks().filter(|rank| *rank != info.rank);
-            self.connect_all(info, &others.collect::<Vec<JobRank>>())?;
-            self.is_complete = true;
+        if info.leaders.len() == 1 {
+            return Ok(());
+        }
+        // Neighbours, too: atomics and puts of device memory reach them through the HCA.
+        if let Some(wanted) = wanted() {
+            self.connect_all(info, &wanted)?;
+            self.is_complete = wanted.len() == info.size as usize - 1;
         }
         Ok(())
     }
@@ -267,6 +297,10 @@ impl Net {
         const DRAIN: Duration = Duration::from_millis(5);
         if !self.stop_at_once() {
             return;
+        }
+        if let Some(record) = &self.record {
+            let used = self.peers.established().filter(|(_, it)| it.is_used());
+            record.write(&used.map(|(rank, _)| rank).collect::<Vec<_>>());
         }
         for (_, connection) in self.peers.established() {
             // If that fails, the peer is gone, or it reads of the end from its node agent.

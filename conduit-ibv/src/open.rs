@@ -5,7 +5,7 @@ use crate::hello::{Hello, Link};
 use crate::net::{advised, Opened, Path};
 use crate::ports::{self, Host};
 use crate::rail::Rail;
-use crate::variables::{self, Settings};
+use crate::settings::{self, Settings};
 use crate::verbs::{Channel, Context, Datagrams, LocalPort};
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
@@ -29,7 +29,7 @@ pub fn probe() -> Result<(), String> {
 /// Warns of processes whose HCAs do not page on demand, as GASNET_ODP_VERBOSE says.
 pub fn warn_of_paging(all: &[Hello], rank: JobRank, settings: &Settings) {
     let lacking: Vec<usize> = (0..all.len()).filter(|rank| !all[*rank].has_on_demand).collect();
-    if !settings.on_demand || settings.on_demand_verbose == 0 || lacking.is_empty() || variables::is_quiet() {
+    if !settings.on_demand || settings.on_demand_verbose == 0 || lacking.is_empty() || settings::is_quiet() {
         return;
     }
     if rank.0 == 0 {
@@ -95,7 +95,7 @@ fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> 
         }
     }
     let choice = wanted.choose(&host.hcas, Ranks::of(info))?;
-    if rank == JobRank(0) && wanted.verbosity > 0 && !variables::is_quiet() {
+    if rank == JobRank(0) && wanted.verbosity > 0 && !settings::is_quiet() {
         let obsolete = wanted
             .obsolete
             .map(|name| format!("{name} has no effect. GASNET_IBV_PORTS selects HCAs and ports"));

@@ -62,6 +62,8 @@ pub struct Peers {
     all: Box<[Peer]>,
     /// Requests under way to each.
     window: u32,
+    /// Requests to all of them that may still be sent, if that is limited.
+    total: Option<AtomicU32>,
     /// Credits that are kept for the next message.
     slack: u32,
     /// Peers to which credits are to be returned.
@@ -71,9 +73,9 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// All processes, by rank, with the requests that may be under way to each and the credits that
-    /// are kept.
-    pub fn new(mailboxes: impl Iterator<Item = Mailbox>, window: u32, slack: u32) -> Self {
+    /// All processes, by rank, with the requests that may be under way to each, and to all if that
+    /// is not 0, and the credits that are kept.
+    pub fn new(mailboxes: impl Iterator<Item = Mailbox>, (window, total): (u32, u32), slack: u32) -> Self {
         let peer = |mailbox| Peer {
             connection: AtomicPtr::new(ptr::null_mut()),
             mailbox,
@@ -83,6 +85,7 @@ impl Peers {
             fates: Fates::new(all.len()),
             all,
             window,
+            total: (total > 0).then(|| AtomicU32::new(total)),
             slack,
             owing: Mutex::default(),
             has_owing: AtomicBool::new(false),
@@ -147,6 +150,33 @@ impl Peers {
         })
     }
 
+    /// Pays for a request. False if there is no credit.
+    #[inline]
+    pub fn pay(&self, connection: &Connection) -> bool {
+        let Some(total) = &self.total else {
+            return take_one(&connection.credits);
+        };
+        if !take_one(total) {
+            return false;
+        }
+        let has_paid = take_one(&connection.credits);
+        if !has_paid {
+            total.fetch_add(1, Ordering::Relaxed);
+        }
+        has_paid
+    }
+
+    /// Takes credits that a peer returned, or that of a request that was not sent.
+    #[inline]
+    pub fn refund(&self, connection: &Connection, credits: u32) {
+        if credits > 0 {
+            connection.credits.fetch_add(credits, Ordering::Relaxed);
+            if let Some(total) = &self.total {
+                total.fetch_add(credits, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// A request of the peer was delivered: notes that credits are to be returned, if more are owed
     /// than are kept.
     #[inline]
@@ -197,21 +227,9 @@ impl Connection {
         &self.queues[turn % self.queues.len()]
     }
 
-    /// Pays for a request. False if there is no credit.
-    #[inline]
-    pub fn pay(&self) -> bool {
-        let take = |left: u32| left.checked_sub(1);
-        self.credits
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .is_ok()
-    }
-
-    /// Takes credits that the peer returned, or that of a request that was not sent.
-    #[inline]
-    pub fn refund(&self, credits: u32) {
-        if credits > 0 {
-            self.credits.fetch_add(credits, Ordering::Relaxed);
-        }
+    /// Whether anything was sent, put or got.
+    pub fn is_used(&self) -> bool {
+        self.queues.iter().any(SendQueue::is_used)
     }
 
     /// A request of the peer is being delivered, or credits were collected in vain.
@@ -235,6 +253,13 @@ impl Connection {
     }
 }
 
+/// Takes a credit, if there is one.
+#[inline]
+fn take_one(credits: &AtomicU32) -> bool {
+    let take = |left: u32| left.checked_sub(1);
+    credits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+}
+
 impl Drop for Peers {
     fn drop(&mut self) {
         for peer in &self.all {
@@ -251,25 +276,36 @@ impl Drop for Peers {
 mod tests {
     use super::*;
 
-    fn connected(window: u32, slack: u32) -> Peers {
+    fn connected(window: (u32, u32), slack: u32) -> Peers {
         let peers = Peers::new((0..3).map(|_| Mailbox::default()), window, slack);
+        peers.connect(JobRank(1), Box::new([]), 0);
         peers.connect(JobRank(2), Box::new([]), 0);
         peers
     }
 
     #[test]
     fn credits_come_back() {
-        let peers = connected(2, 1);
+        let peers = connected((2, 0), 1);
         let connection = peers.connection(JobRank(2)).unwrap();
-        assert!(connection.pay() && connection.pay() && !connection.pay());
-        connection.refund(1);
-        assert!(connection.pay() && !connection.pay());
-        assert!(peers.connection(JobRank(1)).is_none());
+        assert!(peers.pay(connection) && peers.pay(connection) && !peers.pay(connection));
+        peers.refund(connection, 1);
+        assert!(peers.pay(connection) && !peers.pay(connection));
+        assert!(peers.connection(JobRank(0)).is_none());
+    }
+
+    #[test]
+    fn credits_for_all_peers() {
+        let peers = connected((2, 3), 1);
+        let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
+        assert!(peers.pay(one) && peers.pay(one) && !peers.pay(one));
+        assert!(peers.pay(two) && !peers.pay(two));
+        peers.refund(one, 2);
+        assert!(peers.pay(two) && !peers.pay(two) && peers.pay(one) && !peers.pay(one));
     }
 
     #[test]
     fn more_credits_than_are_kept_are_returned_at_once() {
-        let peers = connected(200, 100);
+        let peers = connected((200, 0), 100);
         let connection = peers.connection(JobRank(2)).unwrap();
         connection.owe(100);
         peers.settle(JobRank(2), connection);

@@ -1,9 +1,10 @@
-//! How much memory a process registers. There is no probe: the limits of the user and of the
-//! operating system decide, and a registration that fails all the same says what to raise.
+//! How much memory a process registers. The limits of the user and of the operating system decide,
+//! and a registration that fails all the same says what to raise. On demand, a probe at start finds
+//! out what can be registered ([`crate::probe`]).
 #![forbid(unsafe_code)]
 
-use crate::variables;
-use gasnet_conduit::config::{Value, ValueType};
+use crate::settings;
+use crate::variables::size_in;
 use gasnet_sys::{host_memory, process};
 
 /// Part of the physical memory of a host that its processes register together, by default.
@@ -24,26 +25,9 @@ pub enum Limit {
 impl Limit {
     /// Reads "2/3", "0.5" or "100G"; megabytes without a unit.
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text.trim();
-        let number = |text: &str| text.trim().parse::<f64>().ok();
-        let part = match text.split_once('/') {
-            Some((over, under)) => Some(number(over)? / number(under)?),
-            None => number(text),
-        };
-        match part {
-            Some(part) if part > 0.0 && part < 1.0 => return Some(Self::Part(part)),
-            Some(_) if text.contains('/') => return None,
-            _ => {}
-        }
-        let unit = if text.ends_with(|last: char| last.is_ascii_digit()) {
-            "M"
-        } else {
-            ""
-        };
-        let kind = ValueType::Size { min: 1, max: 1 << 60 };
-        match kind.parse(&format!("{text}{unit}")) {
-            Ok(Value::Size(bytes)) => Some(Self::Bytes(bytes)),
-            _ => None,
+        match part(text) {
+            Some(part) => Some(Self::Part(part)),
+            None => size_in(text, "M").filter(|bytes| *bytes > 0).map(Self::Bytes),
         }
     }
 
@@ -56,23 +40,75 @@ impl Limit {
     }
 }
 
+/// An upper limit of registrations (`GASNET_PINNED_REGIONS_MAX`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Regions {
+    /// So many.
+    Count(u64),
+    /// Part of what an HCA has, below 1.
+    Part(f64),
+}
+
+impl Regions {
+    /// Reads "1/2", "0.25" or "1000".
+    pub fn parse(text: &str) -> Option<Self> {
+        match part(text) {
+            Some(part) => Some(Self::Part(part)),
+            None => text.trim().parse().ok().map(Self::Count),
+        }
+    }
+
+    /// The share of one of so many processes, of an HCA that has `most`.
+    #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)] // not negative, and a limit may be off by one
+    pub fn share(self, most: i32, processes: usize) -> usize {
+        let all = match self {
+            Self::Count(count) => count,
+            Self::Part(part) => (f64::from(most.max(0)) * part) as u64,
+        };
+        all as usize / processes.max(1)
+    }
+}
+
+/// Reads a number between 0 and 1, maybe a fraction.
+fn part(text: &str) -> Option<f64> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let part = match text.split_once('/') {
+        Some((over, under)) => number(over)? / number(under)?,
+        None => number(text)?,
+    };
+    (part > 0.0 && part < 1.0).then_some(part)
+}
+
 /// The bytes of segments that this process may register, one of so many on this host, beside its
 /// own `buffers`: whole pages, and half of its share at least, since buffers are registered as they
-/// are needed.
-pub fn max_bytes(processes: usize, buffers: usize) -> usize {
-    let limit = variables::physmem_max().unwrap_or(Limit::Part(PART));
-    let share = limit.bytes(host_memory::query().physical) / processes.max(1) as u64;
+/// are needed. `probed`: what can be registered beside the buffers that there are.
+pub fn max_bytes(processes: usize, buffers: usize, probed: Option<u64>) -> usize {
     let lockable = lockable().filter(|lockable| *lockable > 2 * buffers as u64);
-    let share = share.min(lockable.unwrap_or(u64::MAX)) as usize;
+    let most = lockable.unwrap_or(u64::MAX).min(probed.unwrap_or(u64::MAX));
+    let share = share(processes).min(most) as usize;
     let bytes = share.saturating_sub(buffers).max(share / 2);
     bytes - bytes % PAGE
+}
+
+/// What this process may register by `GASNET_PHYSMEM_MAX`.
+pub fn share(processes: usize) -> u64 {
+    let limit = settings::physmem_max().unwrap_or(Limit::Part(PART));
+    limit.bytes(host_memory::query().physical) / processes.max(1) as u64
+}
+
+/// Raises the limit on locked memory, unless that is not wanted.
+pub fn raise_limit() {
+    if settings::raises_limits() {
+        // If it cannot be raised, it counts.
+        let _ = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, u64::MAX);
+    }
 }
 
 /// The pinned pages of a process count against this limit, except root's. One that hardly holds
 /// the buffers is nobody's choice for segments: where it is enforced, the first registration fails.
 fn lockable() -> Option<u64> {
-    let limit = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, u64::MAX).ok()?;
-    (process::user() != 0).then_some(limit.rlim_max)
+    let limit = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, 0).ok()?;
+    (process::user() != 0).then_some(limit.rlim_cur)
 }
 
 #[cfg(test)]
@@ -93,11 +129,25 @@ mod tests {
 
     #[test]
     fn processes_share() {
-        let alone = max_bytes(1, 0);
-        let shared = max_bytes(4, 0);
+        let alone = max_bytes(1, 0, None);
+        let shared = max_bytes(4, 0, None);
         assert!(alone > 0 && (alone / 4).abs_diff(shared) <= PAGE);
-        assert_eq!(max_bytes(1, PAGE), alone - PAGE);
-        assert_eq!(max_bytes(4, usize::MAX), shared / 2 / PAGE * PAGE);
+        assert_eq!(max_bytes(1, PAGE, None), alone - PAGE);
+        assert_eq!(max_bytes(4, usize::MAX, None), shared / 2 / PAGE * PAGE);
         assert_eq!(shared % PAGE, 0);
+        let probed = 3 * PAGE as u64 + 1;
+        assert_eq!(max_bytes(1, PAGE, Some(probed)), 2 * PAGE);
+    }
+
+    #[test]
+    fn regions() {
+        let share = |text: &str| Regions::parse(text).map(|regions| regions.share(1000, 2));
+        assert_eq!(share("1/2"), Some(250));
+        assert_eq!(share("0.25"), Some(125));
+        assert_eq!(share("64"), Some(32));
+        assert_eq!(share("0"), Some(0));
+        for bad in ["", "3/2", "1/0", "abc", "-1", "1.5"] {
+            assert_eq!(share(bad), None, "{bad}");
+        }
     }
 }

@@ -233,7 +233,7 @@ impl Net {
         if !connection.is_established.load(Ordering::Relaxed) {
             connection.is_established.store(true, Ordering::Release);
         }
-        connection.refund(credits);
+        self.peers.refund(connection, credits);
         if connection.rings.is_hot() {
             self.offer_ring(source, connection);
         }
@@ -333,7 +333,7 @@ impl Net {
                 self.probed(peer, path);
                 0
             }
-            Done::Part(transfer) => match transfer.end() {
+            Done::Part(transfer) => match self.advance_or_end(transfer) {
                 Some((cookie, part)) => {
                     upcalls.done(cookie, part);
                     1

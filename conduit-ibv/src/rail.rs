@@ -1,7 +1,7 @@
 //! An HCA that this process uses: its completion queue and its receive buffers.
 
 use crate::receive::Receives;
-use crate::variables::Settings;
+use crate::settings::Settings;
 use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Region, Shared, Wc};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use std::mem::MaybeUninit;

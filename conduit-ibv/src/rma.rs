@@ -6,44 +6,18 @@
 //! registration can go stale: the one follows the page tables, the other lives as long as its
 //! operation.
 //!
-//! An operation of several work requests, because it is longer than the network's largest message
-//! or crosses the border of two regions, posts them one after another on one queue pair
-//! ([`Transfer`]). They complete in order, so the last one stands for all.
+//! What needs more than one work request, or a registration, is a [`Transfer`].
 
 use crate::buffers::{Buffer, Pool};
-use crate::memory::Registered;
-use crate::net::{advised, Net, SMALL};
+use crate::net::{Net, SMALL};
 use crate::send::{buffer_of, Grant, ROOM};
 use crate::send_queue::{Done, SendQueue};
-use crate::verbs::{Access, Errno, Local, Remote, Work};
+use crate::transfer::{Extent, Report, Transfer};
+use crate::verbs::{Local, Remote, Work};
 use gasnet_conduit::{
-    Busy, Class, Completion, Cookie, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma,
-    SegmentMemory, SendBuffer, SourceUse,
+    Busy, Class, Completion, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma, SendBuffer,
+    SourceUse,
 };
-use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
-
-/// Most long operations that wait for room, beyond which it is the client that waits.
-const STALLED: usize = 256;
-
-/// What is left of an operation of several work requests.
-#[derive(Debug)]
-pub struct Transfer {
-    is_get: bool,
-    peer_memory: RemoteMemory,
-    memory: LocalMemory,
-    /// Bytes that are not posted yet.
-    bytes: usize,
-    path: usize,
-    /// Registration of the local memory with the path's HCA, for this operation only.
-    registered: Option<Registered>,
-    /// The buffer that the source lies in, if it is a reserved one.
-    source: Option<Buffer>,
-    /// The message that follows, in a buffer: its length, and the word beside it.
-    message: Option<(Buffer, usize, u32)>,
-    /// What is reported at the end.
-    report: Option<(Cookie, Completion)>,
-}
 
 /// Where local memory is for a work request.
 enum Place {
@@ -86,7 +60,7 @@ impl Net {
 
     /// The key of local memory, and the bytes from its address to where another one counts: that of
     /// its segment, or that of all memory.
-    fn local(&self, memory: &LocalMemory, rail: usize) -> Option<(u32, usize)> {
+    pub fn local(&self, memory: &LocalMemory, rail: usize) -> Option<(u32, usize)> {
         let own = self.segments.local(memory, rail);
         own.or_else(|| self.on_demand(memory, rail))
     }
@@ -122,15 +96,6 @@ impl Net {
             done.release();
             self.refused(queue, what, why)
         })
-    }
-
-    /// Whether another long operation may begin.
-    fn may_begin(&self) -> Result<(), Busy> {
-        if self.stalled_count.load(Ordering::Relaxed) < STALLED {
-            Ok(())
-        } else {
-            Err(Busy)
-        }
     }
 
     /// Posts a put or an atomic, and what its remote completion needs.
@@ -172,168 +137,23 @@ impl Net {
     /// A read of a byte that was written. An HCA answers it after the bytes of earlier puts and
     /// atomics are in memory, where every other HCA and all CPUs find them; the acknowledgement of
     /// an operation says only that the HCA has them.
-    fn fence(&self, path: usize, remote: Remote) -> Work {
+    pub fn fence(&self, path: usize, remote: Remote) -> Work {
         Work::read(&self.scratch.local(self.paths[path].rail, 1), remote)
-    }
-
-    /// Starts an operation of several work requests, or of memory that is to be registered.
-    #[cold]
-    fn begin(&self, queue: &SendQueue, mut transfer: Box<Transfer>) -> Result<(), Busy> {
-        let rail = self.paths[transfer.path].rail;
-        if transfer.source.is_none() && self.local(&transfer.memory, rail).is_none() {
-            // The source of a put may be read-only memory.
-            let access = if transfer.is_get {
-                Access::LOCAL
-            } else {
-                Access::LOCAL_READ
-            };
-            let (address, bytes) = (transfer.memory.address, transfer.bytes);
-            let (domain, memory) = (&self.rails[rail].domain, SegmentMemory::host(address, bytes));
-            // SAFETY: the runtime keeps the memory until the operation is complete.
-            match unsafe { self.segments.pin(&[domain], &memory, access) } {
-                Ok(registered) => transfer.registered = Some(registered),
-                Err(why) => {
-                    let name = self.name(queue.path);
-                    let why = advised(why);
-                    let text = format!("{name}: {bytes} bytes of local memory cannot be registered: {why}");
-                    self.peers.fates.lose(queue.peer, text);
-                    return Err(Busy);
-                }
-            }
-        }
-        self.advance(transfer);
-        Ok(())
-    }
-
-    /// Posts what there is room for. The rest waits for a poll.
-    pub fn advance(&self, mut transfer: Box<Transfer>) {
-        let Some(connection) = self.peers.connection(transfer.peer_memory.peer) else {
-            return;
-        };
-        let (queue, path) = (&connection.queues[transfer.path], &self.paths[transfer.path]);
-        let rail = &self.rails[path.rail];
-        loop {
-            let Some(mut turn) = queue.turn(rail) else {
-                return self.stall(transfer);
-            };
-            if transfer.bytes == 0 {
-                let work = if let Some((buffer, bytes, word)) = &transfer.message {
-                    Work::send(&buffer.local(path.rail, *bytes), *word)
-                } else {
-                    let mut last = transfer.peer_memory;
-                    last.address -= 1;
-                    let (rkey, _) = self.segments.remote(&last, path.rail);
-                    let address = last.address;
-                    self.fence(transfer.path, Remote { address, rkey })
-                };
-                // SAFETY: buffers are released after completion.
-                let posted = unsafe { turn.post(work, Done::Part(transfer)) };
-                drop(turn);
-                return self.posted(queue, posted);
-            }
-            let (local, remote) = self.part(&transfer, path.rail, path.max_message);
-            let work = if transfer.is_get {
-                Work::read(&local, remote)
-            } else {
-                Work::write(&local, remote)
-            };
-            let bytes = local.bytes;
-            let is_followed = transfer.message.is_some() || self.is_fenced && !transfer.is_get;
-            if bytes == transfer.bytes && !is_followed {
-                // SAFETY: the runtime keeps the memory until the operation is reported.
-                let posted = unsafe { turn.post(work, Done::Part(transfer)) };
-                drop(turn);
-                return self.posted(queue, posted);
-            }
-            // SAFETY: as above.
-            let posted = unsafe { turn.post(work, Done::Nothing) };
-            drop(turn);
-            if let Err((_, why)) = posted {
-                return self.posted(queue, Err((Done::Part(transfer), why)));
-            }
-            transfer.bytes -= bytes;
-            transfer.memory.address += bytes;
-            transfer.peer_memory.address += bytes;
-        }
-    }
-
-    /// What the next work request of an operation transfers.
-    fn part(&self, transfer: &Transfer, rail: usize, most: usize) -> (Local, Remote) {
-        let (lkey, local_room) = match (&transfer.registered, &transfer.source) {
-            (Some(registered), _) => registered.key(transfer.memory.address),
-            (_, Some(source)) => (source.local(rail, 0).lkey, usize::MAX),
-            _ => self.local(&transfer.memory, rail).unwrap_or((0, usize::MAX)),
-        };
-        let (rkey, remote_room) = self.segments.remote(&transfer.peer_memory, rail);
-        let local = Local {
-            address: transfer.memory.address,
-            bytes: transfer.bytes.min(local_room).min(remote_room).min(most),
-            lkey,
-        };
-        let remote = Remote {
-            address: transfer.peer_memory.address,
-            rkey,
-        };
-        (local, remote)
-    }
-
-    /// Keeps an operation whose last work request found no room.
-    fn posted(&self, queue: &SendQueue, posted: Result<(), crate::send_queue::Refused>) {
-        if let Err((Done::Part(mut transfer), why)) = posted {
-            if why == Errno::NO_MEMORY {
-                return self.stall(transfer);
-            }
-            transfer.free();
-            let _ = self.refused(queue, transfer.name(), why);
-        }
-    }
-
-    fn stall(&self, transfer: Box<Transfer>) {
-        let mut stalled = lock(&self.stalled);
-        stalled.push(transfer);
-        self.stalled_count.store(stalled.len(), Ordering::Release);
     }
 }
 
-impl Transfer {
-    /// All of a put.
-    fn of_put(put: &Put, path: usize, report: Option<(Cookie, Completion)>) -> Box<Self> {
-        Box::new(Self {
-            is_get: false,
-            peer_memory: put.to,
-            memory: put.from,
-            bytes: put.bytes,
-            path,
-            registered: None,
-            source: None,
-            message: None,
-            report,
-        })
-    }
-
-    /// What it is in messages.
-    pub fn name(&self) -> &'static str {
-        if self.is_get {
-            "a get"
-        } else {
-            "a put"
-        }
-    }
-
-    fn free(&mut self) {
-        let buffers = self.message.take().map(|(buffer, ..)| buffer).into_iter();
-        buffers.chain(self.source.take()).for_each(Buffer::release);
-    }
-
-    /// Its last work request is complete: what is reported.
-    pub fn end(mut self) -> Option<(Cookie, Completion)> {
-        self.free();
-        self.report
+/// What a put transfers.
+fn extent_of(put: &Put) -> Extent {
+    Extent {
+        is_get: false,
+        peer_memory: put.to,
+        memory: put.from,
+        bytes: put.bytes,
     }
 }
 
 /// Copies the source of a put.
-fn copy_in(buffer: &mut Buffer, from: usize, bytes: usize) {
+pub fn copy_in(buffer: &mut Buffer, from: usize, bytes: usize) {
     let room = buffer.bytes(bytes);
     // SAFETY: the runtime keeps the source readable until local completion.
     unsafe { room.as_mut_ptr().copy_from_nonoverlapping(from as *const u8, bytes) };
@@ -342,6 +162,11 @@ fn copy_in(buffer: &mut Buffer, from: usize, bytes: usize) {
 impl Rma for Net {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         let connection = self.reach(put.to.peer)?.ok_or(Busy)?;
+        if put.bytes > self.stripes.put {
+            let report = (put.cookie, Completion::Both);
+            self.begin_stripes(connection, extent_of(put), self.stripes.put, report)?;
+            return Ok(LocalCompletion::Later);
+        }
         let queue = connection.queue(put.bytes);
         let rail = self.paths[queue.path].rail;
         let remote = self.remote(&put.to, put.bytes, queue.path);
@@ -378,13 +203,23 @@ impl Rma for Net {
             }
         }
         self.may_begin()?;
-        let report = Some((put.cookie, Completion::Both));
-        self.begin(queue, Transfer::of_put(put, queue.path, report))?;
+        let report = Report::Part(put.cookie, Completion::Both);
+        self.begin(Transfer::new(extent_of(put), queue.path, report));
         Ok(LocalCompletion::Later)
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         let connection = self.reach(get.from.peer)?.ok_or(Busy)?;
+        let extent = Extent {
+            is_get: true,
+            peer_memory: get.from,
+            memory: get.to,
+            bytes: get.bytes,
+        };
+        if get.bytes > self.stripes.get {
+            let report = (get.cookie, Completion::Both);
+            return self.begin_stripes(connection, extent, self.stripes.get, report);
+        }
         let queue = connection.queue(get.bytes);
         let rail = self.paths[queue.path].rail;
         if let Some(remote) = self.remote(&get.from, get.bytes, queue.path) {
@@ -407,18 +242,9 @@ impl Rma for Net {
             }
         }
         self.may_begin()?;
-        let transfer = Transfer {
-            is_get: true,
-            peer_memory: get.from,
-            memory: get.to,
-            bytes: get.bytes,
-            path: queue.path,
-            registered: None,
-            source: None,
-            message: None,
-            report: Some((get.cookie, Completion::Both)),
-        };
-        self.begin(queue, Box::new(transfer))
+        let report = Report::Part(get.cookie, Completion::Both);
+        self.begin(Transfer::new(extent, queue.path, report));
+        Ok(())
     }
 }
 
@@ -551,13 +377,11 @@ impl Net {
         let (buffer, bytes) = self.buffered(grant.class, parts)?;
         let source = reserved.map(buffer_of);
         let (report, completion) = match &source {
-            Some(_) => (None, LocalCompletion::AtReturn),
-            None => (Some((put.cookie, Completion::Source)), LocalCompletion::Later),
+            Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
+            None => (Report::Part(put.cookie, Completion::Source), LocalCompletion::Later),
         };
-        let mut transfer = Transfer::of_put(put, queue.path, report);
-        transfer.source = source;
-        transfer.message = Some((buffer, bytes, self.word(grant)));
-        self.begin(queue, transfer)?;
+        let transfer = Transfer::new(extent_of(put), queue.path, report);
+        self.begin(transfer.with_message(source, (buffer, bytes, self.word(grant))));
         Ok(completion)
     }
 }

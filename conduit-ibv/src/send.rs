@@ -41,7 +41,7 @@ impl Grant<'_> {
     /// The packet to a peer was not sent.
     #[cold]
     pub fn revoke(&self, peers: &Peers, peer: JobRank) {
-        self.connection.refund(u32::from(self.class == Class::Request));
+        peers.refund(self.connection, u32::from(self.class == Class::Request));
         self.connection.owe(self.credits);
         peers.settle(peer, self.connection);
     }
@@ -95,7 +95,7 @@ impl Net {
         let Some(connection) = self.reach(peer)? else {
             return Ok(None);
         };
-        if class == Class::Request && !connection.pay() {
+        if class == Class::Request && !self.peers.pay(connection) {
             return Err(Busy);
         }
         let credits = connection.collect();

@@ -11,7 +11,7 @@
 use crate::buffers::Buffer;
 use crate::migration::Migration;
 use crate::rail::Rail;
-use crate::rma::Transfer;
+use crate::transfer::Transfer;
 use crate::verbs::{Errno, Pair, Work};
 use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
@@ -38,7 +38,7 @@ pub enum Done {
     GetCopy(Cookie, Buffer),
     /// The same of an atomic.
     Atomic(Cookie, Buffer),
-    /// The next part of a long operation is posted, or its end reported.
+    /// The next piece of a long operation is posted, or its end reported.
     Part(Box<Transfer>),
     /// The peer has followed this queue pair (peer, path) to its other path.
     Probe(JobRank, usize),
@@ -208,6 +208,11 @@ impl SendQueue {
             room: 0,
             head,
         })
+    }
+
+    /// Whether any work request was posted.
+    pub fn is_used(&self) -> bool {
+        lock(&self.head).position > 0
     }
 
     /// Whether every work request is complete.

@@ -113,6 +113,11 @@ mod plans {
         few_of_everything: "",
             "GASNET_NETWORKDEPTH_PP=4 GASNET_AM_CREDITS_PP=2 GASNET_RBUF_COUNT=4 GASNET_BBUF_COUNT=2 \
              GASNET_NETWORKDEPTH_TOTAL=4", "over_verbs";
+        one_of_everything: "",
+            "GASNET_NETWORKDEPTH_PP=1 GASNET_AM_CREDITS_PP=1 GASNET_AM_CREDITS_TOTAL=1 GASNET_RBUF_COUNT=1 \
+             GASNET_BBUF_COUNT=1 GASNET_NETWORKDEPTH_TOTAL=1",
+            "packets::over_verbs notification operations::over_verbs";
+        few_credits_for_all_peers: "", "GASNET_AM_CREDITS_TOTAL=5 GASNET_AM_CREDITS_SLACK=9", "packets notification";
         one_buffer_of_each_size: "no-odp", "GASNET_BBUF_COUNT=1 GASNET_INLINESEND_LIMIT=0", "over_verbs";
         nothing_is_inline: "max-inline=0", "", "over_verbs";
         nothing_is_inline_by_choice: "", "GASNET_INLINESEND_LIMIT=0 GASNET_PACKEDLONG_LIMIT=0", "over_verbs";
@@ -120,6 +125,17 @@ mod plans {
         nothing_is_copied: "", "GASNET_NONBULKPUT_BOUNCE_LIMIT=0", "operations notification";
         nothing_is_copied_or_paged: "late", "GASNET_NONBULKPUT_BOUNCE_LIMIT=0 GASNET_USE_ODP=0",
             "operations notification";
+        registrations_are_few: "no-odp late delay=20", "GASNET_PINNED_REGIONS_MAX=16", "operations notification";
+        nothing_is_registered: "no-odp late delay=20",
+            "GASNET_USE_FIREHOSE=0 GASNET_NONBULKPUT_BOUNCE_LIMIT=4096 GASNET_BBUF_COUNT=2", "operations notification";
+        nothing_is_registered_and_puts_are_fenced: "no-odp hcas=2 early-completion delay=50 max-mr=4194304",
+            "GASNET_PINNED_REGIONS_MAX=0 GASNET_NONBULKPUT_BOUNCE_LIMIT=5000", "operations::over_verbs notification";
+        stripes: "hcas=2 ports=2 late delay=50",
+            "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2 GASNET_PUT_STRIPE_SZ=1 GASNET_GET_STRIPE_SZ=9000B",
+            "operations notification";
+        stripes_of_memory_that_is_registered: "no-odp ports=2 max-mr=4194304",
+            "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=3 GASNET_PUT_STRIPE_SZ=64 GASNET_GET_STRIPE_SZ=0.1M",
+            "operations::over_verbs notification";
         small_regions: "max-mr=4194304 no-odp", "", "operations::over_verbs notification";
         short_queues: "max-qp-wr=8", "", "over_verbs";
         puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";

@@ -96,6 +96,19 @@ fn start() {
     eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".to_owned()));
 }
 
+/// A rank starts alone, and prints how much its segments may take.
+#[test]
+#[ignore = "a child of other tests"]
+fn most_bytes() {
+    emulated::emulate();
+    let exchange = |bytes: &[u8]| bytes.to_vec();
+    let conduit = Ibv::new();
+    conduit
+        .start(&start_info(JobRank(0), &[JobRank(0)], &exchange))
+        .unwrap();
+    eprintln!("{} MB", conduit.segments().unwrap().max_bytes() >> 20);
+}
+
 /// What a child printed contains one of these.
 fn expect(child: &str, options: &str, variables: &str, texts: &[&str]) {
     let printed = run_again(options, variables, &format!("--ignored --exact --nocapture {child}"));
@@ -158,6 +171,17 @@ fn an_hca_fails() {
         "GASNET_QP_TIMEOUT=8",
         &["emu0: local catastrophic error", "failed: transport retry"],
     );
+}
+
+#[test]
+fn a_probe_finds_the_limit() {
+    let few = "GASNET_PHYSMEM_MAX=1G GASNET_RBUF_COUNT=64";
+    let probe = format!("{few} GASNET_PHYSMEM_PROBE=1");
+    expect("most_bytes", "pin-limit=268435456", few, &["\n1019 MB"]);
+    // Less than 256 MB, as there are buffers.
+    expect("most_bytes", "pin-limit=268435456", &probe, &["can register 24"]);
+    expect("most_bytes", "pin-limit=268435456", &probe, &["\n24"]);
+    expect("most_bytes", "", &probe, &["register 1024 MB"]);
 }
 
 #[test]

@@ -526,9 +526,6 @@ variables! {
         RCV_THREAD_POLL_MODE: Option<String> = text("GASNET_RCV_THREAD_POLL_MODE",
             "How the receive thread shares the network with other threads: each conduit's own locks decide.")
             .no_effect();
-        PINNED_REGIONS_MAX: Option<String> = text("GASNET_PINNED_REGIONS_MAX",
-            "Maximum number of registered regions of ibv.")
-            .no_effect();
         DOMAIN_COUNT: Option<String> = text("GASNET_DOMAIN_COUNT", "Number of communication domains of aries.")
             .no_effect();
         AM_DOMAIN_POLL_MASK: Option<String> = text("GASNET_AM_DOMAIN_POLL_MASK",

@@ -98,7 +98,6 @@ const SET_BY_CLIENTS: &[&str] = &[
     "EXITTIMEOUT_MIN",
     "BARRIER",
     "RCV_THREAD",
-    "PINNED_REGIONS_MAX",
     "DOMAIN_COUNT",
     "AM_DOMAIN_POLL_MASK",
     "MPI_THREAD",
