@@ -20,6 +20,7 @@ mod batch;
 mod buffers;
 mod connect;
 mod connect_file;
+mod gather;
 mod handshake;
 mod hello;
 mod inbox;
@@ -50,7 +51,7 @@ mod wire;
 use attendant::Attendant;
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
-    Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, LocalSegment, PollScope,
+    Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Gather, Identity, JobRank, Limits, LocalSegment, PollScope,
     ProviderReport, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop,
     Upcalls, Wake,
 };
@@ -148,6 +149,11 @@ impl Conduit for Ibv {
 
     fn send_buffers(&self) -> Option<&dyn SendBuffers> {
         self.net().map(|net| net as &dyn SendBuffers)
+    }
+
+    fn gather(&self) -> Option<&dyn Gather> {
+        let net = self.net().filter(|net| net.settings.gather.is_some())?;
+        Some(net as &dyn Gather)
     }
 
     fn segments(&self) -> Option<&dyn Segments> {

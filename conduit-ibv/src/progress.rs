@@ -308,6 +308,11 @@ impl Net {
                 buffer.release();
                 0
             }
+            Done::Gathered(cookie, buffer) => {
+                buffer.release();
+                upcalls.done(cookie, Completion::Source);
+                1
+            }
             Done::Get(cookie) => {
                 upcalls.done(cookie, Completion::Both);
                 1

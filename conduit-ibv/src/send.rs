@@ -146,7 +146,7 @@ impl Net {
     }
 
     /// Sends a packet into a receive buffer.
-    fn assemble_and_send(&self, grant: &Grant<'_>, parts: &[&[u8]]) -> Result<(), Busy> {
+    pub fn assemble_and_send(&self, grant: &Grant<'_>, parts: &[&[u8]]) -> Result<(), Busy> {
         let mut room = ROOM;
         let message = self.message(grant.class, parts, &mut room)?;
         self.transmit(grant.connection, message, self.word(grant))

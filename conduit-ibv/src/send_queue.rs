@@ -28,6 +28,8 @@ pub enum Done {
     Nothing,
     /// The buffer is free.
     Buffer(Buffer),
+    /// The payload of a gathered message is free, and so is the buffer.
+    Gathered(Cookie, Buffer),
     /// A part of a put is reported.
     Put(Cookie, Completion),
     /// The same, after the buffer of its source is freed.
@@ -47,8 +49,11 @@ pub enum Done {
 impl Done {
     /// The work request is not posted: its buffer is free.
     pub fn release(self) {
-        if let Self::Buffer(buffer) | Self::PutCopy(_, buffer) | Self::GetCopy(_, buffer) | Self::Atomic(_, buffer) =
-            self
+        if let Self::Buffer(buffer)
+        | Self::Gathered(_, buffer)
+        | Self::PutCopy(_, buffer)
+        | Self::GetCopy(_, buffer)
+        | Self::Atomic(_, buffer) = self
         {
             buffer.release();
         }
@@ -57,7 +62,7 @@ impl Done {
     /// What the work request was in messages.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Nothing | Self::Buffer(_) | Self::Probe(..) => "sending a message",
+            Self::Nothing | Self::Buffer(_) | Self::Gathered(..) | Self::Probe(..) => "sending a message",
             Self::Put(..) | Self::PutCopy(..) => "a put",
             Self::Get(_) | Self::GetCopy(..) => "a get",
             Self::Atomic(..) => "an atomic",

@@ -60,6 +60,8 @@ pub struct Settings {
     pub depth: usize,
     /// Completions that a process may wait for; 0: the HCA's limit.
     pub total_depth: usize,
+    /// The least payload of a gathered message, if there are any.
+    pub gather: Option<usize>,
     /// Sizes above which puts and gets are striped; 0: none.
     pub stripes: (usize, usize),
     /// Most registrations for single operations.
@@ -164,6 +166,10 @@ impl Settings {
             sharing: config.get_or_default(&USE_SRQ),
             depth: count(&NETWORKDEPTH_PP).max(LEAST_DEPTH),
             total_depth,
+            // A message without payload has nothing to gather.
+            gather: usize::try_from(config.get_or_default(&AM_GATHER_MIN))
+                .ok()
+                .map(|least| least.max(1)),
             stripes: (stripe(&PUT_STRIPE_SZ), stripe(&GET_STRIPE_SZ)),
             regions: if config.get_or_default(&USE_FIREHOSE) {
                 let regions = config.get_or_default(&PINNED_REGIONS_MAX);

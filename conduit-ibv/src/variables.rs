@@ -150,6 +150,15 @@ pub const GET_STRIPE_SZ: Key<String> = form(
     is_kilobytes,
     "The same of gets.",
 );
+pub const AM_GATHER_MIN: Key<i64> = int(
+    "GASNET_AM_GATHER_MIN",
+    "1500",
+    -1,
+    1 << 30,
+    "Payloads of Mediums from this size on are sent from where they are, if the client does not wait for local \
+     completion and the HCA reaches them. -1: all are copied.",
+)
+.unit("bytes");
 pub const PUTINMOVE_LIMIT: Key<Option<String>> = text(
     "GASNET_PUTINMOVE_LIMIT",
     "Data that firehose sends while it registers remote memory: nothing is registered remotely.",
@@ -362,6 +371,7 @@ pub static TABLE: &[Variable] = &section(&[
     NONBULKPUT_BOUNCE_LIMIT.variable,
     PUT_STRIPE_SZ.variable,
     GET_STRIPE_SZ.variable,
+    AM_GATHER_MIN.variable,
     PUTINMOVE_LIMIT.variable,
     USE_SRQ.variable,
     NETWORKDEPTH_PP.variable,

@@ -32,6 +32,11 @@ mod send_buffers {
     gasnet_conduit::send_buffers_conformance_tests! { over_verbs: plain; }
 }
 
+mod gathered {
+    use super::plain;
+    gasnet_conduit::gather_conformance_tests! { over_verbs: plain; }
+}
+
 mod operations {
     use super::{faulty, plain};
     gasnet_conduit::rma_conformance_tests! {
@@ -136,6 +141,10 @@ mod plans {
         stripes_of_memory_that_is_registered: "no-odp ports=2 max-mr=4194304",
             "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=3 GASNET_PUT_STRIPE_SZ=64 GASNET_GET_STRIPE_SZ=0.1M",
             "operations::over_verbs notification";
+        everything_is_gathered: "late delay=50", "GASNET_AM_GATHER_MIN=0", "gathered packets::over_verbs";
+        nothing_is_gathered_in_place: "no-odp", "GASNET_AM_GATHER_MIN=1", "gathered";
+        gathered_with_few_of_everything: "hcas=2",
+            "GASNET_AM_CREDITS_PP=1 GASNET_NETWORKDEPTH_PP=1 GASNET_BBUF_COUNT=1", "gathered";
         small_regions: "max-mr=4194304 no-odp", "", "operations::over_verbs notification";
         short_queues: "max-qp-wr=8", "", "over_verbs";
         puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";

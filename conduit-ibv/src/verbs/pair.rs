@@ -3,7 +3,7 @@
 use super::region::Domain;
 use super::{Access, Context, Errno, Functions, Queue, Shared};
 use gasnet_ibv_abi as ffi;
-use std::mem::MaybeUninit;
+use std::mem::{offset_of, MaybeUninit};
 use std::ptr::{self, NonNull};
 
 /// Where a port is on the network.
@@ -136,7 +136,7 @@ impl Pair {
             cap: ffi::ibv_qp_cap {
                 max_send_wr: settings.sends,
                 max_recv_wr: settings.receives,
-                max_send_sge: 1,
+                max_send_sge: 2,
                 max_recv_sge: 1,
                 max_inline_data: settings.inline,
             },
@@ -234,7 +234,8 @@ impl Pair {
     /// Its memory stays as it is, and writable for reads and atomics, until it completes.
     #[inline(always)]
     pub unsafe fn post(&self, work: &mut Work) -> Result<(), Errno> {
-        work.request.sg_list = &raw mut work.local;
+        // Of the whole, since a second piece follows the first.
+        work.request.sg_list = (&raw mut *work).wrapping_byte_add(offset_of!(Work, local)).cast();
         let mut refused = ptr::null_mut();
         // SAFETY: a queue pair, and a request that lives until the call returns.
         Errno::check(unsafe { (self.send)(self.raw.as_ptr(), &raw mut work.request, &raw mut refused) })
@@ -270,6 +271,17 @@ pub struct Local {
     pub lkey: u32,
 }
 
+impl Local {
+    #[inline(always)]
+    fn entry(&self) -> ffi::ibv_sge {
+        ffi::ibv_sge {
+            addr: self.address as u64,
+            length: self.bytes as u32,
+            lkey: self.lkey,
+        }
+    }
+}
+
 /// Memory of a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Remote {
@@ -279,11 +291,16 @@ pub struct Remote {
     pub rkey: u32,
 }
 
-/// A work request with one piece of local memory.
+/// A work request with one or two pieces of local memory.
+#[repr(C)]
 pub struct Work {
     request: ffi::ibv_send_wr,
     local: ffi::ibv_sge,
+    /// The second one, if the request has two: it follows the first in memory.
+    second: MaybeUninit<ffi::ibv_sge>,
 }
+
+const _: () = assert!(offset_of!(Work, second) == offset_of!(Work, local) + size_of::<ffi::ibv_sge>());
 
 impl Work {
     #[inline(always)]
@@ -292,12 +309,11 @@ impl Work {
         let mut request: ffi::ibv_send_wr = unsafe { MaybeUninit::zeroed().assume_init() };
         request.opcode = opcode;
         request.num_sge = i32::from(local.bytes > 0);
-        let local = ffi::ibv_sge {
-            addr: local.address as u64,
-            length: local.bytes as u32,
-            lkey: local.lkey,
-        };
-        Self { request, local }
+        Self {
+            request,
+            local: local.entry(),
+            second: MaybeUninit::uninit(),
+        }
     }
 
     /// A message with 32 bits beside its bytes.
@@ -305,6 +321,14 @@ impl Work {
     pub fn send(local: &Local, immediate: u32) -> Self {
         let mut work = Self::new(ffi::IBV_WR_SEND_WITH_IMM, local);
         work.request.__bindgen_anon_1.imm_data = immediate.to_be();
+        work
+    }
+
+    /// A message of two pieces.
+    pub fn gather(first: &Local, second: &Local, immediate: u32) -> Self {
+        let mut work = Self::send(first, immediate);
+        work.request.num_sge = 2;
+        work.second.write(second.entry());
         work
     }
 

@@ -1,0 +1,52 @@
+//! Packets whose payload the HCA reads from the client's memory: one work request with two pieces,
+//! the front in a buffer and the payload in place.
+
+use crate::net::Net;
+use crate::send::Grant;
+use crate::send_queue::Done;
+use crate::verbs::{Local, Work};
+use gasnet_conduit::{Busy, Gather, GatheredPacket, LocalCompletion, SourceUse};
+
+impl Gather for Net {
+    fn gather_limit(&self) -> usize {
+        self.settings.gather.unwrap_or(usize::MAX)
+    }
+
+    fn send_gathered(&self, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
+        let Some(grant) = self.grant(packet.peer, packet.class)? else {
+            return Ok(LocalCompletion::AtReturn);
+        };
+        let sent = self.gather_or_copy(&grant, packet);
+        if sent.is_err() {
+            grant.revoke(&self.peers, packet.peer);
+        }
+        sent
+    }
+}
+
+impl Net {
+    /// A client that waits for its payload waits less for a copy than for an acknowledgement.
+    fn gather_or_copy(&self, grant: &Grant<'_>, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
+        let queue = grant.connection.queue(0);
+        let rail = self.paths[queue.path].rail;
+        let key = match packet.source {
+            SourceUse::Later => self.local(&packet.payload, rail),
+            SourceUse::Now => None,
+        };
+        let Some((lkey, _)) = key.filter(|(_, room)| packet.bytes <= *room) else {
+            // SAFETY: the runtime keeps the payload readable until local completion.
+            let payload = unsafe { std::slice::from_raw_parts(packet.payload.address as *const u8, packet.bytes) };
+            self.assemble_and_send(grant, &[packet.front, payload])?;
+            return Ok(LocalCompletion::AtReturn);
+        };
+        let (front, bytes) = self.buffered(grant.class, &[packet.front])?;
+        let payload = Local {
+            address: packet.payload.address,
+            bytes: packet.bytes,
+            lkey,
+        };
+        let work = Work::gather(&front.local(rail, bytes), &payload, self.word(grant));
+        self.post(queue, work, Done::Gathered(packet.cookie, front), "sending a message")?;
+        Ok(LocalCompletion::Later)
+    }
+}
