@@ -3,6 +3,7 @@
 //! start, or if the client forbids threads; then polls do its work.
 
 use crate::net::Net;
+use gasnet_conduit::config;
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::{fd, process};
 use std::io;
@@ -26,7 +27,9 @@ impl Attendant {
     pub fn start(net: &Arc<Net>) -> io::Result<Self> {
         let end = Arc::new(Eventfd::new()?);
         let (its_net, its_end) = (Arc::clone(net), Arc::clone(&end));
-        let thread = process::spawn_own_thread("gasnet-ibv", STACK_BYTES, move || run(&its_net, &its_end))?;
+        let thread = process::spawn_own_thread("gasnet-ibv", config::stack_bytes(STACK_BYTES), move || {
+            run(&its_net, &its_end);
+        })?;
         Ok(Self {
             thread: Some(thread),
             end,

@@ -10,7 +10,7 @@ use crate::progress;
 use crate::queue::Queue;
 use crate::sys::{self, Event};
 use crate::wire::Message;
-use gasnet_conduit::{JobRank, StartInfo};
+use gasnet_conduit::{config, JobRank, StartInfo};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::{fd, lock, mem, process};
 use std::io;
@@ -106,7 +106,9 @@ impl Net {
     /// Gives the NIC a thread. None if the system refuses.
     pub fn start_thread(net: &Arc<Self>) -> Option<JoinHandle<()>> {
         let shared = net.clone();
-        let thread = process::spawn_own_thread("gasnet-loop", STACK_BYTES, move || progress::run(&shared));
+        let thread = process::spawn_own_thread("gasnet-loop", config::stack_bytes(STACK_BYTES), move || {
+            progress::run(&shared);
+        });
         net.has_thread.store(thread.is_ok(), Relaxed);
         thread.ok()
     }

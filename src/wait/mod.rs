@@ -18,6 +18,7 @@
 mod followers;
 pub mod network;
 pub mod oversubscription;
+mod pace;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use super::pace::Pace;
 use crate::progress;
 use crate::sync::Mode;
 use crate::thread;
@@ -34,8 +35,8 @@ struct NetworkThread {
     /// A thread is about to sleep and wants a wake-up. Whoever clears it notifies the process; a
     /// thread that has not yet announced its sleep then finds a new count of notifications.
     wanted: AtomicBool,
-    /// Whether it polls, and at most how often.
-    receives: Option<Duration>,
+    /// Whether it polls, and how much.
+    receives: Option<Pace>,
 }
 
 static THREAD: OnceLock<Option<Arc<NetworkThread>>> = OnceLock::new();
@@ -51,18 +52,12 @@ pub fn start(config: &Config, wake: Option<&'static dyn Wake>, may_start_threads
     if !config.get(&config::RCV_THREAD) {
         return;
     }
-    let rate = config.get(&config::RCV_THREAD_RATE);
-    let interval = if rate == 0 {
-        Duration::ZERO
-    } else {
-        Duration::from_secs(1) / rate
-    };
     let reason = match wake {
         _ if Mode::get() != Mode::Par => "this program is not linked with the library for threads (PAR)",
         _ if !may_start_threads => "the client has deferred threads (GEX_FLAG_DEFER_THREADS)",
         None => "the network of this job, if it has one, cannot wake a thread",
         Some(wake) => {
-            THREAD.get_or_init(|| NetworkThread::spawn(wake, Some(interval)));
+            THREAD.get_or_init(|| NetworkThread::spawn(wake, Some(Pace::read(config))));
             return;
         }
     };
@@ -123,7 +118,7 @@ pub fn watch(wake: &'static dyn Wake) -> WakePromise {
 }
 
 impl NetworkThread {
-    fn spawn(wake: &'static dyn Wake, receives: Option<Duration>) -> Option<Arc<Self>> {
+    fn spawn(wake: &'static dyn Wake, receives: Option<Pace>) -> Option<Arc<Self>> {
         let start = || {
             let thread = Arc::new(Self {
                 wake,
@@ -132,7 +127,7 @@ impl NetworkThread {
                 receives,
             });
             let own = thread.clone();
-            process::spawn_own_thread("gasnet-network", STACK_BYTES, move || own.run())?;
+            process::spawn_own_thread("gasnet-network", config::stack_bytes(STACK_BYTES), move || own.run())?;
             Ok(thread)
         };
         let started: std::io::Result<_> = start();
@@ -149,16 +144,14 @@ impl NetworkThread {
         if self.receives.is_some() {
             thread::enter_as_library();
         }
-        let mut last = Instant::now();
         while !ENDING.load(Ordering::SeqCst) {
-            if let Some(interval) = self.receives {
-                receive();
-                // Later arrivals wait for the next wake-up that the rate allows.
-                let pause = interval.saturating_sub(last.elapsed());
+            if let Some(pace) = self.receives {
+                let woken = Instant::now();
+                receive(pace.idle);
+                let pause = pace.pause(woken.elapsed());
                 if !pause.is_zero() {
                     self.kick.wait(None, pause);
                 }
-                last = Instant::now();
                 if self.wake.arm() {
                     self.kick.wait(Some(self.wake.fd()), MAX_SLEEP);
                 }
@@ -177,11 +170,17 @@ impl NetworkThread {
     }
 }
 
-/// Polls until nothing more is there. What other threads wait for may be among it.
-fn receive() {
+/// Polls until nothing has arrived for some time. What other threads wait for may be among it.
+fn receive(idle: Duration) {
     RECEIVING.store(process::thread(), Ordering::SeqCst);
-    while !ENDING.load(Ordering::SeqCst) && progress::poll(PollScope::All) > 0 {
-        super::notify_process();
+    let mut last = Instant::now();
+    while !ENDING.load(Ordering::SeqCst) {
+        if progress::poll(PollScope::All) > 0 {
+            super::notify_process();
+            last = Instant::now();
+        } else if last.elapsed() >= idle {
+            break;
+        }
     }
     RECEIVING.store(0, Ordering::SeqCst);
 }

@@ -8,7 +8,7 @@
 
 use super::receive::ReceiveContext;
 use super::{Deferred, Net};
-use gasnet_conduit::{Class, Completion, Cookie, JobRank, Upcalls};
+use gasnet_conduit::{config, Class, Completion, Cookie, JobRank, Upcalls};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::{lock, process};
@@ -180,7 +180,7 @@ impl Net {
     /// the network is dropped.
     pub fn start_progress_thread(net: &Arc<Self>) {
         let weak = Arc::downgrade(net);
-        let started = process::spawn_own_thread("gasnet-udp", STACK_BYTES, move || run(&weak));
+        let started = process::spawn_own_thread("gasnet-udp", config::stack_bytes(STACK_BYTES), move || run(&weak));
         net.progress.running.store(started.is_ok(), Relaxed);
         if let Err(error) = started {
             gasnet_conduit::warn(format_args!(

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 /// Variables that may have a site default, and its value.
-const DEFAULTS: [(&str, Option<&str>); 16] = [
+const DEFAULTS: [(&str, Option<&str>); 22] = [
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
     ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),
     ("GASNET_SSH_NODEFILE", option_env!("DEFAULT_SSH_NODEFILE")),
@@ -14,6 +14,12 @@ const DEFAULTS: [(&str, Option<&str>); 16] = [
     ("GASNET_IBV_MAX_MEDIUM", option_env!("DEFAULT_IBV_MAX_MEDIUM")),
     ("GASNET_PHYSMEM_MAX", option_env!("DEFAULT_PHYSMEM_MAX")),
     ("GASNET_USE_FENCED_PUTS", option_env!("DEFAULT_USE_FENCED_PUTS")),
+    ("GASNET_IBV_MAX_HCAS", option_env!("DEFAULT_IBV_MAX_HCAS")),
+    ("GASNET_PHYSMEM_PROBE", option_env!("DEFAULT_PHYSMEM_PROBE")),
+    ("GASNET_USE_SRQ", option_env!("DEFAULT_USE_SRQ")),
+    ("GASNET_USE_XRC", option_env!("DEFAULT_USE_XRC")),
+    ("GASNET_USE_ODP", option_env!("DEFAULT_USE_ODP")),
+    ("GASNET_IBV_ATOMICS", option_env!("DEFAULT_IBV_ATOMICS")),
     ("GASNET_OFI_SPAWNER", option_env!("DEFAULT_OFI_SPAWNER")),
     (
         "GASNET_OFI_PROVIDER_INCLUDE",

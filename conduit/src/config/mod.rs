@@ -292,5 +292,14 @@ pub fn get() -> &'static Config {
     installed.unwrap_or_else(|| DEFAULTS.get_or_init(|| Config::defaults(&[])))
 }
 
+/// The stack size of a thread of the library that needs `bytes`, by `GASNET_THREAD_STACK_MIN` and
+/// `GASNET_THREAD_STACK_PAD`.
+pub fn stack_bytes(bytes: usize) -> usize {
+    let size = |key: &Key<u64>| get().get_or_default(key) as usize;
+    bytes
+        .saturating_add(size(&THREAD_STACK_PAD))
+        .max(size(&THREAD_STACK_MIN))
+}
+
 #[cfg(test)]
 mod tests;

@@ -410,9 +410,9 @@ variables! {
             "Maximum number of client threads per process that use GASNet at the same time.")
             .unit("threads").unset_means("no limit");
         THREAD_STACK_MIN: u64 = size("GASNET_THREAD_STACK_MIN", "0", 0, 1 << 40,
-            "Minimum stack size of threads that a conduit starts; smp and sock start none.").unit("bytes").no_effect();
+            "Minimum stack size of threads that the library starts.").unit("bytes");
         THREAD_STACK_PAD: u64 = size("GASNET_THREAD_STACK_PAD", "0", 0, 1 << 40,
-            "Added to the default stack size of threads that a conduit starts.").unit("bytes").no_effect();
+            "Added to the stack size of threads that the library starts.").unit("bytes");
     }
     "Barriers and collectives" {
         BARRIER: Option<String> = text("GASNET_BARRIER",
@@ -523,8 +523,19 @@ variables! {
              PAR only, over networks that can wake a thread.");
         RCV_THREAD_RATE: u32 = count("GASNET_RCV_THREAD_RATE", "0", 0, 1 << 20,
             "Most wake-ups per second of the receive thread. 0: no limit.");
+        RCV_THREAD_LOAD: f64 = double("GASNET_RCV_THREAD_LOAD", "1", 0.001, 1.0,
+            "Most time that the receive thread is awake, as a part of all time.");
+        RCV_THREAD_IDLE: u32 = count("GASNET_RCV_THREAD_IDLE", "0", 0, 1 << 31,
+            "Time without arrivals after which the receive thread sleeps.").unit("ns");
         RCV_THREAD_POLL_MODE: Option<String> = text("GASNET_RCV_THREAD_POLL_MODE",
             "How the receive thread shares the network with other threads: each conduit's own locks decide.")
+            .no_effect();
+        SND_THREAD: bool = flag("GASNET_SND_THREAD", false,
+            "A thread for completions: networks execute operations without one, and GASNET_RCV_THREAD also reports \
+             them.").no_effect();
+        SND_THREAD_RATE: Option<String> = text("GASNET_SND_THREAD_RATE", "See GASNET_SND_THREAD.").no_effect();
+        SND_THREAD_IDLE: Option<String> = text("GASNET_SND_THREAD_IDLE", "See GASNET_SND_THREAD.").no_effect();
+        SND_THREAD_POLL_MODE: Option<String> = text("GASNET_SND_THREAD_POLL_MODE", "See GASNET_SND_THREAD.")
             .no_effect();
         DOMAIN_COUNT: Option<String> = text("GASNET_DOMAIN_COUNT", "Number of communication domains of aries.")
             .no_effect();
