@@ -178,11 +178,13 @@ esac
 in_tree "a site's defaults" site --with-ssh-cmd='rsh $x' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
     --without-mpirun-cmd --with-ofi-spawner=pmi --with-ofi-provider=verbs:ofi_rxm --with-ofi-max-medium=8192 \
     --with-ofi-num-completions=32 --with-ibv-spawner=ssh --with-ibv-ports=mlx5_0+mlx5_1:2 \
-    --with-ibv-max-medium=131072 --with-ibv-physmem-max=0.5 --without-ibv-fenced-puts
+    --with-ibv-max-medium=131072 --with-ibv-physmem-max=0.5 --without-ibv-fenced-puts --enable-ibv-multirail \
+    --enable-ibv-physmem-probe --disable-ibv-srq --disable-ibv-xrc --disable-ibv-odp --disable-ibv-atomics
 has "a site's command" '^DEFAULT_SSH_CMD := rsh \$\$x$' site/config.mk
 has "a site's list of hosts" "^DEFAULT_SSH_NODEFILE := $WORK/site/hosts$" site/config.mk
 for value in OFI_SPAWNER:pmi OFI_PROVIDER_INCLUDE:verbs:ofi_rxm OFI_MAX_MEDIUM:8192 OFI_NUM_COMPLETIONS:32 \
-    IBV_SPAWNER:ssh IBV_PORTS:mlx5_0+mlx5_1:2 IBV_MAX_MEDIUM:131072 PHYSMEM_MAX:0.5 USE_FENCED_PUTS:0; do
+    IBV_SPAWNER:ssh IBV_PORTS:mlx5_0+mlx5_1:2 IBV_MAX_MEDIUM:131072 PHYSMEM_MAX:0.5 USE_FENCED_PUTS:0 \
+    IBV_MAX_HCAS:2 PHYSMEM_PROBE:1 USE_SRQ:0 USE_XRC:0 USE_ODP:0 IBV_ATOMICS:0; do
     has "a site's default for a network" "^DEFAULT_${value%%:*} := ${value#*:}$" site/config.mk
 done
 refuses "a spawner that is none" 'ssh, mpi, pmi, fork or auto is expected' --with-ofi-spawner=smoke
@@ -191,6 +193,9 @@ for number in 0 257 2K; do
 done
 refuses "a Medium that is too small" 'a number from 512 to 16777216 is expected' --with-ofi-max-medium=511
 refuses "a Medium that is too small for ibv" 'a number from 1024 to 262144 is expected' --with-ibv-max-medium=512
+refuses "more HCAs than can be used" 'a number from 1 to 8 is expected' --with-ibv-max-hcas=9
+in_tree "one HCA" onehca --disable-ibv-multirail --with-ibv-max-hcas=4
+has "one HCA" '^DEFAULT_IBV_MAX_HCAS := 1$' onehca/config.mk
 refuses "a word for yes or no" '0 or 1 is expected' --with-ibv-fenced-puts=perhaps
 for number in many 65537 123456; do
     refuses "a number that is none" 'a number from 0 to 65536 is expected' --with-ssh-out-degree=$number
