@@ -146,6 +146,11 @@ mod plans {
                 "no port of an HCA is active: this host has emu0 port 1: InfiniBand, down",
             ),
             (
+                "iwarp",
+                "",
+                "no port of an HCA is active: this host has emu0: not supported, as it is for iWARP",
+            ),
+            (
                 "",
                 "GASNET_IBV_PKEY=0x12",
                 "emu0 port 1: it is not in the partition GASNET_IBV_PKEY=0x12",

@@ -97,6 +97,8 @@ impl Host {
         for index in 0..devices.count() {
             let context = if devices.is_infiniband(index) {
                 devices.open(index)
+            } else if devices.is_iwarp(index) {
+                Err("not supported, as it is for iWARP. The ofi conduit may use it (GASNET_CONDUIT=ofi)".to_owned())
             } else {
                 Err("not a device for InfiniBand or RoCE".to_owned())
             };

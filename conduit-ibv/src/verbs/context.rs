@@ -51,8 +51,18 @@ impl Devices {
     /// Whether a device is one for InfiniBand or RoCE. Others lack reliable connected queue pairs,
     /// or datagrams.
     pub fn is_infiniband(&self, index: usize) -> bool {
+        self.transport(index) == ffi::IBV_TRANSPORT_IB
+    }
+
+    /// Whether it is one for iWARP, which lacks datagrams, messages with 32 bits beside them, and
+    /// mostly atomics.
+    pub fn is_iwarp(&self, index: usize) -> bool {
+        self.transport(index) == ffi::IBV_TRANSPORT_IWARP
+    }
+
+    fn transport(&self, index: usize) -> ffi::ibv_transport_type {
         // SAFETY: a device of the list.
-        unsafe { (*self.device(index)).transport_type == ffi::IBV_TRANSPORT_IB }
+        unsafe { (*self.device(index)).transport_type }
     }
 
     /// Opens a device.

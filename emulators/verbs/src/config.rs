@@ -79,6 +79,8 @@ pub struct Config {
     pub xrc: bool,
     /// Automatic path migration, on InfiniBand only.
     pub apm: bool,
+    /// Whether devices present themselves as iWARP NICs.
+    pub iwarp: bool,
     pub atomics: bool,
     /// Devices that fail, and when.
     pub device_fatal: Vec<(u32, Duration)>,
@@ -118,6 +120,7 @@ impl Default for Config {
             srq: true,
             xrc: true,
             apm: true,
+            iwarp: false,
             atomics: true,
             device_fatal: Vec::new(),
             max_inline: 512,
@@ -194,6 +197,7 @@ impl Config {
             "no-srq" => self.srq = false,
             "no-xrc" => self.xrc = false,
             "no-apm" => self.apm = false,
+            "iwarp" => self.iwarp = true,
             "atomic" => {
                 self.atomics = match value {
                     "none" => false,

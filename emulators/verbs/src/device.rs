@@ -32,8 +32,11 @@ fn set_text<const N: usize>(array: &mut [c_char; N], text: &str) {
 fn new_device(index: u32, config: &Config) -> *mut abi::ibv_device {
     // SAFETY: all zero is valid.
     let mut visible: abi::ibv_device = unsafe { std::mem::zeroed() };
-    visible.node_type = abi::IBV_NODE_CA;
-    visible.transport_type = abi::IBV_TRANSPORT_IB;
+    (visible.node_type, visible.transport_type) = if config.iwarp {
+        (abi::IBV_NODE_RNIC, abi::IBV_TRANSPORT_IWARP)
+    } else {
+        (abi::IBV_NODE_CA, abi::IBV_TRANSPORT_IB)
+    };
     set_text(&mut visible.name, &format!("emu{index}"));
     set_text(&mut visible.dev_name, &format!("uverbs{index}"));
     set_text(
