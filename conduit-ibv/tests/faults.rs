@@ -10,6 +10,7 @@ use gasnet_conduit::{
     Upcalls,
 };
 use gasnet_conduit_ibv::Ibv;
+use gasnet_sys::process;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -109,6 +110,26 @@ fn most_bytes() {
     eprintln!("{} MB", conduit.segments().unwrap().max_bytes() >> 20);
 }
 
+/// A rank whose limit on locked memory is below the hard limit starts, and prints whether the
+/// limit is raised.
+#[test]
+#[ignore = "a child of other tests"]
+fn raised_limit() {
+    const LOW: u64 = 1 << 20;
+    let limit = || process::raise_limit(libc::RLIMIT_MEMLOCK as i32, 0).unwrap();
+    let low = libc::rlimit {
+        rlim_cur: LOW.min(limit().rlim_max / 2),
+        rlim_max: limit().rlim_max,
+    };
+    // SAFETY: a live structure.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const low) }, 0);
+    emulated::emulate();
+    let exchange = |bytes: &[u8]| bytes.to_vec();
+    let started = Ibv::new().start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
+    started.unwrap();
+    eprintln!("raised: {}", limit().rlim_cur == limit().rlim_max);
+}
+
 /// What a child printed contains one of these.
 fn expect(child: &str, options: &str, variables: &str, texts: &[&str]) {
     let printed = run_again(options, variables, &format!("--ignored --exact --nocapture {child}"));
@@ -171,6 +192,19 @@ fn an_hca_fails() {
         "GASNET_QP_TIMEOUT=8",
         &["emu0: local catastrophic error", "failed: transport retry"],
     );
+}
+
+#[test]
+fn the_limit_on_locked_memory_is_raised() {
+    expect("raised_limit", "", "", &["raised: true"]);
+    expect("raised_limit", "", "GASNET_MAXIMIZE_MEMLOCK=0", &["raised: false"]);
+}
+
+#[test]
+fn a_port_that_is_given_up_early() {
+    let few = "GASNET_QP_RETRY_COUNT=1 GASNET_QP_TIMEOUT=14";
+    let why = "failed: transport retry counter exceeded";
+    expect("traffic", "port-down=0:1:100:2000", few, &[why]);
 }
 
 #[test]
