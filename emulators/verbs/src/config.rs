@@ -41,6 +41,8 @@ pub struct CqeError {
 #[allow(clippy::struct_excessive_bools)]
 pub struct Config {
     pub dir: String,
+    /// What the names of devices begin with.
+    pub name: String,
     pub hcas: u32,
     pub ports: u32,
     pub link: Link,
@@ -93,6 +95,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             dir: String::new(),
+            name: "emu".to_string(),
             hcas: 1,
             ports: 1,
             link: Link::InfiniBand,
@@ -155,6 +158,7 @@ impl Config {
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
             "dir" => self.dir = value.to_string(),
+            "name" => self.name = value.to_string(),
             "hcas" => self.hcas = number(value)?,
             "ports" => self.ports = number(value)?,
             "link" => {

@@ -37,7 +37,7 @@ fn new_device(index: u32, config: &Config) -> *mut abi::ibv_device {
     } else {
         (abi::IBV_NODE_CA, abi::IBV_TRANSPORT_IB)
     };
-    set_text(&mut visible.name, &format!("emu{index}"));
+    set_text(&mut visible.name, &format!("{}{index}", config.name));
     set_text(&mut visible.dev_name, &format!("uverbs{index}"));
     set_text(
         &mut visible.dev_path,
@@ -45,7 +45,7 @@ fn new_device(index: u32, config: &Config) -> *mut abi::ibv_device {
     );
     set_text(
         &mut visible.ibdev_path,
-        &format!("{}/sys/infiniband/emu{index}", config.dir),
+        &format!("{}/sys/infiniband/{}{index}", config.dir, config.name),
     );
     Device {
         visible: UnsafeCell::new(visible),
