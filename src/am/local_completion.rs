@@ -48,6 +48,24 @@ pub fn send(
     taken.map(|_| ())
 }
 
+/// Whether the client lets `m` use its source after the return.
+pub fn may_come_later(m: &Message<'_>) -> bool {
+    m.lc_opt >= LC_GROUP
+}
+
+/// Completes `m`, of which [`may_come_later`], when [`complete`] is called. `start` passes that on.
+pub fn later(m: &Message<'_>, start: impl FnOnce(&'static Op)) {
+    let (op, kind) = counted(m);
+    op.begin_kind(kind);
+    start(op);
+    finish(m, op);
+}
+
+/// The source of a message is free.
+pub fn complete(op: &Op) {
+    op.complete_part(OpKind::Message, Completion::Source);
+}
+
 /// Tries until the conduit takes `m`, or once if `immediate`.
 pub fn until_taken<T>(m: &Message<'_>, immediate: bool, attempt: impl Fn() -> Result<T, Busy>) -> Result<T, Busy> {
     match attempt() {

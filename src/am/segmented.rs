@@ -15,7 +15,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::deferred::{self, SendMessage, MOST_COPIED};
 use super::deliver;
 use super::token::Token;
-use super::{inject, internal, join, max_medium, split, AmCategory, Arg, Header, Message, HEADER, MAX_ARGS, MAX_LONG};
+use super::{
+    inject, internal, join, local_completion, max_medium, split, AmCategory, Arg, Header, Message, HEADER, MAX_ARGS,
+    MAX_LONG,
+};
 use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
@@ -104,7 +107,8 @@ struct Parts {
     sent: Option<usize>,
 }
 
-// SAFETY: those that another thread's poll sends have their payload in a copy.
+// SAFETY: those that another thread's poll sends have their payload in a copy, or in the client's
+// source until local completion.
 unsafe impl Send for Parts {}
 
 impl Parts {
@@ -121,9 +125,9 @@ impl Parts {
         }
     }
 
-    /// Bytes that follow the head and the data that was sent; None if the head was not.
-    fn left(&self) -> Option<usize> {
-        self.sent.map(|sent| self.bytes - sent)
+    /// Bytes that were not sent.
+    fn left(&self) -> usize {
+        self.bytes - self.sent.unwrap_or(0)
     }
 
     /// Sends the next message. Returns whether it was the last.
@@ -154,10 +158,10 @@ impl Parts {
 
 /// Sends `message`, waiting for room as [`inject::send`] does.
 pub fn send(message: &Message<'_>) {
-    if message.class == Class::Reply {
-        return send_later(message);
-    }
     let mut parts = Parts::new(message);
+    if message.class == Class::Reply {
+        return send_copy_later(parts);
+    }
     while parts.send_next(&mut deferred::wait_for_room) != Ok(true) {}
 }
 
@@ -167,38 +171,64 @@ pub fn send_begun(message: &Message<'_>) -> Result<(), Busy> {
     try_send_parts(message, false)
 }
 
-/// Sends `message` if its head finds room. The last [`MOST_COPIED`] bytes are copied where they
-/// find none, and sent in later polls; data before them waits.
+/// Sends `message` if its head finds room. Data that finds none is sent in later polls: from the
+/// client's source, if local completion may come later. Else the last [`MOST_COPIED`] bytes are
+/// copied, and data before them waits.
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     try_send_parts(message, true)
 }
 
 fn try_send_parts(message: &Message<'_>, may_refuse: bool) -> Result<(), Busy> {
+    let mut parts = Parts::new(message);
     if message.class == Class::Reply {
-        send_later(message);
+        send_copy_later(parts);
         return Ok(());
     }
-    let mut parts = Parts::new(message);
     loop {
-        let left = parts.left();
-        let was_last = parts.send_next(&mut |part| match left {
-            Some(left) if left > MOST_COPIED => deferred::wait_for_room(part),
-            _ => deferred::send(part, left.is_none() && may_refuse),
-        })?;
-        if was_last {
-            return Ok(());
+        match parts.send_next(&mut inject::try_send) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(Busy) if may_refuse && parts.sent.is_none() => return Err(Busy),
+            Err(Busy) if local_completion::may_come_later(message) => {
+                send_source_later(parts, message);
+                return Ok(());
+            }
+            Err(Busy) if parts.left() > MOST_COPIED => {
+                if parts.send_next(&mut deferred::wait_for_room) == Ok(true) {
+                    return Ok(());
+                }
+            }
+            Err(Busy) => {
+                send_copy_later(parts);
+                return Ok(());
+            }
         }
     }
 }
 
-/// Copies `message`, and lets later polls send it.
+/// Lets later polls send what is left from the client's source, and then complete `message`
+/// locally.
 #[cold]
-fn send_later(message: &Message<'_>) {
+fn send_source_later(mut parts: Parts, message: &Message<'_>) {
+    local_completion::later(message, |op| {
+        deferred::later(message.target.rank, move || {
+            let was_last = parts.send_next(&mut inject::try_send)?;
+            if was_last {
+                local_completion::complete(op);
+            }
+            Ok(was_last)
+        });
+    });
+}
+
+/// Copies what is left, and lets later polls send it.
+#[cold]
+fn send_copy_later(mut parts: Parts) {
+    let sent = parts.bytes - parts.left();
     // SAFETY: the client's source is valid until local completion.
-    let copy = unsafe { std::slice::from_raw_parts(message.payload, message.bytes) }.to_vec();
-    let mut parts = Parts::new(message);
-    deferred::later(message.target.rank, move || {
-        parts.payload = copy.as_ptr();
+    let copy = unsafe { std::slice::from_raw_parts(parts.payload.wrapping_add(sent), parts.left()) }.to_vec();
+    deferred::later(parts.target.rank, move || {
+        parts.payload = copy.as_ptr().wrapping_sub(sent);
         parts.send_next(&mut inject::try_send)
     });
 }
