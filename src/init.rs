@@ -120,10 +120,13 @@ pub fn init(
     } else {
         Network {
             barrier: conduit.barrier().filter(|_| !rounds::are_declined(config)),
-            ..Network::new(conduit, segments == Configuration::Fast)
+            // In LARGE a segment may not be registered; all must use the same atomics.
+            atomics: conduit.atomics().filter(|_| segments == Configuration::Fast),
+            ..Network::new(conduit, segments != Configuration::Everything)
         }
     };
-    let most = network.segments.map_or(usize::MAX, Segments::max_bytes);
+    let registered = network.segments.filter(|_| segments == Configuration::Fast);
+    let most = registered.map_or(usize::MAX, Segments::max_bytes);
     if let Some(notify) = network.put_notify {
         by_put::set_limit(notify.packed_limit());
     }

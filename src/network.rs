@@ -12,7 +12,7 @@ pub struct Network {
     /// Mediums from the client's memory.
     pub gather: Option<&'static dyn Gather>,
     /// Registered memory. None if no segment is registered: in a job of one neighbourhood, and in
-    /// the configurations LARGE and EVERYTHING.
+    /// the configuration EVERYTHING.
     pub segments: Option<&'static dyn Segments>,
     /// Puts and gets, on registered segments or on all memory.
     pub rma: Option<&'static dyn Rma>,

@@ -3,7 +3,7 @@
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::configuration::is_everything;
+use super::configuration::{is_everything, Configuration};
 use super::directory::Directory;
 use super::{numa, Bounds, Memory, Segment};
 use crate::placement::Offsets;
@@ -122,12 +122,13 @@ impl Runtime {
             .zip(self.nbrhd_ranks())
             .map(|(offset, rank)| (mapping.base + offset).wrapping_sub(bases[rank.index()]) as isize)
             .collect();
+        let is_registered = registration.is_some();
         let segment = Segment::leak(base, bytes, Memory::Attached, registration, None);
         let directory = Directory::new(
             mapping.table,
             self.nbrhd().clone(),
-            neighbours.collect(),
-            Offsets::new(&deltas),
+            (neighbours.collect(), Offsets::new(&deltas)),
+            is_registered,
         );
         self.directory().get_or_init(|| directory);
         self.endpoint0().segment.store(segment, Ordering::Release);
@@ -220,25 +221,32 @@ impl Runtime {
         }
     }
 
-    /// Registers the segment with the conduit, on all ranks or on none. Returns what the conduit
-    /// has returned, and the keys of all ranks.
+    /// Registers the segment with the conduit, on all ranks or on none, which only LARGE allows.
+    /// Returns what the conduit has returned, and the keys of all ranks.
     fn register_everywhere(&self, base: usize, bytes: usize) -> Result<(Option<Registration>, Keys), AttachError> {
         let Some(segments) = self.network().segments else {
             return Ok((None, Keys::default()));
         };
-        let registered = segments.register(&SegmentMemory::host(base, bytes));
-        let own = registered.as_ref().ok().map(|registration| &registration.key[..]);
-        let keys = Keys::exchange(self, segments.max_key_bytes(), own);
+        let registered = super::register(self.network(), &SegmentMemory::host(base, bytes));
+        let own = registered.as_ref().ok().and_then(Option::as_ref);
+        let keys = Keys::exchange(
+            self,
+            segments.max_key_bytes(),
+            own.map(|registration| &registration.key[..]),
+        );
         let registration = registered.map_err(|why| AttachError::Resource(why.message))?;
-        match keys.missing() {
-            Some(rank) => {
-                segments.deregister(registration.segment);
-                Err(AttachError::Resource(format!(
-                    "rank {rank} could not register its segment; see its message"
-                )))
-            }
-            None => Ok((Some(registration), keys)),
+        let Some(rank) = keys.missing() else {
+            return Ok((registration, keys));
+        };
+        if let Some(registration) = registration {
+            segments.deregister(registration.segment);
         }
+        if Configuration::get() == Configuration::Large {
+            return Ok((None, Keys::default()));
+        }
+        Err(AttachError::Resource(format!(
+            "rank {rank} could not register its segment; see its message"
+        )))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The segment configurations of GASNet-1 (specification 1.8, "Segments"), of which a library has
 //! one, like its thread mode.
 //!
-//! FAST: what is attached is registered with the network. LARGE: it is not, so that it may be as
-//! large as memory; networks that need registered memory then carry puts and gets in messages.
+//! FAST: segments are registered with the network. LARGE: they are if they can be, and may be as
+//! large as memory; networks carry puts and gets of one that is not registered in messages.
 //! EVERYTHING: nothing is attached, and all memory of every process is the segment of its
 //! primordial endpoint.
 

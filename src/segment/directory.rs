@@ -60,20 +60,26 @@ pub struct Directory {
     neighbours: Vec<Bounds>,
     /// What to add to a neighbour's address to get ours; by index in the neighbourhood.
     pub deltas: Offsets,
-    /// By rank.
-    learned: Vec<Learned>,
+    /// By rank, if the segments are registered.
+    learned: Option<Vec<Learned>>,
 }
 
 impl Directory {
     /// The neighbourhood's leader has filled `table`, or does so before the attach ends.
-    pub fn new(table: SegmentTable, nbrhd: Nbrhd, neighbours: Vec<Bounds>, deltas: Offsets) -> Self {
+    /// `is_registered`: whether the network reaches the segments.
+    pub fn new(
+        table: SegmentTable,
+        nbrhd: Nbrhd,
+        (neighbours, deltas): (Vec<Bounds>, Offsets),
+        is_registered: bool,
+    ) -> Self {
         let ranks = table.ranks();
         Self {
             table,
             nbrhd,
             neighbours,
             deltas,
-            learned: std::iter::repeat_with(Learned::new).take(ranks).collect(),
+            learned: is_registered.then(|| std::iter::repeat_with(Learned::new).take(ranks).collect()),
         }
     }
 
@@ -99,12 +105,14 @@ impl Directory {
         Some(Bounds::host(base, bytes))
     }
 
-    /// The conduit's number for the segment of `rank`, which it learns now if need be.
+    /// The conduit's number for the segment of `rank`, which it learns now if need be. None if it
+    /// is not registered.
     #[inline]
-    pub fn remote_segment(&self, segments: &dyn Segments, rank: JobRank) -> RemoteSegment {
-        self.learned[rank.index()].get_or(|| {
+    pub fn remote_segment(&self, segments: &dyn Segments, rank: JobRank) -> Option<RemoteSegment> {
+        let learned = &self.learned.as_ref()?[rank.index()];
+        Some(learned.get_or(|| {
             let (base, bytes) = self.table.bounds(rank.index()).unwrap_or_default();
             segments.learn(rank, &SegmentMemory::host(base, bytes), &self.table.key(rank.index()))
-        })
+        }))
     }
 }

@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicPtr;
 
 use crate::mk::MemoryKind;
 use crate::network::Network;
+use configuration::Configuration;
 use directory::Learned;
 use gasnet_conduit::{ConduitError, JobRank, Registration, RemoteSegment, SegmentMemory, Segments};
 
@@ -96,9 +97,16 @@ fn segment_memory(base: usize, bytes: usize, kind: Option<&MemoryKind>) -> Segme
     }
 }
 
-/// Registers host memory, if the conduit is to reach it.
+/// Registers host memory, if the conduit is to reach it. In LARGE it need not.
 fn register(network: &Network, memory: &SegmentMemory) -> Result<Option<Registration>, ConduitError> {
-    network.segments.map(|segments| segments.register(memory)).transpose()
+    let Some(segments) = network.segments else {
+        return Ok(None);
+    };
+    if Configuration::get() == Configuration::Large {
+        let is_allowed = memory.bytes <= segments.max_bytes();
+        return Ok(is_allowed.then(|| segments.register(memory).ok()).flatten());
+    }
+    segments.register(memory).map(Some)
 }
 
 /// Registers memory of a device, if the conduit can reach it by puts and gets.

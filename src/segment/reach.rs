@@ -53,7 +53,8 @@ impl Runtime {
         let (rma, segments) = network.rma.zip(network.segments)?;
         let directory = self.directory().get()?;
         let inside = directory.elsewhere(rank)?.contains(address, bytes);
-        inside.then(|| Reach::Network(rma, directory.remote_segment(segments, rank)))
+        let segment = directory.remote_segment(segments, rank).filter(|_| inside)?;
+        Some(Reach::Network(rma, segment))
     }
 
     fn reach_elsewhere(&self, place: Location, address: usize, bytes: usize) -> Reach<'_> {
@@ -122,15 +123,10 @@ impl Runtime {
     /// Whether large transfers to and from the segment of `place`, which is not mapped here, leave
     /// its owner alone.
     pub fn spares_owner(&self, place: Location) -> bool {
-        if self.is_on_device(place) {
-            return matches!(self.reach_by_network(place), Reach::Network(..));
-        }
-        if self.is_neighbour(place.rank) {
+        if self.is_neighbour(place.rank) && !self.is_on_device(place) {
             return self.kernel_copy().neighbour(place.rank).is_some();
         }
-        let network = self.network();
-        let reaches = network.segments.is_some() || network.reaches_all_memory();
-        network.rma.is_some() && reaches && place.ep & ANYWHERE == 0
+        matches!(self.reach_by_network(place), Reach::Network(..))
     }
 }
 

@@ -20,7 +20,7 @@ impl Runtime {
     /// by `segments`. None if no segment is known here, or it is not registered.
     pub fn remote_segment(&self, segments: &dyn Segments, place: Location) -> Option<RemoteSegment> {
         if endpoint::is_attached(place.ep) {
-            return Some(self.directory().get()?.remote_segment(segments, place.rank));
+            return self.directory().get()?.remote_segment(segments, place.rank);
         }
         if place.rank == self.rank() {
             return self.endpoint(place.ep)?.bound()?.as_target(segments, place.rank);
