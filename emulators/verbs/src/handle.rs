@@ -125,8 +125,6 @@ pub struct Qp {
     pub qp: Arc<qp::Qp>,
     /// The handle of the domain of an XRC receive QP; else 0.
     pub xrcd: usize,
-    /// Of `ibv_open_qp`: the QP is another handle's.
-    pub opened: bool,
     pub asynchronous: Acknowledged,
     /// Between `ibv_wr_start` and `ibv_wr_complete`.
     pub batch: UnsafeCell<Vec<Wqe>>,

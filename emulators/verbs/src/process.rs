@@ -17,7 +17,7 @@ use crate::stale::Watch;
 /// Bytes of the heap. The file is sparse, so only what is used costs memory.
 const HEAP_BYTES: usize = 2 << 30;
 /// Layout of the file; also its version.
-const MAGIC: u64 = 0x0076_6572_6273_0002;
+const MAGIC: u64 = 0x0076_6572_6273_0003;
 
 /// All that a process has of a fabric. Never freed: a fork's child makes its own.
 pub struct Process {

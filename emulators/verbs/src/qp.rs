@@ -42,6 +42,8 @@ pub struct Qp {
     pub kind: u32,
     pub cap: abi::ibv_qp_cap,
     pub sig_all: bool,
+    /// Of `ibv_open_qp`. Events go to the process that has made the QP.
+    pub is_opened: bool,
     pub queue: Mutex<SendQueue>,
 }
 
@@ -79,6 +81,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
     for (field, value) in [
         (&shared.kind, attributes.kind),
         (&shared.state, abi::IBV_QPS_RESET),
+        (&shared.handles, 1),
         (&shared.device, attributes.device),
         (&shared.path.port, 0),
         (&shared.pd, attributes.pd),
@@ -116,15 +119,21 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
         kind: attributes.kind,
         cap,
         sig_all: attributes.sig_all,
+        is_opened: false,
         queue: Mutex::default(),
     }))
 }
 
-/// The XRC receive QP of a number, if it is of this domain.
-pub fn open(process: &'static Process, key: u32, xrcd: u32) -> Option<Arc<Qp>> {
+/// Another handle of the XRC receive QP of a number, if it is of this domain of this device. The QP
+/// lives as long as any handle.
+pub fn open(process: &'static Process, key: u32, (device, xrcd): (u32, u32)) -> Option<Arc<Qp>> {
     let shared = process.fabric.qps.find(key, INDEX_BITS)?;
+    let _lock = shared.entry.lock.lock();
     let kind = shared.kind.load(Relaxed);
-    (kind == abi::IBV_QPT_XRC_RECV && shared.xrcd.load(Relaxed) == xrcd).then(|| {
+    let is_of_domain = shared.device.load(Relaxed) == device && shared.xrcd.load(Relaxed) == xrcd;
+    let lives = process.fabric.qps.find(key, INDEX_BITS).is_some();
+    (lives && kind == abi::IBV_QPT_XRC_RECV && is_of_domain).then(|| {
+        shared.handles.fetch_add(1, Relaxed);
         let cap = abi::ibv_qp_cap {
             max_send_wr: 0,
             max_recv_wr: 0,
@@ -141,6 +150,7 @@ pub fn open(process: &'static Process, key: u32, xrcd: u32) -> Option<Arc<Qp>> {
             kind,
             cap,
             sig_all: false,
+            is_opened: true,
             queue: Mutex::default(),
         })
     })
@@ -304,12 +314,18 @@ impl Qp {
         Ok(())
     }
 
-    /// Ends the QP: when this returns nothing of it executes, and no completion of it is left.
+    /// Ends a handle, and with the last one the QP: when this returns nothing of it executes, and
+    /// no completion of it is left.
     pub fn destroy(&self) {
         let mut queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let _lock = self.shared.entry.lock.lock();
+        if !self.is_opened {
+            event::forget(self.process, self.shared.events.swap(0, Relaxed), self.key, is_of_qp);
+        }
+        if self.shared.handles.fetch_sub(1, Relaxed) > 1 {
+            return;
+        }
         self.reset(&mut queue);
-        event::forget(self.process, self.shared.events.load(Relaxed), self.key, is_of_qp);
         let _guard = self.process.allocation();
         release(self.process, self.index);
     }

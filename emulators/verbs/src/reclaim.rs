@@ -17,8 +17,15 @@ pub fn reclaim(process: &Process, slot: u32) {
         fabric.mrs.give(index);
     }
     for index in owned(process, || fabric.qps.owned(slot).collect()) {
-        let _lock = fabric.qps.at(index).entry.lock.lock();
-        fabric.qps.at(index).state.store(abi::IBV_QPS_RESET, Relaxed);
+        let qp = fabric.qps.at(index);
+        let _lock = qp.entry.lock.lock();
+        // What others have opened lives on. Handles that the dead has opened are not known.
+        if qp.handles.load(Relaxed) > 1 {
+            qp.handles.fetch_sub(1, Relaxed);
+            qp.entry.owner.store(process.slot + 1, Relaxed);
+            continue;
+        }
+        qp.state.store(abi::IBV_QPS_RESET, Relaxed);
         let _guard = process.allocation();
         qp::release(process, index);
     }

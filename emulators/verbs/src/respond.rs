@@ -158,7 +158,10 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
             srq_lock = Some(srq.entry.lock.lock());
             peer.srq = srq::find(qp.process, srqn).map(|srq| (srqn, srq));
         }
-        let same = |(_, srq): &(u32, &Srq)| srq.xrcd.load(Relaxed) == shared.xrcd.load(Relaxed);
+        let same = |(_, srq): &(u32, &Srq)| {
+            srq.xrcd.load(Relaxed) == shared.xrcd.load(Relaxed)
+                && srq.device.load(Relaxed) == shared.device.load(Relaxed)
+        };
         if qp.kind == abi::IBV_QPT_XRC_SEND && !peer.srq.as_ref().is_some_and(same) {
             return peer.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
         }

@@ -304,7 +304,6 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
         visible: UnsafeCell::new(visible),
         qp: made,
         xrcd: if target { init.xrcd as usize } else { 0 },
-        opened: false,
         asynchronous: Acknowledged::default(),
         batch: UnsafeCell::default(),
     }
@@ -374,7 +373,8 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
     if attr.comp_mask & must != must || attr.qp_type != abi::IBV_QPT_XRC_RECV {
         return null(libc::EINVAL);
     }
-    let found = qp::open(owner.process, attr.qp_num, Xrcd::of(attr.xrcd).number);
+    let domain = (owner.device, Xrcd::of(attr.xrcd).number);
+    let found = qp::open(owner.process, attr.qp_num, domain);
     let Some(opened) = found else { return null(libc::EINVAL) };
     retain(&Xrcd::of(attr.xrcd).users);
     // SAFETY: all zero is valid.
@@ -389,7 +389,6 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
         visible: UnsafeCell::new(visible),
         qp: opened,
         xrcd: attr.xrcd as usize,
-        opened: true,
         asynchronous: Acknowledged::default(),
         batch: UnsafeCell::default(),
     }
@@ -399,10 +398,8 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
 #[no_mangle]
 extern "C" fn ibv_destroy_qp(qp: *mut abi::ibv_qp) -> c_int {
     let object = Qp::of(qp);
-    if !object.opened {
-        object.qp.destroy();
-        object.asynchronous.wait();
-    }
+    object.qp.destroy();
+    object.asynchronous.wait();
     // SAFETY: set when it was made.
     let base = unsafe { &(*object.visible.get()).qp_base };
     for cq in [base.send_cq, base.recv_cq] {

@@ -28,9 +28,11 @@ static int send_to(struct end *from, uint32_t srqn) {
 void test_xrc(void) {
     struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1};
     struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_SEND, .comp_mask = IBV_QP_INIT_ATTR_PD};
+    struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+                                    .qp_type = IBV_QPT_XRC_RECV};
     struct ibv_xrcd *xrcd;
     struct ibv_srq *srq[2];
-    struct ibv_qp *spare_a, *spare_b;
+    struct ibv_qp *spare_a, *spare_b, *opened;
     struct address address;
     struct end a, b;
     uint32_t number[2];
@@ -64,6 +66,18 @@ void test_xrc(void) {
         say_completion("xrc", "send", a.send_cq);
         say_completion("xrc", i ? "receive of the second SRQ" : "receive of the first SRQ", i ? b.send_cq : b.recv_cq);
     }
+    // The QP lives as long as any of its handles.
+    open.xrcd = xrcd;
+    open.qp_num = b.qp->qp_num;
+    opened = ibv_open_qp(devices[1].context, &open);
+    must(opened != NULL && opened->qp_num == b.qp->qp_num, "ibv_open_qp");
+    must(ibv_destroy_qp(b.qp) == 0, "ibv_destroy_qp");
+    b.qp = opened;
+    must(post_receive(&b, 192, 64, 0) == 0 && send_to(&a, number[1]) == 0, "send");
+    say_completion("xrc", "send to an opened QP", a.send_cq);
+    say_completion("xrc", "its receive", b.send_cq);
+    open.qp_num = a.qp->qp_num;
+    must(ibv_open_qp(devices[1].context, &open) == NULL, "the QP of a sender was opened");
     must(send_to(&a, 0xfffffe) == 0, "send");
     say_completion("xrc", "send to no SRQ", a.send_cq);
     must(ibv_destroy_qp(a.qp) == 0 && ibv_destroy_qp(b.qp) == 0, "ibv_destroy_qp");

@@ -134,6 +134,8 @@ pub struct Qp {
     pub entry: Entry,
     pub kind: AtomicU32,
     pub state: AtomicU32,
+    /// Those of all processes: 1, or more of an XRC receive QP that others have opened.
+    pub handles: AtomicU32,
     pub device: AtomicU32,
     pub pd: AtomicU32,
     pub xrcd: AtomicU32,
