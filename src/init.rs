@@ -429,6 +429,7 @@ fn start_conduit(
         host: &ranks(job.host()),
         leaders: &ranks(job.leaders()),
         host_memory: &|bytes| map_host_memory(job, bytes).map_err(|message| ConduitError { message }),
+        host_fd: job.host_memory().fd(),
         may_start_threads: !flags.has(Flags::DEFER_THREADS),
         host_address: job.address().map_err(|e| InitError::Job(e.message))?,
         single_threaded: mode == Mode::Seq,

@@ -47,7 +47,7 @@
 //!
 //! | need | method | sock | udp | ofi | ibv | gni | elan |
 //! |---|---|---|---|---|---|---|---|
-//! | who shares NICs and memory | [`StartInfo::host`], `place_of`, `leaders`, [`StartInfo::host_memory`] | – | processes of the host | NIC by index on the host | HCA by distance and index, pinned memory of the host | CE tree, NIC by index, pinned memory of the host | rail by index |
+//! | who shares NICs and memory | [`StartInfo::host`], `place_of`, `leaders`, [`StartInfo::host_memory`], `host_fd` | – | processes of the host | NIC by index on the host | HCA by distance and index, pinned memory of the host, XRC domain | CE tree, NIC by index, pinned memory of the host | rail by index |
 //! | job's data at start | [`StartInfo::exchange`], `job_token`, environment | names of two sockets | address, port | `fi_getname` | LID, GID, UD QP number | NIC address, AM memory handle; `PMI_GNI_PTAG`, `PMI_GNI_COOKIE` | none: `elan_baseInit` |
 //! | start of ranks by the network's own system | [`Bootstrap`]; mpi: `MPI_Init`, `MPI_Allgather` | – | – | – | – | Cray's PMI has a place beside it: `job/src/pmi/by_exchange.rs` | – |
 //! | registered memory and keys | [`Segments::register`] | – | a list, against which peers' addresses are checked | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes per domain | elan3: `elan3_setperm` window; elan4: nothing |
@@ -72,6 +72,7 @@
 //! | memory kinds | [`Segments::register_device`] | – | – | `FI_HMEM`, `FI_MR_DMABUF` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
 
 use std::fmt;
+use std::os::fd::RawFd;
 
 use crate::{Atomics, Barrier, Bootstrap, Completion, Cookie, Gather, PutNotify, Rma, Segments, SendBuffers, Wake};
 
@@ -192,6 +193,9 @@ pub struct StartInfo<'a> {
     /// never unmapped, and without a name. Called at most once, inside `start`, by all processes of
     /// the job or by none (an exchange), with the same size.
     pub host_memory: &'a dyn Fn(usize) -> Result<*mut u8, ConduitError>,
+    /// The descriptor of that memory, or -1: kernels find what processes of a host share by a file
+    /// (XRC domains of HCAs).
+    pub host_fd: RawFd,
     /// Whether the conduit may start threads, which never run client code. Clients may forbid it
     /// (`GEX_FLAG_DEFER_THREADS`).
     pub may_start_threads: bool,

@@ -17,7 +17,9 @@ use crate::{
     Busy, Class, Completion, Conduit, ConduitError, Cookie, JobRank, Place, PollScope, StartInfo, Stop, Upcalls,
     PACKET_ALIGN,
 };
+use gasnet_sys::mem;
 use std::collections::HashSet;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -151,6 +153,7 @@ pub fn start_info<'a>(rank: JobRank, all: &'a [JobRank], exchange: &'a dyn Fn(&[
         host: all,
         leaders: all,
         host_memory: &no_memory,
+        host_fd: -1,
         may_start_threads: true,
         host_address: std::net::Ipv4Addr::LOCALHOST.into(),
         single_threaded: true,
@@ -167,12 +170,20 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts a job in which each rank is a neighbourhood of its own.
+    /// Starts a job in which each rank is a neighbourhood of its own. `CONFORMANCE_HOSTS` is the
+    /// number of its hosts, by default one; placement is cyclic.
     pub fn start(make: Make<'_>, size: u32) -> Self {
         let conduits: Vec<_> = (0..size).map(|_| Some(make())).collect();
         let job = Self { conduits };
         let all: Vec<_> = (0..size).map(JobRank).collect();
-        let memory = OnceLock::new();
+        let hosts = std::env::var("CONFORMANCE_HOSTS").map_or(1, |hosts| hosts.parse().expect("a number of hosts"));
+        let place_of = |rank: JobRank| Place {
+            host: rank.0 % hosts,
+            nbrhd: rank.0,
+        };
+        let file = |_| mem::anon_memory("conformance", Path::new("/tmp"), &mut |_| {}).expect("a file");
+        let files: Vec<_> = (0..hosts).map(file).collect();
+        let memories: Vec<OnceLock<usize>> = (0..hosts).map(|_| OnceLock::new()).collect();
         let (table, barrier) = (Mutex::new(vec![Vec::new(); size as usize]), Barrier::new(size as usize));
         job.run(|rank, conduit| {
             let exchange = |bytes: &[u8]| {
@@ -185,11 +196,17 @@ impl Job {
             let host_memory = |bytes: usize| {
                 let words = exchange(&bytes.to_ne_bytes()).len();
                 assert_eq!(words, size_of::<usize>() * size as usize);
+                let memory = &memories[(rank.0 % hosts) as usize];
                 let memory = memory.get_or_init(|| vec![0_u64; bytes.div_ceil(8)].leak().as_mut_ptr() as usize);
                 Ok(*memory as *mut u8)
             };
+            let is_here = |other: &&JobRank| place_of(**other).host == place_of(rank).host;
+            let host: Vec<JobRank> = all.iter().filter(is_here).copied().collect();
             let info = StartInfo {
+                place_of: &place_of,
+                host: &host,
                 host_memory: &host_memory,
+                host_fd: files[(rank.0 % hosts) as usize].fd(),
                 single_threaded: false,
                 ..start_info(rank, &all, &exchange)
             };
