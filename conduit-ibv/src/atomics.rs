@@ -63,7 +63,7 @@ impl Atomics for Net {
             Does::Swap(expected, new) => Work::compare_swap(&local, remote, expected, new),
         };
         let done = Done::Atomic(atomic.cookie, buffer);
-        self.post_fenced(&connection.queues[0], (work, remote), done, "an atomic")
+        self.post_fenced(connection.route(0), (work, remote), done, "an atomic")
     }
 }
 

@@ -6,11 +6,13 @@ use crate::net::{advised, Net};
 use crate::peers::Connection;
 use crate::send_queue::SendQueue;
 use crate::verbs::{Access, Channel, Datagrams, Errno, Transport};
+use crate::xrc::Ends;
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::os::fd::RawFd;
 use std::sync::atomic::AtomicUsize;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The handshakes of a process. Its lock is taken before all others.
@@ -123,29 +125,32 @@ impl Net {
         let ports: Vec<Endpoint> = self.paths.iter().map(|path| path.endpoint(0)).collect();
         let numbers = self.peers.ranks().flat_map(|peer| {
             let connection = self.peers.connection(peer);
-            let number = move |path: usize| connection.map_or(0, |it: &Connection| it.queues[path].pair.number);
+            let number = move |path: usize| connection.map_or(0, |it: &Connection| self.target(it, path));
             (0..self.paths.len()).map(number)
         });
+        let senders = self.xrc.as_ref().map(|xrc| xrc.senders(self.paths.len()));
         let mut own: Vec<u8> = ports.iter().flat_map(Endpoint::encode).collect();
         let front = own.len();
-        own.extend(numbers.flat_map(u32::to_le_bytes));
+        own.extend(numbers.chain(senders.into_iter().flatten()).flat_map(u32::to_le_bytes));
         let all = (info.exchange)(&own);
         let connected = created.and_then(|()| {
             wanted.iter().try_for_each(|peer| {
                 let theirs = &all[peer.index() * own.len()..][..own.len()];
-                let numbers = theirs[front..]
-                    .chunks_exact(4)
-                    .skip(self.rank.index() * self.paths.len());
-                let endpoints = theirs[..front]
-                    .chunks_exact(Endpoint::BYTES)
-                    .zip(numbers)
-                    .map(|(port, number)| {
-                        let number = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
-                        Endpoint {
-                            number,
-                            ..Endpoint::decode(port)
-                        }
-                    });
+                let number = |place: usize| {
+                    let at = &theirs[front + 4 * place..];
+                    u32::from_le_bytes([at[0], at[1], at[2], at[3]])
+                };
+                let ports = theirs[..front].chunks_exact(Endpoint::BYTES).enumerate();
+                let paths = self.paths.len();
+                let first_sender = self.peers.count() as usize * paths;
+                let endpoints = ports.map(|(path, port)| Endpoint {
+                    number: number(self.rank.index() * paths + path),
+                    sender: self
+                        .xrc
+                        .as_ref()
+                        .map_or(0, |xrc| number(first_sender + xrc.sender_to(self.rank, path, paths))),
+                    ..Endpoint::decode(port)
+                });
                 let endpoints: Vec<Endpoint> = endpoints.collect();
                 let connection = self.peers.connection(*peer).ok_or(Errno(libc::ENOTCONN))?;
                 self.ready(connection, &endpoints)
@@ -170,13 +175,18 @@ impl Net {
             let rail = &self.rails[path.rail];
             let pair = rail.new_pair(migration::name(peer, index))?;
             pair.initialise(&path.port, self.access)?;
-            Ok(SendQueue::new(peer, index, pair, rail.depth))
+            Ok(SendQueue::new(peer, index, (pair, rail.depth), false))
         };
-        let queues: Result<Box<[SendQueue]>, Errno> = self.paths.iter().enumerate().map(queue).collect();
+        let queues = if let Some(xrc) = &self.xrc {
+            self.create_over_xrc(xrc, peer)?
+        } else {
+            let queues: Result<Arc<[SendQueue]>, Errno> = self.paths.iter().enumerate().map(queue).collect();
+            (queues?, Ends::new(peer))
+        };
         // Both sides choose the same.
         let home = (self.rank.index() + peer.index()) % self.paths.len();
-        let connection = self.peers.connect(peer, queues?, home);
-        for queue in &connection.queues {
+        let connection = self.peers.connect(peer, queues, home);
+        for queue in connection.queues.iter() {
             let rail = &self.rails[self.paths[queue.path].rail];
             match &rail.shared {
                 Some(shared) => rail
@@ -190,10 +200,19 @@ impl Net {
 
     /// The queue pairs of a connection, as a peer needs them.
     fn endpoints(&self, connection: &Connection) -> Vec<Endpoint> {
-        let queues = connection.queues.iter();
-        queues
-            .map(|queue| self.paths[queue.path].endpoint(queue.pair.number))
-            .collect()
+        let endpoint = |queue: &SendQueue| Endpoint {
+            sender: if self.xrc.is_some() { queue.pair.number } else { 0 },
+            ..self.paths[queue.path].endpoint(self.target(connection, queue.path))
+        };
+        connection.queues.iter().map(endpoint).collect()
+    }
+
+    /// The number of the pair that the peer sends to.
+    fn target(&self, connection: &Connection, path: usize) -> u32 {
+        match self.xrc {
+            Some(_) => connection.ends.receiver(path),
+            None => connection.queues[path].pair.number,
+        }
     }
 
     /// Connects queue pairs to those of the peer, if they are not.
@@ -201,30 +220,44 @@ impl Net {
         if connection.is_ready.load(Ordering::Acquire) {
             return Ok(());
         }
-        for (queue, endpoint) in connection.queues.iter().zip(theirs) {
-            let path = &self.paths[queue.path];
-            let transport = Transport {
-                mtu: u32::from(path.mtu.min(endpoint.mtu)),
-                timeout: self.settings.timeout,
-                retries: self.settings.retries,
-                reads: path.initiated.min(endpoint.reads),
-                peer_reads: path.reads,
-                first_packet: self.first_packet(queue),
-            };
-            queue
-                .pair
-                .connect(&path.port, (&endpoint.address, endpoint.number), transport)?;
-            self.add_alternate(queue, endpoint);
+        if let Some(xrc) = &self.xrc {
+            self.ready_over_xrc(xrc, connection, theirs)?;
+        } else {
+            let (low, high) = (
+                self.rank.min(connection.ends.peer).0,
+                self.rank.max(connection.ends.peer).0,
+            );
+            for (queue, endpoint) in connection.queues.iter().zip(theirs) {
+                let transport = self.transport(queue.path, endpoint, (low, high));
+                let port = &self.paths[queue.path].port;
+                queue
+                    .pair
+                    .connect(port, (&endpoint.address, endpoint.number), transport)?;
+                self.add_alternate(queue, endpoint);
+            }
         }
         connection.is_ready.store(true, Ordering::Release);
         Ok(())
     }
 
+    /// How a queue pair of a path transmits. `ends` are the same numbers at both ends, and others
+    /// for each two pairs of a path.
+    pub fn transport(&self, path: usize, endpoint: &Endpoint, ends: (u32, u32)) -> Transport {
+        let own = &self.paths[path];
+        Transport {
+            mtu: u32::from(own.mtu.min(endpoint.mtu)),
+            timeout: self.settings.timeout,
+            retries: self.settings.retries,
+            reads: own.initiated.min(endpoint.reads),
+            peer_reads: own.reads,
+            first_packet: self.first_packet(path, ends),
+        }
+    }
+
     /// The number of the first packet of a queue pair: the same at both ends, another in each job.
-    fn first_packet(&self, queue: &SendQueue) -> u32 {
-        let (low, high) = (self.rank.min(queue.peer).0, self.rank.max(queue.peer).0);
+    fn first_packet(&self, path: usize, (low, high): (u32, u32)) -> u32 {
         let pair = u64::from(low) << 32 | u64::from(high);
-        let mixed = (self.token ^ pair ^ (queue.path as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.token ^ pair ^ (path as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 40) as u32
     }
 

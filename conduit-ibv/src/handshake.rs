@@ -5,6 +5,9 @@
 //! when it has the answer, and a side that answers when it has the confirmation, or any message
 //! that arrived on the connection. If both ask at once, both answer. Every datagram may be lost,
 //! doubled, or late: a side repeats what it waits for, and what it receives again changes nothing.
+//!
+//! With XRC the pairs of a side are those that receive from the other, which it connects when it
+//! knows the other's pairs that send.
 #![forbid(unsafe_code)]
 
 use crate::verbs::{Address, MOST_DATAGRAM};
@@ -38,8 +41,10 @@ pub struct Endpoint {
     pub address: Address,
     /// LID of the port of its alternate path.
     pub alternate: Option<NonZeroU16>,
-    /// Its number.
+    /// Its number: that of the pair which the receiver of this sends to.
     pub number: u32,
+    /// With XRC, the number of the pair that sends to the receiver of this; else 0.
+    pub sender: u32,
     /// `IBV_MTU_*` of its port.
     pub mtu: u8,
     /// Gets and atomics that its HCA executes at a time.
@@ -48,30 +53,33 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Bytes of one.
-    pub const BYTES: usize = 26;
+    pub const BYTES: usize = 28;
 
     /// Its bytes.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[..4].copy_from_slice(&self.number.to_le_bytes());
-        bytes[4..6].copy_from_slice(&self.address.lid.to_le_bytes());
-        bytes[6..8].copy_from_slice(&[self.mtu, self.reads]);
-        bytes[8..24].copy_from_slice(&self.address.gid);
-        bytes[24..].copy_from_slice(&self.alternate.map_or(0, NonZeroU16::get).to_le_bytes());
+        // Numbers of queue pairs have 24 bits.
+        bytes[..3].copy_from_slice(&self.number.to_le_bytes()[..3]);
+        bytes[3..6].copy_from_slice(&self.sender.to_le_bytes()[..3]);
+        bytes[6..8].copy_from_slice(&self.address.lid.to_le_bytes());
+        bytes[8..10].copy_from_slice(&[self.mtu, self.reads]);
+        bytes[10..26].copy_from_slice(&self.address.gid);
+        bytes[26..].copy_from_slice(&self.alternate.map_or(0, NonZeroU16::get).to_le_bytes());
         bytes
     }
 
     /// Reads [`Endpoint::BYTES`] bytes.
     pub fn decode(bytes: &[u8]) -> Self {
         Self {
-            number: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+            number: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], 0]),
+            sender: u32::from_le_bytes([bytes[3], bytes[4], bytes[5], 0]),
             address: Address {
-                lid: u16::from_le_bytes([bytes[4], bytes[5]]),
-                gid: bytes[8..24].try_into().unwrap_or_default(),
+                lid: u16::from_le_bytes([bytes[6], bytes[7]]),
+                gid: bytes[10..26].try_into().unwrap_or_default(),
             },
-            alternate: NonZeroU16::new(u16::from_le_bytes([bytes[24], bytes[25]])),
-            mtu: bytes[6],
-            reads: bytes[7],
+            alternate: NonZeroU16::new(u16::from_le_bytes([bytes[26], bytes[27]])),
+            mtu: bytes[8],
+            reads: bytes[9],
         }
     }
 }
@@ -149,6 +157,7 @@ mod tests {
                 },
                 alternate: NonZeroU16::new(u16::from(path) << 8),
                 number: u32::from(path) << 16 | 7,
+                sender: 0x00ff_0100 | u32::from(path),
                 mtu: 5,
                 reads: 16,
             });

@@ -3,8 +3,9 @@
 
 use crate::at_start::Kind;
 use crate::handshake::MOST_PATHS;
-use crate::net::Opened;
+use crate::net::{Opened, Path};
 use crate::peers::Mailbox;
+use crate::rail::Rail;
 use crate::settings::{self, Settings};
 use crate::verbs::Address;
 use gasnet_conduit::{JobRank, Place, StartInfo};
@@ -30,6 +31,7 @@ impl std::fmt::Display for Link {
 
 /// What a process tells the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is independent")]
 pub struct Hello {
     /// Queue pairs of a connection; 0: it cannot start.
     pub paths: u8,
@@ -44,6 +46,8 @@ pub struct Hello {
     pub has_on_demand: bool,
     /// Whether it wants to find out how much memory can be registered.
     pub probes: bool,
+    /// Whether its receive queues are for XRC.
+    pub has_xrc: bool,
     /// To whom it wants to be connected at start.
     pub connects: Kind,
     /// Bytes of the largest packet.
@@ -52,6 +56,8 @@ pub struct Hello {
     pub spare_credits: u16,
     /// Names its first HCA, in the whole job.
     pub hca: u64,
+    /// Equal in processes of a host that use the same ports in the same way.
+    pub ports: u64,
     /// Where it takes datagrams.
     pub mailbox: Mailbox,
 }
@@ -69,7 +75,15 @@ fn turns(rails: impl Iterator<Item = usize>) -> u8 {
 const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 
 /// Bytes of one.
-const BYTES: usize = 42;
+const BYTES: usize = 50;
+
+/// Mixes values to one. Equal ones give the same in all processes.
+fn mix(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(0, |sum, value| {
+        let mixed = (sum.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    })
+}
 
 impl Opened {
     /// What the others need of it.
@@ -83,14 +97,40 @@ impl Opened {
             probes: settings::probes(),
             connects,
             has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
+            has_xrc: self.rails.iter().all(Rail::has_xrc),
             max_packet: settings.max_packet as u32,
             spare_credits: settings.spare_credits(processes) as u16,
             hca: self.rails[0].context.attributes.node_guid,
+            ports: mix(self.paths.iter().flat_map(|path| self.identity(path))),
             mailbox: Mailbox {
                 address: self.paths[0].port.address,
                 number: self.datagrams.number(),
             },
         }
+    }
+}
+
+impl Opened {
+    /// What makes a path the same in two processes of a host.
+    fn identity(&self, path: &Path) -> [u64; 5] {
+        let (port, gid) = (&path.port, u128::from_le_bytes(path.port.address.gid));
+        let small = [
+            port.number,
+            path.mtu,
+            path.reads,
+            path.initiated,
+            port.gid_index,
+            port.service_level,
+            u8::from(port.is_global),
+            port.traffic_class,
+        ];
+        [
+            self.rails[path.rail].context.attributes.node_guid,
+            u64::from(port.address.lid) << 16 | u64::from(port.pkey_index),
+            gid as u64,
+            (gid >> 64) as u64,
+            u64::from_le_bytes(small),
+        ]
     }
 }
 
@@ -105,10 +145,12 @@ impl Hello {
             has_atomics: false,
             has_on_demand: false,
             probes: false,
+            has_xrc: false,
             connects: Kind::Nobody,
             max_packet: 0,
             spare_credits: 0,
             hca: 0,
+            ports: 0,
             mailbox: Mailbox::default(),
         }
     }
@@ -125,7 +167,7 @@ impl Hello {
             Link::InfiniBand => 0,
             Link::Roce(version) => version,
         };
-        let flags = [self.has_atomics, self.has_on_demand, self.probes];
+        let flags = [self.has_atomics, self.has_on_demand, self.probes, self.has_xrc];
         let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
         bytes[..4].copy_from_slice(&[flags, self.paths, self.rails, link]);
         bytes[15] = self.connects as u8;
@@ -135,7 +177,8 @@ impl Hello {
         bytes[14] = self.turns;
         bytes[16..32].copy_from_slice(&self.mailbox.address.gid);
         bytes[32..40].copy_from_slice(&self.hca.to_le_bytes());
-        bytes[40..].copy_from_slice(&self.spare_credits.to_le_bytes());
+        bytes[40..42].copy_from_slice(&self.spare_credits.to_le_bytes());
+        bytes[42..].copy_from_slice(&self.ports.to_le_bytes());
         bytes
     }
 
@@ -152,6 +195,7 @@ impl Hello {
             has_atomics: bytes[0] & 1 != 0,
             has_on_demand: bytes[0] & 2 != 0,
             probes: bytes[0] & 4 != 0,
+            has_xrc: bytes[0] & 8 != 0,
             connects: match bytes[15] {
                 0 => Kind::Nobody,
                 1 => Kind::Everybody,
@@ -160,6 +204,7 @@ impl Hello {
             max_packet: word(4),
             spare_credits: u16::from_le_bytes([bytes[40], bytes[41]]),
             hca: u64::from(word(32)) | u64::from(word(36)) << 32,
+            ports: u64::from(word(42)) | u64::from(word(46)) << 32,
             mailbox: Mailbox {
                 number: word(8),
                 address: Address {
@@ -232,10 +277,12 @@ mod tests {
             has_atomics: true,
             has_on_demand: true,
             probes: true,
+            has_xrc: true,
             connects: Kind::Some,
             max_packet: 70_000,
             spare_credits: 1 << 14,
             hca: 0x1234_5678_9abc_def0,
+            ports: 0x0fed_cba9_8765_4321,
             mailbox: Mailbox {
                 address: Address {
                     lid: 0x1234,

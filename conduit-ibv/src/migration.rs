@@ -12,6 +12,7 @@
 use crate::handshake::Endpoint;
 use crate::net::{Net, Path};
 use crate::peers::Connection;
+use crate::route::Route;
 use crate::send_queue::{Done, SendQueue};
 use crate::verbs::{Address, Local, LocalPort, Remote, Work};
 use gasnet_conduit::JobRank;
@@ -60,20 +61,22 @@ impl Net {
 
     /// Lets the HCAs arm the queue pairs of a connection, of which both ends have loaded paths.
     pub fn arm_migration(&self, connection: &Connection) {
-        for queue in connection.queues.iter().filter(|queue| queue.migration.get().is_some()) {
-            self.touch(queue, Done::Nothing);
+        for queue in (0..self.paths.len()).map(|path| connection.route(path)) {
+            if queue.migration.get().is_some() {
+                self.touch(queue, Done::Nothing);
+            }
         }
     }
 
     /// Writes no bytes to the peer, so that packets pass both ways. False if there is no room.
-    fn touch(&self, queue: &SendQueue, done: Done) -> bool {
+    fn touch(&self, queue: Route<'_>, done: Done) -> bool {
         let local = Local {
             address: 0,
             bytes: 0,
             lkey: 0,
         };
         let work = Work::write(&local, Remote { address: 0, rkey: 0 });
-        let Some(mut turn) = queue.turn(self.rail(queue)) else {
+        let Some(mut turn) = queue.turn(self.rail(&queue)) else {
             return false;
         };
         // SAFETY: it has no memory.
@@ -86,7 +89,7 @@ impl Net {
         let Some(connection) = self.peers.connection(peer) else {
             return;
         };
-        let queue = &connection.queues[path];
+        let queue = connection.route(path);
         if let Some(migration) = queue.migration.get() {
             migration.has_moved.fetch_xor(true, Ordering::Relaxed);
             self.probe(queue);
@@ -98,14 +101,14 @@ impl Net {
         let queues = std::mem::take(&mut *lock(&self.unprobed));
         for (peer, path) in queues {
             if let Some(connection) = self.peers.connection(peer) {
-                self.probe(&connection.queues[path]);
+                self.probe(connection.route(path));
             }
         }
     }
 
-    fn probe(&self, queue: &SendQueue) {
-        if !self.touch(queue, Done::Probe(queue.peer, queue.path)) {
-            lock(&self.unprobed).push((queue.peer, queue.path));
+    fn probe(&self, queue: Route<'_>) {
+        if !self.touch(queue, Done::Probe(queue.peer(), queue.path)) {
+            lock(&self.unprobed).push((queue.peer(), queue.path));
         }
     }
 
@@ -115,8 +118,8 @@ impl Net {
         let Some(connection) = self.peers.connection(peer) else {
             return;
         };
-        let queue = &connection.queues[path];
-        let (Some((new, old)), Some(migration)) = (ports(&self.paths[path], queue), queue.migration.get()) else {
+        let queue = connection.route(path);
+        let (Some((new, old)), Some(migration)) = (ports(&self.paths[path], &queue), queue.migration.get()) else {
             return;
         };
         self.report(queue, new, old);
@@ -128,14 +131,14 @@ impl Net {
     }
 
     /// Warns that traffic has left a port, once.
-    fn report(&self, queue: &SendQueue, new: &LocalPort, old: &LocalPort) {
+    fn report(&self, queue: Route<'_>, new: &LocalPort, old: &LocalPort) {
         let rail = &self.rails[self.paths[queue.path].rail];
         let mut left = lock(&rail.left);
         if left.contains(&old.number) {
             return;
         }
         left.push(old.number);
-        let (name, peer) = (&rail.context.name, queue.peer);
+        let (name, peer) = (&rail.context.name, queue.peer());
         let why = if lock(&rail.fallen).contains(&old.number) {
             "went down".to_owned()
         } else {

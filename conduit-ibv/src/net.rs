@@ -15,6 +15,7 @@ use crate::rail::Rail;
 use crate::settings::Settings;
 use crate::transfer::{Stripes, Transfer};
 use crate::verbs::{Access, Channel, Datagrams, Domain, Errno, LocalPort};
+use crate::xrc::Xrc;
 use gasnet_conduit::copied::Copied;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -53,6 +54,7 @@ impl Path {
             address: self.port.address,
             alternate: self.alternate.and_then(|port| NonZeroU16::new(port.address.lid)),
             number,
+            sender: 0,
             mtu: self.mtu,
             reads: self.reads,
         }
@@ -64,6 +66,8 @@ pub struct Net {
     pub rank: JobRank,
     // First: its queue pairs use all that follows.
     pub peers: Peers,
+    /// If one queue pair leads to all processes of a host.
+    pub xrc: Option<Xrc>,
     pub connector: Connector,
     /// Authenticates datagrams.
     pub token: u64,
@@ -151,8 +155,9 @@ impl Net {
             |(opened, wish)| opened.hello(&settings, wish.kind(), info.size),
         );
         let all = Hello::exchange(info, &hello);
-        let (opened, wish) = opened.map_err(failed)?;
+        let (mut opened, wish) = opened.map_err(failed)?;
         Hello::compare(&all, info.rank).map_err(failed)?;
+        let xrc = Xrc::agree(info, &all, &mut opened, &settings).map_err(failed)?;
         crate::open::warn_of_paging(&all, info.rank, &settings);
         let has_atomics = all.iter().all(|hello| hello.has_atomics);
         let least = all.iter().map(|hello| u32::from(hello.spare_credits)).min();
@@ -207,6 +212,7 @@ impl Net {
             is_fenced,
             scratch,
             peers,
+            xrc,
             connector: Connector::new(opened.datagrams, opened.channel),
             token: info.message_token(),
             has_atomics,

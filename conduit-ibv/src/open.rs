@@ -7,6 +7,7 @@ use crate::ports::{self, Host};
 use crate::rail::Rail;
 use crate::settings::{self, Settings};
 use crate::verbs::{Channel, Context, Datagrams, LocalPort};
+use crate::xrc;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
 use gasnet_ibv_abi as ffi;
@@ -50,10 +51,12 @@ pub fn warn_of_paging(all: &[Hello], rank: JobRank, settings: &Settings) {
 pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Result<Opened, String> {
     let network = choose(info, settings)?;
     let pairs = |rail: usize| network.paths.iter().filter(|path| path.rail == rail).count();
+    let file =
+        (settings.xrc && info.host_fd >= 0 && xrc::some_host_has_several_processes(info)).then_some(info.host_fd);
     let rails = network.contexts.into_iter().enumerate().map(|(index, context)| {
         let name = context.name.clone();
         let peers = (info.size as usize, pairs(index));
-        let rail = Rail::new(context, settings, peers, info.threads_sleep);
+        let rail = Rail::new(context, settings, peers, (info.threads_sleep, file));
         rail.map_err(|why| format!("{name}: {why}"))
     });
     let rails: Box<[Rail]> = rails.collect::<Result<_, String>>()?;

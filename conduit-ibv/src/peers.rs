@@ -5,15 +5,18 @@
 //! one of their own when more than a limit are owed. Replies need none: each answers a request.
 
 use crate::ring::Rings;
+use crate::route::Route;
 use crate::send_queue::SendQueue;
 use crate::verbs::Address;
 use crate::wire::MOST_CREDITS;
+use crate::xrc::Ends;
 use gasnet_conduit::fates::Fates;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
+use std::sync::Arc;
 
 /// Where a process takes datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +55,10 @@ pub struct Connection {
     turns: AtomicUsize,
     /// The path of everything else.
     home: usize,
-    /// By path.
-    pub queues: Box<[SendQueue]>,
+    /// By path. Those of XRC lead to other peers, too.
+    pub queues: Arc<[SendQueue]>,
+    /// The peer, as work requests need it.
+    pub ends: Ends,
 }
 
 /// All processes of the job, this one among them.
@@ -121,7 +126,7 @@ impl Peers {
 
     /// Notes the connection to a process, of which there is none yet. `home` is the path of what is
     /// small.
-    pub fn connect(&self, rank: JobRank, queues: Box<[SendQueue]>, home: usize) -> &Connection {
+    pub fn connect(&self, rank: JobRank, (queues, ends): (Arc<[SendQueue]>, Ends), home: usize) -> &Connection {
         let connection = Box::into_raw(Box::new(Connection {
             is_established: AtomicBool::new(false),
             is_ready: AtomicBool::new(false),
@@ -132,6 +137,7 @@ impl Peers {
             turns: AtomicUsize::new(0),
             home,
             queues,
+            ends,
         }));
         let previous = self.of(rank).connection.swap(connection, Ordering::AcqRel);
         assert!(previous.is_null(), "defect: rank {rank} was connected twice");
@@ -217,19 +223,25 @@ impl Peers {
 impl Connection {
     /// The queue for an operation of so many bytes.
     #[inline]
-    pub fn queue(&self, bytes: usize) -> &SendQueue {
+    pub fn queue(&self, bytes: usize) -> Route<'_> {
         /// From here on the bandwidth of several paths counts.
         const LARGE: usize = 8 << 10;
         if bytes < LARGE || self.queues.len() == 1 {
-            return &self.queues[self.home];
+            return self.route(self.home);
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        &self.queues[turn % self.queues.len()]
+        self.route(turn % self.queues.len())
+    }
+
+    /// That of a path.
+    #[inline]
+    pub fn route(&self, path: usize) -> Route<'_> {
+        Route::new(&self.queues[path], &self.ends)
     }
 
     /// Whether anything was sent, put or got.
     pub fn is_used(&self) -> bool {
-        self.queues.iter().any(SendQueue::is_used)
+        self.ends.is_used() || !self.ends.is_for_xrc() && self.queues.iter().any(SendQueue::is_used)
     }
 
     /// A request of the peer is being delivered, or credits were collected in vain.
@@ -278,8 +290,9 @@ mod tests {
 
     fn connected(window: (u32, u32), slack: u32) -> Peers {
         let peers = Peers::new((0..3).map(|_| Mailbox::default()), window, slack);
-        peers.connect(JobRank(1), Box::new([]), 0);
-        peers.connect(JobRank(2), Box::new([]), 0);
+        for peer in [1, 2].map(JobRank) {
+            peers.connect(peer, (Arc::new([]), Ends::new(peer)), 0);
+        }
         peers
     }
 

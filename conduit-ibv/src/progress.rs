@@ -149,7 +149,7 @@ impl Net {
                 unsafe { queue.retire(low, |done| what = Some(done.name())) };
                 // A failed work request has a completion even if it was to have none.
                 *sent += usize::from(what.is_some());
-                self.sent_failed(rail, queue, what.unwrap_or(Done::Nothing.name()), completion);
+                self.sent_failed(rail, (queue, low), what.unwrap_or(Done::Nothing.name()), completion);
             }
         }
     }
@@ -163,14 +163,18 @@ impl Net {
         }
     }
 
-    /// A work request failed. The first failure of a peer counts; the others are flushed.
+    /// A work request failed. The first failure of a queue counts; the others are flushed.
     #[cold]
-    fn sent_failed(&self, rail: &Rail, queue: &SendQueue, what: &str, completion: &Wc) {
+    fn sent_failed(&self, rail: &Rail, (queue, low): (&SendQueue, u16), what: &str, completion: &Wc) {
         self.take_events(rail);
+        let (peer, is_first) = queue.note_failure(low);
+        if !is_first {
+            return;
+        }
         let status = rail.context.library().status(completion.status);
         let vendor = completion.vendor_err;
         self.peers.fates.lose(
-            queue.peer,
+            peer,
             format!(
                 "{}: {what} failed: {status} (vendor error {vendor:#x})",
                 self.name_of_port(queue)

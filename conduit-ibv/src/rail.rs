@@ -1,10 +1,12 @@
 //! An HCA that this process uses: its completion queue and its receive buffers.
 
 use crate::receive::Receives;
+use crate::send_queue::SendQueue;
 use crate::settings::Settings;
-use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Region, Shared, Wc};
+use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Region, Shared, Wc, XrcDomain};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use std::mem::MaybeUninit;
+use std::os::fd::RawFd;
 use std::sync::atomic::AtomicI64;
 
 /// Most completions that a poll takes at once.
@@ -20,6 +22,8 @@ pub struct Rail {
     pub receives: Receives,
     /// The receive queue of all peers, if it is shared.
     pub shared: Option<Shared>,
+    /// The domain of that queue, if it is for XRC.
+    pub xrc: Option<XrcDomain>,
     pub queue: Queue,
     /// Wakes threads that sleep.
     pub channel: Option<Channel>,
@@ -27,8 +31,12 @@ pub struct Rail {
     pub on_demand: Option<Region>,
     pub domain: Domain,
     pub context: Context,
-    /// Work requests in a send queue.
+    /// Work requests in the send queue of a peer.
     pub depth: usize,
+    /// Completions of work requests that the queue has room for.
+    sends: usize,
+    /// Buffers of the shared receive queue.
+    buffers: usize,
     /// Bytes of inline data.
     pub inline: usize,
     /// Ports that have gone down, maybe only for a while.
@@ -52,13 +60,13 @@ struct Room(AtomicI64);
 
 impl Rail {
     /// Prepares an HCA, with receive buffers for `peers`, to each of which there are so many queue
-    /// pairs. `sleeps`: whether threads may sleep until it has something. The error says what
-    /// failed.
+    /// pairs. `sleeps`: whether threads may sleep until it has something. `file`: that of the
+    /// host's XRC domain, if XRC may be used. The error says what failed.
     pub fn new(
         context: Context,
         settings: &Settings,
         (peers, pairs): (usize, usize),
-        sleeps: bool,
+        (sleeps, file): (bool, Option<RawFd>),
     ) -> Result<Self, String> {
         let failed = |what: &'static str| move |why: Errno| format!("{what}: {why}");
         let device = context.attributes;
@@ -86,32 +94,74 @@ impl Rail {
         let channel = sleeps.then(|| Channel::new(&context)).transpose();
         let channel = channel.map_err(failed("ibv_create_comp_channel failed"))?;
         let queue = Queue::new(&context, completions, channel.as_ref()).map_err(failed("ibv_create_cq failed"))?;
-        let shared = (each == 0).then(|| Shared::new(&context, &domain, buffers)).transpose();
-        let shared = shared.map_err(failed("ibv_create_srq failed"))?;
+        let of_xrc = |file: RawFd| {
+            let xrc = XrcDomain::open(&context, file)?;
+            let shared = xrc.receive_queue(&context, (&domain, &queue), buffers)?;
+            Ok::<_, Errno>((shared, xrc))
+        };
+        let (shared, xrc) = match file.filter(|_| each == 0).map(of_xrc) {
+            Some(Ok((shared, xrc))) => (Some(shared), Some(xrc)),
+            // The job does without XRC then.
+            _ if each == 0 => {
+                let shared = Shared::new(&context, &domain, buffers);
+                (Some(shared.map_err(failed("ibv_create_srq failed"))?), None)
+            }
+            _ => (None, None),
+        };
         let receives = Receives::new(buffers, each, settings.max_packet).map_err(failed("mmap failed"))?;
         let on_demand = (settings.on_demand && context.pages_on_demand())
             .then(|| domain.register_on_demand().ok())
             .flatten();
         let depth = 1 << limit(settings.depth, device.max_qp_wr).ilog2();
-        let room = completions.saturating_sub(buffers).max(4);
-        let has_enough = peers * pairs * depth <= room;
         let mut rail = Self {
             reader: Mutex::default(),
-            room: (!has_enough).then(|| Room(AtomicI64::new(room as i64))),
+            room: None,
             receives,
             shared,
+            xrc,
             queue,
             channel,
             on_demand,
             domain,
             context,
             depth,
+            sends: completions.saturating_sub(buffers).max(4),
+            buffers,
             inline: 0,
             fallen: Mutex::default(),
             left: Mutex::default(),
         };
         rail.inline = rail.largest_inline(settings.inline);
+        rail.limit_sends(peers * pairs * depth);
         Ok(rail)
+    }
+
+    /// Counts completions if all send queues together, of so many work requests, may have more of
+    /// them than there is room for.
+    pub fn limit_sends(&mut self, work_requests: usize) {
+        self.room = (work_requests > self.sends).then(|| Room(AtomicI64::new(self.sends as i64)));
+    }
+
+    /// Whether the shared receive queue is for XRC.
+    pub fn has_xrc(&self) -> bool {
+        self.xrc.is_some()
+    }
+
+    /// Makes another shared receive queue, which is not for XRC.
+    pub fn leave_xrc(&mut self, settings: &Settings) -> Result<(), Errno> {
+        self.shared = None;
+        self.xrc = None;
+        self.shared = Some(Shared::new(&self.context, &self.domain, self.buffers)?);
+        self.inline = self.largest_inline(settings.inline);
+        Ok(())
+    }
+
+    /// Work requests in the send queue of so many peers together.
+    pub fn depth_of(&self, peers: usize) -> usize {
+        /// More peers than so many need no longer queue.
+        const MOST: usize = 4;
+        let most = (self.context.attributes.max_qp_wr.max(1) as usize).min(SendQueue::MOST);
+        1 << (self.depth * peers.clamp(1, MOST)).min(most).ilog2()
     }
 
     /// The bytes of inline data that queue pairs take: as wanted, or the HCA's limit, which shows
@@ -121,7 +171,7 @@ impl Rail {
         const MOST: usize = 1 << 10;
         let mut bytes = wanted.unwrap_or(MOST);
         while bytes > 0 {
-            if let Ok(pair) = self.pair(bytes, 0) {
+            if let Ok(pair) = self.pair((bytes, self.depth), 0) {
                 return wanted.map_or(pair.inline as usize, |wanted| wanted.min(pair.inline as usize));
             }
             bytes /= 2;
@@ -129,19 +179,27 @@ impl Rail {
         0
     }
 
-    fn pair(&self, inline: usize, name: usize) -> Result<Pair, Errno> {
+    fn pair(&self, (inline, depth): (usize, usize), name: usize) -> Result<Pair, Errno> {
         let settings = PairSettings {
-            sends: self.depth as u32,
+            sends: depth as u32,
             receives: self.receives.each() as u32,
             inline: inline as u32,
             name,
         };
+        if self.has_xrc() {
+            return Pair::sender(&self.context, &self.domain, &self.queue, settings);
+        }
         Pair::new(&self.context, &self.domain, &self.queue, self.shared.as_ref(), settings)
     }
 
-    /// A queue pair that is not connected, and its name in events.
+    /// A queue pair that is not connected, by its name in events.
     pub fn new_pair(&self, name: usize) -> Result<Pair, Errno> {
-        self.pair(self.inline, name)
+        self.pair((self.inline, self.depth), name)
+    }
+
+    /// One that sends so many work requests to the processes of a host.
+    pub fn new_sender(&self, depth: usize) -> Result<Pair, Errno> {
+        self.pair((self.inline, depth), 0)
     }
 
     /// Bytes of receive buffers that may be registered.

@@ -10,8 +10,9 @@
 
 use crate::buffers::{Buffer, Pool};
 use crate::net::{Net, SMALL};
+use crate::route::Route;
 use crate::send::{buffer_of, Grant, ROOM};
-use crate::send_queue::{Done, SendQueue};
+use crate::send_queue::Done;
 use crate::transfer::{Extent, Report, Transfer};
 use crate::verbs::{Local, Remote, Work};
 use gasnet_conduit::{
@@ -84,8 +85,8 @@ impl Net {
 
     /// Posts one work request of an operation.
     #[inline(always)]
-    pub fn post(&self, queue: &SendQueue, work: Work, done: Done, what: &str) -> Result<(), Busy> {
-        let Some(mut turn) = queue.turn(self.rail(queue)) else {
+    pub fn post(&self, queue: Route<'_>, work: Work, done: Done, what: &str) -> Result<(), Busy> {
+        let Some(mut turn) = queue.turn(self.rail(&queue)) else {
             done.release();
             return Err(Busy);
         };
@@ -102,7 +103,7 @@ impl Net {
     #[inline(always)]
     pub fn post_fenced(
         &self,
-        queue: &SendQueue,
+        queue: Route<'_>,
         (work, remote): (Work, Remote),
         done: Done,
         what: &str,
@@ -110,7 +111,7 @@ impl Net {
         if !self.is_fenced {
             return self.post(queue, work, done, what);
         }
-        let Some(mut turn) = queue.turn_of_two(self.rail(queue)) else {
+        let Some(mut turn) = queue.turn_of_two(self.rail(&queue)) else {
             done.release();
             return Err(Busy);
         };
@@ -129,7 +130,7 @@ impl Net {
             // There was room for both, so this is no lack of it.
             done.release();
             let text = format!("{}: fencing {what} failed: {why}", self.name(queue.path));
-            self.peers.fates.lose(queue.peer, text);
+            self.peers.fates.lose(queue.peer(), text);
         }
         Ok(())
     }
@@ -340,7 +341,7 @@ impl Net {
                 return Err(busy);
             }
         };
-        let Some(mut turn) = queue.turn_of_two(self.rail(queue)) else {
+        let Some(mut turn) = queue.turn_of_two(self.rail(&queue)) else {
             free_unless_reserved(done);
             message.release();
             return Err(Busy);
@@ -358,7 +359,7 @@ impl Net {
         if let Err(why) = sent {
             // There was room for both, so this is no lack of it.
             let text = format!("{}: sending a message failed: {why}", self.name(queue.path));
-            self.peers.fates.lose(queue.peer, text);
+            self.peers.fates.lose(queue.peer(), text);
         }
         Ok(local_completion)
     }

@@ -5,6 +5,7 @@ use crate::net::Net;
 use crate::peers::{Connection, Peers};
 use crate::rail::Rail;
 use crate::ring::{Beside, Slot};
+use crate::route::Route;
 use crate::send_queue::{Done, SendQueue};
 use crate::verbs::{Errno, Local, Work};
 use crate::wire::{self, Kind};
@@ -120,10 +121,10 @@ impl Net {
 
     /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer.
     #[cold]
-    pub fn refused(&self, queue: &SendQueue, what: &str, why: Errno) -> Busy {
+    pub fn refused(&self, queue: Route<'_>, what: &str, why: Errno) -> Busy {
         if why != Errno::NO_MEMORY {
             let text = format!("{}: {what} failed: {why}", self.name(queue.path));
-            self.peers.fates.lose(queue.peer, text);
+            self.peers.fates.lose(queue.peer(), text);
         }
         Busy
     }
@@ -164,7 +165,7 @@ impl Net {
             Slot::inside(buffer.insert(taken.ok_or(Busy)?))
         };
         slot.fill(parts, bytes);
-        let turn = queue.turn(self.rail(queue));
+        let turn = queue.turn(self.rail(&queue));
         let Some((mut turn, (number, remote))) = turn.and_then(|turn| Some((turn, rings.next()?))) else {
             if let Some(buffer) = buffer {
                 buffer.release();
@@ -244,7 +245,7 @@ impl Net {
     #[inline]
     fn transmit(&self, connection: &Connection, message: Message<'_>, word: u32) -> Result<(), Busy> {
         let queue = connection.queue(0);
-        let Some(mut turn) = queue.turn(self.rail(queue)) else {
+        let Some(mut turn) = queue.turn(self.rail(&queue)) else {
             message.release();
             return Err(Busy);
         };
@@ -289,7 +290,7 @@ impl Net {
     /// Tells a peer that this process has stopped.
     pub fn say_bye(&self, connection: &Connection) -> Result<(), Errno> {
         let queue = connection.queue(0);
-        let mut turn = queue.turn(self.rail(queue)).ok_or(Errno::NO_MEMORY)?;
+        let mut turn = queue.turn(self.rail(&queue)).ok_or(Errno::NO_MEMORY)?;
         turn.signal();
         let word = wire::encode(Kind::Bye, self.rank, 0);
         self.post_message(&mut turn, Message::Inline(&[]), word)
@@ -373,7 +374,7 @@ impl SendBuffers for Net {
             }
             return written;
         }
-        let Some(mut turn) = queue.turn(self.rail(queue)) else {
+        let Some(mut turn) = queue.turn(self.rail(&queue)) else {
             keep(held);
             return Err(Busy);
         };

@@ -11,13 +11,14 @@
 use crate::buffers::Buffer;
 use crate::migration::Migration;
 use crate::rail::Rail;
+use crate::route::Route;
 use crate::transfer::Transfer;
 use crate::verbs::{Errno, Pair, Work};
 use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
 use gasnet_sys::lock;
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicI64, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
 use std::sync::OnceLock;
 
 /// What is to be done when a work request is complete. Of whole words, which are copied faster.
@@ -74,8 +75,12 @@ impl Done {
 /// A queue pair and its work requests under way.
 #[repr(align(64))]
 pub struct SendQueue {
-    /// The peer.
-    pub peer: JobRank,
+    /// The peer, or one of several.
+    peer: JobRank,
+    /// The peer of each work request, by its place in the ring, if there are several.
+    peers: Box<[AtomicU32]>,
+    /// Whether a work request has failed; those after it are flushed.
+    has_failed: AtomicBool,
     /// The path: which port, of which HCA.
     pub path: usize,
     pub pair: Pair,
@@ -137,7 +142,7 @@ pub unsafe fn named<'a>(name: u64) -> Named<'a> {
 
 /// The right to post so many work requests.
 pub struct Turn<'a> {
-    queue: &'a SendQueue,
+    route: Route<'a>,
     rail: &'a Rail,
     /// Room for completions that was taken for it.
     room: usize,
@@ -160,13 +165,18 @@ impl SendQueue {
     pub const MOST: usize = 1 << 14;
 
     /// The queue of a pair that takes `depth` work requests, a power of two.
-    pub fn new(peer: JobRank, path: usize, pair: Pair, depth: usize) -> Self {
+    /// It leads to a peer; with `shares` to others, too.
+    pub fn new(peer: JobRank, path: usize, (pair, depth): (Pair, usize), shares: bool) -> Self {
         assert!(
             depth.is_power_of_two() && depth <= Self::MOST,
             "defect: a queue of {depth}"
         );
         Self {
             peer,
+            peers: std::iter::repeat_with(|| AtomicU32::new(0))
+                .take(if shares { depth } else { 0 })
+                .collect(),
+            has_failed: AtomicBool::new(false),
             path,
             pair,
             migration: OnceLock::new(),
@@ -183,36 +193,25 @@ impl SendQueue {
         }
     }
 
-    /// The right to post a work request, which may find no room for its completion. None if there
-    /// is no room for it.
+    /// The right to post so many work requests on a route of this queue. None if there is no room.
     #[inline]
-    pub fn turn<'a>(&'a self, rail: &'a Rail) -> Option<Turn<'a>> {
-        self.turn_of(rail, 1)
-    }
-
-    /// The right to post two work requests. None if there is no room for both and their
-    /// completions.
-    pub fn turn_of_two<'a>(&'a self, rail: &'a Rail) -> Option<Turn<'a>> {
-        let mut turn = self.turn_of(rail, 2)?;
-        while turn.room < 2 {
-            if !rail.take_room() {
-                return None;
-            }
-            turn.room += 1;
-        }
-        Some(turn)
-    }
-
-    #[inline]
-    fn turn_of<'a>(&'a self, rail: &'a Rail, count: u32) -> Option<Turn<'a>> {
+    pub fn turn<'a>(&'a self, route: Route<'a>, rail: &'a Rail, count: u32) -> Option<Turn<'a>> {
         let head = lock(&self.head);
         let used = head.position.wrapping_sub(self.tail.load(Ordering::Acquire));
         (used + count <= self.depth).then_some(Turn {
-            queue: self,
+            route,
             rail,
             room: 0,
             head,
         })
+    }
+
+    /// The peer of the work request with this low part of its position, and whether it is the first
+    /// that has failed.
+    pub fn note_failure(&self, low: u16) -> (JobRank, bool) {
+        let peer = self.peers.get(usize::from(low) & (self.depth as usize - 1));
+        let peer = peer.map_or(self.peer, |peer| JobRank(peer.load(Ordering::Relaxed)));
+        (peer, !self.has_failed.swap(true, Ordering::Relaxed))
     }
 
     /// Whether any work request was posted.
@@ -255,12 +254,23 @@ impl SendQueue {
 impl Turn<'_> {
     /// Gives the next work request a completion, which retires all before it.
     pub fn signal(&mut self) {
-        self.head.unsignalled = self.queue.depth;
+        self.head.unsignalled = self.route.depth;
     }
 
     /// Its queue.
     pub fn queue(&self) -> &SendQueue {
-        self.queue
+        &self.route
+    }
+
+    /// Takes room for so many completions. False if there is too little.
+    pub fn take_room_for(&mut self, completions: usize) -> bool {
+        while self.room < completions {
+            if !self.rail.take_room() {
+                return false;
+            }
+            self.room += 1;
+        }
+        true
     }
 
     /// Posts a work request. One that leaves something to do has a completion of its own.
@@ -269,7 +279,7 @@ impl Turn<'_> {
     /// As of [`Pair::post`].
     #[inline(always)]
     pub unsafe fn post(&mut self, mut work: Work, done: Done) -> Result<(), Refused> {
-        let (queue, head) = (self.queue, &mut *self.head);
+        let (queue, head) = (&*self.route, &mut *self.head);
         let is_signalled = !matches!(done, Done::Nothing) || head.unsignalled >= queue.depth / 4;
         if is_signalled {
             if self.room > 0 {
@@ -281,7 +291,12 @@ impl Turn<'_> {
         }
         let position = head.position;
         work.name(std::ptr::from_ref(queue) as u64 | u64::from(position) << POINTER);
-        let entry = &queue.ring[(position & (queue.depth - 1)) as usize];
+        let place = (position & (queue.depth - 1)) as usize;
+        if let Some(peer) = queue.peers.get(place) {
+            peer.store(self.route.peer().0, Ordering::Relaxed);
+            work.receive_queue(self.route.use_receive_queue());
+        }
+        let entry = &queue.ring[place];
         // SAFETY: this thread has the lock, and the entry is not between tail and head.
         unsafe { *entry.get() = done };
         // SAFETY: the caller's.

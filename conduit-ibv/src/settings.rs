@@ -26,6 +26,7 @@ fn packet_bytes(config: &Config) -> usize {
 
 /// The settings of the environment. A limit that the HCA does not reach is lowered later.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a variable of its own")]
 pub struct Settings {
     /// Bytes of the largest packet.
     pub max_packet: usize,
@@ -56,6 +57,8 @@ pub struct Settings {
     pub bounce: usize,
     /// Processes from which on receive buffers are shared; 0: never, -1: if that saves some.
     sharing: i64,
+    /// Whether XRC is used where they are.
+    pub xrc: bool,
     /// Work requests in a send queue.
     pub depth: usize,
     /// Completions that a process may wait for; 0: the HCA's limit.
@@ -164,6 +167,7 @@ impl Settings {
             packed: (config.get_or_default(&PACKEDLONG_LIMIT) as usize).min(max_packet / 2),
             bounce: (config.get_or_default(&NONBULKPUT_BOUNCE_LIMIT) as usize).min(max_packet),
             sharing: config.get_or_default(&USE_SRQ),
+            xrc: config.get_or_default(&USE_XRC),
             depth: count(&NETWORKDEPTH_PP).max(LEAST_DEPTH),
             total_depth,
             // A message without payload has nothing to gather.

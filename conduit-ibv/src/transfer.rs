@@ -10,7 +10,8 @@ use crate::memory::Registered;
 use crate::net::{advised, Net};
 use crate::peers::Connection;
 use crate::rma::copy_in;
-use crate::send_queue::{Done, Refused, SendQueue};
+use crate::route::Route;
+use crate::send_queue::{Done, Refused};
 use crate::verbs::{Access, Errno, Local, Remote, Work};
 use gasnet_conduit::copied::copy_out;
 use gasnet_conduit::{Busy, Completion, Cookie, LocalMemory, RemoteMemory, SegmentMemory};
@@ -242,7 +243,7 @@ impl Net {
         let Some(connection) = self.peers.connection(transfer.rest.peer_memory.peer) else {
             return;
         };
-        let (queue, path) = (&connection.queues[transfer.path], &self.paths[transfer.path]);
+        let (queue, path) = (connection.route(transfer.path), &self.paths[transfer.path]);
         let rail = &self.rails[path.rail];
         loop {
             let Some(mut turn) = queue.turn(rail) else {
@@ -334,7 +335,7 @@ impl Net {
     }
 
     /// Keeps an operation whose work request found no room.
-    fn posted(&self, queue: &SendQueue, posted: Result<(), Refused>) {
+    fn posted(&self, queue: Route<'_>, posted: Result<(), Refused>) {
         if let Err((Done::Part(mut transfer), why)) = posted {
             transfer.is_last = false;
             transfer.forget_piece();

@@ -144,9 +144,9 @@ impl Context {
         unsafe { &(*self.raw.as_ptr()).ops }
     }
 
-    /// What the device tells by `ibv_query_device_ex`; none if its library lacks that. It is an
-    /// operation of an extended context, which is found as the public header does.
-    fn extended_attributes(&self) -> Option<ffi::ibv_device_attr_ex> {
+    /// The extended context, if it has the field at this offset. It is found as the public header
+    /// does.
+    pub(super) fn extended(&self, offset: usize) -> Option<*const ffi::verbs_context> {
         const IS_EXTENDED: usize = usize::MAX;
         let raw = self.raw.as_ptr();
         // SAFETY: an open device.
@@ -158,10 +158,16 @@ impl Context {
         // SAFETY: `sz` lies just before it: the bytes of that struct, of which the first may be
         // missing.
         let bytes = unsafe { (*whole).sz };
-        if bytes < size_of::<ffi::verbs_context>() - offset_of!(ffi::verbs_context, query_device_ex) {
-            return None;
-        }
-        // SAFETY: so this field is there.
+        (bytes >= size_of::<ffi::verbs_context>() - offset).then_some(whole.cast_const())
+    }
+
+    /// What the device tells by `ibv_query_device_ex`; none if its library lacks that.
+    fn extended_attributes(&self) -> Option<ffi::ibv_device_attr_ex> {
+        let (raw, whole) = (
+            self.raw.as_ptr(),
+            self.extended(offset_of!(ffi::verbs_context, query_device_ex))?,
+        );
+        // SAFETY: this field is there.
         let query = unsafe { (*whole).query_device_ex }?;
         let mut attributes = MaybeUninit::<ffi::ibv_device_attr_ex>::zeroed();
         let room = size_of::<ffi::ibv_device_attr_ex>();

@@ -10,6 +10,7 @@ mod queue;
 mod receives;
 mod region;
 mod ud;
+mod xrc;
 
 pub use context::{Context, Devices, GidEntry};
 pub use library::Functions;
@@ -18,6 +19,7 @@ pub use queue::{Channel, Queue, Wc};
 pub use receives::{ReceiveBuffer, ReceiveQueue, Shared, BATCH};
 pub use region::{Access, Domain, Region};
 pub use ud::{Datagrams, MOST as MOST_DATAGRAM};
+pub use xrc::XrcDomain;
 
 use std::fmt;
 use std::io;

@@ -85,6 +85,9 @@ pub struct Transport {
     pub first_packet: u32,
 }
 
+/// Attributes of pairs that execute the peer's operations.
+pub(super) const RESPONDER: ffi::ibv_qp_attr_mask = ffi::IBV_QP_MAX_DEST_RD_ATOMIC | ffi::IBV_QP_MIN_RNR_TIMER;
+
 /// A queue pair.
 pub struct Pair {
     library: &'static Functions,
@@ -143,20 +146,28 @@ impl Pair {
             qp_type,
             sq_sig_all: 0,
         };
+        if qp_type == ffi::IBV_QPT_XRC_SEND {
+            (attributes.cap.max_recv_wr, attributes.cap.max_recv_sge) = (0, 0);
+        }
         // SAFETY: objects of one device.
         let raw = unsafe { (library.create_qp)(domain.raw.as_ptr(), &raw mut attributes) };
+        Self::of_raw(context, raw, attributes.cap.max_inline_data)
+    }
+
+    /// What a call has made; null: it failed.
+    pub(super) fn of_raw(context: &Context, raw: *mut ffi::ibv_qp, inline: u32) -> Result<Self, Errno> {
         let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
         let (Some(send), Some(receive)) = (context.ops().post_send, context.ops().post_recv) else {
             panic!("defect: a device without ibv_post_send");
         };
         Ok(Self {
-            library,
+            library: context.library,
             raw,
             send,
             receive,
             // SAFETY: a queue pair; its number is constant.
             number: unsafe { (*raw.as_ptr()).qp_num },
-            inline: attributes.cap.max_inline_data,
+            inline,
         })
     }
 
@@ -178,17 +189,26 @@ impl Pair {
 
     /// Connects to a pair of a peer: this one receives and sends from now on.
     pub fn connect(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
+        self.receive_from(port, to, transport, RESPONDER)?;
+        self.send_from_now_on(transport)
+    }
+
+    /// Connects to a pair of a peer. `more` are attributes beside those that every pair needs.
+    pub(super) fn receive_from(
+        &self,
+        port: &LocalPort,
+        to: (&Address, u32),
+        transport: Transport,
+        more: ffi::ibv_qp_attr_mask,
+    ) -> Result<(), Errno> {
         /// Time that a peer waits when there is no receive buffer: 0.64 ms, by the table of the
         /// specification (volume 1, "RNR NAK timer").
         const RNR_TIMER: u8 = 12;
-        /// Retry for ever: credits make it rare, and the peer will post buffers.
-        const RNR_RETRIES: u8 = 7;
         let mut attributes = no_attributes();
         attributes.qp_state = ffi::IBV_QPS_RTR;
         attributes.path_mtu = transport.mtu;
         attributes.dest_qp_num = to.1;
         attributes.rq_psn = transport.first_packet;
-        attributes.sq_psn = transport.first_packet;
         attributes.max_dest_rd_atomic = transport.peer_reads;
         attributes.min_rnr_timer = RNR_TIMER;
         attributes.ah_attr = port.route(to.0);
@@ -197,10 +217,17 @@ impl Pair {
             | ffi::IBV_QP_PATH_MTU
             | ffi::IBV_QP_DEST_QPN
             | ffi::IBV_QP_RQ_PSN
-            | ffi::IBV_QP_MAX_DEST_RD_ATOMIC
-            | ffi::IBV_QP_MIN_RNR_TIMER;
-        self.modify(&mut attributes, mask)?;
+            | more;
+        self.modify(&mut attributes, mask)
+    }
+
+    /// Lets a connected pair send.
+    pub(super) fn send_from_now_on(&self, transport: Transport) -> Result<(), Errno> {
+        /// Retry for ever: credits make it rare, and the peer will post buffers.
+        const RNR_RETRIES: u8 = 7;
+        let mut attributes = no_attributes();
         attributes.qp_state = ffi::IBV_QPS_RTS;
+        attributes.sq_psn = transport.first_packet;
         attributes.timeout = transport.timeout;
         attributes.retry_cnt = transport.retries;
         attributes.rnr_retry = RNR_RETRIES;
@@ -390,6 +417,12 @@ impl Work {
     #[inline]
     pub fn signal(&mut self) {
         self.request.send_flags |= ffi::IBV_SEND_SIGNALED;
+    }
+
+    /// The peer's receive queue, which counts for XRC only.
+    #[inline(always)]
+    pub fn receive_queue(&mut self, number: u32) {
+        self.request.qp_type.xrc.remote_srqn = number;
     }
 
     /// Names its completion.

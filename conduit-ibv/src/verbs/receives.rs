@@ -13,6 +13,8 @@ pub const BATCH: usize = 32;
 pub struct Shared {
     library: &'static Functions,
     raw: NonNull<ffi::ibv_srq>,
+    /// Its number, if it is for XRC.
+    pub number: Option<u32>,
     post: unsafe extern "C" fn(*mut ffi::ibv_srq, *mut ffi::ibv_recv_wr, *mut *mut ffi::ibv_recv_wr) -> i32,
 }
 
@@ -21,26 +23,39 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
+/// Attributes of a queue of so many buffers.
+pub(super) fn of_length(buffers: usize) -> ffi::ibv_srq_attr {
+    ffi::ibv_srq_attr {
+        max_wr: buffers as u32,
+        max_sge: 1,
+        srq_limit: 0,
+    }
+}
+
 impl Shared {
     /// A queue of so many buffers.
     pub fn new(context: &Context, domain: &Domain, buffers: usize) -> Result<Self, Errno> {
-        let attr = ffi::ibv_srq_attr {
-            max_wr: buffers as u32,
-            max_sge: 1,
-            srq_limit: 0,
-        };
         let mut attributes = ffi::ibv_srq_init_attr {
             srq_context: ptr::null_mut(),
-            attr,
+            attr: of_length(buffers),
         };
-        let Some(post) = context.ops().post_srq_recv else {
-            return Err(Errno(libc::EOPNOTSUPP));
-        };
-        let library = context.library;
         // SAFETY: a domain of the device.
-        let raw = unsafe { (library.create_srq)(domain.raw.as_ptr(), &raw mut attributes) };
+        let raw = unsafe { (context.library.create_srq)(domain.raw.as_ptr(), &raw mut attributes) };
+        Self::of_raw(context, raw)
+    }
+
+    /// What a call has made; null: it failed.
+    pub(super) fn of_raw(context: &Context, raw: *mut ffi::ibv_srq) -> Result<Self, Errno> {
         let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
-        Ok(Self { library, raw, post })
+        let Some(post) = context.ops().post_srq_recv else {
+            panic!("defect: a device without ibv_post_srq_recv");
+        };
+        Ok(Self {
+            library: context.library,
+            raw,
+            number: None,
+            post,
+        })
     }
 
     pub(super) fn raw(&self) -> *mut ffi::ibv_srq {

@@ -1,0 +1,135 @@
+//! XRC, extended reliable connections (InfiniBand specification, volume 1, annex A14): a queue pair
+//! sends to every process of a host that has a receive queue in the domain of the pair which it is
+//! connected to. Each work request names the receive queue.
+
+use super::pair::{Pair, PairSettings, Transport, RESPONDER};
+use super::receives::of_length;
+use super::region::Domain;
+use super::{Address, Context, Errno, LocalPort, Queue, Shared};
+use gasnet_ibv_abi as ffi;
+use std::mem::{offset_of, MaybeUninit};
+use std::os::fd::RawFd;
+use std::ptr::{self, NonNull};
+
+/// Reads an operation of the extended context, which public headers wrap in inline functions.
+macro_rules! operation {
+    ($context:expr, $name:ident) => {{
+        let operation = match $context.extended(offset_of!(ffi::verbs_context, $name)) {
+            // SAFETY: the field is there.
+            Some(whole) => unsafe { (*whole).$name },
+            None => None,
+        };
+        operation.ok_or(Errno(libc::EOPNOTSUPP))
+    }};
+}
+
+/// An XRC domain of an HCA.
+pub struct XrcDomain {
+    raw: NonNull<ffi::ibv_xrcd>,
+    close: unsafe extern "C" fn(*mut ffi::ibv_xrcd) -> i32,
+}
+
+// SAFETY: verbs may be called by any thread.
+unsafe impl Send for XrcDomain {}
+// SAFETY: as above.
+unsafe impl Sync for XrcDomain {}
+
+impl XrcDomain {
+    /// The domain that all processes with this file share.
+    pub fn open(context: &Context, file: RawFd) -> Result<Self, Errno> {
+        if context.attributes.device_cap_flags & ffi::IBV_DEVICE_XRC == 0 {
+            return Err(Errno(libc::EOPNOTSUPP));
+        }
+        let (open, close) = (operation!(context, open_xrcd)?, operation!(context, close_xrcd)?);
+        let mut attributes = ffi::ibv_xrcd_init_attr {
+            comp_mask: ffi::IBV_XRCD_INIT_ATTR_FD | ffi::IBV_XRCD_INIT_ATTR_OFLAGS,
+            fd: file,
+            oflags: libc::O_CREAT,
+        };
+        // SAFETY: an open device; the domain holds the file.
+        let raw = unsafe { open(context.raw.as_ptr(), &raw mut attributes) };
+        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+        Ok(Self { raw, close })
+    }
+
+    /// A receive queue of so many buffers, whose receives report to `queue`.
+    pub fn receive_queue(
+        &self,
+        context: &Context,
+        (domain, queue): (&Domain, &Queue),
+        buffers: usize,
+    ) -> Result<Shared, Errno> {
+        let (create, number_of) = (operation!(context, create_srq_ex)?, operation!(context, get_srq_num)?);
+        // SAFETY: zero bytes are valid: numbers and null pointers.
+        let mut attributes: ffi::ibv_srq_init_attr_ex = unsafe { MaybeUninit::zeroed().assume_init() };
+        attributes.attr = of_length(buffers);
+        attributes.comp_mask = ffi::IBV_SRQ_INIT_ATTR_TYPE
+            | ffi::IBV_SRQ_INIT_ATTR_PD
+            | ffi::IBV_SRQ_INIT_ATTR_XRCD
+            | ffi::IBV_SRQ_INIT_ATTR_CQ;
+        attributes.srq_type = ffi::IBV_SRQT_XRC;
+        (attributes.pd, attributes.xrcd) = (domain.raw.as_ptr(), self.raw.as_ptr());
+        attributes.cq = queue.raw();
+        // SAFETY: objects of one device.
+        let raw = unsafe { create(context.raw.as_ptr(), &raw mut attributes) };
+        let mut shared = Shared::of_raw(context, raw)?;
+        let mut number = 0;
+        // SAFETY: a queue, and writable memory.
+        Errno::check(unsafe { number_of(raw, &raw mut number) })?;
+        shared.number = Some(number);
+        Ok(shared)
+    }
+
+    /// A pair that receives from one that sends. It lives as long as any process has it open.
+    pub fn receiver(&self, context: &Context) -> Result<Pair, Errno> {
+        let create = operation!(context, create_qp_ex)?;
+        // SAFETY: zero bytes are valid: numbers and null pointers.
+        let mut attributes: ffi::ibv_qp_init_attr_ex = unsafe { MaybeUninit::zeroed().assume_init() };
+        attributes.qp_type = ffi::IBV_QPT_XRC_RECV;
+        attributes.comp_mask = ffi::IBV_QP_INIT_ATTR_XRCD;
+        attributes.xrcd = self.raw.as_ptr();
+        // SAFETY: objects of one device.
+        let raw = unsafe { create(context.raw.as_ptr(), &raw mut attributes) };
+        Pair::of_raw(context, raw, 0)
+    }
+
+    /// Opens such a pair of another process by its number.
+    pub fn open_receiver(&self, context: &Context, number: u32) -> Result<Pair, Errno> {
+        let open = operation!(context, open_qp)?;
+        let mut attributes = ffi::ibv_qp_open_attr {
+            comp_mask: ffi::IBV_QP_OPEN_ATTR_NUM | ffi::IBV_QP_OPEN_ATTR_XRCD | ffi::IBV_QP_OPEN_ATTR_TYPE,
+            qp_num: number,
+            xrcd: self.raw.as_ptr(),
+            qp_context: ptr::null_mut(),
+            qp_type: ffi::IBV_QPT_XRC_RECV,
+        };
+        // SAFETY: objects of one device.
+        let raw = unsafe { open(context.raw.as_ptr(), &raw mut attributes) };
+        Pair::of_raw(context, raw, 0)
+    }
+}
+
+impl Drop for XrcDomain {
+    fn drop(&mut self) {
+        // SAFETY: what was made from it is gone, as the module requires.
+        unsafe { (self.close)(self.raw.as_ptr()) };
+    }
+}
+
+impl Pair {
+    /// A pair that sends to XRC receive queues.
+    pub fn sender(context: &Context, domain: &Domain, queue: &Queue, settings: PairSettings) -> Result<Self, Errno> {
+        Self::of_type(context, domain, (queue, None), ffi::IBV_QPT_XRC_SEND, settings)
+    }
+
+    /// Connects a pair that sends: it does from now on.
+    pub fn connect_sender(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
+        self.receive_from(port, to, transport, 0)?;
+        self.send_from_now_on(transport)
+    }
+
+    /// Connects a pair that receives.
+    pub fn connect_receiver(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
+        self.receive_from(port, to, transport, RESPONDER)
+    }
+}

@@ -1,0 +1,141 @@
+//! XRC is used where all processes can, and some share ports. A failure names the peer of the work
+//! request, although its queue pair leads to others, too.
+
+mod emulated;
+
+use emulated::run_again;
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit_ibv::Ibv;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// Counts requests, and prints losses.
+#[derive(Default)]
+struct Events {
+    requests: usize,
+    lost: usize,
+}
+
+impl Upcalls for Events {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {
+        self.requests += 1;
+    }
+    fn done(&mut self, _: Cookie, _: Completion) {}
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        eprintln!("lost rank {peer}: {why}");
+        self.lost += 1;
+    }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
+}
+
+fn send(conduit: &dyn Conduit, peer: JobRank, events: &mut Events) {
+    let begun = Instant::now();
+    while events.lost == 0 && conduit.send(peer, Class::Request, &[&[1; 100]]) == Err(Busy) {
+        conduit.poll(PollScope::All, events);
+        assert!(begun.elapsed() < Duration::from_secs(30), "rank {peer} was not reached");
+    }
+}
+
+/// Four ranks send to each other.
+#[test]
+#[ignore = "a child of other tests"]
+fn all_to_all() {
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 4);
+    let done = AtomicUsize::new(0);
+    job.run(|_, conduit| {
+        let mut events = Events::default();
+        for peer in (0..4).map(JobRank) {
+            send(conduit, peer, &mut events);
+        }
+        let begun = Instant::now();
+        while events.requests < 4 {
+            conduit.poll(PollScope::All, &mut events);
+            assert!(begun.elapsed() < Duration::from_secs(30), "a request did not arrive");
+        }
+        done.fetch_add(1, SeqCst);
+        while done.load(SeqCst) < 4 {
+            conduit.poll(PollScope::All, &mut events);
+        }
+    });
+    job.stop();
+}
+
+/// Rank 0 sends to rank 1 and then to rank 3, which are on one host, until it loses one.
+#[test]
+#[ignore = "a child of other tests"]
+fn one_to_two() {
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 4);
+    let over = AtomicUsize::new(0);
+    job.run(|rank, conduit| {
+        let mut events = Events::default();
+        let begun = Instant::now();
+        while rank == JobRank(0) && events.lost == 0 {
+            send(conduit, JobRank(1), &mut events);
+            send(conduit, JobRank(3), &mut events);
+            assert!(begun.elapsed() < Duration::from_secs(30), "nothing was lost");
+        }
+        over.fetch_add(usize::from(rank == JobRank(0)), SeqCst);
+        while over.load(SeqCst) == 0 {
+            conduit.poll(PollScope::All, &mut events);
+        }
+        for _ in 0..1000 {
+            conduit.poll(PollScope::All, &mut events);
+        }
+        assert_eq!(events.lost, usize::from(rank == JobRank(0)));
+    });
+}
+
+/// What a child printed contains a text.
+fn expect(child: &str, options: &str, variables: &str, text: &str) {
+    let variables = format!("GASNET_IBV_PORTS_VERBOSE=2 {variables}");
+    let printed = run_again(options, &variables, &format!("--ignored --exact --nocapture {child}"));
+    assert!(printed.contains(text), "{options} {variables}: {printed}");
+}
+
+#[test]
+fn a_queue_pair_leads_to_all_processes_of_a_host() {
+    for (hosts, pairs) in [(1, 1), (2, 2), (3, 3)] {
+        let text = format!("XRC: each process sends to 4 processes by {pairs} queue pairs per path");
+        for variables in ["", "GASNET_CONNECT_STATIC=0"] {
+            let variables = format!("GASNET_USE_SRQ=1 CONFORMANCE_HOSTS={hosts} {variables}");
+            expect("all_to_all", "", &variables, &text);
+        }
+    }
+}
+
+#[test]
+fn processes_with_other_ports_have_other_queue_pairs() {
+    let text = "XRC: each process sends to 4 processes by 2 queue pairs per path";
+    expect("all_to_all", "hcas=2", "GASNET_USE_SRQ=1", text);
+}
+
+#[test]
+fn what_keeps_a_job_from_xrc() {
+    let lacks = "no XRC: rank 0 does not share receive buffers, or its HCAs lack XRC";
+    for (options, variables, text) in [
+        ("no-xrc", "", lacks),
+        ("", "GASNET_USE_XRC=0", "no XRC: GASNET_USE_XRC is not set"),
+        (
+            "",
+            "CONFORMANCE_HOSTS=4",
+            "no XRC: no two processes of a host use the same ports",
+        ),
+    ] {
+        expect("all_to_all", options, &format!("GASNET_USE_SRQ=1 {variables}"), text);
+    }
+}
+
+#[test]
+fn a_failure_names_its_peer() {
+    // Rank 0 alone sends so many.
+    for (number, peer) in [(11, 1), (12, 3)] {
+        let text = format!("lost rank {peer}: emu0 port 1: sending a message failed: remote operation error");
+        let fault = format!("cqe-error=send:{number}:rem_op");
+        expect("one_to_two", &fault, "GASNET_USE_SRQ=1 CONFORMANCE_HOSTS=2", &text);
+    }
+}
