@@ -8,6 +8,9 @@
 //! ([`receive`]), where a poll delivers it in place ([`progress`]). Small packets to a peer that
 //! gets many are written into its memory instead ([`ring`], [`inbox`]).
 //!
+//! With XRC a process has a queue pair for each host and path ([`xrc`], [`groups`], [`receivers`]);
+//! a [`route`] says what a work request on it needs to know of its peer.
+//!
 //! Over InfiniBand, HCAs move queue pairs to another port when theirs goes down ([`migration`]).
 //!
 //! Puts and gets are RDMA writes and reads ([`rma`], [`transfer`]). A Long that is not packed is a

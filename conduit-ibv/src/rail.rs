@@ -97,6 +97,7 @@ impl Rail {
         let of_xrc = |file: RawFd| {
             let xrc = XrcDomain::open(&context, file)?;
             let shared = xrc.receive_queue(&context, (&domain, &queue), buffers)?;
+            xrc.try_pairs(&context, (&domain, &queue))?;
             Ok::<_, Errno>((shared, xrc))
         };
         let (shared, xrc) = match file.filter(|_| each == 0).map(of_xrc) {
@@ -109,9 +110,6 @@ impl Rail {
             _ => (None, None),
         };
         let receives = Receives::new(buffers, each, settings.max_packet).map_err(failed("mmap failed"))?;
-        let on_demand = (settings.on_demand && context.pages_on_demand())
-            .then(|| domain.register_on_demand().ok())
-            .flatten();
         let depth = 1 << limit(settings.depth, device.max_qp_wr).ilog2();
         let mut rail = Self {
             reader: Mutex::default(),
@@ -121,7 +119,7 @@ impl Rail {
             xrc,
             queue,
             channel,
-            on_demand,
+            on_demand: None,
             domain,
             context,
             depth,
@@ -131,7 +129,7 @@ impl Rail {
             fallen: Mutex::default(),
             left: Mutex::default(),
         };
-        rail.inline = rail.largest_inline(settings.inline);
+        rail.prepare(settings);
         rail.limit_sends(peers * pairs * depth);
         Ok(rail)
     }
@@ -152,8 +150,15 @@ impl Rail {
         self.shared = None;
         self.xrc = None;
         self.shared = Some(Shared::new(&self.context, &self.domain, self.buffers)?);
-        self.inline = self.largest_inline(settings.inline);
+        self.prepare(settings);
         Ok(())
+    }
+
+    /// Finds out what the HCA can, with XRC or without.
+    fn prepare(&mut self, settings: &Settings) {
+        let pages = settings.on_demand && self.context.pages_on_demand(self.has_xrc());
+        self.on_demand = pages.then(|| self.domain.register_on_demand().ok()).flatten();
+        self.inline = self.largest_inline(settings.inline);
     }
 
     /// Work requests in the send queue of so many peers together.

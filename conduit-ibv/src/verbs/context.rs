@@ -178,13 +178,18 @@ impl Context {
     }
 
     /// Whether one region can stand for all memory of the process, whose pages the device finds
-    /// when messages, puts and gets need them.
-    pub fn pages_on_demand(&self) -> bool {
+    /// when messages, puts and gets need them, with XRC or without.
+    pub fn pages_on_demand(&self, xrc: bool) -> bool {
         const ALL: u64 = (ffi::IBV_ODP_SUPPORT | ffi::IBV_ODP_SUPPORT_IMPLICIT) as u64;
         const USED: u32 = ffi::IBV_ODP_SUPPORT_SEND | ffi::IBV_ODP_SUPPORT_WRITE | ffi::IBV_ODP_SUPPORT_READ;
         self.extended_attributes().is_some_and(|attributes| {
             let odp = attributes.odp_caps;
-            odp.general_caps & ALL == ALL && odp.per_transport_caps.rc_odp_caps & USED == USED
+            let of_transport = if xrc {
+                attributes.xrc_odp_caps
+            } else {
+                odp.per_transport_caps.rc_odp_caps
+            };
+            odp.general_caps & ALL == ALL && of_transport & USED == USED
         })
     }
 

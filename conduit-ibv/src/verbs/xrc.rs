@@ -80,6 +80,19 @@ impl XrcDomain {
         Ok(shared)
     }
 
+    /// Makes a pair of each kind in vain: an HCA may offer more than it can.
+    pub fn try_pairs(&self, context: &Context, (domain, queue): (&Domain, &Queue)) -> Result<(), Errno> {
+        let settings = PairSettings {
+            sends: 1,
+            receives: 0,
+            inline: 0,
+            name: 0,
+        };
+        let receiver = self.receiver(context)?;
+        self.open_receiver(context, receiver.number)?;
+        Pair::sender(context, domain, queue, settings).map(drop)
+    }
+
     /// A pair that receives from one that sends. It lives as long as any process has it open.
     pub fn receiver(&self, context: &Context) -> Result<Pair, Errno> {
         let create = operation!(context, create_qp_ex)?;

@@ -291,6 +291,9 @@ extern "C" fn query_device_ex(
         attr.odp_caps.general_caps = u64::from(abi::IBV_ODP_SUPPORT | abi::IBV_ODP_SUPPORT_IMPLICIT);
         attr.odp_caps.per_transport_caps.rc_odp_caps = 0x3f;
         attr.odp_caps.per_transport_caps.ud_odp_caps = abi::IBV_ODP_SUPPORT_SEND;
+        if config.xrc {
+            attr.xrc_odp_caps = attr.odp_caps.per_transport_caps.rc_odp_caps;
+        }
     }
     attr.completion_timestamp_mask = u64::MAX;
     // In kHz: the clock counts nanoseconds.
