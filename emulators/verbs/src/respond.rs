@@ -173,6 +173,12 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
         Operation::Atomic => peer.atomic(wqe, &local),
     };
     drop(srq_lock);
+    // The SRQ of a dead process is gone, while the QP lives on in others.
+    let maker = shared.entry.owner.load(Relaxed).wrapping_sub(1);
+    let is_xrc = qp.kind == abi::IBV_QPT_XRC_SEND;
+    if is_xrc && answer == Answer::Silence && !peer.lives() && qp.process.alive(maker) {
+        return peer.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
+    }
     answer
 }
 
