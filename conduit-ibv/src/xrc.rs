@@ -68,7 +68,7 @@ fn obstacle(all: &[Hello], groups: &Groups, settings: &Settings) -> Option<Strin
         return Some("no two processes of a host use the same ports".to_owned());
     }
     if !settings.xrc {
-        return Some("GASNET_USE_XRC is not set".to_owned());
+        return Some("GASNET_USE_XRC is 0".to_owned());
     }
     let rank = all.iter().position(lacks)?;
     Some(format!(
@@ -92,8 +92,7 @@ impl Xrc {
         if info.rank == JobRank(0) && opened.rails[0].shared.is_some() && is_verbose() {
             match obstacle(all, &groups, settings) {
                 None => print_line(format_args!(
-                    "GASNet: ibv: XRC: each process sends to {} processes by {} queue pairs per path, without \
-                     alternate ports",
+                    "GASNet: ibv: XRC: queue pairs per path to {} processes: {}; no alternate ports",
                     all.len(),
                     groups.count()
                 )),

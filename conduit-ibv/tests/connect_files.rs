@@ -93,7 +93,18 @@ fn run(child: &str, variables: &[&str]) -> (bool, String) {
 
 #[test]
 fn files_by_rank_limit_the_next_job() {
-    let folder = Folder::new("connect-files");
+    files_by_rank("connect-files", "GASNET_USE_SRQ=0");
+}
+
+/// A peer is not in the file because another one uses the same queue pair.
+#[test]
+fn files_by_rank_limit_the_next_job_over_xrc() {
+    files_by_rank("connect-files-xrc", "GASNET_USE_SRQ=1");
+}
+
+fn files_by_rank(name: &str, shares: &str) {
+    let folder = Folder::new(name);
+    let run = |child: &str, variables: &[&str]| run(child, &[variables, &[shares]].concat());
     let out = folder.variable("GASNET_CONNECTFILE_OUT", "out.%");
     let (has_passed, output) = run("neighbours", &[&out]);
     assert!(has_passed, "{output}");

@@ -100,7 +100,7 @@ fn expect(child: &str, options: &str, variables: &str, text: &str) {
 #[test]
 fn a_queue_pair_leads_to_all_processes_of_a_host() {
     for (hosts, pairs) in [(1, 1), (2, 2), (3, 3)] {
-        let text = format!("XRC: each process sends to 4 processes by {pairs} queue pairs per path");
+        let text = format!("XRC: queue pairs per path to 4 processes: {pairs};");
         for variables in ["", "GASNET_CONNECT_STATIC=0"] {
             let variables = format!("GASNET_USE_SRQ=1 CONFORMANCE_HOSTS={hosts} {variables}");
             expect("all_to_all", "", &variables, &text);
@@ -110,7 +110,7 @@ fn a_queue_pair_leads_to_all_processes_of_a_host() {
 
 #[test]
 fn processes_with_other_ports_have_other_queue_pairs() {
-    let text = "XRC: each process sends to 4 processes by 2 queue pairs per path";
+    let text = "XRC: queue pairs per path to 4 processes: 2;";
     expect("all_to_all", "hcas=2", "GASNET_USE_SRQ=1", text);
 }
 
@@ -119,7 +119,7 @@ fn what_keeps_a_job_from_xrc() {
     let lacks = "no XRC: rank 0 does not share receive buffers, or its HCAs lack XRC";
     for (options, variables, text) in [
         ("no-xrc", "", lacks),
-        ("", "GASNET_USE_XRC=0", "no XRC: GASNET_USE_XRC is not set"),
+        ("", "GASNET_USE_XRC=0", "no XRC: GASNET_USE_XRC is 0"),
         (
             "",
             "CONFORMANCE_HOSTS=4",
