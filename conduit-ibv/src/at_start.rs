@@ -25,8 +25,9 @@ pub enum Kind {
     Some,
 }
 
-/// Most processes of a job in which all are connected at start by default.
-const FEW: u32 = 256;
+/// Most processes of a job in which all are connected at start by default, and each by a queue pair
+/// of its own.
+pub const FEW: u32 = 256;
 
 impl Wish {
     /// That of the environment. The error is a message without a full stop.

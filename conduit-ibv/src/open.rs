@@ -51,8 +51,7 @@ pub fn warn_of_paging(all: &[Hello], rank: JobRank, settings: &Settings) {
 pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Result<Opened, String> {
     let network = choose(info, settings)?;
     let pairs = |rail: usize| network.paths.iter().filter(|path| path.rail == rail).count();
-    let file =
-        (settings.xrc && info.host_fd >= 0 && xrc::some_host_has_several_processes(info)).then_some(info.host_fd);
+    let file = (xrc::is_wanted(settings, info) && info.host_fd >= 0).then_some(info.host_fd);
     let rails = network.contexts.into_iter().enumerate().map(|(index, context)| {
         let name = context.name.clone();
         let peers = (info.size as usize, pairs(index));

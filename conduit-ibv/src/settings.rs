@@ -58,7 +58,7 @@ pub struct Settings {
     /// Processes from which on receive buffers are shared; 0: never, -1: if that saves some.
     sharing: i64,
     /// Whether XRC is used where they are.
-    pub xrc: bool,
+    pub xrc: Option<bool>,
     /// Work requests in a send queue.
     pub depth: usize,
     /// Completions that a process may wait for; 0: the HCA's limit.

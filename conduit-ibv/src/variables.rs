@@ -172,12 +172,14 @@ pub const USE_SRQ: Key<i64> = int(
     "Share receive buffers among peers. 0: each queue pair has buffers of its own. -1: share them only if the peers \
      need more than GASNET_RBUF_COUNT. A larger number: only in jobs of at least so many processes.",
 );
-pub const USE_XRC: Key<bool> = flag(
+pub const USE_XRC: Key<Option<bool>> = flag(
     "GASNET_USE_XRC",
-    true,
+    false,
     "Where receive buffers are shared, send to all processes of a host that use the same ports by one queue pair per \
      path (XRC). Without effect unless all HCAs of the job can.",
-);
+)
+.unset_means("in jobs of more than 256 processes")
+.optional();
 pub const NETWORKDEPTH_PP: Key<u32> = count(
     "GASNET_NETWORKDEPTH_PP",
     "64",

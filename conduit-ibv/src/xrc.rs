@@ -8,6 +8,7 @@
 //! The queue of a link holds the work requests of [`Rail::depth_of`] peers. Several peers thus wait
 //! for each other when one lacks receive buffers, which credits make rare.
 
+use crate::at_start::FEW;
 use crate::groups::Groups;
 use crate::handshake::{Endpoint, MOST_PATHS};
 use crate::hello::Hello;
@@ -55,8 +56,14 @@ pub struct Ends {
     receivers: Box<[Pair]>,
 }
 
+/// Whether XRC is to be used if all processes can. It pays where queue pairs would be many, and it
+/// does without alternate paths.
+pub fn is_wanted(settings: &Settings, info: &StartInfo<'_>) -> bool {
+    settings.xrc.unwrap_or(info.size > FEW) && some_host_has_several_processes(info)
+}
+
 /// Whether a host has several processes.
-pub fn some_host_has_several_processes(info: &StartInfo<'_>) -> bool {
+fn some_host_has_several_processes(info: &StartInfo<'_>) -> bool {
     let mut hosts = HashSet::new();
     !(0..info.size).all(|rank| hosts.insert((info.place_of)(JobRank(rank)).host))
 }
@@ -67,8 +74,10 @@ fn obstacle(all: &[Hello], groups: &Groups, settings: &Settings) -> Option<Strin
     if groups.count() == all.len() {
         return Some("no two processes of a host use the same ports".to_owned());
     }
-    if !settings.xrc {
-        return Some("GASNET_USE_XRC is 0".to_owned());
+    match settings.xrc {
+        Some(false) => return Some("GASNET_USE_XRC is 0".to_owned()),
+        None if all.len() <= FEW as usize => return Some("the job is small, and GASNET_USE_XRC is not set".to_owned()),
+        _ => {}
     }
     let rank = all.iter().position(lacks)?;
     Some(format!(

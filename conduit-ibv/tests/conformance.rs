@@ -101,21 +101,23 @@ mod plans {
             "first_contact";
         few_datagrams: "", "GASNET_CONNECT_STATIC=0 GASNET_CONNECT_SNDS=1 GASNET_CONNECT_RCVS=1", "first_contact";
         receives_are_shared: "", "GASNET_USE_SRQ=1 GASNET_USE_XRC=0", "over_verbs";
-        xrc: "", "GASNET_USE_SRQ=1", "over_verbs";
-        xrc_on_two_hosts: "", "GASNET_USE_SRQ=1 CONFORMANCE_HOSTS=2", "over_verbs";
+        xrc: "", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1", "over_verbs";
+        xrc_on_two_hosts: "", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2", "over_verbs";
         xrc_at_first_contact: "ud-loss=40 ud-dup=30 ud-reorder=30",
-            "GASNET_USE_SRQ=1 CONFORMANCE_HOSTS=2 GASNET_CONNECT_STATIC=0", "packets::over_verbs atomics";
-        xrc_late: "late delay=50", "GASNET_USE_SRQ=1 CONFORMANCE_HOSTS=2", "over_verbs";
+            "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2 GASNET_CONNECT_STATIC=0",
+            "packets::over_verbs atomics";
+        xrc_late: "late delay=50", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2", "over_verbs";
         xrc_of_two_hcas: "hcas=2 ports=2 early-completion delay=50",
-            "GASNET_USE_SRQ=1 CONFORMANCE_HOSTS=2 GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
-        xrc_of_groups: "hcas=2 late-visible delay=50", "GASNET_USE_SRQ=1 GASNET_CONNECT_STATIC=0",
+            "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2 GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
+        xrc_of_groups: "hcas=2 late-visible delay=50", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_CONNECT_STATIC=0",
             "over_verbs";
-        xrc_with_rings: "rnr=10 late-visible delay=20", "GASNET_USE_SRQ=1 GASNET_WAITMODE=SPIN",
+        xrc_with_rings: "rnr=10 late-visible delay=20", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_WAITMODE=SPIN",
             "packets notification";
         xrc_with_few_of_everything: "max-qp-wr=8 max-inline=0",
-            "GASNET_USE_SRQ=1 GASNET_AM_CREDITS_PP=2 GASNET_RBUF_COUNT=4 GASNET_BBUF_COUNT=2 \
+            "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_AM_CREDITS_PP=2 GASNET_RBUF_COUNT=4 GASNET_BBUF_COUNT=2 \
              GASNET_NETWORKDEPTH_TOTAL=4", "over_verbs";
-        hcas_without_xrc: "no-xrc", "GASNET_USE_SRQ=1", "packets::over_verbs operations::over_verbs::every";
+        hcas_without_xrc: "no-xrc",
+            "GASNET_USE_SRQ=1 GASNET_USE_XRC=1", "packets::over_verbs operations::over_verbs::every";
         receives_are_not_shared: "no-srq", "", "over_verbs";
         receives_of_two_ports_are_not_shared: "no-srq ports=2", "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=3",
             "packets::over_verbs notification";

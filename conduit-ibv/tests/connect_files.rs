@@ -99,7 +99,7 @@ fn files_by_rank_limit_the_next_job() {
 /// A peer is not in the file because another one uses the same queue pair.
 #[test]
 fn files_by_rank_limit_the_next_job_over_xrc() {
-    files_by_rank("connect-files-xrc", "GASNET_USE_SRQ=1");
+    files_by_rank("connect-files-xrc", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1");
 }
 
 fn files_by_rank(name: &str, shares: &str) {

@@ -102,7 +102,7 @@ fn a_queue_pair_leads_to_all_processes_of_a_host() {
     for (hosts, pairs) in [(1, 1), (2, 2), (3, 3)] {
         let text = format!("XRC: queue pairs per path to 4 processes: {pairs};");
         for variables in ["", "GASNET_CONNECT_STATIC=0"] {
-            let variables = format!("GASNET_USE_SRQ=1 CONFORMANCE_HOSTS={hosts} {variables}");
+            let variables = format!("GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS={hosts} {variables}");
             expect("all_to_all", "", &variables, &text);
         }
     }
@@ -111,7 +111,7 @@ fn a_queue_pair_leads_to_all_processes_of_a_host() {
 #[test]
 fn processes_with_other_ports_have_other_queue_pairs() {
     let text = "XRC: queue pairs per path to 4 processes: 2;";
-    expect("all_to_all", "hcas=2", "GASNET_USE_SRQ=1", text);
+    expect("all_to_all", "hcas=2", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1", text);
 }
 
 #[test]
@@ -120,13 +120,19 @@ fn what_keeps_a_job_from_xrc() {
     for (options, variables, text) in [
         ("no-xrc", "", lacks),
         ("", "GASNET_USE_XRC=0", "no XRC: GASNET_USE_XRC is 0"),
+        ("", "GASNET_USE_XRC=", "no XRC: the job is small"),
         (
             "",
             "CONFORMANCE_HOSTS=4",
             "no XRC: no two processes of a host use the same ports",
         ),
     ] {
-        expect("all_to_all", options, &format!("GASNET_USE_SRQ=1 {variables}"), text);
+        expect(
+            "all_to_all",
+            options,
+            &format!("GASNET_USE_SRQ=1 GASNET_USE_XRC=1 {variables}"),
+            text,
+        );
     }
 }
 
@@ -136,6 +142,11 @@ fn a_failure_names_its_peer() {
     for (number, peer) in [(11, 1), (12, 3)] {
         let text = format!("lost rank {peer}: emu0 port 1: sending a message failed: remote operation error");
         let fault = format!("cqe-error=send:{number}:rem_op");
-        expect("one_to_two", &fault, "GASNET_USE_SRQ=1 CONFORMANCE_HOSTS=2", &text);
+        expect(
+            "one_to_two",
+            &fault,
+            "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2",
+            &text,
+        );
     }
 }

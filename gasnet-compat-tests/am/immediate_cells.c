@@ -425,7 +425,7 @@ int main(int argc, char **argv) {
     /* A poll takes fewer requests from rings than fill the send queue. */
     must_refuse_replies = must_refuse && getenv("GASNET_AMRDMA_MAX_PEERS") && !atoi(getenv("GASNET_AMRDMA_MAX_PEERS"));
     /* With XRC a queue holds the operations of several peers. */
-    if (getenv("GASNET_USE_SRQ") && atoi(getenv("GASNET_USE_SRQ"))) must_refuse_replies = 0;
+    if (getenv("GASNET_USE_XRC") && atoi(getenv("GASNET_USE_XRC"))) must_refuse_replies = 0;
 #endif
     peer = me == 0 ? 1 : 0;
     mine = seg_of(me);
