@@ -110,6 +110,7 @@ impl Net {
             Ok(())
         });
         if let Err(why) = created {
+            let why = self.why_no_pair(why);
             self.peers
                 .fates
                 .lose(peer, format!("{}: a connection failed: {why}", self.name(0)));
@@ -120,7 +121,7 @@ impl Net {
     ///
     /// Each process contributes its ports, and the numbers of its queue pairs by peer.
     pub fn connect_all(&self, info: &StartInfo<'_>, wanted: &[JobRank]) -> Result<(), String> {
-        let failed = |why: Errno| format!("{}: connections failed: {}", self.name(0), advised(why));
+        let failed = |why: Errno| format!("{}: connections failed: {}", self.name(0), self.why_no_pair(why));
         let created: Result<(), Errno> = wanted.iter().try_for_each(|peer| self.create(*peer).map(|_| ()));
         let ports: Vec<Endpoint> = self.paths.iter().map(|path| path.endpoint(0)).collect();
         let numbers = self.peers.ranks().flat_map(|peer| {
@@ -167,6 +168,19 @@ impl Net {
             self.arm_migration(connection);
         }
         Ok(())
+    }
+
+    /// Why a connection could not be made, and what to do about it.
+    fn why_no_pair(&self, why: Errno) -> String {
+        if why != Errno::NO_MEMORY {
+            return why.to_string();
+        }
+        format!(
+            "{}. It has {} queue pairs for all processes of its host: GASNET_CONNECT_STATIC=0 makes only those that \
+             are used, and GASNET_USE_XRC=1 one for each host",
+            advised(why),
+            self.rails[0].context.attributes.max_qp
+        )
     }
 
     /// Makes queue pairs for a peer, which take receive buffers.

@@ -201,6 +201,15 @@ fn the_limit_on_locked_memory_is_raised() {
 }
 
 #[test]
+fn queue_pairs_run_out() {
+    for variables in ["", "GASNET_CONNECT_STATIC=0"] {
+        let (has_passed, printed) = emulated::run("max-qp=3", variables, "--ignored --exact --nocapture traffic");
+        let why = "It has 3 queue pairs for all processes of its host";
+        assert!(printed.contains(why), "{has_passed} {variables}: {printed}");
+    }
+}
+
+#[test]
 fn a_port_that_is_given_up_early() {
     let few = "GASNET_QP_RETRY_COUNT=1 GASNET_QP_TIMEOUT=14";
     let why = "failed: transport retry counter exceeded";

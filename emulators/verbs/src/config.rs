@@ -88,6 +88,8 @@ pub struct Config {
     pub device_fatal: Vec<(u32, Duration)>,
     pub max_inline: u32,
     pub max_qp_wr: u32,
+    /// Queue pairs of all processes together, if they are limited.
+    pub max_qp: Option<u32>,
     pub max_sge: u32,
 }
 
@@ -128,6 +130,7 @@ impl Default for Config {
             device_fatal: Vec::new(),
             max_inline: 512,
             max_qp_wr: 16384,
+            max_qp: None,
             max_sge: 30,
         }
     }
@@ -211,6 +214,7 @@ impl Config {
             }
             "max-inline" => self.max_inline = number(value)?,
             "max-qp-wr" => self.max_qp_wr = number(value)?,
+            "max-qp" => self.max_qp = Some(number(value)?),
             "max-sge" => self.max_sge = number::<u32>(value)?.clamp(1, 30),
             _ => return Err("no such option".to_string()),
         }

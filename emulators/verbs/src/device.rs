@@ -217,7 +217,7 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
     attr.page_size_cap = 0xffff_f000;
     attr.vendor_id = 0x5e00;
     attr.vendor_part_id = 1;
-    attr.max_qp = 60_000;
+    attr.max_qp = config.max_qp.unwrap_or(60_000) as c_int;
     attr.max_qp_wr = config.max_qp_wr as c_int;
     attr.device_cap_flags = abi::IBV_DEVICE_RC_RNR_NAK_GEN
         | abi::IBV_DEVICE_PORT_ACTIVE_EVENT

@@ -75,7 +75,9 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
     }
     let index = {
         let _guard = process.allocation();
-        process.fabric.qps.take(process.slot).ok_or(libc::ENOMEM)?
+        let qps = &process.fabric.qps;
+        let has_room = process.config.max_qp.is_none_or(|most| qps.count() < most as usize);
+        has_room.then(|| qps.take(process.slot)).flatten().ok_or(libc::ENOMEM)?
     };
     let shared = process.fabric.qps.at(index);
     for (field, value) in [

@@ -85,6 +85,12 @@ impl<T: HasEntry, const N: usize> Table<T, N> {
         live.then(|| self.at(index))
     }
 
+    /// Objects of all processes.
+    pub fn count(&self) -> usize {
+        let places = 1..self.top.load(Relaxed);
+        places.filter(|&i| self.at(i).entry().owner.load(Relaxed) != 0).count()
+    }
+
     /// Indices of the objects of one process.
     pub fn owned(&self, owner: u32) -> impl Iterator<Item = u32> + '_ {
         (1..self.top.load(Relaxed)).filter(move |&i| self.at(i).entry().owner.load(Relaxed) == owner + 1)
