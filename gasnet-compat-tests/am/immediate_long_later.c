@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
             gex_Event_Wait(event);
             gex_NBI_Wait(GEX_EC_AM, 0);
             memset(source, 0x55, BYTES);
-        } else {
+        } else if (me == 1) {
             await();
             PHASE("arrival");
             GASNET_BLOCKUNTIL(ATOMIC_GET(&arrived) == (int)shared[1]);
