@@ -110,10 +110,7 @@ impl Net {
             Ok(())
         });
         if let Err(why) = created {
-            let why = self.why_no_pair(why);
-            self.peers
-                .fates
-                .lose(peer, format!("{}: a connection failed: {why}", self.name(0)));
+            self.not_connected(peer, why);
         }
     }
 
@@ -168,6 +165,12 @@ impl Net {
             self.arm_migration(connection);
         }
         Ok(())
+    }
+
+    /// The connection to a peer failed, so that it is lost.
+    fn not_connected(&self, peer: JobRank, why: Errno) {
+        let why = format!("{}: a connection failed: {}", self.name(0), self.why_no_pair(why));
+        self.peers.fates.lose(peer, why);
     }
 
     /// Why a connection could not be made, and what to do about it.
@@ -356,12 +359,7 @@ impl Net {
         });
         let connection = match is_ready {
             Ok(connection) => connection,
-            Err(why) => {
-                return self
-                    .peers
-                    .fates
-                    .lose(peer, format!("{}: a connection failed: {why}", self.name(0)))
-            }
+            Err(why) => return self.not_connected(peer, why),
         };
         match datagram.step {
             Step::Ask if connection.is_established.load(Ordering::Acquire) => self.tell(inner, peer, Step::Answer),
