@@ -33,7 +33,6 @@
 #define GASNET_EXTENDED_VERSION GASNETI_LIBRARY_VERSION
 #define GASNET_EXTENDED_VERSION_STR GASNETI_LIBRARY_VERSION_STR
 #define GASNET_MAXEPS 64
-#define GASNET_HIDDEN_AM_CONCURRENCY_LEVEL 0
 #endif
 #ifdef GASNETI_CONDUITS_CONFLICT
 #error \
@@ -48,6 +47,15 @@
 #endif
 #if (defined(GASNET_SEQ) + defined(GASNET_PARSYNC) + defined(GASNET_PAR)) != 1
 #error "define exactly one of GASNET_SEQ, GASNET_PARSYNC and GASNET_PAR before including a GASNet header"
+#endif
+
+// With the environment variable GASNET_RCV_THREAD a thread of the library runs handlers. smp has no
+// such thread.
+#if defined(GASNET_PAR) && !defined(GASNETI_CONDUIT_SMP) && !defined(GASNET_CONDUIT_SMP)
+#define GASNET_RCV_THREAD 1
+#define GASNET_HIDDEN_AM_CONCURRENCY_LEVEL 1
+#else
+#define GASNET_HIDDEN_AM_CONCURRENCY_LEVEL 0
 #endif
 #if defined(GASNET_SEQ)
 #undef GASNET_SEQ

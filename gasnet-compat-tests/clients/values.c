@@ -210,8 +210,7 @@ VALUE(upcxx01 xmp bupc, GASNET_PSHM, 1);
 #if GASNET_ALIGNED_SEGMENTS
 #error "spec: segments are not aligned"
 #endif
-#if GASNET_RCV_THREAD || GASNET_SND_THREAD || GASNET_IBV_MULTIRAIL || GASNETC_IBV_MAX_HCAS_CONFIGURE || \
-    GASNETC_IBV_RCV_THREAD
+#if GASNET_SND_THREAD || GASNET_IBV_MULTIRAIL || GASNETC_IBV_MAX_HCAS_CONFIGURE || GASNETC_IBV_RCV_THREAD
 #error "realm-ex, osss: what describes other conduits is undefined"
 #endif
 #if GASNET_DEBUG

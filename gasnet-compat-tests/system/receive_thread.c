@@ -36,6 +36,17 @@ static void on_go(gex_Token_t token) {
     ATOMIC_SET(&started, 1);
 }
 
+#ifdef DEFERRED
+static void start_thread(void) {
+    const gex_ProgressThreadInfo_t *info = NULL;
+    unsigned count = 0;
+    pthread_t thread;
+    OK(gex_System_QueryProgressThreads(client, &count, &info, 0));
+    REQUIRE(count == 1 && info->gex_thread_roles == (GEX_THREAD_ROLE_RCV | GEX_THREAD_ROLE_SND));
+    REQUIRE(pthread_create(&thread, NULL, info->gex_progress_fn, info->gex_progress_arg) == 0);
+}
+#endif
+
 int main(int argc, char **argv) {
     gex_AM_Entry_t handlers[] = {
         {ASK, (gex_AM_Fn_t)on_ask, GEX_FLAG_AM_REQUEST | GEX_FLAG_AM_MEDIUM, 1, NULL, "ask"},
@@ -44,7 +55,13 @@ int main(int argc, char **argv) {
     };
     unsigned char data[PAYLOAD];
     int total;
+#ifdef DEFERRED
+    test_init_flags("receive_thread_deferred", &argc, &argv, GEX_FLAG_DEFER_THREADS);
+    start_thread();
+#else
     test_init("receive_thread", &argc, &argv);
+#endif
+    CHECK(gex_System_QueryHiddenAMConcurrencyLevel() == 1);
     client_thread = pthread_self();
     REQUIRE(gex_EP_RegisterHandlers(ep, handlers, 3) == GASNET_OK);
     test_attach(GASNET_PAGESIZE);

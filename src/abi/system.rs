@@ -1,6 +1,7 @@
 //! `gex_System_*`.
 
 use std::ffi::{c_char, c_uint, c_void};
+use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
@@ -9,6 +10,7 @@ use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK, RANK_INVALID};
 use crate::rules;
 use crate::runtime::{self, Runtime};
 use crate::sync::Mode;
+use crate::wait;
 use gasnet_conduit::JobRank;
 
 static VERBOSE_ERRORS: AtomicI32 = AtomicI32::new(1);
@@ -63,11 +65,11 @@ pub extern "C" fn gasneti_max_threads() -> u64 {
     u64::from(gasnet_conduit::config::get().get(&gasnet_conduit::config::MAX_THREADS))
 }
 
-/// Whether handlers may run on threads other than the client's. They may not: no conduit has a
-/// receive thread.
+/// How many threads other than the client's may run handlers: the one of `GASNET_RCV_THREAD`, if it
+/// runs, or will when the client has started it.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryHiddenAMConcurrencyLevel() -> i32 {
-    0
+    wait::network::receives().into()
 }
 
 /// `gex_ProgressThreadInfo_t`.
@@ -80,7 +82,29 @@ pub struct ProgressThreadInfo {
     argument: *mut c_void,
 }
 
-/// Deferred progress threads. There are none.
+/// What the client is to start: the thread of `GASNET_RCV_THREAD`, for all devices.
+struct Deferred([ProgressThreadInfo; 1]);
+
+// SAFETY: pointers to constants.
+unsafe impl Sync for Deferred {}
+
+static DEFERRED: Deferred = Deferred([ProgressThreadInfo {
+    device_list: c"".as_ptr(),
+    roles: ROLE_RCV | ROLE_SND,
+    function: Some(run_deferred),
+    argument: ptr::null_mut(),
+}]);
+
+/// `GEX_THREAD_ROLE_*`.
+const ROLE_RCV: c_uint = 1;
+const ROLE_SND: c_uint = 2;
+
+extern "C" fn run_deferred(_: *mut c_void) -> *mut c_void {
+    wait::network::run_deferred();
+    ptr::null_mut()
+}
+
+/// Deferred progress threads: at most one.
 ///
 /// # Safety
 /// `count` is null or valid for a write.
@@ -105,8 +129,12 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
         );
         return ERR_RESOURCE;
     }
-    // SAFETY: not null, so valid for a write.
-    unsafe { count.write(0) };
+    let threads = &DEFERRED.0[..usize::from(wait::network::is_deferred())];
+    // SAFETY: not null, so valid for writes.
+    unsafe {
+        count.write(threads.len() as c_uint);
+        info.write(threads.as_ptr());
+    }
     OK
 }
 

@@ -37,6 +37,8 @@ struct NetworkThread {
     wanted: AtomicBool,
     /// Whether it polls, and how much.
     receives: Option<Pace>,
+    /// Whether it runs. One that polls is left to the client to start if it has deferred threads.
+    runs: AtomicBool,
 }
 
 static THREAD: OnceLock<Option<Arc<NetworkThread>>> = OnceLock::new();
@@ -54,10 +56,16 @@ pub fn start(config: &Config, wake: Option<&'static dyn Wake>, may_start_threads
     }
     let reason = match wake {
         _ if Mode::get() != Mode::Par => "this program is not linked with the library for threads (PAR)",
-        _ if !may_start_threads => "the client has deferred threads (GEX_FLAG_DEFER_THREADS)",
         None => "the network of this job, if it has one, cannot wake a thread",
         Some(wake) => {
-            THREAD.get_or_init(|| NetworkThread::spawn(wake, Some(Pace::read(config))));
+            let pace = Some(Pace::read(config));
+            THREAD.get_or_init(|| {
+                if may_start_threads {
+                    NetworkThread::spawn(wake, pace)
+                } else {
+                    NetworkThread::prepare(wake, pace).ok()
+                }
+            });
             return;
         }
     };
@@ -88,9 +96,22 @@ pub fn has_thread(config: &Config) -> bool {
     config.get(&config::RCV_THREAD) && Mode::get() == Mode::Par
 }
 
-/// Whether the thread polls.
+/// Whether the thread polls, or will when the client has started it.
 pub fn receives() -> bool {
     matches!(THREAD.get(), Some(Some(thread)) if thread.receives.is_some())
+}
+
+/// Whether the client is to start a thread with [`run_deferred`].
+pub fn is_deferred() -> bool {
+    receives() && !ALLOWED.load(Ordering::Relaxed)
+}
+
+/// What a thread of the client runs in place of a thread of the library. Does not return.
+pub fn run_deferred() {
+    if let Some(Some(thread)) = THREAD.get() {
+        process::adopt_own_thread();
+        thread.run();
+    }
 }
 
 /// Asks for a wake-up when something arrives.
@@ -99,7 +120,8 @@ pub fn watch(wake: &'static dyn Wake) -> WakePromise {
     if own != WakePromise::Never {
         return own;
     }
-    if !ALLOWED.load(Ordering::Relaxed) {
+    let runs = || matches!(THREAD.get(), Some(Some(thread)) if thread.runs.load(Ordering::SeqCst));
+    if !ALLOWED.load(Ordering::Relaxed) && !runs() {
         return WakePromise::Never;
     }
     let Some(thread) = THREAD.get_or_init(|| NetworkThread::spawn(wake, None)) else {
@@ -118,14 +140,19 @@ pub fn watch(wake: &'static dyn Wake) -> WakePromise {
 }
 
 impl NetworkThread {
+    fn prepare(wake: &'static dyn Wake, receives: Option<Pace>) -> std::io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            wake,
+            kick: Eventfd::new()?,
+            wanted: AtomicBool::new(false),
+            receives,
+            runs: AtomicBool::new(false),
+        }))
+    }
+
     fn spawn(wake: &'static dyn Wake, receives: Option<Pace>) -> Option<Arc<Self>> {
         let start = || {
-            let thread = Arc::new(Self {
-                wake,
-                kick: Eventfd::new()?,
-                wanted: AtomicBool::new(false),
-                receives,
-            });
+            let thread = Self::prepare(wake, receives)?;
             let own = thread.clone();
             process::spawn_own_thread("gasnet-network", config::stack_bytes(STACK_BYTES), move || own.run())?;
             Ok(thread)
@@ -141,6 +168,7 @@ impl NetworkThread {
     }
 
     fn run(&self) {
+        self.runs.store(true, Ordering::SeqCst);
         if self.receives.is_some() {
             thread::enter_as_library();
         }

@@ -303,6 +303,11 @@ pub fn spawn_own_thread(
     started
 }
 
+/// The calling thread, which the client has started, is one of this library from now on.
+pub fn adopt_own_thread() {
+    OWN_THREADS.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Threads of this process; 0 if `/proc` is not readable. Does not allocate.
 pub fn threads() -> u32 {
     // A directory has a link for itself, one from its parent, and one per subdirectory: a thread.

@@ -1,0 +1,8 @@
+// The same on a thread that the client starts.
+// NP: 2 3
+// MODES: par
+// CONDUITS: sock udp ibv ofi loop
+// ENV: GASNET_RCV_THREAD=1 GASNET_MAX_THREADS=1 GASNET_SUPERNODE_MAXSIZE=1
+// TIMEOUT: 120
+#define DEFERRED 1
+#include "receive_thread.c"
