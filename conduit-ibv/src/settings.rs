@@ -145,8 +145,8 @@ impl Settings {
         };
         Self {
             max_packet,
-            timeout: config.get_or_default(&QP_TIMEOUT) as u8,
-            retries: config.get_or_default(&QP_RETRY_COUNT) as u8,
+            timeout: config.get_or_default(&QP_TIMEOUT).min(31) as u8,
+            retries: config.get_or_default(&QP_RETRY_COUNT).min(7) as u8,
             reads: config.get_or_default(&QP_RD_ATOM) as u8,
             connects_at_start: if connects_later {
                 config.get_or_default(&CONNECT_STATIC)
@@ -161,7 +161,11 @@ impl Settings {
             datagram_receives: config.get_or_default(&CONNECT_RCVS).map(|count| count as usize),
             retransmission: (
                 u64::from(config.get_or_default(&CONNECT_RETRANS_MIN)),
-                u64::from(config.get_or_default(&CONNECT_RETRANS_MAX)),
+                u64::from(
+                    config
+                        .get_or_default(&CONNECT_RETRANS_MAX)
+                        .max(config.get_or_default(&CONNECT_RETRANS_MIN)),
+                ),
             ),
             inline: usize::try_from(config.get_or_default(&INLINESEND_LIMIT)).ok(),
             packed: (config.get_or_default(&PACKEDLONG_LIMIT) as usize).min(max_packet / 2),

@@ -28,15 +28,15 @@ pub const QP_TIMEOUT: Key<u32> = count(
     "GASNET_QP_TIMEOUT",
     "18",
     0,
-    31,
-    "Time that an HCA waits for an acknowledgement: 4.096 us * 2^value. 0: for ever.",
+    1 << 20,
+    "Time that an HCA waits for an acknowledgement: 4.096 us * 2^value, of which 31 is the most. 0: for ever.",
 );
 pub const QP_RETRY_COUNT: Key<u32> = count(
     "GASNET_QP_RETRY_COUNT",
     "7",
-    1,
-    7,
-    "Retransmissions before an HCA gives a peer up.",
+    0,
+    1 << 20,
+    "Retransmissions before an HCA gives a peer up, at most 7.",
 );
 pub const QP_RD_ATOM: Key<u32> = count(
     "GASNET_QP_RD_ATOM",
@@ -348,7 +348,7 @@ pub const ODP_VERBOSE: Key<u32> = count(
     "GASNET_ODP_VERBOSE",
     "1",
     0,
-    9,
+    1 << 20,
     "Whether to warn of HCAs that cannot page on demand. 1: how many processes have such, 2: which.",
 );
 pub const ATOMICS: Key<bool> = flag(

@@ -130,9 +130,14 @@ fn raised_limit() {
     eprintln!("raised: {}", limit().rlim_cur == limit().rlim_max);
 }
 
+/// The arguments for one child.
+fn of_child(name: &str) -> String {
+    format!("--ignored --exact --nocapture {name}")
+}
+
 /// What a child printed contains one of these.
 fn expect(child: &str, options: &str, variables: &str, texts: &[&str]) {
-    let printed = run_again(options, variables, &format!("--ignored --exact --nocapture {child}"));
+    let printed = run_again(options, variables, &of_child(child));
     assert!(texts.iter().any(|text| printed.contains(text)), "{options}: {printed}");
 }
 
@@ -203,7 +208,7 @@ fn the_limit_on_locked_memory_is_raised() {
 #[test]
 fn queue_pairs_run_out() {
     for variables in ["", "GASNET_CONNECT_STATIC=0"] {
-        let (has_passed, printed) = emulated::run("max-qp=3", variables, "--ignored --exact --nocapture traffic");
+        let (has_passed, printed) = emulated::run("max-qp=3", variables, &of_child("traffic"));
         let why = "It has 3 queue pairs for all processes of its host";
         assert!(printed.contains(why), "{has_passed} {variables}: {printed}");
     }
@@ -225,6 +230,35 @@ fn a_probe_finds_the_limit() {
     expect("most_bytes", "pin-limit=268435456", &probe, &["can register 24"]);
     expect("most_bytes", "pin-limit=268435456", &probe, &["\n24"]);
     expect("most_bytes", "", &probe, &["register 1024 MB"]);
+    let printed = run_again("", &format!("{probe} GASNET_PHYSMEM_WARN=0"), &of_child("most_bytes"));
+    assert!(!printed.contains("can register"), "{printed}");
+}
+
+#[test]
+fn hcas_that_do_not_page_on_demand() {
+    let warning = "do not page on demand";
+    expect("start", "no-odp", "", &[warning]);
+    expect(
+        "start",
+        "no-odp",
+        "GASNET_ODP_VERBOSE=2",
+        &["rank 0: no paging on demand"],
+    );
+    for (options, variables) in [
+        ("", ""),
+        ("no-odp", "GASNET_ODP_VERBOSE=0"),
+        ("no-odp", "GASNET_USE_ODP=0"),
+    ] {
+        let printed = run_again(options, variables, &of_child("start"));
+        assert!(!printed.contains(warning), "{options} {variables}: {printed}");
+    }
+}
+
+#[test]
+fn requests_that_nobody_answers() {
+    let variables = "GASNET_CONNECT_STATIC=0 GASNET_CONNECT_RETRANS_MIN=1000 GASNET_CONNECT_RETRANS_MAX=1500000";
+    let why = "it has not answered connection requests for 1 seconds";
+    expect("traffic", "ud-loss=100", variables, &[why]);
 }
 
 #[test]

@@ -422,7 +422,8 @@ int main(int argc, char **argv) {
     share_words();
     gex_System_QueryNbrhdInfo(&nbrhd, &nbrhd_size, NULL);
 #ifdef GASNET_CONDUIT_IBV
-    must_refuse = nbrhd_size == 1;
+    /* With these, up to 256 long transfers wait in the library before a call is refused. */
+    must_refuse = nbrhd_size == 1 && !getenv("GASNET_USE_ODP") && !getenv("GASNET_PUT_STRIPE_SZ");
     /* A poll takes fewer requests from rings than fill the send queue. */
     must_refuse_replies = must_refuse && getenv("GASNET_AMRDMA_MAX_PEERS") && !atoi(getenv("GASNET_AMRDMA_MAX_PEERS"));
     /* With XRC a queue holds the operations of several peers. */

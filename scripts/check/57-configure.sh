@@ -193,7 +193,7 @@ for number in 0 257 2K; do
 done
 refuses "a Medium that is too small" 'a number from 512 to 16777216 is expected' --with-ofi-max-medium=511
 refuses "a Medium that is too small for ibv" 'a number from 1024 to 262144 is expected' --with-ibv-max-medium=512
-refuses "more HCAs than can be used" 'a number from 1 to 8 is expected' --with-ibv-max-hcas=9
+refuses "no HCA" 'a number from 1 to 1024 is expected' --with-ibv-max-hcas=0
 in_tree "one HCA" onehca --disable-ibv-multirail --with-ibv-max-hcas=4
 has "one HCA" '^DEFAULT_IBV_MAX_HCAS := 1$' onehca/config.mk
 refuses "a word for yes or no" '0 or 1 is expected' --with-ibv-fenced-puts=perhaps

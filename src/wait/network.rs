@@ -109,7 +109,7 @@ pub fn is_deferred() -> bool {
 /// What a thread of the client runs in place of a thread of the library. Does not return.
 pub fn run_deferred() {
     if let Some(Some(thread)) = THREAD.get() {
-        process::adopt_own_thread();
+        process::count_own_thread();
         thread.run();
     }
 }

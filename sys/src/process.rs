@@ -304,7 +304,7 @@ pub fn spawn_own_thread(
 }
 
 /// The calling thread, which the client has started, is one of this library from now on.
-pub fn adopt_own_thread() {
+pub fn count_own_thread() {
     OWN_THREADS.fetch_add(1, Ordering::Relaxed);
 }
 

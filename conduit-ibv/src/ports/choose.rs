@@ -12,6 +12,8 @@ use gasnet_conduit::locality;
 pub struct Wanted {
     /// The variable that names ports, and its value.
     pub ports: Option<(String, String)>,
+    /// Whether only the nearest of them are.
+    pub is_nearest: bool,
     /// Most HCAs of a process; none: those that a filter names, or one.
     pub hcas: Option<usize>,
     /// Queue pairs for each peer; 0: one for each port.
@@ -47,14 +49,15 @@ pub fn choose(
     if usable.is_empty() {
         return Err(wanted.nothing(hcas));
     }
+    let takes_all = filter.is_some() && !wanted.is_nearest;
     let most = wanted
         .hcas
-        .unwrap_or(if filter.is_some() { MOST_RAILS } else { 1 })
+        .unwrap_or(if takes_all { MOST_RAILS } else { 1 })
         .min(match wanted.queue_pairs {
             0 => MOST_RAILS,
             some => some,
         });
-    let used = if usable.len() <= most || filter.is_some() {
+    let used = if usable.len() <= most || takes_all {
         usable.iter().copied().take(most).collect()
     } else {
         near(hcas, &usable, (wanted.turn, most), distances)
@@ -217,7 +220,7 @@ pub mod tests {
             ports: (!filter.is_empty()).then(|| ("GASNET_IBV_PORTS".to_owned(), filter.to_owned())),
             hcas: (hcas > 0).then_some(hcas),
             queue_pairs,
-            turn: 0,
+            ..Wanted::default()
         }
     }
 
@@ -268,6 +271,20 @@ pub mod tests {
             paths(&["AAAA"; 4], &wanted("mlx5_0:1,2,3,4+mlx5_1:1,2,3,4+mlx5_2", 0, 0)).len(),
             8
         );
+    }
+
+    #[test]
+    fn the_nearest_of_those_that_a_filter_names() {
+        let all = hcas(&["A", "A", "AA", "A"]);
+        let wanted = Wanted {
+            is_nearest: true,
+            ..wanted("mlx5_0+mlx5_2:2+mlx5_3", 0, 0)
+        };
+        let choice = choose(&all, &wanted, |names| {
+            assert_eq!(names, ["mlx5_0", "mlx5_2", "mlx5_3"]);
+            vec![Some(3), Some(1), Some(2)]
+        });
+        assert_eq!(choice.unwrap().paths, [(2, 2)]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub const PORTS_TYPE: Key<String> = form(
     locality::ACCEPTS,
     |text| text.parse::<locality::By>().is_ok(),
     "The numbers in the name of the variable GASNET_IBV_PORTS_* of a process, as GASNET_OFI_DEVICE_TYPE for ofi. Auto: \
-     the nearest HCAs, whatever the variables are. None: GASNET_IBV_PORTS only.",
+     the nearest of the HCAs that GASNET_IBV_PORTS names. None: GASNET_IBV_PORTS only.",
 );
 pub const PORTS_NUMBERED: Key<Option<String>> = text(
     "GASNET_IBV_PORTS_*",
@@ -33,8 +33,8 @@ pub const MAX_HCAS: Key<Option<u32>> = count(
     "GASNET_IBV_MAX_HCAS",
     "",
     1,
-    MOST_RAILS as u32,
-    "Most HCAs that a process uses. All processes of a job must use equally many.",
+    1 << 10,
+    "Most HCAs that a process uses, of 8. All processes of a job must use equally many.",
 )
 .unset_means("those that GASNET_IBV_PORTS names, else 1")
 .optional()
@@ -43,14 +43,15 @@ pub const NUM_QPS: Key<u32> = count(
     "GASNET_NUM_QPS",
     "0",
     0,
-    MOST_PATHS as u32,
-    "Queue pairs for each peer, which take turns at the ports. 0: one for each port. The same in all processes.",
+    1 << 10,
+    "Queue pairs for each peer, at most 8, which take turns at the ports. 0: one for each port. The same in all \
+     processes.",
 );
 pub const PORTS_VERBOSE: Key<u32> = count(
     "GASNET_IBV_PORTS_VERBOSE",
     "1",
     0,
-    9,
+    1 << 20,
     "1: rank 0 warns of HCAs that it could use, but does not. 2: each rank also prints the ports that it uses.",
 );
 pub const LIST_PORTS: Key<bool> = flag(
@@ -156,8 +157,10 @@ impl Settings {
         let obsolete = [HCA_ID, PORT_NUM].into_iter().find(|key| config.is_set(key));
         Self {
             ports: Wishes::read(config, &FAMILY),
-            most_hcas: config.get_or_default(&MAX_HCAS).map(|count| count as usize),
-            queue_pairs: config.get_or_default(&NUM_QPS) as usize,
+            most_hcas: config
+                .get_or_default(&MAX_HCAS)
+                .map(|count| (count as usize).min(MOST_RAILS)),
+            queue_pairs: (config.get_or_default(&NUM_QPS) as usize).min(MOST_PATHS),
             verbosity: config.get_or_default(&PORTS_VERBOSE),
             gid_index: config.get_or_default(&GID_INDEX).map(|index| index as u8),
             pkey: config.get_or_default(&PKEY).map(|key| key as u16),
@@ -178,9 +181,12 @@ impl Settings {
     pub fn wanted(&self, ranks: Ranks) -> Wanted {
         Wanted {
             ports: match self.ports.of(ranks, || Topology::new("/")) {
-                Device::Default | Device::Nearest => None,
+                Device::Default => None,
+                // The nearest of those that it names.
+                Device::Nearest => self.ports.for_all(),
                 Device::Named { variable, name } => Some((variable, name)),
             },
+            is_nearest: self.ports.of(ranks, || Topology::new("/")) == Device::Nearest,
             hcas: self.most_hcas,
             queue_pairs: self.queue_pairs,
             turn: ranks.host as usize,

@@ -531,8 +531,8 @@ variables! {
             "How the receive thread shares the network with other threads: each conduit's own locks decide.")
             .no_effect();
         SND_THREAD: bool = flag("GASNET_SND_THREAD", false,
-            "A thread for completions: networks execute operations without one, and GASNET_RCV_THREAD also reports \
-             them.").no_effect();
+            "A thread for completions: networks execute operations without one, and GASNET_RCV_THREAD also takes their \
+             completions.").no_effect();
         SND_THREAD_RATE: Option<String> = text("GASNET_SND_THREAD_RATE", "See GASNET_SND_THREAD.").no_effect();
         SND_THREAD_IDLE: Option<String> = text("GASNET_SND_THREAD_IDLE", "See GASNET_SND_THREAD.").no_effect();
         SND_THREAD_POLL_MODE: Option<String> = text("GASNET_SND_THREAD_POLL_MODE", "See GASNET_SND_THREAD.")

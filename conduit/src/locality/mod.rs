@@ -92,6 +92,11 @@ impl Wishes {
         }
     }
 
+    /// The variable for all processes, and its value, if it is set.
+    pub fn for_all(&self) -> Option<(String, String)> {
+        Some((self.name.to_owned(), self.for_all.clone()?))
+    }
+
     /// The device of a process with these ranks.
     pub fn of(&self, ranks: Ranks, host: impl FnOnce() -> Topology) -> Device {
         let numbered = match self.by {
@@ -115,8 +120,7 @@ impl Wishes {
                 self.numbered.iter().find(|(name, _)| *name == variable).cloned()
             }
         };
-        let for_all = || Some((self.name.to_owned(), self.for_all.clone()?));
-        match numbered.or_else(for_all) {
+        match numbered.or_else(|| self.for_all()) {
             Some((variable, name)) => Device::Named { variable, name },
             None => Device::Default,
         }
