@@ -146,8 +146,8 @@ impl Runtime {
         }
         if bytes > self.max_local_bytes() {
             return Err(AttachError::Argument(format!(
-                "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE sets that \
-                limit",
+                "{bytes} bytes is more than gasnet_getMaxLocalSegmentSize(), {} bytes; GASNET_MAX_SEGSIZE and the \
+                network set that limit",
                 self.max_local_bytes()
             )));
         }
