@@ -52,7 +52,7 @@ impl Atomics for Net {
         let Some(remote) = self.remote(&atomic.target, bytes, 0) else {
             panic!("defect: an atomic on {bytes} bytes in two regions");
         };
-        let mut buffer = self.small_copies.take(self.domains()).ok_or(Busy)?;
+        let mut buffer = self.pools.small_copies.take(self.domains()).ok_or(Busy)?;
         buffer.copy_to = (
             atomic.fetched as usize,
             if atomic.fetched.is_null() { 0 } else { bytes },

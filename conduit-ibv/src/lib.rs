@@ -3,7 +3,7 @@
 //! A process has a queue pair for each peer and path (a port of an HCA), connected at start
 //! ([`at_start`]) or at first contact by datagrams ([`handshake`], [`connect`]). Life of a packet:
 //! `send` pays for it with a credit of the peer ([`peers`]), writes it into the work request or a
-//! registered buffer ([`buffers`]), and posts it ([`send_queue`]); 32 bits beside it say what it is
+//! registered buffer ([`pools`]), and posts it ([`send_queue`]); 32 bits beside it say what it is
 //! ([`wire`]). It arrives in a receive buffer of its queue pair, or one that all peers share
 //! ([`receive`]), where a poll delivers it in place ([`progress`]). Small packets to a peer that
 //! gets many are written into its memory instead ([`ring`], [`inbox`]).
@@ -35,6 +35,7 @@ mod net;
 mod open;
 mod peers;
 mod pinned;
+mod pools;
 mod ports;
 mod presets;
 mod probe;

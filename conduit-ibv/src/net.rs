@@ -1,7 +1,6 @@
 //! A started conduit: its parts, start and stop.
 
 use crate::at_start::{Kind, Record, Wish};
-use crate::buffers::{Buffer, Pool};
 use crate::connect::{self, Connector};
 use crate::handshake::Endpoint;
 use crate::hello::{self, Hello};
@@ -9,6 +8,7 @@ use crate::inbox::Inbox;
 use crate::memory::Segments;
 use crate::peers::Peers;
 use crate::pinned;
+use crate::pools::Pools;
 use crate::presets;
 use crate::probe;
 use crate::rail::Rail;
@@ -24,11 +24,6 @@ use std::collections::VecDeque;
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
-
-/// Bytes of a small buffer.
-pub const SMALL: usize = 2 << 10;
-/// Send buffers that clients may hold.
-const RESERVED: usize = 256;
 
 /// A port of an HCA: where queue pairs of each connection are.
 pub struct Path {
@@ -78,8 +73,6 @@ pub struct Net {
     pub max_bytes: usize,
     /// Whether puts are fenced, because a host has several HCAs.
     pub is_fenced: bool,
-    /// Where fences read to.
-    pub scratch: Buffer,
     /// Whether the HCAs of all processes have atomics.
     pub has_atomics: bool,
     pub access: Access,
@@ -109,14 +102,7 @@ pub struct Net {
     pub segments: Segments,
     /// Where peers write small messages.
     pub inbox: Inbox,
-    /// Buffers for messages, by class: requests, replies.
-    pub small: [Pool; 2],
-    pub large: [Pool; 2],
-    /// Buffers for copies of local memory.
-    pub small_copies: Pool,
-    pub large_copies: Pool,
-    /// Buffers for negotiated payloads.
-    pub reserved: Pool,
+    pub pools: Pools,
     pub paths: Box<[Path]>,
     /// Sleeping threads wait for all of the channels.
     pub wake: Option<crate::wake::WakeUp>,
@@ -178,24 +164,10 @@ impl Net {
             .fenced
             .unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
         let domains = || opened.rails.iter().map(|rail| &rail.domain);
-        let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
-        let names = names.join(", ");
-        // Each pool has buffers from the start, so that an operation that finds none waits for one.
-        let pool = |bytes: usize, most: usize| {
-            let pool = Pool::new(bytes, most);
-            let grown = pool.grow(domains());
-            grown.map_err(|why| failed(format!("{names}: send buffers cannot be registered: {}", advised(why))))?;
-            Ok::<Pool, ConduitError>(pool)
-        };
-        let pair = |bytes: usize| Ok([pool(bytes, settings.send_buffers)?, pool(bytes, settings.send_buffers)?]);
-        let (small, large) = (pair(SMALL)?, pair(settings.max_packet)?);
-        // One more, for what fences read.
-        let small_copies = pool(SMALL, settings.send_buffers + 1)?;
-        let large_copies = pool(settings.bounce.max(SMALL), settings.send_buffers)?;
-        let reserved = pool(settings.max_packet, RESERVED)?;
-        let scratch = small_copies
-            .take(domains())
-            .ok_or_else(|| failed("there is no buffer".to_owned()))?;
+        let pools = Pools::new(&settings, domains).map_err(|why| {
+            let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
+            failed(format!("{}: {why}", names.join(", ")))
+        })?;
         let buffers = opened.rails.iter().map(Rail::buffer_bytes).sum();
         let probed = all.iter().any(|hello| hello.probes).then(|| {
             let (domains, share) = (domains().collect::<Vec<_>>(), pinned::share(info.host.len()));
@@ -210,7 +182,6 @@ impl Net {
             inline: opened.rails.iter().map(|rail| rail.inline).min().unwrap_or(0),
             max_bytes: pinned::max_bytes(info.host.len(), buffers, probed),
             is_fenced,
-            scratch,
             peers,
             xrc,
             connector: Connector::new(opened.datagrams, opened.channel),
@@ -233,11 +204,7 @@ impl Net {
             has_failed: AtomicBool::new(false),
             segments: Segments::new(opened.rails.len(), largest.unwrap_or(u64::MAX), access),
             inbox: Inbox::new(if wake.is_some() { 0 } else { settings.rings }),
-            small,
-            large,
-            small_copies,
-            large_copies,
-            reserved,
+            pools,
             paths: opened.paths,
             wake,
             rails: opened.rails,

@@ -9,7 +9,8 @@
 //! What needs more than one work request, or a registration, is a [`Transfer`].
 
 use crate::buffers::{Buffer, Pool};
-use crate::net::{Net, SMALL};
+use crate::net::Net;
+use crate::pools::SMALL;
 use crate::route::Route;
 use crate::send::{buffer_of, Grant, ROOM};
 use crate::send_queue::Done;
@@ -33,10 +34,10 @@ enum Place {
 impl Net {
     /// The pool for copies of so many bytes.
     fn copies(&self, bytes: usize) -> &Pool {
-        if bytes <= self.small_copies.bytes() {
-            &self.small_copies
+        if bytes <= self.pools.small_copies.bytes() {
+            &self.pools.small_copies
         } else {
-            &self.large_copies
+            &self.pools.large_copies
         }
     }
 
@@ -139,7 +140,7 @@ impl Net {
     /// atomics are in memory, where every other HCA and all CPUs find them; the acknowledgement of
     /// an operation says only that the HCA has them.
     pub fn fence(&self, path: usize, remote: Remote) -> Work {
-        Work::read(&self.scratch.local(self.paths[path].rail, 1), remote)
+        Work::read(&self.pools.scratch.local(self.paths[path].rail, 1), remote)
     }
 }
 

@@ -161,7 +161,7 @@ impl Net {
         let slot = if Slot::length(bytes) <= self.inline {
             &mut inline
         } else {
-            let taken = self.small[usize::from(grant.class == Class::Reply)].take(self.domains());
+            let taken = self.pools.small[usize::from(grant.class == Class::Reply)].take(self.domains());
             Slot::inside(buffer.insert(taken.ok_or(Busy)?))
         };
         slot.fill(parts, bytes);
@@ -230,10 +230,10 @@ impl Net {
     pub fn buffered(&self, class: Class, parts: &[&[u8]]) -> Result<(Buffer, usize), Busy> {
         let bytes = length(parts);
         let index = usize::from(class == Class::Reply);
-        let pool = if bytes <= self.small[index].bytes() {
-            &self.small[index]
+        let pool = if bytes <= self.pools.small[index].bytes() {
+            &self.pools.small[index]
         } else {
-            &self.large[index]
+            &self.pools.large[index]
         };
         let mut buffer = pool.take(self.domains()).ok_or(Busy)?;
         // SAFETY: the buffer has at least as many bytes.
@@ -350,7 +350,7 @@ impl SendBuffers for Net {
 
     fn reserve(&self, _: JobRank, _: Class, bytes: usize) -> Result<SendBuffer, Busy> {
         assert!(bytes <= self.max_bytes(), "defect: a send buffer of {bytes} bytes");
-        let buffer = self.reserved.take(self.domains()).ok_or(Busy)?;
+        let buffer = self.pools.reserved.take(self.domains()).ok_or(Busy)?;
         Ok(SendBuffer(buffer.into_address() as *mut u8))
     }
 

@@ -316,8 +316,8 @@ impl Net {
             Way::Registered(registered) => registered.key(memory.address),
             Way::Reserved(source) => (source.local(rail, 0).lkey, usize::MAX),
             Way::Copied(piece) => {
-                let mut buffer = self.large_copies.take(self.domains())?;
-                let bytes = most.min(self.large_copies.bytes());
+                let mut buffer = self.pools.large_copies.take(self.domains())?;
+                let bytes = most.min(self.pools.large_copies.bytes());
                 if !is_get {
                     copy_in(&mut buffer, memory.address, bytes);
                 }

@@ -137,14 +137,11 @@ impl Xrc {
             .collect();
         let receive_queues = words(&(info.exchange)(&numbers)).collect();
         let words = groups.processes() * paths;
-        let bytes = size_of::<AtomicU32>() * words * groups.most_of_a_host();
-        let memory = (info.host_memory)(bytes)
-            .map_err(|why| why.message)?
-            .cast::<AtomicU32>();
+        let all = words * groups.most_of_a_host();
+        let memory = (info.host_memory)(size_of::<AtomicU32>() * all).map_err(|why| why.message)?;
         // SAFETY: as large, aligned to a page, zero at first, never unmapped, and accessed as atomics
         // only.
-        let memory: &'static [AtomicU32] =
-            unsafe { std::slice::from_raw_parts(memory, words * groups.most_of_a_host()) };
+        let memory: &'static [AtomicU32] = unsafe { std::slice::from_raw_parts(memory.cast(), all) };
         Ok(Self {
             receivers: Receivers::new(&memory[groups.place(own) * words..][..words], paths),
             links: Mutex::new((0..groups.count()).map(|_| None).collect()),

@@ -194,7 +194,7 @@ pub struct StartInfo<'a> {
     /// the job or by none (an exchange), with the same size.
     pub host_memory: &'a dyn Fn(usize) -> Result<*mut u8, ConduitError>,
     /// The descriptor of that memory, or -1: kernels find what processes of a host share by a file
-    /// (XRC domains of HCAs).
+    /// (domains of NICs).
     pub host_fd: RawFd,
     /// Whether the conduit may start threads, which never run client code. Clients may forbid it
     /// (`GEX_FLAG_DEFER_THREADS`).

@@ -179,14 +179,15 @@ impl Settings {
 
     /// What a process with these ranks wants.
     pub fn wanted(&self, ranks: Ranks) -> Wanted {
+        let device = self.ports.of(ranks, || Topology::new("/"));
         Wanted {
-            ports: match self.ports.of(ranks, || Topology::new("/")) {
+            is_nearest: device == Device::Nearest,
+            ports: match device {
                 Device::Default => None,
                 // The nearest of those that it names.
                 Device::Nearest => self.ports.for_all(),
                 Device::Named { variable, name } => Some((variable, name)),
             },
-            is_nearest: self.ports.of(ranks, || Topology::new("/")) == Device::Nearest,
             hcas: self.most_hcas,
             queue_pairs: self.queue_pairs,
             turn: ranks.host as usize,

@@ -1,0 +1,54 @@
+//! The pools of buffers of a process.
+
+use crate::buffers::{Buffer, Pool};
+use crate::net::advised;
+use crate::settings::Settings;
+use crate::verbs::Domain;
+
+/// Bytes of a small buffer.
+pub const SMALL: usize = 2 << 10;
+/// Send buffers that clients may hold.
+const RESERVED: usize = 256;
+
+/// One for each use, so that none takes what another waits for.
+pub struct Pools {
+    /// Buffers for messages, by class: requests, replies.
+    pub small: [Pool; 2],
+    pub large: [Pool; 2],
+    /// Buffers for copies of local memory.
+    pub small_copies: Pool,
+    pub large_copies: Pool,
+    /// Buffers for negotiated payloads.
+    pub reserved: Pool,
+    /// Where fences read to.
+    pub scratch: Buffer,
+}
+
+impl Pools {
+    /// Registered with these HCAs. Each pool has buffers from the start, so that an operation that
+    /// finds none waits for one. The error is a message without a full stop.
+    pub fn new<'a, D: Iterator<Item = &'a Domain>>(
+        settings: &Settings,
+        domains: impl Fn() -> D,
+    ) -> Result<Self, String> {
+        let pool = |bytes: usize, most: usize| {
+            let pool = Pool::new(bytes, most);
+            let grown = pool.grow(domains());
+            grown.map_err(|why| format!("send buffers cannot be registered: {}", advised(why)))?;
+            Ok::<Pool, String>(pool)
+        };
+        let most = settings.send_buffers;
+        let pair = |bytes: usize| Ok::<_, String>([pool(bytes, most)?, pool(bytes, most)?]);
+        // One more, for what fences read.
+        let small_copies = pool(SMALL, most + 1)?;
+        let scratch = small_copies.take(domains()).ok_or("there is no buffer")?;
+        Ok(Self {
+            small: pair(SMALL)?,
+            large: pair(settings.max_packet)?,
+            small_copies,
+            large_copies: pool(settings.bounce.max(SMALL), most)?,
+            reserved: pool(settings.max_packet, RESERVED)?,
+            scratch,
+        })
+    }
+}
