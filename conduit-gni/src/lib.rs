@@ -1,0 +1,1 @@
+//! conduit-gni of libgasnet: Cray Aries and Gemini over uGNI, with libugni opened at run time.
