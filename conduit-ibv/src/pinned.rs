@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::settings;
-use crate::variables::size_in;
+use gasnet_conduit::amounts::{part, Limit};
 use gasnet_sys::{host_memory, process};
 
 /// Part of the physical memory of a host that its processes register together, by default.
@@ -12,33 +12,6 @@ const PART: f64 = 2.0 / 3.0;
 
 /// Bytes of the largest page of processors that run verbs.
 const PAGE: usize = 64 << 10;
-
-/// An upper limit of the memory of a host that is registered (`GASNET_PHYSMEM_MAX`).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Limit {
-    /// Bytes.
-    Bytes(u64),
-    /// Part of the physical memory, below 1.
-    Part(f64),
-}
-
-impl Limit {
-    /// Reads "2/3", "0.5" or "100G"; megabytes without a unit.
-    pub fn parse(text: &str) -> Option<Self> {
-        match part(text) {
-            Some(part) => Some(Self::Part(part)),
-            None => size_in(text, "M").filter(|bytes| *bytes > 0).map(Self::Bytes),
-        }
-    }
-
-    #[allow(clippy::cast_precision_loss)] // a limit may be off by some bytes
-    fn bytes(self, physical: u64) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Part(part) => (physical as f64 * part) as u64,
-        }
-    }
-}
 
 /// An upper limit of registrations (`GASNET_PINNED_REGIONS_MAX`).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,16 +40,6 @@ impl Regions {
         };
         all as usize / processes.max(1)
     }
-}
-
-/// Reads a number between 0 and 1, maybe a fraction.
-fn part(text: &str) -> Option<f64> {
-    let number = |text: &str| text.trim().parse::<f64>().ok();
-    let part = match text.split_once('/') {
-        Some((over, under)) => number(over)? / number(under)?,
-        None => number(text)?,
-    };
-    (part > 0.0 && part < 1.0).then_some(part)
 }
 
 /// The bytes of segments that this process may register, one of so many on this host, beside its
@@ -114,18 +77,6 @@ fn lockable() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits() {
-        assert_eq!(Limit::parse("5/8"), Some(Limit::Part(0.625)));
-        assert_eq!(Limit::parse(" 0.5 "), Some(Limit::Part(0.5)));
-        assert_eq!(Limit::parse("100"), Some(Limit::Bytes(100 << 20)));
-        assert_eq!(Limit::parse("1.5G"), Some(Limit::Bytes(3 << 29)));
-        for bad in ["", "0", "3/2", "1/0", "abc", "-1", "0/3"] {
-            assert_eq!(Limit::parse(bad), None, "{bad}");
-        }
-        assert_eq!(Limit::Part(0.5).bytes(1 << 30), 1 << 29);
-    }
 
     #[test]
     fn processes_share() {

@@ -7,9 +7,9 @@
 //! Without one, each queue pair has buffers of its own, as many as the credits of its peer allow to
 //! be used, and the same rule.
 
-use crate::mapped::Mapped;
 use crate::send_queue::{name_of_receive, SendQueue};
 use crate::verbs::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, BATCH};
+use gasnet_conduit::mapped::Mapped;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::ptr;

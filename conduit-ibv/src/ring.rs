@@ -16,8 +16,8 @@
 //! sleep have rings.
 
 use crate::buffers::Buffer;
-use crate::mapped::Mapped;
 use crate::verbs::{Access, Domain, Errno, Region, Remote};
+use gasnet_conduit::mapped::Mapped;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::Ordering;
 use std::mem::MaybeUninit;

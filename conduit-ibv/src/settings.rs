@@ -1,9 +1,10 @@
 //! The settings of the environment.
 #![forbid(unsafe_code)]
 
-use crate::pinned::{Limit, Regions};
+use crate::pinned::Regions;
 #[allow(clippy::wildcard_imports, reason = "nearly all of them are read here")]
 use crate::variables::*;
+use gasnet_conduit::amounts::{size_in, Limit};
 use gasnet_conduit::config::{self, Config, Key};
 use std::path::PathBuf;
 

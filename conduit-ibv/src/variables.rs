@@ -2,9 +2,10 @@
 //! [`crate::ports::variables`]; [`crate::settings`] reads them.
 #![forbid(unsafe_code)]
 
-use crate::pinned::{Limit, Regions};
+use crate::pinned::Regions;
 use crate::ports::variables as ports;
-use gasnet_conduit::config::{count, flag, form, int, path, size, text, Key, Scope, Value, ValueType, Variable};
+use gasnet_conduit::amounts::{size_in, Limit};
+use gasnet_conduit::config::{count, flag, form, int, path, size, text, Key, Scope, Variable};
 use std::path::PathBuf;
 
 /// The section of the reference page.
@@ -438,19 +439,4 @@ const fn section<const COUNT: usize>(all: &[Variable; COUNT]) -> [Variable; COUN
 
 fn is_kilobytes(text: &str) -> bool {
     size_in(text, "K").is_some()
-}
-
-/// The bytes of a size, which may leave out this unit.
-pub fn size_in(text: &str, unit: &str) -> Option<u64> {
-    let text = text.trim();
-    let unit = if text.ends_with(|last: char| last.is_ascii_digit()) {
-        unit
-    } else {
-        ""
-    };
-    let kind = ValueType::Size { min: 0, max: 1 << 60 };
-    match kind.parse(&format!("{text}{unit}")) {
-        Ok(Value::Size(bytes)) => Some(bytes),
-        _ => None,
-    }
 }

@@ -47,6 +47,12 @@ impl Errno {
     }
 }
 
+impl From<io::Error> for Errno {
+    fn from(error: io::Error) -> Self {
+        Self(error.raw_os_error().unwrap_or(libc::ENOMEM))
+    }
+}
+
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         io::Error::from_raw_os_error(self.0).fmt(f)

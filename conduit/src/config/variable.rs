@@ -375,6 +375,7 @@ impl<T: FromValue> FromValue for Option<T> {
 }
 
 /// Defines an enum together with its words.
+#[macro_export]
 macro_rules! choice_enum {
     ($(#[$doc:meta])* pub enum $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
         $(#[$doc])*
@@ -394,4 +395,4 @@ macro_rules! choice_enum {
         }
     };
 }
-pub(crate) use choice_enum;
+pub use choice_enum;

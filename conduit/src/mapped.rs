@@ -1,0 +1,33 @@
+//! Memory that is mapped, zero at first, and unmapped with its owner.
+
+use gasnet_sys::mem;
+use std::io;
+
+/// Whole pages.
+#[derive(Debug)]
+pub struct Mapped {
+    address: usize,
+    bytes: usize,
+}
+
+impl Mapped {
+    /// At least so many bytes.
+    pub fn new(bytes: usize) -> io::Result<Self> {
+        let bytes = bytes.next_multiple_of(4096);
+        let address = mem::map_private(bytes)?;
+        Ok(Self { address, bytes })
+    }
+
+    /// First byte.
+    #[inline]
+    pub fn address(&self) -> usize {
+        self.address
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`. Owners revert its registrations first, so no network uses it.
+        unsafe { mem::unmap(self.address, self.bytes) };
+    }
+}
