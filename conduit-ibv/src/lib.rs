@@ -38,7 +38,6 @@ mod pinned;
 mod pools;
 mod ports;
 mod presets;
-mod probe;
 mod progress;
 mod rail;
 mod receive;

@@ -5,18 +5,19 @@ use crate::connect::{self, Connector};
 use crate::handshake::Endpoint;
 use crate::hello::{self, Hello};
 use crate::inbox::Inbox;
+use crate::mapped::Pinned;
 use crate::memory::Segments;
 use crate::peers::Peers;
 use crate::pinned;
 use crate::pools::Pools;
 use crate::presets;
-use crate::probe;
 use crate::rail::Rail;
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::transfer::{Stripes, Transfer};
 use crate::verbs::{Access, Channel, Datagrams, Domain, Errno, LocalPort};
 use crate::xrc::Xrc;
 use gasnet_conduit::copied::Copied;
+use gasnet_conduit::probe::probe;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
@@ -171,7 +172,8 @@ impl Net {
         let buffers = opened.rails.iter().map(Rail::buffer_bytes).sum();
         let probed = all.iter().any(|hello| hello.probes).then(|| {
             let (domains, share) = (domains().collect::<Vec<_>>(), pinned::share(info.host.len()));
-            probe::probe(info, &domains, share)
+            let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
+            probe(info, pin, share, settings::reports_probe().then_some("ibv"))
         });
         let longest = opened.paths.iter().map(|path| path.max_message).min();
         let stripes = Stripes::new(settings.stripes, opened.paths.len(), longest.unwrap_or(usize::MAX));

@@ -1,6 +1,6 @@
 //! How much memory a process registers. The limits of the user and of the operating system decide,
 //! and a registration that fails all the same says what to raise. On demand, a probe at start finds
-//! out what can be registered ([`crate::probe`]).
+//! out what can be registered ([`mod@gasnet_conduit::probe`]).
 #![forbid(unsafe_code)]
 
 use crate::settings;

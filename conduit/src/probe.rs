@@ -1,27 +1,24 @@
 //! How much memory can be registered: found out by registering it (`GASNET_PHYSMEM_PROBE`). All
 //! processes do so at the same time, so that the limits of their host count.
+#![forbid(unsafe_code)]
 
-use crate::mapped::Pinned;
-use crate::settings;
-use crate::verbs::{Access, Domain};
-use gasnet_conduit::{print_line, JobRank, StartInfo};
+use crate::{print_line, JobRank, StartInfo};
 use std::collections::BTreeMap;
 
-/// Registers up to `share` bytes, and releases them when all processes have. Returns what each
-/// process of this host could register. Collective.
-pub fn probe(info: &StartInfo<'_>, domains: &[&Domain], share: u64) -> u64 {
-    let (held, bytes) = register(domains, share);
+/// Registers up to `share` bytes by `pin`, and releases them when all processes have. Returns what
+/// each process of this host could register. Collective. `reports`: the first process prints that,
+/// for this conduit.
+pub fn probe<P>(info: &StartInfo<'_>, pin: impl Fn(usize) -> Option<P>, share: u64, reports: Option<&str>) -> u64 {
+    let (held, bytes) = register(pin, share);
     let all = (info.exchange)(&bytes.to_le_bytes());
     drop(held);
     let all: Vec<u64> = all
         .chunks_exact(8)
         .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
         .collect();
-    if settings::reports_probe() && info.rank == JobRank(0) {
-        print_line(format_args!(
-            "GASNet: ibv: {}",
-            report(&all, |rank| (info.place_of)(rank).host)
-        ));
+    if let (Some(conduit), JobRank(0)) = (reports, info.rank) {
+        let report = report(&all, |rank| (info.place_of)(rank).host);
+        print_line(format_args!("GASNet: {conduit}: {report}"));
     }
     least(info.host.iter().map(|rank| all[rank.index()]))
 }
@@ -31,7 +28,7 @@ fn least(bytes: impl Iterator<Item = u64>) -> u64 {
 }
 
 /// Registers as much as possible, up to `share` bytes.
-fn register(domains: &[&Domain], share: u64) -> (Vec<Pinned>, u64) {
+fn register<P>(pin: impl Fn(usize) -> Option<P>, share: u64) -> (Vec<P>, u64) {
     /// Steps at first, and the smallest one.
     const STEPS: u64 = 8;
     const LEAST: u64 = 1 << 20;
@@ -39,7 +36,7 @@ fn register(domains: &[&Domain], share: u64) -> (Vec<Pinned>, u64) {
     let mut step = (share / STEPS).max(LEAST);
     while step >= LEAST && bytes < share {
         let next = step.min(share - bytes);
-        if let Ok(pinned) = Pinned::new(next as usize, domains.iter().copied(), Access::REMOTE) {
+        if let Some(pinned) = pin(next as usize) {
             held.push(pinned);
             bytes += next;
         } else {
