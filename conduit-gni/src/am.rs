@@ -1,0 +1,415 @@
+//! The state of Active Messages: own requests under way, the space for them in peers, and what of
+//! the space in this process is free again.
+//!
+//! # A request
+//!
+//! It is written into a slot of its sender, and from there into units of the space that its target
+//! has set aside (eager), with its head as the word that follows the data. An event at the target
+//! says which unit. Or, if the target has set no space aside, the event says in which slot it waits,
+//! and the target fetches it (rendezvous). A target sets space aside for peers whose requests it has
+//! fetched, as long as it has some.
+//!
+//! # Its reply
+//!
+//! It is written into the same slot, so nothing is ever short for a first reply. When a request
+//! without reply has run, the target toggles its bit in [`Word::Released`] at the sender, which
+//! frees slot and units. When one with a reply has run, it toggles that in [`Word::Replied`], which
+//! frees the units: the handler may have used the request after it replied. Both words travel
+//! together, one pair at a time to a peer, so that pairs do not overtake each other.
+//!
+//! The reply and these words may arrive in either order, and a reply before its request is known to
+//! have left. A slot is free when all of it has happened.
+
+use crate::region::{Layout, OUTBOX};
+use crate::settings::{Settings, MOST_UNITS};
+use crate::units::Units;
+use gasnet_conduit::{Class, JobRank};
+use std::collections::VecDeque;
+
+/// How requests reach a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It fetches them.
+    Rendezvous,
+    /// Into this space of the peer.
+    Eager(usize),
+}
+
+/// An own request under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Slot {
+    pub peer: JobRank,
+    /// What it is called there: its first unit, or this slot.
+    pub index: u8,
+    /// Parts of its reply's payload that have arrived.
+    pub arrived: u16,
+    /// Whether its post is still to complete.
+    pub is_leaving: bool,
+    /// Whether neither a reply nor a release has come.
+    pub is_open: bool,
+    /// Whether its payload did not travel in the message.
+    pub is_long: bool,
+}
+
+/// What a message that has arrived is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A request in this unit of the sender's space.
+    Unit(usize),
+    /// A reply in this slot.
+    Slot(usize),
+    /// A message of a class that was fetched to a landing, and waits in this place of its sender.
+    Landing(Class, usize, usize),
+}
+
+/// A message that has arrived, or will have when its head and the parts of its payload are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub source: JobRank,
+    pub place: Place,
+}
+
+/// What a message needs for its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission {
+    pub slot: usize,
+    pub way: Way,
+    /// As [`Slot::index`].
+    pub index: usize,
+}
+
+/// A peer of this process.
+#[derive(Debug)]
+pub struct Peer {
+    pub way: Way,
+    free: Units,
+    /// Requests to it under way, and those of them that are long.
+    pub under_way: usize,
+    pub longs: usize,
+    /// By index: the slot of a request.
+    slots: [u16; MOST_UNITS],
+    /// By index: units that a request takes; 0: none is under way.
+    units: [u8; MOST_UNITS],
+    /// Requests whose units are free when their reply has come.
+    early: u64,
+    /// The words of the peer, as they were read last.
+    seen: [u64; 3],
+    /// Whether it was asked for the words that it keeps back.
+    pub has_asked: bool,
+
+    /// The space for its requests.
+    pub space: Option<usize>,
+    /// Its requests that were fetched.
+    pub fetched: usize,
+    /// Words for it, as they are, and as they were sent last: see [`crate::region::Word`].
+    pub words: [u64; 3],
+    pub sent: [u64; 3],
+    pub is_sending: bool,
+    /// Units that run requests have taken, since words were sent.
+    pub kept: usize,
+    /// Whether it asked for words.
+    pub wants: bool,
+    /// Whether words are to be sent to it.
+    pub is_due: bool,
+    /// Whether it is in [`Am::due`].
+    pub is_listed: bool,
+    /// By index: parts of a payload that have arrived.
+    pub arrived: [u16; MOST_UNITS],
+}
+
+impl Peer {
+    fn new() -> Self {
+        Self {
+            way: Way::Rendezvous,
+            free: Units::new(0),
+            under_way: 0,
+            longs: 0,
+            slots: [0; MOST_UNITS],
+            units: [0; MOST_UNITS],
+            early: 0,
+            seen: [0; 3],
+            has_asked: false,
+            space: None,
+            fetched: 0,
+            words: [0; 3],
+            sent: [0; 3],
+            is_sending: false,
+            kept: 0,
+            wants: false,
+            is_due: false,
+            is_listed: false,
+            arrived: [0; MOST_UNITS],
+        }
+    }
+}
+
+/// The state, under its lock.
+#[derive(Debug)]
+pub struct Am {
+    layout: Layout,
+    peers: Box<[Option<Box<Peer>>]>,
+    pub slots: Box<[Slot]>,
+    /// Free slots: those with a number that an event can carry, and others.
+    free_low: Vec<u16>,
+    free_high: Vec<u16>,
+    /// Requests that are fetched from this process, to one peer.
+    rendezvous_depth: usize,
+    long_depth: usize,
+    pub outbox: Vec<u8>,
+    /// Free landings for replies, and for requests.
+    landings: [Vec<u16>; 2],
+    next_space: usize,
+    /// Requests of a peer that are fetched before it gets space.
+    fetches_before: usize,
+    /// What may be delivered.
+    pub replies: VecDeque<Arrival>,
+    pub requests: VecDeque<Arrival>,
+    /// What is not complete.
+    pub late: Vec<Arrival>,
+    /// Replies and requests that wait in these places of their senders.
+    pub waiting: [VecDeque<(JobRank, usize)>; 2],
+    /// Peers for which there are words or grants.
+    pub due: Vec<JobRank>,
+}
+
+impl Am {
+    /// Nothing is under way.
+    pub fn new(settings: &Settings, layout: Layout, size: u32, rendezvous_depth: usize) -> Self {
+        let slots = |range: std::ops::Range<usize>| range.rev().map(|slot| slot as u16).collect();
+        let count = layout.slot_count;
+        let low = count.min(MOST_UNITS);
+        Self {
+            layout,
+            peers: std::iter::repeat_with(|| None).take(size as usize).collect(),
+            slots: vec![Slot::default(); count].into(),
+            free_low: slots(0..low),
+            free_high: slots(low..count),
+            rendezvous_depth,
+            long_depth: settings.long_depth,
+            outbox: (0..OUTBOX as u8).collect(),
+            landings: [slots(0..OUTBOX), slots(OUTBOX..layout.landing_count)],
+            next_space: 0,
+            fetches_before: if layout.space_count >= size as usize { 1 } else { 16 },
+            replies: VecDeque::new(),
+            requests: VecDeque::new(),
+            late: Vec::new(),
+            waiting: [VecDeque::new(), VecDeque::new()],
+            due: Vec::new(),
+        }
+    }
+
+    /// A peer.
+    #[inline]
+    pub fn peer(&mut self, rank: JobRank) -> &mut Peer {
+        self.peers[rank.index()].get_or_insert_with(|| Box::new(Peer::new()))
+    }
+
+    /// The peers that this process has sent to or received from.
+    pub fn contacts(&self) -> Vec<JobRank> {
+        let ranks = (0..).map(JobRank).zip(&self.peers);
+        ranks.filter_map(|(rank, peer)| peer.as_ref().map(|_| rank)).collect()
+    }
+
+    /// Takes what a request of so many bytes needs. None: something is short.
+    #[inline]
+    pub fn admit(&mut self, rank: JobRank, bytes: usize, is_long: bool) -> Option<Admission> {
+        let (layout, long_depth, rendezvous_depth) = (self.layout, self.long_depth, self.rendezvous_depth);
+        let peer = self.peers[rank.index()].get_or_insert_with(|| Box::new(Peer::new()));
+        if is_long && peer.longs >= long_depth {
+            return None;
+        }
+        if peer.way == Way::Rendezvous && peer.seen[0] != 0 && peer.under_way == 0 {
+            peer.way = Way::Eager(peer.seen[0] as usize - 1);
+            peer.free = Units::new(layout.units);
+        }
+        let way = peer.way;
+        let (slot, index, units) = match way {
+            Way::Eager(_) => {
+                let slot = self.free_high.pop().or_else(|| self.free_low.pop())?;
+                let units = layout.units_of(bytes);
+                let Some(first) = peer.free.take(units) else {
+                    self.free(slot.into());
+                    return None;
+                };
+                (usize::from(slot), first, units)
+            }
+            Way::Rendezvous => {
+                // A peer that has set space aside gets nothing but what is under way.
+                if peer.under_way >= rendezvous_depth || peer.seen[0] != 0 {
+                    return None;
+                }
+                let slot = usize::from(self.free_low.pop()?);
+                (slot, slot, 1)
+            }
+        };
+        peer.under_way += 1;
+        peer.longs += usize::from(is_long);
+        peer.slots[index] = slot as u16;
+        peer.units[index] = units as u8;
+        self.slots[slot] = Slot {
+            peer: rank,
+            index: index as u8,
+            arrived: 0,
+            is_leaving: true,
+            is_open: true,
+            is_long,
+        };
+        Some(Admission { slot, way, index })
+    }
+
+    /// Gives it back: the request was not sent.
+    #[cold]
+    pub fn dismiss(&mut self, rank: JobRank, admission: Admission) {
+        let is_long = self.slots[admission.slot].is_long;
+        let peer = self.peer(rank);
+        peer.under_way -= 1;
+        peer.longs -= usize::from(is_long);
+        let units = usize::from(std::mem::take(&mut peer.units[admission.index]));
+        if matches!(admission.way, Way::Eager(_)) {
+            peer.free.give(admission.index, units);
+        }
+        self.slots[admission.slot] = Slot::default();
+        self.free(admission.slot);
+    }
+
+    fn free(&mut self, slot: usize) {
+        if slot < MOST_UNITS {
+            self.free_low.push(slot as u16);
+        } else {
+            self.free_high.push(slot as u16);
+        }
+    }
+
+    /// The post of a request is complete.
+    #[inline]
+    pub fn has_left(&mut self, slot: usize) {
+        self.slots[slot].is_leaving = false;
+        if !self.slots[slot].is_open {
+            self.free(slot);
+        }
+    }
+
+    /// The reply to a request has run, or there is none. Its units are free as well if `releases`,
+    /// or if that was known before.
+    #[inline]
+    pub fn close(&mut self, slot: usize, releases: bool) {
+        let Slot {
+            peer: rank,
+            index,
+            is_leaving,
+            is_long,
+            ..
+        } = self.slots[slot];
+        self.slots[slot].is_open = false;
+        let (index, bit) = (usize::from(index), 1 << index);
+        let peer = self.peer(rank);
+        peer.under_way -= 1;
+        peer.longs -= usize::from(is_long);
+        let is_rendezvous = peer.way == Way::Rendezvous;
+        if is_rendezvous {
+            peer.units[index] = 0;
+        } else if releases || peer.early & bit != 0 {
+            peer.early &= !bit;
+            let units = usize::from(std::mem::take(&mut peer.units[index]));
+            peer.free.give(index, units);
+        } else {
+            // The units are given back with the word.
+            peer.slots[index] = u16::MAX;
+        }
+        if !is_leaving {
+            self.free(slot);
+        }
+    }
+
+    /// A peer has written words.
+    #[inline]
+    pub fn note_words(&mut self, rank: JobRank, words: [u64; 3]) {
+        let peer = self.peer(rank);
+        let (mut released, mut replied) = (words[1] ^ peer.seen[1], words[2] ^ peer.seen[2]);
+        peer.seen = words;
+        peer.has_asked = false;
+        while replied != 0 {
+            let index = replied.trailing_zeros() as usize;
+            replied &= replied - 1;
+            let peer = self.peer(rank);
+            if peer.slots[index] == u16::MAX {
+                let units = usize::from(std::mem::take(&mut peer.units[index]));
+                peer.free.give(index, units);
+            } else {
+                peer.early |= 1 << index;
+            }
+        }
+        while released != 0 {
+            let index = released.trailing_zeros() as usize;
+            released &= released - 1;
+            let slot = self.slot_of(rank, index);
+            if let Some(slot) = slot {
+                self.close(slot, true);
+            }
+        }
+    }
+
+    /// The slot of a request that a peer names. None: there is no such request.
+    #[inline]
+    pub fn slot_of(&mut self, rank: JobRank, index: usize) -> Option<usize> {
+        let slot = usize::from(self.peer(rank).slots[index]);
+        let known = self.slots.get(slot)?;
+        (known.is_open && known.peer == rank && usize::from(known.index) == index).then_some(slot)
+    }
+
+    /// A request of a peer has run, which took so many units.
+    #[inline]
+    pub fn release(&mut self, rank: JobRank, index: usize, units: usize, replied: bool) {
+        let keeps = self.layout.units / 2;
+        let peer = self.peer(rank);
+        let bit = 1 << index;
+        if replied {
+            peer.words[2] ^= bit;
+            peer.kept += units;
+            peer.is_due |= peer.kept > keeps || peer.wants;
+        } else {
+            peer.words[1] ^= bit;
+            peer.is_due = true;
+        }
+        if peer.is_due {
+            self.list(rank);
+        }
+    }
+
+    /// The peer gets words with the next [`Am::due`].
+    pub fn list(&mut self, rank: JobRank) {
+        let peer = self.peer(rank);
+        if !std::mem::replace(&mut peer.is_listed, true) {
+            self.due.push(rank);
+        }
+    }
+
+    /// A request of a peer was fetched. Sets space aside for it, if it is time and there is some.
+    pub fn note_fetch(&mut self, rank: JobRank) {
+        let (next, count, fetches_before) = (self.next_space, self.layout.space_count, self.fetches_before);
+        let peer = self.peer(rank);
+        peer.fetched += 1;
+        if peer.space.is_some() || peer.fetched < fetches_before || next >= count {
+            return;
+        }
+        peer.space = Some(next);
+        peer.words[0] = next as u64 + 1;
+        peer.is_due = true;
+        self.next_space += 1;
+        self.list(rank);
+    }
+
+    /// A landing for a message of a class.
+    #[inline]
+    pub fn take_landing(&mut self, class: Class) -> Option<usize> {
+        self.landings[usize::from(class == Class::Request)]
+            .pop()
+            .map(usize::from)
+    }
+
+    /// It is free again.
+    #[inline]
+    pub fn give_landing(&mut self, landing: usize) {
+        self.landings[usize::from(landing >= OUTBOX)].push(landing as u16);
+    }
+}

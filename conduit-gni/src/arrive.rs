@@ -1,0 +1,372 @@
+//! What has arrived, and its delivery.
+
+use crate::am::{Am, Arrival, Place};
+use crate::done::Done;
+use crate::net::{Net, FIRST};
+use crate::region::{Word, FRONT};
+use crate::ugni::{Local, Received, Remote, Taken};
+use crate::wire::{Event, Head, Kind};
+use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
+use gasnet_gni_abi as ffi;
+use gasnet_sys::atomic::{MutexGuard, Ordering};
+use gasnet_sys::lock;
+
+/// Bytes of a message that waits which are fetched first, its head included: most messages are no
+/// longer.
+const FIRST_FETCH: usize = 504;
+
+impl Net {
+    /// Takes what has arrived off the queue, at most as much as a poll handles.
+    pub fn take_arrivals(&self) {
+        let Ok(mut am) = self.am.try_lock() else { return };
+        {
+            let Some(mut turn) = self.domains[FIRST].try_turn() else {
+                return;
+            };
+            for _ in 0..self.settings.burst {
+                match turn.arrival() {
+                    Received::Nothing => break,
+                    Received::Event(word) => match Event::decode(word) {
+                        Some(event) if event.source.index() < self.addresses.len() => self.note(&mut am, event),
+                        _ => self.fail(&format!("an impossible event, {word:#010x}, has arrived")),
+                    },
+                    Received::Overrun => {
+                        self.fail("the queue of arrivals has overrun: a defect");
+                        break;
+                    }
+                }
+            }
+        }
+        if !am.late.is_empty() {
+            for arrival in std::mem::take(&mut am.late) {
+                self.admit_arrival(&mut am, arrival);
+            }
+        }
+        self.note_work(&am);
+    }
+
+    /// Whether polls have something to do here without a new event.
+    fn note_work(&self, am: &MutexGuard<'_, Am>) {
+        let has = !am.requests.is_empty()
+            || !am.replies.is_empty()
+            || !am.late.is_empty()
+            || !am.due.is_empty()
+            || am.waiting.iter().any(|waiting| !waiting.is_empty());
+        self.has_arrivals.store(has, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn note(&self, am: &mut Am, event: Event) {
+        let Event { kind, source, index } = event;
+        match kind {
+            Kind::Request => {
+                let place = Place::Unit(index);
+                self.admit_arrival(am, Arrival { source, place });
+            }
+            Kind::Reply => match am.slot_of(source, index) {
+                Some(slot) => {
+                    let place = Place::Slot(slot);
+                    self.admit_arrival(am, Arrival { source, place });
+                }
+                None => self.fail(&format!("rank {source} has replied to no request")),
+            },
+            Kind::RequestPayload => am.peer(source).arrived[index] += 1,
+            Kind::ReplyPayload => match am.slot_of(source, index) {
+                Some(slot) => am.slots[slot].arrived += 1,
+                None => self.fail(&format!("rank {source} has replied to no request")),
+            },
+            Kind::WaitingRequest => am.waiting[1].push_back((source, index)),
+            Kind::WaitingReply => am.waiting[0].push_back((source, index)),
+            Kind::Fetched => am.outbox.push(index as u8),
+            Kind::Released => {
+                let word = |word| {
+                    self.region
+                        .word(self.region.layout.word(source, word))
+                        .load(Ordering::Acquire)
+                };
+                am.note_words(source, [Word::Grant, Word::Released, Word::Replied].map(word));
+            }
+            Kind::Wanted => {
+                let peer = am.peer(source);
+                peer.wants = true;
+                if peer.kept > 0 {
+                    peer.is_due = true;
+                    am.list(source);
+                }
+            }
+            Kind::Barrier => {}
+            Kind::Bye => self.fates.note_stop(source),
+        }
+    }
+
+    /// Where a message lies in this process.
+    #[inline]
+    fn offset(&self, am: &mut Am, arrival: &Arrival) -> Option<usize> {
+        let layout = &self.region.layout;
+        Some(match arrival.place {
+            Place::Unit(unit) => layout.unit(am.peer(arrival.source).space?, unit),
+            Place::Slot(slot) => layout.slot(slot),
+            Place::Landing(_, landing, _) => layout.landing(landing),
+        })
+    }
+
+    /// Queues a message for delivery, or keeps it until it is complete.
+    #[inline]
+    fn admit_arrival(&self, am: &mut Am, arrival: Arrival) {
+        let Some(offset) = self.offset(am, &arrival) else {
+            let source = arrival.source;
+            return self.fail(&format!("rank {source} has written into space that it was not given"));
+        };
+        let word = match arrival.place {
+            Place::Landing(..) => offset + 8,
+            _ => offset,
+        };
+        let Some(head) = Head::decode(self.region.word(word).load(Ordering::Acquire)) else {
+            return am.late.push(arrival);
+        };
+        let arrived = match arrival.place {
+            Place::Unit(index) | Place::Landing(Class::Request, _, index) => {
+                &mut am.peer(arrival.source).arrived[index]
+            }
+            Place::Slot(slot) => &mut am.slots[slot].arrived,
+            Place::Landing(Class::Reply, ..) => &mut 0,
+        };
+        if usize::from(*arrived) < head.parts {
+            return am.late.push(arrival);
+        }
+        *arrived = 0;
+        match arrival.place {
+            Place::Unit(_) | Place::Landing(Class::Request, ..) => am.requests.push_back(arrival),
+            _ => am.replies.push_back(arrival),
+        }
+    }
+
+    /// Delivers messages, and returns their number.
+    pub fn deliver(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let mut count = 0;
+        while count < self.settings.burst {
+            let mut am = lock(&self.am);
+            let next = match am.replies.pop_front() {
+                Some(arrival) => Some(arrival),
+                None if scope == PollScope::All => am.requests.pop_front(),
+                None => None,
+            };
+            let Some(arrival) = next else {
+                self.note_work(&am);
+                break;
+            };
+            let offset = self.offset(&mut am, &arrival).unwrap_or_default();
+            drop(am);
+            self.deliver_one(arrival, offset, upcalls);
+            count += 1;
+        }
+        count
+    }
+
+    #[inline]
+    fn deliver_one(&self, arrival: Arrival, offset: usize, upcalls: &mut dyn Upcalls) {
+        let Arrival { source, place } = arrival;
+        let layout = &self.region.layout;
+        let (word, room) = match place {
+            Place::Unit(unit) => (
+                self.region.word(offset),
+                (layout.units - unit) * layout.unit_bytes - FRONT,
+            ),
+            Place::Slot(_) => (self.region.word(offset), layout.slot_bytes - FRONT),
+            Place::Landing(..) => (self.region.word(offset + 8), layout.slot_bytes - FRONT),
+        };
+        let Some(head) = Head::decode(word.load(Ordering::Acquire)).filter(|head| head.bytes <= room) else {
+            return self.fail(&format!("a malformed message of rank {source} has arrived"));
+        };
+        // SAFETY: the place is this message's until it is released below.
+        let packet = unsafe { self.region.packet(offset, head.bytes) };
+        match place {
+            Place::Unit(index) => {
+                let run = || upcalls.packet(source, Class::Request, packet);
+                let replied = self.as_current(source, index, head.slot, run);
+                word.store(0, Ordering::Relaxed);
+                lock(&self.am).release(source, index, layout.units_of(head.bytes), replied);
+            }
+            Place::Slot(slot) => {
+                upcalls.packet(source, Class::Reply, packet);
+                word.store(0, Ordering::Relaxed);
+                lock(&self.am).close(slot, false);
+            }
+            Place::Landing(Class::Request, landing, index) => {
+                let run = || upcalls.packet(source, Class::Request, packet);
+                let replied = self.as_current(source, index, head.slot, run);
+                word.store(0, Ordering::Relaxed);
+                let mut am = lock(&self.am);
+                if !replied {
+                    am.release(source, index, 0, false);
+                }
+                am.give_landing(landing);
+            }
+            Place::Landing(Class::Reply, landing, _) => {
+                upcalls.packet(source, Class::Reply, packet);
+                word.store(0, Ordering::Relaxed);
+                lock(&self.am).give_landing(landing);
+            }
+        }
+    }
+
+    /// Fetches messages that wait in their senders, as far as there are landings and posts.
+    pub fn fetch(&self, scope: PollScope) {
+        let classes: &[Class] = match scope {
+            PollScope::All => &[Class::Reply, Class::Request],
+            PollScope::Replies => &[Class::Reply],
+        };
+        for class in classes {
+            loop {
+                let mut am = lock(&self.am);
+                let waiting = usize::from(*class == Class::Request);
+                if am.waiting[waiting].is_empty() {
+                    break;
+                }
+                let Some(landing) = am.take_landing(*class) else { break };
+                let Some(post) = self.domains[FIRST].turn().take() else {
+                    am.give_landing(landing);
+                    break;
+                };
+                let Some((source, index)) = am.waiting[waiting].pop_front() else {
+                    break;
+                };
+                if *class == Class::Request {
+                    am.note_fetch(source);
+                }
+                drop(am);
+                self.begin_fetch(post, source, (*class, index), landing);
+            }
+        }
+    }
+
+    fn begin_fetch(&self, mut post: Taken, source: JobRank, (class, index): (Class, usize), landing: usize) {
+        let bytes = FIRST_FETCH.min(self.region.layout.slot_bytes - 8);
+        post.peer = source;
+        post.done = Done::Fetched {
+            class,
+            index,
+            landing,
+            is_all: bytes == self.region.layout.slot_bytes - 8,
+        };
+        self.post_fetch(post, (class, index), landing, 0, bytes);
+    }
+
+    fn post_fetch(&self, mut post: Taken, (class, index): (Class, usize), landing: usize, skip: usize, bytes: usize) {
+        let layout = &self.region.layout;
+        let from = match class {
+            Class::Request => layout.slot(index),
+            Class::Reply => layout.outbox(index),
+        };
+        let Remote { address, handle } = self.in_region(post.peer, from + 8 + skip);
+        let local = Local {
+            address: self.region.base() + layout.landing(landing) + 8 + skip,
+            handle: self.region_memory.handle,
+        };
+        let kind = if bytes <= self.settings.get_fma {
+            ffi::GNI_POST_FMA_GET
+        } else {
+            ffi::GNI_POST_RDMA_GET
+        };
+        post.transfer(
+            kind,
+            ffi::GNI_CQMODE_GLOBAL_EVENT,
+            local,
+            Remote { address, handle },
+            bytes,
+        );
+        let mut turn = self.domains[FIRST].turn();
+        // SAFETY: the landing is this message's.
+        unsafe { self.post(&mut turn, FIRST, post, None) };
+    }
+
+    /// A part of a message that waits is here. Returns the post, unless it gets the rest.
+    pub fn fetched(
+        &self,
+        mut post: Taken,
+        (class, index): (Class, usize),
+        landing: usize,
+        is_all: bool,
+    ) -> Option<Taken> {
+        let layout = &self.region.layout;
+        let (source, offset) = (post.peer, layout.landing(landing));
+        let word = self.region.word(offset + 8).load(Ordering::Acquire);
+        let Some(head) = Head::decode(word).filter(|head| head.bytes <= layout.slot_bytes - FRONT) else {
+            self.fail(&format!("a malformed message of rank {source} was fetched"));
+            return Some(post);
+        };
+        let (all, first) = (
+            (8 + head.bytes).next_multiple_of(4),
+            FIRST_FETCH.min(layout.slot_bytes - 8),
+        );
+        if !is_all && all > first {
+            post.done = Done::Fetched {
+                class,
+                index,
+                landing,
+                is_all: true,
+            };
+            self.post_fetch(post, (class, index), landing, first, all - first);
+            return None;
+        }
+        let place = Place::Landing(class, landing, index);
+        self.admit_arrival(&mut lock(&self.am), Arrival { source, place });
+        if class == Class::Reply {
+            // The post carries the answer.
+            post.done = Done::Nothing;
+            let event = self.event(Kind::Fetched, index);
+            post.event(crate::send::MESSAGE, self.addresses[source.index()].handle, event);
+            let mut turn = self.domains[FIRST].turn();
+            // SAFETY: no memory is named.
+            unsafe { self.post(&mut turn, FIRST, post, None) };
+            return None;
+        }
+        Some(post)
+    }
+
+    /// Sends words to the peers that are due.
+    pub fn send_words(&self) {
+        let mut am = lock(&self.am);
+        let mut left = Vec::new();
+        while let Some(rank) = am.due.pop() {
+            let peer = am.peer(rank);
+            if peer.is_sending || peer.words == peer.sent {
+                peer.is_listed = false;
+                continue;
+            }
+            let mut turn = self.domains[FIRST].turn();
+            let Some(mut post) = turn.take() else {
+                left.push(rank);
+                break;
+            };
+            (peer.is_sending, peer.is_listed, peer.is_due, peer.wants) = (true, false, false, false);
+            (peer.sent, peer.kept) = (peer.words, 0);
+            for (place, word) in post.inline().chunks_exact_mut(8).zip(peer.words) {
+                place.copy_from_slice(&word.to_ne_bytes());
+            }
+            post.peer = rank;
+            post.done = Done::Released;
+            let local = Local {
+                address: post.inline_address(),
+                handle: self.domains[FIRST].posts_memory.handle,
+            };
+            let to = self.in_region(rank, self.region.layout.word(self.rank, Word::Grant));
+            post.transfer(ffi::GNI_POST_FMA_PUT, crate::send::MESSAGE, local, to, 24);
+            let event = self.event(Kind::Released, 0);
+            // SAFETY: inline memory.
+            unsafe { self.post(&mut turn, FIRST, post, Some(event)) };
+        }
+        am.due.append(&mut left);
+    }
+
+    /// Words have arrived at a peer.
+    pub fn words_arrived(&self, peer: JobRank) {
+        let mut am = lock(&self.am);
+        let state = am.peer(peer);
+        state.is_sending = false;
+        if state.is_due {
+            am.list(peer);
+            self.has_arrivals.store(true, Ordering::Relaxed);
+        }
+    }
+}

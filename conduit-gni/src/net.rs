@@ -1,0 +1,244 @@
+//! A started conduit: its parts, and how posts get out.
+
+use crate::am::Am;
+use crate::barrier::Rounds;
+use crate::bounce::Bounces;
+use crate::done::Done;
+use crate::notify::Message;
+use crate::region::Region;
+use crate::registrations::Registrations;
+use crate::segments::Segments;
+use crate::settings::Settings;
+use crate::transfer::Transfer;
+use crate::ugni::{Code, Domain, Endpoint, Memory, Post, Remote, Taken, Turn};
+use crate::wire::{Event, Kind};
+use gasnet_conduit::fates::Fates;
+use gasnet_conduit::{JobRank, Stop};
+use gasnet_gni_abi as ffi;
+use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use gasnet_sys::lock;
+
+/// Where a process is, and its region.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Address {
+    /// Address of its NIC, and instance of its first domain.
+    pub nic: u32,
+    pub instance: u32,
+    /// First byte of its region, in its address space.
+    pub base: usize,
+    pub handle: ffi::gni_mem_handle_t,
+}
+
+/// A started conduit.
+pub struct Net {
+    pub rank: JobRank,
+    pub settings: Settings,
+    /// By rank.
+    pub addresses: Box<[Address]>,
+    pub am: Mutex<Am>,
+    pub fates: Fates,
+    pub segments: Segments,
+    pub registrations: Registrations,
+    pub bounces: Bounces,
+    pub region: Region,
+    pub region_memory: Memory,
+    /// Bytes of segments that may be registered.
+    pub max_bytes: usize,
+    /// Posts that found no room, and their domains.
+    pub refused: Mutex<Vec<(usize, Taken, Option<u32>)>>,
+    pub refused_count: AtomicUsize,
+    /// Transfers that wait for a post, a buffer or room.
+    #[allow(clippy::vec_box, reason = "they move between posts and this list")]
+    pub stalled: Mutex<Vec<Box<Transfer>>>,
+    pub stalled_count: AtomicUsize,
+    /// Messages whose payloads are complete.
+    pub messages: Mutex<Vec<Message>>,
+    pub has_messages: AtomicBool,
+    /// The barrier, in leaders.
+    pub rounds: Option<Rounds>,
+    /// Whether messages have arrived that are not complete, or not delivered.
+    pub has_arrivals: AtomicBool,
+    pub stopped: AtomicBool,
+    /// Why the network failed, until that is reported.
+    pub failure: Mutex<Option<String>>,
+    pub has_failed: AtomicBool,
+    // Last: all of the above is registered with them.
+    pub domains: Box<[Domain]>,
+}
+
+/// The domain of Active Messages.
+pub const FIRST: usize = 0;
+
+impl Net {
+    /// Whether the conduit was stopped.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// See [`gasnet_conduit::Conduit::stop`].
+    pub fn stop(&self, how: Stop) {
+        if self.stopped.swap(true, Ordering::AcqRel) || how == Stop::Signal {
+            return;
+        }
+        let contacts = lock(&self.am).contacts();
+        for peer in contacts {
+            self.signal(peer, Kind::Bye, 0);
+        }
+    }
+
+    /// Whether a peer may be sent to. None: what is sent may be dropped, because it has stopped.
+    #[inline]
+    pub fn may_send(&self, peer: JobRank) -> Option<bool> {
+        if self.is_stopped() {
+            return Some(false);
+        }
+        if self.fates.is_present(peer) {
+            return Some(true);
+        }
+        if self.fates.has_stopped(peer) {
+            None
+        } else {
+            Some(false)
+        }
+    }
+
+    /// The network of this process has failed.
+    #[cold]
+    pub fn fail(&self, why: &str) {
+        let mut failure = lock(&self.failure);
+        if failure.is_none() && !self.is_stopped() {
+            *failure = Some(why.to_owned());
+            self.has_failed.store(true, Ordering::Release);
+        }
+    }
+
+    /// The endpoint of a peer. If it cannot be made, the peer is lost.
+    #[inline]
+    pub fn endpoint(&self, turn: &mut Turn<'_>, peer: JobRank) -> Option<Endpoint> {
+        let address = || {
+            let address = &self.addresses[peer.index()];
+            (address.nic, address.instance)
+        };
+        match turn.endpoint(peer, address) {
+            Ok(endpoint) => Some(endpoint),
+            Err(code) => {
+                self.fates.lose(peer, format!("an endpoint cannot be bound: {code}"));
+                None
+            }
+        }
+    }
+
+    /// Memory of a peer's region.
+    #[inline]
+    pub fn in_region(&self, peer: JobRank, offset: usize) -> Remote {
+        let address = &self.addresses[peer.index()];
+        Remote {
+            address: address.base + offset,
+            handle: address.handle,
+        }
+    }
+
+    /// An event at a peer.
+    #[inline]
+    pub fn event(&self, kind: Kind, index: usize) -> u32 {
+        let source = self.rank;
+        Event { kind, source, index }.encode()
+    }
+
+    /// Posts. `Ok` also if there is no room: then it is posted later. `Err`: the peer is lost.
+    ///
+    /// # Safety
+    /// As for [`Turn::post`].
+    #[inline]
+    pub unsafe fn post(&self, turn: &mut Turn<'_>, domain: usize, post: Taken, event: Option<u32>) {
+        let peer = post.peer;
+        let Some(endpoint) = self.endpoint(turn, peer) else {
+            return self.forget(post);
+        };
+        // SAFETY: by contract.
+        match unsafe { turn.post(endpoint, post, event) } {
+            Ok(()) => {}
+            Err((post, Code::RESOURCE)) => {
+                let mut refused = lock(&self.refused);
+                refused.push((domain, post, event));
+                self.refused_count.store(refused.len(), Ordering::Release);
+            }
+            Err((post, code)) => {
+                let name = post.name();
+                self.fates.lose(peer, format!("{name} was refused: {code}"));
+                self.forget(post);
+            }
+        }
+    }
+
+    /// Posts, if there is room.
+    ///
+    /// # Safety
+    /// As for [`Turn::post`].
+    #[inline]
+    pub unsafe fn try_post(&self, turn: &mut Turn<'_>, post: Taken, event: Option<u32>) -> Result<(), Taken> {
+        let peer = post.peer;
+        let Some(endpoint) = self.endpoint(turn, peer) else {
+            return Err(post);
+        };
+        // SAFETY: by contract.
+        match unsafe { turn.post(endpoint, post, event) } {
+            Ok(()) => Ok(()),
+            Err((post, code)) => {
+                if code != Code::RESOURCE {
+                    let name = post.name();
+                    self.fates.lose(peer, format!("{name} was refused: {code}"));
+                }
+                Err(post)
+            }
+        }
+    }
+
+    /// A post to a peer that is lost: the job ends.
+    #[cold]
+    fn forget(&self, mut post: Taken) {
+        post.done = Done::Nothing;
+    }
+
+    /// Tries again what found no room.
+    #[cold]
+    pub fn post_refused(&self) {
+        let waiting = std::mem::take(&mut *lock(&self.refused));
+        self.refused_count.store(0, Ordering::Relaxed);
+        for (domain, post, event) in waiting {
+            let mut turn = self.domains[domain].turn();
+            // SAFETY: as when it was posted first.
+            unsafe { self.post(&mut turn, domain, post, event) };
+        }
+    }
+
+    /// Sends an event without data, if a post is free.
+    pub fn signal(&self, peer: JobRank, kind: Kind, index: usize) -> bool {
+        let mut turn = self.domains[FIRST].turn();
+        let Some(mut post) = turn.take() else { return false };
+        post.peer = peer;
+        post.done = Done::Nothing;
+        let modes = ffi::GNI_CQMODE_GLOBAL_EVENT | ffi::GNI_CQMODE_REMOTE_EVENT;
+        Post::event(
+            &mut post,
+            modes,
+            self.addresses[peer.index()].handle,
+            self.event(kind, index),
+        );
+        // SAFETY: no memory is named.
+        unsafe { self.post(&mut turn, FIRST, post, None) };
+        true
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        // What is under way uses the memory below.
+        self.domains.iter().for_each(Domain::drain);
+        self.release_engine();
+        self.domains[FIRST].deregister(self.region_memory);
+        self.bounces.deregister(&self.domains);
+    }
+}

@@ -1,0 +1,216 @@
+//! Puts that notify: Longs whose payload does not travel in their message.
+//!
+//! On Aries each part of the payload causes an event at the target, which delivers the message when
+//! it and all parts are there (P. Hargrove and D. Bonachea, "Efficient Active Message RMA in GASNet
+//! Using a Target-Side Reassembly Protocol", 2019). Where that is impossible, the message is sent
+//! when the payload is complete: on Gemini, for payloads that are copied in pieces, and for replies
+//! that are not the first to their request.
+
+use crate::am::Admission;
+use crate::bounce::Bounce;
+use crate::net::{Net, FIRST};
+use crate::rma::Aim;
+use crate::send::{length, Current, Packet};
+use crate::settings::Flavour;
+use crate::transfer::{Report, Transfer};
+use crate::ugni::Taken;
+use crate::wire::Kind;
+use gasnet_conduit::{Busy, Class, Completion, JobRank, LocalCompletion, Put, PutNotify, SendBuffer};
+use gasnet_sys::atomic::Ordering;
+use gasnet_sys::lock;
+
+/// A message that is sent when its payload is complete.
+#[derive(Debug)]
+pub struct Message {
+    packet: Box<[u8]>,
+    way: Way,
+}
+
+/// How it is sent.
+#[derive(Debug)]
+enum Way {
+    Request(JobRank, Admission),
+    Reply(Current),
+    Further(JobRank),
+}
+
+/// What a message needs, taken before its payload is posted.
+enum Room {
+    Request(Taken, Admission),
+    Reply((Taken, Option<Bounce>), Current),
+    Further,
+}
+
+impl Net {
+    fn room(&self, peer: JobRank, class: Class, bytes: usize) -> Result<Room, Busy> {
+        if class == Class::Reply {
+            return Ok(match self.current(peer) {
+                Some(current) => Room::Reply(self.room_for_reply(bytes)?, current),
+                None => Room::Further,
+            });
+        }
+        let admission = self.admit(peer, bytes, true)?;
+        match self.domains[FIRST].turn().take() {
+            Some(post) => Ok(Room::Request(post, admission)),
+            None => {
+                lock(&self.am).dismiss(peer, admission);
+                Err(Busy)
+            }
+        }
+    }
+
+    fn leave(&self, peer: JobRank, room: Room) {
+        match room {
+            Room::Request(post, admission) => {
+                self.domains[FIRST].turn().put_back(post);
+                lock(&self.am).dismiss(peer, admission);
+            }
+            Room::Reply(room, _) => self.leave_room(room),
+            Room::Further => {}
+        }
+    }
+
+    /// Puts, maybe from a buffer that the client has filled, and sends a message that counts the
+    /// events of the put's parts.
+    fn put_with_message(
+        &self,
+        put: &Put,
+        source: Option<Bounce>,
+        class: Class,
+        packet: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        let (peer, bytes) = (put.to.peer, length(packet));
+        let room = self.room(peer, class, bytes)?;
+        let event = match &room {
+            Room::Request(_, admission) => self.event(Kind::RequestPayload, admission.index),
+            Room::Reply(_, current) => self.payload_event(*current),
+            Room::Further => return self.put_before_message(put, source, room, packet),
+        };
+        if self.settings.flavour == Flavour::Gemini {
+            return self.put_before_message(put, source, room, packet);
+        }
+        let (parts, completion) = if source.is_none() && self.is_long(put, FIRST) {
+            let report = Report::Part(put.cookie, Completion::Source);
+            let mut transfer = Transfer::put(put, self.remote(&put.to), FIRST, report);
+            if !self.prepare(&mut transfer) {
+                return self.put_before_message(put, None, room, packet);
+            }
+            transfer.aim = Aim::Notify(event);
+            let parts = self.parts(&transfer);
+            self.begin(transfer);
+            (parts, LocalCompletion::Later)
+        } else {
+            match self.start_put(put, source, FIRST, Aim::Notify(event)) {
+                Ok(completion) => (1, completion),
+                Err(Busy) => {
+                    self.leave(peer, room);
+                    return Err(Busy);
+                }
+            }
+        };
+        match room {
+            Room::Request(post, admission) => {
+                self.send_request(post, peer, admission, Packet::Parts(packet, bytes), parts)
+            }
+            Room::Reply(room, current) => {
+                self.send_reply(room, current, (packet, bytes), parts);
+                self.note_reply(current);
+            }
+            Room::Further => {}
+        }
+        Ok(completion)
+    }
+
+    /// Puts, and sends a message when the put is complete.
+    #[cold]
+    fn put_before_message(
+        &self,
+        put: &Put,
+        source: Option<Bounce>,
+        room: Room,
+        packet: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        let peer = put.to.peer;
+        if self.may_begin().is_err() {
+            self.leave(peer, room);
+            return Err(Busy);
+        }
+        let way = match room {
+            Room::Request(post, admission) => {
+                self.domains[FIRST].turn().put_back(post);
+                Way::Request(peer, admission)
+            }
+            Room::Reply(room, current) => {
+                self.leave_room(room);
+                self.note_reply(current);
+                Way::Reply(current)
+            }
+            Room::Further => Way::Further(peer),
+        };
+        let (report, completion) = match &source {
+            Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
+            None => (Report::Part(put.cookie, Completion::Source), LocalCompletion::Later),
+        };
+        let mut transfer = Transfer::put(put, self.remote(&put.to), FIRST, report);
+        if let Some(source) = source {
+            transfer.from_buffer(source, self.bounces.handle(FIRST));
+        }
+        transfer.aim = Aim::Payload;
+        transfer.then = Some(Message {
+            packet: packet.concat().into(),
+            way,
+        });
+        self.begin(transfer);
+        Ok(completion)
+    }
+
+    /// Sends the messages whose payloads are complete, as far as possible.
+    #[cold]
+    pub fn send_messages(&self) {
+        let messages = std::mem::take(&mut *lock(&self.messages));
+        self.has_messages.store(false, Ordering::Relaxed);
+        for message in messages {
+            let packet: [&[u8]; 1] = [&message.packet];
+            let bytes = message.packet.len();
+            let is_sent = match message.way {
+                Way::Request(peer, admission) => {
+                    let post = self.domains[FIRST].turn().take();
+                    post.map(|post| self.send_request(post, peer, admission, Packet::Parts(&packet, bytes), 0))
+                        .is_some()
+                }
+                Way::Reply(current) => match self.room_for_reply(bytes) {
+                    Ok(room) => {
+                        self.send_reply(room, current, (&packet, bytes), 0);
+                        true
+                    }
+                    Err(Busy) => false,
+                },
+                Way::Further(peer) => self.further_reply(peer, &packet, bytes).is_ok(),
+            };
+            if !is_sent {
+                lock(&self.messages).push(message);
+                self.has_messages.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl PutNotify for Net {
+    fn packed_limit(&self) -> usize {
+        self.settings.packed
+    }
+
+    fn put_and_notify(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        class: Class,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        if self.may_send(put.to.peer) != Some(true) {
+            return Err(Busy);
+        }
+        let source = reserved.map(|buffer| self.bounces.at(buffer.0 as usize));
+        self.put_with_message(put, source, class, parts)
+    }
+}

@@ -1,0 +1,180 @@
+//! The memory that peers write messages into, registered as one region of the same layout in all
+//! processes:
+//!
+//! | part | what it has |
+//! |---|---|
+//! | words | for each process: what it has granted, and what of its space is free again |
+//! | rounds | what leaders write in barriers |
+//! | slots | own requests under way, each with its reply's place |
+//! | outbox | replies that are not the first to their request, until they are fetched |
+//! | landings | where requests and such replies are fetched to |
+//! | spaces | where peers write their requests |
+
+use crate::settings::{Settings, MOST_UNITS};
+use gasnet_conduit::mapped::Mapped;
+use gasnet_conduit::JobRank;
+use std::io;
+use std::sync::atomic::AtomicU64;
+
+/// Bytes in front of a packet: the head that a peer writes, and the head of a message that waits.
+pub const FRONT: usize = 16;
+/// Bytes of the words of a process.
+const WORDS: usize = 32;
+/// Replies that may wait in the outbox, and landings for those of peers.
+pub const OUTBOX: usize = 4;
+/// Bytes of a round's place.
+pub const ROUND: usize = 64;
+/// Places for rounds.
+const ROUNDS: usize = 64;
+/// The place for results of the collective engine.
+pub const ENGINE_ROUND: usize = ROUNDS - 1;
+
+/// The words that a peer writes.
+#[derive(Clone, Copy, Debug)]
+pub enum Word {
+    /// Where the space for this process's requests is: its index, plus one.
+    Grant = 0,
+    /// By unit or slot: toggled when a request without reply has run.
+    Released = 1,
+    /// By unit: toggled when a request with a reply has run.
+    Replied = 2,
+}
+
+/// Where things are. All in bytes from the begin of the region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    rounds: usize,
+    slots: usize,
+    /// Bytes of a slot, or of a landing.
+    pub slot_bytes: usize,
+    outbox: usize,
+    landings: usize,
+    spaces: usize,
+    /// Bytes and number of the units of a space.
+    pub unit_bytes: usize,
+    pub units: usize,
+    /// How many.
+    pub slot_count: usize,
+    pub landing_count: usize,
+    pub space_count: usize,
+    /// Of all.
+    pub bytes: usize,
+}
+
+impl Layout {
+    /// For a job of so many processes, of which `eager` may get space and others' requests are
+    /// fetched if `fetches`.
+    pub fn new(settings: &Settings, size: u32, eager: usize, fetches: bool) -> Self {
+        let slot_bytes = (FRONT + settings.max_packet).next_multiple_of(64);
+        let units = settings.depth.min(MOST_UNITS);
+        // As many of the largest messages as the manuals promise, their front included.
+        let space = settings.space / (settings.max_packet - 64).max(1) * slot_bytes;
+        let unit_bytes = (space.max(slot_bytes) / units).next_multiple_of(FRONT);
+        let rounds = (WORDS * size as usize).next_multiple_of(64);
+        let slots = rounds + ROUND * ROUNDS;
+        let outbox = slots + slot_bytes * settings.total_depth;
+        let landings = outbox + slot_bytes * OUTBOX;
+        let landing_count = OUTBOX + if fetches { settings.fetches } else { 0 };
+        let spaces = landings + slot_bytes * landing_count;
+        Self {
+            rounds,
+            slots,
+            slot_bytes,
+            outbox,
+            landings,
+            spaces,
+            unit_bytes,
+            units,
+            slot_count: settings.total_depth,
+            landing_count,
+            space_count: eager,
+            bytes: spaces + unit_bytes * units * eager,
+        }
+    }
+
+    /// A word of process `rank`, where it writes.
+    #[inline]
+    pub fn word(&self, rank: JobRank, word: Word) -> usize {
+        WORDS * rank.index() + 8 * word as usize
+    }
+
+    /// The place of a round of a barrier.
+    pub fn round(&self, number: usize) -> usize {
+        self.rounds + ROUND * number
+    }
+
+    /// A slot for a request.
+    #[inline]
+    pub fn slot(&self, index: usize) -> usize {
+        self.slots + self.slot_bytes * index
+    }
+
+    /// A place of the outbox.
+    pub fn outbox(&self, index: usize) -> usize {
+        self.outbox + self.slot_bytes * index
+    }
+
+    /// A landing. The first [`OUTBOX`] are for replies.
+    #[inline]
+    pub fn landing(&self, index: usize) -> usize {
+        self.landings + self.slot_bytes * index
+    }
+
+    /// A unit of a space.
+    #[inline]
+    pub fn unit(&self, space: usize, unit: usize) -> usize {
+        self.spaces + self.unit_bytes * (self.units * space + unit)
+    }
+
+    /// Units that a packet takes.
+    #[inline]
+    pub fn units_of(&self, bytes: usize) -> usize {
+        (FRONT + bytes).div_ceil(self.unit_bytes)
+    }
+}
+
+/// The region of this process.
+#[derive(Debug)]
+pub struct Region {
+    memory: Mapped,
+    pub layout: Layout,
+}
+
+impl Region {
+    /// Maps it.
+    pub fn new(layout: Layout) -> io::Result<Self> {
+        let memory = Mapped::new(layout.bytes)?;
+        Ok(Self { memory, layout })
+    }
+
+    /// First byte.
+    #[inline]
+    pub fn base(&self) -> usize {
+        self.memory.address()
+    }
+
+    /// An aligned word that peers write, or this process for them.
+    #[inline]
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(
+            offset % 8 == 0 && offset < self.layout.bytes,
+            "defect: no word at {offset}"
+        );
+        // SAFETY: inside the region, aligned, and accessed as an atomic only.
+        unsafe { &*((self.base() + offset) as *const AtomicU64) }
+    }
+
+    /// The packet of a message at `offset`.
+    ///
+    /// # Safety
+    /// Nobody else uses it meanwhile, and `bytes` are within the place of the message.
+    #[inline]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "memory that peers write, of which the caller has this part"
+    )]
+    pub unsafe fn packet(&self, offset: usize, bytes: usize) -> &mut [u8] {
+        // SAFETY: by contract.
+        unsafe { std::slice::from_raw_parts_mut((self.base() + offset + FRONT) as *mut u8, bytes) }
+    }
+}

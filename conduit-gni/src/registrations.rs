@@ -1,0 +1,99 @@
+//! Registrations of memory outside segments, each for the operations that are under way on it.
+//!
+//! Cray's UDREG caches registrations beyond their operations, and drops those of memory that is
+//! unmapped by a notification of the kernel. Here none outlives its operations, so none can go
+//! stale; operations at the same time on the same memory share one.
+
+use crate::ugni::{Arrivals, Code, Domain, Memory};
+use gasnet_gni_abi as ffi;
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::lock;
+
+/// Granularity of registrations.
+const PAGE: usize = 4096;
+
+/// A registration that an operation uses.
+#[derive(Debug)]
+struct Entry {
+    domain: usize,
+    /// First byte, and the byte after the last one.
+    range: (usize, usize),
+    writable: bool,
+    memory: Memory,
+    users: usize,
+}
+
+/// Those of a process.
+#[derive(Debug)]
+pub struct Registrations {
+    entries: Mutex<Vec<Entry>>,
+    most: usize,
+    shares: bool,
+}
+
+impl Registrations {
+    /// At most so many at a time.
+    pub fn new(most: usize, shares: bool) -> Self {
+        Self {
+            entries: Mutex::default(),
+            most,
+            shares,
+        }
+    }
+
+    /// Registers memory for an operation of a domain, which writes it if `writable`.
+    ///
+    /// # Safety
+    /// The memory stays mapped until [`Registrations::give`].
+    pub unsafe fn take(
+        &self,
+        domains: &[Domain],
+        domain: usize,
+        (address, bytes): (usize, usize),
+        writable: bool,
+    ) -> Result<ffi::gni_mem_handle_t, Code> {
+        let mut entries = lock(&self.entries);
+        let has = |entry: &&mut Entry| {
+            entry.domain == domain
+                && entry.range.0 <= address
+                && address + bytes <= entry.range.1
+                && (entry.writable || !writable)
+        };
+        if self.shares {
+            if let Some(entry) = entries.iter_mut().find(has) {
+                entry.users += 1;
+                return Ok(entry.memory.handle);
+            }
+        }
+        if entries.len() >= self.most {
+            return Err(Code::RESOURCE);
+        }
+        let flags = ffi::GNI_MEM_RELAXED_PI_ORDERING | if writable { 0 } else { ffi::GNI_MEM_READ_ONLY };
+        let start = address - address % PAGE;
+        let range = (start, (address + bytes).next_multiple_of(PAGE));
+        // SAFETY: by contract. Pages are mapped as a whole.
+        let memory = unsafe { domains[domain].register((start, range.1 - start), Arrivals::None, flags)? };
+        entries.push(Entry {
+            domain,
+            range,
+            writable,
+            memory,
+            users: 1,
+        });
+        Ok(memory.handle)
+    }
+
+    /// An operation that used a handle is complete.
+    pub fn give(&self, domains: &[Domain], domain: usize, handle: ffi::gni_mem_handle_t) {
+        let mut entries = lock(&self.entries);
+        let is_it = |entry: &Entry| entry.domain == domain && entry.memory.handle == handle;
+        let Some(index) = entries.iter().position(is_it) else {
+            return;
+        };
+        entries[index].users -= 1;
+        if entries[index].users == 0 {
+            let entry = entries.swap_remove(index);
+            domains[domain].deregister(entry.memory);
+        }
+    }
+}

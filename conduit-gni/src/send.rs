@@ -1,0 +1,354 @@
+//! Sending packets: see [`crate::am`].
+
+use crate::am::{Admission, Way};
+use crate::bounce::Bounce;
+use crate::done::Done;
+use crate::net::{Net, FIRST};
+use crate::region::FRONT;
+use crate::ugni::{Taken, INLINE};
+use crate::wire::{Head, Kind};
+use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
+use gasnet_gni_abi as ffi;
+use gasnet_sys::atomic::Ordering;
+use gasnet_sys::lock;
+use std::cell::Cell;
+
+/// What messages complete: at the sender and at the receiver.
+pub const MESSAGE: u16 = ffi::GNI_CQMODE_GLOBAL_EVENT | ffi::GNI_CQMODE_REMOTE_EVENT;
+
+/// A request that a thread delivers.
+#[derive(Clone, Copy, Debug)]
+pub struct Current {
+    /// Address of the conduit, of which a process may have several in tests.
+    net: usize,
+    pub source: JobRank,
+    /// What it is called at its sender, and its slot there.
+    index: usize,
+    slot: usize,
+    /// Whether its first reply was sent.
+    pub has_replied: bool,
+}
+
+thread_local! {
+    static CURRENT: Cell<Option<Current>> = const { Cell::new(None) };
+}
+
+/// A packet.
+#[derive(Debug)]
+pub enum Packet<'a> {
+    /// In parts, of so many bytes in all.
+    Parts(&'a [&'a [u8]], usize),
+    /// So many bytes in a buffer that the client has filled.
+    Reserved(Bounce, usize),
+}
+
+impl Packet<'_> {
+    /// Its length.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Parts(_, bytes) | Self::Reserved(_, bytes) => *bytes,
+        }
+    }
+}
+
+/// Bytes of a packet.
+#[inline]
+pub fn length(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
+}
+
+/// Writes a packet.
+#[inline]
+pub fn gather(parts: &[&[u8]], to: &mut [u8]) {
+    let mut at = 0;
+    for part in parts {
+        to[at..at + part.len()].copy_from_slice(part);
+        at += part.len();
+    }
+}
+
+impl Net {
+    /// Delivers a request: `run` may reply to it. Returns whether it did.
+    #[inline]
+    pub fn as_current(&self, source: JobRank, index: usize, slot: usize, run: impl FnOnce()) -> bool {
+        let current = Current {
+            net: std::ptr::from_ref(self) as usize,
+            source,
+            index,
+            slot,
+            has_replied: false,
+        };
+        let before = CURRENT.replace(Some(current));
+        run();
+        let after = CURRENT.replace(before);
+        after.is_some_and(|current| current.has_replied)
+    }
+
+    /// The request that this thread delivers, if a reply to `peer` is its first.
+    #[inline]
+    pub fn current(&self, peer: JobRank) -> Option<Current> {
+        let current = CURRENT.get()?;
+        (current.net == std::ptr::from_ref(self) as usize && current.source == peer && !current.has_replied)
+            .then_some(current)
+    }
+
+    /// Its first reply is sent.
+    #[inline]
+    pub fn note_reply(&self, current: Current) {
+        CURRENT.set(Some(Current {
+            has_replied: true,
+            ..current
+        }));
+    }
+
+    /// See [`gasnet_conduit::Conduit::send`].
+    pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        match self.may_send(peer) {
+            Some(true) => {}
+            Some(false) => return Err(Busy),
+            None => return Ok(()),
+        }
+        let bytes = length(parts);
+        assert!(bytes <= self.settings.max_packet, "defect: a packet of {bytes} bytes");
+        if class == Class::Request {
+            return self.request(peer, parts, bytes);
+        }
+        match self.current(peer) {
+            Some(current) => {
+                self.reply(current, parts, bytes)?;
+                self.note_reply(current);
+                Ok(())
+            }
+            None => self.further_reply(peer, parts, bytes),
+        }
+    }
+
+    /// Sends a request.
+    #[inline]
+    fn request(&self, peer: JobRank, parts: &[&[u8]], bytes: usize) -> Result<(), Busy> {
+        let admission = self.admit(peer, bytes, false)?;
+        let post = self.domains[FIRST].turn().take();
+        let Some(post) = post else {
+            lock(&self.am).dismiss(peer, admission);
+            return Err(Busy);
+        };
+        self.send_request(post, peer, admission, Packet::Parts(parts, bytes), 0);
+        Ok(())
+    }
+
+    /// Takes what a request needs.
+    #[inline]
+    pub fn admit(&self, peer: JobRank, bytes: usize, is_long: bool) -> Result<Admission, Busy> {
+        let mut am = lock(&self.am);
+        if let Some(admission) = am.admit(peer, bytes, is_long) {
+            return Ok(admission);
+        }
+        // The peer may keep units back.
+        let state = am.peer(peer);
+        let asks = matches!(state.way, Way::Eager(_)) && !std::mem::replace(&mut state.has_asked, true);
+        drop(am);
+        if asks && !self.signal(peer, Kind::Wanted, 0) {
+            lock(&self.am).peer(peer).has_asked = false;
+        }
+        Err(Busy)
+    }
+
+    /// Sends a request that has all it needs, with a payload of so many parts.
+    #[inline]
+    pub fn send_request(&self, mut post: Taken, peer: JobRank, admission: Admission, packet: Packet<'_>, parts: usize) {
+        let Admission { slot, way, index } = admission;
+        let layout = &self.region.layout;
+        let (offset, bytes) = (layout.slot(slot), packet.bytes());
+        let (from, bounce) = match packet {
+            Packet::Reserved(bounce, _) if matches!(way, Way::Eager(_)) => (bounce.address(), Some(bounce)),
+            packet => {
+                // SAFETY: the slot is this request's, and has room for the largest packet.
+                self.copy_packet(packet, unsafe { self.region.packet(offset, bytes) });
+                (self.region.base() + offset + FRONT, None)
+            }
+        };
+        let head = Head { bytes, slot, parts }.encode();
+        post.peer = peer;
+        post.done = Done::Request(slot, bounce);
+        let event = match way {
+            Way::Eager(space) => {
+                let unit = layout.unit(space, index);
+                let flag = (head, self.in_region(peer, unit).address);
+                let to = self.in_region(peer, unit + FRONT);
+                post.put_and_flag(MESSAGE, from, to, bytes, flag);
+                Some(self.event(Kind::Request, index))
+            }
+            Way::Rendezvous => {
+                self.region.word(offset + 8).store(head, Ordering::Release);
+                let event = self.event(Kind::WaitingRequest, index);
+                post.event(MESSAGE, self.addresses[peer.index()].handle, event);
+                None
+            }
+        };
+        let mut turn = self.domains[FIRST].turn();
+        // SAFETY: the slot stays as it is until the request has left and is answered.
+        unsafe { self.post(&mut turn, FIRST, post, event) };
+    }
+
+    /// Copies a packet, whose buffer is free then.
+    fn copy_packet(&self, packet: Packet<'_>, to: &mut [u8]) {
+        match packet {
+            Packet::Parts(parts, _) => gather(parts, to),
+            Packet::Reserved(mut bounce, bytes) => {
+                to.copy_from_slice(bounce.prefix(bytes));
+                self.bounces.give(bounce);
+            }
+        }
+    }
+
+    /// Sends the first reply to a request.
+    #[inline]
+    fn reply(&self, current: Current, packet: &[&[u8]], bytes: usize) -> Result<(), Busy> {
+        let room = self.room_for_reply(bytes)?;
+        self.send_reply(room, current, (packet, bytes), 0);
+        Ok(())
+    }
+
+    /// Takes what a reply needs.
+    #[inline]
+    pub fn room_for_reply(&self, bytes: usize) -> Result<(Taken, Option<Bounce>), Busy> {
+        let mut turn = self.domains[FIRST].turn();
+        let Some(post) = turn.take() else { return Err(Busy) };
+        if bytes <= INLINE {
+            return Ok((post, None));
+        }
+        match self.bounces.take() {
+            Some(bounce) => Ok((post, Some(bounce))),
+            None => {
+                turn.put_back(post);
+                Err(Busy)
+            }
+        }
+    }
+
+    /// Gives it back.
+    pub fn leave_room(&self, (post, bounce): (Taken, Option<Bounce>)) {
+        self.domains[FIRST].turn().put_back(post);
+        bounce.into_iter().for_each(|bounce| self.bounces.give(bounce));
+    }
+
+    /// Sends a reply that has all it needs, with a payload of so many parts.
+    #[inline]
+    pub fn send_reply(
+        &self,
+        (mut post, bounce): (Taken, Option<Bounce>),
+        current: Current,
+        (packet, bytes): (&[&[u8]], usize),
+        parts: usize,
+    ) {
+        let from = match bounce {
+            None => {
+                gather(packet, &mut post.inline()[..bytes]);
+                post.done = Done::Nothing;
+                post.inline_address()
+            }
+            Some(mut bounce) => {
+                gather(packet, bounce.prefix(bytes));
+                let address = bounce.address();
+                post.done = Done::Reply(bounce);
+                address
+            }
+        };
+        self.post_reply(post, current, (from, bytes), parts);
+    }
+
+    /// Posts the reply that lies at an address.
+    #[inline]
+    fn post_reply(&self, mut post: Taken, current: Current, (from, bytes): (usize, usize), parts: usize) {
+        let slot = self.region.layout.slot(current.slot);
+        let head = Head { bytes, slot: 0, parts }.encode();
+        let flag = (head, self.in_region(current.source, slot).address);
+        post.peer = current.source;
+        post.put_and_flag(MESSAGE, from, self.in_region(current.source, slot + FRONT), bytes, flag);
+        let event = self.event(Kind::Reply, current.index);
+        let mut turn = self.domains[FIRST].turn();
+        // SAFETY: inline memory or a buffer, kept until it has left.
+        unsafe { self.post(&mut turn, FIRST, post, Some(event)) };
+    }
+
+    /// The event of a payload's parts, for the reply to a request.
+    pub fn payload_event(&self, current: Current) -> u32 {
+        self.event(Kind::ReplyPayload, current.index)
+    }
+
+    /// Sends a reply that is not the first to a request that this thread delivers: it waits in the
+    /// outbox until its receiver has fetched it.
+    #[cold]
+    pub fn further_reply(&self, peer: JobRank, packet: &[&[u8]], bytes: usize) -> Result<(), Busy> {
+        let Some(place) = lock(&self.am).outbox.pop() else {
+            return Err(Busy);
+        };
+        let offset = self.region.layout.outbox(place.into());
+        // SAFETY: the place is this reply's.
+        gather(packet, unsafe { self.region.packet(offset, bytes) });
+        let head = Head {
+            bytes,
+            slot: 0,
+            parts: 0,
+        }
+        .encode();
+        self.region.word(offset + 8).store(head, Ordering::Release);
+        if self.signal(peer, Kind::WaitingReply, place.into()) {
+            return Ok(());
+        }
+        lock(&self.am).outbox.push(place);
+        Err(Busy)
+    }
+}
+
+impl SendBuffers for Net {
+    fn max_bytes(&self) -> usize {
+        self.bounces.bytes()
+    }
+
+    fn reserve(&self, _: JobRank, _: Class, _: usize) -> Result<SendBuffer, Busy> {
+        let bounce = self.bounces.reserve().ok_or(Busy)?;
+        Ok(SendBuffer(bounce.address() as *mut u8))
+    }
+
+    fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
+        match self.may_send(peer) {
+            Some(true) => {}
+            Some(false) => return Err(Busy),
+            None => {
+                self.release(buffer);
+                return Ok(());
+            }
+        }
+        let mut bounce = self.bounces.at(buffer.0 as usize);
+        match (class, self.current(peer)) {
+            (Class::Request, _) => {
+                let admission = self.admit(peer, bytes, false)?;
+                let Some(post) = self.domains[FIRST].turn().take() else {
+                    lock(&self.am).dismiss(peer, admission);
+                    return Err(Busy);
+                };
+                self.send_request(post, peer, admission, Packet::Reserved(bounce, bytes), 0);
+            }
+            (Class::Reply, Some(current)) => {
+                let Some(mut post) = self.domains[FIRST].turn().take() else {
+                    return Err(Busy);
+                };
+                let from = bounce.address();
+                post.done = Done::Reply(bounce);
+                self.post_reply(post, current, (from, bytes), 0);
+                self.note_reply(current);
+            }
+            (Class::Reply, None) => {
+                self.further_reply(peer, &[bounce.prefix(bytes)], bytes)?;
+                self.bounces.give(bounce);
+            }
+        }
+        Ok(())
+    }
+
+    fn release(&self, buffer: SendBuffer) {
+        self.bounces.give(self.bounces.at(buffer.0 as usize));
+    }
+}

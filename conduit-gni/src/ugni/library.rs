@@ -1,0 +1,151 @@
+//! The vendor's library, opened at run time.
+
+use crate::variables::LIBRARY;
+use gasnet_conduit::config;
+use gasnet_conduit::library::{Library, Vendor};
+use gasnet_gni_abi as ffi;
+use std::ffi::{c_int, c_void};
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Cray's library.
+static VENDOR: Vendor = Vendor {
+    what: "uGNI library",
+    names: &[
+        c"libugni.so.0",
+        c"libugni.so",
+        c"/opt/cray/ugni/default/lib64/libugni.so.0",
+        c"/opt/cray/ugni/default/lib64/libugni.so",
+    ],
+    source: "It comes with Cray's Linux Environment on the compute nodes of XC and XE systems",
+    variable: &LIBRARY,
+    probe: c"GNI_CdmCreate",
+};
+
+/// What a call returned, other than success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(pub ffi::gni_return_t);
+
+impl Code {
+    /// Poll, and try again.
+    pub const RESOURCE: Self = Self(ffi::GNI_RC_ERROR_RESOURCE);
+    /// Not yet.
+    pub const NOT_DONE: Self = Self(ffi::GNI_RC_NOT_DONE);
+    /// An argument is refused.
+    pub const INVALID: Self = Self(ffi::GNI_RC_INVALID_PARAM);
+
+    /// The result of a call.
+    #[inline]
+    pub fn check(code: ffi::gni_return_t) -> Result<(), Self> {
+        if code == ffi::GNI_RC_SUCCESS {
+            Ok(())
+        } else {
+            Err(Self(code))
+        }
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match ffi::RETURN_CODES.get(self.0 as usize) {
+            Some(name) => write!(f, "GNI_RC_{name}"),
+            None => write!(f, "return code {}", self.0),
+        }
+    }
+}
+
+/// Declares the table of functions, and how it is filled: those that every library has, and those
+/// that Gemini's lacks.
+macro_rules! functions {
+    ($($name:ident: $symbol:literal ($($arg:ty),*) $(-> $result:ty)?;)*
+     ; $($option:ident: $option_symbol:literal ($($option_arg:ty),*);)*) => {
+        /// The functions that the conduit uses.
+        #[derive(Debug)]
+        pub struct Functions {
+            $(pub $name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*
+            $(pub $option: Option<unsafe extern "C" fn($($option_arg),*) -> ffi::gni_return_t>,)*
+        }
+
+        impl Functions {
+            fn load(library: &Library) -> Result<Self, String> {
+                Ok(Self {
+                    // SAFETY: the vendor documents functions of these names with these signatures.
+                    $($name: unsafe { library.function($symbol)? },)*
+                    // SAFETY: as above.
+                    $($option: unsafe { library.function($option_symbol) }.ok(),)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    device_type: c"GNI_GetDeviceType" (*mut ffi::gni_nic_device_t) -> ffi::gni_return_t;
+    nic_address: c"GNI_CdmGetNicAddress" (u32, *mut u32, *mut u32) -> ffi::gni_return_t;
+    cdm_create: c"GNI_CdmCreate" (u32, u8, u32, u32, *mut ffi::gni_cdm_handle_t) -> ffi::gni_return_t;
+    cdm_attach: c"GNI_CdmAttach"
+        (ffi::gni_cdm_handle_t, u32, *mut u32, *mut ffi::gni_nic_handle_t) -> ffi::gni_return_t;
+    cdm_destroy: c"GNI_CdmDestroy" (ffi::gni_cdm_handle_t) -> ffi::gni_return_t;
+    cq_create: c"GNI_CqCreate" (
+        ffi::gni_nic_handle_t, u32, u32, ffi::gni_cq_mode_t, ffi::gni_cq_handler, *mut c_void,
+        *mut ffi::gni_cq_handle_t
+    ) -> ffi::gni_return_t;
+    cq_destroy: c"GNI_CqDestroy" (ffi::gni_cq_handle_t) -> ffi::gni_return_t;
+    cq_test: c"GNI_CqTestEvent" (ffi::gni_cq_handle_t) -> ffi::gni_return_t;
+    cq_get: c"GNI_CqGetEvent" (ffi::gni_cq_handle_t, *mut ffi::gni_cq_entry_t) -> ffi::gni_return_t;
+    completed: c"GNI_GetCompleted"
+        (ffi::gni_cq_handle_t, ffi::gni_cq_entry_t, *mut *mut ffi::gni_post_descriptor_t) -> ffi::gni_return_t;
+    error_text: c"GNI_CqErrorStr" (ffi::gni_cq_entry_t, *mut c_void, u32) -> ffi::gni_return_t;
+    is_overrun: c"gni_cq_overrun" (ffi::gni_cq_entry_t) -> u64;
+    remote_event: c"gni_cq_get_rem_inst_id" (ffi::gni_cq_entry_t) -> u64;
+    ep_create: c"GNI_EpCreate"
+        (ffi::gni_nic_handle_t, ffi::gni_cq_handle_t, *mut ffi::gni_ep_handle_t) -> ffi::gni_return_t;
+    ep_bind: c"GNI_EpBind" (ffi::gni_ep_handle_t, u32, u32) -> ffi::gni_return_t;
+    ep_set_event: c"GNI_EpSetEventData" (ffi::gni_ep_handle_t, u32, u32) -> ffi::gni_return_t;
+    ep_unbind: c"GNI_EpUnbind" (ffi::gni_ep_handle_t) -> ffi::gni_return_t;
+    ep_destroy: c"GNI_EpDestroy" (ffi::gni_ep_handle_t) -> ffi::gni_return_t;
+    register: c"GNI_MemRegister" (
+        ffi::gni_nic_handle_t, u64, u64, ffi::gni_cq_handle_t, u32, u32, *mut ffi::gni_mem_handle_t
+    ) -> ffi::gni_return_t;
+    deregister: c"GNI_MemDeregister" (ffi::gni_nic_handle_t, *mut ffi::gni_mem_handle_t) -> ffi::gni_return_t;
+    post_fma: c"GNI_PostFma" (ffi::gni_ep_handle_t, *mut ffi::gni_post_descriptor_t) -> ffi::gni_return_t;
+    post_rdma: c"GNI_PostRdma" (ffi::gni_ep_handle_t, *mut ffi::gni_post_descriptor_t) -> ffi::gni_return_t;
+    post_cq_write: c"GNI_PostCqWrite" (ffi::gni_ep_handle_t, *mut ffi::gni_post_descriptor_t) -> ffi::gni_return_t;
+    ;
+    ptag: c"GNI_GetPtag" (u32, u32, *mut u8);
+    version: c"GNI_GetVersionInformation" (*mut ffi::gni_version_info_t);
+    job_resource: c"GNI_GetJobResInfo" (u32, u8, ffi::gni_job_res_t, *mut ffi::gni_job_res_desc_t);
+    ep_set_ce: c"GNI_EpSetCeAttr" (ffi::gni_ep_handle_t, u32, u32, ffi::gni_ce_child_t);
+    ce_create: c"GNI_CeCreate" (ffi::gni_nic_handle_t, *mut ffi::gni_ce_handle_t);
+    ce_id: c"GNI_CeGetId" (ffi::gni_ce_handle_t, *mut u32);
+    ce_configure: c"GNI_CeConfigure"
+        (ffi::gni_ce_handle_t, *mut ffi::gni_ep_handle_t, u32, ffi::gni_ep_handle_t, ffi::gni_cq_handle_t, u32);
+    ce_result: c"GNI_CeCheckResult" (*mut ffi::gni_ce_result_t, u32);
+    ce_destroy: c"GNI_CeDestroy" (ffi::gni_ce_handle_t);
+    channel_create: c"GNI_CompChanCreate" (ffi::gni_nic_handle_t, *mut ffi::gni_comp_chan_handle_t);
+    channel_destroy: c"GNI_CompChanDestroy" (ffi::gni_comp_chan_handle_t);
+    channel_fd: c"GNI_CompChanFd" (ffi::gni_comp_chan_handle_t, *mut c_int);
+    channel_event: c"GNI_CompChanGetEvent" (ffi::gni_comp_chan_handle_t, *mut ffi::gni_cq_handle_t);
+    channel_attach: c"GNI_CqAttachCompChan" (ffi::gni_cq_handle_t, ffi::gni_comp_chan_handle_t);
+    channel_arm: c"GNI_CqArmCompChan" (*mut ffi::gni_cq_handle_t, u32);
+}
+
+impl Functions {
+    /// The functions, looked up once per process. The error is a message without a full stop.
+    pub fn get() -> Result<&'static Self, String> {
+        static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+        let open = || Library::open(&VENDOR, config::get()).and_then(|library| Self::load(&library));
+        FUNCTIONS.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+
+    /// The library's text for the failure that an event reports.
+    pub fn describe(&self, entry: ffi::gni_cq_entry_t) -> String {
+        let mut text = [0_u8; 256];
+        // SAFETY: the text is written within these bytes, terminated.
+        let code = unsafe { (self.error_text)(entry, text.as_mut_ptr().cast(), text.len() as u32) };
+        match Code::check(code) {
+            Ok(()) => String::from_utf8_lossy(text.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned(),
+            Err(_) => "a transaction failed".to_owned(),
+        }
+    }
+}

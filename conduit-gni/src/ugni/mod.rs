@@ -1,0 +1,13 @@
+//! uGNI behind safe types: a communication domain with its completion queues, endpoints, registered
+//! memory and post descriptors. Only this module calls the library.
+
+mod channel;
+mod domain;
+mod engine;
+mod library;
+mod post;
+
+pub use domain::{Arrivals, Completed, Domain, Endpoint, Identity, Memory, Received, Turn, BURST};
+pub use engine::EngineHandle;
+pub use library::{Code, Functions};
+pub use post::{Local, Post, Remote, Taken, INLINE};

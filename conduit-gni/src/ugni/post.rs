@@ -1,0 +1,183 @@
+//! Post descriptors: what is posted, what its completion means, and a little registered memory.
+
+use crate::done::Done;
+use gasnet_conduit::JobRank;
+use gasnet_gni_abi as ffi;
+use std::ptr::NonNull;
+
+/// Bytes of registered memory in each post, for operations on memory that is not registered.
+pub const INLINE: usize = 128;
+
+/// A post descriptor. It lies in registered memory for as long as its domain.
+#[repr(C, align(64))]
+pub struct Post {
+    /// First: the library returns its address.
+    pub(super) descriptor: ffi::gni_post_descriptor_t,
+    /// The process at the other end.
+    pub peer: JobRank,
+    /// Completions that are still to come.
+    pub(super) events: u8,
+    /// What the last one means.
+    pub done: Done,
+    inline: Inline,
+}
+
+#[repr(C, align(64))]
+struct Inline([u8; INLINE]);
+
+/// A post that its holder has for itself, until it is posted or put back.
+#[derive(Debug)]
+#[must_use = "a post that is not put back is lost"]
+pub struct Taken(pub(super) NonNull<Post>);
+
+// SAFETY: the holder has it alone.
+unsafe impl Send for Taken {}
+
+impl std::ops::Deref for Taken {
+    type Target = Post;
+    #[inline]
+    fn deref(&self) -> &Post {
+        // SAFETY: the holder has it alone, and domains outlive their posts' holders.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl std::ops::DerefMut for Taken {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Post {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+}
+
+/// Memory of a peer: an address, and the handle that its owner registered it by.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    pub address: usize,
+    pub handle: ffi::gni_mem_handle_t,
+}
+
+/// Memory of this process. The handle is that of the domain that posts; puts by FMA need none.
+#[derive(Clone, Copy, Debug)]
+pub struct Local {
+    pub address: usize,
+    pub handle: ffi::gni_mem_handle_t,
+}
+
+impl Post {
+    /// A post with nothing in it, of which packets have this mode in the network: `GNI_DLVMODE_*`.
+    pub(super) fn empty(routing: u16) -> Self {
+        // SAFETY: all zero is valid: numbers and null pointers.
+        let zero: ffi::gni_post_descriptor_t = unsafe { std::mem::zeroed() };
+        Self {
+            descriptor: ffi::gni_post_descriptor_t {
+                dlvr_mode: routing,
+                ..zero
+            },
+            peer: JobRank(0),
+            events: 0,
+            done: Done::Nothing,
+            inline: Inline([0; INLINE]),
+        }
+    }
+
+    /// Its registered memory.
+    #[inline]
+    pub fn inline(&mut self) -> &mut [u8; INLINE] {
+        &mut self.inline.0
+    }
+
+    /// Its address.
+    #[inline]
+    pub fn inline_address(&self) -> usize {
+        self.inline.0.as_ptr() as usize
+    }
+
+    /// What is posted, and what completes: `GNI_CQMODE_*`.
+    #[inline]
+    fn begin(&mut self, kind: ffi::gni_post_type_t, modes: u16) {
+        self.descriptor.r#type = kind;
+        self.descriptor.cq_mode = modes;
+        let ours = modes & (ffi::GNI_CQMODE_LOCAL_EVENT | ffi::GNI_CQMODE_GLOBAL_EVENT);
+        self.events = ours.count_ones() as u8;
+    }
+
+    /// A transfer: `GNI_POST_FMA_PUT`, `_GET`, `GNI_POST_RDMA_PUT` or `_GET`.
+    #[inline]
+    pub fn transfer(&mut self, kind: ffi::gni_post_type_t, modes: u16, local: Local, remote: Remote, bytes: usize) {
+        self.begin(kind, modes);
+        let descriptor = &mut self.descriptor;
+        descriptor.local_addr = local.address as u64;
+        descriptor.local_mem_hndl = local.handle;
+        descriptor.remote_addr = remote.address as u64;
+        descriptor.remote_mem_hndl = remote.handle;
+        descriptor.length = bytes as u64;
+        descriptor.rdma_mode = 0;
+        descriptor.src_cq_hndl = std::ptr::null_mut();
+    }
+
+    /// A put by FMA that is followed by an aligned word, also under the remote handle.
+    #[inline]
+    pub fn put_and_flag(&mut self, modes: u16, from: usize, remote: Remote, bytes: usize, flag: (u64, usize)) {
+        let local = Local {
+            address: from,
+            handle: ffi::gni_mem_handle_t::default(),
+        };
+        self.transfer(ffi::GNI_POST_FMA_PUT_W_SYNCFLAG, modes, local, remote, bytes);
+        self.descriptor.sync_flag_value = flag.0;
+        self.descriptor.sync_flag_addr = flag.1 as u64;
+    }
+
+    /// An atomic. An old value goes to the inline memory.
+    pub fn atomic(
+        &mut self,
+        command: u32,
+        remote: Remote,
+        bytes: usize,
+        operands: [u64; 2],
+        handle: ffi::gni_mem_handle_t,
+    ) {
+        let local = Local {
+            address: self.inline_address(),
+            handle,
+        };
+        self.transfer(ffi::GNI_POST_AMO, ffi::GNI_CQMODE_GLOBAL_EVENT, local, remote, bytes);
+        self.descriptor.amo_cmd = command;
+        [self.descriptor.first_operand, self.descriptor.second_operand] = operands;
+    }
+
+    /// An event at the peer, without data.
+    #[inline]
+    pub fn event(&mut self, modes: u16, handle: ffi::gni_mem_handle_t, value: u32) {
+        self.begin(ffi::GNI_POST_CQWRITE, modes);
+        self.descriptor.remote_mem_hndl = handle;
+        self.descriptor.cqwrite_value = value.into();
+    }
+
+    /// Operands for the collective engine, whose result goes to an address that is aligned to 32
+    /// bytes.
+    pub fn reduce(&mut self, command: u32, operands: [u64; 2], result: Local) {
+        self.begin(ffi::GNI_POST_CE, ffi::GNI_CQMODE_GLOBAL_EVENT);
+        self.descriptor.local_addr = result.address as u64;
+        self.descriptor.local_mem_hndl = result.handle;
+        self.descriptor.length = size_of::<ffi::gni_ce_result_t>() as u64;
+        self.descriptor.ce_cmd = command;
+        self.descriptor.ce_mode = ffi::GNI_CEMODE_TWO_OP;
+        self.descriptor.ce_red_id = 0;
+        [self.descriptor.first_operand, self.descriptor.second_operand] = operands;
+    }
+
+    /// What it is, for messages.
+    pub fn name(&self) -> &'static str {
+        match self.descriptor.r#type {
+            ffi::GNI_POST_RDMA_PUT => "a put by BTE",
+            ffi::GNI_POST_RDMA_GET => "a get by BTE",
+            ffi::GNI_POST_FMA_PUT => "a put by FMA",
+            ffi::GNI_POST_FMA_PUT_W_SYNCFLAG => "an Active Message",
+            ffi::GNI_POST_FMA_GET => "a get by FMA",
+            ffi::GNI_POST_AMO => "an atomic",
+            ffi::GNI_POST_CE => "a reduction by the collective engine",
+            _ => "a CQ write",
+        }
+    }
+}

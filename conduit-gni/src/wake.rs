@@ -1,0 +1,21 @@
+//! What sleeping threads wait for.
+
+use crate::net::{Net, FIRST};
+use gasnet_conduit::Wake;
+use gasnet_sys::atomic::Ordering;
+use std::os::fd::RawFd;
+
+impl Wake for Net {
+    fn fd(&self) -> RawFd {
+        self.domains[FIRST].channel.as_ref().map_or(-1, |channel| channel.fd())
+    }
+
+    fn arm(&self) -> bool {
+        // What waits for room is tried again by polls, and what has arrived delivered.
+        let has_work = self.has_arrivals.load(Ordering::Relaxed)
+            || self.has_messages.load(Ordering::Relaxed)
+            || self.refused_count.load(Ordering::Relaxed) > 0
+            || self.stalled_count.load(Ordering::Relaxed) > 0;
+        !has_work && self.domains[FIRST].try_turn().is_some_and(|mut turn| turn.arm())
+    }
+}
