@@ -1,6 +1,6 @@
 //! conduit-gni of libgasnet: Cray Aries and Gemini over uGNI, with libugni opened at run time.
 //!
-//! - [`ugni`]: the library behind safe types; [`settings`], [`credentials`], [`start`]: the start
+//! - [`ugni`]: the library behind safe types; [`settings`], [`credentials`], [`pmi`], [`start`]: the start
 //! - [`region`], [`wire`], [`am`]: memory, events and state of Active Messages
 //! - [`send`], [`arrive`], [`notify`]: the life of a message
 //! - [`rma`], [`transfer`], [`bounce`], [`registrations`], [`segments`], [`atomics`]: one-sided
@@ -18,6 +18,7 @@ mod done;
 mod engine;
 mod net;
 mod notify;
+mod pmi;
 mod progress;
 mod region;
 mod registrations;
@@ -35,7 +36,7 @@ mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Atomics, Barrier, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment, PollScope,
+    Atomics, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment, PollScope, ProviderReport,
     PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
 };
 use net::Net;
@@ -45,13 +46,17 @@ use ugni::Arrivals;
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Default)]
 pub struct Gni {
+    pmi: pmi::CrayPmi,
     net: OnceLock<Net>,
 }
 
 impl Gni {
     /// A conduit that was not started.
     pub const fn new() -> Self {
-        Self { net: OnceLock::new() }
+        Self {
+            pmi: pmi::CrayPmi::new(),
+            net: OnceLock::new(),
+        }
     }
 
     #[inline]
@@ -102,6 +107,14 @@ impl Conduit for Gni {
 
     fn variables(&self) -> &'static [Variable] {
         variables::TABLE
+    }
+
+    fn providers(&self) -> Vec<ProviderReport> {
+        vec![start::provider()]
+    }
+
+    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
+        Some(&self.pmi)
     }
 
     fn send_buffers(&self) -> Option<&dyn SendBuffers> {

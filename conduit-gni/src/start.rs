@@ -3,19 +3,19 @@
 use crate::am::Am;
 use crate::barrier::Rounds;
 use crate::bounce::Bounces;
-use crate::credentials::{self, Credentials};
+use crate::credentials::Credentials;
 use crate::engine::Engine;
 use crate::net::{Address, Net, FIRST};
 use crate::region::{Layout, Region};
 use crate::registrations::Registrations;
 use crate::segments::Segments;
 use crate::settings::{self, Flavour, Settings};
-use crate::ugni::{Arrivals, Code, Domain, Functions, Identity, Memory};
+use crate::ugni::{Arrivals, Domain, Functions, Identity, Memory};
 use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::fates::Fates;
 use gasnet_conduit::mapped::Mapped;
 use gasnet_conduit::probe::probe;
-use gasnet_conduit::{print_line, ConduitError, JobRank, StartInfo};
+use gasnet_conduit::{print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_gni_abi as ffi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex};
 use gasnet_sys::host_memory;
@@ -27,10 +27,9 @@ const PAGE: usize = 64 << 10;
 
 /// The NIC of this machine. The error is a message without a full stop.
 pub fn flavour(functions: &Functions) -> Result<Flavour, String> {
-    let mut device = 0;
-    // SAFETY: a live variable.
-    let code = unsafe { (functions.device_type)(&raw mut device) };
-    Code::check(code).map_err(|code| format!("this node has no NIC: GNI_GetDeviceType failed: {code}"))?;
+    let device = functions
+        .device()
+        .map_err(|code| format!("this node has no NIC: GNI_GetDeviceType failed: {code}"))?;
     match device {
         ffi::GNI_DEVICE_ARIES => Ok(Flavour::Aries),
         ffi::GNI_DEVICE_GEMINI => Ok(Flavour::Gemini),
@@ -44,7 +43,34 @@ pub fn flavour(functions: &Functions) -> Result<Flavour, String> {
 pub fn can_start() -> Result<(), String> {
     let functions = Functions::get()?;
     flavour(functions)?;
-    credentials::read(functions).map(|_| ())
+    credentials(functions).map(|_| ())
+}
+
+/// Those of this process.
+fn credentials(functions: &Functions) -> Result<Credentials, String> {
+    Credentials::find(|name| std::env::var(name).ok(), |device, cookie| functions.ptag(device, cookie))
+}
+
+/// For `gasnet_info`: the library, and the NIC of this node.
+pub fn provider() -> ProviderReport {
+    let name = "libugni".to_owned();
+    let (functions, flavour) = match Functions::get().and_then(|functions| Ok((functions, flavour(functions)?))) {
+        Ok(found) => found,
+        Err(why) => {
+            let facts = vec![("use", format!("impossible: {why}"))];
+            return ProviderReport { name, facts };
+        }
+    };
+    let usable = match credentials(functions) {
+        Ok(_) => "possible".to_owned(),
+        Err(why) => format!("impossible: {why}"),
+    };
+    let facts = vec![
+        ("use", usable),
+        ("NIC", format!("{flavour:?}")),
+        ("version", functions.version_text()),
+    ];
+    ProviderReport { name, facts }
 }
 
 /// What each process tells the others.
@@ -106,7 +132,13 @@ fn open(info: &StartInfo<'_>) -> Result<Opened, String> {
         cookie,
         device,
         nic,
-    } = credentials::read(functions)?;
+    } = credentials(functions)?;
+    let nic = match nic {
+        Some(nic) => nic,
+        None => functions
+            .nic_address(device)
+            .map_err(|code| format!("GNI_CdmGetNicAddress failed for NIC {device}: {code}"))?,
+    };
     let own = (info.place_of)(info.rank);
     let is_neighbour = |rank: u32| (info.place_of)(JobRank(rank)).nbrhd == own.nbrhd;
     let peers = 1 + (0..info.size).filter(|rank| !is_neighbour(*rank)).count();

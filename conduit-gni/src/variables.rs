@@ -46,6 +46,12 @@ pub static LIBRARY: Key<Option<String>> = text(
     "Library to open instead of libugni.so: a path, or a name that the loader searches.",
 )
 .ours();
+/// File of Cray's PMI library.
+pub static PMI_LIBRARY: Key<Option<String>> = text(
+    "GASNET_GNI_PMI_LIBRARY",
+    "Library to open instead of Cray's libpmi.so.0, for processes that aprun or native Slurm has started.",
+)
+.ours();
 pub const MAX_MEDIUM: Key<u32> = count(
     "GASNET_GNI_MAX_MEDIUM",
     "4032",
@@ -285,6 +291,7 @@ pub const AM_DOMAIN_POLL_MASK: Key<u32> = count(
 /// All of them.
 pub static TABLE: &[Variable] = &section(&[
     LIBRARY.variable,
+    PMI_LIBRARY.variable,
     MAX_MEDIUM.variable,
     NETWORKDEPTH.variable,
     NETWORKDEPTH_TOTAL.variable,

@@ -2,7 +2,7 @@
 // its own waits and polls go on beside that. That thread is none of the client's.
 // NP: 2 3
 // MODES: par
-// CONDUITS: sock udp ibv ofi loop
+// CONDUITS: sock udp ibv gni ofi loop
 // ENV: GASNET_RCV_THREAD=1 GASNET_MAX_THREADS=1 GASNET_SUPERNODE_MAXSIZE=1
 // TIMEOUT: 120
 #include "check.h"

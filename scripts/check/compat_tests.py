@@ -82,7 +82,7 @@ def arguments():
     parser.add_argument(
         "--emulator",
         default="",
-        help="options of scripts/with-emulator for ibv, divided at spaces: --faults late --faults yield=9",
+        help="options of scripts/with-emulator, divided at spaces: --faults late --faults yield=9",
     )
     parser.add_argument("--env", default="", help="further environment, NAME=value words")
     parser.add_argument(
@@ -126,10 +126,11 @@ EVERY_MODE = (
     ("release", "udp"),
     ("release", "ofi"),
     ("release", "ibv"),
+    ("release", "gni"),
 )
 
 # A slice runs over these only: the families whose calls use the network.
-NETWORKS = ("ibv", "ofi")
+NETWORKS = ("ibv", "gni", "ofi")
 NETWORK_FAMILIES = ("am", "rma", "atomic", "vis", "event", "coll")
 
 # Release programs cover neighbourhoods of two; this configuration is for those that need the debug
@@ -212,7 +213,7 @@ class Case:
         self.name = f"{family}/{self.program} {flavour} {where} {mode}"
         self.undersubscribed = family == BY_CORES and number(self.name) % 2 == 0
         self.name += " undersubscribed" * self.undersubscribed
-        if conduit == "ibv" and options.emulator:
+        if conduit in jobs.EMULATORS and options.emulator:
             self.name += f" ({options.emulator})"
         self.devices, self.network = {}, []
 
@@ -363,7 +364,7 @@ def main():
                 continue  # starts, ends and tools know no segments, and the conduit does not matter to them
             if has_script:
                 # Without /dev/shm there is no emulator either.
-                if options.no_scripts or wanted_programs or (conduit, family) == ("ibv", "environment"):
+                if options.no_scripts or wanted_programs or family == "environment" and conduit in jobs.EMULATORS:
                     continue
                 always = (flavour, conduit) == ("release", "smp")
                 if not options.slice or always or chance(options.slice, f"{family} {flavour} {conduit} {size}", one_in):

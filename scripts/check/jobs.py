@@ -225,22 +225,27 @@ def stand_ins(folder):
     return {"LD_LIBRARY_PATH": folder}
 
 
+# The emulators of conduits without hardware.
+EMULATORS = {"ibv": "verbs", "gni": "ugni"}
+
+
 def emulated(conduit, folder, options=()):
-    """The words that run a command on what stands in for the hardware of a conduit: for ibv the
-    emulator of verbs, with these options, which is built into a folder."""
-    if conduit != "ibv":
+    """The words that run a command on what stands in for the hardware of a conduit, if anything
+    does: its emulator, with these options, which is built into a folder."""
+    name = EMULATORS.get(conduit)
+    if not name:
         return []
-    library, program = os.path.join(folder, "verbs"), os.path.join(folder, "with-emulator")
-    if not os.path.exists(program):
+    library, program = os.path.join(folder, name), os.path.join(folder, "with-emulator")
+    if not os.path.exists(library):
         build = os.path.join(os.environ.get("BUILD") or f"{ROOT}/build", "emulators", "target")
         environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", build)}
         subprocess.run(
-            [f"{ROOT}/emulators/verbs/build.sh", library], check=True, stdin=subprocess.DEVNULL, env=environment
+            [f"{ROOT}/emulators/{name}/build.sh", library], check=True, stdin=subprocess.DEVNULL, env=environment
         )
         os.chmod(folder, 0o755)
         shutil.copy(f"{ROOT}/scripts/with-emulator", program)
     # yield: for more processes than cores.
-    return ["env", f"EMULATORS={folder}", program, "verbs", "--faults", "yield=10", *options]
+    return ["env", f"EMULATORS={folder}", program, name, "--faults", "yield=10", *options]
 
 
 def wants_stand_ins(found):

@@ -5,10 +5,10 @@ each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/tes
 matrix.
 
     scripts/check/launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits
-    udp,ofi,any,smp,ibv] [--list]
+    udp,ofi,any,smp,ibv,gni] [--list]
 
 The release flavour of udp makes all tests, that of ofi those that are about it, and the others a
-part (--all: all). ibv runs on the emulator of verbs, so only on one host. --only takes tests whose
+part (--all: all). ibv and gni run on emulators, so only on one host. --only takes tests whose
 name has the word.
 """
 
@@ -123,7 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", help="an installation")
     parser.add_argument("--debug", help="one of the debug flavour")
-    parser.add_argument("--conduits", default="udp,ofi,any,smp,ibv", help="conduits to test (udp,ofi,any,smp,ibv)")
+    parser.add_argument("--conduits", default="udp,ofi,any,smp,ibv,gni", help="conduits to test (udp,ofi,any,smp,ibv,gni)")
     parser.add_argument("--quick", action="store_true", help="the tests that every check makes")
     parser.add_argument("--all", action="store_true", help="every test with every program")
     parser.add_argument("--only", action="append", metavar="WORD", help="tests whose name has this")

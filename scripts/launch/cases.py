@@ -21,10 +21,10 @@ KINDS = {
     "routed": {"count": 2, "routed": True, "ipv6": False},
     "routed, IPv6": {"count": 2, "routed": True, "ipv4": False},
 }
-NETWORKED = ("udp", "ofi", "any", "ibv")
-ALL = ("udp", "ofi", "any", "smp", "ibv")
+NETWORKED = ("udp", "ofi", "any", "ibv", "gni")
+ALL = ("udp", "ofi", "any", "smp", "ibv", "gni")
 # The emulator of verbs joins the processes of one host.
-ONE_HOST = ("ibv",)
+ONE_HOST = ("ibv", "gni")
 
 
 def case(name, kind, quick=False, conduits=NETWORKED):

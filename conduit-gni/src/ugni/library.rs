@@ -96,7 +96,6 @@ functions! {
     completed: c"GNI_GetCompleted"
         (ffi::gni_cq_handle_t, ffi::gni_cq_entry_t, *mut *mut ffi::gni_post_descriptor_t) -> ffi::gni_return_t;
     error_text: c"GNI_CqErrorStr" (ffi::gni_cq_entry_t, *mut c_void, u32) -> ffi::gni_return_t;
-    is_overrun: c"gni_cq_overrun" (ffi::gni_cq_entry_t) -> u64;
     remote_event: c"gni_cq_get_rem_inst_id" (ffi::gni_cq_entry_t) -> u64;
     ep_create: c"GNI_EpCreate"
         (ffi::gni_nic_handle_t, ffi::gni_cq_handle_t, *mut ffi::gni_ep_handle_t) -> ffi::gni_return_t;
@@ -114,7 +113,6 @@ functions! {
     ;
     ptag: c"GNI_GetPtag" (u32, u32, *mut u8);
     version: c"GNI_GetVersionInformation" (*mut ffi::gni_version_info_t);
-    job_resource: c"GNI_GetJobResInfo" (u32, u8, ffi::gni_job_res_t, *mut ffi::gni_job_res_desc_t);
     ep_set_ce: c"GNI_EpSetCeAttr" (ffi::gni_ep_handle_t, u32, u32, ffi::gni_ce_child_t);
     ce_create: c"GNI_CeCreate" (ffi::gni_nic_handle_t, *mut ffi::gni_ce_handle_t);
     ce_id: c"GNI_CeGetId" (ffi::gni_ce_handle_t, *mut u32);
@@ -136,6 +134,43 @@ impl Functions {
         static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
         let open = || Library::open(&VENDOR, config::get()).and_then(|library| Self::load(&library));
         FUNCTIONS.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+
+    /// The kind of NIC that the node has.
+    pub fn device(&self) -> Result<ffi::gni_nic_device_t, Code> {
+        let mut device = 0;
+        // SAFETY: a live variable.
+        Code::check(unsafe { (self.device_type)(&raw mut device) }).map(|()| device)
+    }
+
+    /// The address of a NIC of this node.
+    pub fn nic_address(&self, device: u32) -> Result<u32, Code> {
+        let (mut address, mut cpu) = (0, 0);
+        // SAFETY: live variables.
+        Code::check(unsafe { (self.nic_address)(device, &raw mut address, &raw mut cpu) }).map(|()| address)
+    }
+
+    /// The protection tag for a cookie, in jobs of native Slurm.
+    pub fn ptag(&self, device: u32, cookie: u32) -> Option<u8> {
+        let mut ptag = 0;
+        // SAFETY: a live variable.
+        Code::check(unsafe { self.ptag?(device, cookie, &raw mut ptag) }).ok()?;
+        Some(ptag)
+    }
+
+    /// The version of the library, in words.
+    pub fn version_text(&self) -> String {
+        // SAFETY: all zero is valid.
+        let mut info: ffi::gni_version_info_t = unsafe { std::mem::zeroed() };
+        let Some(query) = self.version else {
+            return "unknown".to_owned();
+        };
+        // SAFETY: a live variable.
+        if Code::check(unsafe { query(&raw mut info) }).is_err() {
+            return "unknown".to_owned();
+        }
+        let version = info.ugni_version;
+        format!("{:#x}.{:#x}.{:#x}", version >> 24, version >> 16 & 0xff, version & 0xffff)
     }
 
     /// The library's text for the failure that an event reports.

@@ -51,6 +51,7 @@ pub fn networks() -> Vec<Fact> {
     vec![
         loaded("libfabric", c"libfabric.so.1", fabric_version),
         loaded("libibverbs", c"libibverbs.so.1", verbs_devices),
+        loaded("uGNI", c"libugni.so.0", nothing),
         loaded("UCX", c"libucp.so.0", nothing),
         loaded("PMIx", c"libpmix.so.2", nothing),
         loaded("PMI-2", c"libpmi2.so.0", nothing),

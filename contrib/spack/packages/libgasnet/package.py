@@ -26,10 +26,10 @@ class Libgasnet(MakefilePackage):
 
     variant(
         "conduits",
-        default="smp,ibv,ofi,udp",
-        values=("smp", "ibv", "ofi", "udp"),
+        default="smp,gni,ibv,ofi,udp",
+        values=("smp", "gni", "ibv", "ofi", "udp"),
         multi=True,
-        description="Networks to build for; ibv opens libibverbs at run time, ofi libfabric",
+        description="Networks to build for; gni opens libugni at run time, ibv libibverbs, ofi libfabric",
     )
     variant(
         "modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes"
