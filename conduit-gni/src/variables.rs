@@ -3,7 +3,7 @@
 
 use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::choice_enum;
-use gasnet_conduit::config::{choice, count, flag, form, size, text, Key, Scope, Variable};
+use gasnet_conduit::config::{choice, count, flag, form, size, text, Key, Scope, Spawner, Variable};
 
 /// The section of the reference page.
 const SECTION: &str = "Network: gni";
@@ -46,6 +46,8 @@ pub static LIBRARY: Key<Option<String>> = text(
     "Library to open instead of libugni.so: a path, or a name that the loader searches.",
 )
 .ours();
+pub const SPAWNER: Key<Option<Spawner>> =
+    choice("GASNET_GNI_SPAWNER", "auto", "As GASNET_SPAWNER, for gni.").scope(Scope::Launcher).ours();
 /// File of Cray's PMI library.
 pub static PMI_LIBRARY: Key<Option<String>> = text(
     "GASNET_GNI_PMI_LIBRARY",
@@ -291,6 +293,7 @@ pub const AM_DOMAIN_POLL_MASK: Key<u32> = count(
 /// All of them.
 pub static TABLE: &[Variable] = &section(&[
     LIBRARY.variable,
+    SPAWNER.variable,
     PMI_LIBRARY.variable,
     MAX_MEDIUM.variable,
     NETWORKDEPTH.variable,

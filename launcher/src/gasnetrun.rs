@@ -378,6 +378,7 @@ fn words(request: &Request, set: &[(String, OsString)]) -> Result<Vec<OsString>,
     let filling = Filling {
         ranks: request.ranks,
         nodes: request.nodes,
+        verbose: request.verbose,
         mpi: request.decision.spawner == Spawner::Mpi,
         cpus: request.cpus,
         variables: &variables,

@@ -18,6 +18,8 @@ pub struct Filling<'a> {
     pub nodes: Option<u32>,
     /// Whether `MPIRUN_CMD` takes precedence over `PMIRUN_CMD`.
     pub mpi: bool,
+    /// Whether the user wants to see what happens, by `-v`.
+    pub verbose: bool,
     /// Processors per rank, from `-c`.
     pub cpus: Option<u32>,
     /// Names of the variables that the ranks need.
@@ -55,11 +57,14 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
         return Ok((srun(filling, &output("srun", "--mpi=list")), "srun".into()));
     }
+    if on_path("aprun").is_some() {
+        return Ok((aprun(filling), "aprun".into()));
+    }
     let names = ["mpiexec.hydra", "mpiexec", "mpirun"];
     let Some(name) = names.into_iter().find(|name| on_path(name).is_some()) else {
         return Err(format!(
             "no process manager found: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is not a Slurm allocation, and \
-             {} are not on the path",
+             aprun, {} are not on the path",
             names.join(", ")
         ));
     };
@@ -151,6 +156,19 @@ fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
     line
 }
 
+/// Cray's launcher, which passes the whole environment.
+fn aprun(filling: &Filling<'_>) -> Vec<OsString> {
+    let mut line = words(["aprun", "-n", &filling.ranks.to_string()]);
+    if let Some(nodes) = filling.nodes {
+        line.extend(words(["-N", &filling.ranks.div_ceil(nodes).to_string()]));
+    }
+    if let Some(cpus) = filling.cpus.filter(|&cpus| cpus > 0) {
+        line.extend(words(["-d", &cpus.to_string()]));
+    }
+    line.extend(filling.program.iter().cloned());
+    line
+}
+
 fn mpiexec(name: &str, filling: &Filling<'_>, version: &str) -> Vec<OsString> {
     let mut line = words([name, "-n", &filling.ranks.to_string()]);
     let each = filling.nodes.map(|nodes| filling.ranks.div_ceil(nodes));
@@ -185,6 +203,7 @@ fn fill(source: &str, template: &str, filling: &Filling<'_>) -> Result<Vec<OsStr
         match word.as_str() {
             "%A" => line.extend(arguments.iter().cloned()),
             "%C" => line.extend(filling.program.iter().cloned()),
+            "%V" if !filling.verbose => {}
             _ => line.push(fill_word(source, &word, program, arguments, filling)?),
         }
     }
@@ -208,6 +227,7 @@ fn fill_word(
         match letters.next() {
             Some('N') => filled.push(filling.ranks.to_string()),
             Some('M') => filled.push(filling.nodes.unwrap_or(1).to_string()),
+            Some('V') => filled.push(if filling.verbose { "-v" } else { "" }),
             Some('P') => filled.push(program),
             Some('A') => filled.push(arguments.join(OsStr::new(" "))),
             Some('C') => filled.push(filling.program.join(OsStr::new(" "))),
@@ -220,7 +240,7 @@ fn fill_word(
             other => {
                 let other = other.map_or_else(String::new, String::from);
                 return Err(format!(
-                    "{source}: unknown placeholder %{other}; %N, %M, %P, %A, %C, %D, %H and %% are known"
+                    "{source}: unknown placeholder %{other}; %N, %M, %P, %A, %C, %D, %H, %V and %% are known"
                 ));
             }
         }
@@ -238,6 +258,7 @@ mod tests {
             ranks: 5,
             nodes: Some(2),
             mpi: false,
+            verbose: false,
             cpus: Some(3),
             variables: &["GASNET_X".to_owned()],
             program: &program,
@@ -254,6 +275,9 @@ mod tests {
         assert_eq!(text(&line), ["env", "A=b c", "mpirun", "-np", "5", "./a b", "x y", ""]);
         let line = with(|f| fill("T", "run -n%N -N%M 100%% %P -- %A", f).unwrap());
         assert_eq!(text(&line), ["run", "-n5", "-N2", "100%", "./a b", "--", "x y", ""]);
+        let line = with(|f| fill("T", "srun -K0 -W60 %V -mblock -n %N %C", f).unwrap());
+        assert_eq!(text(&line)[..5], ["srun", "-K0", "-W60", "-mblock", "-n"]);
+        assert_eq!(text(&with(aprun))[..7], ["aprun", "-n", "5", "-N", "3", "-d", "3"]);
         assert!(with(|f| fill("T", "run %X", f).unwrap_err()).contains("%X"));
         assert!(with(|f| fill("T", "run 'x", f).unwrap_err()).contains("unterminated"));
     }
