@@ -188,6 +188,7 @@ check-programs: setup
 
 emulators:
 	@CARGO_TARGET_DIR='$(BUILD)/emulators/target' emulators/verbs/build.sh '$(BUILD)/emulators/verbs'
+	@CARGO_TARGET_DIR='$(BUILD)/emulators/target' emulators/ugni/build.sh '$(BUILD)/emulators/ugni'
 	@echo "  emulators in $(BUILD)/emulators; scripts/with-emulator runs commands on them"
 
 bench:

@@ -113,10 +113,16 @@ pub const GNI_MEM_READWRITE: u32 = 0;
 pub const GNI_MEM_READ_ONLY: u32 = 1;
 pub const GNI_MEM_USE_VMDH: u32 = 2;
 pub const GNI_MEM_USE_GART: u32 = 4;
+pub const GNI_MEM_PHYS_CONT: u32 = 8;
+pub const GNI_MEM_PHYS_SEGMENTS: u32 = 0x10;
 pub const GNI_MEM_STRICT_PI_ORDERING: u32 = 0x20;
 pub const GNI_MEM_PI_FLUSH: u32 = 0x40;
 pub const GNI_MEM_MDD_CLONE: u32 = 0x80;
 pub const GNI_MEM_RELAXED_PI_ORDERING: u32 = 0x100;
+pub const GNI_MEM_RESERVE_REGION: u32 = 0x200;
+pub const GNI_MEM_UPDATE_REGION: u32 = 0x400;
+pub const GNI_MEM_MDD_SHARED: u32 = 0x800;
+pub const GNI_MEM_MDD_DEDICATED: u32 = 0x1000;
 
 pub type gni_mem_handle_attr_t = u32;
 pub type gni_statistic_t = u32;
@@ -126,6 +132,9 @@ pub type gni_cq_mode_t = u32;
 pub const GNI_CQ_NOBLOCK: gni_cq_mode_t = 0;
 pub const GNI_CQ_BLOCKING: gni_cq_mode_t = 1;
 pub const GNI_CQ_EMULATED: gni_cq_mode_t = 2;
+pub const GNI_CQ_PHYS_PAGES: gni_cq_mode_t = 4;
+pub const GNI_CQ_UNMANAGED: gni_cq_mode_t = 8;
+pub const GNI_CQ_NOAUTOFILL: gni_cq_mode_t = 0x10;
 
 pub type gni_cq_entry_t = u64;
 pub const GNI_CQ_EVENT_TYPE_POST: u64 = 0;
@@ -213,6 +222,10 @@ pub const GNI_CE_MODE_RC_NMIN_HASH: u32 = 0x80;
 pub const GNI_CE_MODE_RC_MIN_HASH: u32 = 0x100;
 pub const GNI_CE_MODE_RC_MNON_HASH: u32 = 0x200;
 pub const GNI_CE_MODE_RC_ADAPT: u32 = 0x400;
+pub const GNI_CE_FPE_OP_INVAL: u32 = 1;
+pub const GNI_CE_FPE_OFLOW: u32 = 2;
+pub const GNI_CE_FPE_UFLOW: u32 = 4;
+pub const GNI_CE_FPE_PRECISION: u32 = 8;
 pub const GNI_CE_MAX_CHILDREN: u32 = 32;
 
 /// Registered memory, as data that may be copied and sent.

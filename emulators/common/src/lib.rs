@@ -1,0 +1,16 @@
+//! The common part of emulated networks (emulators/README.md): processes of one host share a fabric,
+//! a file that all of them map. Reading order:
+//!
+//! - `lock`, `heap`, `table`: what a fabric consists of
+//! - `fabric`: how a process joins one, and how it detects the death of another
+//! - `maps`: what a process has mapped
+//! - `random`: random numbers of faults
+
+#![allow(missing_docs, reason = "internal to the emulators")]
+
+pub mod fabric;
+pub mod heap;
+pub mod lock;
+pub mod maps;
+pub mod random;
+pub mod table;

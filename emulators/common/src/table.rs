@@ -1,0 +1,103 @@
+//! Fixed tables of objects in shared memory. A key is index and generation, so the key of a
+//! destroyed object names nothing, even when its place has been used again (up to 256 times).
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use crate::lock::Lock;
+
+/// What every entry of a table has.
+#[repr(C)]
+pub struct Entry {
+    /// Guards the object; initialised once, when the place is first used.
+    pub lock: Lock,
+    /// Slot + 1 of the process that made it; 0: free.
+    pub owner: AtomicU32,
+    generation: AtomicU32,
+    next_free: AtomicU32,
+}
+
+pub trait HasEntry {
+    fn entry(&self) -> &Entry;
+}
+
+/// All zero, a table is empty.
+#[repr(C)]
+pub struct Table<T, const N: usize> {
+    /// Places below this have been used. Index 0 never is.
+    top: AtomicU32,
+    free: AtomicU32,
+    items: [T; N],
+}
+
+/// Bits of a key that are the generation.
+const GENERATIONS: u32 = 0xff;
+
+impl<T: HasEntry, const N: usize> Table<T, N> {
+    /// Takes a place. The caller holds the fabric's allocation lock. Places are used again only
+    /// when all have been used, so that late packets meet nobody.
+    pub fn take(&self, owner: u32) -> Option<u32> {
+        let top = self.top.load(Relaxed).max(1);
+        let index = if (top as usize) < N {
+            self.top.store(top + 1, Relaxed);
+            self.items[top as usize].entry().lock.init();
+            top
+        } else {
+            let index = self.free.load(Relaxed);
+            if index == 0 {
+                return None;
+            }
+            self.free
+                .store(self.items[index as usize].entry().next_free.load(Relaxed), Relaxed);
+            index
+        };
+        self.items[index as usize].entry().owner.store(owner + 1, Relaxed);
+        Some(index)
+    }
+
+    /// Gives a place back, under the same lock; its key is no longer valid.
+    pub fn give(&self, index: u32) {
+        let entry = self.items[index as usize].entry();
+        entry
+            .generation
+            .store((entry.generation.load(Relaxed) + 1) & GENERATIONS, Relaxed);
+        entry.owner.store(0, Relaxed);
+        entry.next_free.store(self.free.load(Relaxed), Relaxed);
+        self.free.store(index, Relaxed);
+    }
+
+    pub fn at(&self, index: u32) -> &T {
+        &self.items[index as usize]
+    }
+
+    /// The key in `bits` bits of index and 8 of generation above them.
+    pub fn key(&self, index: u32, bits: u32) -> u32 {
+        self.at(index).entry().generation.load(Relaxed) << bits | index
+    }
+
+    /// The live object of a key.
+    pub fn find(&self, key: u32, bits: u32) -> Option<&T> {
+        let index = key & ((1 << bits) - 1);
+        if index == 0 || index as usize >= N {
+            return None;
+        }
+        let entry = self.items[index as usize].entry();
+        let live = entry.owner.load(Relaxed) != 0 && entry.generation.load(Relaxed) == key >> bits & GENERATIONS;
+        live.then(|| self.at(index))
+    }
+
+    /// Indices that have been used; some are free.
+    pub fn used(&self) -> std::ops::Range<u32> {
+        1..self.top.load(Relaxed).max(1)
+    }
+
+    /// Objects of all processes.
+    pub fn count(&self) -> usize {
+        let places = 1..self.top.load(Relaxed);
+        places.filter(|&i| self.at(i).entry().owner.load(Relaxed) != 0).count()
+    }
+
+    /// Indices of the objects of one process.
+    pub fn owned(&self, owner: u32) -> impl Iterator<Item = u32> + '_ {
+        (1..self.top.load(Relaxed)).filter(move |&i| self.at(i).entry().owner.load(Relaxed) == owner + 1)
+    }
+}

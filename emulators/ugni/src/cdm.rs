@@ -1,0 +1,203 @@
+//! Communication domains and the NICs to which they are attached.
+#![allow(non_snake_case)]
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::PoisonError;
+
+use gasnet_gni_abi as abi;
+
+use crate::object::{Cdm, Nic, Object};
+use crate::process::{self, current, take};
+use crate::refuse::{code, complain, invalid, quiet, refusal, store, Outcome};
+use crate::{memory, reclaim};
+
+/// Most NICs of a domain.
+const MOST_NICS: usize = 32;
+const MODES: u32 = 0x003f_f3ff;
+
+#[no_mangle]
+extern "C" fn GNI_CdmCreate(
+    instance: u32,
+    ptag: u8,
+    cookie: u32,
+    modes: u32,
+    out: *mut abi::gni_cdm_handle_t,
+) -> abi::gni_return_t {
+    let exclusive = |both: u32| modes & both == both;
+    let create = || {
+        if modes & !MODES != 0 {
+            return Err(invalid("no such mode of communication domains"));
+        }
+        if exclusive(abi::GNI_CDM_MODE_FMA_DEDICATED | abi::GNI_CDM_MODE_FMA_SHARED)
+            || exclusive(abi::GNI_CDM_MODE_MDD_DEDICATED | abi::GNI_CDM_MODE_MDD_SHARED)
+        {
+            return Err(invalid("a resource is either dedicated or shared"));
+        }
+        if out.is_null() {
+            return Err(invalid("no place for the handle"));
+        }
+        let cdm = Cdm::new(instance, ptag, cookie, modes).publish();
+        store(out, cdm.handle(), "no place for the handle")
+    };
+    code("GNI_CdmCreate", create())
+}
+
+/// A device of the address exists, and no other domain has the same name.
+fn check(cdm: &Cdm, device: u32, address: u32) -> Outcome {
+    let nics = cdm.nics.lock().unwrap_or_else(PoisonError::into_inner);
+    if nics.iter().any(|nic| nic.device == device) {
+        return Err(refusal(
+            abi::GNI_RC_INVALID_STATE,
+            "the domain is attached to the device",
+        ));
+    }
+    if nics.len() == MOST_NICS {
+        return Err(refusal(abi::GNI_RC_INVALID_STATE, "a domain has at most 32 NICs"));
+    }
+    let process = current().map_err(|_| quiet(abi::GNI_RC_ERROR_RESOURCE))?;
+    let same = |index: u32| {
+        let other = process.fabric.domains.at(index);
+        other.entry.owner.load(Relaxed) != 0
+            && other.address.load(Relaxed) == address
+            && other.instance.load(Relaxed) == cdm.instance
+            && other.ptag.load(Relaxed) == u32::from(cdm.ptag)
+            && other.cookie.load(Relaxed) == cdm.cookie
+    };
+    if process.fabric.domains.used().any(same) {
+        return Err(refusal(
+            abi::GNI_RC_INVALID_STATE,
+            "the NIC has a domain of this tag, cookie and instance",
+        ));
+    }
+    Ok(())
+}
+
+fn attach(cdm: &'static Cdm, device: u32) -> Outcome<&'static Nic> {
+    let process = current().map_err(|why| {
+        complain("GNI_CdmAttach", abi::GNI_RC_ERROR_RESOURCE, &why);
+        quiet(abi::GNI_RC_ERROR_RESOURCE)
+    })?;
+    let device = if device == u32::MAX { 0 } else { device };
+    let address = process
+        .address(device)
+        .ok_or(refusal(abi::GNI_RC_NO_MATCH, "there is no such device"))?;
+    let hardware = process
+        .nic(address)
+        .ok_or(refusal(abi::GNI_RC_NO_MATCH, "there is no such device"))?;
+    // Two processes must not pass the check at the same time.
+    let guard = process.allocation();
+    check(cdm, device, address)?;
+    let dedicated = !cdm.has(abi::GNI_CDM_MODE_FMA_SHARED);
+    if dedicated && !take(&hardware.fma, process.config.fma) {
+        return Err(quiet(abi::GNI_RC_ERROR_RESOURCE));
+    }
+    let Some(index) = process.fabric.domains.take(process.slot) else {
+        hardware.fma.fetch_sub(u32::from(dedicated), Relaxed);
+        return Err(quiet(abi::GNI_RC_ERROR_NOMEM));
+    };
+    let domain = process.fabric.domains.at(index);
+    for (field, value) in [
+        (&domain.address, address),
+        (&domain.instance, cdm.instance),
+        (&domain.ptag, u32::from(cdm.ptag)),
+        (&domain.cookie, cdm.cookie),
+        (&domain.dedicated, u32::from(dedicated)),
+    ] {
+        field.store(value, Relaxed);
+    }
+    drop(guard);
+    let nic = Nic {
+        kind: AtomicU32::new(0),
+        cdm,
+        process,
+        device,
+        address,
+        hardware,
+        domain: index,
+        endpoints: AtomicU32::new(0),
+    };
+    let nic = nic.publish();
+    cdm.nics.lock().unwrap_or_else(PoisonError::into_inner).push(nic);
+    Ok(nic)
+}
+
+#[no_mangle]
+extern "C" fn GNI_CdmAttach(
+    cdm: abi::gni_cdm_handle_t,
+    device: u32,
+    local_address: *mut u32,
+    out: *mut abi::gni_nic_handle_t,
+) -> abi::gni_return_t {
+    let attach = || {
+        let cdm = Cdm::of(cdm)?;
+        if local_address.is_null() || out.is_null() {
+            return Err(invalid("no place for the address or the handle"));
+        }
+        let nic = attach(cdm, device)?;
+        store(local_address, nic.address, "")?;
+        store(out, nic.handle(), "")
+    };
+    code("GNI_CdmAttach", attach())
+}
+
+/// Frees what a domain has on a NIC, as the kernel does. Option `report` counts it.
+fn detach(nic: &'static Nic) {
+    let process = nic.process;
+    let mine = |domain: &AtomicU32| domain.load(Relaxed) == nic.domain;
+    let guard = process.allocation();
+    let fabric = process.fabric;
+    let regions: Vec<u32> = fabric.regions.owned(process.slot).collect();
+    let cqs: Vec<u32> = fabric.cqs.owned(process.slot).collect();
+    let engines: Vec<u32> = fabric.engines.owned(process.slot).collect();
+    drop(guard);
+    let regions: Vec<u32> = regions.into_iter().filter(|i| mine(&fabric.regions.at(*i).domain)).collect();
+    let cqs: Vec<u32> = cqs.into_iter().filter(|i| mine(&fabric.cqs.at(*i).domain)).collect();
+    let engines: Vec<u32> = engines.into_iter().filter(|i| mine(&fabric.engines.at(*i).domain)).collect();
+    if process.config.report {
+        eprintln!(
+            "emulator of uGNI: instance {} left {} regions, {} completion queues, {} endpoints, {} engines",
+            nic.cdm.instance,
+            regions.len(),
+            cqs.len(),
+            nic.endpoints.load(Relaxed),
+            engines.len()
+        );
+    }
+    nic.retire();
+    for index in regions {
+        memory::release(process, index);
+    }
+    for index in engines {
+        crate::ce::release(process, index);
+    }
+    for index in cqs {
+        reclaim::destroy_cq(process, index);
+    }
+    reclaim::destroy_domain(process, nic.domain);
+}
+
+#[no_mangle]
+extern "C" fn GNI_CdmDestroy(cdm: abi::gni_cdm_handle_t) -> abi::gni_return_t {
+    let destroy = || {
+        let cdm = Cdm::of(cdm)?;
+        cdm.retire();
+        let nics = std::mem::take(&mut *cdm.nics.lock().unwrap_or_else(PoisonError::into_inner));
+        nics.into_iter().for_each(detach);
+        Ok(())
+    };
+    code("GNI_CdmDestroy", destroy())
+}
+
+#[no_mangle]
+extern "C" fn GNI_CdmGetNicAddress(device: u32, address: *mut u32, cpu: *mut u32) -> abi::gni_return_t {
+    let get = || {
+        let config = process::config().map_err(|why| {
+            complain("GNI_CdmGetNicAddress", abi::GNI_RC_NO_MATCH, &why);
+            quiet(abi::GNI_RC_NO_MATCH)
+        })?;
+        let found = process::address(&config, device).ok_or(quiet(abi::GNI_RC_NO_MATCH))?;
+        store(address, found, "no place for the address")?;
+        store(cpu, 0, "no place for the CPU")
+    };
+    code("GNI_CdmGetNicAddress", get())
+}

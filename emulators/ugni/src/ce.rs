@@ -1,0 +1,252 @@
+//! The collective engine: a tree of engines, whose leaves are processing elements that post. The
+//! last child to join passes the partial result on, and the root's goes down to all leaves.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use gasnet_gni_abi as abi;
+
+use crate::copy;
+use crate::entry;
+use crate::memory::check_local;
+use crate::object::Engine;
+use crate::operation::Op;
+use crate::process::Process;
+use crate::queue;
+use crate::reduce::{self, Reduction};
+use crate::refuse::{invalid, refusal, Outcome};
+use crate::shm;
+use crate::status;
+
+/// The control word: bit 63 says that the result is complete.
+pub const DONE: u64 = 1 << 63;
+
+/// The control word of a result.
+fn control(status: u8, exceptions: u32, reduction: u64) -> u64 {
+    DONE | u64::from(status) | u64::from(exceptions) << 8 | (reduction & 0xffff_ffff) << 16
+}
+
+/// The parts of a control word: status, floating-point exceptions, reduction.
+pub fn parts(control: u64) -> (u64, u64, u64) {
+    (control & 0xff, control >> 8 & 0xff, control >> 16 & 0xffff_ffff)
+}
+
+/// The checks of a post.
+pub fn check(op: &Op, local_handle: &abi::gni_mem_handle_t) -> Outcome {
+    if op.nic.process.is_gemini {
+        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no collective engine"));
+    }
+    if reduce::decode(op.command).is_none() {
+        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "no such command of the collective engine"));
+    }
+    if op.ce_mode & abi::GNI_CEMODE_TWO_OP != 0 && !reduce::takes_two(op.command) {
+        return Err(invalid("the command has not two operands"));
+    }
+    if op.local % 32 != 0 {
+        return Err(refusal(
+            abi::GNI_RC_ALIGNMENT_ERROR,
+            "a result of the collective engine needs an address that is a multiple of 32",
+        ));
+    }
+    if op.engine == (0, 0) {
+        return Err(invalid("the endpoint has no attributes of a collective engine"));
+    }
+    check_local(op.nic, local_handle, (op.local, 24), true)
+}
+
+/// The engine of an id on a NIC.
+fn find(process: &Process, address: u32, id: u32) -> Option<&shm::Engine> {
+    let engines = &process.fabric.engines;
+    let engine = engines.find(id, shm::INDEX_BITS)?;
+    (engine.address.load(Relaxed) == address).then_some(engine)
+}
+
+/// A leaf joins. GLOBAL says that the engine has taken the operands; the result follows.
+pub fn run(op: &Op) {
+    let process = op.process();
+    let outcome = op.error.map_or_else(
+        || {
+            let _guard = process.fabric.reductions.lock();
+            join_leaf(process, op)
+        },
+        Err,
+    );
+    op.complete_global(outcome.err().unwrap_or(0));
+}
+
+fn join_leaf(process: &Process, op: &Op) -> Result<(), u8> {
+    let (id, child) = op.engine;
+    let engine = find(process, op.remote_address, id).ok_or(status::CE_OPERATION_UNEXPECTED)?;
+    if engine.ptag.load(Relaxed) != u32::from(op.nic.cdm.ptag) || engine.cookie.load(Relaxed) != op.nic.cdm.cookie {
+        return Err(status::CE_PROTECTION_ERR);
+    }
+    let leaf = &engine.children[child as usize];
+    if leaf.kind.load(Relaxed) != abi::GNI_CE_CHILD_PE {
+        return Err(status::CE_JOIN_CHILD_INV);
+    }
+    if engine.joined.load(Relaxed) >> child & 1 != 0 {
+        return Err(status::CE_JOIN_DUPLICATE);
+    }
+    leaf.owner.store(process.slot + 1, Relaxed);
+    leaf.result.store(op.local, Relaxed);
+    let reduction = Reduction {
+        command: op.command,
+        mode: op.ce_mode,
+        id: op.reduction,
+        operands: [op.operands.0, op.operands.1],
+        status: 0,
+        exceptions: 0,
+    };
+    join(process, engine, child, &reduction);
+    Ok(())
+}
+
+/// A child contributes. The last one to do so completes the engine's part.
+fn join(process: &Process, engine: &shm::Engine, child: u32, with: &Reduction) {
+    let joined = engine.joined.load(Relaxed);
+    if joined == 0 {
+        engine.command.store(with.command, Relaxed);
+        engine.mode.store(with.mode, Relaxed);
+        engine.reduction.store(with.id, Relaxed);
+        engine.status.store(u32::from(with.status), Relaxed);
+        engine.exceptions.store(0, Relaxed);
+    } else if engine.command.load(Relaxed) != with.command || engine.mode.load(Relaxed) != with.mode {
+        engine.status.store(u32::from(status::CE_JOIN_INCONSISTENT), Relaxed);
+    } else if engine.reduction.load(Relaxed) != with.id {
+        engine
+            .status
+            .store(u32::from(status::CE_REDUCTION_ID_MISMATCH), Relaxed);
+    } else if with.status != 0 {
+        engine.status.store(u32::from(with.status), Relaxed);
+    }
+    engine.exceptions.fetch_or(with.exceptions, Relaxed);
+    for (to, from) in engine.children[child as usize].operands.iter().zip(with.operands) {
+        to.store(from, Relaxed);
+    }
+    let joined = joined | 1 << child;
+    engine.joined.store(joined, Relaxed);
+    if joined != members(engine) {
+        return;
+    }
+    let result = combine(engine);
+    match engine.parent_address.load(Relaxed) {
+        0 => distribute(process, engine, &result),
+        address => match find(process, address, engine.parent_id.load(Relaxed)) {
+            Some(parent) => join(process, parent, engine.parent_child.load(Relaxed), &result),
+            None => distribute(
+                process,
+                engine,
+                &Reduction {
+                    status: status::ENDPOINT_UNREACHABLE,
+                    ..result
+                },
+            ),
+        },
+    }
+}
+
+/// The children that an engine waits for, as bits.
+fn members(engine: &shm::Engine) -> u32 {
+    let used = |n: &usize| engine.children[*n].kind.load(Relaxed) != abi::GNI_CE_CHILD_UNUSED;
+    (0..32).filter(used).fold(0, |bits, n| bits | 1 << n)
+}
+
+/// Reduces what all children contributed, in the order of their numbers.
+fn combine(engine: &shm::Engine) -> Reduction {
+    let mut result = Reduction {
+        command: engine.command.load(Relaxed),
+        mode: engine.mode.load(Relaxed),
+        id: engine.reduction.load(Relaxed),
+        operands: [0, 0],
+        status: engine.status.load(Relaxed) as u8,
+        exceptions: engine.exceptions.load(Relaxed),
+    };
+    let members = members(engine);
+    let mut is_first = true;
+    for child in (0..32).filter(|n| members >> n & 1 != 0) {
+        let child = &engine.children[child];
+        let operands = [child.operands[0].load(Relaxed), child.operands[1].load(Relaxed)];
+        if is_first {
+            result.operands = operands;
+            is_first = false;
+        } else {
+            result.add(operands);
+        }
+    }
+    result
+}
+
+/// Sends the result to all leaves below an engine, which is then ready for the next reduction.
+fn distribute(process: &Process, engine: &shm::Engine, result: &Reduction) {
+    let members = members(engine);
+    engine.joined.store(0, Relaxed);
+    let modes = engine.modes.load(Relaxed);
+    let wanted = if result.status == 0 {
+        abi::GNI_CE_MODE_CQE_ONCOMP
+    } else {
+        abi::GNI_CE_MODE_CQE_ONERR
+    };
+    if modes & wanted != 0 && engine.cq.load(Relaxed) != 0 {
+        let entry = entry::engine(engine.id.load(Relaxed), result.id, result.status);
+        queue::push(process, engine.cq.load(Relaxed), entry);
+    }
+    for child in (0..32).filter(|n| members >> n & 1 != 0) {
+        let child = &engine.children[child];
+        if child.kind.load(Relaxed) == abi::GNI_CE_CHILD_VCE {
+            if let Some(below) = find(process, child.address.load(Relaxed), child.id.load(Relaxed)) {
+                distribute(process, below, result);
+            }
+            continue;
+        }
+        let words = [
+            control(result.status, result.exceptions, result.id),
+            result.operands[0],
+            result.operands[1],
+        ];
+        let (slot, to) = (child.owner.load(Relaxed).wrapping_sub(1), child.result.load(Relaxed));
+        // The control word last. Who is dead gets nothing.
+        let base = words.as_ptr() as u64;
+        let _ = copy::write(process, slot, base + 8, to + 8, 16)
+            .and_then(|()| copy::write(process, slot, base, to, 8));
+    }
+}
+
+/// Frees an engine of this process.
+pub fn release(process: &Process, index: u32) {
+    let _lock = process.fabric.reductions.lock();
+    let engine = process.fabric.engines.at(index);
+    if let Some(nic) = process.nic(engine.address.load(Relaxed)) {
+        nic.ce.fetch_sub(1, Relaxed);
+    }
+    let _guard = process.allocation();
+    process.fabric.engines.give(index);
+}
+
+impl Engine {
+    pub fn shared(&self) -> &'static shm::Engine {
+        self.nic.process.fabric.engines.at(self.index)
+    }
+}
+
+/// Not configured: nobody can join.
+pub fn reset(engine: &shm::Engine) {
+    for field in [
+        &engine.modes,
+        &engine.cq,
+        &engine.parent_address,
+        &engine.parent_id,
+        &engine.parent_child,
+        &engine.joined,
+        &engine.status,
+        &engine.exceptions,
+    ] {
+        field.store(0, Relaxed);
+    }
+    let kinds = engine.children.iter().map(|child| &child.kind);
+    kinds.for_each(|kind: &AtomicU32| kind.store(abi::GNI_CE_CHILD_UNUSED, Relaxed));
+}
+
+/// Entries of an engine come from any process.
+pub fn share(is_private: &Cell<bool>) {
+    is_private.set(false);
+}

@@ -1,0 +1,302 @@
+//! The C interface to completion queues.
+#![allow(non_snake_case)]
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use gasnet_gni_abi as abi;
+
+use crate::entry;
+use crate::object::{Cq, Nic, Object, Role};
+use crate::queue;
+use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
+use crate::request::MOST;
+use crate::shm::INDEX_BITS;
+use crate::status;
+
+const MODES: u32 = abi::GNI_CQ_BLOCKING
+    | abi::GNI_CQ_EMULATED
+    | abi::GNI_CQ_PHYS_PAGES
+    | abi::GNI_CQ_UNMANAGED
+    | abi::GNI_CQ_NOAUTOFILL;
+/// The library adds two entries and fills pages.
+const PAGE_ENTRIES: u32 = 512;
+
+#[no_mangle]
+extern "C" fn GNI_CqCreate(
+    nic: abi::gni_nic_handle_t,
+    entry_count: u32,
+    _delay_count: u32,
+    mode: abi::gni_cq_mode_t,
+    handler: abi::gni_cq_handler,
+    context: *mut c_void,
+    out: *mut abi::gni_cq_handle_t,
+) -> abi::gni_return_t {
+    let create = || {
+        let nic = Nic::of(nic)?;
+        let _inside = nic.enter();
+        if entry_count == 0 || entry_count > MOST {
+            return Err(invalid("a completion queue has 1 to 2^20 entries"));
+        }
+        if mode & !MODES != 0 || mode & 3 == abi::GNI_CQ_BLOCKING | abi::GNI_CQ_EMULATED {
+            return Err(invalid("no such mode of completion queues"));
+        }
+        if mode & (abi::GNI_CQ_EMULATED | abi::GNI_CQ_PHYS_PAGES) != 0 {
+            return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "the emulator has no queues of this mode"));
+        }
+        if out.is_null() {
+            return Err(invalid("no place for the handle"));
+        }
+        let capacity = if nic.process.config.cq_round {
+            (entry_count + 2).next_multiple_of(PAGE_ENTRIES)
+        } else {
+            entry_count
+        };
+        let (index, slots) = queue::create(nic, capacity)?;
+        let shared = &nic.process.fabric.cqs;
+        let cq = Cq {
+            kind: AtomicU32::new(0),
+            nic,
+            shared: shared.at(index),
+            slots,
+            index,
+            key: shared.key(index, INDEX_BITS),
+            requested: entry_count,
+            mode,
+            handler,
+            context: context as usize,
+            role: Cell::new(Role::Unknown),
+            is_private: Cell::new(!nic.process.delays),
+            endpoints: Cell::new(0),
+            requests: UnsafeCell::new(None),
+            misses: AtomicU32::new(0),
+        };
+        store(out, cq.publish().handle(), "no place for the handle")
+    };
+    code("GNI_CqCreate", create())
+}
+
+#[no_mangle]
+extern "C" fn GNI_CqDestroy(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
+    let destroy = || {
+        let cq = Cq::of(cq)?;
+        let _inside = cq.nic.enter();
+        if cq.endpoints.get() != 0 {
+            return Err(refusal(abi::GNI_RC_ERROR_RESOURCE, "endpoints still have the queue"));
+        }
+        queue::destroy(cq);
+        Ok(())
+    };
+    code("GNI_CqDestroy", destroy())
+}
+
+/// The only call that may be made while another thread is in the domain.
+#[no_mangle]
+extern "C" fn GNI_CqTestEvent(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
+    let cq = match Cq::of(cq) {
+        Ok(cq) => cq,
+        Err(refusal) => return code("GNI_CqTestEvent", Err(refusal)),
+    };
+    if cq.is_empty() {
+        queue::miss(cq);
+        return abi::GNI_RC_NOT_DONE;
+    }
+    match cq.shared.overrun.load(Relaxed) {
+        0 => abi::GNI_RC_SUCCESS,
+        _ => abi::GNI_RC_ERROR_RESOURCE,
+    }
+}
+
+/// Writes the entry and makes the code.
+#[inline(always)]
+fn deliver(
+    cq: &Cq,
+    event: Result<u64, (abi::gni_return_t, u64)>,
+    out: *mut abi::gni_cq_entry_t,
+) -> abi::gni_return_t {
+    let (result, entry) = match event {
+        Ok(entry) => (abi::GNI_RC_SUCCESS, entry),
+        Err((abi::GNI_RC_NOT_DONE, _)) => return abi::GNI_RC_NOT_DONE,
+        Err((result, entry)) => {
+            queue::warn_of_overrun(cq, result);
+            (result, entry)
+        }
+    };
+    // SAFETY: the callers have checked that it is not NULL.
+    unsafe { out.write(entry) };
+    result
+}
+
+#[no_mangle]
+extern "C" fn GNI_CqGetEvent(cq: abi::gni_cq_handle_t, out: *mut abi::gni_cq_entry_t) -> abi::gni_return_t {
+    let cq = match Cq::of(cq) {
+        Ok(cq) if !out.is_null() => cq,
+        Ok(_) => return code("GNI_CqGetEvent", Err(invalid("no place for the entry"))),
+        Err(refusal) => return code("GNI_CqGetEvent", Err(refusal)),
+    };
+    let _inside = cq.nic.enter();
+    deliver(cq, queue::get_event(cq), out)
+}
+
+#[no_mangle]
+extern "C" fn GNI_GetCompleted(
+    cq: abi::gni_cq_handle_t,
+    entry: abi::gni_cq_entry_t,
+    out: *mut *mut abi::gni_post_descriptor_t,
+) -> abi::gni_return_t {
+    let get = || {
+        let cq = Cq::of(cq)?;
+        let _inside = cq.nic.enter();
+        store(out, std::ptr::null_mut(), "no place for the descriptor")?;
+        let (descriptor, result) = queue::completed(cq, entry)?;
+        store(out, descriptor, "")?;
+        match result {
+            abi::GNI_RC_SUCCESS => Ok(()),
+            other => Err(quiet(other)),
+        }
+    };
+    code("GNI_GetCompleted", get())
+}
+
+/// How long a queue may stay empty: milliseconds, all ones: for ever.
+fn deadline(timeout: u64) -> Option<Instant> {
+    (timeout != u64::MAX).then(|| Instant::now().checked_add(Duration::from_millis(timeout)))?
+}
+
+/// The first of some queues that has an entry. Err: time is up.
+fn wait(cqs: &[&'static Cq], timeout: u64) -> Outcome<usize> {
+    let end = deadline(timeout);
+    loop {
+        if let Some(which) = cqs.iter().position(|cq| !cq.is_empty()) {
+            return Ok(which);
+        }
+        if end.is_some_and(|end| Instant::now() >= end) {
+            return Err(quiet(abi::GNI_RC_TIMEOUT));
+        }
+        std::thread::sleep(Duration::from_micros(20));
+    }
+}
+
+/// The queues of a list; all must block.
+fn blocking(handles: *const abi::gni_cq_handle_t, count: u32) -> Outcome<Vec<&'static Cq>> {
+    if handles.is_null() || count == 0 {
+        return Err(invalid("no completion queues"));
+    }
+    // SAFETY: the program passes so many handles.
+    let handles = unsafe { std::slice::from_raw_parts(handles, count as usize) };
+    let one = |handle: &abi::gni_cq_handle_t| {
+        let cq = Cq::of(*handle)?;
+        match cq.mode & abi::GNI_CQ_BLOCKING {
+            0 => Err(invalid("the queue was not created for waiting (GNI_CQ_BLOCKING)")),
+            _ => Ok(cq),
+        }
+    };
+    handles.iter().map(one).collect()
+}
+
+#[no_mangle]
+extern "C" fn GNI_CqWaitEvent(
+    cq: abi::gni_cq_handle_t,
+    timeout: u64,
+    out: *mut abi::gni_cq_entry_t,
+) -> abi::gni_return_t {
+    GNI_CqVectorWaitEvent(&cq, 1, timeout, out, &mut 0)
+}
+
+#[no_mangle]
+extern "C" fn GNI_CqVectorWaitEvent(
+    cqs: *const abi::gni_cq_handle_t,
+    count: u32,
+    timeout: u64,
+    out: *mut abi::gni_cq_entry_t,
+    which: *mut u32,
+) -> abi::gni_return_t {
+    let wait_for = || {
+        let cqs = blocking(cqs, count)?;
+        if out.is_null() || which.is_null() {
+            return Err(invalid("no place for the event"));
+        }
+        let end = deadline(timeout);
+        loop {
+            let left = end.map_or(u64::MAX, |end| {
+                end.saturating_duration_since(Instant::now()).as_millis() as u64
+            });
+            let index = wait(&cqs, left)?;
+            let cq = cqs[index];
+            let _inside = cq.nic.enter();
+            match deliver(cq, queue::get_event(cq), out) {
+                abi::GNI_RC_SUCCESS => return store(which, index as u32, ""),
+                // The entry was of a cancelled request.
+                abi::GNI_RC_NOT_DONE => (),
+                other => {
+                    store(which, index as u32, "")?;
+                    return Err(quiet(other));
+                }
+            }
+        }
+    };
+    code("GNI_CqWaitEvent", wait_for())
+}
+
+#[no_mangle]
+extern "C" fn GNI_CqVectorMonitor(
+    cqs: *const abi::gni_cq_handle_t,
+    count: u32,
+    timeout: u64,
+    which: *mut u32,
+) -> abi::gni_return_t {
+    let monitor = || {
+        let index = wait(&blocking(cqs, count)?, timeout)?;
+        store(which, index as u32, "no place for the index")
+    };
+    code("GNI_CqVectorMonitor", monitor())
+}
+
+/// Interrupts need not be masked: nobody sleeps on them.
+#[no_mangle]
+extern "C" fn GNI_CqInterruptMask(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
+    code("GNI_CqInterruptMask", blocking(&cq, 1).map(drop))
+}
+
+#[no_mangle]
+extern "C" fn GNI_CqInterruptUnmask(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
+    code("GNI_CqInterruptUnmask", blocking(&cq, 1).map(drop))
+}
+
+/// The name of an entry's status.
+#[no_mangle]
+extern "C" fn GNI_CqErrorStr(entry: abi::gni_cq_entry_t, buffer: *mut c_void, length: u32) -> abi::gni_return_t {
+    let print = || {
+        if buffer.is_null() {
+            return Err(invalid("no buffer"));
+        }
+        let status = entry::status(entry);
+        let text = match crate::process::config() {
+            Ok(config) if config.is_gemini() => status::gemini_name(status::gemini(status)),
+            _ => status::name(status),
+        };
+        if text.len() >= length as usize {
+            return Err(quiet(abi::GNI_RC_SIZE_ERROR));
+        }
+        // SAFETY: the buffer has so many bytes.
+        unsafe {
+            buffer
+                .cast::<u8>()
+                .copy_from_nonoverlapping(text.as_ptr(), text.len());
+            buffer.cast::<u8>().add(text.len()).write(0);
+        }
+        Ok(())
+    };
+    code("GNI_CqErrorStr", print())
+}
+
+#[no_mangle]
+extern "C" fn GNI_CqErrorRecoverable(entry: abi::gni_cq_entry_t, out: *mut u32) -> abi::gni_return_t {
+    let ask = || match entry::status(entry) {
+        0 => Err(refusal(abi::GNI_RC_INVALID_STATE, "the entry has no error")),
+        status => store(out, u32::from(status::recoverable(status)), "no place for the answer"),
+    };
+    code("GNI_CqErrorRecoverable", ask())
+}

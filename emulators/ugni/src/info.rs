@@ -1,0 +1,200 @@
+//! What the library says about itself and its devices.
+#![allow(non_snake_case, non_upper_case_globals)]
+
+use std::ffi::{c_char, CStr};
+use std::sync::atomic::Ordering::Relaxed;
+
+use gasnet_gni_abi as abi;
+
+use crate::process::{self, current};
+use crate::refuse::{code, complain, invalid, quiet, store, Outcome};
+
+/// A table of C strings.
+#[repr(transparent)]
+pub struct Strings<const N: usize>([*const c_char; N]);
+// SAFETY: the strings are constants.
+unsafe impl<const N: usize> Sync for Strings<N> {}
+
+const NAMES: [&CStr; 14] = [
+    c"GNI_RC_SUCCESS",
+    c"GNI_RC_NOT_DONE",
+    c"GNI_RC_INVALID_PARAM",
+    c"GNI_RC_ERROR_RESOURCE",
+    c"GNI_RC_TIMEOUT",
+    c"GNI_RC_PERMISSION_ERROR",
+    c"GNI_RC_DESCRIPTOR_ERROR",
+    c"GNI_RC_ALIGNMENT_ERROR",
+    c"GNI_RC_INVALID_STATE",
+    c"GNI_RC_NO_MATCH",
+    c"GNI_RC_SIZE_ERROR",
+    c"GNI_RC_TRANSACTION_ERROR",
+    c"GNI_RC_ILLEGAL_OP",
+    c"GNI_RC_ERROR_NOMEM",
+];
+
+const fn strings() -> Strings<14> {
+    let mut table = [std::ptr::null(); 14];
+    let mut n = 0;
+    while n < 14 {
+        table[n] = NAMES[n].as_ptr();
+        n += 1;
+    }
+    Strings(table)
+}
+
+/// Names of return codes.
+#[no_mangle]
+pub static gni_err_str: Strings<14> = strings();
+
+/// The numbers of statistics are not known.
+#[no_mangle]
+pub static gni_statistic_str: Strings<1> = Strings([std::ptr::null()]);
+
+/// Versions of the libraries that the emulator stands in for.
+const GEMINI_VERSION: u32 = 0x0055_00ad;
+const ARIES_VERSION: u32 = 0x005d_0102;
+
+/// EMU_UGNI; without it there is no device.
+fn config(function: &str) -> Outcome<crate::config::Config> {
+    process::config().map_err(|why| {
+        complain(function, abi::GNI_RC_ERROR_RESOURCE, &why);
+        quiet(abi::GNI_RC_ERROR_RESOURCE)
+    })
+}
+
+#[no_mangle]
+extern "C" fn GNI_GetDeviceType(out: *mut abi::gni_nic_device_t) -> abi::gni_return_t {
+    let get = || {
+        let kind = match config("GNI_GetDeviceType")?.is_gemini() {
+            true => abi::GNI_DEVICE_GEMINI,
+            false => abi::GNI_DEVICE_ARIES,
+        };
+        store(out, kind, "no place for the type")
+    };
+    code("GNI_GetDeviceType", get())
+}
+
+#[no_mangle]
+extern "C" fn GNI_GetNumLocalDevices(out: *mut i32) -> abi::gni_return_t {
+    let get = || {
+        let count = config("GNI_GetNumLocalDevices")?.nics;
+        store(out, count as i32, "no place for the number")
+    };
+    code("GNI_GetNumLocalDevices", get())
+}
+
+#[no_mangle]
+extern "C" fn GNI_GetLocalDeviceIds(length: i32, out: *mut i32) -> abi::gni_return_t {
+    let get = || {
+        let count = config("GNI_GetLocalDeviceIds")?.nics as i32;
+        if out.is_null() || length < count {
+            return Err(invalid("no place for the ids"));
+        }
+        for device in 0..count {
+            // SAFETY: there is room for `length` ids.
+            unsafe { out.add(device as usize).write(device) };
+        }
+        Ok(())
+    };
+    code("GNI_GetLocalDeviceIds", get())
+}
+
+fn version() -> u32 {
+    match process::config() {
+        Ok(config) if config.is_gemini() => GEMINI_VERSION,
+        _ => ARIES_VERSION,
+    }
+}
+
+#[no_mangle]
+extern "C" fn GNI_GetVersion(out: *mut u32) -> abi::gni_return_t {
+    code("GNI_GetVersion", store(out, version(), "no place for the version"))
+}
+
+#[no_mangle]
+extern "C" fn GNI_GetVersionInformation(out: *mut abi::gni_version_info_t) -> abi::gni_return_t {
+    let mut text = [0; 80];
+    let name = b"emulator of uGNI";
+    text[..name.len()].copy_from_slice(name);
+    let information = abi::gni_version_info_t {
+        ugni_version: version(),
+        ugni_svn_revision: 0,
+        ugni_build_string: text,
+        kgni_version: version(),
+        kgni_svn_revision: 0,
+        kgni_build_string: text,
+    };
+    code(
+        "GNI_GetVersionInformation",
+        store(out, information, "no place for the version"),
+    )
+}
+
+/// The tag that belongs to a cookie: any will do that all processes derive alike.
+#[no_mangle]
+extern "C" fn GNI_GetPtag(device: u32, cookie: u32, out: *mut u8) -> abi::gni_return_t {
+    let get = || {
+        process::address(&config("GNI_GetPtag")?, device).ok_or(quiet(abi::GNI_RC_NO_MATCH))?;
+        let tag = 3 + (cookie ^ cookie >> 16) % 125;
+        store(out, tag as u8, "no place for the tag")
+    };
+    code("GNI_GetPtag", get())
+}
+
+/// (used, limit) of a resource of a device, by the numbers of `gni_dev_res_t`.
+fn resource(device: u32, kind: abi::gni_dev_res_t) -> Outcome<(u64, u64)> {
+    let process = current().map_err(|_| quiet(abi::GNI_RC_ERROR_RESOURCE))?;
+    let nic = process
+        .address(device)
+        .and_then(|address| process.nic(address))
+        .ok_or(invalid("there is no such device"))?;
+    let config = &process.config;
+    let (used, limit) = match kind {
+        abi::GNI_DEV_RES_MDD => (&nic.mdd, config.mdd),
+        abi::GNI_DEV_RES_CQ => (&nic.cq, config.cqs()),
+        abi::GNI_DEV_RES_FMA => (&nic.fma, config.fma),
+        abi::GNI_DEV_RES_CE if !process.is_gemini => (&nic.ce, config.ce),
+        _ => return Err(quiet(abi::GNI_RC_ERROR_RESOURCE)),
+    };
+    Ok((u64::from(used.load(Relaxed)), u64::from(limit)))
+}
+
+#[no_mangle]
+extern "C" fn GNI_GetJobResInfo(
+    device: u32,
+    _ptag: u8,
+    kind: abi::gni_job_res_t,
+    out: *mut abi::gni_job_res_desc_t,
+) -> abi::gni_return_t {
+    let get = || {
+        let kind = match kind {
+            abi::GNI_JOB_RES_MDD => abi::GNI_DEV_RES_MDD,
+            abi::GNI_JOB_RES_CQ => abi::GNI_DEV_RES_CQ,
+            abi::GNI_JOB_RES_FMA => abi::GNI_DEV_RES_FMA,
+            abi::GNI_JOB_RES_CE => abi::GNI_DEV_RES_CE,
+            _ => return Err(quiet(abi::GNI_RC_ERROR_RESOURCE)),
+        };
+        let (used, limit) = resource(device, kind)?;
+        store(out, abi::gni_job_res_desc_t { used, limit }, "no place for the answer")
+    };
+    code("GNI_GetJobResInfo", get())
+}
+
+#[no_mangle]
+extern "C" fn GNI_GetDevResInfo(
+    device: u32,
+    kind: abi::gni_dev_res_t,
+    out: *mut abi::gni_dev_res_desc_t,
+) -> abi::gni_return_t {
+    let get = || {
+        let (held, total) = resource(device, kind)?;
+        let answer = abi::gni_dev_res_desc_t {
+            available: total.saturating_sub(held),
+            reserved: 0,
+            held,
+            total,
+        };
+        store(out, answer, "no place for the answer")
+    };
+    code("GNI_GetDevResInfo", get())
+}

@@ -1,0 +1,196 @@
+//! The thread of a process that executes operations later than they are posted, for the faults
+//! `reorder`, `late` and `early-event`. Started when first needed.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use emulator_common::fabric::now_ns;
+use gasnet_gni_abi as abi;
+
+use crate::ce;
+use crate::copy::gather;
+use crate::operation::Op;
+use crate::process::Process;
+use crate::refuse::die;
+
+/// What is done later, with the data of a put once they are read.
+enum Task {
+    /// The source is read.
+    Read(Op),
+    /// Data land at the target.
+    Land(Op, Option<Vec<u8>>),
+    /// The REMOTE event, to a queue.
+    Remote(Op, u32),
+    /// The GLOBAL event, with a status.
+    Global(Op, u8),
+}
+
+struct Timer {
+    due_ns: u64,
+    /// Timers of the same time fire in order.
+    number: u64,
+    task: Task,
+}
+
+impl Ord for Timer {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.due_ns, other.number).cmp(&(self.due_ns, self.number))
+    }
+}
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Timer {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Timer {}
+
+#[derive(Default)]
+struct Timers {
+    heap: BinaryHeap<Timer>,
+    count: u64,
+    running: bool,
+}
+
+#[derive(Default)]
+pub struct Later {
+    timers: Mutex<Timers>,
+    wake: Condvar,
+}
+
+/// Posts an operation. What must be read now is read.
+pub fn post(op: Op) {
+    let process = op.process();
+    let is_late = process.config.late && (op.is_rdma() || !process.is_gemini);
+    if !op.is_put() || op.error.is_some() {
+        schedule(process, Task::Land(op, None), is_late || process.config.reorder);
+    } else if is_late {
+        schedule(process, Task::Read(op), true);
+    } else {
+        read(op);
+    }
+}
+
+/// A task now or, mostly, after a random time.
+fn schedule(process: &'static Process, task: Task, delayed: bool) {
+    let delay_ns = if delayed {
+        process.random.below(process.config.delay_us * 1000)
+    } else {
+        0
+    };
+    let later = &process.later;
+    let mut timers = later.timers();
+    let number = timers.count;
+    timers.count += 1;
+    timers.heap.push(Timer {
+        due_ns: now_ns() + delay_ns,
+        number,
+        task,
+    });
+    if !timers.running {
+        timers.running = true;
+        start(move || later.run(process));
+    }
+    later.wake.notify_one();
+}
+
+/// Reads the source of a put: it may be used again if it is the BTE's.
+fn read(op: Op) {
+    let process = op.process();
+    let Some(data) = gather(process, op.local, op.length) else {
+        die("a put", "its source is not mapped");
+    };
+    op.complete_local();
+    if process.config.early_event && !op.is_ordered() {
+        if let Some(cq) = op.remote_queue() {
+            op.send_remote(cq);
+        }
+    }
+    schedule(process, Task::Land(op, Some(data)), true);
+}
+
+/// The operation takes effect. Its events follow, in any order.
+fn land(mut op: Op, data: Option<&[u8]>) {
+    let process = op.process();
+    if op.kind == abi::GNI_POST_CE && op.error.is_none() {
+        ce::run(&op);
+        return;
+    }
+    if let Some(data) = data {
+        op.local = data.as_ptr() as u64;
+    }
+    let was_early = data.is_some() && process.config.early_event && !op.is_ordered();
+    let reorder = process.config.reorder;
+    match op.execute() {
+        Ok(cq) => {
+            if cq != 0 && op.remote_entry().is_some() && !was_early {
+                schedule(process, Task::Remote(op, cq), reorder);
+            }
+            if data.is_none() {
+                op.complete_local();
+            }
+            schedule(process, Task::Global(op, 0), reorder);
+        }
+        Err(status) => schedule(process, Task::Global(op, status), reorder),
+    }
+}
+
+impl Later {
+    fn timers(&self) -> MutexGuard<'_, Timers> {
+        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, process: &'static Process) {
+        let mut timers = self.timers();
+        loop {
+            let wait = timers.heap.peek().map(|next| next.due_ns.saturating_sub(now_ns()));
+            match wait {
+                None => timers = self.wake.wait(timers).unwrap_or_else(PoisonError::into_inner),
+                Some(0) => {
+                    let timer = timers.heap.pop();
+                    drop(timers);
+                    if let Some(timer) = timer {
+                        perform(timer.task);
+                    }
+                    timers = process.later.timers();
+                }
+                Some(ns) => {
+                    let wait = Duration::from_nanos(ns);
+                    timers = self
+                        .wake
+                        .wait_timeout(timers, wait)
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .0;
+                }
+            }
+        }
+    }
+}
+
+fn perform(task: Task) {
+    match task {
+        Task::Read(op) if op.is_live() => read(op),
+        Task::Land(op, data) if op.is_live() => land(op, data.as_deref()),
+        Task::Read(_) | Task::Land(..) => (),
+        Task::Remote(op, cq) => op.send_remote(cq),
+        Task::Global(op, status) => op.complete_global(status),
+    }
+}
+
+/// Starts a thread that takes no signals: they are the program's.
+fn start(run: impl FnOnce() + Send + 'static) {
+    // SAFETY: the sets live through the calls.
+    unsafe {
+        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        std::thread::spawn(run);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+    }
+}

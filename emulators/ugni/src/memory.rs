@@ -1,0 +1,296 @@
+//! Registration of memory.
+#![allow(non_snake_case)]
+
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+
+use emulator_common::maps::{mapped, Mapped};
+use gasnet_gni_abi as abi;
+
+use crate::config::Unregistrable;
+use crate::object::{Cq, Nic, Object, Role};
+use crate::process::{take, Process};
+use crate::refuse::{code, invalid, load, quiet, refusal, store, Outcome};
+use crate::region::{self, FLAG_READ_ONLY, PAGE_SHIFT};
+use crate::shm::INDEX_BITS;
+
+const FLAGS: u32 = abi::GNI_MEM_READ_ONLY
+    | abi::GNI_MEM_USE_GART
+    | abi::GNI_MEM_STRICT_PI_ORDERING
+    | abi::GNI_MEM_PI_FLUSH
+    | abi::GNI_MEM_MDD_CLONE
+    | abi::GNI_MEM_RELAXED_PI_ORDERING
+    | abi::GNI_MEM_MDD_SHARED
+    | abi::GNI_MEM_MDD_DEDICATED;
+const REFUSED_FLAGS: u32 = abi::GNI_MEM_USE_VMDH
+    | abi::GNI_MEM_PHYS_CONT
+    | abi::GNI_MEM_PHYS_SEGMENTS
+    | abi::GNI_MEM_RESERVE_REGION
+    | abi::GNI_MEM_UPDATE_REGION;
+const PAGE: u64 = 1 << PAGE_SHIFT;
+/// Ranges up to this are populated instead of being looked up, which takes less time.
+const SMALL: u64 = 1 << 20;
+
+/// Memory to register.
+struct Wanted {
+    address: u64,
+    length: u64,
+    flags: u32,
+}
+
+impl Wanted {
+    fn start(&self) -> u64 {
+        self.address & !(PAGE - 1)
+    }
+
+    /// Whole pages.
+    fn bytes(&self) -> u64 {
+        (self.address + self.length).next_multiple_of(PAGE) - self.start()
+    }
+}
+
+/// Whether the kernel can pin all pages of a small range with these rights.
+fn populates(wanted: &Wanted) -> bool {
+    const MADV_POPULATE_READ: i32 = 22;
+    const MADV_POPULATE_WRITE: i32 = 23;
+    let advice = if wanted.flags & abi::GNI_MEM_READ_ONLY == 0 {
+        MADV_POPULATE_WRITE
+    } else {
+        MADV_POPULATE_READ
+    };
+    // SAFETY: the advice changes no content, whatever is there.
+    wanted.bytes() <= SMALL
+        && unsafe { libc::madvise(wanted.start() as *mut _, wanted.bytes() as usize, advice) } == 0
+}
+
+/// Whether memory can be registered: mapped, writable if it must be, and not excluded by a word.
+fn check_memory(process: &Process, wanted: &Wanted, nth: u64) -> Outcome {
+    let excluded = &process.config.reg_invalid;
+    let mut named = false;
+    let hit = |one: &Unregistrable| match one {
+        Unregistrable::Nth(n) => *n == nth,
+        Unregistrable::Range(from, to) => wanted.address < *to && *from < wanted.address + wanted.length,
+        Unregistrable::Named(_) => false,
+    };
+    if excluded.iter().any(hit) {
+        return Err(quiet(abi::GNI_RC_INVALID_PARAM));
+    }
+    let by_name = excluded.iter().any(|one| matches!(one, Unregistrable::Named(_)));
+    if !by_name && populates(wanted) {
+        return Ok(());
+    }
+    let is_mapped = mapped(wanted.address, wanted.length, |name| {
+        named |= excluded
+            .iter()
+            .any(|one| matches!(one, Unregistrable::Named(part) if name.contains(part.as_str())));
+    });
+    match is_mapped {
+        _ if named => Err(quiet(abi::GNI_RC_INVALID_PARAM)),
+        Mapped::No => Err(invalid("the memory is not mapped")),
+        Mapped::ReadOnly if wanted.flags & abi::GNI_MEM_READ_ONLY == 0 => Err(refusal(
+            abi::GNI_RC_PERMISSION_ERROR,
+            "the memory can only be read; register it with GNI_MEM_READ_ONLY",
+        )),
+        Mapped::ReadOnly | Mapped::Writable => Ok(()),
+    }
+}
+
+fn check_flags(flags: u32) -> Outcome {
+    if flags & REFUSED_FLAGS != 0 {
+        return Err(invalid("the emulator has no such registrations"));
+    }
+    if flags & !FLAGS != 0 {
+        return Err(invalid("no such flags of registrations"));
+    }
+    Ok(())
+}
+
+/// Registers memory. The caller is in the domain.
+fn register(nic: &'static Nic, wanted: &Wanted, cq: Option<&'static Cq>) -> Outcome<abi::gni_mem_handle_t> {
+    let process = nic.process;
+    if wanted.length == 0 || wanted.address.checked_add(wanted.length + PAGE).is_none() {
+        return Err(invalid("no memory"));
+    }
+    check_flags(wanted.flags)?;
+    if let Some(cq) = cq {
+        if cq.role.get() == Role::Source {
+            return Err(invalid("the completion queue is that of endpoints"));
+        }
+    }
+    let nth = process.registrations.fetch_add(1, Relaxed) + 1;
+    if process.config.reg_fail == nth || process.random.hits(process.config.reg_busy) {
+        return Err(quiet(abi::GNI_RC_ERROR_RESOURCE));
+    }
+    check_memory(process, wanted, nth)?;
+    let limit = process.config.reg_bytes;
+    let add = |sum: u64| sum.checked_add(wanted.bytes()).filter(|&sum| sum <= limit);
+    let no_resources = quiet(abi::GNI_RC_ERROR_RESOURCE);
+    if process.registered.fetch_update(Relaxed, Relaxed, add).is_err() {
+        return Err(no_resources);
+    }
+    let undo = || process.registered.fetch_sub(wanted.bytes(), Relaxed);
+    if !take(&nic.hardware.mdd, process.config.mdd) {
+        undo();
+        return Err(no_resources);
+    }
+    let _guard = process.allocation();
+    let Some(index) = process.fabric.regions.take(process.slot) else {
+        nic.hardware.mdd.fetch_sub(1, Relaxed);
+        undo();
+        return Err(no_resources);
+    };
+    let region = process.fabric.regions.at(index);
+    let key = process.fabric.regions.key(index, INDEX_BITS);
+    let read_only = wanted.flags & abi::GNI_MEM_READ_ONLY != 0;
+    let flags = if read_only { FLAG_READ_ONLY } else { 0 };
+    let handle = region::handle(key, wanted.start(), wanted.bytes() / PAGE, flags);
+    for (field, value) in [
+        (&region.domain, nic.domain),
+        (&region.ptag, u32::from(nic.cdm.ptag)),
+        (&region.cookie, nic.cdm.cookie),
+        (&region.flags, wanted.flags),
+        (&region.users, 0),
+        (&region.cq, cq.map_or(0, |cq| cq.key)),
+    ] {
+        field.store(value, Relaxed);
+    }
+    region.start.store(wanted.start(), Relaxed);
+    region.bytes.store(wanted.bytes(), Relaxed);
+    region.words[0].store(handle.qword1, Relaxed);
+    region.words[1].store(handle.qword2, Relaxed);
+    region.address.store(nic.address, SeqCst);
+    if let Some(cq) = cq {
+        cq.role.set(Role::Destination);
+    }
+    Ok(handle)
+}
+
+#[no_mangle]
+#[allow(clippy::too_many_arguments)]
+extern "C" fn GNI_MemRegister(
+    nic: abi::gni_nic_handle_t,
+    address: u64,
+    length: u64,
+    cq: abi::gni_cq_handle_t,
+    flags: u32,
+    vmdh_index: u32,
+    out: *mut abi::gni_mem_handle_t,
+) -> abi::gni_return_t {
+    let register = || {
+        let nic = Nic::of(nic)?;
+        let _inside = nic.enter();
+        let cq = if cq.is_null() { None } else { Some(Cq::of(cq)?) };
+        if out.is_null() {
+            return Err(invalid("no place for the handle"));
+        }
+        if vmdh_index != u32::MAX && vmdh_index != 0 {
+            return Err(invalid("no such index of virtual MDDs"));
+        }
+        let wanted = Wanted { address, length, flags };
+        store(out, register(nic, &wanted, cq)?, "")
+    };
+    code("GNI_MemRegister", register())
+}
+
+/// Segments must follow each other: then they are one range.
+#[no_mangle]
+#[allow(clippy::too_many_arguments)]
+extern "C" fn GNI_MemRegisterSegments(
+    nic: abi::gni_nic_handle_t,
+    segments: *const abi::gni_mem_segment_t,
+    count: u32,
+    cq: abi::gni_cq_handle_t,
+    flags: u32,
+    vmdh_index: u32,
+    out: *mut abi::gni_mem_handle_t,
+) -> abi::gni_return_t {
+    let range = || {
+        if segments.is_null() || count == 0 {
+            return Err(invalid("no segments"));
+        }
+        // SAFETY: the program passes so many segments.
+        let segments = unsafe { std::slice::from_raw_parts(segments, count as usize) };
+        if segments.windows(2).any(|two| two[0].address + two[0].length != two[1].address) {
+            return Err(invalid("the emulator registers only segments that follow each other"));
+        }
+        Ok((segments[0].address, segments.iter().map(|segment| segment.length).sum()))
+    };
+    match range() {
+        Ok((address, length)) => GNI_MemRegister(nic, address, length, cq, flags, vmdh_index, out),
+        Err(refusal) => code("GNI_MemRegisterSegments", Err(refusal)),
+    }
+}
+
+/// Ends a registration: no access is granted, and none is under way, when this returns.
+pub fn release(process: &Process, index: u32) {
+    let region = process.fabric.regions.at(index);
+    let address = region.address.swap(0, SeqCst);
+    region::drain(&region.users);
+    process.registered.fetch_sub(region.bytes.load(Relaxed), Relaxed);
+    if let Some(nic) = process.nic(address) {
+        nic.mdd.fetch_sub(1, Relaxed);
+    }
+    let _guard = process.allocation();
+    process.fabric.regions.give(index);
+}
+
+#[no_mangle]
+extern "C" fn GNI_MemDeregister(
+    nic: abi::gni_nic_handle_t,
+    handle: *mut abi::gni_mem_handle_t,
+) -> abi::gni_return_t {
+    let deregister = || {
+        let nic = Nic::of(nic)?;
+        let _inside = nic.enter();
+        let handle = load(handle, "no handle of memory")?;
+        let stale = invalid("the handle names no registered memory (any more)");
+        let (region, key) = region::find(nic.process, &handle).ok_or(stale)?;
+        if region.entry.owner.load(Relaxed) != nic.process.slot + 1 || region.domain.load(Relaxed) != nic.domain {
+            return Err(invalid("the memory was registered by another domain"));
+        }
+        release(nic.process, key & ((1 << INDEX_BITS) - 1));
+        Ok(())
+    };
+    code("GNI_MemDeregister", deregister())
+}
+
+#[no_mangle]
+extern "C" fn GNI_MemHndlQueryAttr(
+    handle: *mut abi::gni_mem_handle_t,
+    attribute: abi::gni_mem_handle_attr_t,
+    out: *mut i32,
+) -> abi::gni_return_t {
+    let query = || {
+        let handle = load(handle, "no handle of memory")?;
+        if !region::is_whole(&handle) {
+            return Err(invalid("the handle is damaged"));
+        }
+        if !(1..=7).contains(&attribute) {
+            return Err(invalid("no such attribute of memory"));
+        }
+        let answer = region::flags(&handle) >> (attribute - 1) & 1;
+        store(out, answer as i32, "no place for the answer")
+    };
+    code("GNI_MemHndlQueryAttr", query())
+}
+
+/// Checks a local range of an operation: a handle of this process that covers it. A handle of memory
+/// that can only be read does not for writing.
+#[inline(always)]
+pub fn check_local(nic: &Nic, handle: &abi::gni_mem_handle_t, range: (u64, u64), writes: bool) -> Outcome {
+    let Some((region, _)) = region::find(nic.process, handle) else {
+        return Err(invalid("the handle of the local memory names nothing"));
+    };
+    if region.entry.owner.load(Relaxed) != nic.process.slot + 1 || region.address.load(Relaxed) != nic.address {
+        return Err(invalid("the handle of the local memory is of another process or NIC"));
+    }
+    if !region::contains(region, range.0, range.1) {
+        return Err(invalid("the local memory is not in the range of its handle"));
+    }
+    if writes && region.flags.load(Relaxed) & abi::GNI_MEM_READ_ONLY != 0 {
+        return Err(refusal(
+            abi::GNI_RC_PERMISSION_ERROR,
+            "the local memory was registered for reading",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,247 @@
+//! The objects behind handles. None is ever freed, so that a stale handle is an error instead of
+//! undefined behaviour; a destroyed one loses its kind.
+
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::Mutex;
+
+use gasnet_gni_abi as abi;
+
+use crate::process::Process;
+use crate::refuse::{die, invalid, Outcome};
+use crate::request::Requests;
+use crate::shm;
+
+/// A type of objects that C has handles of. It begins with its kind.
+pub trait Object: Sized + 'static {
+    type Handle;
+    const KIND: u32;
+    const MISSING: &'static str;
+    const STALE: &'static str;
+
+    fn kind(&self) -> &AtomicU32;
+    /// Whether what it belongs to lives.
+    fn belongs(&self) -> bool;
+
+    /// The living object of a handle.
+    #[inline(always)]
+    fn of(handle: *mut Self::Handle) -> Outcome<&'static Self> {
+        if handle.is_null() || handle as usize % align_of::<Self>() != 0 {
+            return Err(invalid(Self::MISSING));
+        }
+        // SAFETY: handles come from `publish`, and what they name is never freed.
+        let object = unsafe { &*handle.cast::<Self>() };
+        if object.kind().load(Relaxed) != Self::KIND || !object.belongs() {
+            return Err(invalid(Self::STALE));
+        }
+        Ok(object)
+    }
+
+    fn publish(self) -> &'static Self {
+        let object: &'static Self = Box::leak(Box::new(self));
+        object.kind().store(Self::KIND, Release);
+        object
+    }
+
+    fn handle(&self) -> *mut Self::Handle {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// Makes all handles of it stale.
+    fn retire(&self) {
+        self.kind().store(0, Relaxed);
+    }
+}
+
+macro_rules! object {
+    ($type:ty, $handle:ty, $kind:expr, $name:literal, $self:ident => $belongs:expr) => {
+        impl Object for $type {
+            type Handle = $handle;
+            const KIND: u32 = $kind;
+            const MISSING: &'static str = concat!("no handle of ", $name);
+            const STALE: &'static str = concat!("the handle names no ", $name, " (any more)");
+            fn kind(&self) -> &AtomicU32 {
+                &self.kind
+            }
+            #[inline(always)]
+            fn belongs(&self) -> bool {
+                let $self = self;
+                $belongs
+            }
+        }
+    };
+}
+object!(Cdm, abi::gni_cdm, 0xabcd_0000, "a communication domain", _cdm => true);
+object!(Nic, abi::gni_nic, 0xabcd_0001, "a NIC", _nic => true);
+object!(Ep, abi::gni_ep, 0xabcd_0002, "an endpoint", ep => ep.nic.is_attached());
+object!(Cq, abi::gni_cq, 0xabcd_0004, "a completion queue", cq => cq.nic.is_attached());
+object!(Engine, abi::gni_ce, 0xabcd_0007, "a collective engine", engine => engine.nic.is_attached());
+
+#[repr(C)]
+pub struct Cdm {
+    pub kind: AtomicU32,
+    pub instance: u32,
+    pub ptag: u8,
+    pub cookie: u32,
+    pub modes: u32,
+    /// The thread that is in a call of this domain; 0: none.
+    inside: AtomicUsize,
+    /// NICs to which it is attached.
+    pub nics: Mutex<Vec<&'static Nic>>,
+}
+
+/// A thread is in a call of a domain.
+pub struct Inside(&'static AtomicUsize, usize);
+
+impl Cdm {
+    pub fn new(instance: u32, ptag: u8, cookie: u32, modes: u32) -> Cdm {
+        Cdm {
+            kind: AtomicU32::new(0),
+            instance,
+            ptag,
+            cookie,
+            modes,
+            inside: AtomicUsize::new(0),
+            nics: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub fn has(&self, mode: u32) -> bool {
+        self.modes & mode != 0
+    }
+}
+
+impl Drop for Inside {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.1 != 0 {
+            if self.0.load(Relaxed) != self.1 {
+                two_threads();
+            }
+            self.0.store(0, Relaxed);
+        }
+    }
+}
+
+#[cold]
+fn two_threads() -> ! {
+    die("a call", "two threads are in calls of one communication domain")
+}
+
+/// A domain on a NIC.
+#[repr(C)]
+pub struct Nic {
+    pub kind: AtomicU32,
+    pub cdm: &'static Cdm,
+    pub process: &'static Process,
+    pub device: u32,
+    pub address: u32,
+    pub hardware: &'static shm::Nic,
+    /// Index in `Fabric::domains`.
+    pub domain: u32,
+    /// Living endpoints.
+    pub endpoints: AtomicU32,
+}
+
+impl Nic {
+    #[inline(always)]
+    pub fn is_attached(&self) -> bool {
+        self.kind.load(Relaxed) == Nic::KIND
+    }
+
+    /// Checks that no other thread is in a call of the domain. Loads and stores suffice to catch
+    /// most cases, and cost less than atomic exchanges.
+    #[inline(always)]
+    pub fn enter(&self) -> Inside {
+        let inside = &self.cdm.inside;
+        if !self.process.config.check {
+            return Inside(inside, 0);
+        }
+        // SAFETY: a plain call.
+        let me = unsafe { libc::pthread_self() } as usize;
+        if inside.load(Relaxed) != 0 {
+            two_threads();
+        }
+        inside.store(me, Relaxed);
+        Inside(inside, me)
+    }
+}
+
+/// An endpoint. Cells are for the one thread that is in the domain.
+#[repr(C)]
+pub struct Ep {
+    pub kind: AtomicU32,
+    pub nic: &'static Nic,
+    pub cq: Option<&'static Cq>,
+    pub bound: Cell<bool>,
+    pub remote_address: Cell<u32>,
+    pub remote_id: Cell<u32>,
+    pub local_event: Cell<u32>,
+    pub remote_event: Cell<u32>,
+    /// Requests that are not completed.
+    pub outstanding: Cell<u32>,
+    /// Of the collective engine: id, child, `gni_ce_child_t`.
+    pub engine: Cell<(u32, u32, u32)>,
+}
+
+// SAFETY: the program calls from one thread of a domain at a time; `Nic::enter` checks it.
+unsafe impl Sync for Ep {}
+
+/// What a completion queue is for, once it is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    Unknown,
+    Source,
+    Destination,
+}
+
+#[repr(C)]
+pub struct Cq {
+    pub kind: AtomicU32,
+    pub nic: &'static Nic,
+    pub shared: &'static shm::Cq,
+    /// Its entries.
+    pub slots: &'static [std::sync::atomic::AtomicU64],
+    pub index: u32,
+    pub key: u32,
+    pub requested: u32,
+    pub mode: abi::gni_cq_mode_t,
+    pub handler: abi::gni_cq_handler,
+    pub context: usize,
+    pub role: Cell<Role>,
+    /// Only the thread in the domain appends entries.
+    pub is_private: Cell<bool>,
+    /// Endpoints that have it.
+    pub endpoints: Cell<u32>,
+    /// Made by the first bind.
+    pub requests: UnsafeCell<Option<Requests>>,
+    /// Polls in a row that found nothing.
+    pub misses: AtomicU32,
+}
+
+// SAFETY: as for `Ep`; `GNI_CqTestEvent`, which any thread may call, reads only atomics.
+unsafe impl Sync for Cq {}
+
+impl Cq {
+    /// The requests of a source queue. None: nothing was ever bound.
+    #[allow(clippy::mut_from_ref, reason = "only the thread that is in the domain calls it")]
+    #[inline(always)]
+    pub fn requests(&self) -> Option<&mut Requests> {
+        // SAFETY: one thread is in the domain, and no caller keeps the reference over another call.
+        unsafe { (*self.requests.get()).as_mut() }
+    }
+
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.shared.written.load(Acquire) == self.shared.taken.load(Relaxed)
+    }
+}
+
+#[repr(C)]
+pub struct Engine {
+    pub kind: AtomicU32,
+    pub nic: &'static Nic,
+    /// Index in `Fabric::engines`.
+    pub index: u32,
+    pub id: u32,
+}

@@ -1,0 +1,217 @@
+//! What a posted operation does: it is executed by the thread that posts it, or later.
+
+use gasnet_gni_abi as abi;
+
+use crate::amo::{self, Amo};
+use crate::copy::{self, Fault};
+use crate::entry;
+use crate::object::{Cq, Nic};
+use crate::process::Process;
+use crate::queue;
+use crate::region::{grant, Asker, Grant};
+use crate::status;
+
+/// An operation, with all that it needs of its descriptor and endpoint.
+#[derive(Clone, Copy)]
+pub struct Op {
+    pub kind: abi::gni_post_type_t,
+    /// `GNI_CQMODE_*`.
+    pub mode: u16,
+    pub nic: &'static Nic,
+    /// Where LOCAL and GLOBAL events go, for which request.
+    pub cq: Option<&'static Cq>,
+    pub request: u32,
+    pub local_event: u32,
+    pub remote_event: u32,
+    pub remote_address: u32,
+    pub local: u64,
+    pub remote: u64,
+    pub handle: abi::gni_mem_handle_t,
+    pub length: u64,
+    pub flag: (u64, u64),
+    pub command: u32,
+    pub operands: (u64, u64),
+    /// Of the collective engine: id and child, mode, reduction.
+    pub engine: (u32, u32),
+    pub ce_mode: u32,
+    pub reduction: u64,
+    /// A fault: the status with which the operation fails.
+    pub error: Option<u8>,
+}
+
+fn status_of(fault: Fault) -> u8 {
+    match fault {
+        Fault::Unmapped => status::PI_ERR,
+        Fault::Dead => status::ENDPOINT_UNREACHABLE,
+    }
+}
+
+impl Op {
+    /// Whether its data travel to the target.
+    pub fn is_put(&self) -> bool {
+        matches!(
+            self.kind,
+            abi::GNI_POST_RDMA_PUT | abi::GNI_POST_FMA_PUT | abi::GNI_POST_FMA_PUT_W_SYNCFLAG
+        )
+    }
+
+    pub fn is_rdma(&self) -> bool {
+        matches!(self.kind, abi::GNI_POST_RDMA_PUT | abi::GNI_POST_RDMA_GET)
+    }
+
+    pub fn process(&self) -> &'static Process {
+        self.nic.process
+    }
+
+    #[inline(always)]
+    fn grant(&self, writes: bool) -> Result<Grant<'static>, u8> {
+        let asker = Asker {
+            address: self.remote_address,
+            ptag: u32::from(self.nic.cdm.ptag),
+            cookie: self.nic.cdm.cookie,
+            writes,
+        };
+        grant(self.nic.process, &self.handle, &asker)
+    }
+
+    /// Moves the data. Returns the key of the queue for the REMOTE event.
+    #[inline(always)]
+    pub fn execute(&self) -> Result<u32, u8> {
+        if let Some(status) = self.error {
+            return Err(status);
+        }
+        let process = self.nic.process;
+        let fault = status_of;
+        let granted = match self.kind {
+            abi::GNI_POST_FMA_PUT | abi::GNI_POST_RDMA_PUT | abi::GNI_POST_FMA_PUT_W_SYNCFLAG => {
+                let granted = self.grant(true)?;
+                if self.length != 0 {
+                    granted.check(self.remote, self.length)?;
+                }
+                let flagged = self.kind == abi::GNI_POST_FMA_PUT_W_SYNCFLAG;
+                if flagged {
+                    granted.check(self.flag.1, 8)?;
+                }
+                if self.length != 0 {
+                    copy::write(process, granted.slot, self.local, self.remote, self.length).map_err(fault)?;
+                }
+                // After the payload, by one store.
+                if flagged {
+                    let value = &raw const self.flag.0 as u64;
+                    copy::write(process, granted.slot, value, self.flag.1, 8).map_err(fault)?;
+                }
+                granted
+            }
+            abi::GNI_POST_FMA_GET | abi::GNI_POST_RDMA_GET | abi::GNI_POST_FMA_GET_W_FLAG => {
+                let granted = self.grant(false)?;
+                granted.check(self.remote, self.length)?;
+                copy::read(process, granted.slot, self.local, self.remote, self.length).map_err(fault)?;
+                self.respond();
+                granted
+            }
+            abi::GNI_POST_AMO | abi::GNI_POST_AMO_W_FLAG => {
+                let amo = amo::decode(self.command).ok_or(status::REQ_ILLEGAL_CMD)?;
+                let granted = self.grant(true)?;
+                granted.check(self.remote, amo.bytes())?;
+                self.atomic(amo, &granted)?;
+                self.respond();
+                granted
+            }
+            _ => self.grant(false)?,
+        };
+        let cq = granted.region.cq.load(std::sync::atomic::Ordering::Relaxed);
+        Ok(cq)
+    }
+
+    /// The flag behind a flagged response.
+    fn respond(&self) {
+        let flagged = matches!(self.kind, abi::GNI_POST_FMA_GET_W_FLAG | abi::GNI_POST_AMO_W_FLAG);
+        if flagged {
+            let flag = (self.local + self.length) as *mut u32;
+            // SAFETY: the post has checked that the registered range includes the flag, and its
+            // alignment.
+            unsafe { std::sync::atomic::AtomicU32::from_ptr(flag) }
+                .store(self.flag.0 as u32, std::sync::atomic::Ordering::Release);
+        }
+    }
+
+    /// Atomic among AMOs to the NIC.
+    fn atomic(&self, amo: Amo, granted: &Grant) -> Result<(), u8> {
+        let process = self.nic.process;
+        let hardware = process.nic(self.remote_address).ok_or(status::AT_MDD_INV)?;
+        let _guard = hardware.atomics.lock();
+        let mut old = 0_u64;
+        copy::read(process, granted.slot, &raw mut old as u64, self.remote, amo.bytes()).map_err(status_of)?;
+        let new = amo.apply(old, self.operands.0, self.operands.1);
+        copy::write(process, granted.slot, &raw const new as u64, self.remote, amo.bytes()).map_err(status_of)?;
+        if amo.fetches {
+            copy::write(process, process.slot, &raw const old as u64, self.local, amo.bytes()).map_err(status_of)?;
+        }
+        Ok(())
+    }
+
+    /// The entry at the target.
+    #[inline(always)]
+    pub fn remote_entry(&self) -> Option<u64> {
+        if self.kind == abi::GNI_POST_CQWRITE {
+            return Some(entry::remote(self.operands.0));
+        }
+        (self.mode & abi::GNI_CQMODE_REMOTE_EVENT != 0).then(|| entry::remote(u64::from(self.remote_event)))
+    }
+
+    #[inline(always)]
+    pub fn send_remote(&self, cq: u32) {
+        if let (Some(entry), true) = (self.remote_entry(), cq != 0) {
+            queue::push(self.nic.process, cq, entry);
+        }
+    }
+
+    /// The LOCAL event: the source has been read.
+    #[inline(always)]
+    pub fn complete_local(&self) {
+        if let (Some(cq), true) = (self.cq, self.mode & abi::GNI_CQMODE_LOCAL_EVENT != 0) {
+            queue::complete(cq, entry::source(entry::SOURCE_BTE, self.local_event, self.request, 0));
+        }
+    }
+
+    /// The GLOBAL event, or that of an error, which is the last of the request.
+    #[inline(always)]
+    pub fn complete_global(&self, status: u8) {
+        if let Some(cq) = self.cq {
+            if status != 0 || self.mode & abi::GNI_CQMODE_GLOBAL_EVENT != 0 {
+                let entry = entry::source(entry::SOURCE_SSID, self.local_event, self.request, status);
+                queue::complete(cq, entry);
+            }
+        }
+    }
+
+    /// Whether the domain that posted it still exists.
+    pub fn is_live(&self) -> bool {
+        self.nic.is_attached()
+    }
+
+    /// Whether the target keeps data in front of REMOTE events; invalid targets do.
+    pub fn is_ordered(&self) -> bool {
+        self.grant(true).map_or(true, |granted| granted.is_ordered())
+    }
+
+    /// The queue of the target, if the operation is going to succeed.
+    pub fn remote_queue(&self) -> Option<u32> {
+        let granted = self.grant(true).ok()?;
+        granted.check(self.remote, self.length).ok()?;
+        Some(granted.region.cq.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// Executes the operation and makes all of its events.
+    #[inline(always)]
+    pub fn run(&self) {
+        match self.execute() {
+            Ok(cq) => {
+                self.send_remote(cq);
+                self.complete_local();
+                self.complete_global(0);
+            }
+            Err(status) => self.complete_global(status),
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Posting: what the library checks before an operation leaves.
+#![allow(non_snake_case)]
+
+use gasnet_gni_abi as abi;
+
+use crate::amo;
+use crate::ce;
+use crate::later;
+use crate::memory::check_local;
+use crate::object::{Cq, Ep, Object};
+use crate::operation::Op;
+use crate::queue;
+use crate::refuse::{code, invalid, quiet, refusal, Outcome};
+use crate::request::Requests;
+
+type Descriptor = abi::gni_post_descriptor_t;
+
+/// Longest transfer of the BTE.
+const LONGEST_RDMA: u64 = (1 << 32) - 1;
+/// Longest flagged response, and what it must not cross.
+const LONGEST_FLAGGED: u64 = 60;
+const LINE: u64 = 64;
+
+/// The operation of a descriptor; nothing is checked. On Gemini the descriptor ends before the
+/// fields of the collective engine.
+#[inline(always)]
+fn operation(ep: &Ep, d: *const Descriptor) -> Op {
+    let nic = ep.nic;
+    let mask = if nic.process.is_gemini { u32::MAX } else { 0x00ff_ffff };
+    // SAFETY: the program passes a valid descriptor, which no other thread uses.
+    unsafe {
+        let kind = (*d).r#type;
+        let is_engine = kind == abi::GNI_POST_CE && !nic.process.is_gemini;
+        Op {
+            kind,
+            mode: (*d).cq_mode,
+            nic,
+            cq: None,
+            request: 0,
+            local_event: ep.local_event.get() & mask,
+            remote_event: ep.remote_event.get(),
+            remote_address: ep.remote_address.get(),
+            local: (*d).local_addr,
+            remote: (*d).remote_addr,
+            handle: (*d).remote_mem_hndl,
+            length: (*d).length,
+            flag: ((*d).sync_flag_value, (*d).sync_flag_addr),
+            command: if is_engine { (*d).ce_cmd } else { (*d).amo_cmd },
+            operands: if kind == abi::GNI_POST_CQWRITE {
+                ((*d).cqwrite_value, 0)
+            } else {
+                ((*d).first_operand, (*d).second_operand)
+            },
+            engine: (ep.engine.get().0, ep.engine.get().1),
+            ce_mode: if is_engine { (*d).ce_mode } else { 0 },
+            reduction: if is_engine { (*d).ce_red_id } else { 0 },
+            error: None,
+        }
+    }
+}
+
+fn misaligned(why: &'static str) -> crate::refuse::Refusal {
+    refusal(abi::GNI_RC_ALIGNMENT_ERROR, why)
+}
+
+/// Gets fetch words of 4 bytes.
+fn check_get(op: &Op) -> Outcome {
+    if op.length == 0 {
+        return Err(invalid("nothing to get"));
+    }
+    if (op.remote | op.length) % 4 != 0 {
+        return Err(misaligned("a get needs a remote address and a length that are multiples of 4"));
+    }
+    if op.nic.process.is_gemini && op.local % 4 != 0 {
+        return Err(misaligned("on Gemini a get needs a local address that is a multiple of 4"));
+    }
+    Ok(())
+}
+
+/// Data and flag of a flagged response share a line.
+fn check_flagged(op: &Op) -> Outcome {
+    if op.nic.process.is_gemini {
+        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no flagged responses"));
+    }
+    if op.length > LONGEST_FLAGGED {
+        return Err(invalid("a flagged response has at most 60 bytes"));
+    }
+    if op.local % 4 != 0 || op.local / LINE != (op.local + op.length + 3) / LINE {
+        return Err(misaligned("a flagged response must not cross a line of 64 bytes"));
+    }
+    Ok(())
+}
+
+fn check_amo(op: &Op) -> Outcome<bool> {
+    if op.length == 0 {
+        return Err(invalid("an AMO without length"));
+    }
+    let Some(amo) = amo::decode(op.command) else {
+        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "no such AMO"));
+    };
+    if amo.second && op.nic.process.is_gemini {
+        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no AMOs of the second generation"));
+    }
+    let bytes = amo.bytes();
+    if op.length % bytes != 0 || op.remote % amo.alignment() != 0 || amo.fetches && op.local % bytes != 0 {
+        return Err(misaligned("an AMO needs addresses and a length that are aligned to its operand"));
+    }
+    if op.length != bytes {
+        return Err(invalid("an AMO has one operand"));
+    }
+    Ok(amo.fetches)
+}
+
+/// The checks of `GNI_PostFma` by type.
+#[inline(always)]
+fn check_fma(op: &Op, d: *const Descriptor) -> Outcome {
+    // SAFETY: a valid descriptor.
+    let local_handle = || unsafe { (*d).local_mem_hndl };
+    match op.kind {
+        abi::GNI_POST_FMA_PUT => Ok(()),
+        abi::GNI_POST_FMA_PUT_W_SYNCFLAG if op.flag.1 % 8 == 0 => Ok(()),
+        abi::GNI_POST_FMA_PUT_W_SYNCFLAG => Err(misaligned("a sync flag needs an address that is a multiple of 8")),
+        abi::GNI_POST_FMA_GET => {
+            check_get(op)?;
+            check_local(op.nic, &local_handle(), (op.local, op.length), true)
+        }
+        abi::GNI_POST_FMA_GET_W_FLAG => {
+            check_get(op)?;
+            check_flagged(op)?;
+            check_local(op.nic, &local_handle(), (op.local, op.length + 4), true)
+        }
+        abi::GNI_POST_AMO | abi::GNI_POST_AMO_W_FLAG => {
+            let flagged = op.kind == abi::GNI_POST_AMO_W_FLAG;
+            let fetches = check_amo(op)?;
+            if flagged {
+                check_flagged(op)?;
+            }
+            match fetches || flagged {
+                true => check_local(
+                    op.nic,
+                    &local_handle(),
+                    (op.local, op.length + if flagged { 4 } else { 0 }),
+                    true,
+                ),
+                false => Ok(()),
+            }
+        }
+        abi::GNI_POST_CE => ce::check(op, &local_handle()),
+        _ => Err(invalid("GNI_PostFma posts no operation of this type")),
+    }
+}
+
+/// The checks of `GNI_PostRdma`.
+#[inline(always)]
+fn check_rdma(op: &Op, d: *const Descriptor) -> Outcome {
+    let both = abi::GNI_CQMODE_LOCAL_EVENT | abi::GNI_CQMODE_GLOBAL_EVENT;
+    if !op.is_rdma() {
+        return Err(invalid("GNI_PostRdma posts only RDMA operations"));
+    }
+    if op.mode & both == both && !op.nic.cdm.has(abi::GNI_CDM_MODE_DUAL_EVENTS) {
+        return Err(invalid("LOCAL and GLOBAL events need GNI_CDM_MODE_DUAL_EVENTS"));
+    }
+    if op.kind == abi::GNI_POST_RDMA_GET {
+        check_get(op)?;
+    }
+    if op.length == 0 || op.length > LONGEST_RDMA {
+        return Err(invalid("RDMA moves 1 to 2^32-1 bytes"));
+    }
+    // SAFETY: a valid descriptor.
+    let (mode, local_handle) = unsafe { ((*d).rdma_mode, (*d).local_mem_hndl) };
+    if mode & !(abi::GNI_RDMAMODE_FENCE | abi::GNI_RDMAMODE_GETWC_DIS) != 0 {
+        return Err(invalid("no such mode of RDMA operations"));
+    }
+    if mode & abi::GNI_RDMAMODE_FENCE != 0 && !op.nic.cdm.has(abi::GNI_CDM_MODE_BTE_SINGLE_CHANNEL) {
+        return Err(invalid("a fence needs GNI_CDM_MODE_BTE_SINGLE_CHANNEL"));
+    }
+    let writes = op.kind == abi::GNI_POST_RDMA_GET;
+    check_local(op.nic, &local_handle, (op.local, op.length), writes)
+}
+
+/// The queue for the events of an RDMA operation, which the descriptor may name.
+fn rdma_queue(ep: &Ep, d: *mut Descriptor) -> Outcome<Option<&'static Cq>> {
+    // SAFETY: a valid descriptor.
+    let handle = unsafe { (*d).src_cq_hndl };
+    if !handle.is_null() {
+        let cq = Cq::of(handle)?;
+        queue::make_source(cq)?;
+        return Ok(Some(cq));
+    }
+    if let Some(cq) = ep.cq {
+        // SAFETY: a valid descriptor; the library fills in the queue.
+        unsafe { (*d).src_cq_hndl = cq.handle() };
+    }
+    Ok(ep.cq)
+}
+
+/// Takes a request, and marks the descriptor as posted.
+#[inline(always)]
+fn take_request(op: &mut Op, ep: &'static Ep, cq: Option<&'static Cq>, d: *mut Descriptor) -> Outcome {
+    let waiting = op.mode & (abi::GNI_CQMODE_LOCAL_EVENT | abi::GNI_CQMODE_GLOBAL_EVENT);
+    if waiting != 0 {
+        let cq = cq.ok_or(invalid("events of the source need a completion queue"))?;
+        let requests: &mut Requests = cq.requests().ok_or(invalid("the completion queue has no requests"))?;
+        let (index, request) = requests.take().ok_or(quiet(abi::GNI_RC_ERROR_RESOURCE))?;
+        request.descriptor = d;
+        request.endpoint = Some(ep);
+        request.waiting = waiting;
+        request.fetched = 0;
+        request.cancelled = false;
+        // SAFETY: a valid descriptor; while it is posted, its id is the library's.
+        unsafe {
+            request.post_id = (*d).post_id;
+            (*d).post_id = u64::from(index);
+        }
+        ep.outstanding.set(ep.outstanding.get() + 1);
+        (op.cq, op.request) = (Some(cq), index);
+    }
+    // SAFETY: a valid descriptor.
+    unsafe {
+        (*d).next_descr = std::ptr::null_mut();
+        (*d).prev_descr = std::ptr::null_mut();
+        (*d).status = u64::from(abi::GNI_RC_NOT_DONE);
+        (*d).cq_mode_complete = 0;
+    }
+    Ok(())
+}
+
+/// What the three functions have in common: `check` is theirs.
+#[inline(always)]
+fn post(
+    ep: abi::gni_ep_handle_t,
+    d: *mut Descriptor,
+    check: impl FnOnce(&Op, &'static Ep) -> Outcome<Option<&'static Cq>>,
+) -> Outcome {
+    let ep = Ep::of(ep)?;
+    let _inside = ep.nic.enter();
+    if d.is_null() {
+        return Err(invalid("no descriptor"));
+    }
+    if !ep.bound.get() {
+        return Err(invalid("the endpoint is not bound"));
+    }
+    let mut op = operation(ep, d);
+    if op.mode & !7 != 0 {
+        return Err(invalid("no such events"));
+    }
+    let cq = check(&op, ep)?;
+    let process = ep.nic.process;
+    if process.has_post_faults {
+        if process.random.hits(process.config.busy) {
+            return Err(quiet(abi::GNI_RC_ERROR_RESOURCE));
+        }
+        op.error = process.post_error(op.kind);
+    }
+    take_request(&mut op, ep, cq, d)?;
+    if process.delays {
+        later::post(op);
+    } else if op.kind == abi::GNI_POST_CE {
+        ce::run(&op);
+    } else {
+        op.run();
+    }
+    Ok(())
+}
+
+fn no_local(op: &Op) -> Outcome {
+    if op.mode & abi::GNI_CQMODE_LOCAL_EVENT != 0 {
+        return Err(invalid("only RDMA operations have LOCAL events"));
+    }
+    Ok(())
+}
+
+#[no_mangle]
+extern "C" fn GNI_PostFma(ep: abi::gni_ep_handle_t, d: *mut Descriptor) -> abi::gni_return_t {
+    let posted = post(ep, d, |op, ep| {
+        no_local(op)?;
+        check_fma(op, d)?;
+        Ok(ep.cq)
+    });
+    code("GNI_PostFma", posted)
+}
+
+#[no_mangle]
+extern "C" fn GNI_PostRdma(ep: abi::gni_ep_handle_t, d: *mut Descriptor) -> abi::gni_return_t {
+    let posted = post(ep, d, |op, ep| {
+        check_rdma(op, d)?;
+        rdma_queue(ep, d)
+    });
+    code("GNI_PostRdma", posted)
+}
+
+#[no_mangle]
+extern "C" fn GNI_PostCqWrite(ep: abi::gni_ep_handle_t, d: *mut Descriptor) -> abi::gni_return_t {
+    let posted = post(ep, d, |op, ep| {
+        if op.kind != abi::GNI_POST_CQWRITE {
+            return Err(invalid("GNI_PostCqWrite posts only CQ writes"));
+        }
+        no_local(op)?;
+        Ok(ep.cq)
+    });
+    code("GNI_PostCqWrite", posted)
+}

@@ -1,0 +1,120 @@
+//! This process's part of its fabric, and what its faults count.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Mutex, PoisonError};
+
+use emulator_common::fabric::Member;
+use emulator_common::random::Random;
+use gasnet_gni_abi as abi;
+
+use crate::config::Config;
+use crate::later::Later;
+use crate::shm::{Fabric, Nic, FIRST_ADDRESS};
+
+/// All that a process has of a fabric. Never freed: a fork's child makes its own.
+pub struct Process {
+    pub config: Config,
+    pub member: Member<Fabric>,
+    pub random: Random,
+    pub later: Later,
+    pub is_gemini: bool,
+    /// `Config::delays`.
+    pub delays: bool,
+    /// Whether posts can fail or be refused by faults.
+    pub has_post_faults: bool,
+    /// Registrations so far.
+    pub registrations: AtomicU64,
+    /// Bytes registered.
+    pub registered: AtomicU64,
+    /// Operations posted, by `gni_post_type_t`; all of them at 0.
+    posted: [AtomicU64; 11],
+}
+
+impl Deref for Process {
+    type Target = Member<Fabric>;
+    fn deref(&self) -> &Member<Fabric> {
+        &self.member
+    }
+}
+
+static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+static ATTACHING: Mutex<()> = Mutex::new(());
+
+/// EMU_UGNI, and EMU_UGNI_NODE.
+pub fn config() -> Result<Config, String> {
+    let text = std::env::var("EMU_UGNI").map_err(|_| "EMU_UGNI is not set; use scripts/with-emulator".to_string())?;
+    let mut config = Config::parse(&text).map_err(|why| format!("EMU_UGNI: {why}"))?;
+    if let Ok(node) = std::env::var("EMU_UGNI_NODE") {
+        config.set_node(&node).map_err(|why| format!("EMU_UGNI_NODE: {why}"))?;
+    }
+    Ok(config)
+}
+
+/// The process's state, made at the first call. Err: EMU_UGNI is not set, or cannot be used.
+pub fn current() -> Result<&'static Process, String> {
+    let pid = std::process::id() as i32;
+    let find = || {
+        let process = CURRENT.load(Acquire);
+        // SAFETY: never freed once it is stored.
+        (!process.is_null())
+            .then(|| unsafe { &*process })
+            .filter(|p| p.member.pid == pid)
+    };
+    if let Some(process) = find() {
+        return Ok(process);
+    }
+    let _guard = ATTACHING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(process) = find() {
+        return Ok(process);
+    }
+    let config = config()?;
+    let member = Member::join(&config.dir).map_err(|error| format!("{}: {error}", config.dir))?;
+    let process: &'static Process = Box::leak(Box::new(Process {
+        random: Random::new(config.seed, member.slot),
+        later: Later::default(),
+        is_gemini: config.is_gemini(),
+        delays: config.delays(),
+        has_post_faults: config.busy != 0 || !config.post_error.is_empty(),
+        registrations: AtomicU64::new(0),
+        registered: AtomicU64::new(0),
+        posted: Default::default(),
+        config,
+        member,
+    }));
+    CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
+    Ok(process)
+}
+
+impl Process {
+    /// The NIC address of a device of this process's node. None: there is no such device.
+    pub fn address(&self, device: u32) -> Option<u32> {
+        address(&self.config, device)
+    }
+
+    /// The hardware of a NIC address.
+    pub fn nic(&self, address: u32) -> Option<&'static Nic> {
+        self.fabric.nics.get(address.wrapping_sub(FIRST_ADDRESS) as usize)
+    }
+
+    /// Counts an operation. The status with which it completes by fault `post-error`.
+    pub fn post_error(&self, kind: abi::gni_post_type_t) -> Option<u8> {
+        let count = |kind: u32| self.posted[kind as usize % 11].fetch_add(1, Relaxed) + 1;
+        let (all, nth) = (count(0), count(kind));
+        let hit = |e: &&crate::config::PostError| e.kind == kind && e.nth == nth || e.kind == 0 && e.nth == all;
+        self.config.post_error.iter().find(hit).map(|e| e.status)
+    }
+}
+
+/// The NIC address of a device.
+pub fn address(config: &Config, device: u32) -> Option<u32> {
+    // -1: the nearest.
+    let device = if device == u32::MAX { 0 } else { device };
+    (device < config.nics).then(|| FIRST_ADDRESS + config.node * config.nics + device)
+}
+
+/// Takes one of a resource of which there are `limit`. False: there is none left.
+pub fn take(used: &std::sync::atomic::AtomicU32, limit: u32) -> bool {
+    let more = |used: u32| (used < limit).then_some(used + 1);
+    used.fetch_update(Relaxed, Relaxed, more).is_ok()
+}

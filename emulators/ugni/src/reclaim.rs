@@ -1,0 +1,65 @@
+//! What a dead process left in the fabric is freed when another one joins.
+
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+use emulator_common::fabric::Member;
+
+use crate::shm::{cq_bytes, Fabric, Nic, FIRST_ADDRESS};
+
+fn nic(fabric: &Fabric, address: u32) -> &Nic {
+    &fabric.nics[address.wrapping_sub(FIRST_ADDRESS) as usize % crate::shm::NICS]
+}
+
+/// Frees all objects of a slot whose process is dead. Living peers may be about to use one, so each
+/// is locked, as its owner would.
+pub fn reclaim(member: &Member<Fabric>, slot: u32) {
+    let fabric = member.fabric;
+    for index in owned(member, || fabric.regions.owned(slot).collect()) {
+        let region = fabric.regions.at(index);
+        let address = region.address.swap(0, SeqCst);
+        nic(fabric, address).mdd.fetch_sub(1, Relaxed);
+        let _guard = member.allocation();
+        fabric.regions.give(index);
+    }
+    for index in owned(member, || fabric.engines.owned(slot).collect()) {
+        let _lock = fabric.reductions.lock();
+        nic(fabric, fabric.engines.at(index).address.load(Relaxed))
+            .ce
+            .fetch_sub(1, Relaxed);
+        let _guard = member.allocation();
+        fabric.engines.give(index);
+    }
+    for index in owned(member, || fabric.cqs.owned(slot).collect()) {
+        destroy_cq(member, index);
+    }
+    for index in owned(member, || fabric.domains.owned(slot).collect()) {
+        destroy_domain(member, index);
+    }
+}
+
+/// Indices that are looked up under the allocation lock.
+fn owned(member: &Member<Fabric>, find: impl Fn() -> Vec<u32>) -> Vec<u32> {
+    let _guard = member.allocation();
+    find()
+}
+
+/// Frees a CQ. Regions may still name it.
+pub fn destroy_cq(member: &Member<Fabric>, index: u32) {
+    let cq = member.fabric.cqs.at(index);
+    let _lock = cq.entry.lock.lock();
+    let _guard = member.allocation();
+    nic(member.fabric, cq.address.load(Relaxed)).cq.fetch_sub(1, Relaxed);
+    member.give_bytes(cq.offset.load(Relaxed), cq_bytes(cq.capacity.load(Relaxed)));
+    member.fabric.cqs.give(index);
+}
+
+pub fn destroy_domain(member: &Member<Fabric>, index: u32) {
+    let domain = member.fabric.domains.at(index);
+    if domain.dedicated.load(Relaxed) != 0 {
+        nic(member.fabric, domain.address.load(Relaxed))
+            .fma
+            .fetch_sub(1, Relaxed);
+    }
+    let _guard = member.allocation();
+    member.fabric.domains.give(index);
+}

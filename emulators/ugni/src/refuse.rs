@@ -1,0 +1,75 @@
+//! How functions refuse: a return code and, of misuse, a message.
+
+use gasnet_gni_abi as abi;
+
+/// Why a function does not do what it was called for.
+#[derive(Clone, Copy, Debug)]
+pub struct Refusal {
+    pub code: abi::gni_return_t,
+    /// Empty if the caller did nothing wrong.
+    pub why: &'static str,
+}
+
+pub type Outcome<T = ()> = Result<T, Refusal>;
+
+/// What a correct program may meet.
+pub const fn quiet(code: abi::gni_return_t) -> Refusal {
+    Refusal { code, why: "" }
+}
+
+pub const fn invalid(why: &'static str) -> Refusal {
+    Refusal {
+        code: abi::GNI_RC_INVALID_PARAM,
+        why,
+    }
+}
+
+pub const fn refusal(code: abi::gni_return_t, why: &'static str) -> Refusal {
+    Refusal { code, why }
+}
+
+/// The return code of a function, and the message.
+#[inline(always)]
+pub fn code(function: &str, outcome: Outcome) -> abi::gni_return_t {
+    match outcome {
+        Ok(()) => abi::GNI_RC_SUCCESS,
+        Err(Refusal { code, why: "" }) => code,
+        Err(Refusal { code, why }) => {
+            complain(function, code, why);
+            code
+        }
+    }
+}
+
+#[cold]
+pub fn complain(function: &str, code: abi::gni_return_t, why: &str) {
+    let name = abi::RETURN_CODES.get(code as usize).unwrap_or(&"?");
+    eprintln!("emulator of uGNI: {function}: {why}: {name}");
+}
+
+/// Misuse that no return code can express.
+#[cold]
+pub fn die(function: &str, why: &str) -> ! {
+    eprintln!("emulator of uGNI: {function}: {why}");
+    std::process::abort();
+}
+
+/// Reads what a caller's pointer names.
+pub fn load<T: Copy>(pointer: *const T, why: &'static str) -> Outcome<T> {
+    if pointer.is_null() {
+        return Err(invalid(why));
+    }
+    // SAFETY: the caller of the C function passes a valid pointer or NULL.
+    Ok(unsafe { pointer.read() })
+}
+
+/// Writes to where a caller's pointer points.
+#[inline(always)]
+pub fn store<T>(pointer: *mut T, value: T, why: &'static str) -> Outcome {
+    if pointer.is_null() {
+        return Err(invalid(why));
+    }
+    // SAFETY: the caller of the C function passes a valid pointer or NULL.
+    unsafe { pointer.write(value) };
+    Ok(())
+}

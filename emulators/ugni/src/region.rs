@@ -1,0 +1,170 @@
+//! Handles of registered memory, and the checks of every access through one.
+//!
+//! A handle has the address's page and 12 bits of entropy in its first word; pages, page size,
+//! flags, MDD index and a CRC in its second. The entropy is generation and the rest of the index.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use gasnet_gni_abi as abi;
+
+use crate::process::Process;
+use crate::shm::{Region, INDEX_BITS};
+use crate::status;
+
+pub const PAGE_SHIFT: u32 = 12;
+const LOW_INDEX_BITS: u32 = 14;
+
+/// CRC-8 of a handle: what each bit of a byte contributes, from bit 0.
+const CRC: [u8; 8] = [0x5e, 0xbc, 0x61, 0xc2, 0x9d, 0x23, 0x46, 0x8c];
+
+fn crc(handle: &abi::gni_mem_handle_t) -> u8 {
+    let bytes = handle.qword1.to_le_bytes().into_iter().chain(handle.qword2.to_le_bytes());
+    bytes.take(15).fold(0, |crc, byte| {
+        let byte = byte ^ crc;
+        (0..8)
+            .filter(|bit| byte >> bit & 1 != 0)
+            .fold(0, |crc, bit| crc ^ CRC[bit])
+    })
+}
+
+/// The handle of a region by its key in the table.
+pub fn handle(key: u32, start: u64, pages: u64, flags: u64) -> abi::gni_mem_handle_t {
+    let (index, generation) = (u64::from(key & 0xffff), u64::from(key >> INDEX_BITS));
+    let entropy = generation | index >> LOW_INDEX_BITS << 8;
+    let mut handle = abi::gni_mem_handle_t {
+        qword1: start >> 12 | entropy << 52,
+        qword2: pages
+            | u64::from(PAGE_SHIFT) << 28
+            | (flags | FLAG_NEW) << 34
+            | (index & ((1 << LOW_INDEX_BITS) - 1)) << 42,
+    };
+    handle.qword2 |= u64::from(crc(&handle)) << 56;
+    handle
+}
+
+pub const FLAG_READ_ONLY: u64 = 1;
+pub const FLAG_NEW: u64 = 0x80;
+
+/// The flags of a handle.
+pub fn flags(handle: &abi::gni_mem_handle_t) -> u64 {
+    handle.qword2 >> 34 & 0xff
+}
+
+#[inline(always)]
+fn key(handle: &abi::gni_mem_handle_t) -> u32 {
+    let entropy = (handle.qword1 >> 52) as u32;
+    let low = (handle.qword2 >> 42) as u32 & ((1 << LOW_INDEX_BITS) - 1);
+    low | (entropy >> 8 & 3) << LOW_INDEX_BITS | (entropy & 0xff) << INDEX_BITS
+}
+
+/// Whether a handle is whole.
+pub fn is_whole(handle: &abi::gni_mem_handle_t) -> bool {
+    handle.qword2 >> 56 == u64::from(crc(handle)) && *handle != abi::gni_mem_handle_t::default()
+}
+
+/// The region that a handle names, with its key.
+#[inline(always)]
+pub fn find<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t) -> Option<(&'a Region, u32)> {
+    let key = key(handle);
+    let region = process.fabric.regions.find(key, INDEX_BITS)?;
+    let words = [region.words[0].load(Relaxed), region.words[1].load(Relaxed)];
+    (words == [handle.qword1, handle.qword2]).then_some((region, key))
+}
+
+/// Access to a region, which stays while this exists.
+pub struct Grant<'a> {
+    pub region: &'a Region,
+    pub slot: u32,
+}
+
+impl Drop for Grant<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.region.users.fetch_sub(1, SeqCst);
+    }
+}
+
+/// Who asks for access, by NIC address, tag and cookie, and whether it writes.
+pub struct Asker {
+    pub address: u32,
+    pub ptag: u32,
+    pub cookie: u32,
+    pub writes: bool,
+}
+
+/// Access to a region of a peer. Err: the status of the operation.
+#[inline(always)]
+pub fn grant<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t, asker: &Asker) -> Result<Grant<'a>, u8> {
+    let (region, _) = find(process, handle).ok_or(status::AT_MDD_INV)?;
+    region.users.fetch_add(1, SeqCst);
+    let grant = Grant {
+        region,
+        slot: region.entry.owner.load(Relaxed).wrapping_sub(1),
+    };
+    // Deregistration takes the address away and then waits for users.
+    if region.address.load(SeqCst) != asker.address || region.words[1].load(Relaxed) != handle.qword2 {
+        return Err(status::AT_MDD_INV);
+    }
+    if region.ptag.load(Relaxed) != asker.ptag || region.cookie.load(Relaxed) != asker.cookie {
+        return Err(status::AT_PROTECTION_ERR);
+    }
+    if asker.writes && region.flags.load(Relaxed) & abi::GNI_MEM_READ_ONLY != 0 {
+        return Err(status::AT_MDD_WR_PERMISSION_ERR);
+    }
+    Ok(grant)
+}
+
+impl Grant<'_> {
+    /// Bounds, to the page.
+    #[inline(always)]
+    pub fn check(&self, addr: u64, bytes: u64) -> Result<(), u8> {
+        if contains(self.region, addr, bytes) {
+            Ok(())
+        } else {
+            Err(status::AT_BOUNDS_ERR)
+        }
+    }
+
+    /// Whether the region keeps data in front of its events.
+    pub fn is_ordered(&self) -> bool {
+        self.region.flags.load(Relaxed) & (abi::GNI_MEM_STRICT_PI_ORDERING | abi::GNI_MEM_PI_FLUSH) != 0
+    }
+}
+
+#[inline(always)]
+pub fn contains(region: &Region, addr: u64, bytes: u64) -> bool {
+    let (start, length) = (region.start.load(Relaxed), region.bytes.load(Relaxed));
+    let offset = addr.wrapping_sub(start);
+    offset <= length && bytes <= length - offset
+}
+
+/// Waits, for a second at most, until no operation uses the region. Who died in one stays counted.
+pub fn drain(users: &AtomicU32) {
+    let end = Instant::now() + Duration::from_secs(1);
+    while users.load(SeqCst) != 0 && Instant::now() < end {
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_keep_their_key_and_show_damage() {
+        for key_in in [1, 0x3fff, 0x4000, 0xffff, 0xff_0001, 0xff_ffff] {
+            let mut handle = handle(key_in, 0x7fff_1234_5000, 77, FLAG_READ_ONLY);
+            assert_eq!(key(&handle), key_in);
+            assert!(is_whole(&handle));
+            assert_eq!(flags(&handle), FLAG_READ_ONLY | FLAG_NEW);
+            handle.qword1 ^= 4;
+            assert!(!is_whole(&handle));
+        }
+    }
+
+    #[test]
+    fn a_null_handle_is_invalid() {
+        assert!(!is_whole(&abi::gni_mem_handle_t::default()));
+    }
+}

@@ -1,0 +1,169 @@
+//! The layout of a fabric. Everything is atomic and valid when all zero, except locks.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use emulator_common::fabric::{Head, Layout, Member};
+use emulator_common::lock::Lock;
+use emulator_common::table::{Entry, HasEntry, Table};
+
+/// NIC addresses of a fabric, from [`FIRST_ADDRESS`].
+pub const NICS: usize = 1024;
+pub const FIRST_ADDRESS: u32 = 0x100;
+/// Bits of the index in a key of a table.
+pub const INDEX_BITS: u32 = 16;
+
+#[repr(C)]
+pub struct Fabric {
+    head: Head,
+    /// Serialises everything that collective engines do.
+    pub reductions: Lock,
+    pub nics: [Nic; NICS],
+    pub domains: Table<Domain, { 1 << 14 }>,
+    pub regions: Table<Region, { 1 << 16 }>,
+    pub cqs: Table<Cq, { 1 << 15 }>,
+    pub engines: Table<Engine, { 1 << 12 }>,
+}
+
+/// The hardware that has a NIC address.
+#[repr(C)]
+pub struct Nic {
+    /// Makes AMOs atomic.
+    pub atomics: Lock,
+    pub fma: AtomicU32,
+    pub mdd: AtomicU32,
+    pub cq: AtomicU32,
+    pub ce: AtomicU32,
+}
+
+/// A communication domain that is attached to a NIC.
+#[repr(C)]
+pub struct Domain {
+    pub entry: Entry,
+    pub address: AtomicU32,
+    pub instance: AtomicU32,
+    pub ptag: AtomicU32,
+    pub cookie: AtomicU32,
+    /// Whether it has an FMA descriptor of its own.
+    pub dedicated: AtomicU32,
+}
+
+/// Registered memory.
+#[repr(C)]
+pub struct Region {
+    pub entry: Entry,
+    /// NIC address; 0: no access is granted.
+    pub address: AtomicU32,
+    /// Index of the domain that registered it.
+    pub domain: AtomicU32,
+    pub ptag: AtomicU32,
+    pub cookie: AtomicU32,
+    /// `GNI_MEM_*`.
+    pub flags: AtomicU32,
+    /// Operations that use it now; deregistration waits for them.
+    pub users: AtomicU32,
+    /// Key of the destination CQ; 0: none.
+    pub cq: AtomicU32,
+    /// Pages, whole.
+    pub start: AtomicU64,
+    pub bytes: AtomicU64,
+    /// The handle.
+    pub words: [AtomicU64; 2],
+}
+
+/// A completion queue. The lock of the entry guards writing; only the owner reads.
+#[repr(C)]
+pub struct Cq {
+    pub entry: Entry,
+    pub address: AtomicU32,
+    pub domain: AtomicU32,
+    pub capacity: AtomicU32,
+    /// Where its entries lie on the heap; a power of two of them.
+    pub offset: AtomicU64,
+    /// Entries ever written.
+    pub written: AtomicU32,
+    /// Entries ever read.
+    pub taken: AtomicU32,
+    /// Entries were lost since the last read.
+    pub overrun: AtomicU32,
+    /// 1: the next entry rings the doorbell of `channel`.
+    pub armed: AtomicU32,
+    /// Name of a completion channel's doorbell; 0: none.
+    pub channel: AtomicU32,
+}
+
+/// Bytes of the room for a CQ's entries.
+pub fn cq_bytes(capacity: u32) -> u64 {
+    u64::from(capacity.next_power_of_two()) * 8
+}
+
+/// A virtual collective engine. `Fabric::reductions` guards it.
+#[repr(C)]
+pub struct Engine {
+    pub entry: Entry,
+    pub address: AtomicU32,
+    pub domain: AtomicU32,
+    /// Unique per NIC.
+    pub id: AtomicU32,
+    pub ptag: AtomicU32,
+    pub cookie: AtomicU32,
+    /// `GNI_CE_MODE_*`; 0: not configured.
+    pub modes: AtomicU32,
+    /// Key of the CQ for errors and completions.
+    pub cq: AtomicU32,
+    /// NIC address of the parent; 0: this is the root.
+    pub parent_address: AtomicU32,
+    pub parent_id: AtomicU32,
+    pub parent_child: AtomicU32,
+    pub children: [Child; 32],
+    /// Children that have joined the reduction, as bits.
+    pub joined: AtomicU32,
+    /// The reduction: command, mode and id of the first that joined.
+    pub command: AtomicU32,
+    pub mode: AtomicU32,
+    pub reduction: AtomicU64,
+    /// A status that spoils the reduction.
+    pub status: AtomicU32,
+    /// Floating-point exceptions met.
+    pub exceptions: AtomicU32,
+}
+
+/// A child of an engine, and what it contributed.
+#[repr(C)]
+pub struct Child {
+    /// `gni_ce_child_t`; 0: unused.
+    pub kind: AtomicU32,
+    /// Of an engine: NIC address and id.
+    pub address: AtomicU32,
+    pub id: AtomicU32,
+    pub operands: [AtomicU64; 2],
+    /// Of a PE: slot + 1 of the process, and where its result goes.
+    pub owner: AtomicU32,
+    pub result: AtomicU64,
+}
+
+macro_rules! has_entry {
+    ($($type:ty),*) => { $(impl HasEntry for $type {
+        fn entry(&self) -> &Entry {
+            &self.entry
+        }
+    })* };
+}
+has_entry!(Domain, Region, Cq, Engine);
+
+// SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
+unsafe impl Layout for Fabric {
+    const MAGIC: u64 = 0x7567_6e69_0000_0001;
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn init(&self) {
+        self.reductions.init();
+        self.nics.iter().for_each(|nic| nic.atomics.init());
+    }
+
+    fn reclaim(member: &Member<Fabric>, slot: u32) {
+        crate::reclaim::reclaim(member, slot);
+    }
+}
