@@ -48,10 +48,10 @@ pub struct Bounces {
 }
 
 impl Bounces {
-    /// As many buffers of `bytes` bytes as fit in `space`, at least one.
+    /// As many buffers of `bytes` bytes as fit in `space`, at least two: one that clients may keep, and one.
     pub fn new(bytes: usize, space: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(64);
-        let count = (space / bytes).max(1);
+        let count = (space / bytes).max(2);
         let memory = Mapped::new(count * bytes)?;
         let bounce = |index: usize| Bounce {
             address: memory.address() + index * bytes,
@@ -70,7 +70,7 @@ impl Bounces {
     pub fn register(&mut self, domain: &Domain) -> Result<(), Code> {
         let range = (self.memory.address(), self.all);
         // SAFETY: unmapped with this, after the domain is gone.
-        let memory = unsafe { domain.register(range, Arrivals::None, ffi::GNI_MEM_RELAXED_PI_ORDERING)? };
+        let memory = unsafe { domain.register_all(range, Arrivals::None, ffi::GNI_MEM_RELAXED_PI_ORDERING)? };
         self.registered.push(memory);
         Ok(())
     }
@@ -97,7 +97,7 @@ impl Bounces {
     /// Takes one for a client, which may keep it for any time, if enough are left.
     pub fn reserve(&self) -> Option<Bounce> {
         let mut free = lock(&self.free);
-        let kept = self.all / self.bytes / 4;
+        let kept = (self.all / self.bytes / 4).max(1);
         if free.len() > kept {
             free.pop()
         } else {

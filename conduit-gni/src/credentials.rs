@@ -38,9 +38,11 @@ impl Credentials {
             }
             _ => {
                 let Some(cookie) = entry("CRAY_COOKIES", ',', 0)? else {
-                    return Err("this process has no credentials for the network: neither PMI_GNI_PTAG and \
+                    return Err(
+                        "this process has no credentials for the network: neither PMI_GNI_PTAG and \
                                 PMI_GNI_COOKIE nor CRAY_COOKIES are set. Start it with aprun or srun"
-                        .into());
+                            .into(),
+                    );
                 };
                 let ptag = ptag_of(device, cookie)
                     .ok_or_else(|| format!("the library knows no protection tag for the cookie {cookie}"))?;
@@ -87,7 +89,9 @@ mod tests {
         assert!(find(&[ptag]).unwrap_err().contains("PMI_GNI_COOKIE"));
         assert!(find(&[("CRAY_COOKIES", "98")]).unwrap_err().contains("98"));
         assert!(find(&[("PMI_GNI_PTAG", "300"), cookie]).unwrap_err().contains("255"));
-        assert!(find(&[("PMI_GNI_PTAG", "x"), cookie]).unwrap_err().contains("PMI_GNI_PTAG=x"));
+        assert!(find(&[("PMI_GNI_PTAG", "x"), cookie])
+            .unwrap_err()
+            .contains("PMI_GNI_PTAG=x"));
         let beyond = ("PMI_GNI_DEV_ID", "2");
         assert!(find(&[ptag, cookie, beyond, nics]).unwrap_err().contains("place 2"));
     }

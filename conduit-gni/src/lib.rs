@@ -36,8 +36,9 @@ mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Atomics, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment, PollScope, ProviderReport,
-    PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
+    Atomics, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment,
+    PollScope, ProviderReport, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers,
+    StartInfo, Stop, Upcalls, Wake,
 };
 use net::Net;
 use std::sync::OnceLock;
@@ -47,14 +48,23 @@ use ugni::Arrivals;
 #[derive(Default)]
 pub struct Gni {
     pmi: pmi::CrayPmi,
+    /// Added to the cookie.
+    job: u32,
     net: OnceLock<Net>,
 }
 
 impl Gni {
     /// A conduit that was not started.
     pub const fn new() -> Self {
+        Self::of_job(0)
+    }
+
+    /// One of several jobs in the same processes, which need cookies of their own: of the job with
+    /// this number. For tests.
+    pub const fn of_job(job: u32) -> Self {
         Self {
             pmi: pmi::CrayPmi::new(),
+            job,
             net: OnceLock::new(),
         }
     }
@@ -80,7 +90,7 @@ impl Conduit for Gni {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let started = self.net.set(Net::open(info)?);
+        let started = self.net.set(Net::open(info, self.job)?);
         assert!(started.is_ok(), "defect: the gni conduit was started twice");
         Ok(())
     }

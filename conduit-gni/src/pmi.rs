@@ -109,7 +109,10 @@ fn gather(functions: &Functions, bytes: &[u8], size: usize) -> Result<Vec<u8>, C
 fn order(all: &[u8], size: usize) -> Option<Vec<usize>> {
     let ranks: Vec<usize> = all
         .chunks_exact(4)
-        .map(|word| word.try_into().map_or(usize::MAX, |word| u32::from_ne_bytes(word) as usize))
+        .map(|word| {
+            word.try_into()
+                .map_or(usize::MAX, |word| u32::from_ne_bytes(word) as usize)
+        })
         .collect();
     let mut sorted = ranks.clone();
     sorted.sort_unstable();

@@ -32,7 +32,7 @@ impl Segments {
             // Operations of peers name the first domain's handle.
             let events = if index == 0 { events } else { Arrivals::None };
             // SAFETY: the runtime keeps segments mapped until they are deregistered.
-            match unsafe { domain.register((memory.base, memory.bytes), events, flags) } {
+            match unsafe { domain.register_all((memory.base, memory.bytes), events, flags) } {
                 Ok(memory) => registered.push(memory),
                 Err(code) => {
                     release(domains, &registered);

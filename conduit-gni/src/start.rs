@@ -48,7 +48,10 @@ pub fn can_start() -> Result<(), String> {
 
 /// Those of this process.
 fn credentials(functions: &Functions) -> Result<Credentials, String> {
-    Credentials::find(|name| std::env::var(name).ok(), |device, cookie| functions.ptag(device, cookie))
+    Credentials::find(
+        |name| std::env::var(name).ok(),
+        |device, cookie| functions.ptag(device, cookie),
+    )
 }
 
 /// For `gasnet_info`: the library, and the NIC of this node.
@@ -123,7 +126,7 @@ fn arrivals(settings: &Settings, layout: &Layout, peers: usize, rendezvous_depth
     peers * each + layout.space_count * eager + 2 * layout.slot_count + 1024
 }
 
-fn open(info: &StartInfo<'_>) -> Result<Opened, String> {
+fn open(info: &StartInfo<'_>, job: u32) -> Result<Opened, String> {
     let functions = Functions::get()?;
     let flavour = flavour(functions)?;
     let settings = Settings::read(flavour);
@@ -154,7 +157,7 @@ fn open(info: &StartInfo<'_>) -> Result<Opened, String> {
     let identity = |domain: usize| Identity {
         instance: info.rank.0 + domain as u32 * info.size,
         ptag,
-        cookie,
+        cookie: cookie.wrapping_add(job),
         device,
         modes: settings.modes(info.host.len() * domains),
     };
@@ -181,7 +184,7 @@ fn open(info: &StartInfo<'_>) -> Result<Opened, String> {
     let flags = ffi::GNI_MEM_STRICT_PI_ORDERING | ffi::GNI_MEM_PI_FLUSH;
     let range = (region.base(), layout.bytes);
     // SAFETY: unmapped after it is deregistered.
-    let memory = unsafe { domains[FIRST].register(range, Arrivals::Ours, flags) }
+    let memory = unsafe { domains[FIRST].register_all(range, Arrivals::Ours, flags) }
         .map_err(|code| format!("{} bytes for messages cannot be registered: {code}", layout.bytes))?;
     let address = Address {
         nic,
@@ -200,12 +203,12 @@ fn open(info: &StartInfo<'_>) -> Result<Opened, String> {
 }
 
 impl Net {
-    /// Opens the network. Collective.
-    pub fn open(info: &StartInfo<'_>) -> Result<Self, ConduitError> {
+    /// Opens the network, with a cookie for a job of the process. Collective.
+    pub fn open(info: &StartInfo<'_>, job: u32) -> Result<Self, ConduitError> {
         let failed = |why: String| ConduitError {
             message: format!("The gni conduit cannot start: {why}."),
         };
-        let opened = open(info);
+        let opened = open(info, job);
         // Every process takes part in the exchange, so that one that fails does not keep others.
         let hello = match &opened {
             Ok(opened) => Hello {

@@ -46,8 +46,9 @@ pub static LIBRARY: Key<Option<String>> = text(
     "Library to open instead of libugni.so: a path, or a name that the loader searches.",
 )
 .ours();
-pub const SPAWNER: Key<Option<Spawner>> =
-    choice("GASNET_GNI_SPAWNER", "auto", "As GASNET_SPAWNER, for gni.").scope(Scope::Launcher).ours();
+pub const SPAWNER: Key<Option<Spawner>> = choice("GASNET_GNI_SPAWNER", "auto", "As GASNET_SPAWNER, for gni.")
+    .scope(Scope::Launcher)
+    .ours();
 /// File of Cray's PMI library.
 pub static PMI_LIBRARY: Key<Option<String>> = text(
     "GASNET_GNI_PMI_LIBRARY",

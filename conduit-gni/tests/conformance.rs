@@ -3,6 +3,7 @@
 
 mod emulated;
 
+use gasnet_conduit::conformance::job_number;
 use gasnet_conduit::faulty::Faulty;
 use gasnet_conduit::Conduit;
 use gasnet_conduit_gni::Gni;
@@ -11,7 +12,7 @@ use std::sync::Once;
 fn plain() -> Box<dyn Conduit> {
     static EMULATOR: Once = Once::new();
     EMULATOR.call_once(emulated::emulate);
-    Box::new(Gni::new())
+    Box::new(Gni::of_job(job_number()))
 }
 
 fn faulty() -> Box<dyn Conduit> {
@@ -53,4 +54,66 @@ mod send_buffers {
 mod barriers {
     use super::plain;
     gasnet_conduit::barrier_conformance_tests! { over_ugni: plain; }
+}
+
+/// Each runs some of the tests above in a process of its own, because a process reads the options
+/// of the emulator once.
+mod plans {
+    macro_rules! plans {
+        ($($name:ident: $options:literal, $variables:literal, $tests:literal;)*) => { $(
+            #[test]
+            fn $name() {
+                super::emulated::run_again($options, $variables, concat!($tests, " --skip plans"));
+            }
+        )* };
+    }
+
+    plans! {
+        gemini: "flavour=gemini", "", "over_ugni";
+        gemini_orders_strictly: "flavour=gemini reorder", "GASNET_GNI_MEM_CONSISTENCY=strict", "operations notification";
+        reordered: "reorder delay=50", "", "over_ugni";
+        late: "late delay=50", "", "over_ugni";
+        late_on_gemini: "flavour=gemini late reorder delay=50", "", "over_ugni";
+        requests_are_always_fetched: "", "GASNET_GNI_AM_RVOUS_CUTOVER=1",
+            "packets notification send_buffers operations::over_ugni::before";
+        requests_are_fetched_late: "late reorder delay=50", "GASNET_GNI_AM_RVOUS_CUTOVER=1", "packets notification";
+        few_landings: "reorder", "GASNET_GNI_AM_RVOUS_CUTOVER=1 GASNET_GNI_AM_RVOUS_BUFFERS=1", "packets notification";
+        space_for_one_peer: "reorder", "GASNET_GNI_AM_EAGER_PEERS=1", "packets notification";
+        space_for_nobody: "", "GASNET_GNI_AM_EAGER_PEERS=0", "packets notification";
+        few_of_everything: "reorder",
+            "GASNET_NETWORKDEPTH=2 GASNET_NETWORKDEPTH_TOTAL=3 GASNET_GNI_NUM_PD=32 GASNET_GNI_BOUNCE_SIZE=4K \
+             GASNET_NETWORKDEPTH_SPACE=1 GASNET_LONG_DEPTH=1", "over_ugni";
+        one_of_everything: "",
+            "GASNET_NETWORKDEPTH=1 GASNET_NETWORKDEPTH_TOTAL=1 GASNET_GNI_AM_RVOUS_BUFFERS=1 GASNET_GNI_BOUNCE_SIZE=1",
+            "packets notification operations::over_ugni";
+        more_slots_than_bits: "reorder", "GASNET_NETWORKDEPTH_TOTAL=200 GASNET_NETWORKDEPTH=200", "packets notification";
+        small_mediums: "", "GASNET_GNI_MAX_MEDIUM=960", "packets notification send_buffers";
+        large_mediums: "late", "GASNET_GNI_MAX_MEDIUM=65408 GASNET_GNI_AM_RVOUS_CUTOVER=1",
+            "packets notification send_buffers";
+        nothing_is_packed: "reorder", "GASNET_GNI_PACKEDLONG_CUTOVER=0", "notification";
+        all_by_engine: "late reorder delay=50", "GASNET_GNI_GET_FMA_RDMA_CUTOVER=0 GASNET_GNI_PUT_FMA_RDMA_CUTOVER=0",
+            "operations notification";
+        all_by_fma: "late", "GASNET_GNI_GET_FMA_RDMA_CUTOVER=16K GASNET_GNI_PUT_FMA_RDMA_CUTOVER=16K",
+            "operations notification";
+        much_is_copied: "late",
+            "GASNET_GNI_GET_BOUNCE_REGISTER_CUTOVER=32K GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER=32K", "operations";
+        nothing_is_registered: "late reorder delay=20", "GASNET_GNI_MEMREG=0", "operations notification";
+        registrations_are_few: "reorder", "GASNET_GNI_MEMREG=1", "operations notification";
+        registrations_are_not_shared: "", "GASNET_USE_UDREG=0", "operations::over_ugni";
+        posts_find_no_room: "busy=30 reorder", "", "over_ugni";
+        registrations_find_no_room: "reg-busy=50", "", "operations::over_ugni::every operations::over_ugni::many";
+        domains: "reorder", "GASNET_DOMAIN_COUNT=3 GASNET_AM_DOMAIN_POLL_MASK=3", "over_ugni";
+        domains_of_several_threads: "", "GASNET_DOMAIN_COUNT=2 GASNET_GNI_PTHREADS_PER_DOMAIN=2", "over_ugni";
+        threads_do_not_sleep: "", "GASNET_WAITMODE=SPIN", "over_ugni";
+        barrier_by_messages: "reorder late delay=50", "GASNET_BARRIER=GNIDISSEM", "barriers";
+        barrier_without_engine: "", "GASNET_USE_CE=0", "barriers";
+        barrier_in_a_chain: "reorder", "GASNET_GNI_CE_RADIX=1 CONFORMANCE_HOSTS=3", "barriers";
+        barrier_of_hosts: "reorder late", "CONFORMANCE_HOSTS=2", "barriers";
+        no_engines: "ce=0", "CONFORMANCE_HOSTS=2", "barriers";
+        shared_resources: "", "GASNET_GNI_FMA_SHARING=1 GASNET_GNI_MDD_SHARING=0 GASNET_GNI_BTE_MULTI_CHANNEL=0",
+            "packets::over_ugni operations::over_ugni";
+        strict: "reorder early-event", "GASNET_GNI_MEM_CONSISTENCY=strict GASNET_GNI_ROUTING_MODE=in_order",
+            "operations notification";
+        no_consistency: "reorder", "GASNET_GNI_MEM_CONSISTENCY=none GASNET_GNI_ROUTING_MODE=ADAPTIVE_3", "notification";
+    }
 }

@@ -18,9 +18,10 @@ use crate::{
     PACKET_ALIGN,
 };
 use gasnet_sys::mem;
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -163,6 +164,18 @@ pub fn start_info<'a>(rank: JobRank, all: &'a [JobRank], exchange: &'a dyn Fn(&[
     }
 }
 
+/// Jobs so far.
+static JOBS: AtomicU32 = AtomicU32::new(0);
+thread_local! {
+    static NUMBER: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The number of the job whose conduits this thread makes, for networks that must know jobs of one
+/// process apart.
+pub fn job_number() -> u32 {
+    NUMBER.get()
+}
+
 /// The conduits of a job, by rank.
 pub struct Job {
     /// The conduit of each rank, until it is taken out.
@@ -173,6 +186,7 @@ impl Job {
     /// Starts a job in which each rank is a neighbourhood of its own. `CONFORMANCE_HOSTS` is the
     /// number of its hosts, by default one; placement is cyclic.
     pub fn start(make: Make<'_>, size: u32) -> Self {
+        NUMBER.set(JOBS.fetch_add(1, SeqCst));
         let conduits: Vec<_> = (0..size).map(|_| Some(make())).collect();
         let job = Self { conduits };
         let all: Vec<_> = (0..size).map(JobRank).collect();

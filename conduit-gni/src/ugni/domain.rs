@@ -209,14 +209,9 @@ impl Domain {
         }
         let posts = Mapped::new(settings.posts * size_of::<Post>()).map_err(|why| format!("mmap failed: {why}"))?;
         let (base, bytes) = (posts.address(), settings.posts * size_of::<Post>());
-        let posts_memory = register(
-            functions,
-            nic,
-            (base, bytes),
-            null_mut(),
-            ffi::GNI_MEM_RELAXED_PI_ORDERING,
-        )
-        .map_err(failed("GNI_MemRegister of post descriptors"))?;
+        let order = ffi::GNI_MEM_RELAXED_PI_ORDERING;
+        let posts_memory = insist(|| register(functions, nic, (base, bytes), null_mut(), order))
+            .map_err(failed("GNI_MemRegister of post descriptors"))?;
         let free = (0..settings.posts).rev().map(|index| {
             let post = (base + index * size_of::<Post>()) as *mut Post;
             // SAFETY: inside the mapping, which lives as long as the domain, and aligned.
@@ -291,6 +286,15 @@ impl Domain {
         register(self.functions, self.nic, range, queue, flags)
     }
 
+    /// Registers memory that the conduit cannot do without: if resources are short, several times.
+    ///
+    /// # Safety
+    /// As for [`Domain::register`].
+    pub unsafe fn register_all(&self, range: (usize, usize), events: Arrivals, flags: u32) -> Result<Memory, Code> {
+        // SAFETY: by contract.
+        insist(|| unsafe { self.register(range, events, flags) })
+    }
+
     /// Reverts it.
     pub fn deregister(&self, memory: Memory) {
         let _turn = self.turn();
@@ -303,6 +307,18 @@ impl Domain {
     pub fn handles(&self) -> (ffi::gni_nic_handle_t, ffi::gni_cq_handle_t, ffi::gni_cq_handle_t) {
         (self.nic, self.completions, self.arrivals)
     }
+}
+
+/// Repeats a registration that finds no resources.
+fn insist(register: impl Fn() -> Result<Memory, Code>) -> Result<Memory, Code> {
+    const TRIES: usize = 10;
+    for _ in 1..TRIES {
+        match register() {
+            Err(Code::RESOURCE) => gasnet_sys::atomic::yield_now(),
+            result => return result,
+        }
+    }
+    register()
 }
 
 fn register(

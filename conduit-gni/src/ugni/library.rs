@@ -170,7 +170,12 @@ impl Functions {
             return "unknown".to_owned();
         }
         let version = info.ugni_version;
-        format!("{:#x}.{:#x}.{:#x}", version >> 24, version >> 16 & 0xff, version & 0xffff)
+        format!(
+            "{:#x}.{:#x}.{:#x}",
+            version >> 24,
+            version >> 16 & 0xff,
+            version & 0xffff
+        )
     }
 
     /// The library's text for the failure that an event reports.

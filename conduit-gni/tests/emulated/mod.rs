@@ -23,7 +23,7 @@ fn use_emulator(options: &str) {
     let path = std::env::current_exe().unwrap().with_file_name("libemulator_ugni.so");
     assert!(path.exists(), "{} was not built", path.display());
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    let options = CString::new(format!("dir={} yield=10 {options}", fabric())).unwrap();
+    let options = CString::new(format!("dir={} yield=10 fma=1000 {options}", fabric())).unwrap();
     env::set(c"GASNET_GNI_LIBRARY", &path);
     env::set(c"EMU_UGNI", &options);
     for (name, value) in [(c"PMI_GNI_PTAG", c"17"), (c"PMI_GNI_COOKIE", c"305419896")] {

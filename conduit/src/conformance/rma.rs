@@ -405,20 +405,27 @@ impl Upcalls for SharedParts<'_> {
     }
 }
 
+const PAGE: usize = 4096;
+
+/// Memory as segments have it: networks may check whole pages only.
+#[derive(Clone)]
+#[repr(align(4096))]
+struct Page([u64; PAGE / 8]);
+
 /// Access to memory that is not registered, or no longer, is a lost peer or an error at its owner,
 /// never a write.
 pub fn keys_are_checked(make: Make<'_>) {
     for stale in [false, true] {
         let job = Job::start(make, 2);
-        let mut memory = vec![0u64; 1024];
-        let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, 4096);
+        let mut memory = vec![Page([0; PAGE / 8]); 2];
+        let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, PAGE);
         let (own, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
         let target = if stale {
             job.of(1).segments().unwrap().deregister(own);
             targets[0]
         } else {
             // Beyond the end of the segment, but still memory of the process.
-            targets[0].plus(4090)
+            targets[0].plus(PAGE - 6)
         };
         let lost = AtomicBool::new(false);
         job.run(|_, conduit| {
@@ -437,7 +444,7 @@ pub fn keys_are_checked(make: Make<'_>) {
         job.stop();
         drop(job);
         assert!(
-            memory.iter().all(|&word| word == 0),
+            memory.iter().flat_map(|page| page.0).all(|word| word == 0),
             "an access without a valid key wrote (stale: {stale})"
         );
     }

@@ -7,7 +7,9 @@ pub struct Random(AtomicU64);
 
 impl Random {
     pub fn new(seed: u64, slot: u32) -> Random {
-        Random(AtomicU64::new(seed.wrapping_add(u64::from(slot).wrapping_mul(0x9e37_79b9))))
+        Random(AtomicU64::new(
+            seed.wrapping_add(u64::from(slot).wrapping_mul(0x9e37_79b9)),
+        ))
     }
 
     /// splitmix64.

@@ -205,7 +205,10 @@ mod tests {
         assert_eq!(amo(0x0d).apply(6, 5, 9), 6);
         assert_eq!(amo(0x24c - 2).apply(5 | 1 << 40, 5, 9), 9);
         assert_eq!(amo(0x51).apply(u64::MAX, 1, 0), u64::MAX, "signed");
-        assert_eq!(amo(0x5d).apply(1.5_f64.to_bits(), 2.0_f64.to_bits(), 0), 3.5_f64.to_bits());
+        assert_eq!(
+            amo(0x5d).apply(1.5_f64.to_bits(), 2.0_f64.to_bits(), 0),
+            3.5_f64.to_bits()
+        );
         assert_eq!(amo(0x49).apply(0b1100, 0b0110, 0b0001), 0b0101);
     }
 

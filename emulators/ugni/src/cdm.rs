@@ -150,9 +150,15 @@ fn detach(nic: &'static Nic) {
     let cqs: Vec<u32> = fabric.cqs.owned(process.slot).collect();
     let engines: Vec<u32> = fabric.engines.owned(process.slot).collect();
     drop(guard);
-    let regions: Vec<u32> = regions.into_iter().filter(|i| mine(&fabric.regions.at(*i).domain)).collect();
+    let regions: Vec<u32> = regions
+        .into_iter()
+        .filter(|i| mine(&fabric.regions.at(*i).domain))
+        .collect();
     let cqs: Vec<u32> = cqs.into_iter().filter(|i| mine(&fabric.cqs.at(*i).domain)).collect();
-    let engines: Vec<u32> = engines.into_iter().filter(|i| mine(&fabric.engines.at(*i).domain)).collect();
+    let engines: Vec<u32> = engines
+        .into_iter()
+        .filter(|i| mine(&fabric.engines.at(*i).domain))
+        .collect();
     if process.config.report {
         eprintln!(
             "emulator of uGNI: instance {} left {} regions, {} completion queues, {} endpoints, {} engines",

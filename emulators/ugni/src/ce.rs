@@ -37,7 +37,10 @@ pub fn check(op: &Op, local_handle: &abi::gni_mem_handle_t) -> Outcome {
         return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no collective engine"));
     }
     if reduce::decode(op.command).is_none() {
-        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "no such command of the collective engine"));
+        return Err(refusal(
+            abi::GNI_RC_ILLEGAL_OP,
+            "no such command of the collective engine",
+        ));
     }
     if op.ce_mode & abi::GNI_CEMODE_TWO_OP != 0 && !reduce::takes_two(op.command) {
         return Err(invalid("the command has not two operands"));
@@ -206,8 +209,7 @@ fn distribute(process: &Process, engine: &shm::Engine, result: &Reduction) {
         let (slot, to) = (child.owner.load(Relaxed).wrapping_sub(1), child.result.load(Relaxed));
         // The control word last. Who is dead gets nothing.
         let base = words.as_ptr() as u64;
-        let _ = copy::write(process, slot, base + 8, to + 8, 16)
-            .and_then(|()| copy::write(process, slot, base, to, 8));
+        let _ = copy::write(process, slot, base + 8, to + 8, 16).and_then(|()| copy::write(process, slot, base, to, 8));
     }
 }
 

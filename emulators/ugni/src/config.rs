@@ -289,7 +289,10 @@ mod tests {
             ("dir=/d nics=0", "node 0 of 0 NICs: NIC addresses end at 1024"),
             ("dir=/d nonsense", "nonsense: no such option"),
             ("dir=/d busy=101", "busy=101: needs a number up to 100"),
-            ("dir=/d post-error=amo:1:0", "post-error=amo:1:0: needs a status from 1 to 63"),
+            (
+                "dir=/d post-error=amo:1:0",
+                "post-error=amo:1:0: needs a status from 1 to 63",
+            ),
             ("seed=1", "dir=FOLDER is missing"),
         ] {
             assert_eq!(Config::parse(text).unwrap_err(), why);

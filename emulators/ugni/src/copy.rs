@@ -91,7 +91,13 @@ pub fn read(process: &Process, slot: u32, local: u64, remote: u64, bytes: u64) -
 /// A range of this process's memory, read by the kernel. None: it is not mapped.
 pub fn gather(process: &Process, addr: u64, bytes: u64) -> Option<Vec<u8>> {
     let mut data = vec![0; bytes as usize];
-    copy(libc::process_vm_readv, process.pid, data.as_mut_ptr() as u64, addr, bytes)
-        .ok()
-        .map(|()| data)
+    copy(
+        libc::process_vm_readv,
+        process.pid,
+        data.as_mut_ptr() as u64,
+        addr,
+        bytes,
+    )
+    .ok()
+    .map(|()| data)
 }

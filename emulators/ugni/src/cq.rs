@@ -44,7 +44,10 @@ extern "C" fn GNI_CqCreate(
             return Err(invalid("no such mode of completion queues"));
         }
         if mode & (abi::GNI_CQ_EMULATED | abi::GNI_CQ_PHYS_PAGES) != 0 {
-            return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "the emulator has no queues of this mode"));
+            return Err(refusal(
+                abi::GNI_RC_ILLEGAL_OP,
+                "the emulator has no queues of this mode",
+            ));
         }
         if out.is_null() {
             return Err(invalid("no place for the handle"));
@@ -111,11 +114,7 @@ extern "C" fn GNI_CqTestEvent(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
 
 /// Writes the entry and makes the code.
 #[inline(always)]
-fn deliver(
-    cq: &Cq,
-    event: Result<u64, (abi::gni_return_t, u64)>,
-    out: *mut abi::gni_cq_entry_t,
-) -> abi::gni_return_t {
+fn deliver(cq: &Cq, event: Result<u64, (abi::gni_return_t, u64)>, out: *mut abi::gni_cq_entry_t) -> abi::gni_return_t {
     let (result, entry) = match event {
         Ok(entry) => (abi::GNI_RC_SUCCESS, entry),
         Err((abi::GNI_RC_NOT_DONE, _)) => return abi::GNI_RC_NOT_DONE,
@@ -282,9 +281,7 @@ extern "C" fn GNI_CqErrorStr(entry: abi::gni_cq_entry_t, buffer: *mut c_void, le
         }
         // SAFETY: the buffer has so many bytes.
         unsafe {
-            buffer
-                .cast::<u8>()
-                .copy_from_nonoverlapping(text.as_ptr(), text.len());
+            buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
             buffer.cast::<u8>().add(text.len()).write(0);
         }
         Ok(())

@@ -167,7 +167,11 @@ extern "C" fn gni_cq_set_rem_inst_id(entry: *mut abi::gni_cq_entry_t, value: u64
 
 #[no_mangle]
 extern "C" fn gni_cq_set_tid(entry: *mut abi::gni_cq_entry_t, value: u64) {
-    set(entry, 0xffff << 32 | 15 << 59, value << 32 & 0xffff << 32 | (value >> 16) << 59);
+    set(
+        entry,
+        0xffff << 32 | 15 << 59,
+        value << 32 & 0xffff << 32 | (value >> 16) << 59,
+    );
 }
 
 #[no_mangle]

@@ -58,8 +58,7 @@ fn populates(wanted: &Wanted) -> bool {
         MADV_POPULATE_READ
     };
     // SAFETY: the advice changes no content, whatever is there.
-    wanted.bytes() <= SMALL
-        && unsafe { libc::madvise(wanted.start() as *mut _, wanted.bytes() as usize, advice) } == 0
+    wanted.bytes() <= SMALL && unsafe { libc::madvise(wanted.start() as *mut _, wanted.bytes() as usize, advice) } == 0
 }
 
 /// Whether memory can be registered: mapped, writable if it must be, and not excluded by a word.
@@ -209,7 +208,10 @@ extern "C" fn GNI_MemRegisterSegments(
         }
         // SAFETY: the program passes so many segments.
         let segments = unsafe { std::slice::from_raw_parts(segments, count as usize) };
-        if segments.windows(2).any(|two| two[0].address + two[0].length != two[1].address) {
+        if segments
+            .windows(2)
+            .any(|two| two[0].address + two[0].length != two[1].address)
+        {
             return Err(invalid("the emulator registers only segments that follow each other"));
         }
         Ok((segments[0].address, segments.iter().map(|segment| segment.length).sum()))
@@ -234,10 +236,7 @@ pub fn release(process: &Process, index: u32) {
 }
 
 #[no_mangle]
-extern "C" fn GNI_MemDeregister(
-    nic: abi::gni_nic_handle_t,
-    handle: *mut abi::gni_mem_handle_t,
-) -> abi::gni_return_t {
+extern "C" fn GNI_MemDeregister(nic: abi::gni_nic_handle_t, handle: *mut abi::gni_mem_handle_t) -> abi::gni_return_t {
     let deregister = || {
         let nic = Nic::of(nic)?;
         let _inside = nic.enter();

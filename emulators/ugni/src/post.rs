@@ -69,10 +69,14 @@ fn check_get(op: &Op) -> Outcome {
         return Err(invalid("nothing to get"));
     }
     if (op.remote | op.length) % 4 != 0 {
-        return Err(misaligned("a get needs a remote address and a length that are multiples of 4"));
+        return Err(misaligned(
+            "a get needs a remote address and a length that are multiples of 4",
+        ));
     }
     if op.nic.process.is_gemini && op.local % 4 != 0 {
-        return Err(misaligned("on Gemini a get needs a local address that is a multiple of 4"));
+        return Err(misaligned(
+            "on Gemini a get needs a local address that is a multiple of 4",
+        ));
     }
     Ok(())
 }
@@ -99,11 +103,16 @@ fn check_amo(op: &Op) -> Outcome<bool> {
         return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "no such AMO"));
     };
     if amo.second && op.nic.process.is_gemini {
-        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no AMOs of the second generation"));
+        return Err(refusal(
+            abi::GNI_RC_ILLEGAL_OP,
+            "Gemini has no AMOs of the second generation",
+        ));
     }
     let bytes = amo.bytes();
     if op.length % bytes != 0 || op.remote % amo.alignment() != 0 || amo.fetches && op.local % bytes != 0 {
-        return Err(misaligned("an AMO needs addresses and a length that are aligned to its operand"));
+        return Err(misaligned(
+            "an AMO needs addresses and a length that are aligned to its operand",
+        ));
     }
     if op.length != bytes {
         return Err(invalid("an AMO has one operand"));

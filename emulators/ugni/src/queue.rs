@@ -228,7 +228,9 @@ pub fn completed(
 /// Makes a queue a source queue, with a table of requests.
 pub fn make_source(cq: &Cq) -> Outcome {
     if cq.role.get() == Role::Destination {
-        return Err(crate::refuse::invalid("the completion queue is that of registered memory"));
+        return Err(crate::refuse::invalid(
+            "the completion queue is that of registered memory",
+        ));
     }
     cq.role.set(Role::Source);
     if cq.requests().is_none() {

@@ -124,7 +124,9 @@ impl Reduction {
         let sum = command.two(self.operands[0], operands[0]);
         if command.0 == Kind::FloatAdd {
             let value = command.float(sum);
-            let finite = [self.operands[0], operands[0]].iter().all(|x| command.float(*x).is_finite());
+            let finite = [self.operands[0], operands[0]]
+                .iter()
+                .all(|x| command.float(*x).is_finite());
             if value.is_nan() && finite || value.is_nan() {
                 self.exceptions |= abi::GNI_CE_FPE_OP_INVAL;
             } else if value.is_infinite() && finite {
@@ -176,10 +178,15 @@ mod tests {
 
     #[test]
     fn only_documented_commands_exist() {
-        let known = [0, 1, 2, 3, 4, 5, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d]
-            .into_iter()
-            .chain([0x30, 0x31, 0x32, 0x33, 0x38, 0x39, 0x3a, 0x3b]);
-        assert_eq!((0..256).filter(|c| decode(*c).is_some()).collect::<Vec<_>>(), known.collect::<Vec<_>>());
+        let known = [
+            0, 1, 2, 3, 4, 5, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d,
+        ]
+        .into_iter()
+        .chain([0x30, 0x31, 0x32, 0x33, 0x38, 0x39, 0x3a, 0x3b]);
+        assert_eq!(
+            (0..256).filter(|c| decode(*c).is_some()).collect::<Vec<_>>(),
+            known.collect::<Vec<_>>()
+        );
         assert!(takes_two(0x15) && !takes_two(0x11));
     }
 }

@@ -19,7 +19,11 @@ const LOW_INDEX_BITS: u32 = 14;
 const CRC: [u8; 8] = [0x5e, 0xbc, 0x61, 0xc2, 0x9d, 0x23, 0x46, 0x8c];
 
 fn crc(handle: &abi::gni_mem_handle_t) -> u8 {
-    let bytes = handle.qword1.to_le_bytes().into_iter().chain(handle.qword2.to_le_bytes());
+    let bytes = handle
+        .qword1
+        .to_le_bytes()
+        .into_iter()
+        .chain(handle.qword2.to_le_bytes());
     bytes.take(15).fold(0, |crc, byte| {
         let byte = byte ^ crc;
         (0..8)
