@@ -57,11 +57,13 @@ fn check(cdm: &Cdm, device: u32, address: u32) -> Outcome {
     let process = current().map_err(|_| quiet(abi::GNI_RC_ERROR_RESOURCE))?;
     let same = |index: u32| {
         let other = process.fabric.domains.at(index);
-        other.entry.owner.load(Relaxed) != 0
+        let owner = other.entry.owner.load(Relaxed);
+        owner != 0
             && other.address.load(Relaxed) == address
             && other.instance.load(Relaxed) == cdm.instance
             && other.ptag.load(Relaxed) == u32::from(cdm.ptag)
             && other.cookie.load(Relaxed) == cdm.cookie
+            && process.alive(owner - 1)
     };
     if process.fabric.domains.used().any(same) {
         return Err(refusal(

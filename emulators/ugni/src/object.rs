@@ -58,8 +58,8 @@ macro_rules! object {
         impl Object for $type {
             type Handle = $handle;
             const KIND: u32 = $kind;
-            const MISSING: &'static str = concat!("no handle of ", $name);
-            const STALE: &'static str = concat!("the handle names no ", $name, " (any more)");
+            const MISSING: &'static str = concat!("no valid handle of ", $name);
+            const STALE: &'static str = concat!("the handle is not, or no longer, that of ", $name);
             fn kind(&self) -> &AtomicU32 {
                 &self.kind
             }

@@ -1,0 +1,115 @@
+// transfers.c: what each operation moves.
+#include "harness.h"
+
+#include <string.h>
+
+static const char *text = "the quick brown fox jumps over the lazy dog....";
+
+static void put(struct end *a, struct end *b, gni_post_type_t type, const char *what, uint64_t bytes) {
+    gni_post_descriptor_t d = descriptor(type, a, b, bytes);
+    gni_return_t code;
+    memset(b->buffer, 0, BUFFER);
+    memset(a->buffer, 0, BUFFER);
+    strcpy((char *)a->buffer, text);
+    d.local_addr += 1;
+    d.remote_addr += 3;
+    code = transfer(a, &d);
+    say("transfers", "%s: %s, \"%s\"", what, name(code), (char *)b->buffer + 3);
+}
+
+static void get(struct end *a, struct end *b, gni_post_type_t type, const char *what) {
+    gni_post_descriptor_t d = descriptor(type, a, b, 16);
+    gni_return_t code;
+    memset(a->buffer, 0, BUFFER);
+    strcpy((char *)b->buffer, text);
+    d.remote_addr += 4;
+    code = transfer(a, &d);
+    say("transfers", "%s: %s, \"%s\"", what, name(code), (char *)a->buffer);
+}
+
+static void sync_flags(struct end *a, struct end *b) {
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT_W_SYNCFLAG, a, b, 11);
+    gni_cq_entry_t entry;
+    memset(b->buffer, 0, BUFFER);
+    strcpy((char *)a->buffer, text);
+    d.cq_mode = GNI_CQMODE_GLOBAL_EVENT | GNI_CQMODE_REMOTE_EVENT;
+    d.sync_flag_addr = (uintptr_t)b->buffer + 64;
+    d.sync_flag_value = 0x0102030405060708;
+    must(transfer(a, &d) == 0, "put with flag");
+    say("transfers", "put with flag: \"%s\"", (char *)b->buffer);
+    must(wait_for(b->destination, &entry) == 0, "REMOTE event");
+    say("transfers", "flag %lx, id at the target %u, another event: %s", *(unsigned long *)(b->buffer + 64),
+        (unsigned)gni_cq_get_rem_inst_id(entry), nothing(b->destination) ? "no" : "yes");
+    d.length = 0;
+    d.sync_flag_value = 9;
+    d.remote_addr = 0;
+    say("transfers", "flag alone: %s", name(transfer(a, &d)));
+    must(wait_for(b->destination, &entry) == 0, "REMOTE event");
+    say("transfers", "flag %lx", *(unsigned long *)(b->buffer + 64));
+}
+
+static void cq_writes(struct end *a, struct end *b) {
+    gni_post_descriptor_t d = descriptor(GNI_POST_CQWRITE, a, b, 0);
+    gni_cq_entry_t entry;
+    d.cq_mode = GNI_CQMODE_GLOBAL_EVENT | GNI_CQMODE_REMOTE_EVENT;
+    d.cqwrite_value = 0xabcd123403000077;
+    say("transfers", "CQ write: %s", name(transfer(a, &d)));
+    must(wait_for(b->destination, &entry) == 0, "the entry");
+    say("transfers", "value %lx, id %x", (unsigned long)gni_cq_get_data(entry),
+        (unsigned)gni_cq_get_rem_inst_id(entry));
+    say("transfers", "its descriptor: %s",
+        name(GNI_GetCompleted(b->destination, entry, &(gni_post_descriptor_t *){NULL})));
+}
+
+// Many operations of random sizes and kinds, some of them to oneself.
+static void many(struct end *a, struct end *b) {
+    unsigned seed = 7, errors = 0;
+    int i;
+    for (i = 0; i < 2000; i++) {
+        gni_post_type_t type;
+        gni_post_descriptor_t d;
+        uint64_t bytes, from, to;
+        seed = seed * 1103515245 + 12345;
+        type = (gni_post_type_t[]){GNI_POST_FMA_PUT, GNI_POST_RDMA_PUT, GNI_POST_FMA_GET,
+                                   GNI_POST_RDMA_GET}[seed >> 16 & 3];
+        bytes = 4 + (seed >> 18 & 0x7ff) * 4;
+        from = (seed >> 8 & 0xff) * 4;
+        to = (seed >> 4 & 0xff) * 4;
+        memset(a->buffer, i, BUFFER);
+        memset(b->buffer, ~i, BUFFER);
+        d = descriptor(type, a, b, bytes);
+        d.local_addr += from;
+        d.remote_addr += to;
+        if (transfer(a, &d) != 0 || memcmp(a->buffer + from, b->buffer + to, bytes) != 0) errors++;
+        if (type == GNI_POST_FMA_PUT || type == GNI_POST_RDMA_PUT) {
+            if (b->buffer[to + bytes] != (uint8_t)~i) errors++;
+        } else if (a->buffer[from + bytes] != (uint8_t)i) {
+            errors++;
+        }
+    }
+    say("transfers", "%d operations, %u errors", i, errors);
+}
+
+void test_transfers(void) {
+    struct end a, b;
+    make_pair(&a, &b, NULL);
+    put(&a, &b, GNI_POST_FMA_PUT, "FMA put", 15);
+    put(&a, &b, GNI_POST_FMA_PUT, "empty FMA put", 0);
+    put(&a, &b, GNI_POST_RDMA_PUT, "RDMA put", 15);
+    get(&a, &b, GNI_POST_FMA_GET, "FMA get");
+    get(&a, &b, GNI_POST_RDMA_GET, "RDMA get");
+    if (!gemini) {
+        gni_post_descriptor_t d = descriptor(GNI_POST_FMA_GET_W_FLAG, &a, &b, 16);
+        d.sync_flag_value = 77;
+        say("transfers", "FMA get with flag: %s", name(transfer(&a, &d)));
+        d.length = 64;
+        say("transfers", "a long one: %s", name(post(&a, &d)));
+        d.length = 60;
+        d.local_addr += 4;
+        say("transfers", "one across a line: %s", name(post(&a, &d)));
+    }
+    sync_flags(&a, &b);
+    cq_writes(&a, &b);
+    many(&a, &b);
+    destroy_pair(&a, &b);
+}
