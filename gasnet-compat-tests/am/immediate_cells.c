@@ -7,6 +7,7 @@
 // CONDUITS: smp sock udp ibv gni ofi
 // TIMEOUT: 120
 // ENV: GASNET_AM_CREDITS_PP=8 GASNET_NETWORKDEPTH_PP=4 GASNET_BBUF_COUNT=1 GASNET_AMRDMA_MAX_PEERS=0
+// ENV: GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER=32K
 #include "outside.h"
 
 #include <gasnet_vis.h>
@@ -96,9 +97,19 @@ static size_t bytes_of(const struct cell *c) {
 }
 
 /* Too large to be copied. */
-static int is_large(const struct cell *c) { return bytes_of(c) > 60000; }
-/* The call may wait for local completion, and polls. */
-static int waits_for_source(const struct cell *c) { return c->now && is_large(c); }
+#ifdef GASNET_CONDUIT_GNI
+enum { COPIED = 32768 };
+#else
+enum { COPIED = 60000 };
+#endif
+static int is_large(const struct cell *c) { return bytes_of(c) > COPIED; }
+/* The call may wait for local completion, and polls; gni also for that of the library's buffer. */
+static int waits_for_source(const struct cell *c) {
+#ifdef GASNET_CONDUIT_GNI
+    if (c->call == LIB_LONG) return is_large(c);
+#endif
+    return c->now && is_large(c);
+}
 
 /* Messages and their replies. */
 static void note(gex_AM_Arg_t seq) {
