@@ -9,13 +9,13 @@
 use crate::am::Admission;
 use crate::bounce::Bounce;
 use crate::net::{Net, FIRST};
-use crate::rma::Aim;
+use crate::rma::{copy, Aim};
 use crate::send::{length, Current, Packet};
 use crate::settings::Flavour;
 use crate::transfer::{Report, Transfer};
 use crate::ugni::Taken;
 use crate::wire::Kind;
-use gasnet_conduit::{Busy, Class, Completion, JobRank, LocalCompletion, Put, PutNotify, SendBuffer};
+use gasnet_conduit::{Busy, Class, Completion, JobRank, LocalCompletion, Put, PutNotify, SendBuffer, SourceUse};
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 
@@ -131,10 +131,21 @@ impl Net {
         packet: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
         let peer = put.to.peer;
-        if self.may_begin().is_err() {
+        // The source is copied if somebody waits for it.
+        let copies = source.is_none() && put.source == SourceUse::Now && self.copies(put);
+        let copy_to = copies.then(|| self.bounces.take()).flatten();
+        if self.may_begin().is_err() || copies && copy_to.is_none() {
+            copy_to.into_iter().for_each(|bounce| self.bounces.give(bounce));
             self.leave(peer, room);
             return Err(Busy);
         }
+        let mut address = put.from.address;
+        if let Some(bounce) = &copy_to {
+            // SAFETY: the source, and a buffer of at least as many bytes.
+            unsafe { copy(address, bounce.address(), put.bytes) };
+            address = bounce.address();
+        }
+        let source = source.or(copy_to);
         let way = match room {
             Room::Request(post, admission) => {
                 self.domains[FIRST].turn().put_back(post);
@@ -153,7 +164,7 @@ impl Net {
         };
         let mut transfer = Transfer::put(put, self.remote(&put.to), FIRST, report);
         if let Some(source) = source {
-            transfer.from_buffer(source, self.bounces.handle(FIRST));
+            transfer.from_buffer(source, address, self.bounces.handle(FIRST));
         }
         transfer.aim = Aim::Payload;
         transfer.then = Some(Message {

@@ -190,6 +190,11 @@ impl Net {
         Ok(done.unwrap_or(LocalCompletion::Later))
     }
 
+    /// Whether the source of a put may be copied.
+    pub fn copies(&self, put: &Put) -> bool {
+        put.bytes <= self.settings.put_bounce.min(self.bounces.bytes())
+    }
+
     /// Whether a put is longer than a post, or its source must be registered.
     pub fn is_long(&self, put: &Put, domain: usize) -> bool {
         let copied = self.settings.put_bounce.min(self.bounces.bytes());

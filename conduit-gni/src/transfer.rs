@@ -87,8 +87,9 @@ impl Transfer {
         })
     }
 
-    /// The source lies in a buffer, registered by this handle.
-    pub fn from_buffer(&mut self, source: Bounce, handle: ffi::gni_mem_handle_t) {
+    /// The source lies at an address in a buffer, which is registered by this handle.
+    pub fn from_buffer(&mut self, source: Bounce, address: usize, handle: ffi::gni_mem_handle_t) {
+        self.local.address = address;
         self.way = Some(Way::InPlace(handle));
         self.source = Some(source);
     }
