@@ -178,6 +178,7 @@ fn detach(nic: &'static Nic) {
     for index in engines {
         crate::ce::release(process, index);
     }
+    crate::datagram::forget(nic);
     for index in cqs {
         reclaim::destroy_cq(process, index);
     }

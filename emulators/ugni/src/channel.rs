@@ -1,9 +1,154 @@
-//! Completion channels: descriptors that become readable when an armed queue gets an entry.
+//! Completion channels: descriptors that become readable when an armed queue gets an entry. Each is a
+//! datagram socket in the fabric's folder; a doorbell holds the key of the queue.
+#![allow(non_snake_case)]
 
-use emulator_common::fabric::Member;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Mutex, PoisonError};
 
-use crate::shm::{Cq, Fabric};
+use gasnet_gni_abi as abi;
+
+use crate::object::{Channel, Cq, Nic, Object};
+use crate::process::Process;
+use crate::refuse::{code, invalid, quiet, store, Outcome};
+use crate::shm;
+
+fn path(process: &Process, number: u32) -> String {
+    format!("{}/channel{number}", process.config.dir)
+}
 
 /// Rings the doorbell of an armed queue's channel.
 #[cold]
-pub fn ring(_member: &Member<Fabric>, _cq: &Cq) {}
+pub fn ring(process: &Process, cq: &shm::Cq) {
+    if cq.armed.swap(0, SeqCst) == 0 {
+        return;
+    }
+    let offset = cq.offset.load(Relaxed);
+    if let Ok(socket) = UnixDatagram::unbound() {
+        let _ = socket.set_nonblocking(true);
+        // The owner may be gone.
+        let _ = socket.send_to(&offset.to_ne_bytes(), path(process, cq.channel.load(Relaxed)));
+    }
+}
+
+#[no_mangle]
+extern "C" fn GNI_CompChanCreate(
+    nic: abi::gni_nic_handle_t,
+    out: *mut abi::gni_comp_chan_handle_t,
+) -> abi::gni_return_t {
+    let create = || {
+        let nic = Nic::of(nic)?;
+        let _inside = nic.enter();
+        let number = nic.process.fabric.channels.fetch_add(1, SeqCst) + 1;
+        let path = path(nic.process, number);
+        let socket = UnixDatagram::bind(path).map_err(|_| quiet(abi::GNI_RC_ERROR_RESOURCE))?;
+        let channel = Channel {
+            kind: AtomicU32::new(0),
+            nic,
+            number,
+            socket: socket.into(),
+            cqs: Mutex::new(Vec::new()),
+        };
+        store(out, channel.publish().handle(), "no place for the handle")
+    };
+    code("GNI_CompChanCreate", create())
+}
+
+/// The descriptor stays open, since a stale handle must not name another file.
+#[no_mangle]
+extern "C" fn GNI_CompChanDestroy(channel: abi::gni_comp_chan_handle_t) -> abi::gni_return_t {
+    let destroy = || {
+        let channel = Channel::of(channel)?;
+        let _inside = channel.nic.enter();
+        channel.retire();
+        let _ = std::fs::remove_file(path(channel.nic.process, channel.number));
+        Ok(())
+    };
+    code("GNI_CompChanDestroy", destroy())
+}
+
+#[no_mangle]
+extern "C" fn GNI_CompChanFd(channel: abi::gni_comp_chan_handle_t, out: *mut i32) -> abi::gni_return_t {
+    let get = || {
+        let channel = Channel::of(channel)?;
+        store(out, channel.socket.as_raw_fd(), "no place for the descriptor")
+    };
+    code("GNI_CompChanFd", get())
+}
+
+#[no_mangle]
+extern "C" fn GNI_CqAttachCompChan(
+    cq: abi::gni_cq_handle_t,
+    channel: abi::gni_comp_chan_handle_t,
+) -> abi::gni_return_t {
+    let attach = || {
+        let cq = Cq::of(cq)?;
+        let channel = Channel::of(channel)?;
+        let _inside = cq.nic.enter();
+        if cq.mode & abi::GNI_CQ_BLOCKING == 0 {
+            return Err(invalid("the queue was not created for waiting (GNI_CQ_BLOCKING)"));
+        }
+        if cq.shared.channel.load(Relaxed) != 0 {
+            return Err(invalid("the queue has a channel"));
+        }
+        cq.shared.channel.store(channel.number, SeqCst);
+        channel.cqs.lock().unwrap_or_else(PoisonError::into_inner).push(cq);
+        Ok(())
+    };
+    code("GNI_CqAttachCompChan", attach())
+}
+
+/// An entry that was there before rings too.
+#[no_mangle]
+extern "C" fn GNI_CqArmCompChan(cqs: *const abi::gni_cq_handle_t, count: u32) -> abi::gni_return_t {
+    let arm = || {
+        if cqs.is_null() || count == 0 {
+            return Err(invalid("no completion queues"));
+        }
+        // SAFETY: the program passes so many handles.
+        for cq in unsafe { std::slice::from_raw_parts(cqs, count as usize) } {
+            let cq = Cq::of(*cq)?;
+            let _inside = cq.nic.enter();
+            if cq.shared.channel.load(Relaxed) == 0 {
+                return Err(invalid("the queue has no channel"));
+            }
+            cq.shared.armed.store(1, SeqCst);
+            if !cq.is_empty() {
+                ring(cq.nic.process, cq.shared);
+            }
+        }
+        Ok(())
+    };
+    code("GNI_CqArmCompChan", arm())
+}
+
+/// The queue of the next doorbell; NOT_DONE: there is none.
+fn next(channel: &Channel) -> Outcome<abi::gni_cq_handle_t> {
+    let mut bytes = [0_u8; 8];
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    let got = unsafe {
+        libc::recv(
+            channel.socket.as_raw_fd(),
+            bytes.as_mut_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT,
+        )
+    };
+    if got != 8 {
+        return Err(quiet(abi::GNI_RC_NOT_DONE));
+    }
+    let offset = u64::from_ne_bytes(bytes);
+    let cqs = channel.cqs.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = cqs.iter().find(|cq| cq.shared.offset.load(Relaxed) == offset);
+    found.map(|cq| cq.handle()).ok_or(quiet(abi::GNI_RC_NOT_DONE))
+}
+
+#[no_mangle]
+extern "C" fn GNI_CompChanGetEvent(
+    channel: abi::gni_comp_chan_handle_t,
+    out: *mut abi::gni_cq_handle_t,
+) -> abi::gni_return_t {
+    let get = || store(out, next(Channel::of(channel)?)?, "no place for the handle");
+    code("GNI_CompChanGetEvent", get())
+}

@@ -1,11 +1,12 @@
 //! Endpoints.
 #![allow(non_snake_case)]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use gasnet_gni_abi as abi;
 
+use crate::datagram;
 use crate::object::{Cq, Ep, Nic, Object, Role};
 use crate::queue;
 use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
@@ -43,6 +44,8 @@ extern "C" fn GNI_EpCreate(
             local_event: Cell::new(0),
             remote_event: Cell::new(0),
             outstanding: Cell::new(0),
+            mailbox: Cell::new(None),
+            answers: RefCell::default(),
             engine: Cell::new((0, 0, 0)),
         };
         store(out, ep.publish().handle(), "")
@@ -116,6 +119,7 @@ extern "C" fn GNI_EpDestroy(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
                 }
             }
         }
+        datagram::cancel_all(ep);
         ep.nic.endpoints.fetch_sub(1, Relaxed);
         ep.retire();
         Ok(())

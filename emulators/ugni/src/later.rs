@@ -19,8 +19,8 @@ use crate::refuse::die;
 enum Task {
     /// The source is read.
     Read(Op),
-    /// Data land at the target.
-    Land(Op, Option<Vec<u8>>),
+    /// Data land at the target, which may have had its event before.
+    Land(Op, Option<Vec<u8>>, bool),
     /// The REMOTE event, to a queue.
     Remote(Op, u32),
     /// The GLOBAL event, with a status.
@@ -69,7 +69,7 @@ pub fn post(op: Op) {
     let process = op.process();
     let is_late = process.config.late && (op.is_rdma() || !process.is_gemini);
     if !op.is_put() || op.error.is_some() {
-        schedule(process, Task::Land(op, None), is_late || process.config.reorder);
+        schedule(process, Task::Land(op, None, false), is_late || process.config.reorder);
     } else if is_late {
         schedule(process, Task::Read(op), true);
     } else {
@@ -107,16 +107,18 @@ fn read(op: Op) {
         die("a put", "its source is not mapped");
     };
     op.complete_local();
+    let mut announced = false;
     if process.config.early_event && !op.is_ordered() {
         if let Some(cq) = op.remote_queue() {
             op.send_remote(cq);
+            announced = true;
         }
     }
-    schedule(process, Task::Land(op, Some(data)), true);
+    schedule(process, Task::Land(op, Some(data), announced), true);
 }
 
 /// The operation takes effect. Its events follow, in any order.
-fn land(mut op: Op, data: Option<&[u8]>) {
+fn land(mut op: Op, data: Option<&[u8]>, announced: bool) {
     let process = op.process();
     if op.kind == abi::GNI_POST_CE && op.error.is_none() {
         ce::run(&op);
@@ -125,11 +127,10 @@ fn land(mut op: Op, data: Option<&[u8]>) {
     if let Some(data) = data {
         op.local = data.as_ptr() as u64;
     }
-    let was_early = data.is_some() && process.config.early_event && !op.is_ordered();
     let reorder = process.config.reorder;
     match op.execute() {
         Ok(cq) => {
-            if cq != 0 && op.remote_entry().is_some() && !was_early {
+            if cq != 0 && op.remote_entry().is_some() && !announced {
                 schedule(process, Task::Remote(op, cq), reorder);
             }
             if data.is_none() {
@@ -176,7 +177,7 @@ impl Later {
 fn perform(task: Task) {
     match task {
         Task::Read(op) if op.is_live() => read(op),
-        Task::Land(op, data) if op.is_live() => land(op, data.as_deref()),
+        Task::Land(op, data, announced) if op.is_live() => land(op, data.as_deref(), announced),
         Task::Read(_) | Task::Land(..) => (),
         Task::Remote(op, cq) => op.send_remote(cq),
         Task::Global(op, status) => op.complete_global(status),

@@ -8,7 +8,8 @@
 //! - `entry`, `status`, `request`, `queue`: completion queues
 //! - `region`, `copy`, `amo`, `operation`, `later`: operations
 //! - `reduce`, `ce`: the collective engine
-//! - `cdm`, `cq`, `ep`, `memory`, `post`, `engine`, `channel`, `info`: the C interface
+//! - `cdm`, `cq`, `ep`, `memory`, `post`, `engine`, `smsg`, `datagram`, `channel`, `errors`, `info`,
+//!   `unsupported`: the C interface
 
 mod amo;
 mod cdm;
@@ -17,9 +18,11 @@ mod channel;
 mod config;
 mod copy;
 mod cq;
+mod datagram;
 mod engine;
 mod entry;
 mod ep;
+mod errors;
 mod info;
 mod later;
 mod memory;
@@ -34,4 +37,6 @@ mod refuse;
 mod region;
 mod request;
 mod shm;
+mod smsg;
 mod status;
+mod unsupported;

@@ -7,10 +7,12 @@ use std::sync::Mutex;
 
 use gasnet_gni_abi as abi;
 
+use crate::datagram::Answer;
 use crate::process::Process;
 use crate::refuse::{die, invalid, Outcome};
 use crate::request::Requests;
 use crate::shm;
+use crate::smsg::Mailbox;
 
 /// A type of objects that C has handles of. It begins with its kind.
 pub trait Object: Sized + 'static {
@@ -75,6 +77,8 @@ object!(Cdm, abi::gni_cdm, 0xabcd_0000, "a communication domain", _cdm => true);
 object!(Nic, abi::gni_nic, 0xabcd_0001, "a NIC", _nic => true);
 object!(Ep, abi::gni_ep, 0xabcd_0002, "an endpoint", ep => ep.nic.is_attached());
 object!(Cq, abi::gni_cq, 0xabcd_0004, "a completion queue", cq => cq.nic.is_attached());
+object!(Errors, abi::gni_err, 0xabcd_0005, "an error queue", errors => errors.nic.is_attached());
+object!(Channel, abi::gni_comp_chan, 0xabcd_0008, "a completion channel", channel => channel.nic.is_attached());
 object!(Engine, abi::gni_ce, 0xabcd_0007, "a collective engine", engine => engine.nic.is_attached());
 
 #[repr(C)]
@@ -180,6 +184,10 @@ pub struct Ep {
     pub remote_event: Cell<u32>,
     /// Requests that are not completed.
     pub outstanding: Cell<u32>,
+    /// Mailboxes, after `GNI_SmsgInit`.
+    pub mailbox: Cell<Option<Mailbox>>,
+    /// Where the answer to a datagram goes, by its index in `Fabric::datagrams`.
+    pub answers: std::cell::RefCell<Vec<Answer>>,
     /// Of the collective engine: id, child, `gni_ce_child_t`.
     pub engine: Cell<(u32, u32, u32)>,
 }
@@ -244,4 +252,24 @@ pub struct Engine {
     /// Index in `Fabric::engines`.
     pub index: u32,
     pub id: u32,
+}
+
+/// A subscription to errors of the NIC, of which there are none.
+#[repr(C)]
+pub struct Errors {
+    pub kind: AtomicU32,
+    pub nic: &'static Nic,
+    pub mask: AtomicU32,
+}
+
+/// A completion channel.
+#[repr(C)]
+pub struct Channel {
+    pub kind: AtomicU32,
+    pub nic: &'static Nic,
+    /// The name of its socket.
+    pub number: u32,
+    pub socket: std::os::fd::OwnedFd,
+    /// Queues that are attached.
+    pub cqs: Mutex<Vec<&'static Cq>>,
 }

@@ -198,7 +198,9 @@ impl Op {
     /// The queue of the target, if the operation is going to succeed.
     pub fn remote_queue(&self) -> Option<u32> {
         let granted = self.grant(true).ok()?;
-        granted.check(self.remote, self.length).ok()?;
+        if self.length != 0 {
+            granted.check(self.remote, self.length).ok()?;
+        }
         Some(granted.region.cq.load(std::sync::atomic::Ordering::Relaxed))
     }
 

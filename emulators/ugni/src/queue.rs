@@ -2,14 +2,13 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use emulator_common::fabric::Member;
 use gasnet_gni_abi as abi;
 
 use crate::entry;
 use crate::object::{Cq, Nic, Object, Role};
-use crate::process::take;
+use crate::process::{take, Process};
 use crate::refuse::{complain, die, quiet, refusal, Outcome};
-use crate::shm::{self, cq_bytes, Fabric, INDEX_BITS};
+use crate::shm::{self, cq_bytes, INDEX_BITS};
 
 /// Makes the shared part of a queue, and finds its entries.
 pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [std::sync::atomic::AtomicU64])> {
@@ -50,13 +49,13 @@ pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [std::
 }
 
 /// Appends an entry to a destination queue, if it still exists.
-pub fn push(member: &Member<Fabric>, key: u32, entry: u64) {
-    let Some(cq) = member.fabric.cqs.find(key, INDEX_BITS) else {
+pub fn push(process: &Process, key: u32, entry: u64) {
+    let Some(cq) = process.fabric.cqs.find(key, INDEX_BITS) else {
         return;
     };
     let _guard = cq.entry.lock.lock();
-    if member.fabric.cqs.find(key, INDEX_BITS).is_some() {
-        append(member, cq, entry);
+    if process.fabric.cqs.find(key, INDEX_BITS).is_some() {
+        append(process, cq, entry);
     }
 }
 
@@ -73,7 +72,7 @@ pub fn complete(cq: &Cq, entry: u64) {
 
 /// Appends, under the lock or in a queue that only one thread uses. A full queue loses the entry.
 #[inline(always)]
-fn append(member: &Member<Fabric>, cq: &shm::Cq, entry: u64) {
+fn append(process: &Process, cq: &shm::Cq, entry: u64) {
     let written = cq.written.load(Relaxed);
     let capacity = cq.capacity.load(Relaxed);
     if written.wrapping_sub(cq.taken.load(Acquire)) >= capacity {
@@ -81,10 +80,10 @@ fn append(member: &Member<Fabric>, cq: &shm::Cq, entry: u64) {
         return;
     }
     let place = written & (capacity.next_power_of_two() - 1);
-    member.words[cq.offset.load(Relaxed) as usize / 8 + place as usize].store(entry, Relaxed);
+    process.words[cq.offset.load(Relaxed) as usize / 8 + place as usize].store(entry, Relaxed);
     cq.written.store(written.wrapping_add(1), Release);
     if cq.armed.load(Relaxed) != 0 {
-        crate::channel::ring(member, cq);
+        crate::channel::ring(process, cq);
     }
 }
 
@@ -126,7 +125,7 @@ fn pop(cq: &Cq) -> Option<u64> {
 pub fn get_event(cq: &Cq) -> Result<u64, (abi::gni_return_t, u64)> {
     let entry = loop {
         let entry = pop(cq).ok_or((abi::GNI_RC_NOT_DONE, 0))?;
-        if !matches!(entry::from(entry), entry::SOURCE_BTE | entry::SOURCE_SSID) || process_event(cq, entry) {
+        if !is_request(entry) || process_event(cq, entry) {
             break entry;
         }
     };
@@ -151,6 +150,13 @@ fn fatal(cq: &Cq, status: u8) {
     if cq.nic.process.config.kill && !cq.nic.cdm.has(abi::GNI_CDM_MODE_ERR_NO_KILL) {
         die("the NIC", crate::status::name(status));
     }
+}
+
+/// Whether an entry belongs to a request.
+#[inline(always)]
+fn is_request(entry: u64) -> bool {
+    matches!(entry::from(entry), entry::SOURCE_BTE | entry::SOURCE_SSID)
+        && entry::kind(entry) == abi::GNI_CQ_EVENT_TYPE_POST
 }
 
 /// The event bits that an entry stands for. An error ends a request at once.
@@ -198,8 +204,7 @@ pub fn completed(
     cq: &Cq,
     entry: u64,
 ) -> Result<(*mut abi::gni_post_descriptor_t, abi::gni_return_t), crate::refuse::Refusal> {
-    let from = entry::from(entry);
-    if entry::kind(entry) != abi::GNI_CQ_EVENT_TYPE_POST || !matches!(from, entry::SOURCE_BTE | entry::SOURCE_SSID) {
+    if !is_request(entry) {
         return Err(quiet(abi::GNI_RC_DESCRIPTOR_ERROR));
     }
     let unknown = crate::refuse::invalid("no request has this event, or it was called for it before");

@@ -29,6 +29,11 @@ pub fn reclaim(member: &Member<Fabric>, slot: u32) {
         let _guard = member.allocation();
         fabric.engines.give(index);
     }
+    for index in owned(member, || fabric.datagrams.owned(slot).collect()) {
+        let _lock = fabric.matching.lock();
+        let _guard = member.allocation();
+        fabric.datagrams.give(index);
+    }
     for index in owned(member, || fabric.cqs.owned(slot).collect()) {
         destroy_cq(member, index);
     }

@@ -17,11 +17,18 @@ pub struct Fabric {
     head: Head,
     /// Serialises everything that collective engines do.
     pub reductions: Lock,
+    /// Guards datagrams.
+    pub matching: Lock,
+    /// Pairs of datagrams so far.
+    pub datagrams_matched: AtomicU32,
+    /// The last number given to a completion channel.
+    pub channels: AtomicU32,
     pub nics: [Nic; NICS],
     pub domains: Table<Domain, { 1 << 14 }>,
     pub regions: Table<Region, { 1 << 16 }>,
     pub cqs: Table<Cq, { 1 << 15 }>,
     pub engines: Table<Engine, { 1 << 12 }>,
+    pub datagrams: Table<Datagram, { 1 << 13 }>,
 }
 
 /// The hardware that has a NIC address.
@@ -141,6 +148,37 @@ pub struct Child {
     pub result: AtomicU64,
 }
 
+/// A datagram that was posted. `Fabric::matching` guards it.
+#[repr(C)]
+pub struct Datagram {
+    pub entry: Entry,
+    pub domain: AtomicU32,
+    pub address: AtomicU32,
+    pub instance: AtomicU32,
+    pub ptag: AtomicU32,
+    pub cookie: AtomicU32,
+    /// To whom; address 0: to the first that posts one to this domain.
+    pub to_address: AtomicU32,
+    pub to_instance: AtomicU32,
+    /// `gni_post_state_t`.
+    pub state: AtomicU32,
+    /// Orders completions.
+    pub number: AtomicU32,
+    pub id: AtomicU64,
+    pub data: Packet,
+    /// The peer's, and who it is.
+    pub answer: Packet,
+    pub from_address: AtomicU32,
+    pub from_instance: AtomicU32,
+}
+
+/// Data of a datagram.
+#[repr(C)]
+pub struct Packet {
+    pub length: AtomicU32,
+    pub words: [AtomicU64; 16],
+}
+
 macro_rules! has_entry {
     ($($type:ty),*) => { $(impl HasEntry for $type {
         fn entry(&self) -> &Entry {
@@ -148,7 +186,7 @@ macro_rules! has_entry {
         }
     })* };
 }
-has_entry!(Domain, Region, Cq, Engine);
+has_entry!(Domain, Region, Cq, Engine, Datagram);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {
@@ -160,6 +198,7 @@ unsafe impl Layout for Fabric {
 
     fn init(&self) {
         self.reductions.init();
+        self.matching.init();
         self.nics.iter().for_each(|nic| nic.atomics.init());
     }
 
