@@ -366,9 +366,10 @@ extern "C" fn GNI_EpPostDataCancelById(ep: abi::gni_ep_handle_t, id: u64) -> abi
     let take_back = || {
         let ep = Ep::of(ep)?;
         let _inside = ep.nic.enter();
-        match cancel(ep, |answer| answer.id == id) {
-            true => Ok(()),
-            false => Err(quiet(abi::GNI_RC_NO_MATCH)),
+        if cancel(ep, |answer| answer.id == id) {
+            Ok(())
+        } else {
+            Err(quiet(abi::GNI_RC_NO_MATCH))
         }
     };
     code("GNI_EpPostDataCancel", take_back())

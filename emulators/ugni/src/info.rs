@@ -65,9 +65,10 @@ fn config(function: &str) -> Outcome<crate::config::Config> {
 #[no_mangle]
 extern "C" fn GNI_GetDeviceType(out: *mut abi::gni_nic_device_t) -> abi::gni_return_t {
     let get = || {
-        let kind = match config("GNI_GetDeviceType")?.is_gemini() {
-            true => abi::GNI_DEVICE_GEMINI,
-            false => abi::GNI_DEVICE_ARIES,
+        let kind = if config("GNI_GetDeviceType")?.is_gemini() {
+            abi::GNI_DEVICE_GEMINI
+        } else {
+            abi::GNI_DEVICE_ARIES
         };
         store(out, kind, "no place for the type")
     };

@@ -144,14 +144,15 @@ fn check_fma(op: &Op, d: *const Descriptor) -> Outcome {
             if flagged {
                 check_flagged(op)?;
             }
-            match fetches || flagged {
-                true => check_local(
+            if fetches || flagged {
+                check_local(
                     op.nic,
                     &local_handle(),
                     (op.local, op.length + if flagged { 4 } else { 0 }),
                     true,
-                ),
-                false => Ok(()),
+                )
+            } else {
+                Ok(())
             }
         }
         abi::GNI_POST_CE => ce::check(op, &local_handle()),
