@@ -1,8 +1,9 @@
-# The emulators: that of verbs has the exports of Debian's library, its conformance program gives
-# the expected answers on it, and so does each fault.
+# The emulators: that of verbs has the exports of Debian's library; their conformance programs give
+# the expected answers on them, and so does each fault.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 verbs=$ROOT/emulators/verbs
+ugni=$ROOT/emulators/ugni
 EMULATORS=$BUILD/emulators
 export EMULATORS
 nl='
@@ -30,6 +31,32 @@ faults() {
     diff -u "$verbs/tests/faults.txt" "$WORK/answers"
 }
 
+# gni EXPECTED OPTION...: the conformance program of uGNI on an emulator with these options.
+gni() {
+    _expected=$1
+    shift
+    timeout 120 "$ROOT/scripts/with-emulator" ugni --faults yield=10 "$@" "$WORK/gni" >"$WORK/answers" 2>/dev/null &&
+        diff -u "$_expected" "$WORK/answers"
+}
+
+# gni_faults: as `faults`.
+gni_faults() {
+    grep '^== ' "$ugni/tests/faults.txt" | while IFS='|' read -r words names; do
+        printf '%s|%s\n' "$words" "$names"
+        # shellcheck disable=SC2086 # several names
+        timeout 60 "$ROOT/scripts/with-emulator" ugni --faults "${words#== }" "$WORK/gni" $names \
+            </dev/null 2>/dev/null | grep -v '^done$'
+    done >"$WORK/answers"
+    diff -u "$ugni/tests/faults.txt" "$WORK/answers"
+}
+
+# gni_program: compiles the conformance program of uGNI.
+gni_program() {
+    # shellcheck disable=SC2046 # several sources
+    "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror -I"$ugni/include" -o "$WORK/gni" $(echo "$ugni"/tests/*.c) \
+        -L"$EMULATORS/ugni" -lugni -lpthread
+}
+
 # pingpong PROGRAM: a program of ibverbs-utils, as server and client. The client tries until the
 # server listens.
 pingpong() {
@@ -40,6 +67,16 @@ pingpong() {
         wait $server' pingpong "$1" $((20000 + $$ % 20000))
 }
 
+random=$(printf %s "$SEED" | cksum | cut -d' ' -f1)
+if attempt "emulators: build ugni" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$ugni/build.sh" "$EMULATORS/ugni" &&
+    attempt "emulators: compile the conformance program of ugni" gni_program; then
+    attempt "emulators: ugni, Aries" gni "$ugni/tests/conformance.txt"
+    attempt "emulators: ugni, Gemini" gni "$ugni/tests/gemini.txt" --flavour gemini
+    for words in late reorder "late reorder early-event delay=30"; do
+        attempt "emulators: ugni, $words" gni "$ugni/tests/conformance.txt" --faults "$words" --seed "$random"
+    done
+    attempt "emulators: ugni, faults" gni_faults
+fi
 if [ ! -e /usr/include/infiniband/verbs.h ]; then
     skip "emulators: libibverbs-dev is not installed"
     finish
@@ -56,7 +93,7 @@ attempt "emulators: verbs, InfiniBand" conformance "$verbs/tests/conformance.txt
 attempt "emulators: verbs, RoCE" conformance "$verbs/tests/conformance.txt" --hcas 2 --ports 2 --link roce
 attempt "emulators: verbs, one device" conformance "$verbs/tests/conformance.txt"
 attempt "emulators: verbs, late" conformance "$verbs/tests/conformance.txt" --hcas 2 --faults "late delay=30" \
-    --seed "$(printf %s "$SEED" | cksum | cut -d' ' -f1)"
+    --seed "$random"
 attempt "emulators: verbs, faults" faults
 for program in rc uc ud srq xsrq; do
     if command -v "ibv_${program}_pingpong" >/dev/null; then
@@ -65,12 +102,12 @@ for program in rc uc ud srq xsrq; do
         skip "emulators: verbs, ibv_${program}_pingpong: ibverbs-utils is not installed"
     fi
 done
-before=$(find /dev/shm -maxdepth 1 -name 'emu-verbs.*')
+before=$(find /dev/shm -maxdepth 1 -name 'emu-*.*')
 timeout -s KILL 1 "$ROOT/scripts/with-emulator" verbs sleep 3
 sleep 0.5
-if [ "$(find /dev/shm -maxdepth 1 -name 'emu-verbs.*')" = "$before" ]; then
+if [ "$(find /dev/shm -maxdepth 1 -name 'emu-*.*')" = "$before" ]; then
     pass "emulators: nothing is left behind a kill"
 else
-    fail "emulators: a killed with-emulator left $(find /dev/shm -maxdepth 1 -name 'emu-verbs.*' | tr "$nl" ' ')"
+    fail "emulators: a killed with-emulator left $(find /dev/shm -maxdepth 1 -name 'emu-*.*' | tr "$nl" ' ')"
 fi
 finish
