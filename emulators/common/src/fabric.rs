@@ -37,10 +37,6 @@ pub unsafe trait Layout {
     fn head(&self) -> &Head;
     /// Makes the locks outside the head.
     fn init(&self);
-    /// Frees all objects of a slot, whose process is dead. Peers may be about to use one.
-    fn reclaim(member: &Member<Self>, slot: u32)
-    where
-        Self: Sized;
 }
 
 /// What a process has of a fabric.
@@ -71,7 +67,8 @@ fn file_lock(file: &File, command: i32, kind: i32, start: u64, length: u64) -> i
 }
 
 impl<F: Layout> Member<F> {
-    /// Joins the fabric in a folder. It is never left: a fork's child joins for itself.
+    /// Joins the fabric in a folder. It is never left: a fork's child joins for itself. `reclaim_dead`
+    /// comes next.
     pub fn join(dir: &str) -> io::Result<Member<F>> {
         let file = OpenOptions::new()
             .read(true)
@@ -124,20 +121,28 @@ impl<F: Layout> Member<F> {
         Ok(member)
     }
 
-    /// Takes a slot, after freeing those of dead processes with all that they had.
+    /// Takes a free slot. The caller holds the lock of the file.
     fn take_slot(&mut self) -> io::Result<()> {
         let pids = &self.fabric.head().pids;
-        for slot in 0..PROCESSES as u32 {
-            if pids[slot as usize].load(Relaxed) != 0 && !self.alive(slot) {
-                F::reclaim(self, slot);
-                pids[slot as usize].store(0, Relaxed);
-            }
-        }
         let free = pids.iter().position(|pid| pid.load(Relaxed) == 0);
         self.slot = free.ok_or_else(|| io::Error::other("too many processes"))? as u32;
         file_lock(&self.file, libc::F_SETLK, libc::F_WRLCK, u64::from(self.slot), 1)?;
         pids[self.slot as usize].store(self.pid as u32, Relaxed);
         Ok(())
+    }
+
+    /// Frees the slots of dead processes, after `reclaim` has freed all objects of each. Peers may be
+    /// about to use one of these.
+    pub fn reclaim_dead(&self, reclaim: impl Fn(u32)) -> io::Result<()> {
+        let beyond = PROCESSES as u64;
+        file_lock(&self.file, libc::F_SETLKW, libc::F_WRLCK, beyond, 1)?;
+        for slot in 0..PROCESSES as u32 {
+            if self.pid_of(slot) != 0 && !self.alive(slot) {
+                reclaim(slot);
+                self.fabric.head().pids[slot as usize].store(0, Relaxed);
+            }
+        }
+        file_lock(&self.file, libc::F_SETLK, libc::F_UNLCK, beyond, 1).map(drop)
     }
 
     /// Whether the process of a slot still exists; zombies do not.

@@ -56,6 +56,15 @@ pub fn mapped(addr: u64, length: u64, mut name: impl FnMut(&str)) -> Mapped {
     Mapped::No
 }
 
+/// Whether all of a range is mapped, and writable if it must be.
+pub fn is_mapped(addr: u64, length: u64, write: bool) -> bool {
+    match mapped(addr, length, |_| ()) {
+        Mapped::No => false,
+        Mapped::ReadOnly => !write,
+        Mapped::Writable => true,
+    }
+}
+
 /// Whether a range is memory of a stand-in's device: shared, and nobody may touch it.
 pub fn on_device(addr: u64, length: u64) -> bool {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();

@@ -69,7 +69,11 @@ pub fn current() -> Result<&'static Process, String> {
         return Ok(process);
     }
     let config = config()?;
-    let member = Member::join(&config.dir).map_err(|error| format!("{}: {error}", config.dir))?;
+    let joined = Member::join(&config.dir).and_then(|member| {
+        member.reclaim_dead(|slot| crate::reclaim::reclaim(&member, slot))?;
+        Ok(member)
+    });
+    let member = joined.map_err(|error| format!("{}: {error}", config.dir))?;
     let process: &'static Process = Box::leak(Box::new(Process {
         random: Random::new(config.seed, member.slot),
         later: Later::default(),

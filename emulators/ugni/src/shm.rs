@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use emulator_common::fabric::{Head, Layout, Member};
+use emulator_common::fabric::{Head, Layout};
 use emulator_common::lock::Lock;
 use emulator_common::table::{Entry, HasEntry, Table};
 
@@ -200,9 +200,5 @@ unsafe impl Layout for Fabric {
         self.reductions.init();
         self.matching.init();
         self.nics.iter().for_each(|nic| nic.atomics.init());
-    }
-
-    fn reclaim(member: &Member<Fabric>, slot: u32) {
-        crate::reclaim::reclaim(member, slot);
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::io::Error;
 
-use crate::maps;
+use emulator_common::maps;
 
 pub const PAGE: u64 = 4096;
 

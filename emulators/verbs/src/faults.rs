@@ -4,13 +4,14 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use emulator_common::random::Random;
+
 use crate::config::{Config, CqeError, Operation};
 
 pub struct Faults {
-    state: AtomicU64,
-    seed: u64,
+    random: Random,
     delay_ns: u64,
-    random: bool,
+    is_random: bool,
     errors: Vec<CqeError>,
     /// Operations posted, by `Operation`.
     posted: [AtomicU64; 4],
@@ -21,12 +22,11 @@ pub struct Faults {
 }
 
 impl Faults {
-    pub fn new(config: &Config) -> Faults {
+    pub fn new(config: &Config, slot: u32) -> Faults {
         Faults {
-            state: AtomicU64::new(config.seed),
-            seed: config.seed,
+            random: Random::new(config.seed, slot),
             delay_ns: config.delay.as_nanos() as u64,
-            random: config.late || config.late_visible || config.early_completion,
+            is_random: config.late || config.late_visible || config.early_completion,
             errors: config.cqe_error.clone(),
             posted: Default::default(),
             messages: AtomicU64::new(0),
@@ -36,20 +36,8 @@ impl Faults {
         }
     }
 
-    pub fn reseed(&mut self, slot: u64) {
-        self.state = AtomicU64::new(self.seed.wrapping_add(slot.wrapping_mul(0x9e37_79b9)));
-    }
-
-    /// splitmix64.
-    fn random(&self) -> u64 {
-        let mut z = self.state.fetch_add(0x9e37_79b9_7f4a_7c15, Relaxed);
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
     pub fn hits(&self, percent: u32) -> bool {
-        percent != 0 && self.random() % 100 < u64::from(percent)
+        self.random.hits(percent)
     }
 
     /// How much later than it could an operation of a device executes.
@@ -60,8 +48,8 @@ impl Faults {
             .filter(|slow| slow.0 == device)
             .map(|slow| slow.1)
             .sum::<Duration>();
-        let random = if self.random {
-            self.random() % self.delay_ns.max(1)
+        let random = if self.is_random {
+            self.random.below(self.delay_ns)
         } else {
             0
         };

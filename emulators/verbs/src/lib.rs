@@ -5,7 +5,7 @@
 //! - `config`, `faults`: EMU_VERBS and the faults it asks for
 //! - `shm`, `process`, `reclaim`: the fabric, who uses it, and what the dead leave
 //! - `address`, `mr`, `copy`: LIDs and GIDs, keys, copies between processes
-//! - `maps`, `stale`, `device_memory`: what is mapped, what no longer is, and memory of devices
+//! - `stale`, `device_memory`: what is no longer mapped, and memory of devices
 //! - `event`, `cq`, `receive`, `srq`: queues
 //! - `state`, `path`, `migration`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
 //! - `handle`, `device`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`,
@@ -23,7 +23,6 @@ mod extended;
 mod faults;
 mod handle;
 mod landing;
-mod maps;
 mod memory;
 mod migration;
 mod misc;

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use gasnet_ibv_abi as abi;
 
 use crate::landing;
-use crate::maps::mapped;
 use crate::process::Process;
 use crate::shm::{Mr, INDEX_BITS};
+use emulator_common::maps::is_mapped;
 
 /// What a registration is of.
 pub struct Region {
@@ -58,7 +58,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     if process.faults.refuses_registration() {
         return Err(libc::ENOMEM);
     }
-    if !on_demand && !mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
+    if !on_demand && !is_mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
         return Err(libc::EFAULT);
     }
     if !on_demand {
@@ -181,7 +181,7 @@ pub fn change(process: &Process, index: u32, region: &Region) -> Result<(), i32>
     if region.access & NEEDS_LOCAL_WRITE != 0 && region.access & LOCAL_WRITE == 0 {
         return Err(libc::EINVAL);
     }
-    if !mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
+    if !is_mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
         return Err(libc::EFAULT);
     }
     let mr = process.fabric.mrs.at(index);

@@ -2,33 +2,26 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 
-use super::heap::Heap;
-use super::lock::Lock;
-use super::ring::Ring;
-use super::table::{Entry, HasEntry, Table};
+use emulator_common::fabric::{Head, Layout};
+use emulator_common::lock::Lock;
+use emulator_common::table::{Entry, HasEntry, Table};
 
-/// Most processes that use a fabric at one time.
-pub const PROCESSES: usize = 4096;
+use super::ring::Ring;
+
 pub const DEVICES: usize = 16;
 pub const PORTS: usize = 4;
 
 #[repr(C)]
 pub struct Fabric {
-    /// `attach::MAGIC` when the locks below are initialised.
-    pub magic: AtomicU64,
+    head: Head,
     /// CLOCK_MONOTONIC of the first `ibv_open_device`, to which `port-down` is relative.
     pub opened_ns: AtomicU64,
-    /// Guards `heap`, the tables' free places, and `pids`.
-    pub allocation: Lock,
     /// Serialises atomic operations that a device executes as responder.
     pub atomics: [Lock; DEVICES],
     /// Data of writes that are not visible yet, by device.
     pub landings: [Landings; DEVICES],
     /// The last number given to a PD or an XRCD.
     pub numbers: AtomicU32,
-    pub heap: Heap,
-    /// Processes by slot; 0: free.
-    pub pids: [AtomicU32; PROCESSES],
     pub mrs: Table<Mr, { 1 << 16 }>,
     pub qps: Table<Qp, { 1 << 16 }>,
     pub cqs: Table<Cq, { 1 << 15 }>,
@@ -187,3 +180,17 @@ macro_rules! has_entry {
     })* };
 }
 has_entry!(Mr, Cq, Srq, Qp, Events);
+
+// SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
+unsafe impl Layout for Fabric {
+    const MAGIC: u64 = 0x0076_6572_6273_0004;
+
+    fn head(&self) -> &Head {
+        &self.head
+    }
+
+    fn init(&self) {
+        self.atomics.iter().for_each(Lock::init);
+        self.landings.iter().for_each(|landings| landings.lock.init());
+    }
+}
