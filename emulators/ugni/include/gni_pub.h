@@ -32,10 +32,19 @@ typedef uint8_t gni_error_mask_t;
 
 /* What functions return. */
 typedef enum gni_return {
-    GNI_RC_SUCCESS = 0, GNI_RC_NOT_DONE = 1, GNI_RC_INVALID_PARAM = 2, GNI_RC_ERROR_RESOURCE = 3,
-    GNI_RC_TIMEOUT = 4, GNI_RC_PERMISSION_ERROR = 5, GNI_RC_DESCRIPTOR_ERROR = 6,
-    GNI_RC_ALIGNMENT_ERROR = 7, GNI_RC_INVALID_STATE = 8, GNI_RC_NO_MATCH = 9,
-    GNI_RC_SIZE_ERROR = 10, GNI_RC_TRANSACTION_ERROR = 11, GNI_RC_ILLEGAL_OP = 12,
+    GNI_RC_SUCCESS = 0,
+    GNI_RC_NOT_DONE = 1,
+    GNI_RC_INVALID_PARAM = 2,
+    GNI_RC_ERROR_RESOURCE = 3,
+    GNI_RC_TIMEOUT = 4,
+    GNI_RC_PERMISSION_ERROR = 5,
+    GNI_RC_DESCRIPTOR_ERROR = 6,
+    GNI_RC_ALIGNMENT_ERROR = 7,
+    GNI_RC_INVALID_STATE = 8,
+    GNI_RC_NO_MATCH = 9,
+    GNI_RC_SIZE_ERROR = 10,
+    GNI_RC_TRANSACTION_ERROR = 11,
+    GNI_RC_ILLEGAL_OP = 12,
     GNI_RC_ERROR_NOMEM = 13
 } gni_return_t;
 
@@ -43,117 +52,236 @@ extern const char *gni_err_str[];
 extern const char *gni_statistic_str[];
 
 typedef enum gni_nic_device {
-    GNI_DEVICE_GEMINI = 0, GNI_DEVICE_ARIES = 1, GNI_DEVICE_PISCES = 2, GNI_DEVICE_LAST = 3
+    GNI_DEVICE_GEMINI = 0,
+    GNI_DEVICE_ARIES = 1,
+    GNI_DEVICE_PISCES = 2,
+    GNI_DEVICE_LAST = 3
 } gni_nic_device_t;
 
 /* What is posted. */
 typedef enum gni_post_type {
-    GNI_POST_RDMA_PUT = 1, GNI_POST_RDMA_GET = 2, GNI_POST_FMA_PUT = 3,
-    GNI_POST_FMA_PUT_W_SYNCFLAG = 4, GNI_POST_FMA_GET = 5, GNI_POST_AMO = 6, GNI_POST_CQWRITE = 7,
-    GNI_POST_CE = 8, GNI_POST_FMA_GET_W_FLAG = 9, GNI_POST_AMO_W_FLAG = 10
+    GNI_POST_RDMA_PUT = 1,
+    GNI_POST_RDMA_GET = 2,
+    GNI_POST_FMA_PUT = 3,
+    GNI_POST_FMA_PUT_W_SYNCFLAG = 4,
+    GNI_POST_FMA_GET = 5,
+    GNI_POST_AMO = 6,
+    GNI_POST_CQWRITE = 7,
+    GNI_POST_CE = 8,
+    GNI_POST_FMA_GET_W_FLAG = 9,
+    GNI_POST_AMO_W_FLAG = 10
 } gni_post_type_t;
 
 /* States of datagrams. */
 typedef enum gni_post_state {
-    GNI_POST_PENDING = 0, GNI_POST_COMPLETED = 1, GNI_POST_ERROR = 2, GNI_POST_TIMEOUT = 3,
-    GNI_POST_TERMINATED = 4, GNI_POST_REMOTE_DATA = 5
+    GNI_POST_PENDING = 0,
+    GNI_POST_COMPLETED = 1,
+    GNI_POST_ERROR = 2,
+    GNI_POST_TIMEOUT = 3,
+    GNI_POST_TERMINATED = 4,
+    GNI_POST_REMOTE_DATA = 5
 } gni_post_state_t;
 
 typedef enum gni_job_res {
-    GNI_JOB_RES_MDD = 1, GNI_JOB_RES_MRT = 2, GNI_JOB_RES_IOMMU = 3, GNI_JOB_RES_GART = 4,
-    GNI_JOB_RES_CQ = 5, GNI_JOB_RES_FMA = 6, GNI_JOB_RES_RDMA = 7, GNI_JOB_RES_CE = 8,
-    GNI_JOB_RES_DLA = 9, GNI_JOB_RES_SFMA = 10, GNI_JOB_RES_DIRECT = 11,
-    GNI_JOB_RES_PCI_IOMMU = 12, GNI_JOB_RES_NONVMDH = 13, GNI_JOB_RES_LAST = 14
+    GNI_JOB_RES_MDD = 1,
+    GNI_JOB_RES_MRT = 2,
+    GNI_JOB_RES_IOMMU = 3,
+    GNI_JOB_RES_GART = 4,
+    GNI_JOB_RES_CQ = 5,
+    GNI_JOB_RES_FMA = 6,
+    GNI_JOB_RES_RDMA = 7,
+    GNI_JOB_RES_CE = 8,
+    GNI_JOB_RES_DLA = 9,
+    GNI_JOB_RES_SFMA = 10,
+    GNI_JOB_RES_DIRECT = 11,
+    GNI_JOB_RES_PCI_IOMMU = 12,
+    GNI_JOB_RES_NONVMDH = 13,
+    GNI_JOB_RES_LAST = 14
 } gni_job_res_t;
 
 typedef enum gni_dev_res {
-    GNI_DEV_RES_MDD = 1, GNI_DEV_RES_MRT = 2, GNI_DEV_RES_CQ = 3, GNI_DEV_RES_FMA = 4,
-    GNI_DEV_RES_CE = 5, GNI_DEV_RES_DLA = 6, GNI_DEV_RES_TCR = 7, GNI_DEV_RES_DVA = 8,
+    GNI_DEV_RES_MDD = 1,
+    GNI_DEV_RES_MRT = 2,
+    GNI_DEV_RES_CQ = 3,
+    GNI_DEV_RES_FMA = 4,
+    GNI_DEV_RES_CE = 5,
+    GNI_DEV_RES_DLA = 6,
+    GNI_DEV_RES_TCR = 7,
+    GNI_DEV_RES_DVA = 8,
     GNI_DEV_RES_LAST = 9
 } gni_dev_res_t;
 
 typedef enum gni_mem_handle_attr {
-    GNI_MEMHNDL_ATTR_READONLY = 1, GNI_MEMHNDL_ATTR_VMDH = 2, GNI_MEMHNDL_ATTR_MRT = 3,
-    GNI_MEMHNDL_ATTR_GART = 4, GNI_MEMHNDL_ATTR_IOMMU = 5, GNI_MEMHNDL_ATTR_PCI_IOMMU = 6,
+    GNI_MEMHNDL_ATTR_READONLY = 1,
+    GNI_MEMHNDL_ATTR_VMDH = 2,
+    GNI_MEMHNDL_ATTR_MRT = 3,
+    GNI_MEMHNDL_ATTR_GART = 4,
+    GNI_MEMHNDL_ATTR_IOMMU = 5,
+    GNI_MEMHNDL_ATTR_PCI_IOMMU = 6,
     GNI_MEMHNDL_ATTR_CLONE = 7
 } gni_mem_handle_attr_t;
 
 typedef enum gni_smsg_type {
-    GNI_SMSG_TYPE_INVALID = 0, GNI_SMSG_TYPE_MBOX = 1, GNI_SMSG_TYPE_MBOX_AUTO_RETRANSMIT = 2
+    GNI_SMSG_TYPE_INVALID = 0,
+    GNI_SMSG_TYPE_MBOX = 1,
+    GNI_SMSG_TYPE_MBOX_AUTO_RETRANSMIT = 2
 } gni_smsg_type_t;
 
 typedef uint32_t gni_statistic_t;
 
 /* Atomics: first generation (Gemini and Aries), then second (Aries). S: 32 bits; C: cached. */
 typedef enum gni_fma_cmd_type {
-    GNI_FMA_ATOMIC_FADD = 0x8, GNI_FMA_ATOMIC_FADD_C = 0x18, GNI_FMA_ATOMIC_ADD = 0x108,
-    GNI_FMA_ATOMIC_ADD_C = 0x118, GNI_FMA_ATOMIC_FAND = 0x9, GNI_FMA_ATOMIC_FAND_C = 0x19,
-    GNI_FMA_ATOMIC_AND = 0x109, GNI_FMA_ATOMIC_AND_C = 0x119, GNI_FMA_ATOMIC_FOR = 0xa,
-    GNI_FMA_ATOMIC_FOR_C = 0x1a, GNI_FMA_ATOMIC_OR = 0x10a, GNI_FMA_ATOMIC_OR_C = 0x11a,
-    GNI_FMA_ATOMIC_FXOR = 0xb, GNI_FMA_ATOMIC_FXOR_C = 0x1b, GNI_FMA_ATOMIC_XOR = 0x10b,
-    GNI_FMA_ATOMIC_XOR_C = 0x11b, GNI_FMA_ATOMIC_FAX = 0xc, GNI_FMA_ATOMIC_FAX_C = 0x1c,
-    GNI_FMA_ATOMIC_AX = 0x10c, GNI_FMA_ATOMIC_AX_C = 0x11c, GNI_FMA_ATOMIC_FCSWAP = 0xd,
-    GNI_FMA_ATOMIC_FCSWAP_C = 0x1d, GNI_FMA_ATOMIC2_FAND = 0x41, GNI_FMA_ATOMIC2_FAND_S = 0x240,
-    GNI_FMA_ATOMIC2_FAND_C = 0x61, GNI_FMA_ATOMIC2_FAND_SC = 0x260, GNI_FMA_ATOMIC2_AND = 0x141,
-    GNI_FMA_ATOMIC2_AND_S = 0x340, GNI_FMA_ATOMIC2_AND_C = 0x161, GNI_FMA_ATOMIC2_AND_SC = 0x360,
-    GNI_FMA_ATOMIC2_FOR = 0x43, GNI_FMA_ATOMIC2_FOR_S = 0x242, GNI_FMA_ATOMIC2_FOR_C = 0x63,
-    GNI_FMA_ATOMIC2_FOR_SC = 0x262, GNI_FMA_ATOMIC2_OR = 0x143, GNI_FMA_ATOMIC2_OR_S = 0x342,
-    GNI_FMA_ATOMIC2_OR_C = 0x163, GNI_FMA_ATOMIC2_OR_SC = 0x362, GNI_FMA_ATOMIC2_FXOR = 0x45,
-    GNI_FMA_ATOMIC2_FXOR_S = 0x244, GNI_FMA_ATOMIC2_FXOR_C = 0x65,
-    GNI_FMA_ATOMIC2_FXOR_SC = 0x264, GNI_FMA_ATOMIC2_XOR = 0x145, GNI_FMA_ATOMIC2_XOR_S = 0x344,
-    GNI_FMA_ATOMIC2_XOR_C = 0x165, GNI_FMA_ATOMIC2_XOR_SC = 0x364, GNI_FMA_ATOMIC2_FSWAP = 0x47,
-    GNI_FMA_ATOMIC2_FSWAP_S = 0x246, GNI_FMA_ATOMIC2_FSWAP_C = 0x67,
-    GNI_FMA_ATOMIC2_FSWAP_SC = 0x266, GNI_FMA_ATOMIC2_SWAP = 0x147,
-    GNI_FMA_ATOMIC2_SWAP_S = 0x346, GNI_FMA_ATOMIC2_SWAP_C = 0x167,
-    GNI_FMA_ATOMIC2_SWAP_SC = 0x366, GNI_FMA_ATOMIC2_FAX = 0x49, GNI_FMA_ATOMIC2_FAX_S = 0x248,
-    GNI_FMA_ATOMIC2_FAX_C = 0x69, GNI_FMA_ATOMIC2_FAX_SC = 0x268, GNI_FMA_ATOMIC2_AX = 0x149,
-    GNI_FMA_ATOMIC2_AX_S = 0x348, GNI_FMA_ATOMIC2_AX_C = 0x169, GNI_FMA_ATOMIC2_AX_SC = 0x368,
-    GNI_FMA_ATOMIC2_FCSWAP = 0x4b, GNI_FMA_ATOMIC2_FCSWAP_S = 0x24a,
-    GNI_FMA_ATOMIC2_FCSWAP_C = 0x6b, GNI_FMA_ATOMIC2_FCSWAP_SC = 0x26a,
-    GNI_FMA_ATOMIC2_CSWAP = 0x14b, GNI_FMA_ATOMIC2_CSWAP_S = 0x34a,
-    GNI_FMA_ATOMIC2_CSWAP_C = 0x16b, GNI_FMA_ATOMIC2_CSWAP_SC = 0x36a,
-    GNI_FMA_ATOMIC2_FIMIN = 0x51, GNI_FMA_ATOMIC2_FIMIN_S = 0x250, GNI_FMA_ATOMIC2_FIMIN_C = 0x71,
-    GNI_FMA_ATOMIC2_FIMIN_SC = 0x270, GNI_FMA_ATOMIC2_IMIN = 0x151,
-    GNI_FMA_ATOMIC2_IMIN_S = 0x350, GNI_FMA_ATOMIC2_IMIN_C = 0x171,
-    GNI_FMA_ATOMIC2_IMIN_SC = 0x370, GNI_FMA_ATOMIC2_FIMAX = 0x53,
-    GNI_FMA_ATOMIC2_FIMAX_S = 0x252, GNI_FMA_ATOMIC2_FIMAX_C = 0x73,
-    GNI_FMA_ATOMIC2_FIMAX_SC = 0x272, GNI_FMA_ATOMIC2_IMAX = 0x153,
-    GNI_FMA_ATOMIC2_IMAX_S = 0x352, GNI_FMA_ATOMIC2_IMAX_C = 0x173,
-    GNI_FMA_ATOMIC2_IMAX_SC = 0x372, GNI_FMA_ATOMIC2_FIADD = 0x55,
-    GNI_FMA_ATOMIC2_FIADD_S = 0x254, GNI_FMA_ATOMIC2_FIADD_C = 0x75,
-    GNI_FMA_ATOMIC2_FIADD_SC = 0x274, GNI_FMA_ATOMIC2_IADD = 0x155,
-    GNI_FMA_ATOMIC2_IADD_S = 0x354, GNI_FMA_ATOMIC2_IADD_C = 0x175,
-    GNI_FMA_ATOMIC2_IADD_SC = 0x374, GNI_FMA_ATOMIC2_FFPMIN = 0x59,
-    GNI_FMA_ATOMIC2_FFPMIN_S = 0x258, GNI_FMA_ATOMIC2_FFPMIN_C = 0x79,
-    GNI_FMA_ATOMIC2_FFPMIN_SC = 0x278, GNI_FMA_ATOMIC2_FPMIN = 0x159,
-    GNI_FMA_ATOMIC2_FPMIN_S = 0x358, GNI_FMA_ATOMIC2_FPMIN_C = 0x179,
-    GNI_FMA_ATOMIC2_FPMIN_SC = 0x378, GNI_FMA_ATOMIC2_FFPMAX = 0x5b,
-    GNI_FMA_ATOMIC2_FFPMAX_S = 0x25a, GNI_FMA_ATOMIC2_FFPMAX_C = 0x7b,
-    GNI_FMA_ATOMIC2_FFPMAX_SC = 0x27a, GNI_FMA_ATOMIC2_FPMAX = 0x15b,
-    GNI_FMA_ATOMIC2_FPMAX_S = 0x35a, GNI_FMA_ATOMIC2_FPMAX_C = 0x17b,
-    GNI_FMA_ATOMIC2_FPMAX_SC = 0x37a, GNI_FMA_ATOMIC2_FFPADD = 0x5d,
-    GNI_FMA_ATOMIC2_FFPADD_S = 0x25c, GNI_FMA_ATOMIC2_FFPADD_C = 0x7d,
-    GNI_FMA_ATOMIC2_FFPADD_SC = 0x27c, GNI_FMA_ATOMIC2_FPADD = 0x15d,
-    GNI_FMA_ATOMIC2_FPADD_S = 0x35c, GNI_FMA_ATOMIC2_FPADD_C = 0x17d,
+    GNI_FMA_ATOMIC_FADD = 0x8,
+    GNI_FMA_ATOMIC_FADD_C = 0x18,
+    GNI_FMA_ATOMIC_ADD = 0x108,
+    GNI_FMA_ATOMIC_ADD_C = 0x118,
+    GNI_FMA_ATOMIC_FAND = 0x9,
+    GNI_FMA_ATOMIC_FAND_C = 0x19,
+    GNI_FMA_ATOMIC_AND = 0x109,
+    GNI_FMA_ATOMIC_AND_C = 0x119,
+    GNI_FMA_ATOMIC_FOR = 0xa,
+    GNI_FMA_ATOMIC_FOR_C = 0x1a,
+    GNI_FMA_ATOMIC_OR = 0x10a,
+    GNI_FMA_ATOMIC_OR_C = 0x11a,
+    GNI_FMA_ATOMIC_FXOR = 0xb,
+    GNI_FMA_ATOMIC_FXOR_C = 0x1b,
+    GNI_FMA_ATOMIC_XOR = 0x10b,
+    GNI_FMA_ATOMIC_XOR_C = 0x11b,
+    GNI_FMA_ATOMIC_FAX = 0xc,
+    GNI_FMA_ATOMIC_FAX_C = 0x1c,
+    GNI_FMA_ATOMIC_AX = 0x10c,
+    GNI_FMA_ATOMIC_AX_C = 0x11c,
+    GNI_FMA_ATOMIC_FCSWAP = 0xd,
+    GNI_FMA_ATOMIC_FCSWAP_C = 0x1d,
+    GNI_FMA_ATOMIC2_FAND = 0x41,
+    GNI_FMA_ATOMIC2_FAND_S = 0x240,
+    GNI_FMA_ATOMIC2_FAND_C = 0x61,
+    GNI_FMA_ATOMIC2_FAND_SC = 0x260,
+    GNI_FMA_ATOMIC2_AND = 0x141,
+    GNI_FMA_ATOMIC2_AND_S = 0x340,
+    GNI_FMA_ATOMIC2_AND_C = 0x161,
+    GNI_FMA_ATOMIC2_AND_SC = 0x360,
+    GNI_FMA_ATOMIC2_FOR = 0x43,
+    GNI_FMA_ATOMIC2_FOR_S = 0x242,
+    GNI_FMA_ATOMIC2_FOR_C = 0x63,
+    GNI_FMA_ATOMIC2_FOR_SC = 0x262,
+    GNI_FMA_ATOMIC2_OR = 0x143,
+    GNI_FMA_ATOMIC2_OR_S = 0x342,
+    GNI_FMA_ATOMIC2_OR_C = 0x163,
+    GNI_FMA_ATOMIC2_OR_SC = 0x362,
+    GNI_FMA_ATOMIC2_FXOR = 0x45,
+    GNI_FMA_ATOMIC2_FXOR_S = 0x244,
+    GNI_FMA_ATOMIC2_FXOR_C = 0x65,
+    GNI_FMA_ATOMIC2_FXOR_SC = 0x264,
+    GNI_FMA_ATOMIC2_XOR = 0x145,
+    GNI_FMA_ATOMIC2_XOR_S = 0x344,
+    GNI_FMA_ATOMIC2_XOR_C = 0x165,
+    GNI_FMA_ATOMIC2_XOR_SC = 0x364,
+    GNI_FMA_ATOMIC2_FSWAP = 0x47,
+    GNI_FMA_ATOMIC2_FSWAP_S = 0x246,
+    GNI_FMA_ATOMIC2_FSWAP_C = 0x67,
+    GNI_FMA_ATOMIC2_FSWAP_SC = 0x266,
+    GNI_FMA_ATOMIC2_SWAP = 0x147,
+    GNI_FMA_ATOMIC2_SWAP_S = 0x346,
+    GNI_FMA_ATOMIC2_SWAP_C = 0x167,
+    GNI_FMA_ATOMIC2_SWAP_SC = 0x366,
+    GNI_FMA_ATOMIC2_FAX = 0x49,
+    GNI_FMA_ATOMIC2_FAX_S = 0x248,
+    GNI_FMA_ATOMIC2_FAX_C = 0x69,
+    GNI_FMA_ATOMIC2_FAX_SC = 0x268,
+    GNI_FMA_ATOMIC2_AX = 0x149,
+    GNI_FMA_ATOMIC2_AX_S = 0x348,
+    GNI_FMA_ATOMIC2_AX_C = 0x169,
+    GNI_FMA_ATOMIC2_AX_SC = 0x368,
+    GNI_FMA_ATOMIC2_FCSWAP = 0x4b,
+    GNI_FMA_ATOMIC2_FCSWAP_S = 0x24a,
+    GNI_FMA_ATOMIC2_FCSWAP_C = 0x6b,
+    GNI_FMA_ATOMIC2_FCSWAP_SC = 0x26a,
+    GNI_FMA_ATOMIC2_CSWAP = 0x14b,
+    GNI_FMA_ATOMIC2_CSWAP_S = 0x34a,
+    GNI_FMA_ATOMIC2_CSWAP_C = 0x16b,
+    GNI_FMA_ATOMIC2_CSWAP_SC = 0x36a,
+    GNI_FMA_ATOMIC2_FIMIN = 0x51,
+    GNI_FMA_ATOMIC2_FIMIN_S = 0x250,
+    GNI_FMA_ATOMIC2_FIMIN_C = 0x71,
+    GNI_FMA_ATOMIC2_FIMIN_SC = 0x270,
+    GNI_FMA_ATOMIC2_IMIN = 0x151,
+    GNI_FMA_ATOMIC2_IMIN_S = 0x350,
+    GNI_FMA_ATOMIC2_IMIN_C = 0x171,
+    GNI_FMA_ATOMIC2_IMIN_SC = 0x370,
+    GNI_FMA_ATOMIC2_FIMAX = 0x53,
+    GNI_FMA_ATOMIC2_FIMAX_S = 0x252,
+    GNI_FMA_ATOMIC2_FIMAX_C = 0x73,
+    GNI_FMA_ATOMIC2_FIMAX_SC = 0x272,
+    GNI_FMA_ATOMIC2_IMAX = 0x153,
+    GNI_FMA_ATOMIC2_IMAX_S = 0x352,
+    GNI_FMA_ATOMIC2_IMAX_C = 0x173,
+    GNI_FMA_ATOMIC2_IMAX_SC = 0x372,
+    GNI_FMA_ATOMIC2_FIADD = 0x55,
+    GNI_FMA_ATOMIC2_FIADD_S = 0x254,
+    GNI_FMA_ATOMIC2_FIADD_C = 0x75,
+    GNI_FMA_ATOMIC2_FIADD_SC = 0x274,
+    GNI_FMA_ATOMIC2_IADD = 0x155,
+    GNI_FMA_ATOMIC2_IADD_S = 0x354,
+    GNI_FMA_ATOMIC2_IADD_C = 0x175,
+    GNI_FMA_ATOMIC2_IADD_SC = 0x374,
+    GNI_FMA_ATOMIC2_FFPMIN = 0x59,
+    GNI_FMA_ATOMIC2_FFPMIN_S = 0x258,
+    GNI_FMA_ATOMIC2_FFPMIN_C = 0x79,
+    GNI_FMA_ATOMIC2_FFPMIN_SC = 0x278,
+    GNI_FMA_ATOMIC2_FPMIN = 0x159,
+    GNI_FMA_ATOMIC2_FPMIN_S = 0x358,
+    GNI_FMA_ATOMIC2_FPMIN_C = 0x179,
+    GNI_FMA_ATOMIC2_FPMIN_SC = 0x378,
+    GNI_FMA_ATOMIC2_FFPMAX = 0x5b,
+    GNI_FMA_ATOMIC2_FFPMAX_S = 0x25a,
+    GNI_FMA_ATOMIC2_FFPMAX_C = 0x7b,
+    GNI_FMA_ATOMIC2_FFPMAX_SC = 0x27a,
+    GNI_FMA_ATOMIC2_FPMAX = 0x15b,
+    GNI_FMA_ATOMIC2_FPMAX_S = 0x35a,
+    GNI_FMA_ATOMIC2_FPMAX_C = 0x17b,
+    GNI_FMA_ATOMIC2_FPMAX_SC = 0x37a,
+    GNI_FMA_ATOMIC2_FFPADD = 0x5d,
+    GNI_FMA_ATOMIC2_FFPADD_S = 0x25c,
+    GNI_FMA_ATOMIC2_FFPADD_C = 0x7d,
+    GNI_FMA_ATOMIC2_FFPADD_SC = 0x27c,
+    GNI_FMA_ATOMIC2_FPADD = 0x15d,
+    GNI_FMA_ATOMIC2_FPADD_S = 0x35c,
+    GNI_FMA_ATOMIC2_FPADD_C = 0x17d,
     GNI_FMA_ATOMIC2_FPADD_SC = 0x37c
 } gni_fma_cmd_type_t;
 
 /* Commands of the collective engine. */
 typedef enum gni_ce_cmd_type {
-    GNI_FMA_CE_AND_S = 0x00, GNI_FMA_CE_AND = 0x01, GNI_FMA_CE_OR_S = 0x02, GNI_FMA_CE_OR = 0x03,
-    GNI_FMA_CE_XOR_S = 0x04, GNI_FMA_CE_XOR = 0x05, GNI_FMA_CE_IMIN_LIDX_S = 0x10,
-    GNI_FMA_CE_IMIN_LIDX = 0x11, GNI_FMA_CE_IMAX_LIDX_S = 0x12, GNI_FMA_CE_IMAX_LIDX = 0x13,
-    GNI_FMA_CE_IADD_S = 0x14, GNI_FMA_CE_IADD = 0x15, GNI_FMA_CE_FPMIN_LIDX_S = 0x18,
-    GNI_FMA_CE_FPMIN_LIDX = 0x19, GNI_FMA_CE_FPMAX_LIDX_S = 0x1A, GNI_FMA_CE_FPMAX_LIDX = 0x1B,
-    GNI_FMA_CE_FPADD_S = 0x1C, GNI_FMA_CE_FPADD = 0x1D, GNI_FMA_CE_IMIN_GIDX_S = 0x30,
-    GNI_FMA_CE_IMIN_GIDX = 0x31, GNI_FMA_CE_IMAX_GIDX_S = 0x32, GNI_FMA_CE_IMAX_GIDX = 0x33,
-    GNI_FMA_CE_FPMIN_GIDX_S = 0x38, GNI_FMA_CE_FPMIN_GIDX = 0x39, GNI_FMA_CE_FPMAX_GIDX_S = 0x3A,
+    GNI_FMA_CE_AND_S = 0x00,
+    GNI_FMA_CE_AND = 0x01,
+    GNI_FMA_CE_OR_S = 0x02,
+    GNI_FMA_CE_OR = 0x03,
+    GNI_FMA_CE_XOR_S = 0x04,
+    GNI_FMA_CE_XOR = 0x05,
+    GNI_FMA_CE_IMIN_LIDX_S = 0x10,
+    GNI_FMA_CE_IMIN_LIDX = 0x11,
+    GNI_FMA_CE_IMAX_LIDX_S = 0x12,
+    GNI_FMA_CE_IMAX_LIDX = 0x13,
+    GNI_FMA_CE_IADD_S = 0x14,
+    GNI_FMA_CE_IADD = 0x15,
+    GNI_FMA_CE_FPMIN_LIDX_S = 0x18,
+    GNI_FMA_CE_FPMIN_LIDX = 0x19,
+    GNI_FMA_CE_FPMAX_LIDX_S = 0x1A,
+    GNI_FMA_CE_FPMAX_LIDX = 0x1B,
+    GNI_FMA_CE_FPADD_S = 0x1C,
+    GNI_FMA_CE_FPADD = 0x1D,
+    GNI_FMA_CE_IMIN_GIDX_S = 0x30,
+    GNI_FMA_CE_IMIN_GIDX = 0x31,
+    GNI_FMA_CE_IMAX_GIDX_S = 0x32,
+    GNI_FMA_CE_IMAX_GIDX = 0x33,
+    GNI_FMA_CE_FPMIN_GIDX_S = 0x38,
+    GNI_FMA_CE_FPMIN_GIDX = 0x39,
+    GNI_FMA_CE_FPMAX_GIDX_S = 0x3A,
     GNI_FMA_CE_FPMAX_GIDX = 0x3B
 } gni_ce_cmd_type_t;
 
-typedef enum gni_ce_child {
-    GNI_CE_CHILD_UNUSED = 0, GNI_CE_CHILD_VCE = 1, GNI_CE_CHILD_PE = 2
-} gni_ce_child_t;
+typedef enum gni_ce_child { GNI_CE_CHILD_UNUSED = 0, GNI_CE_CHILD_VCE = 1, GNI_CE_CHILD_PE = 2 } gni_ce_child_t;
 
 /* Events of an operation. */
 #define GNI_CQMODE_SILENT 0
@@ -436,160 +564,143 @@ typedef int gni_msgq_rcv_cb_func(uint32_t snd_id, uint32_t snd_pe, void *msg, ui
 
 /* Functions, in the order of the alphabet but for their subjects. */
 gni_return_t GNI_GetDeviceType(OUT gni_nic_device_t *dev_type);
-gni_return_t GNI_CdmGetNicAddress(IN uint32_t device_id, OUT uint32_t *address,
-    OUT uint32_t *cpu_id);
-gni_return_t GNI_CdmCreate(IN uint32_t inst_id, IN uint8_t ptag, IN uint32_t cookie,
-    IN uint32_t modes, OUT gni_cdm_handle_t *cdm_hndl);
-gni_return_t GNI_CdmAttach(IN gni_cdm_handle_t cdm_hndl, IN uint32_t device_id,
-    OUT uint32_t *local_addr, OUT gni_nic_handle_t *nic_hndl);
+gni_return_t GNI_CdmGetNicAddress(IN uint32_t device_id, OUT uint32_t *address, OUT uint32_t *cpu_id);
+gni_return_t GNI_CdmCreate(IN uint32_t inst_id, IN uint8_t ptag, IN uint32_t cookie, IN uint32_t modes,
+                           OUT gni_cdm_handle_t *cdm_hndl);
+gni_return_t GNI_CdmAttach(IN gni_cdm_handle_t cdm_hndl, IN uint32_t device_id, OUT uint32_t *local_addr,
+                           OUT gni_nic_handle_t *nic_hndl);
 gni_return_t GNI_CdmDestroy(IN gni_cdm_handle_t cdm_hndl);
-gni_return_t GNI_EpCreate(IN gni_nic_handle_t nic_hndl, IN gni_cq_handle_t src_cq_hndl,
-    OUT gni_ep_handle_t *ep_hndl);
+gni_return_t GNI_EpCreate(IN gni_nic_handle_t nic_hndl, IN gni_cq_handle_t src_cq_hndl, OUT gni_ep_handle_t *ep_hndl);
 gni_return_t GNI_EpBind(IN gni_ep_handle_t ep_hndl, IN uint32_t remote_addr, IN uint32_t remote_id);
-gni_return_t GNI_EpSetEventData(IN gni_ep_handle_t ep_hndl, IN uint32_t local_event,
-    IN uint32_t remote_event);
+gni_return_t GNI_EpSetEventData(IN gni_ep_handle_t ep_hndl, IN uint32_t local_event, IN uint32_t remote_event);
 gni_return_t GNI_EpUnbind(IN gni_ep_handle_t ep_hndl);
 gni_return_t GNI_EpDestroy(IN gni_ep_handle_t ep_hndl);
 gni_return_t GNI_EpSetCeAttr(IN gni_ep_handle_t ep_hndl, IN uint32_t ce_id, IN uint32_t child_id,
-    IN gni_ce_child_t child_type);
+                             IN gni_ce_child_t child_type);
 gni_return_t GNI_MemRegister(IN gni_nic_handle_t nic_hndl, IN uint64_t address, IN uint64_t length,
-    IN gni_cq_handle_t dst_cq_hndl, IN uint32_t flags, IN uint32_t vmdh_index,
-    INOUT gni_mem_handle_t *mem_hndl);
+                             IN gni_cq_handle_t dst_cq_hndl, IN uint32_t flags, IN uint32_t vmdh_index,
+                             INOUT gni_mem_handle_t *mem_hndl);
 gni_return_t GNI_MemDeregister(IN gni_nic_handle_t nic_hndl, IN gni_mem_handle_t *mem_hndl);
-gni_return_t GNI_CqCreate(IN gni_nic_handle_t nic_hndl, IN uint32_t entry_count,
-    IN uint32_t delay_count, IN gni_cq_mode_t mode, IN void (*handler)(gni_cq_entry_t *, void *),
-    IN void *context, OUT gni_cq_handle_t *cq_hndl);
+gni_return_t GNI_CqCreate(IN gni_nic_handle_t nic_hndl, IN uint32_t entry_count, IN uint32_t delay_count,
+                          IN gni_cq_mode_t mode, IN void (*handler)(gni_cq_entry_t *, void *), IN void *context,
+                          OUT gni_cq_handle_t *cq_hndl);
 gni_return_t GNI_CqDestroy(IN gni_cq_handle_t cq_hndl);
 gni_return_t GNI_CqTestEvent(IN gni_cq_handle_t cq_hndl);
 gni_return_t GNI_CqGetEvent(IN gni_cq_handle_t cq_hndl, OUT gni_cq_entry_t *event_data);
 gni_return_t GNI_GetCompleted(IN gni_cq_handle_t cq_hndl, IN gni_cq_entry_t event_data,
-    OUT gni_post_descriptor_t **post_descr);
+                              OUT gni_post_descriptor_t **post_descr);
 gni_return_t GNI_PostFma(IN gni_ep_handle_t ep_hndl, IN gni_post_descriptor_t *post_descr);
 gni_return_t GNI_PostRdma(IN gni_ep_handle_t ep_hndl, IN gni_post_descriptor_t *post_descr);
 gni_return_t GNI_PostCqWrite(IN gni_ep_handle_t ep_hndl, IN gni_post_descriptor_t *post_descr);
 gni_return_t GNI_CeCreate(IN gni_nic_handle_t nic_hndl, OUT gni_ce_handle_t *ce_hndl);
 gni_return_t GNI_CeGetId(IN gni_ce_handle_t ce_hndl, OUT uint32_t *ce_id);
-gni_return_t GNI_CeConfigure(IN gni_ce_handle_t ce_hndl, IN gni_ep_handle_t *child_eps,
-    IN uint32_t num_child_eps, IN gni_ep_handle_t parent_ep, IN gni_cq_handle_t cq_hndl,
-    IN uint32_t modes);
+gni_return_t GNI_CeConfigure(IN gni_ce_handle_t ce_hndl, IN gni_ep_handle_t *child_eps, IN uint32_t num_child_eps,
+                             IN gni_ep_handle_t parent_ep, IN gni_cq_handle_t cq_hndl, IN uint32_t modes);
 gni_return_t GNI_CeCheckResult(IN gni_ce_result_t *result, IN uint32_t length);
 gni_return_t GNI_CeDestroy(IN gni_ce_handle_t ce_hndl);
 gni_return_t GNI_CqErrorStr(IN gni_cq_entry_t entry, OUT void *buffer, IN uint32_t len);
 gni_return_t GNI_CqErrorRecoverable(IN gni_cq_entry_t entry, OUT uint32_t *recoverable);
 gni_return_t GNI_GetPtag(IN uint32_t device_id, IN uint32_t cookie, OUT uint8_t *ptag);
 gni_return_t GNI_GetJobResInfo(IN uint32_t device_id, IN uint8_t ptag, IN gni_job_res_t res_type,
-    OUT gni_job_res_desc_t *res_desc);
-gni_return_t GNI_GetDevResInfo(IN uint32_t device_id, IN gni_dev_res_t res_type,
-    OUT gni_dev_res_desc_t *res_desc);
+                               OUT gni_job_res_desc_t *res_desc);
+gni_return_t GNI_GetDevResInfo(IN uint32_t device_id, IN gni_dev_res_t res_type, OUT gni_dev_res_desc_t *res_desc);
 gni_return_t GNI_GetVersionInformation(OUT gni_version_info_t *version_info);
 gni_return_t GNI_GetNumLocalDevices(OUT int *num_devices);
-gni_return_t GNI_SuspendJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag,
-    IN uint32_t cookie, IN uint32_t timeout);
-gni_return_t GNI_ResumeJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag,
-    IN uint32_t cookie);
-gni_return_t GNI_ConfigureNTT(IN int device_id, IN gni_ntt_descriptor_t *ntt_desc,
-    OUT uint32_t *ntt_base);
-gni_return_t GNI_ConfigureJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag,
-    IN uint32_t cookie, IN gni_job_limits_t *limits);
-gni_return_t GNI_ConfigureNTTandJob(IN int device_id, IN uint64_t job_id, IN uint8_t ptag,
-    IN uint32_t cookie, IN gni_job_limits_t *limits, IN gni_ntt_descriptor_t *ntt_desc,
-    OUT uint32_t *ntt_base);
+gni_return_t GNI_SuspendJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag, IN uint32_t cookie,
+                            IN uint32_t timeout);
+gni_return_t GNI_ResumeJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag, IN uint32_t cookie);
+gni_return_t GNI_ConfigureNTT(IN int device_id, IN gni_ntt_descriptor_t *ntt_desc, OUT uint32_t *ntt_base);
+gni_return_t GNI_ConfigureJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag, IN uint32_t cookie,
+                              IN gni_job_limits_t *limits);
+gni_return_t GNI_ConfigureNTTandJob(IN int device_id, IN uint64_t job_id, IN uint8_t ptag, IN uint32_t cookie,
+                                    IN gni_job_limits_t *limits, IN gni_ntt_descriptor_t *ntt_desc,
+                                    OUT uint32_t *ntt_base);
 gni_return_t GNI_EpIdle(IN gni_ep_handle_t ep_hndl);
-gni_return_t GNI_EpPostData(IN gni_ep_handle_t ep_hndl, IN void *in_data, IN uint16_t data_len,
-    IN void *out_buf, IN uint16_t buf_size);
-gni_return_t GNI_EpPostDataWId(IN gni_ep_handle_t ep_hndl, IN void *in_data, IN uint16_t data_len,
-    IN void *out_buf, IN uint16_t buf_size, IN uint64_t datagram_id);
-gni_return_t GNI_EpPostDataTest(IN gni_ep_handle_t ep_hndl, OUT gni_post_state_t *post_state,
-    OUT uint32_t *remote_addr, OUT uint32_t *remote_id);
+gni_return_t GNI_EpPostData(IN gni_ep_handle_t ep_hndl, IN void *in_data, IN uint16_t data_len, IN void *out_buf,
+                            IN uint16_t buf_size);
+gni_return_t GNI_EpPostDataWId(IN gni_ep_handle_t ep_hndl, IN void *in_data, IN uint16_t data_len, IN void *out_buf,
+                               IN uint16_t buf_size, IN uint64_t datagram_id);
+gni_return_t GNI_EpPostDataTest(IN gni_ep_handle_t ep_hndl, OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr,
+                                OUT uint32_t *remote_id);
 gni_return_t GNI_EpPostDataTestById(IN gni_ep_handle_t ep_hndl, IN uint64_t datagram_id,
-    OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr, OUT uint32_t *remote_id);
-gni_return_t GNI_EpPostDataWait(IN gni_ep_handle_t ep_hndl, IN uint32_t timeout,
-    OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr, OUT uint32_t *remote_id);
-gni_return_t GNI_EpPostDataWaitById(IN gni_ep_handle_t ep_hndl, IN uint64_t datagram_id,
-    IN uint32_t timeout, OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr,
-    OUT uint32_t *remote_id);
-gni_return_t GNI_PostDataProbe(IN gni_nic_handle_t nic_hndl, OUT uint32_t *remote_addr,
-    OUT uint32_t *remote_id);
+                                    OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr,
+                                    OUT uint32_t *remote_id);
+gni_return_t GNI_EpPostDataWait(IN gni_ep_handle_t ep_hndl, IN uint32_t timeout, OUT gni_post_state_t *post_state,
+                                OUT uint32_t *remote_addr, OUT uint32_t *remote_id);
+gni_return_t GNI_EpPostDataWaitById(IN gni_ep_handle_t ep_hndl, IN uint64_t datagram_id, IN uint32_t timeout,
+                                    OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr,
+                                    OUT uint32_t *remote_id);
+gni_return_t GNI_PostDataProbe(IN gni_nic_handle_t nic_hndl, OUT uint32_t *remote_addr, OUT uint32_t *remote_id);
 gni_return_t GNI_PostDataProbeById(IN gni_nic_handle_t nic_hndl, OUT uint64_t *datagram_id);
-gni_return_t GNI_PostdataProbeWaitById(IN gni_nic_handle_t nic_hndl, IN uint32_t timeout,
-    OUT uint64_t *datagram_id);
+gni_return_t GNI_PostdataProbeWaitById(IN gni_nic_handle_t nic_hndl, IN uint32_t timeout, OUT uint64_t *datagram_id);
 gni_return_t GNI_EpPostDataCancel(IN gni_ep_handle_t ep_hndl);
 gni_return_t GNI_EpPostDataCancelById(IN gni_ep_handle_t ep_hndl, IN uint64_t datagram_id);
-gni_return_t GNI_MemRegisterSegments(IN gni_nic_handle_t nic_hndl,
-    IN gni_mem_segment_t *mem_segments, IN uint32_t segments_cnt, IN gni_cq_handle_t dst_cq_hndl,
-    IN uint32_t flags, IN uint32_t vmdh_index, INOUT gni_mem_handle_t *mem_hndl);
+gni_return_t GNI_MemRegisterSegments(IN gni_nic_handle_t nic_hndl, IN gni_mem_segment_t *mem_segments,
+                                     IN uint32_t segments_cnt, IN gni_cq_handle_t dst_cq_hndl, IN uint32_t flags,
+                                     IN uint32_t vmdh_index, INOUT gni_mem_handle_t *mem_hndl);
 gni_return_t GNI_SetMddResources(IN gni_nic_handle_t nic_hndl, IN uint32_t num_entries);
-gni_return_t GNI_MemHndlQueryAttr(IN gni_mem_handle_t *mem_hndl, IN gni_mem_handle_attr_t attr,
-    OUT int *yesno);
+gni_return_t GNI_MemHndlQueryAttr(IN gni_mem_handle_t *mem_hndl, IN gni_mem_handle_attr_t attr, OUT int *yesno);
 gni_return_t GNI_RebuildMemHndl(IN gni_mem_handle_t *src_mem_hndl, IN uint32_t vmdh_index,
-    OUT gni_mem_handle_t *dst_mem_hndl);
-gni_return_t GNI_MemQueryHndls(IN gni_nic_handle_t nic_hndl, IN int fd,
-    INOUT gni_mem_handle_t *mem_hndl, OUT uint64_t *address, OUT uint64_t *length);
+                                OUT gni_mem_handle_t *dst_mem_hndl);
+gni_return_t GNI_MemQueryHndls(IN gni_nic_handle_t nic_hndl, IN int fd, INOUT gni_mem_handle_t *mem_hndl,
+                               OUT uint64_t *address, OUT uint64_t *length);
 gni_return_t GNI_CtPostFma(IN gni_ep_handle_t ep_hndl, IN gni_post_descriptor_t *post_descr);
 gni_return_t GNI_CtPostCqWrite(IN gni_ep_handle_t ep_hndl, IN gni_post_descriptor_t *post_descr);
-gni_return_t GNI_CqWaitEvent(IN gni_cq_handle_t cq_hndl, IN uint64_t timeout,
-    OUT gni_cq_entry_t *event_data);
-gni_return_t GNI_CqVectorWaitEvent(IN gni_cq_handle_t *cq_hndls, IN uint32_t num_cqs,
-    IN uint64_t timeout, OUT gni_cq_entry_t *event_data, OUT uint32_t *which);
-gni_return_t GNI_CqVectorMonitor(IN gni_cq_handle_t *cq_hndls, IN uint32_t num_cqs,
-    IN uint64_t timeout, OUT uint32_t *which);
+gni_return_t GNI_CqWaitEvent(IN gni_cq_handle_t cq_hndl, IN uint64_t timeout, OUT gni_cq_entry_t *event_data);
+gni_return_t GNI_CqVectorWaitEvent(IN gni_cq_handle_t *cq_hndls, IN uint32_t num_cqs, IN uint64_t timeout,
+                                   OUT gni_cq_entry_t *event_data, OUT uint32_t *which);
+gni_return_t GNI_CqVectorMonitor(IN gni_cq_handle_t *cq_hndls, IN uint32_t num_cqs, IN uint64_t timeout,
+                                 OUT uint32_t *which);
 gni_return_t GNI_CqInterruptMask(IN gni_cq_handle_t cq_hndl);
 gni_return_t GNI_CqInterruptUnmask(IN gni_cq_handle_t cq_hndl);
 gni_return_t GNI_SmsgBufferSizeNeeded(IN gni_smsg_attr_t *smsg_attr, OUT unsigned int *size);
 gni_return_t GNI_SmsgInit(IN gni_ep_handle_t ep_hndl, IN gni_smsg_attr_t *local_smsg_attr,
-    IN gni_smsg_attr_t *remote_smsg_attr);
+                          IN gni_smsg_attr_t *remote_smsg_attr);
 gni_return_t GNI_SmsgSetDeliveryMode(IN gni_nic_handle_t nic_handle, IN uint16_t dlvr_mode);
-gni_return_t GNI_SmsgSend(IN gni_ep_handle_t ep_hndl, IN void *header, IN uint32_t header_length,
-    IN void *data, IN uint32_t data_length, IN uint32_t msg_id);
-gni_return_t GNI_SmsgSendWTag(IN gni_ep_handle_t ep_hndl, IN void *header,
-    IN uint32_t header_length, IN void *data, IN uint32_t data_length, IN uint32_t msg_id,
-    IN uint8_t tag);
+gni_return_t GNI_SmsgSend(IN gni_ep_handle_t ep_hndl, IN void *header, IN uint32_t header_length, IN void *data,
+                          IN uint32_t data_length, IN uint32_t msg_id);
+gni_return_t GNI_SmsgSendWTag(IN gni_ep_handle_t ep_hndl, IN void *header, IN uint32_t header_length, IN void *data,
+                              IN uint32_t data_length, IN uint32_t msg_id, IN uint8_t tag);
 gni_return_t GNI_SmsgGetNext(IN gni_ep_handle_t ep_hndl, OUT void **header);
 gni_return_t GNI_SmsgGetNextWTag(IN gni_ep_handle_t ep_hndl, OUT void **header, OUT uint8_t *tag);
 gni_return_t GNI_SmsgRelease(IN gni_ep_handle_t ep_hndl);
-gni_return_t GNI_MsgqInit(IN gni_nic_handle_t nic_hndl, IN gni_msgq_rcv_cb_func *rcv_cb,
-    IN void *cb_data, IN gni_cq_handle_t snd_cq, IN gni_msgq_attr_t *attrs,
-    OUT gni_msgq_handle_t *msgq_hndl);
+gni_return_t GNI_MsgqInit(IN gni_nic_handle_t nic_hndl, IN gni_msgq_rcv_cb_func *rcv_cb, IN void *cb_data,
+                          IN gni_cq_handle_t snd_cq, IN gni_msgq_attr_t *attrs, OUT gni_msgq_handle_t *msgq_hndl);
 gni_return_t GNI_MsgqRelease(IN gni_msgq_handle_t msgq_hndl);
 gni_return_t GNI_MsgqIdle(IN gni_msgq_handle_t msgq_hndl);
-gni_return_t GNI_MsgqGetConnAttrs(IN gni_msgq_handle_t msgq_hndl, IN uint32_t pe_addr,
-    OUT gni_msgq_ep_attr_t *attrs, OUT uint32_t *attrs_size);
-gni_return_t GNI_MsgqConnect(IN gni_msgq_handle_t msgq_hndl, IN uint32_t pe_addr,
-    IN gni_msgq_ep_attr_t *attrs);
+gni_return_t GNI_MsgqGetConnAttrs(IN gni_msgq_handle_t msgq_hndl, IN uint32_t pe_addr, OUT gni_msgq_ep_attr_t *attrs,
+                                  OUT uint32_t *attrs_size);
+gni_return_t GNI_MsgqConnect(IN gni_msgq_handle_t msgq_hndl, IN uint32_t pe_addr, IN gni_msgq_ep_attr_t *attrs);
 gni_return_t GNI_MsgqConnRelease(IN gni_msgq_handle_t msgq_hndl, IN uint32_t pe_addr);
-gni_return_t GNI_MsgqSend(IN gni_msgq_handle_t msgq_hndl, IN gni_ep_handle_t ep_hndl, IN void *hdr,
-    IN uint32_t hdr_len, IN void *msg, IN uint32_t msg_len, IN uint32_t msg_id, IN uint8_t msg_tag);
+gni_return_t GNI_MsgqSend(IN gni_msgq_handle_t msgq_hndl, IN gni_ep_handle_t ep_hndl, IN void *hdr, IN uint32_t hdr_len,
+                          IN void *msg, IN uint32_t msg_len, IN uint32_t msg_id, IN uint8_t msg_tag);
 gni_return_t GNI_MsgqProgress(IN gni_msgq_handle_t msgq_hndl, IN uint32_t timeout);
 gni_return_t GNI_MsgqSize(IN gni_msgq_attr_t *attrs, OUT uint32_t *size);
 gni_return_t GNI_SmsgSetMaxRetrans(IN gni_nic_handle_t nic_handle, IN uint16_t max_retrans);
-gni_return_t GNI_SubscribeErrors(IN gni_nic_handle_t nic_handle, IN uint32_t device_id,
-    IN gni_error_mask_t mask, IN uint32_t EEQ_size, OUT gni_err_handle_t *err_handle);
+gni_return_t GNI_SubscribeErrors(IN gni_nic_handle_t nic_handle, IN uint32_t device_id, IN gni_error_mask_t mask,
+                                 IN uint32_t EEQ_size, OUT gni_err_handle_t *err_handle);
 gni_return_t GNI_ReleaseErrors(IN gni_err_handle_t err_handle);
 gni_return_t GNI_GetErrorMask(IN gni_err_handle_t err_handle, OUT gni_error_mask_t *mask);
 gni_return_t GNI_SetErrorMask(IN gni_err_handle_t err_handle, IN gni_error_mask_t mask_in,
-    IN gni_error_mask_t *mask_out);
+                              IN gni_error_mask_t *mask_out);
 gni_return_t GNI_GetErrorEvent(IN gni_err_handle_t err_handle, IN gni_error_event_t *event);
-gni_return_t GNI_WaitErrorEvents(IN gni_err_handle_t err_handle, IN gni_error_event_t *events,
-    IN uint32_t events_size, IN uint32_t timeout, OUT uint32_t *num_events);
+gni_return_t GNI_WaitErrorEvents(IN gni_err_handle_t err_handle, IN gni_error_event_t *events, IN uint32_t events_size,
+                                 IN uint32_t timeout, OUT uint32_t *num_events);
 gni_return_t GNI_SetErrorPtag(IN gni_err_handle_t err_handle, IN uint8_t ptag);
 gni_return_t GNI_GetLocalDeviceIds(IN int len, OUT int *device_ids);
 gni_return_t GNI_GetVersion(OUT uint32_t *version);
 gni_return_t GNI_SetJobResInfo(IN uint32_t device_id, IN uint8_t ptag, IN gni_job_res_t res_type,
-    IN uint64_t res_value);
+                               IN uint64_t res_value);
 gni_return_t GNI_GetNttGran(IN uint32_t device_id, OUT uint32_t *ntt_gran);
-gni_return_t GNI_SetBIConfig(IN uint32_t device_id, IN uint16_t bw, IN uint16_t aot_bw,
-    IN uint16_t modes);
+gni_return_t GNI_SetBIConfig(IN uint32_t device_id, IN uint16_t bw, IN uint16_t aot_bw, IN uint16_t modes);
 gni_return_t GNI_GetBIConfig(IN uint32_t device_id, OUT gni_bi_desc_t *desc);
 gni_return_t GNI_BISyncWait(IN uint32_t device_id, OUT uint32_t timeout);
-gni_return_t GNI_GetNicStat(IN gni_nic_handle_t nic_hndl, IN gni_statistic_t stat,
-    OUT uint32_t *value);
+gni_return_t GNI_GetNicStat(IN gni_nic_handle_t nic_hndl, IN gni_statistic_t stat, OUT uint32_t *value);
 gni_return_t GNI_ResetNicStat(IN gni_nic_handle_t nic_hndl, IN gni_statistic_t stat);
-gni_return_t GNI_CompChanCreate(IN gni_nic_handle_t nic_hndl,
-    OUT gni_comp_chan_handle_t *chan_hndl);
+gni_return_t GNI_CompChanCreate(IN gni_nic_handle_t nic_hndl, OUT gni_comp_chan_handle_t *chan_hndl);
 gni_return_t GNI_CompChanDestroy(IN gni_comp_chan_handle_t chan_hndl);
 gni_return_t GNI_CompChanFd(IN gni_comp_chan_handle_t chan_hndl, OUT int *comp_chan_fd);
-gni_return_t GNI_CompChanGetEvent(IN gni_comp_chan_handle_t chan_hndl,
-    OUT gni_cq_handle_t *cq_hndl);
+gni_return_t GNI_CompChanGetEvent(IN gni_comp_chan_handle_t chan_hndl, OUT gni_cq_handle_t *cq_hndl);
 gni_return_t GNI_CqAttachCompChan(IN gni_cq_handle_t cq_hndl, IN gni_comp_chan_handle_t chan_hndl);
 gni_return_t GNI_CqArmCompChan(IN gni_cq_handle_t *cq_hndls, IN uint32_t num_cqs);
 

@@ -87,10 +87,8 @@ void test_atomics(void) {
     struct end a, b;
     make_pair(&a, &b, NULL);
     first_generation(&a, &b);
-    if (gemini)
-        amo(&a, &b, "FSWAP", GNI_FMA_ATOMIC2_FSWAP, 1, 2, 0);
-    else
-        second_generation(&a, &b);
+    if (gemini) amo(&a, &b, "FSWAP", GNI_FMA_ATOMIC2_FSWAP, 1, 2, 0);
+    else second_generation(&a, &b);
     refused(&a, &b);
     destroy_pair(&a, &b);
 }

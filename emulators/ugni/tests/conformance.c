@@ -11,14 +11,14 @@ static const struct {
     void (*run)(void);
 } tests[] =
     {
-        {"layout", test_layout},   {"processes", test_processes}, {"domains", test_domains},
-        {"checks", test_checks},   {"transfers", test_transfers}, {"events", test_events},
-        {"atomics", test_atomics}, {"memory", test_memory},       {"engine", test_engine},
+        {"layout", test_layout},     {"processes", test_processes}, {"domains", test_domains},
+        {"checks", test_checks},     {"transfers", test_transfers}, {"events", test_events},
+        {"atomics", test_atomics},   {"memory", test_memory},       {"engine", test_engine},
         {"messages", test_messages},
 },
   faults[] = {
-      {"busy", fault_busy},       {"errors", fault_errors}, {"registrations", fault_registrations},
-      {"reorder", fault_reorder}, {"late", fault_late},     {"early", fault_early},
+      {"busy", fault_busy},       {"errors", fault_errors},   {"registrations", fault_registrations},
+      {"reorder", fault_reorder}, {"late", fault_late},       {"early", fault_early},
       {"limits", fault_limits},   {"threads", fault_threads}, {"leaks", fault_leaks},
 };
 

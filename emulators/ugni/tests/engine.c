@@ -79,7 +79,8 @@ static gni_return_t result_of(struct leaf *leaf) {
     return code;
 }
 
-static void reduce(struct tree *tree, const char *what, uint32_t command, uint32_t mode, const uint64_t (*operands)[2]) {
+static void reduce(struct tree *tree, const char *what, uint32_t command, uint32_t mode,
+                   const uint64_t (*operands)[2]) {
     int i;
     for (i = 0; i < LEAVES; i++) {
         if (i == LEAVES - 1)

@@ -46,8 +46,8 @@ void make_end(struct end *end, uint32_t instance, const struct options *options)
     must(GNI_CqCreate(end->nic, options->source ? options->source : ENTRIES, 0, GNI_CQ_NOBLOCK, NULL, NULL,
                       &end->source) == 0,
          "GNI_CqCreate");
-    must(GNI_CqCreate(end->nic, options->destination ? options->destination : ENTRIES, 0, GNI_CQ_NOBLOCK, NULL,
-                      NULL, &end->destination) == 0,
+    must(GNI_CqCreate(end->nic, options->destination ? options->destination : ENTRIES, 0, GNI_CQ_NOBLOCK, NULL, NULL,
+                      &end->destination) == 0,
          "GNI_CqCreate");
     end->buffer = memory(BUFFER);
     must(GNI_MemRegister(end->nic, (uintptr_t)end->buffer, BUFFER, options->no_destination ? NULL : end->destination,

@@ -23,7 +23,8 @@ void test_memory(void) {
     page = memory(3 * 4096);
     must(munmap(page + 4096, 4096) == 0, "munmap");
     say("memory", "not mapped: %s", name(enroll(&a, page, 3 * 4096, 0, &handle)));
-    say("memory", "handle after failures: %s", memcmp(&handle, &untouched, sizeof handle) == 0 ? "as it was" : "changed");
+    say("memory", "handle after failures: %s",
+        memcmp(&handle, &untouched, sizeof handle) == 0 ? "as it was" : "changed");
     say("memory", "constants for writing: %s", name(enroll(&a, (void *)constant, 8, 0, &handle)));
     say("memory", "constants for reading: %s", name(enroll(&a, (void *)constant, 8, GNI_MEM_READ_ONLY, &handle)));
     must(GNI_MemHndlQueryAttr(&handle, GNI_MEMHNDL_ATTR_READONLY, &yes) == 0, "GNI_MemHndlQueryAttr");
