@@ -21,6 +21,8 @@ use crate::status;
 /// The control word: bit 63 says that the result is complete.
 pub const DONE: u64 = 1 << 63;
 
+static NOT_DONE: u64 = 0;
+
 /// The control word of a result.
 fn control(status: u8, exceptions: u32, reduction: u64) -> u64 {
     DONE | u64::from(status) | u64::from(exceptions) << 8 | (reduction & 0xffff_ffff) << 16
@@ -92,6 +94,8 @@ fn join_leaf(process: &Process, op: &Op) -> Result<(), u8> {
     }
     leaf.owner.store(process.slot + 1, Relaxed);
     leaf.result.store(op.local, Relaxed);
+    // The reference's programs do not clear the control word of the last result.
+    let _ = copy::write(process, process.slot, &raw const NOT_DONE as u64, op.local, 8);
     let reduction = Reduction {
         command: op.command,
         mode: op.ce_mode,

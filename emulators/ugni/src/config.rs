@@ -73,6 +73,8 @@ pub struct Config {
     pub kill: bool,
     /// Two threads in one domain are fatal.
     pub check: bool,
+    /// Operations that fail are reported.
+    pub trace: bool,
     /// The end of a process reports what it did not destroy.
     pub report: bool,
 }
@@ -103,6 +105,7 @@ impl Default for Config {
             cq_round: false,
             kill: false,
             check: true,
+            trace: false,
             report: false,
         }
     }
@@ -173,6 +176,7 @@ impl Config {
             "cq-round" => self.cq_round = true,
             "kill" => self.kill = true,
             "no-check" => self.check = false,
+            "trace" => self.trace = true,
             "report" => self.report = true,
             _ => return Err("no such option".to_string()),
         }

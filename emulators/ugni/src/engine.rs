@@ -174,11 +174,11 @@ fn control(result: *const abi::gni_ce_result_t) -> u64 {
     unsafe { AtomicU64::from_ptr(result.cast_mut().cast()) }.load(Acquire)
 }
 
-/// Whether a result has arrived. `length` counts results.
+/// Whether a result has arrived. What `length` means is not known; programs pass 0.
 #[no_mangle]
-extern "C" fn GNI_CeCheckResult(result: *mut abi::gni_ce_result_t, length: u32) -> abi::gni_return_t {
+extern "C" fn GNI_CeCheckResult(result: *mut abi::gni_ce_result_t, _length: u32) -> abi::gni_return_t {
     let check = || {
-        if result.is_null() || length == 0 {
+        if result.is_null() {
             return Err(invalid("no result"));
         }
         let control = control(result);

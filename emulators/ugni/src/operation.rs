@@ -177,6 +177,9 @@ impl Op {
     /// The GLOBAL event, or that of an error, which is the last of the request.
     #[inline(always)]
     pub fn complete_global(&self, status: u8) {
+        if status != 0 && self.nic.process.config.trace {
+            self.trace(status);
+        }
         if let Some(cq) = self.cq {
             if status != 0 || self.mode & abi::GNI_CQMODE_GLOBAL_EVENT != 0 {
                 let entry = entry::source(entry::SOURCE_SSID, self.local_event, self.request, status);
@@ -202,6 +205,22 @@ impl Op {
             granted.check(self.remote, self.length).ok()?;
         }
         Some(granted.region.cq.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    /// Reports a failure.
+    #[cold]
+    fn trace(&self, status: u8) {
+        eprintln!(
+            "emulator of uGNI: instance {}: operation {} of {} bytes to {:#x} of NIC {:#x}, handle {:#x} {:#x}: {}",
+            self.nic.cdm.instance,
+            self.kind,
+            self.length,
+            self.remote,
+            self.remote_address,
+            self.handle.qword1,
+            self.handle.qword2,
+            status::name(status)
+        );
     }
 
     /// Executes the operation and makes all of its events.

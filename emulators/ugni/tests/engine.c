@@ -62,7 +62,6 @@ static void destroy_tree(struct tree *tree) {
 static gni_return_t join(struct leaf *leaf, uint32_t command, uint32_t mode, uint64_t one, uint64_t two) {
     leaf->d = descriptor(GNI_POST_CE, &leaf->end, &leaf->end, 0);
     leaf->result = (gni_ce_result_t *)(leaf->end.buffer + 32);
-    leaf->result->control = 0;
     leaf->d.local_addr = (uintptr_t)leaf->result;
     leaf->d.first_operand = one;
     leaf->d.second_operand = two;
@@ -75,7 +74,7 @@ static gni_return_t join(struct leaf *leaf, uint32_t command, uint32_t mode, uin
 static gni_return_t result_of(struct leaf *leaf) {
     gni_return_t code;
     int i;
-    for (i = 0; i < 1000 && (code = GNI_CeCheckResult(leaf->result, 1)) == GNI_RC_NOT_DONE; i++) pause_ms(1);
+    for (i = 0; i < 1000 && (code = GNI_CeCheckResult(leaf->result, 0)) == GNI_RC_NOT_DONE; i++) pause_ms(1);
     return code;
 }
 
@@ -84,7 +83,7 @@ static void reduce(struct tree *tree, const char *what, uint32_t command, uint32
     int i;
     for (i = 0; i < LEAVES; i++) {
         if (i == LEAVES - 1)
-            say("engine", "%s, one missing: %s", what, name(GNI_CeCheckResult(tree->leaves[0].result, 1)));
+            say("engine", "%s, one missing: %s", what, name(GNI_CeCheckResult(tree->leaves[0].result, 0)));
         must(join(&tree->leaves[i], command, mode, operands[i][0], operands[i][1]) == 0, "join");
     }
     for (i = 0; i < LEAVES; i++) {
