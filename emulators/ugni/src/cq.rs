@@ -135,6 +135,11 @@ extern "C" fn GNI_CqGetEvent(cq: abi::gni_cq_handle_t, out: *mut abi::gni_cq_ent
         Ok(_) => return code("GNI_CqGetEvent", Err(invalid("no place for the entry"))),
         Err(refusal) => return code("GNI_CqGetEvent", Err(refusal)),
     };
+    if cq.is_empty() {
+        cq.nic.glance();
+        queue::miss(cq);
+        return abi::GNI_RC_NOT_DONE;
+    }
     let _inside = cq.nic.enter();
     deliver(cq, queue::get_event(cq), out)
 }
