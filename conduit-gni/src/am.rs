@@ -12,10 +12,13 @@
 //! # Its reply
 //!
 //! It is written into the same slot, so nothing is ever short for a first reply. When a request
-//! without reply has run, the target toggles its bit in [`Word::Released`] at the sender, which
-//! frees slot and units. When one with a reply has run, it toggles that in [`Word::Replied`], which
-//! frees the units: the handler may have used the request after it replied. Both words travel
-//! together, one pair at a time to a peer, so that pairs do not overtake each other.
+//! without reply has run, the target toggles its bit in [`Released`] at the sender, which frees slot
+//! and units. When one with a reply has run, it toggles that in [`Replied`], which frees the units:
+//! the handler may have used the request after it replied. Both words travel together, one pair at a
+//! time to a peer, so that pairs do not overtake each other.
+//!
+//! [`Released`]: crate::region::Word::Released
+//! [`Replied`]: crate::region::Word::Replied
 //!
 //! The reply and these words may arrive in either order, and a reply before its request is known to
 //! have left. A slot is free when all of it has happened.
@@ -72,6 +75,7 @@ pub struct Arrival {
 /// What a message needs for its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Admission {
+    pub peer: JobRank,
     pub slot: usize,
     pub way: Way,
     /// As [`Slot::index`].
@@ -80,6 +84,7 @@ pub struct Admission {
 
 /// A peer of this process.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct Peer {
     pub way: Way,
     free: Units,
@@ -254,14 +259,19 @@ impl Am {
             is_open: true,
             is_long,
         };
-        Some(Admission { slot, way, index })
+        Some(Admission {
+            peer: rank,
+            slot,
+            way,
+            index,
+        })
     }
 
     /// Gives it back: the request was not sent.
     #[cold]
-    pub fn dismiss(&mut self, rank: JobRank, admission: Admission) {
+    pub fn dismiss(&mut self, admission: Admission) {
         let is_long = self.slots[admission.slot].is_long;
-        let peer = self.peer(rank);
+        let peer = self.peer(admission.peer);
         peer.under_way -= 1;
         peer.longs -= usize::from(is_long);
         let units = usize::from(std::mem::take(&mut peer.units[admission.index]));

@@ -3,7 +3,7 @@
 use crate::am::{Am, Arrival, Place};
 use crate::done::Done;
 use crate::net::{Net, FIRST};
-use crate::region::{Word, FRONT};
+use crate::region::{Layout, Word, FRONT};
 use crate::ugni::{Local, Received, Remote, Taken};
 use crate::wire::{Event, Head, Kind};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
@@ -79,11 +79,7 @@ impl Net {
             Kind::WaitingReply => am.waiting[0].push_back((source, index)),
             Kind::Fetched => am.outbox.push(index as u8),
             Kind::Released => {
-                let word = |word| {
-                    self.region
-                        .word(self.region.layout.word(source, word))
-                        .load(Ordering::Acquire)
-                };
+                let word = |word| self.region.word(Layout::word(source, word)).load(Ordering::Acquire);
                 am.note_words(source, [Word::Grant, Word::Released, Word::Replied].map(word));
             }
             Kind::Wanted => {
@@ -249,10 +245,16 @@ impl Net {
             landing,
             is_all: bytes == self.region.layout.slot_bytes - 8,
         };
-        self.post_fetch(post, (class, index), landing, 0, bytes);
+        self.post_fetch(post, (class, index), landing, (0, bytes));
     }
 
-    fn post_fetch(&self, mut post: Taken, (class, index): (Class, usize), landing: usize, skip: usize, bytes: usize) {
+    fn post_fetch(
+        &self,
+        mut post: Taken,
+        (class, index): (Class, usize),
+        landing: usize,
+        (skip, bytes): (usize, usize),
+    ) {
         let layout = &self.region.layout;
         let from = match class {
             Class::Request => layout.slot(index),
@@ -271,8 +273,7 @@ impl Net {
         post.transfer(
             kind,
             ffi::GNI_CQMODE_GLOBAL_EVENT,
-            local,
-            Remote { address, handle },
+            (local, Remote { address, handle }),
             bytes,
         );
         let mut turn = self.domains[FIRST].turn();
@@ -306,7 +307,7 @@ impl Net {
                 landing,
                 is_all: true,
             };
-            self.post_fetch(post, (class, index), landing, first, all - first);
+            self.post_fetch(post, (class, index), landing, (first, all - first));
             return None;
         }
         let place = Place::Landing(class, landing, index);
@@ -350,8 +351,8 @@ impl Net {
                 address: post.inline_address(),
                 handle: self.domains[FIRST].posts_memory.handle,
             };
-            let to = self.in_region(rank, self.region.layout.word(self.rank, Word::Grant));
-            post.transfer(ffi::GNI_POST_FMA_PUT, crate::send::MESSAGE, local, to, 24);
+            let to = self.in_region(rank, Layout::word(self.rank, Word::Grant));
+            post.transfer(ffi::GNI_POST_FMA_PUT, crate::send::MESSAGE, (local, to), 24);
             let event = self.event(Kind::Released, 0);
             // SAFETY: inline memory.
             unsafe { self.post(&mut turn, FIRST, post, Some(event)) };

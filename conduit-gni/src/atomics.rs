@@ -116,12 +116,13 @@ impl Atomics for Net {
         let mut turn = self.domains[domain].turn();
         let Some(mut post) = turn.take() else { return Err(Busy) };
         post.peer = peer;
-        post.done = match atomic.fetched.is_null() {
-            true => Done::Direct(atomic.cookie),
-            false => Done::Atomic(atomic.cookie, (atomic.fetched as usize, bytes)),
+        post.done = if atomic.fetched.is_null() {
+            Done::Direct(atomic.cookie)
+        } else {
+            Done::Atomic(atomic.cookie, (atomic.fetched as usize, bytes))
         };
         let handle = self.domains[domain].posts_memory.handle;
-        post.atomic(code, self.remote(&atomic.target), bytes, operands, handle);
+        post.atomic(code, operands, (self.remote(&atomic.target), bytes), handle);
         // SAFETY: inline memory.
         unsafe { self.try_post(&mut turn, post, None) }.map_err(|post| {
             turn.put_back(post);

@@ -116,7 +116,7 @@ impl Net {
         let (from, to) = (post.inline_address(), self.in_region(peer, offset + 8));
         post.peer = peer;
         post.done = Done::Nothing;
-        post.put_and_flag(MESSAGE, from, to, 16, flag);
+        post.put_and_flag(MESSAGE, (from, 16), to, flag);
         let event = self.event(Kind::Barrier, 0);
         // SAFETY: inline memory.
         unsafe { self.post(&mut turn, FIRST, post, Some(event)) };

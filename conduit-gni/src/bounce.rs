@@ -117,9 +117,11 @@ impl Bounces {
         lock(&self.free).pop()
     }
 
-    /// Gives one back.
+    /// Gives one back, if there is one.
     #[inline]
-    pub fn give(&self, bounce: Bounce) {
-        lock(&self.free).push(bounce);
+    pub fn give(&self, bounce: impl Into<Option<Bounce>>) {
+        if let Some(bounce) = bounce.into() {
+            lock(&self.free).push(bounce);
+        }
     }
 }

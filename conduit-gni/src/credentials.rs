@@ -31,24 +31,22 @@ impl Credentials {
         };
         let device = entry("PMI_GNI_DEV_ID", ':', 0)?.unwrap_or(0);
         let nic = entry("PMI_GNI_LOC_ADDR", ':', device as usize)?;
-        let (ptag, cookie) = match (entry("PMI_GNI_PTAG", ':', 0)?, entry("PMI_GNI_COOKIE", ':', 0)?) {
-            (Some(ptag), Some(cookie)) => {
+        let (ptag, cookie) =
+            if let (Some(ptag), Some(cookie)) = (entry("PMI_GNI_PTAG", ':', 0)?, entry("PMI_GNI_COOKIE", ':', 0)?) {
                 let ptag = u8::try_from(ptag).map_err(|_| format!("PMI_GNI_PTAG={ptag} is more than 255"))?;
                 (ptag, cookie)
-            }
-            _ => {
+            } else {
                 let Some(cookie) = entry("CRAY_COOKIES", ',', 0)? else {
                     return Err(
                         "this process has no credentials for the network: neither PMI_GNI_PTAG and \
-                                PMI_GNI_COOKIE nor CRAY_COOKIES are set. Start it with aprun or srun"
+                            PMI_GNI_COOKIE nor CRAY_COOKIES are set. Start it with aprun or srun"
                             .into(),
                     );
                 };
                 let ptag = ptag_of(device, cookie)
                     .ok_or_else(|| format!("the library knows no protection tag for the cookie {cookie}"))?;
                 (ptag, cookie)
-            }
-        };
+            };
         Ok(Self {
             ptag,
             cookie,

@@ -125,7 +125,7 @@ impl Engine {
         let is_ready = (0..info.size as usize).all(|rank| word(2 * rank) == 1);
         let number_of = |rank: JobRank| word(2 * rank.index() + 1);
         let configured = match (&tree, is_ready) {
-            (Some(tree), true) => net.configure(tree, own.as_ref(), number_of),
+            (Some(tree), true) => net.configure(tree, own.as_ref(), &number_of),
             (None, true) => Ok(()),
             _ => Err(Code::NOT_DONE),
         };
@@ -133,7 +133,7 @@ impl Engine {
         let all = (info.exchange)(&[u8::from(configured.is_ok())]);
         if all.contains(&0) {
             if let Some(own) = own {
-                net.domains[FIRST].destroy_engine(own);
+                net.domains[FIRST].destroy_engine(&own);
             }
             return None;
         }
@@ -150,7 +150,7 @@ impl Net {
         &self,
         tree: &Tree,
         own: Option<&EngineHandle>,
-        number_of: impl Fn(JobRank) -> u32,
+        number_of: &impl Fn(JobRank) -> u32,
     ) -> Result<(), Code> {
         let mut turn = self.domains[FIRST].turn();
         let endpoint = |turn: &mut crate::ugni::Turn<'_>, rank| self.endpoint(turn, rank).ok_or(Code::INVALID);
@@ -225,7 +225,7 @@ impl Net {
     pub fn release_engine(&mut self) {
         let engine = self.rounds.as_mut().and_then(|rounds| rounds.engine.take());
         if let Some(own) = engine.and_then(|engine| engine.own) {
-            self.domains[FIRST].destroy_engine(own);
+            self.domains[FIRST].destroy_engine(&own);
         }
     }
 }

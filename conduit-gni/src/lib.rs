@@ -1,12 +1,13 @@
 //! conduit-gni of libgasnet: Cray Aries and Gemini over uGNI, with libugni opened at run time.
 //!
-//! - [`ugni`]: the library behind safe types; [`settings`], [`credentials`], [`pmi`], [`start`]: the start
+//! - [`ugni`]: the library behind safe types
+//! - [`settings`], [`variables`], [`credentials`], [`pmi`], [`start`]: the start
 //! - [`region`], [`wire`], [`am`]: memory, events and state of Active Messages
 //! - [`send`], [`arrive`], [`notify`]: the life of a message
 //! - [`rma`], [`transfer`], [`bounce`], [`registrations`], [`segments`], [`atomics`]: one-sided
 //!   operations
 //! - [`barrier`], [`engine`]: the barrier
-//! - [`progress`]: polling
+//! - [`progress`], [`wake`]: polling
 
 mod am;
 mod arrive;

@@ -155,7 +155,7 @@ impl Net {
     pub unsafe fn post(&self, turn: &mut Turn<'_>, domain: usize, post: Taken, event: Option<u32>) {
         let peer = post.peer;
         let Some(endpoint) = self.endpoint(turn, peer) else {
-            return self.forget(post);
+            return forget(post);
         };
         // SAFETY: by contract.
         match unsafe { turn.post(endpoint, post, event) } {
@@ -168,7 +168,7 @@ impl Net {
             Err((post, code)) => {
                 let name = post.name();
                 self.fates.lose(peer, format!("{name} was refused: {code}"));
-                self.forget(post);
+                forget(post);
             }
         }
     }
@@ -194,12 +194,6 @@ impl Net {
                 Err(post)
             }
         }
-    }
-
-    /// A post to a peer that is lost: the job ends.
-    #[cold]
-    fn forget(&self, mut post: Taken) {
-        post.done = Done::Nothing;
     }
 
     /// Tries again what found no room.
@@ -231,6 +225,12 @@ impl Net {
         unsafe { self.post(&mut turn, FIRST, post, None) };
         true
     }
+}
+
+/// A post to a peer that is lost: the job ends.
+#[cold]
+fn forget(mut post: Taken) {
+    post.done = Done::Nothing;
 }
 
 impl Drop for Net {

@@ -29,7 +29,7 @@ pub struct Message {
 /// How it is sent.
 #[derive(Debug)]
 enum Way {
-    Request(JobRank, Admission),
+    Request(Admission),
     Reply(Current),
     Further(JobRank),
 }
@@ -50,20 +50,19 @@ impl Net {
             });
         }
         let admission = self.admit(peer, bytes, true)?;
-        match self.domains[FIRST].turn().take() {
-            Some(post) => Ok(Room::Request(post, admission)),
-            None => {
-                lock(&self.am).dismiss(peer, admission);
-                Err(Busy)
-            }
+        if let Some(post) = self.domains[FIRST].turn().take() {
+            Ok(Room::Request(post, admission))
+        } else {
+            lock(&self.am).dismiss(admission);
+            Err(Busy)
         }
     }
 
-    fn leave(&self, peer: JobRank, room: Room) {
+    fn leave(&self, room: Room) {
         match room {
             Room::Request(post, admission) => {
                 self.domains[FIRST].turn().put_back(post);
-                lock(&self.am).dismiss(peer, admission);
+                lock(&self.am).dismiss(admission);
             }
             Room::Reply(room, _) => self.leave_room(room),
             Room::Further => {}
@@ -96,25 +95,20 @@ impl Net {
                 return self.put_before_message(put, None, room, packet);
             }
             transfer.aim = Aim::Notify(event);
-            let parts = self.parts(&transfer);
+            let parts = transfer.parts();
             self.begin(transfer);
             (parts, LocalCompletion::Later)
+        } else if let Ok(completion) = self.start_put(put, source, FIRST, Aim::Notify(event)) {
+            (1, completion)
         } else {
-            match self.start_put(put, source, FIRST, Aim::Notify(event)) {
-                Ok(completion) => (1, completion),
-                Err(Busy) => {
-                    self.leave(peer, room);
-                    return Err(Busy);
-                }
-            }
+            self.leave(room);
+            return Err(Busy);
         };
         match room {
-            Room::Request(post, admission) => {
-                self.send_request(post, peer, admission, Packet::Parts(packet, bytes), parts)
-            }
+            Room::Request(post, admission) => self.send_request(post, admission, Packet::Parts(packet, bytes), parts),
             Room::Reply(room, current) => {
                 self.send_reply(room, current, (packet, bytes), parts);
-                self.note_reply(current);
+                Self::note_reply(current);
             }
             Room::Further => {}
         }
@@ -135,8 +129,8 @@ impl Net {
         let copies = source.is_none() && put.source == SourceUse::Now && self.copies(put);
         let copy_to = copies.then(|| self.bounces.take()).flatten();
         if self.may_begin().is_err() || copies && copy_to.is_none() {
-            copy_to.into_iter().for_each(|bounce| self.bounces.give(bounce));
-            self.leave(peer, room);
+            self.bounces.give(copy_to);
+            self.leave(room);
             return Err(Busy);
         }
         let mut address = put.from.address;
@@ -149,11 +143,11 @@ impl Net {
         let way = match room {
             Room::Request(post, admission) => {
                 self.domains[FIRST].turn().put_back(post);
-                Way::Request(peer, admission)
+                Way::Request(admission)
             }
             Room::Reply(room, current) => {
                 self.leave_room(room);
-                self.note_reply(current);
+                Self::note_reply(current);
                 Way::Reply(current)
             }
             Room::Further => Way::Further(peer),
@@ -164,7 +158,7 @@ impl Net {
         };
         let mut transfer = Transfer::put(put, self.remote(&put.to), FIRST, report);
         if let Some(source) = source {
-            transfer.from_buffer(source, address, self.bounces.handle(FIRST));
+            transfer.use_buffer(source, address, self.bounces.handle(FIRST));
         }
         transfer.aim = Aim::Payload;
         transfer.then = Some(Message {
@@ -184,9 +178,9 @@ impl Net {
             let packet: [&[u8]; 1] = [&message.packet];
             let bytes = message.packet.len();
             let is_sent = match message.way {
-                Way::Request(peer, admission) => {
+                Way::Request(admission) => {
                     let post = self.domains[FIRST].turn().take();
-                    post.map(|post| self.send_request(post, peer, admission, Packet::Parts(&packet, bytes), 0))
+                    post.map(|post| self.send_request(post, admission, Packet::Parts(&packet, bytes), 0))
                         .is_some()
                 }
                 Way::Reply(current) => match self.room_for_reply(bytes) {

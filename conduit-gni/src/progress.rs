@@ -133,7 +133,7 @@ impl Net {
             Done::Nothing => {}
             Done::Reduction => self.note_reduction(),
             Done::Request(slot, bounce) => {
-                bounce.into_iter().for_each(|bounce| self.bounces.give(bounce));
+                self.bounces.give(bounce);
                 lock(&self.am).has_left(slot);
             }
             Done::Reply(bounce) => self.bounces.give(bounce),
@@ -150,9 +150,7 @@ impl Net {
             }
             Done::Source(cookie) => upcalls.done(cookie, Completion::Source),
             Done::Put(cookie, bounce, was_in_use) => {
-                if let Some(bounce) = bounce {
-                    self.bounces.give(bounce);
-                }
+                self.bounces.give(bounce);
                 let part = if was_in_use {
                     Completion::Both
                 } else {
@@ -161,12 +159,12 @@ impl Net {
                 upcalls.done(cookie, part);
             }
             Done::Get(cookie, bounce, skip, (to, bytes)) => {
-                let from = bounce.as_ref().map_or(post.inline_address(), |bounce| bounce.address());
+                let from = bounce
+                    .as_ref()
+                    .map_or(post.inline_address(), super::bounce::Bounce::address);
                 // SAFETY: the runtime keeps the destination writable until the get is reported.
                 unsafe { take_out(from, skip, to, bytes) };
-                if let Some(bounce) = bounce {
-                    self.bounces.give(bounce);
-                }
+                self.bounces.give(bounce);
                 upcalls.done(cookie, Completion::Both);
             }
             Done::Direct(cookie) => upcalls.done(cookie, Completion::Both),

@@ -94,7 +94,7 @@ impl Layout {
 
     /// A word of process `rank`, where it writes.
     #[inline]
-    pub fn word(&self, rank: JobRank, word: Word) -> usize {
+    pub fn word(rank: JobRank, word: Word) -> usize {
         WORDS * rank.index() + 8 * word as usize
     }
 

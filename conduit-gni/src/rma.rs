@@ -12,7 +12,7 @@ use crate::done::Done;
 use crate::net::Net;
 use crate::settings::Flavour;
 use crate::transfer::{Report, Transfer};
-use crate::ugni::{Local, Remote, INLINE};
+use crate::ugni::{Local, Remote, Taken, INLINE};
 use gasnet_conduit::copied::copy_out;
 use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put, RemoteMemory, Rma, SourceUse};
 use gasnet_gni_abi as ffi;
@@ -54,6 +54,23 @@ impl Aim {
             _ => None,
         }
     }
+}
+
+/// Where a post reads the source of a put.
+struct Source {
+    local: Local,
+    /// The buffer that it lies in.
+    bounce: Option<Bounce>,
+    /// Whether the client may not change it yet.
+    is_in_use: bool,
+}
+
+/// What a put lacks.
+enum Short {
+    /// A buffer, for now.
+    Buffer,
+    /// A post cannot do it: it is too long, or its source must be registered.
+    Handle,
 }
 
 /// Bytes in front that a widened get reads in vain, and all that it reads.
@@ -100,94 +117,122 @@ impl Net {
         self.settings.flavour == Flavour::Gemini
     }
 
+    /// Where a post reads the source of a put, which may lie in a buffer that the client has filled.
+    #[inline]
+    fn source(&self, put: &Put, filled: Option<Bounce>, domain: usize, post: &mut Taken) -> Result<Source, Short> {
+        let by_fma = put.bytes <= self.settings.put_fma;
+        let own = self.segments.local(&put.from, domain);
+        let of_bounce = |address, bounce| {
+            let handle = self.bounces.handle(domain);
+            Source {
+                local: Local { address, handle },
+                bounce: Some(bounce),
+                is_in_use: false,
+            }
+        };
+        if let Some(bounce) = filled {
+            return Ok(of_bounce(put.from.address, bounce));
+        }
+        let address = put.from.address;
+        let none = ffi::gni_mem_handle_t::default();
+        if by_fma && (put.bytes <= INLINE || self.is_gemini()) {
+            // Gemini has read the source when the post returns.
+            let mut address = address;
+            if put.bytes <= INLINE {
+                // SAFETY: the source, and inline memory of at least as many bytes.
+                unsafe { copy(address, post.inline_address(), put.bytes) };
+                address = post.inline_address();
+            }
+            return Ok(Source {
+                local: Local { address, handle: none },
+                bounce: None,
+                is_in_use: false,
+            });
+        }
+        if self.copies(put) && (put.source == SourceUse::Now || own.is_none() && !by_fma) {
+            let bounce = self.bounces.take().ok_or(Short::Buffer)?;
+            // SAFETY: the source, and a buffer of at least as many bytes.
+            unsafe { copy(address, bounce.address(), put.bytes) };
+            return Ok(of_bounce(bounce.address(), bounce));
+        }
+        match own.or(by_fma.then_some(none)) {
+            Some(handle) if put.bytes <= MOST => Ok(Source {
+                local: Local { address, handle },
+                bounce: None,
+                is_in_use: true,
+            }),
+            _ => Err(Short::Handle),
+        }
+    }
+
     /// Starts a put, maybe from a buffer that the client has filled.
     #[inline]
     pub fn start_put(
         &self,
         put: &Put,
-        source: Option<Bounce>,
+        filled: Option<Bounce>,
         domain: usize,
         aim: Aim,
     ) -> Result<LocalCompletion, Busy> {
         if self.may_send(put.to.peer) != Some(true) {
             return Err(Busy);
         }
-        let (settings, now) = (&self.settings, put.source == SourceUse::Now);
-        let by_fma = put.bytes <= settings.put_fma;
-        let own = self.segments.local(&put.from, domain);
-        let (mut done, mut from, mut bounced) = (None, put.from.address, None);
+        let was_filled = filled.is_some();
         let mut turn = self.domains[domain].turn();
         let Some(mut post) = turn.take() else { return Err(Busy) };
-        let is_reserved = source.is_some();
-        if let Some(source) = source {
-            (done, bounced) = (Some(LocalCompletion::AtReturn), Some(source));
-        } else if put.bytes <= INLINE && by_fma {
-            // SAFETY: the source, and inline memory of at least as many bytes.
-            unsafe { copy(from, post.inline_address(), put.bytes) };
-            (from, done) = (post.inline_address(), Some(LocalCompletion::AtReturn));
-        } else if by_fma && self.is_gemini() {
-            done = Some(LocalCompletion::AtReturn);
-        } else if put.bytes <= settings.put_bounce.min(self.bounces.bytes()) && (now || own.is_none() && !by_fma) {
-            let Some(bounce) = self.bounces.take() else {
-                turn.put_back(post);
-                return Err(Busy);
-            };
-            // SAFETY: the source, and a buffer of at least as many bytes.
-            unsafe { copy(from, bounce.address(), put.bytes) };
-            (from, done, bounced) = (bounce.address(), Some(LocalCompletion::AtReturn), Some(bounce));
-        }
-        let handle = match (&bounced, own) {
-            (Some(_), _) => self.bounces.handle(domain),
-            (None, Some(own)) => own,
-            (None, None) if by_fma => ffi::gni_mem_handle_t::default(),
-            (None, None) => {
+        let source = match self.source(put, filled, domain, &mut post) {
+            Ok(source) => source,
+            Err(short) => {
                 turn.put_back(post);
                 drop(turn);
-                return self.start_long_put(put, domain, aim);
+                return match short {
+                    Short::Buffer => Err(Busy),
+                    Short::Handle => self.start_long_put(put, domain, aim),
+                };
             }
         };
-        if put.bytes > MOST {
-            turn.put_back(post);
-            drop(turn);
-            return self.start_long_put(put, domain, aim);
-        }
-        let in_use = done.is_none();
-        let early = in_use && now && !by_fma && matches!(aim, Aim::Put);
+        let Source {
+            local,
+            bounce,
+            is_in_use,
+        } = source;
+        let by_fma = put.bytes <= self.settings.put_fma;
+        let is_early = is_in_use && put.source == SourceUse::Now && !by_fma && matches!(aim, Aim::Put);
+        let flag = |condition: bool, mode: u16| if condition { mode } else { 0 };
+        let modes = aim.modes()
+            | flag(is_early, ffi::GNI_CQMODE_LOCAL_EVENT)
+            | flag(
+                by_fma && self.settings.flushes_by_events(),
+                ffi::GNI_CQMODE_REMOTE_EVENT,
+            );
         let kind = if by_fma {
             ffi::GNI_POST_FMA_PUT
         } else {
             ffi::GNI_POST_RDMA_PUT
         };
-        let flushes = by_fma && settings.flushes_by_events();
-        let modes = aim.modes()
-            | if early { ffi::GNI_CQMODE_LOCAL_EVENT } else { 0 }
-            | if flushes { ffi::GNI_CQMODE_REMOTE_EVENT } else { 0 };
         post.peer = put.to.peer;
-        post.transfer(
-            kind,
-            modes,
-            Local { address: from, handle },
-            self.remote(&put.to),
-            put.bytes,
-        );
+        post.transfer(kind, modes, (local, self.remote(&put.to)), put.bytes);
         post.done = match aim {
-            Aim::Put => Done::Put(put.cookie, bounced, in_use),
-            _ if in_use => Done::Source(put.cookie),
-            _ => bounced.map_or(Done::Nothing, Done::Reply),
+            Aim::Put => Done::Put(put.cookie, bounce, is_in_use),
+            _ if is_in_use => Done::Source(put.cookie),
+            _ => bounce.map_or(Done::Nothing, Done::Reply),
         };
         // SAFETY: the runtime keeps the source until local completion; copies are kept until then.
         if let Err(mut post) = unsafe { self.try_post(&mut turn, post, aim.event()) } {
             if let Done::Put(_, Some(bounce), _) | Done::Reply(bounce) =
                 std::mem::replace(&mut post.done, Done::Nothing)
             {
-                if !is_reserved {
-                    self.bounces.give(bounce);
-                }
+                // What the client has filled stays reserved.
+                self.bounces.give(Some(bounce).filter(|_| !was_filled));
             }
             turn.put_back(post);
             return Err(Busy);
         }
-        Ok(done.unwrap_or(LocalCompletion::Later))
+        Ok(if is_in_use {
+            LocalCompletion::Later
+        } else {
+            LocalCompletion::AtReturn
+        })
     }
 
     /// Whether the source of a put may be copied.
@@ -270,7 +315,7 @@ impl Net {
             ffi::GNI_POST_RDMA_GET
         };
         post.peer = get.from.peer;
-        post.transfer(kind, ffi::GNI_CQMODE_GLOBAL_EVENT, local, from, bytes);
+        post.transfer(kind, ffi::GNI_CQMODE_GLOBAL_EVENT, (local, from), bytes);
         // SAFETY: the runtime keeps the destination until completion; copies are kept until then.
         if let Err(mut post) = unsafe { self.try_post(&mut turn, post, None) } {
             if let Done::Get(_, Some(bounce), ..) = std::mem::replace(&mut post.done, Done::Nothing) {

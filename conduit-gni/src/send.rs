@@ -95,7 +95,7 @@ impl Net {
 
     /// Its first reply is sent.
     #[inline]
-    pub fn note_reply(&self, current: Current) {
+    pub fn note_reply(current: Current) {
         CURRENT.set(Some(Current {
             has_replied: true,
             ..current
@@ -117,7 +117,7 @@ impl Net {
         match self.current(peer) {
             Some(current) => {
                 self.reply(current, parts, bytes)?;
-                self.note_reply(current);
+                Self::note_reply(current);
                 Ok(())
             }
             None => self.further_reply(peer, parts, bytes),
@@ -130,10 +130,10 @@ impl Net {
         let admission = self.admit(peer, bytes, false)?;
         let post = self.domains[FIRST].turn().take();
         let Some(post) = post else {
-            lock(&self.am).dismiss(peer, admission);
+            lock(&self.am).dismiss(admission);
             return Err(Busy);
         };
-        self.send_request(post, peer, admission, Packet::Parts(parts, bytes), 0);
+        self.send_request(post, admission, Packet::Parts(parts, bytes), 0);
         Ok(())
     }
 
@@ -156,8 +156,8 @@ impl Net {
 
     /// Sends a request that has all it needs, with a payload of so many parts.
     #[inline]
-    pub fn send_request(&self, mut post: Taken, peer: JobRank, admission: Admission, packet: Packet<'_>, parts: usize) {
-        let Admission { slot, way, index } = admission;
+    pub fn send_request(&self, mut post: Taken, admission: Admission, packet: Packet<'_>, parts: usize) {
+        let Admission { peer, slot, way, index } = admission;
         let layout = &self.region.layout;
         let (offset, bytes) = (layout.slot(slot), packet.bytes());
         let (from, bounce) = match packet {
@@ -176,7 +176,7 @@ impl Net {
                 let unit = layout.unit(space, index);
                 let flag = (head, self.in_region(peer, unit).address);
                 let to = self.in_region(peer, unit + FRONT);
-                post.put_and_flag(MESSAGE, from, to, bytes, flag);
+                post.put_and_flag(MESSAGE, (from, bytes), to, flag);
                 Some(self.event(Kind::Request, index))
             }
             Way::Rendezvous => {
@@ -218,19 +218,18 @@ impl Net {
         if bytes <= INLINE {
             return Ok((post, None));
         }
-        match self.bounces.take() {
-            Some(bounce) => Ok((post, Some(bounce))),
-            None => {
-                turn.put_back(post);
-                Err(Busy)
-            }
+        if let Some(bounce) = self.bounces.take() {
+            Ok((post, Some(bounce)))
+        } else {
+            turn.put_back(post);
+            Err(Busy)
         }
     }
 
     /// Gives it back.
     pub fn leave_room(&self, (post, bounce): (Taken, Option<Bounce>)) {
         self.domains[FIRST].turn().put_back(post);
-        bounce.into_iter().for_each(|bounce| self.bounces.give(bounce));
+        self.bounces.give(bounce);
     }
 
     /// Sends a reply that has all it needs, with a payload of so many parts.
@@ -265,7 +264,8 @@ impl Net {
         let head = Head { bytes, slot: 0, parts }.encode();
         let flag = (head, self.in_region(current.source, slot).address);
         post.peer = current.source;
-        post.put_and_flag(MESSAGE, from, self.in_region(current.source, slot + FRONT), bytes, flag);
+        let to = self.in_region(current.source, slot + FRONT);
+        post.put_and_flag(MESSAGE, (from, bytes), to, flag);
         let event = self.event(Kind::Reply, current.index);
         let mut turn = self.domains[FIRST].turn();
         // SAFETY: inline memory or a buffer, kept until it has left.
@@ -326,10 +326,10 @@ impl SendBuffers for Net {
             (Class::Request, _) => {
                 let admission = self.admit(peer, bytes, false)?;
                 let Some(post) = self.domains[FIRST].turn().take() else {
-                    lock(&self.am).dismiss(peer, admission);
+                    lock(&self.am).dismiss(admission);
                     return Err(Busy);
                 };
-                self.send_request(post, peer, admission, Packet::Reserved(bounce, bytes), 0);
+                self.send_request(post, admission, Packet::Reserved(bounce, bytes), 0);
             }
             (Class::Reply, Some(current)) => {
                 let Some(mut post) = self.domains[FIRST].turn().take() else {
@@ -338,7 +338,7 @@ impl SendBuffers for Net {
                 let from = bounce.address();
                 post.done = Done::Reply(bounce);
                 self.post_reply(post, current, (from, bytes), 0);
-                self.note_reply(current);
+                Self::note_reply(current);
             }
             (Class::Reply, None) => {
                 self.further_reply(peer, &[bounce.prefix(bytes)], bytes)?;

@@ -1,7 +1,14 @@
 //! The settings of the environment, with the manuals' limits and roundings.
 #![forbid(unsafe_code)]
 
-use crate::variables::*;
+use crate::variables::{
+    Consistency, Routing, AMPOLL_BURST, AM_DOMAIN_POLL_MASK, AM_EAGER_PEERS, AM_MEMORY_REPORT, AM_RVOUS_BUFFERS,
+    AM_RVOUS_CUTOVER, BOUNCE_SIZE, BTE_MULTI_CHANNEL, CE_RADIX, DOMAIN_COUNT, FMA_SHARING, GET_BOUNCE_REGISTER_CUTOVER,
+    GET_FMA_RDMA_CUTOVER, LONG_DEPTH, MAX_MEDIUM, MDD_SHARING, MEMREG, MEM_CONSISTENCY, NETWORKDEPTH,
+    NETWORKDEPTH_SPACE, NETWORKDEPTH_TOTAL, NUM_PD, PACKEDLONG_CUTOVER, PHYSMEM_MAX, PHYSMEM_PROBE,
+    PTHREADS_PER_DOMAIN, PUT_BOUNCE_REGISTER_CUTOVER, PUT_FMA_RDMA_CUTOVER, ROUTING_MODE, USE_CE, USE_CE_PSHM,
+    USE_UDREG,
+};
 use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::config::{self, Config, Key};
 use gasnet_gni_abi as ffi;
@@ -225,6 +232,7 @@ pub fn is_quiet() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::variables::TABLE;
 
     fn settings(flavour: Flavour, environment: &[(&str, &str)]) -> Settings {
         let variables = environment.iter().map(|(name, value)| (name.into(), value.into()));

@@ -88,10 +88,15 @@ impl Transfer {
     }
 
     /// The source lies at an address in a buffer, which is registered by this handle.
-    pub fn from_buffer(&mut self, source: Bounce, address: usize, handle: ffi::gni_mem_handle_t) {
+    pub fn use_buffer(&mut self, source: Bounce, address: usize, handle: ffi::gni_mem_handle_t) {
         self.local.address = address;
         self.way = Some(Way::InPlace(handle));
         self.source = Some(source);
+    }
+
+    /// The parts of a put whose source is not copied.
+    pub fn parts(&self) -> usize {
+        self.bytes.div_ceil(MOST)
     }
 
     /// Without its first bytes.
@@ -193,11 +198,6 @@ impl Net {
         can
     }
 
-    /// The parts of a put that was prepared.
-    pub fn parts(&self, transfer: &Transfer) -> usize {
-        transfer.bytes.div_ceil(MOST)
-    }
-
     /// Posts the next part of a transfer, or lets it wait.
     fn resume(&self, transfer: Box<Transfer>) {
         let post = self.domains[transfer.domain].turn().take();
@@ -238,7 +238,7 @@ impl Net {
         };
         let kind = if bytes <= fma { by_fma } else { by_bte };
         post.peer = transfer.peer;
-        post.transfer(kind, aim.modes(), local, remote, bytes);
+        post.transfer(kind, aim.modes(), (local, remote), bytes);
         if !matches!(transfer.way, Some(Way::Copied(_))) {
             transfer.skip(bytes);
         }
@@ -287,9 +287,7 @@ impl Net {
         post: Taken,
         mut transfer: Box<Transfer>,
     ) -> (Option<Taken>, Option<(Cookie, Completion)>) {
-        if let Some(bounce) = transfer.take_piece() {
-            self.bounces.give(bounce);
-        }
+        self.bounces.give(transfer.take_piece());
         if transfer.bytes > 0 {
             self.advance(post, transfer);
             return (None, None);
@@ -297,9 +295,7 @@ impl Net {
         if let Some(Way::Registered(handle)) = transfer.way {
             self.registrations.give(&self.domains, transfer.domain, handle);
         }
-        if let Some(source) = transfer.source {
-            self.bounces.give(source);
-        }
+        self.bounces.give(transfer.source);
         let report = match transfer.report {
             Report::Nothing => None,
             Report::Part(cookie, part) => Some((cookie, part)),

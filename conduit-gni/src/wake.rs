@@ -1,13 +1,14 @@
 //! What sleeping threads wait for.
 
 use crate::net::{Net, FIRST};
+use crate::ugni::Channel;
 use gasnet_conduit::Wake;
 use gasnet_sys::atomic::Ordering;
 use std::os::fd::RawFd;
 
 impl Wake for Net {
     fn fd(&self) -> RawFd {
-        self.domains[FIRST].channel.as_ref().map_or(-1, |channel| channel.fd())
+        self.domains[FIRST].channel.as_ref().map_or(-1, Channel::fd)
     }
 
     fn arm(&self) -> bool {

@@ -45,16 +45,14 @@ static char job[64];
 static long word(const char *name, long otherwise) {
     const char *text = getenv("EMU_PMI");
     for (size_t length = strlen(name); text && (text = strstr(text, name)); text += length)
-        if (text[length] == '=')
-            return strtol(text + length + 1, NULL, 10);
+        if (text[length] == '=') return strtol(text + length + 1, NULL, 10);
     return otherwise;
 }
 
 static int join(void) {
     char path[4096];
     const char *text = getenv("EMU_PMI"), *dir = text ? strstr(text, "dir=") : NULL;
-    if (shared)
-        return PMI_SUCCESS;
+    if (shared) return PMI_SUCCESS;
     if (!dir) {
         fprintf(stderr, "emulator of PMI: this process was not started by its aprun\n");
         return PMI_FAIL;
@@ -67,15 +65,12 @@ static int join(void) {
     lazy = strstr(text, "lazy-fence") != NULL;
     snprintf(job, sizeof job, "emulated-%ld", word("job", 0));
     int file = open(path, O_RDWR | O_CLOEXEC);
-    if (file < 0 || job_size > MOST_RANKS)
-        return PMI_FAIL;
+    if (file < 0 || job_size > MOST_RANKS) return PMI_FAIL;
     void *memory = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     close(file);
     nids = malloc(sizeof *nids * (size_t)job_size);
-    if (memory == MAP_FAILED || !nids)
-        return PMI_FAIL;
-    for (int rank = 0; rank < job_size; rank++)
-        nids[rank] = 100 + rank / per_node;
+    if (memory == MAP_FAILED || !nids) return PMI_FAIL;
+    for (int rank = 0; rank < job_size; rank++) nids[rank] = 100 + rank / per_node;
     shared = memory;
     atomic_store(&shared->state[own_rank], 1);
     return PMI_SUCCESS;
@@ -88,10 +83,8 @@ static void wait_for(unsigned count, atomic_uint *arrived, atomic_uint *generati
         atomic_fetch_add(generation, 1);
     } else {
         for (unsigned spins = 0; atomic_load(generation) == now; spins++)
-            if (spins < 1000)
-                sched_yield();
-            else
-                usleep(200);
+            if (spins < 1000) sched_yield();
+            else usleep(200);
     }
 }
 
@@ -111,8 +104,7 @@ static int place(int rank, int size) {
             a = b;
             b = rest;
         }
-        if (a == 1)
-            break;
+        if (a == 1) break;
     }
     return (int)(((long)rank * step + (long)(seed % 7)) % size);
 }
@@ -120,8 +112,7 @@ static int place(int rank, int size) {
 static int is_here(void) { return shared && atomic_load(&shared->state[own_rank]) == 1; }
 
 int PMI2_Init(int *spawned, int *size, int *rank, int *number) {
-    if (join() != PMI_SUCCESS)
-        return PMI_FAIL;
+    if (join() != PMI_SUCCESS) return PMI_FAIL;
     *spawned = 0;
     *size = job_size;
     *rank = own_rank;
@@ -142,8 +133,7 @@ int PMI_Initialized(int *flag) {
 int PMI2_Initialized(void) { return shared != NULL; }
 
 int PMI2_Finalize(void) {
-    if (!is_here())
-        return PMI_ERR_INIT;
+    if (!is_here()) return PMI_ERR_INIT;
     atomic_store(&shared->state[own_rank], 2);
     return PMI_SUCCESS;
 }
@@ -152,8 +142,7 @@ int PMI_Finalize(void) { return PMI2_Finalize(); }
 
 int PMI2_Abort(int flag, const char message[]) {
     fprintf(stderr, "PMI2_Abort(%d) of rank %d: %s\n", flag, own_rank, message ? message : "");
-    if (shared)
-        atomic_store(&shared->state[own_rank], 3);
+    if (shared) atomic_store(&shared->state[own_rank], 3);
     _exit(1);
 }
 
@@ -165,12 +154,11 @@ int PMI_Get_version_info(int *major, int *minor, int *revision) {
     return PMI_SUCCESS;
 }
 
-#define QUERY(name, value) \
-    int name(int *result) { \
-        if (!shared) \
-            return PMI_ERR_INIT; \
-        *result = (value); \
-        return PMI_SUCCESS; \
+#define QUERY(name, value)                \
+    int name(int *result) {               \
+        if (!shared) return PMI_ERR_INIT; \
+        *result = (value);                \
+        return PMI_SUCCESS;               \
     }
 QUERY(PMI_Get_size, job_size)
 QUERY(PMI_Get_rank, own_rank)
@@ -186,17 +174,14 @@ int PMI_Get_app_size(int number, int *size) {
 }
 
 int PMI_Barrier(void) {
-    if (!is_here())
-        return PMI_ERR_INIT;
+    if (!is_here()) return PMI_ERR_INIT;
     barrier();
     return PMI_SUCCESS;
 }
 
 int PMI_Bcast(void *data, int bytes) {
-    if (!is_here() || bytes < 0 || bytes > WINDOW)
-        return PMI_ERR_INVALID_ARG;
-    if (own_rank == 0)
-        memcpy(shared->window, data, (size_t)bytes);
+    if (!is_here() || bytes < 0 || bytes > WINDOW) return PMI_ERR_INVALID_ARG;
+    if (own_rank == 0) memcpy(shared->window, data, (size_t)bytes);
     barrier();
     memcpy(data, shared->window, (size_t)bytes);
     barrier();
@@ -206,8 +191,7 @@ int PMI_Bcast(void *data, int bytes) {
 int PMI_Allgather(void *in, void *out, int bytes) {
     /* A window for each part of the contributions. */
     size_t length = (size_t)bytes, part = (size_t)WINDOW / (size_t)job_size;
-    if (!is_here() || bytes < 0)
-        return PMI_ERR_INVALID_ARG;
+    if (!is_here() || bytes < 0) return PMI_ERR_INVALID_ARG;
     for (size_t done = 0; done < length; done += part) {
         size_t now = length - done < part ? length - done : part;
         memcpy(shared->window + (size_t)own_rank * part, (char *)in + done, now);
@@ -223,8 +207,7 @@ int PMI_Allgather(void *in, void *out, int bytes) {
 int PMI_Allgather_on_smp(void *in, void *out, int bytes) {
     int first = first_here(), count = count_here(), node = own_rank / per_node;
     size_t length = (size_t)bytes;
-    if (!is_here() || bytes < 0 || length > (size_t)WINDOW / (size_t)job_size)
-        return PMI_ERR_INVALID_ARG;
+    if (!is_here() || bytes < 0 || length > (size_t)WINDOW / (size_t)job_size) return PMI_ERR_INVALID_ARG;
     memcpy(shared->window + (size_t)own_rank * length, in, length);
     wait_for((unsigned)count, &shared->node_arrived[node], &shared->node_generation[node]);
     for (int rank = 0; rank < count; rank++)
@@ -235,45 +218,38 @@ int PMI_Allgather_on_smp(void *in, void *out, int bytes) {
 }
 
 int PMI_Get_nidlist_ptr(void **list) {
-    if (!shared)
-        return PMI_ERR_INIT;
+    if (!shared) return PMI_ERR_INIT;
     *list = nids;
     return PMI_SUCCESS;
 }
 
 int PMI_Get_nid(int rank, int *nid) {
-    if (!shared || rank < 0 || rank >= job_size)
-        return PMI_ERR_INVALID_ARG;
+    if (!shared || rank < 0 || rank >= job_size) return PMI_ERR_INVALID_ARG;
     *nid = nids[rank];
     return PMI_SUCCESS;
 }
 
 int PMI_Get_pes_on_smp(int *ranks, int count) {
-    if (!shared || count < count_here())
-        return PMI_ERR_INVALID_ARG;
-    for (int rank = 0; rank < count_here(); rank++)
-        ranks[rank] = first_here() + rank;
+    if (!shared || count < count_here()) return PMI_ERR_INVALID_ARG;
+    for (int rank = 0; rank < count_here(); rank++) ranks[rank] = first_here() + rank;
     return PMI_SUCCESS;
 }
 
 int PMI2_Job_GetId(char id[], int bytes) {
-    if (!shared)
-        return PMI_ERR_INIT;
+    if (!shared) return PMI_ERR_INIT;
     return snprintf(id, (size_t)bytes, "%s", job) < bytes ? PMI_SUCCESS : PMI_ERR_INVALID_ARG;
 }
 
 int PMI2_KVS_Put(const char key[], const char value[]) {
     if (!is_here() || !*key || strlen(key) >= PMI2_MAX_KEYLEN || strlen(value) >= PMI2_MAX_VALLEN)
         return PMI_ERR_INVALID_ARG;
-    if (strpbrk(value, "/;="))
-        return PMI_ERR_INVALID_ARG;
+    if (strpbrk(value, "/;=")) return PMI_ERR_INVALID_ARG;
     unsigned count = atomic_load(&shared->values);
     for (unsigned index = 0; index < count && index < MOST_VALUES; index++)
         if (atomic_load(&shared->value[index].fence) && strcmp(shared->value[index].key, key) == 0)
             return PMI_ERR_INVALID_ARG;
     unsigned index = atomic_fetch_add(&shared->values, 1);
-    if (index >= MOST_VALUES)
-        return PMI_FAIL;
+    if (index >= MOST_VALUES) return PMI_FAIL;
     strcpy(shared->value[index].key, key);
     strcpy(shared->value[index].value, *value ? value : "(null)");
     shared->value[index].owner = (unsigned)own_rank;
@@ -282,25 +258,21 @@ int PMI2_KVS_Put(const char key[], const char value[]) {
 }
 
 int PMI2_KVS_Fence(void) {
-    if (!is_here())
-        return PMI_ERR_INIT;
+    if (!is_here()) return PMI_ERR_INIT;
     fences++;
-    if (!lazy || counter++ % 2)
-        barrier();
+    if (!lazy || counter++ % 2) barrier();
     return PMI_SUCCESS;
 }
 
 int PMI2_KVS_Get(const char *id, int owner, const char key[], char value[], int most, int *bytes) {
     (void)owner;
-    if (!is_here() || most < 1 || (id && strcmp(id, job) != 0))
-        return PMI_ERR_INVALID_ARG;
+    if (!is_here() || most < 1 || (id && strcmp(id, job) != 0)) return PMI_ERR_INVALID_ARG;
     /* A fence that is no barrier: the value comes some time. */
     for (unsigned tries = 0; tries < (lazy ? 50000U : 1U); tries++, usleep(200)) {
         unsigned count = atomic_load(&shared->values);
         for (unsigned index = 0; index < count && index < MOST_VALUES; index++) {
             unsigned fence = atomic_load(&shared->value[index].fence);
-            if (!fence || fence > fences || strcmp(shared->value[index].key, key) != 0)
-                continue;
+            if (!fence || fence > fences || strcmp(shared->value[index].key, key) != 0) continue;
             int length = (int)strlen(shared->value[index].value);
             snprintf(value, (size_t)most, "%s", shared->value[index].value);
             *bytes = length < most ? length : -length;

@@ -40,7 +40,7 @@ impl Domain {
     }
 
     /// Frees it.
-    pub fn destroy_engine(&self, engine: EngineHandle) {
+    pub fn destroy_engine(&self, engine: &EngineHandle) {
         let _turn = self.turn();
         if let Some(destroy) = self.functions.ce_destroy {
             // SAFETY: from `engine`, once.

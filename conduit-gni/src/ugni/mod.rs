@@ -7,6 +7,7 @@ mod engine;
 mod library;
 mod post;
 
+pub use channel::Channel;
 pub use domain::{Arrivals, Completed, Domain, Endpoint, Identity, Memory, Received, Turn, BURST};
 pub use engine::EngineHandle;
 pub use library::{Code, Functions};

@@ -104,7 +104,7 @@ impl Post {
 
     /// A transfer: `GNI_POST_FMA_PUT`, `_GET`, `GNI_POST_RDMA_PUT` or `_GET`.
     #[inline]
-    pub fn transfer(&mut self, kind: ffi::gni_post_type_t, modes: u16, local: Local, remote: Remote, bytes: usize) {
+    pub fn transfer(&mut self, kind: ffi::gni_post_type_t, modes: u16, (local, remote): (Local, Remote), bytes: usize) {
         self.begin(kind, modes);
         let descriptor = &mut self.descriptor;
         descriptor.local_addr = local.address as u64;
@@ -118,30 +118,35 @@ impl Post {
 
     /// A put by FMA that is followed by an aligned word, also under the remote handle.
     #[inline]
-    pub fn put_and_flag(&mut self, modes: u16, from: usize, remote: Remote, bytes: usize, flag: (u64, usize)) {
+    pub fn put_and_flag(
+        &mut self,
+        modes: u16,
+        (from, bytes): (usize, usize),
+        remote: Remote,
+        (flag, address): (u64, usize),
+    ) {
         let local = Local {
             address: from,
             handle: ffi::gni_mem_handle_t::default(),
         };
-        self.transfer(ffi::GNI_POST_FMA_PUT_W_SYNCFLAG, modes, local, remote, bytes);
-        self.descriptor.sync_flag_value = flag.0;
-        self.descriptor.sync_flag_addr = flag.1 as u64;
+        self.transfer(ffi::GNI_POST_FMA_PUT_W_SYNCFLAG, modes, (local, remote), bytes);
+        self.descriptor.sync_flag_value = flag;
+        self.descriptor.sync_flag_addr = address as u64;
     }
 
     /// An atomic. An old value goes to the inline memory.
     pub fn atomic(
         &mut self,
         command: u32,
-        remote: Remote,
-        bytes: usize,
         operands: [u64; 2],
+        (remote, bytes): (Remote, usize),
         handle: ffi::gni_mem_handle_t,
     ) {
         let local = Local {
             address: self.inline_address(),
             handle,
         };
-        self.transfer(ffi::GNI_POST_AMO, ffi::GNI_CQMODE_GLOBAL_EVENT, local, remote, bytes);
+        self.transfer(ffi::GNI_POST_AMO, ffi::GNI_CQMODE_GLOBAL_EVENT, (local, remote), bytes);
         self.descriptor.amo_cmd = command;
         [self.descriptor.first_operand, self.descriptor.second_operand] = operands;
     }

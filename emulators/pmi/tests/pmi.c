@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
+#define CHECK(condition)                                                           \
+    do {                                                                           \
+        if (!(condition)) {                                                        \
             fprintf(stderr, "rank %d, line %d: %s\n", rank, __LINE__, #condition); \
-            exit(3); \
-        } \
+            exit(3);                                                               \
+        }                                                                          \
     } while (0)
 
 static int rank, size;
