@@ -95,7 +95,7 @@ extern "C" fn GNI_CqDestroy(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
     code("GNI_CqDestroy", destroy())
 }
 
-/// The only call that may be made while another thread is in the domain.
+/// May be called while another thread is in the domain.
 #[no_mangle]
 extern "C" fn GNI_CqTestEvent(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
     let cq = match Cq::of(cq) {
