@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,6 +67,8 @@ void test_processes(void) {
     must(pipe(up) == 0 && pipe(down) == 0, "pipe");
     child = fork();
     must(child != -1, "fork");
+    // The child lives on another node.
+    if (child == 0) setenv("EMU_UGNI_NODE", "1", 1);
     make_end(&a, child == 0 ? 2 : 1, &options);
     swap(child == 0 ? up[1] : down[1], child == 0 ? down[0] : up[0], &a, &peer);
     a.ep = connect_to(&a, peer.address, child == 0 ? 1 : 2);
@@ -74,6 +77,7 @@ void test_processes(void) {
         pause();
     }
     play(&a, &peer, true);
+    say("processes", "nodes: %s", a.address == peer.address ? "one" : "two");
     say("processes", "messages: %d, additions: %lu", ROUNDS, *(unsigned long *)(a.buffer + 2048));
     d = descriptor(GNI_POST_RDMA_GET, &a, &peer, 8);
     d.remote_addr += 2048;
