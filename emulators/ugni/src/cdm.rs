@@ -118,6 +118,7 @@ fn attach(cdm: &'static Cdm, device: u32) -> Outcome<&'static Nic> {
         domain: index,
         endpoints: AtomicU32::new(0),
     };
+    process.attached.fetch_add(1, Relaxed);
     let nic = nic.publish();
     cdm.nics.lock().unwrap_or_else(PoisonError::into_inner).push(nic);
     Ok(nic)
@@ -171,6 +172,7 @@ fn detach(nic: &'static Nic) {
             engines.len()
         );
     }
+    process.attached.fetch_sub(1, Relaxed);
     nic.retire();
     for index in regions {
         memory::release(process, index);

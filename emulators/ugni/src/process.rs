@@ -27,6 +27,8 @@ pub struct Process {
     pub registrations: AtomicU64,
     /// Bytes registered.
     pub registered: AtomicU64,
+    /// Domains that are attached, by NIC.
+    pub attached: AtomicU64,
     /// Operations posted, by `gni_post_type_t`; all of them at 0.
     posted: [AtomicU64; 11],
 }
@@ -82,12 +84,28 @@ pub fn current() -> Result<&'static Process, String> {
         has_post_faults: config.busy != 0 || !config.post_error.is_empty(),
         registrations: AtomicU64::new(0),
         registered: AtomicU64::new(0),
+        attached: AtomicU64::new(0),
         posted: Default::default(),
         config,
         member,
     }));
     CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
+    if process.config.report {
+        // SAFETY: the handler needs nothing but CURRENT.
+        unsafe { libc::atexit(report) };
+    }
     Ok(process)
+}
+
+/// Option `report`, at the end of the process.
+extern "C" fn report() {
+    let process = CURRENT.load(Acquire);
+    // SAFETY: never freed once it is stored.
+    let process = unsafe { &*process };
+    let left = process.attached.load(Relaxed);
+    if left != 0 && process.member.pid == std::process::id() as i32 {
+        eprintln!("emulator of uGNI: the process ends with {left} domains attached");
+    }
 }
 
 impl Process {

@@ -20,6 +20,7 @@ static const struct {
       {"busy", fault_busy},       {"errors", fault_errors},   {"registrations", fault_registrations},
       {"reorder", fault_reorder}, {"late", fault_late},       {"early", fault_early},
       {"limits", fault_limits},   {"threads", fault_threads}, {"leaks", fault_leaks},
+      {"kill", fault_kill},
 };
 
 static bool named(const char *name, int argc, char **argv) {

@@ -223,4 +223,33 @@ void fault_leaks(void) {
     must(GNI_CdmDestroy(a.cdm) == 0, "GNI_CdmDestroy");
     make_end(&a, 2, NULL);
     destroy_end(&a);
+    make_end(&a, 3, NULL);
+}
+
+static int death_of(uint32_t modes) {
+    int status = 0;
+    pid_t child = fork();
+    must(child != -1, "fork");
+    if (child == 0) {
+        gni_post_descriptor_t d;
+        gni_cdm_handle_t cdm;
+        struct end a;
+        make_end(&a, 1, NULL);
+        must(GNI_CdmDestroy(a.cdm) == 0, "GNI_CdmDestroy");
+        must(GNI_CdmCreate(1, 100, 1, modes | GNI_CDM_MODE_FMA_SHARED, &cdm) == 0, "GNI_CdmCreate");
+        must(GNI_CdmAttach(cdm, 0, &a.address, &a.nic) == 0, "GNI_CdmAttach");
+        must(GNI_CqCreate(a.nic, 8, 0, 0, NULL, NULL, &a.source) == 0, "GNI_CqCreate");
+        must(GNI_EpCreate(a.nic, a.source, &a.ep) == 0 && GNI_EpBind(a.ep, a.address, 1) == 0, "an endpoint");
+        d = descriptor(GNI_POST_FMA_PUT, &a, &a, 8);
+        must(transfer(&a, &d) == GNI_RC_TRANSACTION_ERROR, "a put through a stale handle");
+        _exit(0);
+    }
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+// A failed operation, with and without GNI_CDM_MODE_ERR_NO_KILL.
+void fault_kill(void) {
+    say("kill", "with ERR_NO_KILL: %s", death_of(GNI_CDM_MODE_ERR_NO_KILL) == 0 ? "lives" : "dies");
+    say("kill", "without: %s", death_of(0) == 0 ? "lives" : "dies");
 }

@@ -78,5 +78,6 @@ void fault_early(void);
 void fault_limits(void);
 void fault_threads(void);
 void fault_leaks(void);
+void fault_kill(void);
 
 #endif
