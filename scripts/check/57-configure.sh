@@ -2,7 +2,7 @@
 # them. The build itself, from a release and offline, only in make check-all.
 . "$(dirname -- "$0")/lib.sh"
 scratch
-unset CFLAGS CXXFLAGS LDFLAGS prefix
+unset CFLAGS CXXFLAGS LDFLAGS prefix MPIRUN_CMD PMIRUN_CMD CARGO_BUILD_TARGET
 cd "$WORK" || exit 1
 
 # in_tree NAME TREE OPTIONS...: configures in the folder TREE.
@@ -60,10 +60,10 @@ EON
 attempt "configure: config.status by its environment" \
     sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
 has "config.status replaces names" \
-    '^CONDUITS=ibv ofi smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
+    '^CONDUITS=gni ibv ofi smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
 has "config.status leaves other names alone" '^THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
 attempt "configure: make echovar" \
-    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"ibv ofi smp udp\"'"
+    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"gni ibv ofi smp udp\"'"
 attempt "configure: config.status knows AR" \
     sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
 attempt "configure: other/amudp has the targets of UPC++ and Chapel" make -n -C upcxx/other/amudp amudprun \
@@ -143,7 +143,8 @@ in_tree "an unknown option" unknown --frobnicate --enable-frobnication
 has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$WORK/log"
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
-refuses "no conduit" 'no conduit is left' --disable-smp --disable-ibv --disable-ofi --disable-udp
+refuses "no conduit" 'no conduit is left' --disable-smp --disable-ibv --disable-ofi --disable-udp \
+    --disable-gni
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a prefix with a blank" 'special characters in --prefix' --prefix="$WORK/a b"
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
@@ -201,7 +202,47 @@ for number in many 65537 123456; do
     refuses "a number that is none" 'a number from 0 to 65536 is expected' --with-ssh-out-degree=$number
 done
 refuses "a command that is not there" 'needs a value' --with-ssh-cmd
+# As the reference's scripts for Crays do it: for compute nodes with this machine's processor.
+processor=$(uname -m)
+in_tree "options of a Cray" cray --host="$processor-cnl-linux-gnu" --build "$processor-cle-linux-gnu" \
+    --target="$processor-cnl-linux-gnu" --enable-cross-compile --program-prefix=cray- --with-cc="$CC" --with-cxx="$CXX" \
+    --disable-auto-conduit-detect --enable-smp --enable-aries --disable-gemini --enable-aries-multi-domain \
+    --enable-bug3480-workaround --disable-aries-udreg --with-aries-max-medium=8192 --with-host-detect=conduit \
+    --with-pmirun-cmd='srun -K0 -W60 %V -mblock -n %N %C' --with-mpirun-cmd='aprun -n %N %C' --with-gni-spawner=pmi
+lacks "no warning about options of a Cray" WARNING "$WORK/log"
+lacks "the processor is this machine's" CARGO_BUILD_TARGET cray/config.mk
+for value in 'CONDUITS:gni smp' 'DEFAULT_USE_UDREG:0' 'DEFAULT_GNI_MAX_MEDIUM:8128' 'DEFAULT_GNI_SPAWNER:pmi' \
+    'DEFAULT_PMIRUN_CMD:srun -K0 -W60 %V -mblock -n %N %C' 'DEFAULT_MPIRUN_CMD:aprun -n %N %C'; do
+    has "a site's default on a Cray" "^${value%%:*} := ${value#*:}$" cray/config.mk
+done
+for option in --disable-aries --disable-gemini --disable-gni; do
+    in_tree "without gni" without "$option" --enable-aries-udreg --disable-bug3480-workaround
+    has "$option" '^CONDUITS := ibv ofi smp udp$' without/config.mk
+done
+in_tree "one command for two launchers" launchers --with-mpirun-cmd='run -n %N %C'
+has "--with-mpirun-cmd alone is for both" '^DEFAULT_PMIRUN_CMD := run -n %N %C$' launchers/config.mk
+in_tree "a command from the environment" launchers PMIRUN_CMD='aprun -n %N %C' --with-mpirun-cmd='run -n %N %C'
+has "PMIRUN_CMD is a default" '^DEFAULT_PMIRUN_CMD := aprun -n %N %C$' launchers/config.mk
+for medium in 512:512 960:960 1023:960 4032:4032 4096:4032 65408:32704 +4096:4096 +65408:65408; do
+    in_tree "a largest Medium of ${medium%:*}" medium --with-gemini-max-medium="${medium%:*}"
+    has "a largest Medium of ${medium%:*}" "^DEFAULT_GNI_MAX_MEDIUM := ${medium#*:}$" medium/config.mk
+done
+for medium in 448 65472 +65472 4K +; do
+    refuses "a Medium of gni that is none" 'a number from 512 to 65408 is expected' --with-aries-max-medium=$medium
+done
+refuses "a Medium of gni that is no multiple" 'a multiple of 64 is expected' --with-aries-max-medium=+4100
+refuses "a spawner of gni that is none" 'ssh, mpi, pmi, fork or auto is expected' --with-gni-spawner=alps
+refuses "hosts that are told apart otherwise" 'gethostid, hostname or conduit is expected' --with-host-detect=ip
+# Another machine.
+if [ "$processor" = aarch64 ]; then other=x86_64; else other=aarch64; fi
+in_tree "another processor" other --host=$other-linux-gnu --with-cc="$CC" --with-cxx="$CXX"
+has "another processor" "^export CARGO_BUILD_TARGET ?= $other-unknown-linux-gnu$" other/config.mk
+refuses "another processor without a compiler" 'name its compilers' --host=$other-linux-gnu CC= CXX=
+refuses "a processor that Rust lacks" 'Rust has no target k1om-unknown-linux-gnu' --target=k1om-mpss-linux --host=x
+refuses "another system" 'a machine with Linux is expected' --host="$processor-apple-darwin"
+refuses "a machine without its name" 'needs a value' --host
 attempt "configure: --help" sh -c "'$ROOT/configure' --help | grep -q -- --with-cflags"
+attempt "configure: --help has the options of gni" sh -c "'$ROOT/configure' --help | grep -q GASNET_GNI_MAX_MEDIUM"
 
 # A release.
 attempt "dist: make dist" make -s -C "$ROOT" dist BUILD="$WORK/dist"
