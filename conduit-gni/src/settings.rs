@@ -266,6 +266,21 @@ mod tests {
         assert_eq!(set("GASNET_GNI_PACKEDLONG_CUTOVER", "0").packed, 0);
     }
 
+    /// As other conduits and `configure --with-ibv-physmem-max` have them.
+    #[test]
+    fn limits_of_memory_are_parts_or_sizes() {
+        for (text, limit) in [
+            ("5/8", Limit::Part(0.625)),
+            ("0.8", Limit::Part(0.8)),
+            ("100G", Limit::Bytes(100 << 30)),
+            ("512", Limit::Bytes(512 << 20)),
+        ] {
+            let variables = [("GASNET_PHYSMEM_MAX".into(), text.into())];
+            let config = Config::from_env(&[TABLE], variables.into_iter()).unwrap();
+            assert_eq!(Limit::parse(&config.get_or_default(&PHYSMEM_MAX)), Some(limit), "{text}");
+        }
+    }
+
     #[test]
     fn domains_share_what_is_scarce() {
         let aries = settings(Flavour::Aries, &[]);

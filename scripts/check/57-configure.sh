@@ -260,7 +260,8 @@ if [ "$SCOPE" = all ]; then
             ../GASNet-2025.8.0/configure --with-cflags="$odd" \
             --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
             --with-mpirun-cmd='start-here -n %N %C #' --with-ofi-spawner=mpi --with-ofi-provider=verbs:ofi_rxm \
-            --with-ofi-max-medium=8192 --with-ofi-num-completions=32 --with-ibv-physmem-max=7/16
+            --with-ofi-max-medium=8192 --with-ofi-num-completions=32 --with-ibv-physmem-max=7/16 \
+            --with-aries-max-medium=+8000
     )
     # Each of these runs in a subshell of its own, and means its variables for that.
     # shellcheck disable=SC2030,SC2031
@@ -291,7 +292,7 @@ if [ "$SCOPE" = all ]; then
     attempt "dist: builds offline, in place" in_place
     attempt "dist: installs from both" installed
     # What the site says counts where the environment says nothing.
-    for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts" mpi verbs:ofi_rxm 8192 32 7/16; do
+    for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts" mpi verbs:ofi_rxm 8192 32 7/16 8000; do
         has "the site's default is in the programs" "default: $value (site default)" env
     done
     says "a site's list of hosts" "this site has a list of hosts" pfx2/bin/gasnetrun_udp -v -n 2 -N 2 /bin/true

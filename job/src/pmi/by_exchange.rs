@@ -2,9 +2,8 @@
 //!
 //! A fence gathers what each process has put since the last one.
 //!
-//! Cray's `libpmi` would be another such [`Bootstrap`]: `PMI2_Init` for rank and size,
-//! `PMI_Allgather`, `PMI2_Finalize`. Its all-gather returns contributions in no order, so each
-//! carries its rank. Its launcher takes an exit without finalisation for a failure.
+//! The conduit gni brings one: Cray's `libpmi`, whose launchers take an exit without finalisation
+//! for a failure.
 
 use std::collections::HashMap;
 use std::os::fd::RawFd;
