@@ -82,8 +82,8 @@ pub const NETWORKDEPTH_SPACE: Key<Option<u64>> = size(
     "0",
     0,
     1 << 40,
-    "Bytes of requests under way from a process to a peer that has set memory aside for it: 2 to 64 Mediums of the \
-     largest size, rounded down to a power of two for each of GASNET_NETWORKDEPTH.",
+    "Bytes of requests under way from a process to a peer that has set memory aside for it, at least two and at most \
+     64 of the largest Mediums. A request takes parts of a GASNET_NETWORKDEPTH-th.",
 )
 .optional()
 .unset_means("four of the largest Mediums; on Gemini 12K");
