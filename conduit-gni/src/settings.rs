@@ -277,7 +277,11 @@ mod tests {
         ] {
             let variables = [("GASNET_PHYSMEM_MAX".into(), text.into())];
             let config = Config::from_env(&[TABLE], variables.into_iter()).unwrap();
-            assert_eq!(Limit::parse(&config.get_or_default(&PHYSMEM_MAX)), Some(limit), "{text}");
+            assert_eq!(
+                Limit::parse(&config.get_or_default(&PHYSMEM_MAX)),
+                Some(limit),
+                "{text}"
+            );
         }
     }
 
