@@ -5,17 +5,17 @@
 //!
 //! It is written into a slot of its sender, and from there into units of the space that its target
 //! has set aside (eager), with its head as the word that follows the data. An event at the target
-//! says which unit. Or, if the target has set no space aside, the event says in which slot it waits,
-//! and the target fetches it (rendezvous). A target sets space aside for peers whose requests it has
-//! fetched, as long as it has some.
+//! says which unit. Or, if the target has set no space aside, the event says in which slot it
+//! waits, and the target fetches it (rendezvous). A target sets space aside for peers whose
+//! requests it has fetched, as long as it has some.
 //!
 //! # Its reply
 //!
 //! It is written into the same slot, so nothing is ever short for a first reply. When a request
-//! without reply has run, the target toggles its bit in [`Released`] at the sender, which frees slot
-//! and units. When one with a reply has run, it toggles that in [`Replied`], which frees the units:
-//! the handler may have used the request after it replied. Both words travel together, one pair at a
-//! time to a peer, so that pairs do not overtake each other.
+//! without reply has run, the target toggles its bit in [`Released`] at the sender, which frees
+//! slot and units. When one with a reply has run, it toggles that in [`Replied`], which frees the
+//! units: the handler may have used the request after it replied. Both words travel together, one
+//! pair at a time to a peer, so that pairs do not overtake each other.
 //!
 //! [`Released`]: crate::region::Word::Released
 //! [`Replied`]: crate::region::Word::Replied

@@ -1,5 +1,5 @@
-//! The barrier among the leaders of neighbourhoods: by the collective engine ([`crate::engine`]), or
-//! GNIDISSEM, a dissemination by messages of 16 bytes (D. Hensgen, R. Finkel and U. Manber, "Two
+//! The barrier among the leaders of neighbourhoods: by the collective engine ([`crate::engine`]),
+//! or GNIDISSEM, a dissemination by messages of 16 bytes (D. Hensgen, R. Finkel and U. Manber, "Two
 //! Algorithms for Barrier Synchronization", 1988).
 //!
 //! In step k of a round, a leader writes the AND of all words that it knows into the memory of the

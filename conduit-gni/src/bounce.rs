@@ -48,7 +48,8 @@ pub struct Bounces {
 }
 
 impl Bounces {
-    /// As many buffers of `bytes` bytes as fit in `space`, at least two: one that clients may keep, and one.
+    /// As many buffers of `bytes` bytes as fit in `space`, at least two: one that clients may keep,
+    /// and one.
     pub fn new(bytes: usize, space: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(64);
         let count = (space / bytes).max(2);
@@ -105,7 +106,8 @@ impl Bounces {
         }
     }
 
-    /// The buffer at an address that [`Bounces::reserve`] has given out, and that is not given back.
+    /// The buffer at an address that [`Bounces::reserve`] has given out, and that is not given
+    /// back.
     pub fn at(&self, address: usize) -> Bounce {
         let bytes = self.bytes;
         Bounce { address, bytes }

@@ -3,7 +3,7 @@
 //! some of them as lists, of which the first entry counts.
 #![forbid(unsafe_code)]
 
-/// Protection tag, cookie, and the NIC with its address, if that is told.
+/// Protection tag, cookie, and the NIC with its address, if that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
     pub ptag: u8,

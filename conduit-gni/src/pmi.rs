@@ -1,5 +1,5 @@
-//! Cray's PMI, by which aprun and native Slurm start the processes of a job. It is used at the start
-//! and at the end, to gather what node agents need to find each other.
+//! Cray's PMI, by which aprun and native Slurm start the processes of a job. It is used at the
+//! start and at the end, to gather what node agents need to find each other.
 //!
 //! Its all-gather returns contributions in an order of its own, the same in all processes, so the
 //! first one gathers ranks. Its launchers take an exit without finalisation for a failure.

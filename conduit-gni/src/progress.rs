@@ -52,8 +52,8 @@ impl Net {
         count
     }
 
-    /// Whether this thread looks at arrivals now: always, or now and then if another domain than the
-    /// first is its own.
+    /// Whether this thread looks at arrivals now: always, or now and then if another domain than
+    /// the first is its own.
     #[inline]
     fn looks_at_arrivals(&self) -> bool {
         self.domains.len() == 1 || self.domain_of_thread() == FIRST || {
@@ -169,7 +169,8 @@ impl Net {
             }
             Done::Direct(cookie) => upcalls.done(cookie, Completion::Both),
             Done::Atomic(cookie, (to, bytes)) => {
-                // SAFETY: the runtime keeps the place of the old value writable until it is reported.
+                // SAFETY: the runtime keeps the place of the old value writable until it is
+                // reported.
                 unsafe { copy_out(post.inline_address(), to, bytes) };
                 upcalls.done(cookie, Completion::Both);
             }

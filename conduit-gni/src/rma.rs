@@ -117,7 +117,8 @@ impl Net {
         self.settings.flavour == Flavour::Gemini
     }
 
-    /// Where a post reads the source of a put, which may lie in a buffer that the client has filled.
+    /// Where a post reads the source of a put, which may lie in a buffer that the client has
+    /// filled.
     #[inline]
     fn source(&self, put: &Put, filled: Option<Bounce>, domain: usize, post: &mut Taken) -> Result<Source, Short> {
         let by_fma = put.bytes <= self.settings.put_fma;

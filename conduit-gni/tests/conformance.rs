@@ -70,7 +70,8 @@ mod plans {
 
     plans! {
         gemini: "flavour=gemini", "", "over_ugni";
-        gemini_orders_strictly: "flavour=gemini reorder", "GASNET_GNI_MEM_CONSISTENCY=strict", "operations notification";
+        gemini_orders_strictly: "flavour=gemini reorder", "GASNET_GNI_MEM_CONSISTENCY=strict",
+            "operations notification";
         reordered: "reorder delay=50", "", "over_ugni";
         late: "late delay=50", "", "over_ugni";
         late_on_gemini: "flavour=gemini late reorder delay=50", "", "over_ugni";
@@ -86,7 +87,8 @@ mod plans {
         one_of_everything: "",
             "GASNET_NETWORKDEPTH=1 GASNET_NETWORKDEPTH_TOTAL=1 GASNET_GNI_AM_RVOUS_BUFFERS=1 GASNET_GNI_BOUNCE_SIZE=1",
             "packets notification operations::over_ugni";
-        more_slots_than_bits: "reorder", "GASNET_NETWORKDEPTH_TOTAL=200 GASNET_NETWORKDEPTH=200", "packets notification";
+        more_slots_than_bits: "reorder", "GASNET_NETWORKDEPTH_TOTAL=200 GASNET_NETWORKDEPTH=200",
+            "packets notification";
         small_mediums: "", "GASNET_GNI_MAX_MEDIUM=960", "packets notification send_buffers";
         large_mediums: "late", "GASNET_GNI_MAX_MEDIUM=65408 GASNET_GNI_AM_RVOUS_CUTOVER=1",
             "packets notification send_buffers";

@@ -1,6 +1,6 @@
 #!/bin/sh
-# build.sh FOLDER: builds the emulator of uGNI into FOLDER, as libugni.so.0 with the link libugni.so.
-# CC: the compiler; CARGO_TARGET_DIR: where cargo works.
+# build.sh FOLDER: builds the emulator of uGNI into FOLDER, as libugni.so.0 with the link
+# libugni.so. CC: the compiler; CARGO_TARGET_DIR: where cargo works.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 target=${CARGO_TARGET_DIR:-$here/../../build/emulators/target}

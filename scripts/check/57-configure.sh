@@ -205,7 +205,8 @@ refuses "a command that is not there" 'needs a value' --with-ssh-cmd
 # As the reference's scripts for Crays do it: for compute nodes with this machine's processor.
 processor=$(uname -m)
 in_tree "options of a Cray" cray --host="$processor-cnl-linux-gnu" --build "$processor-cle-linux-gnu" \
-    --target="$processor-cnl-linux-gnu" --enable-cross-compile --program-prefix=cray- --with-cc="$CC" --with-cxx="$CXX" \
+    --target="$processor-cnl-linux-gnu" --enable-cross-compile --program-prefix=cray- --with-cc="$CC" \
+    --with-cxx="$CXX" \
     --disable-auto-conduit-detect --enable-smp --enable-aries --disable-gemini --enable-aries-multi-domain \
     --enable-bug3480-workaround --disable-aries-udreg --with-aries-max-medium=8192 --with-host-detect=conduit \
     --with-pmirun-cmd='srun -K0 -W60 %V -mblock -n %N %C' --with-mpirun-cmd='aprun -n %N %C' --with-gni-spawner=pmi
@@ -232,7 +233,7 @@ for medium in 448 65472 +65472 4K +; do
 done
 refuses "a Medium of gni that is no multiple" 'a multiple of 64 is expected' --with-aries-max-medium=+4100
 refuses "a spawner of gni that is none" 'ssh, mpi, pmi, fork or auto is expected' --with-gni-spawner=alps
-refuses "hosts that are told apart otherwise" 'gethostid, hostname or conduit is expected' --with-host-detect=ip
+refuses "hosts that are known by another way" 'gethostid, hostname or conduit is expected' --with-host-detect=ip
 # Another machine.
 if [ "$processor" = aarch64 ]; then other=x86_64; else other=aarch64; fi
 in_tree "another processor" other --host=$other-linux-gnu --with-cc="$CC" --with-cxx="$CXX"

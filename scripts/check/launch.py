@@ -123,7 +123,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--release", help="an installation")
     parser.add_argument("--debug", help="one of the debug flavour")
-    parser.add_argument("--conduits", default="udp,ofi,any,smp,ibv,gni", help="conduits to test (udp,ofi,any,smp,ibv,gni)")
+    parser.add_argument(
+        "--conduits", default="udp,ofi,any,smp,ibv,gni", help="conduits to test (udp,ofi,any,smp,ibv,gni)"
+    )
     parser.add_argument("--quick", action="store_true", help="the tests that every check makes")
     parser.add_argument("--all", action="store_true", help="every test with every program")
     parser.add_argument("--only", action="append", metavar="WORD", help="tests whose name has this")

@@ -223,8 +223,8 @@ variables! {
             .scope(Scope::Launcher);
         MPIRUN_CMD: Option<String> = text("MPIRUN_CMD",
             "Command of the process manager for gasnetrun -spawner=mpi or pmi: %N number of ranks, %C program and \
-             arguments, %P program, %A arguments, %M number of hosts, %H GASNET_NODEFILE, %D working directory, %V -v if \
-             gasnetrun has it, %% a percent sign.")
+             arguments, %P program, %A arguments, %M number of hosts, %H GASNET_NODEFILE, %D working directory, %V -v \
+             if gasnetrun has it, %% a percent sign.")
             .scope(Scope::Gasnetrun)
             .unset_means("the first of srun, aprun, mpiexec.hydra, mpiexec and mpirun that exists");
         PMIRUN_CMD: Option<String> = text("PMIRUN_CMD",

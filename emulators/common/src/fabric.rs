@@ -1,4 +1,5 @@
-//! A process's place in its fabric: the mapping, its slot, and how it detects that another one died.
+//! A process's place in its fabric: the mapping, its slot, and how it detects that another one
+//! died.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -67,8 +68,8 @@ fn file_lock(file: &File, command: i32, kind: i32, start: u64, length: u64) -> i
 }
 
 impl<F: Layout> Member<F> {
-    /// Joins the fabric in a folder. It is never left: a fork's child joins for itself. `reclaim_dead`
-    /// comes next.
+    /// Joins the fabric in a folder. It is never left: a fork's child joins for itself.
+    /// `reclaim_dead` comes next.
     pub fn join(dir: &str) -> io::Result<Member<F>> {
         let file = OpenOptions::new()
             .read(true)
@@ -94,7 +95,8 @@ impl<F: Layout> Member<F> {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the mapping is large enough, never unmapped, and all zero is valid for both types.
+        // SAFETY: the mapping is large enough, never unmapped, and all zero is valid for both
+        // types.
         let (fabric, words): (&'static F, &'static [AtomicU64]) = unsafe {
             let heap = base.cast::<u8>().add(fabric_bytes).cast();
             (&*base.cast::<F>(), std::slice::from_raw_parts(heap, HEAP_BYTES / 8))
@@ -131,8 +133,8 @@ impl<F: Layout> Member<F> {
         Ok(())
     }
 
-    /// Frees the slots of dead processes, after `reclaim` has freed all objects of each. Peers may be
-    /// about to use one of these.
+    /// Frees the slots of dead processes, after `reclaim` has freed all objects of each. Peers may
+    /// be about to use one of these.
     pub fn reclaim_dead(&self, reclaim: impl Fn(u32)) -> io::Result<()> {
         let beyond = PROCESSES as u64;
         file_lock(&self.file, libc::F_SETLKW, libc::F_WRLCK, beyond, 1)?;

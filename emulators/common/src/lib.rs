@@ -1,5 +1,5 @@
-//! The common part of emulated networks (emulators/README.md): processes of one host share a fabric,
-//! a file that all of them map. Reading order:
+//! The common part of emulated networks (emulators/README.md): processes of one host share a
+//! fabric, a file that all of them map. Reading order:
 //!
 //! - `lock`, `heap`, `table`: what a fabric consists of
 //! - `fabric`: how a process joins one, and how it detects the death of another

@@ -1,5 +1,6 @@
 /* The interface of Cray's PMI library that its emulator has: names of PMI-1 that do not use a
- * key-value store of their own, and Cray's own functions. All return PMI_SUCCESS or another number. */
+ * key-value store of their own, and Cray's own functions. All return PMI_SUCCESS or another number.
+ * */
 #ifndef EMULATOR_PMI_H
 #define EMULATOR_PMI_H
 

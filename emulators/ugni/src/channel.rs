@@ -1,5 +1,5 @@
-//! Completion channels: descriptors that become readable when an armed queue gets an entry. Each is a
-//! datagram socket in the fabric's folder; a doorbell holds the key of the queue.
+//! Completion channels: descriptors that become readable when an armed queue gets an entry. Each is
+//! a datagram socket in the fabric's folder; a doorbell holds the key of the queue.
 #![allow(non_snake_case)]
 
 use std::os::fd::AsRawFd;

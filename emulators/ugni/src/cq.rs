@@ -136,7 +136,7 @@ extern "C" fn GNI_CqGetEvent(cq: abi::gni_cq_handle_t, out: *mut abi::gni_cq_ent
         Err(refusal) => return code("GNI_CqGetEvent", Err(refusal)),
     };
     if cq.is_empty() {
-        cq.nic.glance();
+        cq.nic.look_around();
         queue::miss(cq);
         return abi::GNI_RC_NOT_DONE;
     }

@@ -1,5 +1,5 @@
-//! Datagrams, by which endpoints exchange addresses: two that are posted to each other exchange their
-//! data. One of an endpoint that is not bound matches any that comes to its domain.
+//! Datagrams, by which endpoints exchange addresses: two that are posted to each other exchange
+//! their data. One of an endpoint that is not bound matches any that comes to its domain.
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;

@@ -1,14 +1,14 @@
-//! A software `libugni.so` for tests, between processes of one host (emulators/README.md). It has no
-//! daemon: tables and queues lie in shared memory, and the process that posts an operation executes
-//! it, also in the memory of its peer. Reading order:
+//! A software `libugni.so` for tests, between processes of one host (emulators/README.md). It has
+//! no daemon: tables and queues lie in shared memory, and the process that posts an operation
+//! executes it, also in the memory of its peer. Reading order:
 //!
 //! - `config`: EMU_UGNI
 //! - `shm`, `process`, `reclaim`: the fabric, this process's part of it, and what the dead leave
 //! - `refuse`, `object`: how functions refuse, and what handles name
 //! - `entry`, `status`, `request`, `queue`: completion queues
 //! - `region`, `copy`, `amo`, `operation`, `later`: operations
-//! - `reduce`, `ce`: the collective engine
-//! - `cdm`, `cq`, `ep`, `memory`, `post`, `engine`, `smsg`, `datagram`, `channel`, `errors`, `info`,
+//! - `reduce`, `ce`: the collective engine - `cdm`, `cq`, `ep`, `memory`, `post`, `engine`, `smsg`,
+//!   `datagram`, `channel`, `errors`, `info`,
 //!   `unsupported`: the C interface
 
 mod amo;

@@ -235,7 +235,8 @@ pub fn release(process: &Process, index: u32) {
     process.fabric.regions.give(index);
 }
 
-/// Other threads may be in the domain: the kernel orders it, and the reference's program relies on it.
+/// Other threads may be in the domain: the kernel orders it, and the reference's program relies on
+/// it.
 #[no_mangle]
 extern "C" fn GNI_MemDeregister(nic: abi::gni_nic_handle_t, handle: *mut abi::gni_mem_handle_t) -> abi::gni_return_t {
     let deregister = || {
@@ -273,8 +274,8 @@ extern "C" fn GNI_MemHndlQueryAttr(
     code("GNI_MemHndlQueryAttr", query())
 }
 
-/// Checks a local range of an operation: a handle of this process that covers it. A handle of memory
-/// that can only be read does not for writing.
+/// Checks a local range of an operation: a handle of this process that covers it. A handle of
+/// memory that can only be read does not for writing.
 #[inline(always)]
 pub fn check_local(nic: &Nic, handle: &abi::gni_mem_handle_t, range: (u64, u64), writes: bool) -> Outcome {
     let Some((region, _)) = region::find(nic.process, handle) else {

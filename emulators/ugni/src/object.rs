@@ -155,7 +155,7 @@ impl Nic {
 
     /// As `enter`, for a call that is too short for others to meet it.
     #[inline(always)]
-    pub fn glance(&self) {
+    pub fn look_around(&self) {
         let inside = self.cdm.inside.load(Relaxed);
         // SAFETY: a plain call.
         if inside != 0 && self.process.config.check && inside != unsafe { libc::pthread_self() } as usize {

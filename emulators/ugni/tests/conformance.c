@@ -1,6 +1,6 @@
-// conformance.c: calls every part of the emulator of uGNI, right and wrong, and prints what happened.
-// "conformance" runs all tests, whose answers are in conformance.txt; "conformance NAME..." some, also
-// those of faults.
+// conformance.c: calls every part of the emulator of uGNI, right and wrong, and prints what
+// happened. "conformance" runs all tests, whose answers are in conformance.txt; "conformance
+// NAME..." some, also those of faults.
 #include "harness.h"
 
 #include <stdio.h>
