@@ -409,6 +409,12 @@ impl Am {
         self.list(rank);
     }
 
+    /// Whether no message waits in its sender.
+    #[inline]
+    pub fn nothing_waits(&self) -> bool {
+        self.waiting.iter().all(VecDeque::is_empty)
+    }
+
     /// A landing for a message of a class.
     #[inline]
     pub fn take_landing(&mut self, class: Class) -> Option<usize> {

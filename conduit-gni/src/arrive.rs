@@ -8,20 +8,45 @@ use crate::ugni::{Local, Received, Remote, Taken};
 use crate::wire::{Event, Head, Kind};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_gni_abi as ffi;
-use gasnet_sys::atomic::{MutexGuard, Ordering};
+use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 
 /// Bytes of a message that waits which are fetched first, its head included: most messages are no
 /// longer.
 const FIRST_FETCH: usize = 504;
 
+/// A message has run.
+struct End {
+    /// Units of the space that it has taken.
+    units: usize,
+    has_replied: bool,
+}
+
+impl End {
+    /// What the message has taken is free.
+    #[inline]
+    fn note(&self, am: &mut Am, arrival: Arrival) {
+        match arrival.place {
+            Place::Unit(index) => am.release(arrival.source, index, self.units, self.has_replied),
+            Place::Slot(slot) => am.close(slot, false),
+            Place::Landing(class, landing, index) => {
+                if class == Class::Request && !self.has_replied {
+                    am.release(arrival.source, index, 0, false);
+                }
+                am.give_landing(landing);
+            }
+        }
+    }
+}
+
 impl Net {
     /// Takes what has arrived off the queue, at most as much as a poll handles.
-    pub fn take_arrivals(&self) {
-        let Ok(mut am) = self.am.try_lock() else { return };
+    /// Returns whether messages wait to be fetched.
+    pub fn take_arrivals(&self) -> bool {
+        let Ok(mut am) = self.am.try_lock() else { return false };
         {
             let Some(mut turn) = self.domains[FIRST].try_turn() else {
-                return;
+                return false;
             };
             for _ in 0..self.settings.burst {
                 match turn.arrival() {
@@ -43,15 +68,16 @@ impl Net {
             }
         }
         self.note_work(&am);
+        !am.nothing_waits()
     }
 
     /// Whether polls have something to do here without a new event.
-    fn note_work(&self, am: &MutexGuard<'_, Am>) {
+    fn note_work(&self, am: &Am) {
         let has = !am.requests.is_empty()
             || !am.replies.is_empty()
             || !am.late.is_empty()
             || !am.due.is_empty()
-            || am.waiting.iter().any(|waiting| !waiting.is_empty());
+            || !am.nothing_waits();
         self.has_arrivals.store(has, Ordering::Relaxed);
     }
 
@@ -137,30 +163,35 @@ impl Net {
         }
     }
 
-    /// Delivers messages, and returns their number.
+    /// Delivers messages, and returns their number. Then sends words to the peers that are due.
     pub fn deliver(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let mut count = 0;
+        let (mut count, mut am) = (0, lock(&self.am));
         while count < self.settings.burst {
-            let mut am = lock(&self.am);
             let next = match am.replies.pop_front() {
                 Some(arrival) => Some(arrival),
                 None if scope == PollScope::All => am.requests.pop_front(),
                 None => None,
             };
-            let Some(arrival) = next else {
-                self.note_work(&am);
-                break;
-            };
+            let Some(arrival) = next else { break };
             let offset = self.offset(&mut am, &arrival).unwrap_or_default();
             drop(am);
-            self.deliver_one(arrival, offset, upcalls);
+            let end = self.deliver_one(arrival, offset, upcalls);
+            am = lock(&self.am);
+            if let Some(end) = end {
+                end.note(&mut am, arrival);
+            }
             count += 1;
         }
+        if !am.due.is_empty() {
+            self.send_words(&mut am);
+        }
+        self.note_work(&am);
         count
     }
 
+    /// Runs a message. None: it was malformed.
     #[inline]
-    fn deliver_one(&self, arrival: Arrival, offset: usize, upcalls: &mut dyn Upcalls) {
+    fn deliver_one(&self, arrival: Arrival, offset: usize, upcalls: &mut dyn Upcalls) -> Option<End> {
         let Arrival { source, place } = arrival;
         let layout = &self.region.layout;
         let (word, room) = match place {
@@ -172,38 +203,26 @@ impl Net {
             Place::Landing(..) => (self.region.word(offset + 8), layout.slot_bytes - FRONT),
         };
         let Some(head) = Head::decode(word.load(Ordering::Acquire)).filter(|head| head.bytes <= room) else {
-            return self.fail(&format!("a malformed message of rank {source} has arrived"));
+            self.fail(&format!("a malformed message of rank {source} has arrived"));
+            return None;
         };
-        // SAFETY: the place is this message's until it is released below.
+        // SAFETY: the place is this message's until its end is noted.
         let packet = unsafe { self.region.packet(offset, head.bytes) };
-        match place {
-            Place::Unit(index) => {
+        let has_replied = match place {
+            Place::Unit(index) | Place::Landing(Class::Request, _, index) => {
                 let run = || upcalls.packet(source, Class::Request, packet);
-                let replied = self.as_current(source, index, head.slot, run);
-                word.store(0, Ordering::Relaxed);
-                lock(&self.am).release(source, index, layout.units_of(head.bytes), replied);
+                self.as_current(source, index, head.slot, run)
             }
-            Place::Slot(slot) => {
+            Place::Slot(_) | Place::Landing(Class::Reply, ..) => {
                 upcalls.packet(source, Class::Reply, packet);
-                word.store(0, Ordering::Relaxed);
-                lock(&self.am).close(slot, false);
+                false
             }
-            Place::Landing(Class::Request, landing, index) => {
-                let run = || upcalls.packet(source, Class::Request, packet);
-                let replied = self.as_current(source, index, head.slot, run);
-                word.store(0, Ordering::Relaxed);
-                let mut am = lock(&self.am);
-                if !replied {
-                    am.release(source, index, 0, false);
-                }
-                am.give_landing(landing);
-            }
-            Place::Landing(Class::Reply, landing, _) => {
-                upcalls.packet(source, Class::Reply, packet);
-                word.store(0, Ordering::Relaxed);
-                lock(&self.am).give_landing(landing);
-            }
-        }
+        };
+        word.store(0, Ordering::Relaxed);
+        Some(End {
+            units: layout.units_of(head.bytes),
+            has_replied,
+        })
     }
 
     /// Fetches messages that wait in their senders, as far as there are landings and posts.
@@ -326,8 +345,8 @@ impl Net {
     }
 
     /// Sends words to the peers that are due.
-    pub fn send_words(&self) {
-        let mut am = lock(&self.am);
+    #[cold]
+    fn send_words(&self, am: &mut Am) {
         let mut left = Vec::new();
         while let Some(rank) = am.due.pop() {
             let peer = am.peer(rank);

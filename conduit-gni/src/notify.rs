@@ -45,7 +45,10 @@ impl Net {
     fn room(&self, peer: JobRank, class: Class, bytes: usize) -> Result<Room, Busy> {
         if class == Class::Reply {
             return Ok(match self.current(peer) {
-                Some(current) => Room::Reply(self.room_for_reply(bytes)?, current),
+                Some(current) => {
+                    let mut turn = self.domains[FIRST].turn();
+                    Room::Reply(self.room_for_reply(&mut turn, bytes)?, current)
+                }
                 None => Room::Further,
             });
         }
@@ -105,9 +108,13 @@ impl Net {
             return Err(Busy);
         };
         match room {
-            Room::Request(post, admission) => self.send_request(post, admission, Packet::Parts(packet, bytes), parts),
+            Room::Request(post, admission) => {
+                let mut turn = self.domains[FIRST].turn();
+                self.send_request(&mut turn, post, admission, (Packet::Parts(packet, bytes), parts));
+            }
             Room::Reply(room, current) => {
-                self.send_reply(room, current, (packet, bytes), parts);
+                let mut turn = self.domains[FIRST].turn();
+                self.send_reply(&mut turn, room, current, (packet, bytes, parts));
                 Self::note_reply(current);
             }
             Room::Further => {}
@@ -179,17 +186,18 @@ impl Net {
             let bytes = message.packet.len();
             let is_sent = match message.way {
                 Way::Request(admission) => {
-                    let post = self.domains[FIRST].turn().take();
-                    post.map(|post| self.send_request(post, admission, Packet::Parts(&packet, bytes), 0))
+                    let mut turn = self.domains[FIRST].turn();
+                    let post = turn.take();
+                    let packet = Packet::Parts(&packet, bytes);
+                    post.map(|post| self.send_request(&mut turn, post, admission, (packet, 0)))
                         .is_some()
                 }
-                Way::Reply(current) => match self.room_for_reply(bytes) {
-                    Ok(room) => {
-                        self.send_reply(room, current, (&packet, bytes), 0);
-                        true
-                    }
-                    Err(Busy) => false,
-                },
+                Way::Reply(current) => {
+                    let mut turn = self.domains[FIRST].turn();
+                    let room = self.room_for_reply(&mut turn, bytes);
+                    room.map(|room| self.send_reply(&mut turn, room, current, (&packet, bytes, 0)))
+                        .is_ok()
+                }
                 Way::Further(peer) => self.further_reply(peer, &packet, bytes).is_ok(),
             };
             if !is_sent {

@@ -1,11 +1,13 @@
 //! Polling.
 
+use crate::bounce::Bounce;
 use crate::done::Done;
 use crate::net::{Net, FIRST};
 use crate::rma::take_out;
-use crate::ugni::{Completed, Domain, Taken, BURST};
+use crate::ugni::{Completed, Domain, Taken, Turn, BURST};
+use gasnet_conduit::batch::Batch;
 use gasnet_conduit::copied::copy_out;
-use gasnet_conduit::{Completion, PollScope, Upcalls};
+use gasnet_conduit::{Completion, Cookie, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 use std::cell::Cell;
@@ -29,11 +31,11 @@ impl Net {
         }
         if self.looks_at_arrivals() && (self.has_arrivals.load(Ordering::Relaxed) || self.domains[FIRST].has_arrivals())
         {
-            self.take_arrivals();
-            if self.has_arrivals.load(Ordering::Relaxed) {
+            if self.take_arrivals() {
                 self.fetch(scope);
+            }
+            if self.has_arrivals.load(Ordering::Relaxed) {
                 count += self.deliver(scope, upcalls);
-                self.send_words();
             }
         }
         if let Some(rounds) = self.rounds.as_ref().filter(|rounds| rounds.is_active()) {
@@ -81,13 +83,16 @@ impl Net {
 
     /// Handles completions of a domain.
     fn complete(&self, domain: &Domain, upcalls: &mut dyn Upcalls) -> usize {
-        let mut taken: [Option<Completed>; BURST] = [const { None }; BURST];
-        let mut count = 0;
+        let (mut ready, mut count) = (Batch::<Ready, BURST>::new(), 0);
         {
             let Some(mut turn) = domain.try_turn() else { return 0 };
-            for place in &mut taken {
+            while count < BURST && domain.is_busy() {
                 match turn.completion() {
-                    Ok(Some(completed)) => *place = Some(completed),
+                    Ok(Some(completed)) => {
+                        if let Some(more) = self.settle(&mut turn, completed) {
+                            ready.push(more);
+                        }
+                    }
                     Ok(None) => break,
                     Err(why) => {
                         self.fail(&why);
@@ -97,47 +102,99 @@ impl Net {
                 count += 1;
             }
         }
-        if count == 0 {
-            return 0;
-        }
-        let mut free: [Option<Taken>; BURST] = [const { None }; BURST];
-        for (place, completed) in free.iter_mut().zip(&mut taken[..count]) {
-            *place = match completed.take() {
-                Some(Completed::Whole(post)) => self.done(post, upcalls),
-                Some(Completed::Local(mut post)) => {
-                    if let Done::Put(cookie, _, is_in_use) = &mut post.done {
-                        *is_in_use = false;
-                        upcalls.done(*cookie, Completion::Source);
-                    }
-                    None
-                }
-                Some(Completed::Failed(post, why)) => {
-                    let (peer, name) = (post.peer, post.name());
-                    self.fates.lose(peer, format!("{name} failed: {why}"));
-                    None
-                }
-                None => None,
-            };
-        }
-        let mut turn = domain.turn();
-        for post in free.iter_mut().filter_map(Option::take) {
-            turn.put_back(post);
+        for ready in ready {
+            self.follow(domain, ready, upcalls);
         }
         count
     }
 
-    /// A post is complete. Returns it, unless it is used again.
+    /// A post is complete. Under the lock of its domain: frees what it has, and returns what is
+    /// left to do.
     #[inline]
-    fn done(&self, mut post: Taken, upcalls: &mut dyn Upcalls) -> Option<Taken> {
-        match std::mem::replace(&mut post.done, Done::Nothing) {
-            Done::Nothing => {}
-            Done::Reduction => self.note_reduction(),
+    fn settle(&self, turn: &mut Turn<'_>, completed: Completed) -> Option<Ready> {
+        let mut post = match completed {
+            Completed::Whole(post) => post,
+            Completed::Local(mut post) => {
+                let Done::Put(cookie, _, is_in_use) = &mut post.done else {
+                    return None;
+                };
+                *is_in_use = false;
+                return Some(Ready::Report(*cookie, Completion::Source));
+            }
+            Completed::Failed(post, why) => {
+                let (peer, name) = (post.peer, post.name());
+                self.fates.lose(peer, format!("{name} failed: {why}"));
+                return None;
+            }
+        };
+        let ready = match std::mem::replace(&mut post.done, Done::Nothing) {
+            Done::Nothing => None,
+            Done::Reduction => {
+                self.note_reduction();
+                None
+            }
             Done::Request(slot, bounce) => {
                 self.bounces.give(bounce);
-                lock(&self.am).has_left(slot);
+                Some(Ready::Left(slot))
             }
-            Done::Reply(bounce) => self.bounces.give(bounce),
-            Done::Released => self.words_arrived(post.peer),
+            Done::Reply(bounce) => {
+                self.bounces.give(bounce);
+                None
+            }
+            Done::Released => Some(Ready::Released(post.peer)),
+            Done::Source(cookie) => Some(Ready::Report(cookie, Completion::Source)),
+            Done::Put(cookie, bounce, was_in_use) => {
+                self.bounces.give(bounce);
+                let part = if was_in_use {
+                    Completion::Both
+                } else {
+                    Completion::Remote
+                };
+                Some(Ready::Report(cookie, part))
+            }
+            Done::Get(cookie, bounce, skip, (to, bytes)) => {
+                let from = bounce.as_ref().map_or(post.inline_address(), Bounce::address);
+                // SAFETY: the runtime keeps the destination writable until the get is reported.
+                unsafe { take_out(from, skip, to, bytes) };
+                self.bounces.give(bounce);
+                Some(Ready::Report(cookie, Completion::Both))
+            }
+            Done::Direct(cookie) => Some(Ready::Report(cookie, Completion::Both)),
+            Done::Atomic(cookie, (to, bytes)) => {
+                // SAFETY: the runtime keeps the place of the old value writable until it is reported.
+                unsafe { copy_out(post.inline_address(), to, bytes) };
+                Some(Ready::Report(cookie, Completion::Both))
+            }
+            again @ (Done::Fetched { .. } | Done::Part(_)) => return Some(Ready::Again(post, again)),
+        };
+        turn.put_back(post);
+        ready
+    }
+
+    /// Does what is left, without the lock.
+    #[inline]
+    fn follow(&self, domain: &Domain, ready: Ready, upcalls: &mut dyn Upcalls) {
+        match ready {
+            Ready::Report(cookie, part) => upcalls.done(cookie, part),
+            Ready::Left(slot) => lock(&self.am).has_left(slot),
+            Ready::Released(peer) => self.words_arrived(peer),
+            Ready::Again(post, done) => {
+                let (post, report) = self.go_on(post, done);
+                if let Some(post) = post {
+                    domain.turn().put_back(post);
+                }
+                if let Some((cookie, part)) = report {
+                    upcalls.done(cookie, part);
+                }
+            }
+        }
+    }
+
+    /// Goes on with what takes several posts. Returns the post, unless it is used again, and what is
+    /// reported.
+    #[cold]
+    fn go_on(&self, post: Taken, done: Done) -> (Option<Taken>, Option<(Cookie, Completion)>) {
+        match done {
             Done::Fetched {
                 class,
                 index,
@@ -146,42 +203,21 @@ impl Net {
             } => {
                 let post = self.fetched(post, (class, index), landing, is_all);
                 self.has_arrivals.store(true, Ordering::Relaxed);
-                return post;
+                (post, None)
             }
-            Done::Source(cookie) => upcalls.done(cookie, Completion::Source),
-            Done::Put(cookie, bounce, was_in_use) => {
-                self.bounces.give(bounce);
-                let part = if was_in_use {
-                    Completion::Both
-                } else {
-                    Completion::Remote
-                };
-                upcalls.done(cookie, part);
-            }
-            Done::Get(cookie, bounce, skip, (to, bytes)) => {
-                let from = bounce
-                    .as_ref()
-                    .map_or(post.inline_address(), super::bounce::Bounce::address);
-                // SAFETY: the runtime keeps the destination writable until the get is reported.
-                unsafe { take_out(from, skip, to, bytes) };
-                self.bounces.give(bounce);
-                upcalls.done(cookie, Completion::Both);
-            }
-            Done::Direct(cookie) => upcalls.done(cookie, Completion::Both),
-            Done::Atomic(cookie, (to, bytes)) => {
-                // SAFETY: the runtime keeps the place of the old value writable until it is
-                // reported.
-                unsafe { copy_out(post.inline_address(), to, bytes) };
-                upcalls.done(cookie, Completion::Both);
-            }
-            Done::Part(transfer) => {
-                let (post, report) = self.advance_or_end(post, transfer);
-                if let Some((cookie, part)) = report {
-                    upcalls.done(cookie, part);
-                }
-                return post;
-            }
+            Done::Part(transfer) => self.advance_or_end(post, transfer),
+            _ => (Some(post), None),
         }
-        Some(post)
     }
+}
+
+/// What is left to do for a post that is complete.
+enum Ready {
+    Report(Cookie, Completion),
+    /// The request in this slot has left.
+    Left(usize),
+    /// Words have arrived at a peer.
+    Released(JobRank),
+    /// There is more to post.
+    Again(Taken, Done),
 }

@@ -5,7 +5,7 @@ use crate::bounce::Bounce;
 use crate::done::Done;
 use crate::net::{Net, FIRST};
 use crate::region::FRONT;
-use crate::ugni::{Taken, INLINE};
+use crate::ugni::{Taken, Turn, INLINE};
 use crate::wire::{Head, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_gni_abi as ffi;
@@ -112,7 +112,7 @@ impl Net {
         let bytes = length(parts);
         assert!(bytes <= self.settings.max_packet, "defect: a packet of {bytes} bytes");
         if class == Class::Request {
-            return self.request(peer, parts, bytes);
+            return self.request(peer, Packet::Parts(parts, bytes));
         }
         match self.current(peer) {
             Some(current) => {
@@ -126,14 +126,15 @@ impl Net {
 
     /// Sends a request.
     #[inline]
-    fn request(&self, peer: JobRank, parts: &[&[u8]], bytes: usize) -> Result<(), Busy> {
-        let admission = self.admit(peer, bytes, false)?;
-        let post = self.domains[FIRST].turn().take();
-        let Some(post) = post else {
+    fn request(&self, peer: JobRank, packet: Packet<'_>) -> Result<(), Busy> {
+        let admission = self.admit(peer, packet.bytes(), false)?;
+        let mut turn = self.domains[FIRST].turn();
+        let Some(post) = turn.take() else {
+            drop(turn);
             lock(&self.am).dismiss(admission);
             return Err(Busy);
         };
-        self.send_request(post, admission, Packet::Parts(parts, bytes), 0);
+        self.send_request(&mut turn, post, admission, (packet, 0));
         Ok(())
     }
 
@@ -156,7 +157,13 @@ impl Net {
 
     /// Sends a request that has all it needs, with a payload of so many parts.
     #[inline]
-    pub fn send_request(&self, mut post: Taken, admission: Admission, packet: Packet<'_>, parts: usize) {
+    pub fn send_request(
+        &self,
+        turn: &mut Turn<'_>,
+        mut post: Taken,
+        admission: Admission,
+        (packet, parts): (Packet<'_>, usize),
+    ) {
         let Admission { peer, slot, way, index } = admission;
         let layout = &self.region.layout;
         let (offset, bytes) = (layout.slot(slot), packet.bytes());
@@ -186,9 +193,8 @@ impl Net {
                 None
             }
         };
-        let mut turn = self.domains[FIRST].turn();
         // SAFETY: the slot stays as it is until the request has left and is answered.
-        unsafe { self.post(&mut turn, FIRST, post, event) };
+        unsafe { self.post(turn, FIRST, post, event) };
     }
 
     /// Copies a packet, whose buffer is free then.
@@ -205,15 +211,15 @@ impl Net {
     /// Sends the first reply to a request.
     #[inline]
     fn reply(&self, current: Current, packet: &[&[u8]], bytes: usize) -> Result<(), Busy> {
-        let room = self.room_for_reply(bytes)?;
-        self.send_reply(room, current, (packet, bytes), 0);
+        let mut turn = self.domains[FIRST].turn();
+        let room = self.room_for_reply(&mut turn, bytes)?;
+        self.send_reply(&mut turn, room, current, (packet, bytes, 0));
         Ok(())
     }
 
     /// Takes what a reply needs.
     #[inline]
-    pub fn room_for_reply(&self, bytes: usize) -> Result<(Taken, Option<Bounce>), Busy> {
-        let mut turn = self.domains[FIRST].turn();
+    pub fn room_for_reply(&self, turn: &mut Turn<'_>, bytes: usize) -> Result<(Taken, Option<Bounce>), Busy> {
         let Some(post) = turn.take() else { return Err(Busy) };
         if bytes <= INLINE {
             return Ok((post, None));
@@ -236,10 +242,10 @@ impl Net {
     #[inline]
     pub fn send_reply(
         &self,
+        turn: &mut Turn<'_>,
         (mut post, bounce): (Taken, Option<Bounce>),
         current: Current,
-        (packet, bytes): (&[&[u8]], usize),
-        parts: usize,
+        (packet, bytes, parts): (&[&[u8]], usize, usize),
     ) {
         let from = match bounce {
             None => {
@@ -254,12 +260,18 @@ impl Net {
                 address
             }
         };
-        self.post_reply(post, current, (from, bytes), parts);
+        self.post_reply(turn, post, current, (from, bytes, parts));
     }
 
     /// Posts the reply that lies at an address.
     #[inline]
-    fn post_reply(&self, mut post: Taken, current: Current, (from, bytes): (usize, usize), parts: usize) {
+    fn post_reply(
+        &self,
+        turn: &mut Turn<'_>,
+        mut post: Taken,
+        current: Current,
+        (from, bytes, parts): (usize, usize, usize),
+    ) {
         let slot = self.region.layout.slot(current.slot);
         let head = Head { bytes, slot: 0, parts }.encode();
         let flag = (head, self.in_region(current.source, slot).address);
@@ -267,9 +279,8 @@ impl Net {
         let to = self.in_region(current.source, slot + FRONT);
         post.put_and_flag(MESSAGE, (from, bytes), to, flag);
         let event = self.event(Kind::Reply, current.index);
-        let mut turn = self.domains[FIRST].turn();
         // SAFETY: inline memory or a buffer, kept until it has left.
-        unsafe { self.post(&mut turn, FIRST, post, Some(event)) };
+        unsafe { self.post(turn, FIRST, post, Some(event)) };
     }
 
     /// The event of a payload's parts, for the reply to a request.
@@ -323,21 +334,13 @@ impl SendBuffers for Net {
         }
         let mut bounce = self.bounces.at(buffer.0 as usize);
         match (class, self.current(peer)) {
-            (Class::Request, _) => {
-                let admission = self.admit(peer, bytes, false)?;
-                let Some(post) = self.domains[FIRST].turn().take() else {
-                    lock(&self.am).dismiss(admission);
-                    return Err(Busy);
-                };
-                self.send_request(post, admission, Packet::Reserved(bounce, bytes), 0);
-            }
+            (Class::Request, _) => self.request(peer, Packet::Reserved(bounce, bytes))?,
             (Class::Reply, Some(current)) => {
-                let Some(mut post) = self.domains[FIRST].turn().take() else {
-                    return Err(Busy);
-                };
+                let mut turn = self.domains[FIRST].turn();
+                let Some(mut post) = turn.take() else { return Err(Busy) };
                 let from = bounce.address();
                 post.done = Done::Reply(bounce);
-                self.post_reply(post, current, (from, bytes), 0);
+                self.post_reply(&mut turn, post, current, (from, bytes, 0));
                 Self::note_reply(current);
             }
             (Class::Reply, None) => {

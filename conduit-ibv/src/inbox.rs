@@ -1,8 +1,8 @@
 //! The rings of this process: offered to peers, and polled.
 
-use crate::batch::Batch;
 use crate::net::Net;
 use crate::peers::Connection;
+use crate::rail::Batch;
 use crate::ring::{Ring, Slot};
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};

@@ -19,7 +19,6 @@
 mod at_start;
 mod atomics;
 mod attendant;
-mod batch;
 mod buffers;
 mod connect;
 mod connect_file;

@@ -4,9 +4,8 @@
 //! in memory, which credits bound. So a process that waits for anything never keeps its peers from
 //! sending it what it waits for, and replies need no queue pairs of their own.
 
-use crate::batch::Batch;
 use crate::net::Net;
-use crate::rail::{Rail, MOST};
+use crate::rail::{Batch, Rail, MOST};
 use crate::ring::Report;
 use crate::send_queue::{named, Done, Named, SendQueue};
 use crate::verbs::Wc;

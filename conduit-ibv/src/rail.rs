@@ -12,6 +12,9 @@ use std::sync::atomic::AtomicI64;
 /// Most completions that a poll takes at once.
 pub const MOST: usize = 32;
 
+/// So many things of a poll.
+pub type Batch<T> = gasnet_conduit::batch::Batch<T, MOST>;
+
 /// An HCA.
 pub struct Rail {
     /// Held while the queue is read.

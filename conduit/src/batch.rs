@@ -1,17 +1,23 @@
 //! A few things on the stack, without the cost of initialising room for all of them.
 
-use crate::rail::MOST;
 use std::mem::MaybeUninit;
 
-/// At most [`MOST`] values.
-pub struct Batch<T> {
+/// At most `MOST` values.
+#[derive(Debug)]
+pub struct Batch<T, const MOST: usize> {
     room: [MaybeUninit<T>; MOST],
     /// Those from `taken` to `count` are there.
     taken: usize,
     count: usize,
 }
 
-impl<T> Batch<T> {
+impl<T, const MOST: usize> Default for Batch<T, MOST> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, const MOST: usize> Batch<T, MOST> {
     /// None yet.
     #[inline]
     pub const fn new() -> Self {
@@ -36,7 +42,7 @@ impl<T> Batch<T> {
     }
 }
 
-impl<T> Iterator for Batch<T> {
+impl<T, const MOST: usize> Iterator for Batch<T, MOST> {
     type Item = T;
     #[inline]
     fn next(&mut self) -> Option<T> {
@@ -49,7 +55,7 @@ impl<T> Iterator for Batch<T> {
     }
 }
 
-impl<T> std::ops::Deref for Batch<T> {
+impl<T, const MOST: usize> std::ops::Deref for Batch<T, MOST> {
     type Target = [T];
     #[inline]
     fn deref(&self) -> &[T] {
@@ -59,7 +65,7 @@ impl<T> std::ops::Deref for Batch<T> {
     }
 }
 
-impl<T> Drop for Batch<T> {
+impl<T, const MOST: usize> Drop for Batch<T, MOST> {
     #[inline]
     fn drop(&mut self) {
         self.by_ref().for_each(drop);
@@ -74,7 +80,8 @@ mod tests {
     #[test]
     fn values_are_dropped_once() {
         let value = Rc::new(());
-        let mut batch = Batch::new();
+        const MOST: usize = 32;
+        let mut batch = Batch::<_, MOST>::new();
         for _ in 0..MOST {
             batch.push(Rc::clone(&value));
         }
