@@ -161,7 +161,8 @@ impl Net {
             }
             Done::Direct(cookie) => Some(Ready::Report(cookie, Completion::Both)),
             Done::Atomic(cookie, (to, bytes)) => {
-                // SAFETY: the runtime keeps the place of the old value writable until it is reported.
+                // SAFETY: the runtime keeps the place of the old value writable until it is
+                // reported.
                 unsafe { copy_out(post.inline_address(), to, bytes) };
                 Some(Ready::Report(cookie, Completion::Both))
             }
@@ -190,8 +191,8 @@ impl Net {
         }
     }
 
-    /// Goes on with what takes several posts. Returns the post, unless it is used again, and what is
-    /// reported.
+    /// Goes on with what takes several posts. Returns the post, unless it is used again, and what
+    /// is reported.
     #[cold]
     fn go_on(&self, post: Taken, done: Done) -> (Option<Taken>, Option<(Cookie, Completion)>) {
         match done {

@@ -6,8 +6,8 @@
 //! of sleeping threads; [`mod@config`] is the table of environment variables, to which a conduit
 //! adds its own; [`library`] opens vendors' libraries at run time; [`locality`] selects devices by
 //! topology; [`atomic_codes`] are the types and operations of remote atomics, [`atomic_values`]
-//! their results; [`copied`], [`batch`], [`mapped`], [`numbered`], [`amounts`] and [`probe`] are what
-//! several conduits are made of. `faulty` and `soft_atomics` wrap a conduit for tests (feature
+//! their results; [`copied`], [`batch`], [`mapped`], [`numbered`], [`amounts`] and [`probe`] are
+//! what several conduits are made of. `faulty` and `soft_atomics` wrap a conduit for tests (feature
 //! `decorators`), and `conformance` (a feature) has the checks that every conduit must pass.
 
 pub mod amounts;

@@ -558,7 +558,7 @@ mod tests {
         assert!(message(&["-n", "2", "-E", "A,B=c", "a"]).contains("A,B=c"));
         assert!(message(&["-n", "2", "-spawner=ssh", "a"]).contains("no conduit with a network (smp)"));
         assert!(message(&["-n", "2", "-spawner", "smoke", "a"]).contains("unknown spawner"));
-        assert!(message(&["-n", "2", "--conduit", "gni", "a"]).contains("gni"));
+        assert!(message(&["-n", "2", "--conduit", "lapi", "a"]).contains("lapi"));
         assert_eq!(read(&["--help"]), Err(Stop::Help));
         assert_eq!(read(&["--version"]), Err(Stop::Version));
     }
