@@ -1,12 +1,14 @@
 #!/bin/sh
-# build.sh FOLDER: builds the emulator of Cray's PMI into FOLDER, as libpmi.so.0, with the launcher
-# aprun, which is srun, too. CC: the compiler.
+# build.sh FOLDER: builds the emulator of Cray's PMI into FOLDER: libpmi.so.0 with the link
+# libpmi.so, and the launcher aprun with the link srun. CARGO_TARGET_DIR: where cargo works.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+target=${CARGO_TARGET_DIR:-$here/../../build/emulators/target}
+cargo build --quiet --locked --manifest-path "$here/Cargo.toml" --target-dir "$target" --profile program
 mkdir -p "$1"
-# shellcheck disable=SC2086 # CC may have options
-${CC:-gcc} -O2 -Wall -Wextra -shared -fPIC -I"$here/include" -Wl,-soname,libpmi.so.0 -o "$1/.libpmi.$$" "$here/pmi.c"
-mv "$1/.libpmi.$$" "$1/libpmi.so.0"
+for file in libemulator_pmi.so:libpmi.so.0 aprun:aprun; do
+    cp "$target/program/${file%:*}" "$1/.${file#*:}.$$"
+    mv "$1/.${file#*:}.$$" "$1/${file#*:}"
+done
 ln -sf libpmi.so.0 "$1/libpmi.so"
-cp "$here/aprun" "$1/aprun"
 ln -sf aprun "$1/srun"
