@@ -77,32 +77,12 @@ if attempt "emulators: build ugni" env CARGO_TARGET_DIR="$BUILD/emulators/target
     done
     attempt "emulators: ugni, faults" gni_faults
 fi
+attempt "emulators: build pmi" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$ROOT/emulators/pmi/build.sh" \
+    "$EMULATORS/pmi" && attempt "emulators: pmi, aprun, srun" "$ROOT/emulators/pmi/tests/run.sh" "$EMULATORS/pmi"
 if [ ! -e /usr/include/infiniband/verbs.h ]; then
     skip "emulators: libibverbs-dev is not installed"
     finish
 fi
-# pmi EXPECTED WORD...: what the test of Cray's PMI prints, started so.
-pmi() {
-    _expected=$1
-    shift
-    _got=$(timeout 60 "$@" "$WORK/pmi" 2>/dev/null)
-    [ "$_got" = "$_expected" ]
-}
-
-launchers=$EMULATORS/pmi
-if attempt "emulators: build pmi" "$ROOT/emulators/pmi/build.sh" "$launchers" &&
-    attempt "emulators: compile the test of pmi" gcc -Wall -Wextra -Werror -I"$ROOT/emulators/pmi/include" \
-        -o "$WORK/pmi" "$ROOT/emulators/pmi/tests/pmi.c" -L"$launchers" -lpmi; then
-    attempt "emulators: aprun on nodes of three ranks" pmi good "$launchers/aprun" -n 7 -N 3
-    attempt "emulators: srun on two nodes" pmi good "$launchers/srun" -K0 -W60 -mblock -n 4 -N 2
-    attempt "emulators: aprun of one rank" pmi good "$launchers/aprun" -n 1
-    attempt "emulators: fences that are no barriers" pmi good env EMU_PMI=lazy-fence "$launchers/aprun" -n 5 -N 1
-    attempt "emulators: lists of colons" pmi good env EMU_PMI="seed=3 colon-lists" "$launchers/aprun" -n 5
-    for end in exit kill abort; do
-        attempt "emulators: a rank ends by $end" pmi "" env ENDS=$end "$launchers/aprun" -n 3
-    done
-fi
-
 attempt "emulators: build" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$verbs/build.sh" "$EMULATORS/verbs" || finish
 conformance_program "$WORK/conformance" || finish
 debian=$(find /usr/lib -name libibverbs.so.1 -print -quit)
