@@ -142,7 +142,12 @@ impl Bootstrap for Meeting {
         };
         *lock(&self.streams) = streams.map_err(failed)?;
         let system = format!("a test ({name})");
-        Ok(BootstrapPlace { system, rank, size })
+        Ok(BootstrapPlace {
+            system,
+            rank,
+            size,
+            node: None,
+        })
     }
 
     fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>, ConduitError> {

@@ -12,6 +12,9 @@ pub struct BootstrapPlace {
     pub rank: u32,
     /// Processes in the job; at least one.
     pub size: u32,
+    /// The node on which the system has placed it, if the system names nodes. Processes of
+    /// different nodes do not share memory, also where one machine simulates the nodes.
+    pub node: Option<u32>,
 }
 
 /// Such a system. The job layer uses it as it uses a process manager's PMI: to exchange what node

@@ -43,6 +43,16 @@ pub fn is_open(fd: RawFd) -> bool {
     rustix::io::fcntl_getfd(borrow(fd)).is_ok()
 }
 
+/// Sockets that are open in this process. None if `/proc` is not readable.
+pub fn open_sockets() -> Vec<RawFd> {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let is_socket = |target: &std::path::Path| target.to_str().is_some_and(|target| target.starts_with("socket:"));
+    let sockets = entries.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|target| is_socket(&target)));
+    sockets
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
 /// Closes a forked child's copy of a descriptor whose owner the child never uses again.
 pub fn close_copy(fd: RawFd) {
     // SAFETY: takes a number; its owner in this process never runs again.

@@ -23,8 +23,14 @@ impl Joined {
         assert!(bootstrap.has_started_this(), "the system has not started rank {rank}");
         let place = bootstrap.join().expect("the job");
         assert!(!place.system.is_empty(), "the system has no name");
-        let system = place.system.clone();
-        assert_eq!(place, BootstrapPlace { system, rank, size });
+        let (system, node) = (place.system.clone(), place.node);
+        let expected = BootstrapPlace {
+            system,
+            rank,
+            size,
+            node,
+        };
+        assert_eq!(place, expected);
         Self { bootstrap, rank, size }
     }
 

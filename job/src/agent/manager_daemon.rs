@@ -1,5 +1,5 @@
 //! A process manager's daemon: the process that started the ranks of a host (hydra_pmi_proxy,
-//! slurmstepd, prted, or mpirun itself). It outlives them; if it is killed, nobody else would end
+//! slurmstepd, prted, apinit, or mpirun itself). It outlives them; if it is killed, nobody else would end
 //! them.
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,16 @@ use gasnet_sys::process::{self, Pid, PidFd};
 
 /// Variables that a process manager sets for each process. Scripts and shells in between inherit
 /// them.
-const MARKS: [&str; 5] = ["PMI_FD", "PMI_RANK", "PMI_ID", "PMIX_NAMESPACE", "PMIX_RANK"];
+const MARKS: [&str; 8] = [
+    "PMI_FD",
+    "PMI_RANK",
+    "PMI_ID",
+    "PMIX_NAMESPACE",
+    "PMIX_RANK",
+    "ALPS_APP_PE",
+    "PMI_FORK_RANK",
+    "SLURM_PROCID",
+];
 /// Most scripts and shells between the daemon and a rank.
 const DEPTH: usize = 32;
 

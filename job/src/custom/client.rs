@@ -77,6 +77,7 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
             rank,
             size,
             job: String::from_utf8_lossy(&job).into_owned(),
+            node: None,
         },
     }))
 }

@@ -35,6 +35,7 @@ impl ByExchange {
             manager: place.system,
             rank: place.rank,
             size: place.size,
+            node: place.node,
             // The job's secret distinguishes jobs.
             job: "bootstrap".into(),
         };
@@ -140,7 +141,12 @@ mod tests {
         fn join(&self) -> Result<BootstrapPlace, ConduitError> {
             let (rank, size) = (self.1, self.0.table.lock().unwrap().len() as u32);
             let system = "threads".into();
-            Ok(BootstrapPlace { system, rank, size })
+            Ok(BootstrapPlace {
+                system,
+                rank,
+                size,
+                node: None,
+            })
         }
         fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>, ConduitError> {
             self.0.table.lock().unwrap()[self.1 as usize] = bytes.to_vec();

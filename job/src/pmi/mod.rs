@@ -48,6 +48,9 @@ pub struct Membership {
     /// the key-value space, or the namespace. Printable ASCII without spaces and `;`, at most 256
     /// characters. Not secret.
     pub job: String,
+    /// The node, for managers that simulate several on a machine. Ranks of different nodes are on
+    /// different hosts.
+    pub node: Option<u32>,
 }
 
 impl Membership {

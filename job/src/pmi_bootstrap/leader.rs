@@ -201,12 +201,12 @@ mod tests {
     #[test]
     fn the_first_rank_leads_those_that_send_their_rank() {
         let job = Secret::new();
-        let mut first = Rendezvous::at(job, 7).unwrap();
-        let silent: Vec<_> = (1..=100).map(|rank| Rendezvous::at(job, rank).unwrap()).collect();
+        let mut first = Rendezvous::at(job, 7, None).unwrap();
+        let silent: Vec<_> = (1..=100).map(|rank| Rendezvous::at(job, rank, None).unwrap()).collect();
         drop(silent);
-        let mut incomplete = Rendezvous::at(job, 9).unwrap();
+        let mut incomplete = Rendezvous::at(job, 9, None).unwrap();
         std::io::Write::write_all(&mut &incomplete.leader, b"\x04\0\0\0").unwrap();
-        let mut second = Rendezvous::at(job, 3).unwrap();
+        let mut second = Rendezvous::at(job, 3, None).unwrap();
         assert!(first.acceptor.is_some() && second.acceptor.is_none());
         second.introduce().unwrap();
         first.introduce().unwrap();

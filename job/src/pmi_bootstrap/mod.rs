@@ -103,15 +103,15 @@ pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
 }
 
 fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobError> {
-    let Membership { rank, size, .. } = manager.membership().clone();
+    let Membership { rank, size, node, .. } = manager.membership().clone();
     // Until the agent runs, the leader has a connection and a process descriptor for each rank of
     // its host.
     let wanted = process::open_descriptors() + 2 * u64::from(size.min(MAX_RANKS)) + 32;
     let descriptors = process::allow_descriptors(wanted).ok();
     let limit = options.remote.limit.map(|limit| limit.saturating_mul(FENCE_FACTOR));
     let secret = share_secret(manager, rank, limit)?;
-    let mut rendezvous =
-        Rendezvous::at(secret, rank).map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
+    let mut rendezvous = Rendezvous::at(secret, rank, node)
+        .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;
     rendezvous
         .introduce()
         .map_err(|e| JobError::io("rendezvous with the other ranks of this host", &e))?;

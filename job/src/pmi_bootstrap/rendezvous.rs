@@ -47,9 +47,11 @@ pub struct LocalRank {
 }
 
 impl Rendezvous {
-    /// Binds or connects to the socket of the job on this host.
-    pub fn at(secret: Secret, rank: u32) -> io::Result<Self> {
-        let name = format!("gasnet-{}-{:032x}", process::user(), secret.socket_name());
+    /// Binds or connects to the socket of the job on this host, or on this node of a manager that
+    /// names nodes.
+    pub fn at(secret: Secret, rank: u32, node: Option<u32>) -> io::Result<Self> {
+        let node = node.map_or_else(String::new, |node| format!("-{node}"));
+        let name = format!("gasnet-{}-{:032x}{node}", process::user(), secret.socket_name());
         match UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
             Ok(listener) => {
                 let (leader, own_end) = UnixStream::pair()?;
