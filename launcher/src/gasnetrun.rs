@@ -1,5 +1,6 @@
 //! `gasnetrun_<conduit>` and, for programs with the universal library, `gasnetrun`: start a job.
-//! `amudprun` is another name of `gasnetrun_udp`.
+//! `amudprun` is another name of `gasnetrun_udp`, `gasnetrun_aries` and `gasnetrun_gemini` of
+//! `gasnetrun_gni`.
 //!
 //! The launcher sets the environment and then executes the program, or a process manager that
 //! starts it, in its own process. So its exit code, its signals and its place in the shell's job
@@ -149,6 +150,7 @@ fn usage(launcher: &str) -> String {
 fn parse(launcher: &str, mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Stop> {
     let conduit = match launcher {
         "amudprun" => "udp",
+        "gasnetrun_aries" | "gasnetrun_gemini" => "gni",
         other => other.strip_prefix("gasnetrun_").unwrap_or(AUTO),
     };
     let conduit = conduit.to_owned();
@@ -380,6 +382,7 @@ fn words(request: &Request, set: &[(String, OsString)]) -> Result<Vec<OsString>,
         nodes: request.nodes,
         verbose: request.verbose,
         mpi: request.decision.spawner == Spawner::Mpi,
+        cray: request.conduit == "gni",
         cpus: request.cpus,
         variables: &variables,
         program: &program,

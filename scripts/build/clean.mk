@@ -9,6 +9,7 @@ clean:
 # Leaves nothing that configure or make wrote.
 distclean:
 	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') \
+		'$(tree)/bin/gasnetrun_aries' '$(tree)/bin/gasnetrun_gemini' \
 		'$(tree)/bin/gasnetrun' '$(tree)/bin/amudprun' '$(tree)/bin/ident' '$(tree)/other/amudp'
 	cd '$(tree)' && rm -f gasnet_config.h gasnet.mak gasnet_tools-*.mak \
 		$(addprefix config.,mk status substitutions arguments)

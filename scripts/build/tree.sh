@@ -51,6 +51,9 @@ MAKEFILE
         linked "$B/lib/libgasnet-$conduit-$mode.a" "$folder/libgasnet-$conduit-$mode.a"
     done
     linked "$CORE/core/gasnetrun" "$tree/bin/gasnetrun_$conduit"
+    [ "$conduit" != gni ] || for name in aries gemini; do
+        linked "$CORE/core/gasnetrun" "$tree/bin/gasnetrun_$name"
+    done
 done
 CONDUITS=$conduits
 linked "$CORE/core/gasnetrun" "$tree/bin/gasnetrun"

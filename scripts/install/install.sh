@@ -83,8 +83,15 @@ for conduit in $CONDUITS; do
         generated conduit-shared.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode-shared.pc"
     done
     put "$CORE/core/gasnetrun" "bin/gasnetrun_$conduit" 755
-    # A name that udp programs are started by.
-    case $conduit in udp) link gasnetrun_udp bin/amudprun && link gasnetrun_smp.1 share/man/man1/amudprun.1 ;; esac
+    # Names that programs of the reference's conduits are started by.
+    case $conduit in
+    udp) link gasnetrun_udp bin/amudprun && link gasnetrun_smp.1 share/man/man1/amudprun.1 ;;
+    gni)
+        for name in aries gemini; do
+            link gasnetrun_gni "bin/gasnetrun_$name"
+            link gasnetrun_smp.1 "share/man/man1/gasnetrun_$name.1"
+        done ;;
+    esac
     case " $hosts " in *" $conduit "*) link gasnetrun_smp.1 "share/man/man1/gasnetrun_$conduit.1" ;; esac
 done
 if [ "$UNIVERSAL" = 1 ]; then

@@ -18,6 +18,8 @@ pub struct Filling<'a> {
     pub nodes: Option<u32>,
     /// Whether `MPIRUN_CMD` takes precedence over `PMIRUN_CMD`.
     pub mpi: bool,
+    /// Whether ranks use Cray's PMI.
+    pub cray: bool,
     /// Whether the user wants to see what happens, by `-v`.
     pub verbose: bool,
     /// Processors per rank, from `-c`.
@@ -55,6 +57,9 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
         }
     }
     if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
+        if filling.cray {
+            return Ok((cray_srun(filling), "srun".into()));
+        }
         return Ok((srun(filling, &output("srun", "--mpi=list")), "srun".into()));
     }
     if on_path("aprun").is_some() {
@@ -146,6 +151,12 @@ fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
     };
     // A batch script that was submitted with --export=NONE would pass no variables to its steps.
     let mut line = words(["srun", interface, "--export=ALL", "-n", &filling.ranks.to_string()]);
+    place(&mut line, filling);
+    line
+}
+
+/// The rest of a command line of srun.
+fn place(line: &mut Vec<OsString>, filling: &Filling<'_>) {
     if let Some(nodes) = filling.nodes {
         line.extend(words(["-N", &nodes.to_string()]));
     }
@@ -153,6 +164,14 @@ fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
         line.extend(words(["-c", &cpus.to_string()]));
     }
     line.extend(filling.program.iter().cloned());
+}
+
+/// Native Slurm of a Cray, whose own PMI is the default there: the command of the manuals.
+fn cray_srun(filling: &Filling<'_>) -> Vec<OsString> {
+    let mut line = words(["srun", "-K0", "-W60"]);
+    line.extend(filling.verbose.then(|| "-v".into()));
+    line.extend(words(["-mblock", "--export=ALL", "-n", &filling.ranks.to_string()]));
+    place(&mut line, filling);
     line
 }
 
@@ -258,6 +277,7 @@ mod tests {
             ranks: 5,
             nodes: Some(2),
             mpi: false,
+            cray: false,
             verbose: false,
             cpus: Some(3),
             variables: &["GASNET_X".to_owned()],
@@ -300,6 +320,9 @@ mod tests {
         let wanted = ["srun", "--mpi=pmi2", "--export=ALL", "-n", "5", "-N", "2", "-c", "3"];
         assert_eq!(text(&line)[..9], wanted);
         assert_eq!(text(&with(|f| srun(f, "none\npmix_v4")))[1], "--mpi=pmix");
+        let line = with(cray_srun);
+        let wanted = "srun -K0 -W60 -mblock --export=ALL -n 5 -N 2 -c 3";
+        assert_eq!(text(&line)[..11].join(" "), wanted);
         let line = with(|f| mpiexec("mpirun", f, "mpirun (Open MPI) 4.1.4"));
         let wanted = ["mpirun", "-n", "5", "--map-by", "ppr:3:node", "-x", "GASNET_X", "./a b"];
         assert_eq!(text(&line)[..8], wanted);
