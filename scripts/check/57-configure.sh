@@ -224,6 +224,12 @@ in_tree "one command for two launchers" launchers --with-mpirun-cmd='run -n %N %
 has "--with-mpirun-cmd alone is for both" '^DEFAULT_PMIRUN_CMD := run -n %N %C$' launchers/config.mk
 in_tree "a command from the environment" launchers PMIRUN_CMD='aprun -n %N %C' --with-mpirun-cmd='run -n %N %C'
 has "PMIRUN_CMD is a default" '^DEFAULT_PMIRUN_CMD := aprun -n %N %C$' launchers/config.mk
+in_tree "the path of aprun" launchers APRUN=/opt/x/aprun
+has "the path of aprun" '^DEFAULT_PMIRUN_CMD := /opt/x/aprun -n %N %C$' launchers/config.mk
+in_tree "the path of srun" launchers SRUN=/x/srun
+has "the path of srun" '^DEFAULT_PMIRUN_CMD := /x/srun -K0 -W60 %V -mblock -n %N %C$' launchers/config.mk
+in_tree "a command before a path" launchers SRUN=/x/srun --with-pmirun-cmd='aprun -n %N %C'
+has "a command before a path" '^DEFAULT_PMIRUN_CMD := aprun -n %N %C$' launchers/config.mk
 for medium in 512:512 960:960 1023:960 4032:4032 4096:4032 65408:32704 +4096:4096 +65408:65408; do
     in_tree "a largest Medium of ${medium%:*}" medium --with-gemini-max-medium="${medium%:*}"
     has "a largest Medium of ${medium%:*}" "^DEFAULT_GNI_MAX_MEDIUM := ${medium#*:}$" medium/config.mk
