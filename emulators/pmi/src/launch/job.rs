@@ -149,7 +149,9 @@ impl Running<'_> {
             if rank > 0 {
                 command.stdin(Stdio::null());
             }
+            let host = self.node(rank).into_bytes();
             let prepare = move || {
+                os::name_host(&host);
                 os::die_with_parent(own, libc::SIGKILL);
                 os::reset_signals(&signals);
                 Ok(())
