@@ -1,5 +1,5 @@
-//! Cray's PMI, by which aprun and native Slurm start the processes of a job. It is used at the start
-//! and at the end, to gather what node agents need to find each other.
+//! Cray's PMI, by which aprun and native Slurm start the processes of a job. It is used at the
+//! start and at the end, to gather what node agents need to find each other.
 //!
 //! - [`library`] has the functions of libpmi
 //! - [`order`] sorts: the all-gather returns contributions in an order of its own, the same in all

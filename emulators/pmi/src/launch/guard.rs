@@ -8,7 +8,7 @@ use super::os::{self, Signals};
 /// Runs `body` in a child, in a session of its own. Returns its exit code.
 pub fn run(body: impl FnOnce(Signals) -> i32) -> i32 {
     let signals = Signals::block();
-    os::adopt_orphans();
+    os::inherit_orphans();
     let own = std::process::id();
     let child = match os::fork() {
         Ok(Some(child)) => child,

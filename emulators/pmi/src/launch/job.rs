@@ -65,7 +65,7 @@ fn nics() -> u32 {
 
 /// Runs it. Returns the exit code.
 pub fn run(name: &'static str, plan: &Plan, words: &Words, library: &Path, signals: Signals) -> i32 {
-    os::adopt_orphans();
+    os::inherit_orphans();
     os::allow_descriptors();
     match start(name, plan, words, library, signals) {
         Ok((mut running, descriptor)) => {

@@ -96,7 +96,7 @@ pub fn kill(pid: i32, number: i32) {
 }
 
 /// Processes whose parents end become children of this one.
-pub fn adopt_orphans() {
+pub fn inherit_orphans() {
     // SAFETY: no memory.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
@@ -144,7 +144,7 @@ pub fn allow_descriptors() {
     }
 }
 
-/// Children of this process, adopted ones too.
+/// Children of this process, inherited ones too.
 pub fn children() -> Vec<i32> {
     let own = std::process::id();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
