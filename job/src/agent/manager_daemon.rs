@@ -1,6 +1,6 @@
 //! A process manager's daemon: the process that started the ranks of a host (hydra_pmi_proxy,
-//! slurmstepd, prted, apinit, or mpirun itself). It outlives them; if it is killed, nobody else would end
-//! them.
+//! slurmstepd, prted, apinit, or mpirun itself). It outlives them; if it is killed, nobody else
+//! would end them.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
