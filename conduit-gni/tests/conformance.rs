@@ -59,6 +59,16 @@ mod barriers {
 /// Each runs some of the tests above in a process of its own, because a process reads the options
 /// of the emulator once.
 mod plans {
+    #[test]
+    fn memory_is_reported() {
+        let variables = "GASNET_GNI_AM_MEMORY_REPORT=1 GASNET_NETWORKDEPTH_TOTAL=7";
+        let output = super::emulated::run_again("", variables, "barriers --nocapture --skip plans");
+        assert!(
+            output.contains("7 own requests of") && output.contains("GASNet: gni: rank 1:"),
+            "{output}"
+        );
+    }
+
     macro_rules! plans {
         ($($name:ident: $options:literal, $variables:literal, $tests:literal;)*) => { $(
             #[test]
@@ -92,6 +102,8 @@ mod plans {
         small_mediums: "", "GASNET_GNI_MAX_MEDIUM=960", "packets notification send_buffers";
         large_mediums: "late", "GASNET_GNI_MAX_MEDIUM=65408 GASNET_GNI_AM_RVOUS_CUTOVER=1",
             "packets notification send_buffers";
+        small_bursts: "reorder", "GASNET_GNI_AMPOLL_BURST=1", "packets notification";
+        memory_is_probed: "reg-bytes=400000000", "GASNET_PHYSMEM_PROBE=1 GASNET_PHYSMEM_MAX=1G", "barriers";
         nothing_is_packed: "reorder", "GASNET_GNI_PACKEDLONG_CUTOVER=0", "notification";
         all_by_engine: "late reorder delay=50", "GASNET_GNI_GET_FMA_RDMA_CUTOVER=0 GASNET_GNI_PUT_FMA_RDMA_CUTOVER=0",
             "operations notification";
@@ -111,6 +123,7 @@ mod plans {
         barrier_without_engine: "", "GASNET_USE_CE=0", "barriers";
         barrier_in_a_chain: "reorder", "GASNET_GNI_CE_RADIX=1 CONFORMANCE_HOSTS=3", "barriers";
         barrier_of_hosts: "reorder late", "CONFORMANCE_HOSTS=2", "barriers";
+        barrier_of_single_processes: "reorder", "GASNET_USE_CE_PSHM=0 CONFORMANCE_HOSTS=2", "barriers";
         no_engines: "ce=0", "CONFORMANCE_HOSTS=2", "barriers";
         shared_resources: "", "GASNET_GNI_FMA_SHARING=1 GASNET_GNI_MDD_SHARING=0 GASNET_GNI_BTE_MULTI_CHANNEL=0",
             "packets::over_ugni operations::over_ugni";
