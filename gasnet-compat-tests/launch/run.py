@@ -62,20 +62,27 @@ NOT_USED = [
     ("GASNET_IBV_SPAWNFN", "S"),
     ("GASNET_SPAWN_CONTROL", "pmi"),
     ("GASNET_SUPPRESS_DEBUG_WARNING", "1"),
-    ("GASNET_DOMAIN_COUNT", "4"),
-    ("GASNET_AM_DOMAIN_POLL_MASK", "255"),
     ("GASNET_MPI_THREAD", "MULTIPLE"),
 ]
 FOREIGN = [("GASNET_FROM_A_LATER_RELEASE", "17")]
 OF_IBV = [
     ("GASNET_PINNED_REGIONS_MAX", "1024"),
-    ("GASNET_PHYSMEM_MAX", "16GB"),
     ("GASNET_USE_FENCED_PUTS", "1"),
     ("GASNET_IBV_PORTS_VERBOSE", "0"),
     ("GASNET_USE_ODP", "0"),
     ("GASNET_ODP_VERBOSE", "0"),
     ("GASNET_AMRDMA_MAX_PEERS", "0"),
 ]
+OF_GNI = [("GASNET_DOMAIN_COUNT", "4"), ("GASNET_AM_DOMAIN_POLL_MASK", "255")]
+PINNED = [("GASNET_PHYSMEM_MAX", "16GB")]
+if jobtest.CONDUIT in ("gni", "any"):
+    USED += OF_GNI
+else:
+    NOT_USED += OF_GNI
+if jobtest.CONDUIT in ("ibv", "gni", "any"):
+    USED += PINNED
+else:
+    FOREIGN += PINNED
 if jobtest.CONDUIT in ("ibv", "any"):
     USED += OF_IBV
 else:
