@@ -19,26 +19,49 @@ pub enum Fault {
 
 type Call = unsafe extern "C" fn(pid_t, *const iovec, c_ulong, *const iovec, c_ulong, c_ulong) -> isize;
 
-fn copy(call: Call, pid: pid_t, local: u64, remote: u64, bytes: u64) -> Result<(), Fault> {
-    let mut done = 0;
-    // The kernel copies less than 2 GiB at once, and stops in front of what is not mapped.
-    while done < bytes {
-        let piece = |addr: u64| iovec {
-            iov_base: (addr + done) as *mut _,
-            iov_len: (bytes - done) as usize,
-        };
-        let (here, there) = (piece(local), piece(remote));
+/// What is copied: from and to these addresses here and there, so many bytes.
+type Piece = (u64, u64, u64);
+
+/// Copies pieces, one after the other, by one call.
+fn copy<const N: usize>(call: Call, pid: pid_t, mut pieces: [Piece; N]) -> Result<(), Fault> {
+    let mut first = 0;
+    loop {
+        while first < N && pieces[first].2 == 0 {
+            first += 1;
+        }
+        if first == N {
+            return Ok(());
+        }
+        let left = &pieces[first..];
+        let lists = [|piece: &Piece| piece.0, |piece: &Piece| piece.1].map(|address| {
+            let mut list = [iovec {
+                iov_base: std::ptr::null_mut(),
+                iov_len: 0,
+            }; N];
+            for (entry, piece) in list.iter_mut().zip(left) {
+                entry.iov_base = address(piece) as *mut _;
+                entry.iov_len = piece.2 as usize;
+            }
+            list
+        });
+        let [here, there] = &lists;
+        let count = left.len() as c_ulong;
         // SAFETY: the lists are valid; the kernel checks the addresses in them.
-        let copied = unsafe { call(pid, &here, 1, &there, 1, 0) };
+        let copied = unsafe { call(pid, here.as_ptr(), count, there.as_ptr(), count, 0) };
         if copied <= 0 {
             return Err(match Error::last_os_error().raw_os_error() {
                 Some(libc::ESRCH) => Fault::Dead,
                 _ => Fault::Unmapped,
             });
         }
-        done += copied as u64;
+        // The kernel copies less than 2 GiB at once, and stops in front of what is not mapped.
+        let mut copied = copied as u64;
+        for (here, there, bytes) in &mut pieces[first..] {
+            let done = copied.min(*bytes);
+            (*here, *there, *bytes) = (*here + done, *there + done, *bytes - done);
+            copied -= done;
+        }
     }
-    Ok(())
 }
 
 /// Copies within this process. The memory is that of the program: registered, or named by a post.
@@ -74,7 +97,27 @@ pub fn write(process: &Process, slot: u32, local: u64, remote: u64, bytes: u64) 
         unsafe { within(local, remote, bytes) };
         return Ok(());
     }
-    copy(libc::process_vm_writev, process.pid_of(slot), local, remote, bytes)
+    copy(libc::process_vm_writev, process.pid_of(slot), [(local, remote, bytes)])
+}
+
+/// The same, and then writes a word to an address, which appears at once.
+#[inline(always)]
+pub fn write_flagged(process: &Process, slot: u32, data: Piece, (word, address): (&u64, u64)) -> Result<(), Fault> {
+    let word = std::ptr::from_ref(word) as u64;
+    if slot == process.slot {
+        let (local, remote, bytes) = data;
+        // SAFETY: as in `write`.
+        unsafe {
+            within(local, remote, bytes);
+            within(word, address, 8);
+        }
+        return Ok(());
+    }
+    copy(
+        libc::process_vm_writev,
+        process.pid_of(slot),
+        [data, (word, address, 8)],
+    )
 }
 
 /// Copies memory of a slot to that of this process.
@@ -85,7 +128,7 @@ pub fn read(process: &Process, slot: u32, local: u64, remote: u64, bytes: u64) -
         unsafe { within(remote, local, bytes) };
         return Ok(());
     }
-    copy(libc::process_vm_readv, process.pid_of(slot), local, remote, bytes)
+    copy(libc::process_vm_readv, process.pid_of(slot), [(local, remote, bytes)])
 }
 
 /// A range of this process's memory, read by the kernel. None: it is not mapped.
@@ -94,9 +137,7 @@ pub fn gather(process: &Process, addr: u64, bytes: u64) -> Option<Vec<u8>> {
     copy(
         libc::process_vm_readv,
         process.pid,
-        data.as_mut_ptr() as u64,
-        addr,
-        bytes,
+        [(data.as_mut_ptr() as u64, addr, bytes)],
     )
     .ok()
     .map(|()| data)

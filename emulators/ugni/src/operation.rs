@@ -92,13 +92,11 @@ impl Op {
                 if flagged {
                     granted.check(self.flag.1, 8)?;
                 }
-                if self.length != 0 {
-                    copy::write(process, granted.slot, self.local, self.remote, self.length).map_err(fault)?;
-                }
-                // After the payload, by one store.
+                let data = (self.local, self.remote, self.length);
                 if flagged {
-                    let value = &raw const self.flag.0 as u64;
-                    copy::write(process, granted.slot, value, self.flag.1, 8).map_err(fault)?;
+                    copy::write_flagged(process, granted.slot, data, (&self.flag.0, self.flag.1)).map_err(fault)?;
+                } else if self.length != 0 {
+                    copy::write(process, granted.slot, data.0, data.1, data.2).map_err(fault)?;
                 }
                 granted
             }
