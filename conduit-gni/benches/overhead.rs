@@ -87,8 +87,8 @@ impl Upcalls for Replier<'_> {
     }
 }
 
-fn ours(word: &mut [u64; 64]) -> Vec<(&'static str, f64)> {
-    let job = Job::start(&|| Box::new(Gni::of_job(job_number())), 2);
+fn ours(word: &mut [u64; 64], single_threaded: bool) -> Vec<(&'static str, f64)> {
+    let job = Job::start_for(&|| Box::new(Gni::of_job(job_number())), 2, single_threaded);
     let segment = SegmentMemory::host(word.as_mut_ptr() as usize, 512);
     let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
     let (a, b) = (job.of(0), job.of(1));
@@ -163,7 +163,7 @@ fn ours(word: &mut [u64; 64]) -> Vec<(&'static str, f64)> {
 fn main() {
     emulated::emulate();
     let mut word = Box::new([0_u64; 64]);
-    let ours = ours(&mut word);
+    let (several, one) = (ours(&mut word, false), ours(&mut word, true));
     // SAFETY: a name that is terminated.
     let library = unsafe {
         let name = CString::new(std::env::var("GASNET_GNI_LIBRARY").unwrap()).unwrap();
@@ -288,7 +288,9 @@ fn main() {
         ("am", 2.0 * one_way),
         ("flood", one_way),
     ];
-    for ((name, ours), (_, raw)) in ours.into_iter().zip(raw) {
-        println!("{name:6} ours {ours:7.0} ns, raw {raw:7.0} ns, ratio {:.2}", ours / raw);
+    println!("        raw  one thread   several");
+    for (((name, several), (_, one)), (_, raw)) in several.into_iter().zip(one).zip(raw) {
+        let (one_ratio, ratio) = (one / raw, several / raw);
+        println!("{name:6} {raw:4.0}  {one:4.0} ({one_ratio:4.2})  {several:4.0} ({ratio:4.2})");
     }
 }

@@ -9,7 +9,6 @@ use crate::wire::{Event, Head, Kind};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_gni_abi as ffi;
 use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
 
 /// Bytes of a message that waits which are fetched first, its head included: most messages are no
 /// longer.
@@ -43,7 +42,7 @@ impl Net {
     /// Takes what has arrived off the queue, at most as much as a poll handles.
     /// Returns whether messages wait to be fetched.
     pub fn take_arrivals(&self) -> bool {
-        let Ok(mut am) = self.am.try_lock() else { return false };
+        let Some(mut am) = self.am.try_lock() else { return false };
         {
             let Some(mut turn) = self.domains[FIRST].try_turn() else {
                 return false;
@@ -165,7 +164,7 @@ impl Net {
 
     /// Delivers messages, and returns their number. Then sends words to the peers that are due.
     pub fn deliver(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let (mut count, mut am) = (0, lock(&self.am));
+        let (mut count, mut am) = (0, self.am.lock());
         while count < self.settings.burst {
             let next = match am.replies.pop_front() {
                 Some(arrival) => Some(arrival),
@@ -176,7 +175,7 @@ impl Net {
             let offset = self.offset(&mut am, &arrival).unwrap_or_default();
             drop(am);
             let end = self.deliver_one(arrival, offset, upcalls);
-            am = lock(&self.am);
+            am = self.am.lock();
             if let Some(end) = end {
                 end.note(&mut am, arrival);
             }
@@ -233,7 +232,7 @@ impl Net {
         };
         for class in classes {
             loop {
-                let mut am = lock(&self.am);
+                let mut am = self.am.lock();
                 let waiting = usize::from(*class == Class::Request);
                 if am.waiting[waiting].is_empty() {
                     break;
@@ -330,7 +329,7 @@ impl Net {
             return None;
         }
         let place = Place::Landing(class, landing, index);
-        self.admit_arrival(&mut lock(&self.am), Arrival { source, place });
+        self.admit_arrival(&mut self.am.lock(), Arrival { source, place });
         if class == Class::Reply {
             // The post carries the answer.
             post.done = Done::Nothing;
@@ -381,7 +380,7 @@ impl Net {
 
     /// Words have arrived at a peer.
     pub fn words_arrived(&self, peer: JobRank) {
-        let mut am = lock(&self.am);
+        let mut am = self.am.lock();
         let state = am.peer(peer);
         state.is_sending = false;
         if state.is_due {

@@ -4,8 +4,7 @@
 use crate::ugni::{Arrivals, Code, Domain, Memory};
 use gasnet_conduit::mapped::Mapped;
 use gasnet_gni_abi as ffi;
-use gasnet_sys::atomic::Mutex;
-use gasnet_sys::lock;
+use gasnet_sys::gate::Gate;
 use std::io;
 
 /// A buffer that its holder has for itself.
@@ -39,7 +38,7 @@ impl Bounce {
 /// Buffers of one size.
 #[derive(Debug)]
 pub struct Bounces {
-    free: Mutex<Vec<Bounce>>,
+    free: Gate<Vec<Bounce>>,
     bytes: usize,
     /// By domain.
     registered: Vec<Memory>,
@@ -50,7 +49,10 @@ pub struct Bounces {
 impl Bounces {
     /// As many buffers of `bytes` bytes as fit in `space`, at least two: one that clients may keep,
     /// and one.
-    pub fn new(bytes: usize, space: usize) -> io::Result<Self> {
+    ///
+    /// # Safety
+    /// Unless `are_several` threads use them, one does.
+    pub unsafe fn new(bytes: usize, space: usize, are_several: bool) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(64);
         let count = (space / bytes).max(2);
         let memory = Mapped::new(count * bytes)?;
@@ -59,7 +61,8 @@ impl Bounces {
             bytes,
         };
         Ok(Self {
-            free: Mutex::new((0..count).rev().map(bounce).collect()),
+            // SAFETY: by contract.
+            free: unsafe { Gate::new((0..count).rev().map(bounce).collect(), are_several) },
             bytes,
             registered: Vec::new(),
             all: count * bytes,
@@ -97,7 +100,7 @@ impl Bounces {
 
     /// Takes one for a client, which may keep it for any time, if enough are left.
     pub fn reserve(&self) -> Option<Bounce> {
-        let mut free = lock(&self.free);
+        let mut free = self.free.lock();
         let kept = (self.all / self.bytes / 4).max(1);
         if free.len() > kept {
             free.pop()
@@ -116,14 +119,14 @@ impl Bounces {
     /// Takes one, if one is free.
     #[inline]
     pub fn take(&self) -> Option<Bounce> {
-        lock(&self.free).pop()
+        self.free.lock().pop()
     }
 
     /// Gives one back, if there is one.
     #[inline]
     pub fn give(&self, bounce: impl Into<Option<Bounce>>) {
         if let Some(bounce) = bounce.into() {
-            lock(&self.free).push(bounce);
+            self.free.lock().push(bounce);
         }
     }
 }

@@ -16,6 +16,7 @@ use gasnet_conduit::fates::Fates;
 use gasnet_conduit::{JobRank, Stop};
 use gasnet_gni_abi as ffi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use gasnet_sys::gate::Gate;
 use gasnet_sys::lock;
 
 /// Where a process is, and its region.
@@ -36,7 +37,7 @@ pub struct Net {
     pub settings: Settings,
     /// By rank.
     pub addresses: Box<[Address]>,
-    pub am: Mutex<Am>,
+    pub am: Gate<Am>,
     pub fates: Fates,
     pub segments: Segments,
     pub registrations: Registrations,
@@ -82,7 +83,7 @@ impl Net {
         if self.stopped.swap(true, Ordering::AcqRel) || how == Stop::Signal {
             return;
         }
-        let contacts = lock(&self.am).contacts();
+        let contacts = self.am.lock().contacts();
         for peer in contacts {
             self.signal(peer, Kind::Bye, 0);
         }

@@ -56,7 +56,7 @@ impl Net {
         if let Some(post) = self.domains[FIRST].turn().take() {
             Ok(Room::Request(post, admission))
         } else {
-            lock(&self.am).dismiss(admission);
+            self.am.lock().dismiss(admission);
             Err(Busy)
         }
     }
@@ -65,7 +65,7 @@ impl Net {
         match room {
             Room::Request(post, admission) => {
                 self.domains[FIRST].turn().put_back(post);
-                lock(&self.am).dismiss(admission);
+                self.am.lock().dismiss(admission);
             }
             Room::Reply(room, _) => self.leave_room(room),
             Room::Further => {}

@@ -177,7 +177,7 @@ impl Net {
     fn follow(&self, domain: &Domain, ready: Ready, upcalls: &mut dyn Upcalls) {
         match ready {
             Ready::Report(cookie, part) => upcalls.done(cookie, part),
-            Ready::Left(slot) => lock(&self.am).has_left(slot),
+            Ready::Left(slot) => self.am.lock().has_left(slot),
             Ready::Released(peer) => self.words_arrived(peer),
             Ready::Again(post, done) => {
                 let (post, report) = self.go_on(post, done);

@@ -10,7 +10,6 @@ use crate::wire::{Head, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_gni_abi as ffi;
 use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
 use std::cell::Cell;
 
 /// What messages complete: at the sender and at the receiver.
@@ -131,7 +130,7 @@ impl Net {
         let mut turn = self.domains[FIRST].turn();
         let Some(post) = turn.take() else {
             drop(turn);
-            lock(&self.am).dismiss(admission);
+            self.am.lock().dismiss(admission);
             return Err(Busy);
         };
         self.send_request(&mut turn, post, admission, (packet, 0));
@@ -141,7 +140,7 @@ impl Net {
     /// Takes what a request needs.
     #[inline]
     pub fn admit(&self, peer: JobRank, bytes: usize, is_long: bool) -> Result<Admission, Busy> {
-        let mut am = lock(&self.am);
+        let mut am = self.am.lock();
         if let Some(admission) = am.admit(peer, bytes, is_long) {
             return Ok(admission);
         }
@@ -150,7 +149,7 @@ impl Net {
         let asks = matches!(state.way, Way::Eager(_)) && !std::mem::replace(&mut state.has_asked, true);
         drop(am);
         if asks && !self.signal(peer, Kind::Wanted, 0) {
-            lock(&self.am).peer(peer).has_asked = false;
+            self.am.lock().peer(peer).has_asked = false;
         }
         Err(Busy)
     }
@@ -292,7 +291,7 @@ impl Net {
     /// outbox until its receiver has fetched it.
     #[cold]
     pub fn further_reply(&self, peer: JobRank, packet: &[&[u8]], bytes: usize) -> Result<(), Busy> {
-        let Some(place) = lock(&self.am).outbox.pop() else {
+        let Some(place) = self.am.lock().outbox.pop() else {
             return Err(Busy);
         };
         let offset = self.region.layout.outbox(place.into());
@@ -308,7 +307,7 @@ impl Net {
         if self.signal(peer, Kind::WaitingReply, place.into()) {
             return Ok(());
         }
-        lock(&self.am).outbox.push(place);
+        self.am.lock().outbox.push(place);
         Err(Busy)
     }
 }

@@ -10,7 +10,7 @@ use crate::region::{Layout, Region};
 use crate::registrations::Registrations;
 use crate::segments::Segments;
 use crate::settings::{self, Flavour, Settings};
-use crate::ugni::{Arrivals, Domain, Functions, Identity, Memory};
+use crate::ugni::{Arrivals, Domain, Functions, Identity, Memory, Threads};
 use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::fates::Fates;
 use gasnet_conduit::mapped::Mapped;
@@ -18,6 +18,7 @@ use gasnet_conduit::probe::probe;
 use gasnet_conduit::{print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_gni_abi as ffi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex};
+use gasnet_sys::gate::Gate;
 use gasnet_sys::host_memory;
 
 /// Part of the physical memory of a host that its processes register together, by default.
@@ -169,15 +170,21 @@ fn open(info: &StartInfo<'_>, job: u32) -> Result<Opened, String> {
         }
     };
     // A thread that sleeps waits for the first domain, which must be the only one then.
-    let sleeps = info.threads_sleep && flavour == Flavour::Aries && domains == 1;
+    let threads = Threads {
+        are_several: !info.single_threaded,
+        sleep: info.threads_sleep && flavour == Flavour::Aries && domains == 1,
+    };
     let open = |domain| {
-        Domain::open(
-            functions,
-            identity(domain),
-            &settings,
-            (info.size, room(domain)),
-            sleeps,
-        )
+        // SAFETY: the runtime says how many threads there are.
+        unsafe {
+            Domain::open(
+                functions,
+                identity(domain),
+                &settings,
+                (info.size, room(domain)),
+                threads,
+            )
+        }
     };
     let domains = (0..domains).map(open).collect::<Result<Vec<_>, _>>()?;
     let region = Region::new(layout).map_err(|why| format!("{} bytes cannot be mapped: {why}", layout.bytes))?;
@@ -252,7 +259,9 @@ impl Net {
             return Err(failed(format!("rank {rank} cannot")));
         }
         let least = settings.put_bounce.max(settings.get_bounce).max(settings.max_packet);
-        let mut bounces = Bounces::new(least, settings.bounce_space)
+        let are_several = !info.single_threaded;
+        // SAFETY: the runtime says how many threads there are.
+        let mut bounces = unsafe { Bounces::new(least, settings.bounce_space, are_several) }
             .map_err(|why| failed(format!("buffers for copies cannot be mapped: {why}")))?;
         for domain in &domains {
             bounces
@@ -269,7 +278,8 @@ impl Net {
             rounds: Rounds::new(info),
             rank: info.rank,
             addresses: all.iter().map(|hello| hello.address).collect(),
-            am: Mutex::new(Am::new(&settings, layout, info.size, rendezvous_depth)),
+            // SAFETY: as above.
+            am: unsafe { Gate::new(Am::new(&settings, layout, info.size, rendezvous_depth), are_several) },
             fates: Fates::new(info.size as usize),
             segments: Segments::default(),
             registrations: Registrations::new(settings.registrations, settings.shares_registrations),

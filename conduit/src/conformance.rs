@@ -186,6 +186,11 @@ impl Job {
     /// Starts a job in which each rank is a neighbourhood of its own. `CONFORMANCE_HOSTS` is the
     /// number of its hosts, by default one; placement is cyclic.
     pub fn start(make: Make<'_>, size: u32) -> Self {
+        Self::start_for(make, size, false)
+    }
+
+    /// The same, if `single_threaded` for one thread, which uses all conduits.
+    pub fn start_for(make: Make<'_>, size: u32, single_threaded: bool) -> Self {
         NUMBER.set(JOBS.fetch_add(1, SeqCst));
         let conduits: Vec<_> = (0..size).map(|_| Some(make())).collect();
         let job = Self { conduits };
@@ -221,7 +226,7 @@ impl Job {
                 host: &host,
                 host_memory: &host_memory,
                 host_fd: files[(rank.0 % hosts) as usize].fd(),
-                single_threaded: false,
+                single_threaded,
                 ..start_info(rank, &all, &exchange)
             };
             conduit.start(&info).unwrap();

@@ -9,8 +9,8 @@ use crate::settings::Settings;
 use gasnet_conduit::mapped::Mapped;
 use gasnet_conduit::JobRank;
 use gasnet_gni_abi as ffi;
-use gasnet_sys::atomic::{AtomicUsize, Mutex, MutexGuard, Ordering};
-use gasnet_sys::lock;
+use gasnet_sys::atomic::{AtomicUsize, Ordering};
+use gasnet_sys::gate::{Gate, GateGuard};
 use std::ptr::{null_mut, NonNull};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,15 @@ pub struct Identity {
     pub device: u32,
     /// `GNI_CDM_MODE_*`.
     pub modes: u32,
+}
+
+/// The threads of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Threads {
+    /// Whether more than one uses the network.
+    pub are_several: bool,
+    /// Whether they may sleep until a queue has something.
+    pub sleep: bool,
 }
 
 /// Registered memory of this process.
@@ -77,8 +86,8 @@ pub struct Domain {
     sink: ffi::gni_cq_handle_t,
     /// Wakes threads that sleep.
     pub channel: Option<Channel>,
-    initiator: Mutex<Initiator>,
-    /// Posts under way.
+    initiator: Gate<Initiator>,
+    /// Posts under way, which the holder of the lock changes.
     under_way: AtomicUsize,
     /// The memory that posts are in.
     posts: Mapped,
@@ -107,7 +116,7 @@ pub struct Endpoint(pub(crate) ffi::gni_ep_handle_t);
 /// A domain whose lock the holder has.
 pub struct Turn<'a> {
     domain: &'a Domain,
-    initiator: MutexGuard<'a, Initiator>,
+    initiator: GateGuard<'a, Initiator>,
 }
 
 /// A message of a call that failed.
@@ -137,14 +146,16 @@ impl Drop for Opening {
 
 impl Domain {
     /// Opens a domain in a job of so many processes, with a queue for so many arrivals, which may
-    /// be none. `sleeps`: whether threads may sleep until a queue has something. The error says
-    /// what failed.
-    pub fn open(
+    /// be none. The error says what failed.
+    ///
+    /// # Safety
+    /// Unless there are several threads, one uses it.
+    pub unsafe fn open(
         functions: &'static Functions,
         identity: Identity,
         settings: &Settings,
         (size, arrivals): (u32, usize),
-        sleeps: bool,
+        threads: Threads,
     ) -> Result<Self, String> {
         let (mut opening, mut nic, mut address) = (
             Opening {
@@ -180,7 +191,7 @@ impl Domain {
             ))
             .map_err(|code| attach_failed(code, modes))?;
         }
-        let mode = if sleeps {
+        let mode = if threads.sleep {
             ffi::GNI_CQ_BLOCKING
         } else {
             ffi::GNI_CQ_NOBLOCK
@@ -198,7 +209,10 @@ impl Domain {
         if !arrivals.is_null() {
             opening.cqs.insert(0, arrivals);
         }
-        let channel = sleeps.then(|| Channel::new(functions, nic, &opening.cqs)).flatten();
+        let channel = threads
+            .sleep
+            .then(|| Channel::new(functions, nic, &opening.cqs))
+            .flatten();
         let sink = if settings.flushes_by_events() {
             queue(1)?
         } else {
@@ -233,7 +247,8 @@ impl Domain {
             arrivals,
             sink,
             channel,
-            initiator: Mutex::new(initiator),
+            // SAFETY: by contract.
+            initiator: unsafe { Gate::new(initiator, threads.are_several) },
             under_way: AtomicUsize::new(0),
             posts,
             posts_memory,
@@ -245,14 +260,14 @@ impl Domain {
     pub fn turn(&self) -> Turn<'_> {
         Turn {
             domain: self,
-            initiator: lock(&self.initiator),
+            initiator: self.initiator.lock(),
         }
     }
 
     /// Takes the lock, unless another thread has it.
     #[inline]
     pub fn try_turn(&self) -> Option<Turn<'_>> {
-        let initiator = self.initiator.try_lock().ok()?;
+        let initiator = self.initiator.try_lock()?;
         Some(Turn {
             domain: self,
             initiator,
@@ -410,11 +425,21 @@ impl Turn<'_> {
         let code = unsafe { function(endpoint.0, post.0.as_ptr().cast()) };
         match Code::check(code) {
             Ok(()) => {
-                self.domain.under_way.fetch_add(1, Ordering::Relaxed);
+                self.add_under_way(1);
                 Ok(())
             }
             Err(code) => Err((post, code)),
         }
+    }
+
+    /// Counts posts under way. Only the holder of the lock writes the number.
+    #[inline]
+    fn add_under_way(&self, change: usize) {
+        let under_way = &self.domain.under_way;
+        under_way.store(
+            under_way.load(Ordering::Relaxed).wrapping_add(change),
+            Ordering::Relaxed,
+        );
     }
 
     /// The next completion. `Err`: the queue is lost.
@@ -437,13 +462,13 @@ impl Turn<'_> {
         let mut post = Taken(descriptor.cast::<Post>());
         post.events -= 1;
         if code != ffi::GNI_RC_SUCCESS {
-            self.domain.under_way.fetch_sub(1, Ordering::Relaxed);
+            self.add_under_way(usize::MAX);
             return Ok(Some(Completed::Failed(post, functions.describe(entry))));
         }
         if post.events > 0 {
             return Ok(Some(Completed::Local(post)));
         }
-        self.domain.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.add_under_way(usize::MAX);
         Ok(Some(Completed::Whole(post)))
     }
 

@@ -1,0 +1,139 @@
+//! A lock that processes with one thread leave out.
+
+use crate::atomic::{lock, AtomicBool, Mutex, MutexGuard, Ordering};
+use std::cell::UnsafeCell;
+use std::ops::{Deref, DerefMut};
+
+/// A value that several threads use one at a time, or that one thread uses.
+#[derive(Debug)]
+pub struct Gate<T> {
+    are_several: bool,
+    mutex: Mutex<()>,
+    /// Whether the one thread has the value.
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the mutex, or the contract of `new`, gives at most one guard at a time, and only a guard
+// reaches the value.
+unsafe impl<T: Send> Sync for Gate<T> {}
+
+impl<T> Gate<T> {
+    /// A value for one thread, or for several.
+    ///
+    /// # Safety
+    /// Unless `are_several`, calls of [`Gate::lock`] and [`Gate::try_lock`], and the use of what
+    /// they return, do not happen at the same time in different threads.
+    pub const unsafe fn new(value: T, are_several: bool) -> Self {
+        Self {
+            are_several,
+            mutex: Mutex::new(()),
+            taken: AtomicBool::new(false),
+            value: UnsafeCell::new(value),
+        }
+    }
+
+    /// Locks it.
+    ///
+    /// # Panics
+    /// If the one thread has locked it: it would wait for itself.
+    #[inline]
+    pub fn lock(&self) -> GateGuard<'_, T> {
+        if self.are_several {
+            return GateGuard(self, Some(lock(&self.mutex)));
+        }
+        assert!(self.take(), "defect: a thread waits for itself");
+        GateGuard(self, None)
+    }
+
+    /// Locks it unless it is locked.
+    #[inline]
+    pub fn try_lock(&self) -> Option<GateGuard<'_, T>> {
+        if self.are_several {
+            return Some(GateGuard(self, Some(self.mutex.try_lock().ok()?)));
+        }
+        self.take().then(|| GateGuard(self, None))
+    }
+
+    /// Takes the value for the one thread. Returns whether it was free.
+    #[inline]
+    fn take(&self) -> bool {
+        let was_taken = self.taken.load(Ordering::Relaxed);
+        self.taken.store(true, Ordering::Relaxed);
+        !was_taken
+    }
+}
+
+/// Access to the value; drop unlocks it.
+#[derive(Debug)]
+pub struct GateGuard<'a, T>(&'a Gate<T>, Option<MutexGuard<'a, ()>>);
+
+impl<T> Deref for GateGuard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: there is one guard.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for GateGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: there is one guard, borrowed mutably.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for GateGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.1.is_none() {
+            self.0.taken.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_one_guard() {
+        for are_several in [false, true] {
+            // SAFETY: one thread uses it.
+            let gate = unsafe { Gate::new(1, are_several) };
+            let mut guard = gate.lock();
+            *guard += 1;
+            assert!(gate.try_lock().is_none());
+            drop(guard);
+            assert_eq!(*gate.try_lock().unwrap(), 2);
+            assert_eq!(*gate.lock(), 2);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "waits for itself")]
+    fn one_thread_does_not_wait_for_itself() {
+        // SAFETY: one thread uses it.
+        let gate = unsafe { Gate::new((), false) };
+        let _guard = gate.lock();
+        let _again = gate.lock();
+    }
+
+    #[test]
+    fn several_threads_take_turns() {
+        // SAFETY: for several.
+        let gate = unsafe { Gate::new(0_u32, true) };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        *gate.lock() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*gate.lock(), 400);
+    }
+}
