@@ -15,7 +15,8 @@
 //! without reply has run, the target toggles its bit in [`Released`] at the sender, which frees
 //! slot and units. When one with a reply has run, it toggles that in [`Replied`], which frees the
 //! units: the handler may have used the request after it replied. Both words travel together, one
-//! pair at a time to a peer, so that pairs do not overtake each other.
+//! pair at a time to a peer, so that pairs do not overtake each other: when they free much, after
+//! some polls, or when the peer asks because it has nothing left.
 //!
 //! [`Released`]: crate::region::Word::Released
 //! [`Replied`]: crate::region::Word::Replied
@@ -110,8 +111,10 @@ pub struct Peer {
     pub words: [u64; 3],
     pub sent: [u64; 3],
     pub is_sending: bool,
-    /// Units that run requests have taken, since words were sent.
+    /// Units that run requests have taken, and slots of those without reply, since words were
+    /// sent.
     pub kept: usize,
+    pub kept_slots: usize,
     /// Whether it asked for words.
     pub wants: bool,
     /// Whether words are to be sent to it.
@@ -140,6 +143,7 @@ impl Peer {
             sent: [0; 3],
             is_sending: false,
             kept: 0,
+            kept_slots: 0,
             wants: false,
             is_due: false,
             is_listed: false,
@@ -175,6 +179,10 @@ pub struct Am {
     pub waiting: [VecDeque<(JobRank, usize)>; 2],
     /// Peers for which there are words or grants.
     pub due: Vec<JobRank>,
+    /// Peers whose slots are kept back.
+    late_words: Vec<JobRank>,
+    /// The slot whose holder is asked next.
+    asked: usize,
 }
 
 impl Am {
@@ -200,6 +208,8 @@ impl Am {
             late: Vec::new(),
             waiting: [VecDeque::new(), VecDeque::new()],
             due: Vec::new(),
+            late_words: Vec::new(),
+            asked: 0,
         }
     }
 
@@ -370,20 +380,49 @@ impl Am {
     /// A request of a peer has run, which took so many units.
     #[inline]
     pub fn release(&mut self, rank: JobRank, index: usize, units: usize, replied: bool) {
-        let keeps = self.layout.units / 2;
+        let (keeps, keeps_slots) = (self.layout.units / 2, self.layout.slot_count / 4);
         let peer = self.peer(rank);
-        let bit = 1 << index;
-        if replied {
-            peer.words[2] ^= bit;
-            peer.kept += units;
-            peer.is_due |= peer.kept > keeps || peer.wants;
-        } else {
-            peer.words[1] ^= bit;
-            peer.is_due = true;
-        }
+        peer.words[if replied { 2 } else { 1 }] ^= 1 << index;
+        peer.kept += units;
+        let is_first = !replied && peer.kept_slots == 0;
+        peer.kept_slots += usize::from(!replied);
+        peer.is_due |= peer.kept > keeps || peer.kept_slots > keeps_slots || units == 0 || peer.wants;
         if peer.is_due {
             self.list(rank);
+        } else if is_first {
+            self.late_words.push(rank);
         }
+    }
+
+    /// Whether words for peers are kept back that free slots.
+    #[inline]
+    pub fn keeps_words(&self) -> bool {
+        !self.late_words.is_empty()
+    }
+
+    /// They have been kept for long enough.
+    pub fn list_late(&mut self) {
+        for rank in std::mem::take(&mut self.late_words) {
+            let peer = self.peer(rank);
+            if peer.kept_slots > 0 {
+                peer.is_due = true;
+                self.list(rank);
+            }
+        }
+    }
+
+    /// The peer to be asked for words, because slots or units are short, if it was not asked.
+    pub fn asks(&mut self, rank: JobRank) -> Option<JobRank> {
+        let lacks_slots = self.free_low.is_empty() && self.free_high.is_empty();
+        let holder = if lacks_slots {
+            self.asked = (self.asked + 1) % self.slots.len();
+            self.slots[self.asked].peer
+        } else {
+            rank
+        };
+        let peer = self.peer(holder);
+        let asks = matches!(peer.way, Way::Eager(_)) && !std::mem::replace(&mut peer.has_asked, true);
+        asks.then_some(holder)
     }
 
     /// The peer gets words with the next [`Am::due`].

@@ -78,6 +78,21 @@ impl Net {
             || !am.due.is_empty()
             || !am.nothing_waits();
         self.has_arrivals.store(has, Ordering::Relaxed);
+        self.keeps_words.store(am.keeps_words(), Ordering::Relaxed);
+    }
+
+    /// Counts polls while words for peers are kept back, and sends them after some.
+    pub fn age_words(&self) {
+        /// The time of a round trip, or a little more, so that its next message may go first.
+        const POLLS: usize = 128;
+        let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
+        self.polls.store(polls, Ordering::Relaxed);
+        if polls % POLLS == 0 {
+            let mut am = self.am.lock();
+            am.list_late();
+            self.send_words(&mut am);
+            self.note_work(&am);
+        }
     }
 
     #[inline]
@@ -359,7 +374,7 @@ impl Net {
                 break;
             };
             (peer.is_sending, peer.is_listed, peer.is_due, peer.wants) = (true, false, false, false);
-            (peer.sent, peer.kept) = (peer.words, 0);
+            (peer.sent, peer.kept, peer.kept_slots) = (peer.words, 0, 0);
             for (place, word) in post.inline().chunks_exact_mut(8).zip(peer.words) {
                 place.copy_from_slice(&word.to_ne_bytes());
             }

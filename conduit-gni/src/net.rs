@@ -60,6 +60,9 @@ pub struct Net {
     pub rounds: Option<Rounds>,
     /// Whether messages have arrived that are not complete, or not delivered.
     pub has_arrivals: AtomicBool,
+    /// Whether words for peers are kept back, and polls meanwhile.
+    pub keeps_words: AtomicBool,
+    pub polls: AtomicUsize,
     pub stopped: AtomicBool,
     /// Why the network failed, until that is reported.
     pub failure: Mutex<Option<String>>,

@@ -41,6 +41,9 @@ impl Net {
         if let Some(rounds) = self.rounds.as_ref().filter(|rounds| rounds.is_active()) {
             count += self.poll_barrier(rounds, upcalls);
         }
+        if self.keeps_words.load(Ordering::Relaxed) {
+            self.age_words();
+        }
         if self.refused_count.load(Ordering::Relaxed) > 0 {
             self.post_refused();
         }

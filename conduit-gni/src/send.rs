@@ -144,11 +144,10 @@ impl Net {
         if let Some(admission) = am.admit(peer, bytes, is_long) {
             return Ok(admission);
         }
-        // The peer may keep units back.
-        let state = am.peer(peer);
-        let asks = matches!(state.way, Way::Eager(_)) && !std::mem::replace(&mut state.has_asked, true);
+        // Peers may keep back what is free.
+        let asked = am.asks(peer);
         drop(am);
-        if asks && !self.signal(peer, Kind::Wanted, 0) {
+        if let Some(peer) = asked.filter(|peer| !self.signal(*peer, Kind::Wanted, 0)) {
             self.am.lock().peer(peer).has_asked = false;
         }
         Err(Busy)

@@ -294,6 +294,8 @@ impl Net {
             messages: Mutex::default(),
             has_messages: AtomicBool::new(false),
             has_arrivals: AtomicBool::new(false),
+            keeps_words: AtomicBool::new(false),
+            polls: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             failure: Mutex::default(),
             has_failed: AtomicBool::new(false),
