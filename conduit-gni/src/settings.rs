@@ -187,16 +187,12 @@ impl Settings {
         self.flavour == Flavour::Gemini && self.consistency != Consistency::Strict
     }
 
-    /// `GNI_MEM_*` of segments.
+    /// `GNI_MEM_*` of segments: the event of a put, if it has one, follows its data.
     pub fn segment_flags(&self) -> u32 {
-        let order = match self.consistency {
-            Consistency::Strict => return ffi::GNI_MEM_STRICT_PI_ORDERING,
-            Consistency::Relaxed => ffi::GNI_MEM_RELAXED_PI_ORDERING,
-            Consistency::None => 0,
-        };
-        match self.flavour {
-            Flavour::Gemini => order | ffi::GNI_MEM_PI_FLUSH,
-            Flavour::Aries => order,
+        match self.consistency {
+            Consistency::Strict => ffi::GNI_MEM_STRICT_PI_ORDERING,
+            Consistency::Relaxed => ffi::GNI_MEM_RELAXED_PI_ORDERING | ffi::GNI_MEM_PI_FLUSH,
+            Consistency::None => ffi::GNI_MEM_PI_FLUSH,
         }
     }
 }
