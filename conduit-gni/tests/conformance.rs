@@ -83,12 +83,16 @@ mod plans {
         gemini_orders_strictly: "flavour=gemini reorder", "GASNET_GNI_MEM_CONSISTENCY=strict",
             "operations notification";
         reordered: "reorder delay=50", "", "over_ugni";
+        reordered_by_milliseconds: "reorder late delay=5000", "",
+            "packets::over_ugni::exactly_once packets::over_ugni::busy_recovers notified_after_data";
+        early_events: "early-event reorder delay=500", "", "packets::over_ugni notification";
         late: "late delay=50", "", "over_ugni";
         late_on_gemini: "flavour=gemini late reorder delay=50", "", "over_ugni";
         requests_are_always_fetched: "", "GASNET_GNI_AM_RVOUS_CUTOVER=1",
             "packets notification send_buffers operations::over_ugni::before";
         requests_are_fetched_late: "late reorder delay=50", "GASNET_GNI_AM_RVOUS_CUTOVER=1", "packets notification";
         few_landings: "reorder", "GASNET_GNI_AM_RVOUS_CUTOVER=1 GASNET_GNI_AM_RVOUS_BUFFERS=1", "packets notification";
+        space_for_one_message: "reorder", "GASNET_NETWORKDEPTH_SPACE=1", "packets::over_ugni";
         space_for_one_peer: "reorder", "GASNET_GNI_AM_EAGER_PEERS=1", "packets notification";
         space_for_nobody: "", "GASNET_GNI_AM_EAGER_PEERS=0", "packets notification";
         few_of_everything: "reorder",

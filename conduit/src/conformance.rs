@@ -35,7 +35,7 @@ const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 #[macro_export]
 macro_rules! conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        identity every_size exactly_once largest_both_ways replies_only busy_recovers many_threads
+        identity every_size exactly_once one_way largest_both_ways replies_only busy_recovers many_threads
         first_contact stop_with_traffic stop_in_a_signal_handler peer_lost
     })* };
 }
@@ -44,7 +44,7 @@ macro_rules! conformance_tests {
 #[macro_export]
 macro_rules! lossless_conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        identity every_size exactly_once largest_both_ways replies_only busy_recovers many_threads
+        identity every_size exactly_once one_way largest_both_ways replies_only busy_recovers many_threads
         first_contact stop_with_traffic stop_in_a_signal_handler
     })* };
 }
@@ -354,6 +354,14 @@ impl Upcalls for Inbox<'_> {
             self.answering = true;
             self.send(source, Class::Reply, number, packet.len());
             self.answering = false;
+            if number % 16 == 5 {
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            let is_kept = packet.iter().all(|&byte| byte == USED);
+            assert!(
+                is_kept,
+                "packet {number} from {source} was altered while its handler ran"
+            );
         }
     }
 
@@ -402,6 +410,9 @@ fn packet(source: JobRank, number: u64, bytes: usize) -> Vec<u8> {
     packet
 }
 
+/// What the receiver of a packet writes into it.
+const USED: u8 = 0xee;
+
 /// Verifies a packet, and returns its number; for a packet that is too short, its length. Then
 /// overwrites it, as the runtime may do.
 fn check_packet(source: JobRank, received: &mut [u8]) -> u64 {
@@ -412,7 +423,7 @@ fn check_packet(source: JobRank, received: &mut [u8]) -> u64 {
         received == packet(source, number, received.len()),
         "packet {number} from {source} was altered"
     );
-    received.fill(0xee);
+    received.fill(USED);
     number
 }
 
@@ -523,6 +534,27 @@ pub fn exactly_once(make: Make<'_>) {
 pub fn largest_both_ways(make: Make<'_>) {
     let max = make().limits().max_packet_bytes;
     all_to_all(make, 3, 1, 25, |_| max);
+}
+
+/// Many requests that nobody answers arrive exactly once.
+pub fn one_way(make: Make<'_>) {
+    const COUNT: u64 = 1000;
+    let job = Job::start(make, 3);
+    let done = AtomicUsize::new(0);
+    job.run(|rank, conduit| {
+        let seen = Mutex::default();
+        let mut inbox = Inbox::new(conduit, rank, &seen);
+        if rank == JobRank(0) {
+            inbox.poll_until("requests", |inbox| inbox.count(Class::Request) == 2 * COUNT as usize);
+        } else {
+            for number in 0..COUNT {
+                inbox.send(JobRank(0), Class::Request, number, 8 + number as usize % 100);
+            }
+        }
+        done.fetch_add(1, SeqCst);
+        inbox.poll_until("the other ranks", |_| done.load(SeqCst) == 3);
+    });
+    job.stop();
 }
 
 /// Any number of threads may send and poll.
