@@ -52,14 +52,20 @@ class Broken(Exception):
 
 
 class Test:
-    """What a `test:` line names: `family/program key=value…`, or `unit PACKAGE NAME`."""
+    """What a `test:` line names: `family/program key=value…`, `unit PACKAGE NAME`, or
+    `test PACKAGE TARGET NAME`."""
 
     def __init__(self, line):
         self.line = line
         words = shlex.split(line)
-        self.kind = "unit" if words[0] == "unit" else "program"
+        self.kind = words[0] if words[0] in ("unit", "test") else "program"
         if self.kind == "unit":
             self.package, self.name = words[1:]
+            self.target = ["--lib"]
+            return
+        if self.kind == "test":
+            self.package, target, self.name = words[1:]
+            self.target = ["--test", target]
             return
         self.name = words[0]
         options = dict(word.split("=", 1) for word in words[1:] if "=" in word)
@@ -89,7 +95,7 @@ class Test:
 
     def what_is_built(self):
         """Key of the library that the test needs."""
-        return (self.conduit, self.flavour) if self.kind == "program" else (self.kind, self.package)
+        return (self.conduit, self.flavour) if self.kind == "program" else (self.package, *self.target)
 
 
 class Mutant:
@@ -285,7 +291,7 @@ def build_rust_test(test):
         "--locked",
         "-p",
         test.package,
-        "--lib",
+        *test.target,
         "--no-run",
         "--message-format=json",
         "--target-dir",
@@ -294,14 +300,15 @@ def build_rust_test(test):
     found = re.findall(r'"executable":"([^"]+)"', command(words, what="the Rust tests' build"))
     if not found:
         raise Broken(f"{test.package} has no test program")
-    copy = os.path.join(WORK, "objects", uuid.uuid4().hex)
+    # Beside the original: there may be an emulator, too.
+    copy = os.path.join(os.path.dirname(found[-1]), uuid.uuid4().hex)
     shutil.copy(found[-1], copy)
     return copy
 
 
 def build(test, folder):
     """Whatever runs the test, with the sources as they are now."""
-    if test.kind == "unit":
+    if test.kind != "program":
         return build_rust_test(test)
     return build_program(test, build_library(test.conduit, test.flavour), folder)
 
