@@ -4,10 +4,10 @@
 . "$(dirname -- "$0")/lib.sh"
 compat_tests --no-scripts || failures=1
 
-# ibv EMULATOR ENVIRONMENT: over an emulator with these options, with these settings.
-ibv() {
-    compat_tests --no-scripts --configurations release:ibv:1 --families "am rma atomic vis event coll" --modes par \
-        --emulator "$1" --env "$2" || failures=1
+# punished CONDUIT EMULATOR ENVIRONMENT: over an emulator with these options, with these settings.
+punished() {
+    compat_tests --no-scripts --configurations "release:$1:1" --families "am rma atomic vis event coll" --modes par \
+        --emulator "$2" --env "$3" || failures=1
 }
 
 # device_memory OPTION...: of ibv, as a dmabuf in several regions, by its address, and in messages.
@@ -19,11 +19,13 @@ device_memory() {
 }
 
 if [ "$SCOPE" = all ]; then
-    ibv "--hcas 2 --ports 2 --link roce --faults late" ""
-    ibv "--hcas 2 --faults no-srq --faults late-visible" ""
-    ibv "--hcas 2" "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_IBV_MAX_HCAS=2"
-    ibv "--faults no-odp" "GASNET_USE_FIREHOSE=0 GASNET_NONBULKPUT_BOUNCE_LIMIT=1000"
-    ibv "" "GASNET_AM_CREDITS_TOTAL=8 GASNET_AM_GATHER_MIN=1"
+    punished ibv "--hcas 2 --ports 2 --link roce --faults late" ""
+    punished ibv "--hcas 2 --faults no-srq --faults late-visible" ""
+    punished ibv "--hcas 2" "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_IBV_MAX_HCAS=2"
+    punished ibv "--faults no-odp" "GASNET_USE_FIREHOSE=0 GASNET_NONBULKPUT_BOUNCE_LIMIT=1000"
+    punished ibv "" "GASNET_AM_CREDITS_TOTAL=8 GASNET_AM_GATHER_MIN=1"
+    punished gni "--flavour gemini --faults late --faults reorder" "GASNET_DOMAIN_COUNT=2"
+    punished gni "--flavour aries --faults reorder --faults busy=30" "GASNET_GNI_AM_RVOUS_CUTOVER=1"
     device_memory
 else
     device_memory --programs "mk_am mk_dmabuf mk_pairs" --np 2
