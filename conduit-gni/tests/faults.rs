@@ -1,0 +1,325 @@
+//! Faults of the network: each ends in a message that names the rank or the NIC, the operation and
+//! uGNI's status, after a bounded time.
+//!
+//! A test runs one of the children below in a process of its own, because a process reads the
+//! options of the emulator once.
+
+mod emulated;
+
+use emulated::run_again;
+use gasnet_conduit::conformance::{expose, get, job_number, put, Job};
+use gasnet_conduit::{
+    atomic_codes as codes, Atomic, Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory,
+    SegmentMemory, SourceUse, Stop, Upcalls,
+};
+use gasnet_conduit_gni::Gni;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// Operations of the child `operations`.
+const OPERATIONS: usize = 10;
+/// Time in which an operation completes or a loss is reported.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Bytes of the segment of rank 1.
+const SEGMENT: usize = 2 << 20;
+
+/// Drives a rank: prints what it loses, counts what arrives, and answers requests.
+struct Driver<'a> {
+    rank: JobRank,
+    conduit: &'a dyn Conduit,
+    /// Whether any rank has lost something.
+    lost: &'a AtomicBool,
+    /// Requests that any rank has received.
+    requests: &'a AtomicUsize,
+    answers: bool,
+    done: usize,
+    replies: usize,
+    rounds: usize,
+}
+
+impl Upcalls for Driver<'_> {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        if class == Class::Reply {
+            assert_eq!(packet, [self.replies as u8; 300], "a reply was altered");
+            self.replies += 1;
+            return;
+        }
+        let number = self.requests.fetch_add(1, SeqCst);
+        assert_eq!(packet, [number as u8; 300], "a request was altered");
+        if self.answers {
+            let reply = self.conduit.send(source, Class::Reply, &[&[number as u8; 300]]);
+            assert_eq!(reply, Ok(()), "there was no room for a first reply");
+        }
+    }
+    fn done(&mut self, _: Cookie, part: Completion) {
+        self.done += usize::from(part != Completion::Source);
+    }
+    fn barrier(&mut self, _: [u64; 2]) {
+        self.rounds += 1;
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        eprintln!("rank {} lost rank {peer}: {why}", self.rank);
+        self.lost.store(true, SeqCst);
+    }
+    fn network_lost(&mut self, why: &str) {
+        eprintln!("rank {} lost the network: {why}", self.rank);
+        self.lost.store(true, SeqCst);
+    }
+}
+
+/// What the operations of rank 0 use in rank 1.
+struct Target {
+    memory: RemoteMemory,
+    counter: RemoteMemory,
+}
+
+impl Driver<'_> {
+    /// Polls until something holds. False: something was lost before.
+    fn wait(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) -> bool {
+        let begun = Instant::now();
+        while !holds(self) {
+            if self.lost.load(SeqCst) {
+                return false;
+            }
+            self.conduit.poll(PollScope::All, self);
+            assert!(begun.elapsed() < LIMIT, "rank {}: {what} hangs", self.rank);
+        }
+        true
+    }
+
+    /// Does operation `number` of a kind, and verifies what it has moved. False: something was lost
+    /// before it was complete.
+    fn operation(&mut self, kind: &str, number: usize, target: &Target) -> bool {
+        let (name, bytes) = kind.split_once(':').unwrap_or((kind, "0"));
+        let (bytes, before) = (bytes.parse().unwrap(), self.done);
+        let (byte, cookie) = (number as u8 + 1, Cookie::new(1));
+        // SAFETY: the segment of rank 1, which nothing else accesses now.
+        let there = || unsafe { std::slice::from_raw_parts_mut(target.memory.address as *mut u8, bytes) };
+        match name {
+            "put" => {
+                let source = vec![byte; bytes];
+                let start = |rank: &mut Self| {
+                    let started = put(rank.conduit, target.memory, &source, SourceUse::Now, cookie);
+                    started != Err(Busy)
+                };
+                let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
+                assert!(!is_done || there() == source, "put {number} has altered its data");
+                keep(source, is_done);
+                is_done
+            }
+            "get" => {
+                there().fill(byte);
+                let mut destination = vec![0; bytes];
+                let start = |rank: &mut Self| get(rank.conduit, target.memory, &mut destination, cookie) != Err(Busy);
+                let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
+                assert!(!is_done || there() == destination, "get {number} has altered its data");
+                keep(destination, is_done);
+                is_done
+            }
+            "add" => {
+                let old = Box::leak(Box::new(u64::MAX));
+                let add = Atomic {
+                    target: target.counter,
+                    dt: codes::U64,
+                    op: codes::fetch(codes::ADD),
+                    operands: [1, 0],
+                    fetched: (&raw mut *old).cast(),
+                    cookie,
+                };
+                let start = |rank: &mut Self| rank.conduit.atomics().unwrap().atomic(&add) != Err(Busy);
+                let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
+                assert!(!is_done || *old == number as u64, "add {number} has found {old}");
+                is_done
+            }
+            "send" | "ask" => {
+                let packet = [number as u8; 300];
+                let send = |rank: &mut Self| rank.conduit.send(JobRank(1), Class::Request, &[&packet]) != Err(Busy);
+                let has_come =
+                    |rank: &mut Self| rank.requests.load(SeqCst) > number && (name == "send" || rank.replies > number);
+                self.wait(kind, send) && self.wait(kind, has_come)
+            }
+            "barrier" => {
+                let enter = |rank: &mut Self| rank.conduit.barrier().unwrap().enter([7; 2]) != Err(Busy);
+                self.wait(kind, enter) && self.wait(kind, |rank| rank.rounds > number)
+            }
+            _ => panic!("there is no operation {name}"),
+        }
+    }
+}
+
+/// Memory of an operation that may be under way is never freed.
+fn keep(memory: Vec<u8>, is_done: bool) {
+    if !is_done {
+        memory.leak();
+    }
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
+}
+
+fn start_job() -> Job {
+    emulated::emulate();
+    Job::start(&|| Box::new(Gni::of_job(job_number())), 2)
+}
+
+/// Rank 0 does ten operations of the kinds FAULTS_KINDS, one after the other, until something is
+/// lost. Prints how many were completed.
+#[test]
+#[ignore = "a child of other tests"]
+fn operations() {
+    let (job, kinds) = (start_job(), variable("FAULTS_KINDS"));
+    let mut memory = vec![0_u8; SEGMENT];
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, SEGMENT);
+    let word = AtomicU64::new(0);
+    let counter = SegmentMemory::host(word.as_ptr() as usize, 8);
+    let (own, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
+    let (own_counter, counters) = expose((JobRank(1), job.of(1)), &counter, &[job.of(0)]);
+    let target = Target {
+        memory: targets[0],
+        counter: counters[0],
+    };
+    let (lost, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let over = AtomicBool::new(false);
+    job.run(|rank, conduit| {
+        let mut rank = Driver {
+            rank,
+            conduit,
+            lost: &lost,
+            requests: &requests,
+            answers: kinds.contains("ask"),
+            done: 0,
+            replies: 0,
+            rounds: 0,
+        };
+        for kind in kinds.split(',') {
+            // Both enter a barrier. The other operations are those of rank 0.
+            let both = kind == "barrier";
+            if !both && rank.rank == JobRank(1) {
+                continue;
+            }
+            requests.store(0, SeqCst);
+            rank.replies = 0;
+            let completed = (0..OPERATIONS).take_while(|number| rank.operation(kind, *number, &target));
+            let completed = completed.count();
+            eprintln!("rank {}: {kind}: {completed} completed", rank.rank);
+        }
+        if rank.rank == JobRank(0) {
+            over.store(true, SeqCst);
+        }
+        while !over.load(SeqCst) && !lost.load(SeqCst) {
+            conduit.poll(PollScope::All, &mut rank);
+        }
+        // A loss is reported once only.
+        for _ in 0..100 {
+            conduit.poll(PollScope::All, &mut rank);
+        }
+    });
+    job.run(|_, conduit| conduit.stop(Stop::Orderly));
+    if !lost.load(SeqCst) {
+        let forget = |rank: usize, segment| job.of(rank).segments().unwrap().forget(JobRank(1), segment);
+        forget(0, target.memory.segment);
+        forget(0, target.counter.segment);
+        for segment in [own, own_counter] {
+            job.of(1).segments().unwrap().deregister(segment);
+        }
+    }
+    drop(job);
+    drop(memory);
+}
+
+/// Runs a child. Returns what it printed, within a time that shows that nothing was waited for.
+fn child(name: &str, options: &str, variables: &str) -> String {
+    let begun = Instant::now();
+    let printed = run_again(options, variables, &format!("--ignored --exact --nocapture {name}"));
+    assert!(
+        begun.elapsed() < 3 * LIMIT,
+        "{name} with {options} took too long: {printed}"
+    );
+    printed
+}
+
+/// Operations of a kind with these options of the emulator: the only loss is this, after so many.
+fn expect_loss(kind: &str, options: &str, completed: RangeInclusive<usize>, loss: &str) {
+    let printed = child("operations", options, &format!("FAULTS_KINDS={kind}"));
+    let losses: Vec<_> = printed.lines().filter(|line| line.contains(" lost ")).collect();
+    assert_eq!(losses, [loss], "{kind} with {options}: {printed}");
+    let is_count = |count| printed.contains(&format!("rank 0: {kind}: {count} completed"));
+    assert!(
+        completed.clone().any(is_count),
+        "not {completed:?} with {options}: {printed}"
+    );
+}
+
+#[test]
+fn puts_that_fail() {
+    for (kind, fault, name, status) in [
+        ("put:8", "fma-put:3:at_bounds_err", "FMA", "AT_BOUNDS_ERR"),
+        ("put:1000", "fma-put:3:at_protection_err", "FMA", "AT_PROTECTION_ERR"),
+        ("put:4000", "rdma-put:3:at_mdd_inv", "BTE", "AT_MDD_INV"),
+        ("put:65537", "rdma-put:3:pi_err", "BTE", "PI_ERR"),
+    ] {
+        let loss = format!("rank 0 lost rank 1: a put by {name} failed: {status}");
+        expect_loss(kind, &format!("post-error={fault}"), 2..=2, &loss);
+    }
+}
+
+#[test]
+fn gets_that_fail() {
+    for (kind, fault, name, status) in [
+        ("get:8", "fma-get:3:at_bounds_err", "FMA", "AT_BOUNDS_ERR"),
+        ("get:1000", "fma-get:3:at_mdd_inv", "FMA", "AT_MDD_INV"),
+        ("get:4000", "rdma-get:3:at_protection_err", "BTE", "AT_PROTECTION_ERR"),
+        (
+            "get:65536",
+            "rdma-get:3:at_mdd_uncorrectable",
+            "BTE",
+            "AT_MDD_UNCORRECTABLE",
+        ),
+    ] {
+        let loss = format!("rank 0 lost rank 1: a get by {name} failed: {status}");
+        expect_loss(kind, &format!("late post-error={fault}"), 2..=2, &loss);
+    }
+}
+
+#[test]
+fn atomics_that_fail() {
+    let loss = "rank 0 lost rank 1: an atomic failed: AMO_CACHE_ERR";
+    expect_loss("add", "post-error=amo:4:amo_cache_err", 3..=3, loss);
+}
+
+/// The first request is announced by a CQ write, and fetched by a get. A put then says where there
+/// is space, into which further ones are put. Replies are put too. A request is completed when it
+/// has run, so rank 0 may send others before that put has failed or arrived.
+#[test]
+fn messages_that_fail() {
+    for (kind, fault, completed, loss) in [
+        ("send", "cqwrite:1", 0..=0, "rank 0 lost rank 1: a CQ write"),
+        ("send", "fma-get:1", 0..=0, "rank 1 lost rank 0: a get by FMA"),
+        ("send", "fma-put:1", 1..=9, "rank 1 lost rank 0: a put by FMA"),
+        ("send", "fma-flag:1", 1..=9, "rank 0 lost rank 1: an Active Message"),
+        ("ask", "fma-flag:1", 0..=0, "rank 1 lost rank 0: an Active Message"),
+    ] {
+        let options = format!("reorder post-error={fault}:at_protection_err");
+        expect_loss(kind, &options, completed, &format!("{loss} failed: AT_PROTECTION_ERR"));
+    }
+}
+
+#[test]
+fn statuses_of_gemini_have_their_names() {
+    let loss = "rank 0 lost rank 1: a put by FMA failed: MEMORY_BOUNDS";
+    expect_loss(
+        "put:8",
+        "flavour=gemini post-error=fma-put:1:at_bounds_err",
+        0..=0,
+        loss,
+    );
+}
+
+/// The library would end the process without a message.
+#[test]
+fn the_library_does_not_end_the_process() {
+    let loss = "rank 0 lost rank 1: a put by FMA failed: AT_BOUNDS_ERR";
+    expect_loss("put:8", "kill post-error=fma-put:1:at_bounds_err", 0..=0, loss);
+}
