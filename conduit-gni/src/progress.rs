@@ -3,14 +3,18 @@
 use crate::bounce::Bounce;
 use crate::done::Done;
 use crate::net::{Net, FIRST};
-use crate::rma::take_out;
-use crate::ugni::{Completed, Domain, Taken, Turn, BURST};
+use crate::rma::{take_out, Aim};
+use crate::ugni::{Completed, Domain, Failure, Taken, Turn, BURST};
+use crate::wire::Kind;
 use gasnet_conduit::batch::Batch;
 use gasnet_conduit::copied::copy_out;
 use gasnet_conduit::{Completion, Cookie, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 use std::cell::Cell;
+
+/// Times that an operation is posted before its peer is lost.
+const TRIES: u8 = 5;
 
 thread_local! {
     /// Polls of this thread, if it has another domain than the first.
@@ -124,9 +128,8 @@ impl Net {
                 *is_in_use = false;
                 return Some(Ready::Report(*cookie, Completion::Source));
             }
-            Completed::Failed(post, why) => {
-                let (peer, name) = (post.peer, post.name());
-                self.fates.lose(peer, format!("{name} failed: {why}"));
+            Completed::Failed(post, failure) => {
+                self.note_failure(turn, post, &failure);
                 return None;
             }
         };
@@ -175,6 +178,28 @@ impl Net {
         ready
     }
 
+    /// An operation has failed: it is posted again, or its peer is lost.
+    #[cold]
+    fn note_failure(&self, turn: &mut Turn<'_>, mut post: Taken, failure: &Failure) {
+        let (peer, name, status) = (post.peer, post.name(), &failure.status);
+        post.failures += 1;
+        let repeats = failure.is_transient && post.failures < TRIES && may_repeat(&post);
+        let domain = (0..)
+            .zip(&self.domains)
+            .find(|(_, domain)| std::ptr::eq(*domain, turn.domain()));
+        if let Some((domain, _)) = domain.filter(|_| repeats && self.fates.is_present(peer)) {
+            let event = matches!(post.done, Done::Released).then(|| self.event(Kind::Released, 0));
+            post.repeat();
+            // SAFETY: as when it was posted first; `may_repeat` has found that the source is kept.
+            return unsafe { self.post(turn, domain, post, event) };
+        }
+        let times = match post.failures {
+            1 => String::new(),
+            times => format!(" {times} times"),
+        };
+        self.fates.lose(peer, format!("{name} failed{times}: {status}"));
+    }
+
     /// Does what is left, without the lock.
     #[inline]
     fn follow(&self, domain: &Domain, ready: Ready, upcalls: &mut dyn Upcalls) {
@@ -212,6 +237,19 @@ impl Net {
             Done::Part(transfer) => self.advance_or_end(post, transfer),
             _ => (Some(post), None),
         }
+    }
+}
+
+/// Whether a post may be executed twice, as a failure does not tell whether it was executed, and
+/// its source is still as it was. Atomics, messages and their payloads may not: their effects and
+/// events would be counted twice.
+fn may_repeat(post: &Taken) -> bool {
+    match &post.done {
+        Done::Put(_, bounce, is_in_use) => *is_in_use || bounce.is_some() || post.is_inline(),
+        Done::Part(transfer) => !matches!(transfer.aim, Aim::Notify(_)),
+        // The event asks the peer to read words that replace one another.
+        Done::Released => true,
+        _ => post.is_get(),
     }
 }
 

@@ -159,8 +159,18 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
 }
 
-fn start_job() -> Job {
+/// Lets this process use an emulator, and ends it if it hangs.
+fn emulate() {
+    std::thread::spawn(|| {
+        std::thread::sleep(3 * LIMIT);
+        eprintln!("the child hangs");
+        std::process::abort();
+    });
     emulated::emulate();
+}
+
+fn start_job() -> Job {
+    emulate();
     Job::start(&|| Box::new(Gni::of_job(job_number())), 2)
 }
 
@@ -252,6 +262,19 @@ fn expect_loss(kind: &str, options: &str, completed: RangeInclusive<usize>, loss
     );
 }
 
+/// The same without a loss.
+fn expect_none(kinds: &str, options: &str, variables: &str) -> String {
+    let printed = child("operations", options, &format!("FAULTS_KINDS={kinds} {variables}"));
+    for kind in kinds.split(',') {
+        let count = format!("rank 0: {kind}: {OPERATIONS} completed");
+        assert!(
+            printed.contains(&count) && !printed.contains(" lost "),
+            "no '{count}' with {options}: {printed}"
+        );
+    }
+    printed
+}
+
 #[test]
 fn puts_that_fail() {
     for (kind, fault, name, status) in [
@@ -322,4 +345,51 @@ fn statuses_of_gemini_have_their_names() {
 fn the_library_does_not_end_the_process() {
     let loss = "rank 0 lost rank 1: a put by FMA failed: AT_BOUNDS_ERR";
     expect_loss("put:8", "kill post-error=fma-put:1:at_bounds_err", 0..=0, loss);
+}
+
+/// Operations that may be executed twice are posted again: four times.
+#[test]
+fn failures_that_pass() {
+    let statuses = ["orb_timeout", "data_err", "pi_timeout", "endpoint_unreachable"];
+    for (kinds, post) in [
+        ("put:8,put:1000", "fma-put"),
+        ("put:4000,put:65537,put:1048581", "rdma-put"),
+        ("get:8,get:1000,get:4097", "fma-get"),
+        ("get:4000,get:65536,get:1048581", "rdma-get"),
+        // Requests are fetched by gets, and puts say what has run.
+        ("send", "fma-put"),
+        ("send", "fma-get"),
+        ("ask", "fma-get"),
+    ] {
+        let fault = |nth: usize| format!("post-error={post}:{}:{}", nth + 1, statuses[nth % 4]);
+        let some: Vec<_> = [0, 1, 2, 3, 5, 7, 11, 12].map(fault).into();
+        for options in ["", "late reorder"] {
+            let printed = expect_none(kinds, &format!("trace {options} {}", some.join(" ")), "");
+            assert!(
+                printed.contains("ORB_TIMEOUT") && printed.contains("DATA_ERR"),
+                "{printed}"
+            );
+        }
+        let gemini: Vec<_> = [0, 1, 2, 3, 5].map(fault).into();
+        expect_none(kinds, &format!("flavour=gemini late {}", gemini.join(" ")), "");
+    }
+}
+
+#[test]
+fn failures_that_last() {
+    let fault = |nth: usize| format!("post-error=rdma-get:{nth}:orb_timeout");
+    let five: Vec<_> = (3..8).map(fault).collect();
+    let loss = "rank 0 lost rank 1: a get by BTE failed 5 times: ORB_TIMEOUT";
+    expect_loss("get:65536", &five.join(" "), 2..=2, loss);
+}
+
+/// A failure does not tell whether the operation was executed.
+#[test]
+fn atomics_and_messages_are_not_repeated() {
+    let loss = "rank 0 lost rank 1: an atomic failed: ORB_TIMEOUT";
+    expect_loss("add", "post-error=amo:4:orb_timeout", 3..=3, loss);
+    let loss = "rank 0 lost rank 1: a CQ write failed: ORB_TIMEOUT";
+    expect_loss("send", "post-error=cqwrite:1:orb_timeout", 0..=0, loss);
+    let loss = "rank 0 lost rank 1: an Active Message failed: ORB_TIMEOUT";
+    expect_loss("send", "post-error=fma-flag:1:orb_timeout", 1..=9, loss);
 }

@@ -61,8 +61,17 @@ pub enum Completed {
     Local(Taken),
     /// All is done.
     Whole(Taken),
-    /// The operation failed: the post, which is lost, and why.
-    Failed(Taken, String),
+    /// The operation failed: the post, which is lost unless it is posted again, and why.
+    Failed(Taken, Failure),
+}
+
+/// Why an operation failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The library's name of the status.
+    pub status: String,
+    /// Whether the operation may succeed if it is posted again.
+    pub is_transient: bool,
 }
 
 /// Where the events of peers' operations on memory go.
@@ -463,7 +472,11 @@ impl Turn<'_> {
         post.events -= 1;
         if code != ffi::GNI_RC_SUCCESS {
             self.add_under_way(usize::MAX);
-            return Ok(Some(Completed::Failed(post, functions.describe(entry))));
+            let failure = Failure {
+                status: functions.describe(entry),
+                is_transient: functions.is_transient(entry),
+            };
+            return Ok(Some(Completed::Failed(post, failure)));
         }
         if post.events > 0 {
             return Ok(Some(Completed::Local(post)));

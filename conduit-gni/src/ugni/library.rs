@@ -111,6 +111,7 @@ functions! {
     post_rdma: c"GNI_PostRdma" (ffi::gni_ep_handle_t, *mut ffi::gni_post_descriptor_t) -> ffi::gni_return_t;
     post_cq_write: c"GNI_PostCqWrite" (ffi::gni_ep_handle_t, *mut ffi::gni_post_descriptor_t) -> ffi::gni_return_t;
     ;
+    error_recoverable: c"GNI_CqErrorRecoverable" (ffi::gni_cq_entry_t, *mut u32);
     ptag: c"GNI_GetPtag" (u32, u32, *mut u8);
     version: c"GNI_GetVersionInformation" (*mut ffi::gni_version_info_t);
     ep_set_ce: c"GNI_EpSetCeAttr" (ffi::gni_ep_handle_t, u32, u32, ffi::gni_ce_child_t);
@@ -176,6 +177,16 @@ impl Functions {
             version >> 16 & 0xff,
             version & 0xffff
         )
+    }
+
+    /// Whether the operation whose failure an event reports may succeed if it is posted again.
+    pub fn is_transient(&self, entry: ffi::gni_cq_entry_t) -> bool {
+        let Some(query) = self.error_recoverable else {
+            return false;
+        };
+        let mut answer = 0;
+        // SAFETY: a live variable.
+        Code::check(unsafe { query(entry, &raw mut answer) }).is_ok() && answer != 0
     }
 
     /// The library's text for the failure that an event reports.

@@ -17,6 +17,8 @@ pub struct Post {
     pub peer: JobRank,
     /// Completions that are still to come.
     pub(super) events: u8,
+    /// Times that it was posted and failed.
+    pub failures: u8,
     /// What the last one means.
     pub done: Done,
     inline: Inline,
@@ -76,6 +78,7 @@ impl Post {
             },
             peer: JobRank(0),
             events: 0,
+            failures: 0,
             done: Done::Nothing,
             inline: Inline([0; INLINE]),
         }
@@ -98,8 +101,29 @@ impl Post {
     fn begin(&mut self, kind: ffi::gni_post_type_t, modes: u16) {
         self.descriptor.r#type = kind;
         self.descriptor.cq_mode = modes;
-        let ours = modes & (ffi::GNI_CQMODE_LOCAL_EVENT | ffi::GNI_CQMODE_GLOBAL_EVENT);
+        self.failures = 0;
+        self.expect_events();
+    }
+
+    #[inline]
+    fn expect_events(&mut self) {
+        let ours = self.descriptor.cq_mode & (ffi::GNI_CQMODE_LOCAL_EVENT | ffi::GNI_CQMODE_GLOBAL_EVENT);
         self.events = ours.count_ones() as u8;
+    }
+
+    /// Prepares a post that failed to be posted again.
+    pub fn repeat(&mut self) {
+        self.expect_events();
+    }
+
+    /// Whether it reads memory of the peer and changes none there.
+    pub fn is_get(&self) -> bool {
+        matches!(self.descriptor.r#type, ffi::GNI_POST_FMA_GET | ffi::GNI_POST_RDMA_GET)
+    }
+
+    /// Whether its data lie in its own memory.
+    pub fn is_inline(&self) -> bool {
+        self.descriptor.local_addr == self.inline_address() as u64
     }
 
     /// A transfer: `GNI_POST_FMA_PUT`, `_GET`, `GNI_POST_RDMA_PUT` or `_GET`.
