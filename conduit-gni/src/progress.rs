@@ -197,7 +197,12 @@ impl Net {
             1 => String::new(),
             times => format!(" {times} times"),
         };
-        self.fates.lose(peer, format!("{name} failed{times}: {status}"));
+        let why = format!("{name} failed{times}: {status}");
+        // The engine works for all hosts, so none of them is to blame.
+        match post.done {
+            Done::Reduction => self.fail(&why),
+            _ => self.fates.lose(peer, why),
+        }
     }
 
     /// Does what is left, without the lock.

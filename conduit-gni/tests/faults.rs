@@ -393,3 +393,13 @@ fn atomics_and_messages_are_not_repeated() {
     let loss = "rank 0 lost rank 1: an Active Message failed: ORB_TIMEOUT";
     expect_loss("send", "post-error=fma-flag:1:orb_timeout", 1..=9, loss);
 }
+
+/// Both ranks post to the engine, so either may be the one whose post fails.
+#[test]
+fn reductions_that_fail() {
+    let options = "post-error=ce:3:ce_join_inconsistent";
+    let printed = child("operations", options, "FAULTS_KINDS=barrier");
+    let losses: Vec<_> = printed.lines().filter(|line| line.contains(" lost ")).collect();
+    let why = "lost the network: a reduction by the collective engine failed: CE_JOIN_INCONSISTENT";
+    assert!(losses.len() == 1 && losses[0].contains(why), "{printed}");
+}
