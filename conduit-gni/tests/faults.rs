@@ -403,3 +403,23 @@ fn reductions_that_fail() {
     let why = "lost the network: a reduction by the collective engine failed: CE_JOIN_INCONSISTENT";
     assert!(losses.len() == 1 && losses[0].contains(why), "{printed}");
 }
+
+#[test]
+fn a_job_leaves_nothing_registered() {
+    let kinds = "put:8,put:1000,put:65537,get:4097,get:65536,add,barrier,ask";
+    for (options, variables) in [
+        ("", ""),
+        ("late reorder", "GASNET_DOMAIN_COUNT=2"),
+        ("flavour=gemini", ""),
+    ] {
+        // Gemini has no engine, but another barrier.
+        let printed = expect_none(kinds, &format!("report {options}"), variables);
+        for instance in 0..2 {
+            let left = format!("instance {instance} left 0 regions, 0 completion queues, 0 endpoints, 0 engines");
+            assert!(printed.contains(&left), "not '{left}' with {options}: {printed}");
+        }
+        let is_else =
+            |line: &str| line.contains("emulator of uGNI") && !line.contains(" left 0 regions, 0 completion ");
+        assert!(!printed.lines().any(is_else), "{printed}");
+    }
+}
