@@ -92,6 +92,11 @@ impl Bounces {
         self.bytes
     }
 
+    /// Bytes of all.
+    pub fn all(&self) -> usize {
+        self.all
+    }
+
     /// The handle of all for a domain.
     #[inline]
     pub fn handle(&self, domain: usize) -> ffi::gni_mem_handle_t {

@@ -10,7 +10,7 @@ use crate::region::{Layout, Region};
 use crate::registrations::Registrations;
 use crate::segments::Segments;
 use crate::settings::{self, Flavour, Settings};
-use crate::ugni::{Arrivals, Domain, Functions, Identity, Memory, Threads};
+use crate::ugni::{register_failed, Arrivals, Domain, Functions, Identity, Memory, Threads};
 use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::fates::Fates;
 use gasnet_conduit::mapped::Mapped;
@@ -192,7 +192,7 @@ fn open(info: &StartInfo<'_>, job: u32) -> Result<Opened, String> {
     let range = (region.base(), layout.bytes);
     // SAFETY: unmapped after it is deregistered.
     let memory = unsafe { domains[FIRST].register_all(range, Arrivals::Ours, flags) }
-        .map_err(|code| format!("{} bytes for messages cannot be registered: {code}", layout.bytes))?;
+        .map_err(|code| register_failed("messages", layout.bytes, code))?;
     let address = Address {
         nic,
         instance: info.rank.0,
@@ -266,7 +266,7 @@ impl Net {
         for domain in &domains {
             bounces
                 .register(domain)
-                .map_err(|code| failed(format!("buffers for copies cannot be registered: {code}")))?;
+                .map_err(|code| failed(register_failed("copies", bounces.all(), code)))?;
         }
         let layout = region.layout;
         let share = share(info.host.len());

@@ -7,12 +7,15 @@
 mod emulated;
 
 use emulated::run_again;
-use gasnet_conduit::conformance::{expose, get, job_number, put, Job};
+use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::conformance::{expose, get, job_number, put, start_info, Job};
 use gasnet_conduit::{
     atomic_codes as codes, Atomic, Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory,
-    SegmentMemory, SourceUse, Stop, Upcalls,
+    SegmentMemory, SourceUse, StartInfo, Stop, Upcalls,
 };
 use gasnet_conduit_gni::Gni;
+use gasnet_sys::env;
+use std::ffi::CString;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -496,6 +499,7 @@ fn copies() {
         replies: 0,
         rounds: 0,
     };
+    let pattern: Vec<u8> = (0..AREA).map(|place| (place * 7 + place / 251) as u8).collect();
     for (round, size) in SIZES.into_iter().enumerate() {
         for source_use in [SourceUse::Now, SourceUse::Later] {
             memory.fill(0xee);
@@ -503,9 +507,7 @@ fn copies() {
             let before = rank.done;
             for (index, (here, there)) in OFFSETS.into_iter().enumerate() {
                 let source = local.slice(index * AREA + here, size);
-                for (place, byte) in source.iter_mut().enumerate() {
-                    *byte = (place * 7 + place / 251 + round + index) as u8;
-                }
+                source.copy_from_slice(&pattern[7 * round + index..][..size]);
                 let to = targets[0].plus(index * AREA + there);
                 let start = |rank: &mut Driver| put(rank.conduit, to, source, source_use, Cookie::new(1)) != Err(Busy);
                 assert!(rank.wait("a put", start));
@@ -585,4 +587,112 @@ fn registrations_that_fail_now_and_then() {
         let printed = child("copies", &format!("reg-fail={nth}"), "");
         assert!(printed.contains("all is copied"), "{nth}: {printed}");
     }
+}
+
+/// A rank starts alone, and says why not. FAULTS_SET has variables that are set before:
+/// NAME=VALUE between commas. The emulator is not used if GASNET_GNI_LIBRARY is set.
+#[test]
+#[ignore = "a child of other tests"]
+fn start() {
+    if std::env::var_os("GASNET_GNI_LIBRARY").is_some() {
+        config::install(Config::load(&[Gni::new().variables()]).unwrap());
+    } else {
+        emulate();
+    }
+    for word in std::env::var("FAULTS_SET").unwrap_or_default().split(',') {
+        if let Some((name, value)) = word.split_once('=') {
+            let [name, value] = [name, value].map(|text| CString::new(text).unwrap());
+            env::set(&name, &value);
+        }
+    }
+    let (exchange, all) = (|bytes: &[u8]| bytes.to_vec(), [JobRank(0)]);
+    let info = StartInfo {
+        single_threaded: false,
+        ..start_info(JobRank(0), &all, &exchange)
+    };
+    let conduit = Gni::new();
+    let probed = conduit.probe().map_or_else(|why| why.message, |()| "can start".into());
+    eprintln!("{probed}");
+    let started = conduit
+        .start(&info)
+        .map_or_else(|why| why.message, |()| "started".into());
+    eprintln!("{started}");
+}
+
+/// The child `start` prints this line.
+fn expect_start(options: &str, variables: &str, line: &str) {
+    let printed = child("start", options, variables);
+    assert!(
+        printed.lines().any(|printed| printed == line),
+        "{options} {variables}: {printed}"
+    );
+}
+
+#[test]
+fn fma_descriptors_run_out() {
+    let none =
+        "The gni conduit cannot start: GNI_CdmAttach to NIC 0 failed: GNI_RC_ERROR_RESOURCE. The NIC has no FMA \
+                descriptor left for this process alone; GASNET_GNI_FMA_SHARING=1 shares them.";
+    expect_start("fma=0", "", none);
+    expect_start("fma=1", "GASNET_DOMAIN_COUNT=2", none);
+    expect_start("fma=1", "", "started");
+    expect_start("fma=0", "GASNET_DOMAIN_COUNT=2 GASNET_GNI_FMA_SHARING=1", "started");
+}
+
+#[test]
+fn completion_queues_run_out() {
+    let none = "The gni conduit cannot start: GNI_CqCreate failed: GNI_RC_ERROR_RESOURCE. The NIC has no completion \
+                queue left; run fewer processes on a node, or lower GASNET_DOMAIN_COUNT.";
+    for (options, variables) in [
+        ("cq=0", ""),
+        ("cq=1", ""),
+        ("cq=2", "GASNET_DOMAIN_COUNT=2"),
+        ("cq=2 flavour=gemini", ""),
+    ] {
+        expect_start(options, variables, none);
+    }
+    for (options, variables) in [
+        ("cq=2", ""),
+        ("cq=3", "GASNET_DOMAIN_COUNT=2"),
+        ("cq=3 flavour=gemini", ""),
+    ] {
+        expect_start(options, variables, "started");
+    }
+}
+
+#[test]
+fn memory_descriptors_run_out() {
+    let none = "failed: GNI_RC_ERROR_RESOURCE. The NIC has no memory descriptor (MDD) left, or no more memory can be \
+                pinned; run fewer processes on a node, or lower GASNET_DOMAIN_COUNT, GASNET_NETWORKDEPTH_TOTAL or \
+                GASNET_GNI_AM_EAGER_PEERS.";
+    for (limit, what) in ["post descriptors", "messages", "copies"].into_iter().enumerate() {
+        let printed = child("start", &format!("mdd={limit}"), "");
+        let is_it = |line: &str| {
+            let begin = "The gni conduit cannot start: GNI_MemRegister of ";
+            line.starts_with(begin) && line.ends_with(&format!(" bytes for {what} {none}"))
+        };
+        assert!(printed.lines().any(is_it), "mdd={limit}: {printed}");
+    }
+    expect_start("mdd=3", "", "started");
+    expect_start("reg-bytes=100000", "", "can start");
+    let printed = child("start", "reg-bytes=100000", "");
+    assert!(printed.contains(none), "{printed}");
+}
+
+/// Memory that the conduit cannot do without is registered again after a while, if that may help.
+#[test]
+fn registrations_that_fail_at_start() {
+    for (nth, what) in ["post descriptors", "messages", "copies"].into_iter().enumerate() {
+        expect_start(&format!("reg-fail={}", nth + 1), "", "started");
+        let printed = child("start", &format!("reg-invalid={}", nth + 1), "");
+        let why = format!(" bytes for {what} failed: GNI_RC_INVALID_PARAM.\n");
+        assert!(printed.contains(&why), "{printed}");
+    }
+}
+
+/// Without engines, barriers are made of messages.
+#[test]
+fn engines_run_out() {
+    let printed = expect_none("barrier", "ce=0 trace post-error=ce:1:ce_protection_err", "");
+    assert!(!printed.contains("CE_PROTECTION_ERR"), "{printed}");
 }

@@ -198,7 +198,7 @@ impl Domain {
                 &raw mut address,
                 &raw mut nic,
             ))
-            .map_err(|code| attach_failed(code, modes))?;
+            .map_err(|code| attach_failed(code, device, modes))?;
         }
         let mode = if threads.sleep {
             ffi::GNI_CQ_BLOCKING
@@ -209,7 +209,7 @@ impl Domain {
             let mut cq = null_mut();
             // SAFETY: as above; no handler.
             let code = unsafe { (functions.cq_create)(nic, entries as u32, 0, mode, None, null_mut(), &raw mut cq) };
-            Code::check(code).map(|()| cq).map_err(failed("GNI_CqCreate"))
+            Code::check(code).map(|()| cq).map_err(queue_failed)
         };
         // With dual events, each operation counts twice.
         let completions = queue(2 * (settings.posts + 1))?;
@@ -234,7 +234,7 @@ impl Domain {
         let (base, bytes) = (posts.address(), settings.posts * size_of::<Post>());
         let order = ffi::GNI_MEM_RELAXED_PI_ORDERING;
         let posts_memory = insist(|| register(functions, nic, (base, bytes), null_mut(), order))
-            .map_err(failed("GNI_MemRegister of post descriptors"))?;
+            .map_err(|code| register_failed("post descriptors", bytes, code))?;
         let free = (0..settings.posts).rev().map(|index| {
             let post = (base + index * size_of::<Post>()) as *mut Post;
             // SAFETY: inside the mapping, which lives as long as the domain, and aligned.
@@ -361,13 +361,36 @@ fn register(
 }
 
 /// Why a NIC cannot be opened.
-fn attach_failed(code: Code, modes: u32) -> String {
+fn attach_failed(code: Code, device: u32, modes: u32) -> String {
     let advice = if code == Code::RESOURCE && modes & ffi::GNI_CDM_MODE_FMA_DEDICATED != 0 {
         ". The NIC has no FMA descriptor left for this process alone; GASNET_GNI_FMA_SHARING=1 shares them"
     } else {
         ""
     };
-    format!("GNI_CdmAttach failed: {code}{advice}")
+    format!("GNI_CdmAttach to NIC {device} failed: {code}{advice}")
+}
+
+/// Why a queue cannot be made.
+fn queue_failed(code: Code) -> String {
+    let advice = match code {
+        Code::RESOURCE => {
+            ". The NIC has no completion queue left; run fewer processes on a node, or lower GASNET_DOMAIN_COUNT"
+        }
+        _ => "",
+    };
+    format!("GNI_CqCreate failed: {code}{advice}")
+}
+
+/// Why memory that the conduit cannot do without cannot be registered.
+pub fn register_failed(what: &str, bytes: usize, code: Code) -> String {
+    let advice = match code {
+        Code::RESOURCE => {
+            ". The NIC has no memory descriptor (MDD) left, or no more memory can be pinned; run fewer processes on a \
+             node, or lower GASNET_DOMAIN_COUNT, GASNET_NETWORKDEPTH_TOTAL or GASNET_GNI_AM_EAGER_PEERS"
+        }
+        _ => "",
+    };
+    format!("GNI_MemRegister of {bytes} bytes for {what} failed: {code}{advice}")
 }
 
 impl Turn<'_> {

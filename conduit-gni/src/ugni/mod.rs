@@ -8,7 +8,9 @@ mod library;
 mod post;
 
 pub use channel::Channel;
-pub use domain::{Arrivals, Completed, Domain, Endpoint, Failure, Identity, Memory, Received, Threads, Turn, BURST};
+pub use domain::{
+    register_failed, Arrivals, Completed, Domain, Endpoint, Failure, Identity, Memory, Received, Threads, Turn, BURST,
+};
 pub use engine::EngineHandle;
 pub use library::{Code, Functions};
 pub use post::{Local, Post, Remote, Taken, INLINE};
