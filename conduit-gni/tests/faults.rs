@@ -696,3 +696,49 @@ fn engines_run_out() {
     let printed = expect_none("barrier", "ce=0 trace post-error=ce:1:ce_protection_err", "");
     assert!(!printed.contains("CE_PROTECTION_ERR"), "{printed}");
 }
+
+#[test]
+fn processes_that_cannot_start() {
+    let set = |text: &str| format!("FAULTS_SET={text}");
+    for (variables, why) in [
+        (
+            set("PMI_GNI_PTAG=,PMI_GNI_COOKIE="),
+            "this process has no credentials for the network: neither PMI_GNI_PTAG and PMI_GNI_COOKIE nor \
+             CRAY_COOKIES are set. Start it with aprun or srun.",
+        ),
+        (
+            set("PMI_GNI_COOKIE="),
+            "this process has no credentials for the network: neither PMI_GNI_PTAG and PMI_GNI_COOKIE nor \
+             CRAY_COOKIES are set. Start it with aprun or srun.",
+        ),
+        (
+            set("PMI_GNI_PTAG=seven"),
+            "PMI_GNI_PTAG=seven has no number at place 0.",
+        ),
+        (set("PMI_GNI_PTAG=256"), "PMI_GNI_PTAG=256 is more than 255."),
+        (
+            set("PMI_GNI_COOKIE=0x17"),
+            "PMI_GNI_COOKIE=0x17 has no number at place 0.",
+        ),
+        (set("PMI_GNI_DEV_ID=-1"), "PMI_GNI_DEV_ID=-1 has no number at place 0."),
+    ] {
+        expect_start("", &variables, &format!("The gni conduit cannot start: {why}"));
+        expect_start("", &variables, &format!("The gni conduit cannot be used: {why}"));
+    }
+    let why = "The gni conduit cannot start: GNI_CdmGetNicAddress failed for NIC 3: GNI_RC_NO_MATCH.";
+    expect_start("", &set("PMI_GNI_DEV_ID=3"), why);
+    let why = "The gni conduit cannot start: GNI_CdmAttach to NIC 1 failed: GNI_RC_NO_MATCH.";
+    expect_start("", &set("PMI_GNI_DEV_ID=1,PMI_GNI_LOC_ADDR=256:257"), why);
+}
+
+#[test]
+fn there_is_no_library() {
+    let printed = child("start", "", "GASNET_GNI_LIBRARY=/nowhere/libugni.so");
+    let why = "cannot open the uGNI library (/nowhere/libugni.so): /nowhere/libugni.so: cannot open shared object \
+               file: No such file or directory. It comes with Cray's Linux Environment on the compute nodes of XC \
+               and XE systems. GASNET_GNI_LIBRARY selects another file.";
+    for what in ["start", "be used"] {
+        let message = format!("The gni conduit cannot {what}: {why}");
+        assert!(printed.lines().any(|line| line == message), "{printed}");
+    }
+}
