@@ -115,7 +115,14 @@ impl Op {
                 self.respond();
                 granted
             }
-            _ => self.grant(false)?,
+            _ => {
+                let granted = self.grant(false)?;
+                // A copy would have noticed the death of the process.
+                if !process.alive(granted.slot) {
+                    return Err(status::ENDPOINT_UNREACHABLE);
+                }
+                granted
+            }
         };
         let cq = granted.region.cq.load(std::sync::atomic::Ordering::Relaxed);
         Ok(cq)
