@@ -250,8 +250,9 @@ impl Net {
         };
         if let Some((rank, _)) = all.iter().enumerate().collect::<Vec<_>>().iter().find(differs) {
             return Err(failed(format!(
-                "ranks {} and {rank} have other networks or settings: GASNET_NETWORKDEPTH, _TOTAL, _SPACE and \
-                 GASNET_GNI_MAX_MEDIUM are to be the same in all processes",
+                "ranks {} and {rank} have different networks or settings: GASNET_NETWORKDEPTH, \
+                 GASNET_NETWORKDEPTH_TOTAL, GASNET_NETWORKDEPTH_SPACE and GASNET_GNI_MAX_MEDIUM must be the same in \
+                 all processes",
                 info.rank
             )));
         }
