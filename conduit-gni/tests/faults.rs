@@ -5,6 +5,7 @@
 //! options of the emulator once.
 
 mod emulated;
+mod processes;
 
 use emulated::run_again;
 use gasnet_conduit::config::{self, Config};
@@ -15,8 +16,11 @@ use gasnet_conduit::{
 };
 use gasnet_conduit_gni::Gni;
 use gasnet_sys::env;
+use processes::Place;
 use std::ffi::CString;
+use std::fs;
 use std::ops::RangeInclusive;
+use std::os::unix::process::ExitStatusExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -24,6 +28,8 @@ use std::time::{Duration, Instant};
 const OPERATIONS: usize = 10;
 /// Time in which an operation completes or a loss is reported.
 const LIMIT: Duration = Duration::from_secs(5);
+/// A packet that is not counted.
+const ANONYMOUS: &[u8] = &[0xff; 200];
 /// Bytes of the segment of rank 1.
 const SEGMENT: usize = 2 << 20;
 
@@ -43,6 +49,9 @@ struct Driver<'a> {
 
 impl Upcalls for Driver<'_> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        if packet == ANONYMOUS {
+            return;
+        }
         if class == Class::Reply {
             assert_eq!(packet, [self.replies as u8; 300], "a reply was altered");
             self.replies += 1;
@@ -589,8 +598,17 @@ fn registrations_that_fail_now_and_then() {
     }
 }
 
-/// A rank starts alone, and says why not. FAULTS_SET has variables that are set before:
-/// NAME=VALUE between commas. The emulator is not used if GASNET_GNI_LIBRARY is set.
+/// Sets the variables of FAULTS_SET, which has NAME=VALUE between commas.
+fn set_variables() {
+    for word in std::env::var("FAULTS_SET").unwrap_or_default().split(',') {
+        if let Some((name, value)) = word.split_once('=') {
+            let [name, value] = [name, value].map(|text| CString::new(text).unwrap());
+            env::set(&name, &value);
+        }
+    }
+}
+
+/// A rank starts alone, and says why not. The emulator is not used if GASNET_GNI_LIBRARY is set.
 #[test]
 #[ignore = "a child of other tests"]
 fn start() {
@@ -599,12 +617,7 @@ fn start() {
     } else {
         emulate();
     }
-    for word in std::env::var("FAULTS_SET").unwrap_or_default().split(',') {
-        if let Some((name, value)) = word.split_once('=') {
-            let [name, value] = [name, value].map(|text| CString::new(text).unwrap());
-            env::set(&name, &value);
-        }
-    }
+    set_variables();
     let (exchange, all) = (|bytes: &[u8]| bytes.to_vec(), [JobRank(0)]);
     let info = StartInfo {
         single_threaded: false,
@@ -741,4 +754,192 @@ fn there_is_no_library() {
         let message = format!("The gni conduit cannot {what}: {why}");
         assert!(printed.lines().any(|line| line == message), "{printed}");
     }
+}
+
+/// A rank that is a process starts, and says why not.
+#[test]
+#[ignore = "a child of other tests"]
+fn start_of_job() {
+    emulate();
+    set_variables();
+    let place = Place::find();
+    let exchange = |bytes: &[u8]| place.exchange(bytes);
+    let started = Gni::new().start(&start_info(place.rank, &place.all, &exchange));
+    eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".into()));
+}
+
+/// Two ranks start with these options of the emulator and variables, and print these lines.
+fn expect_starts(ranks: [(&str, &str); 2], lines: [&str; 2]) {
+    for (ended, line) in processes::run("start_of_job", &ranks).iter().zip(lines) {
+        let printed = &ended.output;
+        assert!(printed.lines().any(|printed| printed == line), "{ranks:?}: {printed}");
+    }
+}
+
+#[test]
+fn settings_that_differ() {
+    let differ = |one: u32| {
+        format!(
+            "The gni conduit cannot start: ranks {one} and {} have different networks or settings: \
+             GASNET_NETWORKDEPTH, GASNET_NETWORKDEPTH_TOTAL, GASNET_NETWORKDEPTH_SPACE and GASNET_GNI_MAX_MEDIUM \
+             must be the same in all processes.",
+            1 - one
+        )
+    };
+    let lines = [differ(0), differ(1)];
+    for ranks in [
+        [("", "GASNET_NETWORKDEPTH=8"), ("", "")],
+        [("", ""), ("", "GASNET_NETWORKDEPTH_TOTAL=65")],
+        [("", ""), ("", "GASNET_NETWORKDEPTH_SPACE=1M")],
+        [("", "GASNET_GNI_MAX_MEDIUM=1024"), ("", "GASNET_GNI_MAX_MEDIUM=2048")],
+        [("", ""), ("flavour=gemini", "")],
+    ] {
+        expect_starts(ranks, lines.each_ref().map(String::as_str));
+    }
+    expect_starts([("", ""), ("", "GASNET_GNI_PUT_FMA_RDMA_CUTOVER=0")], ["started"; 2]);
+}
+
+#[test]
+fn one_rank_that_cannot_start() {
+    let other = "The gni conduit cannot start: rank 0 cannot.";
+    let own = "The gni conduit cannot start: PMI_GNI_PTAG=x has no number at place 0.";
+    expect_starts([("", "FAULTS_SET=PMI_GNI_PTAG=x"), ("", "")], [own, other]);
+}
+
+/// Three ranks that are processes. The others do operations of the kind FAULTS_KINDS with rank 1,
+/// which kills itself amid them. Then they reach each other.
+#[test]
+#[ignore = "a child of other tests"]
+fn victims() {
+    const VICTIM: JobRank = JobRank(1);
+    emulate();
+    let (place, kind) = (Place::find(), variable("FAULTS_KINDS"));
+    let (exchange, conduit) = (|bytes: &[u8]| place.exchange(bytes), Gni::new());
+    conduit.start(&start_info(place.rank, &place.all, &exchange)).unwrap();
+    let mut memory = vec![0_u64; 16 << 10];
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, 128 << 10);
+    let own = conduit.segments().unwrap().register(&segment).unwrap();
+    let keys = exchange(&[&segment.base.to_le_bytes(), &own.key[..]].concat());
+    let peers = place.all.iter().zip(keys.chunks_exact(8 + own.key.len()));
+    let memories: Vec<_> = peers
+        .map(|(peer, key)| RemoteMemory {
+            peer: *peer,
+            segment: conduit.segments().unwrap().learn(*peer, &segment, &key[8..]).unwrap(),
+            address: usize::from_le_bytes(*key.first_chunk().unwrap()),
+        })
+        .collect();
+    let (lost, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let mut rank = Driver {
+        rank: place.rank,
+        conduit: &conduit,
+        lost: &lost,
+        requests: &requests,
+        answers: false,
+        done: 0,
+        replies: 0,
+        rounds: 0,
+    };
+    let begun = Instant::now();
+    if place.rank == VICTIM {
+        while begun.elapsed() < Duration::from_millis(100) {
+            conduit.poll(PollScope::All, &mut rank);
+        }
+        // SAFETY: plain calls. Nothing of this process runs any more.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
+    let target = Target {
+        memory: memories[1],
+        counter: memories[1],
+    };
+    let mut number = 0;
+    while rank.start(&kind, number, &target) {
+        number += 1;
+        assert!(
+            begun.elapsed() < LIMIT,
+            "rank {} does not lose rank {VICTIM}",
+            rank.rank
+        );
+    }
+    eprintln!("rank {}: {number} completed", rank.rank);
+    lost.store(false, SeqCst);
+    let target = Target {
+        memory: memories[2 - place.rank.index()],
+        ..target
+    };
+    assert!(rank.start("put:64", 0, &target), "the other rank is not reached");
+    fs::write(place.file("reached", place.rank), []).unwrap();
+    let has_reached = |_: &mut Driver| place.file("reached", JobRank(2 - place.rank.0)).exists();
+    assert!(rank.wait("the other rank", has_reached));
+    eprintln!("rank {} has reached the other one", rank.rank);
+    conduit.stop(Stop::Orderly);
+}
+
+impl Driver<'_> {
+    /// Does an operation without a look at the memory of the peer. False: something was lost before
+    /// it was complete.
+    fn start(&mut self, kind: &str, number: usize, target: &Target) -> bool {
+        let (name, bytes) = kind.split_once(':').unwrap_or((kind, "0"));
+        let (before, cookie, memory) = (self.done, Cookie::new(1), target.memory);
+        let mut bytes = vec![number as u8; bytes.parse().unwrap()];
+        let old = Box::leak(Box::new(0_u64));
+        let add = Atomic {
+            target: target.counter,
+            dt: codes::U64,
+            op: codes::fetch(codes::ADD),
+            operands: [1, 0],
+            fetched: (&raw mut *old).cast(),
+            cookie,
+        };
+        let is_send = name == "send";
+        let start = |rank: &mut Self| match name {
+            "put" => put(rank.conduit, memory, &bytes, SourceUse::Later, cookie) != Err(Busy),
+            "get" => get(rank.conduit, memory, &mut bytes, cookie) != Err(Busy),
+            "add" => rank.conduit.atomics().unwrap().atomic(&add) != Err(Busy),
+            _ => rank.conduit.send(memory.peer, Class::Request, &[ANONYMOUS]) != Err(Busy),
+        };
+        let is_started = self.wait(kind, start);
+        // Requests are few, so that some can still be sent when their receiver has died.
+        let pause = Instant::now() + Duration::from_millis(3);
+        let is_done = is_started && self.wait(kind, |rank| rank.done > before || is_send && Instant::now() > pause);
+        keep(bytes, is_done);
+        is_done
+    }
+}
+
+/// Rank 1 is killed amid operations of a kind: both others lose it, for this reason.
+fn expect_victim(kind: &str, variables: &str, why: &str) {
+    let variables = format!("FAULTS_KINDS={kind} {variables}");
+    for options in ["", "late reorder"] {
+        let ended = processes::run("victims", &[(options, &variables[..]); 3]);
+        assert_eq!(ended[1].status.signal(), Some(libc::SIGKILL), "{}", ended[1].output);
+        for rank in [0, 2] {
+            let printed = &ended[rank].output;
+            let losses: Vec<_> = printed.lines().filter(|line| line.contains(" lost ")).collect();
+            assert_eq!(
+                losses,
+                [format!("rank {rank} lost rank 1: {why}: ENDPOINT_UNREACHABLE")],
+                "{kind}: {printed}"
+            );
+            let reached = format!("rank {rank} has reached the other one");
+            assert!(
+                ended[rank].status.success() && printed.contains(&reached),
+                "{kind}: {printed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_rank_is_killed_amid_puts_and_gets() {
+    expect_victim("put:8", "", "a put by FMA failed 5 times");
+    expect_victim("put:65536", "", "a put by BTE failed 5 times");
+    expect_victim("get:8", "", "a get by FMA failed 5 times");
+    expect_victim("get:65536", "", "a get by BTE failed 5 times");
+}
+
+#[test]
+fn a_rank_is_killed_amid_atomics_and_messages() {
+    expect_victim("add", "", "an atomic failed");
+    expect_victim("send", "", "an Active Message failed");
+    expect_victim("send", "GASNET_GNI_AM_RVOUS_CUTOVER=1", "a CQ write failed");
 }

@@ -8,6 +8,7 @@ use gasnet_sys::env;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 /// The variable with the options of the emulator for a test process.
 const OPTIONS: &str = "GNI_TEST_EMULATOR";
@@ -45,18 +46,26 @@ pub fn run_again(options: &str, variables: &str, arguments: &str) -> String {
 
 /// The same, also where tests fail. Returns whether all have passed.
 pub fn run(options: &str, variables: &str, arguments: &str) -> (bool, String) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let variables = variables.split_whitespace().map(|word| word.split_once('=').unwrap());
-    command.env(OPTIONS, options).envs(variables);
-    let output = command.args(arguments.split_whitespace()).output().unwrap();
+    let output = command(options, variables, arguments).output().unwrap();
     let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     (output.status.success(), text.concat())
 }
 
-/// A folder that a shell removes when it reads the end of its standard input, which is that of this
-/// process.
-fn fabric() -> String {
-    let folder = format!("/dev/shm/emu-ugni.test.{}", std::process::id());
+/// This program, to run tests with these options of the emulator and variables.
+pub fn command(options: &str, variables: &str, arguments: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let variables = variables.split_whitespace().map(|word| word.split_once('=').unwrap());
+    command.env(OPTIONS, options).envs(variables);
+    command.args(arguments.split_whitespace());
+    command
+}
+
+/// A new folder that a shell removes when it reads the end of its standard input, which is that of
+/// this process.
+pub fn fabric() -> String {
+    static FABRICS: AtomicU32 = AtomicU32::new(0);
+    let number = FABRICS.fetch_add(1, SeqCst);
+    let folder = format!("/dev/shm/emu-ugni.test.{}.{number}", std::process::id());
     std::fs::create_dir(&folder).unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"read -r _; rm -rf -- "$1""#, "cleaner", &folder]);
