@@ -943,3 +943,50 @@ fn a_rank_is_killed_amid_atomics_and_messages() {
     expect_victim("send", "", "an Active Message failed");
     expect_victim("send", "GASNET_GNI_AM_RVOUS_CUTOVER=1", "a CQ write failed");
 }
+
+/// What processes have in /dev/shm: names that contain one of their numbers.
+fn shared_memory(pids: &[u32]) -> Vec<String> {
+    let names = fs::read_dir("/dev/shm")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let is_theirs = |name: &String| {
+        let mut numbers = name.split(|c: char| !c.is_ascii_digit());
+        numbers.any(|number| number.parse().is_ok_and(|number| pids.contains(&number)))
+    };
+    names
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(is_theirs)
+        .collect()
+}
+
+/// Runs a job of which a rank is killed. Prints the numbers of its processes.
+#[test]
+#[ignore = "a child of other tests"]
+fn job_with_a_victim() {
+    let ended = processes::run("victims", &[("", "FAULTS_KINDS=put:8"); 3]);
+    assert_eq!(ended[1].status.signal(), Some(libc::SIGKILL), "{}", ended[1].output);
+    let own = std::process::id();
+    assert_ne!(
+        shared_memory(&[own]),
+        [""; 0],
+        "the network of this process is not found"
+    );
+    for pid in ended.iter().map(|ended| ended.pid).chain([own]) {
+        eprintln!("process {pid}");
+    }
+}
+
+#[test]
+fn a_killed_rank_leaves_no_shared_memory() {
+    let printed = child("job_with_a_victim", "", "");
+    let pids = printed
+        .lines()
+        .filter_map(|line| line.strip_prefix("process ")?.parse().ok());
+    let pids: Vec<u32> = pids.collect();
+    assert_eq!(pids.len(), 4, "{printed}");
+    let begun = Instant::now();
+    while !shared_memory(&pids).is_empty() {
+        assert!(begun.elapsed() < LIMIT, "{:?} are left", shared_memory(&pids));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

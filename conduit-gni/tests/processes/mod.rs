@@ -14,7 +14,6 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// How a rank has ended, and what it printed.
 pub struct Ended {
-    #[allow(dead_code)]
     pub pid: u32,
     pub status: ExitStatus,
     pub output: String,
