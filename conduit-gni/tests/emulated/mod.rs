@@ -6,6 +6,7 @@ use gasnet_conduit::Conduit;
 use gasnet_conduit_gni::Gni;
 use gasnet_sys::env;
 use std::ffi::CString;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -64,9 +65,19 @@ pub fn command(options: &str, variables: &str, arguments: &str) -> Command {
 /// this process.
 pub fn fabric() -> String {
     static FABRICS: AtomicU32 = AtomicU32::new(0);
-    let number = FABRICS.fetch_add(1, SeqCst);
-    let folder = format!("/dev/shm/emu-ugni.test.{}.{number}", std::process::id());
-    std::fs::create_dir(&folder).unwrap();
+    let mut names = std::iter::repeat_with(|| {
+        let number = FABRICS.fetch_add(1, SeqCst);
+        format!("/dev/shm/emu-ugni.test.{}.{number}", std::process::id())
+    });
+    // An earlier process of the same number may have left one, if its shell was killed too.
+    let create = |folder: &String| match std::fs::create_dir(folder) {
+        Err(why) if why.kind() == ErrorKind::AlreadyExists => false,
+        created => {
+            created.unwrap();
+            true
+        }
+    };
+    let folder = names.find(create).unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"read -r _; rm -rf -- "$1""#, "cleaner", &folder]);
     #[allow(clippy::zombie_processes, reason = "it ends after this process")]
