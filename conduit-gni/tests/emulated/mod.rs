@@ -8,6 +8,7 @@ use gasnet_sys::env;
 use std::ffi::CString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -80,6 +81,8 @@ pub fn fabric() -> String {
     let folder = names.find(create).unwrap();
     let mut shell = Command::new("sh");
     shell.args(["-c", r#"read -r _; rm -rf -- "$1""#, "cleaner", &folder]);
+    // A signal to the group of this process must not end it.
+    shell.process_group(0);
     #[allow(clippy::zombie_processes, reason = "it ends after this process")]
     let mut cleaner = shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     std::mem::forget(cleaner.stdin.take());
