@@ -3,11 +3,11 @@
 //!
 //! # A request
 //!
-//! It is written into a slot of its sender, and from there into units of the space that its target
-//! has set aside (eager), with its head as the word that follows the data. An event at the target
-//! says which unit. Or, if the target has set no space aside, the event says in which slot it
-//! waits, and the target fetches it (rendezvous). A target sets space aside for peers whose
-//! requests it has fetched, as long as it has some.
+//! It is written into a slot of its sender, and from there, by one put with its head, into units of
+//! the space that its target has set aside (eager). An event at the target says which unit. Or, if
+//! the target has set no space aside, the event says in which slot it waits, and the target fetches
+//! it (rendezvous). A target sets space aside for peers whose requests it has fetched, as long as
+//! it has some.
 //!
 //! # Its reply
 //!

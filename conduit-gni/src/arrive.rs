@@ -3,7 +3,7 @@
 use crate::am::{Am, Arrival, Place};
 use crate::done::Done;
 use crate::net::{Net, FIRST};
-use crate::region::{Layout, Word, FRONT};
+use crate::region::{Layout, Word, FRONT, HEAD};
 use crate::ugni::{Local, Received, Remote, Taken};
 use crate::wire::{Event, Head, Kind};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
@@ -154,8 +154,8 @@ impl Net {
             return self.fail(&format!("rank {source} has written into space that it was not given"));
         };
         let word = match arrival.place {
-            Place::Landing(..) => offset + 8,
-            _ => offset,
+            Place::Slot(_) => offset,
+            _ => offset + HEAD,
         };
         let Some(head) = Head::decode(self.region.word(word).load(Ordering::Acquire)) else {
             return am.late.push(arrival);
@@ -210,11 +210,11 @@ impl Net {
         let layout = &self.region.layout;
         let (word, room) = match place {
             Place::Unit(unit) => (
-                self.region.word(offset),
+                self.region.word(offset + HEAD),
                 (layout.units - unit) * layout.unit_bytes - FRONT,
             ),
             Place::Slot(_) => (self.region.word(offset), layout.slot_bytes - FRONT),
-            Place::Landing(..) => (self.region.word(offset + 8), layout.slot_bytes - FRONT),
+            Place::Landing(..) => (self.region.word(offset + HEAD), layout.slot_bytes - FRONT),
         };
         let Some(head) = Head::decode(word.load(Ordering::Acquire)).filter(|head| head.bytes <= room) else {
             self.fail(&format!("a malformed message of rank {source} has arrived"));
@@ -270,13 +270,13 @@ impl Net {
     }
 
     fn begin_fetch(&self, mut post: Taken, source: JobRank, (class, index): (Class, usize), landing: usize) {
-        let bytes = FIRST_FETCH.min(self.region.layout.slot_bytes - 8);
+        let bytes = FIRST_FETCH.min(self.region.layout.slot_bytes - HEAD);
         post.peer = source;
         post.done = Done::Fetched {
             class,
             index,
             landing,
-            is_all: bytes == self.region.layout.slot_bytes - 8,
+            is_all: bytes == self.region.layout.slot_bytes - HEAD,
         };
         self.post_fetch(post, (class, index), landing, (0, bytes));
     }
@@ -293,9 +293,9 @@ impl Net {
             Class::Request => layout.slot(index),
             Class::Reply => layout.outbox(index),
         };
-        let Remote { address, handle } = self.in_region(post.peer, from + 8 + skip);
+        let Remote { address, handle } = self.in_region(post.peer, from + HEAD + skip);
         let local = Local {
-            address: self.region.base() + layout.landing(landing) + 8 + skip,
+            address: self.region.base() + layout.landing(landing) + HEAD + skip,
             handle: self.region_memory.handle,
         };
         let kind = if bytes <= self.settings.get_fma {
@@ -324,14 +324,14 @@ impl Net {
     ) -> Option<Taken> {
         let layout = &self.region.layout;
         let (source, offset) = (post.peer, layout.landing(landing));
-        let word = self.region.word(offset + 8).load(Ordering::Acquire);
+        let word = self.region.word(offset + HEAD).load(Ordering::Acquire);
         let Some(head) = Head::decode(word).filter(|head| head.bytes <= layout.slot_bytes - FRONT) else {
             self.fail(&format!("a malformed message of rank {source} was fetched"));
             return Some(post);
         };
         let (all, first) = (
-            (8 + head.bytes).next_multiple_of(4),
-            FIRST_FETCH.min(layout.slot_bytes - 8),
+            (FRONT - HEAD + head.bytes).next_multiple_of(4),
+            FIRST_FETCH.min(layout.slot_bytes - HEAD),
         );
         if !is_all && all > first {
             post.done = Done::Fetched {

@@ -11,8 +11,8 @@ pub enum Done {
     Nothing,
     /// The request of this slot has left the slot, or a buffer.
     Request(usize, Option<Bounce>),
-    /// A reply has left its buffer.
-    Reply(Bounce),
+    /// A reply, or the payload of a Long, has left: its buffer, if it is not in the inline memory.
+    Reply(Option<Bounce>),
     /// What this process has released is known to the peer.
     Released,
     /// The message in this place of its sender, which waits there, is in a landing: the first part,

@@ -16,8 +16,11 @@ use gasnet_conduit::JobRank;
 use std::io;
 use std::sync::atomic::AtomicU64;
 
-/// Bytes in front of a packet: the head that a peer writes, and the head of a message that waits.
+/// Bytes in front of a packet, with its head.
 pub const FRONT: usize = 16;
+/// Where the head is: directly in front of the packet. That of a reply is in front of that of its
+/// request.
+pub const HEAD: usize = 8;
 /// Bytes of the words of a process.
 const WORDS: usize = 32;
 /// Replies that may wait in the outbox, and landings for those of peers.

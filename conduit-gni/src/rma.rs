@@ -216,11 +216,11 @@ impl Net {
         post.done = match aim {
             Aim::Put => Done::Put(put.cookie, bounce, is_in_use),
             _ if is_in_use => Done::Source(put.cookie),
-            _ => bounce.map_or(Done::Nothing, Done::Reply),
+            _ => Done::Reply(bounce),
         };
         // SAFETY: the runtime keeps the source until local completion; copies are kept until then.
         if let Err(mut post) = unsafe { self.try_post(&mut turn, post, aim.event()) } {
-            if let Done::Put(_, Some(bounce), _) | Done::Reply(bounce) =
+            if let Done::Put(_, Some(bounce), _) | Done::Reply(Some(bounce)) =
                 std::mem::replace(&mut post.done, Done::Nothing)
             {
                 // What the client has filled stays reserved.

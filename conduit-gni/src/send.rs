@@ -4,7 +4,7 @@ use crate::am::{Admission, Way};
 use crate::bounce::Bounce;
 use crate::done::Done;
 use crate::net::{Net, FIRST};
-use crate::region::FRONT;
+use crate::region::{FRONT, HEAD};
 use crate::ugni::{Taken, Turn, INLINE};
 use crate::wire::{Head, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
@@ -165,30 +165,32 @@ impl Net {
         let Admission { peer, slot, way, index } = admission;
         let layout = &self.region.layout;
         let (offset, bytes) = (layout.slot(slot), packet.bytes());
-        let (from, bounce) = match packet {
-            Packet::Reserved(bounce, _) if matches!(way, Way::Eager(_)) => (bounce.address(), Some(bounce)),
-            packet => {
-                // SAFETY: the slot is this request's, and has room for the largest packet.
-                self.copy_packet(packet, unsafe { self.region.packet(offset, bytes) });
-                (self.region.base() + offset + FRONT, None)
-            }
-        };
         let head = Head { bytes, slot, parts }.encode();
         post.peer = peer;
-        post.done = Done::Request(slot, bounce);
-        let event = match way {
-            Way::Eager(space) => {
+        let event = match (way, packet) {
+            (Way::Eager(space), Packet::Reserved(bounce, _)) => {
                 let unit = layout.unit(space, index);
-                let flag = (head, self.in_region(peer, unit).address);
+                let flag = (head, self.in_region(peer, unit + HEAD).address);
                 let to = self.in_region(peer, unit + FRONT);
-                post.put_and_flag(MESSAGE, (from, bytes), to, flag);
+                post.put_and_flag(MESSAGE, (bounce.address(), bytes), to, flag);
+                post.done = Done::Request(slot, Some(bounce));
                 Some(self.event(Kind::Request, index))
             }
-            Way::Rendezvous => {
-                self.region.word(offset + 8).store(head, Ordering::Release);
-                let event = self.event(Kind::WaitingRequest, index);
-                post.event(MESSAGE, self.addresses[peer.index()].handle, event);
-                None
+            (way, packet) => {
+                // SAFETY: the slot is this request's, and has room for the largest packet.
+                self.copy_packet(packet, unsafe { self.region.packet(offset, bytes) });
+                self.region.word(offset + HEAD).store(head, Ordering::Release);
+                post.done = Done::Request(slot, None);
+                if let Way::Eager(space) = way {
+                    let from = self.region.base() + offset + HEAD;
+                    let to = self.in_region(peer, layout.unit(space, index) + HEAD);
+                    post.put(MESSAGE, (from, FRONT - HEAD + bytes), to);
+                    Some(self.event(Kind::Request, index))
+                } else {
+                    let event = self.event(Kind::WaitingRequest, index);
+                    post.event(MESSAGE, self.addresses[peer.index()].handle, event);
+                    None
+                }
             }
         };
         // SAFETY: the slot stays as it is until the request has left and is answered.
@@ -219,7 +221,7 @@ impl Net {
     #[inline]
     pub fn room_for_reply(&self, turn: &mut Turn<'_>, bytes: usize) -> Result<(Taken, Option<Bounce>), Busy> {
         let Some(post) = turn.take() else { return Err(Busy) };
-        if bytes <= INLINE {
+        if FRONT + bytes <= INLINE {
             return Ok((post, None));
         }
         if let Some(bounce) = self.bounces.take() {
@@ -245,37 +247,24 @@ impl Net {
         current: Current,
         (packet, bytes, parts): (&[&[u8]], usize, usize),
     ) {
-        let from = match bounce {
-            None => {
-                gather(packet, &mut post.inline()[..bytes]);
-                post.done = Done::Nothing;
-                post.inline_address()
-            }
-            Some(mut bounce) => {
-                gather(packet, bounce.prefix(bytes));
-                let address = bounce.address();
-                post.done = Done::Reply(bounce);
-                address
-            }
+        let head = Head { bytes, slot: 0, parts }.encode();
+        let mut bounce = bounce;
+        let (from, place) = match &mut bounce {
+            None => (post.inline_address(), &mut post.inline()[..FRONT + bytes]),
+            Some(bounce) => (bounce.address(), bounce.prefix(FRONT + bytes)),
         };
-        self.post_reply(turn, post, current, (from, bytes, parts));
+        place[..8].copy_from_slice(&head.to_ne_bytes());
+        gather(packet, &mut place[FRONT..]);
+        post.done = Done::Reply(bounce);
+        let to = self.in_region(current.source, self.region.layout.slot(current.slot));
+        post.put(MESSAGE, (from, FRONT + bytes), to);
+        self.post_reply(turn, post, current);
     }
 
-    /// Posts the reply that lies at an address.
+    /// Posts a reply.
     #[inline]
-    fn post_reply(
-        &self,
-        turn: &mut Turn<'_>,
-        mut post: Taken,
-        current: Current,
-        (from, bytes, parts): (usize, usize, usize),
-    ) {
-        let slot = self.region.layout.slot(current.slot);
-        let head = Head { bytes, slot: 0, parts }.encode();
-        let flag = (head, self.in_region(current.source, slot).address);
+    fn post_reply(&self, turn: &mut Turn<'_>, mut post: Taken, current: Current) {
         post.peer = current.source;
-        let to = self.in_region(current.source, slot + FRONT);
-        post.put_and_flag(MESSAGE, (from, bytes), to, flag);
         let event = self.event(Kind::Reply, current.index);
         // SAFETY: inline memory or a buffer, kept until it has left.
         unsafe { self.post(turn, FIRST, post, Some(event)) };
@@ -302,7 +291,7 @@ impl Net {
             parts: 0,
         }
         .encode();
-        self.region.word(offset + 8).store(head, Ordering::Release);
+        self.region.word(offset + HEAD).store(head, Ordering::Release);
         if self.signal(peer, Kind::WaitingReply, place.into()) {
             return Ok(());
         }
@@ -336,9 +325,18 @@ impl SendBuffers for Net {
             (Class::Reply, Some(current)) => {
                 let mut turn = self.domains[FIRST].turn();
                 let Some(mut post) = turn.take() else { return Err(Busy) };
-                let from = bounce.address();
-                post.done = Done::Reply(bounce);
-                self.post_reply(&mut turn, post, current, (from, bytes, 0));
+                let slot = self.region.layout.slot(current.slot);
+                let head = Head {
+                    bytes,
+                    slot: 0,
+                    parts: 0,
+                }
+                .encode();
+                let flag = (head, self.in_region(current.source, slot).address);
+                let to = self.in_region(current.source, slot + FRONT);
+                post.put_and_flag(MESSAGE, (bounce.address(), bytes), to, flag);
+                post.done = Done::Reply(Some(bounce));
+                self.post_reply(&mut turn, post, current);
                 Self::note_reply(current);
             }
             (Class::Reply, None) => {

@@ -6,7 +6,7 @@ use crate::bounce::Bounces;
 use crate::credentials::Credentials;
 use crate::engine::Engine;
 use crate::net::{Address, Net, FIRST};
-use crate::region::{Layout, Region};
+use crate::region::{Layout, Region, FRONT};
 use crate::registrations::Registrations;
 use crate::segments::Segments;
 use crate::settings::{self, Flavour, Settings};
@@ -259,7 +259,10 @@ impl Net {
         if let Some(rank) = all.iter().position(|hello| hello.failed != 0) {
             return Err(failed(format!("rank {rank} cannot")));
         }
-        let least = settings.put_bounce.max(settings.get_bounce).max(settings.max_packet);
+        let least = settings
+            .put_bounce
+            .max(settings.get_bounce)
+            .max(FRONT + settings.max_packet);
         let are_several = !info.single_threaded;
         // SAFETY: the runtime says how many threads there are.
         let mut bounces = unsafe { Bounces::new(least, settings.bounce_space, are_several) }

@@ -140,7 +140,17 @@ impl Post {
         descriptor.src_cq_hndl = std::ptr::null_mut();
     }
 
-    /// A put by FMA that is followed by an aligned word, also under the remote handle.
+    /// A put by FMA whose source needs no handle.
+    #[inline]
+    pub fn put(&mut self, modes: u16, (from, bytes): (usize, usize), remote: Remote) {
+        let local = Local {
+            address: from,
+            handle: ffi::gni_mem_handle_t::default(),
+        };
+        self.transfer(ffi::GNI_POST_FMA_PUT, modes, (local, remote), bytes);
+    }
+
+    /// The same, followed by an aligned word, also under the remote handle.
     #[inline]
     pub fn put_and_flag(
         &mut self,
@@ -149,11 +159,8 @@ impl Post {
         remote: Remote,
         (flag, address): (u64, usize),
     ) {
-        let local = Local {
-            address: from,
-            handle: ffi::gni_mem_handle_t::default(),
-        };
-        self.transfer(ffi::GNI_POST_FMA_PUT_W_SYNCFLAG, modes, (local, remote), bytes);
+        self.put(modes, (from, bytes), remote);
+        self.descriptor.r#type = ffi::GNI_POST_FMA_PUT_W_SYNCFLAG;
         self.descriptor.sync_flag_value = flag;
         self.descriptor.sync_flag_addr = address as u64;
     }
@@ -201,8 +208,9 @@ impl Post {
         match self.descriptor.r#type {
             ffi::GNI_POST_RDMA_PUT => "a put by BTE",
             ffi::GNI_POST_RDMA_GET => "a get by BTE",
-            ffi::GNI_POST_FMA_PUT => "a put by FMA",
             ffi::GNI_POST_FMA_PUT_W_SYNCFLAG => "an Active Message",
+            ffi::GNI_POST_FMA_PUT if matches!(self.done, Done::Request(..) | Done::Reply(_)) => "an Active Message",
+            ffi::GNI_POST_FMA_PUT => "a put by FMA",
             ffi::GNI_POST_FMA_GET => "a get by FMA",
             ffi::GNI_POST_AMO => "an atomic",
             ffi::GNI_POST_CE => "a reduction by the collective engine",
