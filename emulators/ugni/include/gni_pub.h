@@ -11,6 +11,19 @@
 extern "C" {
 #endif
 
+/* The version of this interface: 8 bits for hardware, 8 for the API, 16 for the library's code. */
+#define GNI_MAJOR_REV 0x00
+#define GNI_MINOR_REV 0x5d
+#define GNI_CODE_REV 0x0102
+#define GNI_GET_MAJOR(value) (((value) >> 24) & 0xff)
+#define GNI_GET_MINOR(value) (((value) >> 16) & 0xff)
+#define GNI_GET_REV(value) ((value)&0xffff)
+#define GNI_VERSION_CHECK(major, minor, code) ((major) << 24 | (minor) << 16 | (code))
+#define GNI_VERSION GNI_VERSION_CHECK(GNI_MAJOR_REV, GNI_MINOR_REV, GNI_CODE_REV)
+/* The first versions that have a feature. */
+#define GNI_VERSION_FMA_SHARING 0x5b0000
+#define GNI_VERSION_FMA_CHAIN_TRANSACTIONS 0x5d0000
+
 /* Directions of parameters. */
 #define IN
 #define OUT
@@ -83,6 +96,7 @@ typedef enum gni_post_state {
 } gni_post_state_t;
 
 typedef enum gni_job_res {
+    GNI_JOB_RES_FIRST = 0,
     GNI_JOB_RES_MDD = 1,
     GNI_JOB_RES_MRT = 2,
     GNI_JOB_RES_IOMMU = 3,
@@ -100,6 +114,7 @@ typedef enum gni_job_res {
 } gni_job_res_t;
 
 typedef enum gni_dev_res {
+    GNI_DEV_RES_FIRST = 0,
     GNI_DEV_RES_MDD = 1,
     GNI_DEV_RES_MRT = 2,
     GNI_DEV_RES_CQ = 3,
@@ -110,6 +125,12 @@ typedef enum gni_dev_res {
     GNI_DEV_RES_DVA = 8,
     GNI_DEV_RES_LAST = 9
 } gni_dev_res_t;
+
+/* Whether a resource exists, and its name. */
+uint32_t gni_job_res_valid(gni_job_res_t);
+const char *gni_job_res_to_str(gni_job_res_t);
+uint32_t gni_dev_res_valid(gni_dev_res_t);
+const char *gni_dev_res_to_str(gni_dev_res_t);
 
 typedef enum gni_mem_handle_attr {
     GNI_MEMHNDL_ATTR_READONLY = 1,
@@ -151,8 +172,8 @@ typedef enum gni_fma_cmd_type {
     GNI_FMA_ATOMIC_FAX_C = 0x1c,
     GNI_FMA_ATOMIC_AX = 0x10c,
     GNI_FMA_ATOMIC_AX_C = 0x11c,
-    GNI_FMA_ATOMIC_FCSWAP = 0xd,
-    GNI_FMA_ATOMIC_FCSWAP_C = 0x1d,
+    GNI_FMA_ATOMIC_CSWAP = 0xd,
+    GNI_FMA_ATOMIC_CSWAP_C = 0x1d,
     GNI_FMA_ATOMIC2_FAND = 0x41,
     GNI_FMA_ATOMIC2_FAND_S = 0x240,
     GNI_FMA_ATOMIC2_FAND_C = 0x61,

@@ -199,3 +199,46 @@ extern "C" fn GNI_GetDevResInfo(
     };
     code("GNI_GetDevResInfo", get())
 }
+
+/// Names of resources of jobs and devices, by number.
+const JOB_RESOURCES: [&CStr; 14] = [
+    c"",
+    c"MDD",
+    c"MRT",
+    c"IOMMU",
+    c"GART",
+    c"CQ",
+    c"FMA",
+    c"RDMA",
+    c"CE",
+    c"DLA",
+    c"SFMA",
+    c"DIRECT",
+    c"PCI_IOMMU",
+    c"NONVMDH",
+];
+const DEVICE_RESOURCES: [&CStr; 9] = [c"", c"MDD", c"MRT", c"CQ", c"FMA", c"CE", c"DLA", c"TCR", c"DVA"];
+
+fn name_of(names: &[&'static CStr], kind: u32) -> Option<&'static CStr> {
+    names.get(kind as usize).copied().filter(|name| !name.is_empty())
+}
+
+#[no_mangle]
+extern "C" fn gni_job_res_valid(kind: abi::gni_job_res_t) -> u32 {
+    u32::from(name_of(&JOB_RESOURCES, kind).is_some())
+}
+
+#[no_mangle]
+extern "C" fn gni_job_res_to_str(kind: abi::gni_job_res_t) -> *const c_char {
+    name_of(&JOB_RESOURCES, kind).unwrap_or(c"?").as_ptr()
+}
+
+#[no_mangle]
+extern "C" fn gni_dev_res_valid(kind: abi::gni_dev_res_t) -> u32 {
+    u32::from(name_of(&DEVICE_RESOURCES, kind).is_some())
+}
+
+#[no_mangle]
+extern "C" fn gni_dev_res_to_str(kind: abi::gni_dev_res_t) -> *const c_char {
+    name_of(&DEVICE_RESOURCES, kind).unwrap_or(c"?").as_ptr()
+}

@@ -42,8 +42,8 @@ static void first_generation(struct end *a, struct end *b) {
     amo(a, b, "FOR", GNI_FMA_ATOMIC_FOR, 0xf0, 0x0f, 0);
     amo(a, b, "FXOR cached", GNI_FMA_ATOMIC_FXOR_C, 0xff, 0x0f, 0);
     amo(a, b, "FAX", GNI_FMA_ATOMIC_FAX, 0xff, 0x0f, 0xf0);
-    amo(a, b, "FCSWAP that finds", GNI_FMA_ATOMIC_FCSWAP, 7, 7, 9);
-    amo(a, b, "FCSWAP that does not", GNI_FMA_ATOMIC_FCSWAP, 8, 7, 9);
+    amo(a, b, "FCSWAP that finds", GNI_FMA_ATOMIC_CSWAP, 7, 7, 9);
+    amo(a, b, "FCSWAP that does not", GNI_FMA_ATOMIC_CSWAP, 8, 7, 9);
     amo(a, b, "AX without fetch", GNI_FMA_ATOMIC_AX, 0xff, 0x0f, 0xf0);
 }
 

@@ -44,12 +44,13 @@ SIZE(gni_msgq_attr_t, 28);
 SIZE(gni_bi_desc_t, 16);
 SIZE(gni_return_t, 4);
 _Static_assert(GNI_POST_AMO_W_FLAG == 10 && GNI_CQMODE_DUAL_EVENTS == 3 && GNI_RC_ERROR_NOMEM == 13, "numbers");
-_Static_assert(GNI_FMA_ATOMIC_FADD == 8 && GNI_FMA_ATOMIC_FCSWAP == 0xd, "first generation");
+_Static_assert(GNI_FMA_ATOMIC_FADD == 8 && GNI_FMA_ATOMIC_CSWAP == 0xd, "first generation");
 _Static_assert(GNI_FMA_ATOMIC2_FCSWAP == 0x4b && GNI_FMA_ATOMIC2_FPMIN_SC == 0x378, "second generation");
 _Static_assert(GNI_FMA_CE_FPMAX_GIDX == 0x3b && GNI_CE_MODE_CQE_ONERR == 0x40, "collective engine");
 
 void test_layout(void) {
     gni_version_info_t version;
+_Static_assert(GNI_VERSION == 0x5d0102 && GNI_GET_MINOR(GNI_VERSION) == GNI_MINOR_REV, "version");
     int devices = 0;
     must(GNI_GetVersionInformation(&version) == 0, "GNI_GetVersionInformation");
     say("layout", "version %x", version.ugni_version >> 16);
@@ -57,3 +58,6 @@ void test_layout(void) {
     say("layout", "a device: %s", devices > 0 ? "yes" : "no");
     say("layout", "name of a code: %s", gni_err_str[GNI_RC_TRANSACTION_ERROR]);
 }
+    say("layout", "resources: %s, %s, valid %u, %u", gni_job_res_to_str(GNI_JOB_RES_RDMA),
+        gni_dev_res_to_str(GNI_DEV_RES_FMA), gni_job_res_valid(GNI_JOB_RES_NONVMDH),
+        gni_dev_res_valid(GNI_DEV_RES_LAST));
