@@ -43,7 +43,8 @@ extern "C" fn GNI_CqCreate(
         if mode & !MODES != 0 || mode & 3 == abi::GNI_CQ_BLOCKING | abi::GNI_CQ_EMULATED {
             return Err(invalid("no such mode of completion queues"));
         }
-        if mode & (abi::GNI_CQ_EMULATED | abi::GNI_CQ_PHYS_PAGES) != 0 {
+        // Physical pages are a matter of the queue's memory; programs see no difference.
+        if mode & abi::GNI_CQ_EMULATED != 0 {
             return Err(refusal(
                 abi::GNI_RC_ILLEGAL_OP,
                 "the emulator has no queues of this mode",

@@ -137,7 +137,7 @@ static void count_entry(gni_cq_entry_t *entry, void *context) {
 }
 
 static void waiting(void) {
-    gni_cq_handle_t cqs[2];
+    gni_cq_handle_t cqs[2], physical;
     gni_post_descriptor_t d;
     gni_cq_entry_t entry;
     uint32_t which = 7;
@@ -148,6 +148,8 @@ static void waiting(void) {
     must(GNI_CqCreate(a.nic, 8, 0, GNI_CQ_BLOCKING, NULL, NULL, &cqs[1]) == 0, "GNI_CqCreate");
     say("events", "blocking and emulated: %s",
         name(GNI_CqCreate(a.nic, 8, 0, GNI_CQ_BLOCKING | GNI_CQ_EMULATED, NULL, NULL, &(gni_cq_handle_t){NULL})));
+    must(GNI_CqCreate(a.nic, 8, 0, GNI_CQ_BLOCKING | GNI_CQ_PHYS_PAGES, NULL, NULL, &physical) == 0, "GNI_CqCreate");
+    must(GNI_CqDestroy(physical) == 0, "GNI_CqDestroy");
     must(GNI_EpCreate(a.nic, cqs[0], &a.ep) == 0, "GNI_EpCreate");
     must(GNI_EpBind(a.ep, a.address, 1) == 0, "GNI_EpBind");
     say("events", "wait on a queue that does not block: %s", name(GNI_CqWaitEvent(a.source, 1, &entry)));
