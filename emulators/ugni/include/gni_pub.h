@@ -473,6 +473,56 @@ typedef struct gni_post_descriptor {
     uint64_t ce_red_id;
 } gni_post_descriptor_t;
 
+/* What follows the descriptor in a chained transaction, one structure for each type. The descriptor
+ * and each link point to the next link; the last one has NULL. */
+typedef struct gni_ct_put_post_descriptor {
+    void *next_descr;
+    gni_ep_handle_t ep_hndl;
+    uint64_t length;
+    uint64_t remote_addr;
+    gni_mem_handle_t remote_mem_hndl;
+    uint64_t local_addr;
+} gni_ct_put_post_descriptor_t;
+
+typedef struct gni_ct_get_post_descriptor {
+    void *next_descr;
+    gni_ep_handle_t ep_hndl;
+    uint64_t length;
+    uint64_t remote_addr;
+    gni_mem_handle_t remote_mem_hndl;
+    uint64_t local_addr;
+    gni_mem_handle_t local_mem_hndl;
+} gni_ct_get_post_descriptor_t;
+
+typedef struct gni_ct_amo_post_descriptor {
+    void *next_descr;
+    gni_ep_handle_t ep_hndl;
+    uint64_t length;
+    uint64_t remote_addr;
+    gni_mem_handle_t remote_mem_hndl;
+    uint64_t local_addr;
+    gni_mem_handle_t local_mem_hndl;
+    gni_fma_cmd_type_t amo_cmd;
+    uint64_t first_operand;
+    uint64_t second_operand;
+} gni_ct_amo_post_descriptor_t;
+
+typedef struct gni_ct_cqw_post_descriptor {
+    void *next_descr;
+    gni_ep_handle_t ep_hndl;
+    gni_mem_handle_t remote_mem_hndl;
+    uint64_t cqwrite_value;
+} gni_ct_cqw_post_descriptor_t;
+
+typedef struct gni_ct_uni_post_descriptor {
+    union {
+        gni_ct_put_post_descriptor_t put;
+        gni_ct_get_post_descriptor_t get;
+        gni_ct_amo_post_descriptor_t amo;
+        gni_ct_cqw_post_descriptor_t cqw;
+    } u;
+} gni_ct_uni_post_descriptor_t;
+
 /* A result of the collective engine; its address is a multiple of 32. */
 typedef struct gni_ce_result {
     uint64_t control;

@@ -7,13 +7,14 @@
 //! - `refuse`, `object`: how functions refuse, and what handles name
 //! - `entry`, `status`, `request`, `queue`: completion queues
 //! - `region`, `copy`, `amo`, `operation`, `later`: operations
-//! - `reduce`, `ce`: the collective engine - `cdm`, `cq`, `ep`, `memory`, `post`, `engine`, `smsg`,
-//!   `datagram`, `channel`, `errors`, `info`,
-//!   `unsupported`: the C interface
+//! - `reduce`, `ce`: the collective engine
+//! - `cdm`, `cq`, `ep`, `memory`, `post`, `chain`, `engine`, `smsg`, `datagram`, `channel`,
+//!   `errors`, `info`, `unsupported`: the C interface
 
 mod amo;
 mod cdm;
 mod ce;
+mod chain;
 mod channel;
 mod config;
 mod copy;

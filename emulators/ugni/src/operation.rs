@@ -3,6 +3,7 @@
 use gasnet_gni_abi as abi;
 
 use crate::amo::{self, Amo};
+use crate::chain::Chain;
 use crate::copy::{self, Fault};
 use crate::entry;
 use crate::object::{Cq, Nic};
@@ -37,6 +38,8 @@ pub struct Op {
     pub reduction: u64,
     /// A fault: the status with which the operation fails.
     pub error: Option<u8>,
+    /// The chained transaction that it belongs to, which has one GLOBAL event.
+    pub chain: Option<&'static Chain>,
 }
 
 fn status_of(fault: Fault) -> u8 {
@@ -185,6 +188,11 @@ impl Op {
         if status != 0 && self.nic.process.config.trace {
             self.trace(status);
         }
+        let status = match self.chain.map(|chain| chain.end(status)) {
+            None => status,
+            Some(Some(status)) => status,
+            Some(None) => return,
+        };
         if let Some(cq) = self.cq {
             if status != 0 || self.mode & abi::GNI_CQMODE_GLOBAL_EVENT != 0 {
                 let entry = entry::source(entry::SOURCE_SSID, self.local_event, self.request, status);

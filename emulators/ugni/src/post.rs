@@ -55,6 +55,7 @@ fn operation(ep: &Ep, d: *const Descriptor) -> Op {
             ce_mode: if is_engine { (*d).ce_mode } else { 0 },
             reduction: if is_engine { (*d).ce_red_id } else { 0 },
             error: None,
+            chain: None,
         }
     }
 }
@@ -120,11 +121,9 @@ fn check_amo(op: &Op) -> Outcome<bool> {
     Ok(amo.fetches)
 }
 
-/// The checks of `GNI_PostFma` by type.
+/// The checks of `GNI_PostFma` by type. Puts have no local handle.
 #[inline(always)]
-fn check_fma(op: &Op, d: *const Descriptor) -> Outcome {
-    // SAFETY: a valid descriptor.
-    let local_handle = || unsafe { (*d).local_mem_hndl };
+pub fn check_fma(op: &Op, local_handle: impl Fn() -> abi::gni_mem_handle_t) -> Outcome {
     match op.kind {
         abi::GNI_POST_FMA_PUT => Ok(()),
         abi::GNI_POST_FMA_PUT_W_SYNCFLAG if op.flag.1 % 8 == 0 => Ok(()),
@@ -206,7 +205,7 @@ fn rdma_queue(ep: &Ep, d: *mut Descriptor) -> Outcome<Option<&'static Cq>> {
 
 /// Takes a request, and marks the descriptor as posted.
 #[inline(always)]
-fn take_request(op: &mut Op, ep: &'static Ep, cq: Option<&'static Cq>, d: *mut Descriptor) -> Outcome {
+pub fn take_request(op: &mut Op, ep: &'static Ep, cq: Option<&'static Cq>, d: *mut Descriptor) -> Outcome {
     let waiting = op.mode & (abi::GNI_CQMODE_LOCAL_EVENT | abi::GNI_CQMODE_GLOBAL_EVENT);
     if waiting != 0 {
         let cq = cq.ok_or(invalid("events of the source need a completion queue"))?;
@@ -235,6 +234,47 @@ fn take_request(op: &mut Op, ep: &'static Ep, cq: Option<&'static Cq>, d: *mut D
     Ok(())
 }
 
+/// The operation of a descriptor that can be posted to an endpoint.
+#[inline(always)]
+pub fn begin(ep: &Ep, d: *const Descriptor) -> Outcome<Op> {
+    if d.is_null() {
+        return Err(invalid("no descriptor"));
+    }
+    if !ep.bound.get() {
+        return Err(invalid("the endpoint is not bound"));
+    }
+    let op = operation(ep, d);
+    if op.mode & !7 != 0 {
+        return Err(invalid("no such events"));
+    }
+    Ok(op)
+}
+
+/// The faults of a post.
+#[inline(always)]
+pub fn inject(op: &mut Op) -> Outcome {
+    let process = op.process();
+    if process.has_post_faults {
+        if process.random.hits(process.config.busy) {
+            return Err(quiet(abi::GNI_RC_ERROR_RESOURCE));
+        }
+        op.error = process.post_error(op.kind);
+    }
+    Ok(())
+}
+
+/// Executes an operation, now or later.
+#[inline(always)]
+pub fn launch(op: Op) {
+    if op.process().delays {
+        later::post(op);
+    } else if op.kind == abi::GNI_POST_CE {
+        ce::run(&op);
+    } else {
+        op.run();
+    }
+}
+
 /// What the three functions have in common: `check` is theirs.
 #[inline(always)]
 fn post(
@@ -244,36 +284,15 @@ fn post(
 ) -> Outcome {
     let ep = Ep::of(ep)?;
     let _inside = ep.nic.enter();
-    if d.is_null() {
-        return Err(invalid("no descriptor"));
-    }
-    if !ep.bound.get() {
-        return Err(invalid("the endpoint is not bound"));
-    }
-    let mut op = operation(ep, d);
-    if op.mode & !7 != 0 {
-        return Err(invalid("no such events"));
-    }
+    let mut op = begin(ep, d)?;
     let cq = check(&op, ep)?;
-    let process = ep.nic.process;
-    if process.has_post_faults {
-        if process.random.hits(process.config.busy) {
-            return Err(quiet(abi::GNI_RC_ERROR_RESOURCE));
-        }
-        op.error = process.post_error(op.kind);
-    }
+    inject(&mut op)?;
     take_request(&mut op, ep, cq, d)?;
-    if process.delays {
-        later::post(op);
-    } else if op.kind == abi::GNI_POST_CE {
-        ce::run(&op);
-    } else {
-        op.run();
-    }
+    launch(op);
     Ok(())
 }
 
-fn no_local(op: &Op) -> Outcome {
+pub fn no_local(op: &Op) -> Outcome {
     if op.mode & abi::GNI_CQMODE_LOCAL_EVENT != 0 {
         return Err(invalid("only RDMA operations have LOCAL events"));
     }
@@ -284,7 +303,8 @@ fn no_local(op: &Op) -> Outcome {
 extern "C" fn GNI_PostFma(ep: abi::gni_ep_handle_t, d: *mut Descriptor) -> abi::gni_return_t {
     let posted = post(ep, d, |op, ep| {
         no_local(op)?;
-        check_fma(op, d)?;
+        // SAFETY: a valid descriptor.
+        check_fma(op, || unsafe { (*d).local_mem_hndl })?;
         Ok(ep.cq)
     });
     code("GNI_PostFma", posted)

@@ -126,6 +126,7 @@ fn write(ep: &'static Ep, side: &Side, data: (u64, u64, u64), word: (u64, u64)) 
         ce_mode: 0,
         reduction: 0,
         error: None,
+        chain: None,
     }
 }
 

@@ -23,8 +23,6 @@ unsupported! {
 }
 // Registrations of other kinds.
 unsupported! { GNI_SetMddResources GNI_RebuildMemHndl GNI_MemQueryHndls }
-// Chained transactions.
-unsupported! { GNI_CtPostFma GNI_CtPostCqWrite }
 // Message queues.
 unsupported! {
     GNI_MsgqInit GNI_MsgqRelease GNI_MsgqIdle GNI_MsgqGetConnAttrs GNI_MsgqConnect GNI_MsgqConnRelease GNI_MsgqSend

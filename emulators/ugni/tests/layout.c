@@ -32,6 +32,10 @@ AT(ce_mode, 172);
 AT(ce_red_id, 176);
 SIZE(gni_post_descriptor_t, 184);
 SIZE(gni_mem_handle_t, 16);
+SIZE(gni_ct_put_post_descriptor_t, 56);
+SIZE(gni_ct_get_post_descriptor_t, 72);
+SIZE(gni_ct_amo_post_descriptor_t, 96);
+SIZE(gni_ct_cqw_post_descriptor_t, 40);
 SIZE(gni_ce_result_t, 24);
 SIZE(gni_job_res_desc_t, 16);
 SIZE(gni_dev_res_desc_t, 32);
@@ -46,18 +50,18 @@ SIZE(gni_return_t, 4);
 _Static_assert(GNI_POST_AMO_W_FLAG == 10 && GNI_CQMODE_DUAL_EVENTS == 3 && GNI_RC_ERROR_NOMEM == 13, "numbers");
 _Static_assert(GNI_FMA_ATOMIC_FADD == 8 && GNI_FMA_ATOMIC_CSWAP == 0xd, "first generation");
 _Static_assert(GNI_FMA_ATOMIC2_FCSWAP == 0x4b && GNI_FMA_ATOMIC2_FPMIN_SC == 0x378, "second generation");
+_Static_assert(GNI_VERSION == 0x5d0102 && GNI_GET_MINOR(GNI_VERSION) == GNI_MINOR_REV, "version");
 _Static_assert(GNI_FMA_CE_FPMAX_GIDX == 0x3b && GNI_CE_MODE_CQE_ONERR == 0x40, "collective engine");
 
 void test_layout(void) {
     gni_version_info_t version;
-_Static_assert(GNI_VERSION == 0x5d0102 && GNI_GET_MINOR(GNI_VERSION) == GNI_MINOR_REV, "version");
     int devices = 0;
     must(GNI_GetVersionInformation(&version) == 0, "GNI_GetVersionInformation");
     say("layout", "version %x", version.ugni_version >> 16);
     must(GNI_GetNumLocalDevices(&devices) == 0, "GNI_GetNumLocalDevices");
     say("layout", "a device: %s", devices > 0 ? "yes" : "no");
     say("layout", "name of a code: %s", gni_err_str[GNI_RC_TRANSACTION_ERROR]);
-}
     say("layout", "resources: %s, %s, valid %u, %u", gni_job_res_to_str(GNI_JOB_RES_RDMA),
         gni_dev_res_to_str(GNI_DEV_RES_FMA), gni_job_res_valid(GNI_JOB_RES_NONVMDH),
         gni_dev_res_valid(GNI_DEV_RES_LAST));
+}

@@ -61,6 +61,89 @@ static void cq_writes(struct end *a, struct end *b) {
         name(GNI_GetCompleted(b->destination, entry, &(gni_post_descriptor_t *){NULL})));
 }
 
+// Chained transactions: several operations, one GLOBAL event.
+static void chains(struct end *a, struct end *b) {
+    gni_post_descriptor_t d = descriptor(GNI_POST_FMA_PUT, a, b, 4);
+    gni_ct_put_post_descriptor_t puts[2] = {
+        {&puts[1], a->ep, 5, (uintptr_t)b->buffer + 4, b->handle, (uintptr_t)a->buffer + 10},
+        {NULL, a->ep, 3, (uintptr_t)b->buffer + 9, b->handle, (uintptr_t)a->buffer + 40},
+    };
+    gni_ct_get_post_descriptor_t get = {
+        NULL, a->ep, 8, (uintptr_t)b->buffer + 16, b->handle, (uintptr_t)a->buffer + 100, a->handle,
+    };
+    gni_ct_amo_post_descriptor_t add = {
+        NULL, a->ep, 8, (uintptr_t)b->buffer + 8, b->handle, (uintptr_t)a->buffer + 8, a->handle, GNI_FMA_ATOMIC_FADD,
+        5,    0,
+    };
+    gni_ct_cqw_post_descriptor_t write = {NULL, a->ep, b->handle, 77};
+    gni_return_t code;
+    gni_cq_entry_t entry;
+    unsigned long values = 0;
+    int i;
+    memset(b->buffer, 0, BUFFER);
+    memset(a->buffer, 0, BUFFER);
+    strcpy((char *)a->buffer, text);
+    d.cq_mode = GNI_CQMODE_GLOBAL_EVENT | GNI_CQMODE_REMOTE_EVENT;
+    d.next_descr = puts;
+    code = GNI_CtPostFma(a->ep, &d);
+    if (gemini) {
+        say("transfers", "chain: %s", name(code));
+        return;
+    }
+    must(code == 0 && complete(a, &d) == 0, "chain of puts");
+    say("transfers", "chain of puts: \"%s\", links are left: %s, another event: %s", (char *)b->buffer,
+        d.next_descr == puts ? "yes" : "no", nothing(a->source) ? "no" : "yes");
+    for (i = 0; i < 3; i++) must(wait_for(b->destination, &entry) == 0, "REMOTE event");
+    say("transfers", "a fourth REMOTE event: %s", nothing(b->destination) ? "no" : "yes");
+    d.next_descr = NULL;
+    d.cq_mode = GNI_CQMODE_GLOBAL_EVENT;
+    must(GNI_CtPostFma(a->ep, &d) == 0, "chain of one");
+    say("transfers", "chain of one: %s", name(complete(a, &d)));
+    puts[1].remote_addr = (uintptr_t)b->buffer + BUFFER;
+    d.next_descr = puts;
+    must(GNI_CtPostFma(a->ep, &d) == 0, "chain with a failure");
+    code = complete(a, &d);
+    say("transfers", "chain with a failure: %s, another event: %s", name(code), nothing(a->source) ? "no" : "yes");
+    puts[1].ep_hndl = NULL;
+    say("transfers", "chain without endpoint: %s", name(GNI_CtPostFma(a->ep, &d)));
+    puts[1] = puts[0];
+    puts[1].next_descr = NULL;
+    puts[0].length = 1 << 20;
+    say("transfers", "long chain: %s", name(GNI_CtPostFma(a->ep, &d)));
+
+    strcpy((char *)b->buffer, text);
+    d = descriptor(GNI_POST_FMA_GET, a, b, 12);
+    d.next_descr = &get;
+    memset(a->buffer, 0, BUFFER);
+    must(GNI_CtPostFma(a->ep, &d) == 0 && complete(a, &d) == 0, "chain of gets");
+    say("transfers", "chain of gets: \"%s\", \"%s\"", (char *)a->buffer, (char *)a->buffer + 100);
+    get.length = 6;
+    say("transfers", "link of 6 bytes: %s", name(GNI_CtPostFma(a->ep, &d)));
+
+    memset(b->buffer, 0, BUFFER);
+    d = descriptor(GNI_POST_AMO, a, b, 8);
+    d.amo_cmd = GNI_FMA_ATOMIC_FADD;
+    d.first_operand = 3;
+    d.next_descr = &add;
+    must(GNI_CtPostFma(a->ep, &d) == 0 && complete(a, &d) == 0, "chain of AMOs");
+    say("transfers", "chain of AMOs: %lu, %lu", *(unsigned long *)b->buffer, *(unsigned long *)(b->buffer + 8));
+    d.type = GNI_POST_FMA_PUT_W_SYNCFLAG;
+    say("transfers", "chain of another type: %s", name(GNI_CtPostFma(a->ep, &d)));
+    d.type = GNI_POST_AMO;
+    d.dlvr_mode = GNI_DLVMODE_ORDERED_TAIL;
+    say("transfers", "chain with an ordered tail: %s", name(GNI_CtPostFma(a->ep, &d)));
+
+    d = descriptor(GNI_POST_CQWRITE, a, b, 0);
+    d.cqwrite_value = 700;
+    d.next_descr = &write;
+    must(GNI_CtPostCqWrite(a->ep, &d) == 0 && complete(a, &d) == 0, "chain of CQ writes");
+    for (i = 0; i < 2; i++) {
+        must(wait_for(b->destination, &entry) == 0, "the entry");
+        values += gni_cq_get_data(entry);
+    }
+    say("transfers", "chain of CQ writes: %lu, another event: %s", values, nothing(a->source) ? "no" : "yes");
+}
+
 // Many operations of random sizes and kinds, some of them to oneself.
 static void many(struct end *a, struct end *b) {
     unsigned seed = 7, errors = 0;
@@ -110,6 +193,7 @@ void test_transfers(void) {
     }
     sync_flags(&a, &b);
     cq_writes(&a, &b);
+    chains(&a, &b);
     many(&a, &b);
     destroy_pair(&a, &b);
 }
