@@ -13,7 +13,10 @@ use crate::shm::{Region, INDEX_BITS};
 use crate::status;
 
 pub const PAGE_SHIFT: u32 = 12;
-const LOW_INDEX_BITS: u32 = 14;
+/// The MDD index. Of the index in the table, the field and the two unused bits after it have the
+/// low bits.
+const MDH_BITS: u32 = 12;
+const LOW_INDEX_BITS: u32 = MDH_BITS + 2;
 
 /// CRC-8 of a handle: what each bit of a byte contributes, from bit 0.
 const CRC: [u8; 8] = [0x5e, 0xbc, 0x61, 0xc2, 0x9d, 0x23, 0x46, 0x8c];
@@ -48,6 +51,7 @@ pub fn handle(key: u32, start: u64, pages: u64, flags: u64) -> abi::gni_mem_hand
 }
 
 pub const FLAG_READ_ONLY: u64 = 1;
+const FLAG_VMDH: u64 = 2;
 pub const FLAG_NEW: u64 = 0x80;
 
 /// The flags of a handle.
@@ -76,6 +80,22 @@ pub fn find<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t) -> Option<
     (words == [handle.qword1, handle.qword2]).then_some((region, key))
 }
 
+/// The region of a handle that a program has put together. Hardware looks only at the NIC, the MDD
+/// index and the address's page, so this is the old format with any number of pages and any CRC.
+#[cold]
+fn find_rebuilt<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t, address: u32) -> Option<&'a Region> {
+    if flags(handle) & (FLAG_NEW | FLAG_VMDH) != 0 {
+        return None;
+    }
+    let (index, page) = ((handle.qword1 >> 52) as u32, handle.qword1 & ((1 << 52) - 1));
+    let regions = &process.fabric.regions;
+    (index..1 << INDEX_BITS)
+        .step_by(1 << MDH_BITS)
+        .filter(|&index| regions.used().contains(&index))
+        .map(|index| regions.at(index))
+        .find(|region| region.address.load(SeqCst) == address && region.start.load(Relaxed) >> PAGE_SHIFT == page)
+}
+
 /// Access to a region, which stays while this exists.
 pub struct Grant<'a> {
     pub region: &'a Region,
@@ -100,14 +120,19 @@ pub struct Asker {
 /// Access to a region of a peer. Err: the status of the operation.
 #[inline(always)]
 pub fn grant<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t, asker: &Asker) -> Result<Grant<'a>, u8> {
-    let (region, _) = find(process, handle).ok_or(status::AT_MDD_INV)?;
+    let (region, word) = if let Some((region, _)) = find(process, handle) {
+        (region, handle.qword2)
+    } else {
+        let region = find_rebuilt(process, handle, asker.address).ok_or(status::AT_MDD_INV)?;
+        (region, region.words[1].load(Relaxed))
+    };
     region.users.fetch_add(1, SeqCst);
     let grant = Grant {
         region,
         slot: region.entry.owner.load(Relaxed).wrapping_sub(1),
     };
     // Deregistration takes the address away and then waits for users.
-    if region.address.load(SeqCst) != asker.address || region.words[1].load(Relaxed) != handle.qword2 {
+    if region.address.load(SeqCst) != asker.address || region.words[1].load(Relaxed) != word {
         return Err(status::AT_MDD_INV);
     }
     if region.ptag.load(Relaxed) != asker.ptag || region.cookie.load(Relaxed) != asker.cookie {

@@ -8,6 +8,22 @@ static gni_return_t enroll(struct end *a, void *address, uint64_t length, uint32
     return GNI_MemRegister(a->nic, (uintptr_t)address, length, NULL, flags, -1, handle);
 }
 
+// A handle that is put together of address and MDD index, in the old format and for any number of
+// pages, names the memory of a NIC.
+static void rebuilt(struct end *a, struct end *b) {
+    uint64_t page = b->handle.qword1 & 0xfffffffffffff, mdd = b->handle.qword2 >> 42 & 0xfff;
+    gni_post_descriptor_t d = descriptor(GNI_POST_RDMA_PUT, a, b, 8);
+    memcpy(a->buffer, "rebuilt", 8);
+    d.remote_mem_hndl = (gni_mem_handle_t){page | mdd << 52, 0xfffffff | 12UL << 28};
+    must(transfer(a, &d) == 0, "put by a rebuilt handle");
+    say("memory", "rebuilt handle: \"%s\"", (char *)b->buffer);
+    d.remote_addr += BUFFER;
+    say("memory", "beyond its end: %s", name(transfer(a, &d)));
+    d.remote_addr -= BUFFER;
+    d.remote_mem_hndl.qword1 = (page + 1) | mdd << 52;
+    say("memory", "of another page: %s", name(transfer(a, &d)));
+}
+
 void test_memory(void) {
     static const char constant[4096] = "constant";
     gni_mem_handle_t handle, copy, untouched;
@@ -49,6 +65,7 @@ void test_memory(void) {
     segments[1] = (gni_mem_segment_t){(uintptr_t)a.buffer + 8192, 4096};
     say("memory", "two segments: %s", name(GNI_MemRegisterSegments(a.nic, segments, 2, NULL, 0, -1, &handle)));
     must(GNI_MemDeregister(a.nic, &handle) == 0, "GNI_MemDeregister");
+    rebuilt(&a, &b);
     // The order of some programs: the queue goes before the memory that names it.
     must(GNI_CqDestroy(b.destination) == 0, "GNI_CqDestroy");
     d = descriptor(GNI_POST_FMA_PUT, &a, &b, 8);
