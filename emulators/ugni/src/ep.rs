@@ -94,13 +94,11 @@ extern "C" fn GNI_EpUnbind(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
     let unbind = || {
         let ep = Ep::of(ep)?;
         let _inside = ep.nic.enter();
-        if !ep.bound.get() {
-            return Err(invalid("the endpoint is not bound"));
-        }
-        if ep.outstanding.get() != 0 {
+        if ep.outstanding.get() != 0 || !ep.answers.borrow().is_empty() {
             return Err(quiet(abi::GNI_RC_NOT_DONE));
         }
         ep.bound.set(false);
+        ep.mailbox.set(None);
         Ok(())
     };
     code("GNI_EpUnbind", unbind())
