@@ -115,8 +115,10 @@ fn check_amo(op: &Op) -> Outcome<bool> {
             "an AMO needs addresses and a length that are aligned to its operand",
         ));
     }
-    if op.length != bytes {
-        return Err(invalid("an AMO has one operand"));
+    // Programs for Cray post AX with the length of both operands.
+    let two = amo.operation == amo::Operation::AndXor;
+    if op.length != bytes && !(two && op.length == 2 * bytes) {
+        return Err(invalid("the length of an AMO is not that of its operands"));
     }
     Ok(amo.fetches)
 }

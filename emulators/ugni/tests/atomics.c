@@ -67,6 +67,11 @@ static void refused(struct end *a, struct end *b) {
     gni_post_descriptor_t d = descriptor(GNI_POST_AMO, a, b, 0);
     d.amo_cmd = GNI_FMA_ATOMIC_FADD;
     say("atomics", "without length: %s", name(post(a, &d)));
+    d.length = 16;
+    say("atomics", "with the length of two operands: %s", name(post(a, &d)));
+    d.amo_cmd = GNI_FMA_ATOMIC_AX;
+    say("atomics", "with the length of the two operands of AX: %s", name(transfer(a, &d)));
+    d.amo_cmd = GNI_FMA_ATOMIC_FADD;
     d.length = 8;
     d.remote_addr += 4;
     say("atomics", "misaligned target: %s", name(post(a, &d)));
