@@ -53,12 +53,14 @@ fn side(attr: &abi::gni_smsg_attr_t) -> Outcome<Side> {
             "a mailbox needs an address that is a multiple of 8",
         ));
     }
+    let slot = slot_bytes(attr.msg_maxsize);
     Ok(Side {
         base,
         handle: attr.mem_hndl,
         credits: u64::from(attr.mbox_maxcredit),
-        slot: slot_bytes(attr.msg_maxsize),
-        longest: u64::from(attr.msg_maxsize),
+        slot,
+        // Whole lines: programs for Cray send some bytes more than they asked for.
+        longest: slot - SLOT_HEADER,
     })
 }
 
@@ -150,7 +152,10 @@ fn send(ep: abi::gni_ep_handle_t, message: &Message) -> Outcome {
     let mut mailbox = ep.mailbox.get().ok_or(invalid("the endpoint has no mailbox"))?;
     let length = u64::from(message.header.1) + u64::from(message.data.1);
     if length > mailbox.remote.longest {
-        return Err(invalid("the message is longer than the mailbox allows"));
+        return Err(refusal(
+            abi::GNI_RC_ERROR_RESOURCE,
+            "the message is longer than the mailbox allows",
+        ));
     }
     if mailbox.sent - word(mailbox.local.base) >= mailbox.remote.credits {
         return Err(quiet(abi::GNI_RC_NOT_DONE));

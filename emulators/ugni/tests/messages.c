@@ -54,7 +54,7 @@ static void smsg(void) {
         say("messages", "sent without release: %d, then %s", i, name(code));
         break;
     }
-    say("messages", "a long one: %s", name(GNI_SmsgSend(a.ep, a.buffer, LONGEST + 1, NULL, 0, i)));
+    say("messages", "a long one: %s", name(GNI_SmsgSend(a.ep, a.buffer, LONGEST + 64, NULL, 0, i)));
     tag = 5;
     say("messages", "another tag: %s", name(GNI_SmsgGetNextWTag(b.ep, &message, &tag)));
     must(GNI_SmsgGetNext(b.ep, &message) == 0, "message");
