@@ -109,7 +109,7 @@ impl Net {
                 count += 1;
             }
         }
-        for ready in ready {
+        for ready in ready.by_ref() {
             self.follow(domain, ready, upcalls);
         }
         count

@@ -90,7 +90,7 @@ impl Net {
         }
         drop(rings);
         let count = found.len();
-        for ((source, bytes, beside), slot) in found.zip(&mut slots) {
+        for ((source, bytes, beside), slot) in found.by_ref().zip(&mut slots) {
             let (kind, _, credits) = wire::decode(beside.word);
             let Some(connection) = self.peers.connection(source) else {
                 continue;
