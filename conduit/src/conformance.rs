@@ -123,6 +123,7 @@ macro_rules! each_check {
 
 mod barrier;
 mod bootstrap;
+mod emulator;
 mod notify;
 #[allow(unsafe_code)]
 mod payload;
@@ -131,6 +132,7 @@ mod rma;
 mod stop;
 pub use barrier::*;
 pub use bootstrap::*;
+pub use emulator::Emulator;
 pub use notify::*;
 pub use payload::*;
 pub use rma::*;

@@ -33,12 +33,13 @@ impl Drop for Children {
 
 /// Runs the test `name` in a process for each rank, with its options of the emulator and variables.
 pub fn run(name: &str, ranks: &[(&str, &str)]) -> Vec<Ended> {
-    let folder = emulated::fabric();
+    let folder = emulated::EMULATOR.fabric();
     let output = |rank: usize| Path::new(&folder).join(format!("output.{rank}"));
     let start = |(rank, (options, variables)): (usize, &(&str, &str))| {
         let file = File::create(output(rank)).unwrap();
         let options = format!("dir={folder} {options}");
-        let mut command = emulated::command(&options, variables, &format!("--ignored --exact --nocapture {name}"));
+        let mut command =
+            emulated::EMULATOR.command(&options, variables, &format!("--ignored --exact --nocapture {name}"));
         let numbers = [("FAULTS_RANK", rank), ("FAULTS_SIZE", ranks.len())];
         command.envs(numbers.map(|(name, number)| (name, number.to_string())));
         command.env("FAULTS_FOLDER", &folder);

@@ -1,69 +1,41 @@
-//! The emulator of verbs for a test program: its library, which Cargo puts beside the program, and
-//! a fabric of its own, which disappears with the process. Or the devices of this machine.
+//! The emulator of verbs for a test program, or the devices of this machine.
 
 use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::conformance::Emulator;
 use gasnet_conduit::Conduit;
 use gasnet_conduit_ibv::Ibv;
 use gasnet_sys::env;
 use std::ffi::CString;
-use std::os::unix::ffi::OsStrExt;
-use std::process::{Command, Stdio};
+use std::os::unix::ffi::OsStringExt;
 
-/// The variable with the options of the emulator for a test process; [`NONE`] is for the machine's
-/// own libibverbs and devices.
-const OPTIONS: &str = "IBV_TEST_EMULATOR";
+/// Its options may be [`NONE`], for the machine's own libibverbs and devices.
+const EMULATOR: Emulator = Emulator {
+    name: "verbs",
+    options: "IBV_TEST_EMULATOR",
+};
 const NONE: &str = "none";
 
-/// Lets the conduits of this process use an emulator. Once per process, since a library reads its
-/// options once.
+/// Lets the conduits of this process use it. Once per process, since a library reads its options
+/// once.
 pub fn emulate() {
-    let options = std::env::var(OPTIONS).unwrap_or_default();
+    let options = EMULATOR.own_options();
     if options != NONE {
-        use_emulator(&options);
+        let library = CString::new(EMULATOR.library().into_os_string().into_vec()).unwrap();
+        let options = CString::new(format!("dir={} yield=10 {options}", EMULATOR.fabric())).unwrap();
+        env::set(c"GASNET_IBV_LIBRARY", &library);
+        env::set(c"EMU_VERBS", &options);
     }
     config::install(Config::load(&[Ibv::new().variables()]).unwrap());
 }
 
-fn use_emulator(options: &str) {
-    let path = std::env::current_exe().unwrap().with_file_name("libemulator_verbs.so");
-    assert!(path.exists(), "{} was not built", path.display());
-    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    let options = CString::new(format!("dir={} yield=10 {options}", fabric())).unwrap();
-    env::set(c"GASNET_IBV_LIBRARY", &path);
-    env::set(c"EMU_VERBS", &options);
-}
-
-/// Runs tests of this program in a process with these options of the emulator and variables.
-/// Returns what it printed.
+/// See [`Emulator::run_again`].
 #[allow(dead_code, reason = "not every test program calls it")]
 pub fn run_again(options: &str, variables: &str, arguments: &str) -> String {
-    let (has_passed, output) = run(options, variables, arguments);
-    assert!(
-        has_passed && !output.contains(" 0 passed"),
-        "{options} {variables} {arguments}:\n{output}"
-    );
-    output
+    EMULATOR.run_again(options, variables, arguments)
 }
 
-/// The same, also where tests fail. Returns whether all have passed.
+/// See [`Emulator::run`].
+#[allow(dead_code, reason = "not every test program calls it")]
 pub fn run(options: &str, variables: &str, arguments: &str) -> (bool, String) {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    let variables = variables.split_whitespace().map(|word| word.split_once('=').unwrap());
-    command.env(OPTIONS, options).envs(variables);
-    let output = command.args(arguments.split_whitespace()).output().unwrap();
-    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    (output.status.success(), text.concat())
-}
-
-/// A folder that a shell removes when it reads the end of its standard input, which is that of this
-/// process.
-fn fabric() -> String {
-    let folder = format!("/dev/shm/emu-verbs.test.{}", std::process::id());
-    std::fs::create_dir(&folder).unwrap();
-    let mut shell = Command::new("sh");
-    shell.args(["-c", r#"read -r _; rm -rf -- "$1""#, "cleaner", &folder]);
-    #[allow(clippy::zombie_processes, reason = "it ends after this process")]
-    let mut cleaner = shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    std::mem::forget(cleaner.stdin.take());
-    folder
+    EMULATOR.run(options, variables, arguments)
 }

@@ -1,0 +1,85 @@
+//! The emulator of a network for a test program: its library, which Cargo puts beside the program,
+//! and a fabric of its own, which disappears with the process.
+
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+/// An emulator of `emulators/`.
+#[derive(Debug)]
+pub struct Emulator {
+    /// Its name there.
+    pub name: &'static str,
+    /// The variable with its options for a test process.
+    pub options: &'static str,
+}
+
+impl Emulator {
+    /// The options for this process.
+    pub fn own_options(&self) -> String {
+        std::env::var(self.options).unwrap_or_default()
+    }
+
+    /// Its library.
+    pub fn library(&self) -> PathBuf {
+        let name = format!("libemulator_{}.so", self.name);
+        let path = std::env::current_exe().unwrap().with_file_name(name);
+        assert!(path.exists(), "{} was not built", path.display());
+        path
+    }
+
+    /// This program, to run tests with these options of the emulator and variables.
+    pub fn command(&self, options: &str, variables: &str, arguments: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let variables = variables.split_whitespace().map(|word| word.split_once('=').unwrap());
+        command.env(self.options, options).envs(variables);
+        command.args(arguments.split_whitespace());
+        command
+    }
+
+    /// Runs tests of this program so. Returns whether all have passed, and what was printed.
+    pub fn run(&self, options: &str, variables: &str, arguments: &str) -> (bool, String) {
+        let output = self.command(options, variables, arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        (output.status.success(), text.concat())
+    }
+
+    /// The same for tests that must pass. Returns what was printed.
+    pub fn run_again(&self, options: &str, variables: &str, arguments: &str) -> String {
+        let (has_passed, output) = self.run(options, variables, arguments);
+        assert!(
+            has_passed && !output.contains(" 0 passed"),
+            "{options} {variables} {arguments}:\n{output}"
+        );
+        output
+    }
+
+    /// A new folder that a shell removes when it reads the end of its standard input, which is that
+    /// of this process.
+    pub fn fabric(&self) -> String {
+        static FABRICS: AtomicU32 = AtomicU32::new(0);
+        let mut names = std::iter::repeat_with(|| {
+            let number = FABRICS.fetch_add(1, SeqCst);
+            format!("/dev/shm/emu-{}.test.{}.{number}", self.name, std::process::id())
+        });
+        // An earlier process of the same number may have left one, if its shell was killed too.
+        let create = |folder: &String| match std::fs::create_dir(folder) {
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => false,
+            created => {
+                created.unwrap();
+                true
+            }
+        };
+        let folder = names.find(create).unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", r#"read -r _; rm -rf -- "$1""#, "cleaner", &folder]);
+        // A signal to the group of this process must not end it.
+        shell.process_group(0);
+        #[allow(clippy::zombie_processes, reason = "it ends after this process")]
+        let mut cleaner = shell.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        std::mem::forget(cleaner.stdin.take());
+        folder
+    }
+}
