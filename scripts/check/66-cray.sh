@@ -25,9 +25,12 @@ place() {
     export PKG_CONFIG_PATH
     # shellcheck disable=SC2046 # several words
     "$CC" -Wall -Wextra -Werror $(pkg-config --cflags gasnet-gni-seq) -o "$WORK/place" \
-        "$ROOT/gasnet-compat-tests/launch/launch_place.c" $(pkg-config --libs gasnet-gni-seq)
+        "$ROOT/gasnet-compat-tests/launch/launch_place.c" $(pkg-config --libs gasnet-gni-seq) || return 1
+    # shellcheck disable=SC2046 # several words
+    "$CC" -Wall -Wextra -Werror $(pkg-config --cflags gasnet-gni-par) -o "$WORK/place-exit" \
+        "$ROOT/gasnet-compat-tests/exit/exit_cases.c" $(pkg-config --libs gasnet-gni-par)
 }
-attempt "cray: compile a program" place || finish
+attempt "cray: compile programs" place || finish
 PATH=$EMULATORS/pmi:$PATH
 
 # left: processes of the program that are still there, after some time.
@@ -75,6 +78,37 @@ job "a rank kills itself" 137 'was killed by signal 9' aprun -n 4 -N 2 "$place" 
 job "a rank aborts" 137 'was killed by signal 6' aprun -n 4 -N 2 "$place" --end=abort
 job "a rank stops while others exit" 137 'was killed by signal 9' env GASNET_EXITTIMEOUT=1 aprun -n 4 -N 2 "$place" \
     --end=stop
+# Cases of the exit family: with a code of the program's, and such as aprun calls a failure.
+while read -r case code; do
+    job "exit: $case" "$code" "exit codes: $code" aprun -n 4 -N 2 "$WORK/place-exit" "$case" </dev/null
+done <<END
+collective-exit 1
+collective-return 2
+exit-barrier 3
+exit-wait 3
+exit-poll 3
+exit-spin 5
+early-collective 6
+early-one 7
+early-return-one 8
+return-barrier 8
+return-spin 9
+handlers-collective 10
+handler-remote 11
+handler-loopback 12
+handler-many 13
+prepared-request 14
+prepared-reply 15
+unflushed 17
+threads-collective 51
+thread-one-spin 53
+thread-one-poll 53
+abort 137
+segv 139
+kill 137
+kill-wait 137
+kill-flood 137
+END
 job "hosts that are found otherwise" 1 'only conduit is possible' env GASNET_HOST_DETECT=hostname aprun -n 2 "$place"
 job "no library" 1 'cannot open the PMI library of Cray' env GASNET_GNI_PMI_LIBRARY=/nowhere aprun -n 2 "$place"
 finish
