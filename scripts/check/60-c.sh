@@ -25,7 +25,7 @@ if [ "$SCOPE" = all ]; then
     punished ibv "--faults no-odp" "GASNET_USE_FIREHOSE=0 GASNET_NONBULKPUT_BOUNCE_LIMIT=1000"
     punished ibv "" "GASNET_AM_CREDITS_TOTAL=8 GASNET_AM_GATHER_MIN=1"
     punished gni "--flavour gemini --faults late --faults reorder" "GASNET_DOMAIN_COUNT=2"
-    punished gni "--flavour aries --faults reorder --faults busy=30" "GASNET_GNI_AM_RVOUS_CUTOVER=1"
+    punished gni "--flavour aries --faults reorder" "GASNET_GNI_AM_RVOUS_CUTOVER=1"
     device_memory
 else
     device_memory --programs "mk_am mk_dmabuf mk_pairs" --np 2
