@@ -11,23 +11,25 @@ fn nic(fabric: &Fabric, address: u32) -> &Nic {
 }
 
 /// Frees all objects of a slot whose process is dead. Living peers may be about to use one, so each
-/// is locked, as its owner would.
+/// is locked, as its owner would. This process may be killed amid it: then things stay counted, but
+/// nothing is freed twice.
 pub fn reclaim(member: &Member<Fabric>, slot: u32) {
     let fabric = member.fabric;
     for index in owned(member, || fabric.regions.owned(slot).collect()) {
         let region = fabric.regions.at(index);
         let address = region.address.swap(0, SeqCst);
-        nic(fabric, address).mdd.fetch_sub(1, Relaxed);
         let _guard = member.allocation();
         fabric.regions.give(index);
+        if address != 0 {
+            nic(fabric, address).mdd.fetch_sub(1, Relaxed);
+        }
     }
     for index in owned(member, || fabric.engines.owned(slot).collect()) {
         let _lock = fabric.reductions.lock();
-        nic(fabric, fabric.engines.at(index).address.load(Relaxed))
-            .ce
-            .fetch_sub(1, Relaxed);
+        let address = fabric.engines.at(index).address.load(Relaxed);
         let _guard = member.allocation();
         fabric.engines.give(index);
+        nic(fabric, address).ce.fetch_sub(1, Relaxed);
     }
     for index in owned(member, || fabric.datagrams.owned(slot).collect()) {
         let _lock = fabric.matching.lock();
@@ -53,18 +55,19 @@ pub fn destroy_cq(member: &Member<Fabric>, index: u32) {
     let cq = member.fabric.cqs.at(index);
     let _lock = cq.entry.lock.lock();
     let _guard = member.allocation();
-    nic(member.fabric, cq.address.load(Relaxed)).cq.fetch_sub(1, Relaxed);
-    member.give_bytes(cq.offset.load(Relaxed), cq_bytes(cq.capacity.load(Relaxed)));
+    let (address, offset) = (cq.address.load(Relaxed), cq.offset.load(Relaxed));
+    let bytes = cq_bytes(cq.capacity.load(Relaxed));
     member.fabric.cqs.give(index);
+    member.give_bytes(offset, bytes);
+    nic(member.fabric, address).cq.fetch_sub(1, Relaxed);
 }
 
 pub fn destroy_domain(member: &Member<Fabric>, index: u32) {
     let domain = member.fabric.domains.at(index);
-    if domain.dedicated.load(Relaxed) != 0 {
-        nic(member.fabric, domain.address.load(Relaxed))
-            .fma
-            .fetch_sub(1, Relaxed);
-    }
+    let (dedicated, address) = (domain.dedicated.load(Relaxed), domain.address.load(Relaxed));
     let _guard = member.allocation();
     member.fabric.domains.give(index);
+    if dedicated != 0 {
+        nic(member.fabric, address).fma.fetch_sub(1, Relaxed);
+    }
 }
