@@ -15,8 +15,8 @@
 //! without reply has run, the target toggles its bit in [`Released`] at the sender, which frees
 //! slot and units. When one with a reply has run, it toggles that in [`Replied`], which frees the
 //! units: the handler may have used the request after it replied. Both words travel together, one
-//! pair at a time to a peer, so that pairs do not overtake each other: when they free much, after
-//! some polls, or when the peer asks because it has nothing left.
+//! pair at a time to a peer, so that pairs do not overtake each other: when they free much, at the
+//! latest after some polls, or when the peer asks because it has nothing left.
 //!
 //! [`Released`]: crate::region::Word::Released
 //! [`Replied`]: crate::region::Word::Replied
@@ -413,7 +413,8 @@ impl Am {
 
     /// The peer to be asked for words, because slots or units are short, if it was not asked.
     pub fn asks(&mut self, rank: JobRank) -> Option<JobRank> {
-        let lacks_slots = self.free_low.is_empty() && self.free_high.is_empty();
+        let fetches = self.peer(rank).way == Way::Rendezvous;
+        let lacks_slots = self.free_low.is_empty() && (fetches || self.free_high.is_empty());
         let holder = if lacks_slots {
             self.asked = (self.asked + 1) % self.slots.len();
             self.slots[self.asked].peer

@@ -243,12 +243,11 @@ impl Net {
     pub fn send_reply(
         &self,
         turn: &mut Turn<'_>,
-        (mut post, bounce): (Taken, Option<Bounce>),
+        (mut post, mut bounce): (Taken, Option<Bounce>),
         current: Current,
         (packet, bytes, parts): (&[&[u8]], usize, usize),
     ) {
-        let head = Head { bytes, slot: 0, parts }.encode();
-        let mut bounce = bounce;
+        let head = Head::of_reply(bytes, parts);
         let (from, place) = match &mut bounce {
             None => (post.inline_address(), &mut post.inline()[..FRONT + bytes]),
             Some(bounce) => (bounce.address(), bounce.prefix(FRONT + bytes)),
@@ -285,12 +284,7 @@ impl Net {
         let offset = self.region.layout.outbox(place.into());
         // SAFETY: the place is this reply's.
         gather(packet, unsafe { self.region.packet(offset, bytes) });
-        let head = Head {
-            bytes,
-            slot: 0,
-            parts: 0,
-        }
-        .encode();
+        let head = Head::of_reply(bytes, 0);
         self.region.word(offset + HEAD).store(head, Ordering::Release);
         if self.signal(peer, Kind::WaitingReply, place.into()) {
             return Ok(());
@@ -326,13 +320,7 @@ impl SendBuffers for Net {
                 let mut turn = self.domains[FIRST].turn();
                 let Some(mut post) = turn.take() else { return Err(Busy) };
                 let slot = self.region.layout.slot(current.slot);
-                let head = Head {
-                    bytes,
-                    slot: 0,
-                    parts: 0,
-                }
-                .encode();
-                let flag = (head, self.in_region(current.source, slot).address);
+                let flag = (Head::of_reply(bytes, 0), self.in_region(current.source, slot).address);
                 let to = self.in_region(current.source, slot + FRONT);
                 post.put_and_flag(MESSAGE, (bounce.address(), bytes), to, flag);
                 post.done = Done::Reply(Some(bounce));

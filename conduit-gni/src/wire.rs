@@ -108,6 +108,12 @@ impl Head {
             | self.bytes as u64
     }
 
+    /// That of a reply, as a word.
+    #[inline]
+    pub const fn of_reply(bytes: usize, parts: usize) -> u64 {
+        Self { bytes, slot: 0, parts }.encode()
+    }
+
     /// None: no message is there.
     #[inline]
     pub const fn decode(word: u64) -> Option<Self> {
