@@ -98,7 +98,10 @@ static void medium_too_long(void) {
     gex_AM_RequestMedium0(tm, LAST, 202, memory, gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW, 0, 0) + 1,
                           GEX_EVENT_NOW, 0);
 }
-static void long_outside(void) { gex_AM_RequestLong0(tm, LAST, 202, memory, 100, last + 65536 - 99, GEX_EVENT_NOW, 0); }
+/* A request of the last rank to itself would not be verified in the release flavour. */
+static void long_outside(void) {
+    if (first()) gex_AM_RequestLong0(tm, LAST, 202, memory, 100, last + 65536 - 99, GEX_EVENT_NOW, 0);
+}
 static void long_overlap(void) { gex_AM_RequestLong0(tm, me, 202, own, 100, own + 50, GEX_EVENT_NOW, 0); }
 static void max_args(void) { (void)gex_AM_MaxRequestMedium(tm, LAST, GEX_EVENT_NOW, 0, 17); }
 
