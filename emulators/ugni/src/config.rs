@@ -1,5 +1,6 @@
 //! EMU_UGNI: words "name" or "name=value" between spaces. docs: emulators/README.md.
 
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use gasnet_gni_abi as abi;
@@ -12,11 +13,13 @@ pub enum Flavour {
     Gemini,
 }
 
-/// The nth operation of a kind that a process posts fails with a status.
+/// The nth operation of a kind and a length that a process posts fails with a status.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PostError {
     /// `gni_post_type_t`; 0: any.
     pub kind: abi::gni_post_type_t,
+    /// In bytes.
+    pub lengths: RangeInclusive<u64>,
     pub nth: u64,
     pub status: u8,
 }
@@ -230,6 +233,13 @@ fn post_error(text: &str) -> Result<PostError, String> {
     let [kind, nth, status] = fields[..] else {
         return Err("needs KIND:N:STATUS".to_string());
     };
+    let (kind, lengths) = match kind.split_once('/') {
+        None => (kind, 0..=u64::MAX),
+        Some((kind, lengths)) => {
+            let (least, most) = lengths.split_once('-').ok_or("needs LEAST-MOST behind a /")?;
+            (kind, number(least)?..=number(most)?)
+        }
+    };
     let kind = match kind {
         "any" => 0,
         "rdma-put" => abi::GNI_POST_RDMA_PUT,
@@ -254,7 +264,12 @@ fn post_error(text: &str) -> Result<PostError, String> {
         return Err("needs a status from 1 to 63".to_string());
     }
     let nth = number(nth)?;
-    Ok(PostError { kind, nth, status })
+    Ok(PostError {
+        kind,
+        lengths,
+        nth,
+        status,
+    })
 }
 
 #[cfg(test)]
@@ -265,7 +280,7 @@ mod tests {
     fn words_are_options() {
         let config = Config::parse(
             "dir=/d flavour=gemini late reg-invalid=3 reg-invalid=0x10-0x20 reg-invalid=xpmem \
-             post-error=rdma-put:3:at_bounds_err",
+             post-error=rdma-put:3:at_bounds_err post-error=fma-put/8-64:1:18",
         )
         .unwrap();
         assert_eq!((config.flavour, config.late), (Flavour::Gemini, true));
@@ -279,11 +294,20 @@ mod tests {
         );
         assert_eq!(
             config.post_error,
-            [PostError {
-                kind: abi::GNI_POST_RDMA_PUT,
-                nth: 3,
-                status: 0x12
-            }]
+            [
+                PostError {
+                    kind: abi::GNI_POST_RDMA_PUT,
+                    lengths: 0..=u64::MAX,
+                    nth: 3,
+                    status: 0x12
+                },
+                PostError {
+                    kind: abi::GNI_POST_FMA_PUT,
+                    lengths: 8..=64,
+                    nth: 1,
+                    status: 0x12
+                }
+            ]
         );
     }
 
@@ -296,6 +320,10 @@ mod tests {
             (
                 "dir=/d post-error=amo:1:0",
                 "post-error=amo:1:0: needs a status from 1 to 63",
+            ),
+            (
+                "dir=/d post-error=amo/8:1:1",
+                "post-error=amo/8:1:1: needs LEAST-MOST behind a /",
             ),
             ("seed=1", "dir=FOLDER is missing"),
         ] {

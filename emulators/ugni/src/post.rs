@@ -260,7 +260,7 @@ pub fn inject(op: &mut Op) -> Outcome {
         if process.random.hits(process.config.busy) {
             return Err(quiet(abi::GNI_RC_ERROR_RESOURCE));
         }
-        op.error = process.post_error(op.kind);
+        op.error = process.post_error(op.kind, op.length);
     }
     Ok(())
 }

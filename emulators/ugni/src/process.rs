@@ -29,8 +29,8 @@ pub struct Process {
     pub registered: AtomicU64,
     /// Domains that are attached, by NIC.
     pub attached: AtomicU64,
-    /// Operations posted, by `gni_post_type_t`; all of them at 0.
-    posted: [AtomicU64; 11],
+    /// Operations posted, of those that each `Config::post_error` counts.
+    posted: Vec<AtomicU64>,
 }
 
 impl Deref for Process {
@@ -85,7 +85,7 @@ pub fn current() -> Result<&'static Process, String> {
         registrations: AtomicU64::new(0),
         registered: AtomicU64::new(0),
         attached: AtomicU64::new(0),
-        posted: Default::default(),
+        posted: config.post_error.iter().map(|_| AtomicU64::new(0)).collect(),
         config,
         member,
     }));
@@ -120,11 +120,15 @@ impl Process {
     }
 
     /// Counts an operation. The status with which it completes by fault `post-error`.
-    pub fn post_error(&self, kind: abi::gni_post_type_t) -> Option<u8> {
-        let count = |kind: u32| self.posted[kind as usize % 11].fetch_add(1, Relaxed) + 1;
-        let (all, nth) = (count(0), count(kind));
-        let hit = |e: &&crate::config::PostError| e.kind == kind && e.nth == nth || e.kind == 0 && e.nth == all;
-        self.config.post_error.iter().find(hit).map(|e| e.status)
+    pub fn post_error(&self, kind: abi::gni_post_type_t, length: u64) -> Option<u8> {
+        let mut status = None;
+        for (fault, posted) in self.config.post_error.iter().zip(&self.posted) {
+            let is_counted = [0, kind].contains(&fault.kind) && fault.lengths.contains(&length);
+            if is_counted && posted.fetch_add(1, Relaxed) + 1 == fault.nth {
+                status = status.or(Some(fault.status));
+            }
+        }
+        status
     }
 }
 
