@@ -1,0 +1,148 @@
+//! What the children of these tests have in common.
+
+use crate::emulated::{self, run_again};
+use gasnet_conduit::conformance::{job_number, Job};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory, Upcalls};
+use gasnet_conduit_gni::Gni;
+use gasnet_sys::env;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// Operations of the child `operations`.
+pub const OPERATIONS: usize = 10;
+
+/// Time in which an operation completes or a loss is reported.
+pub const LIMIT: Duration = Duration::from_secs(5);
+
+/// A packet that is not counted.
+pub const ANONYMOUS: &[u8] = &[0xff; 200];
+
+/// Drives a rank: prints what it loses, counts what arrives, and answers requests.
+pub struct Driver<'a> {
+    pub rank: JobRank,
+    pub conduit: &'a dyn Conduit,
+    /// Whether any rank has lost something.
+    pub lost: &'a AtomicBool,
+    /// Requests that any rank has received.
+    pub requests: &'a AtomicUsize,
+    pub answers: bool,
+    pub done: usize,
+    pub replies: usize,
+    pub rounds: usize,
+}
+
+impl Upcalls for Driver<'_> {
+    fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
+        if packet == ANONYMOUS {
+            return;
+        }
+        if class == Class::Reply {
+            assert_eq!(packet, [self.replies as u8; 300], "a reply was altered");
+            self.replies += 1;
+            return;
+        }
+        let number = self.requests.fetch_add(1, SeqCst);
+        assert_eq!(packet, [number as u8; 300], "a request was altered");
+        if self.answers {
+            let reply = self.conduit.send(source, Class::Reply, &[&[number as u8; 300]]);
+            assert_eq!(reply, Ok(()), "there was no room for a first reply");
+        }
+    }
+    fn done(&mut self, _: Cookie, part: Completion) {
+        self.done += usize::from(part != Completion::Source);
+    }
+    fn barrier(&mut self, _: [u64; 2]) {
+        self.rounds += 1;
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        eprintln!("rank {} lost rank {peer}: {why}", self.rank);
+        self.lost.store(true, SeqCst);
+    }
+    fn network_lost(&mut self, why: &str) {
+        eprintln!("rank {} lost the network: {why}", self.rank);
+        self.lost.store(true, SeqCst);
+    }
+}
+
+/// What the operations of rank 0 use in rank 1.
+pub struct Target {
+    pub memory: RemoteMemory,
+    pub counter: RemoteMemory,
+}
+
+impl<'a> Driver<'a> {
+    /// One that does not answer.
+    pub fn new(rank: JobRank, conduit: &'a dyn Conduit, lost: &'a AtomicBool, requests: &'a AtomicUsize) -> Self {
+        Self {
+            rank,
+            conduit,
+            lost,
+            requests,
+            answers: false,
+            done: 0,
+            replies: 0,
+            rounds: 0,
+        }
+    }
+
+    /// Polls until something holds. False: something was lost before.
+    pub fn wait(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) -> bool {
+        let begun = Instant::now();
+        while !holds(self) {
+            if self.lost.load(SeqCst) {
+                return false;
+            }
+            self.conduit.poll(PollScope::All, self);
+            assert!(begun.elapsed() < LIMIT, "rank {}: {what} hangs", self.rank);
+        }
+        true
+    }
+}
+
+/// Memory of an operation that may be under way is never freed.
+pub fn keep(memory: Vec<u8>, is_done: bool) {
+    if !is_done {
+        memory.leak();
+    }
+}
+
+pub fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"))
+}
+
+/// Lets this process use an emulator, and ends it if it hangs.
+pub fn emulate() {
+    std::thread::spawn(|| {
+        std::thread::sleep(3 * LIMIT);
+        eprintln!("the child hangs");
+        std::process::abort();
+    });
+    emulated::emulate();
+}
+
+pub fn start_job() -> Job {
+    emulate();
+    Job::start(&|| Box::new(Gni::of_job(job_number())), 2)
+}
+
+/// Runs a child. Returns what it printed, within a time that shows that nothing was waited for.
+pub fn child(name: &str, options: &str, variables: &str) -> String {
+    let begun = Instant::now();
+    let printed = run_again(options, variables, &format!("--ignored --exact --nocapture {name}"));
+    assert!(
+        begun.elapsed() < 3 * LIMIT,
+        "{name} with {options} took too long: {printed}"
+    );
+    printed
+}
+
+/// Sets the variables of FAULTS_SET, which has NAME=VALUE between commas.
+pub fn set_variables() {
+    for word in std::env::var("FAULTS_SET").unwrap_or_default().split(',') {
+        if let Some((name, value)) = word.split_once('=') {
+            let [name, value] = [name, value].map(|text| CString::new(text).unwrap());
+            env::set(&name, &value);
+        }
+    }
+}
