@@ -234,6 +234,7 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
             .iter()
             .filter_map(|conduit| conduit.bootstrap())
             .find(|bootstrap| bootstrap.has_started_this()),
+        launcher: None,
     };
     let mut options = StartOptions::from_config(config, &library).map_err(|e| InitError::Job(e.message))?;
     if let Some(words) = &options.restart {

@@ -26,6 +26,12 @@ pub trait Bootstrap: Sync {
     /// Whether this system has started the process. Looks at the environment only.
     fn has_started_this(&self) -> bool;
 
+    /// The program that starts processes for this system, other than srun of Slurm. gasnetrun runs
+    /// it where it is on the path.
+    fn launcher(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Joins the job. Called at most once, before [`crate::Conduit::start`].
     fn join(&self) -> Result<BootstrapPlace, ConduitError>;
 

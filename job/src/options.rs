@@ -47,6 +47,8 @@ pub struct Library<'a> {
     pub count: Option<Count>,
     /// The system of a conduit that has started this process.
     pub bootstrap: Option<&'static dyn Bootstrap>,
+    /// The program that starts processes for the system of a conduit, if none has started this one.
+    pub launcher: Option<&'static str>,
 }
 
 /// A number as the program's first argument.
@@ -433,6 +435,7 @@ mod tests {
             alone: names.contains(&"smp"),
             count,
             bootstrap: None,
+            launcher: None,
         };
         let all = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
         let config = Config::from_env(&[], all).map_err(|e| e.to_string())?;

@@ -170,10 +170,9 @@ pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&
     if starter == Starter::Launcher && is_set("SLURM_JOB_ID") && !is_in_step && on_path("srun").is_some() {
         return decision(Spawner::Pmi, "this is a Slurm allocation");
     }
-    // Only aprun starts processes on the compute nodes of a Cray. Its PMI is that of gni.
-    let is_cray = library.names.contains(&"gni");
-    if is_cray && starter == Starter::Launcher && !is_set("ALPS_APP_PE") && on_path("aprun").is_some() {
-        return decision(Spawner::Pmi, "aprun is on the path");
+    let own = library.launcher.filter(|_| starter == Starter::Launcher);
+    if let Some(program) = own.filter(|program| on_path(program).is_some()) {
+        return decision(Spawner::Pmi, &format!("{program} is on the path"));
     }
     match may_read_list.then(|| hosts::allocated(who, &environment)).flatten() {
         Some(found) => decision(
@@ -212,6 +211,7 @@ mod tests {
             alone: names.contains("smp"),
             count: None,
             bootstrap: None,
+            launcher: None,
         }
     }
 

@@ -256,9 +256,23 @@ fn library(conduit: &str) -> Library<'static> {
         names: possible.iter().map(|c| c.0).collect(),
         network: conduit == AUTO || possible.iter().any(|c| c.1),
         alone: possible.iter().any(|c| !c.1),
-        count: None,
-        bootstrap: None,
+        launcher: own_launcher(conduit),
+        ..Library::default()
     }
+}
+
+/// The program that starts processes for the system of a conduit, or of any whose program is on the
+/// path, unless that system has started this process.
+fn own_launcher(conduit: &str) -> Option<&'static str> {
+    let mut launchers = gasneti_conduits().iter().filter_map(|known| {
+        let bootstrap = known.bootstrap().filter(|system| !system.has_started_this())?;
+        Some((known.identity().name, bootstrap.launcher()?))
+    });
+    let is_meant = |(name, launcher): &(&str, &str)| match conduit {
+        AUTO => spawner::on_path(launcher).is_some(),
+        _ => *name == conduit,
+    };
+    launchers.find(is_meant).map(|(_, launcher)| launcher)
 }
 
 /// The spawner that the user selects, else that of the site, else the one that the environment
@@ -382,7 +396,7 @@ fn words(request: &Request, set: &[(String, OsString)]) -> Result<Vec<OsString>,
         nodes: request.nodes,
         verbose: request.verbose,
         mpi: request.decision.spawner == Spawner::Mpi,
-        cray: request.conduit == "gni",
+        launcher: own_launcher(&request.conduit),
         cpus: request.cpus,
         variables: &variables,
         program: &program,

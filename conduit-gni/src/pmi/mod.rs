@@ -110,6 +110,11 @@ impl Bootstrap for CrayPmi {
         is_started(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
     }
 
+    /// Only aprun starts processes on the compute nodes of a Cray with ALPS.
+    fn launcher(&self) -> Option<&'static str> {
+        Some("aprun")
+    }
+
     fn join(&self) -> Result<BootstrapPlace, ConduitError> {
         self.start().map_err(failed)
     }

@@ -18,8 +18,8 @@ pub struct Filling<'a> {
     pub nodes: Option<u32>,
     /// Whether `MPIRUN_CMD` takes precedence over `PMIRUN_CMD`.
     pub mpi: bool,
-    /// Whether ranks use Cray's PMI.
-    pub cray: bool,
+    /// The program that starts processes for the system of the conduit.
+    pub launcher: Option<&'a str>,
     /// Whether the user wants to see what happens, by `-v`.
     pub verbose: bool,
     /// Processors per rank, from `-c`.
@@ -57,7 +57,7 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
         }
     }
     if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
-        if filling.cray {
+        if filling.launcher == Some("aprun") {
             return Ok((cray_srun(filling), "srun".into()));
         }
         return Ok((srun(filling, &output("srun", "--mpi=list")), "srun".into()));
@@ -277,7 +277,7 @@ mod tests {
             ranks: 5,
             nodes: Some(2),
             mpi: false,
-            cray: false,
+            launcher: None,
             verbose: false,
             cpus: Some(3),
             variables: &["GASNET_X".to_owned()],
