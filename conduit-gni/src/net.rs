@@ -203,8 +203,10 @@ impl Net {
     /// Tries again what found no room.
     #[cold]
     pub fn post_refused(&self) {
-        let waiting = std::mem::take(&mut *lock(&self.refused));
+        let mut refused = lock(&self.refused);
+        let waiting = std::mem::take(&mut *refused);
         self.refused_count.store(0, Ordering::Relaxed);
+        drop(refused);
         for (domain, post, event) in waiting {
             let mut turn = self.domains[domain].turn();
             // SAFETY: as when it was posted first.

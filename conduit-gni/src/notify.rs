@@ -53,12 +53,13 @@ impl Net {
             });
         }
         let admission = self.admit(peer, bytes, true)?;
-        if let Some(post) = self.domains[FIRST].turn().take() {
-            Ok(Room::Request(post, admission))
-        } else {
+        // The domain is locked inside `am`, never around it.
+        let post = self.domains[FIRST].turn().take();
+        let Some(post) = post else {
             self.am.lock().dismiss(admission);
-            Err(Busy)
-        }
+            return Err(Busy);
+        };
+        Ok(Room::Request(post, admission))
     }
 
     fn leave(&self, room: Room) {
@@ -179,8 +180,10 @@ impl Net {
     /// Sends the messages whose payloads are complete, as far as possible.
     #[cold]
     pub fn send_messages(&self) {
-        let messages = std::mem::take(&mut *lock(&self.messages));
+        let mut waiting = lock(&self.messages);
+        let messages = std::mem::take(&mut *waiting);
         self.has_messages.store(false, Ordering::Relaxed);
+        drop(waiting);
         for message in messages {
             let packet: [&[u8]; 1] = [&message.packet];
             let bytes = message.packet.len();

@@ -61,7 +61,7 @@ macro_rules! rma_conformance_tests {
 #[macro_export]
 macro_rules! notify_conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        notified_after_data notified_source_is_free notified_busy_recovers notified_many_at_once
+        notified_after_data notified_source_is_free notified_busy_recovers notified_many_at_once notified_by_threads
     })* };
 }
 

@@ -36,11 +36,12 @@ fn register<P>(pin: impl Fn(usize) -> Option<P>, share: u64) -> (Vec<P>, u64) {
     let mut step = (share / STEPS).max(LEAST);
     while step >= LEAST && bytes < share {
         let next = step.min(share - bytes);
-        if let Some(pinned) = pin(next as usize) {
-            held.push(pinned);
-            bytes += next;
-        } else {
-            step /= 2;
+        match pin(next as usize) {
+            Some(pinned) => {
+                held.push(pinned);
+                bytes += next;
+            }
+            None => step /= 2,
         }
     }
     (held, bytes)

@@ -379,6 +379,64 @@ pub fn notified_many_at_once(make: Make<'_>) {
     job.stop();
 }
 
+/// Threads that put with notification, and find no room much of the time, hold one another up for a
+/// moment only.
+pub fn notified_by_threads(make: Make<'_>) {
+    const THREADS: usize = 6;
+    const EACH: usize = 400;
+    let sources = [[1; 200], [2; 200]];
+    let job = Job::start(make, 2);
+    let memories: [_; 2] = std::array::from_fn(|_| memory(THREADS));
+    let exposed = [0, 1].map(|rank| {
+        let users = [job.of(1 - rank)];
+        expose((JobRank(rank as u32), job.of(rank)), &segment(&memories[rank]), &users).1[0]
+    });
+    let (arrived, over) = ([0; 2].map(AtomicUsize::new), AtomicUsize::new(0));
+    job.run_threads(THREADS as u32, |rank, thread, conduit| {
+        let (me, peer) = (rank.index(), 1 - rank.index());
+        let mut counter = Counter(&arrived[me]);
+        let to = exposed[peer].plus(thread as usize * SLOT);
+        for number in 0..EACH {
+            let how = (SourceUse::Now, Class::Request);
+            // It may be in use after this thread has gone on.
+            let source = &sources[number % 2];
+            until_taken(conduit, &mut counter, || {
+                put_and_notify(conduit, to, source, how, number)
+            });
+        }
+        let watchdog = Watchdog::new();
+        while arrived[me].load(SeqCst) < THREADS * EACH {
+            conduit.poll(PollScope::All, &mut counter);
+            watchdog.check("packets");
+        }
+        over.fetch_add(1, SeqCst);
+        while over.load(SeqCst) < 2 * THREADS {
+            conduit.poll(PollScope::All, &mut counter);
+            watchdog.check("the other threads");
+        }
+    });
+    job.stop();
+}
+
+/// Counts packets.
+struct Counter<'a>(&'a AtomicUsize);
+
+impl Upcalls for Counter<'_> {
+    fn packet(&mut self, _: JobRank, class: Class, _: &mut [u8]) {
+        assert_eq!(class, Class::Request);
+        self.0.fetch_add(1, SeqCst);
+    }
+    fn done(&mut self, _: Cookie, part: Completion) {
+        assert_eq!(part, Completion::Source, "of a put with notification");
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("rank {peer} was lost: {why}");
+    }
+    fn network_lost(&mut self, why: &str) {
+        unreachable!("the network failed: {why}");
+    }
+}
+
 /// A rank with several threads, one of which may receive the completion of another's put.
 struct Shared<'a> {
     rank: Rank<'a>,
