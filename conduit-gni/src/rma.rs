@@ -117,6 +117,16 @@ impl Net {
         self.settings.flavour == Flavour::Gemini
     }
 
+    /// What completes of a put.
+    #[inline]
+    pub fn put_modes(&self, aim: Aim, by_fma: bool) -> u16 {
+        if by_fma && self.settings.flushes_by_events() {
+            aim.modes() | ffi::GNI_CQMODE_REMOTE_EVENT
+        } else {
+            aim.modes()
+        }
+    }
+
     /// Where a post reads the source of a put, which may lie in a buffer that the client has
     /// filled.
     #[inline]
@@ -199,13 +209,10 @@ impl Net {
         } = source;
         let by_fma = put.bytes <= self.settings.put_fma;
         let is_early = is_in_use && put.source == SourceUse::Now && !by_fma && matches!(aim, Aim::Put);
-        let flag = |condition: bool, mode: u16| if condition { mode } else { 0 };
-        let modes = aim.modes()
-            | flag(is_early, ffi::GNI_CQMODE_LOCAL_EVENT)
-            | flag(
-                by_fma && self.settings.flushes_by_events(),
-                ffi::GNI_CQMODE_REMOTE_EVENT,
-            );
+        let mut modes = self.put_modes(aim, by_fma);
+        if is_early {
+            modes |= ffi::GNI_CQMODE_LOCAL_EVENT;
+        }
         let kind = if by_fma {
             ffi::GNI_POST_FMA_PUT
         } else {

@@ -216,9 +216,11 @@ impl Net {
     /// Resumes transfers that wait.
     #[cold]
     pub fn restart(&self) {
-        let stalled = std::mem::take(&mut *lock(&self.stalled));
+        let mut stalled = lock(&self.stalled);
+        let waiting = std::mem::take(&mut *stalled);
         self.stalled_count.store(0, Ordering::Relaxed);
-        for transfer in stalled {
+        drop(stalled);
+        for transfer in waiting {
             self.resume(transfer);
         }
     }
@@ -231,14 +233,25 @@ impl Net {
             return self.stall(transfer);
         };
         let (aim, is_get) = (transfer.aim, transfer.is_get);
-        let (by_fma, by_bte, fma) = if is_get {
-            (ffi::GNI_POST_FMA_GET, ffi::GNI_POST_RDMA_GET, self.settings.get_fma)
+        let (kind, modes) = if is_get {
+            let by_fma = bytes <= self.settings.get_fma;
+            let kind = if by_fma {
+                ffi::GNI_POST_FMA_GET
+            } else {
+                ffi::GNI_POST_RDMA_GET
+            };
+            (kind, ffi::GNI_CQMODE_GLOBAL_EVENT)
         } else {
-            (ffi::GNI_POST_FMA_PUT, ffi::GNI_POST_RDMA_PUT, self.settings.put_fma)
+            let by_fma = bytes <= self.settings.put_fma;
+            let kind = if by_fma {
+                ffi::GNI_POST_FMA_PUT
+            } else {
+                ffi::GNI_POST_RDMA_PUT
+            };
+            (kind, self.put_modes(aim, by_fma))
         };
-        let kind = if bytes <= fma { by_fma } else { by_bte };
         post.peer = transfer.peer;
-        post.transfer(kind, aim.modes(), (local, remote), bytes);
+        post.transfer(kind, modes, (local, remote), bytes);
         if !matches!(transfer.way, Some(Way::Copied(_))) {
             transfer.skip(bytes);
         }

@@ -256,7 +256,8 @@ fn post_error(text: &str) -> Result<PostError, String> {
             )
         }
     };
-    let status = match number(status) {
+    let hexadecimal = status.strip_prefix("0x").map(|digits| u8::from_str_radix(digits, 16));
+    let status = match hexadecimal.map_or_else(|| number(status), |status| status.map_err(|why| why.to_string())) {
         Ok(status) => status,
         Err(_) => status::named(status).ok_or("ends in no status of completions")?,
     };
@@ -280,7 +281,7 @@ mod tests {
     fn words_are_options() {
         let config = Config::parse(
             "dir=/d flavour=gemini late reg-invalid=3 reg-invalid=0x10-0x20 reg-invalid=xpmem \
-             post-error=rdma-put:3:at_bounds_err post-error=fma-put/8-64:1:18",
+             post-error=rdma-put:3:at_bounds_err post-error=fma-put/8-64:1:0x12",
         )
         .unwrap();
         assert_eq!((config.flavour, config.late), (Flavour::Gemini, true));

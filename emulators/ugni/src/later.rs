@@ -19,12 +19,19 @@ use crate::refuse::die;
 enum Task {
     /// The source is read.
     Read(Op),
-    /// Data land at the target, which may have had its event before.
-    Land(Op, Option<Vec<u8>>, bool),
+    /// Data land at the target. Events may have preceded them.
+    Land(Op, Option<Vec<u8>>, Announced),
     /// The REMOTE event, to a queue.
     Remote(Op, u32),
     /// The GLOBAL event, with a status.
     Global(Op, u8),
+}
+
+/// The events of an operation that preceded its data.
+#[derive(Clone, Copy, Default)]
+struct Announced {
+    remote: bool,
+    global: bool,
 }
 
 struct Timer {
@@ -69,7 +76,11 @@ pub fn post(op: Op) {
     let process = op.process();
     let is_late = process.config.late && (op.is_rdma() || !process.is_gemini);
     if !op.is_put() || op.error.is_some() {
-        schedule(process, Task::Land(op, None, false), is_late || process.config.reorder);
+        schedule(
+            process,
+            Task::Land(op, None, Announced::default()),
+            is_late || process.config.reorder,
+        );
     } else if is_late {
         schedule(process, Task::Read(op), true);
     } else {
@@ -84,6 +95,11 @@ fn schedule(process: &'static Process, task: Task, delayed: bool) {
     } else {
         0
     };
+    schedule_in(process, task, delay_ns);
+}
+
+/// A task after some time.
+fn schedule_in(process: &'static Process, task: Task, delay_ns: u64) {
     let later = &process.later;
     let mut timers = later.timers();
     let number = timers.count;
@@ -107,18 +123,28 @@ fn read(op: Op) {
         die("a put", "its source is not mapped");
     };
     op.complete_local();
-    let mut announced = false;
-    if process.config.early_event && !op.is_ordered() {
-        if let Some(cq) = op.remote_queue() {
+    let mut announced = Announced::default();
+    if let Some(cq) = op.remote_queue().filter(|_| process.config.early_event) {
+        if !op.is_ordered() {
             op.send_remote(cq);
-            announced = true;
+            announced.remote = true;
+        }
+        if !op.is_flushed() {
+            schedule(process, Task::Global(op, 0), true);
+            announced.global = true;
         }
     }
-    schedule(process, Task::Land(op, Some(data), announced), true);
+    let land = Task::Land(op, Some(data), announced);
+    if announced.global {
+        // Longer than a message takes that was sent for the event.
+        schedule_in(process, land, 3 * process.config.delay_us * 1000);
+    } else {
+        schedule(process, land, true);
+    }
 }
 
 /// The operation takes effect. Its events follow, in any order.
-fn land(mut op: Op, data: Option<&[u8]>, announced: bool) {
+fn land(mut op: Op, data: Option<&[u8]>, announced: Announced) {
     let process = op.process();
     if op.kind == abi::GNI_POST_CE && op.error.is_none() {
         ce::run(&op);
@@ -130,13 +156,15 @@ fn land(mut op: Op, data: Option<&[u8]>, announced: bool) {
     let reorder = process.config.reorder;
     match op.execute() {
         Ok(cq) => {
-            if cq != 0 && op.remote_entry().is_some() && !announced {
+            if cq != 0 && op.remote_entry().is_some() && !announced.remote {
                 schedule(process, Task::Remote(op, cq), reorder);
             }
             if data.is_none() {
                 op.complete_local();
             }
-            schedule(process, Task::Global(op, 0), reorder);
+            if !announced.global {
+                schedule(process, Task::Global(op, 0), reorder);
+            }
         }
         Err(status) => schedule(process, Task::Global(op, status), reorder),
     }

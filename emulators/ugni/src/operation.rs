@@ -211,6 +211,16 @@ impl Op {
         self.grant(true).map_or(true, |granted| granted.is_ordered())
     }
 
+    /// Whether the GLOBAL event of a put follows its data. Gemini's FMA keeps them in front of a
+    /// REMOTE event, or in regions that order strictly.
+    pub fn is_flushed(&self) -> bool {
+        let is_fma = self.kind == abi::GNI_POST_FMA_PUT;
+        !self.process().is_gemini || !is_fma || self.remote_entry().is_some() || {
+            let granted = self.grant(true);
+            granted.map_or(true, |granted| granted.is_strict())
+        }
+    }
+
     /// The queue of the target, if the operation is going to succeed.
     pub fn remote_queue(&self) -> Option<u32> {
         let granted = self.grant(true).ok()?;

@@ -155,6 +155,11 @@ impl Grant<'_> {
         }
     }
 
+    /// Whether the region orders all that is written into it.
+    pub fn is_strict(&self) -> bool {
+        self.region.flags.load(Relaxed) & abi::GNI_MEM_STRICT_PI_ORDERING != 0
+    }
+
     /// Whether the region keeps data in front of its events.
     pub fn is_ordered(&self) -> bool {
         self.region.flags.load(Relaxed) & (abi::GNI_MEM_STRICT_PI_ORDERING | abi::GNI_MEM_PI_FLUSH) != 0
