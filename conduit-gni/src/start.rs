@@ -15,7 +15,7 @@ use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::fates::Fates;
 use gasnet_conduit::mapped::Mapped;
 use gasnet_conduit::probe::probe;
-use gasnet_conduit::{print_line, ConduitError, JobRank, ProviderReport, StartInfo};
+use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_gni_abi as ffi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex};
 use gasnet_sys::gate::Gate;
@@ -85,6 +85,8 @@ struct Hello {
     /// Of the region, which is the same in all processes.
     layout: Layout,
     flavour: u64,
+    /// What decides how barriers go.
+    barrier: u64,
     /// Whether it wants to find out how much can be registered.
     probes: u64,
     /// Whether the process has failed.
@@ -222,6 +224,7 @@ impl Net {
                 address: opened.address,
                 layout: opened.region.layout,
                 flavour: opened.settings.flavour as u64,
+                barrier: barrier_choice(&opened.settings),
                 probes: settings::probes().into(),
                 failed: 0,
             },
@@ -246,13 +249,14 @@ impl Net {
             let (mine, theirs) = (region.layout, other.1.layout);
             let same = (mine.units, mine.unit_bytes, mine.slot_bytes, mine.slot_count)
                 == (theirs.units, theirs.unit_bytes, theirs.slot_bytes, theirs.slot_count);
-            other.1.failed == 0 && (!same || other.1.flavour != settings.flavour as u64)
+            let own = (settings.flavour as u64, barrier_choice(&settings));
+            other.1.failed == 0 && (!same || (other.1.flavour, other.1.barrier) != own)
         };
         if let Some((rank, _)) = all.iter().enumerate().collect::<Vec<_>>().iter().find(differs) {
             return Err(failed(format!(
                 "ranks {} and {rank} have different networks or settings: GASNET_NETWORKDEPTH, \
-                 GASNET_NETWORKDEPTH_TOTAL, GASNET_NETWORKDEPTH_SPACE and GASNET_GNI_MAX_MEDIUM must be the same in \
-                 all processes",
+                 GASNET_NETWORKDEPTH_TOTAL, GASNET_NETWORKDEPTH_SPACE, GASNET_GNI_MAX_MEDIUM, GASNET_GNI_CE_RADIX and \
+                 GASNET_BARRIER must be the same in all processes",
                 info.rank
             )));
         }
@@ -315,6 +319,13 @@ impl Net {
         }
         Ok(net)
     }
+}
+
+/// What the settings of the barrier are, in a word: the radix, and a hash of the algorithm's name.
+fn barrier_choice(settings: &Settings) -> u64 {
+    let name = config::get().get_or_default(&config::BARRIER).unwrap_or_default();
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, hash) << 8 | settings.engine_radix as u64
 }
 
 /// Bytes that this process may register, one of so many on its host.

@@ -1,5 +1,6 @@
 //! What sleeping threads wait for.
 
+use crate::barrier::Rounds;
 use crate::net::{Net, FIRST};
 use crate::ugni::Channel;
 use gasnet_conduit::Wake;
@@ -12,8 +13,11 @@ impl Wake for Net {
     }
 
     fn arm(&self) -> bool {
-        // What waits for room is tried again by polls, and what has arrived delivered.
-        let has_work = self.has_arrivals.load(Ordering::Relaxed)
+        // What waits for room is tried again by polls, and what has arrived delivered. The engine's
+        // result comes without an event.
+        let is_reducing = |rounds: &Rounds| rounds.is_active() && rounds.engine.is_some();
+        let has_work = self.rounds.as_ref().is_some_and(is_reducing)
+            || self.has_arrivals.load(Ordering::Relaxed)
             || self.has_messages.load(Ordering::Relaxed)
             || self.refused_count.load(Ordering::Relaxed) > 0
             || self.stalled_count.load(Ordering::Relaxed) > 0;

@@ -86,6 +86,10 @@ mod plans {
         reordered_by_milliseconds: "reorder late delay=5000", "",
             "packets::over_ugni::exactly_once packets::over_ugni::busy_recovers notified_after_data";
         early_events: "early-event reorder delay=500", "", "packets::over_ugni notification";
+        early_events_on_gemini: "flavour=gemini early-event reorder delay=500", "",
+            "packets::over_ugni operations::over_ugni notification send_buffers";
+        early_events_of_pieces: "flavour=gemini early-event delay=500",
+            "GASNET_GNI_PACKEDLONG_CUTOVER=0 GASNET_GNI_MEMREG=0 GASNET_GNI_PUT_FMA_RDMA_CUTOVER=16K", "notification";
         late: "late delay=50", "", "over_ugni";
         late_on_gemini: "flavour=gemini late reorder delay=50", "", "over_ugni";
         requests_are_always_fetched: "", "GASNET_GNI_AM_RVOUS_CUTOVER=1",
@@ -98,6 +102,7 @@ mod plans {
         few_of_everything: "reorder",
             "GASNET_NETWORKDEPTH=2 GASNET_NETWORKDEPTH_TOTAL=3 GASNET_GNI_NUM_PD=32 GASNET_GNI_BOUNCE_SIZE=4K \
              GASNET_NETWORKDEPTH_SPACE=1 GASNET_LONG_DEPTH=1", "over_ugni";
+        few_posts: "reorder", "GASNET_GNI_NUM_PD=32 GASNET_GNI_PACKEDLONG_CUTOVER=0", "notification";
         one_of_everything: "",
             "GASNET_NETWORKDEPTH=1 GASNET_NETWORKDEPTH_TOTAL=1 GASNET_GNI_AM_RVOUS_BUFFERS=1 GASNET_GNI_BOUNCE_SIZE=1",
             "packets notification operations::over_ugni";

@@ -306,7 +306,7 @@ fn reductions_that_fail() {
 }
 
 #[test]
-fn a_job_leaves_nothing_registered() {
+fn a_network_that_is_closed_leaves_nothing() {
     let kinds = "put:8,put:1000,put:65537,get:4097,get:65536,add,barrier,ask";
     for (options, variables) in [
         ("", ""),

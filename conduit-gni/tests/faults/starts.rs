@@ -173,8 +173,8 @@ fn settings_that_differ() {
     let differ = |one: u32| {
         format!(
             "The gni conduit cannot start: ranks {one} and {} have different networks or settings: \
-             GASNET_NETWORKDEPTH, GASNET_NETWORKDEPTH_TOTAL, GASNET_NETWORKDEPTH_SPACE and GASNET_GNI_MAX_MEDIUM \
-             must be the same in all processes.",
+             GASNET_NETWORKDEPTH, GASNET_NETWORKDEPTH_TOTAL, GASNET_NETWORKDEPTH_SPACE, GASNET_GNI_MAX_MEDIUM, \
+             GASNET_GNI_CE_RADIX and GASNET_BARRIER must be the same in all processes.",
             1 - one
         )
     };
@@ -185,6 +185,8 @@ fn settings_that_differ() {
         [("", ""), ("", "GASNET_NETWORKDEPTH_SPACE=1M")],
         [("", "GASNET_GNI_MAX_MEDIUM=1024"), ("", "GASNET_GNI_MAX_MEDIUM=2048")],
         [("", ""), ("flavour=gemini", "")],
+        [("", ""), ("", "GASNET_GNI_CE_RADIX=5")],
+        [("", "GASNET_BARRIER=AMDISSEM"), ("", "")],
     ] {
         expect_starts(ranks, lines.each_ref().map(String::as_str));
     }
