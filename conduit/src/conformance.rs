@@ -57,6 +57,14 @@ macro_rules! rma_conformance_tests {
     })* };
 }
 
+/// The same for networks without keys, which reach all that a segment's owner does.
+#[macro_export]
+macro_rules! keyless_rma_conformance_tests {
+    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
+        every_put_and_get source_is_free before_packets many_at_once
+    })* };
+}
+
 /// The same for conduits with puts that notify.
 #[macro_export]
 macro_rules! notify_conformance_tests {
