@@ -191,6 +191,7 @@ check-programs: setup
 emulators:
 	@CARGO_TARGET_DIR='$(BUILD)/emulators/target' emulators/verbs/build.sh '$(BUILD)/emulators/verbs'
 	@CARGO_TARGET_DIR='$(BUILD)/emulators/target' emulators/ugni/build.sh '$(BUILD)/emulators/ugni'
+	@CARGO_TARGET_DIR='$(BUILD)/emulators/target' emulators/elan/build.sh '$(BUILD)/emulators/elan'
 	@CARGO_TARGET_DIR='$(BUILD)/emulators/target' emulators/pmi/build.sh '$(BUILD)/emulators/pmi'
 	@echo "  emulators in $(BUILD)/emulators; scripts/with-emulator runs commands on them"
 

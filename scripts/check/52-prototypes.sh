@@ -1,5 +1,5 @@
 # The types of all exports against the headers (prototypes.py), in the debug flavour, which exports
-# the most, and the bindings of libfabric against its headers.
+# the most, and bindings against the headers that they were made from.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 CARGO_TARGET_DIR=$BUILD/prototypes
@@ -41,4 +41,5 @@ version=$("$CC" -E -P "$WORK/version.c" 2>/dev/null | sed -n '$s/ //gp')
 headers libfabric "$version" 1.17 ofi-bindings.sh conduit-ofi/src/fabric/bindings.rs
 version=$(pkg-config --modversion libibverbs 2>/dev/null | cut -d. -f1-3)
 headers libibverbs "$version" 1.14.44 ibv-bindings.sh conduit-ibv/abi/src/bindings.rs
+headers elan 1 1 elan-bindings.sh conduit-elan/abi/src/bindings.rs
 finish

@@ -4,6 +4,7 @@
 scratch
 verbs=$ROOT/emulators/verbs
 ugni=$ROOT/emulators/ugni
+elan=$ROOT/emulators/elan
 EMULATORS=$BUILD/emulators
 export EMULATORS
 nl='
@@ -57,6 +58,37 @@ gni_program() {
         -L"$EMULATORS/ugni" -lugni -lpthread
 }
 
+# elan EXPECTED OPTION...: the conformance program of Elan on an emulator with these options.
+elan() {
+    _expected=$1
+    shift
+    timeout 120 "$ROOT/scripts/with-emulator" elan --faults yield=10 "$@" "$WORK/elan" >"$WORK/answers" 2>/dev/null &&
+        diff -u "$_expected" "$WORK/answers"
+}
+
+# elan_faults: as `faults`.
+elan_faults() {
+    grep '^== ' "$elan/tests/faults.txt" | while IFS='|' read -r words names; do
+        printf '%s|%s\n' "$words" "$names"
+        # shellcheck disable=SC2086 # several names
+        timeout 60 "$ROOT/scripts/with-emulator" elan --faults "${words#== }" "$WORK/elan" $names \
+            </dev/null 2>/dev/null | grep -v '^done$'
+    done >"$WORK/answers"
+    diff -u "$elan/tests/faults.txt" "$WORK/answers"
+}
+
+# elan_program: compiles the conformance program of Elan.
+elan_program() {
+    # shellcheck disable=SC2046 # several sources
+    "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror -I"$ROOT/conduit-elan" -o "$WORK/elan" $(echo "$elan"/tests/*.c) \
+        -ldl -lpthread
+}
+
+# elan_exports: the library exports one function.
+elan_exports() {
+    [ "$(objdump -T "$EMULATORS/elan/libgasnet_elan_shim.so" | sed -n 's/.* DF \.text.* //p')" = gasnet_elan_shim ]
+}
+
 # pingpong PROGRAM: a program of ibverbs-utils, as server and client. The client tries until the
 # server listens.
 pingpong() {
@@ -76,6 +108,18 @@ if attempt "emulators: build ugni" env CARGO_TARGET_DIR="$BUILD/emulators/target
         attempt "emulators: ugni, $words" gni "$ugni/tests/conformance.txt" --faults "$words" --seed "$random"
     done
     attempt "emulators: ugni, faults" gni_faults
+fi
+if attempt "emulators: build elan" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$elan/build.sh" "$EMULATORS/elan" &&
+    attempt "emulators: compile the conformance program of elan" elan_program; then
+    attempt "emulators: elan, exports" elan_exports
+    for flavour in elan3 elan4; do
+        attempt "emulators: $flavour" elan "$elan/tests/$flavour.txt" --flavour $flavour
+        for words in late reorder "late reorder shuffle delay=30"; do
+            attempt "emulators: $flavour, $words" elan "$elan/tests/$flavour.txt" --flavour $flavour \
+                --faults "$words" --seed "$random"
+        done
+    done
+    attempt "emulators: elan, faults" elan_faults
 fi
 attempt "emulators: build pmi" env CARGO_TARGET_DIR="$BUILD/emulators/target" "$ROOT/emulators/pmi/build.sh" \
     "$EMULATORS/pmi" && attempt "emulators: pmi, aprun, srun" "$ROOT/emulators/pmi/tests/run.sh" "$EMULATORS/pmi"

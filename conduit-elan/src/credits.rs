@@ -1,0 +1,150 @@
+//! Credits for messages. A process may have so many messages of each class at a peer that the peer
+//! has not received: for as many its queue has slots, so nothing that is sent waits for room.
+//!
+//! A receiver counts what it has received from each process, in symmetric memory. Senders that run
+//! short of credits read their count there with a get. So no message returns credits, and a process
+//! that computes is no obstacle.
+
+use gasnet_conduit::{Class, JobRank};
+use gasnet_sys::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of the counts of a sender: a word of 32 bits for each class.
+pub const COUNTS: usize = 8;
+
+/// What this process has sent to a peer.
+#[derive(Debug, Default)]
+struct Peer {
+    sent: [AtomicU32; 2],
+    /// What the peer had received when its counts were read, by class.
+    received: [AtomicU32; 2],
+    /// Whether its counts are being read.
+    is_asking: AtomicBool,
+}
+
+/// The credits of a process.
+#[derive(Debug)]
+pub struct Credits {
+    peers: Box<[Peer]>,
+    limit: u32,
+    /// Symmetric memory: what this process has received.
+    counts: *const AtomicU32,
+    counts_address: u64,
+    /// Memory of the network, into which counts of peers are read.
+    landing: *const AtomicU64,
+}
+
+// SAFETY: the memory is atomic, and lives as long as this.
+unsafe impl Send for Credits {}
+// SAFETY: as above.
+unsafe impl Sync for Credits {}
+
+/// What may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    /// Whether the counts of the peer are to be read now: [`Credits::ask`].
+    pub asks: bool,
+    /// Whether there was one, which is taken now.
+    pub is_there: bool,
+}
+
+impl Credits {
+    /// For `peers` processes, with the symmetric memory for `peers` counts and its network address,
+    /// and memory of the network for as many.
+    ///
+    /// # Safety
+    /// The memory is zero, and lives as long as this.
+    pub unsafe fn new(peers: usize, limit: u32, counts: (*mut u8, u64), landing: *mut u8) -> Self {
+        Self {
+            peers: std::iter::repeat_with(Peer::default).take(peers).collect(),
+            limit,
+            counts: counts.0.cast(),
+            counts_address: counts.1,
+            landing: landing.cast(),
+        }
+    }
+
+    /// Takes a credit for a message.
+    #[inline]
+    pub fn take(&self, peer: JobRank, class: Class) -> Credit {
+        let (peer, class) = (&self.peers[peer.index()], class as usize);
+        let outstanding = |sent: u32| sent.wrapping_sub(peer.received[class].load(Ordering::Acquire));
+        let more = |sent: u32| (outstanding(sent) < self.limit).then(|| sent.wrapping_add(1));
+        let taken = peer.sent[class].fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        let (Ok(sent) | Err(sent)) = taken;
+        // The counts are read early, so that few senders run out.
+        let asks = outstanding(sent) >= self.limit / 2 && !peer.is_asking.swap(true, Ordering::Relaxed);
+        Credit {
+            asks,
+            is_there: taken.is_ok(),
+        }
+    }
+
+    /// Gives back a credit that was not used.
+    #[inline]
+    pub fn give_back(&self, peer: JobRank, class: Class) {
+        self.peers[peer.index()].sent[class as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Where a get reads the counts of a peer, and where it puts them. `own`: this process.
+    #[inline]
+    pub fn ask(&self, peer: JobRank, own: JobRank) -> (u64, usize) {
+        // SAFETY: one for each peer.
+        let landing = unsafe { self.landing.add(peer.index()) };
+        (self.counts_address + (own.index() * COUNTS) as u64, landing as usize)
+    }
+
+    /// The counts of a peer were read.
+    pub fn answered(&self, peer: JobRank) {
+        // SAFETY: one for each peer.
+        let counts = unsafe { (*self.landing.add(peer.index())).load(Ordering::Acquire) }.to_ne_bytes();
+        let peer = &self.peers[peer.index()];
+        for (class, received) in peer.received.iter().enumerate() {
+            let word = [0, 1, 2, 3].map(|byte| counts[4 * class + byte]);
+            received.store(u32::from_ne_bytes(word), Ordering::Release);
+        }
+        peer.is_asking.store(false, Ordering::Release);
+    }
+
+    /// A message from a process was taken out of the queue.
+    #[inline]
+    pub fn received(&self, from: JobRank, class: Class) {
+        // SAFETY: two for each process.
+        let count = unsafe { &*self.counts.add(2 * from.index() + class as usize) };
+        count.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credits_come_back_by_reading() {
+        const LIMIT: u32 = 4;
+        let (counts, landing) = ([0, 0].map(AtomicU64::new), [0, 0].map(AtomicU64::new));
+        let memory = |words: &[AtomicU64; 2]| words.as_ptr().cast_mut().cast();
+        // SAFETY: as much memory, which lives longer.
+        let credits = unsafe { Credits::new(2, LIMIT, (memory(&counts), 0x1000), memory(&landing)) };
+        let peer = JobRank(1);
+        let take = || credits.take(peer, Class::Reply);
+        let outcome = |asks, is_there| Credit { asks, is_there };
+        assert_eq!([(); 2].map(|()| take()), [outcome(false, true); 2]);
+        assert_eq!(take(), outcome(true, true), "half of them are used");
+        credits.give_back(peer, Class::Reply);
+        assert_eq!(
+            [(); 3].map(|()| take()),
+            [true, true, false].map(|there| outcome(false, there))
+        );
+        assert_eq!(
+            credits.take(peer, Class::Request),
+            outcome(false, true),
+            "classes are apart"
+        );
+        assert_eq!(credits.ask(peer, JobRank(1)), (0x1008, landing.as_ptr() as usize + 8));
+        // The peer has received three, and says so in its own memory, which is this one here.
+        (0..3).for_each(|_| credits.received(JobRank(1), Class::Reply));
+        landing[1].store(counts[1].load(Ordering::Relaxed), Ordering::Relaxed);
+        credits.answered(peer);
+        assert_eq!([(); 4].map(|()| take().is_there), [true, true, true, false]);
+    }
+}

@@ -1,0 +1,111 @@
+//! Receiving: short messages from the queues, long ones from the buffers that were offered to the
+//! port.
+
+use crate::net::Net;
+use crate::pool::{Buffer, BUFFER};
+use crate::send::Slot;
+use crate::shim::{Event, Port, Shim};
+use gasnet_conduit::{Class, JobRank, Upcalls};
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::lock;
+use std::collections::VecDeque;
+
+/// Messages of a class that a poll receives.
+const BURST: usize = 10;
+
+/// The buffers that a process offers to long messages of a class, in the order in which messages
+/// arrive in them.
+#[derive(Debug)]
+pub struct Offers(Mutex<VecDeque<(Event, Buffer)>>);
+
+impl Offers {
+    /// Offers these buffers.
+    pub fn new(shim: &Shim, port: &Port, class: Class, buffers: Vec<Buffer>) -> Self {
+        let offers = Self(Mutex::default());
+        for buffer in buffers {
+            offers.offer(shim, port, class, buffer);
+        }
+        offers
+    }
+
+    fn offer(&self, shim: &Shim, port: &Port, class: Class, buffer: Buffer) {
+        let mut offers = lock(&self.0);
+        // SAFETY: memory of the network, which is kept until a message was received.
+        let event = unsafe { shim.port_offer(port, class as u32, (buffer.address(), BUFFER)) };
+        offers.push_back((event, buffer));
+    }
+
+    /// Takes the first one, if a message has arrived for it, and no other thread looks.
+    #[inline]
+    fn take(&self, shim: &Shim, port: &Port) -> Option<(Event, Buffer)> {
+        let mut offers = self.0.try_lock().ok()?;
+        let has_arrived = |(event, _): &(Event, Buffer)| shim.port_arrived(port, event);
+        offers.front().is_some_and(has_arrived).then(|| offers.pop_front())?
+    }
+}
+
+impl Net {
+    /// Delivers messages of a class.
+    pub fn receive(&self, class: Class, upcalls: &mut dyn Upcalls) -> usize {
+        let mut delivered = 0;
+        while delivered < BURST && (self.receive_short(class, upcalls) || self.receive_long(class, upcalls)) {
+            delivered += 1;
+        }
+        delivered
+    }
+
+    fn receive_short(&self, class: Class, upcalls: &mut dyn Upcalls) -> bool {
+        let mut slot = Slot::new();
+        {
+            let Ok(_receiving) = self.receiving[class as usize].try_lock() else {
+                return false;
+            };
+            let queue = &self.queues[class as usize];
+            // SAFETY: as many bytes as the longest slots have, and the lock.
+            if !unsafe { self.shim.queue_receive(queue, slot.0.as_mut_ptr().cast()) } {
+                return false;
+            }
+        }
+        // SAFETY: it was received.
+        match unsafe { slot.message(self.shim.info.queue_bytes as usize) } {
+            Some((source, message)) if source.0 < self.size => {
+                self.credits.received(source, class);
+                upcalls.packet(source, class, message);
+            }
+            _ => upcalls.network_lost("a message with a head that no process has written has arrived in the queue"),
+        }
+        true
+    }
+
+    fn receive_long(&self, class: Class, upcalls: &mut dyn Upcalls) -> bool {
+        let offers = &self.offers[class as usize];
+        let Some((event, buffer)) = offers.take(&self.shim, &self.port) else {
+            return false;
+        };
+        let (address, vp, bytes) = self.shim.port_receive(&self.port, event);
+        match self.rank_of(vp).filter(|_| bytes <= BUFFER) {
+            Some(source) => {
+                // SAFETY: the message, which nobody else has until its buffer is given back.
+                let message = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };
+                self.deliver_long(source, class, message, upcalls);
+            }
+            None => upcalls.network_lost("a message that no process has sent has arrived in the port"),
+        }
+        if address != buffer.address() {
+            // SAFETY: the library's, and the message was delivered.
+            unsafe { self.shim.port_free(&self.port, address) };
+        }
+        offers.offer(&self.shim, &self.port, class, buffer);
+        true
+    }
+
+    fn deliver_long(&self, source: JobRank, class: Class, message: &mut [u8], upcalls: &mut dyn Upcalls) {
+        self.credits.received(source, class);
+        if message.as_ptr().addr() % gasnet_conduit::PACKET_ALIGN == 0 {
+            upcalls.packet(source, class, message);
+        } else {
+            // The library aligns its buffers as it likes.
+            upcalls.packet(source, class, gasnet_conduit::copied::Copied::new(message).bytes());
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The start: attaches the process to the network, and opens queues, port, channels and memory, all
+//! processes in the same order.
+
+use crate::barrier::{self, Rounds};
+use crate::credits::{Credits, COUNTS};
+use crate::flights::Flights;
+use crate::net::{Net, Numbers};
+use crate::pool::{Buffer, Buffers, BUFFER};
+use crate::receive::Offers;
+use crate::send::{HEAD, MOST_SLOT};
+use crate::shim::{Functions, Shim};
+use crate::variables;
+use gasnet_conduit::{config, Class, ConduitError, JobRank, ProviderReport, StartInfo};
+use gasnet_elan_abi as ffi;
+use gasnet_sys::atomic::{AtomicBool, AtomicU32, AtomicUsize, Mutex};
+use std::sync::Arc;
+
+/// Credits of a process at all its peers together, by default, and the limits of those at one.
+const CREDITS: u32 = 4096;
+const CREDITS_OF_PEER: (u32, u32) = (2, 64);
+/// Fewest buffers with which the conduit works: two that it sends from, and two offers of each
+/// class.
+const FEWEST: u32 = 8;
+
+/// Whether this process could start the conduit.
+pub fn can_start() -> Result<(), String> {
+    Functions::get().map(|_| ())
+}
+
+/// For `gasnet_info`.
+pub fn provider() -> ProviderReport {
+    let usable = match can_start() {
+        Ok(()) => "possible in jobs that RMS or Slurm has started".to_owned(),
+        Err(why) => format!("impossible: {why}"),
+    };
+    ProviderReport {
+        name: "libelan".to_owned(),
+        facts: vec![("use", usable)],
+    }
+}
+
+/// Credits of a process at each peer.
+fn credits(peers: u32) -> u32 {
+    let (least, most) = CREDITS_OF_PEER;
+    let wanted = config::get().get(&variables::AM_CREDITS);
+    wanted.unwrap_or_else(|| (CREDITS / peers.max(1)).clamp(least, most))
+}
+
+/// Attaches this process to the network, as one of these. The error is a message without a full
+/// stop.
+pub fn attach(job: u64, rank: u32, size: u32) -> Result<Arc<Shim>, String> {
+    let shim = Shim::start(&ffi::gasnet_elan_place_t { job, rank, size })?;
+    let slot = shim.info.queue_bytes as usize;
+    if !(4 * HEAD..=MOST_SLOT).contains(&slot) {
+        return Err(format!("the queues of {} have slots of {slot} bytes", shim.version()));
+    }
+    Ok(Arc::new(shim))
+}
+
+/// What the exchange at the start tells of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Hello {
+    vp: u32,
+    /// The same in all processes.
+    credits: u32,
+    putget: u32,
+    /// Whether it cannot start.
+    has_failed: u32,
+    has_barrier: u32,
+}
+
+impl Hello {
+    const BYTES: usize = 20;
+
+    fn bytes(self) -> [u8; Self::BYTES] {
+        let words = [self.vp, self.credits, self.putget, self.has_failed, self.has_barrier];
+        let mut bytes = [0; Self::BYTES];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let word = |index: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[4 * index + byte]));
+        Self {
+            vp: word(0),
+            credits: word(1),
+            putget: word(2),
+            has_failed: word(3),
+            has_barrier: word(4),
+        }
+    }
+}
+
+/// The ranks of virtual process numbers. None: they are the same. The error is a message without a
+/// full stop.
+fn numbers(vps: &[u32]) -> Result<Option<Numbers>, String> {
+    if vps.iter().zip(0..).all(|(vp, rank)| *vp == rank) {
+        return Ok(None);
+    }
+    let mut ranks = vec![None; vps.len()];
+    for (vp, rank) in vps.iter().zip(0..) {
+        match ranks.get_mut(*vp as usize) {
+            Some(place @ None) => *place = Some(JobRank(rank)),
+            _ => {
+                return Err(format!(
+                    "libelan's virtual process number {vp} of rank {rank} is not its alone"
+                ))
+            }
+        }
+    }
+    Ok(Some(Numbers {
+        vps: vps.into(),
+        ranks: ranks.into_iter().flatten().collect(),
+    }))
+}
+
+/// Buffers to send from, and offers for both classes.
+type Divided = (Vec<Buffer>, [Vec<Buffer>; 2]);
+
+/// As many buffers as wanted, or as the network's memory has. The error is a message without a full
+/// stop.
+fn buffers(shim: &Shim) -> Result<Divided, String> {
+    let wanted = config::get().get(&variables::BUFFERS);
+    let wanted = wanted.unwrap_or(shim.info.port_slots).max(FEWEST);
+    let mut all: Vec<Buffer> = (0..wanted).map_while(|_| Buffer::new(shim)).collect();
+    if all.len() < FEWEST as usize {
+        let found = all.len();
+        for buffer in all {
+            buffer.free(shim);
+        }
+        return Err(format!(
+            "libelan's memory (LIBELAN_ALLOC_SIZE) has room for {found} buffers of {BUFFER} bytes, and at least \
+             {FEWEST} are needed"
+        ));
+    }
+    let mut offers = all.split_off(all.len() / 2);
+    let replies = offers.split_off(offers.len() / 2);
+    Ok((all, [offers, replies]))
+}
+
+fn failed(why: &str) -> ConduitError {
+    ConduitError {
+        message: format!("The elan conduit cannot start: {why}."),
+    }
+}
+
+/// What all processes know of one another before they open what all must open.
+fn agree(info: &StartInfo<'_>, own: Hello) -> Result<(Hello, Option<Numbers>), String> {
+    let all = (info.exchange)(&own.bytes());
+    let all: Vec<Hello> = all.chunks_exact(Hello::BYTES).map(Hello::from_bytes).collect();
+    if let Some(rank) = all.iter().position(|hello| hello.has_failed != 0) {
+        return Err(format!("rank {rank} cannot"));
+    }
+    let differs = |hello: &Hello| (hello.credits, hello.putget) != (own.credits, own.putget);
+    if let Some(rank) = all.iter().position(differs) {
+        return Err(format!(
+            "ranks {} and {rank} have different settings: GASNET_ELAN_AM_CREDITS and GASNET_ELAN_PUTGET must be the \
+             same in all processes",
+            info.rank
+        ));
+    }
+    let vps: Vec<u32> = all.iter().map(|hello| hello.vp).collect();
+    let has_barrier = u32::from(all.iter().all(|hello| hello.has_barrier != 0));
+    Ok((Hello { has_barrier, ..own }, numbers(&vps)?))
+}
+
+impl Net {
+    /// Opens the network; `attached` to it already, or not. `job`: added to the number of the job.
+    pub fn open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Result<Self, ConduitError> {
+        Self::try_open(info, attached, job).map_err(|why| failed(&why))
+    }
+
+    fn try_open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Result<Self, String> {
+        let job = info.message_token().wrapping_add(u64::from(job));
+        let shim = attached.map_or_else(|| attach(job, info.rank.0, info.size), Ok);
+        let found = shim.and_then(|shim| {
+            let size = shim.info.size;
+            if size != info.size {
+                return Err(format!("libelan has {size} processes, and the job {}", info.size));
+            }
+            let divided = buffers(&shim)?;
+            Ok((shim, divided))
+        });
+        let config = config::get();
+        let is_alone = info.leaders.len() == info.size as usize;
+        let mut own = Hello {
+            credits: credits(info.size - 1),
+            putget: u32::from(config.get(&variables::PUTGET)),
+            has_failed: u32::from(found.is_err()),
+            ..Hello::default()
+        };
+        if let Ok((shim, _)) = &found {
+            own.vp = shim.info.vp;
+            own.has_barrier = u32::from(is_alone && info.may_start_threads && shim.info.is_serial == 0);
+        }
+        let agreed = agree(info, own);
+        let (shim, divided) = found?;
+        let (agreed, numbers) = agreed?;
+        Opening { info, agreed }.open(shim, divided, numbers)
+    }
+}
+
+/// What the processes have agreed on.
+struct Opening<'a> {
+    info: &'a StartInfo<'a>,
+    agreed: Hello,
+}
+
+impl Opening<'_> {
+    /// Opens everything. All processes come here, in this order.
+    fn open(&self, shim: Arc<Shim>, divided: Divided, numbers: Option<Numbers>) -> Result<Net, String> {
+        let Self { info, agreed } = self;
+        let none = |what: &str| format!("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for {what}");
+        let size = info.size as usize;
+        let slots = (agreed.credits * info.size) as usize;
+        let open_queue = || {
+            shim.queue(slots)
+                .ok_or_else(|| none(&format!("a queue of {slots} messages")))
+        };
+        let queues = [open_queue()?, open_queue()?];
+        let port = shim.port();
+        let counts = shim.symmetric(size * COUNTS).ok_or_else(|| none("credits"))?;
+        let landing = shim.alloc(size * COUNTS).ok_or_else(|| none("credits"))?;
+        // SAFETY: as many bytes, which nobody else has.
+        unsafe { landing.as_ptr().write_bytes(0, size * COUNTS) };
+        // SAFETY: as much memory, zero, which lives as long as the shim.
+        let credits = unsafe { Credits::new(size, agreed.credits, (counts.0.as_ptr(), counts.1), landing.as_ptr()) };
+        let rounds = (agreed.has_barrier != 0).then(|| self.barrier(&shim)).transpose()?;
+        let config = config::get();
+        let depth = config.get(&variables::NETWORKDEPTH);
+        let (free, [requests, replies]) = divided;
+        let offers = |class, buffers| Offers::new(&shim, &port, class, buffers);
+        let offers = [offers(Class::Request, requests), offers(Class::Reply, replies)];
+        let channels = (0..depth.div_ceil(shim.info.throttle.max(1)))
+            .map(|_| shim.channel())
+            .collect();
+        Ok(Net {
+            rank: info.rank,
+            size: info.size,
+            numbers,
+            queues,
+            receiving: [Mutex::default(), Mutex::default()],
+            port,
+            offers,
+            credits,
+            buffers: Buffers::new(free),
+            channels,
+            last_channel: AtomicUsize::new(0),
+            operations: AtomicU32::new(0),
+            most_operations: config.get(&variables::NBI_THROTTLE).unwrap_or(depth),
+            uses_putget: agreed.putget != 0,
+            flights: Flights::default(),
+            transfers: crate::transfer::Transfers::default(),
+            segments: crate::segments::Table::default(),
+            rounds,
+            stopped: AtomicBool::new(false),
+            shim,
+        })
+    }
+
+    fn barrier(&self, shim: &Arc<Shim>) -> Result<Rounds, String> {
+        let memory = shim.symmetric(barrier::memory_bytes(self.info.size));
+        let memory = memory.ok_or("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for the barrier")?;
+        let wanted = config::get().get(&config::BARRIER).unwrap_or_default();
+        let is_slow = wanted.eq_ignore_ascii_case("ELANSLOW");
+        // SAFETY: as much memory, zero, which lives as long as the shim.
+        unsafe { Rounds::start(shim, memory, is_slow) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vps_are_a_permutation() {
+        assert!(numbers(&[0, 1, 2]).unwrap().is_none());
+        let found = numbers(&[2, 0, 1]).unwrap().unwrap();
+        assert_eq!(found.ranks[..], [JobRank(1), JobRank(2), JobRank(0)]);
+        assert!(numbers(&[0, 0]).is_err() && numbers(&[0, 2]).is_err());
+    }
+
+    #[test]
+    fn a_hello_is_its_bytes() {
+        let hello = Hello {
+            vp: 1,
+            credits: 2,
+            putget: 3,
+            has_failed: 4,
+            has_barrier: 5,
+        };
+        assert_eq!(Hello::from_bytes(&hello.bytes()), hello);
+    }
+}

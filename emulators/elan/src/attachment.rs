@@ -1,0 +1,206 @@
+//! An attachment of this process to the network, and the attachments of others as it sees them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::Mutex;
+
+use gasnet_elan_abi as abi;
+
+use crate::event::Events;
+use crate::misuse::die_as;
+use crate::object::object;
+use crate::pool::Pool;
+use crate::process::{locked, Process};
+use crate::shm::{Endpoint, Job, INDEX_BITS};
+use crate::window::Window;
+
+#[repr(C)]
+pub struct Attachment {
+    pub kind: AtomicU32,
+    pub process: &'static Process,
+    pub vp: u32,
+    pub size: u32,
+    pub job: &'static Job,
+    pub endpoint: &'static Endpoint,
+    /// Of the endpoint.
+    pub index: u32,
+    pub key: u32,
+    /// Keys of all endpoints of the job, by vp.
+    pub members: &'static [AtomicU64],
+    pub pool: Pool,
+    pub symmetric: Pool,
+    pub window: Window,
+    pub events: Events,
+    /// Collective calls so far, and whether a thread is in one.
+    pub calls: AtomicU64,
+    pub is_collecting: AtomicU32,
+    /// Queues and ports so far.
+    pub queues: AtomicU32,
+    pub ports: AtomicU32,
+    pub counts: Counts,
+    /// Buffers of received messages that are the library's, by address.
+    pub buffers: Mutex<HashMap<usize, Box<[u64]>>>,
+    /// When the last message to a port and a vp arrives, in ns.
+    pub arrivals: Mutex<HashMap<(u32, u32), u64>>,
+    /// The thread that is in a call; 0: none. Only with option `serial`.
+    inside: AtomicUsize,
+    /// Polls in a row that found nothing.
+    misses: AtomicU32,
+}
+object!(Attachment, abi::gasnet_elan_t, 0xe1a4_0000, "an attachment");
+
+/// Calls so far that an option lets fail.
+#[derive(Default)]
+pub struct Counts {
+    pub alloc: AtomicU64,
+    pub symmetric: AtomicU64,
+    pub map: AtomicU64,
+    pub queue: AtomicU64,
+}
+
+/// What `start` has found out.
+pub struct Start {
+    pub process: &'static Process,
+    pub vp: u32,
+    pub index: u32,
+    pub pools: (Pool, Pool),
+}
+
+impl Attachment {
+    pub fn new(start: Start) -> Attachment {
+        let Start { process, vp, .. } = start;
+        let fabric = process.fabric;
+        let endpoint = fabric.endpoints.at(start.index);
+        let job = fabric.jobs.at(endpoint.job.load(Relaxed));
+        let size = job.size.load(Relaxed);
+        let members = job.members.load(Relaxed) as usize / 8;
+        Attachment {
+            kind: AtomicU32::new(0),
+            process,
+            vp,
+            size,
+            job,
+            endpoint,
+            index: start.index,
+            key: fabric.endpoints.key(start.index, INDEX_BITS),
+            members: &process.words[members..members + size as usize],
+            pool: start.pools.0,
+            symmetric: start.pools.1,
+            window: Window::default(),
+            events: Events::default(),
+            calls: AtomicU64::new(0),
+            is_collecting: AtomicU32::new(0),
+            queues: AtomicU32::new(0),
+            ports: AtomicU32::new(0),
+            counts: Counts::default(),
+            buffers: Mutex::default(),
+            arrivals: Mutex::default(),
+            inside: AtomicUsize::new(0),
+            misses: AtomicU32::new(0),
+        }
+    }
+
+    #[cold]
+    pub fn die(&self, call: &str, why: &str) -> ! {
+        die_as(self.vp, call, why)
+    }
+
+    /// Option `trace`.
+    pub fn trace(&self, what: &str) {
+        if self.process.config.trace {
+            eprintln!("emulator of Elan: process {}: {what}", self.vp);
+        }
+    }
+
+    /// Whether a call is the one that an option lets fail.
+    pub fn fails(count: &AtomicU64, nth: u64) -> bool {
+        count.fetch_add(1, Relaxed) + 1 == nth
+    }
+
+    /// Option `serial`: checks that no other thread is in a call.
+    #[inline(always)]
+    pub fn enter(&self, call: &str) -> Inside<'_> {
+        let config = &self.process.config;
+        if !config.serial || !config.check {
+            return Inside(None);
+        }
+        // SAFETY: a plain call.
+        let me = unsafe { libc::pthread_self() } as usize;
+        match self.inside.compare_exchange(0, me, Acquire, Relaxed) {
+            Ok(_) => Inside(Some(&self.inside)),
+            // A signal's handler may call while its thread is in a call.
+            Err(other) if other == me => Inside(None),
+            Err(_) => self.die(call, "two threads are in calls of a serial library"),
+        }
+    }
+
+    /// A poll found nothing: with option `yield` some of them yield the core.
+    #[inline(always)]
+    pub fn miss(&self) {
+        let yields = self.process.config.yields;
+        if yields != 0 && self.misses.fetch_add(1, Relaxed) + 1 >= yields {
+            self.misses.store(0, Relaxed);
+            std::thread::yield_now();
+        }
+    }
+
+    /// The attachment of process `vp`, whose memory stays while this is held. None: it has stopped,
+    /// or was reclaimed.
+    #[inline(always)]
+    pub fn peer(&self, call: &str, vp: u32) -> Option<Peer> {
+        let Some(member) = self.members.get(vp as usize) else {
+            self.die(call, &format!("there is no process {vp} among {}", self.size));
+        };
+        self.peer_of(member.load(Acquire) as u32)
+    }
+
+    /// The same, by the key of its endpoint.
+    #[inline(always)]
+    pub fn peer_of(&self, key: u32) -> Option<Peer> {
+        let endpoints = &self.process.fabric.endpoints;
+        let endpoint = endpoints.find(key, INDEX_BITS)?;
+        endpoint.users.fetch_add(1, SeqCst);
+        let slot = endpoint.entry.owner.load(Relaxed).wrapping_sub(1);
+        let peer = Peer { endpoint, slot };
+        let is_live = endpoints.find(key, INDEX_BITS).is_some() && endpoint.live.load(SeqCst) != 0;
+        is_live.then_some(peer)
+    }
+
+    /// Option `report`.
+    pub fn report(&self, what: &str) {
+        eprintln!(
+            "emulator of Elan: process {} {what}: {} blocks, {} symmetric, {} mappings, {} events, {} buffers",
+            self.vp,
+            self.pool.count(),
+            self.symmetric.count(),
+            self.window.count(),
+            self.events.count(),
+            locked(&self.buffers).len()
+        );
+    }
+}
+
+/// A thread is in a call.
+pub struct Inside<'a>(Option<&'a AtomicUsize>);
+
+impl Drop for Inside<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(inside) = self.0 {
+            inside.store(0, SeqCst);
+        }
+    }
+}
+
+/// Another attachment, or the own.
+pub struct Peer {
+    pub endpoint: &'static Endpoint,
+    pub slot: u32,
+}
+
+impl Drop for Peer {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.endpoint.users.fetch_sub(1, SeqCst);
+    }
+}

@@ -1,0 +1,77 @@
+//! A software shim of libelan (`conduit-elan/shim.h`) for tests, between processes of one host
+//! (emulators/README.md). It has no daemon: queues lie in shared memory, and the process that puts
+//! or gets accesses the memory of its peer. Reading order:
+//!
+//! - `config`: EMU_ELAN
+//! - `shm`, `process`, `reclaim`: the fabric, this process's part of it, and the end of attachments
+//! - `misuse`, `object`, `backoff`, `copy`, `later`: tools
+//! - `attachment`, `start`: attachments of this process and its peers
+//! - `collective`: calls that all processes make
+//! - `pool`, `memory`, `window`: memory and network addresses
+//! - `event`, `transfer`: puts and gets
+//! - `queue`, `parcel`, `message`, `port`: messages
+//! - `signal`: the end of a job
+
+mod attachment;
+mod backoff;
+mod collective;
+mod config;
+mod copy;
+mod event;
+mod later;
+mod memory;
+mod message;
+mod misuse;
+mod object;
+mod parcel;
+mod pool;
+mod port;
+mod process;
+mod queue;
+mod reclaim;
+mod shm;
+mod signal;
+mod start;
+mod transfer;
+mod window;
+
+use gasnet_elan_abi as abi;
+
+static SHIM: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
+    version: abi::GASNET_ELAN_SHIM_VERSION,
+    start: Some(start::start),
+    stop: Some(start::stop),
+    alloc: Some(memory::alloc),
+    free: Some(memory::free),
+    symmetric: Some(memory::symmetric),
+    symmetric_free: Some(memory::symmetric_free),
+    is_addressable: Some(window::is_addressable),
+    map: Some(window::map),
+    unmap: Some(window::unmap),
+    channel: Some(transfer::channel),
+    put: Some(transfer::put),
+    get: Some(transfer::get),
+    poll: Some(transfer::poll),
+    wait: Some(transfer::wait),
+    queue: Some(queue::queue),
+    queue_send: Some(queue::queue_send),
+    queue_has: Some(queue::queue_has),
+    queue_receive: Some(queue::queue_receive),
+    port: Some(port::port),
+    port_send: Some(port::port_send),
+    port_sent: Some(port::port_sent),
+    port_offer: Some(port::port_offer),
+    port_arrived: Some(port::port_arrived),
+    port_receive: Some(port::port_receive),
+    port_free: Some(port::port_free),
+    sync: Some(collective::sync),
+    barrier: Some(collective::barrier),
+    broadcast: Some(collective::broadcast),
+    signal_job: Some(signal::signal_job),
+};
+
+/// The interface. It is constant.
+#[no_mangle]
+pub extern "C" fn gasnet_elan_shim() -> *const abi::gasnet_elan_shim_t {
+    &raw const SHIM
+}

@@ -1,0 +1,112 @@
+//! Parcels: offered buffers and messages of ports, in shared memory. All of a port's belong to its
+//! process; the sender of a message that was fetched from its memory frees that one.
+
+use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
+
+use emulator_common::fabric::Member;
+use emulator_common::random::Random;
+
+use crate::shm::{Fabric, List, Parcel, INDEX_BITS};
+
+/// States: a buffer that waits, one whose message has arrived, a message that lies on the heap, one
+/// that lies in the sender's memory, and one that the receiver has fetched from there.
+pub const WAITING: u32 = 1;
+pub const ARRIVED: u32 = 2;
+pub const BUFFERED: u32 = 3;
+pub const ANNOUNCED: u32 = 4;
+pub const FETCHED: u32 = 5;
+
+/// What a parcel is made with.
+pub struct Content {
+    pub state: u32,
+    pub tag: u32,
+    pub vp: u32,
+    pub sender: u32,
+    pub bytes: u64,
+    pub address: u64,
+}
+
+/// A new parcel of a port: its index. The port belongs to the process of a slot.
+pub fn create(member: &Member<Fabric>, slot: u32, port: u32, content: &Content) -> Option<u32> {
+    let guard = member.allocation();
+    let index = member.fabric.parcels.take(slot)?;
+    drop(guard);
+    let parcel = member.fabric.parcels.at(index);
+    for (field, value) in [
+        (&parcel.port, port),
+        (&parcel.next, 0),
+        (&parcel.tag, content.tag),
+        (&parcel.vp, content.vp),
+        (&parcel.sender, content.sender),
+    ] {
+        field.store(value, Relaxed);
+    }
+    parcel.bytes.store(content.bytes, Relaxed);
+    parcel.address.store(content.address, Relaxed);
+    parcel.state.store(content.state, Release);
+    Some(index)
+}
+
+/// Frees a parcel, and its room on the heap.
+pub fn destroy(member: &Member<Fabric>, index: u32) {
+    let parcel = member.fabric.parcels.at(index);
+    let _guard = member.allocation();
+    if parcel.state.swap(0, Relaxed) == BUFFERED && parcel.bytes.load(Relaxed) != 0 {
+        member.give_bytes(parcel.address.load(Relaxed), parcel.bytes.load(Relaxed));
+    }
+    member.fabric.parcels.give(index);
+}
+
+pub fn key(member: &Member<Fabric>, index: u32) -> u32 {
+    member.fabric.parcels.key(index, INDEX_BITS)
+}
+
+/// The index in a key.
+pub fn index(key: u32) -> u32 {
+    key & ((1 << INDEX_BITS) - 1)
+}
+
+impl List {
+    pub fn clear(&self) {
+        self.head.store(0, Relaxed);
+        self.tail.store(0, Relaxed);
+    }
+
+    pub fn append(&self, fabric: &Fabric, index: u32) {
+        match self.tail.swap(index, Relaxed) {
+            0 => self.head.store(index, Relaxed),
+            last => fabric.parcels.at(last).next.store(index, Relaxed),
+        }
+    }
+
+    /// Takes the first parcel with a tag out of the list. With `random`: that of any sender.
+    pub fn take(&self, fabric: &'static Fabric, tag: u32, random: Option<&Random>) -> Option<(u32, &'static Parcel)> {
+        let (mut before, mut index) = (0, self.head.load(Relaxed));
+        // Each with the one before it.
+        let (mut senders, mut candidates) = (Vec::new(), Vec::new());
+        while index != 0 {
+            let parcel = fabric.parcels.at(index);
+            let sender = parcel.vp.load(Relaxed);
+            if parcel.tag.load(Relaxed) == tag && !senders.contains(&sender) {
+                senders.push(sender);
+                candidates.push((before, index));
+                if random.is_none() {
+                    break;
+                }
+            }
+            (before, index) = (index, parcel.next.load(Relaxed));
+        }
+        let chosen = random.map_or(0, |random| random.below(candidates.len() as u64));
+        let &(before, index) = candidates.get(chosen as usize)?;
+        let parcel = fabric.parcels.at(index);
+        let next = parcel.next.load(Relaxed);
+        match before {
+            0 => self.head.store(next, Relaxed),
+            _ => fabric.parcels.at(before).next.store(next, Relaxed),
+        }
+        if next == 0 {
+            self.tail.store(before, Relaxed);
+        }
+        Some((index, parcel))
+    }
+}

@@ -1,0 +1,297 @@
+//! Ports: messages with tags, and buffers that are offered to them.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use emulator_common::fabric::Member;
+use gasnet_elan_abi as abi;
+
+use crate::attachment::Attachment;
+use crate::collective::Call;
+use crate::copy::{self, Fault};
+use crate::event::Kind;
+use crate::later::schedule;
+use crate::message::Message;
+use crate::object::{object, Object};
+use crate::parcel::{self, Content, ARRIVED, BUFFERED, FETCHED, WAITING};
+use crate::process::locked;
+use crate::shm::{self, Fabric, Parcel, INDEX_BITS, PORTS};
+
+#[repr(C)]
+pub struct Port {
+    kind: AtomicU32,
+    pub attachment: &'static Attachment,
+    /// Which of the attachment's, and so of all others'.
+    pub number: usize,
+    key: u32,
+    shared: &'static shm::Port,
+}
+object!(Port, abi::gasnet_elan_port_t, 0xe1a4_0003, "a port");
+
+/// Frees a port and its parcels.
+pub fn destroy(member: &Member<Fabric>, index: u32) {
+    let fabric = member.fabric;
+    let key = fabric.ports.key(index, INDEX_BITS);
+    let port = fabric.ports.at(index);
+    let _lock = port.entry.lock.lock();
+    let used = |&i: &u32| {
+        let parcel = fabric.parcels.at(i);
+        parcel.state.load(Relaxed) != 0 && parcel.port.load(Relaxed) == key
+    };
+    let parcels: Vec<u32> = fabric.parcels.used().filter(used).collect();
+    for index in parcels {
+        parcel::destroy(member, index);
+    }
+    let _guard = member.allocation();
+    fabric.ports.give(index);
+}
+
+impl Attachment {
+    pub fn check_room(&self, bytes: u64, room: u64) {
+        if bytes > room {
+            self.die("port", &format!("a message of {bytes} bytes in a buffer of {room}"));
+        }
+    }
+
+    /// Checks that memory is of `alloc`.
+    fn check_alloc(&self, call: &str, memory: *const c_void, bytes: usize) {
+        if bytes != 0 && self.pool.find(memory as usize, bytes).is_none() {
+            self.die(call, "the memory is not of `alloc`");
+        }
+    }
+
+    /// A short message that had come before its buffer was offered, in a new buffer.
+    fn unpack(&self, message: &Parcel) -> u64 {
+        let bytes = message.bytes.load(Relaxed) as usize;
+        let mut buffer = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
+        let at = buffer.as_mut_ptr();
+        let words = &self.process.words[message.address.load(Relaxed) as usize / 8..][..bytes.div_ceil(8)];
+        for (to, from) in buffer.iter_mut().zip(words) {
+            *to = from.load(Relaxed);
+        }
+        locked(&self.buffers).insert(at as usize, buffer);
+        at as u64
+    }
+}
+
+impl Port {
+    fn living(port: *mut abi::gasnet_elan_port_t, call: &str) -> &'static Port {
+        let port = Port::of(port, call);
+        Attachment::of(port.attachment.handle(), call);
+        port
+    }
+
+    /// Fetches a long message into an offered buffer. False: its sender is gone.
+    fn fetch(&self, message: &Parcel, buffer: u64, room: u64) -> bool {
+        let attachment = self.attachment;
+        let bytes = message.bytes.load(Relaxed);
+        attachment.check_room(bytes, room);
+        let Some(sender) = attachment.peer_of(message.sender.load(Relaxed)) else {
+            return false;
+        };
+        let from = message.address.load(Relaxed);
+        let result = copy::read(attachment.process, sender.slot, buffer, from, bytes);
+        if result == Err(Fault::Unmapped) && attachment.process.alive(sender.slot) {
+            attachment.die("port_offer", "trap: the message or the buffer is not mapped");
+        }
+        result.is_ok()
+    }
+
+    /// Offers a buffer. Its parcel, in which a message may have arrived at once.
+    fn offer(&self, tag: u32, buffer: u64, room: u64) -> u32 {
+        let attachment = self.attachment;
+        let (process, fabric) = (attachment.process, attachment.process.fabric);
+        let _guard = self.shared.entry.lock.lock();
+        let content = |state, vp, bytes, address| Content {
+            state,
+            tag,
+            vp,
+            sender: 0,
+            bytes,
+            address,
+        };
+        let mut found = content(WAITING, 0, room, buffer);
+        let random = process.config.reorder.then_some(&process.random);
+        while let Some((index, message)) = self.shared.messages.take(fabric, tag, random) {
+            let (vp, bytes) = (message.vp.load(Relaxed), message.bytes.load(Relaxed));
+            if message.state.load(Relaxed) == BUFFERED {
+                found = content(ARRIVED, vp, bytes, attachment.unpack(message));
+                parcel::destroy(process, index);
+                break;
+            }
+            let is_fetched = self.fetch(message, buffer, room);
+            if is_fetched {
+                found = content(ARRIVED, vp, bytes, buffer);
+                message.state.store(FETCHED, Release);
+                break;
+            }
+            parcel::destroy(process, index);
+        }
+        let Some(index) = parcel::create(process, process.slot, self.key, &found) else {
+            attachment.die("port_offer", "too many buffers are offered");
+        };
+        if found.state == WAITING {
+            self.shared.offers.append(fabric, index);
+        }
+        parcel::key(process, index)
+    }
+
+    /// The parcel of an offered buffer.
+    fn parcel(&self, call: &str, key: u64) -> &'static Parcel {
+        match self.attachment.process.fabric.parcels.find(key as u32, INDEX_BITS) {
+            Some(parcel) => parcel,
+            None => self.attachment.die(call, "the emulator has lost a buffer"),
+        }
+    }
+}
+
+pub extern "C" fn port(elan: *mut abi::gasnet_elan_t) -> *mut abi::gasnet_elan_port_t {
+    let attachment = Attachment::of(elan, "port");
+    let _inside = attachment.enter("port");
+    let process = attachment.process;
+    let number = attachment.ports.fetch_add(1, Relaxed) as usize;
+    let guard = process.allocation();
+    let index = process.fabric.ports.take(process.slot);
+    drop(guard);
+    let Some(index) = index.filter(|_| number < PORTS) else {
+        attachment.die("port", "too many ports");
+    };
+    let shared = process.fabric.ports.at(index);
+    shared.endpoint.store(attachment.key, Relaxed);
+    shared.offers.clear();
+    shared.messages.clear();
+    let key = process.fabric.ports.key(index, INDEX_BITS);
+    attachment.endpoint.ports[number].store(key, Release);
+    attachment.meet(Call::Port, 0, false);
+    let port = Port {
+        kind: AtomicU32::new(0),
+        attachment,
+        number,
+        key,
+        shared,
+    };
+    port.publish().handle()
+}
+
+pub extern "C" fn port_send(
+    port: *mut abi::gasnet_elan_port_t,
+    vp: u32,
+    tag: u32,
+    message: *const c_void,
+    bytes: usize,
+) -> *mut abi::gasnet_elan_event_t {
+    let port = Port::living(port, "port_send");
+    let attachment = port.attachment;
+    let _inside = attachment.enter("port_send");
+    attachment.check_alloc("port_send", message, bytes);
+    if vp >= attachment.size {
+        attachment.die(
+            "port_send",
+            &format!("there is no process {vp} among {}", attachment.size),
+        );
+    }
+    let message = Message {
+        port,
+        event: attachment.new_event("port_send", Kind::Send, 0),
+        vp,
+        tag,
+        from: message as u64,
+        bytes: bytes as u64,
+    };
+    if attachment.process.delays {
+        schedule(attachment.process, message.due_ns(), move || {
+            // Its memory stays while this is held.
+            let own = attachment.peer_of(attachment.key);
+            if own.is_some() {
+                message.deliver();
+            }
+        });
+    } else {
+        message.deliver();
+    }
+    message.event.handle()
+}
+
+pub extern "C" fn port_sent(port: *mut abi::gasnet_elan_port_t, event: *mut abi::gasnet_elan_event_t) -> libc::c_int {
+    let port = Port::living(port, "port_sent");
+    let attachment = port.attachment;
+    let _inside = attachment.enter("port_sent");
+    let (event, slot, mut is_sent) = attachment.event("port_sent", event, Kind::Send);
+    let key = slot.data.load(Acquire) as u32;
+    let parcel = attachment.process.fabric.parcels.find(key, INDEX_BITS);
+    // A message that waits here has been fetched, or its receiver is gone.
+    if parcel.is_some_and(|parcel| parcel.state.load(Acquire) == FETCHED) {
+        parcel::destroy(attachment.process, parcel::index(key));
+        is_sent = true;
+    }
+    if is_sent {
+        attachment.release(event);
+    } else {
+        attachment.miss();
+    }
+    is_sent.into()
+}
+
+pub extern "C" fn port_offer(
+    port: *mut abi::gasnet_elan_port_t,
+    tag: u32,
+    buffer: *mut c_void,
+    bytes: usize,
+) -> *mut abi::gasnet_elan_event_t {
+    let port = Port::living(port, "port_offer");
+    let attachment = port.attachment;
+    let _inside = attachment.enter("port_offer");
+    attachment.check_alloc("port_offer", buffer, bytes);
+    let key = port.offer(tag, buffer as u64, bytes as u64);
+    attachment.new_event("port_offer", Kind::Offer, key.into()).handle()
+}
+
+pub extern "C" fn port_arrived(
+    port: *mut abi::gasnet_elan_port_t,
+    event: *mut abi::gasnet_elan_event_t,
+) -> libc::c_int {
+    let port = Port::living(port, "port_arrived");
+    let _inside = port.attachment.enter("port_arrived");
+    let (_, slot, _) = port.attachment.event("port_arrived", event, Kind::Offer);
+    let parcel = port.parcel("port_arrived", slot.data.load(Relaxed));
+    let has_arrived = parcel.state.load(Acquire) == ARRIVED;
+    if !has_arrived {
+        port.attachment.miss();
+    }
+    has_arrived.into()
+}
+
+pub extern "C" fn port_receive(
+    port: *mut abi::gasnet_elan_port_t,
+    event: *mut abi::gasnet_elan_event_t,
+    vp: *mut u32,
+    bytes: *mut usize,
+) -> *mut c_void {
+    let port = Port::living(port, "port_receive");
+    let attachment = port.attachment;
+    let _inside = attachment.enter("port_receive");
+    let (event, slot, _) = attachment.event("port_receive", event, Kind::Offer);
+    let key = slot.data.load(Relaxed);
+    let parcel = port.parcel("port_receive", key);
+    if parcel.state.load(Acquire) != ARRIVED {
+        attachment.die("port_receive", "no message has arrived");
+    }
+    let buffer = parcel.address.load(Relaxed) as *mut c_void;
+    // SAFETY: the caller passes places for both.
+    unsafe {
+        vp.write(parcel.vp.load(Relaxed));
+        bytes.write(parcel.bytes.load(Relaxed) as usize);
+    }
+    parcel::destroy(attachment.process, parcel::index(key as u32));
+    attachment.release(event);
+    buffer
+}
+
+pub extern "C" fn port_free(port: *mut abi::gasnet_elan_port_t, buffer: *mut c_void) {
+    let port = Port::living(port, "port_free");
+    let _inside = port.attachment.enter("port_free");
+    if locked(&port.attachment.buffers).remove(&(buffer as usize)).is_none() {
+        port.attachment
+            .die("port_free", "the buffer is not the library's, or is free");
+    }
+}

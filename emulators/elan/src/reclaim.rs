@@ -1,0 +1,67 @@
+//! The end of an attachment: by `stop`, or when another process finds its process dead.
+
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+
+use emulator_common::fabric::Member;
+
+use crate::shm::{Fabric, Job, INDEX_BITS};
+use crate::{port, queue};
+
+/// Frees what the process of a slot has left.
+pub fn reclaim(member: &Member<Fabric>, slot: u32) {
+    let guard = member.allocation();
+    let endpoints: Vec<u32> = member.fabric.endpoints.owned(slot).collect();
+    drop(guard);
+    for index in endpoints {
+        // It may have been killed while it was about to access its own memory.
+        member.fabric.endpoints.at(index).users.store(0, SeqCst);
+        destroy_endpoint(member, index);
+    }
+}
+
+/// Frees an endpoint and all that belongs to it, and its job if it was the last.
+pub fn destroy_endpoint(member: &Member<Fabric>, index: u32) {
+    let fabric = member.fabric;
+    let endpoint = fabric.endpoints.at(index);
+    let key = fabric.endpoints.key(index, INDEX_BITS);
+    endpoint.live.store(0, SeqCst);
+    let guard = member.allocation();
+    let owner = endpoint.entry.owner.load(Relaxed).wrapping_sub(1);
+    let queues: Vec<u32> = fabric.queues.owned(owner).collect();
+    let ports: Vec<u32> = fabric.ports.owned(owner).collect();
+    drop(guard);
+    let is_its = |of: u32| of == key;
+    queues
+        .into_iter()
+        .filter(|&i| is_its(fabric.queues.at(i).endpoint.load(Relaxed)))
+        .for_each(|i| queue::destroy(member, i));
+    ports
+        .into_iter()
+        .filter(|&i| is_its(fabric.ports.at(i).endpoint.load(Relaxed)))
+        .for_each(|i| port::destroy(member, i));
+    let _starting = fabric.starting.lock();
+    let job_index = endpoint.job.load(Relaxed);
+    let job = fabric.jobs.at(job_index);
+    let members = members(member, job);
+    let mine = members.iter().find(|m| m.load(Relaxed) == u64::from(key));
+    if let Some(place) = mine {
+        place.store(0, SeqCst);
+        if job.complete.load(Relaxed) == 0 {
+            job.joined.fetch_sub(1, Relaxed);
+        }
+    }
+    let was_last = job.attached.fetch_sub(1, Relaxed) == 1;
+    let _guard = member.allocation();
+    member.give_bytes(endpoint.pages.load(Relaxed), endpoint.page_bytes.load(Relaxed));
+    fabric.endpoints.give(index);
+    if was_last {
+        member.give_bytes(job.members.load(Relaxed), u64::from(job.size.load(Relaxed)) * 8);
+        fabric.jobs.give(job_index);
+    }
+}
+
+/// Keys of the endpoints of a job, by vp.
+pub fn members(member: &Member<Fabric>, job: &Job) -> &'static [std::sync::atomic::AtomicU64] {
+    let start = job.members.load(Relaxed) as usize / 8;
+    &member.words[start..start + job.size.load(Relaxed) as usize]
+}
