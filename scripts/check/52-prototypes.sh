@@ -42,4 +42,39 @@ headers libfabric "$version" 1.17 ofi-bindings.sh conduit-ofi/src/fabric/binding
 version=$(pkg-config --modversion libibverbs 2>/dev/null | cut -d. -f1-3)
 headers libibverbs "$version" 1.14.44 ibv-bindings.sh conduit-ibv/abi/src/bindings.rs
 headers elan 1 1 elan-bindings.sh conduit-elan/abi/src/bindings.rs
+
+# shim ELAN VERSION OPTION...: compiles the shim over libelan against what stands in for the headers
+# of this version of libelan.
+shim() {
+    elan=$1 version=$2
+    shift 2
+    "$CC" -std=c99 -Wall -Wextra -Wpedantic -Werror "-DGASNET_ELAN=$elan" \
+        "-DGASNET_ELAN_STANDIN_VERSION=QSNETLIBS_VERSION($version)" -I "$ROOT/conduit-elan/tests/libelan" \
+        "$@" "$ROOT/conduit-elan/shim_libelan.c"
+}
+# The shim as an object of a shared library, which exports one function.
+shim_object() {
+    shim "$1" 1,8,14 -O2 -fPIC -DGASNET_ELAN_RMS -DGASNET_ELAN_SLURM -c -o "$WORK/shim.o" &&
+        nm -g --defined-only "$WORK/shim.o" >"$WORK/shim.names" &&
+        [ "$(sed 's/.* //' "$WORK/shim.names")" = gasnet_elan_shim ]
+}
+shim_refuses() { ! shim 4 "$1" -fsyntax-only >/dev/null 2>&1; }
+for elan in 3 4; do
+    for version in 1,4,8 1,4,10 1,8,14; do
+        attempt "prototypes: shim_libelan.c: Elan$elan, libelan $version" shim $elan $version -fsyntax-only
+    done
+    for option in RMS SLURM WITHOUT_OPTIONAL 3_WINDOW_BASE=0x60000000; do
+        case $option in 3_*) macro=GASNET_ELAN$option ;; *) macro=GASNET_ELAN_$option ;; esac
+        attempt "prototypes: shim_libelan.c: Elan$elan, $macro" shim $elan 1,8,14 -fsyntax-only "-D$macro"
+    done
+    attempt "prototypes: shim_libelan.c: Elan$elan, object" shim_object $elan
+done
+attempt "prototypes: shim_libelan.c refuses libelan 1.4.7" shim_refuses 1,4,7
+# shim.h without any header of libelan.
+contract() {
+    "$@" -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I "$ROOT/conduit-elan" \
+        "$ROOT/conduit-elan/tests/libelan/contract.c"
+}
+attempt "prototypes: shim.h in C" contract "$CC" -std=c99
+attempt "prototypes: shim.h in C++" contract "$CXX" -x c++ -std=c++11
 finish
