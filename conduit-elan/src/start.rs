@@ -214,7 +214,7 @@ impl Opening<'_> {
         let Self { info, agreed } = self;
         let none = |what: &str| format!("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for {what}");
         let size = info.size as usize;
-        let slots = (agreed.credits * info.size) as usize;
+        let slots = agreed.credits as usize * size;
         let open_queue = || {
             shim.queue(slots)
                 .ok_or_else(|| none(&format!("a queue of {slots} messages")))
