@@ -3,11 +3,13 @@
 //!
 //! - `lock`, `heap`, `table`: what a fabric consists of
 //! - `fabric`: how a process joins one, and how it detects the death of another
+//! - `copy`: copies between processes
 //! - `maps`: what a process has mapped
 //! - `random`: random numbers of faults
 
 #![allow(missing_docs, reason = "internal to the emulators")]
 
+pub mod copy;
 pub mod fabric;
 pub mod heap;
 pub mod lock;

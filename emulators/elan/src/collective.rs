@@ -8,9 +8,9 @@ use gasnet_elan_abi as abi;
 
 use crate::attachment::Attachment;
 use crate::backoff::Backoff;
-use crate::copy::{self, Fault};
 use crate::object::Object;
 use crate::shm::{Record, RECORDS};
+use emulator_common::copy::{self, Fault};
 
 /// What is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 //!
 //! - `config`: EMU_ELAN
 //! - `shm`, `process`, `reclaim`: the fabric, this process's part of it, and the end of attachments
-//! - `misuse`, `object`, `backoff`, `copy`, `later`: tools
+//! - `misuse`, `object`, `backoff`, `later`: tools
 //! - `attachment`, `start`: attachments of this process and its peers
 //! - `collective`: calls that all processes make
 //! - `pool`, `memory`, `window`: memory and network addresses
@@ -16,7 +16,6 @@ mod attachment;
 mod backoff;
 mod collective;
 mod config;
-mod copy;
 mod event;
 mod later;
 mod memory;

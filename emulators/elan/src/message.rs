@@ -6,12 +6,12 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release}
 
 use emulator_common::fabric::now_ns;
 
-use crate::copy::{self, Fault};
 use crate::event::Event;
 use crate::parcel::{self, Content, ANNOUNCED, ARRIVED, BUFFERED};
 use crate::port::Port;
 use crate::process::locked;
 use crate::shm::{Parcel, INDEX_BITS};
+use emulator_common::copy::{self, Fault};
 
 /// Longer messages wait in the sender's memory.
 const SHORT: u64 = 8192;

@@ -8,7 +8,6 @@ use gasnet_elan_abi as abi;
 
 use crate::attachment::Attachment;
 use crate::collective::Call;
-use crate::copy::{self, Fault};
 use crate::event::Kind;
 use crate::later::schedule;
 use crate::message::Message;
@@ -16,6 +15,7 @@ use crate::object::{object, Object};
 use crate::parcel::{self, Content, ARRIVED, BUFFERED, FETCHED, WAITING};
 use crate::process::locked;
 use crate::shm::{self, Fabric, Parcel, INDEX_BITS, PORTS};
+use emulator_common::copy::{self, Fault};
 
 #[repr(C)]
 pub struct Port {

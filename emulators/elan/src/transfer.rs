@@ -8,10 +8,10 @@ use gasnet_elan_abi as abi;
 
 use crate::attachment::{Attachment, Peer};
 use crate::backoff::Backoff;
-use crate::copy::{self, Fault};
 use crate::event::{Event, Kind};
 use crate::later::schedule_soon;
 use crate::object::{object, Object};
+use emulator_common::copy::{self, Fault};
 
 #[repr(C)]
 pub struct Channel {

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use gasnet_gni_abi as abi;
 
-use crate::copy;
 use crate::entry;
 use crate::memory::check_local;
 use crate::object::Engine;
@@ -17,6 +16,7 @@ use crate::reduce::{self, Reduction};
 use crate::refuse::{invalid, refusal, Outcome};
 use crate::shm;
 use crate::status;
+use emulator_common::copy;
 
 /// The control word: bit 63 says that the result is complete.
 pub const DONE: u64 = 1 << 63;

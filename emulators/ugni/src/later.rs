@@ -10,10 +10,10 @@ use emulator_common::fabric::now_ns;
 use gasnet_gni_abi as abi;
 
 use crate::ce;
-use crate::copy::gather;
 use crate::operation::Op;
 use crate::process::Process;
 use crate::refuse::die;
+use emulator_common::copy::gather;
 
 /// What is done later, with the data of a put once they are read.
 enum Task {

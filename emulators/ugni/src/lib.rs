@@ -6,7 +6,7 @@
 //! - `shm`, `process`, `reclaim`: the fabric, this process's part of it, and what the dead leave
 //! - `refuse`, `object`: how functions refuse, and what handles name
 //! - `entry`, `status`, `request`, `queue`: completion queues
-//! - `region`, `copy`, `amo`, `operation`, `later`: operations
+//! - `region`, `amo`, `operation`, `later`: operations
 //! - `reduce`, `ce`: the collective engine
 //! - `cdm`, `cq`, `ep`, `memory`, `post`, `chain`, `engine`, `smsg`, `datagram`, `channel`,
 //!   `errors`, `info`, `unsupported`: the C interface
@@ -17,7 +17,6 @@ mod ce;
 mod chain;
 mod channel;
 mod config;
-mod copy;
 mod cq;
 mod datagram;
 mod engine;

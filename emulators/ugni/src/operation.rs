@@ -4,13 +4,13 @@ use gasnet_gni_abi as abi;
 
 use crate::amo::{self, Amo};
 use crate::chain::Chain;
-use crate::copy::{self, Fault};
 use crate::entry;
 use crate::object::{Cq, Nic};
 use crate::process::Process;
 use crate::queue;
 use crate::region::{grant, Asker, Grant};
 use crate::status;
+use emulator_common::copy::{self, Fault};
 
 /// An operation, with all that it needs of its descriptor and endpoint.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering::Acquire, Orde
 
 use libc::{c_ulong, iovec, pid_t};
 
-use crate::process::Process;
+use crate::fabric::{Layout, Member};
 
 /// Why a copy failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ fn copy<const N: usize>(call: Call, pid: pid_t, mut pieces: [Piece; N]) -> Resul
     }
 }
 
-/// Copies within this process. The memory is that of the program: registered, or named by a post.
+/// Copies within this process. The memory is that of the program.
 ///
 /// # Safety
 /// Both ranges are mapped.
@@ -91,9 +91,9 @@ unsafe fn within(from: u64, to: u64, bytes: u64) {
 
 /// Copies memory of this process to that of a slot.
 #[inline(always)]
-pub fn write(process: &Process, slot: u32, local: u64, remote: u64, bytes: u64) -> Result<(), Fault> {
+pub fn write<F: Layout>(process: &Member<F>, slot: u32, local: u64, remote: u64, bytes: u64) -> Result<(), Fault> {
     if slot == process.slot {
-        // SAFETY: the program registered one range, and vouches for the other by its post.
+        // SAFETY: the program vouches for both ranges by its call.
         unsafe { within(local, remote, bytes) };
         return Ok(());
     }
@@ -102,7 +102,12 @@ pub fn write(process: &Process, slot: u32, local: u64, remote: u64, bytes: u64) 
 
 /// The same, and then writes a word to an address, which appears at once.
 #[inline(always)]
-pub fn write_flagged(process: &Process, slot: u32, data: Piece, (word, address): (&u64, u64)) -> Result<(), Fault> {
+pub fn write_flagged<F: Layout>(
+    process: &Member<F>,
+    slot: u32,
+    data: Piece,
+    (word, address): (&u64, u64),
+) -> Result<(), Fault> {
     let word = std::ptr::from_ref(word) as u64;
     if slot == process.slot {
         let (local, remote, bytes) = data;
@@ -122,7 +127,7 @@ pub fn write_flagged(process: &Process, slot: u32, data: Piece, (word, address):
 
 /// Copies memory of a slot to that of this process.
 #[inline(always)]
-pub fn read(process: &Process, slot: u32, local: u64, remote: u64, bytes: u64) -> Result<(), Fault> {
+pub fn read<F: Layout>(process: &Member<F>, slot: u32, local: u64, remote: u64, bytes: u64) -> Result<(), Fault> {
     if slot == process.slot {
         // SAFETY: as in `write`.
         unsafe { within(remote, local, bytes) };
@@ -132,7 +137,7 @@ pub fn read(process: &Process, slot: u32, local: u64, remote: u64, bytes: u64) -
 }
 
 /// A range of this process's memory, read by the kernel. None: it is not mapped.
-pub fn gather(process: &Process, addr: u64, bytes: u64) -> Option<Vec<u8>> {
+pub fn gather<F: Layout>(process: &Member<F>, addr: u64, bytes: u64) -> Option<Vec<u8>> {
     let mut data = vec![0; bytes as usize];
     copy(
         libc::process_vm_readv,
