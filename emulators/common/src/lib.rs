@@ -5,7 +5,7 @@
 //! - `fabric`: how a process joins one, and how it detects the death of another
 //! - `copy`: copies between processes
 //! - `maps`: what a process has mapped
-//! - `random`: random numbers of faults
+//! - `random`, `timers`: random numbers of faults, and what they delay
 
 #![allow(missing_docs, reason = "internal to the emulators")]
 
@@ -16,3 +16,4 @@ pub mod lock;
 pub mod maps;
 pub mod random;
 pub mod table;
+pub mod timers;

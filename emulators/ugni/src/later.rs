@@ -1,12 +1,8 @@
-//! The thread of a process that executes operations later than they are posted, for the faults
-//! `reorder`, `late` and `early-event`. Started when first needed.
-
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+//! Operations that are executed later than they are posted, for the faults `reorder`, `late` and
+//! `early-event`.
 
 use emulator_common::fabric::now_ns;
+use emulator_common::timers::Timers;
 use gasnet_gni_abi as abi;
 
 use crate::ce;
@@ -16,7 +12,7 @@ use crate::refuse::die;
 use emulator_common::copy::gather;
 
 /// What is done later, with the data of a put once they are read.
-enum Task {
+pub enum Task {
     /// The source is read.
     Read(Op),
     /// Data land at the target. Events may have preceded them.
@@ -29,47 +25,12 @@ enum Task {
 
 /// The events of an operation that preceded its data.
 #[derive(Clone, Copy, Default)]
-struct Announced {
+pub struct Announced {
     remote: bool,
     global: bool,
 }
 
-struct Timer {
-    due_ns: u64,
-    /// Timers of the same time fire in order.
-    number: u64,
-    task: Task,
-}
-
-impl Ord for Timer {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.due_ns, other.number).cmp(&(self.due_ns, self.number))
-    }
-}
-impl PartialOrd for Timer {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl PartialEq for Timer {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-impl Eq for Timer {}
-
-#[derive(Default)]
-struct Timers {
-    heap: BinaryHeap<Timer>,
-    count: u64,
-    running: bool,
-}
-
-#[derive(Default)]
-pub struct Later {
-    timers: Mutex<Timers>,
-    wake: Condvar,
-}
+pub type Later = Timers<Task>;
 
 /// Posts an operation. What must be read now is read.
 pub fn post(op: Op) {
@@ -100,20 +61,7 @@ fn schedule(process: &'static Process, task: Task, delayed: bool) {
 
 /// A task after some time.
 fn schedule_in(process: &'static Process, task: Task, delay_ns: u64) {
-    let later = &process.later;
-    let mut timers = later.timers();
-    let number = timers.count;
-    timers.count += 1;
-    timers.heap.push(Timer {
-        due_ns: now_ns() + delay_ns,
-        number,
-        task,
-    });
-    if !timers.running {
-        timers.running = true;
-        start(move || later.run(process));
-    }
-    later.wake.notify_one();
+    process.later.at(now_ns() + delay_ns, task, perform);
 }
 
 /// Reads the source of a put: it may be used again if it is the BTE's.
@@ -170,38 +118,6 @@ fn land(mut op: Op, data: Option<&[u8]>, announced: Announced) {
     }
 }
 
-impl Later {
-    fn timers(&self) -> MutexGuard<'_, Timers> {
-        self.timers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn run(&self, process: &'static Process) {
-        let mut timers = self.timers();
-        loop {
-            let wait = timers.heap.peek().map(|next| next.due_ns.saturating_sub(now_ns()));
-            match wait {
-                None => timers = self.wake.wait(timers).unwrap_or_else(PoisonError::into_inner),
-                Some(0) => {
-                    let timer = timers.heap.pop();
-                    drop(timers);
-                    if let Some(timer) = timer {
-                        perform(timer.task);
-                    }
-                    timers = process.later.timers();
-                }
-                Some(ns) => {
-                    let wait = Duration::from_nanos(ns);
-                    timers = self
-                        .wake
-                        .wait_timeout(timers, wait)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0;
-                }
-            }
-        }
-    }
-}
-
 fn perform(task: Task) {
     match task {
         Task::Read(op) if op.is_live() => read(op),
@@ -209,17 +125,5 @@ fn perform(task: Task) {
         Task::Read(_) | Task::Land(..) => (),
         Task::Remote(op, cq) => op.send_remote(cq),
         Task::Global(op, status) => op.complete_global(status),
-    }
-}
-
-/// Starts a thread that takes no signals: they are the program's.
-fn start(run: impl FnOnce() + Send + 'static) {
-    // SAFETY: the sets live through the calls.
-    unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        std::thread::spawn(run);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
     }
 }

@@ -9,10 +9,11 @@ use std::sync::{Mutex, OnceLock};
 
 pub use emulator_common::fabric::now_ns;
 use emulator_common::fabric::Member;
+use emulator_common::timers;
 
 use crate::config::Config;
 use crate::faults::Faults;
-use crate::nic::{self, Nic};
+use crate::nic::Nic;
 use crate::shm::Fabric;
 use crate::stale::Watch;
 
@@ -69,7 +70,7 @@ pub fn current() -> Result<&'static Process, String> {
     if process.config.stale {
         let watch = Watch::new().map_err(|error| format!("userfaultfd: {error}"))?;
         let watch = process.watch.get_or_init(|| watch);
-        nic::start(|| watch.run(process));
+        timers::start(|| watch.run(process));
     }
     CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
     Ok(process)
