@@ -63,21 +63,15 @@ pub const BUFFERS: Key<Option<u32>> = count(
 .optional();
 
 /// All of them.
-pub static TABLE: &[Variable] = &section(&[
-    SHIM.variable,
-    SPAWNER.variable,
-    NETWORKDEPTH.variable,
-    NBI_THROTTLE.variable,
-    PUTGET.variable,
-    AM_CREDITS.variable,
-    BUFFERS.variable,
-]);
-
-const fn section<const COUNT: usize>(all: &[Variable; COUNT]) -> [Variable; COUNT] {
-    let (mut all, mut index) = (*all, 0);
-    while index < COUNT {
-        all[index] = all[index].section(SECTION);
-        index += 1;
-    }
-    all
-}
+pub static TABLE: &[Variable] = &Variable::all_in(
+    SECTION,
+    &[
+        SHIM.variable,
+        SPAWNER.variable,
+        NETWORKDEPTH.variable,
+        NBI_THROTTLE.variable,
+        PUTGET.variable,
+        AM_CREDITS.variable,
+        BUFFERS.variable,
+    ],
+);

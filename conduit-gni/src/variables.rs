@@ -292,49 +292,43 @@ pub const AM_DOMAIN_POLL_MASK: Key<u32> = count(
 .scope(Scope::Rank);
 
 /// All of them.
-pub static TABLE: &[Variable] = &section(&[
-    LIBRARY.variable,
-    SPAWNER.variable,
-    PMI_LIBRARY.variable,
-    MAX_MEDIUM.variable,
-    NETWORKDEPTH.variable,
-    NETWORKDEPTH_TOTAL.variable,
-    NETWORKDEPTH_SPACE.variable,
-    LONG_DEPTH.variable,
-    AM_RVOUS_CUTOVER.variable,
-    AM_RVOUS_BUFFERS.variable,
-    AM_EAGER_PEERS.variable,
-    PACKEDLONG_CUTOVER.variable,
-    AMPOLL_BURST.variable,
-    AM_MEMORY_REPORT.variable,
-    NUM_PD.variable,
-    GET_FMA_RDMA_CUTOVER.variable,
-    PUT_FMA_RDMA_CUTOVER.variable,
-    GET_BOUNCE_REGISTER_CUTOVER.variable,
-    PUT_BOUNCE_REGISTER_CUTOVER.variable,
-    BOUNCE_SIZE.variable,
-    MEM_CONSISTENCY.variable,
-    MEMREG.variable,
-    USE_UDREG.variable,
-    FMA_SHARING.variable,
-    MDD_SHARING.variable,
-    BTE_MULTI_CHANNEL.variable,
-    ROUTING_MODE.variable,
-    PHYSMEM_MAX.variable,
-    PHYSMEM_PROBE.variable,
-    USE_CE.variable,
-    USE_CE_PSHM.variable,
-    CE_RADIX.variable,
-    DOMAIN_COUNT.variable,
-    PTHREADS_PER_DOMAIN.variable,
-    AM_DOMAIN_POLL_MASK.variable,
-]);
-
-const fn section<const COUNT: usize>(all: &[Variable; COUNT]) -> [Variable; COUNT] {
-    let (mut all, mut index) = (*all, 0);
-    while index < COUNT {
-        all[index] = all[index].section(SECTION);
-        index += 1;
-    }
-    all
-}
+pub static TABLE: &[Variable] = &Variable::all_in(
+    SECTION,
+    &[
+        LIBRARY.variable,
+        SPAWNER.variable,
+        PMI_LIBRARY.variable,
+        MAX_MEDIUM.variable,
+        NETWORKDEPTH.variable,
+        NETWORKDEPTH_TOTAL.variable,
+        NETWORKDEPTH_SPACE.variable,
+        LONG_DEPTH.variable,
+        AM_RVOUS_CUTOVER.variable,
+        AM_RVOUS_BUFFERS.variable,
+        AM_EAGER_PEERS.variable,
+        PACKEDLONG_CUTOVER.variable,
+        AMPOLL_BURST.variable,
+        AM_MEMORY_REPORT.variable,
+        NUM_PD.variable,
+        GET_FMA_RDMA_CUTOVER.variable,
+        PUT_FMA_RDMA_CUTOVER.variable,
+        GET_BOUNCE_REGISTER_CUTOVER.variable,
+        PUT_BOUNCE_REGISTER_CUTOVER.variable,
+        BOUNCE_SIZE.variable,
+        MEM_CONSISTENCY.variable,
+        MEMREG.variable,
+        USE_UDREG.variable,
+        FMA_SHARING.variable,
+        MDD_SHARING.variable,
+        BTE_MULTI_CHANNEL.variable,
+        ROUTING_MODE.variable,
+        PHYSMEM_MAX.variable,
+        PHYSMEM_PROBE.variable,
+        USE_CE.variable,
+        USE_CE_PSHM.variable,
+        CE_RADIX.variable,
+        DOMAIN_COUNT.variable,
+        PTHREADS_PER_DOMAIN.variable,
+        AM_DOMAIN_POLL_MASK.variable,
+    ],
+);
