@@ -1,6 +1,7 @@
 #!/bin/sh
 # build.sh FOLDER: builds the emulator of Cray's PMI into FOLDER: libpmi.so.0 with the link
-# libpmi.so, and the launcher aprun with the link srun. CARGO_TARGET_DIR: where cargo works.
+# libpmi.so, and the launcher aprun with the links srun, prun and rinfo (which nobody runs: it shows
+# gasnetrun that prun is RMS's). CARGO_TARGET_DIR: where cargo works.
 set -eu
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 target=${CARGO_TARGET_DIR:-$here/../../build/emulators/target}
@@ -11,4 +12,4 @@ for file in libemulator_pmi.so:libpmi.so.0 aprun:aprun; do
     mv "$1/.${file#*:}.$$" "$1/${file#*:}"
 done
 ln -sf libpmi.so.0 "$1/libpmi.so"
-ln -sf aprun "$1/srun"
+for name in srun prun rinfo; do ln -sf aprun "$1/$name"; done

@@ -4,7 +4,7 @@
 //! - [`words`]: the variable `EMU_PMI`
 //! - [`client`]: a rank's connection
 //! - [`exports`]: the functions of the library
-//! - [`launch`]: `aprun` and `srun`
+//! - [`launch`]: `aprun`, `srun` and `prun`
 //!
 //! Ranks communicate through the launcher only, over a local socket. So there is no shared memory
 //! that a killed rank could leave locked, and nothing that a killed launcher could leave behind.

@@ -1,4 +1,4 @@
-//! `aprun` and, by another name, `srun`.
+//! `aprun` and, by other names, `srun` and `prun`.
 
 use std::path::PathBuf;
 

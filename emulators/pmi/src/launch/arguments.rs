@@ -1,4 +1,4 @@
-//! Command lines of `aprun` and `srun`.
+//! Command lines of `aprun`, `srun` and `prun`.
 
 use std::ffi::{OsStr, OsString};
 
@@ -9,6 +9,8 @@ pub enum Style {
     Aprun,
     /// Native Slurm.
     Srun,
+    /// Quadrics' RMS.
+    Prun,
 }
 
 /// How ranks follow nodes.
@@ -57,6 +59,7 @@ const APRUN: &[&str] = &[
 const SRUN: &[&str] = &[
     "-n", "-N", "-c", "-m", "-w", "-p", "-t", "-J", "-A", "-W", "-x", "-q", "-C",
 ];
+const PRUN: &[&str] = &["-n", "-N", "-c", "-m", "-p", "-P", "-R", "-B", "-e", "-i", "-o"];
 /// Long forms, and what they stand for.
 const LONG: &[(&str, &str)] = &[
     ("--pes", "-n"),
@@ -76,7 +79,11 @@ type Word = (String, String);
 
 /// Splits the options off a command line.
 fn options(words: &mut std::slice::Iter<'_, OsString>, style: Style) -> Result<Vec<Word>, String> {
-    let with_value = if style == Style::Aprun { APRUN } else { SRUN };
+    let with_value = match style {
+        Style::Aprun => APRUN,
+        Style::Srun => SRUN,
+        Style::Prun => PRUN,
+    };
     let mut found = Vec::new();
     while let Some(word) = words.as_slice().first().and_then(|word| word.to_str()) {
         if !word.starts_with('-') || word == "-" {
@@ -141,8 +148,8 @@ impl Plan {
                 match (&*option, style) {
                     ("-n", _) => ranks = number(&option, &value)?,
                     ("-N", Style::Aprun) | ("--per-node", _) => plan.per_node = number(&option, &value)?,
-                    ("-N", Style::Srun) => nodes = Some(number(&option, &value)?),
-                    ("-m", Style::Srun) if value.starts_with("cyclic") => plan.order = Order::Cyclic,
+                    ("-N", Style::Srun | Style::Prun) => nodes = Some(number(&option, &value)?),
+                    ("-m", Style::Srun | Style::Prun) if value.starts_with("cyclic") => plan.order = Order::Cyclic,
                     ("-e", Style::Aprun) => {
                         let pair = value
                             .split_once('=')
@@ -224,5 +231,13 @@ mod tests {
         .unwrap();
         assert_eq!((found.size(), found.nodes(), found.node_of(3)), (5, 2, 1));
         assert!(found.kill_on_bad_exit);
+    }
+
+    #[test]
+    fn prun_is_understood() {
+        let found = plan(Style::Prun, "-v -n 5 -N2 -c 1 -m cyclic -p par -e none ./prog -n 7").unwrap();
+        assert_eq!((found.size(), found.nodes(), found.node_of(3)), (5, 2, 1));
+        assert_eq!(found.apps[0].command, ["./prog", "-n", "7"]);
+        assert!(plan(Style::Prun, "-n 2").is_err());
     }
 }

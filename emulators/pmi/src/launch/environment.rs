@@ -26,6 +26,8 @@ pub struct Job<'a> {
     pub cookie: u32,
     /// NICs on each node.
     pub nics: u32,
+    /// Whether the network is QsNet.
+    pub is_elan: bool,
     /// The folder of the library.
     pub library: &'a Path,
 }
@@ -50,11 +52,78 @@ pub const REMOVED: &[&str] = &[
     "SLURM_NPROCS",
     "SLURM_NNODES",
     "SLURM_STEP_NUM_TASKS",
+    "RMS_RANK",
+    "RMS_NPROCS",
+    "RMS_PROCID",
+    "RMS_NODEID",
+    "RMS_NNODES",
+    "RMS_JOBID",
+    "RMS_RESOURCEID",
 ];
+
+/// A variable.
+type Pair = (OsString, OsString);
+
+fn words<const N: usize>(pairs: [(&str, String); N]) -> Vec<Pair> {
+    pairs.map(|(name, value)| (name.into(), value.into())).into()
+}
 
 impl Job<'_> {
     /// Those of a rank. `text`: the user's words.
-    pub fn variables(&self, rank: u32, text: &str, path: Option<&OsStr>) -> Vec<(OsString, OsString)> {
+    pub fn variables(&self, rank: u32, text: &str, path: Option<&OsStr>) -> Vec<Pair> {
+        let mut found = if self.is_elan {
+            self.of_rms(rank)
+        } else {
+            self.of_cray(rank, text, path)
+        };
+        match self.plan.style {
+            Style::Aprun => found.extend(words([
+                ("ALPS_APP_PE", rank.to_string()),
+                ("ALPS_APP_ID", self.id.to_string()),
+            ])),
+            Style::Srun => found.extend(self.of_slurm(rank)),
+            Style::Prun => {}
+        }
+        found.extend(self.plan.variables.iter().cloned());
+        found
+    }
+
+    /// Ranks of its node before a rank.
+    fn place_in_node(&self, rank: u32) -> usize {
+        let node = self.plan.node_of(rank);
+        (0..rank).filter(|&other| self.plan.node_of(other) == node).count()
+    }
+
+    /// What libelan needs: RMS sets it, and Slurm's plugin switch/elan.
+    fn of_rms(&self, rank: u32) -> Vec<Pair> {
+        words([
+            ("RMS_RANK", rank.to_string()),
+            ("RMS_NPROCS", self.plan.size().to_string()),
+            ("RMS_PROCID", self.place_in_node(rank).to_string()),
+            ("RMS_NODEID", self.plan.node_of(rank).to_string()),
+            ("RMS_NNODES", self.plan.nodes().to_string()),
+            ("RMS_JOBID", self.id.to_string()),
+            ("RMS_RESOURCEID", format!("parallel.{}", self.id)),
+        ])
+    }
+
+    fn of_slurm(&self, rank: u32) -> Vec<Pair> {
+        let size = self.plan.size().to_string();
+        words([
+            ("SLURM_JOB_ID", self.id.to_string()),
+            ("SLURM_STEP_ID", "0".into()),
+            ("SLURM_PROCID", rank.to_string()),
+            ("SLURM_LOCALID", self.place_in_node(rank).to_string()),
+            ("SLURM_NODEID", self.plan.node_of(rank).to_string()),
+            ("SLURM_NNODES", self.plan.nodes().to_string()),
+            ("SLURM_NTASKS", size.clone()),
+            ("SLURM_NPROCS", size.clone()),
+            ("SLURM_STEP_NUM_TASKS", size),
+        ])
+    }
+
+    /// Cray's PMI, and the NICs.
+    fn of_cray(&self, rank: u32, text: &str, path: Option<&OsStr>) -> Vec<Pair> {
         let node = self.plan.node_of(rank);
         let list = |first: String, second: String| {
             if self.words.colon_lists {
@@ -85,33 +154,11 @@ impl Job<'_> {
             found.push(("PMI_GNI_PTAG", list(ptag.to_string(), (ptag ^ 1).to_string())));
             found.push(("PMI_GNI_COOKIE", list(cookie.to_string(), (cookie + 1).to_string())));
         }
-        let size = self.plan.size().to_string();
-        match self.plan.style {
-            Style::Aprun => {
-                found.push(("ALPS_APP_PE", rank.to_string()));
-                found.push(("ALPS_APP_ID", self.id.to_string()));
-            }
-            Style::Srun => {
-                let local = (0..rank).filter(|&other| self.plan.node_of(other) == node).count();
-                found.extend([
-                    ("CRAY_COOKIES", format!("{cookie},{}", cookie + 1)),
-                    ("SLURM_JOB_ID", self.id.to_string()),
-                    ("SLURM_STEP_ID", "0".into()),
-                    ("SLURM_PROCID", rank.to_string()),
-                    ("SLURM_LOCALID", local.to_string()),
-                    ("SLURM_NODEID", node.to_string()),
-                    ("SLURM_NNODES", self.plan.nodes().to_string()),
-                    ("SLURM_NTASKS", size.clone()),
-                    ("SLURM_NPROCS", size.clone()),
-                    ("SLURM_STEP_NUM_TASKS", size),
-                ]);
-            }
+        if self.plan.style == Style::Srun {
+            found.push(("CRAY_COOKIES", format!("{cookie},{}", cookie + 1)));
         }
         let found = found.into_iter().map(|(name, value)| (name.into(), value.into()));
-        found
-            .chain([("LD_LIBRARY_PATH".into(), library)])
-            .chain(self.plan.variables.iter().cloned())
-            .collect()
+        found.chain([("LD_LIBRARY_PATH".into(), library)]).collect()
     }
 }
 
@@ -130,6 +177,7 @@ mod tests {
             ptag: 17,
             cookie: 99,
             nics: 2,
+            is_elan: words.is_empty(),
             library: Path::new("/lib"),
         };
         job.variables(rank, words, Some(OsStr::new("/usr/lib")))
@@ -166,6 +214,20 @@ mod tests {
         assert!(!found
             .iter()
             .any(|(name, _)| name == "PMI_GNI_DEV_ID" || name == "ALPS_APP_PE"));
+        for style in [Style::Prun, Style::Srun] {
+            let found = variables(style, "-n 4 -N 2 p", "", 3);
+            for (name, value) in [
+                ("RMS_RANK", "3"),
+                ("RMS_NPROCS", "4"),
+                ("RMS_NODEID", "1"),
+                ("RMS_PROCID", "1"),
+            ] {
+                has(&found, name, value);
+            }
+            assert!(!found
+                .iter()
+                .any(|(name, _)| name == "CRAY_COOKIES" || name == "PMI_FORK_RANK"));
+        }
         let found = variables(Style::Srun, "-n 1 p", "cookies-only", 0);
         assert!(!found.iter().any(|(name, _)| name == "PMI_GNI_PTAG"));
     }

@@ -124,6 +124,7 @@ fn start<'a>(
         ptag: ptag_of(cookie),
         cookie,
         nics: nics(),
+        is_elan: plan.style == Style::Prun || env::var_os("EMU_ELAN").is_some(),
         library,
     };
     running.spawn(&job, signals)?;
@@ -304,6 +305,7 @@ impl Running<'_> {
                 self.id
             ),
             Style::Srun => writeln!(io::stderr(), "srun: error: step {}.0 is terminated: {why}", self.id),
+            Style::Prun => writeln!(io::stderr(), "prun: the program is terminated: {why}"),
         };
         if !self.ranks.is_empty() {
             self.codes.push(KILLED);

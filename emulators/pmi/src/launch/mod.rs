@@ -1,4 +1,5 @@
-//! `aprun` and `srun`: start the ranks of a job on this host, and end it as Cray's launchers do.
+//! `aprun`, `srun` and `prun`: start the ranks of a job on this host, and end it as the launchers
+//! of Cray and of Quadrics do.
 //!
 //! - [`arguments`], [`environment`]: the command line, and what ranks get
 //! - [`guard`]: the process that the user started
@@ -31,6 +32,7 @@ pub fn run(words: &[OsString], library: &Path) -> i32 {
         .map_or((Path::new(""), words), |(first, rest)| (Path::new(first), rest));
     let (name, style) = match first.file_name().and_then(|name| name.to_str()) {
         Some("srun") => ("srun", Style::Srun),
+        Some("prun") => ("prun", Style::Prun),
         _ => ("aprun", Style::Aprun),
     };
     let options = Words::of_environment();
