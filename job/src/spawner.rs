@@ -171,7 +171,7 @@ pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&
         return decision(Spawner::Pmi, "this is a Slurm allocation");
     }
     let own = library.launcher.filter(|_| starter == Starter::Launcher);
-    if let Some(program) = own.filter(|program| on_path(program).is_some()) {
+    if let Some(program) = own.filter(|program| has_launcher(program)) {
         return decision(Spawner::Pmi, &format!("{program} is on the path"));
     }
     match may_read_list.then(|| hosts::allocated(who, &environment)).flatten() {
@@ -181,6 +181,12 @@ pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&
         ),
         None => decision(Spawner::Fork, "no other hosts are known"),
     }
+}
+
+/// Whether the launcher of a conduit's system is on the path. PRRTE, of Open MPI, has a `prun` too;
+/// that of RMS comes with `rinfo`.
+pub fn has_launcher(program: &str) -> bool {
+    on_path(program).is_some() && (program != "prun" || on_path("rinfo").is_some())
 }
 
 /// The path of a program.

@@ -269,7 +269,7 @@ fn own_launcher(conduit: &str) -> Option<&'static str> {
         Some((known.identity().name, bootstrap.launcher()?))
     });
     let is_meant = |(name, launcher): &(&str, &str)| match conduit {
-        AUTO => spawner::on_path(launcher).is_some(),
+        AUTO => spawner::has_launcher(launcher),
         _ => *name == conduit,
     };
     launchers.find(is_meant).map(|(_, launcher)| launcher)

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use gasnet_conduit::config::built_in;
 use gasnet_job::shell_words;
-use gasnet_job::spawner::{on_path, text};
+use gasnet_job::spawner::{has_launcher, on_path, text};
 
 /// Values for the placeholders of a template.
 pub struct Filling<'a> {
@@ -57,10 +57,15 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
         }
     }
     if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
-        if filling.launcher == Some("aprun") {
-            return Ok((cray_srun(filling), "srun".into()));
-        }
-        return Ok((srun(filling, &output("srun", "--mpi=list")), "srun".into()));
+        let line = match filling.launcher {
+            Some("aprun") => cray_srun(filling),
+            Some("prun") => elan_srun(filling),
+            _ => srun(filling, &output("srun", "--mpi=list")),
+        };
+        return Ok((line, "srun".into()));
+    }
+    if filling.launcher == Some("prun") && has_launcher("prun") {
+        return Ok((prun(filling), "prun".into()));
     }
     if on_path("aprun").is_some() {
         return Ok((aprun(filling), "aprun".into()));
@@ -69,7 +74,12 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
     let Some(name) = names.into_iter().find(|name| on_path(name).is_some()) else {
         return Err(format!(
             "no process manager found: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is not a Slurm allocation, and \
-             aprun, {} are not on the path",
+             {}aprun, {} are not on the path",
+            if filling.launcher == Some("prun") {
+                "prun of RMS, "
+            } else {
+                ""
+            },
             names.join(", ")
         ));
     };
@@ -171,6 +181,23 @@ fn cray_srun(filling: &Filling<'_>) -> Vec<OsString> {
     let mut line = words(["srun", "-K0", "-W60"]);
     line.extend(filling.verbose.then(|| "-v".into()));
     line.extend(words(["-mblock", "--export=ALL", "-n", &filling.ranks.to_string()]));
+    place(&mut line, filling);
+    line
+}
+
+/// Slurm with the plugin switch/elan, which gives tasks all that libelan needs.
+fn elan_srun(filling: &Filling<'_>) -> Vec<OsString> {
+    let mut line = words(["srun", "-n", &filling.ranks.to_string()]);
+    place(&mut line, filling);
+    line
+}
+
+/// The launcher of RMS, whose options for places are those of srun. It passes the whole
+/// environment.
+fn prun(filling: &Filling<'_>) -> Vec<OsString> {
+    let mut line = words(["prun"]);
+    line.extend(filling.verbose.then(|| "-v".into()));
+    line.extend(words(["-n", &filling.ranks.to_string()]));
     place(&mut line, filling);
     line
 }
@@ -323,6 +350,8 @@ mod tests {
         let line = with(cray_srun);
         let wanted = "srun -K0 -W60 -mblock --export=ALL -n 5 -N 2 -c 3";
         assert_eq!(text(&line)[..11].join(" "), wanted);
+        assert_eq!(text(&with(elan_srun))[..7].join(" "), "srun -n 5 -N 2 -c 3");
+        assert_eq!(text(&with(prun))[..7].join(" "), "prun -n 5 -N 2 -c 3");
         let line = with(|f| mpiexec("mpirun", f, "mpirun (Open MPI) 4.1.4"));
         let wanted = ["mpirun", "-n", "5", "--map-by", "ppr:3:node", "-x", "GASNET_X", "./a b"];
         assert_eq!(text(&line)[..8], wanted);
