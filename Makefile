@@ -2,7 +2,7 @@
 # depends on what.
 #
 #   make                  build the libraries, the tools and the launcher
-#     CONDUITS="smp gni ibv ofi udp" MODES="seq parsync par" DEBUG=1
+#     CONDUITS="smp gni elan ibv ofi udp" MODES="seq parsync par" DEBUG=1
 #     UNIVERSAL=0         without libgasnet, which holds all CONDUITS and chooses at start
 #     SEGMENT=fast|large|everything
 #                         with this GASNet-1 segment configuration; each installation has one
@@ -12,7 +12,7 @@
 #     DEFAULT_IBV_ATOMICS= DEFAULT_PHYSMEM_MAX= DEFAULT_PHYSMEM_PROBE= DEFAULT_USE_FENCED_PUTS=
 #     DEFAULT_USE_SRQ= DEFAULT_USE_XRC= DEFAULT_USE_ODP= DEFAULT_OFI_SPAWNER=
 #     DEFAULT_OFI_PROVIDER_INCLUDE= DEFAULT_OFI_MAX_MEDIUM= DEFAULT_OFI_NUM_COMPLETIONS=
-#     DEFAULT_GNI_SPAWNER= DEFAULT_GNI_MAX_MEDIUM= DEFAULT_USE_UDREG=
+#     DEFAULT_GNI_SPAWNER= DEFAULT_GNI_MAX_MEDIUM= DEFAULT_USE_UDREG= DEFAULT_ELAN_SPAWNER=
 #                         values where GASNET_SSH_CMD and so on, MPIRUN_CMD and PMIRUN_CMD are not
 #                         set
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]
@@ -85,7 +85,7 @@ export DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
 export DEFAULT_IBV_SPAWNER DEFAULT_IBV_PORTS DEFAULT_IBV_MAX_MEDIUM DEFAULT_PHYSMEM_MAX DEFAULT_USE_FENCED_PUTS
 export DEFAULT_IBV_MAX_HCAS DEFAULT_PHYSMEM_PROBE DEFAULT_USE_SRQ DEFAULT_USE_XRC DEFAULT_USE_ODP DEFAULT_IBV_ATOMICS
 export DEFAULT_OFI_SPAWNER DEFAULT_OFI_PROVIDER_INCLUDE DEFAULT_OFI_MAX_MEDIUM DEFAULT_OFI_NUM_COMPLETIONS
-export DEFAULT_GNI_SPAWNER DEFAULT_GNI_MAX_MEDIUM DEFAULT_USE_UDREG
+export DEFAULT_GNI_SPAWNER DEFAULT_GNI_MAX_MEDIUM DEFAULT_USE_UDREG DEFAULT_ELAN_SPAWNER
 
 libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) \
 	$(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a) \

@@ -4,7 +4,7 @@
 // the settings leave room for a few operations, and every call must be both accepted and refused.
 // TEST_VERBOSE=1 prints how often.
 // NP: 2 3
-// CONDUITS: smp sock udp ibv gni ofi
+// CONDUITS: smp sock udp ibv gni elan ofi
 // TIMEOUT: 120
 // ENV: GASNET_AM_CREDITS_PP=8 GASNET_NETWORKDEPTH_PP=4 GASNET_BBUF_COUNT=1 GASNET_AMRDMA_MAX_PEERS=0
 // ENV: GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER=32K

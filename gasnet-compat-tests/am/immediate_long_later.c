@@ -2,7 +2,7 @@
 // with an event or a group for its local completion it is sent from the client's source later.
 // NP: 2
 // ENV: GASNET_SUPERNODE_MAXSIZE=1 GASNET_AM_CREDITS_PP=8
-// CONDUITS: sock udp ibv gni ofi
+// CONDUITS: sock udp ibv gni elan ofi
 // TIMEOUT: 60
 #include "outside.h"
 

@@ -51,7 +51,7 @@ USED = [
     ("GASNET_QUIET", "y"),
 ]
 # Jobs of these can be on several hosts.
-NETWORK = jobtest.CONDUIT in ("ibv", "gni", "ofi", "udp", "any")
+NETWORK = jobtest.CONDUIT in ("ibv", "gni", "elan", "ofi", "udp", "any")
 if not NETWORK:
     USED += [("GASNET_SPAWNER", "ssh"), ("GASNET_SSH_SERVERS", "node0 node1")]
 NOT_USED = [

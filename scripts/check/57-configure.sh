@@ -60,10 +60,10 @@ EON
 attempt "configure: config.status by its environment" \
     sh -c "cd upcxx && CONFIG_COMMANDS= CONFIG_LINKS= CONFIG_HEADERS= CONFIG_FILES=../names:../names.in ./config.status"
 has "config.status replaces names" \
-    '^CONDUITS=gni ibv ofi smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
+    '^CONDUITS=elan gni ibv ofi smp udp FAMILY=[A-Z][A-Za-z]*/[A-Z][A-Za-z]*/none PERL=.*perl SUFFIX=$' names
 has "config.status leaves other names alone" '^THREADS=-D_REENTRANT/-lpthread X=@NOTHING@$' names
 attempt "configure: make echovar" \
-    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"gni ibv ofi smp udp\"'"
+    sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"elan gni ibv ofi smp udp\"'"
 attempt "configure: config.status knows AR" \
     sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
 attempt "configure: other/amudp has the targets of UPC++ and Chapel" make -n -C upcxx/other/amudp amudprun \
@@ -218,7 +218,7 @@ for value in 'CONDUITS:gni smp' 'DEFAULT_USE_UDREG:0' 'DEFAULT_GNI_MAX_MEDIUM:81
 done
 for option in --disable-aries --disable-gemini --disable-gni; do
     in_tree "without gni" without "$option" --enable-aries-udreg --disable-bug3480-workaround
-    has "$option" '^CONDUITS := ibv ofi smp udp$' without/config.mk
+    has "$option" '^CONDUITS := elan ibv ofi smp udp$' without/config.mk
 done
 in_tree "one command for two launchers" launchers --with-mpirun-cmd='run -n %N %C'
 has "--with-mpirun-cmd alone is for both" '^DEFAULT_PMIRUN_CMD := run -n %N %C$' launchers/config.mk

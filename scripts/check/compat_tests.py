@@ -130,7 +130,7 @@ EVERY_MODE = (
 )
 
 # A slice runs over these only: the families whose calls use the network.
-NETWORKS = ("ibv", "gni", "ofi")
+NETWORKS = ("ibv", "gni", "elan", "ofi")
 NETWORK_FAMILIES = ("am", "rma", "atomic", "vis", "event", "coll")
 
 # Release programs cover neighbourhoods of two; this configuration is for those that need the debug

@@ -226,7 +226,7 @@ def stand_ins(folder):
 
 
 # The emulators of conduits without hardware.
-EMULATORS = {"ibv": "verbs", "gni": "ugni"}
+EMULATORS = {"ibv": "verbs", "gni": "ugni", "elan": "elan"}
 
 
 def emulated(conduit, folder, options=()):

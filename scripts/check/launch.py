@@ -5,10 +5,10 @@ each kind of hosts is one SKIP). One line per test: PASS, FAIL or SKIP. docs/tes
 matrix.
 
     scripts/check/launch.py --release PREFIX [--debug PREFIX] [--quick] [--only WORD]... [--conduits
-    udp,ofi,any,smp,ibv,gni] [--list]
+    udp,ofi,any,smp,ibv,gni,elan] [--list]
 
 The release flavour of udp makes all tests, that of ofi those that are about it, and the others a
-part (--all: all). ibv and gni run on emulators, so only on one host. --only takes tests whose
+part (--all: all). ibv, gni and elan run on emulators, so only on one host. --only takes tests whose
 name has the word.
 """
 
@@ -124,7 +124,9 @@ def main():
     parser.add_argument("--release", help="an installation")
     parser.add_argument("--debug", help="one of the debug flavour")
     parser.add_argument(
-        "--conduits", default="udp,ofi,any,smp,ibv,gni", help="conduits to test (udp,ofi,any,smp,ibv,gni)"
+        "--conduits",
+        default="udp,ofi,any,smp,ibv,gni,elan",
+        help="conduits to test (udp,ofi,any,smp,ibv,gni,elan)",
     )
     parser.add_argument("--quick", action="store_true", help="the tests that every check makes")
     parser.add_argument("--all", action="store_true", help="every test with every program")

@@ -21,10 +21,10 @@ KINDS = {
     "routed": {"count": 2, "routed": True, "ipv6": False},
     "routed, IPv6": {"count": 2, "routed": True, "ipv4": False},
 }
-NETWORKED = ("udp", "ofi", "any", "ibv", "gni")
-ALL = ("udp", "ofi", "any", "smp", "ibv", "gni")
+NETWORKED = ("udp", "ofi", "any", "ibv", "gni", "elan")
+ALL = ("udp", "ofi", "any", "smp", "ibv", "gni", "elan")
 # The emulator of verbs joins the processes of one host.
-ONE_HOST = ("ibv", "gni")
+ONE_HOST = ("ibv", "gni", "elan")
 
 
 def case(name, kind, quick=False, conduits=NETWORKED):

@@ -87,7 +87,7 @@ def _(bed):
     bed.run(bed.launch(3, options=["-spawner=fork"]), env={"GASNET_SSH_SERVERS": "node8 node9"}, places=["node1"] * 3)
 
 
-@case("fork: neighbourhoods of 1 and 2 ranks", "one", quick=True, conduits=("udp", "ofi", "ibv", "gni"))
+@case("fork: neighbourhoods of 1 and 2 ranks", "one", quick=True, conduits=("udp", "ofi", "ibv", "gni", "elan"))
 def _(bed):
     bed.run(bed.launch(5), env={"GASNET_SUPERNODE_MAXSIZE": "1"}, places=["node1"] * 5, nbrhds=5)
     bed.run(bed.launch(5), env={"GASNET_SUPERNODE_MAXSIZE": "2"}, places=["node1"] * 5, nbrhds=3)

@@ -26,10 +26,10 @@ class Libgasnet(MakefilePackage):
 
     variant(
         "conduits",
-        default="smp,gni,ibv,ofi,udp",
-        values=("smp", "gni", "ibv", "ofi", "udp"),
+        default="smp,gni,elan,ibv,ofi,udp",
+        values=("smp", "gni", "elan", "ibv", "ofi", "udp"),
         multi=True,
-        description="Networks to build for; gni opens libugni at run time, ibv libibverbs, ofi libfabric",
+        description="Networks to build for; gni opens libugni at run time, elan a shim, ibv libibverbs, ofi libfabric",
     )
     variant(
         "modes", default="seq,parsync,par", values=("seq", "parsync", "par"), multi=True, description="Thread modes"
