@@ -68,6 +68,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
         if process.pinned.fetch_update(Relaxed, Relaxed, pin).is_err() {
             return Err(libc::ENOMEM);
         }
+        settle(process, region.addr);
     }
     let _guard = process.allocation();
     let Some(index) = process.fabric.mrs.take(process.slot) else {
@@ -79,6 +80,13 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     mr.users.store(0, Relaxed);
     set(process, mr, region);
     Ok(index)
+}
+
+/// Waits until no event of earlier memory at an address is to come. The caller holds no lock.
+fn settle(process: &Process, addr: u64) {
+    if let Some(watch) = process.watch.get() {
+        watch.settle(addr);
+    }
 }
 
 fn set(process: &Process, mr: &Mr, region: &Region) {
@@ -194,6 +202,7 @@ pub fn change(process: &Process, index: u32, region: &Region) -> Result<(), i32>
         mr.access.load(Relaxed),
     );
     process.pinned.fetch_add(pages(region.addr, region.length), Relaxed);
+    settle(process, region.addr);
     set(process, mr, region);
     Ok(())
 }

@@ -14,6 +14,7 @@ use crate::process::Process;
 const UFFD_USER_MODE_ONLY: libc::c_int = 1;
 const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
 const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
+const UFFDIO_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
 const UFFD_API: u64 = 0xaa;
 const FEATURE_EVENT_REMAP: u64 = 1 << 2;
 const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
@@ -76,6 +77,23 @@ impl Watch {
         unsafe { libc::ioctl(self.0.as_raw_fd(), UFFDIO_REGISTER, &mut range) };
     }
 
+    /// Waits until the events of all that was unmapped before are read. As soon as a thread has
+    /// unmapped memory, and before there is an event of it, another one may map and register the
+    /// same addresses.
+    pub fn settle(&self, addr: u64) {
+        // Unprotects a page that is not protected. Fails with EAGAIN from before memory is unmapped
+        // until its event is read.
+        let mut page = [addr / PAGE * PAGE, PAGE, 0];
+        loop {
+            // SAFETY: the struct lives through the call.
+            let result = unsafe { libc::ioctl(self.0.as_raw_fd(), UFFDIO_WRITEPROTECT, &mut page) };
+            if result == 0 || Error::last_os_error().kind() != ErrorKind::WouldBlock {
+                return;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits for an event, which takes a descriptor that does not block.
     fn wait(&self) {
         let mut item = libc::pollfd {
@@ -87,8 +105,8 @@ impl Watch {
         unsafe { libc::poll(&raw mut item, 1, -1) };
     }
 
-    /// Reads events for ever. Whoever unmaps waits until its event is read, and may then map and
-    /// register the same addresses anew: such regions have later numbers.
+    /// Reads events for ever. Whoever unmaps waits until its event is read, and who registers what
+    /// was mapped there meanwhile waits too ([`Watch::settle`]): such regions have later numbers.
     pub fn run(&self, process: &Process) {
         let mut message = Message::default();
         loop {

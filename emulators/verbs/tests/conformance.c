@@ -21,9 +21,9 @@ static const struct {
       {"offers", fault_offers},       {"registrations", fault_registrations},
       {"messages", fault_messages},   {"datagrams", fault_datagrams},
       {"reuse", fault_reuse},         {"fences", fault_fences},
-      {"unmapped", fault_unmapped},   {"events", fault_events},
-      {"alternate", fault_alternate}, {"migration", fault_migration},
-      {"device", fault_device},
+      {"unmapped", fault_unmapped},   {"remapped", fault_remapped},
+      {"events", fault_events},       {"alternate", fault_alternate},
+      {"migration", fault_migration}, {"device", fault_device},
 };
 
 static bool named(const char *name, int argc, char **argv) {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -151,6 +152,17 @@ void fault_fences(void) {
         with ? "some" : "none");
 }
 
+// Writes to the begin of a region.
+static struct ibv_wc write_to(struct end *end, const struct ibv_mr *mr) {
+    must(post(end, (struct work){.opcode = IBV_WR_RDMA_WRITE,
+                                 .bytes = 4,
+                                 .remote = (uintptr_t)mr->addr,
+                                 .rkey = mr->rkey,
+                                 .flags = IBV_SEND_SIGNALED}) == 0,
+         "write");
+    return wait_for(end->send_cq);
+}
+
 // The emulator learns of the change a little later, so the write is tried a few times.
 void fault_unmapped(void) {
     struct end a, b;
@@ -165,18 +177,49 @@ void fault_unmapped(void) {
     must(mmap(memory, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == memory, "mmap");
     for (i = 0; i < 10 && wc.status == IBV_WC_SUCCESS; i++) {
         usleep(20000);
-        must(post(&a, (struct work){.opcode = IBV_WR_RDMA_WRITE,
-                                    .bytes = 4,
-                                    .remote = (uintptr_t)memory,
-                                    .rkey = mr->rkey,
-                                    .flags = IBV_SEND_SIGNALED}) == 0,
-             "write");
-        wc = wait_for(a.send_cq);
+        wc = write_to(&a, mr);
     }
     say("unmapped", "write to memory that was mapped anew: %s", ibv_wc_status_str(wc.status));
     ibv_dereg_mr(mr);
     destroy_pair(&a, &b);
     munmap(memory, 4096);
+}
+
+// Maps memory, registers it, writes to it, and unmaps it, many times. The result: the first status
+// that is not success.
+static void *map_and_write(void *status) {
+    struct end a, b;
+    struct ibv_mr *mr;
+    void *memory;
+    int i;
+    connect_pair(&a, &b, NULL);
+    for (i = 0; i < 300 && *(enum ibv_wc_status *)status == IBV_WC_SUCCESS; i++) {
+        memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        must(memory != MAP_FAILED, "mmap");
+        mr = ibv_reg_mr(devices[1].pd, memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        must(mr != NULL, "ibv_reg_mr");
+        usleep(100);
+        *(enum ibv_wc_status *)status = write_to(&a, mr).status;
+        ibv_dereg_mr(mr);
+        munmap(memory, 4096);
+    }
+    destroy_pair(&a, &b);
+    return NULL;
+}
+
+// Threads map and register addresses that others have just unmapped.
+void fault_remapped(void) {
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    enum ibv_wc_status statuses[THREADS] = {IBV_WC_SUCCESS}, first = IBV_WC_SUCCESS;
+    int i;
+    for (i = 0; i < THREADS; i++)
+        must(pthread_create(&threads[i], NULL, map_and_write, &statuses[i]) == 0, "pthread_create");
+    for (i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        if (first == IBV_WC_SUCCESS) first = statuses[i];
+    }
+    say("remapped", "writes to memory that was registered after it was mapped anew: %s", ibv_wc_status_str(first));
 }
 
 // Asynchronous events until the port is up again or the device has failed.

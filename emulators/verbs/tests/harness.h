@@ -100,6 +100,7 @@ void fault_datagrams(void);
 void fault_reuse(void);
 void fault_fences(void);
 void fault_unmapped(void);
+void fault_remapped(void);
 void fault_events(void);
 void fault_device(void);
 void fault_alternate(void);
