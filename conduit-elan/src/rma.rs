@@ -70,9 +70,7 @@ impl Net {
         if put.bytes > BUFFER || put.source == SourceUse::Later && is_addressable {
             return Ok(is_addressable.then(|| in_place(true)));
         }
-        let Some(mut buffer) = self.buffers.take(Use::Other) else {
-            return is_addressable.then(|| Some(in_place(true))).ok_or(Busy);
-        };
+        let mut buffer = self.buffers.take(Use::Other).ok_or(Busy)?;
         // SAFETY: the source.
         let source = unsafe { std::slice::from_raw_parts(put.from.address as *const u8, put.bytes) };
         buffer.prefix(put.bytes).copy_from_slice(source);

@@ -103,9 +103,10 @@ enum { COPIED = 32768 };
 enum { COPIED = 60000 };
 #endif
 static int is_large(const struct cell *c) { return bytes_of(c) > COPIED; }
-/* The call may wait for local completion, and polls; gni also for that of the library's buffer. */
+/* The call may wait for local completion, and polls; gni and elan also for that of the library's
+ * buffer. */
 static int waits_for_source(const struct cell *c) {
-#ifdef GASNET_CONDUIT_GNI
+#if defined(GASNET_CONDUIT_GNI) || defined(GASNET_CONDUIT_ELAN)
     if (c->call == LIB_LONG) return is_large(c);
 #endif
     return c->now && is_large(c);
