@@ -13,7 +13,7 @@ use crate::lock::{Guard, Lock};
 /// Most processes that use a fabric at one time.
 pub const PROCESSES: usize = 4096;
 /// Bytes of the heap. The file is sparse, so only what is used costs memory.
-const HEAP_BYTES: usize = 2 << 30;
+const HEAP_BYTES: usize = 16 << 30;
 
 /// What every fabric begins with. All zero but for the lock.
 #[repr(C)]
