@@ -12,6 +12,7 @@ use crate::object::object;
 use crate::pool::Pool;
 use crate::process::{locked, Process};
 use crate::shm::{Endpoint, Job, INDEX_BITS};
+use crate::traffic::Traffic;
 use crate::window::Window;
 
 #[repr(C)]
@@ -38,6 +39,7 @@ pub struct Attachment {
     pub queues: AtomicU32,
     pub ports: AtomicU32,
     pub counts: Counts,
+    pub traffic: Traffic,
     /// Buffers of received messages that are the library's, by address.
     pub buffers: Mutex<HashMap<usize, Box<[u64]>>>,
     /// When the last message to a port and a vp arrives, in ns.
@@ -93,6 +95,7 @@ impl Attachment {
             queues: AtomicU32::new(0),
             ports: AtomicU32::new(0),
             counts: Counts::default(),
+            traffic: Traffic::default(),
             buffers: Mutex::default(),
             arrivals: Mutex::default(),
             inside: AtomicUsize::new(0),
@@ -177,6 +180,7 @@ impl Attachment {
             self.events.count(),
             locked(&self.buffers).len()
         );
+        eprintln!("emulator of Elan: process {} had {}", self.vp, self.traffic);
     }
 }
 

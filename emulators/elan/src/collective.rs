@@ -10,6 +10,7 @@ use crate::attachment::Attachment;
 use crate::backoff::Backoff;
 use crate::object::Object;
 use crate::shm::{Record, RECORDS};
+use crate::traffic::count;
 use emulator_common::copy::{self, Fault};
 
 /// What is called.
@@ -162,6 +163,7 @@ pub extern "C" fn sync(elan: *mut abi::gasnet_elan_t) {
 pub extern "C" fn barrier(elan: *mut abi::gasnet_elan_t) {
     let attachment = Attachment::of(elan, "barrier");
     let _inside = attachment.enter("barrier");
+    count(&attachment.traffic.barriers);
     attachment.meet(Call::Barrier, 0, false);
 }
 
@@ -174,5 +176,6 @@ pub extern "C" fn broadcast(elan: *mut abi::gasnet_elan_t, memory: *mut c_void, 
             &format!("there is no process {root} among {}", attachment.size),
         );
     }
+    count(&attachment.traffic.broadcasts);
     attachment.broadcast(memory as usize, bytes, root);
 }

@@ -6,6 +6,7 @@
 //! - `shm`, `process`, `reclaim`: the fabric, this process's part of it, and the end of attachments
 //! - `misuse`, `object`, `backoff`, `later`: tools
 //! - `attachment`, `start`: attachments of this process and its peers
+//! - `traffic`: what an attachment has done
 //! - `collective`: calls that all processes make
 //! - `pool`, `memory`, `window`: memory and network addresses
 //! - `event`, `transfer`: puts and gets
@@ -31,6 +32,7 @@ mod reclaim;
 mod shm;
 mod signal;
 mod start;
+mod traffic;
 mod transfer;
 mod window;
 

@@ -15,6 +15,7 @@ use crate::object::{object, Object};
 use crate::parcel::{self, Content, ARRIVED, BUFFERED, FETCHED, WAITING};
 use crate::process::locked;
 use crate::shm::{self, Fabric, Parcel, INDEX_BITS, PORTS};
+use crate::traffic::count;
 use emulator_common::copy::{self, Fault};
 
 #[repr(C)]
@@ -190,6 +191,7 @@ pub extern "C" fn port_send(
             &format!("there is no process {vp} among {}", attachment.size),
         );
     }
+    count(&attachment.traffic.by_port);
     let message = Message {
         port,
         event: attachment.new_event("port_send", Kind::Send, 0),

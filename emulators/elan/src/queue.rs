@@ -13,6 +13,7 @@ use crate::backoff::Backoff;
 use crate::collective::Call;
 use crate::object::{object, Object};
 use crate::shm::{self, Fabric, INDEX_BITS, QUEUES};
+use crate::traffic::count;
 
 const SLOT_WORDS: usize = 2;
 
@@ -299,6 +300,7 @@ pub extern "C" fn queue_send(queue: *mut abi::gasnet_elan_queue_t, vp: u32, mess
     };
     // SAFETY: the program passes so many bytes.
     let message = unsafe { std::slice::from_raw_parts(message, bytes) };
+    count(&attachment.traffic.by_queue);
     let mut backoff = Backoff::default();
     loop {
         match queue.try_send(vp, message) {

@@ -11,6 +11,7 @@ use crate::backoff::Backoff;
 use crate::event::{Event, Kind};
 use crate::later::schedule_soon;
 use crate::object::{object, Object};
+use crate::traffic::count;
 use emulator_common::copy::{self, Fault};
 
 #[repr(C)]
@@ -130,6 +131,7 @@ impl Channel {
             self.attachment.die("put", &why);
         }
         self.unpolled.fetch_add(1, Relaxed);
+        self.attachment.traffic.put();
         let mut backoff = Backoff::default();
         let more = |n: u32| (n < throttle).then_some(n + 1);
         while self.under_way.fetch_update(SeqCst, Relaxed, more).is_err() {
@@ -156,6 +158,7 @@ pub extern "C" fn channel(elan: *mut abi::gasnet_elan_t) -> *mut abi::gasnet_ela
         under_way: AtomicU32::new(0),
         unpolled: AtomicU32::new(0),
     };
+    count(&attachment.traffic.channels);
     channel.publish().handle()
 }
 
@@ -208,6 +211,7 @@ pub extern "C" fn get(
     if !attachment.is_addressable(to as u64, bytes as u64) {
         attachment.die("get", "the destination is not addressable");
     }
+    count(&attachment.traffic.gets);
     let transfer = Transfer {
         attachment,
         channel: None,
@@ -235,6 +239,7 @@ fn is_complete(attachment: &Attachment, call: &str, event: *mut abi::gasnet_elan
         if !channel.is_null() {
             // SAFETY: `put` stored it, and channels are never freed.
             unsafe { &*channel }.unpolled.fetch_sub(1, Relaxed);
+            attachment.traffic.end_put();
         }
         attachment.release(event);
     }
