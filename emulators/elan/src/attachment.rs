@@ -51,13 +51,14 @@ pub struct Attachment {
 }
 object!(Attachment, abi::gasnet_elan_t, 0xe1a4_0000, "an attachment");
 
-/// Calls so far that an option lets fail.
+/// Calls so far that an option lets fail, or spoils.
 #[derive(Default)]
 pub struct Counts {
     pub alloc: AtomicU64,
     pub symmetric: AtomicU64,
     pub map: AtomicU64,
     pub queue: AtomicU64,
+    pub message: AtomicU64,
 }
 
 /// What `start` has found out.

@@ -43,6 +43,8 @@ pub struct Config {
     pub fail_symmetric: u64,
     pub fail_map: u64,
     pub fail_queue: u64,
+    /// The nth message of queues that an attachment sends has other bytes; 0: none.
+    pub spoil_message: u64,
     /// `start` fails.
     pub fail_start: bool,
     pub start_timeout_s: u64,
@@ -80,6 +82,7 @@ impl Default for Config {
             fail_symmetric: 0,
             fail_map: 0,
             fail_queue: 0,
+            spoil_message: 0,
             fail_start: false,
             start_timeout_s: 60,
             must_not_wait: false,
@@ -133,6 +136,7 @@ impl Config {
             "fail-symmetric" => self.fail_symmetric = number(value)?,
             "fail-map" => self.fail_map = number(value)?,
             "fail-queue" => self.fail_queue = number(value)?,
+            "spoil-message" => self.spoil_message = number(value)?,
             "fail-start" => self.fail_start = true,
             "start-timeout" => self.start_timeout_s = number(value)?,
             "must-not-wait" => self.must_not_wait = true,

@@ -299,8 +299,13 @@ pub extern "C" fn queue_send(queue: *mut abi::gasnet_elan_queue_t, vp: u32, mess
         message.cast::<u8>()
     };
     // SAFETY: the program passes so many bytes.
-    let message = unsafe { std::slice::from_raw_parts(message, bytes) };
+    let mut message = unsafe { std::slice::from_raw_parts(message, bytes) };
     count(&attachment.traffic.by_queue);
+    let spoilt;
+    if Attachment::fails(&attachment.counts.message, attachment.process.config.spoil_message) {
+        spoilt = vec![0xa5; bytes];
+        message = &spoilt;
+    }
     let mut backoff = Backoff::default();
     loop {
         match queue.try_send(vp, message) {

@@ -224,4 +224,19 @@ static void leaks(void) {
     shim->start(&at, &info, why, sizeof why);
 }
 
+static void spoilt(void) {
+    gasnet_elan_queue_t *queue = make_queue(2);
+    uint8_t sent[64] = {7}, received[64];
+    int i, first[2];
+    for (i = 0; i < 2; i++) shim->queue_send(queue, 0, sent, 1);
+    for (i = 0; i < 2; i++) {
+        while (!shim->queue_has(queue)) pause_ms(0);
+        shim->queue_receive(queue, received);
+        first[i] = received[0];
+    }
+    say("spoilt", "messages: %d, %d", first[0], first[1]);
+}
+
+void fault_spoilt(void) { run(1, spoilt); }
+
 void fault_leaks(void) { run_fatal("leaks", 1, leaks); }

@@ -190,7 +190,7 @@ static const struct {
     {"together", test_together}, {"ends", test_ends},        {"misuse", fault_misuse},
     {"late", fault_late},        {"reorder", fault_reorder}, {"limits", fault_limits},
     {"waits", fault_waits},      {"threads", fault_threads}, {"no-start", fault_start},
-    {"leaks", fault_leaks},
+    {"leaks", fault_leaks},      {"spoilt", fault_spoilt},
 };
 enum { ALWAYS = 8 };
 

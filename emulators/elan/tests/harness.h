@@ -67,5 +67,6 @@ void fault_waits(void);
 void fault_threads(void);
 void fault_start(void);
 void fault_leaks(void);
+void fault_spoilt(void);
 
 #endif
