@@ -13,6 +13,7 @@ use crate::variables;
 use gasnet_conduit::{config, Class, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_elan_abi as ffi;
 use gasnet_sys::atomic::{AtomicBool, AtomicU32, AtomicUsize, Mutex};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Credits of a process at all its peers together, by default, and the limits of those at one.
@@ -55,6 +56,22 @@ pub fn attach(job: u64, rank: u32, size: u32) -> Result<Arc<Shim>, String> {
         return Err(format!("the queues of {} have slots of {slot} bytes", shim.version()));
     }
     Ok(Arc::new(shim))
+}
+
+/// The barrier that is wanted.
+fn barrier_name() -> String {
+    let wanted = config::get().get(&config::BARRIER);
+    wanted.unwrap_or_else(|| "ELANFAST".to_owned())
+}
+
+/// Memory into which counts of peers are read. The error is a message without a full stop.
+fn landing(shim: &Shim) -> Result<NonNull<u8>, String> {
+    let bytes = shim.info.size as usize * COUNTS;
+    let memory = shim.alloc(bytes);
+    let memory = memory.ok_or("libelan's memory (LIBELAN_ALLOC_SIZE) has no room for credits")?;
+    // SAFETY: as many bytes, which nobody else has.
+    unsafe { memory.as_ptr().write_bytes(0, bytes) };
+    Ok(memory)
 }
 
 /// What the exchange at the start tells of a process.
@@ -146,6 +163,16 @@ fn failed(why: &str) -> ConduitError {
     }
 }
 
+/// What this process has found or opened, if all processes have. Collective.
+fn all_can<T>(info: &StartInfo<'_>, own: Result<T, String>) -> Result<T, String> {
+    let all = (info.exchange)(&[u8::from(own.is_err())]);
+    let own = own?;
+    match all.iter().position(|has_failed| *has_failed != 0) {
+        Some(rank) => Err(format!("rank {rank} cannot")),
+        None => Ok(own),
+    }
+}
+
 /// What all processes know of one another before they open what all must open.
 fn agree(info: &StartInfo<'_>, own: Hello) -> Result<(Hello, Option<Numbers>), String> {
     let all = (info.exchange)(&own.bytes());
@@ -153,11 +180,12 @@ fn agree(info: &StartInfo<'_>, own: Hello) -> Result<(Hello, Option<Numbers>), S
     if let Some(rank) = all.iter().position(|hello| hello.has_failed != 0) {
         return Err(format!("rank {rank} cannot"));
     }
-    let differs = |hello: &Hello| (hello.credits, hello.putget) != (own.credits, own.putget);
+    let settings = |hello: &Hello| (hello.credits, hello.putget);
+    let differs = |hello: &Hello| settings(hello) != settings(&own);
     if let Some(rank) = all.iter().position(differs) {
         return Err(format!(
-            "ranks {} and {rank} have different settings: GASNET_ELAN_AM_CREDITS and GASNET_ELAN_PUTGET must be the \
-             same in all processes",
+            "ranks {} and {rank} have different settings: GASNET_ELAN_AM_CREDITS and GASNET_ELAN_PUTGET \
+             must be the same in all processes",
             info.rank
         ));
     }
@@ -174,14 +202,21 @@ impl Net {
 
     fn try_open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Result<Self, String> {
         let job = info.message_token().wrapping_add(u64::from(job));
-        let shim = attached.map_or_else(|| attach(job, info.rank.0, info.size), Ok);
+        let shim = if let Some(shim) = attached {
+            Ok(shim)
+        } else {
+            // libelan waits for all processes.
+            all_can(info, can_start())?;
+            attach(job, info.rank.0, info.size)
+        };
         let found = shim.and_then(|shim| {
             let size = shim.info.size;
             if size != info.size {
                 return Err(format!("libelan has {size} processes, and the job {}", info.size));
             }
+            let landing = landing(&shim)?;
             let divided = buffers(&shim)?;
-            Ok((shim, divided))
+            Ok((shim, landing, divided))
         });
         let config = config::get();
         let is_alone = info.leaders.len() == info.size as usize;
@@ -191,14 +226,20 @@ impl Net {
             has_failed: u32::from(found.is_err()),
             ..Hello::default()
         };
-        if let Ok((shim, _)) = &found {
+        if let Ok((shim, ..)) = &found {
             own.vp = shim.info.vp;
             own.has_barrier = u32::from(is_alone && info.may_start_threads && shim.info.is_serial == 0);
         }
         let agreed = agree(info, own);
-        let (shim, divided) = found?;
+        let (shim, landing, divided) = found?;
         let (agreed, numbers) = agreed?;
-        Opening { info, agreed }.open(shim, divided, numbers)
+        let opening = Opening {
+            info,
+            agreed,
+            shim,
+            landing,
+        };
+        all_can(info, opening.open(divided, numbers))
     }
 }
 
@@ -206,33 +247,44 @@ impl Net {
 struct Opening<'a> {
     info: &'a StartInfo<'a>,
     agreed: Hello,
+    shim: Arc<Shim>,
+    landing: NonNull<u8>,
 }
 
 impl Opening<'_> {
-    /// Opens everything. All processes come here, in this order.
-    fn open(&self, shim: Arc<Shim>, divided: Divided, numbers: Option<Numbers>) -> Result<Net, String> {
-        let Self { info, agreed } = self;
+    /// Opens everything.
+    fn open(&self, divided: Divided, numbers: Option<Numbers>) -> Result<Net, String> {
+        let Self {
+            info,
+            agreed,
+            shim,
+            landing,
+        } = self;
         let none = |what: &str| format!("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for {what}");
         let size = info.size as usize;
         let slots = agreed.credits as usize * size;
-        let open_queue = || {
-            shim.queue(slots)
-                .ok_or_else(|| none(&format!("a queue of {slots} messages")))
-        };
-        let queues = [open_queue()?, open_queue()?];
+        // All processes make these calls, whatever becomes of them.
+        let queues = [shim.queue(slots), shim.queue(slots)];
         let port = shim.port();
-        let counts = shim.symmetric(size * COUNTS).ok_or_else(|| none("credits"))?;
-        let landing = shim.alloc(size * COUNTS).ok_or_else(|| none("credits"))?;
-        // SAFETY: as many bytes, which nobody else has.
-        unsafe { landing.as_ptr().write_bytes(0, size * COUNTS) };
+        let counts = shim.symmetric(size * COUNTS);
+        let memory = (agreed.has_barrier != 0).then(|| shim.symmetric(barrier::memory_bytes(info.size)));
+        let [Some(requests), Some(replies)] = queues else {
+            return Err(none(&format!("a queue of {slots} messages")));
+        };
+        let counts = counts.ok_or_else(|| none("credits"))?;
         // SAFETY: as much memory, zero, which lives as long as the shim.
         let credits = unsafe { Credits::new(size, agreed.credits, (counts.0.as_ptr(), counts.1), landing.as_ptr()) };
-        let rounds = (agreed.has_barrier != 0).then(|| self.barrier(&shim)).transpose()?;
+        let start = |memory: Option<_>| {
+            let is_slow = barrier_name().eq_ignore_ascii_case("ELANSLOW");
+            // SAFETY: as much memory, zero, which lives as long as the shim.
+            unsafe { Rounds::start(shim, memory.ok_or_else(|| none("the barrier"))?, is_slow) }
+        };
+        let rounds = memory.map(start).transpose()?;
         let config = config::get();
         let depth = config.get(&variables::NETWORKDEPTH);
-        let (free, [requests, replies]) = divided;
-        let offers = |class, buffers| Offers::new(&shim, &port, class, buffers);
-        let offers = [offers(Class::Request, requests), offers(Class::Reply, replies)];
+        let (free, [for_requests, for_replies]) = divided;
+        let offers = |class, buffers| Offers::new(shim, &port, class, buffers);
+        let offers = [offers(Class::Request, for_requests), offers(Class::Reply, for_replies)];
         let channels = (0..depth.div_ceil(shim.info.throttle.max(1)))
             .map(|_| shim.channel())
             .collect();
@@ -240,7 +292,7 @@ impl Opening<'_> {
             rank: info.rank,
             size: info.size,
             numbers,
-            queues,
+            queues: [requests, replies],
             receiving: [Mutex::default(), Mutex::default()],
             port,
             offers,
@@ -256,17 +308,8 @@ impl Opening<'_> {
             segments: crate::segments::Table::default(),
             rounds,
             stopped: AtomicBool::new(false),
-            shim,
+            shim: Arc::clone(shim),
         })
-    }
-
-    fn barrier(&self, shim: &Arc<Shim>) -> Result<Rounds, String> {
-        let memory = shim.symmetric(barrier::memory_bytes(self.info.size));
-        let memory = memory.ok_or("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for the barrier")?;
-        let wanted = config::get().get(&config::BARRIER).unwrap_or_default();
-        let is_slow = wanted.eq_ignore_ascii_case("ELANSLOW");
-        // SAFETY: as much memory, zero, which lives as long as the shim.
-        unsafe { Rounds::start(shim, memory, is_slow) }
     }
 }
 
