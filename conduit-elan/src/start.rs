@@ -64,6 +64,12 @@ fn barrier_name() -> String {
     wanted.unwrap_or_else(|| "ELANFAST".to_owned())
 }
 
+/// FNV-1a of a name, in any case.
+fn hash(name: &str) -> u32 {
+    let add = |hash: u32, byte: u8| (hash ^ u32::from(byte.to_ascii_uppercase())).wrapping_mul(0x0100_0193);
+    name.bytes().fold(0x811c_9dc5, add)
+}
+
 /// Memory into which counts of peers are read. The error is a message without a full stop.
 fn landing(shim: &Shim) -> Result<NonNull<u8>, String> {
     let bytes = shim.info.size as usize * COUNTS;
@@ -84,13 +90,22 @@ struct Hello {
     /// Whether it cannot start.
     has_failed: u32,
     has_barrier: u32,
+    /// The name of the barrier, hashed. The same in all processes.
+    barrier: u32,
 }
 
 impl Hello {
-    const BYTES: usize = 20;
+    const BYTES: usize = 24;
 
     fn bytes(self) -> [u8; Self::BYTES] {
-        let words = [self.vp, self.credits, self.putget, self.has_failed, self.has_barrier];
+        let words = [
+            self.vp,
+            self.credits,
+            self.putget,
+            self.has_failed,
+            self.has_barrier,
+            self.barrier,
+        ];
         let mut bytes = [0; Self::BYTES];
         for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -106,6 +121,7 @@ impl Hello {
             putget: word(2),
             has_failed: word(3),
             has_barrier: word(4),
+            barrier: word(5),
         }
     }
 }
@@ -180,12 +196,12 @@ fn agree(info: &StartInfo<'_>, own: Hello) -> Result<(Hello, Option<Numbers>), S
     if let Some(rank) = all.iter().position(|hello| hello.has_failed != 0) {
         return Err(format!("rank {rank} cannot"));
     }
-    let settings = |hello: &Hello| (hello.credits, hello.putget);
+    let settings = |hello: &Hello| (hello.credits, hello.putget, hello.barrier);
     let differs = |hello: &Hello| settings(hello) != settings(&own);
     if let Some(rank) = all.iter().position(differs) {
         return Err(format!(
-            "ranks {} and {rank} have different settings: GASNET_ELAN_AM_CREDITS and GASNET_ELAN_PUTGET \
-             must be the same in all processes",
+            "ranks {} and {rank} have different settings: GASNET_ELAN_AM_CREDITS, GASNET_ELAN_PUTGET and \
+             GASNET_BARRIER must be the same in all processes",
             info.rank
         ));
     }
@@ -224,6 +240,7 @@ impl Net {
             credits: credits(info.size - 1),
             putget: u32::from(config.get(&variables::PUTGET)),
             has_failed: u32::from(found.is_err()),
+            barrier: hash(&barrier_name()),
             ..Hello::default()
         };
         if let Ok((shim, ..)) = &found {
@@ -333,6 +350,7 @@ mod tests {
             putget: 3,
             has_failed: 4,
             has_barrier: 5,
+            barrier: 6,
         };
         assert_eq!(Hello::from_bytes(&hello.bytes()), hello);
     }
