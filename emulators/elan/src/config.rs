@@ -45,6 +45,8 @@ pub struct Config {
     pub fail_queue: u64,
     /// The nth message of queues that an attachment sends has other bytes; 0: none.
     pub spoil_message: u64,
+    /// The interface has a later version.
+    pub other_version: bool,
     /// `start` fails.
     pub fail_start: bool,
     pub start_timeout_s: u64,
@@ -83,6 +85,7 @@ impl Default for Config {
             fail_map: 0,
             fail_queue: 0,
             spoil_message: 0,
+            other_version: false,
             fail_start: false,
             start_timeout_s: 60,
             must_not_wait: false,
@@ -137,6 +140,7 @@ impl Config {
             "fail-map" => self.fail_map = number(value)?,
             "fail-queue" => self.fail_queue = number(value)?,
             "spoil-message" => self.spoil_message = number(value)?,
+            "other-version" => self.other_version = true,
             "fail-start" => self.fail_start = true,
             "start-timeout" => self.start_timeout_s = number(value)?,
             "must-not-wait" => self.must_not_wait = true,

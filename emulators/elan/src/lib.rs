@@ -38,7 +38,7 @@ mod window;
 
 use gasnet_elan_abi as abi;
 
-static SHIM: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
+const TABLE: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
     version: abi::GASNET_ELAN_SHIM_VERSION,
     start: Some(start::start),
     stop: Some(start::stop),
@@ -71,8 +71,21 @@ static SHIM: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
     signal_job: Some(signal::signal_job),
 };
 
+static SHIM: abi::gasnet_elan_shim_t = TABLE;
+/// With option `other-version`.
+static OTHER: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
+    version: abi::GASNET_ELAN_SHIM_VERSION + 1,
+    ..TABLE
+};
+
 /// The interface. It is constant.
 #[no_mangle]
 pub extern "C" fn gasnet_elan_shim() -> *const abi::gasnet_elan_shim_t {
-    &raw const SHIM
+    let options = std::env::var("EMU_ELAN").unwrap_or_default();
+    let is_other = config::Config::parse(&options).is_ok_and(|config| config.other_version);
+    if is_other {
+        &raw const OTHER
+    } else {
+        &raw const SHIM
+    }
 }
