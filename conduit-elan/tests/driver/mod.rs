@@ -1,0 +1,77 @@
+//! What the children of these tests have in common.
+
+use crate::emulated;
+use gasnet_conduit::conformance::{expose, job_number, Job};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory, SegmentMemory, Upcalls};
+use gasnet_conduit_elan::Elan;
+use std::time::{Duration, Instant};
+
+/// Time in which something happens that does not hang.
+pub const LIMIT: Duration = Duration::from_secs(10);
+
+/// What a rank has received, in order.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    pub packets: Vec<(Class, Vec<u8>)>,
+    /// Puts and gets that are complete at both ends.
+    pub done: usize,
+    pub rounds: Vec<[u64; 2]>,
+    pub losses: Vec<String>,
+}
+
+impl Upcalls for Inbox {
+    fn packet(&mut self, _: JobRank, class: Class, packet: &mut [u8]) {
+        self.packets.push((class, packet.to_vec()));
+    }
+    fn done(&mut self, _: Cookie, part: Completion) {
+        self.done += usize::from(part != Completion::Source);
+    }
+    fn barrier(&mut self, words: [u64; 2]) {
+        self.rounds.push(words);
+    }
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        self.losses.push(format!("rank {peer}: {why}"));
+    }
+    fn network_lost(&mut self, why: &str) {
+        self.losses.push(why.to_owned());
+    }
+}
+
+impl Inbox {
+    /// Polls until something holds.
+    pub fn wait(&mut self, conduit: &dyn Conduit, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        let begun = Instant::now();
+        while !holds(self) {
+            conduit.poll(PollScope::All, self);
+            assert!(begun.elapsed() < LIMIT, "{what} hangs");
+        }
+    }
+}
+
+/// Lets this process use an emulator, and ends it if it hangs.
+pub fn emulate() {
+    std::thread::spawn(|| {
+        std::thread::sleep(3 * LIMIT);
+        eprintln!("the child hangs");
+        std::process::abort();
+    });
+    emulated::emulate();
+}
+
+/// Two ranks, which one thread drives.
+pub fn pair() -> Job {
+    emulate();
+    Job::start_for(&|| Box::new(Elan::of_job(job_number())), 2, true)
+}
+
+/// Memory of rank 1, which rank 0 reaches.
+pub fn memory_of_1(job: &Job, memory: &mut [u8]) -> RemoteMemory {
+    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, memory.len());
+    expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0]
+}
+
+/// Runs a child. Returns what it printed.
+pub fn child(name: &str, options: &str, variables: &str) -> String {
+    let arguments = format!("--ignored --exact --nocapture {name}");
+    emulated::EMULATOR.run_again(options, variables, &arguments)
+}

@@ -1,0 +1,154 @@
+//! Starts that fail: each rank says why, and none hangs.
+
+use crate::driver::emulate;
+use crate::emulated::EMULATOR;
+use crate::processes::{self, Place};
+use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::conformance::start_info;
+use gasnet_conduit::{Conduit, Stop};
+use gasnet_conduit_elan::Elan;
+
+/// A rank starts, and says why not. The emulator is not used if GASNET_ELAN_SHIM is set.
+#[test]
+#[ignore = "a child of other tests"]
+fn start() {
+    if std::env::var_os("GASNET_ELAN_SHIM").is_some() {
+        config::install(Config::load(&[Elan::new().variables()]).unwrap());
+    } else {
+        emulate();
+    }
+    let (place, conduit) = (Place::find(), Elan::new());
+    let exchange = |bytes: &[u8]| place.exchange(bytes);
+    let started = conduit.start(&start_info(place.rank, &place.all, &exchange));
+    eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".into()));
+    // Ranks that have started may leave one after the other.
+    conduit.stop(Stop::Orderly);
+}
+
+/// Two ranks start with these options of the emulator and variables, and print that.
+fn starts(ranks: [(&str, &str); 2]) -> [String; 2] {
+    let ended = processes::run("starts::start", &ranks);
+    let line = |rank: usize| {
+        let printed = &ended[rank].output;
+        assert!(ended[rank].status.success(), "{ranks:?}: {printed}");
+        let mut lines = printed.lines();
+        let is_it = |line: &&str| line.contains("elan conduit") || *line == "started";
+        let line = lines.find(is_it).unwrap_or_else(|| panic!("{ranks:?}: {printed}"));
+        line.strip_prefix("The elan conduit cannot start: ")
+            .unwrap_or(line)
+            .to_owned()
+    };
+    [line(0), line(1)]
+}
+
+/// Both fail for the same reason.
+fn both_fail(options: &str, variables: &str, why: &str) {
+    assert_eq!(starts([(options, variables); 2]), [why; 2], "{options} {variables}");
+}
+
+/// Rank 1 fails for this reason, with options and variables that rank 0 lacks.
+fn one_fails(options: &str, variables: &str, why: &str) {
+    let lines = starts([("", ""), (options, variables)]);
+    assert_eq!(lines, ["rank 1 cannot.", why], "{options} {variables}");
+}
+
+#[test]
+fn there_is_no_shim() {
+    let path = "/nowhere/libgasnet_elan_shim.so";
+    let why = format!(
+        "cannot open the shim of Quadrics' libelan ({path}): {path}: cannot open shared object file: No such file or \
+         directory. A site compiles it, to the interface conduit-elan/shim.h, against the headers of libelan. \
+         GASNET_ELAN_SHIM selects another file."
+    );
+    let variables = format!("GASNET_ELAN_SHIM={path}");
+    both_fail("", &variables, &why);
+    one_fails("", &variables, &why);
+}
+
+#[test]
+fn the_shim_has_another_version() {
+    let path = EMULATOR.library();
+    let why = format!(
+        "{} has version 2 of the interface, and this library uses 1. Compile it for this release.",
+        path.display()
+    );
+    both_fail("other-version", "", &why);
+    one_fails("other-version", "", &why);
+}
+
+/// libelan's start waits for all processes: the emulator's gives up.
+#[test]
+fn libelan_does_not_start() {
+    let lines = starts([("start-timeout=1", ""), ("fail-start", "")]);
+    let absent = "after 1 s these processes have not started: 0.";
+    assert_eq!(lines, [absent, "the network is down (fail-start)."]);
+}
+
+#[test]
+fn processes_are_not_those_of_libelan() {
+    let lone = |resource: u32| format!("RMS_RESOURCEID={resource} RMS_NPROCS=1 RMS_RANK=0");
+    let lines = starts([("", &lone(5)), ("", &lone(6))]);
+    assert_eq!(lines, ["libelan has 1 processes, and the job 2."; 2]);
+    let same = "RMS_RESOURCEID=7 RMS_NPROCS=2 RMS_RANK=0";
+    let mut lines = starts([("start-timeout=1", same); 2]);
+    lines.sort();
+    let absent = "after 1 s these processes have not started: 0.";
+    assert_eq!(lines, [absent, "rank 0 of the job has started before."]);
+}
+
+#[test]
+fn symmetric_memory_is_exhausted() {
+    let none = |what| format!("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for {what}.");
+    for (option, what) in [
+        ("fail-queue=1", "a queue of 128 messages"),
+        ("fail-queue=2", "a queue of 128 messages"),
+        ("fail-symmetric=1", "credits"),
+        ("fail-symmetric=2", "the barrier"),
+    ] {
+        assert_eq!(starts([("", ""), (option, "")]), [none(what), none(what)], "{option}");
+    }
+    let variables = "GASNET_ELAN_AM_CREDITS=5";
+    both_fail("fail-queue=1", variables, &none("a queue of 10 messages"));
+}
+
+#[test]
+fn own_memory_is_exhausted() {
+    let none = |what: &str| format!("libelan's memory (LIBELAN_ALLOC_SIZE) has no room for {what}.");
+    let few = |found| {
+        let why = format!("libelan's memory (LIBELAN_ALLOC_SIZE) has room for {found} buffers of 66560 bytes");
+        format!("{why}, and at least 8 are needed.")
+    };
+    for (option, why) in [
+        ("fail-alloc=1", none("credits")),
+        ("fail-alloc=2", few(0)),
+        ("alloc=532480", few(7)),
+    ] {
+        both_fail(option, "", &why);
+        one_fails(option, "", &why);
+    }
+    assert_eq!(starts([("alloc=536576", ""), ("fail-alloc=10", "")]), ["started"; 2]);
+}
+
+#[test]
+fn settings_differ() {
+    let differ = |one: u32, other: u32| {
+        format!(
+            "ranks {one} and {other} have different settings: GASNET_ELAN_AM_CREDITS, GASNET_ELAN_PUTGET and \
+             GASNET_BARRIER must be the same in all processes."
+        )
+    };
+    for ranks in [
+        [("", "GASNET_ELAN_AM_CREDITS=3"), ("", "")],
+        [("", ""), ("", "GASNET_ELAN_PUTGET=0")],
+        [("", ""), ("", "GASNET_BARRIER=ELANSLOW")],
+        [("", "GASNET_BARRIER=AMDISSEM"), ("", "GASNET_BARRIER=ELANFAST")],
+    ] {
+        assert_eq!(starts(ranks), [differ(0, 1), differ(1, 0)], "{ranks:?}");
+    }
+    for variables in [
+        "GASNET_NETWORKDEPTH=1 GASNET_NBI_THROTTLE=2 GASNET_ELAN_BUFFERS=9",
+        "GASNET_BARRIER=ElanFast",
+    ] {
+        assert_eq!(starts([("", ""), ("", variables)]), ["started"; 2], "{variables}");
+    }
+}
