@@ -60,14 +60,9 @@ pub fn attach(job: u64, rank: u32, size: u32) -> Result<Arc<Shim>, String> {
 
 /// The barrier that is wanted.
 fn barrier_name() -> String {
-    let wanted = config::get().get(&config::BARRIER);
-    wanted.unwrap_or_else(|| "ELANFAST".to_owned())
-}
-
-/// FNV-1a of a name, in any case.
-fn hash(name: &str) -> u32 {
-    let add = |hash: u32, byte: u8| (hash ^ u32::from(byte.to_ascii_uppercase())).wrapping_mul(0x0100_0193);
-    name.bytes().fold(0x811c_9dc5, add)
+    Some(gasnet_conduit::barrier::wanted())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "ELANFAST".to_owned())
 }
 
 /// Memory into which counts of peers are read. The error is a message without a full stop.
@@ -240,7 +235,7 @@ impl Net {
             credits: credits(info.size - 1),
             putget: u32::from(config.get(&variables::PUTGET)),
             has_failed: u32::from(found.is_err()),
-            barrier: hash(&barrier_name()),
+            barrier: gasnet_conduit::barrier::choice(&barrier_name()),
             ..Hello::default()
         };
         if let Ok((shim, ..)) = &found {

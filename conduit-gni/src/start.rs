@@ -15,7 +15,7 @@ use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::fates::Fates;
 use gasnet_conduit::mapped::Mapped;
 use gasnet_conduit::probe::probe;
-use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
+use gasnet_conduit::{barrier, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_gni_abi as ffi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex};
 use gasnet_sys::gate::Gate;
@@ -321,11 +321,9 @@ impl Net {
     }
 }
 
-/// What the settings of the barrier are, in a word: the radix, and a hash of the algorithm's name.
+/// What the settings of the barrier are, in a word: the algorithm, and the radix.
 fn barrier_choice(settings: &Settings) -> u64 {
-    let name = config::get().get_or_default(&config::BARRIER).unwrap_or_default();
-    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte.to_ascii_lowercase())).wrapping_mul(0x100_0000_01b3);
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, hash) << 8 | settings.engine_radix as u64
+    u64::from(barrier::choice(&barrier::wanted())) << 32 | settings.engine_radix as u64
 }
 
 /// Bytes that this process may register, one of so many on its host.

@@ -1,6 +1,17 @@
 //! The network's own barrier.
 
-use crate::Busy;
+use crate::{config, Busy};
+
+/// The barrier that the user wants (`GASNET_BARRIER`).
+pub fn wanted() -> String {
+    config::get().get_or_default(&config::BARRIER).unwrap_or_default()
+}
+
+/// Its name, in any case, as a number that processes compare: FNV-1a.
+pub fn choice(name: &str) -> u32 {
+    let add = |hash: u32, byte: u8| (hash ^ u32::from(byte.to_ascii_uppercase())).wrapping_mul(0x0100_0193);
+    name.bytes().fold(0x811c_9dc5, add)
+}
 
 /// A barrier among the leaders of all neighbourhoods ([`crate::StartInfo`]), which ANDs two words.
 /// Offered by [`crate::Conduit::barrier`], in all processes or in none.
