@@ -281,7 +281,11 @@ impl Opening<'_> {
         let counts = shim.symmetric(size * COUNTS);
         let memory = (agreed.has_barrier != 0).then(|| shim.symmetric(barrier::memory_bytes(info.size)));
         let [Some(requests), Some(replies)] = queues else {
-            return Err(none(&format!("a queue of {slots} messages")));
+            let why = none(&format!("a queue of {slots} messages"));
+            return Err(format!(
+                "{why}: GASNET_ELAN_AM_CREDITS can be lower than {}",
+                agreed.credits
+            ));
         };
         let counts = counts.ok_or_else(|| none("credits"))?;
         // SAFETY: as much memory, zero, which lives as long as the shim.

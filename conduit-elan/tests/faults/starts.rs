@@ -100,15 +100,22 @@ fn processes_are_not_those_of_libelan() {
 fn symmetric_memory_is_exhausted() {
     let none = |what| format!("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for {what}.");
     for (option, what) in [
-        ("fail-queue=1", "a queue of 128 messages"),
-        ("fail-queue=2", "a queue of 128 messages"),
+        (
+            "fail-queue=1",
+            "a queue of 128 messages: GASNET_ELAN_AM_CREDITS can be lower than 64",
+        ),
+        (
+            "fail-queue=2",
+            "a queue of 128 messages: GASNET_ELAN_AM_CREDITS can be lower than 64",
+        ),
         ("fail-symmetric=1", "credits"),
         ("fail-symmetric=2", "the barrier"),
     ] {
         assert_eq!(starts([("", ""), (option, "")]), [none(what), none(what)], "{option}");
     }
     let variables = "GASNET_ELAN_AM_CREDITS=5";
-    both_fail("fail-queue=1", variables, &none("a queue of 10 messages"));
+    let what = "a queue of 10 messages: GASNET_ELAN_AM_CREDITS can be lower than 5";
+    both_fail("fail-queue=1", variables, &none(what));
 }
 
 #[test]
