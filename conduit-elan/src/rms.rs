@@ -56,9 +56,7 @@ impl Bootstrap for Rms {
 
     fn join(&self) -> Result<BootstrapPlace, ConduitError> {
         let (rank, size) = place(variable).ok_or_else(|| failed("RMS has not started this process"))?;
-        // libelan knows its job; the emulator does not.
-        let job = number("RMS_JOBID", variable).unwrap_or(0);
-        let shim = attach(job.into(), rank, size)
+        let shim = attach(0, rank, size)
             .map_err(|why| failed(&format!("this process was started by RMS or Slurm, but {why}")))?;
         let place = BootstrapPlace {
             system: format!("RMS ({})", shim.version()),
