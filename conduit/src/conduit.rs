@@ -49,7 +49,7 @@
 //! |---|---|---|---|---|---|---|---|
 //! | who shares NICs and memory | [`StartInfo::host`], `place_of`, `leaders`, [`StartInfo::host_memory`], `host_fd` | – | processes of the host | NIC by index on the host | HCA by distance and index, pinned memory of the host, XRC domain | CE tree, domains and pinned memory of the host | rail by index |
 //! | job's data at start | [`StartInfo::exchange`], `job_token`, environment | names of two sockets | address, port | `fi_getname` | LID, GID, UD QP number | NIC address, region and its memory handle; `PMI_GNI_PTAG`, `PMI_GNI_COOKIE`, else `CRAY_COOKIES` | none: `elan_baseInit` |
-//! | start of ranks by the network's own system | [`Bootstrap`]; mpi: `MPI_Init`, `MPI_Allgather` | – | – | – | – | Cray's PMI: `PMI2_Init`, `PMI_Allgather` | – |
+//! | start of ranks by the network's own system | [`Bootstrap`]; mpi: `MPI_Init`, `MPI_Allgather` | – | – | – | – | Cray's PMI: `PMI2_Init`, `PMI_Allgather` | RMS |
 //! | registered memory and keys | [`Segments::register`] | – | a list, against which peers' addresses are checked | `fi_mr_regattr` | `ibv_reg_mr`: one rkey per HCA | `GNI_MemRegister`: 16 bytes, the handle of the first domain | elan3: `elan3_setperm` window; elan4: nothing |
 //! | keys on arrival | [`Segments::learn`], at first use | – | – | `fi_mr_map_raw`, `fi_mr_unmap_key` where `FI_MR_RAW` | – | – | – |
 //! | pinning limit | [`Segments::max_bytes`] | – | – | – | `GASNET_PHYSMEM_MAX`, locked memory | `GASNET_PHYSMEM_MAX` | elan3: size of the window |
@@ -59,14 +59,14 @@
 //! | early local completion | [`Completion::Source`]; [`SourceUse::Now`](crate::SourceUse::Now) | – | copied up to a few KiB | `fi_inject_write` | inline or bounce | inline up to 128 bytes, bounce; LOCAL event of `GNI_PostRdma` | copied up to `smallputsize` |
 //! | completion that the CPU sees (fenced puts) | inside `put` | – | – | `FI_DELIVERY_COMPLETE` | read after the put where hosts have several HCAs: `GASNET_USE_FENCED_PUTS` | `GASNET_GNI_MEM_CONSISTENCY` | put event |
 //! | Longs by put with notification | [`PutNotify`] | – | – | `FI_REMOTE_CQ_DATA` pairs with the header by number | `IBV_WR_RDMA_WRITE`, then `IBV_WR_SEND` on the same QP | Aries: REMOTE event of each part, `GNI_EpSetEventData`; Gemini: message after the put | header sent when `elan_poll` says the put is done |
-//! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `GASNET_OFI_WINDOW`, `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_SLACK` | spaces of `GASNET_NETWORKDEPTH_SPACE`, else rendezvous; `GASNET_NETWORKDEPTH`, `_TOTAL`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks |
+//! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `GASNET_OFI_WINDOW`, `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_SLACK` | spaces of `GASNET_NETWORKDEPTH_SPACE`, else rendezvous; `GASNET_NETWORKDEPTH`, `_TOTAL`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks; a get reads what the receiver has taken |
 //! | separate requests and replies | [`Class`], [`PollScope`] | two sockets | two windows | requests wait in memory while only replies are polled | requests wait in memory while only replies are polled | first reply into the slot of its request | two queues (`elan_gallocQueue`) |
 //! | negotiated payload | [`SendBuffers`] | – | – | registered pool | registered pool | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
 //! | large Mediums without a copy | [`Gather`] | – | – | – | – | – | – |
 //! | remote atomics | [`Atomics`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor, compare-and-swap | – |
-//! | hardware barrier | [`Barrier`] | – | – | – | – | Aries: `GNI_POST_CE`, AND of two operands; else GNIDISSEM, `GNI_POST_FMA_PUT_W_SYNCFLAG` | `elan_hbcast`, `elan_hgsync`: blocks, so `elan_addProgressFn` |
+//! | hardware barrier | [`Barrier`] | – | – | – | – | Aries: `GNI_POST_CE`, AND of two operands; else GNIDISSEM, `GNI_POST_FMA_PUT_W_SYNCFLAG` | `elan_hbcast`, `elan_hgsync` in a thread, for they block |
 //! | wake-up descriptor | [`Wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries, one domain: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – |
-//! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries, one domain | timed sleep |
+//! | receive thread | the runtime's: sleeps on [`Wake::fd`], then polls | yes | yes | yes | `GASNET_RCV_THREAD` | Aries, one domain | – |
 //! | connection at first contact | inside `send` and both scopes of `poll` | `connect` | – (no connections) | `fi_av_insert` | UD handshake, then RC: `GASNET_CONNECT_DYNAMIC` | `GNI_EpBind`; space after the first requests | – (static) |
 //! | several NICs | inside the conduit | – | – | one per process: `GASNET_OFI_DEVICE` | `GASNET_NUM_QPS`, `GASNET_IBV_PORTS` | `PMI_GNI_DEV_ID`, `GASNET_DOMAIN_COUNT` | `ELAN_RAIL_ALL` |
 //! | memory kinds | [`Segments::register_device`] | – | – | `FI_HMEM`, `FI_MR_DMABUF` | GPUDirect, `ibv_reg_dmabuf_mr` | – | – |
