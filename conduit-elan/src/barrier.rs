@@ -44,9 +44,22 @@ struct Set {
     result: [AtomicU64; 2],
 }
 
+/// What this process puts into the memory of others, behind all that. Only small puts may have any
+/// source, and a site decides which are small (LIBELAN_PUTGET_SMALLPUTSIZE).
+#[repr(C)]
+struct Sources {
+    flag: AtomicU64,
+    words: [AtomicU64; 2],
+}
+
+/// Offset of the sources.
+fn sources_offset(size: u32) -> usize {
+    2 * (size_of::<Set>() + size as usize * size_of::<Words>())
+}
+
 /// Bytes of the symmetric memory for so many processes.
 pub fn memory_bytes(size: u32) -> usize {
-    2 * (size_of::<Set>() + size as usize * size_of::<Words>())
+    sources_offset(size) + size_of::<Sources>()
 }
 
 /// What the thread and the others share.
@@ -215,6 +228,11 @@ impl Engine {
         unsafe { self.memory.0.add(self.report_offset(vp)).cast().as_ref() }
     }
 
+    fn sources(&self) -> &Sources {
+        // SAFETY: one of these, of which all bytes are valid.
+        unsafe { self.memory.0.add(sources_offset(self.shim.info.size)).cast().as_ref() }
+    }
+
     fn is_root(&self) -> bool {
         self.shim.info.vp == ROOT
     }
@@ -276,7 +294,8 @@ impl Engine {
 
     /// Puts the inverse of the own words into the memory of process 0.
     fn report_words(&self, own: Words) {
-        let inverted = own.map(|word| !word);
+        let inverted = &self.sources().words;
+        store(inverted, own.map(|word| !word));
         let mut puts = Puts::new(self);
         puts.put(
             (inverted.as_ptr().addr(), size_of::<Words>()),
@@ -287,14 +306,11 @@ impl Engine {
 
     /// Sets a flag in the memory of all processes, this one too.
     fn tell_all(&self, flag: usize) {
-        const SET: u64 = 1;
+        let set = &self.sources().flag;
+        set.store(1, Ordering::Release);
         let mut puts = Puts::new(self);
         for vp in 0..self.shim.info.size {
-            puts.put(
-                (std::ptr::from_ref(&SET).addr(), size_of::<u64>()),
-                self.offset() + flag,
-                vp,
-            );
+            puts.put((set.as_ptr().addr(), size_of::<u64>()), self.offset() + flag, vp);
         }
     }
 }
@@ -313,7 +329,7 @@ impl<'a> Puts<'a> {
         }
     }
 
-    /// Puts a few bytes, which libelan copies at the call, into the symmetric memory of a process.
+    /// Puts a few bytes of the symmetric memory into that of a process.
     fn put(&mut self, (from, bytes): (usize, usize), offset: usize, vp: u32) {
         let Engine {
             shim, channel, memory, ..
@@ -324,7 +340,7 @@ impl<'a> Puts<'a> {
                 None => self.wait(),
             }
         };
-        // SAFETY: a small source, and symmetric memory.
+        // SAFETY: symmetric memory, whose source is not written before the put is complete.
         let event = unsafe { shim.put(&place, from, memory.1 + offset as u64, bytes, vp) };
         place.keep();
         self.events.push_back(event);
