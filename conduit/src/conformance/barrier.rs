@@ -92,12 +92,18 @@ pub fn barrier_waits_for_all(make: Make<'_>) {
 pub fn barrier_ands_words(make: Make<'_>) {
     const SIZE: u32 = 4;
     // The last upcall enters no round.
-    const ROUNDS: u32 = 63;
+    const ROUNDS: u32 = 255;
     let job = Job::start(make, SIZE);
     let words = |rank: u32, round: u32| {
-        let seed = u64::from(rank * 64 + round + 1);
+        let seed = u64::from(round * SIZE + rank + 1);
         // Most bits are set, so that some survive.
-        [3, 5].map(|factor: u64| !(1 << (seed * factor % 64) | 1 << (seed * 11 * factor % 64)))
+        let own = [3, 5].map(|factor: u64| !(1 << (seed * factor % 64) | 1 << (seed * 11 * factor % 64)));
+        // A barrier may expect words that have come before, and one rank has others.
+        match round % 5 {
+            0..3 => [u64::MAX; 2],
+            3 if rank != round / 5 % SIZE => [u64::MAX; 2],
+            _ => own,
+        }
     };
     let over = AtomicUsize::new(0);
     job.run(|rank, conduit| {
