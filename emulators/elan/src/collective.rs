@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::time::Duration;
 
 use gasnet_elan_abi as abi;
 
@@ -165,6 +166,9 @@ pub extern "C" fn barrier(elan: *mut abi::gasnet_elan_t) {
     let _inside = attachment.enter("barrier");
     count(&attachment.traffic.barriers);
     attachment.meet(Call::Barrier, 0, false);
+    if attachment.process.delays {
+        std::thread::sleep(Duration::from_nanos(attachment.process.delay_ns()));
+    }
 }
 
 pub extern "C" fn broadcast(elan: *mut abi::gasnet_elan_t, memory: *mut c_void, bytes: usize, root: u32) {
