@@ -171,6 +171,17 @@ fn without_putget_only_credits_are_read() {
     );
 }
 
+/// Its thread waits in libelan, where no other one may be then.
+#[test]
+fn a_serial_library_has_no_barrier() {
+    let ([own, _], printed) = calls("messages", "serial", "SETTINGS_MESSAGES=1");
+    assert!(
+        printed.contains("\nputs and gets true, Longs true, barriers false\n"),
+        "{printed}"
+    );
+    assert_eq!((own.channels, own.barriers), (16, 0), "{printed}");
+}
+
 /// Rank 0 sends short or long messages until no more are accepted, twice.
 #[test]
 #[ignore = "a child of other tests"]
