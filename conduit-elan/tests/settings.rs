@@ -9,7 +9,9 @@ mod emulated;
 
 use driver::{child, memory_of_1, pair, Inbox};
 use gasnet_conduit::conformance::{get, put, Job};
-use gasnet_conduit::{Busy, Class, Cookie, JobRank, LocalCompletion, PollScope, SourceUse};
+use gasnet_conduit::{
+    Busy, Class, Cookie, JobRank, LocalCompletion, LocalMemory, LocalSegment, PollScope, Put, SourceUse,
+};
 
 const PEER: JobRank = JobRank(1);
 /// Rounds of a child.
@@ -372,6 +374,43 @@ fn small_puts_are_copied_at_the_call() {
         let line = format!("\n{limit} sizes, as far as Some({limit})\n");
         assert!(printed.contains(&line), "{options}: {printed}");
     }
+}
+
+/// Rank 0 announces puts, one at a time, whose source libelan reads late.
+#[test]
+#[ignore = "a child of other tests"]
+fn longs() {
+    const BYTES: usize = 5000;
+    let (job, mut memory, mut inbox) = (pair(), vec![0; BYTES], Inbox::default());
+    let target = memory_of_1(&job, &mut memory);
+    for number in 1..=10 {
+        let (local, mut others) = (vec![number; BYTES], Inbox::default());
+        let put = Put {
+            to: target,
+            from: LocalMemory {
+                address: local.as_ptr() as usize,
+                segment: LocalSegment::NONE,
+                device: None,
+            },
+            bytes: BYTES,
+            source: SourceUse::Later,
+            cookie: Cookie::new(1),
+        };
+        let notify = job.of(0).put_notify().unwrap();
+        let begun = notify.put_and_notify(&put, None, Class::Request, &[&[number; 50]]);
+        assert_eq!(begun, Ok(LocalCompletion::Later));
+        others.wait(job.of(1), "a Long", |others| {
+            job.of(0).poll(PollScope::All, &mut inbox);
+            !others.packets.is_empty()
+        });
+        assert_eq!(memory, local, "a Long is announced before its payload is there");
+    }
+    job.stop();
+}
+
+#[test]
+fn longs_follow_their_payload() {
+    child("longs", "late reorder delay=5000", "");
 }
 
 /// A poll delivers ten messages of a class at most, those of the queue before those of the port,
