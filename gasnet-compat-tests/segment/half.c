@@ -1,7 +1,9 @@
 // EVERYTHING: memory that the kernel cannot copy but its owner can, from a page in the middle on:
 // the owner's handler of SIGSEGV provides it when it is touched, as systems of shared virtual
-// memory do. Puts, gets and Longs across the border arrive whole.
+// memory do. Puts, gets and Longs across the border arrive whole. (The NIC of Elan4 reads and
+// writes such memory itself, without a signal.)
 // NP: 2
+// CONDUITS: smp sock udp ibv gni ofi loop any
 // SEGMENTS: everything
 // ENV: GASNET_NO_CATCH_SIGNAL=SIGSEGV
 #include "check.h"

@@ -179,6 +179,8 @@ def configurations(options):
         name, _, prefixes[name] = word.partition("=")
         table += [(name, conduit, size, 10) for conduit, size in (("smp", 0), ("sock", 1))]
         table += [(name, "udp", 1, 15), (name, "ibv", 1, 40)] if name.startswith("release") else []
+        # Its NIC reaches all memory.
+        table += [(name, "elan", 1, 40)] if name == "release-everything" else []
     wanted = options.configurations.split()
     known = {f"{flavour}:{conduit}:{size}" for flavour, conduit, size, _ in table}
     for flavour, conduit, size in (word.split(":") for word in wanted if word not in known):
