@@ -140,7 +140,7 @@ mod rma;
 mod stop;
 pub use barrier::*;
 pub use bootstrap::*;
-pub use emulator::Emulator;
+pub use emulator::{end_after, Emulator};
 pub use notify::*;
 pub use payload::*;
 pub use rma::*;

@@ -1,7 +1,7 @@
 //! What the children of these tests have in common.
 
 use crate::emulated;
-use gasnet_conduit::conformance::{expose, job_number, Job};
+use gasnet_conduit::conformance::{end_after, expose, job_number, Job};
 use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory, SegmentMemory, Upcalls};
 use gasnet_conduit_elan::Elan;
 use std::time::{Duration, Instant};
@@ -50,11 +50,7 @@ impl Inbox {
 
 /// Lets this process use an emulator, and ends it if it hangs.
 pub fn emulate() {
-    std::thread::spawn(|| {
-        std::thread::sleep(3 * LIMIT);
-        eprintln!("the child hangs");
-        std::process::abort();
-    });
+    end_after(3 * LIMIT);
     emulated::emulate();
 }
 

@@ -1,7 +1,7 @@
 //! What the children of these tests have in common.
 
 use crate::emulated::{self, run_again};
-use gasnet_conduit::conformance::{job_number, Job};
+use gasnet_conduit::conformance::{end_after, job_number, Job};
 use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory, Upcalls};
 use gasnet_conduit_gni::Gni;
 use gasnet_sys::env;
@@ -113,11 +113,7 @@ pub fn variable(name: &str) -> String {
 
 /// Lets this process use an emulator, and ends it if it hangs.
 pub fn emulate() {
-    std::thread::spawn(|| {
-        std::thread::sleep(3 * LIMIT);
-        eprintln!("the child hangs");
-        std::process::abort();
-    });
+    end_after(3 * LIMIT);
     emulated::emulate();
 }
 

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
 
 /// An emulator of `emulators/`.
 #[derive(Debug)]
@@ -14,6 +15,15 @@ pub struct Emulator {
     pub name: &'static str,
     /// The variable with its options for a test process.
     pub options: &'static str,
+}
+
+/// Ends this process, a child of a test, if it has not ended by itself after this time.
+pub fn end_after(time: Duration) {
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        eprintln!("the child hangs");
+        std::process::abort();
+    });
 }
 
 impl Emulator {
