@@ -2,7 +2,7 @@
 //! for copies of memory that the network does not reach.
 
 use crate::shim::Shim;
-use gasnet_conduit::SendBuffer;
+use gasnet_conduit::{Class, SendBuffer};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use std::collections::HashSet;
@@ -59,11 +59,22 @@ struct Pool {
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// A reply, which its receiver takes whatever it does, so that its buffer becomes free.
+    /// A reply, or its payload: both arrive whatever the receiver does, so that the buffer becomes
+    /// free.
     Reply,
     /// Anything else. Some buffers are left for replies: requests, of which all others may be full,
     /// are not received by those who wait for a buffer to reply.
     Other,
+}
+
+impl Use {
+    /// That of a message, and of a payload before it.
+    pub fn of(class: Class) -> Self {
+        match class {
+            Class::Reply => Self::Reply,
+            Class::Request => Self::Other,
+        }
+    }
 }
 
 /// The buffers from which a process sends.

@@ -27,12 +27,14 @@ struct Source {
 }
 
 impl Net {
-    /// Counts an operation of the client. Busy: there are too many.
-    fn begin_operation(&self) -> Result<(), Busy> {
+    /// Counts an operation of the client. Busy: there are too many. Those for replies are never too
+    /// many: the others may wait for processes that wait for them.
+    fn begin_operation(&self, purpose: Use) -> Result<(), Busy> {
         if self.is_stopped() {
             return Err(Busy);
         }
-        let more = |count: u32| (count < self.most_operations).then_some(count + 1);
+        let may_begin = |count: u32| count < self.most_operations || purpose == Use::Reply;
+        let more = |count: u32| may_begin(count).then_some(count + 1);
         let begun = self.operations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         begun.map(|_| ()).map_err(|_| Busy)
     }
@@ -57,7 +59,7 @@ impl Net {
     }
 
     /// Where a put reads its source. None: through buffers, in pieces. Busy: it needs a buffer.
-    fn source(&self, put: &Put) -> Result<Option<Source>, Busy> {
+    fn source(&self, put: &Put, purpose: Use) -> Result<Option<Source>, Busy> {
         let in_place = |is_in_use| Source {
             address: put.from.address,
             buffer: None,
@@ -70,7 +72,7 @@ impl Net {
         if put.bytes > BUFFER || put.source == SourceUse::Later && is_addressable {
             return Ok(is_addressable.then(|| in_place(true)));
         }
-        let mut buffer = self.buffers.take(Use::Other).ok_or(Busy)?;
+        let mut buffer = self.buffers.take(purpose).ok_or(Busy)?;
         // SAFETY: the source.
         let source = unsafe { std::slice::from_raw_parts(put.from.address as *const u8, put.bytes) };
         buffer.prefix(put.bytes).copy_from_slice(source);
@@ -119,9 +121,10 @@ impl Net {
         }
     }
 
-    fn transfer(&self, put: &Put) -> Transfer {
+    fn transfer(&self, put: &Put, purpose: Use) -> Transfer {
         Transfer {
             way: Way::Put,
+            purpose,
             local: put.from.address,
             remote: self.remote(&put.to),
             bytes: put.bytes,
@@ -134,9 +137,9 @@ impl Net {
 
     fn put_now(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         let place = self.take_channel().ok_or(Busy)?;
-        let Some(source) = self.source(put)? else {
+        let Some(source) = self.source(put, Use::Other)? else {
             drop(place);
-            self.begin(self.transfer(put));
+            self.begin(self.transfer(put, Use::Other));
             return Ok(LocalCompletion::Later);
         };
         Ok(self.start_put(put, source, place, |is_in_use, buffer| {
@@ -159,6 +162,7 @@ impl Net {
         } else {
             self.begin(Transfer {
                 way: Way::Get,
+                purpose: Use::Other,
                 local: get.to.address,
                 remote: from,
                 bytes: get.bytes,
@@ -195,7 +199,7 @@ impl Net {
                 buffer: Some(self.buffers.reclaim(buffer)),
                 is_in_use: false,
             })),
-            None => self.source(put),
+            None => self.source(put, Use::of(class)),
         };
         match source {
             Err(Busy) => {
@@ -207,7 +211,7 @@ impl Net {
                 let parcel = Mutex::new(Some(parcel));
                 self.begin(Transfer {
                     parcel,
-                    ..self.transfer(put)
+                    ..self.transfer(put, Use::of(class))
                 });
                 Ok(LocalCompletion::Later)
             }
@@ -218,8 +222,8 @@ impl Net {
     }
 
     /// Counts an operation, and starts it.
-    fn operation<T>(&self, start: impl FnOnce() -> Result<T, Busy>) -> Result<T, Busy> {
-        self.begin_operation()?;
+    fn operation<T>(&self, purpose: Use, start: impl FnOnce() -> Result<T, Busy>) -> Result<T, Busy> {
+        self.begin_operation(purpose)?;
         let started = start();
         if started.is_err() {
             self.end_operation();
@@ -278,11 +282,11 @@ impl Rma for Net {
     }
 
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        self.operation(|| self.put_now(put))
+        self.operation(Use::Other, || self.put_now(put))
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
-        self.operation(|| self.get_now(get))
+        self.operation(Use::Other, || self.get_now(get))
     }
 }
 
@@ -299,6 +303,6 @@ impl PutNotify for Net {
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
         debug_assert!(length(parts) <= BUFFER);
-        self.operation(|| self.notify_now(put, reserved, class, parts))
+        self.operation(Use::of(class), || self.notify_now(put, reserved, class, parts))
     }
 }

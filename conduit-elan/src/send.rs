@@ -148,8 +148,7 @@ impl Net {
     /// A buffer with a message, if one is free.
     fn copy(&self, class: Class, parts: &[&[u8]], bytes: usize) -> Option<Buffer> {
         assert!(bytes <= BUFFER, "defect: a message of {bytes} bytes");
-        let purpose = if class == Class::Reply { Use::Reply } else { Use::Other };
-        let buffer = self.buffers.take(purpose)?;
+        let buffer = self.buffers.take(Use::of(class))?;
         // SAFETY: as many bytes fit.
         unsafe { gather(parts, buffer.address() as *mut u8) };
         Some(buffer)

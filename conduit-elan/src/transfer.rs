@@ -21,6 +21,8 @@ pub enum Way {
 #[derive(Debug)]
 pub struct Transfer {
     pub way: Way,
+    /// What its buffers are for.
+    pub purpose: Use,
     /// Address here, network address there, length, and the other process.
     pub local: usize,
     pub remote: u64,
@@ -33,10 +35,14 @@ pub struct Transfer {
     pub missing: AtomicUsize,
 }
 
-/// Transfers that have not begun all their pieces, with where the next one begins.
+/// Transfers with where the next piece begins.
+type Line = VecDeque<(Arc<Transfer>, usize)>;
+
+/// Transfers that have not begun all their pieces: payloads of replies, which have buffers of their
+/// own, and others.
 #[derive(Debug, Default)]
 pub struct Transfers {
-    waiting: Mutex<VecDeque<(Arc<Transfer>, usize)>>,
+    waiting: Mutex<[Line; 2]>,
     /// How many, so that a poll that finds none takes no lock.
     count: AtomicUsize,
 }
@@ -45,8 +51,8 @@ impl Net {
     /// Begins a transfer.
     pub fn begin(&self, transfer: Transfer) {
         let mut waiting = lock(&self.transfers.waiting);
-        waiting.push_back((Arc::new(transfer), 0));
-        self.transfers.count.store(waiting.len(), Ordering::Relaxed);
+        waiting[usize::from(transfer.purpose != Use::Reply)].push_back((Arc::new(transfer), 0));
+        self.transfers.count.fetch_add(1, Ordering::Relaxed);
         drop(waiting);
         self.advance_transfers();
     }
@@ -59,21 +65,27 @@ impl Net {
         let Ok(mut waiting) = self.transfers.waiting.try_lock() else {
             return;
         };
-        while let Some((transfer, next)) = waiting.front_mut() {
+        for line in &mut *waiting {
+            self.advance_line(line);
+        }
+    }
+
+    fn advance_line(&self, line: &mut Line) {
+        while let Some((transfer, next)) = line.front_mut() {
             let bytes = (transfer.bytes - *next).min(BUFFER);
             if !self.begin_piece(transfer, *next, bytes) {
                 break;
             }
             *next += bytes;
             if *next == transfer.bytes {
-                waiting.pop_front();
+                line.pop_front();
+                self.transfers.count.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        self.transfers.count.store(waiting.len(), Ordering::Relaxed);
     }
 
     fn begin_piece(&self, transfer: &Arc<Transfer>, start: usize, bytes: usize) -> bool {
-        let Some(mut buffer) = self.buffers.take(Use::Other) else {
+        let Some(mut buffer) = self.buffers.take(transfer.purpose) else {
             return false;
         };
         let remote = transfer.remote + start as u64;
