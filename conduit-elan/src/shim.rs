@@ -187,7 +187,16 @@ impl Shim {
 
     /// For people.
     pub fn version(&self) -> String {
-        text(&self.info.version)
+        let version = text(&self.info.version);
+        let rails = match self.info.rails {
+            0 | 1 => String::new(),
+            many => format!(", {many} rails"),
+        };
+        let lacks = match self.info.has_hardware_broadcast {
+            0 => ", no hardware broadcast",
+            _ => "",
+        };
+        format!("{version}{rails}{lacks}")
     }
 
     #[inline]
