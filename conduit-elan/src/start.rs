@@ -7,7 +7,7 @@ use crate::flights::Flights;
 use crate::net::{Net, Numbers};
 use crate::pool::{Buffer, Buffers, BUFFER};
 use crate::receive::Offers;
-use crate::send::{HEAD, MOST_SLOT};
+use crate::send::MOST_SLOT;
 use crate::shim::{Functions, Shim};
 use crate::variables;
 use gasnet_conduit::{config, Class, ConduitError, JobRank, ProviderReport, StartInfo};
@@ -19,6 +19,8 @@ use std::sync::Arc;
 /// Credits of a process at all its peers together, by default, and the limits of those at one.
 const CREDITS: u32 = 4096;
 const CREDITS_OF_PEER: (u32, u32) = (2, 64);
+/// Least bytes of a slot of a queue.
+const LEAST_SLOT: usize = 320;
 /// Fewest buffers with which the conduit works: two that it sends from, and two offers of each
 /// class.
 const FEWEST: u32 = 8;
@@ -52,8 +54,12 @@ fn credits(peers: u32) -> u32 {
 pub fn attach(job: u64, rank: u32, size: u32) -> Result<Arc<Shim>, String> {
     let shim = Shim::start(&ffi::gasnet_elan_place_t { job, rank, size })?;
     let slot = shim.info.queue_bytes as usize;
-    if !(4 * HEAD..=MOST_SLOT).contains(&slot) {
-        return Err(format!("the queues of {} have slots of {slot} bytes", shim.version()));
+    if !(LEAST_SLOT..=MOST_SLOT).contains(&slot) || shim.info.throttle == 0 {
+        let puts = shim.info.throttle;
+        return Err(format!(
+            "{} has queues with slots of {slot} bytes, and channels for {puts} puts",
+            shim.version()
+        ));
     }
     Ok(Arc::new(shim))
 }
@@ -147,17 +153,25 @@ fn numbers(vps: &[u32]) -> Result<Option<Numbers>, String> {
 /// Buffers to send from, and offers for both classes.
 type Divided = (Vec<Buffer>, [Vec<Buffer>; 2]);
 
-/// As many buffers as wanted, or as the network's memory has. The error is a message without a full
-/// stop.
+/// As many buffers as wanted, or most of what the network's memory has. The error is a message
+/// without a full stop.
 fn buffers(shim: &Shim) -> Result<Divided, String> {
     let wanted = config::get().get(&variables::BUFFERS);
     let wanted = wanted.unwrap_or(shim.info.port_slots).max(FEWEST);
     let mut all: Vec<Buffer> = (0..wanted).map_while(|_| Buffer::new(shim)).collect();
-    if all.len() < FEWEST as usize {
-        let found = all.len();
-        for buffer in all {
-            buffer.free(shim);
-        }
+    let found = all.len();
+    // libelan needs memory, too.
+    let spared = if found < wanted as usize { found / 4 } else { 0 };
+    let is_enough = found >= FEWEST as usize;
+    let kept = if is_enough {
+        (found - spared).max(FEWEST as usize)
+    } else {
+        0
+    };
+    for buffer in all.drain(kept..) {
+        buffer.free(shim);
+    }
+    if !is_enough {
         return Err(format!(
             "libelan's memory (LIBELAN_ALLOC_SIZE) has room for {found} buffers of {BUFFER} bytes, and at least \
              {FEWEST} are needed"
@@ -225,9 +239,7 @@ impl Net {
             if size != info.size {
                 return Err(format!("libelan has {size} processes, and the job {}", info.size));
             }
-            let landing = landing(&shim)?;
-            let divided = buffers(&shim)?;
-            Ok((shim, landing, divided))
+            Ok(shim)
         });
         let config = config::get();
         let is_alone = info.leaders.len() == info.size as usize;
@@ -238,20 +250,15 @@ impl Net {
             barrier: gasnet_conduit::barrier::choice(&barrier_name()),
             ..Hello::default()
         };
-        if let Ok((shim, ..)) = &found {
+        if let Ok(shim) = &found {
             own.vp = shim.info.vp;
             own.has_barrier = u32::from(is_alone && info.may_start_threads && shim.info.is_serial == 0);
         }
         let agreed = agree(info, own);
-        let (shim, landing, divided) = found?;
+        let shim = found?;
         let (agreed, numbers) = agreed?;
-        let opening = Opening {
-            info,
-            agreed,
-            shim,
-            landing,
-        };
-        all_can(info, opening.open(divided, numbers))
+        let opening = Opening { info, agreed, shim };
+        all_can(info, opening.open(numbers))
     }
 }
 
@@ -260,18 +267,12 @@ struct Opening<'a> {
     info: &'a StartInfo<'a>,
     agreed: Hello,
     shim: Arc<Shim>,
-    landing: NonNull<u8>,
 }
 
 impl Opening<'_> {
     /// Opens everything.
-    fn open(&self, divided: Divided, numbers: Option<Numbers>) -> Result<Net, String> {
-        let Self {
-            info,
-            agreed,
-            shim,
-            landing,
-        } = self;
+    fn open(&self, numbers: Option<Numbers>) -> Result<Net, String> {
+        let Self { info, agreed, shim } = self;
         let none = |what: &str| format!("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for {what}");
         let size = info.size as usize;
         let slots = agreed.credits as usize * size;
@@ -288,6 +289,8 @@ impl Opening<'_> {
             ));
         };
         let counts = counts.ok_or_else(|| none("credits"))?;
+        let landing = landing(shim)?;
+        let (free, [for_requests, for_replies]) = buffers(shim)?;
         // SAFETY: as much memory, zero, which lives as long as the shim.
         let credits = unsafe { Credits::new(size, agreed.credits, (counts.0.as_ptr(), counts.1), landing.as_ptr()) };
         let start = |memory: Option<_>| {
@@ -298,7 +301,6 @@ impl Opening<'_> {
         let rounds = memory.map(start).transpose()?;
         let config = config::get();
         let depth = config.get(&variables::NETWORKDEPTH);
-        let (free, [for_requests, for_replies]) = divided;
         let offers = |class, buffers| Offers::new(shim, &port, class, buffers);
         let offers = [offers(Class::Request, for_requests), offers(Class::Reply, for_replies)];
         let channels = (0..depth.div_ceil(shim.info.throttle.max(1)))
