@@ -18,7 +18,9 @@
  * Blocking: `start`, `symmetric`, `symmetric_free`, `queue`, `port`, `wait`, `sync`, `barrier` and
  * `broadcast` wait for other processes. `put` waits while its channel has as many puts under way as
  * `throttle` says, and `queue_send` while the queue of the receiver is full; the conduit counts, so
- * that they need not. `signal_job` may wait for the resource manager. Nothing else waits.
+ * that they need not. On Elan3, a `put` or `get` across a border between ranges that this process
+ * has mapped is made in pieces, and waits for the network, not for a process, to do all but the
+ * last. `signal_job` may wait for the resource manager. Nothing else waits.
  *
  * Errors: where nothing else is written, an error ends the process with a message, as in libelan.
  *

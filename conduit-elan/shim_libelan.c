@@ -84,7 +84,6 @@ int rms_prgsignal(int id, int signal);
 #endif
 
 #ifdef GASNET_ELAN_WITHOUT_OPTIONAL
-#define elan_done(event, how) elan_tportTxDone(event)
 #define elan_queueMaxSlotSize(state) (GASNET_ELAN == 3 ? 320 : 2048)
 #endif
 #ifdef ELAN_RAIL_ALL
@@ -556,14 +555,19 @@ static gasnet_elan_event_t *shim_port_send(gasnet_elan_port_t *port, uint32_t vp
     return (gasnet_elan_event_t *)event;
 }
 
-/* elan_done, then elan_tportTxWait, which returns at once and releases the event. Callers disagree
- * about elan_tportTxDone: the former conduit takes it to release the event, Charm++ and Madeleine
- * call elan_tportTxWait after it. This pair is Madeleine's, and right either way. */
+/* elan_done, then elan_tportTxWait, which returns at once and releases the event: Madeleine's pair.
+ * Callers disagree about elan_tportTxDone: the former conduit takes it to release the event,
+ * Charm++ and Madeleine call elan_tportTxWait after it. A version without elan_done takes the
+ * former conduit's word, which at worst keeps events. */
 static int shim_port_sent(gasnet_elan_port_t *port, gasnet_elan_event_t *event) {
     (void)port;
+#ifdef GASNET_ELAN_WITHOUT_OPTIONAL
+    return elan_tportTxDone((ELAN_EVENT *)event) != 0;
+#else
     if (!elan_done((ELAN_EVENT *)event, 0)) return 0;
     elan_tportTxWait((ELAN_EVENT *)event);
     return 1;
+#endif
 }
 
 /* elan_tportRxStart for this tag and any sender: a mask of 0 matches everything. Deduced: without
