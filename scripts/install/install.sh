@@ -86,6 +86,10 @@ for conduit in $CONDUITS; do
     # Names that programs of the reference's conduits are started by.
     case $conduit in
     udp) link gasnetrun_udp bin/amudprun && link gasnetrun_smp.1 share/man/man1/amudprun.1 ;;
+    elan)
+        for file in shim.h shim_libelan.c; do
+            put "$ROOT/conduit-elan/$file" "share/doc/gasnet/elan/$file"
+        done ;;
     gni)
         for name in aries gemini; do
             link gasnetrun_gni "bin/gasnetrun_$name"
