@@ -34,8 +34,10 @@ int main(int argc, char **argv) {
         want = (uintptr_t)(memory / 4 * 3 / np) / GASNET_PAGESIZE * GASNET_PAGESIZE;
     }
     most = gasnet_getMaxLocalSegmentSize();
+#ifndef GASNET_CONDUIT_ELAN /* an Elan3 has less room */
     CHECKF(most >= want, "segments of at most %zu bytes are promised; three quarters of the memory are %zu per rank",
            (size_t)most, (size_t)want);
+#endif
     if (want > most) want = most;
     test_attach(want);
     CHECK(gex_Segment_QuerySize(segment) == want);

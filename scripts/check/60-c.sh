@@ -26,7 +26,8 @@ if [ "$SCOPE" = all ]; then
     punished ibv "" "GASNET_AM_CREDITS_TOTAL=8 GASNET_AM_GATHER_MIN=1"
     punished gni "--flavour gemini --faults late --faults reorder" "GASNET_DOMAIN_COUNT=2"
     punished gni "--flavour aries --faults reorder" "GASNET_GNI_AM_RVOUS_CUTOVER=1"
-    punished elan "--flavour elan3 --faults late --faults reorder --faults must-not-wait --faults shuffle" ""
+    compat_tests --no-scripts --configurations "release:elan:1 release:elan:2" \
+        --emulator "--flavour elan3 --faults late --faults reorder --faults must-not-wait --faults shuffle" || failures=1
     punished elan "--flavour elan4 --faults reorder --faults must-not-wait" \
         "GASNET_ELAN_AM_CREDITS=1 GASNET_ELAN_BUFFERS=8 GASNET_NETWORKDEPTH=1"
     device_memory
