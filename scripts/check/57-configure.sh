@@ -144,7 +144,7 @@ has "an unknown option is named" 'unrecognized option: --enable-frobnication' "$
 refuses "a conduit that is not here" 'no conduit portals4' --enable-portals4
 in_tree "a conduit that is only probed for" probed --enable-portals4=probe
 refuses "no conduit" 'no conduit is left' --disable-smp --disable-ibv --disable-ofi --disable-udp \
-    --disable-gni
+    --disable-gni --disable-elan
 refuses "no mode" 'no thread mode' --disable-seq --disable-par --disable-parsync
 refuses "a prefix with a blank" 'special characters in --prefix' --prefix="$WORK/a b"
 refuses "a compiler that is none" 'C compiler does not' --with-cc=/bin/false
@@ -220,6 +220,9 @@ for option in --disable-aries --disable-gemini --disable-gni; do
     in_tree "without gni" without "$option" --enable-aries-udreg --disable-bug3480-workaround
     has "$option" '^CONDUITS := elan ibv ofi smp udp$' without/config.mk
 done
+in_tree "a spawner of elan" elan --with-elan-spawner=pmi
+has "a spawner of elan" '^DEFAULT_ELAN_SPAWNER := pmi$' elan/config.mk
+refuses "a spawner of elan that is none" 'ssh, mpi, pmi, fork or auto is expected' --with-elan-spawner=rms
 in_tree "one command for two launchers" launchers --with-mpirun-cmd='run -n %N %C'
 has "--with-mpirun-cmd alone is for both" '^DEFAULT_PMIRUN_CMD := run -n %N %C$' launchers/config.mk
 in_tree "a command from the environment" launchers PMIRUN_CMD='aprun -n %N %C' --with-mpirun-cmd='run -n %N %C'
