@@ -5,6 +5,10 @@
 
 #include "elan/version.h"
 
+/* C1 (AR): guards of two headers that this one includes. AR detects their functions by them. */
+#define _ELAN_PUTGET_H
+#define _ELAN_LOCK_H
+
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -68,7 +72,7 @@ typedef struct {
 } ELAN_GROUP;
 
 /* state, allGroup, waitType, retryCount, tport_*, shm_key, shm_fifodepth, shm_fragsize,
- * group_flags: C2; the others: C1 (GE). The types: D */
+ * group_flags: C2; capabilities: C1 (NE); the others: C1 (GE). The types: D */
 typedef struct {
     ELAN_STATE *state;
     ELAN_GROUP *allGroup;
@@ -77,6 +81,7 @@ typedef struct {
     int dmaType;
     int init;
     ELAN_FLAGS flags;
+    u_int capabilities;
     u_int tport_nslots;
     size_t tport_smallmsg;
     size_t tport_bigmsg;
@@ -132,12 +137,21 @@ extern ELAN_BASE *elan_base;
 #define ELAN_TPORT_RXBUF 0x2
 #define ELAN_TPORT_RXPROBE 0x4
 #define ELAN_TPORT_TXSYNC 0x8
+/* C1 (OB); values unknown */
+#define ELAN_TPORT_SHM_DISABLE 0x100
+#define ELAN_TPORT_USERCOPY_DISABLE 0x200
 /* C2 (OB, CM); values unknown */
 #define ELAN_REDUCE_COMMUTE 0x10
 #define ELAN_RESULT_ALL 0x20
 /* C1 (AR); values unknown */
 #define ELAN_PGVINIT 0x40
 #define ELAN_QUEUE_ALIGN 64
+#define ELAN_LOCK_ALIGN 64
+#define ELAN_LOCK_NORMAL 0x80
+#define ELAN_LOCK_BUSY 0x400
+/* C1 (NE); values unknown. A bit of `capabilities`, and a flag of elan_fini */
+#define LIBELAN_HAVE_FINI 0x800
+#define LIBELAN_FINI_GROUP 0x1000
 /* C1 (LA); value unknown */
 #define ELAN_BAD_ADDR ((ELAN_ADDR)-1)
 
@@ -147,6 +161,8 @@ ELAN_BASE *elan_baseInit(ELAN_FLAGS flags);
 #else
 ELAN_BASE *elan_baseInit(void);
 #endif
+/* C1 (NE). The return type: I, no caller uses it */
+void elan_fini(ELAN_STATE *state, ELAN_GROUP *group, ELAN_FLAGS flags);
 /* C2 (GE, AR) */
 char *elan_version(void);
 int elan_checkVersion(char *version);
@@ -193,6 +209,9 @@ ELAN_PGCTRL *elan_putgetInit(ELAN_STATE *state, void *qMem, size_t smallputsize,
                              u_int throttle, ELAN_FLAGS flags);
 /* C2 (GE, AR). destEvent: an ELAN_ADDR in a cast of AR, 0 or NULL elsewhere */
 ELAN_EVENT *elan_doput(ELAN_PGCTRL *pgctrl, void *from, void *to, ELAN_ADDR destEvent, size_t size, u_int vp, int rail);
+/* C1 (AR). The types: D */
+ELAN_EVENT *elan_putv(ELAN_PGCTRL *pgctrl, void *from[], void *to[], size_t size, u_int count, u_int vp);
+ELAN_EVENT *elan_getv(ELAN_PGCTRL *pgctrl, void *from[], void *to[], size_t size, u_int count, u_int vp);
 /* C2 (GE, AR) */
 int elan_pgvGlobalMemSize(ELAN_STATE *state);
 /* C2 (AR, CM) */
@@ -218,6 +237,8 @@ ELAN_QUEUE_RX *elan_queueRxInit(ELAN_STATE *state, ELAN_QUEUE *queue, int nslots
                                 ELAN_FLAGS flags);
 int elan_queueRxPoll(ELAN_QUEUE_RX *queue, long how);
 void *elan_queueRxWait(ELAN_QUEUE_RX *queue, void *message, long how);
+/* C1 (OB). The return type: I, no caller uses it */
+void elan_queueRxComplete(ELAN_QUEUE_RX *queue);
 
 /* C2 (GE, OB, MD, CM). The flags from 1.4.8 on: GE; CM passes them from 1.4.12 on only. The type of
  * `key`: unknown, callers pass &base->shm_key */
@@ -235,6 +256,16 @@ int elan_tportRxDone(ELAN_EVENT *event);
 void *elan_tportRxWait(ELAN_EVENT *event, int *sender, int *tag, size_t *size);
 /* C2 (GE, OB) */
 void elan_tportBufFree(ELAN_TPORT *port, void *buffer);
+
+/* C1 (AR): a multiple of `long` in size. The types: D */
+typedef struct {
+    int lp_master;
+    int lp_type;
+} ELAN_LOCK;
+/* C1 (AR). The return types: I, no caller uses them */
+void elan_lockInit(ELAN_STATE *state, ELAN_LOCK *lock, int type);
+void elan_lockLock(ELAN_STATE *state, ELAN_LOCK *lock, int how);
+void elan_lockUnLock(ELAN_STATE *state, ELAN_LOCK *lock);
 
 /* C2 (GE, AR, OB, CM) */
 void elan_gsync(ELAN_GROUP *group);
