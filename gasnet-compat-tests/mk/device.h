@@ -86,6 +86,8 @@ static int cuda_write(device_class *self, void *to, const void *from, size_t byt
     int result;
     cuda_enter_owner(self, to);
     result = CALL(self, int, "cuMemcpyHtoD_v2", (uint64_t, const void *, size_t), (uintptr_t)to, from, bytes);
+    /* Of memory that is not pinned, the copy itself may be under way at return. */
+    if (result == 0) result = CALL(self, int, "cuStreamSynchronize", (void *), NULL);
     cuda_leave(self);
     return result;
 }
