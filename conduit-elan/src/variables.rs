@@ -55,7 +55,7 @@ pub const BUFFERS: Key<Option<u32>> = count(
     "",
     8,
     1 << 16,
-    "Buffers for long messages and copies, of 65 KiB each: half of them to send.",
+    "Buffers of 65 KiB for long messages and copies, half of them to send. Fewer where libelan's memory is short.",
 )
 .ours()
 .scope(Scope::Rank)
