@@ -20,8 +20,8 @@ use gasnet_sys::atomic::{AtomicBool, AtomicU64, Mutex, Ordering};
 use gasnet_sys::{lock, process};
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle, Thread};
 
 /// Two words that rounds AND.
 type Words = [u64; 2];
@@ -66,7 +66,6 @@ pub fn memory_bytes(size: u32) -> usize {
 #[derive(Debug, Default)]
 struct Mail {
     state: Mutex<State>,
-    changed: Condvar,
     /// Whether a round has ended, so that a poll that finds none takes no lock.
     has_ended: AtomicBool,
 }
@@ -85,6 +84,8 @@ struct State {
 pub struct Rounds {
     mail: Arc<Mail>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The thread, which parks between rounds.
+    sleeper: Thread,
 }
 
 impl Rounds {
@@ -111,6 +112,7 @@ impl Rounds {
         let thread = thread.map_err(|why| format!("the thread of the barrier cannot start: {why}"))?;
         Ok(Self {
             mail,
+            sleeper: thread.thread().clone(),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -132,7 +134,7 @@ impl Rounds {
     pub fn stop(&self) {
         let mut state = lock(&self.mail.state);
         state.is_over = true;
-        self.mail.changed.notify_one();
+        self.sleeper.unpark();
         let waits = state.is_under_way && state.ended.is_none();
         drop(state);
         if let Some(thread) = lock(&self.thread).take().filter(|_| !waits) {
@@ -153,7 +155,7 @@ impl Barrier for Rounds {
         assert!(!state.is_under_way, "defect: a second round");
         state.is_under_way = true;
         state.entered = Some(words);
-        self.mail.changed.notify_one();
+        self.sleeper.unpark();
         Ok(())
     }
 }
@@ -161,17 +163,20 @@ impl Barrier for Rounds {
 impl Mail {
     /// Does the rounds that are entered.
     fn serve(&self, mut engine: Engine) {
-        let mut state = lock(&self.state);
-        while !state.is_over {
-            if let Some(words) = state.entered.take() {
-                drop(state);
-                let result = engine.round(words);
-                state = lock(&self.state);
-                state.ended = Some(result);
-                self.has_ended.store(true, Ordering::Release);
-            } else {
-                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let mut state = lock(&self.state);
+            if state.is_over {
+                return;
             }
+            let entered = state.entered.take();
+            drop(state);
+            let Some(words) = entered else {
+                thread::park();
+                continue;
+            };
+            let result = engine.round(words);
+            lock(&self.state).ended = Some(result);
+            self.has_ended.store(true, Ordering::Release);
         }
     }
 }
