@@ -93,16 +93,18 @@ impl Credits {
         (self.counts_address + (own.index() * COUNTS) as u64, landing as usize)
     }
 
-    /// The counts of a peer were read.
-    pub fn answered(&self, peer: JobRank) {
+    /// The counts of a peer were read. Returns whether it has received more than it had.
+    pub fn answered(&self, peer: JobRank) -> bool {
         // SAFETY: one for each peer.
         let counts = unsafe { (*self.landing.add(peer.index())).load(Ordering::Acquire) }.to_ne_bytes();
         let peer = &self.peers[peer.index()];
+        let mut is_more = false;
         for (class, received) in peer.received.iter().enumerate() {
-            let word = [0, 1, 2, 3].map(|byte| counts[4 * class + byte]);
-            received.store(u32::from_ne_bytes(word), Ordering::Release);
+            let word = u32::from_ne_bytes([0, 1, 2, 3].map(|byte| counts[4 * class + byte]));
+            is_more |= received.swap(word, Ordering::Release) != word;
         }
         peer.is_asking.store(false, Ordering::Release);
+        is_more
     }
 
     /// A message from a process was taken out of the queue.
@@ -144,7 +146,7 @@ mod tests {
         // The peer has received three, and says so in its own memory, which is this one here.
         (0..3).for_each(|_| credits.received(JobRank(1), Class::Reply));
         landing[1].store(counts[1].load(Ordering::Relaxed), Ordering::Relaxed);
-        credits.answered(peer);
+        assert!(credits.answered(peer) && !credits.answered(peer));
         assert_eq!([(); 4].map(|()| take().is_there), [true, true, true, false]);
     }
 }

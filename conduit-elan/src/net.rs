@@ -87,10 +87,9 @@ impl Net {
         if self.is_stopped() {
             return 0;
         }
-        let landed = self.flights.land(&self.shim, &self.port);
-        let mut count = landed.len();
-        for (channel, done) in landed {
-            self.end_flight(channel, done, upcalls);
+        let mut count = 0;
+        for (channel, done) in self.flights.land(&self.shim, &self.port) {
+            count += usize::from(self.end_flight(channel, done, upcalls));
         }
         self.advance_transfers();
         if let Some(words) = self.rounds.as_ref().and_then(Rounds::take_result) {

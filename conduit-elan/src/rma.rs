@@ -231,14 +231,15 @@ impl Net {
         started
     }
 
-    /// Something is complete.
-    pub fn end_flight(&self, channel: Option<usize>, done: Done, upcalls: &mut dyn Upcalls) {
+    /// Something is complete. Returns whether that is progress.
+    pub fn end_flight(&self, channel: Option<usize>, done: Done, upcalls: &mut dyn Upcalls) -> bool {
         if let Some(channel) = channel {
             self.channels[channel].give_back();
         }
         match done {
             Done::Sent(buffer) => self.buffers.give(buffer),
-            Done::Counts(peer) => self.credits.answered(peer),
+            // Else a process that waits for credits asks at once again, and never sleeps.
+            Done::Counts(peer) => return self.credits.answered(peer),
             Done::Put(cookie, part, buffer) => {
                 self.end_copied(buffer);
                 upcalls.done(cookie, part);
@@ -265,6 +266,7 @@ impl Net {
                 self.buffers.give(buffer);
             }
         }
+        true
     }
 
     fn end_copied(&self, buffer: Option<Buffer>) {
