@@ -4,7 +4,7 @@
 
 use crate::shim::{Functions, Shim};
 use crate::start::attach;
-use gasnet_conduit::{Bootstrap, BootstrapPlace, ConduitError};
+use gasnet_conduit::{Bootstrap, BootstrapPlace, ConduitError, SystemLauncher};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use std::sync::Arc;
@@ -50,8 +50,12 @@ impl Bootstrap for Rms {
         place(variable).is_some()
     }
 
-    fn launcher(&self) -> Option<&'static str> {
-        Some("prun")
+    /// PRRTE, of Open MPI, has a prun too.
+    fn launcher(&self) -> Option<SystemLauncher> {
+        Some(SystemLauncher {
+            program: "prun",
+            companion: Some("rinfo"),
+        })
     }
 
     fn join(&self) -> Result<BootstrapPlace, ConduitError> {

@@ -17,6 +17,15 @@ pub struct BootstrapPlace {
     pub node: Option<u32>,
 }
 
+/// The program that starts processes for such a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemLauncher {
+    /// What is run.
+    pub program: &'static str,
+    /// Another program of the system, which tells this one from others of the same name.
+    pub companion: Option<&'static str>,
+}
+
 /// Such a system. The job layer uses it as it uses a process manager's PMI: to exchange what node
 /// agents need to find each other, and at the end. Everything else, the output, the exit and the
 /// loss of ranks, is the node agents'. One thread makes all calls.
@@ -26,9 +35,9 @@ pub trait Bootstrap: Sync {
     /// Whether this system has started the process. Looks at the environment only.
     fn has_started_this(&self) -> bool;
 
-    /// The program that starts processes for this system, other than srun of Slurm. gasnetrun runs
-    /// it where it is on the path.
-    fn launcher(&self) -> Option<&'static str> {
+    /// What starts processes for this system, other than srun of Slurm. gasnetrun runs it where it is
+    /// on the path.
+    fn launcher(&self) -> Option<SystemLauncher> {
         None
     }
 

@@ -37,7 +37,7 @@ pub mod soft_atomics;
 pub mod wake;
 
 pub use barrier::Barrier;
-pub use bootstrap::{Bootstrap, BootstrapPlace};
+pub use bootstrap::{Bootstrap, BootstrapPlace, SystemLauncher};
 pub use conduit::*;
 pub use cookie::{Completion, Cookie, LocalCompletion};
 pub use gasnet_tools::process::{print_line, warn};

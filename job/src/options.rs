@@ -14,7 +14,7 @@ use super::spawn::{hosts, Contact};
 use super::spawner::{self, Source, Spawner, Starter};
 use super::{pmi_bootstrap, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
-use gasnet_conduit::Bootstrap;
+use gasnet_conduit::{Bootstrap, SystemLauncher};
 
 /// Most ranks on one host. A larger number is probably a mistake.
 pub const MAX_RANKS: u32 = 1024;
@@ -48,7 +48,7 @@ pub struct Library<'a> {
     /// The system of a conduit that has started this process.
     pub bootstrap: Option<&'static dyn Bootstrap>,
     /// The program that starts processes for the system of a conduit, if none has started this one.
-    pub launcher: Option<&'static str>,
+    pub launcher: Option<SystemLauncher>,
 }
 
 /// A number as the program's first argument.

@@ -10,6 +10,7 @@ use super::options::Library;
 use super::spawn::hosts;
 pub use gasnet_conduit::config::Spawner;
 use gasnet_conduit::config::{built_in, Choice};
+use gasnet_conduit::SystemLauncher;
 
 /// The values of `GASNET_SPAWNFN`, which options know, too.
 const SHORT: [(&str, Spawner); 3] = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
@@ -171,8 +172,8 @@ pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&
         return decision(Spawner::Pmi, "this is a Slurm allocation");
     }
     let own = library.launcher.filter(|_| starter == Starter::Launcher);
-    if let Some(program) = own.filter(|program| has_launcher(program)) {
-        return decision(Spawner::Pmi, &format!("{program} is on the path"));
+    if let Some(found) = own.filter(is_there) {
+        return decision(Spawner::Pmi, &format!("{} is on the path", found.program));
     }
     match may_read_list.then(|| hosts::allocated(who, &environment)).flatten() {
         Some(found) => decision(
@@ -183,10 +184,10 @@ pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&
     }
 }
 
-/// Whether the launcher of a conduit's system is on the path. PRRTE, of Open MPI, has a `prun` too;
-/// that of RMS comes with `rinfo`.
-pub fn has_launcher(program: &str) -> bool {
-    on_path(program).is_some() && (program != "prun" || on_path("rinfo").is_some())
+/// Whether the launcher of a conduit's system is on the path.
+pub fn is_there(launcher: &SystemLauncher) -> bool {
+    let mut programs = [Some(launcher.program), launcher.companion].into_iter().flatten();
+    programs.all(|program| on_path(program).is_some())
 }
 
 /// The path of a program.

@@ -18,6 +18,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use gasnet_conduit::config::{AUTO_CONDUIT as AUTO, TABLE};
+use gasnet_conduit::SystemLauncher;
 use gasnet_conduit_any::gasneti_conduits;
 use gasnet_job::spawner::{self, Decision, Source, Spawner, Starter};
 use gasnet_job::{hosts, Library, MAX_RANKS};
@@ -263,13 +264,13 @@ fn library(conduit: &str) -> Library<'static> {
 
 /// The program that starts processes for the system of a conduit, or of any whose program is on the
 /// path, unless that system has started this process.
-fn own_launcher(conduit: &str) -> Option<&'static str> {
+fn own_launcher(conduit: &str) -> Option<SystemLauncher> {
     let mut launchers = gasneti_conduits().iter().filter_map(|known| {
         let bootstrap = known.bootstrap().filter(|system| !system.has_started_this())?;
         Some((known.identity().name, bootstrap.launcher()?))
     });
-    let is_meant = |(name, launcher): &(&str, &str)| match conduit {
-        AUTO => spawner::has_launcher(launcher),
+    let is_meant = |(name, launcher): &(&str, SystemLauncher)| match conduit {
+        AUTO => spawner::is_there(launcher),
         _ => *name == conduit,
     };
     launchers.find(is_meant).map(|(_, launcher)| launcher)

@@ -16,6 +16,10 @@ job "gasnetrun_elan, the command" 0 'running: .* prun -v -n 4 -N 2 -c 1 ' "$run"
 job "gasnetrun_elan in Slurm" 0 'running: .* srun -n 4 -N 2 ' env SLURM_JOB_ID=7 "$run" -v -n 4 -N 2 "$place"
 job "gasnetrun_elan by PMIRUN_CMD" 0 "$good" env PMIRUN_CMD='prun -n %N -m cyclic %C' "$run" -n 4 "$place"
 job "gasnetrun_elan without RMS" 0 "$good" "$run" -spawner=fork -n 4 "$place"
+# PRRTE has a prun too, but no rinfo.
+mkdir "$WORK/prrte"
+cp /bin/false "$WORK/prrte/prun"
+job "gasnetrun_elan beside another prun" 0 "$good" env PATH="$WORK/prrte:/usr/bin:/bin" "$run" -n 4 "$place"
 job "gasnet_exit of all" 5 "$good" prun -n 4 -N 2 "$place" --end=exit:5
 job "gasnet_exit of one, others compute" 7 "$good" prun -n 4 -N 2 "$place" --end=one:7
 job "gasnet_exit of one, others poll" 8 'Exited with exit code 8' srun -n 4 -N 2 "$place" --end=poll:8

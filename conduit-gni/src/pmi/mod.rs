@@ -11,7 +11,7 @@ mod library;
 mod order;
 
 use gasnet_conduit::config::{self, HostDetect};
-use gasnet_conduit::{Bootstrap, BootstrapPlace, ConduitError};
+use gasnet_conduit::{Bootstrap, BootstrapPlace, ConduitError, SystemLauncher};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::{fd, lock};
 use library::Functions;
@@ -111,8 +111,11 @@ impl Bootstrap for CrayPmi {
     }
 
     /// Only aprun starts processes on the compute nodes of a Cray with ALPS.
-    fn launcher(&self) -> Option<&'static str> {
-        Some("aprun")
+    fn launcher(&self) -> Option<SystemLauncher> {
+        Some(SystemLauncher {
+            program: "aprun",
+            companion: None,
+        })
     }
 
     fn join(&self) -> Result<BootstrapPlace, ConduitError> {

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use gasnet_conduit::config::built_in;
+use gasnet_conduit::SystemLauncher;
 use gasnet_job::shell_words;
-use gasnet_job::spawner::{has_launcher, on_path, text};
+use gasnet_job::spawner::{is_there, on_path, text};
 
 /// Values for the placeholders of a template.
 pub struct Filling<'a> {
@@ -18,8 +19,8 @@ pub struct Filling<'a> {
     pub nodes: Option<u32>,
     /// Whether `MPIRUN_CMD` takes precedence over `PMIRUN_CMD`.
     pub mpi: bool,
-    /// The program that starts processes for the system of the conduit.
-    pub launcher: Option<&'a str>,
+    /// What starts processes for the system of the conduit.
+    pub launcher: Option<SystemLauncher>,
     /// Whether the user wants to see what happens, by `-v`.
     pub verbose: bool,
     /// Processors per rank, from `-c`.
@@ -56,15 +57,16 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
             return Ok((line, name.to_owned()));
         }
     }
+    let own = filling.launcher.map(|launcher| launcher.program);
     if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
-        let line = match filling.launcher {
+        let line = match own {
             Some("aprun") => cray_srun(filling),
             Some("prun") => elan_srun(filling),
             _ => srun(filling, &output("srun", "--mpi=list")),
         };
         return Ok((line, "srun".into()));
     }
-    if filling.launcher == Some("prun") && has_launcher("prun") {
+    if own == Some("prun") && filling.launcher.as_ref().is_some_and(is_there) {
         return Ok((prun(filling), "prun".into()));
     }
     if on_path("aprun").is_some() {
@@ -75,11 +77,7 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
         return Err(format!(
             "no process manager found: neither PMIRUN_CMD nor MPIRUN_CMD is set, this is not a Slurm allocation, and \
              {}aprun, {} are not on the path",
-            if filling.launcher == Some("prun") {
-                "prun of RMS, "
-            } else {
-                ""
-            },
+            if own == Some("prun") { "prun of RMS, " } else { "" },
             names.join(", ")
         ));
     };
