@@ -35,8 +35,8 @@ pub trait Bootstrap: Sync {
     /// Whether this system has started the process. Looks at the environment only.
     fn has_started_this(&self) -> bool;
 
-    /// What starts processes for this system, other than srun of Slurm. gasnetrun runs it where it is
-    /// on the path.
+    /// What starts processes for this system, other than srun of Slurm. gasnetrun runs it where it
+    /// is on the path.
     fn launcher(&self) -> Option<SystemLauncher> {
         None
     }
