@@ -5,8 +5,9 @@ SHOW_LINES=60
 CARGO_TARGET_DIR=$BUILD/unit
 export CARGO_TARGET_DIR
 
-attempt "unit tests" timeout 1200 cargo test --quiet --locked --workspace \
-    --features "$("$ROOT/scripts/build/conduits.sh" --features)"
+conduits=$("$ROOT/scripts/build/conduits.sh" --features)
+
+attempt "unit tests" timeout 1200 cargo test --quiet --locked --workspace --features "$conduits"
 if [ "$SCOPE" = all ]; then
     attempt "fuzzer" env MINUTES=1 ROUNDS=1000000 timeout 2400 sh "$ROOT/scripts/check/fuzz.sh"
     set --
@@ -14,6 +15,7 @@ else
     # Networks have no checks of their own.
     set -- --exclude 'gasnet-conduit-*' --exclude 'gasnet-emulator-*'
 fi
-attempt "unit tests, debug checks" timeout 1200 cargo test --quiet --locked --workspace --all-features "$@"
+attempt "unit tests, debug checks" timeout 1200 cargo test --quiet --locked --workspace \
+    --all-features --features "$conduits" "$@"
 
 finish
