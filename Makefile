@@ -108,16 +108,22 @@ headers: $(B)/include/.stamp
 $(B)/include/.stamp: FORCE
 	@scripts/build/headers.sh $(CONDUITS)
 	@if [ ! -f $@ ] || [ -n "$$(find $(B)/include -newer $@ -name '*.h' | head -n 1)" ]; then touch $@; fi
-$(CORE)/core/%.a: FORCE
-	@scripts/build/core.sh $*
+$(CORE)/core/tools.a: FORCE
+	@scripts/build/core.sh tools
 $(CORE)/core/gasnetrun: FORCE
 	@scripts/build/core.sh launcher
+# One call for all of them, which a pattern with several targets is in every make.
+cores := $(CONDUITS) $(if $(filter 1,$(UNIVERSAL)),any)
+ifneq ($(cores),)
+$(foreach c,$(cores),$(BUILD)/%/core/$c.a): FORCE
+	@scripts/build/core.sh conduits
+endif
 
 launcher: $(CORE)/core/gasnetrun
 
-# Conduits one after the other: Cargo locks its folder.
-$(CORE)/core/gasnetrun: | $(foreach c,$(CONDUITS),$(CORE)/core/$c.a) $(CORE)/core/tools.a \
-	$(if $(filter 1,$(UNIVERSAL)),$(CORE)/core/any.a)
+# One after the other: Cargo uses all cores and locks its folder.
+$(CORE)/core/tools.a: | $(foreach c,$(cores),$(CORE)/core/$c.a)
+$(CORE)/core/gasnetrun: | $(CORE)/core/tools.a
 
 define library_rule
 $$(B)/lib/libgasnet-$(1)-$(2).a: $$(CORE)/core/$(1).a $$(B)/include/.stamp $$(packaging)

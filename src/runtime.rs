@@ -18,10 +18,27 @@ use gasnet_job::{self as job, Job, Nbrhd};
 use gasnet_sys::atomic::Mutex;
 
 unsafe extern "Rust" {
-    /// The networks of this library. `conduit-any`, which links runtime and conduits, defines it.
-    /// The runtime knows its conduits by nothing else.
+    /// The networks of this library. The crate that links runtime and conduits defines it by
+    /// [`conduits!`](crate::conduits). The runtime knows its conduits by nothing else.
     #[link_name = "gasneti_conduits"]
     pub safe fn linked_conduits() -> &'static [&'static dyn Conduit];
+}
+
+/// Makes the current crate a library with these conduits, a constant
+/// `&[&dyn gasnet_conduit::Conduit]`, in order of preference: a job uses the first that all its
+/// processes can use.
+#[macro_export]
+macro_rules! conduits {
+    ($list:expr) => {
+        static CONDUITS: &[&dyn ::gasnet_conduit::Conduit] = $list;
+
+        /// The conduits of this library. The runtime declares it as a foreign function, and so
+        /// depends on no conduit.
+        #[no_mangle]
+        pub extern "Rust" fn gasneti_conduits() -> &'static [&'static dyn ::gasnet_conduit::Conduit] {
+            CONDUITS
+        }
+    };
 }
 
 /// What a [`Runtime`] is made of.

@@ -1,7 +1,7 @@
 #!/bin/sh
-# core.sh CONDUIT|any|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread
-# modes. A library of one conduit and the universal one (any) are the same crate with different
-# features.
+# core.sh conduits|tools|launcher: compiles the Rust part into $CORE/core/, once for all thread
+# modes. The libraries of all CONDUITS, and with UNIVERSAL=1 the universal one (any), are made by
+# one call of Cargo, side by side: each is linked by one thread for half a minute.
 #
 # A conduit and the tools become a static library (only that crate type: with several, fat LTO
 # silently does not apply).
@@ -18,25 +18,13 @@ RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$ROOT=/gasnet"
 CFLAGS="${CFLAGS:-} -fno-lto -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
 export RUSTFLAGS CFLAGS
 
-target=$CORE/cargo
-set --
-if [ "$FLAVOUR" = debug ]; then
-    CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
-    export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS
-    set -- --features debug-checks
-fi
-
 # For this machine, or for what CARGO_BUILD_TARGET says; a user's own settings for Cargo do not move
 # the results.
 triple=${CARGO_BUILD_TARGET:-$(rustc -vV | sed -n 's/^host: //p')}
 mkdir -p "$CORE/core"
-# All libraries are made from one crate, whose result has one name: one after the other.
-if command -v flock >/dev/null; then
-    exec 9>"$CORE/core/.lock"
-    flock 9
-fi
-case $what in
-launcher)
+if [ "$what" = launcher ]; then
+    # The programs are the same in both flavours.
+    target=$BUILD/programs
     cargo build --quiet --locked --profile program --target-dir "$target" --target "$triple" -p gasnet-launcher --bins \
         --features "$("$ROOT/scripts/build/conduits.sh" --features)"
     for program in gasnetrun gasnet_info gasnet_trace; do
@@ -46,13 +34,29 @@ launcher)
         rm -f "$CORE/core/$program.new"
         chmod 755 "$CORE/core/$program"
     done
-    exit 0 ;;
-tools) crate=gasnet-tools library=libgasnet_tools.a ;;
-*)
-    crate=gasnet-conduit-any library=libgasnet_conduit_any.a
-    [ "$what" = any ] || CONDUITS=$what
-    for conduit in $CONDUITS; do set -- "$@" --features "gasnet-conduit-$conduit"; done ;;
-esac
-cargo rustc --quiet --locked --release --target-dir "$target" --target "$triple" -p "$crate" \
-    --lib --crate-type staticlib "$@"
-replace "$CORE/core/$what.a" <"$target/$triple/release/$library"
+    exit 0
+fi
+
+target=$CORE/cargo made=$CORE/cargo/$triple/release
+set -- --quiet --locked --release --target-dir "$target" --target "$triple"
+if [ "$FLAVOUR" = debug ]; then
+    CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
+    export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS
+    set -- "$@" --features debug-checks
+fi
+if [ "$what" = tools ]; then
+    cargo rustc "$@" -p gasnet-tools --lib --crate-type staticlib
+    replace "$CORE/core/tools.a" <"$made/libgasnet_tools.a"
+    exit 0
+fi
+for conduit in $CONDUITS; do set -- "$@" -p gasnet-libraries --example "$conduit"; done
+any=
+if [ "$UNIVERSAL" = 1 ]; then
+    any=any
+    set -- "$@" -p gasnet-conduit-any --example any
+    for conduit in $CONDUITS; do set -- "$@" --features "gasnet-conduit-any/gasnet-conduit-$conduit"; done
+fi
+cargo build "$@"
+for library in $CONDUITS $any; do
+    replace "$CORE/core/$library.a" <"$made/examples/lib$library.a"
+done

@@ -1,0 +1,3 @@
+//! libgasnet, the universal library.
+
+use gasnet_conduit_any as _;

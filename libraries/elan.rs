@@ -1,0 +1,3 @@
+//! libgasnet-elan-seq, -parsync and -par.
+
+gasnet::conduits!(&[&gasnet_conduit_elan::CONDUIT]);

@@ -1,0 +1,3 @@
+//! libgasnet-ibv-seq, -parsync and -par.
+
+gasnet::conduits!(&[&gasnet_conduit_ibv::CONDUIT]);

@@ -1,0 +1,3 @@
+//! libgasnet-null-seq, -parsync and -par.
+
+gasnet::conduits!(&[&gasnet_conduit_null::CONDUIT]);

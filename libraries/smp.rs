@@ -1,0 +1,3 @@
+//! libgasnet-smp-seq, -parsync and -par.
+
+gasnet::conduits!(&[&gasnet_conduit_smp::CONDUIT]);
