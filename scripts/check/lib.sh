@@ -22,11 +22,11 @@ attempt() {
     fi
 }
 
-# conduits_of release|debug: those that step build installs in this flavour. Of loop a quick check
-# needs one.
+# conduits_of release|debug: those that step build installs in this flavour. The debug flavour
+# checks what clients do, and a quick check has few networks in it.
 conduits_of() {
     case $SCOPE$1 in
-    quickdebug) "$ROOT/scripts/build/conduits.sh" --all | sed 's/ loop//' ;;
+    quickdebug) echo "smp ibv udp sock" ;;
     *) "$ROOT/scripts/build/conduits.sh" --all ;;
     esac
 }
