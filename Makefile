@@ -4,6 +4,7 @@
 #   make                  build the libraries, the tools and the launcher
 #     CONDUITS="smp gni elan ibv ofi udp" MODES="seq parsync par" DEBUG=1
 #     UNIVERSAL=0         without libgasnet, which holds all CONDUITS and chooses at start
+#     PROGRAMS=0          without gasnetrun, gasnet_info and gasnet_trace
 #     SEGMENT=fast|large|everything
 #                         with this GASNet-1 segment configuration; each installation has one
 #     DEFAULT_SSH_CMD= DEFAULT_SSH_OPTIONS= DEFAULT_SSH_NODEFILE= DEFAULT_SSH_OUT_DEGREE=
@@ -54,6 +55,7 @@ endif
 CONDUITS ?= $(shell scripts/build/conduits.sh)
 MODES ?= seq parsync par
 UNIVERSAL ?= 1
+PROGRAMS ?= 1
 DEBUG ?= 0
 SEGMENT ?= fast
 PREFIX ?= /usr/local
@@ -78,7 +80,7 @@ endif
 CORE := $(BUILD)/$(FLAVOUR)
 B := $(CORE)$(if $(filter-out fast,$(SEGMENT)),-$(SEGMENT))
 
-export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PREFIX DESTDIR LIBDIR_SO
+export CC CXX BUILD FLAVOUR SEGMENT CONDUITS MODES UNIVERSAL PROGRAMS PREFIX DESTDIR LIBDIR_SO
 export CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS
 export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE
 export DEFAULT_MAX_SEGSIZE DEFAULT_MPIRUN_CMD DEFAULT_PMIRUN_CMD
@@ -99,7 +101,8 @@ fragments := $(wildcard pkgconfig/*.in)
 	check-all check-programs emulators bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
-all: $(libraries) $(CORE)/core/gasnetrun $(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
+all: $(libraries) $(if $(filter 1,$(PROGRAMS)),$(CORE)/core/gasnetrun) \
+	$(if $(filter 1,$(UNIVERSAL)),$(B)/bin/gasnet_perf)
 
 # Cargo and build/headers.sh know themselves what is out of date, and leave the time of an unchanged
 # file alone.

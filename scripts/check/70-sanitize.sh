@@ -20,8 +20,8 @@ instrument() {
     # ones.
     PACKAGE_OBJCOPY="--redefine-sym __tsan_memcpy=memcpy --redefine-sym __tsan_memmove=memmove --redefine-sym __tsan_memset=memset" \
     RUSTUP_TOOLCHAIN=$nightly RUSTFLAGS="-Zsanitizer=$2 -Cunsafe-allow-abi-mismatch=sanitizer${4:+ --cfg $4}" \
-        make --no-print-directory -C "$ROOT" install CONDUITS="smp" UNIVERSAL=0 MODES=par DEBUG=0 DESTDIR= \
-        CC="$CC $3" CXX="$CXX $3" BUILD="$BUILD/$1" PREFIX="$BUILD/$1/stage"
+        make --no-print-directory -C "$ROOT" install CONDUITS=smp UNIVERSAL=0 PROGRAMS=0 MODES=par DEBUG=0 \
+        DESTDIR= CC="$CC $3" CXX="$CXX $3" BUILD="$BUILD/$1" PREFIX="$BUILD/$1/stage"
 }
 
 # programs NAME PREFIX ENVIRONMENT FLAGS FACTOR [WRAPPER]: runs the C programs and names the tool in

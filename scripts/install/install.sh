@@ -1,13 +1,14 @@
 #!/bin/sh
 # install.sh: copies what was built to $DESTDIR$PREFIX. Needs PREFIX; takes DESTDIR, LIBDIR_SO=1
 # (the development links of the shared libraries in lib/ itself, for packagers whose lib is on the
-# loader's path), CONDUITS, MODES, UNIVERSAL, FLAVOUR, SEGMENT.
+# loader's path), CONDUITS, MODES, UNIVERSAL,
+# PROGRAMS, FLAVOUR, SEGMENT.
 #
 # Everything that is created is noted in share/gasnet/manifest (F file, D directory), from which
 # uninstall.sh removes it.
 . "$(dirname -- "$0")/../common.sh"
 
-: "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}" "${UNIVERSAL:=1}"
+: "${PREFIX:?}" "${CONDUITS:?}" "${MODES:?}" "${UNIVERSAL:=1}" "${PROGRAMS:=1}"
 # Fragments name the prefix in lines of make and of shells.
 case $PREFIX in *[[:space:]\'\"\\\&\|\;\<\>\(\)\$\`\*\?\[\]\#]*)
     echo "spaces and special characters in PREFIX are not supported: $PREFIX" >&2
@@ -70,6 +71,9 @@ library() {
     [ -z "${LIBDIR_SO:-}" ] || link "lib$1.so.$SOVERSION" "lib/lib$1.so"
 }
 
+# program NAME AS: one of those in Rust.
+program() { [ "$PROGRAMS" != 1 ] || put "$CORE/core/$1" "bin/$2" 755; }
+
 hosts=$("$ROOT/scripts/build/conduits.sh" --hosts)
 for header in "$B"/include/*.h; do put "$header" "include/$(basename -- "$header")"; done
 for conduit in $CONDUITS; do
@@ -82,7 +86,7 @@ for conduit in $CONDUITS; do
         generated conduit.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode.pc"
         generated conduit-shared.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode-shared.pc"
     done
-    put "$CORE/core/gasnetrun" "bin/gasnetrun_$conduit" 755
+    program gasnetrun "gasnetrun_$conduit"
     # Names that programs of the reference's conduits are started by.
     case $conduit in
     udp) link gasnetrun_udp bin/amudprun && link gasnetrun_smp.1 share/man/man1/amudprun.1 ;;
@@ -103,7 +107,7 @@ if [ "$UNIVERSAL" = 1 ]; then
     generated conduit.mak.in any par include/gasnet.mak
     generated conduit.pc.in any par lib/pkgconfig/gasnet.pc
     generated conduit-shared.pc.in any par lib/pkgconfig/gasnet-shared.pc
-    put "$CORE/core/gasnetrun" bin/gasnetrun 755
+    program gasnetrun gasnetrun
     link gasnetrun_smp.1 share/man/man1/gasnetrun.1
     put "$B/bin/gasnet_perf" bin/gasnet_perf 755
 fi
@@ -114,8 +118,8 @@ for mode in seq par; do
 done
 generated GASNetConfig.cmake.in "" "" lib/cmake/GASNet/GASNetConfig.cmake
 generated GASNetConfigVersion.cmake.in "" "" lib/cmake/GASNet/GASNetConfigVersion.cmake
-put "$CORE/core/gasnet_info" bin/gasnet_info 755
-put "$CORE/core/gasnet_trace" bin/gasnet_trace 755
+program gasnet_info gasnet_info
+program gasnet_trace gasnet_trace
 put "$ROOT/scripts/build/ident.sh" bin/gasnet_ident 755
 link gasnet_ident bin/ident
 for document in README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE docs/*.md; do
