@@ -115,7 +115,8 @@ def _(bed):
 def _(bed):
     script = '[ "${PMI_RANK:-$PMIX_RANK}" != 1 ] || %s; exec "$0"'
     # (Slurm's part for PMIx does not end when its ranks give up a fence.)
-    for manager in ("hydra", "hydra, PMI-2", "mpirun of Open MPI", "srun --mpi=pmi2"):
+    of_all = ("hydra", "hydra, PMI-2", "mpirun of Open MPI", "srun --mpi=pmi2")
+    for manager in of_all if bed.thorough else of_all[:1]:
         # srun waits for what it has started, whatever becomes of the rest.
         for way in ("exit 0",) if manager.startswith("srun") else ("exit 0", "exec sleep 600"):
             words, env = managers.command(bed, manager, 3)
