@@ -45,6 +45,8 @@ PROFILE = {
 
 # Environment of programs with the stand-ins for device libraries.
 DEVICES = {}
+# The words that run a program on the emulated network of a conduit.
+NETWORKS = {}
 
 
 class Broken(Exception):
@@ -356,7 +358,7 @@ def run_program(test, program, timeout):
         source.seek(0)
         reader = subprocess.Popen(["cat"], stdin=source, stdout=subprocess.PIPE) if test.stdin else None
         process = subprocess.Popen(
-            [program, *test.arguments],
+            [*NETWORKS[test.conduit], program, *test.arguments],
             cwd=folder,
             env=variables,
             stdout=captured,
@@ -491,6 +493,8 @@ def main():
             mutants.append(mutant)
         except Broken as problem:
             print(f"FAIL mutant-{name} {problem}", flush=True)
+    for conduit in {test.conduit for test in tests.values() if test.kind == "program"}:
+        NETWORKS[conduit] = jobs.emulated(conduit, os.path.join(WORK, "emulators"))
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         failed, seconds = baseline(tests, pool)
         running = []
