@@ -247,8 +247,8 @@ refuses "a spawner of gni that is none" 'ssh, mpi, pmi, fork or auto is expected
 refuses "hosts that are known by another way" 'gethostid, hostname or conduit is expected' --with-host-detect=ip
 # Another machine.
 if [ "$processor" = aarch64 ]; then other=x86_64; else other=aarch64; fi
-in_tree "another processor" other --host=$other-linux-gnu --with-cc="$CC" --with-cxx="$CXX"
-has "another processor" "^export CARGO_BUILD_TARGET ?= $other-unknown-linux-gnu$" other/config.mk
+in_tree "another processor" foreign --host=$other-linux-gnu --with-cc="$CC" --with-cxx="$CXX"
+has "another processor" "^export CARGO_BUILD_TARGET ?= $other-unknown-linux-gnu$" foreign/config.mk
 refuses "another processor without a compiler" 'name its compilers' --host=$other-linux-gnu CC= CXX=
 refuses "a processor that Rust lacks" 'Rust has no target k1om-unknown-linux-gnu' --target=k1om-mpss-linux --host=x
 refuses "another system" 'a machine with Linux is expected' --host="$processor-apple-darwin"
@@ -288,6 +288,7 @@ if [ "$SCOPE" = all ]; then
     installed() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true
         mkdir -p other/build/release && cp -R GASNet-2025.8.0/build/release/cargo other/build/release/ &&
+            cp -R GASNet-2025.8.0/build/programs other/build/ &&
             make -C GASNet-2025.8.0 install prefix="$WORK/pfx" &&
             make -C other install prefix="$WORK/pfx2" && pfx2/bin/gasnet_info --env >"env" &&
             grep -q INSIDE pfx/include/smp-conduit/smp-seq.mak &&
