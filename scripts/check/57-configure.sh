@@ -271,7 +271,7 @@ if [ "$SCOPE" = all ]; then
         cd GASNet-2025.8.0 && ./configure --disable-parsync --with-cflags=-DINSIDE && mkdir ../other && cd ../other &&
             ../GASNet-2025.8.0/configure --with-cflags="$odd" \
             --with-ssh-cmd='rsh -x $y' --with-ssh-options='-o "A b"' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
-            --with-mpirun-cmd='start-here -n %N %C #' --with-ofi-spawner=mpi --with-ofi-provider=verbs:ofi_rxm \
+            --with-mpirun-cmd='start-here -n %N %C tag#1' --with-ofi-spawner=mpi --with-ofi-provider=verbs:ofi_rxm \
             --with-ofi-max-medium=8192 --with-ofi-num-completions=32 --with-ibv-physmem-max=7/16 \
             --with-aries-max-medium=+8000
     )
@@ -309,8 +309,8 @@ if [ "$SCOPE" = all ]; then
         has "the site's default is in the programs" "default: $value (site default)" env
     done
     says "a site's list of hosts" "this site has a list of hosts" pfx2/bin/gasnetrun_udp -v -n 2 -N 2 /bin/true
-    says "a site's command" "start-here -n 2 /bin/true '#'" pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
-    says "a site's spawner for ofi" "start-here -n 2 /bin/true '#'" pfx2/bin/gasnetrun_ofi -n 2 -t /bin/true
+    says "a site's command" "start-here -n 2 /bin/true '*tag#1" pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi /bin/true
+    says "a site's spawner for ofi" "start-here -n 2 /bin/true '*tag#1" pfx2/bin/gasnetrun_ofi -n 2 -t /bin/true
     says "what a user says comes first" 'mine' env MPIRUN_CMD='mine %N %C' pfx2/bin/gasnetrun_udp -n 2 -t -spawner=mpi \
         /bin/true
     for mode in seq par; do
