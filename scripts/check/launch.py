@@ -60,7 +60,7 @@ def build(options, folder, report):
         for conduit in options.conduits.split(",") if prefix else ():
             if not installation.has(conduit):
                 # Of the debug flavour a quick check has a few.
-                if flavour == "release":
+                if flavour == "release" or not options.quick:
                     report("SKIP", f"{flavour} {conduit}", f"{prefix} has no such conduit")
                 continue
             why = jobs.missing(conduit)
