@@ -1,6 +1,6 @@
 //! The runtime of libgasnet: everything but the networks. It knows none. A network is a crate that
-//! implements the trait [`gasnet_conduit::Conduit`]; `conduit-any` assembles libraries from this
-//! crate and networks ([`conduits!`]).
+//! implements the trait [`gasnet_conduit::Conduit`]; `libraries` and `conduit-any` assemble
+//! libraries from this crate and networks ([`conduits!`]).
 //!
 //! In reading order: [`select`] and [`runtime`], a process in its job (the processes are those of
 //! [`gasnet_job`], the environment that of [`gasnet_conduit::config`]); [`client`], [`endpoint`],

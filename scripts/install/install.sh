@@ -1,8 +1,7 @@
 #!/bin/sh
 # install.sh: copies what was built to $DESTDIR$PREFIX. Needs PREFIX; takes DESTDIR, LIBDIR_SO=1
 # (the development links of the shared libraries in lib/ itself, for packagers whose lib is on the
-# loader's path), CONDUITS, MODES, UNIVERSAL,
-# PROGRAMS, FLAVOUR, SEGMENT.
+# loader's path), CONDUITS, MODES, UNIVERSAL, PROGRAMS, FLAVOUR, SEGMENT.
 #
 # Everything that is created is noted in share/gasnet/manifest (F file, D directory), from which
 # uninstall.sh removes it.
