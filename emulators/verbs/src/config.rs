@@ -64,6 +64,12 @@ pub struct Config {
     pub ud_loss: u32,
     pub ud_dup: u32,
     pub ud_reorder: u32,
+    /// Datagrams that fail at their sender: the first, and how many.
+    pub ud_error: Option<(u64, u64)>,
+    /// The first calls that resolve the address of a peer fail with an errno: to connect a QP, and to
+    /// make an address handle.
+    pub resolve_fail: Option<(u64, i32)>,
+    pub ah_fail: Option<(u64, i32)>,
     pub rnr: u32,
     /// The nth registration of a process fails; 0: none.
     pub reg_fail: u64,
@@ -113,6 +119,9 @@ impl Default for Config {
             ud_loss: 0,
             ud_dup: 0,
             ud_reorder: 0,
+            ud_error: None,
+            resolve_fail: None,
+            ah_fail: None,
             rnr: 0,
             reg_fail: 0,
             stale: false,
@@ -192,6 +201,12 @@ impl Config {
             "ud-loss" => self.ud_loss = percent(value)?,
             "ud-dup" => self.ud_dup = percent(value)?,
             "ud-reorder" => self.ud_reorder = percent(value)?,
+            "ud-error" => {
+                let (first, count) = value.split_once(':').unwrap_or((value, "1"));
+                self.ud_error = Some((number(first)?, number(count)?));
+            }
+            "resolve-fail" => self.resolve_fail = Some(failing(value)?),
+            "ah-fail" => self.ah_fail = Some(failing(value)?),
             "rnr" => self.rnr = percent(value)?,
             "reg-fail" => self.reg_fail = number(value)?,
             "stale" => self.stale = true,
@@ -248,6 +263,19 @@ fn fields<const N: usize>(text: &str) -> Result<[&str; N], String> {
     fields
         .try_into()
         .map_err(|_| format!("needs {N} numbers between colons"))
+}
+
+/// So many calls that fail, and their errno.
+fn failing(text: &str) -> Result<(u64, i32), String> {
+    let [calls, errno] = fields(text)?;
+    let errno = match errno {
+        "EAGAIN" => libc::EAGAIN,
+        "EHOSTUNREACH" => libc::EHOSTUNREACH,
+        "ENETUNREACH" => libc::ENETUNREACH,
+        "ETIMEDOUT" => libc::ETIMEDOUT,
+        other => number(other)?,
+    };
+    Ok((number(calls)?, errno))
 }
 
 fn port_down(text: &str) -> Result<PortDown, String> {

@@ -47,6 +47,11 @@ extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -
     let Some(vector) = vector(&owner.process.config, owner.device, &load(attr)) else {
         return null(libc::EINVAL);
     };
+    if vector.dgid.is_some() {
+        if let Err(errno) = owner.process.faults.resolve_handle() {
+            return null(errno);
+        }
+    }
     retain(&Pd::of(pd).users);
     // SAFETY: set when it was made.
     let context = unsafe { (*Pd::of(pd).visible.get()).context };

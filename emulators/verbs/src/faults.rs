@@ -19,6 +19,34 @@ pub struct Faults {
     drop_connection: u64,
     registrations: AtomicU64,
     reg_fail: u64,
+    datagrams: AtomicU64,
+    ud_error: Option<(u64, u64)>,
+    resolve_fail: Failing,
+    ah_fail: Failing,
+}
+
+/// The first calls of a kind fail.
+struct Failing {
+    left: AtomicU64,
+    errno: i32,
+}
+
+impl Failing {
+    fn new(fault: Option<(u64, i32)>) -> Failing {
+        let (calls, errno) = fault.unwrap_or_default();
+        Failing {
+            left: AtomicU64::new(calls),
+            errno,
+        }
+    }
+
+    fn check(&self) -> Result<(), i32> {
+        let take = |left: u64| left.checked_sub(1);
+        match self.left.fetch_update(Relaxed, Relaxed, take) {
+            Ok(_) => Err(self.errno),
+            Err(_) => Ok(()),
+        }
+    }
 }
 
 impl Faults {
@@ -33,6 +61,10 @@ impl Faults {
             drop_connection: config.drop_connection,
             registrations: AtomicU64::new(0),
             reg_fail: config.reg_fail,
+            datagrams: AtomicU64::new(0),
+            ud_error: config.ud_error,
+            resolve_fail: Failing::new(config.resolve_fail),
+            ah_fail: Failing::new(config.ah_fail),
         }
     }
 
@@ -71,6 +103,24 @@ impl Faults {
     /// Counts a message of a connection; whether it is the one that finds it cut.
     pub fn cuts(&self) -> bool {
         self.drop_connection != 0 && self.messages.fetch_add(1, Relaxed) + 1 == self.drop_connection
+    }
+
+    /// Counts a datagram; whether it fails at its sender.
+    pub fn fails_datagram(&self) -> bool {
+        self.ud_error.is_some_and(|(first, count)| {
+            let nth = self.datagrams.fetch_add(1, Relaxed) + 1;
+            nth >= first && nth - first < count
+        })
+    }
+
+    /// Whether a QP that connects finds the address of its peer. Err: errno.
+    pub fn resolve(&self) -> Result<(), i32> {
+        self.resolve_fail.check()
+    }
+
+    /// The same of an address handle.
+    pub fn resolve_handle(&self) -> Result<(), i32> {
+        self.ah_fail.check()
     }
 
     /// Counts a registration; whether it fails.

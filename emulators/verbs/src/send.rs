@@ -135,6 +135,9 @@ impl Qp {
         queue.posted = queue.posted.wrapping_add(1);
         wqe.number = queue.posted;
         wqe.forced = self.process.faults.error(wqe.operation());
+        if self.kind == abi::IBV_QPT_UD && self.process.faults.fails_datagram() {
+            wqe.forced = Some(abi::IBV_WC_LOC_QP_OP_ERR);
+        }
         if self.kind != abi::IBV_QPT_UD && self.process.faults.cuts() {
             respond::cut(self);
         }
