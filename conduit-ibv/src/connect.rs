@@ -4,8 +4,9 @@ use crate::handshake::{Datagram, Endpoint, Step};
 use crate::migration;
 use crate::net::{advised, Net};
 use crate::peers::Connection;
+use crate::resolve::{self, Failure, Unresolved};
 use crate::send_queue::SendQueue;
-use crate::verbs::{Access, Channel, Datagrams, Errno, Transport};
+use crate::verbs::{Access, Channel, Datagrams, Errno, SendError, Transport};
 use crate::xrc::Ends;
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -27,6 +28,9 @@ pub struct Connector {
 struct Inner {
     datagrams: Datagrams,
     waiting: Vec<Waiting>,
+    unresolved: Unresolved,
+    /// Whether an error of a datagram was reported.
+    has_warned: bool,
 }
 
 /// A handshake under way.
@@ -47,6 +51,8 @@ impl Connector {
             inner: Mutex::new(Inner {
                 datagrams,
                 waiting: Vec::new(),
+                unresolved: Unresolved::default(),
+                has_warned: false,
             }),
             channel,
             count: AtomicUsize::new(0),
@@ -104,13 +110,13 @@ impl Net {
                 return Ok(());
             }
             let own = self.endpoints(connection);
-            self.ready(connection, &own)?;
+            self.ready(connection, &own).map_err(|failure| failure.why)?;
             connection.is_established.store(true, Ordering::Release);
             self.arm_migration(connection);
             Ok(())
         });
         if let Err(why) = created {
-            self.not_connected(peer, why);
+            self.not_connected(peer, &Failure::local(why));
         }
     }
 
@@ -119,7 +125,7 @@ impl Net {
     /// Each process contributes its ports, and the numbers of its queue pairs by peer.
     pub fn connect_all(&self, info: &StartInfo<'_>, wanted: &[JobRank]) -> Result<(), String> {
         let failed = |why: Errno| format!("{}: connections failed: {}", self.name(0), self.why_no_pair(why));
-        let created: Result<(), Errno> = wanted.iter().try_for_each(|peer| self.create(*peer).map(|_| ()));
+        let created = wanted.iter().try_for_each(|peer| self.create(*peer).map(|_| ()));
         let ports: Vec<Endpoint> = self.paths.iter().map(|path| path.endpoint(0)).collect();
         let numbers = self.peers.ranks().flat_map(|peer| {
             let connection = self.peers.connection(peer);
@@ -131,7 +137,7 @@ impl Net {
         let front = own.len();
         own.extend(numbers.chain(senders.into_iter().flatten()).flat_map(u32::to_le_bytes));
         let all = (info.exchange)(&own);
-        let connected = created.and_then(|()| {
+        let connected = created.map_err(failed).and_then(|()| {
             wanted.iter().try_for_each(|peer| {
                 let theirs = &all[peer.index() * own.len()..][..own.len()];
                 let number = |place: usize| {
@@ -150,13 +156,19 @@ impl Net {
                     ..Endpoint::decode(port)
                 });
                 let endpoints: Vec<Endpoint> = endpoints.collect();
-                let connection = self.peers.connection(*peer).ok_or(Errno(libc::ENOTCONN))?;
-                self.ready(connection, &endpoints)
+                let connection = self.peers.connection(*peer).ok_or("defect: no connection")?;
+                resolve::in_time(|| self.ready(connection, &endpoints)).map_err(|failure| {
+                    let host = (info.place_of)(*peer).host;
+                    format!(
+                        "no connection to rank {peer} (host {host}): {}",
+                        self.describe(&failure)
+                    )
+                })
             })
         });
         // A message to a queue pair that is not connected yet would be lost, and sent again late.
         let all = (info.exchange)(&[u8::from(connected.is_ok())]);
-        connected.map_err(failed)?;
+        connected?;
         if let Some(rank) = all.iter().position(|ok| *ok == 0) {
             return Err(format!("rank {rank} could not connect"));
         }
@@ -168,13 +180,22 @@ impl Net {
     }
 
     /// The connection to a peer failed, so that it is lost.
-    fn not_connected(&self, peer: JobRank, why: Errno) {
-        let why = format!("{}: a connection failed: {}", self.name(0), self.why_no_pair(why));
-        self.peers.fates.lose(peer, why);
+    fn not_connected(&self, peer: JobRank, failure: &Failure) {
+        self.peers
+            .fates
+            .lose(peer, format!("a connection failed: {}", self.describe(failure)));
+    }
+
+    /// A call with the address of a peer failed. If that may pass, the datagram that led to it counts
+    /// as lost: it is sent again.
+    fn not_reached(&self, inner: &mut Inner, peer: JobRank, failure: &Failure) {
+        if !failure.why.is_unresolved() || inner.unresolved.is_given_up(peer) {
+            self.not_connected(peer, failure);
+        }
     }
 
     /// Why a connection could not be made, and what to do about it.
-    fn why_no_pair(&self, why: Errno) -> String {
+    pub fn why_no_pair(&self, why: Errno) -> String {
         if why != Errno::NO_MEMORY {
             return why.to_string();
         }
@@ -233,7 +254,7 @@ impl Net {
     }
 
     /// Connects queue pairs to those of the peer, if they are not.
-    fn ready(&self, connection: &Connection, theirs: &[Endpoint]) -> Result<(), Errno> {
+    fn ready(&self, connection: &Connection, theirs: &[Endpoint]) -> Result<(), Failure> {
         if connection.is_ready.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -249,7 +270,8 @@ impl Net {
                 let port = &self.paths[queue.path].port;
                 queue
                     .pair
-                    .connect(port, (&endpoint.address, endpoint.number), transport)?;
+                    .connect(port, (&endpoint.address, endpoint.number), transport)
+                    .map_err(|why| Failure::of(queue.path, endpoint.address, why))?;
                 self.add_alternate(queue, endpoint);
             }
         }
@@ -311,9 +333,25 @@ impl Net {
             .datagrams
             .send(&mailbox.address, mailbox.number, &datagram.encode());
         if let Err(why) = sent {
-            self.peers
-                .fates
-                .lose(peer, format!("{}: a connection request failed: {why}", self.name(0)));
+            self.not_reached(inner, peer, &Failure::of(0, mailbox.address, why));
+        }
+    }
+
+    /// A datagram failed at its sender, and counts as lost.
+    fn note_send_error(&self, inner: &mut Inner, error: SendError) {
+        /// More errors in a row mean that no datagram is ever sent.
+        const MOST: u32 = 8;
+        let status = self.rails[self.paths[0].rail].context.library().status(error.status);
+        let text = format!(
+            "{}: a datagram failed: {status} (vendor error {:#x})",
+            self.name(0),
+            error.vendor
+        );
+        if error.failures > MOST {
+            return self.fail(&format!("{text}, as did {MOST} before it"));
+        }
+        if !std::mem::replace(&mut inner.has_warned, true) {
+            gasnet_conduit::warn(format_args!("ibv: {text}. It is sent again."));
         }
     }
 
@@ -327,8 +365,10 @@ impl Net {
         let polled = inner
             .datagrams
             .poll(&mut |bytes| arrived.extend(Datagram::decode(bytes)));
-        if let Err(why) = polled {
-            self.fail(&format!("{}: ibv_poll_cq failed: {why}", self.name(0)));
+        match polled {
+            Ok(None) => {}
+            Ok(Some(error)) => self.note_send_error(&mut inner, error),
+            Err(why) => self.fail(&format!("{}: datagrams failed: {why}", self.name(0))),
         }
         for datagram in arrived {
             self.arrived(&mut inner, &datagram);
@@ -351,15 +391,16 @@ impl Net {
             (None, Step::Ask) => self.create(peer),
             (None, _) => return,
         };
-        let is_ready = connection.and_then(|connection| {
+        let is_ready = connection.map_err(Failure::local).and_then(|connection| {
             if datagram.step != Step::Confirm {
                 self.ready(connection, &datagram.endpoints)?;
+                inner.unresolved.forget(peer);
             }
             Ok(connection)
         });
         let connection = match is_ready {
             Ok(connection) => connection,
-            Err(why) => return self.not_connected(peer, why),
+            Err(failure) => return self.not_reached(inner, peer, &failure),
         };
         match datagram.step {
             Step::Ask if connection.is_established.load(Ordering::Acquire) => self.tell(inner, peer, Step::Answer),

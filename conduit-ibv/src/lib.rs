@@ -41,6 +41,7 @@ mod progress;
 mod rail;
 mod receive;
 mod receivers;
+mod resolve;
 mod ring;
 mod rma;
 mod route;

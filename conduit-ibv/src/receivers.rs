@@ -41,7 +41,7 @@ impl Receivers {
         let begun = Instant::now();
         while words[0].fetch_or(LOCKED, Ordering::Acquire) & LOCKED != 0 {
             if begun.elapsed() > LIMIT {
-                return Err(Errno(libc::ETIMEDOUT));
+                return Err(Errno(libc::EBUSY));
             }
             gasnet_sys::atomic::yield_now();
         }

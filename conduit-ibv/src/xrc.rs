@@ -17,6 +17,7 @@ use crate::peers::Connection;
 use crate::ports;
 use crate::rail::Rail;
 use crate::receivers::Receivers;
+use crate::resolve::Failure;
 use crate::send_queue::SendQueue;
 use crate::settings::Settings;
 use crate::verbs::{Errno, Pair};
@@ -260,7 +261,7 @@ impl Net {
 
     /// Connects the link of a connection and the pairs by which the peer sends, if no other
     /// connection has.
-    pub fn ready_over_xrc(&self, xrc: &Xrc, connection: &Connection, theirs: &[Endpoint]) -> Result<(), Errno> {
+    pub fn ready_over_xrc(&self, xrc: &Xrc, connection: &Connection, theirs: &[Endpoint]) -> Result<(), Failure> {
         let (peer, groups) = (connection.ends.peer, &xrc.groups);
         let (own_group, group) = (groups.of(self.rank), groups.of(peer));
         let transport = |(path, endpoint): (usize, &Endpoint), sender: JobRank, group: usize| {
@@ -268,11 +269,12 @@ impl Net {
             let (low, high) = (sender.0, !groups.first(group).0);
             self.transport(path, endpoint, (low, high))
         };
-        let pairs = xrc.receivers.lock(peer)?;
+        let pairs = xrc.receivers.lock(peer).map_err(Failure::local)?;
         for (path, endpoint) in theirs.iter().enumerate().filter(|(path, _)| !pairs.is_connected(*path)) {
             let (pair, to) = (&connection.ends.receivers[path], (&endpoint.address, endpoint.sender));
             let transport = transport((path, endpoint), peer, own_group);
-            pair.connect_receiver(&self.paths[path].port, to, transport)?;
+            pair.connect_receiver(&self.paths[path].port, to, transport)
+                .map_err(|why| Failure::of(path, endpoint.address, why))?;
             pairs.note_connected(path);
         }
         drop(pairs);
@@ -284,7 +286,8 @@ impl Net {
             let to = (&endpoint.address, endpoint.number);
             let transport = transport((path, endpoint), self.rank, group);
             let pair = &link.queues[path].pair;
-            pair.connect_sender(&self.paths[path].port, to, transport)?;
+            pair.connect_sender(&self.paths[path].port, to, transport)
+                .map_err(|why| Failure::of(path, endpoint.address, why))?;
         }
         link.is_connected = true;
         Ok(())

@@ -2,36 +2,15 @@
 //! the status, after a bounded time.
 
 mod emulated;
+mod traffic;
 
 use emulated::run_again;
-use gasnet_conduit::conformance::{expose, get, put, start_info, Job};
-use gasnet_conduit::{
-    atomic_codes as codes, Atomic, Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse,
-    Upcalls,
-};
+use gasnet_conduit::conformance::start_info;
+use gasnet_conduit::{Conduit, JobRank};
 use gasnet_conduit_ibv::Ibv;
 use gasnet_sys::process;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::time::{Duration, Instant};
-
-/// Prints losses.
-struct Losses<'a> {
-    rank: JobRank,
-    any: &'a AtomicBool,
-}
-
-impl Upcalls for Losses<'_> {
-    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
-    fn done(&mut self, _: Cookie, _: Completion) {}
-    fn peer_lost(&mut self, peer: JobRank, why: &str) {
-        eprintln!("rank {} lost rank {peer}: {why}", self.rank);
-        self.any.store(true, SeqCst);
-    }
-    fn network_lost(&mut self, why: &str) {
-        eprintln!("rank {} lost the network: {why}", self.rank);
-        self.any.store(true, SeqCst);
-    }
-}
+use std::time::Duration;
+use traffic::{expect, is_lost, of_child};
 
 /// Two ranks send, put, get and add until one loses the other, which must be.
 #[test]
@@ -45,46 +24,6 @@ fn traffic() {
 #[ignore = "a child of other tests"]
 fn endurance() {
     assert!(!is_lost(Duration::from_secs(2)), "something was lost");
-}
-
-/// Whether a rank loses another before so much time has passed.
-fn is_lost(limit: Duration) -> bool {
-    emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
-    let word = AtomicU64::new(0);
-    let mut memory = vec![0_u64; 8192];
-    let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, 65536);
-    let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
-    let counter = SegmentMemory::host(word.as_ptr() as usize, 8);
-    let (_, counters) = expose((JobRank(1), job.of(1)), &counter, &[job.of(0)]);
-    let (any, begun) = (AtomicBool::new(false), Instant::now());
-    job.run(|rank, conduit: &dyn Conduit| {
-        let mut losses = Losses { rank, any: &any };
-        let (source, mut destination, mut old) = (vec![7; 20_000], vec![0; 20_000], 0_u64);
-        while begun.elapsed() < limit && !any.load(SeqCst) {
-            let _ = conduit.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
-            if rank == JobRank(0) {
-                let cookie = Cookie::new(1);
-                let _ = put(conduit, targets[0], &source, SourceUse::Now, cookie);
-                let _ = get(conduit, targets[0], &mut destination, cookie);
-                let add = Atomic {
-                    target: counters[0],
-                    dt: codes::U64,
-                    op: codes::ADD,
-                    operands: [1, 0],
-                    fetched: (&raw mut old).cast(),
-                    cookie,
-                };
-                let _ = conduit.atomics().unwrap().atomic(&add);
-            }
-            for _ in 0..100 {
-                conduit.poll(PollScope::All, &mut losses);
-            }
-        }
-        // The destination of a get is written until the conduit has stopped.
-        conduit.stop(gasnet_conduit::Stop::Orderly);
-    });
-    any.load(SeqCst)
 }
 
 /// A rank starts alone, and says why not.
@@ -128,17 +67,6 @@ fn raised_limit() {
     let started = Ibv::new().start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
     started.unwrap();
     eprintln!("raised: {}", limit().rlim_cur == limit().rlim_max);
-}
-
-/// The arguments for one child.
-fn of_child(name: &str) -> String {
-    format!("--ignored --exact --nocapture {name}")
-}
-
-/// What a child printed contains one of these.
-fn expect(child: &str, options: &str, variables: &str, texts: &[&str]) {
-    let printed = run_again(options, variables, &of_child(child));
-    assert!(texts.iter().any(|text| printed.contains(text)), "{options}: {printed}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub use pair::{Address, Local, LocalPort, Pair, PairSettings, Remote, Transport,
 pub use queue::{Channel, Queue, Wc};
 pub use receives::{ReceiveBuffer, ReceiveQueue, Shared, BATCH};
 pub use region::{Access, Domain, Region};
-pub use ud::{Datagrams, MOST as MOST_DATAGRAM};
+pub use ud::{Datagrams, SendError, MOST as MOST_DATAGRAM};
 pub use xrc::XrcDomain;
 
 use std::fmt;
@@ -31,6 +31,14 @@ pub struct Errno(pub i32);
 impl Errno {
     /// No room in a queue.
     pub const NO_MEMORY: Self = Self(libc::ENOMEM);
+
+    /// Whether the address of a peer was not resolved. On RoCE that may last for seconds.
+    pub fn is_unresolved(self) -> bool {
+        matches!(
+            self.0,
+            libc::ETIMEDOUT | libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EAGAIN
+        )
+    }
 
     /// What the last call of this thread has left.
     fn last() -> Self {

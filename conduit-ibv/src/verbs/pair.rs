@@ -3,8 +3,10 @@
 use super::region::Domain;
 use super::{Access, Context, Errno, Functions, Queue, Shared};
 use gasnet_ibv_abi as ffi;
+use gasnet_sys::atomic::Ordering;
 use std::mem::{offset_of, MaybeUninit};
 use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicBool;
 
 /// Where a port is on the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,6 +100,8 @@ pub struct Pair {
     pub number: u32,
     /// Bytes of inline data that it takes.
     pub inline: u32,
+    /// Whether [`Pair::connect`] has succeeded, which may take several tries.
+    is_connected: AtomicBool,
 }
 
 // SAFETY: verbs may be called by any thread.
@@ -168,6 +172,7 @@ impl Pair {
             // SAFETY: a queue pair; its number is constant.
             number: unsafe { (*raw.as_ptr()).qp_num },
             inline,
+            is_connected: AtomicBool::new(false),
         })
     }
 
@@ -187,10 +192,26 @@ impl Pair {
         self.modify(&mut attributes, mask)
     }
 
-    /// Connects to a pair of a peer: this one receives and sends from now on.
+    /// Connects to a pair of a peer, unless it is connected: this one receives and sends from now
+    /// on. One call at a time.
     pub fn connect(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
-        self.receive_from(port, to, transport, RESPONDER)?;
-        self.send_from_now_on(transport)
+        self.connect_with(port, to, transport, RESPONDER)
+    }
+
+    /// The same, with attributes beside those that every pair needs.
+    pub(super) fn connect_with(
+        &self,
+        port: &LocalPort,
+        to: (&Address, u32),
+        transport: Transport,
+        more: ffi::ibv_qp_attr_mask,
+    ) -> Result<(), Errno> {
+        if !self.is_connected.load(Ordering::Acquire) {
+            self.receive_from(port, to, transport, more)?;
+            self.send_from_now_on(transport)?;
+            self.is_connected.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Connects to a pair of a peer. `more` are attributes beside those that every pair needs.

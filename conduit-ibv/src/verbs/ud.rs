@@ -20,6 +20,15 @@ const KEY: u32 = 0x0067_6578;
 /// The names of sends begin here; those of receives are below.
 const FIRST_SEND: u64 = 1 << 32;
 
+/// A datagram that failed at its sender.
+#[derive(Clone, Copy, Debug)]
+pub struct SendError {
+    pub status: ffi::ibv_wc_status,
+    pub vendor: u32,
+    /// So many have failed since the last one that did not.
+    pub failures: u32,
+}
+
 /// The datagram queue pair of a port.
 pub struct Datagrams {
     library: &'static Functions,
@@ -29,6 +38,8 @@ pub struct Datagrams {
     domain: NonNull<ffi::ibv_pd>,
     /// The address handles of datagrams under way, by send buffer.
     sends: Vec<Option<Handle>>,
+    /// Errors since a datagram was sent without one.
+    failures: u32,
     pair: Pair,
     queue: Queue,
     region: Region,
@@ -87,6 +98,7 @@ impl Datagrams {
             receives,
             domain: domain.raw,
             sends: std::iter::repeat_with(|| None).take(sends).collect(),
+            failures: 0,
             pair,
             queue,
             region,
@@ -160,14 +172,27 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Passes on what has arrived: at most [`BATCH`] datagrams.
-    pub fn poll(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<usize, Errno> {
+    /// Passes on what has arrived: at most [`BATCH`] datagrams. Returns the first error of a
+    /// datagram sent; its queue pair works again then.
+    pub fn poll(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<Option<SendError>, Errno> {
         let mut room = [const { MaybeUninit::<Wc>::uninit() }; BATCH];
         let completions = self.queue.poll(&mut room)?;
-        let mut arrived = Vec::new();
+        let (mut arrived, mut failed) = (Vec::new(), None);
         for completion in completions {
+            let is_error = completion.status != ffi::IBV_WC_SUCCESS && completion.status != ffi::IBV_WC_WR_FLUSH_ERR;
+            if is_error {
+                self.failures += 1;
+                failed.get_or_insert(SendError {
+                    status: completion.status,
+                    vendor: completion.vendor_err,
+                    failures: self.failures,
+                });
+            }
             if let Some(slot) = completion.wr_id.checked_sub(FIRST_SEND) {
                 self.sends[slot as usize] = None;
+                if completion.status == ffi::IBV_WC_SUCCESS {
+                    self.failures = 0;
+                }
                 continue;
             }
             arrived.push(completion.wr_id);
@@ -179,8 +204,31 @@ impl Datagrams {
                 each(unsafe { std::slice::from_raw_parts(address as *const u8, bytes) });
             }
         }
-        self.post(&arrived)?;
-        Ok(arrived.len())
+        if failed.is_none() || self.send_again().is_ok() {
+            self.post(&arrived)?;
+        } else {
+            self.restart()?;
+        }
+        Ok(failed)
+    }
+
+    /// An error of a datagram stops its queue pair (state SQE), which flushes all later ones. This
+    /// ends that. Fails if receives have stopped, too.
+    fn send_again(&self) -> Result<(), Errno> {
+        let mut attributes = no_attributes();
+        attributes.qp_state = ffi::IBV_QPS_RTS;
+        self.pair.modify(&mut attributes, ffi::IBV_QP_STATE)
+    }
+
+    /// Begins anew, with all receive buffers. What is under way is lost.
+    fn restart(&mut self) -> Result<(), Errno> {
+        let mut attributes = no_attributes();
+        attributes.qp_state = ffi::IBV_QPS_RESET;
+        self.pair.modify(&mut attributes, ffi::IBV_QP_STATE)?;
+        let mut room = [const { MaybeUninit::<Wc>::uninit() }; BATCH];
+        while !self.queue.poll(&mut room)?.is_empty() {}
+        self.sends.fill_with(|| None);
+        self.start()
     }
 
     /// Makes the next arrival an event of the channel.

@@ -135,10 +135,9 @@ impl Pair {
         Self::of_type(context, domain, (queue, None), ffi::IBV_QPT_XRC_SEND, settings)
     }
 
-    /// Connects a pair that sends: it does from now on.
+    /// Connects a pair that sends, unless it is connected: it does from now on.
     pub fn connect_sender(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
-        self.receive_from(port, to, transport, 0)?;
-        self.send_from_now_on(transport)
+        self.connect_with(port, to, transport, 0)
     }
 
     /// Connects a pair that receives.
