@@ -1,9 +1,10 @@
-//! LIDs and GIDs of the ports of a fabric, and who an address vector names. All ports reach each
-//! other, also through the same port.
+//! LIDs and GIDs of the ports of a fabric, and who an address vector names. All ports of a subnet
+//! reach each other, also through the same port; on Ethernet, routers connect all.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::config::{Config, Link};
+use crate::ports::Entry;
 use crate::process::{now_ns, Process};
 use crate::shm::{Port, DEVICES, PORTS};
 
@@ -32,18 +33,35 @@ pub fn guid(device: u32, port: Option<u32>) -> u64 {
     0x0200_5eff_fe00_0000 | u64::from(device) << 8 | port.map_or(0, |p| u64::from(p) + 1)
 }
 
-/// 0 on RoCE.
+/// The first LID of a port; 0 on RoCE.
 pub fn lid(config: &Config, port: Port) -> u16 {
     match config.link {
-        Link::InfiniBand => (1 + port.device * PORTS as u32 + port.port) as u16,
-        Link::Roce => 0,
+        Link::InfiniBand if config.of_ports.has_lid(port) => {
+            ((1 + port.device * PORTS as u32 + port.port) << config.of_ports.lmc) as u16
+        }
+        _ => 0,
     }
 }
 
-/// The GID at an index and its type; None: the entry is not used.
+/// The GID at an index and its type; None: the entry is not used, or not by this process.
 pub fn gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u32)> {
+    match config.of_ports.gid(port, index) {
+        None => usual_gid(config, port, index),
+        Some(Entry::None | Entry::Foreign) => None,
+        Some(Entry::Address(address, is_v1)) => {
+            Some((address.octets(), if is_v1 { TYPE_ROCE_V1 } else { TYPE_ROCE_V2 }))
+        }
+    }
+}
+
+/// The same without the words of single ports.
+pub fn usual_gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u32)> {
     let mut link_local = [0; 16];
-    link_local[..2].copy_from_slice(&[0xfe, 0x80]);
+    let prefix = match config.link {
+        Link::InfiniBand => config.of_ports.subnet(port.device),
+        Link::Roce => 0xfe80 << 48,
+    };
+    link_local[..8].copy_from_slice(&prefix.to_be_bytes());
     link_local[8..].copy_from_slice(&guid(port.device, Some(port.port)).to_be_bytes());
     let mut v4 = [0; 16];
     v4[10..].copy_from_slice(&[0xff, 0xff, 10, port.port as u8, port.device as u8, 1]);
@@ -57,14 +75,29 @@ pub fn gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u32)> {
     }
 }
 
-/// The port of the fabric that has an address.
-pub fn find(config: &Config, address: Address) -> Option<Port> {
-    ports(config).find(|&port| match address {
-        Address::Lid(wanted) => wanted != 0 && wanted == lid(config, port),
+/// The port that has an address, among those that a port reaches.
+pub fn find(config: &Config, from: Port, address: Address) -> Option<Port> {
+    let is_reached = |port: &Port| {
+        let [one, other] = [from, *port].map(|port| config.of_ports.subnet(port.device));
+        config.link == Link::Roce || one == other
+    };
+    ports(config).filter(is_reached).find(|&port| match address {
+        Address::Lid(wanted) => {
+            let lid = lid(config, port);
+            lid != 0 && wanted >> config.of_ports.lmc == lid >> config.of_ports.lmc
+        }
         Address::Gid(wanted) => {
             (0..gid_table_len(config)).any(|i| gid(config, port, i).is_some_and(|(gid, _)| gid == wanted))
         }
     })
+}
+
+/// Whether packets between two GIDs of RoCE v2 with this hop limit arrive: the first router drops
+/// those with 1 or less.
+pub fn survives(hop_limit: u8, from: &[u8; 16], to: &[u8; 16]) -> bool {
+    /// Bytes that two GIDs of an IP subnet (10.1.0.0/16) have in common.
+    const SUBNET: usize = 14;
+    hop_limit > 1 || from[..SUBNET] == to[..SUBNET]
 }
 
 fn ports(config: &Config) -> impl Iterator<Item = Port> {
@@ -106,15 +139,16 @@ mod tests {
             let config = Config::parse(&format!("dir=/d hcas=3 ports=2 link={link}")).unwrap();
             for port in ports(&config) {
                 if config.link == Link::InfiniBand {
-                    assert_eq!(find(&config, Address::Lid(lid(&config, port))), Some(port));
+                    assert_eq!(find(&config, port, Address::Lid(lid(&config, port))), Some(port));
                 }
                 for index in 0..gid_table_len(&config) {
                     if let Some((gid, _)) = gid(&config, port, index) {
-                        assert_eq!(find(&config, Address::Gid(gid)), Some(port));
+                        assert_eq!(find(&config, port, Address::Gid(gid)), Some(port));
                     }
                 }
             }
-            assert_eq!(find(&config, Address::Lid(0)), None);
+            let first = Port { device: 0, port: 0 };
+            assert_eq!(find(&config, first, Address::Lid(0)), None);
         }
     }
 }

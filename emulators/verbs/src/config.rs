@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::ports::Ports;
 use crate::text;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +98,8 @@ pub struct Config {
     /// Queue pairs of all processes together, if they are limited.
     pub max_qp: Option<u32>,
     pub max_sge: u32,
+    /// Words about single devices and ports.
+    pub of_ports: Ports,
 }
 
 impl Default for Config {
@@ -141,6 +144,7 @@ impl Default for Config {
             max_qp_wr: 16384,
             max_qp: None,
             max_sge: 30,
+            of_ports: Ports::default(),
         }
     }
 }
@@ -231,7 +235,10 @@ impl Config {
             "max-qp-wr" => self.max_qp_wr = number(value)?,
             "max-qp" => self.max_qp = Some(number(value)?),
             "max-sge" => self.max_sge = number::<u32>(value)?.clamp(1, 30),
-            _ => return Err("no such option".to_string()),
+            _ => {
+                let other = self.of_ports.set(name, value);
+                return other.unwrap_or_else(|| Err("no such option".to_string()));
+            }
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use crate::handle::{load, null, store, Context, Cq, Device, Object, Qp, Srq};
 use crate::memory;
 use crate::nic::{Nic, Task};
 use crate::poll;
+use crate::ports::Entry;
 use crate::process::{current, now_ns, Process};
 use crate::qp::{is_of_qp, MAX_RD_ATOMIC};
 use crate::send::MAX_MESSAGE;
@@ -100,9 +101,17 @@ extern "C" fn ibv_get_device_name(device: *mut abi::ibv_device) -> *const c_char
         .cast()
 }
 
+/// As on the wire; 0: the device has none.
+fn node_guid(config: &Config, device: u32) -> u64 {
+    if config.of_ports.no_guid {
+        return 0;
+    }
+    address::guid(device, None).to_be()
+}
+
 #[no_mangle]
 extern "C" fn ibv_get_device_guid(device: *mut abi::ibv_device) -> u64 {
-    address::guid(Device::of(device).index, None).to_be()
+    current().map_or(0, |process| node_guid(&process.config, Device::of(device).index))
 }
 
 #[no_mangle]
@@ -211,7 +220,7 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
     // SAFETY: all zero is valid.
     let mut attr: abi::ibv_device_attr = unsafe { std::mem::zeroed() };
     set_text(&mut attr.fw_ver, "1.0.0");
-    attr.node_guid = address::guid(device, None).to_be();
+    attr.node_guid = node_guid(config, device);
     attr.sys_image_guid = attr.node_guid;
     attr.max_mr_size = config.max_mr;
     attr.page_size_cap = 0xffff_f000;
@@ -247,7 +256,8 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
     attr.max_srq = if config.srq { 16_000 } else { 0 };
     attr.max_srq_wr = if config.srq { config.max_qp_wr as c_int } else { 0 };
     attr.max_srq_sge = if config.srq { config.max_sge as c_int } else { 0 };
-    attr.max_pkeys = 1;
+    let tables = (0..config.ports).map(|port| config.of_ports.partitions(Port { device, port }).len());
+    attr.max_pkeys = tables.max().unwrap_or(1) as u16;
     attr.local_ca_ack_delay = 15;
     attr.phys_port_cnt = config.ports as u8;
     attr
@@ -334,17 +344,22 @@ extern "C" fn query_port(
         return libc::EINVAL;
     };
     let config = &object.process.config;
+    let words = &config.of_ports;
+    if words.is_unreadable(port) {
+        return libc::EIO;
+    }
     let up = object.process.port_is_up(port);
     let roce = config.link == Link::Roce;
     // SAFETY: all zero is valid.
     let mut attr: abi::ibv_port_attr = unsafe { std::mem::zeroed() };
     attr.state = if up { abi::IBV_PORT_ACTIVE } else { abi::IBV_PORT_DOWN };
     attr.max_mtu = abi::IBV_MTU_4096;
-    attr.active_mtu = abi::IBV_MTU_4096;
+    attr.active_mtu = words.mtu(port).ilog2() - 7;
     attr.gid_tbl_len = address::gid_table_len(config) as c_int;
     attr.port_cap_flags = abi::IBV_PORT_CM_SUP | if roce { abi::IBV_PORT_IP_BASED_GIDS } else { 0 };
     attr.max_msg_sz = MAX_MESSAGE as u32;
-    attr.pkey_tbl_len = 1;
+    attr.pkey_tbl_len = words.partitions(port).len() as u16;
+    attr.lmc = words.lmc;
     attr.lid = address::lid(config, port);
     attr.sm_lid = u16::from(!roce);
     attr.max_vl_num = 1;
@@ -357,7 +372,8 @@ extern "C" fn query_port(
     } else {
         abi::IBV_LINK_LAYER_INFINIBAND
     } as u8;
-    attr.flags = u8::from(roce);
+    // IBV_QPF_GRH_REQUIRED
+    attr.flags = u8::from(roce || words.needs_global(port));
     store_prefix(place, &attr, bytes);
     0
 }
@@ -377,7 +393,7 @@ fn gid_of(raw: [u8; 16]) -> abi::ibv_gid {
     abi::ibv_gid { raw }
 }
 
-/// Entries that are not used are zero.
+/// Entries that are not used are zero. Those of other namespaces can be read, too.
 #[no_mangle]
 extern "C" fn ibv_query_gid(
     context: *mut abi::ibv_context,
@@ -393,10 +409,12 @@ extern "C" fn ibv_query_gid(
     if index < 0 || index as u32 >= address::gid_table_len(config) {
         return -1;
     }
-    store(
-        place,
-        gid_of(address::gid(config, port, index as u32).map_or([0; 16], |(gid, _)| gid)),
-    );
+    let index = index as u32;
+    let found = match config.of_ports.gid(port, index) {
+        Some(Entry::Foreign) => address::usual_gid(config, port, index),
+        _ => address::gid(config, port, index),
+    };
+    store(place, gid_of(found.map_or([0; 16], |(gid, _)| gid)));
     0
 }
 
@@ -422,7 +440,10 @@ extern "C" fn _ibv_query_gid_ex(
     bytes: usize,
 ) -> c_int {
     let object = Context::of(context);
-    let found = find_port(object, port_num).map(|port| entry(&object.process.config, port, index));
+    let config = &object.process.config;
+    let found = find_port(object, port_num)
+        .filter(|port| config.of_ports.gid(*port, index) != Some(Entry::Foreign))
+        .map(|port| entry(config, port, index));
     match found {
         _ if flags != 0 => libc::EOPNOTSUPP,
         None => libc::EINVAL,
@@ -468,8 +489,13 @@ extern "C" fn _ibv_query_gid_table(
 #[no_mangle]
 extern "C" fn ibv_query_gid_type(context: *mut abi::ibv_context, port_num: u8, index: u32, place: *mut c_int) -> c_int {
     let object = Context::of(context);
-    let found =
-        find_port(object, u32::from(port_num)).and_then(|port| address::gid(&object.process.config, port, index));
+    let config = &object.process.config;
+    let port = find_port(object, u32::from(port_num));
+    if port.is_none_or(|port| config.of_ports.gid(port, index) == Some(Entry::Foreign)) {
+        null::<u8>(libc::EINVAL);
+        return -1;
+    }
+    let found = port.and_then(|port| address::gid(config, port, index));
     // This older interface does not tell InfiniBand from RoCE v1.
     store(
         place,
@@ -478,22 +504,27 @@ extern "C" fn ibv_query_gid_type(context: *mut abi::ibv_context, port_num: u8, i
     0
 }
 
-/// One P_Key, the default one.
-#[no_mangle]
-extern "C" fn ibv_query_pkey(context: *mut abi::ibv_context, port_num: u8, index: c_int, place: *mut u16) -> c_int {
-    if find_port(Context::of(context), u32::from(port_num)).is_none() || index != 0 {
-        return -1;
-    }
-    store(place, 0xffff);
-    0
+/// The table of P_Keys of a port: by default the default one only.
+fn partitions(context: &Context, port_num: u8) -> &[u16] {
+    let port = find_port(context, u32::from(port_num));
+    port.map_or(&[], |port| context.process.config.of_ports.partitions(port))
 }
 
 #[no_mangle]
-extern "C" fn ibv_get_pkey_index(context: *mut abi::ibv_context, port_num: u8, pkey: u16) -> c_int {
-    if find_port(Context::of(context), u32::from(port_num)).is_none() || pkey != 0xffff {
+extern "C" fn ibv_query_pkey(context: *mut abi::ibv_context, port_num: u8, index: c_int, place: *mut u16) -> c_int {
+    let Some(key) = partitions(Context::of(context), port_num).get(index as usize) else {
         return -1;
-    }
+    };
+    store(place, key.to_be());
     0
+}
+
+/// `pkey` is in network byte order, as `ibv_query_pkey` returns it.
+#[no_mangle]
+extern "C" fn ibv_get_pkey_index(context: *mut abi::ibv_context, port_num: u8, pkey: u16) -> c_int {
+    let keys = partitions(Context::of(context), port_num);
+    let index = keys.iter().position(|key| key.to_be() == pkey);
+    index.map_or(-1, |index| index as c_int)
 }
 
 /// The object that an asynchronous event names, if it still exists.

@@ -2,7 +2,7 @@
 //! has no daemon: tables and queues lie in shared memory, and the process that posts an operation
 //! executes it, also in the memory of its peer. Reading order:
 //!
-//! - `config`, `faults`: EMU_VERBS and the faults it asks for
+//! - `config`, `ports`, `faults`: EMU_VERBS and the faults it asks for
 //! - `shm`, `process`, `reclaim`: the fabric, who uses it, and what the dead leave
 //! - `address`, `mr`, `copy`: LIDs and GIDs, keys, copies between processes
 //! - `stale`, `device_memory`: what is no longer mapped, and memory of devices
@@ -30,6 +30,7 @@ mod mr;
 mod nic;
 mod path;
 mod poll;
+mod ports;
 mod private;
 mod process;
 mod qp;

@@ -28,7 +28,7 @@ pub fn attributes_are_valid(config: &Config, qp: &Shared, attr: &abi::ibv_qp_att
         port: u32::from(attr.alt_port_num).wrapping_sub(1),
     };
     let path_is_valid = port.port < config.ports
-        && attr.alt_pkey_index == 0
+        && usize::from(attr.alt_pkey_index) < config.of_ports.partitions(port).len()
         && attr.alt_timeout < 32
         && vector_is_valid(config, port, &attr.alt_ah_attr);
     let state_is_valid = match attr.path_mig_state {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gasnet_ibv_abi as abi;
 
 use crate::landing;
+use crate::misc::can_keep_from_children;
 use crate::process::Process;
 use crate::shm::{Mr, INDEX_BITS};
 use emulator_common::maps::is_mapped;
@@ -60,6 +61,9 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     }
     if !on_demand && !is_mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
         return Err(libc::EFAULT);
+    }
+    if !on_demand && !can_keep_from_children(&process.config, region.addr, region.length) {
+        return Err(libc::EINVAL);
     }
     if !on_demand {
         let bytes = pages(region.addr, region.length);

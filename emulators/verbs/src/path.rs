@@ -6,6 +6,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::address::{self, Address};
 use crate::config::{Config, Link};
+use crate::ports::is_one_partition;
 use crate::shm::{Path, Port};
 
 /// A GID as two numbers.
@@ -16,14 +17,55 @@ fn gid_words(gid: &abi::ibv_gid) -> (u64, u64) {
     (word(0), word(8))
 }
 
-/// Whether a port can send to an address vector: RoCE needs a GID, and the own GID must exist.
+/// Whether a port can send to an address vector: RoCE, and ports that require a global header, need
+/// a GID, and the own GID must exist. The own LID must be one of the port.
 pub fn vector_is_valid(config: &Config, port: Port, vector: &abi::ibv_ah_attr) -> bool {
     let global = vector.is_global != 0;
-    (global || config.link == Link::InfiniBand)
+    (global || config.link == Link::InfiniBand && !config.of_ports.needs_global(port))
+        && vector.src_path_bits >> config.of_ports.lmc == 0
         && (!global || address::gid(config, port, u32::from(vector.grh.sgid_index)).is_some())
 }
 
+/// Whether packets of a QP on a path arrive on that of its peer, and the peer's on this one.
+pub fn are_connected(config: &Config, (own, port): (&Path, Port), (other, target): (&Path, Port)) -> bool {
+    let words = &config.of_ports;
+    let key = |path: &Path, port| words.partition(port, path.pkey_index.load(Relaxed));
+    let ways = [(own, port, other, target), (other, target, own, port)];
+    is_one_partition([key(own, port), key(other, target)])
+        && ways.into_iter().all(|(path, from, receiver, to)| {
+            let destination = path.destination(config);
+            let is_named = match destination {
+                Address::Lid(lid) => u32::from(lid) == u32::from(address::lid(config, to)) | receiver.source_bits(),
+                Address::Gid(_) => true,
+            };
+            is_named
+                && address::find(config, from, destination) == Some(to)
+                && (!words.needs_global(to) || path.is_global())
+                && path.survives(config, from)
+        })
+}
+
 impl Path {
+    fn is_global(&self) -> bool {
+        self.global.load(Relaxed) != 0
+    }
+
+    fn source_bits(&self) -> u32 {
+        self.source_bits.load(Relaxed)
+    }
+
+    /// Whether packets survive the routers on their way.
+    fn survives(&self, config: &Config, from: Port) -> bool {
+        let hops = self.hop_limit.load(Relaxed) as u8;
+        match (
+            address::gid(config, from, self.sgid_index.load(Relaxed)),
+            self.destination(config),
+        ) {
+            (Some((gid, address::TYPE_ROCE_V2)), Address::Gid(to)) => address::survives(hops, &gid, &to),
+            _ => true,
+        }
+    }
+
     /// The port of a QP of this device.
     pub fn port(&self, device: u32) -> Port {
         Port {
@@ -51,6 +93,8 @@ impl Path {
         vector.dlid = self.dlid.load(Relaxed) as u16;
         vector.is_global = self.global.load(Relaxed) as u8;
         vector.sl = self.service_level.load(Relaxed) as u8;
+        vector.src_path_bits = self.source_bits.load(Relaxed) as u8;
+        vector.grh.hop_limit = self.hop_limit.load(Relaxed) as u8;
         vector.port_num = self.port.load(Relaxed) as u8 + 1;
         vector.grh.sgid_index = self.sgid_index.load(Relaxed) as u8;
         vector.grh.dgid.global.subnet_prefix = self.dgid[0].load(Relaxed).to_be();
@@ -63,6 +107,8 @@ impl Path {
         self.global.store(u32::from(vector.is_global != 0), Relaxed);
         self.sgid_index.store(u32::from(vector.grh.sgid_index), Relaxed);
         self.service_level.store(u32::from(vector.sl), Relaxed);
+        self.source_bits.store(u32::from(vector.src_path_bits), Relaxed);
+        self.hop_limit.store(u32::from(vector.grh.hop_limit), Relaxed);
         let (high, low) = gid_words(&vector.grh.dgid);
         self.dgid[0].store(high, Relaxed);
         self.dgid[1].store(low, Relaxed);

@@ -260,12 +260,20 @@ impl Qp {
     fn set(&self, attr: &abi::ibv_qp_attr, mask: u32) -> Result<(), i32> {
         let has = |bit: u32| mask & bit != 0;
         let config = &self.process.config;
+        let words = &config.of_ports;
         let port = u32::from(attr.port_num).wrapping_sub(1);
+        let of_table = if has(abi::IBV_QP_PORT) {
+            let device = self.shared.device.load(Relaxed);
+            Port { device, port }
+        } else {
+            self.port()
+        };
         let valid = (!has(abi::IBV_QP_PORT) || port < config.ports)
-            && (!has(abi::IBV_QP_PKEY_INDEX) || attr.pkey_index == 0)
+            && (!has(abi::IBV_QP_PKEY_INDEX) || usize::from(attr.pkey_index) < words.partitions(of_table).len())
             && (!has(abi::IBV_QP_MAX_QP_RD_ATOMIC) || u32::from(attr.max_rd_atomic) <= MAX_RD_ATOMIC)
             && (!has(abi::IBV_QP_MAX_DEST_RD_ATOMIC) || u32::from(attr.max_dest_rd_atomic) <= MAX_RD_ATOMIC)
-            && (!has(abi::IBV_QP_PATH_MTU) || (abi::IBV_MTU_256..=abi::IBV_MTU_4096).contains(&attr.path_mtu))
+            && (!has(abi::IBV_QP_PATH_MTU)
+                || attr.path_mtu >= abi::IBV_MTU_256 && attr.path_mtu <= words.mtu(self.port()).ilog2() - 7)
             && (!has(abi::IBV_QP_TIMEOUT) || attr.timeout < 32)
             && (!has(abi::IBV_QP_RETRY_CNT) || attr.retry_cnt < 8)
             && (!has(abi::IBV_QP_RNR_RETRY) || attr.rnr_retry < 8)

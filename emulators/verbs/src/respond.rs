@@ -13,6 +13,7 @@ use crate::event;
 use crate::landing;
 use crate::migration;
 use crate::mr::{grant, Grant, Wanted};
+use crate::path::are_connected;
 use crate::process::Process;
 use crate::qp::{fail, Qp};
 use crate::receive::{self, Memory, Posted};
@@ -69,25 +70,35 @@ fn connected(qp: &Qp) -> Option<(u32, &'static Shared)> {
         abi::IBV_QPT_XRC_SEND => abi::IBV_QPT_XRC_RECV,
         kind => kind,
     };
-    let config = &process.config;
+    let (config, port) = (&process.config, qp.port());
     let agreed = own.cut.load(Relaxed) == 0
         && peer.cut.load(Relaxed) == 0
         && peer.kind.load(Relaxed) == kind
         && peer.dest_qpn.load(Relaxed) == qp.key
         && peer.rq_psn.load(Relaxed) == own.sq_psn.load(Relaxed)
         && gid_type(process, own) == gid_type(process, peer);
-    let (port, target) = (qp.port(), address::find(config, own.path.destination(config))?);
+    let target = address::find(config, port, own.path.destination(config))?;
     if !agreed || !process.port_is_up(port) || !process.port_is_up(target) {
         return None;
     }
     let leads_back = |path: &Path| {
-        path.port(peer.device.load(Relaxed)) == target && address::find(config, path.destination(config)) == Some(port)
+        path.port(peer.device.load(Relaxed)) == target && are_connected(config, (&own.path, port), (path, target))
     };
     let has_arrived = leads_back(&peer.path)
         || peer.has_alternate.load(Relaxed) != 0
             && leads_back(&peer.alternate)
             && migration::follow(process, own, (key, peer));
     has_arrived.then_some((key, peer))
+}
+
+/// Whether a message between QPs fits into packets that both ports take. Both ends must divide
+/// messages in the same way.
+fn fits_packets(process: &Process, (qp, shared): (&Qp, &Shared), bytes: u64) -> bool {
+    let words = &process.config.of_ports;
+    let mtus = [qp.shared, shared].map(|qp| 128_u64 << qp.path_mtu.load(Relaxed));
+    let ports = [qp.shared, shared].map(|qp| u64::from(words.mtu(qp.path.port(qp.device.load(Relaxed)))));
+    bytes <= mtus[0].min(mtus[1]) && bytes <= ports[0].min(ports[1])
+        || mtus[0] == mtus[1] && mtus[0] <= ports[0].min(ports[1])
 }
 
 /// Fault `drop-connection`: nothing arrives any more at either end.
@@ -126,6 +137,9 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     let Some((key, shared)) = connected(qp) else {
         return Answer::Silence;
     };
+    if !fits_packets(qp.process, (qp, shared), wqe.length()) {
+        return Answer::Silence;
+    }
     if qp.process.config.early_completion && (operation != Operation::Write || wqe.has_imm()) {
         landing::settle(qp.process, shared.device.load(Relaxed));
     }

@@ -9,6 +9,7 @@ use crate::config::Link;
 use crate::copy::{self, Pieces};
 use crate::cq::{self, Cqe, From};
 use crate::nic::{Nic, Task};
+use crate::ports::is_one_partition;
 use crate::process::{now_ns, Process};
 use crate::qp::{fail, Qp};
 use crate::receive;
@@ -48,7 +49,8 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
     let Some(destination) = wqe.ud else {
         return Outcome::Failed(abi::IBV_WC_LOC_QP_OP_ERR);
     };
-    if wqe.length() > MAX_DATAGRAM {
+    let words = &qp.process.config.of_ports;
+    if wqe.length() > MAX_DATAGRAM.min(u64::from(words.mtu(qp.port()))) {
         return Outcome::Failed(abi::IBV_WC_LOC_LEN_ERR);
     }
     if destination.vector.port != qp.port() {
@@ -72,6 +74,7 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
     let datagram = Datagram {
         from: qp.key,
         qkey: qp.shared.qkey.load(Relaxed),
+        pkey: words.partition(qp.port(), qp.shared.path.pkey_index.load(Relaxed)),
         destination,
         imm: wqe.has_imm().then_some(wqe.imm),
         solicited: wqe.flags & abi::IBV_SEND_SOLICITED != 0,
@@ -95,27 +98,53 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
 
 /// A datagram under way.
 pub struct Datagram {
-    /// Key of the sending QP, and its Q_Key.
+    /// Key of the sending QP, its Q_Key and its P_Key.
     from: u32,
     qkey: u32,
+    pkey: u16,
     destination: Destination,
     imm: Option<u32>,
     solicited: bool,
     payload: Vec<u8>,
 }
 
+/// Whether a datagram survives the routers on its way.
+fn survives(process: &Process, vector: &Vector) -> bool {
+    match (
+        address::gid(&process.config, vector.port, vector.sgid_index),
+        vector.dgid,
+    ) {
+        (Some((gid, TYPE_ROCE_V2)), Some(to)) => address::survives(vector.hop_limit, &gid, &to),
+        _ => true,
+    }
+}
+
 /// The QP that a datagram reaches.
 fn find<'a>(process: &'a Process, datagram: &Datagram) -> Option<&'a Shared> {
     let destination = &datagram.destination;
     let peer = process.fabric.qps.find(destination.qpn, INDEX_BITS)?;
-    let port = address::find(&process.config, destination.vector.to)?;
+    let (config, vector) = (&process.config, &destination.vector);
+    let port = address::find(config, vector.port, vector.to)?;
+    let is_taken = match vector.to {
+        // A UD QP listens at the first LID of its port only.
+        Address::Lid(lid) => lid == address::lid(config, port),
+        Address::Gid(_) => true,
+    };
+    let words = &config.of_ports;
+    let pkey = words.partition(port, peer.path.pkey_index.load(Relaxed));
+    let arrives = is_taken
+        && is_one_partition([datagram.pkey, pkey])
+        && (!words.needs_global(port) || vector.dgid.is_some())
+        && datagram.payload.len() as u64 <= u64::from(words.mtu(port))
+        && survives(process, vector);
     // A Q_Key with the highest bit set stands for that of the sending QP.
     let qkey = if destination.qkey >> 31 == 0 {
         destination.qkey
     } else {
         datagram.qkey
     };
-    let reached = peer.kind.load(Relaxed) == abi::IBV_QPT_UD
+    let reached = arrives
+        && peer.kind.load(Relaxed) == abi::IBV_QPT_UD
         && port
             == Port {
                 device: peer.device.load(Relaxed),

@@ -103,6 +103,7 @@ void fault_unmapped(void);
 void fault_remapped(void);
 void fault_events(void);
 void fault_device(void);
+void fault_paths(void);
 void fault_alternate(void);
 void fault_migration(void);
 

@@ -116,6 +116,9 @@ pub struct Path {
     pub dgid: [AtomicU64; 2],
     pub sgid_index: AtomicU32,
     pub service_level: AtomicU32,
+    /// Which of its port's LIDs it sends from.
+    pub source_bits: AtomicU32,
+    pub hop_limit: AtomicU32,
     pub pkey_index: AtomicU32,
     pub timeout: AtomicU32,
 }
@@ -183,7 +186,7 @@ has_entry!(Mr, Cq, Srq, Qp, Events);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {
-    const MAGIC: u64 = 0x0076_6572_6273_0004;
+    const MAGIC: u64 = 0x0076_6572_6273_0005;
 
     fn head(&self) -> &Head {
         &self.head

@@ -1,0 +1,231 @@
+//! Words of EMU_VERBS about single devices and ports: partitions, GIDs, subnets, global headers,
+//! MTUs.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+use crate::shm::Port;
+
+/// What a word puts in place of an entry of a GID table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// A hole.
+    None,
+    /// That of an interface in another network namespace: its address can be read, its type not,
+    /// and no packet leaves from it.
+    Foreign,
+    /// An address, and whether it is one of RoCE v1.
+    Address(Ipv6Addr, bool),
+}
+
+/// Where it is; no index: the whole table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Gid {
+    port: Port,
+    index: Option<u32>,
+    entry: Entry,
+}
+
+/// Deviations from the defaults.
+#[derive(Clone, Default, Debug)]
+pub struct Ports {
+    partitions: Vec<(Port, Vec<u16>)>,
+    gids: Vec<Gid>,
+    subnets: Vec<(u32, u64)>,
+    /// Active MTU of all ports of a device, in bytes.
+    mtus: Vec<(u32, u32)>,
+    need_global: Vec<Port>,
+    without_lid: Vec<Port>,
+    unreadable: Vec<Port>,
+    /// Devices have no GUID.
+    pub no_guid: bool,
+    /// A port has two to the power of this LIDs.
+    pub lmc: u8,
+    /// All memory consists of huge pages, and the kernel copies no pinned pages at a fork.
+    pub huge_pages: bool,
+}
+
+impl Ports {
+    /// Takes a word. None: it is not one of these.
+    pub fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
+        let result = match name {
+            "pkeys" => partitions(value).map(|word| self.partitions.push(word)),
+            "gid" => gid(value).map(|word| self.gids.push(word)),
+            "subnet" => device_and(value, hexadecimal).map(|word| self.subnets.push(word)),
+            "mtu" => device_and(value, mtu).map(|word| self.mtus.push(word)),
+            "grh" => port(value).map(|word| self.need_global.push(word)),
+            "no-lid" => port(value).map(|word| self.without_lid.push(word)),
+            "unreadable-port" => port(value).map(|word| self.unreadable.push(word)),
+            "lmc" => number(value).map(|bits: u8| self.lmc = bits.min(7)),
+            "no-guid" => {
+                self.no_guid = true;
+                Ok(())
+            }
+            "huge-pages" => {
+                self.huge_pages = true;
+                Ok(())
+            }
+            _ => return None,
+        };
+        Some(result)
+    }
+
+    /// The P_Key table of a port.
+    pub fn partitions(&self, port: Port) -> &[u16] {
+        let own = self.partitions.iter().rfind(|word| word.0 == port);
+        own.map_or(&[0xffff], |word| &word.1)
+    }
+
+    /// The P_Key at an index of the table of a port; 0: there is none.
+    pub fn partition(&self, port: Port, index: u32) -> u16 {
+        self.partitions(port).get(index as usize).copied().unwrap_or(0)
+    }
+
+    /// The entry that replaces one of the GID table of a port.
+    pub fn gid(&self, port: Port, index: u32) -> Option<Entry> {
+        let is_this = |gid: &&Gid| gid.port == port && gid.index.is_none_or(|own| own == index);
+        self.gids.iter().rfind(is_this).map(|gid| gid.entry)
+    }
+
+    /// The subnet prefix of a device.
+    pub fn subnet(&self, device: u32) -> u64 {
+        /// That of subnets to which their managers give none.
+        const DEFAULT: u64 = 0xfe80 << 48;
+        let own = self.subnets.iter().rfind(|word| word.0 == device);
+        own.map_or(DEFAULT, |word| word.1)
+    }
+
+    /// The active MTU of a port in bytes.
+    pub fn mtu(&self, port: Port) -> u32 {
+        let own = self.mtus.iter().rfind(|word| word.0 == port.device);
+        own.map_or(4096, |word| word.1)
+    }
+
+    /// Whether packets of a port must have a global header.
+    pub fn needs_global(&self, port: Port) -> bool {
+        self.need_global.contains(&port)
+    }
+
+    pub fn has_lid(&self, port: Port) -> bool {
+        !self.without_lid.contains(&port)
+    }
+
+    /// Whether `ibv_query_port` fails.
+    pub fn is_unreadable(&self, port: Port) -> bool {
+        self.unreadable.contains(&port)
+    }
+}
+
+/// Whether QPs with these P_Keys take each other's packets: the same partition, and not two limited
+/// members of it.
+pub fn is_one_partition(keys: [u16; 2]) -> bool {
+    const FULL: u16 = 0x8000;
+    let [one, other] = keys.map(|key| key & !FULL);
+    one == other && one != 0 && (keys[0] | keys[1]) & FULL != 0
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "needs a number".to_string())
+}
+
+fn hexadecimal(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| "needs a hexadecimal number".to_string())
+}
+
+fn mtu(text: &str) -> Result<u32, String> {
+    number(text)
+        .ok()
+        .filter(|bytes: &u32| bytes.is_power_of_two() && (256..=4096).contains(bytes))
+        .ok_or_else(|| "must be 256, 512, 1024, 2048 or 4096".to_string())
+}
+
+fn device_and<T>(value: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<(u32, T), String> {
+    let (device, rest) = value.split_once(':').ok_or("needs DEVICE:VALUE")?;
+    Ok((number(device)?, parse(rest)?))
+}
+
+/// DEVICE:PORT, and what follows.
+fn port_and(value: &str) -> Result<(Port, &str), String> {
+    let mut fields = value.splitn(3, ':');
+    let device = number(fields.next().unwrap_or_default())?;
+    let port: u32 = number(fields.next().unwrap_or_default())?;
+    let port = port.checked_sub(1).ok_or("ports count from 1")?;
+    Ok((Port { device, port }, fields.next().unwrap_or_default()))
+}
+
+fn port(value: &str) -> Result<Port, String> {
+    port_and(value).map(|(port, _)| port)
+}
+
+fn partitions(value: &str) -> Result<(Port, Vec<u16>), String> {
+    let (port, keys) = port_and(value)?;
+    let keys = keys.split(',').map(|key| hexadecimal(key).map(|key| key as u16));
+    Ok((port, keys.collect::<Result<_, _>>()?))
+}
+
+fn gid(value: &str) -> Result<Gid, String> {
+    let (port, rest) = port_and(value)?;
+    let (index, entry) = rest.split_once(':').ok_or("needs DEVICE:PORT:INDEX:ENTRY")?;
+    let index = match index {
+        "*" => None,
+        index => Some(number(index)?),
+    };
+    let entry = match entry {
+        "none" => Entry::None,
+        "foreign" => Entry::Foreign,
+        text => {
+            let (text, is_v1) = text.strip_prefix("v1,").map_or((text, false), |text| (text, true));
+            let address = match text.parse() {
+                Ok(IpAddr::V4(address)) => address.to_ipv6_mapped(),
+                Ok(IpAddr::V6(address)) => address,
+                Err(_) => return Err("must end in none, foreign or an address".to_string()),
+            };
+            Entry::Address(address, is_v1)
+        }
+    };
+    Ok(Gid { port, index, entry })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_partitions() {
+        for (keys, is_one) in [
+            ([0xffff, 0xffff], true),
+            ([0xffff, 0x7fff], true),
+            ([0x7fff, 0x7fff], false),
+            ([0x8012, 0xffff], false),
+            ([0x8000, 0x8000], false),
+        ] {
+            assert_eq!(is_one_partition(keys), is_one, "{keys:x?}");
+        }
+    }
+
+    #[test]
+    fn words_change_single_ports() {
+        let mut ports = Ports::default();
+        for (name, value) in [
+            ("pkeys", "1:2:7fff,0x8012"),
+            ("gid", "0:1:*:none"),
+            ("gid", "0:1:3:v1,10.9.0.7"),
+            ("subnet", "1:0xfec0000000000001"),
+            ("mtu", "1:2048"),
+        ] {
+            assert_eq!(ports.set(name, value), Some(Ok(())), "{name}={value}");
+        }
+        let port = |device, port| Port { device, port };
+        assert_eq!(ports.partitions(port(1, 1)), [0x7fff, 0x8012]);
+        assert_eq!(ports.partition(port(0, 0), 1), 0);
+        let address = "::ffff:10.9.0.7".parse().unwrap();
+        assert_eq!(
+            [2, 3].map(|index| ports.gid(port(0, 0), index)),
+            [Some(Entry::None), Some(Entry::Address(address, true))]
+        );
+        assert_eq!([0, 1].map(|device| ports.subnet(device) >> 48), [0xfe80, 0xfec0]);
+        assert_eq!([0, 1].map(|device| ports.mtu(port(device, 0))), [4096, 2048]);
+        assert!(ports.set("gid", "0:1:3:x").is_some_and(|result| result.is_err()));
+        assert_eq!(ports.set("nonsense", ""), None);
+    }
+}
