@@ -1,11 +1,13 @@
 //! Devices and opened devices.
 
 use super::library::{text, Functions};
+use super::made::{Made, OpenDevice};
 use super::Errno;
 use gasnet_ibv_abi as ffi;
 use std::mem::{offset_of, MaybeUninit};
 use std::os::fd::RawFd;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::sync::Arc;
 
 /// The devices of this host.
 pub struct Devices {
@@ -69,16 +71,16 @@ impl Devices {
     pub fn open(&self, index: usize) -> Result<Context, String> {
         let name = self.name(index);
         // SAFETY: a device of the list.
-        let context = unsafe { (self.library.open_device)(self.device(index)) };
-        let Some(raw) = NonNull::new(context) else {
-            return Err(format!("cannot open {name}: {}", Errno::last()));
-        };
+        let raw = unsafe { (self.library.open_device)(self.device(index)) };
+        // SAFETY: just opened, or null.
+        let opened = unsafe { Made::new(raw, self.library.close_device, ()) };
+        let opened = Arc::new(opened.map_err(|why| format!("cannot open {name}: {why}"))?);
         let mut attributes = MaybeUninit::zeroed();
         // SAFETY: an open device, and writable memory.
-        let result = unsafe { (self.library.query_device)(context, attributes.as_mut_ptr()) };
+        let result = unsafe { (self.library.query_device)(opened.raw(), attributes.as_mut_ptr()) };
         let context = Context {
             library: self.library,
-            raw,
+            opened,
             // SAFETY: zero bytes are valid, and the call fills them.
             attributes: unsafe { attributes.assume_init() },
             name,
@@ -118,20 +120,15 @@ pub struct Event {
     pub pair: Option<usize>,
 }
 
-/// An opened device.
+/// An opened device. It stays open as long as anything that was made from it.
 pub struct Context {
     pub(super) library: &'static Functions,
-    pub(super) raw: NonNull<ffi::ibv_context>,
+    pub(super) opened: OpenDevice,
     /// What the device offers.
     pub attributes: ffi::ibv_device_attr,
     /// The name of the device.
     pub name: String,
 }
-
-// SAFETY: verbs may be called by any thread (ibv_open_device(3)).
-unsafe impl Send for Context {}
-// SAFETY: as above.
-unsafe impl Sync for Context {}
 
 impl Context {
     /// The functions of the library.
@@ -139,16 +136,21 @@ impl Context {
         self.library
     }
 
+    #[inline]
+    pub(super) fn raw(&self) -> *mut ffi::ibv_context {
+        self.opened.raw()
+    }
+
     pub(super) fn ops(&self) -> &ffi::ibv_context_ops {
         // SAFETY: an open device, whose table is constant.
-        unsafe { &(*self.raw.as_ptr()).ops }
+        unsafe { &(*self.raw()).ops }
     }
 
     /// The extended context, if it has the field at this offset. It is found as the public header
     /// does.
     pub(super) fn extended(&self, offset: usize) -> Option<*const ffi::verbs_context> {
         const IS_EXTENDED: usize = usize::MAX;
-        let raw = self.raw.as_ptr();
+        let raw = self.raw();
         // SAFETY: an open device.
         if unsafe { (*raw).abi_compat } as usize != IS_EXTENDED {
             return None;
@@ -164,7 +166,7 @@ impl Context {
     /// What the device tells by `ibv_query_device_ex`; none if its library lacks that.
     fn extended_attributes(&self) -> Option<ffi::ibv_device_attr_ex> {
         let (raw, whole) = (
-            self.raw.as_ptr(),
+            self.raw(),
             self.extended(offset_of!(ffi::verbs_context, query_device_ex))?,
         );
         // SAFETY: this field is there.
@@ -197,7 +199,7 @@ impl Context {
     pub fn port(&self, port: u8) -> Result<ffi::ibv_port_attr, Errno> {
         let mut attributes = MaybeUninit::<ffi::ibv_port_attr>::zeroed();
         // SAFETY: an open device, and memory at least as large as the call fills.
-        let result = unsafe { (self.library.query_port)(self.raw.as_ptr(), port, attributes.as_mut_ptr()) };
+        let result = unsafe { (self.library.query_port)(self.raw(), port, attributes.as_mut_ptr()) };
         Errno::check(result)?;
         // SAFETY: zero bytes are valid, and the call has filled a part.
         Ok(unsafe { attributes.assume_init() })
@@ -213,14 +215,14 @@ impl Context {
             let mut entry = MaybeUninit::<ffi::ibv_gid_entry>::zeroed();
             let bytes = size_of::<ffi::ibv_gid_entry>();
             // SAFETY: an open device, and an entry of that size.
-            let result = unsafe { query(self.raw.as_ptr(), u32::from(port), index, entry.as_mut_ptr(), 0, bytes) };
+            let result = unsafe { query(self.raw(), u32::from(port), index, entry.as_mut_ptr(), 0, bytes) };
             Errno::check(result).ok()?;
             // SAFETY: zero bytes are valid, and the call has filled them.
             let entry = unsafe { entry.assume_init() };
             (entry.gid, Some(entry.gid_type))
         } else {
             let mut gid = MaybeUninit::<ffi::ibv_gid>::zeroed();
-            let context = self.raw.as_ptr();
+            let context = self.raw();
             // SAFETY: an open device, and writable memory.
             let result = unsafe { (self.library.query_gid)(context, port, index as i32, gid.as_mut_ptr()) };
             Errno::check(result).ok()?;
@@ -238,7 +240,7 @@ impl Context {
         let key = |index: u16| {
             let mut key = 0;
             // SAFETY: an open device, and writable memory.
-            let result = unsafe { (self.library.query_pkey)(self.raw.as_ptr(), port, i32::from(index), &raw mut key) };
+            let result = unsafe { (self.library.query_pkey)(self.raw(), port, i32::from(index), &raw mut key) };
             Errno::check(result).ok().map(|()| u16::from_be(key))
         };
         (0..entries).map_while(key).collect()
@@ -247,14 +249,14 @@ impl Context {
     /// Readable when there is an asynchronous event.
     pub fn event_fd(&self) -> RawFd {
         // SAFETY: an open device.
-        unsafe { (*self.raw.as_ptr()).async_fd }
+        unsafe { (*self.raw()).async_fd }
     }
 
     /// The next asynchronous event.
     pub fn next_event(&self) -> Option<Event> {
         let mut event = MaybeUninit::<ffi::ibv_async_event>::zeroed();
         // SAFETY: an open device, and writable memory.
-        let result = unsafe { (self.library.get_async_event)(self.raw.as_ptr(), event.as_mut_ptr()) };
+        let result = unsafe { (self.library.get_async_event)(self.raw(), event.as_mut_ptr()) };
         Errno::check(result).ok()?;
         // SAFETY: zero bytes are valid, and the call has filled them.
         let mut event = unsafe { event.assume_init() };
@@ -282,12 +284,5 @@ impl Context {
             port,
             pair,
         })
-    }
-}
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        // SAFETY: an open device. What was made from it is gone, as the module requires.
-        unsafe { (self.library.close_device)(self.raw.as_ptr()) };
     }
 }

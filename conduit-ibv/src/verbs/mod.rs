@@ -1,10 +1,8 @@
 //! libibverbs, as objects that end what they hold. This module alone calls the library.
-//!
-//! An object must be dropped before those that it was made from: fields of a structure are dropped
-//! in the order of their declaration, so what was made first comes last.
 
 mod context;
 mod library;
+mod made;
 mod pair;
 mod queue;
 mod receives;

@@ -1,12 +1,14 @@
 //! Reliable connected queue pairs.
 
+use super::made::{Made, PairOf};
 use super::region::Domain;
 use super::{Access, Context, Errno, Functions, Queue, Shared};
 use gasnet_ibv_abi as ffi;
 use gasnet_sys::atomic::Ordering;
 use std::mem::{offset_of, MaybeUninit};
-use std::ptr::{self, NonNull};
+use std::ptr;
 use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 
 /// Where a port is on the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,7 +95,7 @@ pub(super) const RESPONDER: ffi::ibv_qp_attr_mask = ffi::IBV_QP_MAX_DEST_RD_ATOM
 /// A queue pair.
 pub struct Pair {
     library: &'static Functions,
-    raw: NonNull<ffi::ibv_qp>,
+    made: Made<ffi::ibv_qp, PairOf>,
     send: unsafe extern "C" fn(*mut ffi::ibv_qp, *mut ffi::ibv_send_wr, *mut *mut ffi::ibv_send_wr) -> i32,
     receive: unsafe extern "C" fn(*mut ffi::ibv_qp, *mut ffi::ibv_recv_wr, *mut *mut ffi::ibv_recv_wr) -> i32,
     /// Its number.
@@ -103,11 +105,6 @@ pub struct Pair {
     /// Whether [`Pair::connect`] has succeeded, which may take several tries.
     is_connected: AtomicBool,
 }
-
-// SAFETY: verbs may be called by any thread.
-unsafe impl Send for Pair {}
-// SAFETY: as above.
-unsafe impl Sync for Pair {}
 
 /// Attributes that are all zero.
 pub(super) fn no_attributes() -> ffi::ibv_qp_attr {
@@ -137,9 +134,9 @@ impl Pair {
         let library = context.library;
         let mut attributes = ffi::ibv_qp_init_attr {
             qp_context: ptr::without_provenance_mut(settings.name),
-            send_cq: queue.raw(),
-            recv_cq: queue.raw(),
-            srq: shared.map_or(ptr::null_mut(), Shared::raw),
+            send_cq: queue.made().raw(),
+            recv_cq: queue.made().raw(),
+            srq: shared.map_or(ptr::null_mut(), |shared| shared.made().raw()),
             cap: ffi::ibv_qp_cap {
                 max_send_wr: settings.sends,
                 max_recv_wr: settings.receives,
@@ -154,23 +151,34 @@ impl Pair {
             (attributes.cap.max_recv_wr, attributes.cap.max_recv_sge) = (0, 0);
         }
         // SAFETY: objects of one device.
-        let raw = unsafe { (library.create_qp)(domain.raw.as_ptr(), &raw mut attributes) };
-        Self::of_raw(context, raw, attributes.cap.max_inline_data)
+        let raw = unsafe { (library.create_qp)(domain.raw(), &raw mut attributes) };
+        let shared = shared.map(|shared| Arc::clone(shared.made()));
+        let parents = PairOf::Domain(Arc::clone(&domain.made), Arc::clone(queue.made()), shared);
+        // SAFETY: just made, or null.
+        unsafe { Self::of_raw(context, (raw, parents), attributes.cap.max_inline_data) }
     }
 
-    /// What a call has made; null: it failed.
-    pub(super) fn of_raw(context: &Context, raw: *mut ffi::ibv_qp, inline: u32) -> Result<Self, Errno> {
-        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+    /// What a call has made of these; null: it failed.
+    ///
+    /// # Safety
+    /// Nothing else ends it.
+    pub(super) unsafe fn of_raw(
+        context: &Context,
+        (raw, parents): (*mut ffi::ibv_qp, PairOf),
+        inline: u32,
+    ) -> Result<Self, Errno> {
+        // SAFETY: the caller's.
+        let made = unsafe { Made::new(raw, context.library.destroy_qp, parents)? };
         let (Some(send), Some(receive)) = (context.ops().post_send, context.ops().post_recv) else {
             panic!("defect: a device without ibv_post_send");
         };
         Ok(Self {
             library: context.library,
-            raw,
+            made,
             send,
             receive,
             // SAFETY: a queue pair; its number is constant.
-            number: unsafe { (*raw.as_ptr()).qp_num },
+            number: unsafe { (*raw).qp_num },
             inline,
             is_connected: AtomicBool::new(false),
         })
@@ -178,7 +186,7 @@ impl Pair {
 
     pub(super) fn modify(&self, attributes: &mut ffi::ibv_qp_attr, mask: ffi::ibv_qp_attr_mask) -> Result<(), Errno> {
         // SAFETY: a queue pair; the mask says which attributes are read.
-        Errno::check(unsafe { (self.library.modify_qp)(self.raw.as_ptr(), attributes, mask as i32) })
+        Errno::check(unsafe { (self.library.modify_qp)(self.made.raw(), attributes, mask as i32) })
     }
 
     /// Binds a new pair to a port: it takes receive buffers.
@@ -286,7 +294,7 @@ impl Pair {
         work.request.sg_list = (&raw mut *work).wrapping_byte_add(offset_of!(Work, local)).cast();
         let mut refused = ptr::null_mut();
         // SAFETY: a queue pair, and a request that lives until the call returns.
-        Errno::check(unsafe { (self.send)(self.raw.as_ptr(), &raw mut work.request, &raw mut refused) })
+        Errno::check(unsafe { (self.send)(self.made.raw(), &raw mut work.request, &raw mut refused) })
     }
 
     /// # Safety
@@ -297,14 +305,7 @@ impl Pair {
         refused: *mut *mut ffi::ibv_recv_wr,
     ) -> i32 {
         // SAFETY: the caller's.
-        unsafe { (self.receive)(self.raw.as_ptr(), requests, refused) }
-    }
-}
-
-impl Drop for Pair {
-    fn drop(&mut self) {
-        // SAFETY: a queue pair that nobody uses any more.
-        unsafe { (self.library.destroy_qp)(self.raw.as_ptr()) };
+        unsafe { (self.receive)(self.made.raw(), requests, refused) }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Completion queues and their channels.
 
+use super::made::{CompletionChannel, CompletionQueue, Made};
 use super::{Context, Errno, Functions};
 use gasnet_ibv_abi as ffi;
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::sync::Arc;
 
 /// A completion.
 pub type Wc = ffi::ibv_wc;
@@ -12,22 +14,19 @@ pub type Wc = ffi::ibv_wc;
 /// Wakes threads that sleep until a queue has a completion.
 pub struct Channel {
     library: &'static Functions,
-    raw: NonNull<ffi::ibv_comp_channel>,
+    made: CompletionChannel,
 }
-
-// SAFETY: verbs may be called by any thread.
-unsafe impl Send for Channel {}
-// SAFETY: as above.
-unsafe impl Sync for Channel {}
 
 impl Channel {
     /// A new one, which does not block.
     pub fn new(context: &Context) -> Result<Self, Errno> {
         let library = context.library;
         // SAFETY: an open device.
-        let raw = unsafe { (library.create_comp_channel)(context.raw.as_ptr()) };
-        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
-        let channel = Self { library, raw };
+        let raw = unsafe { (library.create_comp_channel)(context.raw()) };
+        // SAFETY: just made, or null.
+        let made = unsafe { Made::new(raw, library.destroy_comp_channel, Arc::clone(&context.opened))? };
+        let made = Arc::new(made);
+        let channel = Self { library, made };
         gasnet_sys::fd::set_nonblocking(&channel.fd()).map_err(|why| Errno(why.raw_os_error().unwrap_or(0)))?;
         Ok(channel)
     }
@@ -35,7 +34,7 @@ impl Channel {
     /// Readable after an event.
     pub fn fd(&self) -> RawFd {
         // SAFETY: a channel.
-        unsafe { (*self.raw.as_ptr()).fd }
+        unsafe { (*self.made.raw()).fd }
     }
 
     /// Takes all events. Whether there were any.
@@ -43,7 +42,7 @@ impl Channel {
         let mut had_some = false;
         let (mut queue, mut context) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: a channel that does not block, and writable memory.
-        while unsafe { (self.library.get_cq_event)(self.raw.as_ptr(), &raw mut queue, &raw mut context) } == 0 {
+        while unsafe { (self.library.get_cq_event)(self.made.raw(), &raw mut queue, &raw mut context) } == 0 {
             // SAFETY: the queue of the event.
             unsafe { (self.library.ack_cq_events)(queue, 1) };
             had_some = true;
@@ -52,19 +51,13 @@ impl Channel {
     }
 }
 
-impl Drop for Channel {
-    fn drop(&mut self) {
-        // SAFETY: its queues are gone, as the module requires.
-        unsafe { (self.library.destroy_comp_channel)(self.raw.as_ptr()) };
-    }
-}
-
 type Poll = unsafe extern "C" fn(*mut ffi::ibv_cq, i32, *mut Wc) -> i32;
 
 /// A completion queue.
 pub struct Queue {
-    library: &'static Functions,
-    raw: NonNull<ffi::ibv_cq>,
+    made: CompletionQueue,
+    /// The same, for the fast path.
+    raw: *mut ffi::ibv_cq,
     poll: Poll,
     notify: unsafe extern "C" fn(*mut ffi::ibv_cq, i32) -> i32,
 }
@@ -78,32 +71,35 @@ impl Queue {
     /// A queue of at least so many completions, whose events go to a channel.
     pub fn new(context: &Context, completions: usize, channel: Option<&Channel>) -> Result<Self, Errno> {
         let library = context.library;
-        let channel = channel.map_or(ptr::null_mut(), |channel| channel.raw.as_ptr());
-        let context_raw = context.raw.as_ptr();
+        let channel = channel.map(|channel| Arc::clone(&channel.made));
+        let its_channel = channel.as_ref().map_or(ptr::null_mut(), |channel| channel.raw());
+        let count = completions as i32;
         // SAFETY: an open device, and a channel of it or none.
-        let raw = unsafe { (library.create_cq)(context_raw, completions as i32, ptr::null_mut(), channel, 0) };
-        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+        let raw = unsafe { (library.create_cq)(context.raw(), count, ptr::null_mut(), its_channel, 0) };
+        let parents = (Arc::clone(&context.opened), channel);
+        // SAFETY: just made, or null.
+        let made = Arc::new(unsafe { Made::new(raw, library.destroy_cq, parents)? });
         let ops = context.ops();
         let (Some(poll), Some(notify)) = (ops.poll_cq, ops.req_notify_cq) else {
             panic!("defect: a device without ibv_poll_cq");
         };
         Ok(Self {
-            library,
+            made,
             raw,
             poll,
             notify,
         })
     }
 
-    pub(super) fn raw(&self) -> *mut ffi::ibv_cq {
-        self.raw.as_ptr()
+    pub(super) fn made(&self) -> &CompletionQueue {
+        &self.made
     }
 
     /// Takes completions.
     #[inline]
     pub fn poll<'a>(&self, room: &'a mut [MaybeUninit<Wc>]) -> Result<&'a [Wc], Errno> {
         // SAFETY: a queue, and room for so many.
-        let count = unsafe { (self.poll)(self.raw.as_ptr(), room.len() as i32, room.as_mut_ptr().cast()) };
+        let count = unsafe { (self.poll)(self.raw, room.len() as i32, room.as_mut_ptr().cast()) };
         let count = usize::try_from(count).map_err(|_| Errno(libc::EIO))?;
         // SAFETY: the call has filled so many.
         Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), count) })
@@ -112,13 +108,6 @@ impl Queue {
     /// Makes the next completion an event of the channel.
     pub fn arm(&self) -> Result<(), Errno> {
         // SAFETY: a queue.
-        Errno::check(unsafe { (self.notify)(self.raw.as_ptr(), 0) })
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        // SAFETY: what reports to it is gone, as the module requires.
-        unsafe { (self.library.destroy_cq)(self.raw.as_ptr()) };
+        Errno::check(unsafe { (self.notify)(self.raw, 0) })
     }
 }

@@ -1,18 +1,21 @@
 //! Shared receive queues, and posting of receive buffers.
 
+use super::made::{Made, ReceiveQueueOf, SharedReceiveQueue};
 use super::region::Domain;
-use super::{Context, Errno, Functions, Pair};
+use super::{Context, Errno, Pair};
 use gasnet_ibv_abi as ffi;
 use std::mem::MaybeUninit;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::sync::Arc;
 
 /// Most buffers that one call posts.
 pub const BATCH: usize = 32;
 
 /// A shared receive queue.
 pub struct Shared {
-    library: &'static Functions,
-    raw: NonNull<ffi::ibv_srq>,
+    made: SharedReceiveQueue,
+    /// The same, for the fast path.
+    raw: *mut ffi::ibv_srq,
     /// Its number, if it is for XRC.
     pub number: Option<u32>,
     post: unsafe extern "C" fn(*mut ffi::ibv_srq, *mut ffi::ibv_recv_wr, *mut *mut ffi::ibv_recv_wr) -> i32,
@@ -40,33 +43,35 @@ impl Shared {
             attr: of_length(buffers),
         };
         // SAFETY: a domain of the device.
-        let raw = unsafe { (context.library.create_srq)(domain.raw.as_ptr(), &raw mut attributes) };
-        Self::of_raw(context, raw)
+        let raw = unsafe { (context.library.create_srq)(domain.raw(), &raw mut attributes) };
+        // SAFETY: just made, or null.
+        unsafe { Self::of_raw(context, raw, (Arc::clone(&domain.made), None)) }
     }
 
-    /// What a call has made; null: it failed.
-    pub(super) fn of_raw(context: &Context, raw: *mut ffi::ibv_srq) -> Result<Self, Errno> {
-        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+    /// What a call has made of these; null: it failed.
+    ///
+    /// # Safety
+    /// Nothing else ends it.
+    pub(super) unsafe fn of_raw(
+        context: &Context,
+        raw: *mut ffi::ibv_srq,
+        parents: ReceiveQueueOf,
+    ) -> Result<Self, Errno> {
+        // SAFETY: the caller's.
+        let made = Arc::new(unsafe { Made::new(raw, context.library.destroy_srq, parents)? });
         let Some(post) = context.ops().post_srq_recv else {
             panic!("defect: a device without ibv_post_srq_recv");
         };
         Ok(Self {
-            library: context.library,
+            made,
             raw,
             number: None,
             post,
         })
     }
 
-    pub(super) fn raw(&self) -> *mut ffi::ibv_srq {
-        self.raw.as_ptr()
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: its queue pairs are gone, as the module requires.
-        unsafe { (self.library.destroy_srq)(self.raw.as_ptr()) };
+    pub(super) fn made(&self) -> &SharedReceiveQueue {
+        &self.made
     }
 }
 
@@ -125,7 +130,7 @@ impl ReceiveQueue<'_> {
         // SAFETY: a queue, and a list that lives until the call returns.
         Errno::check(unsafe {
             match self {
-                Self::Shared(queue) => (queue.post)(queue.raw(), first, &raw mut refused),
+                Self::Shared(queue) => (queue.post)(queue.raw, first, &raw mut refused),
                 Self::Own(pair) => pair.post_receives(first, &raw mut refused),
             }
         })

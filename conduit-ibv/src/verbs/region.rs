@@ -1,30 +1,34 @@
 //! Protection domains and memory regions.
 
+use super::made::{Made, ProtectionDomain};
 use super::{Context, Errno};
 use crate::verbs::library::Functions;
 use gasnet_ibv_abi as ffi;
 use std::os::fd::AsRawFd;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::sync::Arc;
 
 /// A protection domain.
 pub struct Domain {
     pub(super) library: &'static Functions,
-    pub(super) raw: NonNull<ffi::ibv_pd>,
+    pub(super) made: ProtectionDomain,
 }
-
-// SAFETY: verbs may be called by any thread.
-unsafe impl Send for Domain {}
-// SAFETY: as above.
-unsafe impl Sync for Domain {}
 
 impl Domain {
     /// A new one.
     pub fn new(context: &Context) -> Result<Self, Errno> {
         let library = context.library;
         // SAFETY: an open device.
-        let raw = unsafe { (library.alloc_pd)(context.raw.as_ptr()) };
-        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
-        Ok(Self { library, raw })
+        let raw = unsafe { (library.alloc_pd)(context.raw()) };
+        // SAFETY: just made, or null.
+        let made = unsafe { Made::new(raw, library.dealloc_pd, Arc::clone(&context.opened))? };
+        let made = Arc::new(made);
+        Ok(Self { library, made })
+    }
+
+    #[inline]
+    pub(super) fn raw(&self) -> *mut ffi::ibv_pd {
+        self.made.raw()
     }
 
     /// Registers memory of this process.
@@ -33,7 +37,7 @@ impl Domain {
     /// The memory stays mapped until the region is dropped.
     pub unsafe fn register(&self, address: usize, bytes: usize, access: Access) -> Result<Region, Errno> {
         // SAFETY: a domain; the library checks the memory.
-        let raw = unsafe { (self.library.reg_mr)(self.raw.as_ptr(), address as *mut _, bytes, access.0 as i32) };
+        let raw = unsafe { (self.library.reg_mr)(self.raw(), address as *mut _, bytes, access.0 as i32) };
         self.region(raw)
     }
 
@@ -41,7 +45,7 @@ impl Domain {
     pub fn register_on_demand(&self) -> Result<Region, Errno> {
         let access = ffi::IBV_ACCESS_ON_DEMAND | ffi::IBV_ACCESS_LOCAL_WRITE;
         // SAFETY: a domain; the device follows the page tables, so nothing has to stay mapped.
-        let raw = unsafe { (self.library.reg_mr)(self.raw.as_ptr(), ptr::null_mut(), usize::MAX, access as i32) };
+        let raw = unsafe { (self.library.reg_mr)(self.raw(), ptr::null_mut(), usize::MAX, access as i32) };
         self.region(raw)
     }
 
@@ -58,27 +62,16 @@ impl Domain {
         let (offset, address) = (offset as u64, address as u64);
         let (fd, access) = (fd.as_raw_fd(), access.0 as i32);
         // SAFETY: a domain and an open descriptor; the region holds the buffer.
-        let raw = unsafe { register(self.raw.as_ptr(), offset, bytes, address, fd, access) };
+        let raw = unsafe { register(self.raw(), offset, bytes, address, fd, access) };
         self.region(raw)
     }
 
     fn region(&self, raw: *mut ffi::ibv_mr) -> Result<Region, Errno> {
-        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
+        // SAFETY: just made, or null.
+        let made = unsafe { Made::new(raw, self.library.dereg_mr, Arc::clone(&self.made))? };
         // SAFETY: a region; its keys are constant.
-        let (lkey, rkey) = unsafe { ((*raw.as_ptr()).lkey, (*raw.as_ptr()).rkey) };
-        Ok(Region {
-            library: self.library,
-            raw,
-            lkey,
-            rkey,
-        })
-    }
-}
-
-impl Drop for Domain {
-    fn drop(&mut self) {
-        // SAFETY: what was made from it is gone, as the module requires.
-        unsafe { (self.library.dealloc_pd)(self.raw.as_ptr()) };
+        let (lkey, rkey) = unsafe { ((*raw).lkey, (*raw).rkey) };
+        Ok(Region { made, lkey, rkey })
     }
 }
 
@@ -101,25 +94,13 @@ impl Access {
     }
 }
 
-/// A memory region.
+/// A memory region. No operation uses it when it is dropped.
 #[derive(Debug)]
 pub struct Region {
-    library: &'static Functions,
-    raw: NonNull<ffi::ibv_mr>,
+    #[allow(dead_code, reason = "held")]
+    made: Made<ffi::ibv_mr, ProtectionDomain>,
     /// Names it in own operations.
     pub lkey: u32,
     /// Names it in operations of peers.
     pub rkey: u32,
-}
-
-// SAFETY: verbs may be called by any thread.
-unsafe impl Send for Region {}
-// SAFETY: as above.
-unsafe impl Sync for Region {}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: a region that no operation uses, as its users promise.
-        unsafe { (self.library.dereg_mr)(self.raw.as_ptr()) };
-    }
 }

@@ -1,5 +1,6 @@
 //! Unreliable datagrams, which set connections up.
 
+use super::made::{Made, ProtectionDomain};
 use super::pair::{no_attributes, Local, LocalPort, Work};
 use super::receives::{ReceiveBuffer, BATCH};
 use super::region::{Access, Domain, Region};
@@ -7,7 +8,7 @@ use super::{Address, Context, Errno, Functions, Pair, PairSettings, Queue, Recei
 use gasnet_ibv_abi as ffi;
 use gasnet_sys::mem;
 use std::mem::MaybeUninit;
-use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Bytes that precede a received datagram: room for its global header.
 const GRH: usize = size_of::<ffi::ibv_grh>();
@@ -34,13 +35,13 @@ pub struct Datagrams {
     library: &'static Functions,
     port: LocalPort,
     receives: usize,
-    /// Of the domain.
-    domain: NonNull<ffi::ibv_pd>,
+    domain: ProtectionDomain,
+    // Before the handles and the memory, which datagrams under way use.
+    pair: Pair,
     /// The address handles of datagrams under way, by send buffer.
     sends: Vec<Option<Handle>>,
     /// Errors since a datagram was sent without one.
     failures: u32,
-    pair: Pair,
     queue: Queue,
     region: Region,
     #[allow(dead_code, reason = "unmapped when dropped")]
@@ -57,18 +58,8 @@ impl Drop for Memory {
     }
 }
 
-// SAFETY: verbs may be called by any thread, and the memory belongs to this.
-unsafe impl Send for Datagrams {}
-
-/// An address handle.
-struct Handle(&'static Functions, NonNull<ffi::ibv_ah>);
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        // SAFETY: no datagram uses it any more.
-        unsafe { (self.0.destroy_ah)(self.1.as_ptr()) };
-    }
-}
+/// An address handle, which no datagram uses any more when it is dropped.
+type Handle = Made<ffi::ibv_ah, ProtectionDomain>;
 
 impl Datagrams {
     /// Opens it, with so many buffers to send and to receive.
@@ -96,10 +87,10 @@ impl Datagrams {
             library: context.library,
             port,
             receives,
-            domain: domain.raw,
+            domain: Arc::clone(&domain.made),
+            pair,
             sends: std::iter::repeat_with(|| None).take(sends).collect(),
             failures: 0,
-            pair,
             queue,
             region,
             memory,
@@ -153,8 +144,9 @@ impl Datagrams {
         };
         let mut route = self.port.route(to);
         // SAFETY: a domain, and attributes of its device.
-        let handle = unsafe { (self.library.create_ah)(self.domain.as_ptr(), &raw mut route) };
-        let handle = Handle(self.library, NonNull::new(handle).ok_or_else(Errno::last)?);
+        let raw = unsafe { (self.library.create_ah)(self.domain.raw(), &raw mut route) };
+        // SAFETY: just made, or null.
+        let handle = unsafe { Handle::new(raw, self.library.destroy_ah, Arc::clone(&self.domain))? };
         let address = self.buffer(self.receives + slot);
         // SAFETY: a send buffer that no datagram under way uses, and long enough.
         unsafe { (address as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
@@ -163,7 +155,7 @@ impl Datagrams {
             bytes: bytes.len(),
             lkey: self.region.lkey,
         };
-        let mut work = Work::datagram(&local, handle.1.as_ptr(), number, KEY);
+        let mut work = Work::datagram(&local, raw, number, KEY);
         work.signal();
         work.name(FIRST_SEND + slot as u64);
         // SAFETY: the buffer is used again only after its completion.

@@ -2,6 +2,7 @@
 //! sends to every process of a host that has a receive queue in the domain of the pair which it is
 //! connected to. Each work request names the receive queue.
 
+use super::made::{Made, OpenXrcDomain, PairOf};
 use super::pair::{Pair, PairSettings, Transport, RESPONDER};
 use super::receives::of_length;
 use super::region::Domain;
@@ -9,7 +10,8 @@ use super::{Address, Context, Errno, LocalPort, Queue, Shared};
 use gasnet_ibv_abi as ffi;
 use std::mem::{offset_of, MaybeUninit};
 use std::os::fd::RawFd;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::sync::Arc;
 
 /// Reads an operation of the extended context, which public headers wrap in inline functions.
 macro_rules! operation {
@@ -25,14 +27,8 @@ macro_rules! operation {
 
 /// An XRC domain of an HCA.
 pub struct XrcDomain {
-    raw: NonNull<ffi::ibv_xrcd>,
-    close: unsafe extern "C" fn(*mut ffi::ibv_xrcd) -> i32,
+    made: OpenXrcDomain,
 }
-
-// SAFETY: verbs may be called by any thread.
-unsafe impl Send for XrcDomain {}
-// SAFETY: as above.
-unsafe impl Sync for XrcDomain {}
 
 impl XrcDomain {
     /// The domain that all processes with this file share.
@@ -47,9 +43,11 @@ impl XrcDomain {
             oflags: libc::O_CREAT,
         };
         // SAFETY: an open device; the domain holds the file.
-        let raw = unsafe { open(context.raw.as_ptr(), &raw mut attributes) };
-        let raw = NonNull::new(raw).ok_or_else(Errno::last)?;
-        Ok(Self { raw, close })
+        let raw = unsafe { open(context.raw(), &raw mut attributes) };
+        // SAFETY: just opened, or null.
+        let made = unsafe { Made::new(raw, close, Arc::clone(&context.opened))? };
+        let made = Arc::new(made);
+        Ok(Self { made })
     }
 
     /// A receive queue of so many buffers, whose receives report to `queue`.
@@ -68,11 +66,13 @@ impl XrcDomain {
             | ffi::IBV_SRQ_INIT_ATTR_XRCD
             | ffi::IBV_SRQ_INIT_ATTR_CQ;
         attributes.srq_type = ffi::IBV_SRQT_XRC;
-        (attributes.pd, attributes.xrcd) = (domain.raw.as_ptr(), self.raw.as_ptr());
-        attributes.cq = queue.raw();
+        (attributes.pd, attributes.xrcd) = (domain.raw(), self.made.raw());
+        attributes.cq = queue.made().raw();
         // SAFETY: objects of one device.
-        let raw = unsafe { create(context.raw.as_ptr(), &raw mut attributes) };
-        let mut shared = Shared::of_raw(context, raw)?;
+        let raw = unsafe { create(context.raw(), &raw mut attributes) };
+        let of_xrc = (Arc::clone(&self.made), Arc::clone(queue.made()));
+        // SAFETY: just made, or null.
+        let mut shared = unsafe { Shared::of_raw(context, raw, (Arc::clone(&domain.made), Some(of_xrc)))? };
         let mut number = 0;
         // SAFETY: a queue, and writable memory.
         Errno::check(unsafe { number_of(raw, &raw mut number) })?;
@@ -100,10 +100,11 @@ impl XrcDomain {
         let mut attributes: ffi::ibv_qp_init_attr_ex = unsafe { MaybeUninit::zeroed().assume_init() };
         attributes.qp_type = ffi::IBV_QPT_XRC_RECV;
         attributes.comp_mask = ffi::IBV_QP_INIT_ATTR_XRCD;
-        attributes.xrcd = self.raw.as_ptr();
+        attributes.xrcd = self.made.raw();
         // SAFETY: objects of one device.
-        let raw = unsafe { create(context.raw.as_ptr(), &raw mut attributes) };
-        Pair::of_raw(context, raw, 0)
+        let raw = unsafe { create(context.raw(), &raw mut attributes) };
+        // SAFETY: just made, or null.
+        unsafe { Pair::of_raw(context, (raw, PairOf::Xrc(Arc::clone(&self.made))), 0) }
     }
 
     /// Opens such a pair of another process by its number.
@@ -112,20 +113,14 @@ impl XrcDomain {
         let mut attributes = ffi::ibv_qp_open_attr {
             comp_mask: ffi::IBV_QP_OPEN_ATTR_NUM | ffi::IBV_QP_OPEN_ATTR_XRCD | ffi::IBV_QP_OPEN_ATTR_TYPE,
             qp_num: number,
-            xrcd: self.raw.as_ptr(),
+            xrcd: self.made.raw(),
             qp_context: ptr::null_mut(),
             qp_type: ffi::IBV_QPT_XRC_RECV,
         };
         // SAFETY: objects of one device.
-        let raw = unsafe { open(context.raw.as_ptr(), &raw mut attributes) };
-        Pair::of_raw(context, raw, 0)
-    }
-}
-
-impl Drop for XrcDomain {
-    fn drop(&mut self) {
-        // SAFETY: what was made from it is gone, as the module requires.
-        unsafe { (self.close)(self.raw.as_ptr()) };
+        let raw = unsafe { open(context.raw(), &raw mut attributes) };
+        // SAFETY: just made, or null.
+        unsafe { Pair::of_raw(context, (raw, PairOf::Xrc(Arc::clone(&self.made))), 0) }
     }
 }
 

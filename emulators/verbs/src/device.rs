@@ -3,7 +3,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
 use gasnet_ibv_abi as abi;
@@ -12,7 +12,7 @@ use crate::address;
 use crate::config::{Config, Link};
 use crate::event;
 use crate::extended;
-use crate::handle::{load, null, store, Context, Cq, Device, Object, Qp, Srq};
+use crate::handle::{load, misuse, null, store, Context, Cq, Device, Object, Qp, Srq};
 use crate::memory;
 use crate::nic::{Nic, Task};
 use crate::poll;
@@ -201,6 +201,7 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
         events,
         descriptor,
         open,
+        users: AtomicU32::new(0),
     }
     .handle()
 }
@@ -208,6 +209,12 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
 #[no_mangle]
 extern "C" fn ibv_close_device(context: *mut abi::ibv_context) -> c_int {
     let object = Context::of(context);
+    let users = object.users.load(Relaxed);
+    if users != 0 {
+        misuse(&format!(
+            "ibv_close_device while {users} objects of the device live, which would use freed memory"
+        ));
+    }
     object.open.store(false, Relaxed);
     event::destroy(object.process, object.events);
     Context::free(context);

@@ -1,7 +1,9 @@
 //! The objects behind the pointers that programs hold. Each begins with the struct of
 //! `<infiniband/verbs.h>`, which programs may read, and goes on with what only the emulator knows.
 
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -61,6 +63,8 @@ pub struct Context {
     pub events: u32,
     pub descriptor: OwnedFd,
     pub open: Arc<AtomicBool>,
+    /// Objects made of it: PDs, completion channels, CQs and XRC domains.
+    pub users: AtomicU32,
 }
 
 #[repr(C)]
@@ -144,13 +148,14 @@ pub struct Xrcd {
 }
 
 /// An object and the C type of its handle.
-pub trait Object: Sized {
+pub trait Object: Sized + 'static {
     type Handle;
 
     /// The object of a handle.
     fn of(handle: *mut Self::Handle) -> &'static Self {
-        // SAFETY: programs pass handles that `handle` made and nobody has freed; the object begins with
-        // what the handle points to.
+        check(handle, std::any::type_name::<Self>());
+        // SAFETY: programs pass handles that `handle` made, and this one was not ended; the object
+        // begins with what the handle points to.
         unsafe { &*handle.cast::<Self>() }
     }
 
@@ -159,10 +164,49 @@ pub trait Object: Sized {
         Box::into_raw(Box::new(self)).cast()
     }
 
-    /// Ends a handle; nobody may use it any more.
+    /// Ends a handle; a later use of it aborts.
     fn free(handle: *mut Self::Handle) {
-        // SAFETY: made by `handle`, and passed here once.
-        drop(unsafe { Box::from_raw(handle.cast::<Self>()) });
+        bury(handle, std::ptr::from_ref(Self::of(handle)).cast_mut());
+    }
+}
+
+/// First word of an object of C that was ended.
+const ENDED: usize = usize::from_ne_bytes([0xde; size_of::<usize>()]);
+
+/// Aborts if the object of a handle was ended: the device's driver would use freed memory.
+#[inline]
+pub fn check<T>(handle: *const T, what: &str) {
+    // SAFETY: handles are pointers to structs, which stay readable for a while after their end.
+    if unsafe { handle.cast::<usize>().read() } == ENDED {
+        let what = what.rsplit("::").next().unwrap_or(what);
+        misuse(&format!("use of a {what} that was destroyed"));
+    }
+}
+
+/// Reports what no program may do, and aborts.
+#[cold]
+pub fn misuse(what: &str) -> ! {
+    eprintln!("emulator of verbs: {what}");
+    std::process::abort();
+}
+
+/// Ends an object, and keeps its memory with a mark for a while.
+fn bury<T, H>(handle: *mut H, object: *mut T) {
+    /// Objects that are kept.
+    const MOST: usize = 1 << 14;
+    static ENDED_ONES: Mutex<VecDeque<(usize, Layout)>> = Mutex::new(VecDeque::new());
+    // SAFETY: made by `handle`; `of` has found that this is its first end. The handle points into it.
+    unsafe {
+        object.drop_in_place();
+        handle.cast::<usize>().write(ENDED);
+    }
+    let mut ended = ENDED_ONES.lock().unwrap_or_else(PoisonError::into_inner);
+    ended.push_back((object as usize, Layout::new::<T>()));
+    if ended.len() > MOST {
+        if let Some((object, layout)) = ended.pop_front() {
+            // SAFETY: allocated as a box of that layout, which nobody frees elsewhere.
+            unsafe { std::alloc::dealloc(object as *mut u8, layout) };
+        }
     }
 }
 
@@ -188,6 +232,7 @@ impl Object for Context {
     type Handle = abi::ibv_context;
 
     fn of(handle: *mut abi::ibv_context) -> &'static Context {
+        check(handle, "Context");
         // SAFETY: as above, and the context's place in its struct is part of the ABI.
         unsafe {
             &*handle
@@ -201,12 +246,6 @@ impl Object for Context {
         let object = Box::into_raw(Box::new(self));
         // SAFETY: inside the new object.
         unsafe { &raw mut (*(*object).visible.get()).context }
-    }
-
-    fn free(handle: *mut abi::ibv_context) {
-        let object: *const Context = Context::of(handle);
-        // SAFETY: made by `handle`, and passed here once.
-        drop(unsafe { Box::from_raw(object.cast_mut()) });
     }
 }
 

@@ -20,6 +20,7 @@ fn number(process: &Process) -> u32 {
 #[no_mangle]
 extern "C" fn ibv_alloc_pd(context: *mut abi::ibv_context) -> *mut abi::ibv_pd {
     let number = number(Context::of(context).process);
+    retain(&Context::of(context).users);
     let visible = UnsafeCell::new(abi::ibv_pd {
         context,
         handle: number,
@@ -37,6 +38,7 @@ extern "C" fn ibv_dealloc_pd(pd: *mut abi::ibv_pd) -> c_int {
     if Pd::of(pd).users.load(Relaxed) != 0 {
         return libc::EBUSY;
     }
+    release(&context_of(pd).users);
     Pd::free(pd);
     0
 }
@@ -255,6 +257,7 @@ pub extern "C" fn open_xrcd(context: *mut abi::ibv_context, attr: *mut abi::ibv_
             (file.st_ino ^ file.st_dev.rotate_left(16)) as u32 | 1 << 31
         }
     };
+    retain(&Context::of(context).users);
     let visible = UnsafeCell::new(abi::ibv_xrcd { context });
     Xrcd {
         visible,
@@ -268,6 +271,7 @@ pub extern "C" fn close_xrcd(xrcd: *mut abi::ibv_xrcd) -> c_int {
     if Xrcd::of(xrcd).users.load(Relaxed) != 0 {
         return libc::EBUSY;
     }
+    release(&context_of(xrcd).users);
     Xrcd::free(xrcd);
     0
 }

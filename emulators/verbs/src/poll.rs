@@ -10,13 +10,14 @@ use gasnet_ibv_abi as abi;
 use crate::cq::{self, Cqe};
 use crate::device::MAX_CQE;
 use crate::event;
-use crate::handle::{null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
+use crate::handle::{check, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
 use crate::shm::INDEX_BITS;
 
 #[no_mangle]
 extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut abi::ibv_comp_channel {
     match event::create(Context::of(context).process) {
         Ok((events, descriptor)) => {
+            retain(&Context::of(context).users);
             let visible = abi::ibv_comp_channel {
                 context,
                 fd: descriptor.as_raw_fd(),
@@ -36,6 +37,7 @@ extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut ab
 
 /// The context of an object whose C struct begins with it.
 pub fn context_of<T>(handle: *mut T) -> &'static Context {
+    check(handle, std::any::type_name::<T>());
     // SAFETY: all objects of verbs but contexts and devices begin with their context.
     Context::of(unsafe { *handle.cast::<*mut abi::ibv_context>() })
 }
@@ -47,6 +49,7 @@ extern "C" fn ibv_destroy_comp_channel(channel: *mut abi::ibv_comp_channel) -> c
         return libc::EBUSY;
     }
     event::destroy(context_of(channel).process, object.events);
+    release(&context_of(channel).users);
     Channel::free(channel);
     0
 }
@@ -72,6 +75,7 @@ pub fn create(
         Channel::of(channel).events
     };
     let index = cq::create(owner.process, capacity, channel_events, owner.events).ok_or(libc::ENOMEM)?;
+    retain(&owner.users);
     if !channel.is_null() {
         retain(&Channel::of(channel).users);
     }
@@ -147,6 +151,7 @@ extern "C" fn ibv_destroy_cq(cq: *mut abi::ibv_cq) -> c_int {
     if !channel.is_null() {
         release(&Channel::of(channel).users);
     }
+    release(&context_of(cq).users);
     Cq::free(cq);
     0
 }
