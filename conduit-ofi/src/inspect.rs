@@ -131,8 +131,10 @@ fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &In
     let long = if abilities.announces {
         let bytes = info.cq_data_bytes();
         format!("puts with notification (FI_REMOTE_CQ_DATA of {bytes} bytes)")
+    } else if !abilities.rma {
+        "messages (no FI_RMA)".into()
     } else {
-        "messages (no puts with notification)".into()
+        "puts, each followed by a message (no FI_REMOTE_CQ_DATA)".into()
     };
     let device_memory = if abilities.rma && info.takes_device_memory() {
         "provider, of segments that it registers (FI_HMEM)".into()

@@ -7,13 +7,14 @@
 //! buffer for many messages ([`receive`]), where a poll delivers it in place ([`progress`]).
 //!
 //! Puts, gets and atomics are the provider's ([`rma`], [`atomics`]), if it completes puts when
-//! their bytes are at the target. A Long that is not packed is a put that carries a number to the
-//! target's queue, beside a packet with the same number ([`notices`]).
+//! their bytes are at the target. A Long that is not packed is a put, beside a packet with its
+//! number ([`long_put`], [`notices`]).
 
 mod atomics;
 mod fabric;
 mod inspect;
 mod leftover;
+mod long_put;
 mod memory;
 mod net;
 mod notices;
@@ -164,7 +165,7 @@ impl Conduit for Ofi {
     }
 
     fn put_notify(&self) -> Option<&dyn PutNotify> {
-        let net = self.net.get().filter(|net| net.selected.announces)?;
+        let net = self.net.get().filter(|net| net.selected.rma)?;
         Some(net as &dyn PutNotify)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::fabric::{mr_mode, Endpoint, Errno, Functions, Info, Threads};
 use crate::leftover::Leftover;
+use crate::long_put::Arrival;
 use crate::memory::{wants_registration, Segments};
 use crate::notices::Notices;
 use crate::operation::{Held, Pool};
@@ -47,6 +48,10 @@ pub struct Net {
     pub reader: Mutex<()>,
     pub segments: Segments,
     pub notices: Notices,
+    /// Puts of Longs announce themselves, as far as the provider has refused none.
+    pub announces: AtomicBool,
+    /// Local memory was copied because the provider does not register it.
+    pub copies: AtomicBool,
     /// Requests that arrived while only replies were polled.
     pub deferred: Mutex<VecDeque<Copied>>,
     pub deferred_count: AtomicUsize,
@@ -77,7 +82,7 @@ pub struct Net {
 pub struct Abilities {
     /// Puts and gets.
     pub rma: bool,
-    /// Puts that announce themselves.
+    /// Puts that announce themselves, rather than by a message that follows.
     pub announces: bool,
     /// Atomics: all that [`crate::atomics`] needs.
     pub atomics: bool,
@@ -89,6 +94,8 @@ pub enum Stalled {
     Message(Held, usize),
     /// The next part of a put or get.
     Rest(Held),
+    /// The announcement of a put.
+    Arrival(Arrival),
 }
 
 impl Stalled {
@@ -96,6 +103,7 @@ impl Stalled {
     pub fn peer(&self) -> JobRank {
         match self {
             Self::Message(held, _) | Self::Rest(held) => held.peer,
+            Self::Arrival(arrival) => arrival.peer,
         }
     }
 }
@@ -141,6 +149,8 @@ impl Net {
             reader: Mutex::default(),
             segments: Segments::new(),
             notices: Notices::new(token, info.size),
+            announces: AtomicBool::new(abilities.announces),
+            copies: AtomicBool::new(false),
             deferred: Mutex::default(),
             deferred_count: AtomicUsize::new(0),
             stalled: Mutex::default(),

@@ -1,6 +1,7 @@
 //! Packets that wait for a put. A put carries the rank of its source and a number to its target's
 //! queue, once for each part; the packet carries the number and how many parts there are. Whichever
-//! comes last delivers the packet.
+//! comes last delivers the packet. Where the provider takes no data with a put, a message follows
+//! the put ([`crate::long_put`]).
 //!
 //! A put of no bytes needs no key, so anybody can send what the queue gets. It is masked by the
 //! job's token: what others send names no put that is under way.
@@ -54,13 +55,20 @@ impl Notices {
     /// both.
     pub fn put(&self, data: u64) -> Option<Copied> {
         let data = data ^ self.mask;
-        let key = (JobRank((data >> 32) as u32), data as u32);
-        if key.0 .0 >= self.ranks {
+        let source = JobRank((data >> 32) as u32);
+        if source.0 >= self.ranks {
             return None;
         }
+        self.arrived(source, (data as u32, 1))
+    }
+
+    /// So many parts of a put of this number have arrived. Returns the packet, if those were the
+    /// last of both.
+    pub fn arrived(&self, source: JobRank, (number, parts): (u32, u32)) -> Option<Copied> {
+        let key = (source, number);
         let mut table = lock(&self.table);
         let put = table.entry(key).or_default();
-        put.arrived += 1;
+        put.arrived = put.arrived.saturating_add(parts);
         if put.packet.as_ref().is_none_or(|packet| put.arrived < packet.parts) {
             return None;
         }
@@ -104,6 +112,10 @@ mod tests {
         // The packet first.
         assert!(!notices.packet(source, (9, 2), b"xyz"));
         assert_eq!(delivered(2).unwrap().bytes(), b"xyz");
+        // One part with data, the others by a message.
+        assert!(!notices.packet(source, (9, 3), b"uvw"));
+        assert!(notices.put(notices.data(source, 9)).is_none());
+        assert_eq!(notices.arrived(source, (9, 2)).unwrap().bytes(), b"uvw");
         assert!(lock(&notices.table).is_empty());
     }
 

@@ -29,12 +29,16 @@ pub enum Kind {
         /// See above.
         source_is_free: bool,
     },
-    /// The put of a Long, with data for the target's queue. Its completion is that of the source,
-    /// which is reported or not.
+    /// The put of a Long.
     PutNotify {
-        /// See above.
-        data: u64,
-        /// See above.
+        /// Its number.
+        number: u32,
+        /// Parts that are not announced yet.
+        parts: u32,
+        /// A message announces them when the put is complete. If not, each part carries data for
+        /// the target's queue, and its completion is that of the source only.
+        by_message: bool,
+        /// Whether the completion of the source is reported.
         reports: bool,
     },
     /// A get. Its bytes are copied from this operation's own to an address, with their number.
@@ -55,6 +59,14 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// A put whose memory is copied has smaller parts than its target counts, so a message announces
+    /// all of them.
+    pub fn announce_at_end(&mut self, access: Access) {
+        if let (Self::PutNotify { by_message, .. }, Access::Copied) = (self, access) {
+            *by_message = true;
+        }
+    }
+
     /// What it is in messages.
     pub fn name(self) -> &'static str {
         match self {
@@ -68,13 +80,44 @@ impl Kind {
     }
 }
 
+/// Local memory of a put or get to the provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Used in place: the operation's own bytes, a send buffer, or memory of a device.
+    Fixed,
+    /// Used in place; copied if the provider refuses that.
+    Client,
+    /// Copied through the operation's own bytes, part by part.
+    Copied,
+}
+
 /// What is left of a put or get that is longer than an operation of the provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Rest {
+    /// Whether local memory is used in place.
+    pub access: Access,
     /// Local memory: what is not started yet.
     pub local: Source,
     /// Where that goes.
     pub remote: Remote,
+}
+
+impl Rest {
+    /// What is left after the first `bytes` bytes.
+    pub fn after(self, bytes: usize) -> Option<Self> {
+        (bytes < self.local.bytes).then(|| Self {
+            local: Source {
+                address: self.local.address + bytes,
+                bytes: self.local.bytes - bytes,
+                ..self.local
+            },
+            remote: Remote {
+                address: self.remote.address + bytes as u64,
+                ..self.remote
+            },
+            ..self
+        })
+    }
 }
 
 /// An operation. The provider's scratch space comes first.
@@ -153,12 +196,17 @@ impl Held {
         }
     }
 
+    /// How many bytes are behind it.
+    pub fn room(&self) -> usize {
+        // SAFETY: pools live as long as the conduit.
+        unsafe { (*self.pool).bytes }
+    }
+
     /// The first `bytes` bytes behind it.
     pub fn bytes(&mut self, bytes: usize) -> &mut [u8] {
-        // SAFETY: a pool's operations have as many, and the holder has them alone.
-        let most = unsafe { (*self.pool).bytes };
+        let most = self.room();
         assert!(bytes <= most, "defect: {bytes} bytes in an operation with {most}");
-        // SAFETY: as above; they were zero at first.
+        // SAFETY: a pool's operations have as many, the holder has them alone, and they were zero at first.
         unsafe { std::slice::from_raw_parts_mut(self.address() as *mut u8, bytes) }
     }
 

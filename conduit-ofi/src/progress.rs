@@ -5,8 +5,9 @@
 //! sending it what it waits for, and replies need no endpoint of their own.
 
 use crate::fabric::{bits, Completion, Errno, Failure};
+use crate::long_put::Arrival;
 use crate::net::{Net, Stalled};
-use crate::operation::{Held, Kind};
+use crate::operation::{Access, Held, Kind};
 use crate::peers::units;
 use crate::receive::RESERVE;
 use crate::unreached::Lateness;
@@ -198,6 +199,10 @@ impl Net {
         self.peers.refund(source, u32::from(header.credits));
         match header.kind {
             wire::Kind::Credits => 0,
+            wire::Kind::Arrived(number, parts) => match self.notices.arrived(source, (number, parts)) {
+                Some(message) => self.deliver_late(message, scope, upcalls),
+                None => 0,
+            },
             wire::Kind::Bye => {
                 self.peers.fates.note_stop(source);
                 0
@@ -275,14 +280,29 @@ impl Net {
 
     /// An operation of ours is complete.
     fn done(&self, held: Held, upcalls: &mut dyn Upcalls) -> usize {
-        if held.rest.is_some() {
+        if let Some(rest) = held.rest {
+            if let (Access::Copied, Kind::Get { copy_to: Some(to) }) = (rest.access, held.kind) {
+                // SAFETY: as below.
+                unsafe { copy_out(held.address(), to.0, to.1) };
+            }
             self.go_on(held);
             return 0;
         }
         let cookie = held.cookie;
         let part = match held.kind {
-            Kind::Idle | Kind::Receive(_) | Kind::Packet(_) | Kind::PutNotify { reports: false, .. } => None,
-            Kind::PutNotify { reports: true, .. } => Some(Part::Source),
+            Kind::Idle | Kind::Receive(_) | Kind::Packet(_) => None,
+            Kind::PutNotify {
+                number,
+                parts,
+                by_message,
+                reports,
+            } => {
+                if by_message {
+                    let peer = held.peer;
+                    self.announce(Arrival { peer, number, parts });
+                }
+                reports.then_some(Part::Source)
+            }
             Kind::Put { source_is_free: true } => Some(Part::Remote),
             Kind::Put { source_is_free: false } => Some(Part::Both),
             Kind::Get { copy_to } => {
@@ -376,6 +396,7 @@ impl Net {
             let is_over = match operation {
                 Stalled::Rest(held) => self.go_on(held),
                 Stalled::Message(held, message) => self.transmit_again(held, message),
+                Stalled::Arrival(arrival) => self.announce(arrival),
             };
             if !is_over {
                 without_room.push(peer);

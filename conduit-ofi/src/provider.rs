@@ -37,15 +37,20 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// Whether a put can announce itself at its target, with the source and a number. The puts of
-    /// sockets with data were seen not to complete.
+    /// Whether a put can announce itself at its target, with the source and a number.
     pub fn announces(&self) -> bool {
-        self.rma && self.info.cq_data_bytes() >= size_of::<u64>() && self.info.provider() != "sockets"
+        self.rma
+            && self.info.cq_data_bytes() >= size_of::<u64>()
+            && !WITHOUT_DATA.contains(&first_word(&self.info.provider()))
     }
 }
 
 /// Providers that move data by the sockets of the kernel, as the udp conduit does with less work.
 const OVER_SOCKETS: &[&str] = &["tcp", "udp", "sockets", "net"];
+
+/// Providers whose puts carry no data, whatever `cq_data_size` says: cxi refuses the flag, and the
+/// puts of sockets were seen not to complete.
+const WITHOUT_DATA: &[&str] = &["cxi", "sockets"];
 
 /// Whether a provider is faster than UDP sockets.
 pub fn is_fast(provider: &str) -> bool {

@@ -2,35 +2,26 @@
 //!
 //! Local memory that must be registered and is not (outside segments) is copied through a bounce
 //! buffer up to a limit, and registered for the one operation above it. A registration that lives
-//! as long as its operation cannot go stale.
+//! as long as its operation cannot go stale. Memory that cannot be registered is copied part by
+//! part.
 
 use crate::fabric::{bits, Errno, Remote, Source};
 use crate::net::{Net, Stalled, STALLED};
-use crate::operation::{Held, Kind, Rest};
-use crate::send::concatenate;
-use crate::wire::{self, padding};
-use gasnet_conduit::{
-    Busy, Class, Get, JobRank, LocalCompletion, LocalMemory, Put, PutNotify, Rma, SendBuffer, SourceUse,
-};
-use std::sync::atomic::{AtomicU32, Ordering};
-
-/// The payload of a Long up to this many bytes travels in its packet: less than a put and a packet
-/// cost, and than the largest message that providers send at once.
-const PACKED_LIMIT: usize = 8 << 10;
+use crate::operation::{Access, Held, Kind, Rest};
+use gasnet_conduit::{config, Busy, Get, JobRank, LocalCompletion, LocalMemory, Put, Rma, SourceUse};
+use gasnet_sys::atomic::Ordering;
 
 /// Flags of a put that completes when its bytes are at the target.
 const DELIVERED: u64 = bits::COMPLETION | bits::DELIVERY_COMPLETE;
 /// Flags of a put that announces itself. Its completion is that of its source.
 const ANNOUNCED: u64 = bits::COMPLETION | bits::REMOTE_CQ_DATA;
 
-/// Numbers of puts that announce themselves.
-static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
-
 /// The local memory of an operation, ready for the provider.
 struct Ready {
     held: Held,
     source: Source,
-    /// It is a copy, or injected.
+    access: Access,
+    /// The operation's own bytes stand for all of it.
     is_copy: bool,
 }
 
@@ -46,13 +37,7 @@ impl Net {
     /// Prepares local memory: `copies` allows a copy, which is filled later.
     /// `access`: [`bits::WRITE`] of the source of a put, which may be read-only memory, or
     /// [`bits::READ`] of the destination of a get.
-    fn ready(
-        &self,
-        memory: &LocalMemory,
-        bytes: usize,
-        (copies, access): (bool, u64),
-        peer: JobRank,
-    ) -> Result<Ready, Busy> {
+    fn ready(&self, memory: &LocalMemory, bytes: usize, (copies, access): (bool, u64)) -> Result<Ready, Busy> {
         let known = self.segments.local(&self.endpoint, memory, bytes);
         let small = bytes <= self.bounces.bytes();
         if small && (copies || known.is_none()) {
@@ -61,56 +46,65 @@ impl Net {
             return Ok(Ready {
                 held,
                 source,
+                access: Access::Fixed,
                 is_copy: true,
             });
         }
-        let mut held = self.operations.take(&self.endpoint).ok_or(Busy)?;
-        if let Some(source) = known {
-            return Ok(Ready {
+        let ready = |held, source, access| {
+            Ok(Ready {
                 held,
                 source,
+                access,
                 is_copy: false,
-            });
+            })
+        };
+        let mut held = self.operations.take(&self.endpoint).ok_or(Busy)?;
+        if let Some(source) = known {
+            let is_host = memory.device.is_none();
+            return ready(held, source, if is_host { Access::Client } else { Access::Fixed });
         }
+        let mut source = Source {
+            address: memory.address,
+            bytes,
+            descriptor: std::ptr::null_mut(),
+        };
         // SAFETY: the runtime keeps the memory until the operation is complete.
-        let region = unsafe { self.endpoint.register(memory.address, bytes, access) };
-        match region {
+        match unsafe { self.endpoint.register(memory.address, bytes, access) } {
             Ok(region) => {
-                let source = Source {
-                    address: memory.address,
-                    bytes,
-                    descriptor: region.descriptor(),
-                };
+                source.descriptor = region.descriptor();
                 held.region = Some(Box::new(region));
-                Ok(Ready {
-                    held,
-                    source,
-                    is_copy: false,
-                })
+                ready(held, source, Access::Client)
+            }
+            Err(Errno::AGAIN) => {
+                held.release();
+                Err(Busy)
             }
             Err(why) => {
                 held.release();
-                Err(self.refused(peer, "registering local memory", why))
+                let held = self.bounces.take(&self.endpoint).ok_or(Busy)?;
+                self.note_copies(why);
+                ready(held, source, Access::Copied)
             }
         }
     }
 
     /// Starts a put, from a copy if `copies` allows that. `kind` depends on whether it does.
-    fn begin_put(
+    pub fn begin_put(
         &self,
         put: &Put,
         remote: Remote,
         copies: bool,
         kind: impl FnOnce(bool) -> Kind,
     ) -> Result<LocalCompletion, Busy> {
-        let mut ready = self.ready(&put.from, put.bytes, (copies, bits::WRITE), put.to.peer)?;
+        let mut ready = self.ready(&put.from, put.bytes, (copies, bits::WRITE))?;
         if ready.is_copy {
             copy_in(&mut ready.held, put.from.address, put.bytes);
         }
         ready.held.kind = kind(ready.is_copy);
         ready.held.cookie = put.cookie;
-        self.begin(ready.held, ready.source, remote, put.to.peer)?;
-        Ok(if ready.is_copy {
+        let is_copy = ready.is_copy;
+        self.begin(ready, remote, put.to.peer)?;
+        Ok(if is_copy {
             LocalCompletion::AtReturn
         } else {
             LocalCompletion::Later
@@ -118,9 +112,15 @@ impl Net {
     }
 
     /// Starts a put or get, or its first part.
-    fn begin(&self, mut held: Held, local: Source, remote: Remote, peer: JobRank) -> Result<(), Busy> {
+    fn begin(&self, ready: Ready, remote: Remote, peer: JobRank) -> Result<(), Busy> {
+        let mut held = ready.held;
         held.peer = peer;
-        held.rest = Some(Rest { local, remote });
+        held.kind.announce_at_end(ready.access);
+        held.rest = Some(Rest {
+            access: ready.access,
+            local: ready.source,
+            remote,
+        });
         match self.advance(held) {
             Ok(()) => Ok(()),
             // Connecting may need polls of the peer, for which a client need not wait.
@@ -136,33 +136,52 @@ impl Net {
         }
     }
 
-    /// Starts the next part of a put or get.
-    fn advance(&self, mut held: Held) -> Result<(), (Held, Errno)> {
+    /// Starts the next part of a put or get, in another way if the provider refuses one.
+    pub fn advance(&self, mut held: Held) -> Result<(), (Held, Errno)> {
+        loop {
+            match self.start_part(held) {
+                Ok(()) => return Ok(()),
+                Err((refused, Errno::AGAIN)) => return Err((refused, Errno::AGAIN)),
+                Err((refused, why)) => held = self.in_another_way(refused, why)?,
+            }
+        }
+    }
+
+    /// Starts the next part of a put or get. The remaining parts stay with the operation.
+    fn start_part(&self, mut held: Held) -> Result<(), (Held, Errno)> {
         let Some(whole) = held.rest.take() else {
             panic!("defect: {:?} has no part left", held.kind);
         };
-        let bytes = whole.local.bytes.min(self.endpoint.info().max_bytes());
-        let part = Source { bytes, ..whole.local };
-        if bytes < whole.local.bytes {
-            held.rest = Some(Rest {
-                local: Source {
-                    address: whole.local.address + bytes,
-                    bytes: whole.local.bytes - bytes,
-                    ..whole.local
-                },
-                remote: Remote {
-                    address: whole.remote.address + bytes as u64,
-                    ..whole.remote
-                },
-            });
+        let kind = held.kind;
+        let mut bytes = whole.local.bytes.min(self.endpoint.info().max_bytes());
+        let mut part = Source { bytes, ..whole.local };
+        if whole.access == Access::Copied {
+            bytes = bytes.min(held.room());
+            part = held.source(bytes);
+            if let Kind::Get { .. } = kind {
+                let copy_to = Some((whole.local.address, bytes));
+                held.kind = Kind::Get { copy_to };
+            } else {
+                copy_in(&mut held, whole.local.address, bytes);
+            }
         }
+        held.rest = whole.after(bytes);
         let context = held.context();
         // SAFETY: the runtime keeps the memory, and the operation is the provider's, until
         // completion.
         let started = unsafe {
-            match held.kind {
+            match &mut held.kind {
                 Kind::Get { .. } => self.endpoint.read(part, whole.remote, context),
-                Kind::PutNotify { data, .. } => self.endpoint.write(part, whole.remote, context, (ANNOUNCED, data)),
+                Kind::PutNotify {
+                    number,
+                    parts,
+                    by_message: false,
+                    ..
+                } => {
+                    *parts -= 1;
+                    let data = self.notices.data(self.rank, *number);
+                    self.endpoint.write(part, whole.remote, context, (ANNOUNCED, data))
+                }
                 _ => self.endpoint.write(part, whole.remote, context, (DELIVERED, 0)),
             }
         };
@@ -172,9 +191,51 @@ impl Net {
                 Ok(())
             }
             Err(why) => {
+                held.kind = kind;
                 held.rest = Some(whole);
                 Err((held, why))
             }
+        }
+    }
+
+    /// Prepares a put or get that the provider refused for another try: the put of a Long without
+    /// data, or any with a copy of local memory. The error is final.
+    #[cold]
+    fn in_another_way(&self, mut held: Held, why: Errno) -> Result<Held, (Held, Errno)> {
+        if let Kind::PutNotify { by_message, .. } = &mut held.kind {
+            if !*by_message && why.refuses_flags() {
+                *by_message = true;
+                self.announces.store(false, Ordering::Relaxed);
+                return Ok(held);
+            }
+        }
+        if !why.refuses_memory() || held.rest.is_none_or(|rest| rest.access != Access::Client) {
+            return Err((held, why));
+        }
+        let Some(mut copy) = self.bounces.take(&self.endpoint) else {
+            return Err((held, Errno::AGAIN));
+        };
+        self.note_copies(why);
+        (copy.kind, copy.peer, copy.cookie) = (held.kind, held.peer, held.cookie);
+        copy.rest = held.rest.map(|rest| Rest {
+            access: Access::Copied,
+            ..rest
+        });
+        copy.kind.announce_at_end(Access::Copied);
+        held.release();
+        Ok(copy)
+    }
+
+    /// Tells the user, once, that local memory is copied because the provider does not register it.
+    #[cold]
+    fn note_copies(&self, why: Errno) {
+        if !self.copies.swap(true, Ordering::Relaxed) && config::get().get_or_default(&config::VERBOSEENV) {
+            gasnet_conduit::print_line(format_args!(
+                "GASNet: ofi: rank {}: {:?} does not register memory of a put or get: {}. Such memory is copied.",
+                self.rank,
+                self.endpoint.info(),
+                why.text()
+            ));
         }
     }
 
@@ -241,8 +302,8 @@ impl Rma for Net {
         if injects {
             match self.put_injected(put, remote) {
                 Ok(()) => return Ok(LocalCompletion::AtReturn),
-                // A copy of it waits for room.
-                Err(Errno::AGAIN) => {}
+                // A copy of it waits for room, or goes without the flag.
+                Err(why) if why == Errno::AGAIN || why.refuses_flags() => {}
                 Err(why) => return Err(self.refused(put.to.peer, "a put", why)),
             }
         }
@@ -252,93 +313,11 @@ impl Rma for Net {
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         let remote = self.segments.remote(&get.from, self.target(get.from.peer)?);
-        let mut ready = self.ready(&get.to, get.bytes, (false, bits::READ), get.from.peer)?;
+        let mut ready = self.ready(&get.to, get.bytes, (false, bits::READ))?;
         ready.held.kind = Kind::Get {
             copy_to: ready.is_copy.then_some((get.to.address, get.bytes)),
         };
         ready.held.cookie = get.cookie;
-        self.begin(ready.held, ready.source, remote, get.from.peer)
-    }
-}
-
-impl PutNotify for Net {
-    fn packed_limit(&self) -> usize {
-        PACKED_LIMIT.min(self.settings.max_packet / 2)
-    }
-
-    fn put_and_notify(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        class: Class,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let count = put.bytes.div_ceil(self.endpoint.info().max_bytes());
-        let kind = wire::Kind::Notice(class, number, count as u32);
-        let front = self.header(kind, 0).bytes();
-        let message = front + bytes + padding(bytes);
-        let peer = put.to.peer;
-        let Some(grant) = self.grant(peer, class, message)? else {
-            let _ = reserved.map(|buffer| gasnet_conduit::SendBuffers::release(self, buffer));
-            return Ok(LocalCompletion::AtReturn);
-        };
-        let busy = |why| {
-            self.revoke(&grant);
-            why
-        };
-        let mut packet = self.send_buffer(class, message).ok_or(Busy).map_err(busy)?;
-        let room = packet.bytes(message);
-        self.header(kind, grant.credits).encode(bytes, room);
-        concatenate(parts, &mut room[front..]);
-        let started = self.announce(put, reserved, self.notices.data(self.rank, number), grant.number);
-        match started {
-            Ok(local) => {
-                self.transmit_later(packet, message, &grant, class);
-                Ok(local)
-            }
-            Err(why) => {
-                packet.release();
-                Err(busy(why))
-            }
-        }
-    }
-}
-
-impl Net {
-    /// Starts the put of a Long, with this data for the target's queue.
-    fn announce(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        data: u64,
-        number: u64,
-    ) -> Result<LocalCompletion, Busy> {
-        let remote = self.segments.remote(&put.to, number);
-        if let Some(buffer) = reserved {
-            let mut held = crate::send::held_of(buffer);
-            let source = Source {
-                address: put.from.address,
-                ..held.source(put.bytes)
-            };
-            held.kind = Kind::PutNotify { data, reports: false };
-            held.peer = put.to.peer;
-            held.rest = Some(Rest { local: source, remote });
-            return match self.advance(held) {
-                Ok(()) => Ok(LocalCompletion::AtReturn),
-                Err((mut held, why)) => {
-                    held.rest = None;
-                    let what = held.kind.name();
-                    held.into_context();
-                    Err(self.refused(put.to.peer, what, why))
-                }
-            };
-        }
-        let copies = put.source == SourceUse::Now && put.from.device.is_none();
-        self.begin_put(put, remote, copies, |is_copy| Kind::PutNotify {
-            data,
-            reports: !is_copy,
-        })
+        self.begin(ready, remote, get.from.peer)
     }
 }

@@ -98,7 +98,7 @@ impl Net {
             concatenate(parts, &mut room[HEADER..]);
             sent = self.endpoint.inject(&room[..message], grant.number);
         }
-        if sent == Err(Errno::AGAIN) {
+        if sent.is_err_and(|why| why == Errno::AGAIN || why.refuses_flags()) {
             if let Some(mut held) = self.send_buffer(class, message) {
                 let room = held.bytes(message);
                 header.encode(bytes, room);
@@ -209,9 +209,12 @@ impl Net {
     }
 
     /// Sends a message without a packet; from a buffer where the provider injects nothing.
-    pub fn send_header(&self, message: &[u8; HEADER], peer: JobRank, number: u64) -> Result<(), Errno> {
-        if self.inject >= HEADER {
-            return self.endpoint.inject(message, number);
+    pub fn send_header(&self, message: &[u8], peer: JobRank, number: u64) -> Result<(), Errno> {
+        if self.inject >= message.len() {
+            match self.endpoint.inject(message, number) {
+                Err(why) if why.refuses_flags() => {}
+                sent => return sent,
+            }
         }
         let grant = Grant {
             peer,

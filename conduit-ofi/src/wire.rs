@@ -13,7 +13,7 @@ pub const HEADER: usize = 16;
 /// Bytes that a message has in addition to its packet, at most.
 pub const OVERHEAD: usize = HEADER + NUMBER + PACKET_ALIGN;
 /// Bytes of the number of a put and its parts, padded.
-const NUMBER: usize = PACKET_ALIGN;
+pub const NUMBER: usize = PACKET_ALIGN;
 
 /// What a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Kind {
     Packet(Class),
     /// A packet that is delivered after the put of this number has arrived, in so many parts.
     Notice(Class, u32, u32),
+    /// So many parts of the put of this number have arrived.
+    Arrived(u32, u32),
     /// Returned credits only.
     Credits,
     /// The sender has stopped in an orderly way.
@@ -47,6 +49,7 @@ const REQUEST_NOTICE: u8 = 3;
 const REPLY_NOTICE: u8 = 4;
 const CREDITS: u8 = 5;
 const BYE: u8 = 6;
+const ARRIVED: u8 = 7;
 
 /// The padding after a packet of `bytes`.
 pub const fn padding(bytes: usize) -> usize {
@@ -64,7 +67,7 @@ impl Header {
     /// Bytes in front of the packet.
     pub fn bytes(&self) -> usize {
         match self.kind {
-            Kind::Notice(..) => HEADER + NUMBER,
+            Kind::Notice(..) | Kind::Arrived(..) => HEADER + NUMBER,
             _ => HEADER,
         }
     }
@@ -77,6 +80,7 @@ impl Header {
             Kind::Packet(Class::Reply) => (REPLY, None),
             Kind::Notice(Class::Request, number, parts) => (REQUEST_NOTICE, Some((number, parts))),
             Kind::Notice(Class::Reply, number, parts) => (REPLY_NOTICE, Some((number, parts))),
+            Kind::Arrived(number, parts) => (ARRIVED, Some((number, parts))),
             Kind::Credits => (CREDITS, None),
             Kind::Bye => (BYE, None),
         };
@@ -114,6 +118,7 @@ impl Header {
             REPLY => Kind::Packet(Class::Reply),
             REQUEST_NOTICE => Kind::Notice(Class::Request, word(HEADER)?, word(HEADER + 4)?),
             REPLY_NOTICE => Kind::Notice(Class::Reply, word(HEADER)?, word(HEADER + 4)?),
+            ARRIVED => Kind::Arrived(word(HEADER)?, word(HEADER + 4)?),
             CREDITS => Kind::Credits,
             BYE => Kind::Bye,
             _ => return None,
@@ -155,6 +160,7 @@ mod tests {
             Kind::Packet(Class::Reply),
             Kind::Notice(Class::Request, 0xdead_beef, 2),
             Kind::Notice(Class::Reply, 1, 1),
+            Kind::Arrived(7, 3),
             Kind::Credits,
             Kind::Bye,
         ] {
@@ -182,7 +188,7 @@ mod tests {
                 "{length} bytes"
             );
         }
-        for (at, value) in [(14, 0), (14, 7), (15, 16), (15, 255)] {
+        for (at, value) in [(14, 0), (14, 8), (15, 16), (15, 255)] {
             let mut bad = good.clone();
             bad[at] = value;
             assert!(Header::decode(&bad, TOKEN, 8).is_none(), "byte {at} is {value}");

@@ -2,7 +2,7 @@
 
 use crate::domain::{head, publish, Av, Domain, ADDRESS_MASK};
 use crate::offer::Offer;
-use crate::plan::{Kind, ATOMIC_PROD};
+use crate::plan::{Kind, ATOMIC_PROD, READ_ONLY};
 use crate::queue::Queue;
 use crate::rules::{Buffer, Op};
 use crate::{ffi, region};
@@ -154,6 +154,15 @@ impl Call<'_> {
         }
         if state.refuses(plan, kind) {
             return -(ffi::FI_EIO as isize);
+        }
+        if self.flags & plan.bad_flags != 0 {
+            return -(ffi::FI_EBADFLAGS as isize);
+        }
+        if plan.lacks(READ_ONLY) && kind != Kind::Receive && !self.is_injected() {
+            let buffer = &self.buffers[0];
+            if !region::is_writable(buffer.address, buffer.bytes) {
+                return -(ffi::FI_EFAULT as isize);
+            }
         }
         if kind != Kind::Receive && state.fails(plan, kind) {
             (*ep.queue.load(SeqCst)).fail(self.context);

@@ -8,6 +8,9 @@ use std::str::FromStr;
 pub const WAIT_FD: u64 = 1 << 62;
 /// [`Plan::lacks`]: there is no atomic product.
 pub const ATOMIC_PROD: u64 = 1 << 63;
+/// [`Plan::lacks`]: memory that is not writable is not registered, neither by the user nor by a call
+/// (cxi before 2025-04, verbs;ofi_rxm).
+pub const READ_ONLY: u64 = 1 << 61;
 /// [`Plan::demands`]: one thread at a time is inside a domain.
 pub const THREAD_DOMAIN: u64 = 1 << 40;
 
@@ -20,6 +23,7 @@ const LACKS: &[(&str, u64)] = &[
     ("delivery_complete", ffi::FI_DELIVERY_COMPLETE as u64),
     ("wait_fd", WAIT_FD),
     ("atomic_prod", ATOMIC_PROD),
+    ("read_only", READ_ONLY),
 ];
 
 /// Names of [`Plan::demands`]. Most are bits of `mr_mode` or `mode`.
@@ -34,6 +38,12 @@ const DEMANDS: &[(&str, u64)] = &[
     ("context", ffi::FI_CONTEXT),
     ("context2", ffi::FI_CONTEXT2),
     ("thread_domain", THREAD_DOMAIN),
+];
+
+/// Names of [`Plan::bad_flags`].
+const FLAGS: &[(&str, u64)] = &[
+    ("remote_cq_data", ffi::FI_REMOTE_CQ_DATA as u64),
+    ("inject", ffi::FI_INJECT as u64),
 ];
 
 /// What an operation is.
@@ -89,6 +99,8 @@ pub struct Plan {
     pub rx: Option<usize>,
     /// Bytes of a key.
     pub key_bytes: Option<usize>,
+    /// Flags that calls refuse with `-FI_EBADFLAGS`, whatever the record offers (cxi).
+    pub bad_flags: u64,
     /// Bytes of the data that a put carries.
     pub cq_data: Option<usize>,
     /// Percentage of operations that are refused with `-FI_EAGAIN`.
@@ -156,6 +168,7 @@ impl FromStr for Plan {
             };
             match key {
                 "no" => plan.lacks = bits(LACKS, value)?,
+                "bad_flags" => plan.bad_flags = bits(FLAGS, value)?,
                 "demand" => plan.demands = bits(DEMANDS, value)?,
                 "inject" => plan.inject = size()?,
                 "max_msg" => plan.max_msg = size()?,

@@ -3,7 +3,7 @@
 use crate::domain::{head, Domain};
 use crate::ffi;
 use crate::offer::{Offer, RAW_KEY_BYTES};
-use crate::plan::Plan;
+use crate::plan::{Plan, READ_ONLY};
 use crate::rules::State;
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -144,6 +144,9 @@ unsafe fn add(
     {
         return -(ffi::FI_EKEYREJECTED as c_int);
     }
+    if plan.lacks(READ_ONLY) && !on_device && !is_writable(buf as usize, len) {
+        return -(ffi::FI_EFAULT as c_int);
+    }
     let mut state = domain.state();
     if has_key && state.chance(plan.enokey) {
         return -(ffi::FI_ENOKEY as c_int);
@@ -188,6 +191,19 @@ unsafe fn is_mapped(address: usize, bytes: usize) -> bool {
     let length = address + bytes - start;
     let mut resident = vec![0_u8; length.div_ceil(page)];
     libc::mincore(start as *mut c_void, length, resident.as_mut_ptr()) == 0
+}
+
+/// Whether no page of some memory is protected from writing.
+pub fn is_writable(address: usize, bytes: usize) -> bool {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let is_protected = |line: &str| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap_or(0));
+        let overlaps = start < address + bytes && address < end;
+        Some(overlaps && rest.as_bytes().get(1) != Some(&b'w'))
+    };
+    !maps.lines().any(|line| is_protected(line).unwrap_or(false))
 }
 
 unsafe extern "C" fn bind(fid: *mut ffi::fid, _endpoint: *mut ffi::fid, _flags: u64) -> c_int {

@@ -89,6 +89,19 @@ impl Errno {
     /// Another region has the key. libfabric's number differs from that of the system.
     pub const KEY_IN_USE: Self = Self(ffi_errno::ENOKEY);
 
+    /// Whether a call may have been refused for one of its flags. cxi refuses some that its record
+    /// offers.
+    pub fn refuses_flags(self) -> bool {
+        [ffi_errno::EBADFLAGS, libc::ENOSYS, libc::EOPNOTSUPP, libc::EINVAL].contains(&self.0)
+    }
+
+    /// Whether a call may have been refused because the provider could not register local memory:
+    /// of another process's limit, read-only, or mapped from a file.
+    pub fn refuses_memory(self) -> bool {
+        use libc::{EACCES, EFAULT, EINVAL, ENOMEM, ENOSPC, EPERM};
+        [EACCES, EFAULT, EINVAL, ENOMEM, ENOSPC, EPERM].contains(&self.0)
+    }
+
     /// The result of a function that returns a negative error number.
     fn check(code: isize) -> Result<usize, Self> {
         usize::try_from(code).map_err(|_| Self(-code as i32))
@@ -131,6 +144,7 @@ mod ffi_errno {
     pub const EAGAIN: i32 = ffi::FI_EAGAIN as i32;
     pub const EAVAIL: i32 = ffi::FI_EAVAIL as i32;
     pub const ENOKEY: i32 = ffi::FI_ENOKEY as i32;
+    pub const EBADFLAGS: i32 = ffi::FI_EBADFLAGS as i32;
     pub const ECANCELED: i32 = ffi::FI_ECANCELED as i32;
     pub const ETRUNC: i32 = ffi::FI_ETRUNC as i32;
 }
