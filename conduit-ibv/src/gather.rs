@@ -2,6 +2,7 @@
 //! the front in a buffer and the payload in place.
 
 use crate::net::Net;
+use crate::on_demand::Direction;
 use crate::send::Grant;
 use crate::send_queue::Done;
 use crate::verbs::{Local, Work};
@@ -30,7 +31,7 @@ impl Net {
         let queue = grant.connection.queue(0);
         let rail = self.paths[queue.path].rail;
         let key = match packet.source {
-            SourceUse::Later => self.local(&packet.payload, rail),
+            SourceUse::Later => self.local(&packet.payload, rail, Direction::Out),
             SourceUse::Now => None,
         };
         let Some((lkey, _)) = key.filter(|(_, room)| packet.bytes <= *room) else {

@@ -31,6 +31,7 @@ mod mapped;
 mod memory;
 mod migration;
 mod net;
+mod on_demand;
 mod open;
 mod peers;
 mod pinned;

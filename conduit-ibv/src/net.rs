@@ -88,6 +88,8 @@ pub struct Net {
     /// Registrations of local memory for one operation, and how many there may be.
     pub registrations: AtomicUsize,
     pub most_registrations: usize,
+    /// Whether an operation was copied because its memory could not be registered.
+    pub has_copied: AtomicBool,
     /// Queue pairs that have migrated (peer, path), and had no room for a probe.
     pub unprobed: Mutex<Vec<(JobRank, usize)>>,
     pub stopped: AtomicBool,
@@ -197,6 +199,7 @@ impl Net {
             stripes,
             registrations: AtomicUsize::new(0),
             most_registrations,
+            has_copied: AtomicBool::new(false),
             unprobed: Mutex::default(),
             stopped: AtomicBool::new(false),
             may_be_asked: AtomicBool::new(true),

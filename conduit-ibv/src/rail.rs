@@ -1,9 +1,10 @@
 //! An HCA that this process uses: its completion queue and its receive buffers.
 
+use crate::on_demand::OnDemand;
 use crate::receive::Receives;
 use crate::send_queue::SendQueue;
 use crate::settings::Settings;
-use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Region, Shared, Wc, XrcDomain};
+use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc, XrcDomain};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -31,7 +32,7 @@ pub struct Rail {
     /// Wakes threads that sleep.
     pub channel: Option<Channel>,
     /// All memory of this process, if the HCA can page on demand.
-    pub on_demand: Option<Region>,
+    pub on_demand: Option<OnDemand>,
     pub domain: Domain,
     pub context: Context,
     /// Work requests in the send queue of a peer.
@@ -160,7 +161,7 @@ impl Rail {
     /// Finds out what the HCA can, with XRC or without.
     fn prepare(&mut self, settings: &Settings) {
         let pages = settings.on_demand && self.context.pages_on_demand(self.has_xrc());
-        self.on_demand = pages.then(|| self.domain.register_on_demand().ok()).flatten();
+        self.on_demand = pages.then(|| OnDemand::register(&self.domain)).flatten();
         self.inline = self.largest_inline(settings.inline);
     }
 

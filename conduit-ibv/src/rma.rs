@@ -10,6 +10,7 @@
 
 use crate::buffers::{Buffer, Pool};
 use crate::net::Net;
+use crate::on_demand::Direction;
 use crate::pools::SMALL;
 use crate::route::Route;
 use crate::send::{buffer_of, Grant, ROOM};
@@ -43,9 +44,14 @@ impl Net {
 
     /// How local memory takes part in an operation; `copies` prefers a copy.
     #[inline(always)]
-    fn place(&self, memory: &LocalMemory, bytes: usize, (rail, copies): (usize, bool)) -> Result<Place, Busy> {
+    fn place(
+        &self,
+        (memory, bytes): (&LocalMemory, usize),
+        rail: usize,
+        (direction, copies): (Direction, bool),
+    ) -> Result<Place, Busy> {
         let own = self.segments.local(memory, rail);
-        let known = own.or_else(|| self.on_demand(memory, rail));
+        let known = own.or_else(|| self.on_demand(memory, rail, direction));
         let most = match known {
             Some(_) if own.is_none() && !copies => self.settings.bounce.min(SMALL),
             _ => self.settings.bounce,
@@ -62,16 +68,16 @@ impl Net {
 
     /// The key of local memory, and the bytes from its address to where another one counts: that of
     /// its segment, or that of all memory.
-    pub fn local(&self, memory: &LocalMemory, rail: usize) -> Option<(u32, usize)> {
+    pub fn local(&self, memory: &LocalMemory, rail: usize, direction: Direction) -> Option<(u32, usize)> {
         let own = self.segments.local(memory, rail);
-        own.or_else(|| self.on_demand(memory, rail))
+        own.or_else(|| self.on_demand(memory, rail, direction))
     }
 
     /// That of all memory, if the HCA pages on demand.
     #[inline]
-    fn on_demand(&self, memory: &LocalMemory, rail: usize) -> Option<(u32, usize)> {
+    fn on_demand(&self, memory: &LocalMemory, rail: usize, direction: Direction) -> Option<(u32, usize)> {
         let all = self.rails[rail].on_demand.as_ref()?;
-        memory.device.is_none().then_some((all.lkey, usize::MAX))
+        memory.device.is_none().then_some((all.lkey(direction), usize::MAX))
     }
 
     /// The key of a peer's memory, if one work request reaches all of it.
@@ -189,7 +195,11 @@ impl Rma for Net {
                 )?;
                 return Ok(LocalCompletion::AtReturn);
             }
-            match self.place(&put.from, put.bytes, (rail, put.source == SourceUse::Now))? {
+            match self.place(
+                (&put.from, put.bytes),
+                rail,
+                (Direction::Out, put.source == SourceUse::Now),
+            )? {
                 Place::Direct(lkey) => {
                     let work = Work::write(&local(lkey), remote);
                     self.post_fenced(queue, (work, remote), Done::Put(put.cookie, Completion::Both), "a put")?;
@@ -225,7 +235,7 @@ impl Rma for Net {
         let queue = connection.queue(get.bytes);
         let rail = self.paths[queue.path].rail;
         if let Some(remote) = self.remote(&get.from, get.bytes, queue.path) {
-            match self.place(&get.to, get.bytes, (rail, false))? {
+            match self.place((&get.to, get.bytes), rail, (Direction::In, false))? {
                 Place::Direct(lkey) => {
                     let local = Local {
                         address: get.to.address,
@@ -309,7 +319,11 @@ impl Net {
                 work.inline();
                 (work, Done::Nothing)
             }
-            None => match self.place(&put.from, put.bytes, (rail, put.source == SourceUse::Now))? {
+            None => match self.place(
+                (&put.from, put.bytes),
+                rail,
+                (Direction::Out, put.source == SourceUse::Now),
+            )? {
                 Place::Direct(lkey) => (
                     Work::write(&local(lkey), remote),
                     Done::Put(put.cookie, Completion::Source),

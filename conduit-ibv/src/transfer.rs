@@ -8,11 +8,13 @@
 use crate::buffers::Buffer;
 use crate::memory::Registered;
 use crate::net::{advised, Net};
+use crate::on_demand::Direction;
 use crate::peers::Connection;
 use crate::rma::copy_in;
 use crate::route::Route;
 use crate::send_queue::{Done, Refused};
 use crate::verbs::{Access, Errno, Local, Remote, Work};
+use gasnet_conduit::config;
 use gasnet_conduit::copied::copy_out;
 use gasnet_conduit::{Busy, Completion, Cookie, LocalMemory, RemoteMemory, SegmentMemory};
 use gasnet_sys::atomic::Ordering;
@@ -33,6 +35,14 @@ pub struct Extent {
 }
 
 impl Extent {
+    fn direction(&self) -> Direction {
+        if self.is_get {
+            Direction::In
+        } else {
+            Direction::Out
+        }
+    }
+
     /// Without its first bytes.
     fn after(mut self, bytes: usize) -> Self {
         self.memory.address += bytes;
@@ -200,21 +210,39 @@ impl Net {
     #[cold]
     pub fn begin(&self, mut transfer: Box<Transfer>) {
         let rail = self.paths[transfer.path].rail;
-        let is_reached = !matches!(transfer.way, Way::InPlace) || self.local(&transfer.rest.memory, rail).is_some();
-        if !is_reached {
+        let Extent { memory, bytes, .. } = transfer.rest;
+        let is_known = || self.local(&memory, rail, transfer.rest.direction()).is_some();
+        if matches!(transfer.way, Way::InPlace) && !is_known() {
             match self.register(&transfer) {
                 Ok(registered) => transfer.way = Way::Registered(registered),
-                Err(Errno::NO_MEMORY) => transfer.way = Way::Copied(None),
-                Err(why) => {
-                    let (name, bytes, why) = (self.name(transfer.path), transfer.rest.bytes, advised(why));
-                    let text = format!("{name}: {bytes} bytes of local memory cannot be registered: {why}");
+                Err(why) if memory.device.is_some() => {
+                    let (name, why) = (self.name(transfer.path), advised(why));
+                    let text = format!("{name}: {bytes} bytes of device memory cannot be registered: {why}");
                     self.peers.fates.lose(transfer.rest.peer_memory.peer, text);
                     self.end(*transfer);
                     return;
                 }
+                Err(why) => {
+                    self.note_copied(&transfer, why);
+                    transfer.way = Way::Copied(None);
+                }
             }
         }
         self.advance(transfer);
+    }
+
+    /// Reports the first operation that is copied because its memory cannot be registered.
+    fn note_copied(&self, transfer: &Transfer, why: Errno) {
+        if config::get().get_or_default(&config::VERBOSEENV) && !self.has_copied.swap(true, Ordering::Relaxed) {
+            let (path, what, Extent { memory, bytes, .. }) = (transfer.path, transfer.name(), transfer.rest);
+            gasnet_conduit::print_line(format_args!(
+                "GASNet: ibv: rank {}: {}: {what} copies {bytes} bytes at {:#x}, which cannot be registered: {why}. \
+                 Later such operations are not reported.",
+                self.rank,
+                self.name(path),
+                memory.address
+            ));
+        }
     }
 
     /// Registers local memory for one operation, within the limit of such registrations.
@@ -312,7 +340,9 @@ impl Net {
         };
         let most = bytes.min(remote_room).min(most);
         let (lkey, room) = match &mut transfer.way {
-            Way::InPlace => self.local(&memory, rail).unwrap_or((0, usize::MAX)),
+            Way::InPlace => self
+                .local(&memory, rail, transfer.rest.direction())
+                .unwrap_or((0, usize::MAX)),
             Way::Registered(registered) => registered.key(memory.address),
             Way::Reserved(source) => (source.local(rail, 0).lkey, usize::MAX),
             Way::Copied(piece) => {

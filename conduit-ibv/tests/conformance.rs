@@ -162,6 +162,7 @@ mod plans {
         nothing_is_gathered_in_place: "no-odp", "GASNET_AM_GATHER_MIN=1", "gathered";
         gathered_with_few_of_everything: "hcas=2",
             "GASNET_AM_CREDITS_PP=1 GASNET_NETWORKDEPTH_PP=1 GASNET_BBUF_COUNT=1", "gathered";
+        what_cannot_be_registered_is_copied: "no-odp no-read-only late delay=20", "", "constants_are_put notification";
         small_regions: "max-mr=4194304 no-odp", "", "operations::over_verbs notification";
         short_queues: "max-qp-wr=8", "", "over_verbs";
         puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";

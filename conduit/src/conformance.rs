@@ -53,7 +53,7 @@ macro_rules! lossless_conformance_tests {
 #[macro_export]
 macro_rules! rma_conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        every_put_and_get source_is_free before_packets many_at_once keys_are_checked
+        every_put_and_get source_is_free constants_are_put before_packets many_at_once keys_are_checked
     })* };
 }
 
@@ -61,7 +61,7 @@ macro_rules! rma_conformance_tests {
 #[macro_export]
 macro_rules! keyless_rma_conformance_tests {
     ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        every_put_and_get source_is_free before_packets many_at_once
+        every_put_and_get source_is_free constants_are_put before_packets many_at_once
     })* };
 }
 
@@ -135,6 +135,7 @@ mod emulator;
 mod notify;
 #[allow(unsafe_code)]
 mod payload;
+mod read_only;
 mod rma;
 #[allow(unsafe_code)]
 mod stop;
@@ -143,6 +144,7 @@ pub use bootstrap::*;
 pub use emulator::{end_after, Emulator};
 pub use notify::*;
 pub use payload::*;
+pub use read_only::*;
 pub use rma::*;
 pub use stop::*;
 

@@ -42,8 +42,8 @@ impl Domain {
     }
 
     /// Registers all memory of this process, as it is mapped at any time.
-    pub fn register_on_demand(&self) -> Result<Region, Errno> {
-        let access = ffi::IBV_ACCESS_ON_DEMAND | ffi::IBV_ACCESS_LOCAL_WRITE;
+    pub fn register_on_demand(&self, access: Access) -> Result<Region, Errno> {
+        let access = ffi::IBV_ACCESS_ON_DEMAND | access.0;
         // SAFETY: a domain; the device follows the page tables, so nothing has to stay mapped.
         let raw = unsafe { (self.library.reg_mr)(self.raw(), ptr::null_mut(), usize::MAX, access as i32) };
         self.region(raw)

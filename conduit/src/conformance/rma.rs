@@ -141,7 +141,7 @@ impl Parts {
         self.done.entry(cookie.bits()).or_default().0 = true;
     }
 
-    fn wait(&mut self, conduit: &dyn Conduit, what: &str, done: impl Fn(&Self) -> bool) {
+    pub(super) fn wait(&mut self, conduit: &dyn Conduit, what: &str, done: impl Fn(&Self) -> bool) {
         let watchdog = Watchdog::new();
         while !done(self) {
             conduit.poll(PollScope::All, self);
@@ -153,7 +153,7 @@ impl Parts {
         self.done.get(&cookie.bits()).is_some_and(|parts| parts.0)
     }
 
-    fn whole(&self, cookie: Cookie) -> bool {
+    pub(super) fn whole(&self, cookie: Cookie) -> bool {
         self.done.get(&cookie.bits()).is_some_and(|parts| parts.1)
     }
 }
@@ -180,7 +180,7 @@ pub(super) fn until_taken<T>(
 
 /// Two ranks, of which rank 1 has exposed `bytes` bytes to both; `body` runs on rank 0 while rank 1
 /// polls.
-fn with_target(make: Make<'_>, bytes: usize, body: impl Fn(&dyn Conduit, RemoteMemory, &mut Parts) + Sync) {
+pub(super) fn with_target(make: Make<'_>, bytes: usize, body: impl Fn(&dyn Conduit, RemoteMemory, &mut Parts) + Sync) {
     let job = Job::start(make, 2);
     let mut memory = vec![0u64; bytes.div_ceil(8)];
     let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, bytes);

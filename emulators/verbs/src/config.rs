@@ -84,6 +84,8 @@ pub struct Config {
     /// Whether `ibv_reg_mr` takes memory of devices.
     pub peer_memory: bool,
     pub odp: bool,
+    /// Whether memory that cannot be written can be registered.
+    pub read_only: bool,
     pub srq: bool,
     pub xrc: bool,
     /// Automatic path migration, on InfiniBand only.
@@ -134,6 +136,7 @@ impl Default for Config {
             dmabuf: true,
             peer_memory: false,
             odp: true,
+            read_only: true,
             srq: true,
             xrc: true,
             apm: true,
@@ -220,6 +223,7 @@ impl Config {
             "no-dmabuf" => self.dmabuf = false,
             "peer-memory" => self.peer_memory = true,
             "no-odp" => self.odp = false,
+            "no-read-only" => self.read_only = false,
             "no-srq" => self.srq = false,
             "no-xrc" => self.xrc = false,
             "no-apm" => self.apm = false,

@@ -306,10 +306,15 @@ extern "C" fn query_device_ex(
     attr.orig_attr = attributes(object.process, object.device);
     if config.odp {
         attr.odp_caps.general_caps = u64::from(abi::IBV_ODP_SUPPORT | abi::IBV_ODP_SUPPORT_IMPLICIT);
-        attr.odp_caps.per_transport_caps.rc_odp_caps = 0x3f;
+        // As a ConnectX-6 reports (openucx/ucx#9727).
+        let common = abi::IBV_ODP_SUPPORT_SEND
+            | abi::IBV_ODP_SUPPORT_WRITE
+            | abi::IBV_ODP_SUPPORT_READ
+            | abi::IBV_ODP_SUPPORT_SRQ_RECV;
+        attr.odp_caps.per_transport_caps.rc_odp_caps = common | abi::IBV_ODP_SUPPORT_RECV;
         attr.odp_caps.per_transport_caps.ud_odp_caps = abi::IBV_ODP_SUPPORT_SEND;
         if config.xrc {
-            attr.xrc_odp_caps = attr.odp_caps.per_transport_caps.rc_odp_caps;
+            attr.xrc_odp_caps = common;
         }
     }
     attr.completion_timestamp_mask = u64::MAX;

@@ -59,7 +59,8 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     if process.faults.refuses_registration() {
         return Err(libc::ENOMEM);
     }
-    if !on_demand && !is_mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
+    let writes = region.access & LOCAL_WRITE != 0 || !process.config.read_only;
+    if !on_demand && !is_mapped(region.addr, region.length, writes) {
         return Err(libc::EFAULT);
     }
     if !on_demand && !can_keep_from_children(&process.config, region.addr, region.length) {
@@ -145,6 +146,31 @@ pub struct Grant<'a> {
     /// In the memory of the process of `slot`.
     pub addr: u64,
     pub slot: u32,
+}
+
+impl Grant<'_> {
+    /// Pages `bytes` bytes of this process's memory in, if the region follows the page tables. As with
+    /// mlx5, a fault in a writable region asks for write access even where the operation only reads
+    /// (torvalds/linux drivers/infiniband/hw/mlx5/odp.c). False: a protection error.
+    pub fn is_paged(&self, bytes: u64) -> bool {
+        const FOLLOWS_AND_WRITES: u32 = abi::IBV_ACCESS_ON_DEMAND | LOCAL_WRITE;
+        self.mr.access.load(Relaxed) & FOLLOWS_AND_WRITES != FOLLOWS_AND_WRITES || fault_for_writing(self.addr, bytes)
+    }
+}
+
+/// Faults pages in for writing, so that private ones are copied. False: some cannot be written.
+fn fault_for_writing(addr: u64, bytes: u64) -> bool {
+    let first = addr - addr % 4096;
+    // SAFETY: populating pages changes no byte; the kernel checks the range.
+    let result = unsafe {
+        libc::madvise(
+            first as *mut _,
+            (addr + bytes - first) as usize,
+            libc::MADV_POPULATE_WRITE,
+        )
+    };
+    // Kernels before 5.14 do not know the advice.
+    result == 0 || is_mapped(addr, bytes, true)
 }
 
 impl Drop for Grant<'_> {

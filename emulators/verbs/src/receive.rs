@@ -132,6 +132,9 @@ pub fn memory<'a>(process: &'a Process, sges: &[Sge], device: u32, pd: u32, acce
                     access,
                 },
             )?;
+            if !grant.is_paged(bytes) {
+                return None;
+            }
             memory.pieces.push(grant.addr, bytes);
             *place = Some(grant);
         }
