@@ -48,6 +48,9 @@ impl Net {
     /// the peer's messages arrive as before.
     #[cold]
     pub fn offer_ring(&self, peer: JobRank, connection: &Connection) {
+        if !self.keeps_order(connection) {
+            return;
+        }
         let mut rings = lock(&self.inbox.rings);
         if rings.all.len() >= self.inbox.most || rings.all.iter().any(|ring| ring.source == peer) {
             return;
@@ -60,6 +63,13 @@ impl Net {
         rings.all.push(ring);
         self.inbox.is_used.store(true, Ordering::Relaxed);
         self.peers.settle_later(peer, connection);
+    }
+
+    /// Whether a message in a ring is seen after the puts that were complete when it was sent.
+    fn keeps_order(&self, connection: &Connection) -> bool {
+        let queue = connection.queue(0);
+        // The pair of an XRC connection only sends.
+        self.is_fenced || !self.rail(&queue).has_xrc() && queue.pair.lands_in_order()
     }
 
     /// Delivers messages from the rings. They are copied first, which frees their slots.

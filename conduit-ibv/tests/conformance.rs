@@ -111,7 +111,8 @@ mod plans {
             "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2 GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
         xrc_of_groups: "hcas=2 late-visible delay=50", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_CONNECT_STATIC=0",
             "over_verbs";
-        xrc_with_rings: "rnr=10 late-visible delay=20", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_WAITMODE=SPIN",
+        xrc_with_rings: "rnr=10 late-visible delay=20",
+            "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",
             "packets notification";
         xrc_with_few_of_everything: "max-qp-wr=8 max-inline=0",
             "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_AM_CREDITS_PP=2 GASNET_RBUF_COUNT=4 GASNET_BBUF_COUNT=2 \
@@ -168,6 +169,10 @@ mod plans {
         puts_are_fenced: "early-completion delay=50", "GASNET_USE_FENCED_PUTS=1", "over_verbs";
         rings_of_which_data_come_late: "early-completion delay=50", "GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",
             "packets notification";
+        rings_on_a_bus_that_keeps_order: "early-completion delay=50", "GASNET_WAITMODE=SPIN",
+            "packets before_packets notification";
+        no_rings_on_a_bus_that_keeps_no_order: "relaxed delay=50", "GASNET_WAITMODE=SPIN",
+            "packets before_packets notification";
         puts_of_several_hcas_are_fenced: "hcas=2 early-completion delay=50", "", "over_verbs";
         hcas_and_ports: "hcas=2 ports=2", "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
         two_of_three_hcas: "hcas=3", "GASNET_IBV_MAX_HCAS=2 GASNET_CONNECT_STATIC=0",

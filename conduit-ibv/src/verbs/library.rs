@@ -90,6 +90,8 @@ functions! {
         (*mut ffi::ibv_context, u32, u32, *mut ffi::ibv_gid_entry, u32, usize) -> c_int;
     reg_dmabuf_mr: c"ibv_reg_dmabuf_mr" c"IBVERBS_1.12"
         (*mut ffi::ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ffi::ibv_mr;
+    query_qp_data_in_order: c"ibv_query_qp_data_in_order" c"IBVERBS_1.14"
+        (*mut ffi::ibv_qp, ffi::ibv_wr_opcode, u32) -> c_int;
     is_fork_initialized: c"ibv_is_fork_initialized" c"IBVERBS_1.13" () -> ffi::ibv_fork_status;
 }
 

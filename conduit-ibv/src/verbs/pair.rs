@@ -270,6 +270,15 @@ impl Pair {
         self.modify(&mut attributes, mask)
     }
 
+    /// Whether the HCA promises to write the data of the peer's puts to this pair in order, which it
+    /// does only while the pair is connected.
+    pub fn lands_in_order(&self) -> bool {
+        self.library.query_qp_data_in_order.is_some_and(|query| {
+            // SAFETY: a live pair.
+            unsafe { query(self.made.raw(), ffi::IBV_WR_RDMA_WRITE, 0) > 0 }
+        })
+    }
+
     /// Loads an alternate path. The HCA may move this pair there when packets have passed between
     /// both ends after both have loaded one, and reports that by an event.
     pub fn load_alternate(&self, port: &LocalPort, to: &Address, timeout: u8) -> Result<(), Errno> {

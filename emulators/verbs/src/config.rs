@@ -56,6 +56,8 @@ pub struct Config {
     pub late_visible: bool,
     /// Writes complete before their data are visible.
     pub early_completion: bool,
+    /// Writes overtake each other on the bus, which keeps no order of their bytes either.
+    pub relaxed: bool,
     /// The nth RC message of a process meets a connection that is cut; 0: none.
     pub drop_connection: u64,
     pub port_down: Vec<PortDown>,
@@ -117,6 +119,7 @@ impl Default for Config {
             late: false,
             late_visible: false,
             early_completion: false,
+            relaxed: false,
             drop_connection: 0,
             port_down: Vec::new(),
             slow_hca: Vec::new(),
@@ -192,6 +195,7 @@ impl Config {
             "late" => self.late = true,
             "late-visible" => self.late_visible = true,
             "early-completion" => self.early_completion = true,
+            "relaxed" => (self.early_completion, self.relaxed) = (true, true),
             "drop-connection" => self.drop_connection = number(value)?,
             "port-down" => self.port_down.push(port_down(value)?),
             "slow-hca" => {

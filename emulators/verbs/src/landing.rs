@@ -1,6 +1,6 @@
 //! Option `early-completion`: writes complete before their data are visible. As on a bus, a device
 //! keeps the order of what it writes, and its other operations find the data of earlier writes.
-//! CPUs and other devices find them later.
+//! CPUs and other devices find them later. Option `relaxed`: some overtake others.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
@@ -35,6 +35,21 @@ pub fn later(process: &'static Process, to: Wanted, data: Vec<u8>) {
     let due_ns = landings.due_ns.load(SeqCst).max(now_ns()) + delay;
     landings.due_ns.store(due_ns, SeqCst);
     Nic::at(process, due_ns, Task::Land(Box::new(Landing { to, data, number })));
+}
+
+/// Data of a write land at once, before those of earlier ones, the last bytes first (option `relaxed`).
+pub fn overtake(pid: libc::pid_t, addr: u64, data: &[u8]) {
+    /// Bytes that stay together.
+    const BLOCK: usize = 64;
+    for (block, bytes) in data.chunks(BLOCK).enumerate().rev() {
+        let from = Pieces::of(bytes.as_ptr() as u64, bytes.len() as u64);
+        // Who owned the memory may be dead.
+        let _ = copy::write(
+            pid,
+            &from,
+            &Pieces::of(addr + (block * BLOCK) as u64, bytes.len() as u64),
+        );
+    }
 }
 
 /// They land, after those before them.

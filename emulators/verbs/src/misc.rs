@@ -8,7 +8,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::address;
 use crate::config::Config;
-use crate::handle::{null, store};
+use crate::handle::{null, store, Object, Qp};
 use crate::poll::context_of;
 use crate::process::current;
 use crate::shm::Port;
@@ -188,9 +188,10 @@ not_offered! {
     ibv_copy_ah_attr_from_kern(to: *mut c_void, from: *mut c_void) -> (),
 }
 
-/// Data may land in any order.
+/// As mlx5 answers: for pairs in RTS only.
 #[no_mangle]
-extern "C" fn ibv_query_qp_data_in_order(qp: *mut abi::ibv_qp, _opcode: u32, _flags: u32) -> c_int {
-    let _ = context_of(qp);
-    0
+extern "C" fn ibv_query_qp_data_in_order(qp: *mut abi::ibv_qp, opcode: u32, _flags: u32) -> c_int {
+    let state = Qp::of(qp).qp.shared.state.load(Relaxed);
+    let is_asked = [abi::IBV_WR_RDMA_WRITE, abi::IBV_WR_RDMA_READ, abi::IBV_WR_SEND].contains(&opcode);
+    c_int::from(is_asked && state == abi::IBV_QPS_RTS && !context_of(qp).process.config.relaxed)
 }
