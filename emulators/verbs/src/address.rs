@@ -106,6 +106,18 @@ fn ports(config: &Config) -> impl Iterator<Item = Port> {
 }
 
 impl Process {
+    /// Err: EIO, if a device has failed: its calls do, too.
+    pub fn check(&self, device: u32) -> Result<(), i32> {
+        let has_failed = self.config.device_fatal.iter().any(|(failing, after)| {
+            let opened = self.fabric.opened_ns.load(Relaxed);
+            *failing == device && opened != 0 && u128::from(now_ns() - opened) >= after.as_nanos()
+        });
+        if has_failed {
+            return Err(libc::EIO);
+        }
+        Ok(())
+    }
+
     /// Whether a port is up at this moment.
     pub fn port_is_up(&self, port: Port) -> bool {
         let config = &self.config;

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::ports::Ports;
+use crate::raise::{self, Raised};
 use crate::text;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +98,11 @@ pub struct Config {
     pub atomics: bool,
     /// Devices that fail, and when.
     pub device_fatal: Vec<(u32, Duration)>,
+    /// Those of them that are unplugged then.
+    pub unplug: Vec<u32>,
+    pub events: Vec<Raised>,
+    /// The nth RC message of a process is the last of its QP, which an event alone reports.
+    pub qp_event: Option<(u32, u64)>,
     pub max_inline: u32,
     pub max_qp_wr: u32,
     /// Queue pairs of all processes together, if they are limited.
@@ -146,6 +152,9 @@ impl Default for Config {
             iwarp: false,
             atomics: true,
             device_fatal: Vec::new(),
+            unplug: Vec::new(),
+            events: Vec::new(),
+            qp_event: None,
             max_inline: 512,
             max_qp_wr: 16384,
             max_qp: None,
@@ -203,10 +212,16 @@ impl Config {
                 self.slow_hca
                     .push((number(device)?, Duration::from_micros(number(us)?)));
             }
-            "device-fatal" => {
+            "device-fatal" | "unplug" => {
                 let [device, ms] = fields(value)?;
-                self.device_fatal
-                    .push((number(device)?, Duration::from_millis(number(ms)?)));
+                let device = number(device)?;
+                self.device_fatal.push((device, Duration::from_millis(number(ms)?)));
+                self.unplug.extend((name == "unplug").then_some(device));
+            }
+            "event" => self.events.push(raised(value)?),
+            "qp-event" => {
+                let [name, nth] = fields(value)?;
+                self.qp_event = Some((event_named(name)?, number(nth)?));
             }
             "cqe-error" => self.cqe_error.push(cqe_error(value)?),
             "ud-loss" => self.ud_loss = percent(value)?,
@@ -291,6 +306,23 @@ fn failing(text: &str) -> Result<(u64, i32), String> {
         other => number(other)?,
     };
     Ok((number(calls)?, errno))
+}
+
+fn event_named(name: &str) -> Result<u32, String> {
+    raise::named(name).ok_or_else(|| format!("{name} is no event"))
+}
+
+fn raised(text: &str) -> Result<Raised, String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    let (3 | 4) = fields.len() else {
+        return Err("needs NAME:DEVICE:AFTER_MS[:PORT]".to_string());
+    };
+    Ok(Raised {
+        kind: event_named(fields[0])?,
+        device: number(fields[1])?,
+        port: fields.get(3).map_or(Ok(1), |port| number(port))?,
+        after: Duration::from_millis(number(fields[2])?),
+    })
 }
 
 fn port_down(text: &str) -> Result<PortDown, String> {

@@ -47,6 +47,9 @@ extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -
     let Some(vector) = vector(&owner.process.config, owner.device, &load(attr)) else {
         return null(libc::EINVAL);
     };
+    if let Err(errno) = owner.process.check(owner.device) {
+        return null(errno);
+    }
     if vector.dgid.is_some() {
         if let Err(errno) = owner.process.faults.resolve_handle() {
             return null(errno);

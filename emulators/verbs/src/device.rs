@@ -14,11 +14,11 @@ use crate::event;
 use crate::extended;
 use crate::handle::{load, misuse, null, store, Context, Cq, Device, Object, Qp, Srq};
 use crate::memory;
-use crate::nic::{Nic, Task};
 use crate::poll;
 use crate::ports::Entry;
 use crate::process::{current, now_ns, Process};
 use crate::qp::{is_of_qp, MAX_RD_ATOMIC};
+use crate::raise::{self, Opened};
 use crate::send::MAX_MESSAGE;
 use crate::shm::{Port, INDEX_BITS};
 use crate::verbs;
@@ -119,46 +119,15 @@ extern "C" fn ibv_get_device_index(device: *mut abi::ibv_device) -> c_int {
     Device::of(device).index as c_int
 }
 
-/// Schedules the asynchronous events that faults make for this context.
-fn schedule_faults(process: &'static Process, device: u32, open: &Arc<AtomicBool>, events: u32) {
-    let opened = process.fabric.opened_ns.compare_exchange(0, now_ns(), Relaxed, Relaxed);
-    let start = opened.unwrap_or_else(|before| before);
-    let start = if start == 0 {
-        process.fabric.opened_ns.load(Relaxed)
-    } else {
-        start
-    };
-    let at = |after: std::time::Duration, event: event::Event| {
-        let due = start + after.as_nanos() as u64;
-        if due >= now_ns() {
-            Nic::at(
-                process,
-                due,
-                Task::Notify {
-                    open: Arc::clone(open),
-                    events,
-                    event,
-                },
-            );
-        }
-    };
-    for fault in process.config.port_down.iter().filter(|fault| fault.device == device) {
-        at(fault.after, (abi::IBV_EVENT_PORT_ERR, fault.port + 1));
-        if let Some(up) = fault.up {
-            at(up, (abi::IBV_EVENT_PORT_ACTIVE, fault.port + 1));
-        }
-    }
-    for (_, after) in process.config.device_fatal.iter().filter(|fault| fault.0 == device) {
-        at(*after, (abi::IBV_EVENT_DEVICE_FATAL, 0));
-    }
-}
-
 #[no_mangle]
 extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_context {
     let Ok(process) = current() else {
         return null(libc::ENODEV);
     };
     let index = Device::of(device).index;
+    if let Err(errno) = process.check(index) {
+        return null(errno);
+    }
     let (events, descriptor) = match event::create(process) {
         Ok(made) => made,
         Err(error) => return null(error.raw_os_error().unwrap_or(libc::EIO)),
@@ -193,7 +162,13 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
     context.ops.post_recv = Some(verbs::post_recv);
     context.ops.post_srq_recv = Some(verbs::post_srq_recv);
     let open = Arc::new(AtomicBool::new(true));
-    schedule_faults(process, index, &open, events);
+    let opened = Opened {
+        device: index,
+        is_open: Arc::clone(&open),
+        events,
+        descriptor: descriptor.as_raw_fd(),
+    };
+    raise::schedule(process, &opened);
     Context {
         visible: UnsafeCell::new(visible),
         process,
@@ -355,6 +330,9 @@ extern "C" fn query_port(
     let Some(port) = find_port(object, u32::from(port_num)) else {
         return libc::EINVAL;
     };
+    if let Err(errno) = object.process.check(object.device) {
+        return errno;
+    }
     let config = &object.process.config;
     let words = &config.of_ports;
     if words.is_unreadable(port) {

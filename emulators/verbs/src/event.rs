@@ -131,16 +131,20 @@ pub fn pop(process: &Process, index: u32, descriptor: i32) -> Result<Event> {
         }
         // SAFETY: plain calls on one descriptor.
         unsafe {
-            if libc::fcntl(descriptor, libc::F_GETFL) & libc::O_NONBLOCK != 0 {
-                return Err(Error::from_raw_os_error(libc::EAGAIN));
-            }
+            let is_nonblocking = libc::fcntl(descriptor, libc::F_GETFL) & libc::O_NONBLOCK != 0;
             let mut wait = libc::pollfd {
                 fd: descriptor,
                 events: libc::POLLIN,
                 revents: 0,
             };
-            if libc::poll(&mut wait, 1, -1) == -1 {
+            if libc::poll(&mut wait, 1, if is_nonblocking { 0 } else { -1 }) == -1 {
                 return Err(Error::last_os_error());
+            }
+            if wait.revents & libc::POLLHUP != 0 {
+                return Err(Error::from_raw_os_error(libc::EIO));
+            }
+            if is_nonblocking {
+                return Err(Error::from_raw_os_error(libc::EAGAIN));
             }
         }
     }
@@ -150,7 +154,7 @@ pub fn pop(process: &Process, index: u32, descriptor: i32) -> Result<Event> {
 fn silence(descriptor: i32) {
     let mut bytes = [0_u8; 8];
     // SAFETY: at most as many bytes as there is room for.
-    while unsafe { libc::recv(descriptor, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) } >= 0 {}
+    while unsafe { libc::recv(descriptor, bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_DONTWAIT) } > 0 {}
 }
 
 /// Removes the events of a destroyed object. `is_type` chooses which types name such objects.

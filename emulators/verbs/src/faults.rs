@@ -19,6 +19,8 @@ pub struct Faults {
     drop_connection: u64,
     registrations: AtomicU64,
     reg_fail: u64,
+    qp_event: Option<(u32, u64)>,
+    ends: AtomicU64,
     datagrams: AtomicU64,
     ud_error: Option<(u64, u64)>,
     resolve_fail: Failing,
@@ -61,6 +63,8 @@ impl Faults {
             drop_connection: config.drop_connection,
             registrations: AtomicU64::new(0),
             reg_fail: config.reg_fail,
+            qp_event: config.qp_event,
+            ends: AtomicU64::new(0),
             datagrams: AtomicU64::new(0),
             ud_error: config.ud_error,
             resolve_fail: Failing::new(config.resolve_fail),
@@ -103,6 +107,12 @@ impl Faults {
     /// Counts a message of a connection; whether it is the one that finds it cut.
     pub fn cuts(&self) -> bool {
         self.drop_connection != 0 && self.messages.fetch_add(1, Relaxed) + 1 == self.drop_connection
+    }
+
+    /// Counts a message of a connection; the event that alone reports that its QP ends.
+    pub fn ends_qp(&self) -> Option<u32> {
+        let (event, nth) = self.qp_event?;
+        (self.ends.fetch_add(1, Relaxed) + 1 == nth).then_some(event)
     }
 
     /// Counts a datagram; whether it fails at its sender.

@@ -34,6 +34,7 @@ mod ports;
 mod private;
 mod process;
 mod qp;
+mod raise;
 mod receive;
 mod reclaim;
 mod respond;

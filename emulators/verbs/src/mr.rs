@@ -56,6 +56,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     if !implicit && (region.length > process.config.max_mr || region.addr.checked_add(region.length).is_none()) {
         return Err(libc::EINVAL);
     }
+    process.check(region.device)?;
     if process.faults.refuses_registration() {
         return Err(libc::ENOMEM);
     }

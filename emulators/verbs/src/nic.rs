@@ -1,15 +1,15 @@
 //! What is done later, because it cannot be done when it is posted: retries, delays of faults, and
 //! events of ports.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError};
 
 use emulator_common::timers::Timers;
 
-use crate::event::{self, Event};
+use crate::event::Event;
 use crate::landing::{self, Landing};
 use crate::process::Process;
 use crate::qp::Qp;
+use crate::raise::{self, Opened};
 use crate::send::progress;
 use crate::ud::{self, Datagram};
 
@@ -21,11 +21,7 @@ pub enum Task {
     /// Data of a write become visible.
     Land(Box<Landing>),
     /// An event for a context that is still open.
-    Notify {
-        open: Arc<AtomicBool>,
-        events: u32,
-        event: Event,
-    },
+    Notify { opened: Opened, event: Event },
 }
 
 #[derive(Default)]
@@ -52,10 +48,6 @@ fn perform(process: &Process, task: Task) {
         }
         Task::Deliver(datagram) => ud::deliver(process, &datagram),
         Task::Land(landing) => landing::land(process, &landing),
-        Task::Notify { open, events, event } => {
-            if open.load(Relaxed) {
-                event::push(process, events, event);
-            }
-        }
+        Task::Notify { opened, event } => raise::notify(process, &opened, event),
     }
 }

@@ -70,6 +70,7 @@ fn too_large(process: &Process, cap: &abi::ibv_qp_cap) -> bool {
 
 /// Makes a QP in state RESET. Err: errno.
 pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<Qp>, i32> {
+    process.check(attributes.device)?;
     if too_large(process, &attributes.cap) {
         return Err(libc::EINVAL);
     }
@@ -219,6 +220,7 @@ impl Qp {
 
     /// `ibv_modify_qp`. Err: errno.
     pub fn modify(self: &Arc<Self>, attr: &abi::ibv_qp_attr, mask: u32) -> Result<u32, i32> {
+        self.process.check(self.shared.device.load(Relaxed))?;
         let mut queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let to = {
             let _guard = self.shared.entry.lock.lock();

@@ -18,6 +18,8 @@ use crate::receive::{self, Memory, Sge};
 use crate::respond::{self, Answer};
 use crate::ud;
 
+/// A QP of fault `qp-event`: nothing of it completes, or arrives.
+const SILENT: u8 = 2;
 /// Largest message of all transports but UD.
 pub const MAX_MESSAGE: u64 = 1 << 30;
 
@@ -114,6 +116,7 @@ impl Qp {
     /// Checks a work request and queues it. Err: errno; it is not posted.
     pub fn enqueue(&self, queue: &mut SendQueue, mut wqe: Wqe) -> Result<(), i32> {
         let config = &self.process.config;
+        self.process.check(self.shared.device.load(Relaxed))?;
         let state = self.state();
         let inline = wqe.flags & abi::IBV_SEND_INLINE != 0;
         if matches!(state, abi::IBV_QPS_RESET | abi::IBV_QPS_INIT | abi::IBV_QPS_RTR)
@@ -140,6 +143,12 @@ impl Qp {
         }
         if self.kind != abi::IBV_QPT_UD && self.process.faults.cuts() {
             respond::cut(self);
+        }
+        if self.kind != abi::IBV_QPT_UD {
+            if let Some(event) = self.process.faults.ends_qp() {
+                self.shared.cut.store(SILENT, Relaxed);
+                event::push(self.process, self.shared.events.load(Relaxed), (event, self.key));
+            }
         }
         let device = self.port().device;
         if config.delays(device) {
@@ -259,6 +268,9 @@ impl Qp {
 
 /// Executes and completes what can be. The caller holds the queue's lock.
 pub fn progress(qp: &Arc<Qp>, queue: &mut SendQueue) {
+    if qp.shared.cut.load(Relaxed) == SILENT {
+        return;
+    }
     let due_ns = if qp.state() == abi::IBV_QPS_RTS {
         execute_ready(qp, queue)
     } else {

@@ -208,7 +208,9 @@ pub extern "C" fn post_srq_recv(
     bad: *mut *mut abi::ibv_recv_wr,
 ) -> c_int {
     let object = Srq::of(srq);
+    let device = object.shared.device.load(Relaxed);
     post_receives(wr, bad, |wr_id, sges| {
+        object.process.check(device)?;
         receive::post(object.process, &object.shared.receives, object.max_wr, wr_id, sges)
     })
 }

@@ -161,7 +161,7 @@ pub struct Qp {
     pub max_dest_rd_atomic: AtomicU32,
     /// Work requests of the send queue whose completion, or a later one, was polled.
     pub sends_polled: AtomicU32,
-    /// Fault `drop-connection`: nothing arrives any more.
+    /// Faults `drop-connection`, `qp-event`: nothing arrives any more, or nothing completes either.
     pub cut: AtomicU8,
     pub events: AtomicU32,
     pub user: AtomicU64,
