@@ -4,6 +4,7 @@
 
 use crate::net::Net;
 use gasnet_conduit::config;
+use gasnet_sys::atomic::Ordering;
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::{fd, process};
 use std::io;
@@ -47,7 +48,8 @@ impl Drop for Attendant {
 }
 
 fn run(net: &Net, end: &Eventfd) {
-    while !net.is_stopped() {
+    // The descriptors of an HCA that is gone are ready for ever.
+    while !net.is_stopped() && !net.has_failed.load(Ordering::Relaxed) {
         net.look_at_everything();
         let limit = if net.connector.arm_own() { None } else { Some(BUSY) };
         // What arrived before it was armed makes no event.

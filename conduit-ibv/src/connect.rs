@@ -1,7 +1,7 @@
 //! Connections: at start by an exchange, later by handshakes with retransmission and a limit.
 
+use crate::events;
 use crate::handshake::{Datagram, Endpoint, Step};
-use crate::migration;
 use crate::net::{advised, Net};
 use crate::peers::Connection;
 use crate::resolve::{self, Failure, Unresolved};
@@ -211,7 +211,7 @@ impl Net {
     fn create(&self, peer: JobRank) -> Result<&Connection, Errno> {
         let queue = |(index, path): (usize, &crate::net::Path)| {
             let rail = &self.rails[path.rail];
-            let pair = rail.new_pair(migration::name(peer, index))?;
+            let pair = rail.new_pair(events::name(peer, index))?;
             pair.initialise(&path.port, self.access)?;
             Ok(SendQueue::new(peer, index, (pair, rail.depth), false))
         };

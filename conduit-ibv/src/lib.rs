@@ -22,6 +22,7 @@ mod attendant;
 mod buffers;
 mod connect;
 mod connect_file;
+mod events;
 mod gather;
 mod groups;
 mod handshake;

@@ -28,11 +28,6 @@ pub struct Migration {
     has_moved: AtomicBool,
 }
 
-/// The name of a queue pair in events.
-pub const fn name(peer: JobRank, path: usize) -> usize {
-    (peer.0 as usize) << 8 | path
-}
-
 /// The ports of a path: that which a queue pair uses, and the other one.
 fn ports<'a>(path: &'a Path, queue: &SendQueue) -> Option<(&'a LocalPort, &'a LocalPort)> {
     let (first, second) = (&path.port, path.alternate.as_ref()?);
@@ -84,8 +79,7 @@ impl Net {
     }
 
     /// An HCA has moved a queue pair to its other path.
-    pub fn migrated(&self, name: usize) {
-        let (peer, path) = (JobRank((name >> 8) as u32), name & 0xff);
+    pub fn migrated(&self, peer: JobRank, path: usize) {
         let Some(connection) = self.peers.connection(peer) else {
             return;
         };

@@ -298,8 +298,12 @@ impl Net {
     /// The network failed, and no single peer is the reason.
     #[cold]
     pub fn fail(&self, why: &str) {
-        lock(&self.failure).get_or_insert_with(|| why.to_owned());
-        self.has_failed.store(true, Ordering::Release);
+        // The first reason counts, and is reported once.
+        let mut failure = lock(&self.failure);
+        if !self.has_failed.load(Ordering::Relaxed) {
+            *failure = Some(why.to_owned());
+            self.has_failed.store(true, Ordering::Release);
+        }
     }
 }
 

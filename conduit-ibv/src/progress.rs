@@ -77,6 +77,7 @@ impl Net {
         let completions = match rail.completions(&mut reader, &mut room) {
             Ok(completions) => completions,
             Err(why) => {
+                self.take_events(rail);
                 self.fail(&format!("{}: ibv_poll_cq failed: {why}", rail.context.name));
                 return 0;
             }
@@ -167,7 +168,8 @@ impl Net {
     fn sent_failed(&self, rail: &Rail, (queue, low): (&SendQueue, u16), what: &str, completion: &Wc) {
         self.take_events(rail);
         let (peer, is_first) = queue.note_failure(low);
-        if !is_first {
+        // An HCA that has failed is the reason.
+        if !is_first || self.has_failed.load(Ordering::Relaxed) {
             return;
         }
         let status = rail.context.library().status(completion.status);
@@ -260,6 +262,7 @@ impl Net {
     #[inline]
     fn post_again(&self, rail: &Rail, buffers: &[usize]) {
         if let Err(why) = rail.receives.post_again(rail.shared.as_ref(), buffers) {
+            self.take_events(rail);
             self.fail(&format!(
                 "{}: a receive buffer cannot be posted: {why}",
                 rail.context.name
@@ -372,29 +375,6 @@ impl Net {
         for (peer, why) in self.peers.fates.take_losses() {
             upcalls.peer_lost(peer, &why);
         }
-    }
-
-    /// Looks at what the HCA reports.
-    #[cold]
-    pub fn take_events(&self, rail: &Rail) {
-        while let Some(event) = rail.context.next_event() {
-            let text = rail.context.library().event(event.kind);
-            let name = &rail.context.name;
-            match (event.kind, event.port) {
-                (ffi::IBV_EVENT_DEVICE_FATAL | ffi::IBV_EVENT_CQ_ERR | ffi::IBV_EVENT_SRQ_ERR, _) => {
-                    self.fail(&format!("{name}: {text}"));
-                }
-                (ffi::IBV_EVENT_PORT_ERR, Some(port)) => {
-                    lock(&rail.fallen).push(port);
-                    gasnet_conduit::warn(format_args!("ibv: {name} port {port}: {text}."));
-                }
-                _ => {}
-            }
-            if let Some(name) = event.pair {
-                self.migrated(name);
-            }
-        }
-        self.probe_again();
     }
 
     /// Drops what the queues report, after the end of communication.

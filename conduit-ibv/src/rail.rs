@@ -47,6 +47,8 @@ pub struct Rail {
     pub fallen: Mutex<Vec<u8>>,
     /// Ports that traffic has left, as was reported.
     pub left: Mutex<Vec<u8>>,
+    /// Ports that have lost their addresses, as was reported.
+    pub moved: Mutex<Vec<u8>>,
 }
 
 /// What the reader of a queue keeps.
@@ -132,6 +134,7 @@ impl Rail {
             inline: 0,
             fallen: Mutex::default(),
             left: Mutex::default(),
+            moved: Mutex::default(),
         };
         rail.prepare(settings);
         rail.limit_sends(peers * pairs * depth);
@@ -206,9 +209,9 @@ impl Rail {
         self.pair((self.inline, self.depth), name)
     }
 
-    /// One that sends so many work requests to the processes of a host.
-    pub fn new_sender(&self, depth: usize) -> Result<Pair, Errno> {
-        self.pair((self.inline, depth), 0)
+    /// One that sends so many work requests to the processes of a host, by its name in events.
+    pub fn new_sender(&self, depth: usize, name: usize) -> Result<Pair, Errno> {
+        self.pair((self.inline, depth), name)
     }
 
     /// Bytes of receive buffers that may be registered.

@@ -119,10 +119,15 @@ impl Net {
         &self.rails[self.paths[queue.path].rail]
     }
 
-    /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer.
+    /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer,
+    /// unless the HCA has failed.
     #[cold]
     pub fn refused(&self, queue: Route<'_>, what: &str, why: Errno) -> Busy {
-        if why != Errno::NO_MEMORY {
+        if why == Errno::NO_MEMORY {
+            return Busy;
+        }
+        self.take_events(self.rail(&queue));
+        if !self.has_failed.load(Ordering::Relaxed) {
             let text = format!("{}: {what} failed: {why}", self.name(queue.path));
             self.peers.fates.lose(queue.peer(), text);
         }

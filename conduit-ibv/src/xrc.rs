@@ -9,6 +9,7 @@
 //! for each other when one lacks receive buffers, which credits make rare.
 
 use crate::at_start::FEW;
+use crate::events;
 use crate::groups::Groups;
 use crate::handshake::{Endpoint, MOST_PATHS};
 use crate::hello::Hello;
@@ -234,7 +235,7 @@ impl Net {
         let queue = |(index, path): (usize, &crate::net::Path)| {
             let rail = &self.rails[path.rail];
             let depth = rail.depth_of(processes);
-            let pair = rail.new_sender(depth)?;
+            let pair = rail.new_sender(depth, events::name(peer, index))?;
             pair.initialise(&path.port, self.access)?;
             Ok(SendQueue::new(peer, index, (pair, depth), true))
         };
@@ -248,10 +249,11 @@ impl Net {
         let receiver = |(index, path): (usize, &crate::net::Path)| {
             let rail = &self.rails[path.rail];
             let domain = rail.xrc.as_ref().ok_or(Errno(libc::EOPNOTSUPP))?;
+            let name = events::name(sender, index);
             if let Some(number) = pairs.number(index) {
-                return domain.open_receiver(&rail.context, number);
+                return domain.open_receiver(&rail.context, number, name);
             }
-            let pair = domain.receiver(&rail.context)?;
+            let pair = domain.receiver(&rail.context, name)?;
             pair.initialise(&path.port, self.access)?;
             pairs.note_made(index, pair.number);
             Ok(pair)

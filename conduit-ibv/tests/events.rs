@@ -4,7 +4,11 @@
 mod emulated;
 mod traffic;
 
-use std::time::Duration;
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit_ibv::Ibv;
+use std::fs;
+use std::time::{Duration, Instant};
 use traffic::{expect, is_lost, of_child};
 
 /// Two ranks send, put, get and add until one loses the other, which must be.
@@ -19,6 +23,52 @@ fn losing() {
 #[ignore = "a child of other tests"]
 fn lasting() {
     assert!(!is_lost(Duration::from_secs(2)), "something was lost");
+}
+
+/// Counts reports of a lost network.
+#[derive(Default)]
+struct Reports(usize);
+
+impl Upcalls for Reports {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+    fn done(&mut self, _: Cookie, _: Completion) {}
+    fn peer_lost(&mut self, _: JobRank, _: &str) {}
+    fn network_lost(&mut self, why: &str) {
+        eprintln!("lost the network: {why}");
+        self.0 += 1;
+    }
+}
+
+/// The HCA is unplugged: each rank reports it once, and the connection threads end.
+#[test]
+#[ignore = "a child of other tests"]
+fn unplugged() {
+    const LIMIT: Duration = Duration::from_secs(30);
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let begun = Instant::now();
+    job.run(|_, conduit: &dyn Conduit| {
+        let mut reports = Reports::default();
+        while reports.0 == 0 {
+            assert!(begun.elapsed() < LIMIT, "nothing was reported");
+            conduit.poll(PollScope::All, &mut reports);
+        }
+        for _ in 0..20_000 {
+            conduit.poll(PollScope::All, &mut reports);
+        }
+        assert_eq!(reports.0, 1);
+    });
+    while connection_threads() > 0 {
+        assert!(begun.elapsed() < LIMIT, "a connection thread goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    job.run(|_, conduit: &dyn Conduit| conduit.stop(gasnet_conduit::Stop::Orderly));
+}
+
+fn connection_threads() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default());
+    names.filter(|name| name.trim() == "gasnet-ibv").count()
 }
 
 const LATER: &str = "GASNET_CONNECT_STATIC=0";
@@ -84,4 +134,57 @@ fn datagrams_that_fail_at_their_sender() {
 fn datagrams_that_always_fail() {
     let why = "lost the network: emu0 port 1: a datagram failed: local QP operation error (vendor error 0x2), as did";
     expect("losing", "ud-error=1:9999", LATER, &[why]);
+}
+
+#[test]
+fn a_queue_pair_that_dies_by_an_event_alone() {
+    for (event, text) in [
+        ("qp_fatal", "local work queue catastrophic error"),
+        ("qp_req_err", "invalid request local work queue error"),
+        ("qp_access_err", "local access violation work queue error"),
+    ] {
+        let why = format!("emu0 port 1: its queue pair failed: {text}");
+        for variables in ["", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1"] {
+            let variables = format!("GASNET_QP_TIMEOUT=31 {variables}");
+            expect("losing", &format!("qp-event={event}:50"), &variables, &[&why]);
+        }
+    }
+}
+
+#[test]
+fn an_hca_that_is_unplugged() {
+    let printed = emulated::run_again("unplug=0:200", LATER, &of_child("unplugged"));
+    assert_eq!(printed.matches("lost the network: emu0: ").count(), 2, "{printed}");
+    // A call may fail before the event is there.
+    let reasons = [
+        "lost the network: emu0: local catastrophic error",
+        "failed: Input/output error",
+    ];
+    expect("losing", "unplug=0:200", "", &reasons);
+}
+
+#[test]
+fn events_that_need_nothing() {
+    let names = "comm_est sq_drained qp_last_wqe_reached srq_limit_reached lid_change pkey_change sm_change \
+                 client_reregister gid_change port_active path_mig_err";
+    let each = |link: &str| -> String {
+        let words = names
+            .split_whitespace()
+            .map(|name| format!(" event={name}:0:300 event={name}:0:301"));
+        format!("link={link}{}", words.collect::<String>())
+    };
+    for (link, variables) in [("ib", ""), ("roce", LATER), ("ib", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1")] {
+        let printed = emulated::run_again(&each(link), variables, &of_child("lasting"));
+        assert!(!printed.contains("WARNING"), "{printed}");
+    }
+}
+
+#[test]
+fn a_port_that_is_not_used_goes_down() {
+    let down = "ports=2 event=port_err:0:200:2 event=port_err:0:250:2";
+    let printed = emulated::run_again(down, "GASNET_IBV_PORTS=emu0:1", &of_child("lasting"));
+    assert!(!printed.contains("WARNING"), "{printed}");
+    // An alternate port is used. Both ranks warn, once.
+    let printed = emulated::run_again(down, "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=1", &of_child("lasting"));
+    assert_eq!(printed.matches("emu0 port 2: port error").count(), 2, "{printed}");
 }

@@ -123,7 +123,11 @@ fn an_hca_fails() {
         "traffic",
         "device-fatal=0:100",
         "GASNET_QP_TIMEOUT=8",
-        &["emu0: local catastrophic error", "failed: transport retry"],
+        &[
+            "emu0: local catastrophic error",
+            "failed: transport retry",
+            "failed: Input/output error",
+        ],
     );
 }
 

@@ -116,7 +116,7 @@ pub struct Event {
     pub kind: ffi::ibv_event_type,
     /// The port, if it is an event of a port.
     pub port: Option<u8>,
-    /// The name of the queue pair, if one has migrated.
+    /// The name of the queue pair, if it is an event of one that matters.
     pub pair: Option<usize>,
 }
 
@@ -210,7 +210,8 @@ impl Context {
         (0..entries as u32).filter_map(|index| self.gid(port, index)).collect()
     }
 
-    fn gid(&self, port: u8, index: u32) -> Option<GidEntry> {
+    /// An entry of a port's table of GIDs; none if it is empty.
+    pub fn gid(&self, port: u8, index: u32) -> Option<GidEntry> {
         let (gid, kind) = if let Some(query) = self.library.query_gid_ex {
             let mut entry = MaybeUninit::<ffi::ibv_gid_entry>::zeroed();
             let bytes = size_of::<ffi::ibv_gid_entry>();
@@ -252,12 +253,16 @@ impl Context {
         unsafe { (*self.raw()).async_fd }
     }
 
-    /// The next asynchronous event.
-    pub fn next_event(&self) -> Option<Event> {
+    /// The next asynchronous event, if there is one. An error means that there will be none any more:
+    /// the device is gone.
+    pub fn next_event(&self) -> Result<Option<Event>, Errno> {
         let mut event = MaybeUninit::<ffi::ibv_async_event>::zeroed();
         // SAFETY: an open device, and writable memory.
         let result = unsafe { (self.library.get_async_event)(self.raw(), event.as_mut_ptr()) };
-        Errno::check(result).ok()?;
+        match Errno::check(result) {
+            Err(Errno(libc::EAGAIN | libc::EINTR)) => return Ok(None),
+            checked => checked?,
+        }
         // SAFETY: zero bytes are valid, and the call has filled them.
         let mut event = unsafe { event.assume_init() };
         let is_of_port = matches!(
@@ -273,16 +278,23 @@ impl Context {
         // SAFETY: an event of a port has its number here; any bytes are a number.
         let number = unsafe { event.element.port_num } as u8;
         let port = is_of_port.then_some(number);
-        let pair = (event.event_type == ffi::IBV_EVENT_PATH_MIG).then(|| {
+        let is_of_pair = matches!(
+            event.event_type,
+            ffi::IBV_EVENT_PATH_MIG
+                | ffi::IBV_EVENT_QP_FATAL
+                | ffi::IBV_EVENT_QP_REQ_ERR
+                | ffi::IBV_EVENT_QP_ACCESS_ERR
+        );
+        let pair = is_of_pair.then(|| {
             // SAFETY: an event of a queue pair has it here. It lives until the event is acknowledged.
             unsafe { (*event.element.qp).qp_context as usize }
         });
         // SAFETY: from `get_async_event`, once.
         unsafe { (self.library.ack_async_event)(&raw mut event) };
-        Some(Event {
+        Ok(Some(Event {
             kind: event.event_type,
             port,
             pair,
-        })
+        }))
     }
 }

@@ -10,7 +10,7 @@ mod region;
 mod ud;
 mod xrc;
 
-pub use context::{Context, Devices, GidEntry};
+pub use context::{Context, Devices, Event, GidEntry};
 pub use library::Functions;
 pub use pair::{Address, Local, LocalPort, Pair, PairSettings, Remote, Transport, Work};
 pub use queue::{Channel, Queue, Wc};

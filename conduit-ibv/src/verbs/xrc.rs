@@ -88,16 +88,18 @@ impl XrcDomain {
             inline: 0,
             name: 0,
         };
-        let receiver = self.receiver(context)?;
-        self.open_receiver(context, receiver.number)?;
+        let receiver = self.receiver(context, settings.name)?;
+        self.open_receiver(context, receiver.number, settings.name)?;
         Pair::sender(context, domain, queue, settings).map(drop)
     }
 
-    /// A pair that receives from one that sends. It lives as long as any process has it open.
-    pub fn receiver(&self, context: &Context) -> Result<Pair, Errno> {
+    /// A pair that receives from one that sends, by its name in events. It lives as long as any
+    /// process has it open.
+    pub fn receiver(&self, context: &Context, name: usize) -> Result<Pair, Errno> {
         let create = operation!(context, create_qp_ex)?;
         // SAFETY: zero bytes are valid: numbers and null pointers.
         let mut attributes: ffi::ibv_qp_init_attr_ex = unsafe { MaybeUninit::zeroed().assume_init() };
+        attributes.qp_context = ptr::without_provenance_mut(name);
         attributes.qp_type = ffi::IBV_QPT_XRC_RECV;
         attributes.comp_mask = ffi::IBV_QP_INIT_ATTR_XRCD;
         attributes.xrcd = self.made.raw();
@@ -108,13 +110,13 @@ impl XrcDomain {
     }
 
     /// Opens such a pair of another process by its number.
-    pub fn open_receiver(&self, context: &Context, number: u32) -> Result<Pair, Errno> {
+    pub fn open_receiver(&self, context: &Context, number: u32, name: usize) -> Result<Pair, Errno> {
         let open = operation!(context, open_qp)?;
         let mut attributes = ffi::ibv_qp_open_attr {
             comp_mask: ffi::IBV_QP_OPEN_ATTR_NUM | ffi::IBV_QP_OPEN_ATTR_XRCD | ffi::IBV_QP_OPEN_ATTR_TYPE,
             qp_num: number,
             xrcd: self.made.raw(),
-            qp_context: ptr::null_mut(),
+            qp_context: ptr::without_provenance_mut(name),
             qp_type: ffi::IBV_QPT_XRC_RECV,
         };
         // SAFETY: objects of one device.
