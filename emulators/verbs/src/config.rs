@@ -101,6 +101,8 @@ pub struct Config {
     /// Those of them that are unplugged then.
     pub unplug: Vec<u32>,
     pub events: Vec<Raised>,
+    /// Devices whose GIDs of IP addresses vanish at the event.
+    pub gid_gone: Vec<u32>,
     /// The nth RC message of a process is the last of its QP, which an event alone reports.
     pub qp_event: Option<(u32, u64)>,
     pub max_inline: u32,
@@ -154,6 +156,7 @@ impl Default for Config {
             device_fatal: Vec::new(),
             unplug: Vec::new(),
             events: Vec::new(),
+            gid_gone: Vec::new(),
             qp_event: None,
             max_inline: 512,
             max_qp_wr: 16384,
@@ -219,6 +222,11 @@ impl Config {
                 self.unplug.extend((name == "unplug").then_some(device));
             }
             "event" => self.events.push(raised(value)?),
+            "gid-gone" => {
+                let raised = raised(&format!("gid_change:{value}"))?;
+                self.gid_gone.push(raised.device);
+                self.events.push(raised);
+            }
             "qp-event" => {
                 let [name, nth] = fields(value)?;
                 self.qp_event = Some((event_named(name)?, number(nth)?));

@@ -3,8 +3,13 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::Arc;
 
 use crate::shm::Port;
+
+/// Entries of the GID table before those of IP addresses.
+const LINK_LOCAL: u32 = 2;
 
 /// What a word puts in place of an entry of a GID table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +48,8 @@ pub struct Ports {
     pub lmc: u8,
     /// All memory consists of huge pages, and the kernel copies no pinned pages at a fork.
     pub huge_pages: bool,
+    /// Devices, by bit, of which the GIDs of IP addresses have vanished.
+    gone: Arc<AtomicU32>,
 }
 
 impl Ports {
@@ -81,8 +88,16 @@ impl Ports {
         self.partitions(port).get(index as usize).copied().unwrap_or(0)
     }
 
+    /// The GIDs of IP addresses of a device vanish.
+    pub fn remove_addresses(&self, device: u32) {
+        self.gone.fetch_or(1 << device, Relaxed);
+    }
+
     /// The entry that replaces one of the GID table of a port.
     pub fn gid(&self, port: Port, index: u32) -> Option<Entry> {
+        if index >= LINK_LOCAL && self.gone.load(Relaxed) & 1 << port.device != 0 {
+            return Some(Entry::None);
+        }
         let is_this = |gid: &&Gid| gid.port == port && gid.index.is_none_or(|own| own == index);
         self.gids.iter().rfind(is_this).map(|gid| gid.entry)
     }

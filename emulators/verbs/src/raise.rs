@@ -95,6 +95,9 @@ pub fn notify(process: &Process, opened: &Opened, (kind, port): Event) {
     if !opened.is_open.load(Relaxed) {
         return;
     }
+    if kind == abi::IBV_EVENT_GID_CHANGE && process.config.gid_gone.contains(&opened.device) {
+        process.config.of_ports.remove_addresses(opened.device);
+    }
     let fabric = process.fabric;
     let is_ours = |events: &AtomicU32| events.load(Relaxed) == opened.events;
     let push = |key: u32| event::push(process, opened.events, (kind, key));
