@@ -188,3 +188,14 @@ fn a_port_that_is_not_used_goes_down() {
     let printed = emulated::run_again(down, "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=1", &of_child("lasting"));
     assert_eq!(printed.matches("emu0 port 2: port error").count(), 2, "{printed}");
 }
+
+#[test]
+fn a_gid_that_vanishes() {
+    let printed = emulated::run_again("link=roce gid-gone=0:300", "GASNET_QP_TIMEOUT=8", &of_child("losing"));
+    let warning = "emu0 port 1: its GID ::ffff:10.0.0.1 (index 3) was changed or removed";
+    assert!((1..=2).contains(&printed.matches(warning).count()), "{printed}");
+    assert!(
+        printed.contains("failed: transport retry counter exceeded"),
+        "{printed}"
+    );
+}
