@@ -3,7 +3,7 @@
 
 use crate::hello::{Hello, Link};
 use crate::net::{advised, Opened, Path};
-use crate::ports::{self, Host};
+use crate::ports::{self, Hca, Host};
 use crate::rail::Rail;
 use crate::settings::{self, Settings};
 use crate::verbs::{Channel, Context, Datagrams, LocalPort};
@@ -23,8 +23,12 @@ struct Network {
 
 /// Whether this process could start the conduit. The error is a message without a full stop.
 pub fn probe() -> Result<(), String> {
+    /// That of a job is not known yet.
+    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let wanted = ports::Settings::read();
-    wanted.choose(&Host::open()?.hcas, Ranks::default()).map(|_| ())
+    wanted
+        .choose(&Host::open(&wanted, HOST)?.hcas, Ranks::default())
+        .map(|_| ())
 }
 
 /// Warns of processes whose HCAs do not page on demand, as GASNET_ODP_VERBOSE says.
@@ -90,7 +94,7 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Resu
 /// Chooses ports, and opens their HCAs.
 fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> {
     let (rank, wanted) = (info.rank, ports::Settings::read());
-    let mut host = Host::open()?;
+    let mut host = Host::open(&wanted, info.host_address)?;
     if ports::variables::lists_ports(rank.0) {
         for line in host.lines(wanted.whole_process()) {
             print_line(format_args!("GASNet: ibv: rank {rank} detects {line}"));
@@ -114,8 +118,9 @@ fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> 
     for ((hca, number), alternate) in choice.paths.iter().zip(&choice.alternates) {
         let rail = used.partition_point(|other| other < hca);
         let context = &contexts[rail];
-        let (mut path, link) = path(context, (rail, *number), settings, (&wanted, info.host_address))?;
-        path.alternate = alternate.and_then(|number| self::alternate(context, number, &path, &wanted));
+        let hca = &host.hcas[*hca];
+        let (mut path, link) = path((hca, context), (rail, *number), settings, &wanted)?;
+        path.alternate = alternate.and_then(|number| self::alternate((hca, context), number, &path));
         if wanted.verbosity > 1 {
             let text = describe(&path, link);
             print_line(format_args!("GASNet: ibv: rank {rank} uses {} {text}", context.name));
@@ -135,14 +140,16 @@ fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> 
 
 /// A path over a port of an HCA.
 fn path(
-    context: &Context,
+    (hca, context): (&Hca, &Context),
     (rail, number): (usize, u8),
     settings: &Settings,
-    (wanted, host): (&ports::Settings, IpAddr),
+    wanted: &ports::Settings,
 ) -> Result<(Path, Link), String> {
     let attributes = context.port(number);
     let attributes = attributes.map_err(|why| format!("{} port {number} cannot be queried: {why}", context.name))?;
-    let (port, link) = ports::local_port(context, (number, &attributes), wanted, host)?;
+    let (port, link) = hca
+        .local(number)
+        .ok_or_else(|| format!("defect: {} port {number}", hca.name))?;
     let device = &context.attributes;
     let most = device.max_qp_rd_atom.clamp(1, 255) as u8;
     let mtu = attributes.active_mtu as u8;
@@ -162,11 +169,9 @@ fn path(
 }
 
 /// The port to which an HCA moves the traffic of a path. LIDs name it.
-fn alternate(context: &Context, number: u8, path: &Path, wanted: &ports::Settings) -> Option<LocalPort> {
-    /// Counts for RoCE only.
-    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+fn alternate((hca, context): (&Hca, &Context), number: u8, path: &Path) -> Option<LocalPort> {
     let attributes = context.port(number).ok()?;
-    let (port, _) = ports::local_port(context, (number, &attributes), wanted, HOST).ok()?;
+    let (port, _) = hca.local(number)?;
     let has_migration = context.attributes.device_cap_flags & ffi::IBV_DEVICE_AUTO_PATH_MIG != 0;
     (has_migration && !port.is_global && attributes.active_mtu as u8 >= path.mtu).then_some(port)
 }

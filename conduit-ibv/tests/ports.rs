@@ -153,12 +153,12 @@ mod plans {
             (
                 "",
                 "GASNET_IBV_PKEY=0x12",
-                "emu0 port 1: it is not in the partition GASNET_IBV_PKEY=0x12",
+                "emu0 port 1: InfiniBand, active, but it is not in the partition GASNET_IBV_PKEY=0x12",
             ),
             (
                 "link=roce",
                 "GASNET_IBV_GID_INDEX=4",
-                "emu0 port 1: it has no GID at the index GASNET_IBV_GID_INDEX=4",
+                "emu0 port 1: Ethernet, active, but it has no GID at the index GASNET_IBV_GID_INDEX=4",
             ),
             (
                 "ports=2",

@@ -73,10 +73,10 @@ pub fn choose(
     have_one_link_layer(hcas, &chosen)?;
     let may_be_used = |hca: usize| match &filter {
         Some(_) => ports[hca].clone(),
-        None => hcas[hca].active().collect(),
+        None => hcas[hca].usable().collect(),
     };
     let paths = || chosen.iter().cycle().take(count);
-    let alternates = paths().map(|(hca, port)| alternate(&may_be_used(*hca), **port));
+    let alternates = paths().map(|(hca, port)| alternate(&may_be_used(*hca), port));
     let alternates = alternates.collect();
     let paths = paths().map(|(hca, port)| (*hca, port.number)).collect();
     let why = match wanted.queue_pairs {
@@ -126,21 +126,21 @@ fn near(
     near.into_iter().map(|index| usable[index]).collect()
 }
 
-/// The first active port of each HCA. Where there are InfiniBand ports, those on Ethernet are for
+/// The first usable port of each HCA. Where there are InfiniBand ports, those on Ethernet are for
 /// other purposes.
 fn unfiltered(hcas: &[Hca]) -> Vec<Vec<&Port>> {
     let is_infiniband = |port: &&Port| port.link == LinkLayer::InfiniBand;
-    let has_infiniband = hcas.iter().flat_map(Hca::active).any(|port| is_infiniband(&port));
+    let has_infiniband = hcas.iter().flat_map(Hca::usable).any(|port| is_infiniband(&port));
     let mut first = Vec::new();
     for hca in hcas {
-        let port = hca.active().find(|port| !has_infiniband || is_infiniband(port));
+        let port = hca.usable().find(|port| !has_infiniband || is_infiniband(port));
         first.push(port.into_iter().collect());
     }
     first
 }
 
 /// The next InfiniBand port after one, in a circle.
-fn alternate(ports: &[&Port], port: Port) -> Option<u8> {
+fn alternate(ports: &[&Port], port: &Port) -> Option<u8> {
     let others = ports.iter().filter(|other| other.number != port.number);
     let on_infiniband = others.filter(|other| [port.link, other.link] == [LinkLayer::InfiniBand; 2]);
     let next = on_infiniband.min_by_key(|other| (other.number < port.number, other.number));
@@ -171,12 +171,17 @@ impl Wanted {
     /// Why no port can be used.
     fn nothing(&self, hcas: &[Hca]) -> String {
         let all: Vec<String> = hcas.iter().flat_map(Hca::lines).collect();
-        let has_active = hcas.iter().flat_map(Hca::active).next().is_some();
+        let has_usable = hcas.iter().flat_map(Hca::usable).next().is_some();
+        let has_active = hcas
+            .iter()
+            .flat_map(|hca| hca.ports.iter().flatten())
+            .any(Port::is_active);
         let found = format!("this host has {}", all.join("; "));
         match &self.ports {
-            Some((variable, value)) if has_active => {
+            Some((variable, value)) if has_usable => {
                 format!("{variable}={value} names no active port: {found}. Name one that is active")
             }
+            _ if has_active => format!("no port of an HCA can connect: {found}"),
             _ => format!("no port of an HCA is active: {found}. ibv_devinfo shows what it waits for"),
         }
     }
@@ -185,15 +190,17 @@ impl Wanted {
 #[cfg(test)]
 pub mod tests {
     use super::*;
+    use crate::hello::Link;
+    use crate::verbs::LocalPort;
     use gasnet_ibv_abi as ffi;
 
-    /// An HCA with a port for each letter: A: active, D: down, I: waiting for a subnet manager; on
-    /// Ethernet in lower case.
+    /// An HCA with a port for each letter: A: active, D: down, I: waiting for a subnet manager, X:
+    /// active, but without a GID; on Ethernet in lower case.
     pub fn hca(name: &str, ports: &str) -> Hca {
         let port = |(index, letter): (usize, char)| Port {
             number: index as u8 + 1,
             state: match letter.to_ascii_uppercase() {
-                'A' => ffi::IBV_PORT_ACTIVE,
+                'A' | 'X' => ffi::IBV_PORT_ACTIVE,
                 'D' => ffi::IBV_PORT_DOWN,
                 _ => ffi::IBV_PORT_INIT,
             },
@@ -201,6 +208,10 @@ pub mod tests {
                 LinkLayer::Ethernet
             } else {
                 LinkLayer::InfiniBand
+            },
+            local: match letter.to_ascii_uppercase() {
+                'A' => Ok((LocalPort::default(), Link::InfiniBand)),
+                _ => Err("it has no GID".to_owned()),
             },
         };
         Hca {
@@ -239,6 +250,9 @@ pub mod tests {
         // Ethernet only where there is no InfiniBand.
         assert_eq!(paths(&["a", "aA", "aI"], &wanted("", 8, 0)), [(1, 2)]);
         assert_eq!(paths(&["da", "I"], &wanted("", 0, 0)), [(0, 2)]);
+        // Only ports that can connect.
+        assert_eq!(paths(&["xa", "X"], &wanted("", 0, 0)), [(0, 2)]);
+        assert_eq!(paths(&["x", "a"], &wanted("mlx5_0+mlx5_1", 0, 0)), [(1, 1)]);
     }
 
     #[test]
@@ -368,6 +382,13 @@ pub mod tests {
                 "{why}"
             );
         }
+        let why = error(&["xD"], &wanted("", 0, 0));
+        assert!(
+            why.starts_with(
+                "no port of an HCA can connect: this host has mlx5_0 port 1: Ethernet, active, but it has no GID; "
+            ),
+            "{why}"
+        );
         let why = error(&["A", "a"], &wanted("mlx5_0+mlx5_1", 0, 0));
         assert!(
             why.starts_with("mlx5_0 port 1 is on InfiniBand, but mlx5_1 port 1 is on Ethernet"),

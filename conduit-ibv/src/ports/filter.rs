@@ -11,7 +11,7 @@ pub struct Filter(Vec<Entry>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     hca: String,
-    /// Empty: the first one that is active.
+    /// Empty: the first one that could connect.
     ports: Vec<u32>,
 }
 
@@ -49,15 +49,15 @@ impl Filter {
     /// The ports of an HCA that may be used.
     pub fn ports<'a>(&self, hca: &'a Hca) -> Vec<&'a Port> {
         let entries: Vec<&Entry> = self.0.iter().filter(|entry| entry.hca == hca.name).collect();
-        let first = hca.active().next();
+        let first = hca.usable().next().map(|port| port.number);
         let may_use = |port: &&Port| {
             let names = |entry: &&Entry| match &*entry.ports {
-                [] => first == Some(*port),
+                [] => first == Some(port.number),
                 ports => ports.contains(&port.number.into()),
             };
             entries.iter().any(names)
         };
-        hca.active().filter(may_use).collect()
+        hca.usable().filter(may_use).collect()
     }
 }
 

@@ -1,10 +1,13 @@
 //! The HCAs and ports of this host.
 #![forbid(unsafe_code)]
 
-use crate::verbs::{Context, Devices, Functions};
+use super::{local_port, Settings};
+use crate::hello::Link;
+use crate::verbs::{Context, Devices, Functions, LocalPort};
 use gasnet_conduit::locality::{self, Topology};
 use gasnet_ibv_abi as ffi;
 use std::fmt;
+use std::net::IpAddr;
 
 /// What a port is connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,14 +19,17 @@ pub enum LinkLayer {
 }
 
 /// A port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Port {
     /// Its number, from 1.
     pub number: u8,
-    /// `IBV_PORT_*`.
+    /// `IBV_PORT_*`; NOP: it cannot be queried.
     pub state: u32,
     /// Its link layer.
     pub link: LinkLayer,
+    /// How packets leave it, or why it could not connect. The error is a message without a full
+    /// stop.
+    pub local: Result<(LocalPort, Link), String>,
 }
 
 /// An HCA.
@@ -54,28 +60,47 @@ impl fmt::Display for LinkLayer {
 
 impl Port {
     /// Whether it carries data.
-    pub fn is_active(self) -> bool {
+    pub fn is_active(&self) -> bool {
         self.state == ffi::IBV_PORT_ACTIVE
+    }
+
+    fn obstacle(&self) -> &str {
+        self.local.as_ref().map_or_else(|why| &**why, |_| "in an unknown state")
+    }
+
+    /// Whether it could connect to another one.
+    pub fn is_usable(&self) -> bool {
+        self.is_active() && self.local.is_ok()
     }
 }
 
 impl fmt::Display for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
+            ffi::IBV_PORT_NOP => return write!(f, "port {}: {}", self.number, self.obstacle()),
             ffi::IBV_PORT_DOWN => "down",
             ffi::IBV_PORT_INIT => "waiting for a subnet manager",
             ffi::IBV_PORT_ARMED => "armed by a subnet manager",
             ffi::IBV_PORT_ACTIVE => "active",
             _ => "in an unknown state",
         };
-        write!(f, "port {}: {}, {state}", self.number, self.link)
+        write!(f, "port {}: {}, {state}", self.number, self.link)?;
+        if self.is_active() && !self.is_usable() {
+            write!(f, ", but {}", self.obstacle())?;
+        }
+        Ok(())
     }
 }
 
 impl Hca {
-    /// Its ports that carry data.
-    pub fn active(&self) -> impl Iterator<Item = &Port> {
-        self.ports.iter().flatten().filter(|port| port.is_active())
+    /// Its ports that could connect.
+    pub fn usable(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().flatten().filter(|port| port.is_usable())
+    }
+
+    /// How packets leave a port.
+    pub fn local(&self, number: u8) -> Option<(LocalPort, Link)> {
+        self.usable().find(|port| port.number == number)?.local.clone().ok()
     }
 
     /// A line for each port, or one about the HCA.
@@ -89,8 +114,8 @@ impl Hca {
 }
 
 impl Host {
-    /// Opens all HCAs. The error is a message without a full stop.
-    pub fn open() -> Result<Self, String> {
+    /// Opens all HCAs of the host with this address. The error is a message without a full stop.
+    pub fn open(settings: &Settings, address: IpAddr) -> Result<Self, String> {
         Functions::get()?.prepare_fork();
         let devices = Devices::list()?;
         let (mut hcas, mut contexts) = (Vec::new(), Vec::new());
@@ -104,8 +129,10 @@ impl Host {
             };
             let (context, ports) = match context {
                 Ok(context) => {
-                    let ports = ports(&context);
-                    (Some(context), ports)
+                    let numbers = 1..=context.attributes.phys_port_cnt;
+                    let ports = numbers.map(|number| port(&context, number, settings, address));
+                    let ports = ports.collect();
+                    (Some(context), Ok(ports))
                 }
                 Err(why) => (None, Err(why)),
             };
@@ -140,20 +167,30 @@ pub fn distances(whole_process: bool, names: &[&str]) -> Vec<Option<usize>> {
     locality::ranking(&Topology::new("/"), whole_process, &devices)
 }
 
-fn ports(context: &Context) -> Result<Vec<Port>, String> {
-    let port = |number: u8| {
-        let port = context.port(number);
-        let port = port.map_err(|why| format!("port {number} cannot be queried: {why}"))?;
-        let is_ethernet = u32::from(port.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
-        Ok(Port {
+fn port(context: &Context, number: u8, settings: &Settings, host: IpAddr) -> Port {
+    match context.port(number) {
+        Ok(attributes) => {
+            let is_ethernet = u32::from(attributes.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
+            Port {
+                number,
+                state: attributes.state,
+                link: if is_ethernet {
+                    LinkLayer::Ethernet
+                } else {
+                    LinkLayer::InfiniBand
+                },
+                local: if attributes.state == ffi::IBV_PORT_ACTIVE {
+                    local_port(context, (number, &attributes), settings, host)
+                } else {
+                    Err("it is not active".to_owned())
+                },
+            }
+        }
+        Err(why) => Port {
             number,
-            state: port.state,
-            link: if is_ethernet {
-                LinkLayer::Ethernet
-            } else {
-                LinkLayer::InfiniBand
-            },
-        })
-    };
-    (1..=context.attributes.phys_port_cnt).map(port).collect()
+            state: ffi::IBV_PORT_NOP,
+            link: LinkLayer::InfiniBand,
+            local: Err(format!("cannot be queried: {why}")),
+        },
+    }
 }

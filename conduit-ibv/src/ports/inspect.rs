@@ -1,7 +1,7 @@
 //! What `gasnet_info` prints about the HCAs of this host.
 #![forbid(unsafe_code)]
 
-use super::{local, local_port, Choice, Hca, Host, Port, Settings};
+use super::{local, Choice, Hca, Host, Port, Settings};
 use crate::hello::Link;
 use crate::verbs::Context;
 use gasnet_conduit::locality::Ranks;
@@ -12,12 +12,15 @@ use std::net::{IpAddr, Ipv4Addr};
 /// The HCAs, as a process that is alone on its host would use them. The error is a message without
 /// a full stop.
 pub fn providers() -> Result<Vec<ProviderReport>, String> {
-    let (host, settings) = (Host::open()?, Settings::read());
+    /// The host's address is not known outside a job.
+    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let settings = Settings::read();
+    let host = Host::open(&settings, HOST)?;
     let choice = settings.choose(&host.hcas, Ranks::default());
     let report = |(index, hca): (usize, &Hca)| {
         let mut facts = vec![("use", verdict(hca, index, &choice))];
         if let Some(context) = &host.contexts[index] {
-            facts.extend(details(context, hca, &settings));
+            facts.extend(details(context, hca));
         }
         ProviderReport {
             name: hca.name.clone(),
@@ -31,16 +34,14 @@ fn verdict(hca: &Hca, index: usize, choice: &Result<Choice, String>) -> String {
     let used = |choice: &Choice| choice.paths.iter().any(|(other, _)| *other == index);
     match (&hca.ports, choice) {
         (Err(why), _) => format!("impossible: {why}"),
-        (Ok(_), _) if hca.active().next().is_none() => "impossible: no port is active".to_owned(),
+        (Ok(_), _) if hca.usable().next().is_none() => "impossible: no port can connect".to_owned(),
         (Ok(_), Ok(choice)) if used(choice) => "chosen".to_owned(),
         (Ok(_), Ok(_)) => format!("possible: GASNET_IBV_PORTS={} selects it", hca.name),
         (Ok(_), Err(why)) => format!("excluded: {why}"),
     }
 }
 
-fn details(context: &Context, hca: &Hca, settings: &Settings) -> Vec<(&'static str, String)> {
-    /// The host's address is not known outside a job.
-    const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+fn details(context: &Context, hca: &Hca) -> Vec<(&'static str, String)> {
     let device = &context.attributes;
     let firmware: Vec<u8> = device
         .fw_ver
@@ -48,20 +49,10 @@ fn details(context: &Context, hca: &Hca, settings: &Settings) -> Vec<(&'static s
         .map(|byte| *byte as u8)
         .take_while(|byte| *byte != 0)
         .collect();
-    let address = |port: &Port| {
-        let attributes = context.port(port.number).map_err(|why| why.to_string())?;
-        let (local, link) = local_port(context, (port.number, &attributes), settings, HOST)?;
-        Ok(match link {
-            Link::InfiniBand => local::address(&local),
-            Link::Roce(_) => format!("{link}, {}", local::address(&local)),
-        })
-    };
-    let ports = hca.ports.iter().flatten().map(|port| {
-        if port.is_active() {
-            format!("{port}, {}", address(port).unwrap_or_else(|why: String| why))
-        } else {
-            port.to_string()
-        }
+    let ports = hca.ports.iter().flatten().map(|port: &Port| match &port.local {
+        Ok((local, Link::InfiniBand)) => format!("{port}, {}", local::address(local)),
+        Ok((local, link)) => format!("{port}, {link}, {}", local::address(local)),
+        Err(_) => port.to_string(),
     });
     let atomics = match device.atomic_cap {
         ffi::IBV_ATOMIC_NONE => "Active Messages (the HCA has none)",

@@ -9,28 +9,29 @@ use gasnet_ibv_abi as ffi;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
-/// A port of an opened HCA on a host with this address, and its link. The error is a message
-/// without a full stop.
+/// An active port of an opened HCA on a host with this address, and its link. The error is a message
+/// without a full stop: why it could not connect.
 pub fn local_port(
     context: &Context,
     (number, attributes): (u8, &ffi::ibv_port_attr),
     settings: &Settings,
     host: IpAddr,
 ) -> Result<(LocalPort, Link), String> {
-    let failed = |why: String| format!("{} port {number}: {why}", context.name);
     let gids = context.gids(number, attributes.gid_tbl_len as usize);
     let version = |gid: &GidEntry| Gid::new(gid, Path::new("/"), (&context.name, number));
     let gids: Vec<Gid> = gids.iter().map(version).collect();
     let is_ethernet = u32::from(attributes.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
     let gid = match settings.gid_index {
-        Some(index) => Some(named(&gids, index).map_err(failed)?),
+        Some(index) => Some(named(&gids, index)?),
         None if is_ethernet => {
-            let gid = gid::choose(&gids, host);
-            let missing = || failed("it has no GID. Bring up its network interface".to_owned());
-            Some(gid.ok_or_else(missing)?)
+            let missing = "it has no GID. Bring up its network interface";
+            Some(gid::choose(&gids, host).ok_or(missing)?)
         }
         None => None,
     };
+    if gid.is_none() && attributes.lid == 0 {
+        return Err("it has no LID. Its subnet manager assigns one".to_owned());
+    }
     let pkey_index = settings.pkey.map_or(Ok(0), |partition| {
         pkey::index_of(partition, &context.pkeys(number, attributes.pkey_tbl_len))
     });
@@ -42,7 +43,7 @@ pub fn local_port(
         },
         gid_index: gid.map_or(0, |gid| gid.index as u8),
         is_global: gid.is_some(),
-        pkey_index: pkey_index.map_err(failed)?,
+        pkey_index: pkey_index?,
         service_level: settings.service_level,
         traffic_class: settings.traffic_class,
     };

@@ -15,8 +15,10 @@ mod pkey;
 pub mod variables;
 
 use choose::Choice;
+pub use host::Hca;
 pub use host::Host;
-use host::{Hca, LinkLayer, Port};
+use host::{LinkLayer, Port};
 pub use inspect::providers;
-pub use local::{describe, local_port};
+pub use local::describe;
+use local::local_port;
 pub use variables::Settings;

@@ -20,7 +20,7 @@ pub struct Address {
 }
 
 /// A port of this process, as its packets need it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct LocalPort {
     /// Its number.
     pub number: u8,

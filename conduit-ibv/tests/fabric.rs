@@ -1,0 +1,107 @@
+//! Ports that a process must not choose, or must address in a special way: two ranks exchange
+//! messages over the emulator, or do not start, with a message.
+
+mod emulated;
+
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, Stop, Upcalls};
+use gasnet_conduit_ibv::Ibv;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// Counts ranks that a message has reached.
+struct Arrivals<'a>(&'a AtomicU32);
+
+impl Upcalls for Arrivals<'_> {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {
+        self.0.fetch_add(1, SeqCst);
+    }
+    fn done(&mut self, _: Cookie, _: Completion) {}
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("rank {peer} is lost: {why}");
+    }
+    fn network_lost(&mut self, why: &str) {
+        panic!("the network is lost: {why}");
+    }
+}
+
+/// Each of two ranks sends the other a message of several packets.
+#[test]
+#[ignore = "a child of other tests"]
+fn talk() {
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let (arrivals, begun) = (AtomicU32::new(0), Instant::now());
+    job.run(|rank, conduit: &dyn Conduit| {
+        let mut upcalls = Arrivals(&arrivals);
+        let message = [7; 10_000];
+        while conduit.send(JobRank(1 - rank.0), Class::Request, &[&message]) == Err(Busy) {
+            conduit.poll(PollScope::All, &mut upcalls);
+        }
+        while arrivals.load(SeqCst) < 2 {
+            conduit.poll(PollScope::All, &mut upcalls);
+            assert!(begun.elapsed() < Duration::from_secs(60), "a message did not arrive");
+        }
+        conduit.stop(Stop::Orderly);
+    });
+}
+
+mod plans {
+    use super::emulated::{run, run_again};
+
+    /// What the ranks use when they talk: HCA and port of each path, and what follows.
+    fn used(options: &str, variables: &str) -> [String; 2] {
+        let variables = format!("{variables} GASNET_IBV_PORTS_VERBOSE=2 GASNET_QP_TIMEOUT=10");
+        let output = run_again(options, &variables, "talk --ignored");
+        ["rank 0 uses ", "rank 1 uses "].map(|start| {
+            let lines = output
+                .lines()
+                .filter_map(|line| Some(&line[line.find(start)? + start.len()..]));
+            lines
+                .map(|line| line.replace(" port ", ":"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        })
+    }
+
+    /// The HCAs and ports of it, with connections at the start and by datagrams.
+    fn ports(options: &str, variables: &str) -> [String; 2] {
+        let of = |variables: &str| {
+            used(options, variables).map(|text| {
+                let port = |line: &str| line.splitn(3, ':').take(2).collect::<Vec<_>>().join(":");
+                text.lines().map(port).collect::<Vec<_>>().join(" ")
+            })
+        };
+        let found = of(variables);
+        assert_eq!(
+            of(&format!("{variables} GASNET_CONNECT_STATIC=0")),
+            found,
+            "{options} {variables}"
+        );
+        found
+    }
+
+    /// The start fails with a message that contains these words.
+    fn fails(options: &str, variables: &str, words: &[&str]) {
+        let (has_passed, output) = run(options, variables, "talk --ignored");
+        let has_all = words.iter().all(|word| output.contains(word));
+        assert!(!has_passed && has_all, "{options} {variables}: {output}");
+    }
+
+    #[test]
+    fn ports_that_cannot_connect_are_left_out() {
+        assert_eq!(ports("hcas=2 link=roce gid=0:1:*:none", ""), ["emu1:1"; 2]);
+        assert_eq!(ports("hcas=2 no-lid=0:1", ""), ["emu1:1"; 2]);
+        assert_eq!(ports("ports=2 unreadable-port=0:1", ""), ["emu0:2"; 2]);
+        fails(
+            "link=roce gid=0:1:*:foreign",
+            "",
+            &["no port of an HCA can connect: this host has emu0 port 1: Ethernet, active, but it has no GID."],
+        );
+        fails(
+            "unreadable-port=0:1",
+            "",
+            &["this host has emu0 port 1: cannot be queried: Input/output error"],
+        );
+    }
+}
