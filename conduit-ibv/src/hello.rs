@@ -5,6 +5,7 @@ use crate::at_start::Kind;
 use crate::handshake::MOST_PATHS;
 use crate::net::{Opened, Path};
 use crate::peers::Mailbox;
+use crate::ports::pkey;
 use crate::rail::Rail;
 use crate::settings::{self, Settings};
 use crate::verbs::Address;
@@ -58,6 +59,8 @@ pub struct Hello {
     pub hca: u64,
     /// Equal in processes of a host that use the same ports in the same way.
     pub ports: u64,
+    /// Partition key of its first port; 0: not known.
+    pub pkey: u16,
     /// Where it takes datagrams.
     pub mailbox: Mailbox,
 }
@@ -75,7 +78,7 @@ fn turns(rails: impl Iterator<Item = usize>) -> u8 {
 const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 
 /// Bytes of one.
-const BYTES: usize = 50;
+const BYTES: usize = 52;
 
 /// Mixes values to one. Equal ones give the same in all processes.
 fn mix(values: impl Iterator<Item = u64>) -> u64 {
@@ -101,6 +104,7 @@ impl Opened {
             max_packet: settings.max_packet as u32,
             spare_credits: settings.spare_credits(processes) as u16,
             hca: self.rails[0].context.attributes.node_guid,
+            pkey: self.paths[0].port.pkey,
             ports: mix(self.paths.iter().flat_map(|path| self.identity(path))),
             mailbox: Mailbox {
                 address: self.paths[0].port.address,
@@ -151,6 +155,7 @@ impl Hello {
             spare_credits: 0,
             hca: 0,
             ports: 0,
+            pkey: 0,
             mailbox: Mailbox::default(),
         }
     }
@@ -178,7 +183,8 @@ impl Hello {
         bytes[16..32].copy_from_slice(&self.mailbox.address.gid);
         bytes[32..40].copy_from_slice(&self.hca.to_le_bytes());
         bytes[40..42].copy_from_slice(&self.spare_credits.to_le_bytes());
-        bytes[42..].copy_from_slice(&self.ports.to_le_bytes());
+        bytes[42..50].copy_from_slice(&self.ports.to_le_bytes());
+        bytes[50..].copy_from_slice(&self.pkey.to_le_bytes());
         bytes
     }
 
@@ -205,6 +211,7 @@ impl Hello {
             spare_credits: u16::from_le_bytes([bytes[40], bytes[41]]),
             hca: u64::from(word(32)) | u64::from(word(36)) << 32,
             ports: u64::from(word(42)) | u64::from(word(46)) << 32,
+            pkey: u16::from_le_bytes([bytes[50], bytes[51]]),
             mailbox: Mailbox {
                 number: word(8),
                 address: Address {
@@ -236,6 +243,13 @@ impl Hello {
                 "this rank is on {}, but rank {rank} is on {}. Choose ports of one kind with GASNET_IBV_PORTS, or a \
                  GID of one version with GASNET_IBV_GID_INDEX",
                 own.link, all[rank].link
+            ));
+        }
+        if let Some(rank) = differs(&|other| pkey::may_agree(own.pkey, other.pkey)) {
+            return Err(format!(
+                "this rank is in the partition {:#06x}, but rank {rank} in {:#06x}. Name one of which all ports are full \
+                 members with GASNET_IBV_PKEY",
+                own.pkey, all[rank].pkey
             ));
         }
         if let Some(rank) = differs(&|other| (other.paths, other.rails) == (own.paths, own.rails)) {
@@ -283,6 +297,7 @@ mod tests {
             spare_credits: 1 << 14,
             hca: 0x1234_5678_9abc_def0,
             ports: 0x0fed_cba9_8765_4321,
+            pkey: 0x8012,
             mailbox: Mailbox {
                 address: Address {
                     lid: 0x1234,
@@ -312,6 +327,7 @@ mod tests {
             (&(|other: &mut Hello| other.paths = 0) as &dyn Fn(&mut Hello), "no HCA"),
             (&|other| other.link = Link::InfiniBand, "rank 2 is on InfiniBand"),
             (&|other| other.link = Link::Roce(1), "RoCE v1"),
+            (&|other| other.pkey = 0x8013, "GASNET_IBV_PKEY"),
             (&|other| other.paths = 1, "GASNET_NUM_QPS"),
             (&|other| other.rails = 1, "GASNET_IBV_PORTS"),
             (&|other| other.turns = 0b10, "different numbers of ports"),

@@ -104,4 +104,42 @@ mod plans {
             &["this host has emu0 port 1: cannot be queried: Input/output error"],
         );
     }
+
+    #[test]
+    fn the_partition_is_one_of_full_members() {
+        let uses =
+            |options: &str, variables: &str| used(options, variables).map(|text| text.contains("key 1 (0xffff)"));
+        assert_eq!(
+            uses("hcas=2 pkeys=0:1:0x7fff,0xffff pkeys=1:1:0x7fff,0xffff", ""),
+            [true; 2]
+        );
+        assert_eq!(
+            uses("hcas=2 pkeys=0:1:0x8012,0xffff", "GASNET_IBV_PKEY=0x7fff"),
+            [true, false]
+        );
+        fails(
+            "pkeys=0:1:0x7fff",
+            "",
+            &[
+                "it is only a limited member of its partitions",
+                "Its partition keys are 0x7fff",
+            ],
+        );
+        fails(
+            "pkeys=0:1:0xffff,0x12",
+            "GASNET_IBV_PKEY=0x12",
+            &[
+                "it is only a limited member of the partition GASNET_IBV_PKEY=0x12",
+                "are 0xffff, 0x0012",
+            ],
+        );
+        fails(
+            "hcas=2 pkeys=1:1:0x7fff,0x8012",
+            "",
+            &[
+                "this rank is in the partition 0xffff, but rank 1 in 0x8012",
+                "GASNET_IBV_PKEY",
+            ],
+        );
+    }
 }

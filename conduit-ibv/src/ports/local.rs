@@ -32,9 +32,7 @@ pub fn local_port(
     if gid.is_none() && attributes.lid == 0 {
         return Err("it has no LID. Its subnet manager assigns one".to_owned());
     }
-    let pkey_index = settings.pkey.map_or(Ok(0), |partition| {
-        pkey::index_of(partition, &context.pkeys(number, attributes.pkey_tbl_len))
-    });
+    let partition = pkey::choose(settings.pkey, &context.pkeys(number, attributes.pkey_tbl_len))?;
     let port = LocalPort {
         number,
         address: Address {
@@ -43,7 +41,8 @@ pub fn local_port(
         },
         gid_index: gid.map_or(0, |gid| gid.index as u8),
         is_global: gid.is_some(),
-        pkey_index: pkey_index?,
+        pkey_index: partition.index,
+        pkey: partition.key,
         service_level: settings.service_level,
         traffic_class: settings.traffic_class,
     };
@@ -80,9 +79,10 @@ pub fn address(port: &LocalPort) -> String {
 /// A port in reports.
 pub fn describe(port: &LocalPort, link: Link) -> String {
     format!(
-        "{link}, {}, partition key {}, service level {}, traffic class {}",
+        "{link}, {}, partition key {} ({:#06x}), service level {}, traffic class {}",
         address(port),
         port.pkey_index,
+        port.pkey,
         port.service_level,
         port.traffic_class
     )

@@ -11,7 +11,7 @@ mod gid;
 mod host;
 mod inspect;
 mod local;
-mod pkey;
+pub mod pkey;
 pub mod variables;
 
 use choose::Choice;

@@ -79,9 +79,9 @@ pub const PKEY: Key<Option<u32>> = count(
     "",
     2,
     0xffff,
-    "Partition key, whose bit of full members (0x8000) is ignored.",
+    "Partition key, whose bit of full members (0x8000) is ignored. The port must be a full member.",
 )
-.unset_means("the first in the port's table")
+.unset_means("the first in the port's table of which the port is a full member")
 .optional();
 pub const MAX_MTU: Key<String> = form(
     "GASNET_MAX_MTU",

@@ -32,6 +32,8 @@ pub struct LocalPort {
     pub is_global: bool,
     /// Index of the partition key.
     pub pkey_index: u16,
+    /// The partition key; 0: not known.
+    pub pkey: u16,
     /// Service level.
     pub service_level: u8,
     /// Traffic class of the global header.
