@@ -8,7 +8,7 @@ use crate::peers::Mailbox;
 use crate::ports::pkey;
 use crate::rail::Rail;
 use crate::settings::{self, Settings};
-use crate::verbs::Address;
+use crate::verbs::{Address, Context};
 use gasnet_conduit::{JobRank, Place, StartInfo};
 use std::collections::HashMap;
 
@@ -55,7 +55,7 @@ pub struct Hello {
     pub max_packet: u32,
     /// Credits that a peer may keep.
     pub spare_credits: u16,
-    /// Names its first HCA, in the whole job.
+    /// Names its first HCA, on its host.
     pub hca: u64,
     /// Equal in processes of a host that use the same ports in the same way.
     pub ports: u64,
@@ -88,6 +88,15 @@ fn mix(values: impl Iterator<Item = u64>) -> u64 {
     })
 }
 
+/// A number for an HCA, the same in all processes of a host: its GUID. Virtual functions may have
+/// none; then that of its name.
+fn name_of(context: &Context) -> u64 {
+    match context.attributes.node_guid {
+        0 => mix(context.name.bytes().map(u64::from)),
+        guid => guid,
+    }
+}
+
 impl Opened {
     /// What the others need of it.
     pub fn hello(&self, settings: &Settings, connects: Kind, processes: u32) -> Hello {
@@ -103,7 +112,7 @@ impl Opened {
             has_xrc: self.rails.iter().all(Rail::has_xrc),
             max_packet: settings.max_packet as u32,
             spare_credits: settings.spare_credits(processes) as u16,
-            hca: self.rails[0].context.attributes.node_guid,
+            hca: name_of(&self.rails[0].context),
             pkey: self.paths[0].port.pkey,
             ports: mix(self.paths.iter().flat_map(|path| self.identity(path))),
             mailbox: Mailbox {
@@ -129,7 +138,7 @@ impl Opened {
             port.traffic_class,
         ];
         [
-            self.rails[path.rail].context.attributes.node_guid,
+            name_of(&self.rails[path.rail].context),
             u64::from(port.address.lid) << 16 | u64::from(port.pkey_index),
             gid as u64,
             (gid >> 64) as u64,

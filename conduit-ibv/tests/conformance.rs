@@ -174,6 +174,7 @@ mod plans {
         no_rings_on_a_bus_that_keeps_no_order: "relaxed delay=50", "GASNET_WAITMODE=SPIN",
             "packets before_packets notification";
         puts_of_several_hcas_are_fenced: "hcas=2 early-completion delay=50", "", "over_verbs";
+        puts_of_hcas_without_guids_are_fenced: "hcas=2 early-completion delay=50 no-guid", "", "attention notification";
         hcas_and_ports: "hcas=2 ports=2", "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
         two_of_three_hcas: "hcas=3", "GASNET_IBV_MAX_HCAS=2 GASNET_CONNECT_STATIC=0",
             "packets::over_verbs::exactly operations::over_verbs::every";
