@@ -73,18 +73,30 @@ fn datatype(dt: u32) -> Option<u32> {
     TYPES.iter().find(|(code, _)| *code == dt).map(|(_, number)| *number)
 }
 
-/// Whether the provider has every operation on every type.
-pub fn are_all_supported(endpoint: &Endpoint) -> bool {
-    let all = TYPES
-        .iter()
-        .flat_map(|(_, datatype)| OPERATIONS.map(|op| (*datatype, op)));
-    all.into_iter()
-        .all(|(datatype, op)| endpoint.has_atomic(AtomicCode { datatype, op }))
+/// Type and operation of the provider, by bit.
+fn codes_by_bit() -> impl Iterator<Item = AtomicCode> {
+    let codes = |datatype| OPERATIONS.map(|op| AtomicCode { datatype, op });
+    TYPES.into_iter().flat_map(move |(_, datatype)| codes(datatype))
+}
+
+/// A bit for each type and operation that the provider has. Providers differ: cxi has no product.
+pub fn supported(endpoint: &Endpoint) -> u64 {
+    let bits = codes_by_bit().enumerate();
+    bits.fold(0, |all, (bit, code)| all | u64::from(endpoint.has_atomic(code)) << bit)
+}
+
+/// Whether these are all.
+pub fn are_all(supported: u64) -> bool {
+    supported == (1 << codes_by_bit().count()) - 1
 }
 
 impl Atomics for Net {
     fn supports(&self, dt: u32, op: u32) -> bool {
-        datatype(dt).is_some() && codes::operations(dt) & op != 0
+        let (Some(datatype), Some((op, _))) = (datatype(dt), translate(op)) else {
+            return false;
+        };
+        let bit = codes_by_bit().position(|code| code == AtomicCode { datatype, op });
+        bit.is_some_and(|bit| self.selected.atomics >> bit & 1 != 0)
     }
 
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {

@@ -141,7 +141,11 @@ fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &In
     } else {
         "Active Messages (no FI_HMEM, or not wanted: GASNET_OFI_HMEM)".into()
     };
-    let atomics = atomics_by_messages.map_or("provider".into(), |why| format!("Active Messages ({why})"));
+    let atomics = match atomics_by_messages {
+        Some(why) => format!("Active Messages ({why})"),
+        None if crate::atomics::are_all(abilities.atomics) => "provider".into(),
+        None => "provider, but Active Messages in domains with an operation that it lacks".into(),
+    };
     [
         ("puts and gets", puts),
         ("device memory", device_memory),

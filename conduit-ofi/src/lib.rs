@@ -16,6 +16,7 @@ mod inspect;
 mod leftover;
 mod long_put;
 mod memory;
+mod names;
 mod net;
 mod notices;
 mod operation;
@@ -170,7 +171,7 @@ impl Conduit for Ofi {
     }
 
     fn atomics(&self) -> Option<&dyn Atomics> {
-        let net = self.net.get().filter(|net| net.selected.atomics)?;
+        let net = self.net.get().filter(|net| net.selected.atomics != 0)?;
         Some(net as &dyn Atomics)
     }
 

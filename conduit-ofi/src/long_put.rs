@@ -131,10 +131,7 @@ impl Net {
         let mut message = [0; HEADER + NUMBER];
         self.header(wire::Kind::Arrived(number, parts), 0)
             .encode(0, &mut message);
-        let sent = match self.peers.number(&self.endpoint, peer) {
-            Ok(target) => self.send_header(&message, peer, target),
-            Err(why) => Err(why),
-        };
+        let sent = self.send_header(&message, peer, self.peers.number(peer));
         if sent == Err(Errno::AGAIN) {
             self.stall(Stalled::Arrival(arrival));
             return false;

@@ -19,6 +19,7 @@ pub fn wants_registration(info: &Info) -> bool {
 }
 
 /// Segments of this process, and those of peers that it has learned.
+#[derive(Default)]
 pub struct Segments {
     own: Numbered<Region>,
     learned: Numbered<Learned>,
@@ -32,14 +33,6 @@ struct Learned {
 }
 
 impl Segments {
-    /// None yet.
-    pub fn new() -> Self {
-        Self {
-            own: Numbered::new(),
-            learned: Numbered::new(),
-        }
-    }
-
     /// Most bytes of a key.
     pub fn max_key_bytes(info: &Info) -> usize {
         match info.mr_mode() & mr_mode::RAW {
@@ -52,12 +45,12 @@ impl Segments {
     pub fn register(&self, endpoint: &Endpoint, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
         let refused = |why: Errno| ConduitError {
             message: format!(
-                "The ofi conduit cannot register {} bytes at {:#x} with {:?}: {}. Raise the locked-memory limit \
-                 (ulimit -l), or lower GASNET_MAX_SEGSIZE.",
+                "The ofi conduit cannot register {} bytes at {:#x} with {:?}: {}. {}",
                 memory.bytes,
                 memory.base,
                 endpoint.info(),
-                why.text()
+                why.text(),
+                remedy(memory.bytes, why)
             ),
         };
         // SAFETY: the runtime keeps segments mapped until `deregister`.
@@ -151,17 +144,30 @@ impl Segments {
     /// The local side of an operation. None if it must be registered first.
     #[inline]
     pub fn local(&self, endpoint: &Endpoint, memory: &LocalMemory, bytes: usize) -> Option<Source> {
-        let source = |descriptor| Source {
+        // SAFETY: the runtime deregisters a segment only when no operation uses it.
+        let region = unsafe { self.own.get(memory.segment.0) };
+        let needs_none = memory.device.is_none() && !wants_registration(endpoint.info());
+        // efa looks memory up that it gets no descriptor of, although it demands none.
+        let descriptor = match region {
+            Some(region) => region.descriptor(),
+            None if needs_none => std::ptr::null_mut(),
+            None => return None,
+        };
+        Some(Source {
             address: memory.address,
             bytes,
             descriptor,
-        };
-        if memory.device.is_none() && !wants_registration(endpoint.info()) {
-            return Some(source(std::ptr::null_mut()));
-        }
-        // SAFETY: the runtime deregisters a segment only when no operation uses it.
-        unsafe { self.own.get(memory.segment.0) }.map(|region| source(region.descriptor()))
+        })
     }
+}
+
+/// Advice on a segment that a provider does not register.
+fn remedy(bytes: usize, why: Errno) -> &'static str {
+    // opx over HFISVC (libfabric@v2.6.0:prov/opx/src/fi_opx_mr.c).
+    if why == Errno(libc::EOPNOTSUPP) && bytes > u32::MAX as usize {
+        return "It takes regions below 4 GiB only: set GASNET_MAX_SEGSIZE=4095M/P.";
+    }
+    "Raise the locked-memory limit (ulimit -l), or lower GASNET_MAX_SEGSIZE."
 }
 
 #[cfg(test)]
@@ -206,7 +212,16 @@ mod tests {
     }
 
     #[test]
-    fn local_device_memory_has_a_descriptor() {
+    fn large_segments_have_their_own_advice() {
+        let unsupported = Errno(libc::EOPNOTSUPP);
+        assert!(remedy(1 << 32, unsupported).contains("GASNET_MAX_SEGSIZE=4095M/P"));
+        for (bytes, why) in [(1 << 20, unsupported), (1 << 32, Errno(libc::ENOMEM))] {
+            assert!(remedy(bytes, why).contains("ulimit -l"));
+        }
+    }
+
+    #[test]
+    fn memory_of_segments_has_a_descriptor() {
         with_net("shm", |net| {
             assert!(!wants_registration(net.endpoint.info()));
             // It stands for memory of a device, which this host lacks.
@@ -222,7 +237,7 @@ mod tests {
                 };
                 net.segments.local(&net.endpoint, &memory, 16).unwrap().descriptor
             };
-            assert!(descriptor(None).is_null() && !descriptor(Some(CUDA)).is_null());
+            assert!(!descriptor(None).is_null() && !descriptor(Some(CUDA)).is_null());
             net.segments.deregister(segment);
         });
     }

@@ -1,12 +1,13 @@
 //! A started conduit: its parts, start and stop.
 
-use crate::fabric::{mr_mode, Endpoint, Errno, Functions, Info, Threads};
+use crate::fabric::{Endpoint, Errno, Functions, Info, Threads};
 use crate::leftover::Leftover;
 use crate::long_put::Arrival;
 use crate::memory::{wants_registration, Segments};
+use crate::names::Names;
 use crate::notices::Notices;
 use crate::operation::{Held, Pool};
-use crate::peers::Peers;
+use crate::peers::{self, Peers};
 use crate::presets;
 use crate::provider::{self, Needs, Offer, Selected};
 use crate::receive::Receives;
@@ -84,8 +85,8 @@ pub struct Abilities {
     pub rma: bool,
     /// Puts that announce themselves, rather than by a message that follows.
     pub announces: bool,
-    /// Atomics: all that [`crate::atomics`] needs.
-    pub atomics: bool,
+    /// Operations of [`crate::atomics`] that every process has.
+    pub atomics: u64,
 }
 
 /// An operation that is started by a later poll.
@@ -122,14 +123,16 @@ impl Net {
             .map(|(endpoint, _, _)| endpoint.name())
             .map_err(Clone::clone);
         let name = local.and_then(|name| name);
-        let names = exchange_names(
-            info,
-            opened.as_ref().ok().map(|(endpoint, _, _)| endpoint),
-            name.as_deref().ok(),
-        );
-        let (endpoint, abilities, receives) = opened.map_err(failed)?;
+        let own = opened
+            .as_ref()
+            .ok()
+            .map(|(endpoint, abilities, _)| (endpoint.info(), abilities.atomics));
+        let names = Names::exchange(info, own, name.as_deref().ok());
+        let (endpoint, mut abilities, receives) = opened.map_err(failed)?;
         let leftover = Leftover::new(&name.map_err(failed)?);
         let names = names.map_err(failed)?;
+        abilities.atomics = names.atomics;
+        let numbers = names.insert(&endpoint).map_err(failed)?;
         let shown = format!("{:?}", endpoint.info());
         let refused = |what: &str, why: Errno| failed(format!("{shown}: {what}: {}", why.text()));
         let message_bytes = settings.max_packet + wire::OVERHEAD;
@@ -139,15 +142,16 @@ impl Net {
         }
         let token = info.message_token();
         let (inject, inject_put) = inject_limits(&settings, endpoint.info());
+        let window = peers::window(settings.window, &endpoint.info().provider(), numbers.len());
         let net = Self {
             rank: info.rank,
-            peers: Peers::new(info.size as usize, names, settings.window.max(4 * message_bytes)),
+            peers: Peers::new(&numbers, window),
             token,
             selected: abilities,
             inject,
             inject_put,
             reader: Mutex::default(),
-            segments: Segments::new(),
+            segments: Segments::default(),
             notices: Notices::new(token, info.size),
             announces: AtomicBool::new(abilities.announces),
             copies: AtomicBool::new(false),
@@ -205,6 +209,7 @@ impl Net {
         let library = Functions::get()?;
         presets::set_universe_size(info.size, library.version);
         let needs = needs(info);
+        presets::set_job(needs.job);
         if variables::lists_devices(info.rank.0) {
             for line in Offer::query(library, choice, needs)?.lines(choice) {
                 gasnet_conduit::print_line(format_args!("GASNet: ofi: rank {} could use {line}", info.rank.0));
@@ -234,7 +239,7 @@ impl Net {
         let abilities = Abilities {
             rma: selected.rma,
             announces: selected.announces(),
-            atomics: false,
+            atomics: 0,
         };
         let many = selected.multi_receive && settings.receive_bytes.is_some();
         let (provider, has_atomics) = (selected.info, selected.atomics);
@@ -255,7 +260,10 @@ impl Net {
         let count = settings.receives.unwrap_or(if many { 8 } else { 64 });
         let receives = Receives::new(&endpoint, count, (bytes, message), many);
         let receives = receives.map_err(|why| refused(format!("cannot allocate receive buffers: {}", why.text())))?;
-        let atomics = atomics_by_messages(has_atomics, choice, &endpoint).is_none();
+        let atomics = match atomics_by_messages(has_atomics, choice, &endpoint) {
+            None => crate::atomics::supported(&endpoint),
+            Some(_) => 0,
+        };
         let abilities = Abilities { atomics, ..abilities };
         Ok((endpoint, abilities, receives))
     }
@@ -313,6 +321,9 @@ impl Net {
 impl Drop for Net {
     /// Ends the endpoint as the end of a process does, without a word to the peers.
     fn drop(&mut self) {
+        // cxi does not close an endpoint to which regions are bound. Those of posted buffers follow
+        // it, as the provider writes to them until then.
+        drop(std::mem::take(&mut self.segments));
         // SAFETY: nobody else has this any more; regions are dropped next.
         unsafe { self.endpoint.close() };
     }
@@ -324,6 +335,7 @@ fn needs(info: &StartInfo<'_>) -> Needs {
         several_hosts: info.host.len() < info.size as usize,
         address: Some(info.host_address),
         one_thread: info.single_threaded,
+        job: Some(presets::job_id(info.job_token)),
         ranks: Ranks::of(info),
     }
 }
@@ -339,7 +351,7 @@ pub fn atomics_by_messages(has: bool, choice: &Choice, endpoint: &Endpoint) -> O
         _ if provider.ends_with("ofi_rxd") => Some("those of the provider were seen not to complete"),
         Some(false) => Some("GASNET_OFI_ATOMICS=0"),
         None if is_slow => Some("the provider uses sockets"),
-        _ if !crate::atomics::are_all_supported(endpoint) => Some("the provider lacks some operations"),
+        _ if crate::atomics::supported(endpoint) == 0 => Some("the provider lacks all operations"),
         _ => None,
     }
 }
@@ -369,80 +381,6 @@ fn report(endpoint: &Endpoint, abilities: Abilities) {
         library.path,
         by(abilities.rma),
         by(abilities.rma && info.takes_device_memory()),
-        by(abilities.atomics),
+        by(abilities.atomics != 0),
     ));
-}
-
-/// The addresses of all processes, of equal lengths. An error if not all use the same provider and
-/// name memory alike.
-fn exchange_names(info: &StartInfo<'_>, endpoint: Option<&Endpoint>, name: Option<&[u8]>) -> Result<Vec<u8>, String> {
-    /// Bytes of the provider's name that are compared and shown.
-    const PROVIDER: usize = 62;
-    /// Bits of the registration mode that decide what a peer's addresses and keys mean.
-    const NAMING: u32 = mr_mode::VIRT_ADDR | mr_mode::RAW;
-    let provider = endpoint.map_or(String::new(), |endpoint| endpoint.info().provider());
-    let naming = endpoint.map_or(0, |endpoint| endpoint.info().mr_mode() & NAMING);
-    let mut first = [0_u8; PROVIDER + 6];
-    let shown = provider.len().min(PROVIDER);
-    first[..shown].copy_from_slice(&provider.as_bytes()[..shown]);
-    first[PROVIDER..PROVIDER + 2].copy_from_slice(&(name.map_or(0, <[u8]>::len) as u16).to_ne_bytes());
-    first[PROVIDER + 2..].copy_from_slice(&naming.to_ne_bytes());
-    let all = (info.exchange)(&first);
-    let text = |entry: &[u8]| {
-        String::from_utf8_lossy(&entry[..PROVIDER])
-            .trim_end_matches('\0')
-            .to_owned()
-    };
-    let length = |entry: &[u8]| usize::from(u16::from_ne_bytes([entry[PROVIDER], entry[PROVIDER + 1]]));
-    let entries = || all.chunks_exact(first.len());
-    let longest = entries().map(length).max().unwrap_or(0);
-    let mut padded = name.unwrap_or_default().to_vec();
-    padded.resize(longest, 0);
-    let names = (info.exchange)(&padded);
-    if let Some(rank) = entries().position(|entry| length(entry) == 0) {
-        return Err(format!("rank {rank} has no endpoint"));
-    }
-    let other = |differs: &dyn Fn(&[u8]) -> bool| entries().position(differs);
-    if let Some(rank) = other(&|entry| text(entry) != text(&first)) {
-        return Err(format!(
-            "this rank uses the provider {provider}, but rank {rank} uses {}. Set GASNET_OFI_PROVIDER to one that all \
-             hosts have",
-            entries().nth(rank).map_or(String::new(), text)
-        ));
-    }
-    match other(&|entry| entry[PROVIDER + 2..] != first[PROVIDER + 2..]) {
-        Some(rank) => Err(format!(
-            "{provider} addresses memory of this rank in another way than that of rank {rank}. Use one version of \
-             libfabric on all hosts, or set GASNET_OFI_HMEM=0"
-        )),
-        None => Ok(names),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use gasnet_conduit::conformance::start_info;
-
-    #[test]
-    fn ranks_that_do_not_fit_together_are_an_error() {
-        let all = [JobRank(0), JobRank(1)];
-        let with = |change: &dyn Fn(&mut [u8])| {
-            let exchange = |mine: &[u8]| {
-                let mut other = mine.to_vec();
-                change(&mut other);
-                [mine, &other].concat()
-            };
-            exchange_names(&start_info(JobRank(0), &all, &exchange), None, Some(b"name"))
-        };
-        assert_eq!(with(&|_| ()), Ok(b"namename".to_vec()));
-        let other_provider = with(&|entry| entry[..3].copy_from_slice(b"efa")).unwrap_err();
-        assert!(other_provider.contains("rank 1 uses efa"), "{other_provider}");
-        let other_naming = with(&|entry| {
-            if let Some(naming) = entry.get_mut(64) {
-                *naming ^= mr_mode::VIRT_ADDR as u8;
-            }
-        });
-        assert!(other_naming.unwrap_err().contains("GASNET_OFI_HMEM=0"));
-    }
 }

@@ -5,48 +5,58 @@
 //! the request, with its next message, or with one of their own when half the window is owed.
 //! Replies need none: each answers a request.
 
-use crate::fabric::{Endpoint, Errno};
 use gasnet_conduit::fates::Fates;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-
-/// The number in the address vector of a peer that was never contacted.
-const UNKNOWN: u64 = u64::MAX;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Bytes of a message for each unit of credit, beyond the first.
 const UNIT: usize = 1024;
 
-/// Units of credit that a message of so many bytes costs.
+/// Units of all windows to one receiver together, if its NIC takes a list entry for each message
+/// that no receive buffer awaits. An endpoint of cxi has 16384 entries, those of buffers among them
+/// (libfabric@v2.6.0:prov/cxi/include/cxip.h).
+const ENTRIES: usize = 12 << 10;
+/// Units of the smallest window.
+const LEAST_WINDOW: usize = 8;
+
+/// Units of credit that a message of so many bytes costs, at least if the window is that large.
 #[inline]
-pub fn units(message: usize) -> u32 {
+const fn units(message: usize) -> u32 {
     1 + (message / UNIT) as u32
+}
+
+/// Bytes of requests in flight to each of so many peers: what the setting says, or less where NICs
+/// have list entries and the user has not set it.
+pub fn window((bytes, is_set): (usize, bool), provider: &str, ranks: usize) -> usize {
+    if provider != "cxi" || is_set {
+        return bytes;
+    }
+    let share = (ENTRIES / ranks.max(1)).max(LEAST_WINDOW);
+    bytes.min((share - 1) * UNIT)
 }
 
 /// A process.
 struct Peer {
     /// Its number in the address vector.
-    number: AtomicU64,
+    number: u64,
+    /// Something was sent to it.
+    was_contacted: AtomicBool,
     /// Units that requests to it may still cost.
     credits: AtomicU32,
     /// Units of its requests that are not returned yet.
     owed: AtomicU32,
     /// Whether it is in [`Peers::owing`].
     is_owing: AtomicBool,
-    /// See [`Peers::was_reached`].
-    was_reached: AtomicBool,
 }
 
 /// All processes of the job, this one among them.
 pub struct Peers {
     pub fates: Fates,
     all: Box<[Peer]>,
-    /// Addresses of equal length, by rank.
-    names: Vec<u8>,
     /// Units of the window of each peer.
     window: u32,
-    inserting: Mutex<()>,
     /// Peers to which credits are to be returned.
     owing: Mutex<Vec<JobRank>>,
     /// Whether there are any.
@@ -54,26 +64,31 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// All processes, with the addresses of all and the bytes of requests that may be in flight to
-    /// each.
-    pub fn new(ranks: usize, names: Vec<u8>, window: usize) -> Self {
+    /// All processes, with their numbers in the address vector and the bytes of requests that may
+    /// be in flight to each.
+    pub fn new(numbers: &[u64], window: usize) -> Self {
         let window = units(window).min(u32::from(u16::MAX));
-        let peer = || Peer {
-            number: AtomicU64::new(UNKNOWN),
+        let peer = |number: &u64| Peer {
+            number: *number,
+            was_contacted: AtomicBool::new(false),
             credits: AtomicU32::new(window),
             owed: AtomicU32::new(0),
             is_owing: AtomicBool::new(false),
-            was_reached: AtomicBool::new(false),
         };
         Self {
-            fates: Fates::new(ranks),
-            all: std::iter::repeat_with(peer).take(ranks).collect(),
-            names,
+            fates: Fates::new(numbers.len()),
+            all: numbers.iter().map(peer).collect(),
             window,
-            inserting: Mutex::default(),
             owing: Mutex::default(),
             has_owing: AtomicBool::new(false),
         }
+    }
+
+    /// Units that a message of so many bytes costs its sender: half the window at most, because its
+    /// receiver may owe almost the other half for ever.
+    #[inline]
+    pub fn cost(&self, message: usize) -> u32 {
+        units(message).min(self.window / 2)
     }
 
     /// How many there are.
@@ -85,27 +100,14 @@ impl Peers {
         &self.all[rank.index()]
     }
 
-    /// The number in the address vector, in which a peer is inserted at first contact.
+    /// The number in the address vector of a peer that something is sent to.
     #[inline]
-    pub fn number(&self, endpoint: &Endpoint, rank: JobRank) -> Result<u64, Errno> {
-        match self.of(rank).number.load(Ordering::Acquire) {
-            UNKNOWN => self.insert(endpoint, rank),
-            number => Ok(number),
+    pub fn number(&self, rank: JobRank) -> u64 {
+        let peer = self.of(rank);
+        if !peer.was_contacted.load(Ordering::Relaxed) {
+            peer.was_contacted.store(true, Ordering::Relaxed);
         }
-    }
-
-    #[cold]
-    fn insert(&self, endpoint: &Endpoint, rank: JobRank) -> Result<u64, Errno> {
-        let _inserting = lock(&self.inserting);
-        let slot = &self.of(rank).number;
-        let number = slot.load(Ordering::Acquire);
-        if number != UNKNOWN {
-            return Ok(number);
-        }
-        let length = self.names.len() / self.all.len();
-        let number = endpoint.insert(&self.names[rank.index() * length..][..length])?;
-        slot.store(number, Ordering::Release);
-        Ok(number)
+        peer.number
     }
 
     /// Numbers of the peers that were contacted and are present.
@@ -114,23 +116,11 @@ impl Peers {
             .map(JobRank)
             .filter(|rank| self.fates.is_present(*rank));
         ranks.filter_map(|rank| {
-            let number = self.of(rank).number.load(Ordering::Acquire);
-            (number != UNKNOWN).then_some((rank, number))
+            let peer = self.of(rank);
+            peer.was_contacted
+                .load(Ordering::Relaxed)
+                .then_some((rank, peer.number))
         })
-    }
-
-    /// A message has come from the peer, or it has taken one that waited for room.
-    #[inline]
-    pub fn note_reached(&self, rank: JobRank) {
-        let was_reached = &self.of(rank).was_reached;
-        if !was_reached.load(Ordering::Relaxed) {
-            was_reached.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether that was so once: then the provider is connected to the peer.
-    pub fn was_reached(&self, rank: JobRank) -> bool {
-        self.of(rank).was_reached.load(Ordering::Relaxed)
     }
 
     /// Pays for a request. False if there is not enough credit.
@@ -208,7 +198,7 @@ mod tests {
 
     #[test]
     fn credits_come_back() {
-        let peers = Peers::new(2, vec![0; 32], 8 << 10);
+        let peers = Peers::new(&[0; 2], 8 << 10);
         let (peer, all) = (JobRank(1), units(8 << 10));
         assert!(peers.pay(peer, all) && !peers.pay(peer, 1));
         peers.refund(peer, 3);
@@ -221,8 +211,37 @@ mod tests {
     }
 
     #[test]
+    fn windows_shrink_with_the_ranks() {
+        let of = |ranks| units(window((512 << 10, false), "cxi", ranks)) as usize;
+        assert_eq!([of(2), of(20)], [513, 513]);
+        assert!([100, 1000, 1500].iter().all(|ranks| ranks * of(*ranks) <= ENTRIES));
+        assert_eq!([of(10_000), of(100_000)], [LEAST_WINDOW; 2]);
+        assert_eq!(window((512 << 10, false), "efa", 1000), 512 << 10);
+        assert_eq!(window((4 << 20, true), "cxi", 1000), 4 << 20);
+    }
+
+    #[test]
+    fn a_message_above_the_window_fits_beside_what_is_owed() {
+        for window in [LEAST_WINDOW, LEAST_WINDOW + 1, 64] {
+            let (peers, peer) = (Peers::new(&[0; 2], (window - 1) * UNIT), JobRank(1));
+            let cost = peers.cost(64 << 10);
+            let mut owed = 0;
+            // As much as the receiver owes without returning it.
+            loop {
+                peers.owe(peer, 1);
+                peers.settle(peer);
+                if peers.has_work() {
+                    break;
+                }
+                owed += 1;
+            }
+            assert!(peers.pay(peer, owed) && peers.pay(peer, cost), "a window of {window}");
+        }
+    }
+
+    #[test]
     fn half_a_window_is_returned_at_once() {
-        let peers = Peers::new(3, vec![0; 48], 8 << 10);
+        let peers = Peers::new(&[0; 3], 8 << 10);
         let peer = JobRank(2);
         peers.owe(peer, 4);
         peers.settle(peer);

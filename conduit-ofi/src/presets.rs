@@ -3,22 +3,41 @@
 use crate::provider;
 use crate::variables;
 use gasnet_sys::env;
+use siphasher::sip128::SipHasher24;
 use std::ffi::{CStr, CString};
 
 /// Limits of the caches of memory registrations. Their defaults are known to slow puts and gets
 /// down over cxi and verbs.
 const CACHE_LIMITS: [&CStr; 2] = [c"FI_MR_CACHE_MAX_SIZE", c"FI_MR_CACHE_MAX_COUNT"];
 
+/// Numbers of the job, by which psm2, psm3 and opx keep jobs of a host and a fabric apart. Their
+/// defaults are the same in all jobs.
+const JOBS: [&CStr; 3] = [c"FI_PSM2_UUID", c"FI_PSM3_UUID", c"FI_OPX_UUID"];
+
 /// Peers of an endpoint.
 const UNIVERSE_SIZE: &CStr = c"FI_UNIVERSE_SIZE";
 
+/// How the cxi provider matches messages to receives.
+const CXI_MATCHING: &CStr = c"FI_CXI_RX_MATCH_MODE";
+
 /// Sets what is the same in every job. Called before the first use of libfabric.
 pub fn before_first_use() {
-    // The libraries of the psm providers, which libfabric brings along, would catch signals.
-    for name in [c"HFI_NO_BACKTRACE", c"IPATH_NO_BACKTRACE"] {
+    // The libraries of the psm providers, which libfabric brings along, would catch signals, and
+    // bind threads to cores.
+    const PSM: [&CStr; 4] = [
+        c"HFI_NO_BACKTRACE",
+        c"IPATH_NO_BACKTRACE",
+        c"HFI_NO_CPUAFFINITY",
+        c"PSM3_NO_CPUAFFINITY",
+    ];
+    for name in PSM {
         if env::get(name).is_none() {
             env::set(name, c"1");
         }
+    }
+    // Matching by the NIC alone ends the process when the NIC has no list entry left.
+    if env::get(CXI_MATCHING).is_none() {
+        env::set(CXI_MATCHING, c"hybrid");
     }
     let named = variables::Choice::read().provider;
     let named = named.or_else(|| env::get(c"FI_PROVIDER").and_then(|name| Some(name.to_str().ok()?.to_owned())));
@@ -31,6 +50,37 @@ pub fn before_first_use() {
             }
         }
     }
+}
+
+/// The number of the job with this secret, from which the secret does not follow: the number is
+/// readable in names of files and in messages.
+pub fn job_id(secret: u128) -> [u8; 16] {
+    let key = secret.to_le_bytes();
+    SipHasher24::new_with_key(&key).hash(b"libfabric job").as_bytes()
+}
+
+/// Sets the number of the job, before the first `fi_getinfo`. If the universal library has looked for
+/// a conduit, only the hints pass it ([`crate::fabric::Wanted::job`]).
+pub fn set_job(job: Option<[u8; 16]>) {
+    let Some(job) = job else { return };
+    for name in JOBS {
+        if change(env::get(name)) == Change::Set {
+            let text = job_text(&job, name);
+            if let Ok(text) = CString::new(text) {
+                env::set(name, &text);
+            }
+        }
+    }
+}
+
+/// As the provider of this variable reads it: opx takes no hyphens.
+fn job_text(job: &[u8; 16], variable: &CStr) -> String {
+    let digits = format!("{:032x}", u128::from_be_bytes(*job));
+    if variable == c"FI_OPX_UUID" {
+        return digits;
+    }
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+    parts.join("-")
 }
 
 /// Whether a provider has such a cache.
@@ -83,6 +133,15 @@ mod tests {
             [change(None), change(Some(c"")), change(Some(c"5"))],
             [Change::Set, Change::Clear, Change::Keep]
         );
+    }
+
+    #[test]
+    fn jobs_have_numbers_of_their_own() {
+        let (one, other) = (job_id(0x5eed), job_id(0x5eee));
+        assert!(one != other && one == job_id(0x5eed) && one != 0x5eed_u128.to_le_bytes());
+        let texts = JOBS.map(|name| job_text(&[0xab; 16], name));
+        let dashed = "abababab-abab-abab-abab-abababababab";
+        assert_eq!(texts, [dashed, dashed, &"ab".repeat(16)]);
     }
 
     #[test]

@@ -8,9 +8,7 @@ use crate::fabric::{bits, Completion, Errno, Failure};
 use crate::long_put::Arrival;
 use crate::net::{Net, Stalled};
 use crate::operation::{Access, Held, Kind};
-use crate::peers::units;
 use crate::receive::RESERVE;
-use crate::unreached::Lateness;
 use crate::wire::{self, Header};
 use gasnet_conduit::copied::{copy_out, Copied};
 use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PACKET_ALIGN};
@@ -195,7 +193,6 @@ impl Net {
             return 0;
         };
         let source = header.source;
-        self.peers.note_reached(source);
         self.peers.refund(source, u32::from(header.credits));
         match header.kind {
             wire::Kind::Credits => 0,
@@ -216,7 +213,7 @@ impl Net {
                 0
             }
             wire::Kind::Packet(Class::Request) => {
-                let cost = units(message.len());
+                let cost = self.peers.cost(message.len());
                 self.request(source, cost, &mut message[place], upcalls);
                 1
             }
@@ -240,7 +237,7 @@ impl Net {
     /// Delivers the packet of a message that was kept, now or when requests may run.
     fn deliver_late(&self, mut message: Copied, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let bytes = message.bytes();
-        let cost = units(bytes.len());
+        let cost = self.peers.cost(bytes.len());
         let Some((header, place)) = Header::decode(bytes, self.token, self.peers.count()) else {
             return 0;
         };
@@ -402,21 +399,15 @@ impl Net {
                 without_room.push(peer);
             } else if reached.last() != Some(&peer) {
                 reached.push(peer);
-                self.peers.note_reached(peer);
             }
         }
         let provider = self.endpoint.info();
-        match self.unreached.note(&reached, &without_room, Instant::now()) {
-            Some(Lateness::Late(peer)) => gasnet_conduit::warn(format_args!(
-                "rank {peer} has taken no message for 10 seconds. If it is not stopped or busy, a firewall may block \
-                 the connections of {provider:?}."
-            )),
-            // A peer that was reached may be stopped, in a debugger.
-            Some(Lateness::Lost(peer)) if !self.peers.was_reached(peer) => {
-                let why = format!("{provider:?}: for five minutes it could not be connected to");
-                self.peers.fates.lose(peer, why);
-            }
-            Some(Lateness::Lost(_)) | None => {}
+        if let Some((peer, late)) = self.unreached.note(&reached, &without_room, Instant::now()) {
+            gasnet_conduit::warn(format_args!(
+                "rank {peer} has taken no message for {} seconds. It computes without polling, is stopped, or a firewall \
+                 blocks the connections of {provider:?}.",
+                late.as_secs()
+            ));
         }
     }
 

@@ -19,6 +19,8 @@ pub struct Needs {
     pub address: Option<IpAddr>,
     /// One thread at a time calls it.
     pub one_thread: bool,
+    /// The job.
+    pub job: Option<[u8; 16]>,
     /// The process, whose device may differ from those of others.
     pub ranks: Ranks,
 }
@@ -86,6 +88,11 @@ fn has_file((folder, start): &(&str, &str)) -> bool {
     entries.any(|entry| entry.file_name().as_encoded_bytes().starts_with(start.as_bytes()))
 }
 
+/// Whether a provider keeps jobs of a host apart by a number of the job.
+fn keeps_jobs_apart(provider: &str) -> bool {
+    ["psm2", "psm3"].contains(&provider)
+}
+
 /// The core provider: "tcp" of "tcp;ofi_rxm".
 pub fn first_word(provider: &str) -> &str {
     provider.split(';').next().unwrap_or(provider)
@@ -126,6 +133,8 @@ pub struct Offer {
     pub infos: Vec<Info>,
     /// The providers before the user's lists rule some out, each once.
     seen: Vec<String>,
+    /// Those that demand what the conduit does not know, and what.
+    demanding: Vec<String>,
     /// The needs that they meet.
     needs: Needs,
 }
@@ -135,6 +144,7 @@ impl Offer {
     pub fn query(library: &'static Functions, choice: &Choice, needs: Needs) -> Result<Self, String> {
         let wanted = Wanted {
             provider: choice.provider.as_deref(),
+            interface: library.interfaces(false).pop().unwrap_or_default(),
             ..needs.wanted(bits::MSG, false)
         };
         let mut infos: Vec<Info> = Infos::query(library, &wanted)?.iter().collect();
@@ -146,9 +156,20 @@ impl Offer {
             };
             return Self::query(library, choice, needs);
         }
+        let demand = |info: &Info| {
+            let demands = info.unknown_demands()?;
+            Some(format!("{} demands {demands}", info.provider()))
+        };
+        let demanding = different(infos.iter().filter_map(demand));
+        infos.retain(|info| info.unknown_demands().is_none());
         let seen = different(infos.iter().map(Info::provider));
         infos.retain(|info| verdict(choice, &info.provider(), library.version).is_allowed());
-        Ok(Self { infos, seen, needs })
+        Ok(Self {
+            infos,
+            seen,
+            demanding,
+            needs,
+        })
     }
 
     /// The record of the domain that a process uses.
@@ -156,7 +177,14 @@ impl Offer {
         let host = || Topology::new("/");
         let mut infos: Vec<&Info> = self.infos.iter().collect();
         if infos.is_empty() {
-            return Err(nothing(choice, &self.seen, self.needs));
+            return Err(if self.demanding.is_empty() {
+                nothing(choice, &self.seen, self.needs)
+            } else {
+                format!(
+                    "the conduit does not know what the provider {}",
+                    self.demanding.join(", ")
+                )
+            });
         }
         let device = choice.device.of(self.needs.ranks, host);
         if let Device::Named { variable, name } = &device {
@@ -219,12 +247,20 @@ impl Needs {
     /// What to ask libfabric for.
     fn wanted(&self, caps: u64, delivery_complete: bool) -> Wanted<'static> {
         Wanted {
-            caps: caps | if self.several_hosts { bits::REMOTE_COMM } else { 0 },
+            // Ranks of a host may be no neighbours. Asked for one of both only, opx lacks the other.
+            caps: caps
+                | if self.several_hosts {
+                    bits::LOCAL_COMM | bits::REMOTE_COMM
+                } else {
+                    0
+                },
             provider: None,
             domain: None,
             one_thread: self.one_thread,
             delivery_complete,
             device_memory: false,
+            interface: 0,
+            job: None,
         }
     }
 }
@@ -235,21 +271,43 @@ pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Res
     let domain = offer.choose(choice)?;
     let (provider, name, ip) = (domain.provider(), domain.domain(), domain.ip());
     let asks = asks_for_device_memory(choice, library.version, &provider);
+    let job = needs.job.as_ref().filter(|_| keeps_jobs_apart(&provider));
+    let base = Wanted {
+        provider: Some(&provider),
+        domain: Some(&name),
+        job,
+        ..offer.needs.wanted(bits::MSG, false)
+    };
+    // A provider may be older than the library, and then lacks newer interfaces.
+    let interface = |device_memory| {
+        let mut all = library.interfaces(device_memory).into_iter();
+        all.find(|interface| {
+            let wanted = Wanted {
+                interface: *interface,
+                ..base.clone()
+            };
+            Infos::query(library, &wanted).is_ok_and(|infos| infos.iter().next().is_some())
+        })
+        .unwrap_or_default()
+    };
+    let interfaces = [interface(false), if asks { interface(true) } else { 0 }];
     let with_devices = LEVELS.iter().filter(|(caps, _)| asks && caps & bits::RMA != 0);
     let levels = with_devices
         .map(|level| (level, true))
         .chain(LEVELS.iter().map(|level| (level, false)));
     for ((caps, delivery_complete), device_memory) in levels {
         let exact = Wanted {
-            provider: Some(&provider),
-            domain: Some(&name),
+            caps: base.caps | caps,
+            delivery_complete: *delivery_complete,
             device_memory,
-            ..offer.needs.wanted(*caps, *delivery_complete)
+            interface: interfaces[usize::from(device_memory)],
+            ..base.clone()
         };
-        let info = Infos::query(library, &exact)?
-            .iter()
-            .find(|info| info.ip() == ip && info.provider() == provider);
-        if let Some(info) = info {
+        let is_chosen =
+            |info: &Info| info.ip() == ip && info.provider() == provider && info.unknown_demands().is_none();
+        let info = Infos::query(library, &exact)?.iter().find(is_chosen);
+        if let Some(mut info) = info {
+            info.report_delivery_on_request();
             return Ok(Selected {
                 info,
                 rma: caps & bits::RMA != 0,

@@ -31,7 +31,7 @@ impl Net {
         if self.stopped.load(Ordering::Relaxed) || !self.peers.fates.is_present(peer) {
             return Err(Busy);
         }
-        self.number(peer)
+        Ok(self.peers.number(peer))
     }
 
     /// Prepares local memory: `copies` allows a copy, which is filled later.

@@ -3,7 +3,6 @@
 use crate::fabric::Errno;
 use crate::net::{Net, Stalled, INJECT, STALLED};
 use crate::operation::{self, Held, Operation};
-use crate::peers::units;
 use crate::wire::{padding, Kind, HEADER};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_sys::atomic::Ordering;
@@ -32,22 +31,14 @@ impl Net {
         }
     }
 
-    /// The number of a peer in the address vector.
-    #[inline]
-    pub fn number(&self, peer: JobRank) -> Result<u64, Busy> {
-        let number = self.peers.number(&self.endpoint, peer);
-        number.map_err(|why| self.refused(peer, "inserting its address", why))
-    }
-
     /// Pays for a message of so many bytes. `None` if it is to be dropped.
     #[inline]
     pub fn grant(&self, peer: JobRank, class: Class, message: usize) -> Result<Option<Grant>, Busy> {
         if self.admits(peer)?.is_none() {
             return Ok(None);
         }
-        let number = self.number(peer)?;
         let cost = match class {
-            Class::Request => units(message),
+            Class::Request => self.peers.cost(message),
             Class::Reply => 0,
         };
         if !self.peers.pay(peer, cost) {
@@ -56,7 +47,7 @@ impl Net {
         let credits = self.peers.collect(peer);
         Ok(Some(Grant {
             peer,
-            number,
+            number: self.peers.number(peer),
             cost,
             credits,
         }))
@@ -173,13 +164,9 @@ impl Net {
         let operation::Kind::Packet(class) = kind else {
             panic!("defect: {kind:?} is no packet");
         };
-        let Ok(number) = self.peers.number(&self.endpoint, peer) else {
-            held.release();
-            return true;
-        };
         let grant = Grant {
             peer,
-            number,
+            number: self.peers.number(peer),
             cost: 0,
             credits: 0,
         };
@@ -191,13 +178,10 @@ impl Net {
         if !matches!(self.admits(peer), Ok(Some(()))) {
             return;
         }
-        let Ok(number) = self.peers.number(&self.endpoint, peer) else {
-            return self.peers.settle(peer);
-        };
         let credits = self.peers.collect(peer);
         let mut message = [0; HEADER];
         self.header(Kind::Credits, credits).encode(0, &mut message);
-        match self.send_header(&message, peer, number) {
+        match self.send_header(&message, peer, self.peers.number(peer)) {
             Ok(()) => {}
             Err(why) => {
                 self.peers.owe(peer, u32::from(credits));

@@ -94,7 +94,8 @@ const MAX_MEDIUM: Key<u64> = size(
     "GASNET_OFI_MAX_MEDIUM",
     "64K",
     512,
-    16 << 20,
+    // With its header below 16 MiB, the most that cxi keeps free in a receive buffer.
+    (16 << 20) - 1024,
     "Largest payload of a Medium.",
 );
 const NUM_RECEIVE_BUFFS: Key<Option<u32>> = count(
@@ -222,8 +223,9 @@ const WINDOW: Key<u64> = size(
     "512K",
     4 << 10,
     60 << 20,
-    "Bytes of requests in flight to one peer, each counted as 1 KiB at least. Raised to four largest messages.",
+    "Bytes of requests in flight to one peer, each counted as 1 KiB at least. A larger request counts as half of it.",
 )
+.unset_means("512 KB; with cxi less in jobs of more than 24 ranks")
 .ours();
 
 /// All variables.
@@ -378,8 +380,8 @@ pub struct Settings {
     pub bounce_bytes: usize,
     /// Completions that a poll takes at once.
     pub completions: usize,
-    /// Bytes of requests in flight to a peer.
-    pub window: usize,
+    /// Bytes of requests in flight to a peer, and whether the user has set them.
+    pub window: (usize, bool),
 }
 
 impl Settings {
@@ -408,7 +410,7 @@ impl Settings {
             bounces: (count(&NUM_BBUFS) * bounce / threshold).max(1),
             bounce_bytes: threshold,
             completions: count(&NUM_COMPLETIONS),
-            window: config.get_or_default(&WINDOW) as usize,
+            window: (config.get_or_default(&WINDOW) as usize, config.is_set(&WINDOW)),
         }
     }
 }
@@ -471,7 +473,7 @@ mod tests {
         let bounces = of(&[("NUM_BBUFS", "8"), ("BBUF_SIZE", "1K"), ("BBUF_THRESHOLD", "2K")]);
         assert_eq!((bounces.bounces, bounces.bounce_bytes), (4, 2 << 10));
         let poll = of(&[("NUM_COMPLETIONS", "3"), ("WINDOW", "1M")]);
-        assert_eq!((poll.completions, poll.window), (3, 1 << 20));
+        assert_eq!((poll.completions, poll.window), (3, (1 << 20, true)));
     }
 
     #[test]

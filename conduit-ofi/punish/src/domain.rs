@@ -43,6 +43,10 @@ pub unsafe fn open_fabric(
     context: *mut c_void,
 ) -> c_int {
     let offer = Offer::of(attributes);
+    let newest = offer.plan.interface.unwrap_or_else(|| crate::fi_version());
+    if (*attributes).api_version < newest.min(0x1_0012) {
+        violated!("api_version: efa turns the device's RDMA off below 1.18");
+    }
     let mut real = ptr::null_mut();
     let code = (Real::get().fabric)((*offer.real).fabric_attr, &raw mut real, ptr::null_mut());
     let object = || Fabric {
@@ -232,6 +236,9 @@ unsafe extern "C" fn insert(
 ) -> c_int {
     let Av { real, domain, .. } = &*av.cast::<Av>();
     let _inside = domain.enter();
+    if domain.state().is_used {
+        violated!("fi_av_insert beside operations: efa up to 2.6 crashes, or sends to another peer");
+    }
     if domain.state().refuses(&domain.offer.plan, Kind::Address) {
         std::slice::from_raw_parts_mut(numbers, count).fill(u64::MAX);
         return 0;

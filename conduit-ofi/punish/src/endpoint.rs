@@ -32,13 +32,18 @@ table! { ATOMIC: fi_ops_atomic {
 /// `fi_endpoint`.
 pub unsafe extern "C" fn open(
     domain: *mut ffi::fid_domain,
-    info: *mut ffi::fi_info,
+    asked: *mut ffi::fi_info,
     ep: *mut *mut ffi::fid_ep,
     context: *mut c_void,
 ) -> c_int {
     let domain = &*domain.cast::<Domain>();
     let mut real = ptr::null_mut();
-    let info = Offer::of((*info).fabric_attr).real;
+    let info = Offer::of((*asked).fabric_attr).real;
+    let flags = (*(*asked).tx_attr).op_flags;
+    if flags & u64::from(ffi::FI_DELIVERY_COMPLETE) != 0 {
+        violated!("op_flags: FI_DELIVERY_COMPLETE is the default of every fi_send of the endpoint");
+    }
+    (*(*info).tx_attr).op_flags = flags;
     let code = real!(domain.real, ops.endpoint(info, &raw mut real, ptr::null_mut()));
     let object = || Endpoint {
         fid: ffi::fid_ep {
@@ -63,7 +68,7 @@ unsafe extern "C" fn close(fid: *mut ffi::fid) -> c_int {
     let ep = Box::from_raw(fid.cast::<Endpoint>());
     let _inside = ep.domain.enter();
     let code = real!(&raw mut (*ep.real).fid, ops.close());
-    ep.domain.state().cancel_all();
+    ep.domain.state().cancel_all(&ep.domain.offer.plan);
     code
 }
 
@@ -133,6 +138,7 @@ impl Call<'_> {
         let _inside = domain.enter();
         self.check(ep);
         let mut state = domain.state();
+        state.is_used |= kind != Kind::Receive;
         for buffer in self.buffers.iter().filter(|_| !self.is_injected()) {
             state.check_local(plan, kind, buffer);
         }
@@ -351,6 +357,9 @@ unsafe extern "C" fn fetch(
     context: *mut c_void,
 ) -> isize {
     let (shape, none) = ((count, datatype), ptr::null_mut());
+    if withheld(ep, op) {
+        violated!("fi_query_atomic: the provider lacks operation {op}");
+    }
     let call = Call {
         ep,
         kind: Kind::Atomic,

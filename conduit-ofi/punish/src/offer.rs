@@ -1,6 +1,6 @@
 //! What the user is offered: the records of `fi_getinfo`, edited as the plan says.
 
-use crate::plan::{Plan, THREAD_DOMAIN};
+use crate::plan::{Plan, THREAD_DOMAIN, UNKNOWN};
 use crate::{ffi, Real};
 use std::ffi::{c_char, c_int, CStr, CString};
 
@@ -42,6 +42,7 @@ fn split(name: &str) -> Option<(&str, &str)> {
 /// not what they want, or demands what they do not allow.
 pub unsafe fn edited(
     hints: *const ffi::fi_info,
+    version: u32,
     ask: impl FnOnce(*const ffi::fi_info) -> c_int,
     info: *mut *mut ffi::fi_info,
 ) -> c_int {
@@ -60,12 +61,17 @@ pub unsafe fn edited(
         Ok(plan) => plan,
         Err(why) => violated!("the plan '{wanted}': {why}"),
     };
+    let reach = (*hints).caps & (ffi::FI_LOCAL_COMM | ffi::FI_REMOTE_COMM);
+    if reach == ffi::FI_REMOTE_COMM {
+        violated!("FI_REMOTE_COMM without FI_LOCAL_COMM: opx reaches no rank of this host then");
+    }
     let threading = (*(*hints).domain_attr).threading;
     let one_thread = [ffi::FI_THREAD_UNSPEC, ffi::FI_THREAD_DOMAIN].contains(&threading);
     if plan.lacks((*hints).caps | (*(*hints).tx_attr).op_flags)
         || plan.mr_mode() & !((*(*hints).domain_attr).mr_mode as u64) != 0
         || plan.mode() & !(*hints).mode != 0
         || plan.demands(THREAD_DOMAIN) && !one_thread
+        || plan.interface.is_some_and(|newest| version > newest)
     {
         return -(ffi::FI_ENODATA as c_int);
     }
@@ -83,7 +89,7 @@ pub unsafe fn edited(
     (Real::get().freeinfo)(copy);
     let mut next = if code == 0 { *info } else { std::ptr::null_mut() };
     while !next.is_null() {
-        edit(next, &plan);
+        edit(next, &plan, version);
         (*next).caps |= device_memory;
         if !prefix.is_empty() {
             let provider = text((*(*next).fabric_attr).prov_name);
@@ -106,7 +112,7 @@ unsafe fn rename(place: &mut *mut c_char, text: &str) {
 }
 
 /// Edits a record of the provider.
-unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan) {
+unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan, version: u32) {
     let real = (Real::get().dupinfo)(record);
     let limit = |value: &mut usize, limit: Option<usize>| *value = limit.map_or(*value, |limit| limit.min(*value));
     let record = &mut *record;
@@ -118,6 +124,9 @@ unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan) {
     }
     for mode in [&mut record.mode, &mut tx.mode, &mut rx.mode] {
         *mode |= plan.mode();
+    }
+    if plan.demands(UNKNOWN) {
+        record.mode |= 1 << 49;
     }
     domain.mr_mode |= plan.mr_mode() as c_int;
     if plan.demands(THREAD_DOMAIN) {
@@ -142,5 +151,6 @@ unsafe fn edit(record: *mut ffi::fi_info, plan: &Plan) {
         max_msg: ep.max_msg_size,
         translates: plan.demands(ffi::FI_MR_VIRT_ADDR.into()) && !has_virtual,
     }));
+    (*record.fabric_attr).api_version = version;
     (*record.fabric_attr).fabric = std::ptr::from_mut(offer).cast();
 }

@@ -11,6 +11,8 @@ pub const ATOMIC_PROD: u64 = 1 << 63;
 /// [`Plan::lacks`]: memory that is not writable is not registered, neither by the user nor by a call
 /// (cxi before 2025-04, verbs;ofi_rxm).
 pub const READ_ONLY: u64 = 1 << 61;
+/// [`Plan::demands`]: a bit of `mode` that nobody knows.
+pub const UNKNOWN: u64 = 1 << 41;
 /// [`Plan::demands`]: one thread at a time is inside a domain.
 pub const THREAD_DOMAIN: u64 = 1 << 40;
 
@@ -38,6 +40,7 @@ const DEMANDS: &[(&str, u64)] = &[
     ("context", ffi::FI_CONTEXT),
     ("context2", ffi::FI_CONTEXT2),
     ("thread_domain", THREAD_DOMAIN),
+    ("unknown", UNKNOWN),
 ];
 
 /// Names of [`Plan::bad_flags`].
@@ -101,6 +104,9 @@ pub struct Plan {
     pub key_bytes: Option<usize>,
     /// Flags that calls refuse with `-FI_EBADFLAGS`, whatever the record offers (cxi).
     pub bad_flags: u64,
+    /// The newest interface that the provider has, as (major << 16 | minor), if the library has newer
+    /// ones (those of vendors).
+    pub interface: Option<u32>,
     /// Bytes of the data that a put carries.
     pub cq_data: Option<usize>,
     /// Percentage of operations that are refused with `-FI_EAGAIN`.
@@ -180,6 +186,7 @@ impl FromStr for Plan {
                 "enokey" => plan.enokey = number(value)?,
                 "late" => plan.late = number(value)?,
                 "seed" => plan.seed = number(value)?,
+                "interface" => plan.interface = Some(1 << 16 | number(value)? as u32),
                 "regs" => plan.regs = size()?,
                 "fail" => plan.fail = fault()?,
                 "refuse" => plan.refuse = fault()?,

@@ -82,6 +82,8 @@ pub struct State {
     ops: HashMap<usize, Box<Op>>,
     /// Operations under way, receives aside, and receives.
     under_way: [usize; 2],
+    /// An operation was started, so other threads may be inside.
+    pub is_used: bool,
     /// Addresses in the vector, as the user has them.
     pub addresses: HashSet<u64>,
     /// Mapped keys: the provider's key and the base address.
@@ -140,7 +142,13 @@ impl State {
 
     /// Verifies that local memory of an operation is registered.
     pub unsafe fn check_local(&self, plan: &Plan, kind: Kind, buffer: &Buffer) {
-        if !plan.demands(ffi::FI_MR_LOCAL.into()) || buffer.bytes == 0 {
+        if buffer.bytes == 0 {
+            return;
+        }
+        if !plan.demands(ffi::FI_MR_LOCAL.into()) && buffer.descriptor.is_null() {
+            if matches!(kind, Kind::Put | Kind::Get) && self.in_reach(buffer) {
+                violated!("a {kind:?} of memory of a segment without its descriptor: efa looks it up");
+            }
             return;
         }
         if !self.regions.contains(&(buffer.descriptor as usize)) {
@@ -159,6 +167,12 @@ impl State {
         region.check_enabled(plan);
     }
 
+    /// Whether peers reach memory of an operation.
+    unsafe fn in_reach(&self, buffer: &Buffer) -> bool {
+        let mut regions = self.regions.iter().map(|region| &*(*region as *const Region));
+        regions.any(|region| region.allows(ffi::FI_REMOTE_WRITE) && region.covers(buffer.address, buffer.bytes))
+    }
+
     /// An operation begins: its context is the provider's now, and its source if it is `kept`.
     /// Returns the context for the provider.
     pub unsafe fn begin(&mut self, plan: &Plan, mut op: Op, kept: bool) -> *mut c_void {
@@ -171,10 +185,7 @@ impl State {
         }
         // A peer may have reason to write to a source in its reach, once it has the bytes.
         let source = op.buffers[0];
-        let mut regions = self.regions.iter().map(|region| &*(*region as *const Region));
-        let in_reach =
-            |region: &Region| region.allows(ffi::FI_REMOTE_WRITE) && region.covers(source.address, source.bytes);
-        if kept && !regions.any(in_reach) {
+        if kept && !self.in_reach(&source) {
             op.sum = op.sum();
         }
         op.poison = self.random(u64::MAX);
@@ -207,8 +218,12 @@ impl State {
         }
     }
 
-    /// The endpoint is closed, which cancels what is under way.
-    pub fn cancel_all(&mut self) {
+    /// The endpoint is closed, which cancels what is under way. No segment may be bound to it.
+    pub unsafe fn cancel_all(&mut self, plan: &Plan) {
+        let is_segment = |region: &usize| (*(*region as *const Region)).allows(ffi::FI_REMOTE_WRITE);
+        if plan.demands(ffi::FI_MR_ENDPOINT.into()) && self.regions.iter().any(is_segment) {
+            violated!("-FI_EBUSY: an endpoint is closed to which segments are bound (cxi)");
+        }
         self.ops.clear();
     }
 

@@ -8,6 +8,19 @@ use std::ffi::{c_char, CStr, CString};
 use std::net::IpAddr;
 use std::ptr::{self, NonNull};
 
+/// `FI_ASYNC_IOV`: lists of several buffers are kept until completion. The conduit passes one buffer.
+const ASYNC_IOV: u64 = 1 << 57;
+/// Demands on the caller that the conduit meets.
+const MODE: u64 = ffi::FI_CONTEXT2 | ffi::FI_CONTEXT | ASYNC_IOV;
+/// Demands of registration that it meets.
+const MR_MODE: u32 = mr_mode::LOCAL
+    | mr_mode::RAW
+    | mr_mode::VIRT_ADDR
+    | mr_mode::ALLOCATED
+    | mr_mode::PROV_KEY
+    | mr_mode::ENDPOINT
+    | mr_mode::HMEM;
+
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted<'a> {
@@ -23,6 +36,10 @@ pub struct Wanted<'a> {
     pub delivery_complete: bool,
     /// Puts and gets of device memory.
     pub device_memory: bool,
+    /// Version of the interface, of [`Functions::interfaces`].
+    pub interface: u32,
+    /// The job, for providers that keep jobs of a host apart by it.
+    pub job: Option<&'a [u8; 16]>,
 }
 
 /// A list of records. The library frees it.
@@ -46,19 +63,13 @@ impl Infos {
         // SAFETY: a record that nobody else has, with all its parts.
         let record = unsafe { hints.as_mut() };
         record.caps = wanted.caps | if wanted.device_memory { super::bits::HMEM } else { 0 };
-        record.mode = ffi::FI_CONTEXT2 | ffi::FI_CONTEXT;
+        record.mode = MODE;
         // SAFETY: the parts of the record, allocated with it. Names are borrowed until they are
         // taken out below.
         unsafe {
             (*record.ep_attr).type_ = ffi::FI_EP_RDM;
             let domain_attr = &mut *record.domain_attr;
-            domain_attr.mr_mode = (mr_mode::LOCAL
-                | mr_mode::RAW
-                | mr_mode::VIRT_ADDR
-                | mr_mode::ALLOCATED
-                | mr_mode::PROV_KEY
-                | mr_mode::ENDPOINT
-                | mr_mode::HMEM) as i32;
+            domain_attr.mr_mode = MR_MODE as i32;
             domain_attr.threading = if wanted.one_thread {
                 ffi::FI_THREAD_DOMAIN
             } else {
@@ -70,6 +81,10 @@ impl Infos {
             domain_attr.name = domain
                 .as_deref()
                 .map_or(ptr::null_mut(), |name| name.as_ptr().cast_mut());
+            if let Some(job) = wanted.job {
+                domain_attr.auth_key = job.as_ptr().cast_mut();
+                domain_attr.auth_key_size = job.len();
+            }
             (*record.fabric_attr).prov_name = provider
                 .as_deref()
                 .map_or(ptr::null_mut(), |name| name.as_ptr().cast_mut());
@@ -81,7 +96,7 @@ impl Infos {
         // SAFETY: fi_getinfo(3); no node or service, so addresses are those of this host.
         let code = unsafe {
             (library.getinfo)(
-                library.interface(wanted.device_memory),
+                wanted.interface,
                 ptr::null(),
                 ptr::null(),
                 0,
@@ -92,6 +107,7 @@ impl Infos {
         // SAFETY: as above; the names are not the library's to free.
         unsafe {
             (*record.domain_attr).name = ptr::null_mut();
+            (*record.domain_attr).auth_key = ptr::null_mut();
             (*record.fabric_attr).prov_name = ptr::null_mut();
             (library.freeinfo)(hints.as_ptr());
         }
@@ -109,7 +125,8 @@ impl Infos {
     pub fn everything(library: &'static Functions) -> Result<Self, String> {
         let (none, mut first) = (ptr::null(), ptr::null_mut());
         // SAFETY: fi_getinfo(3): no hints ask for everything.
-        let code = unsafe { (library.getinfo)(library.interface(false), none, none, 0, ptr::null(), &raw mut first) };
+        let code =
+            unsafe { (library.getinfo)(library.interfaces(false)[0], none, none, 0, ptr::null(), &raw mut first) };
         match Errno::check(code as isize) {
             Ok(_) => Ok(Self { first, library }),
             Err(why) => Err(format!("fi_getinfo: {}", library.text(why.0))),
@@ -237,6 +254,19 @@ impl Info {
         self.domain_attr().mr_mode as u32
     }
 
+    /// Demands that the conduit does not know, if there are any.
+    pub fn unknown_demands(&self) -> Option<String> {
+        let (mode, registration) = (self.record().mode & !MODE, self.mr_mode() & !MR_MODE);
+        (mode != 0 || registration != 0).then(|| format!("mode {mode:#x}, mr_mode {registration:#x}"))
+    }
+
+    /// Takes delivery reports off all operations that do not ask for one: the hints had them as
+    /// the default, for a provider without them to be noticed.
+    pub fn report_delivery_on_request(&mut self) {
+        // SAFETY: a part of a record that nobody else has.
+        unsafe { (*self.record.as_mut().tx_attr).op_flags &= !super::bits::DELIVERY_COMPLETE };
+    }
+
     /// Whether device memory can be registered.
     pub fn takes_device_memory(&self) -> bool {
         self.caps() & super::bits::HMEM != 0
@@ -260,6 +290,11 @@ impl Info {
     /// Whether its endpoints are reliable and connectionless.
     pub fn is_reliable(&self) -> bool {
         self.ep_attr().type_ == ffi::FI_EP_RDM
+    }
+
+    /// Whether addresses are texts.
+    pub fn names_by_text(&self) -> bool {
+        self.record().addr_format == ffi::FI_ADDR_STR
     }
 
     /// libfabric's names of demands on the caller ([`Infos::query`] admits only contexts), of

@@ -17,13 +17,14 @@ static VENDOR: Vendor = Vendor {
     probe: c"fi_version",
 };
 
-/// The version of the headers that the bindings were made from, and the newest that is requested
-/// except for device memory.
-const NEWEST: u32 = version(1, 17);
 /// The oldest that has the memory registration modes.
 const OLDEST: u32 = version(1, 5);
-/// The first that takes the dmabuf of device memory.
+/// The first that takes the dmabuf of device memory. Requested for that only: error entries are
+/// longer.
 pub(super) const WITH_DMABUF: u32 = version(1, 20);
+/// Requested, the newest first. Before 1.18 efa does without the device's RDMA. The bindings are of
+/// 1.17. Providers that were built for an older library than the one found have only that.
+const REQUESTED: [u32; 3] = [WITH_DMABUF, version(1, 19), version(1, 17)];
 
 const fn version(major: u32, minor: u32) -> u32 {
     major << 16 | minor
@@ -150,10 +151,13 @@ impl Functions {
         text.trim().trim_matches(['[', ']']).trim().to_owned()
     }
 
-    /// The version of the interface to request.
-    pub(super) fn interface(&self, device_memory: bool) -> u32 {
-        let newest = if device_memory { WITH_DMABUF } else { NEWEST };
-        version(self.version.0, self.version.1).min(newest)
+    /// The versions of the interface to request, the newest first.
+    pub fn interfaces(&self, device_memory: bool) -> Vec<u32> {
+        let newest = version(self.version.0, self.version.1);
+        let requested = REQUESTED.iter().filter(|asked| device_memory || **asked < WITH_DMABUF);
+        let mut versions: Vec<u32> = requested.map(|asked| newest.min(*asked)).collect();
+        versions.dedup();
+        versions
     }
 
     /// The library's text for an error.

@@ -3,7 +3,7 @@
 
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::conformance::start_info;
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Upcalls};
 use gasnet_conduit_ofi::Ofi;
 use gasnet_sys::env;
 use std::ffi::CString;
@@ -32,6 +32,16 @@ pub fn start_alone(conduit: &dyn Conduit) -> Result<(), String> {
     let exchange = |bytes: &[u8]| bytes.to_vec();
     let started = conduit.start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
     started.map_err(|why| why.message)
+}
+
+/// The same beside a rank on another host, which never comes.
+pub fn start_beside_another_host(conduit: &dyn Conduit) -> Result<(), String> {
+    let exchange = |bytes: &[u8]| bytes.repeat(2);
+    let info = StartInfo {
+        host: &[JobRank(0)],
+        ..start_info(JobRank(0), &[JobRank(0), JobRank(1)], &exchange)
+    };
+    conduit.start(&info).map_err(|why| why.message)
 }
 
 /// What was reported to a rank.
