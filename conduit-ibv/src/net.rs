@@ -10,7 +10,7 @@ use crate::memory::Segments;
 use crate::peers::Peers;
 use crate::pinned;
 use crate::pools::Pools;
-use crate::presets;
+use crate::presets::Presets;
 use crate::rail::Rail;
 use crate::settings::{self, Settings};
 use crate::transfer::{Stripes, Transfer};
@@ -135,7 +135,8 @@ impl Net {
         let wish = Wish::read(&settings, info);
         let completes = wish == Ok(Wish::Everybody);
         let has_thread = info.may_start_threads && settings.connects_later && !completes;
-        presets::before_first_use(info.single_threaded && !has_thread);
+        // Until all that connects at start is made.
+        let _presets = Presets::new(info.single_threaded && !has_thread);
         let opened = wish.and_then(|wish| Ok((crate::open::open(info, &settings, has_thread)?, wish)));
         let record = Record::create(&settings, info);
         // Every process takes part in the exchange, so that one that fails does not keep others.

@@ -6,6 +6,9 @@ use emulated::run_again;
 use gasnet_conduit::conformance::start_info;
 use gasnet_conduit::{Conduit, JobRank};
 use gasnet_conduit_ibv::Ibv;
+use gasnet_ibv_abi as ffi;
+use gasnet_sys::env;
+use std::ffi::CStr;
 
 /// A rank starts alone, and prints why not.
 #[test]
@@ -26,6 +29,77 @@ fn start_in_vain() {
     let ranks = [JobRank(0), JobRank(1)];
     let started = Ibv::new().start(&start_info(JobRank(0), &ranks, &exchange));
     eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".to_owned()));
+}
+
+/// A rank starts for one thread. Another library of this process has opened a device before, makes
+/// a queue now, and polls it by two threads.
+#[test]
+#[ignore = "a child of other tests"]
+fn start_beside_another_library() {
+    emulated::emulate();
+    let other = OtherLibrary::open();
+    let exchange = |bytes: &[u8]| bytes.to_vec();
+    let conduit = Ibv::new();
+    let info = start_info(JobRank(0), &[JobRank(0)], &exchange);
+    assert!(info.single_threaded);
+    conduit.start(&info).unwrap();
+    assert_eq!(env::get(c"MLX5_SINGLE_THREADED"), None);
+    let queue = other.create_queue() as usize;
+    other.poll(queue);
+    std::thread::scope(|scope| scope.spawn(|| other.poll(queue)).join().unwrap());
+    eprintln!("polled");
+}
+
+/// A library that has opened a device of its own.
+struct OtherLibrary {
+    handle: usize,
+    context: usize,
+}
+
+impl OtherLibrary {
+    fn open() -> Self {
+        let path = env::get(c"GASNET_IBV_LIBRARY").unwrap();
+        // SAFETY: a terminated path.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) } as usize;
+        let other = Self { handle, context: 0 };
+        type List = unsafe extern "C" fn(*mut i32) -> *mut *mut ffi::ibv_device;
+        type Open = unsafe extern "C" fn(*mut ffi::ibv_device) -> *mut ffi::ibv_context;
+        // SAFETY: these functions have these types; the list has a device, which stays.
+        let context = unsafe {
+            let list: List = std::mem::transmute(other.symbol(c"ibv_get_device_list"));
+            let open: Open = std::mem::transmute(other.symbol(c"ibv_open_device"));
+            open(*list(std::ptr::null_mut()))
+        };
+        Self {
+            context: context as usize,
+            ..other
+        }
+    }
+
+    fn symbol(&self, name: &CStr) -> usize {
+        // SAFETY: an open library.
+        let symbol = unsafe { libc::dlsym(self.handle as *mut _, name.as_ptr()) } as usize;
+        assert_ne!(symbol, 0, "{name:?}");
+        symbol
+    }
+
+    fn create_queue(&self) -> *mut ffi::ibv_cq {
+        type Create = unsafe extern "C" fn(usize, i32, usize, usize, i32) -> *mut ffi::ibv_cq;
+        // SAFETY: the function has this type; an open device.
+        unsafe {
+            let create: Create = std::mem::transmute(self.symbol(c"ibv_create_cq"));
+            create(self.context, 4, 0, 0, 0)
+        }
+    }
+
+    fn poll(&self, queue: usize) {
+        // SAFETY: an open device; its queue has no completions.
+        let found = unsafe {
+            let poll = (*(self.context as *mut ffi::ibv_context)).ops.poll_cq.unwrap();
+            poll(queue as *mut _, 0, std::ptr::null_mut())
+        };
+        assert_eq!(found, 0);
+    }
 }
 
 /// What a child printed contains this.
@@ -52,4 +126,10 @@ fn objects_of_a_failed_start_end_before_their_device() {
         expect("start", &fault, "GASNET_CONNECT_STATIC=0", "Cannot allocate memory");
     }
     expect("start", "max-qp=0", "GASNET_USE_SRQ=1", "for datagrams failed");
+}
+
+/// The emulator aborts when two threads poll a queue that was made without locks.
+#[test]
+fn queues_of_other_libraries_have_locks() {
+    expect("start_beside_another_library", "", "", "polled");
 }

@@ -6,7 +6,8 @@ use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::ThreadId;
 
 use gasnet_ibv_abi as abi;
 
@@ -99,6 +100,9 @@ pub struct Cq {
     pub index: u32,
     pub key: u32,
     pub users: AtomicU32,
+    /// Made without a lock (`MLX5_SINGLE_THREADED`), for the thread that polls first.
+    pub single_threaded: bool,
+    pub poller: OnceLock<ThreadId>,
     /// Polls that found nothing, in a row.
     pub empty: AtomicU32,
     pub completions: Acknowledged,

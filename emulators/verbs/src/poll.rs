@@ -4,13 +4,14 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::OnceLock;
 
 use gasnet_ibv_abi as abi;
 
 use crate::cq::{self, Cqe};
-use crate::device::MAX_CQE;
+use crate::device::{self, MAX_CQE};
 use crate::event;
-use crate::handle::{check, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
+use crate::handle::{check, misuse, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
 use crate::shm::INDEX_BITS;
 
 #[no_mangle]
@@ -94,6 +95,8 @@ pub fn create(
         index,
         key: owner.process.fabric.cqs.key(index, INDEX_BITS),
         users: AtomicU32::new(0),
+        single_threaded: device::IS_SINGLE_THREADED.load(Relaxed),
+        poller: OnceLock::new(),
         empty: AtomicU32::new(0),
         completions: Acknowledged::default(),
         asynchronous: Acknowledged::default(),
@@ -194,6 +197,12 @@ extern "C" fn ibv_ack_cq_events(cq: *mut abi::ibv_cq, events: u32) {
 pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::ibv_wc) -> c_int {
     let object = Cq::of(cq);
     let Ok(limit) = usize::try_from(limit) else { return -1 };
+    if object.single_threaded {
+        let this = std::thread::current().id();
+        if *object.poller.get_or_init(|| this) != this {
+            misuse("two threads poll a CQ that was made without locks (MLX5_SINGLE_THREADED)");
+        }
+    }
     let mut next = place;
     let polled = cq::poll(object.process, object.shared, limit, |cqe| {
         store(next, completion(cqe));
