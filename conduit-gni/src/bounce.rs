@@ -47,14 +47,13 @@ pub struct Bounces {
 }
 
 impl Bounces {
-    /// As many buffers of `bytes` bytes as fit in `space`, at least two: one that clients may keep,
-    /// and one.
+    /// `count` buffers of `bytes` bytes, at least two: one that clients may keep, and one.
     ///
     /// # Safety
     /// Unless `are_several` threads use them, one does.
-    pub unsafe fn new(bytes: usize, space: usize, are_several: bool) -> io::Result<Self> {
+    pub unsafe fn new(bytes: usize, count: usize, are_several: bool) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(64);
-        let count = (space / bytes).max(2);
+        let count = count.max(2);
         let memory = Mapped::new(count * bytes)?;
         let bounce = |index: usize| Bounce {
             address: memory.address() + index * bytes,

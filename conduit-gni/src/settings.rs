@@ -75,7 +75,8 @@ pub struct Settings {
     /// Largest transfers that are copied.
     pub get_bounce: usize,
     pub put_bounce: usize,
-    pub bounce_space: usize,
+    /// Buffers for copies.
+    pub bounces: usize,
     pub consistency: Consistency,
     /// Registrations at a time.
     pub registrations: usize,
@@ -103,6 +104,10 @@ impl Settings {
     fn of(config: &Config, flavour: Flavour) -> Self {
         let count = |key: &Key<u32>| config.get_or_default(key) as usize;
         let bounce = |key: &Key<u64>| config.get_or_default(key).clamp(BOUNCES.0, BOUNCES.1) as usize;
+        let (get_bounce, put_bounce) = (
+            bounce(&GET_BOUNCE_REGISTER_CUTOVER),
+            bounce(&PUT_BOUNCE_REGISTER_CUTOVER),
+        );
         let is_gemini = flavour == Flavour::Gemini;
         let cutover = |key: &Key<Option<u64>>| {
             let bytes = config
@@ -139,9 +144,10 @@ impl Settings {
             posts: count(&NUM_PD),
             get_fma: cutover(&GET_FMA_RDMA_CUTOVER),
             put_fma: cutover(&PUT_FMA_RDMA_CUTOVER),
-            get_bounce: bounce(&GET_BOUNCE_REGISTER_CUTOVER),
-            put_bounce: bounce(&PUT_BOUNCE_REGISTER_CUTOVER),
-            bounce_space: config.get_or_default(&BOUNCE_SIZE) as usize,
+            get_bounce,
+            put_bounce,
+            // By the manual's formula, which leaves out what precedes a packet in its buffer.
+            bounces: config.get_or_default(&BOUNCE_SIZE) as usize / get_bounce.max(put_bounce).max(medium),
             consistency: config.get_or_default(&MEM_CONSISTENCY),
             registrations: config
                 .get_or_default(&MEMREG)
@@ -243,10 +249,7 @@ mod tests {
         let gemini = settings(Flavour::Gemini, &[]);
         assert_eq!((gemini.get_fma, gemini.put_fma, gemini.registrations), (4096, 4096, 16));
         assert_eq!(gemini.space, 12 << 10);
-        assert_eq!(
-            (gemini.posts, gemini.get_bounce, gemini.bounce_space),
-            (512, 4096, 256 << 10)
-        );
+        assert_eq!((gemini.posts, gemini.get_bounce, gemini.bounces), (512, 4096, 64));
     }
 
     #[test]

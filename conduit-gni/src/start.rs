@@ -269,7 +269,7 @@ impl Net {
             .max(FRONT + settings.max_packet);
         let are_several = !info.single_threaded;
         // SAFETY: the runtime says how many threads there are.
-        let mut bounces = unsafe { Bounces::new(least, settings.bounce_space, are_several) }
+        let mut bounces = unsafe { Bounces::new(least, settings.bounces, are_several) }
             .map_err(|why| failed(format!("buffers for copies cannot be mapped: {why}")))?;
         for domain in &domains {
             bounces
