@@ -211,9 +211,9 @@ impl Net {
     fn create(&self, peer: JobRank) -> Result<&Connection, Errno> {
         let queue = |(index, path): (usize, &crate::net::Path)| {
             let rail = &self.rails[path.rail];
-            let pair = rail.new_pair(events::name(peer, index))?;
+            let (pair, depth) = rail.new_pair(events::name(peer, index))?;
             pair.initialise(&path.port, self.access)?;
-            Ok(SendQueue::new(peer, index, (pair, rail.depth), false))
+            Ok(SendQueue::new(peer, index, (pair, depth), false))
         };
         let queues = if let Some(xrc) = &self.xrc {
             self.create_over_xrc(xrc, peer)?

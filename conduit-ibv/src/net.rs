@@ -168,7 +168,7 @@ impl Net {
             .fenced
             .unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
         let domains = || opened.rails.iter().map(|rail| &rail.domain);
-        let pools = Pools::new(&settings, domains).map_err(|why| {
+        let pools = Pools::new((&settings, info.size), domains).map_err(|why| {
             let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
             failed(format!("{}: {why}", names.join(", ")))
         })?;

@@ -63,9 +63,7 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Resu
         rail.map_err(|why| format!("{name}: {why}"))
     });
     let rails: Box<[Rail]> = rails.collect::<Result<_, String>>()?;
-    let receives = settings
-        .datagram_receives
-        .unwrap_or_else(|| 6.max(4 + 2 * (info.size.max(2) - 1).ilog2() as usize));
+    let receives = settings.datagram_receives(remote(info));
     let first: &Path = &network.paths[0];
     let rail: &Rail = &rails[first.rail];
     let channel = has_thread.then(|| Channel::new(&rail.context)).transpose();
@@ -89,6 +87,13 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Resu
         channel,
         link: network.link,
     })
+}
+
+/// Processes that do not share memory with this one.
+fn remote(info: &StartInfo<'_>) -> usize {
+    let own = (info.place_of)(info.rank);
+    let ranks = (0..info.size).map(JobRank);
+    ranks.filter(|rank| (info.place_of)(*rank) != own).count()
 }
 
 /// Chooses ports, and opens their HCAs.

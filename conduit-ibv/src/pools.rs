@@ -28,7 +28,7 @@ impl Pools {
     /// Registered with these HCAs. Each pool has buffers from the start, so that an operation that
     /// finds none waits for one. The error is a message without a full stop.
     pub fn new<'a, D: Iterator<Item = &'a Domain>>(
-        settings: &Settings,
+        (settings, processes): (&Settings, u32),
         domains: impl Fn() -> D,
     ) -> Result<Self, String> {
         let pool = |bytes: usize, most: usize| {
@@ -37,7 +37,7 @@ impl Pools {
             grown.map_err(|why| format!("send buffers cannot be registered: {}", advised(why)))?;
             Ok::<Pool, String>(pool)
         };
-        let most = settings.send_buffers;
+        let most = settings.send_buffers(processes as usize);
         let pair = |bytes: usize| Ok::<_, String>([pool(bytes, most)?, pool(bytes, most)?]);
         // One more, for what fences read.
         let small_copies = pool(SMALL, most + 1)?;

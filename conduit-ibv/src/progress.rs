@@ -139,16 +139,13 @@ impl Net {
             }
             Named::Receive(_) => self.receive_failed(rail, completion),
             Named::Sent(queue, low) if completion.status == ffi::IBV_WC_SUCCESS => {
-                *sent += 1;
                 // SAFETY: under the lock of the reader, in the order of completions.
-                unsafe { queue.retire(low, |done| events.push(Event::Done(done))) };
+                *sent += unsafe { queue.retire(low, |done| events.push(Event::Done(done))) };
             }
             Named::Sent(queue, low) => {
                 let mut what = None;
                 // SAFETY: as above.
-                unsafe { queue.retire(low, |done| what = Some(done.name())) };
-                // A failed work request has a completion even if it was to have none.
-                *sent += usize::from(what.is_some());
+                *sent += unsafe { queue.retire(low, |done| what = Some(done.name())) };
                 self.sent_failed(rail, (queue, low), what.unwrap_or(Done::Nothing.name()), completion);
             }
         }

@@ -5,13 +5,18 @@ use crate::receive::Receives;
 use crate::send_queue::SendQueue;
 use crate::settings::Settings;
 use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc, XrcDomain};
+use gasnet_conduit::{config, print_line};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicI64, AtomicUsize};
 
 /// Most completions that a poll takes at once.
 pub const MOST: usize = 32;
+
+/// Work requests of the shortest send queue, and of all send queues together at least.
+const LEAST_DEPTH: usize = 4;
+const LEAST_SENDS: usize = 4;
 
 /// So many things of a poll.
 pub type Batch<T> = gasnet_conduit::batch::Batch<T, MOST>;
@@ -20,8 +25,8 @@ pub type Batch<T> = gasnet_conduit::batch::Batch<T, MOST>;
 pub struct Rail {
     /// Held while the queue is read.
     pub reader: Mutex<Reader>,
-    /// Completions that the queue has room for, beside those of receives. None if it has room for
-    /// those of all send queues.
+    /// Work requests whose completions the queue has room for, beside those of receives. None if it
+    /// has room for all send queues.
     room: Option<Room>,
     pub receives: Receives,
     /// The receive queue of all peers, if it is shared.
@@ -35,13 +40,15 @@ pub struct Rail {
     pub on_demand: Option<OnDemand>,
     pub domain: Domain,
     pub context: Context,
-    /// Work requests in the send queue of a peer.
-    pub depth: usize,
+    /// Work requests in the send queue of a peer. It shrinks when the HCA refuses a longer one.
+    depth: AtomicUsize,
     /// Completions of work requests that the queue has room for.
     sends: usize,
     /// Buffers of the shared receive queue.
     buffers: usize,
-    /// Bytes of inline data.
+    /// Bytes of inline data that are asked for, and that queue pairs then take: an HCA may round up
+    /// to more than it lets ask for.
+    asked_inline: usize,
     pub inline: usize,
     /// Ports that have gone down, maybe only for a while.
     pub fallen: Mutex<Vec<u8>>,
@@ -88,14 +95,20 @@ impl Rail {
         } else {
             (each, owned)
         };
-        if buffers >= device.max_cqe as usize {
+        let depth = limit(settings.depth, device.max_qp_wr).min(SendQueue::MOST);
+        // More are never under way.
+        let all_sends = (depth * peers * pairs).max(LEAST_SENDS);
+        let sends = match settings.total_depth {
+            0 => all_sends,
+            most => all_sends.min(most.max(LEAST_SENDS)),
+        };
+        if buffers + LEAST_SENDS > device.max_cqe as usize {
             return Err(format!(
                 "it has room for {} completions, but there are {buffers} receive buffers. Set GASNET_USE_SRQ=1, or \
                  lower GASNET_RBUF_COUNT",
                 device.max_cqe
             ));
         }
-        let sends = limit(settings.total_depth, device.max_cqe);
         let completions = limit(sends + buffers, device.max_cqe);
         let channel = sleeps.then(|| Channel::new(&context)).transpose();
         let channel = channel.map_err(failed("ibv_create_comp_channel failed"))?;
@@ -116,7 +129,6 @@ impl Rail {
             _ => (None, None),
         };
         let receives = Receives::new(buffers, each, settings.max_packet).map_err(failed("mmap failed"))?;
-        let depth = 1 << limit(settings.depth, device.max_qp_wr).ilog2();
         let mut rail = Self {
             reader: Mutex::default(),
             room: None,
@@ -128,16 +140,17 @@ impl Rail {
             on_demand: None,
             domain,
             context,
-            depth,
-            sends: completions.saturating_sub(buffers).max(4),
+            depth: AtomicUsize::new(depth),
+            sends: completions - buffers,
             buffers,
+            asked_inline: 0,
             inline: 0,
             fallen: Mutex::default(),
             left: Mutex::default(),
             moved: Mutex::default(),
         };
-        rail.prepare(settings);
-        rail.limit_sends(peers * pairs * depth);
+        rail.prepare(settings).map_err(failed("ibv_create_qp failed"))?;
+        rail.limit_sends(all_sends);
         Ok(rail)
     }
 
@@ -157,15 +170,20 @@ impl Rail {
         self.shared = None;
         self.xrc = None;
         self.shared = Some(Shared::new(&self.context, &self.domain, self.buffers)?);
-        self.prepare(settings);
-        Ok(())
+        self.prepare(settings)
     }
 
     /// Finds out what the HCA can, with XRC or without.
-    fn prepare(&mut self, settings: &Settings) {
+    fn prepare(&mut self, settings: &Settings) -> Result<(), Errno> {
         let pages = settings.on_demand && self.context.pages_on_demand(self.has_xrc());
         self.on_demand = pages.then(|| OnDemand::register(&self.domain)).flatten();
-        self.inline = self.largest_inline(settings.inline);
+        (self.asked_inline, self.inline) = self.largest_inline(settings.inline);
+        self.new_pair(0).map(drop)
+    }
+
+    /// Work requests in the send queue of a peer.
+    pub fn depth(&self) -> usize {
+        self.depth.load(Ordering::Relaxed)
     }
 
     /// Work requests in the send queue of so many peers together.
@@ -173,22 +191,24 @@ impl Rail {
         /// More peers than so many need no longer queue.
         const MOST: usize = 4;
         let most = (self.context.attributes.max_qp_wr.max(1) as usize).min(SendQueue::MOST);
-        1 << (self.depth * peers.clamp(1, MOST)).min(most).ilog2()
+        (self.depth() * peers.clamp(1, MOST)).min(most)
     }
 
-    /// The bytes of inline data that queue pairs take: as wanted, or the HCA's limit, which shows
-    /// only when a pair is made.
-    fn largest_inline(&self, wanted: Option<usize>) -> usize {
+    /// The bytes of inline data to ask for, and those that queue pairs take: as wanted, or the HCA's
+    /// limit, which shows only when a pair is made.
+    fn largest_inline(&self, wanted: Option<usize>) -> (usize, usize) {
         /// More than HCAs take.
         const MOST: usize = 1 << 10;
         let mut bytes = wanted.unwrap_or(MOST);
         while bytes > 0 {
-            if let Ok(pair) = self.pair((bytes, self.depth), 0) {
-                return wanted.map_or(pair.inline as usize, |wanted| wanted.min(pair.inline as usize));
+            // Where work requests are as large as their inline data, few of them always fit.
+            if let Ok(pair) = self.pair((bytes, LEAST_DEPTH), 0) {
+                let taken = pair.inline as usize;
+                return (bytes, wanted.map_or(taken, |wanted| wanted.min(taken)));
             }
             bytes /= 2;
         }
-        0
+        (0, 0)
     }
 
     fn pair(&self, (inline, depth): (usize, usize), name: usize) -> Result<Pair, Errno> {
@@ -204,14 +224,39 @@ impl Rail {
         Pair::new(&self.context, &self.domain, &self.queue, self.shared.as_ref(), settings)
     }
 
-    /// A queue pair that is not connected, by its name in events.
-    pub fn new_pair(&self, name: usize) -> Result<Pair, Errno> {
-        self.pair((self.inline, self.depth), name)
+    /// A queue pair that is not connected, by its name in events, and the work requests that it
+    /// takes.
+    pub fn new_pair(&self, name: usize) -> Result<(Pair, usize), Errno> {
+        let depth = self.depth();
+        let made = self.longest_pair(depth, name)?;
+        if made.1 < depth {
+            self.depth.fetch_min(made.1, Ordering::Relaxed);
+            if config::get().get_or_default(&config::VERBOSEENV) {
+                print_line(format_args!(
+                    "GASNet: ibv: {} refuses send queues of {depth} operations: they take {}.",
+                    self.context.name, made.1
+                ));
+            }
+        }
+        Ok(made)
     }
 
-    /// One that sends so many work requests to the processes of a host, by its name in events.
-    pub fn new_sender(&self, depth: usize, name: usize) -> Result<Pair, Errno> {
-        self.pair((self.inline, depth), name)
+    /// One that sends up to so many work requests to the processes of a host, by its name in events.
+    pub fn new_sender(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {
+        self.longest_pair(depth, name)
+    }
+
+    /// A pair of up to so many work requests. An HCA may refuse queues that its limits allow: mlx5
+    /// counts units of 64 bytes, of which a work request has several, and its queues are locked
+    /// memory.
+    fn longest_pair(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {
+        let mut shorter = depth;
+        loop {
+            match self.pair((self.asked_inline, shorter), name) {
+                Err(Errno(libc::EINVAL | libc::ENOMEM)) if shorter > LEAST_DEPTH => shorter /= 2,
+                made => return made.map(|pair| (pair, shorter)),
+            }
+        }
     }
 
     /// Bytes of receive buffers that may be registered.
@@ -219,7 +264,7 @@ impl Rail {
         self.receives.most_bytes()
     }
 
-    /// Takes room for a completion in the queue.
+    /// Takes room for the completion of a work request.
     #[inline]
     pub fn take_room(&self) -> bool {
         let Some(room) = &self.room else { return true };
@@ -228,6 +273,16 @@ impl Rail {
         }
         self.return_room(1);
         false
+    }
+
+    /// Whether much of the room is taken. Work requests without completions of their own must not
+    /// take the rest: they return theirs only with a later one.
+    #[inline]
+    pub fn is_short_of_room(&self) -> bool {
+        let left = |room: &Room| room.0.load(Ordering::Relaxed);
+        self.room
+            .as_ref()
+            .is_some_and(|room| left(room) < (self.sends / 2) as i64)
     }
 
     /// Gives room back.

@@ -1,9 +1,10 @@
 //! The send queue of a queue pair, and what its work requests are for.
 //!
-//! Work requests of a queue pair complete in order, so a ring of the same length as the hardware's
-//! queue says what each is for, and one completion retires all work requests before it. Only those
-//! that leave nothing to do ([`Done::Nothing`]) may have no completion of their own; one in a
-//! quarter of the queue has.
+//! Work requests of a queue pair complete in order, so a ring of the hardware's queue says what each
+//! is for, and one completion retires all work requests before it. Only those that leave nothing to
+//! do ([`Done::Nothing`]) may have no completion of their own; one in a quarter of the queue has. If
+//! the queue pair fails, each of them has one: so all count when the completion queue is shorter
+//! than the send queues together.
 //!
 //! A thread that posts holds the lock of this queue alone. A thread that retires holds the lock
 //! under which the completion queue is read.
@@ -86,8 +87,9 @@ pub struct SendQueue {
     pub pair: Pair,
     /// Its paths, if it has an alternate one.
     pub migration: OnceLock<Migration>,
-    /// Length of the ring, a power of two.
+    /// Most work requests under way.
     depth: u32,
+    /// At least as long; a power of two.
     ring: Box<[UnsafeCell<Done>]>,
     head: Mutex<Head>,
     /// Work requests that are retired.
@@ -164,17 +166,15 @@ impl SendQueue {
     /// Most work requests of a queue.
     pub const MOST: usize = 1 << 14;
 
-    /// The queue of a pair that takes `depth` work requests, a power of two.
-    /// It leads to a peer; with `shares` to others, too.
+    /// The queue of a pair that takes `depth` work requests. It leads to a peer; with `shares` to
+    /// others, too.
     pub fn new(peer: JobRank, path: usize, (pair, depth): (Pair, usize), shares: bool) -> Self {
-        assert!(
-            depth.is_power_of_two() && depth <= Self::MOST,
-            "defect: a queue of {depth}"
-        );
+        assert!((1..=Self::MOST).contains(&depth), "defect: a queue of {depth}");
+        let length = depth.next_power_of_two();
         Self {
             peer,
             peers: std::iter::repeat_with(|| AtomicU32::new(0))
-                .take(if shares { depth } else { 0 })
+                .take(if shares { length } else { 0 })
                 .collect(),
             has_failed: AtomicBool::new(false),
             path,
@@ -182,7 +182,7 @@ impl SendQueue {
             migration: OnceLock::new(),
             depth: depth as u32,
             ring: std::iter::repeat_with(|| UnsafeCell::new(Done::Nothing))
-                .take(depth)
+                .take(length)
                 .collect(),
             head: Mutex::new(Head {
                 position: 0,
@@ -209,7 +209,7 @@ impl SendQueue {
     /// The peer of the work request with this low part of its position, and whether it is the first
     /// that has failed.
     pub fn note_failure(&self, low: u16) -> (JobRank, bool) {
-        let peer = self.peers.get(usize::from(low) & (self.depth as usize - 1));
+        let peer = self.peers.get(usize::from(low) & (self.ring.len() - 1));
         let peer = peer.map_or(self.peer, |peer| JobRank(peer.load(Ordering::Relaxed)));
         (peer, !self.has_failed.swap(true, Ordering::Relaxed))
     }
@@ -224,13 +224,13 @@ impl SendQueue {
         lock(&self.head).position == self.tail.load(Ordering::Acquire)
     }
 
-    /// Retires the work requests up to the one with this low part of its position. Passes on what
-    /// is to be done: at most once for each completion.
+    /// Retires the work requests up to the one with this low part of its position, and returns how
+    /// many these are. Passes on what is to be done: at most once for each completion.
     ///
     /// # Safety
     /// One thread at a time, for each completion once, in order.
     #[inline(always)]
-    pub unsafe fn retire(&self, low: u16, mut each: impl FnMut(Done)) {
+    pub unsafe fn retire(&self, low: u16, mut each: impl FnMut(Done)) -> usize {
         let mut tail = self.tail.load(Ordering::Relaxed);
         let count = low.wrapping_sub(tail as u16).wrapping_add(1);
         debug_assert!(
@@ -239,7 +239,7 @@ impl SendQueue {
             self.depth
         );
         for _ in 0..count {
-            let entry = &self.ring[(tail & (self.depth - 1)) as usize];
+            let entry = &self.ring[tail as usize & (self.ring.len() - 1)];
             // SAFETY: between tail and head, so it belongs to this thread.
             let done = std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing);
             if !matches!(done, Done::Nothing) {
@@ -248,6 +248,7 @@ impl SendQueue {
             tail = tail.wrapping_add(1);
         }
         self.tail.store(tail, Ordering::Release);
+        usize::from(count)
     }
 }
 
@@ -280,18 +281,19 @@ impl Turn<'_> {
     #[inline(always)]
     pub unsafe fn post(&mut self, mut work: Work, done: Done) -> Result<(), Refused> {
         let (queue, head) = (&*self.route, &mut *self.head);
-        let is_signalled = !matches!(done, Done::Nothing) || head.unsignalled >= queue.depth / 4;
+        if self.room > 0 {
+            self.room -= 1;
+        } else if !self.rail.take_room() {
+            return Err((done, Errno::NO_MEMORY));
+        }
+        let is_due = head.unsignalled >= queue.depth / 4 || self.rail.is_short_of_room();
+        let is_signalled = is_due || !matches!(done, Done::Nothing);
         if is_signalled {
-            if self.room > 0 {
-                self.room -= 1;
-            } else if !self.rail.take_room() {
-                return Err((done, Errno::NO_MEMORY));
-            }
             work.signal();
         }
         let position = head.position;
         work.name(std::ptr::from_ref(queue) as u64 | u64::from(position) << POINTER);
-        let place = (position & (queue.depth - 1)) as usize;
+        let place = position as usize & (queue.ring.len() - 1);
         if let Some(peer) = queue.peers.get(place) {
             peer.store(self.route.peer().0, Ordering::Relaxed);
             work.receive_queue(self.route.use_receive_queue());
@@ -303,9 +305,7 @@ impl Turn<'_> {
         if let Err(why) = unsafe { queue.pair.post(&mut work) } {
             // SAFETY: as above.
             let done = std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing);
-            if is_signalled {
-                self.rail.return_room(1);
-            }
+            self.rail.return_room(1);
             return Err((done, why));
         }
         head.position = position.wrapping_add(1);

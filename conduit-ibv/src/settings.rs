@@ -47,7 +47,7 @@ pub struct Settings {
     /// Buffers for datagrams to send.
     pub datagram_sends: usize,
     /// Buffers for datagrams to receive.
-    pub datagram_receives: Option<usize>,
+    datagram_receives: Option<usize>,
     /// Microseconds until a handshake is sent again, and until it fails.
     pub retransmission: (u64, u64),
     /// Most bytes of inline data; none: the HCA's limit.
@@ -62,7 +62,7 @@ pub struct Settings {
     pub xrc: Option<bool>,
     /// Work requests in a send queue.
     pub depth: usize,
-    /// Completions that a process may wait for; 0: the HCA's limit.
+    /// Operations under way per HCA; 0: as many as those to all peers.
     pub total_depth: usize,
     /// The least payload of a gathered message, if there are any.
     pub gather: Option<usize>,
@@ -79,8 +79,8 @@ pub struct Settings {
     pub rings: usize,
     /// Most shared receive buffers; 0: the HCA's limit.
     pub receives: usize,
-    /// Most send buffers of a size.
-    pub send_buffers: usize,
+    /// Most send buffers of a size; 0: one for each operation under way.
+    send_buffers: usize,
     /// Whether puts are fenced; none: if that is needed.
     pub fenced: Option<bool>,
     /// Whether HCAs page on demand if they can, and how much is printed if not.
@@ -100,6 +100,22 @@ impl Settings {
     /// farewell and for messages that return credits.
     pub fn receives_of_peer(&self) -> usize {
         2 * self.credits as usize + 8
+    }
+
+    /// Most send buffers of a size in a job of so many processes.
+    pub fn send_buffers(&self, processes: usize) -> usize {
+        match (self.send_buffers, self.total_depth) {
+            (0, 0) => self.depth * processes,
+            (0, total) => total,
+            (some, _) => some,
+        }
+    }
+
+    /// Buffers for connection requests of so many processes on other hosts or in other
+    /// neighbourhoods.
+    pub fn datagram_receives(&self, remote: usize) -> usize {
+        let log = remote.max(1).next_power_of_two().ilog2();
+        self.datagram_receives.unwrap_or(6.max(4 + 2 * log as usize))
     }
 
     /// Whether they are shared in a job of so many processes, which need `buffers` otherwise.
@@ -140,10 +156,6 @@ impl Settings {
         let max_packet = packet_bytes(config);
         let credits = config.get_or_default(&AM_CREDITS_PP);
         let total_depth = count(&NETWORKDEPTH_TOTAL);
-        let send_buffers = match count(&BBUF_COUNT) {
-            0 => total_depth.max(count(&NETWORKDEPTH_PP)),
-            some => some,
-        };
         Self {
             max_packet,
             timeout: config.get_or_default(&QP_TIMEOUT).min(31) as u8,
@@ -191,7 +203,7 @@ impl Settings {
             slack: config.get_or_default(&AM_CREDITS_SLACK).unwrap_or(u32::MAX),
             rings: count(&AMRDMA_MAX_PEERS),
             receives: count(&RBUF_COUNT),
-            send_buffers,
+            send_buffers: count(&BBUF_COUNT),
             fenced: config.get_or_default(&USE_FENCED_PUTS),
             on_demand: config.get_or_default(&USE_ODP),
             on_demand_verbose: config.get_or_default(&ODP_VERBOSE),
@@ -228,6 +240,17 @@ pub fn is_quiet() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_for_connection_requests() {
+        // As the manual of the reference says: max(6, 4 + 2 ceil(log2 remote)).
+        let settings = Settings {
+            datagram_receives: None,
+            ..Settings::read()
+        };
+        let counts = [0, 1, 2, 3, 4, 5, 8, 9, 1000].map(|remote| settings.datagram_receives(remote));
+        assert_eq!(counts, [6, 6, 6, 8, 8, 10, 10, 12, 24]);
+    }
 
     #[test]
     fn credits_that_peers_keep_are_never_all() {

@@ -93,7 +93,7 @@ pub const CONNECT_RCVS: Key<Option<u32>> = count(
     16384,
     "Buffers to receive connection requests. Requests in excess are dropped, and sent again.",
 )
-.unset_means("max(6, 4 + 2 log2 of the remote processes)")
+.unset_means("max(6, 4 + 2 log2 of the remote processes), rounded up")
 .optional();
 pub const CONNECT_RETRANS_MIN: Key<u32> = count(
     "GASNET_CONNECT_RETRANS_MIN",
@@ -186,14 +186,14 @@ pub const NETWORKDEPTH_PP: Key<u32> = count(
     "64",
     1,
     16384,
-    "Operations under way from a process to a peer, per queue pair; at least 4.",
+    "Operations under way from a process to a peer, per queue pair; at least 4, and fewer if the HCA refuses so many.",
 );
 pub const NETWORKDEPTH_TOTAL: Key<u32> = count(
     "GASNET_NETWORKDEPTH_TOTAL",
     "4096",
     0,
     1 << 22,
-    "Operations under way from a process, per HCA. 0: as many as the HCA's queue takes.",
+    "Operations under way from a process, per HCA. 0: as many as GASNET_NETWORKDEPTH_PP allows to all peers.",
 );
 pub const AM_CREDITS_PP: Key<u32> = count(
     "GASNET_AM_CREDITS_PP",

@@ -234,8 +234,7 @@ impl Net {
     fn new_link(&self, peer: JobRank, processes: usize) -> Result<Arc<[SendQueue]>, Errno> {
         let queue = |(index, path): (usize, &crate::net::Path)| {
             let rail = &self.rails[path.rail];
-            let depth = rail.depth_of(processes);
-            let pair = rail.new_sender(depth, events::name(peer, index))?;
+            let (pair, depth) = rail.new_sender(rail.depth_of(processes), events::name(peer, index))?;
             pair.initialise(&path.port, self.access)?;
             Ok(SendQueue::new(peer, index, (pair, depth), true))
         };

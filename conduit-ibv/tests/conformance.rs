@@ -140,6 +140,9 @@ mod plans {
             "GASNET_NETWORKDEPTH_PP=1 GASNET_AM_CREDITS_PP=1 GASNET_AM_CREDITS_TOTAL=1 GASNET_RBUF_COUNT=1 \
              GASNET_BBUF_COUNT=1 GASNET_NETWORKDEPTH_TOTAL=1",
             "packets::over_verbs notification operations::over_verbs";
+        depths_that_are_no_powers_of_two: "",
+            "GASNET_NETWORKDEPTH_PP=7 GASNET_NETWORKDEPTH_TOTAL=0 GASNET_BBUF_COUNT=0", "over_verbs";
+        queues_of_units_of_64_bytes: "wqe-units max-qp-wr=64", "GASNET_INLINESEND_LIMIT=-1", "over_verbs";
         few_credits_for_all_peers: "", "GASNET_AM_CREDITS_TOTAL=5 GASNET_AM_CREDITS_SLACK=9", "packets notification";
         one_buffer_of_each_size: "no-odp", "GASNET_BBUF_COUNT=1 GASNET_INLINESEND_LIMIT=0", "over_verbs";
         nothing_is_inline: "max-inline=0", "", "over_verbs";

@@ -3,12 +3,13 @@
 mod emulated;
 
 use emulated::run_again;
-use gasnet_conduit::conformance::start_info;
-use gasnet_conduit::{Conduit, JobRank};
+use gasnet_conduit::conformance::{self, start_info, Job};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
 use gasnet_conduit_ibv::Ibv;
 use gasnet_ibv_abi as ffi;
 use gasnet_sys::env;
 use std::ffi::CStr;
+use std::time::Duration;
 
 /// A rank starts alone, and prints why not.
 #[test]
@@ -102,6 +103,41 @@ impl OtherLibrary {
     }
 }
 
+/// Ranks send each other messages of every size.
+#[test]
+#[ignore = "a child of other tests"]
+fn traffic() {
+    emulated::emulate();
+    conformance::every_size(&|| Box::new(Ibv::new()));
+    eprintln!("arrived");
+}
+
+/// A rank sends small requests as long as it can, and looks only when its queue pair has failed.
+#[test]
+#[ignore = "a child of other tests"]
+fn flood() {
+    struct Losses(bool);
+    impl Upcalls for Losses {
+        fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {}
+        fn done(&mut self, _: Cookie, _: Completion) {}
+        fn peer_lost(&mut self, peer: JobRank, why: &str) {
+            eprintln!("lost rank {peer}: {why}");
+            self.0 = true;
+        }
+        fn network_lost(&mut self, why: &str) {
+            panic!("lost the network: {why}");
+        }
+    }
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let (conduit, mut losses) = (job.of(0), Losses(false));
+    while conduit.send(JobRank(1), Class::Request, &[&[1; 8]]).is_ok() {}
+    std::thread::sleep(Duration::from_millis(300));
+    while !losses.0 {
+        conduit.poll(PollScope::All, &mut losses);
+    }
+}
+
 /// What a child printed contains this.
 fn expect(child: &str, options: &str, variables: &str, text: &str) {
     let arguments = format!("--ignored --exact --nocapture {child}");
@@ -121,15 +157,35 @@ fn objects_of_a_failed_start_end_before_their_device() {
         let why = "rank 1 has no HCA that it can use";
         expect("start_in_vain", "hcas=2", variables, why);
     }
-    for nth in 2..9 {
-        let fault = format!("reg-fail={nth}");
+    for nth in 1..8 {
+        let fault = format!("no-odp reg-fail={nth}");
         expect("start", &fault, "GASNET_CONNECT_STATIC=0", "Cannot allocate memory");
     }
-    expect("start", "max-qp=0", "GASNET_USE_SRQ=1", "for datagrams failed");
+    expect("start", "max-qp=0", "GASNET_USE_SRQ=1", "ibv_create_qp failed");
 }
 
 /// The emulator aborts when two threads poll a queue that was made without locks.
 #[test]
 fn queues_of_other_libraries_have_locks() {
     expect("start_beside_another_library", "", "", "polled");
+}
+
+/// mlx5 counts units of 64 bytes: a work request with 72 bytes of inline data takes five.
+#[test]
+fn send_queues_that_the_hca_refuses_are_shorter() {
+    let deep = "GASNET_NETWORKDEPTH_PP=16384 GASNET_VERBOSEENV=1";
+    let why = "emu0 refuses send queues of 16384 operations: they take 2048";
+    expect("traffic", "wqe-units", deep, why);
+    expect("traffic", "wqe-units", deep, "arrived");
+    let short = "wqe-units max-qp-wr=8";
+    expect("start", short, "", "emu0: ibv_create_qp failed: Invalid argument");
+}
+
+/// A queue pair that fails reports all work requests, also those that were to have no completion.
+#[test]
+fn a_queue_has_room_for_all_work_requests_of_a_failed_pair() {
+    let few = "GASNET_USE_SRQ=1 GASNET_USE_XRC=0 GASNET_RBUF_COUNT=4 GASNET_NETWORKDEPTH_TOTAL=8";
+    let variables = format!("{few} GASNET_QP_TIMEOUT=8 GASNET_AM_CREDITS_PP=60");
+    let why = "lost rank 1: emu0 port 1: sending a message failed: transport retry counter exceeded";
+    expect("flood", "drop-connection=1", &variables, why);
 }

@@ -6,7 +6,7 @@
 //! - `shm`, `process`, `reclaim`: the fabric, who uses it, and what the dead leave
 //! - `address`, `mr`, `copy`: LIDs and GIDs, keys, copies between processes
 //! - `stale`, `device_memory`: what is no longer mapped, and memory of devices
-//! - `event`, `cq`, `receive`, `srq`: queues
+//! - `event`, `cq`, `receive`, `srq`, `footprint`: queues
 //! - `state`, `path`, `migration`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
 //! - `handle`, `device`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`,
 //!   `text`: the C interface
@@ -21,6 +21,7 @@ mod device_memory;
 mod event;
 mod extended;
 mod faults;
+mod footprint;
 mod handle;
 mod landing;
 mod memory;

@@ -8,6 +8,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::cq::{self, Cqe, From};
 use crate::event;
+use crate::footprint;
 use crate::migration;
 use crate::path::vector_is_valid;
 use crate::process::Process;
@@ -59,9 +60,11 @@ pub struct SendQueue {
     pub timer_ns: u64,
 }
 
-fn too_large(process: &Process, cap: &abi::ibv_qp_cap) -> bool {
+fn too_large(process: &Process, kind: u32, cap: &abi::ibv_qp_cap) -> bool {
     let config = &process.config;
-    cap.max_send_wr > config.max_qp_wr
+    let units = || footprint::send_queue(kind, cap).map(|bytes| bytes / footprint::UNIT);
+    config.wqe_units && units().is_none_or(|units| units > u64::from(config.max_qp_wr))
+        || cap.max_send_wr > config.max_qp_wr
         || cap.max_recv_wr > config.max_qp_wr
         || cap.max_send_sge > config.max_sge
         || cap.max_recv_sge > config.max_sge
@@ -71,7 +74,7 @@ fn too_large(process: &Process, cap: &abi::ibv_qp_cap) -> bool {
 /// Makes a QP in state RESET. Err: errno.
 pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<Qp>, i32> {
     process.check(attributes.device)?;
-    if too_large(process, &attributes.cap) {
+    if too_large(process, attributes.kind, &attributes.cap) {
         return Err(libc::EINVAL);
     }
     let index = {
@@ -102,7 +105,10 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
     shared.user.store(0, Relaxed);
     shared.cut.store(0, Relaxed);
     migration::reset(shared);
-    let cap = attributes.cap;
+    let mut cap = attributes.cap;
+    if process.config.wqe_units && cap.max_send_wr > 0 {
+        cap.max_inline_data = footprint::inline(attributes.kind, &cap);
+    }
     let (max_recv_wr, max_recv_sge) = if attributes.srq == 0 {
         (cap.max_recv_wr, cap.max_recv_sge)
     } else {
