@@ -83,6 +83,8 @@ pub struct Config {
     pub yields: u32,
     pub max_mr: u64,
     pub pin_limit: u64,
+    /// The process's limit on locked memory counts, too.
+    pub memlock: bool,
     pub dmabuf: bool,
     /// Whether `ibv_reg_mr` takes memory of devices.
     pub peer_memory: bool,
@@ -146,6 +148,7 @@ impl Default for Config {
             yields: 0,
             max_mr: 1 << 40,
             pin_limit: u64::MAX,
+            memlock: false,
             dmabuf: true,
             peer_memory: false,
             odp: true,
@@ -249,6 +252,7 @@ impl Config {
             "stale" => self.stale = true,
             "yield" => self.yields = number(value)?,
             "max-mr" => self.max_mr = number(value)?,
+            "memlock" => self.memlock = true,
             "pin-limit" => self.pin_limit = number(value)?,
             "no-dmabuf" => self.dmabuf = false,
             "peer-memory" => self.peer_memory = true,

@@ -1,6 +1,11 @@
-//! Bytes of queues, as mlx5 lays them out (rdma-core@65: providers/mlx5/verbs.c).
+//! Bytes of queues, as mlx5 lays them out (rdma-core@65: providers/mlx5/verbs.c), and the limit on
+//! locked memory, which counts them as it does regions.
+
+use std::sync::atomic::Ordering::Relaxed;
 
 use gasnet_ibv_abi as abi;
+
+use crate::process::Process;
 
 /// Unit of send queues.
 pub const UNIT: u64 = 64;
@@ -57,9 +62,57 @@ pub fn completions(count: u32) -> u64 {
     u64::from(count.next_power_of_two()) * 64
 }
 
-/// Bytes that are locked for a queue.
-pub fn locked(bytes: u64) -> u64 {
-    bytes.next_multiple_of(PAGE)
+/// Locked memory, which counts against the limit of the process until this is dropped.
+pub struct Locked {
+    process: &'static Process,
+    bytes: u64,
+}
+
+impl Locked {
+    /// Locks the memory of a queue. Err: ENOMEM.
+    pub fn new(process: &'static Process, bytes: u64) -> Result<Locked, i32> {
+        let bytes = bytes.next_multiple_of(PAGE);
+        if lock(process, bytes) {
+            Ok(Locked { process, bytes })
+        } else {
+            Err(libc::ENOMEM)
+        }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.process.pinned.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// Counts locked memory, up to the limit.
+pub fn lock(process: &Process, bytes: u64) -> bool {
+    let limit = limit(process);
+    let lock = |locked: u64| locked.checked_add(bytes).filter(|&sum| sum <= limit);
+    process.pinned.fetch_update(Relaxed, Relaxed, lock).is_ok()
+}
+
+/// Option `memlock`: as the kernel has it, also for root without the capability.
+fn limit(process: &Process) -> u64 {
+    const CAP_IPC_LOCK: u32 = 14;
+    let config = &process.config;
+    if !config.memlock {
+        return config.pin_limit;
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    if effective.unwrap_or(0) >> CAP_IPC_LOCK & 1 != 0 {
+        return config.pin_limit;
+    }
+    // SAFETY: the call writes the struct.
+    let limit = unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit);
+        limit.rlim_cur
+    };
+    limit.min(config.pin_limit)
 }
 
 #[cfg(test)]

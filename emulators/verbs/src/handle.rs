@@ -13,6 +13,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::cq::Cqe;
 use crate::device_memory::Mapping;
+use crate::footprint::Locked;
 use crate::process::Process;
 use crate::qp;
 use crate::send::Wqe;
@@ -107,6 +108,7 @@ pub struct Cq {
     pub empty: AtomicU32,
     pub completions: Acknowledged,
     pub asynchronous: Acknowledged,
+    pub locked: Locked,
     /// Between `ibv_start_poll` and `ibv_end_poll`.
     pub current: UnsafeCell<Option<Cqe>>,
 }
@@ -124,6 +126,7 @@ pub struct Srq {
     pub xrc: Option<(usize, usize)>,
     pub users: AtomicU32,
     pub asynchronous: Acknowledged,
+    pub locked: Locked,
 }
 
 #[repr(C)]
@@ -134,6 +137,8 @@ pub struct Qp {
     /// The handle of the domain of an XRC receive QP; else 0.
     pub xrcd: usize,
     pub asynchronous: Acknowledged,
+    /// None: opened.
+    pub locked: Option<Locked>,
     /// Between `ibv_wr_start` and `ibv_wr_complete`.
     pub batch: UnsafeCell<Vec<Wqe>>,
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use gasnet_ibv_abi as abi;
 
+use crate::footprint;
 use crate::landing;
 use crate::misc::can_keep_from_children;
 use crate::process::Process;
@@ -69,9 +70,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     }
     if !on_demand {
         let bytes = pages(region.addr, region.length);
-        let limit = process.config.pin_limit;
-        let pin = |pinned: u64| pinned.checked_add(bytes).filter(|&sum| sum <= limit);
-        if process.pinned.fetch_update(Relaxed, Relaxed, pin).is_err() {
+        if !footprint::lock(process, bytes) {
             return Err(libc::ENOMEM);
         }
         settle(process, region.addr);

@@ -11,6 +11,7 @@ use gasnet_ibv_abi as abi;
 use crate::cq::{self, Cqe};
 use crate::device::{self, MAX_CQE};
 use crate::event;
+use crate::footprint::{self, Locked};
 use crate::handle::{check, misuse, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
 use crate::shm::INDEX_BITS;
 
@@ -75,6 +76,7 @@ pub fn create(
     } else {
         Channel::of(channel).events
     };
+    let locked = Locked::new(owner.process, footprint::completions(capacity))?;
     let index = cq::create(owner.process, capacity, channel_events, owner.events).ok_or(libc::ENOMEM)?;
     retain(&owner.users);
     if !channel.is_null() {
@@ -100,6 +102,7 @@ pub fn create(
         empty: AtomicU32::new(0),
         completions: Acknowledged::default(),
         asynchronous: Acknowledged::default(),
+        locked,
         current: UnsafeCell::new(None),
     }
     .handle();

@@ -8,6 +8,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::event;
 use crate::extended;
+use crate::footprint::{self, Locked};
 use crate::handle::{load, null, release, retain, store, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd};
 use crate::qp::{self, Attributes};
 use crate::receive::{self, Sge};
@@ -50,6 +51,10 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
         cq: if xrc { Cq::of(init.cq).key } else { 0 },
         events: owner.events,
     };
+    let bytes = footprint::receives(attr.max_wr, max_sge, 16);
+    let Ok(locked) = Locked::new(owner.process, bytes) else {
+        return null(libc::ENOMEM);
+    };
     let Some(index) = srq::create(owner.process, &attributes) else {
         return null(libc::ENOMEM);
     };
@@ -80,6 +85,7 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
         },
         users: AtomicU32::new(0),
         asynchronous: Acknowledged::default(),
+        locked,
     }
     .handle();
     shared.user.store(handle as u64, Relaxed);
@@ -276,6 +282,9 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
         sig_all: init.sq_sig_all != 0,
         events: owner.events,
     };
+    let receives = footprint::receives(cap.max_recv_wr, cap.max_recv_sge, 0);
+    let sends = footprint::send_queue(init.qp_type, &cap).unwrap_or(0);
+    let locked = Some(Locked::new(owner.process, sends.saturating_add(receives))?);
     let made = qp::create(owner.process, &attributes)?;
     retain_cq(send_cq);
     retain_cq(recv_cq);
@@ -307,6 +316,7 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
         qp: made,
         xrcd: if target { init.xrcd as usize } else { 0 },
         asynchronous: Acknowledged::default(),
+        locked,
         batch: UnsafeCell::default(),
     }
     .handle();
@@ -392,6 +402,7 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
         qp: opened,
         xrcd: attr.xrcd as usize,
         asynchronous: Acknowledged::default(),
+        locked: None,
         batch: UnsafeCell::default(),
     }
     .handle()
