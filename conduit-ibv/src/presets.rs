@@ -20,7 +20,9 @@ impl Presets {
     pub fn new(single_threaded: bool) -> Self {
         let unset = SINGLE_THREADED.into_iter().filter(|name| env::get(name).is_none());
         let set: Vec<_> = unset.filter(|_| single_threaded).collect();
-        set.iter().for_each(|name| env::set(name, c"1"));
+        for name in &set {
+            env::set(name, c"1");
+        }
         Self(set)
     }
 }
@@ -30,7 +32,9 @@ impl Drop for Presets {
         if self.0.is_empty() {
             return;
         }
-        self.0.iter().for_each(|name| env::unset(name));
+        for name in &self.0 {
+            env::unset(name);
+        }
         if let Ok(devices) = Devices::list() {
             (0..devices.count()).for_each(|index| drop(devices.open(index)));
         }
