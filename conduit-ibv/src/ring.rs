@@ -308,19 +308,26 @@ impl Rings {
         taken.wrapping_sub(self.reported.load(Ordering::Relaxed)) >= SLOTS / 2
     }
 
-    /// How many this process has taken, for a message that reports it.
+    /// How many this process has taken, for a message that reports it. When it was posted, and not
+    /// refused, [`Rings::note_reported`] follows.
     #[inline]
-    pub fn report_taken(&self) -> u32 {
-        let taken = self.taken.load(Ordering::Relaxed);
-        self.reported.store(taken, Ordering::Relaxed);
-        taken
+    pub fn taken(&self) -> u32 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// A message reports so many. Threads may call this in any order.
+    #[inline]
+    pub fn note_reported(&self, taken: u32) {
+        if taken.wrapping_sub(self.reported.load(Ordering::Relaxed)) as i32 > 0 {
+            self.reported.store(taken, Ordering::Relaxed);
+        }
     }
 
     /// A report for a message of its own.
     pub fn report(&self) -> Report {
         let address = self.own_address.load(Ordering::Acquire);
         let rkey = self.own_rkey.load(Ordering::Relaxed);
-        let taken = self.report_taken();
+        let taken = self.taken();
         Report {
             ring: Remote { address, rkey },
             taken,
@@ -342,7 +349,8 @@ impl Rings {
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     ring: Remote,
-    taken: u32,
+    /// See [`Rings::taken`].
+    pub taken: u32,
 }
 
 impl Report {
@@ -470,8 +478,21 @@ mod tests {
         let rings = Rings::default();
         assert!(!rings.note_taken(SLOTS / 2 - 1));
         assert!(rings.note_taken(SLOTS / 2));
-        assert_eq!(rings.report_taken(), SLOTS / 2);
+        let report = rings.report();
+        rings.note_reported(report.taken);
+        rings.note_reported(1);
         assert!(!rings.note_taken(SLOTS - 1) && rings.note_taken(SLOTS));
+    }
+
+    #[test]
+    fn a_report_of_a_refused_message_is_due_still() {
+        let rings = Rings::default();
+        for taken in 1..SLOTS / 2 {
+            assert!(!rings.note_taken(taken));
+            let refused = (rings.taken(), rings.report().taken);
+            assert_eq!(refused, (taken, taken));
+        }
+        assert!(rings.note_taken(SLOTS / 2));
     }
 
     #[test]

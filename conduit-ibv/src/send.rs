@@ -179,7 +179,7 @@ impl Net {
         };
         let beside = Beside {
             word: self.word(grant),
-            taken: rings.report_taken(),
+            taken: rings.taken(),
         };
         let record = slot.seal(number, bytes, beside);
         let mut local = Local {
@@ -203,6 +203,7 @@ impl Net {
             return Err(self.refused(queue, "sending a message", why));
         }
         rings.note_written();
+        rings.note_reported(beside.taken);
         Ok(())
     }
 
@@ -307,15 +308,17 @@ impl Net {
             return;
         };
         let credits = connection.collect();
-        let report = connection.rings.report().encode();
+        let report = connection.rings.report();
+        let encoded = report.encode();
         let mut room = ROOM;
-        let message = self.message(Class::Reply, &[&report], &mut room);
+        let message = self.message(Class::Reply, &[&encoded], &mut room);
         let word = wire::encode(Kind::Credits, self.rank, credits);
         let sent = message.and_then(|message| self.transmit(connection, message, word));
         if sent.is_err() {
             connection.owe(credits);
             self.peers.settle_later(peer, connection);
         } else {
+            connection.rings.note_reported(report.taken);
             self.peers.settle(peer, connection);
         }
     }
