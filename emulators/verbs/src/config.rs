@@ -75,6 +75,8 @@ pub struct Config {
     pub resolve_fail: Option<(u64, i32)>,
     pub ah_fail: Option<(u64, i32)>,
     pub rnr: u32,
+    /// Devices print what they have done when they are closed.
+    pub report: bool,
     /// The nth registration of a process fails; 0: none.
     pub reg_fail: u64,
     /// Memory that is unmapped while registered is noticed.
@@ -143,6 +145,7 @@ impl Default for Config {
             resolve_fail: None,
             ah_fail: None,
             rnr: 0,
+            report: false,
             reg_fail: 0,
             stale: false,
             yields: 0,
@@ -248,6 +251,7 @@ impl Config {
             "resolve-fail" => self.resolve_fail = Some(failing(value)?),
             "ah-fail" => self.ah_fail = Some(failing(value)?),
             "rnr" => self.rnr = percent(value)?,
+            "report" => self.report = true,
             "reg-fail" => self.reg_fail = number(value)?,
             "stale" => self.stale = true,
             "yield" => self.yields = number(value)?,

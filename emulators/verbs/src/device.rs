@@ -197,6 +197,10 @@ extern "C" fn ibv_close_device(context: *mut abi::ibv_context) -> c_int {
         ));
     }
     object.open.store(false, Relaxed);
+    if object.process.config.report {
+        let naks = object.process.rnr_naks.load(Relaxed);
+        eprintln!("emulator of verbs: process {}: {naks} RNR NAKs", object.process.pid);
+    }
     event::destroy(object.process, object.events);
     Context::free(context);
     0

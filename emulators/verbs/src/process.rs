@@ -31,6 +31,8 @@ pub struct Process {
     pub watch: OnceLock<Watch>,
     /// Registrations so far.
     pub registrations: AtomicU64,
+    /// RNR NAKs that this process has received, for `report`.
+    pub rnr_naks: AtomicU64,
     /// Bytes registered, for `pin-limit`.
     pub pinned: AtomicU64,
 }
@@ -87,6 +89,7 @@ fn attach(config: Config) -> io::Result<Process> {
         socket: UnixDatagram::unbound()?.into(),
         watch: OnceLock::new(),
         registrations: AtomicU64::new(0),
+        rnr_naks: AtomicU64::new(0),
         pinned: AtomicU64::new(0),
     };
     // A full queue of doorbells must not block who rings.

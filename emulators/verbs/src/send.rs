@@ -205,6 +205,7 @@ impl Qp {
             return Outcome::Done;
         }
         let limit = self.shared.rnr_retry.load(Relaxed);
+        self.process.rnr_naks.fetch_add(1, Relaxed);
         wqe.rnr += 1;
         if limit != 7 && wqe.rnr > limit {
             return Outcome::Failed(abi::IBV_WC_RNR_RETRY_EXC_ERR);
