@@ -130,7 +130,7 @@ impl Net {
         let failed = |why: String| ConduitError {
             message: format!("The ibv conduit cannot start: {why}."),
         };
-        let settings = Settings::read();
+        let mut settings = Settings::read();
         pinned::raise_limit();
         let wish = Wish::read(&settings, info);
         let completes = wish == Ok(Wish::Everybody);
@@ -138,6 +138,11 @@ impl Net {
         // Until all that connects at start is made.
         let _presets = Presets::new(info.single_threaded && !has_thread);
         let opened = wish.and_then(|wish| Ok((crate::open::open(info, &settings, has_thread)?, wish)));
+        if let Ok((opened, _)) = &opened {
+            if let Some(buffers) = opened.rails.iter().filter_map(Rail::shared_buffers).min() {
+                settings.fit_credits(buffers, peers_outside(info));
+            }
+        }
         let record = Record::create(&settings, info);
         // Every process takes part in the exchange, so that one that fails does not keep others.
         let hello = opened.as_ref().map_or_else(
@@ -306,6 +311,13 @@ impl Net {
             self.has_failed.store(true, Ordering::Release);
         }
     }
+}
+
+/// Processes that send messages to this one: those of other neighbourhoods.
+fn peers_outside(info: &StartInfo<'_>) -> usize {
+    let own = (info.place_of)(info.rank).nbrhd;
+    let is_outside = |rank: &u32| (info.place_of)(JobRank(*rank)).nbrhd != own;
+    (0..info.size).filter(is_outside).count()
 }
 
 /// Why memory cannot be registered, and what to do if a limit is the reason.

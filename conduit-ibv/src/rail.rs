@@ -259,6 +259,11 @@ impl Rail {
         }
     }
 
+    /// The most receive buffers of all peers together, if they are shared.
+    pub fn shared_buffers(&self) -> Option<usize> {
+        self.shared.as_ref().map(|_| self.buffers)
+    }
+
     /// Bytes of receive buffers that may be registered.
     pub fn buffer_bytes(&self) -> usize {
         self.receives.most_bytes()

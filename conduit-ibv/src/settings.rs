@@ -73,6 +73,7 @@ pub struct Settings {
     /// Requests under way to a peer, and to all.
     pub credits: u32,
     pub total_credits: u32,
+    has_own_credits: bool,
     /// Credits that are kept for the next message.
     pub slack: u32,
     /// Most peers with a ring.
@@ -116,6 +117,18 @@ impl Settings {
     pub fn datagram_receives(&self, remote: usize) -> usize {
         let log = remote.max(1).next_power_of_two().ilog2();
         self.datagram_receives.unwrap_or(6.max(4 + 2 * log as usize))
+    }
+
+    /// Lowers the requests under way to a peer to what so many shared receive buffers take, of all
+    /// peers together, with the replies to this process: an HCA that lacks a buffer stops all that a
+    /// peer sends, puts and gets too. No effect if the environment sets them.
+    pub fn fit_credits(&mut self, buffers: usize, peers: usize) {
+        /// In larger jobs not all peers send to one at a time.
+        const LEAST: usize = 8;
+        if !self.has_own_credits {
+            let most = (buffers / (2 * peers.max(1))).max(LEAST);
+            self.credits = self.credits.min(most as u32);
+        }
     }
 
     /// Whether they are shared in a job of so many processes, which need `buffers` otherwise.
@@ -199,6 +212,7 @@ impl Settings {
                 Some(Regions::Count(0))
             },
             credits,
+            has_own_credits: config.is_set(&AM_CREDITS_PP),
             total_credits: config.get_or_default(&AM_CREDITS_TOTAL),
             slack: config.get_or_default(&AM_CREDITS_SLACK).unwrap_or(u32::MAX),
             rings: count(&AMRDMA_MAX_PEERS),
@@ -250,6 +264,26 @@ mod tests {
         };
         let counts = [0, 1, 2, 3, 4, 5, 8, 9, 1000].map(|remote| settings.datagram_receives(remote));
         assert_eq!(counts, [6, 6, 6, 8, 8, 10, 10, 12, 24]);
+    }
+
+    #[test]
+    fn credits_fit_into_shared_buffers() {
+        for (buffers, peers, credits) in [(1024, 10, 48), (1024, 23, 22), (1024, 5000, 8), (64, 0, 32)] {
+            let mut settings = Settings {
+                has_own_credits: false,
+                credits: 48,
+                ..Settings::read()
+            };
+            settings.fit_credits(buffers, peers);
+            assert_eq!(settings.credits, credits, "{buffers} {peers}");
+            settings = Settings {
+                has_own_credits: true,
+                credits: 48,
+                ..settings
+            };
+            settings.fit_credits(buffers, peers);
+            assert_eq!(settings.credits, 48);
+        }
     }
 
     #[test]

@@ -200,7 +200,8 @@ pub const AM_CREDITS_PP: Key<u32> = count(
     "48",
     1,
     1 << 14,
-    "Requests under way from a process to a peer.",
+    "Requests under way from a process to a peer. Unless it is set, where receive buffers are shared only so many that \
+     these are enough for all peers, but at least 8.",
 );
 pub const AM_CREDITS_TOTAL: Key<u32> = count(
     "GASNET_AM_CREDITS_TOTAL",
