@@ -208,8 +208,10 @@ impl Net {
     ) -> Result<(Endpoint, Abilities, Receives), String> {
         let library = Functions::get()?;
         presets::set_universe_size(info.size, library.version);
-        let needs = needs(info);
-        presets::set_job(needs.job);
+        let needs = Needs {
+            job: presets::set_job(info.job_token),
+            ..needs(info)
+        };
         if variables::lists_devices(info.rank.0) {
             for line in Offer::query(library, choice, needs)?.lines(choice) {
                 gasnet_conduit::print_line(format_args!("GASNet: ofi: rank {} could use {line}", info.rank.0));
@@ -335,7 +337,7 @@ fn needs(info: &StartInfo<'_>) -> Needs {
         several_hosts: info.host.len() < info.size as usize,
         address: Some(info.host_address),
         one_thread: info.single_threaded,
-        job: Some(presets::job_id(info.job_token)),
+        job: None,
         ranks: Ranks::of(info),
     }
 }

@@ -54,23 +54,24 @@ pub fn before_first_use() {
 
 /// The number of the job with this secret, from which the secret does not follow: the number is
 /// readable in names of files and in messages.
-pub fn job_id(secret: u128) -> [u8; 16] {
+fn job_id(secret: u128) -> [u8; 16] {
     let key = secret.to_le_bytes();
     SipHasher24::new_with_key(&key).hash(b"libfabric job").as_bytes()
 }
 
-/// Sets the number of the job, before the first `fi_getinfo`. If the universal library has looked for
-/// a conduit, only the hints pass it ([`crate::fabric::Wanted::job`]).
-pub fn set_job(job: Option<[u8; 16]>) {
-    let Some(job) = job else { return };
-    for name in JOBS {
-        if change(env::get(name)) == Change::Set {
-            let text = job_text(&job, name);
-            if let Ok(text) = CString::new(text) {
-                env::set(name, &text);
-            }
+/// Sets the number of the job with this secret. psm2 and psm3 read it at the first `fi_getinfo`,
+/// which the universal library calls before the start, so it is returned for the hints, too
+/// ([`crate::fabric::Wanted::job`]). None if the user has set one, which hints would override.
+pub fn set_job(secret: u128) -> Option<[u8; 16]> {
+    let job = job_id(secret);
+    let [psm2, psm3, _] = JOBS.map(|name| {
+        let is_unset = change(env::get(name)) == Change::Set;
+        if let Some(text) = is_unset.then(|| CString::new(job_text(&job, name)).ok()).flatten() {
+            env::set(name, &text);
         }
-    }
+        is_unset
+    });
+    (psm2 && psm3).then_some(job)
 }
 
 /// As the provider of this variable reads it: opx takes no hyphens.

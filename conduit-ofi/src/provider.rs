@@ -19,7 +19,7 @@ pub struct Needs {
     pub address: Option<IpAddr>,
     /// One thread at a time calls it.
     pub one_thread: bool,
-    /// The job.
+    /// The job, for providers that keep jobs apart by a number.
     pub job: Option<[u8; 16]>,
     /// The process, whose device may differ from those of others.
     pub ranks: Ranks,

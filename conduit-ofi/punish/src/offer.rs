@@ -65,6 +65,10 @@ pub unsafe fn edited(
     if reach == ffi::FI_REMOTE_COMM {
         violated!("FI_REMOTE_COMM without FI_LOCAL_COMM: opx reaches no rank of this host then");
     }
+    let has_key = (*(*hints).domain_attr).auth_key_size != 0;
+    if has_key && !["psm2", "psm3"].iter().any(|psm| name.contains(psm)) {
+        violated!("auth_key: cxi takes it for a VNI, and other providers refuse it");
+    }
     let threading = (*(*hints).domain_attr).threading;
     let one_thread = [ffi::FI_THREAD_UNSPEC, ffi::FI_THREAD_DOMAIN].contains(&threading);
     if plan.lacks((*hints).caps | (*(*hints).tx_attr).op_flags)
@@ -84,6 +88,9 @@ pub unsafe fn edited(
             0
         };
     (*copy).caps &= !device_memory;
+    let domain = &mut *(*copy).domain_attr;
+    libc::free(domain.auth_key.cast());
+    (domain.auth_key, domain.auth_key_size) = (std::ptr::null_mut(), 0);
     rename(&mut (*(*copy).fabric_attr).prov_name, provider);
     let code = ask(copy);
     (Real::get().freeinfo)(copy);
