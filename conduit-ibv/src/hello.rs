@@ -47,6 +47,8 @@ pub struct Hello {
     pub has_on_demand: bool,
     /// Whether it wants to find out how much memory can be registered.
     pub probes: bool,
+    /// Whether its packets have a global header.
+    pub is_global: bool,
     /// Whether its receive queues are for XRC.
     pub has_xrc: bool,
     /// To whom it wants to be connected at start.
@@ -109,6 +111,7 @@ impl Opened {
             probes: settings::probes(),
             connects,
             has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
+            is_global: self.paths.iter().any(|path| path.port.is_global),
             has_xrc: self.rails.iter().all(Rail::has_xrc),
             max_packet: settings.max_packet as u32,
             spare_credits: settings.spare_credits(processes) as u16,
@@ -124,6 +127,26 @@ impl Opened {
 }
 
 impl Opened {
+    /// Gives all packets a global header if those of any process have one: a port that requires it
+    /// takes no others. Then no path has an alternate one.
+    pub fn agree_on_headers(&mut self, all: &[Hello]) -> Result<(), String> {
+        let Some(rank) = all.iter().position(|hello| hello.is_global) else {
+            return Ok(());
+        };
+        for path in &mut self.paths {
+            if path.port.address.gid == [0; 16] {
+                return Err(format!(
+                    "packets of rank {rank} have a global header, but port {} of {} has no GID",
+                    path.port.number, self.rails[path.rail].context.name
+                ));
+            }
+            path.port.is_global = true;
+            path.alternate = None;
+        }
+        self.datagrams.use_global_header();
+        Ok(())
+    }
+
     /// What makes a path the same in two processes of a host.
     fn identity(&self, path: &Path) -> [u64; 5] {
         let (port, gid) = (&path.port, u128::from_le_bytes(path.port.address.gid));
@@ -158,6 +181,7 @@ impl Hello {
             has_atomics: false,
             has_on_demand: false,
             probes: false,
+            is_global: false,
             has_xrc: false,
             connects: Kind::Nobody,
             max_packet: 0,
@@ -181,7 +205,13 @@ impl Hello {
             Link::InfiniBand => 0,
             Link::Roce(version) => version,
         };
-        let flags = [self.has_atomics, self.has_on_demand, self.probes, self.has_xrc];
+        let flags = [
+            self.has_atomics,
+            self.has_on_demand,
+            self.probes,
+            self.has_xrc,
+            self.is_global,
+        ];
         let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
         bytes[..4].copy_from_slice(&[flags, self.paths, self.rails, link]);
         bytes[15] = self.connects as u8;
@@ -211,6 +241,7 @@ impl Hello {
             has_on_demand: bytes[0] & 2 != 0,
             probes: bytes[0] & 4 != 0,
             has_xrc: bytes[0] & 8 != 0,
+            is_global: bytes[0] & 16 != 0,
             connects: match bytes[15] {
                 0 => Kind::Nobody,
                 1 => Kind::Everybody,
@@ -300,6 +331,7 @@ mod tests {
             has_atomics: true,
             has_on_demand: true,
             probes: true,
+            is_global: true,
             has_xrc: true,
             connects: Kind::Some,
             max_packet: 70_000,

@@ -152,6 +152,7 @@ impl Net {
         let all = Hello::exchange(info, &hello);
         let (mut opened, wish) = opened.map_err(failed)?;
         Hello::compare(&all, info.rank).map_err(failed)?;
+        opened.agree_on_headers(&all).map_err(failed)?;
         let xrc = Xrc::agree(info, &all, &mut opened, &settings).map_err(failed)?;
         crate::open::warn_of_paging(&all, info.rank, &settings);
         let has_atomics = all.iter().all(|hello| hello.has_atomics);

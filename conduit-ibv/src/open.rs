@@ -178,7 +178,8 @@ fn alternate((hca, context): (&Hca, &Context), number: u8, path: &Path) -> Optio
     let attributes = context.port(number).ok()?;
     let (port, _) = hca.local(number)?;
     let has_migration = context.attributes.device_cap_flags & ffi::IBV_DEVICE_AUTO_PATH_MIG != 0;
-    (has_migration && !port.is_global && attributes.active_mtu as u8 >= path.mtu).then_some(port)
+    (has_migration && !port.is_global && !path.port.is_global && attributes.active_mtu as u8 >= path.mtu)
+        .then_some(port)
 }
 
 /// A path in reports.

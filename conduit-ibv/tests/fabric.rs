@@ -142,4 +142,23 @@ mod plans {
             ],
         );
     }
+
+    #[test]
+    fn packets_have_a_global_header_where_a_port_requires_it() {
+        for options in ["grh=0:1 grh=1:1", "grh=0:1", "grh=1:1", "grh=0:1 no-lid=0:1"] {
+            assert_eq!(ports(&format!("hcas=2 {options}"), "")[0], "emu0:1", "{options}");
+        }
+        let xrc = "GASNET_USE_SRQ=1 GASNET_USE_XRC=1";
+        assert_eq!(ports("hcas=2 grh=0:1", xrc), ["emu0:1", "emu1:1"]);
+        // An alternate port would need it, too.
+        let uses = |options: &str| used(options, "")[0].contains("alternate");
+        assert_eq!(
+            ["ports=2", "ports=2 grh=0:2", "ports=2 grh=0:1"].map(uses),
+            [true, false, false]
+        );
+        assert_eq!(
+            ports("ports=2 grh=0:2", "GASNET_IBV_PORTS=emu0:1,2"),
+            ["emu0:1 emu0:2"; 2]
+        );
+    }
 }

@@ -9,6 +9,9 @@ use gasnet_ibv_abi as ffi;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
+/// `IBV_QPF_GRH_REQUIRED`: packets of a port need a global header, as those of virtual functions.
+const GRH_REQUIRED: u8 = 1;
+
 /// An active port of an opened HCA on a host with this address, and its link. The error is a message
 /// without a full stop: why it could not connect.
 pub fn local_port(
@@ -21,15 +24,21 @@ pub fn local_port(
     let version = |gid: &GidEntry| Gid::new(gid, Path::new("/"), (&context.name, number));
     let gids: Vec<Gid> = gids.iter().map(version).collect();
     let is_ethernet = u32::from(attributes.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
+    let requires_global = attributes.flags & GRH_REQUIRED != 0;
     let gid = match settings.gid_index {
         Some(index) => Some(named(&gids, index)?),
-        None if is_ethernet => {
-            let missing = "it has no GID. Bring up its network interface";
-            Some(gid::choose(&gids, host).ok_or(missing)?)
-        }
-        None => None,
+        None if is_ethernet => gid::choose(&gids, host),
+        // The first one names the port; others are for special purposes.
+        None => gids.first(),
     };
-    if gid.is_none() && attributes.lid == 0 {
+    if gid.is_none() && is_ethernet {
+        return Err("it has no GID. Bring up its network interface".to_owned());
+    }
+    if gid.is_none() && requires_global {
+        return Err("its packets need a GID (IBV_QPF_GRH_REQUIRED), but it has none".to_owned());
+    }
+    let is_global = is_ethernet || requires_global || settings.gid_index.is_some();
+    if !is_global && attributes.lid == 0 {
         return Err("it has no LID. Its subnet manager assigns one".to_owned());
     }
     let partition = pkey::choose(settings.pkey, &context.pkeys(number, attributes.pkey_tbl_len))?;
@@ -40,7 +49,7 @@ pub fn local_port(
             gid: gid.map_or(Ipv6Addr::UNSPECIFIED, |gid| gid.address).octets(),
         },
         gid_index: gid.map_or(0, |gid| gid.index as u8),
-        is_global: gid.is_some(),
+        is_global,
         pkey_index: partition.index,
         pkey: partition.key,
         service_level: settings.service_level,

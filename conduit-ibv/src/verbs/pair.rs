@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Address {
     /// Its LID; 0 on Ethernet.
     pub lid: u16,
-    /// Its GID.
+    /// Its GID; on InfiniBand zero, if it has none.
     pub gid: [u8; 16],
 }
 
@@ -28,7 +28,8 @@ pub struct LocalPort {
     pub address: Address,
     /// Index of its GID.
     pub gid_index: u8,
-    /// Whether packets have a global header (RoCE, or GIDs chosen by the user).
+    /// Whether packets have a global header: on RoCE, and where a port of the job requires it or
+    /// the user names GIDs.
     pub is_global: bool,
     /// Index of the partition key.
     pub pkey_index: u16,

@@ -116,6 +116,11 @@ impl Datagrams {
             .modify(&mut attributes, ffi::IBV_QP_STATE | ffi::IBV_QP_SQ_PSN)
     }
 
+    /// Gives datagrams a global header. Before the first is sent.
+    pub fn use_global_header(&mut self) {
+        self.port.is_global = true;
+    }
+
     /// Number of the queue pair.
     pub fn number(&self) -> u32 {
         self.pair.number
