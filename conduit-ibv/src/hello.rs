@@ -83,7 +83,7 @@ const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 const BYTES: usize = 52;
 
 /// Mixes values to one. Equal ones give the same in all processes.
-fn mix(values: impl Iterator<Item = u64>) -> u64 {
+pub fn mix(values: impl Iterator<Item = u64>) -> u64 {
     values.fold(0, |sum, value| {
         let mixed = (sum.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed ^ mixed >> 32

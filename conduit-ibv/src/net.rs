@@ -137,7 +137,11 @@ impl Net {
         let has_thread = info.may_start_threads && settings.connects_later && !completes;
         // Until all that connects at start is made.
         let _presets = Presets::new(info.single_threaded && !has_thread);
-        let opened = wish.and_then(|wish| Ok((crate::open::open(info, &settings, has_thread)?, wish)));
+        let network = crate::open::choose(info, &settings);
+        let opened = wish.and_then(|wish| {
+            let opened = crate::open::open(info, &settings, (network?, has_thread))?;
+            Ok((opened, wish))
+        });
         if let Ok((opened, _)) = &opened {
             if let Some(buffers) = opened.rails.iter().filter_map(Rail::shared_buffers).min() {
                 settings.fit_credits(buffers, peers_outside(info));

@@ -3,7 +3,8 @@
 
 use crate::hello::{Hello, Link};
 use crate::net::{advised, Opened, Path};
-use crate::ports::{self, Hca, Host};
+use crate::ports::subnet::{self, Offer, Prefix};
+use crate::ports::{self, Choice, Hca, Host};
 use crate::rail::Rail;
 use crate::settings::{self, Settings};
 use crate::verbs::{Channel, Context, Datagrams, LocalPort};
@@ -14,7 +15,7 @@ use gasnet_ibv_abi as ffi;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The HCAs and ports of a process.
-struct Network {
+pub struct Network {
     /// The HCAs, by rail.
     contexts: Vec<Context>,
     paths: Vec<Path>,
@@ -26,9 +27,8 @@ pub fn probe() -> Result<(), String> {
     /// That of a job is not known yet.
     const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let wanted = ports::Settings::read();
-    wanted
-        .choose(&Host::open(&wanted, HOST)?.hcas, Ranks::default())
-        .map(|_| ())
+    let hcas = Host::open(&wanted, HOST)?.hcas;
+    wanted.choose(&hcas, &wanted.wanted(Ranks::default())).map(|_| ())
 }
 
 /// Warns of processes whose HCAs do not page on demand, as GASNET_ODP_VERBOSE says.
@@ -52,8 +52,11 @@ pub fn warn_of_paging(all: &[Hello], rank: JobRank, settings: &Settings) {
 
 /// Opens what this process uses. `has_thread`: a thread waits for datagrams. The error is a message
 /// without a full stop.
-pub fn open(info: &StartInfo<'_>, settings: &Settings, has_thread: bool) -> Result<Opened, String> {
-    let network = choose(info, settings)?;
+pub fn open(
+    info: &StartInfo<'_>,
+    settings: &Settings,
+    (network, has_thread): (Network, bool),
+) -> Result<Opened, String> {
     let pairs = |rail: usize| network.paths.iter().filter(|path| path.rail == rail).count();
     let file = (xrc::is_wanted(settings, info) && info.host_fd >= 0).then_some(info.host_fd);
     let rails = network.contexts.into_iter().enumerate().map(|(index, context)| {
@@ -96,24 +99,53 @@ fn remote(info: &StartInfo<'_>) -> usize {
     ranks.filter(|rank| (info.place_of)(*rank) != own).count()
 }
 
-/// Chooses ports, and opens their HCAs.
-fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> {
-    let (rank, wanted) = (info.rank, ports::Settings::read());
-    let mut host = Host::open(&wanted, info.host_address)?;
-    if ports::variables::lists_ports(rank.0) {
-        for line in host.lines(wanted.whole_process()) {
-            print_line(format_args!("GASNet: ibv: rank {rank} detects {line}"));
+/// Chooses ports, and opens their HCAs. Collective. The error is a message without a full stop.
+pub fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> {
+    let settings_of_ports = ports::Settings::read();
+    let mut wanted = settings_of_ports.wanted(Ranks::of(info));
+    let found = Host::open(&settings_of_ports, info.host_address).and_then(|host| {
+        if ports::variables::lists_ports(info.rank.0) {
+            for line in host.lines(settings_of_ports.whole_process()) {
+                print_line(format_args!("GASNet: ibv: rank {} detects {line}", info.rank));
+            }
         }
+        let choice = settings_of_ports.choose(&host.hcas, &wanted)?;
+        Ok((host, choice))
+    });
+    let offer = found
+        .as_ref()
+        .map(|(host, choice)| Offer::new(&host.hcas, &wanted, choice));
+    let all = Offer::exchange(info, &offer.unwrap_or_default());
+    let (host, mut choice) = found?;
+    let mut warnings = Vec::new();
+    wanted.subnet = subnet::agree(&all, info.rank)?;
+    if let Some(prefix) = wanted.subnet {
+        choice = settings_of_ports.choose(&host.hcas, &wanted)?;
+        warnings.push(format!(
+            "the HCAs nearest to the ranks are in different InfiniBand subnets, so all ranks use those in {}, rank {} \
+             {}. GASNET_IBV_PORTS names others; GASNET_IBV_PORTS_VERBOSE=0 suppresses this warning",
+            Prefix(prefix),
+            info.rank,
+            host.hcas[choice.paths[0].0].name
+        ));
     }
-    let choice = wanted.choose(&host.hcas, Ranks::of(info))?;
-    if rank == JobRank(0) && wanted.verbosity > 0 && !settings::is_quiet() {
-        let obsolete = wanted
-            .obsolete
-            .map(|name| format!("{name} has no effect. GASNET_IBV_PORTS selects HCAs and ports"));
-        for warning in choice.warning.into_iter().chain(obsolete) {
+    warnings.extend(choice.warning.take());
+    let obsolete = settings_of_ports.obsolete;
+    warnings.extend(obsolete.map(|name| format!("{name} has no effect. GASNET_IBV_PORTS selects HCAs and ports")));
+    if info.rank == JobRank(0) && settings_of_ports.verbosity > 0 && !settings::is_quiet() {
+        for warning in warnings {
             print_line(format_args!("GASNet: WARNING: ibv: {warning}."));
         }
     }
+    enter(host, &choice, (info.rank, settings, &settings_of_ports))
+}
+
+/// Opens the HCAs of a choice.
+fn enter(
+    mut host: Host,
+    choice: &Choice,
+    (rank, settings, wanted): (JobRank, &Settings, &ports::Settings),
+) -> Result<Network, String> {
     let mut used: Vec<usize> = choice.paths.iter().map(|(hca, _)| *hca).collect();
     used.sort_unstable();
     used.dedup();
@@ -124,7 +156,7 @@ fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> 
         let rail = used.partition_point(|other| other < hca);
         let context = &contexts[rail];
         let hca = &host.hcas[*hca];
-        let (mut path, link) = path((hca, context), (rail, *number), settings, &wanted)?;
+        let (mut path, link) = path((hca, context), (rail, *number), settings, wanted)?;
         path.alternate = alternate.and_then(|number| self::alternate((hca, context), number, &path));
         if wanted.verbosity > 1 {
             let text = describe(&path, link);

@@ -161,4 +161,29 @@ mod plans {
             ["emu0:1 emu0:2"; 2]
         );
     }
+
+    #[test]
+    fn ranks_agree_on_a_subnet() {
+        let subnets = "hcas=3 subnet=0:0xfec0000000000002 subnet=1:0xfec0000000000001 subnet=2:0xfec0000000000001";
+        // Rank 0 would take the first HCA, rank 1 the second.
+        assert_eq!(ports(subnets, ""), ["emu1:1", "emu2:1"]);
+        // Each path may be in a subnet of its own.
+        assert_eq!(
+            ports(subnets, "GASNET_IBV_MAX_HCAS=2"),
+            ["emu0:1 emu1:1", "emu0:1 emu2:1"]
+        );
+        let named = "GASNET_IBV_PORTS_TYPE=HRank GASNET_IBV_PORTS=emu0 GASNET_IBV_PORTS_1=emu2";
+        let why = "emu0 of this rank is in the InfiniBand subnet fec0:0:0:2::/64, but emu2 of rank 1 in \
+                   fec0:0:0:1::/64, and no subnet is common to all ranks. Name HCAs of one subnet with GASNET_IBV_PORTS";
+        fails(subnets, named, &[why]);
+        // The subnets of two paths.
+        assert_eq!(
+            ports("hcas=2 subnet=1:0xfec0000000000002", "GASNET_IBV_MAX_HCAS=2"),
+            ["emu0:1 emu1:1"; 2]
+        );
+        let output = run_again(subnets, "", "talk --ignored");
+        let warning = "WARNING: ibv: the HCAs nearest to the ranks are in different InfiniBand subnets, so all ranks \
+                       use those in fec0:0:0:1::/64, rank 0 emu1. GASNET_IBV_PORTS names others;";
+        assert!(output.contains(warning), "{output}");
+    }
 }

@@ -20,6 +20,8 @@ pub struct Wanted {
     pub queue_pairs: usize,
     /// The index of the process on its host.
     pub turn: usize,
+    /// The InfiniBand subnet of ports that may be used; none: any.
+    pub subnet: Option<u64>,
 }
 
 /// What it uses.
@@ -41,15 +43,16 @@ pub fn choose(
     distances: impl FnOnce(&[&str]) -> Vec<Option<usize>>,
 ) -> Result<Choice, String> {
     let filter = wanted.filter()?;
+    let ports = wanted.ports_of(hcas);
     let ports: Vec<Vec<&Port>> = match &filter {
-        Some(filter) => hcas.iter().map(|hca| filter.ports(hca)).collect(),
-        None => unfiltered(hcas),
+        Some(_) => ports,
+        None => first_of_each(&ports),
     };
     let usable: Vec<usize> = (0..hcas.len()).filter(|index| !ports[*index].is_empty()).collect();
     if usable.is_empty() {
         return Err(wanted.nothing(hcas));
     }
-    let takes_all = filter.is_some() && !wanted.is_nearest;
+    let takes_all = wanted.is_fixed();
     let most = wanted
         .hcas
         .unwrap_or(if takes_all { MOST_RAILS } else { 1 })
@@ -128,15 +131,14 @@ fn near(
 
 /// The first usable port of each HCA. Where there are InfiniBand ports, those on Ethernet are for
 /// other purposes.
-fn unfiltered(hcas: &[Hca]) -> Vec<Vec<&Port>> {
+fn first_of_each<'a>(ports: &[Vec<&'a Port>]) -> Vec<Vec<&'a Port>> {
     let is_infiniband = |port: &&Port| port.link == LinkLayer::InfiniBand;
-    let has_infiniband = hcas.iter().flat_map(Hca::usable).any(|port| is_infiniband(&port));
-    let mut first = Vec::new();
-    for hca in hcas {
-        let port = hca.usable().find(|port| !has_infiniband || is_infiniband(port));
-        first.push(port.into_iter().collect());
-    }
-    first
+    let has_infiniband = ports.iter().flatten().any(is_infiniband);
+    let first = |ports: &Vec<&'a Port>| {
+        let port = ports.iter().find(|port| !has_infiniband || is_infiniband(port));
+        port.into_iter().copied().collect()
+    };
+    ports.iter().map(first).collect()
 }
 
 /// The next InfiniBand port after one, in a circle.
@@ -159,6 +161,22 @@ fn have_one_link_layer(hcas: &[Hca], ports: &[(usize, &Port)]) -> Result<(), Str
 }
 
 impl Wanted {
+    /// Whether all ports that a filter names are used.
+    pub fn is_fixed(&self) -> bool {
+        self.ports.is_some() && !self.is_nearest
+    }
+
+    /// The ports of each HCA that may be used.
+    pub fn ports_of<'a>(&self, hcas: &'a [Hca]) -> Vec<Vec<&'a Port>> {
+        let filter = self.filter().ok().flatten();
+        let is_reached = |port: &&Port| self.subnet.is_none() || self.subnet == port.subnet();
+        let of = |hca: &'a Hca| match &filter {
+            Some(filter) => filter.ports(hca).into_iter().filter(is_reached).collect(),
+            None => hca.usable().filter(is_reached).collect(),
+        };
+        hcas.iter().map(of).collect()
+    }
+
     fn filter(&self) -> Result<Option<Filter>, String> {
         let Some((variable, value)) = &self.ports else {
             return Ok(None);

@@ -64,6 +64,17 @@ impl Port {
         self.state == ffi::IBV_PORT_ACTIVE
     }
 
+    /// Prefix of its subnet, on InfiniBand.
+    pub fn subnet(&self) -> Option<u64> {
+        let (local, _) = self
+            .local
+            .as_ref()
+            .ok()
+            .filter(|_| self.link == LinkLayer::InfiniBand)?;
+        let prefix = (u128::from_be_bytes(local.address.gid) >> 64) as u64;
+        (prefix != 0).then_some(prefix)
+    }
+
     fn obstacle(&self) -> &str {
         self.local.as_ref().map_or_else(|why| &**why, |_| "in an unknown state")
     }
@@ -96,6 +107,11 @@ impl Hca {
     /// Its ports that could connect.
     pub fn usable(&self) -> impl Iterator<Item = &Port> {
         self.ports.iter().flatten().filter(|port| port.is_usable())
+    }
+
+    /// Prefix of the subnet of a port.
+    pub fn subnet(&self, number: u8) -> Option<u64> {
+        self.usable().find(|port| port.number == number)?.subnet()
     }
 
     /// How packets leave a port.

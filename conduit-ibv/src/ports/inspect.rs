@@ -16,7 +16,7 @@ pub fn providers() -> Result<Vec<ProviderReport>, String> {
     const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let settings = Settings::read();
     let host = Host::open(&settings, HOST)?;
-    let choice = settings.choose(&host.hcas, Ranks::default());
+    let choice = settings.choose(&host.hcas, &settings.wanted(Ranks::default()));
     let report = |(index, hca): (usize, &Hca)| {
         let mut facts = vec![("use", verdict(hca, index, &choice))];
         if let Some(context) = &host.contexts[index] {

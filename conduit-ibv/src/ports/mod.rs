@@ -12,9 +12,11 @@ mod host;
 mod inspect;
 mod local;
 pub mod pkey;
+pub mod subnet;
 pub mod variables;
 
-use choose::Choice;
+pub use choose::Choice;
+use choose::Wanted;
 pub use host::Hca;
 pub use host::Host;
 use host::{LinkLayer, Port};

@@ -191,14 +191,13 @@ impl Settings {
             hcas: self.most_hcas,
             queue_pairs: self.queue_pairs,
             turn: ranks.host as usize,
+            subnet: None,
         }
     }
 
-    /// Chooses ports for a process with these ranks. The error is a message without a full stop.
-    pub fn choose(&self, hcas: &[Hca], ranks: Ranks) -> Result<Choice, String> {
-        choose::choose(hcas, &self.wanted(ranks), |names| {
-            host::distances(self.whole_process(), names)
-        })
+    /// Chooses ports for a process that wants these. The error is a message without a full stop.
+    pub fn choose(&self, hcas: &[Hca], wanted: &Wanted) -> Result<Choice, String> {
+        choose::choose(hcas, wanted, |names| host::distances(self.whole_process(), names))
     }
 }
 
