@@ -88,6 +88,8 @@ pub type Fault = (Kind, u64);
 /// A plan. Everything absent is as the provider has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
+    /// Bytes of the record of an error, if they are more than in 1.17.
+    pub record: usize,
     /// What the provider lacks.
     pub lacks: u64,
     /// What it demands.
@@ -173,6 +175,7 @@ impl FromStr for Plan {
                 Ok::<_, String>(Some((*kind, number(count)?)))
             };
             match key {
+                "record" => plan.record = number(value)? as usize,
                 "no" => plan.lacks = bits(LACKS, value)?,
                 "bad_flags" => plan.bad_flags = bits(FLAGS, value)?,
                 "demand" => plan.demands = bits(DEMANDS, value)?,

@@ -177,6 +177,11 @@ unsafe extern "C" fn read_error(cq: *mut ffi::fid_cq, buf: *mut ffi::fi_cq_err_e
     let plan = &queue.domain.offer.plan;
     queue.domain.state().end(plan, error.op_context as usize, false);
     *buf = error;
+    // Later versions of the record are longer.
+    let known = size_of_val(&error);
+    buf.byte_add(known)
+        .cast::<u8>()
+        .write_bytes(0xa5, plan.record.saturating_sub(known));
     1
 }
 

@@ -5,7 +5,7 @@ use super::{hmem, mr_mode, Errno, Info, Region};
 use gasnet_conduit::{Device, Dmabuf, SegmentMemory};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use gasnet_sys::{lock, mem};
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::RawFd;
 use std::ptr::{self, NonNull};
@@ -13,17 +13,6 @@ use std::sync::Arc;
 
 /// One completion, with the context of its operation.
 pub type Completion = ffi::fi_cq_data_entry;
-
-/// An operation that failed.
-#[derive(Debug)]
-pub struct Failure {
-    /// The operation, whose context may be null, and what was received of it.
-    pub of: Completion,
-    /// Its error.
-    pub errno: Errno,
-    /// The provider's text.
-    pub text: String,
-}
 
 /// Type and operation of an atomic, in the provider's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +49,7 @@ pub struct Remote {
 }
 
 /// An object of libfabric, closed when it is dropped.
-struct Object<T>(NonNull<T>);
+pub(super) struct Object<T>(NonNull<T>);
 
 impl<T> Object<T> {
     /// The result of a function that stores a new object.
@@ -74,7 +63,7 @@ impl<T> Object<T> {
         }
     }
 
-    const fn as_ptr(&self) -> *mut T {
+    pub(super) const fn as_ptr(&self) -> *mut T {
         self.0.as_ptr()
     }
 
@@ -98,7 +87,7 @@ pub(super) type Gate = Option<Arc<Mutex<()>>>;
 pub struct Endpoint {
     // Closed first, by [`Endpoint::close`]; the others are dropped in this order.
     ep: ManuallyDrop<Object<ffi::fid_ep>>,
-    cq: Object<ffi::fid_cq>,
+    pub(super) cq: Object<ffi::fid_cq>,
     av: Object<ffi::fid_av>,
     domain: Object<ffi::fid_domain>,
     fabric: Object<ffi::fid_fabric>,
@@ -244,7 +233,7 @@ impl Endpoint {
     }
 
     #[inline]
-    fn enter(&self) -> Option<MutexGuard<'_, ()>> {
+    pub(super) fn enter(&self) -> Option<MutexGuard<'_, ()>> {
         self.gate.as_deref().map(lock)
     }
 
@@ -524,52 +513,6 @@ impl Endpoint {
         let (taken, _) = room.split_at_mut(count.min(room.len()));
         // SAFETY: the provider has written as many as it returned.
         Ok(unsafe { &mut *(ptr::from_mut(taken) as *mut [Completion]) })
-    }
-
-    /// Takes the record of an error from the queue.
-    pub fn failure(&self) -> Option<Failure> {
-        let _gate = self.enter();
-        // SAFETY: all zero is a valid value.
-        let mut entry: ffi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
-        if call!(self.cq, ops.readerr(&raw mut entry, 0)) <= 0 {
-            return None;
-        }
-        let errno = Errno(entry.err);
-        let mut room = [0_u8; 256];
-        let cq = self.cq.as_ptr();
-        // SAFETY: a live queue, an error that was just read, and room for a text.
-        let text = unsafe {
-            let strerror = (*(*cq).ops).strerror;
-            let text = strerror.map(|text| {
-                text(
-                    cq,
-                    entry.prov_errno,
-                    entry.err_data,
-                    room.as_mut_ptr().cast::<c_char>(),
-                    room.len(),
-                )
-            });
-            text.filter(|text| !text.is_null())
-                .map(|text| std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned())
-        };
-        Some(Failure {
-            of: Completion {
-                op_context: entry.op_context,
-                flags: entry.flags,
-                len: if entry.buf.is_null() {
-                    0
-                } else {
-                    entry.len.saturating_sub(entry.olen)
-                },
-                buf: entry.buf,
-                data: entry.data,
-            },
-            errno,
-            text: match text {
-                Some(text) if !text.is_empty() && text != errno.text() => format!("{} ({text})", errno.text()),
-                _ => errno.text(),
-            },
-        })
     }
 
     /// The descriptor that is readable when the queue has something, if the provider has one.

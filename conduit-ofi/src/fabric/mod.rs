@@ -12,12 +12,14 @@
 )]
 mod bindings;
 mod endpoint;
+mod failure;
 mod hmem;
 mod info;
 mod library;
 mod region;
 
-pub use endpoint::{AtomicCode, Completion, Endpoint, Failure, Remote, Source, Threads, ATOMIC_RESULT};
+pub use endpoint::{AtomicCode, Completion, Endpoint, Remote, Source, Threads, ATOMIC_RESULT};
+pub use failure::Failure;
 pub use info::{Info, Infos, Wanted};
 pub use library::Functions;
 pub use region::Region;
