@@ -5,6 +5,7 @@ use crate::fabric::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
 use crate::net::{self, Abilities, Net};
 use crate::provider::{self, Needs, Verdict};
 use crate::variables::{Choice, Settings};
+use crate::versions::{self, Version};
 use gasnet_conduit::ProviderReport;
 
 /// The providers: those that can be used, in libfabric's order, then the others.
@@ -16,7 +17,10 @@ pub fn providers(choice: &Choice) -> Result<Vec<ProviderReport>, String> {
     for name in provider::different(all.iter().map(Info::provider)) {
         let (text, rest) = match opened(library, choice, &name) {
             Ok(rest) if chosen.as_ref() == Ok(&name) => ("chosen".into(), rest),
-            Ok(rest) => (verdict_text(provider::verdict(choice, &name, library.version)), rest),
+            Ok(rest) => (
+                verdict_text(provider::verdict(choice, &name, version(library, &all, &name))),
+                rest,
+            ),
             Err(why) => (format!("impossible: {}", reason(&all, &name, why)), Vec::new()),
         };
         let facts = std::iter::once(("use", text)).chain(rest).collect();
@@ -33,8 +37,20 @@ fn verdict_text(verdict: Verdict) -> String {
         Verdict::NotNamed => "possible: GASNET_OFI_PROVIDER names another one".into(),
         Verdict::NotIncluded => "excluded: GASNET_OFI_PROVIDER_INCLUDE lacks it".into(),
         Verdict::Excluded => "excluded: GASNET_OFI_PROVIDER_EXCLUDE has it".into(),
-        Verdict::Outdated((major, minor)) => format!("excluded: libfabric {major}.{minor} or newer is needed"),
+        Verdict::Defective(defect) => format!(
+            "excluded: it {}; libfabric {} has no such defect",
+            defect.what,
+            defect.remedy()
+        ),
     }
+}
+
+/// The version of a provider.
+fn version(library: &Functions, all: &[Info], name: &str) -> Version {
+    let info = all.iter().find(|info| info.provider() == name);
+    info.map_or((library.version.0, library.version.1, 0), |info| {
+        versions::of(info, library)
+    })
 }
 
 /// Why a provider that libfabric lists cannot be used.

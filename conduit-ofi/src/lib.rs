@@ -29,6 +29,7 @@ mod rma;
 mod send;
 mod unreached;
 mod variables;
+mod versions;
 mod wire;
 
 use gasnet_conduit::config::{self, Variable};

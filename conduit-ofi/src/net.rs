@@ -220,7 +220,7 @@ impl Net {
         let selected = provider::select(library, choice, needs)?;
         if info.rank == JobRank(0) && !variables::is_quiet() {
             let (chosen, fabric) = (selected.info.provider(), provider::has_device());
-            for warning in provider::warnings(choice, &chosen, library.version, fabric) {
+            for warning in provider::warnings(choice, &chosen, selected.version, fabric) {
                 gasnet_conduit::print_line(format_args!("GASNet: WARNING: ofi: {warning}."));
             }
         }

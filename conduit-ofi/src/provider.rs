@@ -6,6 +6,7 @@
 
 use crate::fabric::{bits, Functions, Info, Infos, Wanted};
 use crate::variables::Choice;
+use crate::versions::{self, Defect, Version};
 use gasnet_conduit::locality::{self, Device, Ranks, Topology};
 use gasnet_sys::env;
 use std::net::IpAddr;
@@ -36,6 +37,8 @@ pub struct Selected {
     pub atomics: bool,
     /// Receive buffers for many messages.
     pub multi_receive: bool,
+    /// The version of libfabric that the provider is of.
+    pub version: Version,
 }
 
 impl Selected {
@@ -113,20 +116,6 @@ const LEVELS: &[(u64, bool)] = &[
     (bits::MSG, false),
 ];
 
-/// Versions of libfabric before which providers are known to lose or damage data.
-const LEAST_VERSIONS: &[(&str, (u32, u32))] = &[
-    ("udp;ofi_rxd", (1, 7)),
-    ("verbs;ofi_rxm", (1, 12)),
-    ("gni", (1, 14)),
-    ("tcp;ofi_rxm", (1, 15)),
-];
-
-/// The version of libfabric that a provider needs, if `library` is older.
-fn missing_version(provider: &str, library: (u32, u32)) -> Option<(u32, u32)> {
-    let (_, least) = LEAST_VERSIONS.iter().find(|(name, _)| *name == provider)?;
-    (library < *least).then_some(*least)
-}
-
 /// The records of libfabric that the conduit can use, of all providers that the user allows.
 pub struct Offer {
     /// In libfabric's order.
@@ -135,6 +124,8 @@ pub struct Offer {
     seen: Vec<String>,
     /// Those that demand what the conduit does not know, and what.
     demanding: Vec<String>,
+    /// Those among them that are ruled out for a defect, with it.
+    defective: Vec<String>,
     /// The needs that they meet.
     needs: Needs,
 }
@@ -163,11 +154,18 @@ impl Offer {
         let demanding = different(infos.iter().filter_map(demand));
         infos.retain(|info| info.unknown_demands().is_none());
         let seen = different(infos.iter().map(Info::provider));
-        infos.retain(|info| verdict(choice, &info.provider(), library.version).is_allowed());
+        let judged = |info: &Info| verdict(choice, &info.provider(), versions::of(info, library));
+        let defects = infos.iter().filter_map(|info| match judged(info) {
+            Verdict::Defective(defect) => Some(format!("{}, which {}", info.provider(), defect.what)),
+            _ => None,
+        });
+        let defective = different(defects);
+        infos.retain(|info| judged(info).is_allowed());
         Ok(Self {
             infos,
             seen,
             demanding,
+            defective,
             needs,
         })
     }
@@ -177,14 +175,7 @@ impl Offer {
         let host = || Topology::new("/");
         let mut infos: Vec<&Info> = self.infos.iter().collect();
         if infos.is_empty() {
-            return Err(if self.demanding.is_empty() {
-                nothing(choice, &self.seen, self.needs)
-            } else {
-                format!(
-                    "the conduit does not know what the provider {}",
-                    self.demanding.join(", ")
-                )
-            });
+            return Err(self.nothing(choice));
         }
         let device = choice.device.of(self.needs.ranks, host);
         if let Device::Named { variable, name } = &device {
@@ -203,6 +194,43 @@ impl Offer {
         }
         let has_address = |info: &&&Info| self.needs.address.is_some() && info.ip() == self.needs.address;
         Ok(infos.iter().find(has_address).unwrap_or(&infos[0]))
+    }
+
+    /// Why no provider is left.
+    fn nothing(&self, choice: &Choice) -> String {
+        if !self.demanding.is_empty() {
+            let demands = self.demanding.join(", ");
+            return format!("the conduit does not know what the provider {demands}");
+        }
+        let reach = if self.needs.several_hosts {
+            " and reaches other hosts"
+        } else {
+            ""
+        };
+        let filter = env::get(c"FI_PROVIDER").map_or(String::new(), |filter| {
+            format!(", FI_PROVIDER={} permitting", filter.to_string_lossy())
+        });
+        if let Some(name) = &choice.provider {
+            return format!(
+                "libfabric has no provider GASNET_OFI_PROVIDER={name} with reliable messages (FI_EP_RDM){reach}\
+                 {filter}. gasnet_info -p lists what this host has"
+            );
+        }
+        if self.seen.is_empty() {
+            return format!(
+                "libfabric has no provider with reliable messages (FI_EP_RDM){reach}{filter}. gasnet_info -p lists \
+                 what this host has"
+            );
+        }
+        let defects = match &self.defective[..] {
+            [] => String::new(),
+            defective => format!(": {}", defective.join(", and ")),
+        };
+        format!(
+            "libfabric offers {} only, which GASNET_OFI_PROVIDER_INCLUDE or _EXCLUDE or the version rule out{defects}. \
+             GASNET_OFI_PROVIDER selects one",
+            self.seen.join(", ")
+        )
     }
 
     /// The devices of each provider, for messages.
@@ -309,6 +337,7 @@ pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Res
         if let Some(mut info) = info {
             info.report_delivery_on_request();
             return Ok(Selected {
+                version: versions::of(&info, library),
                 info,
                 rma: caps & bits::RMA != 0,
                 atomics: caps & bits::ATOMIC != 0,
@@ -321,15 +350,16 @@ pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Res
     ))
 }
 
-/// What the user should know about the choice of a provider of a libfabric of this version, without
-/// a full stop. `fabric`: the host has a device that a fast provider could use.
-pub fn warnings(choice: &Choice, provider: &str, library: (u32, u32), fabric: bool) -> Vec<String> {
+/// What the user should know about the choice of a provider of this version, without a full stop.
+/// `fabric`: the host has a device that a fast provider could use.
+pub fn warnings(choice: &Choice, provider: &str, version: Version, fabric: bool) -> Vec<String> {
     let mut warnings = Vec::new();
-    if let Some((major, minor)) = missing_version(provider, library) {
+    if let Some(defect) = versions::known_defect(provider, version) {
+        let (major, minor, patch) = version;
         warnings.push(format!(
-            "the provider {provider} of libfabric {}.{} is known to lose or damage data; {major}.{minor} or newer is \
-             needed",
-            library.0, library.1
+            "the provider {provider} of libfabric {major}.{minor}.{patch} {}; {} has no such defect",
+            defect.what,
+            defect.remedy()
         ));
     }
     if choice.provider.is_none() && choice.include.is_empty() && fabric && !is_fast(provider) {
@@ -367,8 +397,8 @@ pub enum Verdict {
     NotIncluded,
     /// `GASNET_OFI_PROVIDER_EXCLUDE` has it.
     Excluded,
-    /// It needs this version of libfabric.
-    Outdated((u32, u32)),
+    /// Its version has this defect.
+    Defective(&'static Defect),
 }
 
 impl Verdict {
@@ -378,8 +408,8 @@ impl Verdict {
     }
 }
 
-/// The verdict about a provider of a libfabric of this version.
-pub fn verdict(choice: &Choice, provider: &str, library: (u32, u32)) -> Verdict {
+/// The verdict about a provider of this version.
+pub fn verdict(choice: &Choice, provider: &str, version: Version) -> Verdict {
     let listed = |list: &[String]| list.iter().any(|name| means(name, provider));
     if let Some(name) = &choice.provider {
         return if means(name, provider) {
@@ -398,7 +428,7 @@ pub fn verdict(choice: &Choice, provider: &str, library: (u32, u32)) -> Verdict 
     if listed(&choice.exclude) {
         return Verdict::Excluded;
     }
-    missing_version(provider, library).map_or(Verdict::Allowed, Verdict::Outdated)
+    versions::known_defect(provider, version).map_or(Verdict::Allowed, Verdict::Defective)
 }
 
 /// Each name once, in the order of their first occurrence.
@@ -410,33 +440,6 @@ pub fn different(names: impl Iterator<Item = String>) -> Vec<String> {
         }
     }
     once
-}
-
-/// Why no provider is left.
-fn nothing(choice: &Choice, seen: &[String], needs: Needs) -> String {
-    let reach = if needs.several_hosts {
-        " and reaches other hosts"
-    } else {
-        ""
-    };
-    let filter = env::get(c"FI_PROVIDER").map_or(String::new(), |filter| {
-        format!(", FI_PROVIDER={} permitting", filter.to_string_lossy())
-    });
-    match &choice.provider {
-        Some(name) => format!(
-            "libfabric has no provider GASNET_OFI_PROVIDER={name} with reliable messages (FI_EP_RDM){reach}{filter}. \
-             gasnet_info -p lists what this host has"
-        ),
-        None if seen.is_empty() => format!(
-            "libfabric has no provider with reliable messages (FI_EP_RDM){reach}{filter}. gasnet_info -p lists what \
-             this host has"
-        ),
-        None => format!(
-            "libfabric offers {} only, which GASNET_OFI_PROVIDER_INCLUDE or _EXCLUDE or the version rule out. \
-             GASNET_OFI_PROVIDER selects one",
-            seen.join(", ")
-        ),
-    }
 }
 
 #[cfg(test)]
@@ -465,7 +468,7 @@ mod tests {
 
     #[test]
     fn lists_rule_out() {
-        let verdict = |choice: Choice, provider| verdict(&choice, provider, (1, 17));
+        let verdict = |choice: Choice, provider| verdict(&choice, provider, (1, 17, 0));
         assert_eq!(verdict(choice(None, &[], &["udp"]), "udp;ofi_rxd"), Verdict::Excluded);
         assert_eq!(verdict(choice(None, &[], &["udp"]), "tcp;ofi_rxm"), Verdict::Allowed);
         assert_eq!(
@@ -487,16 +490,20 @@ mod tests {
     }
 
     #[test]
-    fn old_versions_rule_out() {
+    fn versions_with_defects_are_ruled_out() {
         let any = choice(None, &[], &[]);
-        assert_eq!(verdict(&any, "verbs;ofi_rxm", (1, 11)), Verdict::Outdated((1, 12)));
-        assert_eq!(verdict(&any, "verbs;ofi_rxm", (1, 12)), Verdict::Allowed);
-        assert_eq!(verdict(&any, "cxi", (1, 5)), Verdict::Allowed);
-        // Who names it has decided.
-        assert_eq!(
-            verdict(&choice(Some("verbs"), &[], &[]), "verbs;ofi_rxm", (1, 11)),
-            Verdict::Allowed
-        );
+        for (provider, version) in [
+            ("verbs;ofi_rxm", (1, 11, 0)),
+            ("tcp", (1, 18, 0)),
+            ("udp;ofi_rxd", (1, 16, 1)),
+        ] {
+            let defect = versions::known_defect(provider, version).unwrap();
+            assert_eq!(verdict(&any, provider, version), Verdict::Defective(defect));
+            // The user's choice stands.
+            let named = choice(Some(first_word(provider)), &[], &[]);
+            assert_eq!(verdict(&named, provider, version), Verdict::Allowed);
+        }
+        assert_eq!(verdict(&any, "tcp", (1, 18, 1)), Verdict::Allowed);
     }
 
     /// What would be selected on this machine: provider, domain.
@@ -553,8 +560,13 @@ mod tests {
     fn doubtful_choices_are_warned_about() {
         let (any, named) = (choice(None, &[], &[]), choice(Some("tcp"), &[], &[]));
         let count = |choice: &Choice, version, fabric| warnings(choice, "tcp;ofi_rxm", version, fabric).len();
-        assert_eq!([count(&any, (1, 17), false), count(&named, (1, 17), true)], [0, 0]);
-        assert_eq!([count(&any, (1, 17), true), count(&named, (1, 14), true)], [1, 1]);
-        assert!(warnings(&any, "cxi", (1, 17), true).is_empty());
+        let (new, old) = ((1, 17, 0), (1, 14, 1));
+        assert_eq!([count(&any, new, false), count(&named, new, true)], [0, 0]);
+        assert_eq!([count(&any, new, true), count(&named, old, true)], [1, 1]);
+        assert!(warnings(&any, "cxi", new, true).is_empty());
+        assert_eq!(
+            warnings(&named, "tcp;ofi_rxm", old, true),
+            ["the provider tcp;ofi_rxm of libfabric 1.14.1 may lose or damage data; 1.15 has no such defect"]
+        );
     }
 }
