@@ -26,7 +26,7 @@ const PROVIDER_INCLUDE: Key<Option<String>> = text(
 .ours();
 const PROVIDER_EXCLUDE: Key<String> = form(
     "GASNET_OFI_PROVIDER_EXCLUDE",
-    "shm,sockets,udp",
+    "shm,sm2,sockets,udp",
     "a list of providers, separated by commas",
     |_| true,
     "Providers that are not chosen, separated by commas. GASNET_OFI_PROVIDER and GASNET_OFI_PROVIDER_INCLUDE override \
@@ -428,7 +428,7 @@ mod tests {
         assert_eq!((settings.receive_bytes, settings.receives), (Some(1 << 20), None));
         assert_eq!((settings.bounces, settings.bounce_bytes), (16, 16 << 10));
         assert_eq!(settings.max_packet, (64 << 10) + 128);
-        assert_eq!(Choice::read().exclude, ["shm", "sockets", "udp"]);
+        assert_eq!(Choice::read().exclude, ["shm", "sm2", "sockets", "udp"]);
     }
 
     #[test]
@@ -491,7 +491,7 @@ mod tests {
         assert_eq!(of(&[("PROVIDER_EXCLUDE", "net")], Some("net")).exclude, ["net"]);
         // libfabric's own list overrides the default.
         assert!(of(&[], Some("shm")).exclude.is_empty());
-        assert_eq!(of(&[], Some("^net")).exclude.len(), 3);
+        assert_eq!(of(&[], Some("^net")).exclude.len(), 4);
         let device = of(&[("DEVICE", "a"), ("DEVICE_TYPE", "hrank"), ("DEVICE_1", "b")], None).device;
         let named = [0, 1].map(|host| {
             device.of(
