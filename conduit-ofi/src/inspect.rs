@@ -5,7 +5,7 @@ use crate::fabric::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
 use crate::net::{self, Abilities, Net};
 use crate::provider::{self, Needs, Verdict};
 use crate::variables::{Choice, Settings};
-use crate::versions::{self, Version};
+use crate::versions::{self, End, Version};
 use gasnet_conduit::ProviderReport;
 
 /// The providers: those that can be used, in libfabric's order, then the others.
@@ -83,6 +83,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
         return Err(format!("{} takes its place", selected.info.provider()));
     }
     let (has_multi_receive, has_atomics) = (selected.multi_receive, selected.atomics);
+    let end = versions::end(name, selected.version);
     let settings = Settings::read();
     let (mut endpoint, abilities, receives) = Net::open_selected(selected, &choice, &settings, THREADS)?;
     let info = endpoint.info();
@@ -90,7 +91,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
         ("device", info.domain()),
         (
             "Active Messages",
-            receive_text(receives.takes_many(), has_multi_receive),
+            receive_text(receives.takes_many(), has_multi_receive, end),
         ),
     ];
     facts.extend(operations(
@@ -129,8 +130,11 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     Ok(facts)
 }
 
-fn receive_text(takes_many: bool, has_multi_receive: bool) -> String {
+fn receive_text(takes_many: bool, has_multi_receive: bool, end: End) -> String {
     match (takes_many, has_multi_receive) {
+        (false, true) if end == End::Unknown => {
+            "a receive buffer per message (FI_MULTI_RECV of this version ends buffers too early)".into()
+        }
         (true, _) => "receive buffers for many messages (FI_MULTI_RECV)".into(),
         (false, true) => "a receive buffer per message (GASNET_OFI_RECEIVE_BUFF_SIZE=recv)".into(),
         (false, false) => "a receive buffer per message (no FI_MULTI_RECV)".into(),

@@ -1,6 +1,6 @@
 //! A started conduit: its parts, start and stop.
 
-use crate::fabric::{Endpoint, Errno, Functions, Info, Threads};
+use crate::fabric::{Endpoint, Errno, Functions, Info, Minimum, Threads};
 use crate::leftover::Leftover;
 use crate::long_put::Arrival;
 use crate::memory::{wants_registration, Segments};
@@ -10,9 +10,10 @@ use crate::operation::{Held, Pool};
 use crate::peers::{self, Peers};
 use crate::presets;
 use crate::provider::{self, Needs, Offer, Selected};
-use crate::receive::Receives;
+use crate::receive::{Buffers, Many, Receives};
 use crate::unreached::Unreached;
 use crate::variables::{self, Choice, Settings};
+use crate::versions::{self, End};
 use crate::wire::{self, Header, Kind};
 use gasnet_conduit::copied::Copied;
 use gasnet_conduit::locality::Ranks;
@@ -243,7 +244,9 @@ impl Net {
             announces: selected.announces(),
             atomics: 0,
         };
-        let many = selected.multi_receive && settings.receive_bytes.is_some();
+        let name = selected.info.provider();
+        let end = versions::end(&name, selected.version);
+        let many = selected.multi_receive && settings.receive_bytes.is_some() && end != End::Unknown;
         let (provider, has_atomics) = (selected.info, selected.atomics);
         let shown = format!("{provider:?}");
         let message = settings.max_packet + wire::OVERHEAD;
@@ -254,13 +257,26 @@ impl Net {
             ));
         }
         let refused = |why: String| format!("{shown}: {why}");
-        let endpoint = Endpoint::open(provider, threads, settings.queue, message).map_err(refused)?;
-        let bytes = settings
-            .receive_bytes
-            .filter(|_| many)
-            .map_or(message, |bytes| bytes.max(4 * message));
+        let minimum = Minimum {
+            bytes: message + versions::overhead(&name),
+            is_late: versions::sets_minimum_late(&name, selected.version),
+        };
+        let endpoint = Endpoint::open(provider, threads, settings.queue, minimum).map_err(refused)?;
+        let receives = match settings.receive_bytes.filter(|_| many) {
+            Some(bytes) => Buffers {
+                bytes: bytes.max(4 * minimum.bytes),
+                many: Some(Many {
+                    least: minimum.bytes,
+                    is_counted: end == End::Counted,
+                }),
+            },
+            None => Buffers {
+                bytes: message,
+                many: None,
+            },
+        };
         let count = settings.receives.unwrap_or(if many { 8 } else { 64 });
-        let receives = Receives::new(&endpoint, count, (bytes, message), many);
+        let receives = Receives::new(&endpoint, count, receives);
         let receives = receives.map_err(|why| refused(format!("cannot allocate receive buffers: {}", why.text())))?;
         let atomics = match atomics_by_messages(has_atomics, choice, &endpoint) {
             None => crate::atomics::supported(&endpoint),

@@ -8,7 +8,7 @@ use crate::fabric::{bits, Completion, Errno, Failure};
 use crate::long_put::Arrival;
 use crate::net::{Net, Stalled};
 use crate::operation::{Access, Held, Kind};
-use crate::receive::RESERVE;
+use crate::receive::{has_message, RESERVE};
 use crate::wire::{self, Header};
 use gasnet_conduit::copied::{copy_out, Copied};
 use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PACKET_ALIGN};
@@ -82,7 +82,7 @@ impl Net {
         };
         let completions = self.endpoint.completions(room)?;
         for completion in &*completions {
-            if completion.flags & bits::RECV != 0 || completion.flags == bits::MULTI_RECV {
+            if completion.flags & (bits::RECV | bits::MULTI_RECV) != 0 {
                 // SAFETY: the context of a posted receive, which is not released before its
                 // messages.
                 let Some(held) = (unsafe { Held::from_context(completion.op_context) }) else {
@@ -90,9 +90,8 @@ impl Net {
                 };
                 if let Kind::Receive(index) = held.kind {
                     held.into_context();
-                    let is_last = completion.flags & bits::MULTI_RECV != 0;
                     // The completions are out of the queue, so they are handled all the same.
-                    if let Err(why) = self.receives.refer(&self.endpoint, index, completion, is_last) {
+                    if let Err(why) = self.receives.refer(&self.endpoint, index, completion) {
                         self.fail("fi_recvmsg", why);
                     }
                 }
@@ -106,7 +105,8 @@ impl Net {
         if completion.flags & (bits::REMOTE_CQ_DATA | bits::RECV) == bits::REMOTE_CQ_DATA {
             return Event::Announced(completion.data);
         }
-        if completion.flags == bits::MULTI_RECV {
+        // The end of a receive buffer: the buffer may be posted again already.
+        if completion.flags & (bits::MULTI_RECV | bits::RECV) == bits::MULTI_RECV {
             return Event::Nothing;
         }
         // SAFETY: contexts are those of operations, which the provider returns once; those of
@@ -116,7 +116,7 @@ impl Net {
             Some(held) => match held.kind {
                 Kind::Receive(index) => {
                     held.into_context();
-                    if completion.len > 0 {
+                    if has_message(completion) {
                         Event::Message(index)
                     } else {
                         Event::Nothing
@@ -339,9 +339,15 @@ impl Net {
         match held.kind {
             Kind::Receive(index) => {
                 held.into_context();
+                let largest = self.settings.max_packet + wire::OVERHEAD;
                 match failure.errno {
-                    Errno::CANCELED => {}
-                    Errno::TRUNCATED => self.drop_long(index, &failure.of),
+                    Errno::TRUNCATED if (1..=largest).contains(&failure.bytes) => self.fail_text(&format!(
+                        "a message of {} bytes was cut off: its receive buffer had no room for one of {largest} \
+                         bytes, which a buffer in use has (FI_OPT_MIN_MULTI_RECV). \
+                         GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a buffer",
+                        failure.bytes
+                    )),
+                    Errno::TRUNCATED | Errno::CANCELED => self.drop_broken(index, &failure.of),
                     _ => self.fail_text(&format!("a receive failed: {}", failure.text)),
                 }
             }
@@ -353,17 +359,16 @@ impl Net {
         }
     }
 
-    /// Drops a message that is longer than any of this job: an unauthenticated peer's. It took the
-    /// rest of its buffer.
+    /// Drops a message that is longer than any of this job, or that broke off: an unauthenticated
+    /// peer's. It may have taken the rest of its buffer, and ended it.
     #[cold]
-    fn drop_long(&self, index: usize, message: &Completion) {
+    fn drop_broken(&self, index: usize, message: &Completion) {
         let reader = lock(&self.reader);
-        let is_last = message.flags & bits::MULTI_RECV != 0;
-        let referred = self.receives.refer(&self.endpoint, index, message, is_last);
+        let referred = self.receives.refer(&self.endpoint, index, message);
         drop(reader);
         if let Err(why) = referred {
             self.fail("fi_recvmsg", why);
-        } else if message.len > 0 {
+        } else if has_message(message) {
             self.release(index);
         }
     }

@@ -6,7 +6,7 @@
 //! under which the queue is read: a thread that reads the end of a buffer cannot overtake one that
 //! has read a message in it and not counted it yet.
 
-use crate::fabric::{Completion, Endpoint, Errno};
+use crate::fabric::{bits, Completion, Endpoint, Errno};
 use crate::operation::{Held, Kind, Operation, Pool};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
@@ -31,38 +31,52 @@ struct Slot {
     context: AtomicUsize,
 }
 
+/// Whether a completion is of a message, not only of the end of a buffer. A message without bytes
+/// is none.
+pub fn has_message(completion: &Completion) -> bool {
+    completion.flags & bits::RECV != 0 && completion.len > 0
+}
+
+/// The shape of receive buffers.
+#[derive(Clone, Copy, Debug)]
+pub struct Buffers {
+    /// Length of each.
+    pub bytes: usize,
+    /// They take many messages each; else one.
+    pub many: Option<Many>,
+}
+
+/// Buffers for many messages each.
+#[derive(Clone, Copy, Debug)]
+pub struct Many {
+    /// The provider ends a buffer when it has less room than this.
+    pub least: usize,
+    /// All messages have arrived when they have no gaps and leave less room than `least`, whatever
+    /// the provider reports; else when it reports the end.
+    pub is_counted: bool,
+}
+
 /// The receive buffers of an endpoint.
 pub struct Receives {
     slots: Box<[Slot]>,
     /// Buffers that could not be posted. Every poll tries again.
     unposted: Mutex<Vec<Held>>,
     has_unposted: AtomicBool,
-    /// Whether a buffer takes many messages.
-    many: bool,
-    /// Whether the end of a buffer means nothing. ofi_rxm reports it when it gives the last message
-    /// its place, before it fetches the data, and not at all after a message that was too long. All
-    /// messages have arrived when they have no gaps and leave less room than `least`.
-    ends_early: bool,
-    bytes: usize,
-    /// The provider ends a buffer when it has less room than this.
-    least: usize,
+    shape: Buffers,
     // Last, as the buffers are in it.
     pool: Pool,
 }
 
 impl Receives {
-    /// Allocates `count` buffers of `bytes`, which end when less than `least` are left.
-    pub fn new(endpoint: &Endpoint, count: usize, (bytes, least): (usize, usize), many: bool) -> Result<Self, Errno> {
-        let pool = Pool::new(bytes, count);
+    /// Allocates `count` buffers.
+    pub fn new(endpoint: &Endpoint, count: usize, shape: Buffers) -> Result<Self, Errno> {
+        let pool = Pool::new(shape.bytes, count);
         pool.grow(endpoint, count)?;
         Ok(Self {
             slots: std::iter::repeat_with(Slot::default).take(count).collect(),
             unposted: Mutex::default(),
             has_unposted: AtomicBool::new(false),
-            many,
-            ends_early: endpoint.info().provider().ends_with("ofi_rxm"),
-            bytes,
-            least,
+            shape,
             pool,
         })
     }
@@ -79,7 +93,7 @@ impl Receives {
 
     /// Whether a buffer takes many messages.
     pub fn takes_many(&self) -> bool {
-        self.many
+        self.shape.many.is_some()
     }
 
     fn slot(&self, held: &Held) -> (usize, &Slot) {
@@ -97,7 +111,7 @@ impl Receives {
         slot.references.store(POSTED, Ordering::Relaxed);
         slot.context.store(held.context() as usize, Ordering::Relaxed);
         // SAFETY: the buffer and its operation are the provider's until `end`.
-        match unsafe { endpoint.receive(held.source(self.bytes), self.many, held.context()) } {
+        match unsafe { endpoint.receive(held.source(self.shape.bytes), self.takes_many(), held.context()) } {
             Ok(()) => {
                 held.into_context();
                 Ok(())
@@ -122,25 +136,18 @@ impl Receives {
         unposted.into_iter().try_for_each(|held| self.post(endpoint, held))
     }
 
-    /// Takes a reference for the message of a completion, if it has one; under the lock of the
-    /// queue.
+    /// Takes a reference for the message of a completion, if it [has one](has_message); under the
+    /// lock of the queue.
     #[inline]
-    pub fn refer(
-        &self,
-        endpoint: &Endpoint,
-        index: usize,
-        completion: &Completion,
-        is_last: bool,
-    ) -> Result<(), Errno> {
+    pub fn refer(&self, endpoint: &Endpoint, index: usize, completion: &Completion) -> Result<(), Errno> {
         let slot = &self.slots[index];
-        // The end of a buffer may be reported without a message.
-        if completion.len > 0 {
+        if has_message(completion) {
             slot.references.fetch_add(1, Ordering::Relaxed);
         }
-        let is_over = match (self.many, self.ends_early) {
-            (false, _) => true,
-            (true, false) => is_last,
-            (true, true) => completion.len > 0 && self.fills(slot, completion),
+        let is_over = match self.shape.many {
+            None => true,
+            Some(many) if many.is_counted => has_message(completion) && self.fills(slot, completion, many.least),
+            Some(_) => completion.flags & bits::MULTI_RECV != 0,
         };
         if is_over && slot.references.fetch_sub(POSTED, Ordering::AcqRel) == POSTED {
             return self.post_again(endpoint, index);
@@ -149,19 +156,19 @@ impl Receives {
     }
 
     /// Counts a message in a buffer. True if all messages that fit have arrived.
-    fn fills(&self, slot: &Slot, completion: &Completion) -> bool {
+    fn fills(&self, slot: &Slot, completion: &Completion, least: usize) -> bool {
         let first = slot.context.load(Ordering::Relaxed) + size_of::<Operation>();
         let offset = (completion.buf as usize).wrapping_sub(first);
         let arrived = slot.arrived.fetch_add(completion.len, Ordering::Relaxed) + completion.len;
         let end = slot.end.fetch_max(offset + completion.len, Ordering::Relaxed);
         let end = end.max(offset + completion.len);
-        arrived == end && self.bytes - end < self.least
+        arrived == end && self.shape.bytes - end < least
     }
 
     /// Where the message of a completion is.
     #[inline]
     pub fn message(&self, index: usize, completion: &Completion) -> usize {
-        if self.many {
+        if self.takes_many() {
             completion.buf as usize
         } else {
             self.slots[index].context.load(Ordering::Relaxed) + size_of::<Operation>()

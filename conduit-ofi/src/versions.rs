@@ -1,5 +1,5 @@
 //! Properties of single versions of providers that no attribute of theirs tells, from libfabric's
-//! sources: known defects.
+//! sources: known defects, how receive buffers for many messages end, and how to set their minimum.
 
 use crate::fabric::{Functions, Info};
 
@@ -20,6 +20,11 @@ fn decode((major, minor): (u32, u32), library: (u32, u32)) -> Version {
     } else {
         (library.0, library.1, 0)
     }
+}
+
+/// Whether names of providers mean the same: a bare name is also that of a layer over any other.
+fn is(name: &str, provider: &str) -> bool {
+    provider == name || provider.rsplit(';').next() == Some(name)
 }
 
 /// A known defect of a provider.
@@ -77,6 +82,55 @@ pub fn known_defect(provider: &str, version: Version) -> Option<&'static Defect>
     of_provider.find(|defect| (defect.from..defect.until).contains(&version))
 }
 
+/// The end of a receive buffer for many messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// A completion with `FI_MULTI_RECV`, with or without a message, follows all messages.
+    Reported,
+    /// All messages have arrived when they have no gaps and leave less room than the minimum. The
+    /// flag means nothing: the provider sets it when it gives the last message its place, and not
+    /// at all after a message that was too long.
+    Counted,
+    /// Unknown: the flag is on the message that is last in the buffer, while earlier ones may still
+    /// arrive, and a message that breaks off leaves a gap of unknown length.
+    Unknown,
+}
+
+/// How receive buffers of a provider end.
+pub fn end(provider: &str, version: Version) -> End {
+    let among = |from: Version, until: Version| (from..until).contains(&version);
+    match provider.rsplit(';').next().unwrap_or(provider) {
+        "ofi_rxm" if version < (2, 0, 0) => End::Counted,
+        "tcp" if among((1, 18, 0), (1, 18, 3)) || among((1, 19, 0), (1, 19, 1)) => End::Unknown,
+        "shm" if version < (1, 17, 0) => End::Unknown,
+        "net" | "ofi_rxd" => End::Unknown,
+        _ => End::Reported,
+    }
+}
+
+/// Bytes that a message may take in a receive buffer beside its own: opx puts a header of up to 192
+/// bytes in front of each, rounds up, and does not check that both fit.
+pub fn overhead(provider: &str) -> usize {
+    if is("opx", provider) {
+        256
+    } else {
+        0
+    }
+}
+
+/// Whether `FI_OPT_MIN_MULTI_RECV` is set after `fi_enable`, not before. The option belongs to a
+/// receive context which these make only then: earlier they crash. Versions that copy it when they
+/// make the context ignore it later.
+pub fn sets_minimum_late(provider: &str, version: Version) -> bool {
+    let among = |from: Version, until: Version| (from..until).contains(&version);
+    match provider.rsplit(';').next().unwrap_or(provider) {
+        "shm" => among((1, 17, 0), (2, 0, 0)),
+        "efa" => among((1, 19, 0), (2, 0, 0)),
+        "sm2" => true,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,5 +154,38 @@ mod tests {
         let remedy = |provider, version| known_defect(provider, version).unwrap().remedy();
         assert_eq!(remedy("tcp", (1, 18, 0)), "1.18.1");
         assert_eq!(remedy("gni", (1, 9, 0)), "1.14");
+    }
+
+    #[test]
+    fn ends_of_receive_buffers() {
+        for version in [(1, 18, 0), (1, 18, 2), (1, 19, 0)] {
+            assert_eq!(end("tcp", version), End::Unknown);
+        }
+        for version in [(1, 18, 3), (1, 19, 1), (1, 20, 0), (2, 6, 0)] {
+            assert_eq!(end("tcp", version), End::Reported);
+        }
+        assert_eq!(end("verbs;ofi_rxm", (1, 22, 0)), End::Counted);
+        assert_eq!(end("tcp;ofi_rxm", (2, 0, 0)), End::Reported);
+        assert_eq!(end("net", (1, 17, 1)), End::Unknown);
+        assert_eq!(end("udp;ofi_rxd", (2, 6, 0)), End::Unknown);
+        assert_eq!(
+            [end("shm", (1, 16, 1)), end("shm", (1, 17, 0))],
+            [End::Unknown, End::Reported]
+        );
+        assert_eq!(
+            [end("opx", (1, 17, 0)), end("cxi", (1, 15, 0))],
+            [End::Reported, End::Reported]
+        );
+    }
+
+    #[test]
+    fn the_minimum_is_set_before_or_after() {
+        let late = |provider, versions: [Version; 4]| versions.map(|version| sets_minimum_late(provider, version));
+        let versions = [(1, 16, 1), (1, 18, 0), (1, 22, 0), (2, 0, 0)];
+        assert_eq!(late("shm", versions), [false, true, true, false]);
+        assert_eq!(late("efa", versions), [false, false, true, false]);
+        assert_eq!(late("sm2", versions), [true; 4]);
+        assert_eq!(late("tcp;ofi_rxm", versions), [false; 4]);
+        assert_eq!(late("psm3", versions), [false; 4]);
     }
 }

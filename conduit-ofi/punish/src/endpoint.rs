@@ -2,7 +2,7 @@
 
 use crate::domain::{head, publish, Av, Domain, ADDRESS_MASK};
 use crate::offer::Offer;
-use crate::plan::{Kind, ATOMIC_PROD, READ_ONLY};
+use crate::plan::{Kind, Minimum, ATOMIC_PROD, READ_ONLY};
 use crate::queue::Queue;
 use crate::rules::{Buffer, Op};
 use crate::{ffi, region};
@@ -98,6 +98,15 @@ unsafe extern "C" fn set_option(
     len: usize,
 ) -> c_int {
     let ep = &*fid.cast::<Endpoint>();
+    if option as u32 == ffi::FI_OPT_MIN_MULTI_RECV {
+        let minimum = value.cast::<usize>().read_unaligned();
+        match (ep.domain.offer.plan.minimum, ep.is_enabled.load(SeqCst)) {
+            (Minimum::Late, false) => violated!("FI_OPT_MIN_MULTI_RECV is set before there is a receive context"),
+            // Without effect.
+            (Minimum::Early, true) => return 0,
+            _ => ep.domain.state().minimum = minimum,
+        }
+    }
     real!(ep.real, ops.setopt(level, option, value, len))
 }
 
@@ -137,8 +146,14 @@ impl Call<'_> {
         let plan = &domain.offer.plan;
         let _inside = domain.enter();
         self.check(ep);
+        if kind == Kind::Receive && (*ep.queue.load(SeqCst)).has_message_of(self.context) {
+            violated!("a receive buffer is posted while a message arrives in it");
+        }
         let mut state = domain.state();
         state.is_used |= kind != Kind::Receive;
+        if kind == Kind::Receive && self.takes_many() && state.minimum == 0 {
+            violated!("FI_OPT_MIN_MULTI_RECV is not set, so messages are cut off at the end of a buffer");
+        }
         for buffer in self.buffers.iter().filter(|_| !self.is_injected()) {
             state.check_local(plan, kind, buffer);
         }
@@ -176,7 +191,7 @@ impl Call<'_> {
         }
         if !self.context.is_null() || !self.is_injected() {
             let mut op = Op::new(self.context, kind, self.buffers);
-            op.many = self.flags & u64::from(ffi::FI_MULTI_RECV) != 0;
+            op.many = self.takes_many();
             let kept = matches!(kind, Kind::Send | Kind::Put) && !self.is_injected();
             ready.context = state.begin(plan, op, kept);
         }
@@ -190,6 +205,10 @@ impl Call<'_> {
             domain.state().end(plan, self.context as usize, true);
         }
         code
+    }
+
+    fn takes_many(&self) -> bool {
+        self.flags & u64::from(ffi::FI_MULTI_RECV) != 0
     }
 
     fn is_injected(&self) -> bool {

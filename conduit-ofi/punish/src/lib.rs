@@ -64,6 +64,7 @@ mod ffi;
 
 mod domain;
 mod endpoint;
+mod ends;
 mod offer;
 mod plan;
 mod queue;

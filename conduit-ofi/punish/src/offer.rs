@@ -7,6 +7,9 @@ use std::ffi::{c_char, c_int, CStr, CString};
 /// Bytes of a key with `FI_MR_RAW`: the provider's key, the base address, and a mark.
 pub const RAW_KEY_BYTES: usize = 24;
 
+/// The provider that stands for others.
+const UNDERNEATH: &str = "tcp;ofi_rxm";
+
 /// What an edited record was made from. Records lead to it by a field that users leave alone, and
 /// it lives as long as the process.
 pub struct Offer {
@@ -91,6 +94,7 @@ pub unsafe fn edited(
     let domain = &mut *(*copy).domain_attr;
     libc::free(domain.auth_key.cast());
     (domain.auth_key, domain.auth_key_size) = (std::ptr::null_mut(), 0);
+    let provider = if plan.name.is_some() { UNDERNEATH } else { provider };
     rename(&mut (*(*copy).fabric_attr).prov_name, provider);
     let code = ask(copy);
     (Real::get().freeinfo)(copy);
@@ -98,10 +102,15 @@ pub unsafe fn edited(
     while !next.is_null() {
         edit(next, &plan, version);
         (*next).caps |= device_memory;
-        if !prefix.is_empty() {
-            let provider = text((*(*next).fabric_attr).prov_name);
-            rename(&mut (*(*next).fabric_attr).prov_name, &format!("{prefix};{provider}"));
-        }
+        let attributes = &mut *(*next).fabric_attr;
+        let provider = plan.name.clone().unwrap_or_else(|| text(attributes.prov_name));
+        let name = if prefix.is_empty() {
+            provider
+        } else {
+            format!("{prefix};{provider}")
+        };
+        rename(&mut attributes.prov_name, &name);
+        attributes.prov_version = plan.version.unwrap_or(attributes.prov_version);
         next = (*next).next;
     }
     code

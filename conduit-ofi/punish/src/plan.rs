@@ -79,6 +79,51 @@ const KINDS: [(&str, Kind); 7] = [
     ("insert", Kind::Address),
 ];
 
+/// When the minimum of receive buffers for many messages must be set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Minimum {
+    /// At any time before the first buffer is posted.
+    #[default]
+    Ever,
+    /// Before the endpoint is enabled; later it has no effect.
+    Early,
+    /// After the endpoint is enabled; earlier there is no receive context.
+    Late,
+}
+
+/// Names of [`Minimum`].
+const MINIMUMS: [(&str, Minimum); 2] = [("early", Minimum::Early), ("late", Minimum::Late)];
+
+/// How a receive buffer for many messages ends, after its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// As the provider underneath has it.
+    #[default]
+    Real,
+    /// The message that completes last has the flag, whatever its place in the buffer.
+    Any,
+    /// A completion without a message.
+    Bare,
+    /// The same, with the bytes that are left and their address.
+    Left,
+    /// The message that is last in the buffer has the flag, even if it completes before others.
+    Early,
+    /// An error: the rest of the buffer was canceled.
+    Canceled,
+    /// An error: a message of unknown length was too long for the rest of the buffer.
+    Truncated,
+}
+
+/// Names of [`End`].
+const ENDS: [(&str, End); 6] = [
+    ("any", End::Any),
+    ("bare", End::Bare),
+    ("left", End::Left),
+    ("early", End::Early),
+    ("canceled", End::Canceled),
+    ("truncated", End::Truncated),
+];
+
 /// How many kinds there are.
 pub const KIND_COUNT: usize = KINDS.len();
 
@@ -88,6 +133,19 @@ pub type Fault = (Kind, u64);
 /// A plan. Everything absent is as the provider has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
+    /// The name that the provider pretends to have.
+    pub name: Option<String>,
+    /// Its version in libfabric's form, if it differs.
+    pub version: Option<u32>,
+    /// When the minimum of receive buffers is set.
+    pub minimum: Minimum,
+    /// How receive buffers end.
+    pub end: End,
+    /// Bytes that each message takes in such a buffer beside its own, which are rounded up. Nobody
+    /// checks that both fit.
+    pub header: usize,
+    /// The message that is cut off, counted as for `fail`.
+    pub cut: Option<u64>,
     /// Bytes of the record of an error, if they are more than in 1.17.
     pub record: usize,
     /// What the provider lacks.
@@ -159,6 +217,23 @@ fn bits(table: &[(&str, u64)], list: &str) -> Result<u64, String> {
     })
 }
 
+/// The entry of a table with this name.
+fn named<T: Copy>(table: &[(&str, T)], name: &str) -> Result<T, String> {
+    let entry = table.iter().find(|entry| entry.0 == name);
+    entry
+        .map(|entry| entry.1)
+        .ok_or_else(|| format!("'{name}' is not known"))
+}
+
+/// The number of a provider of version "1.19.1" of libfabric.
+fn version(text: &str) -> Option<u32> {
+    let numbers: Vec<u32> = text.split('.').map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    match numbers[..] {
+        [major, minor, patch] => Some(((100 * major + minor) << 16) | (10 * patch)),
+        _ => None,
+    }
+}
+
 impl FromStr for Plan {
     type Err = String;
 
@@ -170,11 +245,15 @@ impl FromStr for Plan {
             let size = || number(value).map(|bytes| Some(bytes as usize));
             let fault = || {
                 let (name, count) = value.split_once('@').ok_or_else(|| format!("'{word}' has no '@'"))?;
-                let kind = KINDS.iter().find(|entry| entry.0 == name);
-                let (_, kind) = kind.ok_or_else(|| format!("'{name}' is not known"))?;
-                Ok::<_, String>(Some((*kind, number(count)?)))
+                Ok::<_, String>(Some((named(&KINDS, name)?, number(count)?)))
             };
             match key {
+                "as" => plan.name = Some(value.to_owned()),
+                "version" => plan.version = Some(version(value).ok_or_else(|| format!("'{word}': no version"))?),
+                "minimum" => plan.minimum = named(&MINIMUMS, value)?,
+                "end" => plan.end = named(&ENDS, value)?,
+                "header" => plan.header = number(value)? as usize,
+                "cut" => plan.cut = Some(number(value)?),
                 "record" => plan.record = number(value)? as usize,
                 "no" => plan.lacks = bits(LACKS, value)?,
                 "bad_flags" => plan.bad_flags = bits(FLAGS, value)?,
@@ -223,7 +302,31 @@ mod tests {
             (plan.mr_mode(), plan.mode()),
             (u64::from(ffi::FI_MR_LOCAL), ffi::FI_CONTEXT2)
         );
-        for wrong in ["no", "no=x", "demand=rma", "inject=-1", "fail=put", "fail=x@1", "x=1"] {
+        let plan: Plan = "as=efa version=1.19.1 minimum=late end=bare header=192 cut=2 record=128"
+            .parse()
+            .unwrap();
+        let expected = Plan {
+            name: Some("efa".into()),
+            version: super::version("1.19.1"),
+            minimum: Minimum::Late,
+            end: End::Bare,
+            header: 192,
+            cut: Some(2),
+            record: 128,
+            ..Plan::default()
+        };
+        assert_eq!(plan, expected);
+        for wrong in [
+            "end=x",
+            "version=1.19",
+            "no",
+            "no=x",
+            "demand=rma",
+            "inject=-1",
+            "fail=put",
+            "fail=x@1",
+            "x=1",
+        ] {
             assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
         }
     }

@@ -1,7 +1,9 @@
 //! Completion queues: completions that come late, in any order, or are errors.
 
 use crate::domain::{head, Domain};
+use crate::ends;
 use crate::ffi;
+use crate::plan::End;
 use crate::plan::Kind;
 use crate::rules::Op;
 use std::collections::VecDeque;
@@ -51,7 +53,7 @@ pub fn new(real: *mut ffi::fid_cq, domain: &'static Domain, context: *mut c_void
 }
 
 /// The record of an injected error.
-fn injected(context: *mut c_void, flags: u64, errno: u32) -> ffi::fi_cq_err_entry {
+pub fn injected(context: *mut c_void, flags: u64, errno: u32) -> ffi::fi_cq_err_entry {
     // SAFETY: all zero is a valid value.
     let none: ffi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
     ffi::fi_cq_err_entry {
@@ -96,17 +98,29 @@ impl Queue {
         }
         for entry in &room[..code.max(0) as usize] {
             let mut entry = entry.assume_init();
+            let plan = &self.domain.offer.plan;
+            let end = ends::shape(plan, &mut entry, self.domain.state().minimum);
             entry.op_context = users(entry.op_context);
             let is_message = entry.flags & u64::from(ffi::FI_RECV) != 0;
-            let plan = &self.domain.offer.plan;
-            if is_message && self.domain.state().fails(plan, Kind::Receive) {
-                let error = injected(entry.op_context, entry.flags, ffi::FI_EIO);
-                pending.errors.push_back(error);
-            } else {
-                pending.completions.push(entry);
+            match is_message.then(|| self.domain.state().error_of_message(plan)).flatten() {
+                Some(errno) => {
+                    let mut error = injected(entry.op_context, entry.flags, errno);
+                    if errno == ffi::FI_ETRUNC {
+                        (error.buf, error.len, error.olen) = (entry.buf, entry.len, 8.min(entry.len));
+                    }
+                    pending.errors.push_back(error);
+                }
+                None => pending.completions.push(entry),
             }
+            pending.completions.extend(end);
         }
         code
+    }
+
+    /// Whether a message in this receive was not read yet.
+    pub fn has_message_of(&self, context: *mut c_void) -> bool {
+        let mut completions = self.pending().completions.clone().into_iter();
+        completions.any(|entry| entry.op_context == context && entry.flags & u64::from(ffi::FI_RECV) != 0)
     }
 }
 
@@ -152,16 +166,22 @@ unsafe extern "C" fn read(cq: *mut ffi::fid_cq, buf: *mut c_void, count: usize) 
             .completions
             .iter()
             .filter(|other| other.op_context == entry.op_context);
-        if is_last && same.count() > 1 || state.chance(plan.late) {
+        let waits = is_last && plan.end != End::Early && same.count() > 1;
+        if waits || state.chance(plan.late) {
             at += 1;
             continue;
         }
         pending.completions.remove(at);
+        if let Some(error) = ends::error(&entry) {
+            pending.errors.push_back(error);
+            break;
+        }
         state.end(plan, entry.op_context as usize, is_last);
         buf.cast::<ffi::fi_cq_data_entry>().add(taken).write(entry);
         taken += 1;
     }
     match taken {
+        0 if !pending.errors.is_empty() => -(ffi::FI_EAVAIL as isize),
         0 => -(ffi::FI_EAGAIN as isize),
         _ => taken as isize,
     }
@@ -175,7 +195,8 @@ unsafe extern "C" fn read_error(cq: *mut ffi::fid_cq, buf: *mut ffi::fi_cq_err_e
         return -(ffi::FI_EAGAIN as isize);
     };
     let plan = &queue.domain.offer.plan;
-    queue.domain.state().end(plan, error.op_context as usize, false);
+    let is_last = error.flags & u64::from(ffi::FI_MULTI_RECV) != 0;
+    queue.domain.state().end(plan, error.op_context as usize, is_last);
     *buf = error;
     // Later versions of the record are longer.
     let known = size_of_val(&error);

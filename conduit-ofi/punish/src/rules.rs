@@ -32,6 +32,10 @@ pub struct Op {
     /// The end of a receive was reported. Messages may still follow with ofi_rxm.
     is_over: bool,
     pub buffers: Vec<Buffer>,
+    /// Bytes that have arrived in a receive of many messages.
+    pub arrived: usize,
+    /// The place where its last message ends.
+    pub full: Option<usize>,
     /// Of the bytes of a source that must not change; 0 if they may.
     sum: u64,
     /// What the user's context is overwritten with.
@@ -48,6 +52,8 @@ impl Op {
             many: false,
             is_over: false,
             buffers: buffers.to_vec(),
+            arrived: 0,
+            full: None,
             sum: 0,
             poison: 0,
         }
@@ -90,6 +96,8 @@ pub struct State {
     pub keys: HashMap<u64, (u64, u64)>,
     /// Regions that are registered.
     pub regions: HashSet<usize>,
+    /// The minimum of receive buffers; 0 until it is set.
+    pub minimum: usize,
 }
 
 // SAFETY: descriptors are compared only.
@@ -120,6 +128,15 @@ impl State {
     /// Counts an operation, and returns whether the plan wants it to complete with an error.
     pub fn fails(&mut self, plan: &Plan, kind: Kind) -> bool {
         plan.fail == Some(self.counted(0, kind))
+    }
+
+    /// The same of a message: the error, if the plan wants one.
+    pub fn error_of_message(&mut self, plan: &Plan) -> Option<u32> {
+        let (kind, count) = self.counted(0, Kind::Receive);
+        if plan.fail == Some((kind, count)) {
+            return Some(ffi::FI_EIO);
+        }
+        (plan.cut == Some(count)).then_some(ffi::FI_ETRUNC)
     }
 
     /// Counts a call, and returns whether the plan wants it to return an error.

@@ -125,10 +125,20 @@ pub struct Threads {
     pub sleep: bool,
 }
 
+/// The least room in a receive buffer for many messages (`FI_OPT_MIN_MULTI_RECV`): with less, the
+/// provider ends the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Minimum {
+    /// Bytes.
+    pub bytes: usize,
+    /// The option is set after the endpoint is enabled, not before.
+    pub is_late: bool,
+}
+
 impl Endpoint {
     /// Opens an endpoint with one queue for all completions. `entries`: the least length of the
-    /// queue; 0 leaves it to the provider. `least_receive`: see [`Endpoint::receive`].
-    pub fn open(info: Info, threads: Threads, entries: usize, least_receive: usize) -> Result<Self, String> {
+    /// queue; 0 leaves it to the provider. `minimum`: see [`Endpoint::receive`].
+    pub fn open(info: Info, threads: Threads, entries: usize, minimum: Minimum) -> Result<Self, String> {
         let record = info.as_ptr();
         let fabric = Object::open("fi_fabric", |fabric| {
             let attributes = ptr::from_ref(info.fabric_attr()).cast_mut();
@@ -158,7 +168,7 @@ impl Endpoint {
             gate,
             wake: fd,
         };
-        endpoint.enable(least_receive)?;
+        endpoint.enable(minimum)?;
         Ok(endpoint)
     }
 
@@ -189,7 +199,7 @@ impl Endpoint {
         Ok((open(ffi::FI_WAIT_NONE)?, None))
     }
 
-    fn enable(&self, least_receive: usize) -> Result<(), String> {
+    fn enable(&self, minimum: Minimum) -> Result<(), String> {
         let check = |what: &str, code: i32| match Errno::check(code as isize) {
             Ok(_) => Ok(()),
             Err(why) => Err(format!("{what}: {}", why.text())),
@@ -205,18 +215,16 @@ impl Endpoint {
         // SAFETY: fi_enable(3), on an endpoint that is bound.
         let enable = || unsafe { super::control(self.ep.fid(), ffi::FI_ENABLE as i32, ptr::null_mut()) };
         let set_least = || {
-            let option = (&raw const least_receive).cast();
+            let option = (&raw const minimum.bytes).cast();
             let (level, name) = (ffi::FI_OPT_ENDPOINT as i32, ffi::FI_OPT_MIN_MULTI_RECV as i32);
             call!(self.ep, ops.setopt(level, name, option, size_of::<usize>())) as i32
         };
         let many = self.info.caps() & super::bits::MULTI_RECV != 0;
-        // Before, for ofi_rxm of libfabric 2; but shm of 1.17 has no receive context before.
-        let is_late = self.info.provider() == "shm";
-        if many && !is_late {
+        if many && !minimum.is_late {
             check("FI_OPT_MIN_MULTI_RECV", set_least())?;
         }
         check("fi_enable", enable())?;
-        if many && is_late {
+        if many && minimum.is_late {
             check("FI_OPT_MIN_MULTI_RECV", set_least())?;
         }
         Ok(())
@@ -381,8 +389,8 @@ impl Endpoint {
         unsafe { super::control(self.domain.fid(), ffi::FI_UNMAP_KEY as i32, (&raw mut key).cast()) };
     }
 
-    /// Posts a receive buffer: for one message, or for all that fit until less than
-    /// `least_receive` bytes are left.
+    /// Posts a receive buffer: for one message, or for all that fit until less than the minimum is
+    /// left.
     ///
     /// # Safety
     /// Buffer and context are the provider's until a completion says otherwise.

@@ -10,6 +10,9 @@ use std::ffi::{c_char, CStr};
 pub struct Failure {
     /// The operation, whose context may be null, and what was received of it.
     pub of: Completion,
+    /// Length of a message that was cut off, or that of its beginning; 0 if the provider does not
+    /// tell.
+    pub bytes: usize,
     /// Its error.
     pub errno: Errno,
     /// The provider's text.
@@ -70,6 +73,7 @@ impl Endpoint {
                 buf: entry.buf,
                 data: entry.data,
             },
+            bytes: entry.len,
             errno,
             text: match text {
                 Some(text) if !text.is_empty() && text != errno.text() => format!("{} ({text})", errno.text()),
