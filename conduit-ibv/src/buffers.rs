@@ -130,6 +130,12 @@ impl Pool {
         self.0.bytes
     }
 
+    /// Bytes of all buffers that there are, and that there may be.
+    pub fn all_bytes(&self) -> (usize, usize) {
+        let each = size_of::<Head>() + self.0.bytes;
+        (each * self.0.count.load(Ordering::Relaxed), each * self.0.most)
+    }
+
     /// Takes a buffer, or makes more. None if there are as many as there may be, or no more can be
     /// registered.
     #[inline]

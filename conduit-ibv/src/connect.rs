@@ -2,8 +2,9 @@
 
 use crate::events;
 use crate::handshake::{Datagram, Endpoint, Step};
-use crate::net::{advised, Net};
+use crate::net::Net;
 use crate::peers::Connection;
+use crate::pinned::advised;
 use crate::resolve::{self, Failure, Unresolved};
 use crate::send_queue::SendQueue;
 use crate::verbs::{Access, Channel, Datagrams, Errno, SendError, Transport};

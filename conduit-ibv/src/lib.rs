@@ -64,7 +64,8 @@ use gasnet_conduit::{
     ProviderReport, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop,
     Upcalls, Wake,
 };
-use net::{advised, Net};
+use net::Net;
+use pinned::advised;
 use std::sync::{Arc, OnceLock};
 use verbs::Domain;
 

@@ -8,13 +8,14 @@ use crate::inbox::Inbox;
 use crate::mapped::Pinned;
 use crate::memory::Segments;
 use crate::peers::Peers;
-use crate::pinned;
+use crate::pinned::{self, advised};
 use crate::pools::Pools;
 use crate::presets::Presets;
 use crate::rail::Rail;
+use crate::ring;
 use crate::settings::{self, Settings};
 use crate::transfer::{Stripes, Transfer};
-use crate::verbs::{Access, Channel, Datagrams, Domain, Errno, LocalPort};
+use crate::verbs::{Access, Channel, Datagrams, Domain, LocalPort};
 use crate::xrc::Xrc;
 use gasnet_conduit::copied::Copied;
 use gasnet_conduit::probe::probe;
@@ -183,6 +184,18 @@ impl Net {
             failed(format!("{}: {why}", names.join(", ")))
         })?;
         let buffers = opened.rails.iter().map(Rail::buffer_bytes).sum();
+        let queues = |rail| {
+            let pairs = opened.paths.iter().filter(|path| path.rail == rail).count();
+            opened.rails[rail].queue_bytes(info.size as usize * pairs)
+        };
+        let hcas = opened.rails.len();
+        let (pooled, most_pooled) = pools.bytes();
+        let rings = settings.rings * ring::BYTES;
+        let own = pinned::Own {
+            at_start: hcas * pooled,
+            most: hcas * (most_pooled + rings) + buffers + (0..hcas).map(queues).sum::<usize>(),
+            hcas,
+        };
         let probed = all.iter().any(|hello| hello.probes).then(|| {
             let (domains, share) = (domains().collect::<Vec<_>>(), pinned::share(info.host.len()));
             let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
@@ -195,7 +208,7 @@ impl Net {
         let mut net = Self {
             rank: info.rank,
             inline: opened.rails.iter().map(|rail| rail.inline).min().unwrap_or(0),
-            max_bytes: pinned::max_bytes(info.host.len(), buffers, probed),
+            max_bytes: pinned::max_bytes(info.host.len(), buffers, probed, own),
             is_fenced,
             peers,
             xrc,
@@ -323,12 +336,4 @@ fn peers_outside(info: &StartInfo<'_>) -> usize {
     let own = (info.place_of)(info.rank).nbrhd;
     let is_outside = |rank: &u32| (info.place_of)(JobRank(*rank)).nbrhd != own;
     (0..info.size).filter(is_outside).count()
-}
-
-/// Why memory cannot be registered, and what to do if a limit is the reason.
-pub fn advised(why: Errno) -> String {
-    match why {
-        Errno::NO_MEMORY => format!("{why}. Raise the locked-memory limit (ulimit -l)"),
-        _ => why.to_string(),
-    }
 }

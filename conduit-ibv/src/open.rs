@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use crate::hello::{Hello, Link};
-use crate::net::{advised, Opened, Path};
+use crate::net::{Opened, Path};
+use crate::pinned::advised;
 use crate::ports::subnet::{self, Offer, Prefix};
 use crate::ports::{self, Choice, Hca, Host};
 use crate::rail::Rail;
@@ -71,7 +72,7 @@ pub fn open(
     let rail: &Rail = &rails[first.rail];
     let channel = has_thread.then(|| Channel::new(&rail.context)).transpose();
     let name = &rail.context.name;
-    let channel = channel.map_err(|why| format!("{name}: ibv_create_comp_channel failed: {why}"))?;
+    let channel = channel.map_err(|why| format!("{name}: ibv_create_comp_channel failed: {}", advised(why)))?;
     let datagrams = Datagrams::new(
         &rail.context,
         &rail.domain,

@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 use crate::settings;
+use crate::verbs::Errno;
 use gasnet_conduit::amounts::{part, Limit};
 use gasnet_sys::{host_memory, process};
+use std::fs;
 
 /// Part of the physical memory of a host that its processes register together, by default.
 const PART: f64 = 2.0 / 3.0;
@@ -42,15 +44,63 @@ impl Regions {
     }
 }
 
+/// Memory that this process locks beside segments, which counts for each HCA that it is registered
+/// with.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    /// Bytes that are locked already.
+    pub at_start: usize,
+    /// Bytes of buffers and queues, if all peers are connected and all buffers needed.
+    pub most: usize,
+    /// How many HCAs there are.
+    pub hcas: usize,
+}
+
 /// The bytes of segments that this process may register, one of so many on this host, beside its
-/// own `buffers`: whole pages, and half of its share at least, since buffers are registered as they
-/// are needed. `probed`: what can be registered beside the buffers that there are.
-pub fn max_bytes(processes: usize, buffers: usize, probed: Option<u64>) -> usize {
-    let lockable = lockable().filter(|lockable| *lockable > 2 * buffers as u64);
-    let most = lockable.unwrap_or(u64::MAX).min(probed.unwrap_or(u64::MAX));
-    let share = share(processes).min(most) as usize;
+/// receive `buffers`: whole pages, and half of its share at least, since buffers are registered as
+/// they are needed. `probed`: what can be registered beside the buffers that there are.
+pub fn max_bytes(processes: usize, buffers: usize, probed: Option<u64>, own: Own) -> usize {
+    let share = share(processes).min(probed.unwrap_or(u64::MAX)) as usize;
     let bytes = share.saturating_sub(buffers).max(share / 2);
+    // One that hardly holds what is locked already is nobody's choice for segments: where it is
+    // enforced, the next registration fails.
+    let lockable = lockable().filter(|lockable| *lockable > 2 * own.at_start as u64);
+    let bytes = bytes.min(lockable.map_or(usize::MAX, |limit| own.beside(limit)));
     bytes - bytes % PAGE
+}
+
+impl Own {
+    /// The bytes of segments within a limit: half of it at least. Buffers that do not fit are done
+    /// without.
+    fn beside(&self, limit: u64) -> usize {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        limit.saturating_sub(self.most).max(limit / 2) / self.hcas.max(1)
+    }
+}
+
+/// Bytes that are locked for the send queue of a pair, as mlx5 lays it out, which takes most
+/// (rdma-core@65: providers/mlx5/verbs.c): 192 of each work request are room for operations that
+/// nobody here uses.
+pub fn send_queue_bytes(depth: usize, inline: usize) -> usize {
+    const OPERATIONS: usize = 192;
+    const PIECES: usize = 32;
+    let data = (4 + inline).next_multiple_of(16).max(PIECES);
+    ((OPERATIONS + data).next_multiple_of(64) * depth).next_power_of_two()
+}
+
+/// Bytes that are locked for a completion.
+pub const COMPLETION: usize = 64;
+
+/// Why memory cannot be registered or locked, and what to do if a limit is the reason.
+pub fn advised(why: Errno) -> String {
+    match (why, lockable()) {
+        (Errno::NO_MEMORY, Some(limit)) => {
+            let limit = limit >> 10;
+            format!("{why}. Raise the limit on locked memory (ulimit -l), which is {limit} KiB")
+        }
+        (Errno::NO_MEMORY, None) => format!("{why}. No limit on locked memory (ulimit -l) counts for this process"),
+        _ => why.to_string(),
+    }
 }
 
 /// What this process may register by `GASNET_PHYSMEM_MAX`.
@@ -67,11 +117,23 @@ pub fn raise_limit() {
     }
 }
 
-/// The pinned pages of a process count against this limit, except root's. One that hardly holds
-/// the buffers is nobody's choice for segments: where it is enforced, the first registration fails.
+/// The limit on locked memory, against which the kernel counts what is registered and the queues,
+/// if there is any.
 fn lockable() -> Option<u64> {
-    let limit = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, 0).ok()?;
-    (process::user() != 0).then_some(limit.rlim_cur)
+    let limit = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, 0).ok()?.rlim_cur;
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let is_exempt = || is_exempt(&read("/proc/thread-self/status"), &read("/proc/self/uid_map"));
+    (limit != libc::RLIM_INFINITY && !is_exempt()).then_some(limit)
+}
+
+/// Whether no limit counts, by these files of the process. Root has the capability, but often not
+/// in a container; and that of a user namespace means nothing to the kernel here.
+fn is_exempt(status: &str, uid_map: &str) -> bool {
+    const CAP_IPC_LOCK: u32 = 14;
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    let is_initial = uid_map.split_whitespace().eq(["0", "0", "4294967295"]);
+    is_initial && effective.unwrap_or(0) >> CAP_IPC_LOCK & 1 != 0
 }
 
 #[cfg(test)]
@@ -80,6 +142,14 @@ mod tests {
 
     #[test]
     fn processes_share() {
+        let max_bytes = |processes, buffers, probed| {
+            let own = Own {
+                at_start: usize::MAX / 2,
+                most: 0,
+                hcas: 1,
+            };
+            max_bytes(processes, buffers, probed, own)
+        };
         let alone = max_bytes(1, 0, None);
         let shared = max_bytes(4, 0, None);
         assert!(alone > 0 && (alone / 4).abs_diff(shared) <= PAGE);
@@ -88,6 +158,41 @@ mod tests {
         assert_eq!(shared % PAGE, 0);
         let probed = 3 * PAGE as u64 + 1;
         assert_eq!(max_bytes(1, PAGE, Some(probed)), 2 * PAGE);
+    }
+
+    #[test]
+    fn segments_within_a_limit() {
+        let beside = |limit, most, hcas| {
+            let own = Own {
+                at_start: 0,
+                most,
+                hcas,
+            };
+            own.beside(limit)
+        };
+        assert_eq!(beside(1000, 100, 1), 900);
+        assert_eq!(beside(1000, 800, 1), 500);
+        // Each page counts twice.
+        assert_eq!(beside(1000, 100, 2), 450);
+    }
+
+    #[test]
+    fn who_is_exempt_from_the_limit() {
+        let (all, docker) = ("Uid:\t0\nCapEff:\t000001ffffffffff\n", "CapEff:\t00000000a80425fb\n");
+        let initial = "         0          0 4294967295\n";
+        assert!(is_exempt(all, initial));
+        assert!(!is_exempt(docker, initial));
+        assert!(!is_exempt(all, "         0       1000          1\n"));
+        assert!(!is_exempt("", initial));
+    }
+
+    #[test]
+    fn send_queues_of_mlx5() {
+        // 72 bytes of inline data instead of 60 double the queue.
+        assert_eq!(
+            [0, 60, 72, 124].map(|inline| send_queue_bytes(64, inline) >> 10),
+            [16, 16, 32, 32]
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The pools of buffers of a process.
 
 use crate::buffers::{Buffer, Pool};
-use crate::net::advised;
+use crate::pinned::advised;
 use crate::settings::Settings;
 use crate::verbs::Domain;
 
@@ -50,5 +50,15 @@ impl Pools {
             reserved: pool(settings.max_packet, RESERVED)?,
             scratch,
         })
+    }
+
+    /// Bytes of all buffers that there are, and that there may be.
+    pub fn bytes(&self) -> (usize, usize) {
+        let [[a, b], [c, d]] = [&self.small, &self.large];
+        let all = [a, b, c, d, &self.small_copies, &self.large_copies, &self.reserved];
+        let sizes = all.map(Pool::all_bytes);
+        sizes
+            .into_iter()
+            .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 }

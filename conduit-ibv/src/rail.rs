@@ -1,6 +1,7 @@
 //! An HCA that this process uses: its completion queue and its receive buffers.
 
 use crate::on_demand::OnDemand;
+use crate::pinned::{self, advised};
 use crate::receive::Receives;
 use crate::send_queue::SendQueue;
 use crate::settings::Settings;
@@ -81,7 +82,7 @@ impl Rail {
         (peers, pairs): (usize, usize),
         (sleeps, file): (bool, Option<RawFd>),
     ) -> Result<Self, String> {
-        let failed = |what: &'static str| move |why: Errno| format!("{what}: {why}");
+        let failed = |what: &'static str| move |why: Errno| format!("{what}: {}", advised(why));
         let device = context.attributes;
         let limit = |wanted: usize, device: i32| match usize::try_from(device) {
             Ok(most) if wanted == 0 || wanted > most => most,
@@ -267,6 +268,12 @@ impl Rail {
     /// Bytes of receive buffers that may be registered.
     pub fn buffer_bytes(&self) -> usize {
         self.receives.most_bytes()
+    }
+
+    /// Bytes that are locked for queues, when so many pairs are made.
+    pub fn queue_bytes(&self, pairs: usize) -> usize {
+        let sends = pinned::send_queue_bytes(self.depth(), self.asked_inline);
+        pairs * sends + (self.sends + self.buffers) * pinned::COMPLETION
     }
 
     /// Takes room for the completion of a work request.

@@ -96,16 +96,23 @@ impl Receives {
         }
     }
 
-    /// Registers more buffers, up to the limit. Returns their numbers.
-    fn grow(&self, domain: &Domain, more: usize) -> Result<std::ops::Range<usize>, Errno> {
+    /// Registers more buffers, up to the limit. Returns their numbers: fewer if no more memory can be
+    /// locked, but `least` of them.
+    fn grow(&self, domain: &Domain, more: usize, least: usize) -> Result<std::ops::Range<usize>, Errno> {
         let mut growth = lock(&self.growth);
         let first = growth.count;
-        let end = (first + more).min(self.most);
+        let mut end = (first + more).min(self.most);
         while growth.regions.len() * CHUNK < end {
             let chunk = growth.regions.len();
             let address = self.address(chunk * CHUNK);
             // SAFETY: unmapped after the region is dropped.
-            let region = unsafe { domain.register(address, self.bytes * CHUNK, Access::LOCAL)? };
+            let region = match unsafe { domain.register(address, self.bytes * CHUNK, Access::LOCAL) } {
+                Err(Errno::NO_MEMORY) if chunk * CHUNK >= first + least => {
+                    end = chunk * CHUNK;
+                    break;
+                }
+                region => region?,
+            };
             self.lkeys[chunk].store(region.lkey, Ordering::Relaxed);
             growth.regions.push(region);
         }
@@ -113,9 +120,11 @@ impl Receives {
         Ok(first..end)
     }
 
-    /// Posts up to `more` further shared buffers.
+    /// Posts up to `more` further shared buffers. The first ones must be; senders wait for buffers
+    /// that there are.
     pub fn add_shared(&self, domain: &Domain, shared: &Shared, more: usize) -> Result<(), Errno> {
-        let added = self.grow(domain, more)?;
+        let least = usize::from(self.reserve.load(Ordering::Relaxed) == 0);
+        let added = self.grow(domain, more, least)?;
         self.reserve.fetch_max((added.end / RESERVE) as i64, Ordering::Relaxed);
         let all: Vec<usize> = added.collect();
         self.post_shared(shared, &all)
@@ -129,8 +138,9 @@ impl Receives {
 
     /// Posts the buffers of a queue pair, before it is connected.
     pub fn add_owned(&self, domain: &Domain, owner: &SendQueue) -> Result<(), Errno> {
-        let added = self.grow(domain, self.each)?;
-        assert_eq!(added.len(), self.each, "defect: a queue pair without buffers");
+        /// Fewer would stop the peer for a while with each message.
+        const LEAST: usize = 4;
+        let added = self.grow(domain, self.each, LEAST.min(self.each))?;
         for index in added.clone() {
             self.owners[index].store(ptr::from_ref(owner).cast_mut(), Ordering::Release);
         }

@@ -33,6 +33,8 @@ const SLOT: usize = 1152;
 const SLOTS: u32 = 64;
 /// Bytes before the packet: the seal, and the words of [`Beside`].
 const HEAD: usize = 16;
+/// Bytes of a ring.
+pub const BYTES: usize = SLOT * SLOTS as usize;
 /// Bytes of the largest packet.
 pub const LARGEST: usize = SLOT - HEAD;
 /// Words of a slot.
@@ -189,7 +191,7 @@ pub struct Ring {
 impl Ring {
     /// A ring for a peer, which reaches it through the HCA of `domain`.
     pub fn new(source: JobRank, domain: &Domain) -> Result<Self, Errno> {
-        let bytes = SLOT * SLOTS as usize;
+        let bytes = BYTES;
         let memory = Mapped::new(bytes)?;
         // SAFETY: unmapped after the region is dropped.
         let region = unsafe { domain.register(memory.address(), bytes, Access::REMOTE)? };

@@ -7,9 +7,10 @@
 
 use crate::buffers::Buffer;
 use crate::memory::Registered;
-use crate::net::{advised, Net};
+use crate::net::Net;
 use crate::on_demand::Direction;
 use crate::peers::Connection;
+use crate::pinned::advised;
 use crate::rma::copy_in;
 use crate::route::Route;
 use crate::send_queue::{Done, Refused};

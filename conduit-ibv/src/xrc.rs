@@ -15,6 +15,7 @@ use crate::handshake::{Endpoint, MOST_PATHS};
 use crate::hello::Hello;
 use crate::net::{Net, Opened};
 use crate::peers::Connection;
+use crate::pinned::advised;
 use crate::ports;
 use crate::rail::Rail;
 use crate::receivers::Receivers;
@@ -115,7 +116,7 @@ impl Xrc {
         }
         for rail in opened.rails.iter_mut().filter(|rail| rail.has_xrc()) {
             let left = rail.leave_xrc(settings);
-            left.map_err(|why| format!("{}: ibv_create_srq failed: {why}", rail.context.name))?;
+            left.map_err(|why| format!("{}: ibv_create_srq failed: {}", rail.context.name, advised(why)))?;
         }
         Ok(None)
     }

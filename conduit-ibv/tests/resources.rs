@@ -4,7 +4,8 @@ mod emulated;
 
 use emulated::run_again;
 use gasnet_conduit::conformance::{self, start_info, Job};
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit::mapped::Mapped;
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, Stop, Upcalls};
 use gasnet_conduit_ibv::Ibv;
 use gasnet_ibv_abi as ffi;
 use gasnet_sys::env;
@@ -138,6 +139,85 @@ fn flood() {
     }
 }
 
+/// A rank without CAP_IPC_LOCK starts, registers the largest segment, and sends itself messages of
+/// every size. `LOCKED` is the limit on locked memory in KiB.
+#[test]
+#[ignore = "a child of other tests"]
+fn limited() {
+    let limit: u64 = std::env::var("LOCKED").unwrap().parse().unwrap();
+    limit_locked_memory(limit);
+    emulated::emulate();
+    let conduit = Ibv::new();
+    let (rank, exchange) = (JobRank(0), |bytes: &[u8]| bytes.to_vec());
+    if let Err(why) = conduit.start(&start_info(rank, &[rank], &exchange)) {
+        eprintln!("{}", why.message);
+        return;
+    }
+    let bytes = conduit.segments().unwrap().max_bytes();
+    let memory = Mapped::new(bytes).unwrap();
+    let segment = SegmentMemory::host(memory.address(), bytes);
+    if let Err(why) = conduit.segments().unwrap().register(&segment) {
+        eprintln!("{}", why.message);
+        return;
+    }
+    eprintln!("{} KiB", bytes >> 10);
+    let most = conduit.limits().max_packet_bytes;
+    let (data, mut arrived) = (vec![7; most], Arrivals(0));
+    for sent in 1..=1000 {
+        while conduit
+            .send(rank, Class::Request, &[&data[..most * sent / 1000]])
+            .is_err()
+        {
+            conduit.poll(PollScope::All, &mut arrived);
+        }
+    }
+    while arrived.0 < 1000 {
+        conduit.poll(PollScope::All, &mut arrived);
+    }
+    conduit.stop(Stop::Orderly);
+    eprintln!("all arrived");
+}
+
+/// Counts packets. No peer may be lost.
+struct Arrivals(u32);
+
+impl Upcalls for Arrivals {
+    fn packet(&mut self, _: JobRank, _: Class, _: &mut [u8]) {
+        self.0 += 1;
+    }
+    fn done(&mut self, _: Cookie, _: Completion) {}
+    fn peer_lost(&mut self, peer: JobRank, why: &str) {
+        panic!("lost rank {peer}: {why}");
+    }
+    fn network_lost(&mut self, why: &str) {
+        panic!("lost the network: {why}");
+    }
+}
+
+/// Limits the locked memory of this process to so many KiB, also if it is root's.
+fn limit_locked_memory(kib: u64) {
+    const CAP_IPC_LOCK: u32 = 14;
+    const VERSION_3: u32 = 0x2008_0522;
+    let limit = libc::rlimit {
+        rlim_cur: kib << 10,
+        rlim_max: kib << 10,
+    };
+    let (head, mut capabilities) = ([VERSION_3, 0], [0_u32; 6]);
+    // SAFETY: live structures of the sizes that the calls want; the first word is the effective set.
+    unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
+        assert_eq!(
+            libc::syscall(libc::SYS_capget, &raw const head, &raw mut capabilities),
+            0
+        );
+        capabilities[0] &= !(1 << CAP_IPC_LOCK);
+        assert_eq!(
+            libc::syscall(libc::SYS_capset, &raw const head, &raw const capabilities),
+            0
+        );
+    }
+}
+
 /// What a child printed contains this.
 fn expect(child: &str, options: &str, variables: &str, text: &str) {
     let arguments = format!("--ignored --exact --nocapture {child}");
@@ -188,4 +268,41 @@ fn a_queue_has_room_for_all_work_requests_of_a_failed_pair() {
     let variables = format!("{few} GASNET_QP_TIMEOUT=8 GASNET_AM_CREDITS_PP=60");
     let why = "lost rank 1: emu0 port 1: sending a message failed: transport retry counter exceeded";
     expect("flood", "drop-connection=1", &variables, why);
+}
+
+/// Root of a container lacks CAP_IPC_LOCK, and queues count, too.
+#[test]
+fn segments_leave_locked_memory_to_buffers_and_queues() {
+    let few = "GASNET_IBV_MAX_MEDIUM=4096 GASNET_BBUF_COUNT=8 GASNET_RBUF_COUNT=64 GASNET_NETWORKDEPTH_TOTAL=64";
+    let run = |options: &str, variables: &str, limit: u32| {
+        let variables = format!("{few} LOCKED={limit} {variables}");
+        run_again(options, &variables, "--ignored --exact --nocapture limited")
+    };
+    for (options, variables, least, most) in [
+        ("memlock", "", 4096, 6144),
+        ("memlock hcas=2", "GASNET_IBV_MAX_HCAS=2", 2048, 3072),
+    ] {
+        let printed = run(options, variables, 8192);
+        let size = printed.lines().find_map(|line| line.strip_suffix(" KiB"));
+        let size: u32 = size.map_or(0, |size| size.parse().unwrap());
+        let fits = (least..=most).contains(&size) && printed.contains("all arrived");
+        assert!(fits, "{options}: {printed}");
+    }
+    // Each start either works or says why not, also with receive buffers of each peer.
+    let mut starts = 0;
+    for limit in (256..8192).step_by(256) {
+        let options = ["memlock", "memlock no-srq"][limit as usize / 256 % 2];
+        let printed = run(options, "", limit);
+        let has_started = printed.contains("all arrived");
+        let advice = format!("Raise the limit on locked memory (ulimit -l), which is {limit} KiB");
+        assert!(has_started || printed.contains(&advice), "{printed}");
+        starts += usize::from(has_started);
+    }
+    assert!((10..30).contains(&starts), "{starts} starts");
+    // A completion queue of all that the HCA takes would be 64 MiB.
+    let printed = run("memlock", "GASNET_NETWORKDEPTH_TOTAL=0", 8192);
+    assert!(printed.contains("all arrived"), "{printed}");
+    let printed = run("memlock", "", 1);
+    let why = "emu0: ibv_create_cq failed: Cannot allocate memory (os error 12). Raise the limit";
+    assert!(printed.contains(why), "{printed}");
 }

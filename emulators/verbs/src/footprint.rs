@@ -100,7 +100,7 @@ fn limit(process: &Process) -> u64 {
     if !config.memlock {
         return config.pin_limit;
     }
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
     if effective.unwrap_or(0) >> CAP_IPC_LOCK & 1 != 0 {
