@@ -65,6 +65,15 @@ impl Buffer {
         }
     }
 
+    /// The key by which peers read it through an HCA, if its pool is for that.
+    pub fn rkey(&self, rail: usize) -> u32 {
+        // SAFETY: pools live as long as the conduit.
+        let chunks = lock(unsafe { &(*self.pool).chunks });
+        let before = chunks.iter().filter(|chunk| chunk.address() <= self.address());
+        let own = before.max_by_key(|chunk| chunk.address());
+        own.expect("defect: a buffer outside its pool").rkey(rail)
+    }
+
     /// Its first `bytes` bytes.
     #[inline]
     pub fn bytes(&mut self, bytes: usize) -> &mut [u8] {
@@ -111,17 +120,19 @@ struct Shared {
     count: AtomicUsize,
     /// Their memory.
     chunks: Mutex<Vec<Pinned>>,
+    access: Access,
 }
 
 impl Pool {
     /// An empty pool of up to `most` buffers of `bytes` bytes.
-    pub fn new(bytes: usize, most: usize) -> Self {
+    pub fn new(bytes: usize, most: usize, access: Access) -> Self {
         Self(Box::new(Shared {
             free: Mutex::default(),
             bytes: bytes.next_multiple_of(64),
             most,
             count: AtomicUsize::new(0),
             chunks: Mutex::default(),
+            access,
         }))
     }
 
@@ -160,7 +171,7 @@ impl Pool {
             return Ok(());
         }
         let bytes = each * more;
-        let chunk = Pinned::new(bytes, domains, Access::LOCAL)?;
+        let chunk = Pinned::new(bytes, domains, self.0.access)?;
         let mut lkeys = [0; MOST_RAILS];
         for (place, lkey) in lkeys.iter_mut().zip(chunk.lkeys()) {
             *place = lkey;

@@ -31,8 +31,10 @@ impl Net {
         let queue = grant.connection.queue(0);
         let rail = self.paths[queue.path].rail;
         let key = match packet.source {
-            SourceUse::Later => self.local(&packet.payload, rail, Direction::Out),
-            SourceUse::Now => None,
+            SourceUse::Later if packet.front.len() + packet.bytes <= self.eager => {
+                self.local(&packet.payload, rail, Direction::Out)
+            }
+            _ => None,
         };
         let Some((lkey, _)) = key.filter(|(_, room)| packet.bytes <= *room) else {
             // SAFETY: the runtime keeps the payload readable until local completion.

@@ -57,6 +57,9 @@ pub struct Hello {
     pub max_packet: u32,
     /// Credits that a peer may keep.
     pub spare_credits: u16,
+    /// Requests that a peer may have under way, and bytes of the receive buffers for them.
+    pub credits: u16,
+    pub buffer: u32,
     /// Names its first HCA, on its host.
     pub hca: u64,
     /// Equal in processes of a host that use the same ports in the same way.
@@ -80,7 +83,7 @@ fn turns(rails: impl Iterator<Item = usize>) -> u8 {
 const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 
 /// Bytes of one.
-const BYTES: usize = 52;
+const BYTES: usize = 58;
 
 /// Mixes values to one. Equal ones give the same in all processes.
 pub fn mix(values: impl Iterator<Item = u64>) -> u64 {
@@ -115,6 +118,11 @@ impl Opened {
             has_xrc: self.rails.iter().all(Rail::has_xrc),
             max_packet: settings.max_packet as u32,
             spare_credits: settings.spare_credits(processes) as u16,
+            credits: self
+                .rails
+                .iter()
+                .fold(settings.credits, |least, rail| least.min(rail.plan.credits)) as u16,
+            buffer: self.rails.iter().map(|rail| rail.plan.bytes).min().unwrap_or(0) as u32,
             hca: name_of(&self.rails[0].context),
             pkey: self.paths[0].port.pkey,
             ports: mix(self.paths.iter().flat_map(|path| self.identity(path))),
@@ -186,6 +194,8 @@ impl Hello {
             connects: Kind::Nobody,
             max_packet: 0,
             spare_credits: 0,
+            credits: 0,
+            buffer: 0,
             hca: 0,
             ports: 0,
             pkey: 0,
@@ -223,7 +233,9 @@ impl Hello {
         bytes[32..40].copy_from_slice(&self.hca.to_le_bytes());
         bytes[40..42].copy_from_slice(&self.spare_credits.to_le_bytes());
         bytes[42..50].copy_from_slice(&self.ports.to_le_bytes());
-        bytes[50..].copy_from_slice(&self.pkey.to_le_bytes());
+        bytes[50..52].copy_from_slice(&self.pkey.to_le_bytes());
+        bytes[52..54].copy_from_slice(&self.credits.to_le_bytes());
+        bytes[54..].copy_from_slice(&self.buffer.to_le_bytes());
         bytes
     }
 
@@ -249,6 +261,8 @@ impl Hello {
             },
             max_packet: word(4),
             spare_credits: u16::from_le_bytes([bytes[40], bytes[41]]),
+            credits: u16::from_le_bytes([bytes[52], bytes[53]]),
+            buffer: word(54),
             hca: u64::from(word(32)) | u64::from(word(36)) << 32,
             ports: u64::from(word(42)) | u64::from(word(46)) << 32,
             pkey: u16::from_le_bytes([bytes[50], bytes[51]]),
@@ -336,6 +350,8 @@ mod tests {
             connects: Kind::Some,
             max_packet: 70_000,
             spare_credits: 1 << 14,
+            credits: 48,
+            buffer: 65_664,
             hca: 0x1234_5678_9abc_def0,
             ports: 0x0fed_cba9_8765_4321,
             pkey: 0x8012,

@@ -30,6 +30,11 @@ impl Pinned {
         self.memory.address()
     }
 
+    /// The key by which peers reach it through an HCA.
+    pub fn rkey(&self, rail: usize) -> u32 {
+        self.regions[rail].rkey
+    }
+
     /// The keys for the HCAs.
     pub fn lkeys(&self) -> impl Iterator<Item = u32> + '_ {
         self.regions.iter().map(|region| region.lkey)

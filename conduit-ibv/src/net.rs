@@ -2,6 +2,7 @@
 
 use crate::at_start::{Kind, Record, Wish};
 use crate::connect::{self, Connector};
+use crate::fetch::Fetches;
 use crate::handshake::Endpoint;
 use crate::hello::{self, Hello};
 use crate::inbox::Inbox;
@@ -12,6 +13,7 @@ use crate::pinned::{self, advised};
 use crate::pools::Pools;
 use crate::presets::Presets;
 use crate::rail::Rail;
+use crate::receive_plan;
 use crate::ring;
 use crate::settings::{self, Settings};
 use crate::transfer::{Stripes, Transfer};
@@ -85,6 +87,10 @@ pub struct Net {
     #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
     pub stalled: Mutex<Vec<Box<Transfer>>>,
     pub stalled_count: AtomicUsize,
+    /// Bytes of the largest packet that fits receive buffers.
+    pub eager: usize,
+    /// Packets that are larger.
+    pub fetches: Fetches,
     pub stripes: Stripes,
     /// Registrations of local memory for one operation, and how many there may be.
     pub registrations: AtomicUsize,
@@ -162,10 +168,16 @@ impl Net {
         crate::open::warn_of_paging(&all, info.rank, &settings);
         let has_atomics = all.iter().all(|hello| hello.has_atomics);
         let least = all.iter().map(|hello| u32::from(hello.spare_credits)).min();
-        let slack = settings.slack.min(least.unwrap_or(0));
+        let window = all.iter().map(|hello| u32::from(hello.credits)).min().unwrap_or(1);
+        let eager = all.iter().map(|hello| hello.buffer as usize).min().unwrap_or(0);
+        if info.rank == JobRank(0) {
+            receive_plan::report(&settings, (eager, window));
+        }
+        // A peer that kept all credits would stop this process.
+        let slack = settings.slack.min(least.unwrap_or(0)).min(window / 2);
         let peers = Peers::new(
             all.iter().map(|hello| hello.mailbox),
-            (settings.credits, settings.total_credits),
+            (window, settings.total_credits),
             slack,
         );
         let wake = crate::wake::WakeUp::new(&opened.rails).map_err(|why| failed(format!("epoll failed: {why}")))?;
@@ -179,7 +191,8 @@ impl Net {
             .fenced
             .unwrap_or_else(|| Hello::some_host_has_several_hcas(&all, info.place_of));
         let domains = || opened.rails.iter().map(|rail| &rail.domain);
-        let pools = Pools::new((&settings, info.size), domains).map_err(|why| {
+        let fetches = eager < settings.max_packet;
+        let pools = Pools::new((&settings, info.size), fetches, domains).map_err(|why| {
             let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
             failed(format!("{}: {why}", names.join(", ")))
         })?;
@@ -208,6 +221,8 @@ impl Net {
         let mut net = Self {
             rank: info.rank,
             inline: opened.rails.iter().map(|rail| rail.inline).min().unwrap_or(0),
+            eager,
+            fetches: Fetches::default(),
             max_bytes: pinned::max_bytes(info.host.len(), buffers, probed, own),
             is_fenced,
             peers,

@@ -3,12 +3,14 @@
 use crate::buffers::{Buffer, Pool};
 use crate::pinned::advised;
 use crate::settings::Settings;
-use crate::verbs::Domain;
+use crate::verbs::{Access, Domain};
 
 /// Bytes of a small buffer.
 pub const SMALL: usize = 2 << 10;
 /// Send buffers that clients may hold.
 const RESERVED: usize = 256;
+/// Packets of a class that are fetched at a time.
+const LANDINGS: usize = 64;
 
 /// One for each use, so that none takes what another waits for.
 pub struct Pools {
@@ -20,34 +22,43 @@ pub struct Pools {
     pub large_copies: Pool,
     /// Buffers for negotiated payloads.
     pub reserved: Pool,
+    /// Where packets of peers are fetched to, by class.
+    pub landings: [Pool; 2],
     /// Where fences read to.
     pub scratch: Buffer,
 }
 
 impl Pools {
     /// Registered with these HCAs. Each pool has buffers from the start, so that an operation that
-    /// finds none waits for one. The error is a message without a full stop.
+    /// finds none waits for one. `fetches`: large packets are fetched by their receivers. The error
+    /// is a message without a full stop.
     pub fn new<'a, D: Iterator<Item = &'a Domain>>(
         (settings, processes): (&Settings, u32),
+        fetches: bool,
         domains: impl Fn() -> D,
     ) -> Result<Self, String> {
-        let pool = |bytes: usize, most: usize| {
-            let pool = Pool::new(bytes, most);
+        let packets = if fetches { Access::READABLE } else { Access::LOCAL };
+        let pool_for = |bytes: usize, most: usize, access: Access| {
+            let pool = Pool::new(bytes, most, access);
             let grown = pool.grow(domains());
             grown.map_err(|why| format!("send buffers cannot be registered: {}", advised(why)))?;
             Ok::<Pool, String>(pool)
         };
-        let most = settings.send_buffers(processes as usize);
-        let pair = |bytes: usize| Ok::<_, String>([pool(bytes, most)?, pool(bytes, most)?]);
+        let pool = |bytes: usize, most: usize| pool_for(bytes, most, Access::LOCAL);
+        let (most, largest) = (settings.send_buffers(processes as usize), settings.max_packet);
+        let pair = |bytes: usize, most: usize, access| {
+            Ok::<_, String>([pool_for(bytes, most, access)?, pool_for(bytes, most, access)?])
+        };
         // One more, for what fences read.
         let small_copies = pool(SMALL, most + 1)?;
         let scratch = small_copies.take(domains()).ok_or("there is no buffer")?;
         Ok(Self {
-            small: pair(SMALL)?,
-            large: pair(settings.max_packet)?,
+            small: pair(SMALL, most, Access::LOCAL)?,
+            large: pair(largest, most, packets)?,
             small_copies,
             large_copies: pool(settings.bounce.max(SMALL), most)?,
-            reserved: pool(settings.max_packet, RESERVED)?,
+            reserved: pool_for(largest, RESERVED, packets)?,
+            landings: pair(largest, if fetches { LANDINGS } else { 0 }, Access::LOCAL)?,
             scratch,
         })
     }

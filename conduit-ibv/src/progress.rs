@@ -4,6 +4,7 @@
 //! in memory, which credits bound. So a process that waits for anything never keeps its peers from
 //! sending it what it waits for, and replies need no queue pairs of their own.
 
+use crate::fetch::Offer;
 use crate::net::Net;
 use crate::rail::{Batch, Rail, MOST};
 use crate::ring::Report;
@@ -52,6 +53,9 @@ impl Net {
         }
         if self.stalled_count.load(Ordering::Relaxed) > 0 {
             self.restart();
+        }
+        if self.fetches.has_work() {
+            delivered += self.poll_fetches(scope, upcalls);
         }
         if self.peers.has_work() {
             self.settle(upcalls);
@@ -200,8 +204,8 @@ impl Net {
                         self.defer(source, Self::packet(rail, index, bytes));
                     } else if kind == Kind::Bye {
                         self.peers.fates.note_stop(source);
-                    } else if kind == Kind::Credits {
-                        self.note_report(source, Self::packet(rail, index, bytes));
+                    } else if kind == Kind::Note {
+                        self.take_note(source, Self::packet(rail, index, bytes));
                     } else {
                         upcalls.packet(source, Class::Reply, Self::packet(rail, index, bytes));
                         delivered += 1;
@@ -241,9 +245,13 @@ impl Net {
         }
     }
 
-    /// A message with a report on rings has come from a peer.
-    fn note_report(&self, source: JobRank, bytes: &[u8]) {
-        if let (Some(connection), Some(report)) = (self.peers.connection(source), Report::decode(bytes)) {
+    /// A message that is no packet has come from a peer.
+    fn take_note(&self, source: JobRank, bytes: &[u8]) {
+        if let Ok(offer) = <&[u8; Offer::BYTES]>::try_from(bytes) {
+            self.take_offer(source, offer);
+        } else if let Ok(number) = <[u8; 4]>::try_from(bytes) {
+            self.note_free(source, u32::from_le_bytes(number));
+        } else if let (Some(connection), Some(report)) = (self.peers.connection(source), Report::decode(bytes)) {
             connection.rings.take(report);
         }
     }
@@ -337,6 +345,7 @@ impl Net {
                 upcalls.done(cookie, Completion::Both);
                 1
             }
+            Done::Fetched(fetched) => self.fetched(fetched, upcalls),
             Done::Probe(peer, path) => {
                 self.probed(peer, path);
                 0

@@ -3,6 +3,7 @@
 use crate::on_demand::OnDemand;
 use crate::pinned::{self, advised};
 use crate::receive::Receives;
+use crate::receive_plan::{Limits, ReceivePlan};
 use crate::send_queue::SendQueue;
 use crate::settings::Settings;
 use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc, XrcDomain};
@@ -30,6 +31,7 @@ pub struct Rail {
     /// has room for all send queues.
     room: Option<Room>,
     pub receives: Receives,
+    pub plan: ReceivePlan,
     /// The receive queue of all peers, if it is shared.
     pub shared: Option<Shared>,
     /// The domain of that queue, if it is for XRC.
@@ -89,13 +91,16 @@ impl Rail {
             _ => wanted,
         };
         let domain = Domain::new(&context).map_err(failed("ibv_alloc_pd failed"))?;
-        let each = limit(settings.receives_of_peer(), device.max_qp_wr);
-        let owned = each * peers * pairs;
-        let (each, buffers) = if device.max_srq > 0 && settings.shares(peers, owned) {
-            (0, limit(settings.receives, device.max_srq_wr).max(4))
-        } else {
-            (each, owned)
+        let positive = |number: i32| usize::try_from(number).unwrap_or(0);
+        let limits = Limits {
+            shared: positive(device.max_srq).min(1) * positive(device.max_srq_wr),
+            pair: positive(device.max_qp_wr),
+            completions: positive(device.max_cqe),
         };
+        let plan = ReceivePlan::new(settings, limits, (peers, pairs))?;
+        let ReceivePlan {
+            each, count: buffers, ..
+        } = plan;
         let depth = limit(settings.depth, device.max_qp_wr).min(SendQueue::MOST);
         // More are never under way.
         let all_sends = (depth * peers * pairs).max(LEAST_SENDS);
@@ -103,13 +108,6 @@ impl Rail {
             0 => all_sends,
             most => all_sends.min(most.max(LEAST_SENDS)),
         };
-        if buffers + LEAST_SENDS > device.max_cqe as usize {
-            return Err(format!(
-                "it has room for {} completions, but there are {buffers} receive buffers. Set GASNET_USE_SRQ=1, or \
-                 lower GASNET_RBUF_COUNT",
-                device.max_cqe
-            ));
-        }
         let completions = limit(sends + buffers, device.max_cqe);
         let channel = sleeps.then(|| Channel::new(&context)).transpose();
         let channel = channel.map_err(failed("ibv_create_comp_channel failed"))?;
@@ -129,11 +127,12 @@ impl Rail {
             }
             _ => (None, None),
         };
-        let receives = Receives::new(buffers, each, settings.max_packet).map_err(failed("mmap failed"))?;
+        let receives = Receives::new(plan).map_err(failed("mmap failed"))?;
         let mut rail = Self {
             reader: Mutex::default(),
             room: None,
             receives,
+            plan,
             shared,
             xrc,
             queue,

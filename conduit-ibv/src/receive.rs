@@ -4,9 +4,9 @@
 //! message is delivered in place, and its buffer posted again afterwards. When few buffers are
 //! posted, a request is copied first, so that what its handler waits for can arrive.
 //!
-//! Without one, each queue pair has buffers of its own, as many as the credits of its peer allow to
-//! be used, and the same rule.
+//! Without one, each queue pair has buffers of its own ([`crate::receive_plan`]), and the same rule.
 
+use crate::receive_plan::ReceivePlan;
 use crate::send_queue::{name_of_receive, SendQueue};
 use crate::verbs::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, BATCH};
 use gasnet_conduit::mapped::Mapped;
@@ -51,10 +51,10 @@ struct Growth {
 }
 
 impl Receives {
-    /// Room for `most` buffers of messages of up to `message` bytes; `each` of them for each queue
-    /// pair, or 0 if they are shared.
-    pub fn new(most: usize, each: usize, message: usize) -> Result<Self, Errno> {
-        let bytes = message.next_multiple_of(64);
+    /// Room for so many buffers.
+    pub fn new(plan: ReceivePlan) -> Result<Self, Errno> {
+        let ReceivePlan { each, count: most, .. } = plan;
+        let bytes = plan.bytes.next_multiple_of(64);
         let chunks = most.div_ceil(CHUNK);
         let owned = if each == 0 { 0 } else { most };
         let no_owner = || AtomicPtr::new(ptr::null_mut());

@@ -27,7 +27,7 @@ pub struct Grant<'a> {
     pub connection: &'a Connection,
     pub class: Class,
     /// Credits that the message returns.
-    credits: u32,
+    pub credits: u32,
 }
 
 /// A message that waits for its work request.
@@ -154,8 +154,16 @@ impl Net {
     /// Sends a packet into a receive buffer.
     pub fn assemble_and_send(&self, grant: &Grant<'_>, parts: &[&[u8]]) -> Result<(), Busy> {
         let mut room = ROOM;
-        let message = self.message(grant.class, parts, &mut room)?;
-        self.transmit(grant.connection, message, self.word(grant))
+        match self.message(grant.class, parts, &mut room)? {
+            Message::Buffered(buffer, bytes) if bytes > self.eager => {
+                let offered = self.offer(grant, buffer, bytes);
+                offered.map_err(|buffer| {
+                    buffer.release();
+                    Busy
+                })
+            }
+            message => self.transmit(grant.connection, message, self.word(grant)),
+        }
     }
 
     /// Writes a packet into the peer's ring, or sends it if that is full.
@@ -249,7 +257,7 @@ impl Net {
 
     /// Sends a message, with a word beside it.
     #[inline]
-    fn transmit(&self, connection: &Connection, message: Message<'_>, word: u32) -> Result<(), Busy> {
+    pub fn transmit(&self, connection: &Connection, message: Message<'_>, word: u32) -> Result<(), Busy> {
         let queue = connection.queue(0);
         let Some(mut turn) = queue.turn(self.rail(&queue)) else {
             message.release();
@@ -312,7 +320,7 @@ impl Net {
         let encoded = report.encode();
         let mut room = ROOM;
         let message = self.message(Class::Reply, &[&encoded], &mut room);
-        let word = wire::encode(Kind::Credits, self.rank, credits);
+        let word = wire::encode(Kind::Note, self.rank, credits);
         let sent = message.and_then(|message| self.transmit(connection, message, word));
         if sent.is_err() {
             connection.owe(credits);
@@ -381,6 +389,12 @@ impl SendBuffers for Net {
                 Err(Busy) => keep(held),
             }
             return written;
+        }
+        if bytes > self.eager {
+            return self.offer(&grant, held, bytes).map_err(|held| {
+                keep(held);
+                Busy
+            });
         }
         let Some(mut turn) = queue.turn(self.rail(&queue)) else {
             keep(held);

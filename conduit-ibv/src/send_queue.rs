@@ -10,6 +10,7 @@
 //! under which the completion queue is read.
 
 use crate::buffers::Buffer;
+use crate::fetch::Fetched;
 use crate::migration::Migration;
 use crate::rail::Rail;
 use crate::route::Route;
@@ -44,6 +45,8 @@ pub enum Done {
     Atomic(Cookie, Buffer),
     /// The next piece of a long operation is posted, or its end reported.
     Part(Box<Transfer>),
+    /// A packet was read from its sender's memory.
+    Fetched(Box<Fetched>),
     /// The peer has followed this queue pair (peer, path) to its other path.
     Probe(JobRank, usize),
 }
@@ -58,6 +61,8 @@ impl Done {
         | Self::Atomic(_, buffer) = self
         {
             buffer.release();
+        } else if let Self::Fetched(fetched) = self {
+            fetched.release();
         }
     }
 
@@ -69,6 +74,7 @@ impl Done {
             Self::Get(_) | Self::GetCopy(..) => "a get",
             Self::Atomic(..) => "an atomic",
             Self::Part(transfer) => transfer.name(),
+            Self::Fetched(_) => "fetching a message",
         }
     }
 }

@@ -233,7 +233,8 @@ pub const RBUF_COUNT: Key<u32> = count(
     "1024",
     0,
     1 << 20,
-    "Most shared receive buffers. They are allocated as peers connect. 0: as many as the HCA takes.",
+    "Most shared receive buffers. They are allocated as peers connect. 0: as many as the HCA takes. Where they are \
+     not shared, as many of the largest size bound their memory.",
 );
 pub const BBUF_COUNT: Key<u32> = count(
     "GASNET_BBUF_COUNT",

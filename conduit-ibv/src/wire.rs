@@ -17,8 +17,9 @@ const KIND_SHIFT: u32 = 30;
 pub enum Kind {
     /// A packet.
     Packet(Class),
-    /// Returned credits only.
-    Credits,
+    /// No packet: returned credits, a report on rings, an offer of a packet or the note that it was
+    /// fetched. Its length says which.
+    Note,
     /// The sender has stopped in an orderly way.
     Bye,
 }
@@ -29,7 +30,7 @@ pub fn encode(kind: Kind, source: JobRank, credits: u32) -> u32 {
     let kind = match kind {
         Kind::Packet(Class::Request) => 0,
         Kind::Packet(Class::Reply) => 1,
-        Kind::Credits => 2,
+        Kind::Note => 2,
         Kind::Bye => 3,
     };
     kind << KIND_SHIFT | credits << RANK_BITS | source.0
@@ -41,7 +42,7 @@ pub fn decode(word: u32) -> (Kind, JobRank, u32) {
     let kind = match word >> KIND_SHIFT {
         0 => Kind::Packet(Class::Request),
         1 => Kind::Packet(Class::Reply),
-        2 => Kind::Credits,
+        2 => Kind::Note,
         _ => Kind::Bye,
     };
     (kind, JobRank(word & (MOST_RANKS - 1)), word >> RANK_BITS & MOST_CREDITS)
@@ -54,7 +55,7 @@ mod tests {
     #[test]
     fn everything_comes_back() {
         let packets = [Class::Request, Class::Reply].map(Kind::Packet);
-        for kind in packets.into_iter().chain([Kind::Credits, Kind::Bye]) {
+        for kind in packets.into_iter().chain([Kind::Note, Kind::Bye]) {
             for (rank, credits) in [(0, 0), (MOST_RANKS - 1, 1), (7, MOST_CREDITS)] {
                 let message = (kind, JobRank(rank), credits);
                 assert_eq!(decode(encode(kind, JobRank(rank), credits)), message);

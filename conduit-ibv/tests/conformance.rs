@@ -120,6 +120,13 @@ mod plans {
         hcas_without_xrc: "no-xrc",
             "GASNET_USE_SRQ=1 GASNET_USE_XRC=1", "packets::over_verbs operations::over_verbs::every";
         receives_are_not_shared: "no-srq", "", "over_verbs";
+        packets_are_fetched: "no-srq late-visible delay=20", "GASNET_RBUF_COUNT=40", "over_verbs";
+        packets_are_fetched_with_one_of_everything: "no-srq max-inline=0",
+            "GASNET_RBUF_COUNT=1 GASNET_NETWORKDEPTH_PP=1 GASNET_BBUF_COUNT=1 GASNET_NETWORKDEPTH_TOTAL=1",
+            "packets::over_verbs notification operations::over_verbs";
+        completion_queues_are_short: "no-srq max-cqe=100", "", "packets::over_verbs notification operations::over_verbs";
+        packets_are_fetched_over_two_hcas: "no-srq hcas=2 ports=2 early-completion delay=50",
+            "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2 GASNET_RBUF_COUNT=64", "over_verbs";
         receives_of_two_ports_are_not_shared: "no-srq ports=2", "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=3",
             "packets::over_verbs notification";
         receives_are_not_shared_by_choice: "", "GASNET_USE_SRQ=9 GASNET_AM_CREDITS_PP=3 GASNET_CONNECT_STATIC=0",

@@ -344,7 +344,7 @@ impl Local {
 }
 
 /// Memory of a peer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
     /// First byte.
     pub address: usize,

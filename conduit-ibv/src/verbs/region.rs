@@ -84,6 +84,8 @@ impl Access {
     pub const LOCAL_READ: Self = Self(0);
     /// Operations of this process write it, too.
     pub const LOCAL: Self = Self(ffi::IBV_ACCESS_LOCAL_WRITE);
+    /// Peers get, too.
+    pub const READABLE: Self = Self(Self::LOCAL.0 | ffi::IBV_ACCESS_REMOTE_READ);
     /// Peers put and get, too.
     pub const REMOTE: Self = Self(Self::LOCAL.0 | ffi::IBV_ACCESS_REMOTE_READ | ffi::IBV_ACCESS_REMOTE_WRITE);
     /// Peers execute atomics, too.

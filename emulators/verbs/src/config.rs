@@ -111,6 +111,8 @@ pub struct Config {
     pub qp_event: Option<(u32, u64)>,
     pub max_inline: u32,
     pub max_qp_wr: u32,
+    /// Completions of a CQ.
+    pub max_cqe: u32,
     /// Work requests of send queues take units, of which a queue has `max_qp_wr`.
     pub wqe_units: bool,
     /// Queue pairs of all processes together, if they are limited.
@@ -168,6 +170,7 @@ impl Default for Config {
             qp_event: None,
             max_inline: 512,
             max_qp_wr: 16384,
+            max_cqe: (1 << 20) - 1,
             wqe_units: false,
             max_qp: None,
             max_sge: 30,
@@ -275,6 +278,7 @@ impl Config {
             }
             "max-inline" => self.max_inline = number(value)?,
             "max-qp-wr" => self.max_qp_wr = number(value)?,
+            "max-cqe" => self.max_cqe = number(value)?,
             "wqe-units" => self.wqe_units = true,
             "max-qp" => self.max_qp = Some(number(value)?),
             "max-sge" => self.max_sge = number::<u32>(value)?.clamp(1, 30),

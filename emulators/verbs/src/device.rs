@@ -233,7 +233,7 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
     attr.max_sge = config.max_sge as c_int;
     attr.max_sge_rd = config.max_sge as c_int;
     attr.max_cq = 30_000;
-    attr.max_cqe = MAX_CQE as c_int;
+    attr.max_cqe = config.max_cqe as c_int;
     attr.max_mr = 65_000;
     attr.max_pd = 1 << 20;
     attr.max_qp_rd_atom = MAX_RD_ATOMIC as c_int;
@@ -254,9 +254,6 @@ fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
     attr.phys_port_cnt = config.ports as u8;
     attr
 }
-
-/// Most completions of a CQ.
-pub const MAX_CQE: u32 = (1 << 20) - 1;
 
 #[no_mangle]
 extern "C" fn ibv_query_device(context: *mut abi::ibv_context, attr: *mut abi::ibv_device_attr) -> c_int {

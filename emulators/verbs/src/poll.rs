@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use gasnet_ibv_abi as abi;
 
 use crate::cq::{self, Cqe};
-use crate::device::{self, MAX_CQE};
+use crate::device;
 use crate::event;
 use crate::footprint::{self, Locked};
 use crate::handle::{check, misuse, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
@@ -67,7 +67,7 @@ pub fn create(
     let owner = Context::of(context);
     // SAFETY: set by `ibv_open_device`.
     let vectors = unsafe { (*context).num_comp_vectors } as u32;
-    if capacity == 0 || capacity > MAX_CQE || vector >= vectors {
+    if capacity == 0 || capacity > owner.process.config.max_cqe || vector >= vectors {
         return Err(libc::EINVAL);
     }
     let capacity = (capacity + 1).next_power_of_two() - 1;
@@ -125,7 +125,10 @@ extern "C" fn ibv_create_cq(
 #[no_mangle]
 extern "C" fn ibv_resize_cq(cq: *mut abi::ibv_cq, capacity: c_int) -> c_int {
     let object = Cq::of(cq);
-    let Some(wanted) = u32::try_from(capacity).ok().filter(|&c| c != 0 && c <= MAX_CQE) else {
+    let Some(wanted) = u32::try_from(capacity)
+        .ok()
+        .filter(|&c| c != 0 && c <= context_of(cq).process.config.max_cqe)
+    else {
         return libc::EINVAL;
     };
     let capacity = (wanted + 1).next_power_of_two() - 1;
