@@ -132,13 +132,23 @@ impl Watch {
 /// Takes the rights of all regions with a number below `before` that overlap a range.
 fn revoke(process: &Process, range: Range<u64>, before: u64) {
     let Range { start, end } = range;
-    for index in process.fabric.mrs.owned(process.slot) {
+    let is_meant = |index: u32| {
         let region = process.fabric.mrs.at(index);
         let addr = region.addr.load(Relaxed);
         let is_old = region.number.load(Relaxed) < before;
-        let overlaps = is_old && addr < end && start < addr.saturating_add(region.length.load(Relaxed));
         let pinned = region.access.load(Relaxed) & gasnet_ibv_abi::IBV_ACCESS_ON_DEMAND == 0;
-        if overlaps && pinned && region.pd.swap(0, SeqCst) != 0 {
+        is_old && pinned && addr < end && start < addr.saturating_add(region.length.load(Relaxed))
+    };
+    for index in process.fabric.mrs.owned(process.slot).filter(|&index| is_meant(index)) {
+        let was_valid = {
+            // Once all places have been used, another thread may give this one to a new region. It
+            // may not while the lock is held.
+            let _guard = process.allocation();
+            let region = process.fabric.mrs.at(index);
+            let is_ours = region.entry.owner.load(Relaxed) == process.slot + 1;
+            is_ours && is_meant(index) && region.pd.swap(0, SeqCst) != 0
+        };
+        if was_valid {
             eprintln!(
                 "emulator of verbs: process {}: memory at {start:#x} to {end:#x} was unmapped while it was \
                  registered (key {:#x})",

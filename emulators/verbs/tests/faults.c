@@ -230,15 +230,20 @@ void fault_events(void) {
     event.event_type = IBV_EVENT_PORT_ERR;
     while (event.event_type == IBV_EVENT_PORT_ERR && poll(&wait, 1, 5000) == 1) {
         must(ibv_get_async_event(devices[0].context, &event) == 0, "ibv_get_async_event");
-        must(ibv_query_port(devices[0].context, 1, &port) == 0, "ibv_query_port");
+        int queried = ibv_query_port(devices[0].context, 1, &port);
+        must(queried == 0 || event.event_type == IBV_EVENT_DEVICE_FATAL, "ibv_query_port");
         if (event.event_type == IBV_EVENT_PORT_ERR || event.event_type == IBV_EVENT_PORT_ACTIVE) {
             say("events", "port %d: %s, its state: %s", event.element.port_num, ibv_event_type_str(event.event_type),
                 ibv_port_state_str(port.state));
             messages(event.event_type == IBV_EVENT_PORT_ERR ? "while the port is down" : "afterwards", IBV_WR_SEND);
         } else if (event.event_type == IBV_EVENT_DEVICE_FATAL) {
-            say("events", "%s", ibv_event_type_str(event.event_type));
+            say("events", "%s, then %s", ibv_event_type_str(event.event_type), queried == EIO ? "EIO" : "no EIO");
         }
         ibv_ack_async_event(&event);
+    }
+    if (poll(&wait, 1, 500) == 1 && wait.revents & POLLHUP) {
+        must(ibv_get_async_event(devices[0].context, &event) == -1, "ibv_get_async_event");
+        say("events", "the descriptor hangs up: %s", errno == EIO ? "EIO" : "no EIO");
     }
 }
 
