@@ -74,6 +74,8 @@ pub struct Config {
     /// make an address handle.
     pub resolve_fail: Option<(u64, i32)>,
     pub ah_fail: Option<(u64, i32)>,
+    /// They return when the CQs of their device were polled so often, or after a while.
+    pub resolve_polls: u64,
     pub rnr: u32,
     /// Devices print what they have done when they are closed.
     pub report: bool,
@@ -146,6 +148,7 @@ impl Default for Config {
             ud_error: None,
             resolve_fail: None,
             ah_fail: None,
+            resolve_polls: 0,
             rnr: 0,
             report: false,
             reg_fail: 0,
@@ -252,6 +255,7 @@ impl Config {
                 self.ud_error = Some((number(first)?, number(count)?));
             }
             "resolve-fail" => self.resolve_fail = Some(failing(value)?),
+            "resolve-polls" => self.resolve_polls = number(value)?,
             "ah-fail" => self.ah_fail = Some(failing(value)?),
             "rnr" => self.rnr = percent(value)?,
             "report" => self.report = true,

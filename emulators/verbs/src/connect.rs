@@ -3,6 +3,7 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 
 use gasnet_ibv_abi as abi;
 
@@ -41,6 +42,16 @@ fn vector(config: &Config, device: u32, attr: &abi::ibv_ah_attr) -> Option<Vecto
     })
 }
 
+/// A call that does not resolve an address may block for as long as polls go on.
+fn wait_for_polls(context: &Context) {
+    const LIMIT: Duration = Duration::from_secs(2);
+    let end = context.polls.load(Relaxed) + context.process.config.resolve_polls;
+    let begun = Instant::now();
+    while context.polls.load(Relaxed) < end && begun.elapsed() < LIMIT {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[no_mangle]
 extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -> *mut abi::ibv_ah {
     let owner = context_of(pd);
@@ -52,6 +63,7 @@ extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -
     }
     if vector.dgid.is_some() {
         if let Err(errno) = owner.process.faults.resolve_handle() {
+            wait_for_polls(owner);
             return null(errno);
         }
     }
@@ -146,8 +158,15 @@ extern "C" fn ibv_create_ah_from_wc(
 
 #[no_mangle]
 extern "C" fn ibv_modify_qp(qp: *mut abi::ibv_qp, attr: *mut abi::ibv_qp_attr, mask: c_int) -> c_int {
-    let object = Qp::of(qp);
-    match object.qp.modify(&load(attr), mask as u32) {
+    let (object, given) = (Qp::of(qp), load(attr));
+    if mask as u32 & abi::IBV_QP_AV != 0 && given.ah_attr.is_global != 0 {
+        if let Err(errno) = object.qp.process.faults.resolve() {
+            // SAFETY: set when it was made.
+            wait_for_polls(Context::of(unsafe { (*object.visible.get()).qp_base.context }));
+            return errno;
+        }
+    }
+    match object.qp.modify(&given, mask as u32) {
         Ok(state) => {
             // SAFETY: a field of the handle, which the program only reads.
             unsafe { (*object.visible.get()).qp_base.state = state };

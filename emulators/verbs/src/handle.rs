@@ -5,7 +5,7 @@ use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
@@ -67,6 +67,8 @@ pub struct Context {
     pub open: Arc<AtomicBool>,
     /// Objects made of it: PDs, completion channels, CQs and XRC domains.
     pub users: AtomicU32,
+    /// Polls of its CQs, if `resolve-polls` counts them.
+    pub polls: AtomicU64,
 }
 
 #[repr(C)]

@@ -209,6 +209,11 @@ pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::i
             misuse("two threads poll a CQ that was made without locks (MLX5_SINGLE_THREADED)");
         }
     }
+    if object.process.config.resolve_polls != 0 {
+        // SAFETY: set when it was made.
+        let context = unsafe { (*object.visible.get()).context };
+        Context::of(context).polls.fetch_add(1, Relaxed);
+    }
     let mut next = place;
     let polled = cq::poll(object.process, object.shared, limit, |cqe| {
         store(next, completion(cqe));

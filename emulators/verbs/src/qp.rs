@@ -239,9 +239,6 @@ impl Qp {
                 abi::IBV_QPS_ERR => fail(self.process, self.shared, self.key),
                 abi::IBV_QPS_RESET => self.reset(&mut queue),
                 _ => {
-                    if mask & abi::IBV_QP_AV != 0 && attr.ah_attr.is_global != 0 {
-                        self.process.faults.resolve()?;
-                    }
                     self.set(attr, mask)?;
                     self.shared.state.store(to, Relaxed);
                 }
