@@ -59,7 +59,7 @@ fn run(net: &Net, end: &Eventfd) {
             .iter()
             .map(|rail| fd::readable(rail.context.event_fd()))
             .collect();
-        items.extend(net.connector.fd().map(fd::readable));
+        items.extend(net.connector.fds().map(fd::readable));
         items.push(fd::readable(end.fd()));
         let ready = fd::poll(&mut items, limit);
         if ready.is_err() || items.last().is_some_and(|item| item.revents != 0) {

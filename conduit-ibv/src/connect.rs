@@ -11,9 +11,10 @@ use crate::verbs::{Access, Channel, Datagrams, Errno, SendError, Transport};
 use crate::xrc::Ends;
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::lock;
 use std::os::fd::RawFd;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,12 @@ pub struct Connector {
     inner: Mutex<Inner>,
     /// That of the datagrams, if a thread waits for them.
     channel: Option<Channel>,
+    /// Wakes that thread.
+    alarm: Option<Eventfd>,
     /// Handshakes under way.
     count: AtomicUsize,
+    /// Whether the address of a peer is not resolved. Calls that need it may block for seconds.
+    may_block: AtomicBool,
 }
 
 struct Inner {
@@ -55,8 +60,10 @@ impl Connector {
                 unresolved: Unresolved::default(),
                 has_warned: false,
             }),
+            alarm: channel.as_ref().and_then(|_| Eventfd::new().ok()),
             channel,
             count: AtomicUsize::new(0),
+            may_block: AtomicBool::new(false),
         }
     }
 
@@ -65,9 +72,15 @@ impl Connector {
         self.channel.is_some()
     }
 
+    /// Whether polls leave handshakes to it, so that they do not block.
+    pub fn is_left_to_thread(&self) -> bool {
+        self.alarm.is_some() && self.may_block.load(Ordering::Relaxed)
+    }
+
     /// What that thread waits for.
-    pub fn fd(&self) -> Option<RawFd> {
-        self.channel.as_ref().map(Channel::fd)
+    pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
+        let channel = self.channel.as_ref().map(Channel::fd);
+        channel.into_iter().chain(self.alarm.as_ref().map(Eventfd::fd))
     }
 
     /// Before that thread sleeps: makes the next datagram readable. False if a handshake is under
@@ -75,6 +88,9 @@ impl Connector {
     pub fn arm_own(&self) -> bool {
         if let Some(channel) = &self.channel {
             let _ = channel.drain();
+        }
+        if let Some(alarm) = &self.alarm {
+            alarm.wait(None, Duration::ZERO);
         }
         lock(&self.inner).datagrams.arm().is_ok() && !self.is_busy()
     }
@@ -93,10 +109,13 @@ impl Connector {
 }
 
 impl Net {
-    /// Begins to connect to a peer, if nobody has. Polls do the rest.
+    /// Begins to connect to a peer, if nobody has. Polls do the rest. No effect if another thread
+    /// does the same for any peer.
     #[cold]
     pub fn connect(&self, peer: JobRank) {
-        let mut inner = lock(&self.connector.inner);
+        let Ok(mut inner) = self.connector.inner.try_lock() else {
+            return;
+        };
         if self.peers.connection(peer).is_some() || !self.peers.fates.is_present(peer) {
             return;
         }
@@ -191,7 +210,11 @@ impl Net {
     /// as lost: it is sent again.
     fn not_reached(&self, inner: &mut Inner, peer: JobRank, failure: &Failure) {
         if !failure.why.is_unresolved() || inner.unresolved.is_given_up(peer) {
-            self.not_connected(peer, failure);
+            return self.not_connected(peer, failure);
+        }
+        self.connector.may_block.store(true, Ordering::Relaxed);
+        if let Some(alarm) = &self.connector.alarm {
+            alarm.wake();
         }
     }
 
@@ -395,7 +418,8 @@ impl Net {
         let is_ready = connection.map_err(Failure::local).and_then(|connection| {
             if datagram.step != Step::Confirm {
                 self.ready(connection, &datagram.endpoints)?;
-                inner.unresolved.forget(peer);
+                let any_left = inner.unresolved.forget(peer);
+                self.connector.may_block.store(any_left, Ordering::Relaxed);
             }
             Ok(connection)
         });

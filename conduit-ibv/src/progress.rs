@@ -117,6 +117,9 @@ impl Net {
 
     /// Whether a poll looks at datagrams.
     fn should_attend(&self, polls: u32) -> bool {
+        if self.connector.is_left_to_thread() {
+            return false;
+        }
         let alone = !self.connector.has_channel();
         self.connector.is_busy() || alone && (polls % DATAGRAM_POLLS == 0 || self.may_be_asked.load(Ordering::Relaxed))
     }

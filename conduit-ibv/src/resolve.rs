@@ -3,7 +3,8 @@
 //! may fail: no answer from the neighbour yet, or no route while a host starts.
 //!
 //! At start a process tries again in place. Later connections treat a failure as a lost datagram, so
-//! the timers of handshakes try again, and polls go on meanwhile.
+//! the timers of handshakes try again, and polls go on meanwhile. As such a call may block for
+//! seconds, the connection thread alone does handshakes then, if there is one.
 #![forbid(unsafe_code)]
 
 use crate::net::Net;
@@ -89,9 +90,10 @@ impl Unresolved {
         entry.failures >= LEAST && now.duration_since(entry.first) > LIMIT
     }
 
-    /// The address was resolved.
-    pub fn forget(&mut self, peer: JobRank) {
+    /// The address was resolved. Whether any other was not.
+    pub fn forget(&mut self, peer: JobRank) -> bool {
         self.0.retain(|entry| entry.peer != peer);
+        !self.0.is_empty()
     }
 }
 
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!([0, 4, 8, 10, 12].map(&mut note), [false, false, false, false, true]);
         // After a pause they are counted anew.
         assert_eq!([20, 25, 30, 31].map(note), [false, false, false, true]);
-        all.forget(peer);
+        assert!(!all.forget(peer));
         assert!(!all.note(peer, begun + Duration::from_secs(32)));
     }
 

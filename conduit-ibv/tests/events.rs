@@ -25,6 +25,13 @@ fn lasting() {
     assert!(!is_lost(Duration::from_secs(2)), "something was lost");
 }
 
+/// Two ranks send until a message arrives.
+#[test]
+#[ignore = "a child of other tests"]
+fn arriving() {
+    traffic::connect();
+}
+
 /// Counts reports of a lost network.
 #[derive(Default)]
 struct Reports(usize);
@@ -153,14 +160,14 @@ fn a_queue_pair_that_dies_by_an_event_alone() {
 
 #[test]
 fn an_hca_that_is_unplugged() {
-    let printed = emulated::run_again("unplug=0:200", LATER, &of_child("unplugged"));
+    let printed = emulated::run_again("unplug=0:1000", LATER, &of_child("unplugged"));
     assert_eq!(printed.matches("lost the network: emu0: ").count(), 2, "{printed}");
     // A call may fail before the event is there.
     let reasons = [
         "lost the network: emu0: local catastrophic error",
         "failed: Input/output error",
     ];
-    expect("losing", "unplug=0:200", "", &reasons);
+    expect("losing", "unplug=0:1000", "", &reasons);
 }
 
 #[test]
@@ -191,11 +198,18 @@ fn a_port_that_is_not_used_goes_down() {
 
 #[test]
 fn a_gid_that_vanishes() {
-    let printed = emulated::run_again("link=roce gid-gone=0:300", "GASNET_QP_TIMEOUT=8", &of_child("losing"));
+    let printed = emulated::run_again("link=roce gid-gone=0:1000", "GASNET_QP_TIMEOUT=8", &of_child("losing"));
     let warning = "emu0 port 1: its GID ::ffff:10.0.0.1 (index 3) was changed or removed";
     assert!((1..=2).contains(&printed.matches(warning).count()), "{printed}");
     assert!(
         printed.contains("failed: transport retry counter exceeded"),
         "{printed}"
     );
+}
+
+#[test]
+fn polls_go_on_while_addresses_are_resolved() {
+    // Calls that poll threads make block for two seconds: twelve of them would be too long.
+    let blocking = "link=roce ah-fail=12:ETIMEDOUT resolve-polls=500";
+    expect("arriving", blocking, LATER, &["1 passed"]);
 }

@@ -78,6 +78,32 @@ pub fn is_lost(limit: Duration) -> bool {
     is_lost
 }
 
+/// Two ranks that have no connection send to each other until both have a message.
+#[allow(dead_code, reason = "not every test program calls it")]
+pub fn connect() {
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let (any, messages) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 2]);
+    let begun = Instant::now();
+    job.run(|rank, conduit: &dyn Conduit| {
+        let (any, messages_here) = (&any, &messages[rank.index()]);
+        let mut losses = Losses {
+            rank,
+            any,
+            messages: messages_here,
+        };
+        while messages.iter().any(|messages| messages.load(SeqCst) == 0) {
+            assert!(
+                begun.elapsed() < Duration::from_secs(60) && !any.load(SeqCst),
+                "no message"
+            );
+            let _ = conduit.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
+            conduit.poll(PollScope::All, &mut losses);
+        }
+    });
+    job.stop();
+}
+
 /// The arguments for one child.
 pub fn of_child(name: &str) -> String {
     format!("--ignored --exact --nocapture {name}")
