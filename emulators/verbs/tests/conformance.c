@@ -24,7 +24,7 @@ static const struct {
       {"unmapped", fault_unmapped},   {"remapped", fault_remapped},
       {"events", fault_events},       {"alternate", fault_alternate},
       {"migration", fault_migration}, {"device", fault_device},
-      {"paths", fault_paths},
+      {"paths", fault_paths},         {"footprint", fault_footprint},
 };
 
 static bool named(const char *name, int argc, char **argv) {

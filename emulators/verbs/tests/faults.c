@@ -247,6 +247,31 @@ void fault_events(void) {
     }
 }
 
+/* The longest send queue, and its room for inline data, if as much is asked for. */
+void fault_footprint(void) {
+    struct ibv_cq *cq = ibv_create_cq(devices[0].context, 1, NULL, NULL, 0);
+    int inline_data, depth;
+    must(cq != NULL, "ibv_create_cq");
+    for (inline_data = 60; inline_data <= 72; inline_data += 12) {
+        struct ibv_qp_init_attr init;
+        struct ibv_qp *qp = NULL;
+        for (depth = 1 << 14; qp == NULL && depth > 0; depth /= 2) {
+            memset(&init, 0, sizeof init);
+            init.send_cq = init.recv_cq = cq;
+            init.qp_type = IBV_QPT_RC;
+            init.cap.max_send_wr = depth;
+            init.cap.max_send_sge = 2;
+            init.cap.max_inline_data = inline_data;
+            qp = ibv_create_qp(devices[0].pd, &init);
+        }
+        must(qp != NULL, "ibv_create_qp");
+        say("footprint", "inline %d: %u work requests, room for %u bytes", inline_data, init.cap.max_send_wr,
+            init.cap.max_inline_data);
+        ibv_destroy_qp(qp);
+    }
+    ibv_destroy_cq(cq);
+}
+
 void fault_messages(void) {
     messages("sends", IBV_WR_SEND);
     messages("writes", IBV_WR_RDMA_WRITE);

@@ -96,6 +96,7 @@ void test_processes(void);
 void fault_offers(void);
 void fault_registrations(void);
 void fault_messages(void);
+void fault_footprint(void);
 void fault_datagrams(void);
 void fault_reuse(void);
 void fault_fences(void);
