@@ -234,6 +234,11 @@ impl Qp {
             if mask & abi::IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != from {
                 return Err(libc::EINVAL);
             }
+            // Drivers do not follow an HCA into this state.
+            let leaves_sqe = from == abi::IBV_QPS_SQE && mask & abi::IBV_QP_STATE != 0;
+            if leaves_sqe && attr.qp_state == abi::IBV_QPS_RTS && mask & abi::IBV_QP_CUR_STATE == 0 {
+                return Err(libc::EINVAL);
+            }
             let to = state::check(self.kind, from, attr.qp_state, mask)?;
             match to {
                 abi::IBV_QPS_ERR => fail(self.process, self.shared, self.key),
