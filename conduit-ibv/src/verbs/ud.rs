@@ -210,11 +210,14 @@ impl Datagrams {
     }
 
     /// An error of a datagram stops its queue pair (state SQE), which flushes all later ones. This
-    /// ends that. Fails if receives have stopped, too.
+    /// ends that. Fails if receives have stopped, too. Drivers do not follow the state of the HCA, so
+    /// they must be given it.
     fn send_again(&self) -> Result<(), Errno> {
         let mut attributes = no_attributes();
         attributes.qp_state = ffi::IBV_QPS_RTS;
-        self.pair.modify(&mut attributes, ffi::IBV_QP_STATE)
+        attributes.cur_qp_state = ffi::IBV_QPS_SQE;
+        self.pair
+            .modify(&mut attributes, ffi::IBV_QP_STATE | ffi::IBV_QP_CUR_STATE)
     }
 
     /// Begins anew, with all receive buffers. What is under way is lost.
