@@ -186,4 +186,37 @@ mod plans {
                        use those in fec0:0:0:1::/64, rank 0 emu1. GASNET_IBV_PORTS names others;";
         assert!(output.contains(warning), "{output}");
     }
+
+    #[test]
+    fn addresses_and_classes_of_roce() {
+        let of = |options: &str, variables: &str| used(&format!("link=roce {options}"), variables)[0].clone();
+        let usual = of("", "");
+        assert!(
+            usual.contains("GID 3 (::ffff:10.0.0.1), ") && usual.contains("traffic class 106,"),
+            "{usual}"
+        );
+        assert!(of("", "GASNET_IBV_TRAFFIC_CLASS=0").contains("traffic class 0,"));
+        assert!(used("", "")[0].contains("traffic class 0,"));
+        // Of an address of a VLAN it is of no importance that it resembles the host's (127.0.0.1).
+        let vlan = of("hcas=2 gid=0:1:4:126.0.0.1", "");
+        assert!(vlan.contains("GID 3 (::ffff:10.0.0.1), "), "{vlan}");
+        // Holes, and entries of others.
+        let foreign = of("gid=0:1:3:foreign gid=0:1:2:none gid=0:1:1:none gid=0:1:9:10.0.0.9", "");
+        assert!(foreign.contains("GID 9 (::ffff:10.0.0.9), "), "{foreign}");
+        let old = of("gid=0:1:1:none gid=0:1:3:none", "");
+        assert!(old.starts_with("emu0:1: RoCE v1, GID 2 (::ffff:10.0.0.1), "), "{old}");
+    }
+
+    #[test]
+    fn ends_agree_on_their_packets() {
+        assert_eq!(ports("hcas=2 mtu=1:1024", ""), ["emu0:1", "emu1:1"]);
+        assert_eq!(
+            ports("hcas=2 mtu=0:256", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1"),
+            ["emu0:1", "emu1:1"]
+        );
+        assert_eq!(ports("hcas=2 ports=2 lmc=3", ""), ["emu0:1", "emu1:1"]);
+        // A router is between two IP subnets.
+        let other = "GASNET_IBV_PORTS_TYPE=HRank GASNET_IBV_PORTS=emu0:1 GASNET_IBV_PORTS_1=emu0:2";
+        assert_eq!(ports("ports=2 link=roce", other), ["emu0:1", "emu0:2"]);
+    }
 }

@@ -3,6 +3,7 @@
 
 use crate::verbs::GidEntry;
 use gasnet_ibv_abi as ffi;
+use gasnet_sys::net::HostAddress;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
@@ -13,49 +14,62 @@ pub struct Gid {
     pub index: u32,
     /// The address.
     pub address: Ipv6Addr,
-    /// The version of RoCE.
-    pub version: u8,
+    /// The version of RoCE; none: it cannot be read.
+    pub version: Option<u8>,
 }
 
 impl Gid {
     /// An entry of the table of a port, whose attributes are in a folder below `root`. Libraries
-    /// that do not tell the version leave it to the kernel's files; without them it is 2.
+    /// that do not tell the version leave it to the kernel's files. Those of entries of another
+    /// network namespace cannot be read.
     pub fn new(entry: &GidEntry, root: &Path, (hca, port): (&str, u8)) -> Self {
         let kind = entry.kind.or_else(|| {
             let folder = format!("sys/class/infiniband/{hca}/ports/{port}/gid_attrs/types");
             let text = std::fs::read_to_string(root.join(folder).join(entry.index.to_string())).ok()?;
-            Some(if text.trim() == "RoCE v2" {
-                ffi::IBV_GID_TYPE_ROCE_V2
-            } else {
-                ffi::IBV_GID_TYPE_ROCE_V1
-            })
+            match text.trim() {
+                "RoCE v2" => Some(ffi::IBV_GID_TYPE_ROCE_V2),
+                "" => None,
+                _ => Some(ffi::IBV_GID_TYPE_ROCE_V1),
+            }
         });
         Self {
             index: entry.index,
             address: entry.gid.into(),
-            version: match kind {
-                None | Some(ffi::IBV_GID_TYPE_ROCE_V2) => 2,
-                Some(_) => 1,
-            },
+            version: kind.map(|kind| if kind == ffi::IBV_GID_TYPE_ROCE_V2 { 2 } else { 1 }),
         }
     }
 
-    /// How little it suits a host with this address: RoCE v2 before v1, then addresses that routers
-    /// forward, and of those the ones that share most leading bits with the host's.
-    fn rank(&self, host: IpAddr) -> (bool, bool, u32) {
-        let host = match host {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
+    /// How little it suits a host with this address: RoCE v2 before v1, and that before entries that
+    /// may not be ours; addresses that routers forward; the host's own, those of its network, those
+    /// of its family. Of the rest the smallest: if the NIC has several networks (VLANs), the order of
+    /// entries differs among hosts, but not that of addresses.
+    fn rank(&self, host: &HostAddress) -> impl Ord {
+        let address = match self.address.to_ipv4_mapped() {
+            Some(address) => IpAddr::V4(address),
+            None => IpAddr::V6(self.address),
         };
-        let common = (u128::from(host) ^ u128::from(self.address)).leading_zeros();
-        let is_link_local = self.address.segments()[0] & 0xffc0 == 0xfe80;
-        (self.version != 2, is_link_local, 128 - common)
+        (
+            self.version.map_or(2, |version| 2 - version.min(2)),
+            self.address.is_unicast_link_local(),
+            address != host.ip,
+            !host.network_has(address),
+            address.is_ipv4() != host.ip.is_ipv4(),
+            self.address,
+        )
     }
 }
 
 /// The entry that suits a host with this address best; of equal ones the first.
-pub fn choose(gids: &[Gid], host: IpAddr) -> Option<&Gid> {
+pub fn choose<'a>(gids: &'a [Gid], host: &HostAddress) -> Option<&'a Gid> {
     gids.iter().min_by_key(|gid| gid.rank(host))
+}
+
+/// The address of this host, and its network. An address that no interface has is a network of its
+/// own.
+pub fn host(ip: IpAddr) -> HostAddress {
+    let mut all = gasnet_sys::net::addresses().into_iter();
+    let own = all.find(|address| address.ip == ip);
+    own.unwrap_or(HostAddress { ip, prefix: u32::MAX })
 }
 
 #[cfg(test)]
@@ -66,9 +80,14 @@ mod tests {
         let entry = |(index, (address, version)): (usize, &(&str, u8))| Gid {
             index: index as u32,
             address: address.parse().unwrap(),
-            version: *version,
+            version: (*version > 0).then_some(*version),
         };
         entries.iter().enumerate().map(entry).collect()
+    }
+
+    fn chosen(all: &[Gid], host: &str, prefix: u32) -> Option<u32> {
+        let ip = host.parse().unwrap();
+        choose(all, &HostAddress { ip, prefix }).map(|gid| gid.index)
     }
 
     #[test]
@@ -81,19 +100,43 @@ mod tests {
             ("::ffff:10.1.0.7", 2),
             ("2001:db8::7", 2),
         ]);
-        let of = |all: &[Gid], host: &str| choose(all, host.parse().unwrap()).map(|gid| gid.index);
-        assert_eq!(of(&all, "10.1.0.7"), Some(4));
-        assert_eq!(of(&all, "10.1.0.200"), Some(4));
-        assert_eq!(of(&all, "10.9.3.3"), Some(3));
-        assert_eq!(of(&all, "2001:db8::9"), Some(5));
-        assert_eq!(of(&all[..4], "192.168.0.1"), Some(3));
-        assert_eq!(of(&all, "fd00::1"), Some(3));
-        assert_eq!(of(&all[..3], "10.1.0.7"), Some(1));
-        assert_eq!(of(&[all[0], all[2]], "10.1.0.7"), Some(2));
-        assert_eq!(of(&all[..1], "10.1.0.7"), Some(0));
-        assert_eq!(of(&[], "10.1.0.7"), None);
+        assert_eq!(chosen(&all, "10.9.0.7", 16), Some(3));
+        assert_eq!(chosen(&all, "10.9.3.3", 16), Some(3));
+        assert_eq!(chosen(&all, "2001:db8::9", 64), Some(5));
+        assert_eq!(chosen(&all, "fd00::1", 64), Some(5));
+        assert_eq!(chosen(&all[..4], "192.168.0.1", 24), Some(3));
+        assert_eq!(chosen(&all[..3], "10.1.0.7", 16), Some(1));
+        assert_eq!(chosen(&[all[0], all[2]], "10.1.0.7", 16), Some(2));
+        assert_eq!(chosen(&all[..1], "10.1.0.7", 16), Some(0));
+        assert_eq!(chosen(&[], "10.1.0.7", 16), None);
         // Equal ones.
-        assert_eq!(of(&[all[4], all[4]], "10.1.0.7"), Some(4));
+        assert_eq!(chosen(&[all[4], all[4]], "10.1.0.7", 16), Some(4));
+    }
+
+    #[test]
+    fn hosts_choose_the_same_network_of_several() {
+        let networks = ["::ffff:172.16.5.", "::ffff:10.2.0."];
+        let host = |order: [usize; 2], number: u8, address: &str| {
+            let own = order.map(|network| format!("{}{number}", networks[network]));
+            let all = table(&[("fe80::1", 2), (&own[0], 2), (&own[1], 2)]);
+            let index = chosen(&all, address, 24).unwrap() as usize;
+            all[index].address.segments()[6]
+        };
+        // None of the hosts' addresses is in one of them.
+        let found = [
+            host([0, 1], 7, "192.168.1.7"),
+            host([1, 0], 8, "192.168.1.8"),
+            host([0, 1], 9, "10.200.0.9"),
+        ];
+        assert_eq!(found, [0x0a02; 3]);
+    }
+
+    #[test]
+    fn entries_of_an_unknown_type_are_the_last_choice() {
+        let all = table(&[("::ffff:10.1.0.7", 0), ("fe80::1", 1), ("fe80::1", 2)]);
+        assert_eq!(chosen(&all, "10.1.0.7", 16), Some(2));
+        assert_eq!(chosen(&all[..2], "10.1.0.7", 16), Some(1));
+        assert_eq!(chosen(&all[..1], "10.1.0.7", 16), Some(0));
     }
 
     #[test]
@@ -115,6 +158,6 @@ mod tests {
         ]
         .map(|kind| version(1, Some(kind)));
         std::fs::remove_dir_all(&root).unwrap();
-        assert_eq!((versions, known), ([1, 2, 2], [1, 1, 2]));
+        assert_eq!((versions, known), ([Some(1), Some(2), None], [1, 1, 2].map(Some)));
     }
 }

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::gid::{self, Gid};
-use super::{pkey, Settings};
+use super::{pkey, traffic_class, Settings};
 use crate::hello::Link;
 use crate::verbs::{Address, Context, GidEntry, LocalPort};
 use gasnet_ibv_abi as ffi;
@@ -27,7 +27,7 @@ pub fn local_port(
     let requires_global = attributes.flags & GRH_REQUIRED != 0;
     let gid = match settings.gid_index {
         Some(index) => Some(named(&gids, index)?),
-        None if is_ethernet => gid::choose(&gids, host),
+        None if is_ethernet => gid::choose(&gids, &gid::host(host)),
         // The first one names the port; others are for special purposes.
         None => gids.first(),
     };
@@ -41,6 +41,14 @@ pub fn local_port(
     if !is_global && attributes.lid == 0 {
         return Err("it has no LID. Its subnet manager assigns one".to_owned());
     }
+    let link = match gid {
+        Some(gid) if is_ethernet => Link::Roce(gid.version.unwrap_or(2)),
+        _ => Link::InfiniBand,
+    };
+    let default_class = || match link {
+        Link::Roce(2) => traffic_class::of_port(Path::new("/"), (&context.name, number)),
+        _ => 0,
+    };
     let partition = pkey::choose(settings.pkey, &context.pkeys(number, attributes.pkey_tbl_len))?;
     let port = LocalPort {
         number,
@@ -53,11 +61,7 @@ pub fn local_port(
         pkey_index: partition.index,
         pkey: partition.key,
         service_level: settings.service_level,
-        traffic_class: settings.traffic_class,
-    };
-    let link = match gid {
-        Some(gid) if is_ethernet => Link::Roce(gid.version),
-        _ => Link::InfiniBand,
+        traffic_class: settings.traffic_class.unwrap_or_else(default_class),
     };
     Ok((port, link))
 }

@@ -13,6 +13,7 @@ mod inspect;
 mod local;
 pub mod pkey;
 pub mod subnet;
+mod traffic_class;
 pub mod variables;
 
 pub use choose::Choice;

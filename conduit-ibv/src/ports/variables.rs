@@ -71,7 +71,7 @@ pub const GID_INDEX: Key<Option<u32>> = count(
     "Index of the GID in the port's table, as show_gids prints it. On InfiniBand packets then carry a global header.",
 )
 .scope(Scope::Rank)
-.unset_means("RoCE: that of RoCE v2 which is nearest to the host's address; InfiniBand: none")
+.unset_means("RoCE: that of RoCE v2 which suits the host's address best; InfiniBand: none")
 .optional()
 .ours();
 pub const PKEY: Key<Option<u32>> = count(
@@ -98,13 +98,15 @@ pub const SERVICE_LEVEL: Key<u32> = count(
     "Service level of packets; on RoCE their priority, up to 7.",
 )
 .ours();
-pub const TRAFFIC_CLASS: Key<u32> = count(
+pub const TRAFFIC_CLASS: Key<Option<u32>> = count(
     "GASNET_IBV_TRAFFIC_CLASS",
-    "0",
+    "",
     0,
     255,
     "Traffic class of the global header of packets: on RoCE v2 four times the DSCP.",
 )
+.unset_means("RoCE v2: that of the port (/sys/class/infiniband/*/tc/*/traffic_class), or else 106; 0 otherwise")
+.optional()
 .ours();
 pub const HCA_ID: Key<Option<String>> = text("GASNET_HCA_ID", "Old name; use GASNET_IBV_PORTS.").no_effect();
 pub const PORT_NUM: Key<Option<String>> = text("GASNET_PORT_NUM", "Old name; use GASNET_IBV_PORTS.").no_effect();
@@ -140,8 +142,8 @@ pub struct Settings {
     pub mtu: Option<u8>,
     /// Service level.
     pub service_level: u8,
-    /// Traffic class.
-    pub traffic_class: u8,
+    /// Traffic class; none: that of the port.
+    pub traffic_class: Option<u8>,
     /// A variable that is set, but has no effect.
     pub obsolete: Option<&'static str>,
 }
@@ -167,7 +169,7 @@ impl Settings {
             // The table has checked it.
             mtu: mtu(&config.get_or_default(&MAX_MTU)).unwrap_or_default(),
             service_level: byte(&SERVICE_LEVEL),
-            traffic_class: byte(&TRAFFIC_CLASS),
+            traffic_class: config.get_or_default(&TRAFFIC_CLASS).map(|class| class as u8),
             obsolete: obsolete.map(|key| key.variable.name),
         }
     }
@@ -234,7 +236,7 @@ mod tests {
             ("IBV_PORTS_VERBOSE", "2"),
         ]);
         assert_eq!((all.gid_index, all.pkey, all.mtu), (Some(3), Some(0x8012), Some(3)));
-        assert_eq!((all.service_level, all.traffic_class, all.verbosity), (5, 104, 2));
+        assert_eq!((all.service_level, all.traffic_class, all.verbosity), (5, Some(104), 2));
         assert_eq!(all.obsolete, None);
         assert_eq!(of(&[("PORT_NUM", "2")]).obsolete, Some("GASNET_PORT_NUM"));
         assert_eq!(of(&[("HCA_ID", "x")]).obsolete, Some("GASNET_HCA_ID"));
