@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::settings;
-use crate::verbs::Errno;
+use crate::verbs::{Errno, Functions};
 use gasnet_conduit::amounts::{part, Limit};
 use gasnet_sys::{host_memory, process};
 use std::fs;
@@ -99,6 +99,9 @@ pub fn advised(why: Errno) -> String {
             format!("{why}. Raise the limit on locked memory (ulimit -l), which is {limit} KiB")
         }
         (Errno::NO_MEMORY, None) => format!("{why}. No limit on locked memory (ulimit -l) counts for this process"),
+        (Errno(libc::EINVAL), _) if Functions::get().is_ok_and(Functions::refuses_huge_pages) => {
+            format!("{why}. On this kernel memory in huge pages needs RDMAV_HUGEPAGES_SAFE=1")
+        }
         _ => why.to_string(),
     }
 }

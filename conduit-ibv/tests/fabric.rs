@@ -219,4 +219,20 @@ mod plans {
         let other = "GASNET_IBV_PORTS_TYPE=HRank GASNET_IBV_PORTS=emu0:1 GASNET_IBV_PORTS_1=emu0:2";
         assert_eq!(ports("ports=2 link=roce", other), ["emu0:1", "emu0:2"]);
     }
+
+    #[test]
+    fn memory_in_huge_pages_is_registered() {
+        for variables in [
+            "RDMAV_HUGEPAGES_SAFE=1",
+            "HUGETLB_MORECORE=yes",
+            "HUGETLB_DEFAULT_PAGE_SIZE=2M",
+        ] {
+            assert_eq!(ports("huge-pages", variables), ["emu0:1"; 2], "{variables}");
+        }
+        fails(
+            "huge-pages",
+            "",
+            &["Invalid argument", "memory in huge pages needs RDMAV_HUGEPAGES_SAFE=1"],
+        );
+    }
 }

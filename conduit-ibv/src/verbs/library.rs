@@ -5,8 +5,9 @@ use crate::variables::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
 use gasnet_ibv_abi as ffi;
+use gasnet_sys::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
-use std::sync::OnceLock;
+use std::sync::{Once, OnceLock};
 
 /// Where libibverbs is.
 static VENDOR: Vendor = Vendor {
@@ -95,6 +96,16 @@ functions! {
     is_fork_initialized: c"ibv_is_fork_initialized" c"IBVERBS_1.13" () -> ffi::ibv_fork_status;
 }
 
+/// Lets `ibv_fork_init` know that memory may be in huge pages.
+const HUGE_PAGES: &CStr = c"RDMAV_HUGEPAGES_SAFE";
+
+/// Whether the client's memory is in pages of hugetlbfs (libhugetlbfs, Cray's modules). Segments of
+/// GASNET_USE_HUGEPAGES are not: the kernel divides transparent huge pages.
+fn has_huge_pages() -> bool {
+    let is_set = |name: &CStr| env::get(name).is_some_and(|value| !value.is_empty());
+    is_set(c"HUGETLB_DEFAULT_PAGE_SIZE") || is_set(c"HUGETLB_MORECORE")
+}
+
 impl Functions {
     /// The functions, looked up once per process. The error is a message without a full stop.
     pub fn get() -> Result<&'static Self, String> {
@@ -108,13 +119,36 @@ impl Functions {
     /// pages out of children, because otherwise the parent would lose them to the child at its
     /// next write.
     pub fn prepare_fork(&self) {
+        /// Ranks may be threads, in tests.
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| self.keep_from_children());
+    }
+
+    fn keep_from_children(&self) {
         // SAFETY: no arguments; nothing is registered.
         let state = self.is_fork_initialized.map(|query| unsafe { query() });
-        if state != Some(ffi::IBV_FORK_UNNEEDED) {
-            // Without support in the kernel it fails, and children must not use segments.
-            // SAFETY: as above.
-            let _ = unsafe { (self.fork_init)() };
+        if state == Some(ffi::IBV_FORK_UNNEEDED) {
+            return;
         }
+        // The call reads the variable, and nothing does later. With it each registration reads all of
+        // /proc/PID/smaps; without it memory of hugetlbfs cannot be registered.
+        let presets_huge_pages = has_huge_pages() && env::get(HUGE_PAGES).is_none();
+        if presets_huge_pages {
+            env::set(HUGE_PAGES, c"1");
+        }
+        // Without support in the kernel it fails, and children must not use segments.
+        // SAFETY: as above.
+        let _ = unsafe { (self.fork_init)() };
+        if presets_huge_pages {
+            env::unset(HUGE_PAGES);
+        }
+    }
+
+    /// Whether registrations may be refused (EINVAL) because of huge pages.
+    pub fn refuses_huge_pages(&self) -> bool {
+        // SAFETY: no arguments.
+        let state = self.is_fork_initialized.map(|query| unsafe { query() });
+        state.is_none_or(|state| state == ffi::IBV_FORK_ENABLED)
     }
 
     /// The library's text for the status of a completion.
