@@ -4,6 +4,7 @@
 use crate::fabric::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
 use crate::net::{self, Abilities, Net};
 use crate::provider::{self, Needs, Verdict};
+use crate::select;
 use crate::variables::{Choice, Settings};
 use crate::versions::{self, End, Version};
 use gasnet_conduit::ProviderReport;
@@ -12,7 +13,7 @@ use gasnet_conduit::ProviderReport;
 pub fn providers(choice: &Choice) -> Result<Vec<ProviderReport>, String> {
     let library = Functions::get()?;
     let all: Vec<Info> = Infos::everything(library)?.iter().collect();
-    let chosen = provider::select(library, choice, Needs::default()).map(|selected| selected.info.provider());
+    let chosen = select::select(library, choice, Needs::default()).map(|selected| selected.info.provider());
     let mut reports = Vec::new();
     for name in provider::different(all.iter().map(Info::provider)) {
         let (text, rest) = match opened(library, choice, &name) {
@@ -78,7 +79,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
         provider: Some(name.to_owned()),
         ..choice.clone()
     };
-    let selected = provider::select(library, &choice, Needs::default())?;
+    let selected = select::select(library, &choice, Needs::default())?;
     if selected.info.provider() != name {
         return Err(format!("{} takes its place", selected.info.provider()));
     }

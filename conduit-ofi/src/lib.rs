@@ -26,6 +26,7 @@ mod progress;
 mod provider;
 mod receive;
 mod rma;
+mod select;
 mod send;
 mod unreached;
 mod variables;
@@ -112,7 +113,7 @@ impl Conduit for Ofi {
                 "This host has no device of a fabric for the ofi conduit. {by_name}."
             ));
         }
-        match provider::probe(&self.choice()) {
+        match select::probe(&self.choice()) {
             Err(why) => refused(format!("The ofi conduit cannot be used: {why}.")),
             Ok(provider) if named || provider::is_fast(&provider) => Ok(()),
             Ok(provider) => refused(format!(

@@ -9,8 +9,9 @@ use crate::notices::Notices;
 use crate::operation::{Held, Pool};
 use crate::peers::{self, Peers};
 use crate::presets;
-use crate::provider::{self, Needs, Offer, Selected};
+use crate::provider::{self, Needs, Offer};
 use crate::receive::{Buffers, Many, Receives};
+use crate::select::{self, Selected};
 use crate::unreached::Unreached;
 use crate::variables::{self, Choice, Settings};
 use crate::versions::{self, End};
@@ -218,7 +219,7 @@ impl Net {
                 gasnet_conduit::print_line(format_args!("GASNet: ofi: rank {} could use {line}", info.rank.0));
             }
         }
-        let selected = provider::select(library, choice, needs)?;
+        let selected = select::select(library, choice, needs)?;
         if info.rank == JobRank(0) && !variables::is_quiet() {
             let (chosen, fabric) = (selected.info.provider(), provider::has_device());
             for warning in provider::warnings(choice, &chosen, selected.version, fabric) {

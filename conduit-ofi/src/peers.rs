@@ -5,6 +5,7 @@
 //! the request, with its next message, or with one of their own when half the window is owed.
 //! Replies need none: each answers a request.
 
+use crate::versions;
 use gasnet_conduit::fates::Fates;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -30,7 +31,7 @@ const fn units(message: usize) -> u32 {
 /// Bytes of requests in flight to each of so many peers: what the setting says, or less where NICs
 /// have list entries and the user has not set it.
 pub fn window((bytes, is_set): (usize, bool), provider: &str, ranks: usize) -> usize {
-    if provider != "cxi" || is_set {
+    if !versions::is("cxi", provider) || is_set {
         return bytes;
     }
     let share = (ENTRIES / ranks.max(1)).max(LEAST_WINDOW);

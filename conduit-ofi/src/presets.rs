@@ -65,11 +65,13 @@ fn job_id(secret: u128) -> [u8; 16] {
 pub fn set_job(secret: u128) -> Option<[u8; 16]> {
     let job = job_id(secret);
     let [psm2, psm3, _] = JOBS.map(|name| {
-        let is_unset = change(env::get(name)) == Change::Set;
-        if let Some(text) = is_unset.then(|| CString::new(job_text(&job, name)).ok()).flatten() {
+        let Ok(text) = CString::new(job_text(&job, name)) else {
+            return false;
+        };
+        if change(env::get(name)) == Change::Set {
             env::set(name, &text);
         }
-        is_unset
+        env::get(name) == Some(&*text)
     });
     (psm2 && psm3).then_some(job)
 }

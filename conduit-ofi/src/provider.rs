@@ -26,36 +26,8 @@ pub struct Needs {
     pub ranks: Ranks,
 }
 
-/// A provider, and what the conduit uses of it.
-#[derive(Debug)]
-pub struct Selected {
-    /// The provider and its domain.
-    pub info: Info,
-    /// Puts and gets, which complete when the bytes are at the target.
-    pub rma: bool,
-    /// Atomics of some kind.
-    pub atomics: bool,
-    /// Receive buffers for many messages.
-    pub multi_receive: bool,
-    /// The version of libfabric that the provider is of.
-    pub version: Version,
-}
-
-impl Selected {
-    /// Whether a put can announce itself at its target, with the source and a number.
-    pub fn announces(&self) -> bool {
-        self.rma
-            && self.info.cq_data_bytes() >= size_of::<u64>()
-            && !WITHOUT_DATA.contains(&first_word(&self.info.provider()))
-    }
-}
-
 /// Providers that move data by the sockets of the kernel, as the udp conduit does with less work.
 const OVER_SOCKETS: &[&str] = &["tcp", "udp", "sockets", "net"];
-
-/// Providers whose puts carry no data, whatever `cq_data_size` says: cxi refuses the flag, and the
-/// puts of sockets were seen not to complete.
-const WITHOUT_DATA: &[&str] = &["cxi", "sockets"];
 
 /// Whether a provider is faster than UDP sockets.
 pub fn is_fast(provider: &str) -> bool {
@@ -72,9 +44,6 @@ const DEVICES: &[(&str, &str)] = &[
     ("/dev", "kgni"),
 ];
 
-/// The same of accelerators: NVIDIA's, AMD's, and those with a driver of the kernel.
-const ACCELERATORS: &[(&str, &str)] = &[("/dev", "nvidiactl"), ("/dev", "kfd"), ("/dev/dri", "renderD")];
-
 /// Whether this host has a device that a fast provider could use.
 pub fn has_device() -> bool {
     DEVICES.iter().any(has_file)
@@ -86,14 +55,9 @@ pub fn has_cxi() -> bool {
 }
 
 /// Whether a folder has a file whose name begins so.
-fn has_file((folder, start): &(&str, &str)) -> bool {
+pub fn has_file((folder, start): &(&str, &str)) -> bool {
     let mut entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.any(|entry| entry.file_name().as_encoded_bytes().starts_with(start.as_bytes()))
-}
-
-/// Whether a provider keeps jobs of a host apart by a number of the job.
-fn keeps_jobs_apart(provider: &str) -> bool {
-    ["psm2", "psm3"].contains(&provider)
 }
 
 /// The core provider: "tcp" of "tcp;ofi_rxm".
@@ -106,16 +70,6 @@ fn means(name: &str, provider: &str) -> bool {
     provider.eq_ignore_ascii_case(name) || !name.contains(';') && first_word(provider).eq_ignore_ascii_case(name)
 }
 
-/// What to ask for, the best first: capabilities, and delivery of puts.
-const LEVELS: &[(u64, bool)] = &[
-    (bits::MSG | bits::RMA | bits::ATOMIC | bits::MULTI_RECV, true),
-    (bits::MSG | bits::RMA | bits::MULTI_RECV, true),
-    (bits::MSG | bits::RMA | bits::ATOMIC, true),
-    (bits::MSG | bits::RMA, true),
-    (bits::MSG | bits::MULTI_RECV, false),
-    (bits::MSG, false),
-];
-
 /// The records of libfabric that the conduit can use, of all providers that the user allows.
 pub struct Offer {
     /// In libfabric's order.
@@ -127,7 +81,7 @@ pub struct Offer {
     /// Those among them that are ruled out for a defect, with it.
     defective: Vec<String>,
     /// The needs that they meet.
-    needs: Needs,
+    pub needs: Needs,
 }
 
 impl Offer {
@@ -171,7 +125,7 @@ impl Offer {
     }
 
     /// The record of the domain that a process uses.
-    fn choose(&self, choice: &Choice) -> Result<&Info, String> {
+    pub fn choose(&self, choice: &Choice) -> Result<&Info, String> {
         let host = || Topology::new("/");
         let mut infos: Vec<&Info> = self.infos.iter().collect();
         if infos.is_empty() {
@@ -273,7 +227,7 @@ fn distances(infos: &[&Info], choice: &Choice) -> (Vec<String>, Vec<Option<usize
 
 impl Needs {
     /// What to ask libfabric for.
-    fn wanted(&self, caps: u64, delivery_complete: bool) -> Wanted<'static> {
+    pub fn wanted(&self, caps: u64, delivery_complete: bool) -> Wanted<'static> {
         Wanted {
             // Ranks of a host may be no neighbours. Asked for one of both only, opx lacks the other.
             caps: caps
@@ -291,63 +245,6 @@ impl Needs {
             job: None,
         }
     }
-}
-
-/// Selects the provider. The error is a message.
-pub fn select(library: &'static Functions, choice: &Choice, needs: Needs) -> Result<Selected, String> {
-    let offer = Offer::query(library, choice, needs)?;
-    let domain = offer.choose(choice)?;
-    let (provider, name, ip) = (domain.provider(), domain.domain(), domain.ip());
-    let asks = asks_for_device_memory(choice, library.version, &provider);
-    let job = needs.job.as_ref().filter(|_| keeps_jobs_apart(&provider));
-    let base = Wanted {
-        provider: Some(&provider),
-        domain: Some(&name),
-        job,
-        ..offer.needs.wanted(bits::MSG, false)
-    };
-    // A provider may be older than the library, and then lacks newer interfaces.
-    let interface = |device_memory| {
-        let mut all = library.interfaces(device_memory).into_iter();
-        all.find(|interface| {
-            let wanted = Wanted {
-                interface: *interface,
-                ..base.clone()
-            };
-            Infos::query(library, &wanted).is_ok_and(|infos| infos.iter().next().is_some())
-        })
-        .unwrap_or_default()
-    };
-    let interfaces = [interface(false), if asks { interface(true) } else { 0 }];
-    let with_devices = LEVELS.iter().filter(|(caps, _)| asks && caps & bits::RMA != 0);
-    let levels = with_devices
-        .map(|level| (level, true))
-        .chain(LEVELS.iter().map(|level| (level, false)));
-    for ((caps, delivery_complete), device_memory) in levels {
-        let exact = Wanted {
-            caps: base.caps | caps,
-            delivery_complete: *delivery_complete,
-            device_memory,
-            interface: interfaces[usize::from(device_memory)],
-            ..base.clone()
-        };
-        let is_chosen =
-            |info: &Info| info.ip() == ip && info.provider() == provider && info.unknown_demands().is_none();
-        let info = Infos::query(library, &exact)?.iter().find(is_chosen);
-        if let Some(mut info) = info {
-            info.report_delivery_on_request();
-            return Ok(Selected {
-                version: versions::of(&info, library),
-                info,
-                rma: caps & bits::RMA != 0,
-                atomics: caps & bits::ATOMIC != 0,
-                multi_receive: caps & bits::MULTI_RECV != 0,
-            });
-        }
-    }
-    Err(format!(
-        "libfabric lists {provider} on {name}, but opens no endpoint of it"
-    ))
 }
 
 /// What the user should know about the choice of a provider of this version, without a full stop.
@@ -369,21 +266,6 @@ pub fn warnings(choice: &Choice, provider: &str, version: Version, fabric: bool)
         ));
     }
     warnings
-}
-
-/// Whether to ask for device memory, which may slow down small messages of a provider. Over sockets
-/// all data passes through host memory anyhow. libfabric before 1.17 may take memory for the host's
-/// that is of a device which it was not built for.
-fn asks_for_device_memory(choice: &Choice, version: (u32, u32), provider: &str) -> bool {
-    choice
-        .device_memory
-        .unwrap_or_else(|| is_fast(provider) && version >= (1, 17) && ACCELERATORS.iter().any(has_file))
-}
-
-/// The provider that a process would use.
-pub fn probe(choice: &Choice) -> Result<String, String> {
-    let selected = select(Functions::get()?, choice, Needs::default())?;
-    Ok(selected.info.provider())
 }
 
 /// Whether the user's lists admit a provider.
@@ -445,9 +327,6 @@ pub fn different(names: impl Iterator<Item = String>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variables::{DEVICES, TABLE};
-    use gasnet_conduit::config::Config;
-    use gasnet_conduit::locality::Wishes;
 
     #[test]
     fn names_of_providers() {
@@ -504,43 +383,6 @@ mod tests {
             assert_eq!(verdict(&named, provider, version), Verdict::Allowed);
         }
         assert_eq!(verdict(&any, "tcp", (1, 18, 1)), Verdict::Allowed);
-    }
-
-    /// What would be selected on this machine: provider, domain.
-    fn selected(choice: &Choice) -> Result<(String, String), String> {
-        let selected = select(Functions::get()?, choice, Needs::default())?;
-        Ok((selected.info.provider(), selected.info.domain()))
-    }
-
-    fn on(device: &str) -> Choice {
-        let mut choice = choice(None, &["tcp", "net"], &[]);
-        let variable = ("GASNET_OFI_DEVICE".into(), device.into());
-        let config = Config::from_env(&[TABLE], std::iter::once(variable)).unwrap();
-        choice.device = Wishes::read(&config, &DEVICES);
-        choice
-    }
-
-    #[test]
-    fn the_user_selects_provider_and_device() {
-        let (_, device) = selected(&choice(None, &["net", "tcp"], &[])).unwrap();
-        assert_eq!(selected(&choice(None, &["net"], &[])).unwrap().0, "net");
-        assert_eq!(selected(&choice(Some("TCP"), &[], &["tcp"])).unwrap().0, "tcp;ofi_rxm");
-        for device in ["lo", &device] {
-            assert_eq!(selected(&on(device)).unwrap().1, device);
-        }
-    }
-
-    #[test]
-    fn an_unknown_device_lists_the_known_ones() {
-        let why = selected(&on("nic9")).unwrap_err();
-        assert!(
-            why.starts_with("GASNET_OFI_DEVICE=nic9: no such device. libfabric has "),
-            "{why}"
-        );
-        assert!(
-            why.contains("lo (tcp;ofi_rxm)") && why.contains("lo (net)") && !why.contains("shm"),
-            "{why}"
-        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ fn decode((major, minor): (u32, u32), library: (u32, u32)) -> Version {
 }
 
 /// Whether names of providers mean the same: a bare name is also that of a layer over any other.
-fn is(name: &str, provider: &str) -> bool {
+pub fn is(name: &str, provider: &str) -> bool {
     provider == name || provider.rsplit(';').next() == Some(name)
 }
 

@@ -78,6 +78,37 @@ fn what_lacks_is_not_offered() {
     assert_eq!(offered("no=wait_fd;tcp;ofi_rxm"), [true, true, true, false]);
 }
 
+/// What Slingshot demands and lacks, together.
+mod as_cxi {
+    fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
+        crate::strict::punished(
+            "as=cxi bad_flags=remote_cq_data no=atomic_prod,read_only demand=mr_endpoint key_bytes=4 inject=192;cxi",
+        )
+    }
+    gasnet_conduit::each_check! { over_tcp conduit,
+        every_size every_put_and_get notified_after_data notified_many_at_once atomics_lose_nothing
+    }
+}
+
+/// cxi refuses data of puts, which its record offers, so the conduit does not try.
+#[test]
+fn longs_over_cxi_are_not_announced_by_puts() {
+    let packed_limit = |plan| {
+        let conduit = punished(plan);
+        start_alone(&*conduit).unwrap();
+        conduit.put_notify().unwrap().packed_limit()
+    };
+    let [tcp, cxi] = ["seed=1;tcp;ofi_rxm", "as=cxi;cxi"].map(packed_limit);
+    assert_eq!((tcp, cxi), (8 << 10, (32 << 10) + 64));
+}
+
+#[test]
+fn psm_has_a_number_of_the_job() {
+    for plan in ["as=psm2;psm2", "as=psm3;psm3"] {
+        start_alone(&*punished(plan)).unwrap();
+    }
+}
+
 #[test]
 fn atomics_are_offered_one_by_one() {
     let conduit = punished("no=atomic_prod;tcp;ofi_rxm");

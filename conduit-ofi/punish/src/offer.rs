@@ -69,8 +69,12 @@ pub unsafe fn edited(
         violated!("FI_REMOTE_COMM without FI_LOCAL_COMM: opx reaches no rank of this host then");
     }
     let has_key = (*(*hints).domain_attr).auth_key_size != 0;
-    if has_key && !["psm2", "psm3"].iter().any(|psm| name.contains(psm)) {
+    let is_psm = ["psm2", "psm3"].iter().any(|psm| plan.name.as_deref() == Some(*psm));
+    if has_key && !is_psm {
         violated!("auth_key: cxi takes it for a VNI, and other providers refuse it");
+    }
+    if is_psm && !has_key && !(*(*hints).domain_attr).name.is_null() {
+        violated!("auth_key: psm2 and psm3 mix up jobs of a host that have one number");
     }
     let threading = (*(*hints).domain_attr).threading;
     let one_thread = [ffi::FI_THREAD_UNSPEC, ffi::FI_THREAD_DOMAIN].contains(&threading);
