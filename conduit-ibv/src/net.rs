@@ -131,6 +131,25 @@ pub struct Opened {
     pub link: hello::Link,
 }
 
+impl Opened {
+    /// Memory that this process of so many locks beside segments.
+    fn locked(&self, pools: &Pools, settings: &Settings, processes: usize) -> pinned::Own {
+        let hcas = self.rails.len();
+        let queues = |rail| {
+            let pairs = self.paths.iter().filter(|path| path.rail == rail).count();
+            self.rails[rail].queue_bytes(processes * pairs)
+        };
+        let (pooled, most_pooled) = pools.bytes();
+        let buffers: usize = self.rails.iter().map(Rail::buffer_bytes).sum();
+        let rings = settings.rings * ring::BYTES;
+        pinned::Own {
+            at_start: hcas * pooled,
+            most: hcas * (most_pooled + rings) + buffers + (0..hcas).map(queues).sum::<usize>(),
+            hcas,
+        }
+    }
+}
+
 impl Net {
     /// Opens HCAs, exchanges addresses, and connects. Collective.
     pub fn open(info: &StartInfo<'_>) -> Result<Self, ConduitError> {
@@ -197,18 +216,7 @@ impl Net {
             failed(format!("{}: {why}", names.join(", ")))
         })?;
         let buffers = opened.rails.iter().map(Rail::buffer_bytes).sum();
-        let queues = |rail| {
-            let pairs = opened.paths.iter().filter(|path| path.rail == rail).count();
-            opened.rails[rail].queue_bytes(info.size as usize * pairs)
-        };
-        let hcas = opened.rails.len();
-        let (pooled, most_pooled) = pools.bytes();
-        let rings = settings.rings * ring::BYTES;
-        let own = pinned::Own {
-            at_start: hcas * pooled,
-            most: hcas * (most_pooled + rings) + buffers + (0..hcas).map(queues).sum::<usize>(),
-            hcas,
-        };
+        let own = opened.locked(&pools, &settings, info.size as usize);
         let probed = all.iter().any(|hello| hello.probes).then(|| {
             let (domains, share) = (domains().collect::<Vec<_>>(), pinned::share(info.host.len()));
             let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
