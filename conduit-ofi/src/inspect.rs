@@ -155,7 +155,7 @@ fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &In
     } else if !abilities.rma {
         "messages (no FI_RMA)".into()
     } else {
-        "puts, each followed by a message (no FI_REMOTE_CQ_DATA)".into()
+        "puts above 32 KiB, each followed by a message (no FI_REMOTE_CQ_DATA)".into()
     };
     let device_memory = if abilities.rma && info.takes_device_memory() {
         "provider, of segments that it registers (FI_HMEM)".into()

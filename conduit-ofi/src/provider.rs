@@ -103,7 +103,7 @@ impl Offer {
         }
         let demand = |info: &Info| {
             let demands = info.unknown_demands()?;
-            Some(format!("{} demands {demands}", info.provider()))
+            Some(format!("{} ({demands})", info.provider()))
         };
         let demanding = different(infos.iter().filter_map(demand));
         infos.retain(|info| info.unknown_demands().is_none());
@@ -154,7 +154,7 @@ impl Offer {
     fn nothing(&self, choice: &Choice) -> String {
         if !self.demanding.is_empty() {
             let demands = self.demanding.join(", ");
-            return format!("the conduit does not know what the provider {demands}");
+            return format!("the conduit does not know all that is demanded by {demands}");
         }
         let reach = if self.needs.several_hosts {
             " and reaches other hosts"

@@ -286,8 +286,8 @@ enum Deed {
     Send(usize),
     /// Puts so many bytes.
     Put(usize),
-    /// Gets 100 bytes.
-    Get,
+    /// Gets so many bytes.
+    Get(usize),
     /// Adds to a word.
     Atomic,
 }
@@ -299,7 +299,7 @@ impl Deed {
         match self {
             Self::Send(bytes) => conduit.send(target.peer, Class::Request, &[&local[..bytes]]).is_ok(),
             Self::Put(bytes) => put(conduit, target, &local[..bytes], SourceUse::Later, cookie).is_ok(),
-            Self::Get => get(conduit, target, &mut local[..100], cookie).is_ok(),
+            Self::Get(bytes) => get(conduit, target, &mut local[..bytes], cookie).is_ok(),
             Self::Atomic => {
                 let atomic = Atomic {
                     target,
@@ -370,7 +370,7 @@ fn faults_are_reported() {
         Deed::Put(90_000),
         &["rank 1: ", "a put ", ERROR],
     );
-    is_reported("fail=get@1;tcp;ofi_rxm", Deed::Get, &["rank 1: ", "a get ", ERROR]);
+    is_reported("fail=get@1;tcp;ofi_rxm", Deed::Get(100), &["rank 1: ", "a get ", ERROR]);
     is_reported(
         "fail=atomic@1;tcp;ofi_rxm",
         Deed::Atomic,
@@ -388,7 +388,11 @@ fn faults_are_reported() {
         Deed::Put(100),
         &["rank 1: ", "a put ", REFUSED],
     );
-    is_reported("refuse=get@1;tcp;ofi_rxm", Deed::Get, &["rank 1: ", "a get ", REFUSED]);
+    is_reported(
+        "refuse=get@1;tcp;ofi_rxm",
+        Deed::Get(100),
+        &["rank 1: ", "a get ", REFUSED],
+    );
     is_reported(
         "refuse=atomic@1;tcp;ofi_rxm",
         Deed::Atomic,
@@ -432,17 +436,27 @@ fn registrations_fail() {
         for deed in [
             Deed::Send(50_000),
             Deed::Put(100),
-            Deed::Get,
+            Deed::Get(100),
             Deed::Atomic,
             Deed::Put(100_000),
+            Deed::Get(100_000),
         ] {
             let before = report.done;
+            if let Deed::Get(_) = deed {
+                local.fill(2);
+            }
             take(&*conduit, &mut report, || deed.start(&*conduit, target, &mut local));
             poll_until(&*conduit, &mut report, |report| {
                 report.done > before || !report.lost.is_empty()
             });
         }
-        report.lost.pop().map_or(Ok(()), Err)
+        if let Some(why) = report.lost.pop() {
+            return Err(why);
+        }
+        // SAFETY: any bytes, and no operation is under way.
+        let there = unsafe { std::slice::from_raw_parts(memory.as_ptr().cast::<u8>(), local.len()) };
+        assert!(there == local, "other bytes were got");
+        Ok(())
     };
     let mut failures = Vec::new();
     let enough = (0..40).find(|regs| outcome(*regs).map_err(|why| failures.push(why)).is_ok());
