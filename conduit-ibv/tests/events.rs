@@ -160,14 +160,14 @@ fn a_queue_pair_that_dies_by_an_event_alone() {
 
 #[test]
 fn an_hca_that_is_unplugged() {
-    let printed = emulated::run_again("unplug=0:1000", LATER, &of_child("unplugged"));
+    let printed = emulated::run_again("unplug=0:2000", LATER, &of_child("unplugged"));
     assert_eq!(printed.matches("lost the network: emu0: ").count(), 2, "{printed}");
     // A call may fail before the event is there.
     let reasons = [
         "lost the network: emu0: local catastrophic error",
         "failed: Input/output error",
     ];
-    expect("losing", "unplug=0:1000", "", &reasons);
+    expect("losing", "unplug=0:2000", "", &reasons);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_port_that_is_not_used_goes_down() {
 
 #[test]
 fn a_gid_that_vanishes() {
-    let printed = emulated::run_again("link=roce gid-gone=0:1000", "GASNET_QP_TIMEOUT=8", &of_child("losing"));
+    let printed = emulated::run_again("link=roce gid-gone=0:2000", "GASNET_QP_TIMEOUT=8", &of_child("losing"));
     let warning = "emu0 port 1: its GID ::ffff:10.0.0.1 (index 3) was changed or removed";
     assert!((1..=2).contains(&printed.matches(warning).count()), "{printed}");
     assert!(

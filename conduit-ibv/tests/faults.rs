@@ -121,7 +121,7 @@ fn a_port_that_comes_back_loses_nothing() {
 fn an_hca_fails() {
     expect(
         "traffic",
-        "device-fatal=0:1000",
+        "device-fatal=0:2000",
         "GASNET_QP_TIMEOUT=8",
         &[
             "emu0: local catastrophic error",
