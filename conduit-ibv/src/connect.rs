@@ -218,6 +218,11 @@ impl Net {
         }
     }
 
+    fn note_resolved(&self, inner: &mut Inner, peer: JobRank) {
+        let any_left = inner.unresolved.forget(peer);
+        self.connector.may_block.store(any_left, Ordering::Relaxed);
+    }
+
     /// Why a connection could not be made, and what to do about it.
     pub fn why_no_pair(&self, why: Errno) -> String {
         if why != Errno::NO_MEMORY {
@@ -356,8 +361,11 @@ impl Net {
         let sent = inner
             .datagrams
             .send(&mailbox.address, mailbox.number, &datagram.encode());
-        if let Err(why) = sent {
-            self.not_reached(inner, peer, &Failure::of(0, mailbox.address, why));
+        match sent {
+            Err(why) => self.not_reached(inner, peer, &Failure::of(0, mailbox.address, why)),
+            // Else its queue pairs need the address, too.
+            Ok(()) if connection.is_ready.load(Ordering::Acquire) => self.note_resolved(inner, peer),
+            Ok(()) => {}
         }
     }
 
@@ -416,10 +424,9 @@ impl Net {
             (None, _) => return,
         };
         let is_ready = connection.map_err(Failure::local).and_then(|connection| {
-            if datagram.step != Step::Confirm {
+            if datagram.step != Step::Confirm && !connection.is_ready.load(Ordering::Acquire) {
                 self.ready(connection, &datagram.endpoints)?;
-                let any_left = inner.unresolved.forget(peer);
-                self.connector.may_block.store(any_left, Ordering::Relaxed);
+                self.note_resolved(inner, peer);
             }
             Ok(connection)
         });
