@@ -36,7 +36,10 @@ pub struct Rail {
     pub shared: Option<Shared>,
     /// The domain of that queue, if it is for XRC.
     pub xrc: Option<XrcDomain>,
-    pub queue: Queue,
+    /// One, or several at which pairs take turns if none may be long enough.
+    queues: Box<[Queue]>,
+    /// Pairs so far.
+    pairs: AtomicUsize,
     /// Wakes threads that sleep.
     pub channel: Option<Channel>,
     /// All memory of this process, if the HCA can page on demand.
@@ -68,6 +71,8 @@ pub struct Reader {
     pub early: Vec<Wc>,
     /// Polls so far.
     pub polls: u32,
+    /// The queue that was polled last.
+    next: usize,
 }
 
 /// Of a cache line of its own, because all threads that send write it.
@@ -108,14 +113,18 @@ impl Rail {
             0 => all_sends,
             most => all_sends.min(most.max(LEAST_SENDS)),
         };
-        let completions = limit(sends + buffers, device.max_cqe);
+        let queues = plan.completion_queues(sends, limits.completions);
         let channel = sleeps.then(|| Channel::new(&context)).transpose();
         let channel = channel.map_err(failed("ibv_create_comp_channel failed"))?;
-        let queue = Queue::new(&context, completions, channel.as_ref()).map_err(failed("ibv_create_cq failed"))?;
+        let (sends, length) = (queues.sends, queues.length);
+        let queues = (0..queues.count).map(|_| Queue::new(&context, length, channel.as_ref()));
+        let queues: Box<[Queue]> = queues
+            .collect::<Result<_, _>>()
+            .map_err(failed("ibv_create_cq failed"))?;
         let of_xrc = |file: RawFd| {
             let xrc = XrcDomain::open(&context, file)?;
-            let shared = xrc.receive_queue(&context, (&domain, &queue), buffers)?;
-            xrc.try_pairs(&context, (&domain, &queue))?;
+            let shared = xrc.receive_queue(&context, (&domain, &queues[0]), buffers)?;
+            xrc.try_pairs(&context, (&domain, &queues[0]))?;
             Ok::<_, Errno>((shared, xrc))
         };
         let (shared, xrc) = match file.filter(|_| each == 0).map(of_xrc) {
@@ -135,13 +144,14 @@ impl Rail {
             plan,
             shared,
             xrc,
-            queue,
+            queues,
+            pairs: AtomicUsize::new(0),
             channel,
             on_demand: None,
             domain,
             context,
             depth: AtomicUsize::new(depth),
-            sends: completions - buffers,
+            sends,
             buffers,
             asked_inline: 0,
             inline: 0,
@@ -219,9 +229,10 @@ impl Rail {
             name,
         };
         if self.has_xrc() {
-            return Pair::sender(&self.context, &self.domain, &self.queue, settings);
+            return Pair::sender(&self.context, &self.domain, &self.queues[0], settings);
         }
-        Pair::new(&self.context, &self.domain, &self.queue, self.shared.as_ref(), settings)
+        let queue = &self.queues[self.pairs.load(Ordering::Relaxed) % self.queues.len()];
+        Pair::new(&self.context, &self.domain, queue, self.shared.as_ref(), settings)
     }
 
     /// A queue pair that is not connected, by its name in events, and the work requests that it
@@ -229,6 +240,7 @@ impl Rail {
     pub fn new_pair(&self, name: usize) -> Result<(Pair, usize), Errno> {
         let depth = self.depth();
         let made = self.longest_pair(depth, name)?;
+        self.pairs.fetch_add(1, Ordering::Relaxed);
         if made.1 < depth {
             self.depth.fetch_min(made.1, Ordering::Relaxed);
             if config::get().get_or_default(&config::VERBOSEENV) {
@@ -272,7 +284,7 @@ impl Rail {
     /// Bytes that are locked for queues, when so many pairs are made.
     pub fn queue_bytes(&self, pairs: usize) -> usize {
         let sends = pinned::send_queue_bytes(self.depth(), self.asked_inline);
-        pairs * sends + (self.sends + self.buffers) * pinned::COMPLETION
+        pairs * sends + (self.queues.len() * self.sends + self.buffers) * pinned::COMPLETION
     }
 
     /// Takes room for the completion of a work request.
@@ -312,7 +324,7 @@ impl Rail {
         room: &'a mut [MaybeUninit<Wc>; MOST],
     ) -> Result<&'a [Wc], Errno> {
         if reader.early.is_empty() {
-            return self.queue.poll(room);
+            return self.poll(reader, room);
         }
         let early = std::mem::take(&mut reader.early);
         for (place, completion) in room.iter_mut().zip(&early) {
@@ -320,6 +332,24 @@ impl Rail {
         }
         // SAFETY: so many were written; at most `MOST` are kept.
         Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), early.len()) })
+    }
+
+    /// Polls the queues in turn, up to one that has completions.
+    #[inline]
+    fn poll<'a>(&self, reader: &mut Reader, room: &'a mut [MaybeUninit<Wc>; MOST]) -> Result<&'a [Wc], Errno> {
+        if let [queue] = &*self.queues {
+            return queue.poll(room);
+        }
+        let mut found = 0;
+        for _ in 0..self.queues.len() {
+            reader.next = (reader.next + 1) % self.queues.len();
+            found = self.queues[reader.next].poll(room)?.len();
+            if found > 0 {
+                break;
+            }
+        }
+        // SAFETY: the last call has filled so many.
+        Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), found) })
     }
 
     /// Before a thread sleeps: makes the next completion an event. False if there is one already,
@@ -330,11 +360,12 @@ impl Rail {
             return false;
         };
         // An event may also be that of a datagram.
-        if channel.drain() || !reader.early.is_empty() || self.queue.arm().is_err() {
+        let is_armed = || self.queues.iter().all(|queue| queue.arm().is_ok());
+        if channel.drain() || !reader.early.is_empty() || !is_armed() {
             return false;
         }
         let mut room = [const { MaybeUninit::uninit() }; MOST];
-        if let Ok(found) = self.queue.poll(&mut room) {
+        if let Ok(found) = self.poll(&mut reader, &mut room) {
             reader.early.extend_from_slice(found);
         }
         reader.early.is_empty()

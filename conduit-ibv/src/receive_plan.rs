@@ -42,6 +42,16 @@ pub struct ReceivePlan {
     pub credits: u32,
 }
 
+/// The completion queues of an HCA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompletionQueues {
+    pub count: usize,
+    /// Completions of each.
+    pub length: usize,
+    /// Operations of this process under way, which may all be on one of them.
+    pub sends: usize,
+}
+
 /// Buffers that each credit of a peer needs: for the request, and for a reply to one of this
 /// process. Of small buffers also for the notes that fetched packets are free.
 const fn of_credit(is_small: bool) -> usize {
@@ -71,12 +81,12 @@ impl ReceivePlan {
                 credits: settings.credits,
             });
         }
-        // Half of the completion queue is for what this process sends.
-        let most = limits.pair.min(limits.completions / 2 / all);
+        // Half of a completion queue is for what this process sends.
+        let most = limits.pair.min(limits.completions / 2);
         if most < of_credit(true) {
             return Err(format!(
-                "it has no shared receive queues, and room for {} completions, which is too little for receive \
-                 buffers of {all} queue pairs. Use fewer processes, or another HCA (GASNET_IBV_PORTS) or conduit",
+                "it has no shared receive queues, and room for {} completions, which is too little for the receive \
+                 buffers of a queue pair. Use another HCA (GASNET_IBV_PORTS) or conduit",
                 limits.completions
             ));
         }
@@ -85,6 +95,26 @@ impl ReceivePlan {
             buffers => buffers * bytes,
         };
         Ok(Self::owned((bytes, credits), memory, (most, all)))
+    }
+
+    /// The completion queues, for up to so many operations of this process under way. One if an HCA
+    /// lets it be long enough, with `most` completions; else pairs take turns at several.
+    pub fn completion_queues(&self, sends: usize, most: usize) -> CompletionQueues {
+        if self.each == 0 || self.count <= most / 2 {
+            let length = (sends + self.count).min(most);
+            return CompletionQueues {
+                count: 1,
+                length,
+                sends: length - self.count,
+            };
+        }
+        let sends = sends.min(most / 2);
+        let pairs = ((most - sends) / self.each).max(1);
+        CompletionQueues {
+            count: (self.count / self.each).div_ceil(pairs),
+            length: sends + pairs * self.each,
+            sends,
+        }
     }
 
     /// Buffers of queue pairs, `all` together, each of which may have `most`.
@@ -187,10 +217,21 @@ mod tests {
             pair: 8192,
             ..E810
         };
-        let plan = plan(mana, 256);
-        assert_eq!((plan.each, plan.credits), (16, 2));
-        let refused = ReceivePlan::new(&Settings::read(), mana, (4096, 1)).unwrap_err();
-        assert!(refused.contains("8192 completions"), "{refused}");
+        let few = plan(mana, 64);
+        let one = few.completion_queues(4096, 8192);
+        assert_eq!((one.count, one.length), (1, 4096 + few.count));
+        // As many credits as with long ones.
+        assert_eq!(plan(mana, 256), plan(E810, 256));
+        for processes in [256, 4096, 16_384] {
+            let plan = plan(mana, processes);
+            let queues = plan.completion_queues(4096, 8192);
+            let pairs = processes.div_ceil(queues.count);
+            assert_eq!(queues.sends, 4096);
+            assert!(queues.length <= 8192 && queues.sends + pairs * plan.each <= queues.length);
+        }
+        let tiny = Limits { completions: 7, ..mana };
+        let refused = ReceivePlan::new(&Settings::read(), tiny, (2, 1)).unwrap_err();
+        assert!(refused.contains("7 completions"), "{refused}");
     }
 
     #[test]

@@ -124,7 +124,9 @@ mod plans {
         packets_are_fetched_with_one_of_everything: "no-srq max-inline=0",
             "GASNET_RBUF_COUNT=1 GASNET_NETWORKDEPTH_PP=1 GASNET_BBUF_COUNT=1 GASNET_NETWORKDEPTH_TOTAL=1",
             "packets::over_verbs notification operations::over_verbs";
-        completion_queues_are_short: "no-srq max-cqe=100", "", "packets::over_verbs notification operations::over_verbs";
+        completion_queues_are_short: "no-srq max-cqe=20", "", "packets::over_verbs notification operations::over_verbs";
+        completion_queues_are_short_and_polled: "no-srq max-cqe=60 hcas=2 rnr=10 late delay=20",
+            "GASNET_WAITMODE=SPIN GASNET_IBV_MAX_HCAS=2 GASNET_CONNECT_STATIC=0", "packets notification";
         packets_are_fetched_over_two_hcas: "no-srq hcas=2 ports=2 early-completion delay=50",
             "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2 GASNET_RBUF_COUNT=64", "over_verbs";
         receives_of_two_ports_are_not_shared: "no-srq ports=2", "GASNET_IBV_PORTS=emu0:1,2 GASNET_NUM_QPS=3",
