@@ -64,11 +64,13 @@ mod operations {
 }
 
 mod notification {
-    use super::{net, shm, tcp};
+    use super::{net, shm, sockets, tcp};
     gasnet_conduit::notify_conformance_tests! {
         over_tcp: tcp;
         over_net: net;
         over_shm: shm;
+        // Announced by messages.
+        over_sockets: sockets;
     }
 }
 
