@@ -337,19 +337,10 @@ impl Rail {
     /// Polls the queues in turn, up to one that has completions.
     #[inline]
     fn poll<'a>(&self, reader: &mut Reader, room: &'a mut [MaybeUninit<Wc>; MOST]) -> Result<&'a [Wc], Errno> {
-        if let [queue] = &*self.queues {
-            return queue.poll(room);
+        match &*self.queues {
+            [queue] => queue.poll(room),
+            queues => Queue::poll_next(queues, &mut reader.next, room),
         }
-        let mut found = 0;
-        for _ in 0..self.queues.len() {
-            reader.next = (reader.next + 1) % self.queues.len();
-            found = self.queues[reader.next].poll(room)?.len();
-            if found > 0 {
-                break;
-            }
-        }
-        // SAFETY: the last call has filled so many.
-        Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), found) })
     }
 
     /// Before a thread sleeps: makes the next completion an event. False if there is one already,

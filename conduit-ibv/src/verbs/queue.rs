@@ -105,6 +105,24 @@ impl Queue {
         Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), count) })
     }
 
+    /// Takes completions of the next of several queues that has some, after the one polled last.
+    pub fn poll_next<'a>(
+        queues: &[Self],
+        last: &mut usize,
+        room: &'a mut [MaybeUninit<Wc>],
+    ) -> Result<&'a [Wc], Errno> {
+        let mut found = 0;
+        for _ in 0..queues.len() {
+            *last = (*last + 1) % queues.len();
+            found = queues[*last].poll(room)?.len();
+            if found > 0 {
+                break;
+            }
+        }
+        // SAFETY: the last call has filled so many.
+        Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), found) })
+    }
+
     /// Makes the next completion an event of the channel.
     pub fn arm(&self) -> Result<(), Errno> {
         // SAFETY: a queue.
