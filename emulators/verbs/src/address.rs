@@ -7,6 +7,7 @@ use crate::config::{Config, Link};
 use crate::ports::Entry;
 use crate::process::{now_ns, Process};
 use crate::shm::{Port, DEVICES, PORTS};
+use crate::ud::V4_PREFIX;
 
 /// Values of `ibv_gid_type`.
 pub const TYPE_IB: u32 = 0;
@@ -92,12 +93,13 @@ pub fn find(config: &Config, from: Port, address: Address) -> Option<Port> {
     })
 }
 
-/// Whether packets between two GIDs of RoCE v2 with this hop limit arrive: the first router drops
-/// those with 1 or less.
+/// Whether packets between two GIDs of RoCE v2 with this hop limit arrive: IPv4 and IPv6 do not mix,
+/// and the first router drops those with 1 or less.
 pub fn survives(hop_limit: u8, from: &[u8; 16], to: &[u8; 16]) -> bool {
     /// Bytes that two GIDs of an IP subnet (10.1.0.0/16) have in common.
     const SUBNET: usize = 14;
-    hop_limit > 1 || from[..SUBNET] == to[..SUBNET]
+    let [one, other] = [from, to].map(|gid| gid[..12] == V4_PREFIX);
+    one == other && (hop_limit > 1 || from[..SUBNET] == to[..SUBNET])
 }
 
 fn ports(config: &Config) -> impl Iterator<Item = Port> {

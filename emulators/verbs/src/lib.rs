@@ -8,7 +8,7 @@
 //! - `stale`, `device_memory`: what is no longer mapped, and memory of devices
 //! - `event`, `cq`, `receive`, `srq`, `footprint`: queues
 //! - `state`, `path`, `migration`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
-//! - `handle`, `device`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`,
+//! - `handle`, `device`, `tables`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`,
 //!   `text`: the C interface
 
 mod address;
@@ -44,6 +44,7 @@ mod shm;
 mod srq;
 mod stale;
 mod state;
+mod tables;
 mod text;
 mod ud;
 mod verbs;

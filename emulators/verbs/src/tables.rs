@@ -1,0 +1,150 @@
+//! The tables of GIDs and P_Keys of ports, as C calls.
+
+use std::ffi::c_int;
+
+use gasnet_ibv_abi as abi;
+
+use crate::address;
+use crate::config::Config;
+use crate::device::{find_port, store_prefix};
+use crate::handle::{null, store, Context, Object};
+use crate::ports::Entry;
+use crate::shm::Port;
+
+fn gid_of(raw: [u8; 16]) -> abi::ibv_gid {
+    abi::ibv_gid { raw }
+}
+
+/// Entries that are not used are zero. Those of other namespaces can be read, too.
+#[no_mangle]
+extern "C" fn ibv_query_gid(
+    context: *mut abi::ibv_context,
+    port_num: u8,
+    index: c_int,
+    place: *mut abi::ibv_gid,
+) -> c_int {
+    let object = Context::of(context);
+    let config = &object.process.config;
+    let Some(port) = find_port(object, u32::from(port_num)) else {
+        return -1;
+    };
+    if index < 0 || index as u32 >= address::gid_table_len(config) {
+        return -1;
+    }
+    let index = index as u32;
+    let found = match config.of_ports.gid(port, index) {
+        Some(Entry::Foreign) => address::usual_gid(config, port, index),
+        _ => address::gid(config, port, index),
+    };
+    store(place, gid_of(found.map_or([0; 16], |(gid, _)| gid)));
+    0
+}
+
+fn entry(config: &Config, port: Port, index: u32) -> Option<abi::ibv_gid_entry> {
+    let (gid, gid_type) = address::gid(config, port, index)?;
+    let port_num = port.port + 1;
+    Some(abi::ibv_gid_entry {
+        gid: gid_of(gid),
+        gid_index: index,
+        port_num,
+        gid_type,
+        ndev_ifindex: 0,
+    })
+}
+
+#[no_mangle]
+extern "C" fn _ibv_query_gid_ex(
+    context: *mut abi::ibv_context,
+    port_num: u32,
+    index: u32,
+    place: *mut abi::ibv_gid_entry,
+    flags: u32,
+    bytes: usize,
+) -> c_int {
+    let object = Context::of(context);
+    let config = &object.process.config;
+    let found = find_port(object, port_num)
+        .filter(|port| config.of_ports.gid(*port, index) != Some(Entry::Foreign))
+        .map(|port| entry(config, port, index));
+    match found {
+        _ if flags != 0 => libc::EOPNOTSUPP,
+        None => libc::EINVAL,
+        Some(None) => libc::ENODATA,
+        Some(Some(entry)) => {
+            store_prefix(place, &entry, bytes);
+            0
+        }
+    }
+}
+
+#[no_mangle]
+extern "C" fn _ibv_query_gid_table(
+    context: *mut abi::ibv_context,
+    entries: *mut abi::ibv_gid_entry,
+    most: usize,
+    flags: u32,
+    bytes: usize,
+) -> isize {
+    let object = Context::of(context);
+    let config = &object.process.config;
+    if flags != 0 {
+        return -(libc::EOPNOTSUPP as isize);
+    }
+    let all = (0..config.ports).flat_map(|port| {
+        let port = Port {
+            device: object.device,
+            port,
+        };
+        (0..address::gid_table_len(config)).filter_map(move |index| entry(config, port, index))
+    });
+    let mut count = 0;
+    for entry in all {
+        if count == most {
+            return -(libc::EINVAL as isize);
+        }
+        store_prefix(entries.cast::<u8>().wrapping_add(count * bytes).cast(), &entry, bytes);
+        count += 1;
+    }
+    count as isize
+}
+
+#[no_mangle]
+extern "C" fn ibv_query_gid_type(context: *mut abi::ibv_context, port_num: u8, index: u32, place: *mut c_int) -> c_int {
+    let object = Context::of(context);
+    let config = &object.process.config;
+    let port = find_port(object, u32::from(port_num));
+    if port.is_none_or(|port| config.of_ports.gid(port, index) == Some(Entry::Foreign)) {
+        null::<u8>(libc::EINVAL);
+        return -1;
+    }
+    let found = port.and_then(|port| address::gid(config, port, index));
+    // This older interface does not tell InfiniBand from RoCE v1.
+    store(
+        place,
+        c_int::from(found.is_some_and(|(_, kind)| kind == address::TYPE_ROCE_V2)),
+    );
+    0
+}
+
+/// The table of P_Keys of a port: by default the default one only.
+fn partitions(context: &Context, port_num: u8) -> &[u16] {
+    let port = find_port(context, u32::from(port_num));
+    port.map_or(&[], |port| context.process.config.of_ports.partitions(port))
+}
+
+#[no_mangle]
+extern "C" fn ibv_query_pkey(context: *mut abi::ibv_context, port_num: u8, index: c_int, place: *mut u16) -> c_int {
+    let Some(key) = partitions(Context::of(context), port_num).get(index as usize) else {
+        return -1;
+    };
+    store(place, key.to_be());
+    0
+}
+
+/// `pkey` is in network byte order, as `ibv_query_pkey` returns it.
+#[no_mangle]
+extern "C" fn ibv_get_pkey_index(context: *mut abi::ibv_context, port_num: u8, pkey: u16) -> c_int {
+    let keys = partitions(Context::of(context), port_num);
+    let index = keys.iter().position(|key| key.to_be() == pkey);
+    index.map_or(-1, |index| index as c_int)
+}
