@@ -11,6 +11,7 @@ use crate::settings::{self, Settings};
 use crate::verbs::{Address, Context};
 use gasnet_conduit::{JobRank, Place, StartInfo};
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 
 /// The link layer of a process's ports, and how packets are routed on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +204,15 @@ impl Hello {
         }
     }
 
+    fn gid(&self) -> Ipv6Addr {
+        self.mailbox.address.gid.into()
+    }
+
+    /// Whether RoCE v2 packets are of IPv4; none: on other links.
+    fn family(&self) -> Option<bool> {
+        (self.link == Link::Roce(2)).then(|| self.gid().to_ipv4_mapped().is_some())
+    }
+
     /// Exchanges them, by rank.
     pub fn exchange(info: &StartInfo<'_>, own: &Self) -> Vec<Self> {
         let all = (info.exchange)(&own.encode());
@@ -299,6 +309,14 @@ impl Hello {
                 own.link, all[rank].link
             ));
         }
+        if let Some(rank) = differs(&|other| other.family() == own.family()) {
+            return Err(format!(
+                "the GID of this rank is {}, but that of rank {rank} {}, and packets do not pass between IPv4 and IPv6. \
+                 Give all ports addresses of one family, or name GIDs with GASNET_IBV_GID_INDEX",
+                own.gid(),
+                all[rank].gid()
+            ));
+        }
         if let Some(rank) = differs(&|other| pkey::may_agree(own.pkey, other.pkey)) {
             return Err(format!(
                 "this rank is in the partition {:#06x}, but rank {rank} in {:#06x}. Name one of which all ports are full \
@@ -335,6 +353,8 @@ impl Hello {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const V4: [u8; 16] = Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x0a00, 1).octets();
 
     fn hello() -> Hello {
         Hello {
@@ -384,6 +404,7 @@ mod tests {
             (&(|other: &mut Hello| other.paths = 0) as &dyn Fn(&mut Hello), "no HCA"),
             (&|other| other.link = Link::InfiniBand, "rank 2 is on InfiniBand"),
             (&|other| other.link = Link::Roce(1), "RoCE v1"),
+            (&|other| other.mailbox.address.gid = V4, "IPv4 and IPv6"),
             (&|other| other.pkey = 0x8013, "GASNET_IBV_PKEY"),
             (&|other| other.paths = 1, "GASNET_NUM_QPS"),
             (&|other| other.rails = 1, "GASNET_IBV_PORTS"),

@@ -210,7 +210,8 @@ fn path(
 fn alternate((hca, context): (&Hca, &Context), number: u8, path: &Path) -> Option<LocalPort> {
     let attributes = context.port(number).ok()?;
     let (port, _) = hca.local(number)?;
-    let has_migration = context.attributes.device_cap_flags & ffi::IBV_DEVICE_AUTO_PATH_MIG != 0;
+    let is_member = ports::pkey::may_agree(port.pkey, path.port.pkey);
+    let has_migration = is_member && context.attributes.device_cap_flags & ffi::IBV_DEVICE_AUTO_PATH_MIG != 0;
     (has_migration && !port.is_global && !path.port.is_global && attributes.active_mtu as u8 >= path.mtu)
         .then_some(port)
 }

@@ -187,6 +187,8 @@ mod plans {
             "packets before_packets notification";
         puts_of_several_hcas_are_fenced: "hcas=2 early-completion delay=50", "", "over_verbs";
         puts_of_hcas_without_guids_are_fenced: "hcas=2 early-completion delay=50 no-guid", "", "attention notification";
+        ports_of_virtual_functions: "hcas=2 grh=0:1 no-lid=0:1 no-guid mtu=1:1024 pkeys=0:1:0x7fff,0xffff lmc=2 late \
+                                     delay=20", "", "over_verbs";
         hcas_and_ports: "hcas=2 ports=2", "GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
         two_of_three_hcas: "hcas=3", "GASNET_IBV_MAX_HCAS=2 GASNET_CONNECT_STATIC=0",
             "packets::over_verbs::exactly operations::over_verbs::every";

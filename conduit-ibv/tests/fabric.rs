@@ -117,6 +117,8 @@ mod plans {
             uses("hcas=2 pkeys=0:1:0x8012,0xffff", "GASNET_IBV_PKEY=0x7fff"),
             [true, false]
         );
+        let alternate = |options: &str| used(options, "")[0].contains("alternate");
+        assert_eq!(["ports=2", "ports=2 pkeys=0:2:0x8012"].map(alternate), [true, false]);
         fails(
             "pkeys=0:1:0x7fff",
             "",
@@ -203,6 +205,12 @@ mod plans {
         // Holes, and entries of others.
         let foreign = of("gid=0:1:3:foreign gid=0:1:2:none gid=0:1:1:none gid=0:1:9:10.0.0.9", "");
         assert!(foreign.contains("GID 9 (::ffff:10.0.0.9), "), "{foreign}");
+        let six = "hcas=2 link=roce gid=1:1:*:none gid=1:1:5:2001:db8::7";
+        fails(
+            six,
+            "",
+            &["GID of this rank is ::ffff:10.0.0.1, but that of rank 1 2001:db8::7"],
+        );
         let old = of("gid=0:1:1:none gid=0:1:3:none", "");
         assert!(old.starts_with("emu0:1: RoCE v1, GID 2 (::ffff:10.0.0.1), "), "{old}");
     }

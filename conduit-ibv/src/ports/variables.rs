@@ -11,10 +11,10 @@ use gasnet_conduit::locality::{self, Device, Family, Ranks, Topology, Wishes};
 pub const PORTS: Key<Option<String>> = text(
     "GASNET_IBV_PORTS",
     "HCAs and ports that may be used: mlx5_0+mlx5_1:1,2. Of an HCA without port numbers the first active port is used. \
-     Names of HCAs and ports that do not exist or are not active are ignored.",
+     Names of HCAs and ports that do not exist or cannot connect are ignored.",
 )
 .scope(Scope::Rank)
-.unset_means("the first active port of the nearest HCA, on InfiniBand if there is any");
+.unset_means("the first active port of the nearest HCA in a subnet of all ranks, on InfiniBand if there is any");
 pub const PORTS_TYPE: Key<String> = form(
     "GASNET_IBV_PORTS_TYPE",
     "Socket",
