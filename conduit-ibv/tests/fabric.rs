@@ -183,7 +183,9 @@ mod plans {
             ports("hcas=2 subnet=1:0xfec0000000000002", "GASNET_IBV_MAX_HCAS=2"),
             ["emu0:1 emu1:1"; 2]
         );
-        let output = run_again(subnets, "", "talk --ignored");
+        let output = run_again(subnets, "GASNET_IBV_LIST_PORTS=1", "talk --ignored");
+        let detected = "rank 1 detects emu0 port 1: InfiniBand, active, subnet fec0:0:0:2::/64";
+        assert!(output.contains(detected), "{output}");
         let warning = "WARNING: ibv: the HCAs nearest to the ranks are in different InfiniBand subnets, so all ranks \
                        use those in fec0:0:0:1::/64, rank 0 emu1. GASNET_IBV_PORTS names others;";
         assert!(output.contains(warning), "{output}");

@@ -1,6 +1,7 @@
 //! The HCAs and ports of this host.
 #![forbid(unsafe_code)]
 
+use super::subnet::{self, Prefix};
 use super::{local_port, Settings};
 use crate::hello::Link;
 use crate::verbs::{Context, Devices, Functions, LocalPort};
@@ -98,6 +99,9 @@ impl fmt::Display for Port {
         write!(f, "port {}: {}, {state}", self.number, self.link)?;
         if self.is_active() && !self.is_usable() {
             write!(f, ", but {}", self.obstacle())?;
+        }
+        if let Some(subnet) = self.subnet().filter(|subnet| *subnet != subnet::DEFAULT) {
+            write!(f, ", subnet {}", Prefix(subnet))?;
         }
         Ok(())
     }

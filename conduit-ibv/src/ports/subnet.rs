@@ -9,6 +9,9 @@ use gasnet_conduit::{JobRank, StartInfo};
 use std::cmp::Reverse;
 use std::net::Ipv6Addr;
 
+/// The prefix of subnets that were given none.
+pub const DEFAULT: u64 = 0xfe80 << 48;
+
 /// Most subnets that a process offers.
 const MOST: usize = 4;
 /// Bytes of the name of an HCA.
@@ -138,7 +141,7 @@ impl std::fmt::Display for Prefix {
 mod tests {
     use super::*;
 
-    const A: u64 = 0xfe80 << 48;
+    const A: u64 = DEFAULT;
     const B: u64 = 0xfec0 << 48 | 1;
     const C: u64 = 0xfec0 << 48 | 2;
 
