@@ -4,6 +4,7 @@
 use crate::verbs::GidEntry;
 use gasnet_ibv_abi as ffi;
 use gasnet_sys::net::HostAddress;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
@@ -21,17 +22,18 @@ pub struct Gid {
 impl Gid {
     /// An entry of the table of a port, whose attributes are in a folder below `root`. Libraries
     /// that do not tell the version leave it to the kernel's files. Those of entries of another
-    /// network namespace cannot be read.
+    /// network namespace cannot be read, though the library may tell it.
     pub fn new(entry: &GidEntry, root: &Path, (hca, port): (&str, u8)) -> Self {
-        let kind = entry.kind.or_else(|| {
-            let folder = format!("sys/class/infiniband/{hca}/ports/{port}/gid_attrs/types");
-            let text = std::fs::read_to_string(root.join(folder).join(entry.index.to_string())).ok()?;
-            match text.trim() {
+        let folder = format!("sys/class/infiniband/{hca}/ports/{port}/gid_attrs/types");
+        let kind = match std::fs::read_to_string(root.join(folder).join(entry.index.to_string())) {
+            Ok(text) => entry.kind.or_else(|| match text.trim() {
                 "RoCE v2" => Some(ffi::IBV_GID_TYPE_ROCE_V2),
                 "" => None,
                 _ => Some(ffi::IBV_GID_TYPE_ROCE_V1),
-            }
-        });
+            }),
+            Err(why) if why.kind() == ErrorKind::NotFound => entry.kind,
+            Err(_) => None,
+        };
         Self {
             index: entry.index,
             address: entry.gid.into(),
@@ -151,6 +153,9 @@ mod tests {
             Gid::new(&GidEntry { index, gid, kind }, &root, ("mlx4_0", 2)).version
         };
         let versions = [0, 1, 2].map(|index| version(index, None));
+        // A file that cannot be read is that of another namespace.
+        std::fs::create_dir(folder.join("3")).unwrap();
+        let foreign = version(3, Some(ffi::IBV_GID_TYPE_ROCE_V2));
         let known = [
             ffi::IBV_GID_TYPE_IB,
             ffi::IBV_GID_TYPE_ROCE_V1,
@@ -158,6 +163,7 @@ mod tests {
         ]
         .map(|kind| version(1, Some(kind)));
         std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(foreign, None);
         assert_eq!((versions, known), ([Some(1), Some(2), None], [1, 1, 2].map(Some)));
     }
 }
