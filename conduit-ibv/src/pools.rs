@@ -65,11 +65,9 @@ impl Pools {
 
     /// Bytes of all buffers that there are, and that there may be.
     pub fn bytes(&self) -> (usize, usize) {
-        let [[a, b], [c, d]] = [&self.small, &self.large];
-        let all = [a, b, c, d, &self.small_copies, &self.large_copies, &self.reserved];
-        let sizes = all.map(Pool::all_bytes);
-        sizes
-            .into_iter()
+        let by_class = [&self.small, &self.large, &self.landings].into_iter().flatten();
+        let all = by_class.chain([&self.small_copies, &self.large_copies, &self.reserved]);
+        all.map(Pool::all_bytes)
             .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 }
