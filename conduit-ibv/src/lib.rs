@@ -52,6 +52,7 @@ mod route;
 mod send;
 mod send_queue;
 mod settings;
+mod start;
 mod transfer;
 mod variables;
 mod verbs;
@@ -113,7 +114,7 @@ impl Conduit for Ibv {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let net = Arc::new(Net::open(info)?);
+        let net = Arc::new(start::start(info)?);
         let attendant = net.connector.has_channel().then(|| Attendant::start(&net)).transpose();
         let attendant = attendant.map_err(|why| ConduitError {
             message: format!("The ibv conduit cannot start a thread: {why}."),
