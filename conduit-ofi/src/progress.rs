@@ -339,12 +339,14 @@ impl Net {
         match held.kind {
             Kind::Receive(index) => {
                 held.into_context();
+                // One of the job fits into a buffer of its own.
                 let largest = self.settings.max_packet + wire::OVERHEAD;
+                let is_ours = self.receives.takes_many() && (1..=largest).contains(&failure.bytes);
                 match failure.errno {
-                    Errno::TRUNCATED if (1..=largest).contains(&failure.bytes) => self.fail_text(&format!(
-                        "a message of {} bytes was cut off: its receive buffer had no room for one of {largest} \
-                         bytes, which a buffer in use has (FI_OPT_MIN_MULTI_RECV). \
-                         GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a buffer",
+                    Errno::TRUNCATED if is_ours => self.fail_text(&format!(
+                        "a message of {} bytes was cut off, though the provider was to keep room for {largest} \
+                         bytes in its receive buffer (FI_OPT_MIN_MULTI_RECV). \
+                         GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a buffer of its own",
                         failure.bytes
                     )),
                     Errno::TRUNCATED | Errno::CANCELED => self.drop_broken(index, &failure.of),

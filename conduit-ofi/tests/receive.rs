@@ -2,6 +2,11 @@
 
 mod strict;
 
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Class, JobRank};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use strict::{poll_until, punished, take, Report};
+
 /// Tests of these checks with a plan that gives tcp;ofi_rxm the name of a provider, and its rules.
 macro_rules! stand_ins {
     ($($name:ident: $plan:literal $provider:literal, $($check:ident)*;)*) => { $(
@@ -32,4 +37,29 @@ stand_ins! {
     tcp_1_20: "version=1.20.0 end=any late=90" "tcp", many_threads largest_both_ways;
     ends_after_errors: "end=canceled late=50" "tcp", many_threads largest_both_ways;
     ends_after_long_messages: "end=truncated late=50" "tcp", many_threads largest_both_ways;
+}
+
+/// A message that is too long for a buffer of its own is an unauthenticated peer's.
+#[test]
+fn a_message_without_room_in_its_own_buffer_is_dropped() {
+    let job = Job::start(&|| punished("no=multi_recv cut=1;tcp;ofi_rxm"), 2);
+    let over = AtomicBool::new(false);
+    job.run(|rank, conduit| {
+        let mut report = Report::default();
+        if rank == JobRank(0) {
+            for _ in 0..2 {
+                let message = [1; 5000];
+                take(conduit, &mut report, || {
+                    conduit.send(JobRank(1), Class::Request, &[&message]).is_ok()
+                });
+            }
+            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+        } else {
+            poll_until(conduit, &mut report, |report| {
+                report.done > 0 || !report.lost.is_empty()
+            });
+            over.store(true, SeqCst);
+        }
+        assert!(report.lost.is_empty(), "{:?}", report.lost);
+    });
 }
