@@ -136,8 +136,10 @@ impl Net {
     #[cold]
     pub fn take_offer(&self, source: JobRank, bytes: &[u8; Offer::BYTES]) {
         let offer = Offer::decode(bytes);
-        let is_valid = offer.bytes as usize <= self.settings.max_packet && usize::from(offer.path) < self.paths.len();
-        if is_valid {
+        let bytes = offer.bytes as usize;
+        // No process offers what fits buffers.
+        let is_due = self.eager < bytes && bytes <= self.settings.max_packet;
+        if is_due && usize::from(offer.path) < self.paths.len() {
             self.fetch(source, offer);
         } else {
             let why = format!("it offers a packet of {} bytes on path {}", offer.bytes, offer.path);
