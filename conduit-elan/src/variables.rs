@@ -11,6 +11,7 @@ pub static SHIM: Key<Option<String>> = text(
     "GASNET_ELAN_SHIM",
     "Library to open instead of libgasnet_elan_shim.so: a path, or a name that the loader searches.",
 )
+.names_file()
 .ours();
 pub const SPAWNER: Key<Option<Spawner>> = choice("GASNET_ELAN_SPAWNER", "auto", "As GASNET_SPAWNER, for elan.")
     .scope(Scope::Launcher)

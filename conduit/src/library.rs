@@ -94,6 +94,7 @@ impl Library {
                 vendor.what
             ));
         }
+        debug_assert!(vendor.variable.variable.names_file, "{}", vendor.variable.variable.name);
         let wanted = config.get_or_default(vendor.variable);
         let wanted: Vec<CString> = wanted.into_iter().filter_map(|name| CString::new(name).ok()).collect();
         let names: Vec<&CStr> = if wanted.is_empty() {

@@ -160,6 +160,9 @@ impl StartOptions {
             None => (config.get(&config::PSHM_NODES), None),
         };
         let membership = pmi_bootstrap::membership();
+        if membership.as_ref().is_none_or(|membership| membership.rank == 0) {
+            warn_ignored(config.ignored());
+        }
         let ranks = membership.as_ref().map_or(ranks, |membership| membership.size);
         if let Some(Membership { manager, rank: 0, .. }) = membership.filter(|_| is_verbose(config)) {
             eprintln!("gasnet: {ranks} ranks of {manager}");
@@ -271,6 +274,17 @@ fn under_any_name(config: &Config, key: &Key<bool>) -> Result<bool, JobError> {
             text.to_string_lossy(),
             key.variable.kind.accepts()
         )),
+    }
+}
+
+/// The warning of a privileged process whose caller has set variables that it ignores.
+fn warn_ignored(names: &[String]) {
+    if !names.is_empty() {
+        gasnet_tools::process::warn(format_args!(
+            "this program has privileges of its file (set-user-ID, set-group-ID or capabilities), so variables that \
+             name libraries, commands or files are ignored: {}",
+            names.join(", ")
+        ));
     }
 }
 

@@ -11,6 +11,7 @@ use super::spawn::hosts;
 pub use gasnet_conduit::config::Spawner;
 use gasnet_conduit::config::{built_in, Choice};
 use gasnet_conduit::SystemLauncher;
+use gasnet_sys::process;
 
 /// The values of `GASNET_SPAWNFN`, which options know, too.
 const SHORT: [(&str, Spawner); 3] = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
@@ -192,7 +193,7 @@ pub fn is_there(launcher: &SystemLauncher) -> bool {
 
 /// The path of a program.
 pub fn on_path(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH")?;
+    let path = process::search_path()?;
     let mut files = env::split_paths(&path).map(|folder| folder.join(program));
     files.find(|file| file.is_file())
 }

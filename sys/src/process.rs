@@ -1,6 +1,6 @@
 //! Processes: identity, fork, wait, limits, exit.
 
-use std::ffi::{c_int, c_void, CStr, CString};
+use std::ffi::{c_int, c_void, CStr, CString, OsString};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -340,6 +340,21 @@ pub fn stay_mapped() {
             )
         };
     }
+}
+
+/// Whether the program file gives this process privileges that its caller lacks: set-user-ID,
+/// set-group-ID, or file capabilities. Its environment is then the choice of a weaker user.
+pub fn is_privileged() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// `PATH`; for a privileged process the system's own folders.
+pub fn search_path() -> Option<OsString> {
+    if is_privileged() {
+        return Some("/usr/local/bin:/usr/bin:/bin".into());
+    }
+    std::env::var_os("PATH")
 }
 
 /// Makes the end of the process, by `exit` or a return from `main`, call `function` with the exit

@@ -145,6 +145,10 @@ fn order(have_gdb: bool) -> Vec<Mechanism> {
 }
 
 fn gdb_command(all_threads: bool) -> Option<Vec<CString>> {
+    // A debugger with privileges obeys variables and files of the caller.
+    if gasnet_sys::process::is_privileged() {
+        return None;
+    }
     let path = std::env::var_os("PATH")?;
     let gdb = std::env::split_paths(&path)
         .map(|dir| dir.join("gdb"))

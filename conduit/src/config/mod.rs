@@ -14,6 +14,8 @@
 //! A name that ends with `*` declares a family: numbers, separated by underscores, take the place
 //! of the star ([`Config::members_of`]).
 //!
+//! A privileged process ignores variables that name files ([`privileged`]).
+//!
 //! Values that the library does not use are not checked: those of variables without effect, and of
 //! variables of gasnetrun and test programs.
 #![forbid(unsafe_code)]
@@ -21,6 +23,7 @@
 mod built_in;
 mod fault_plan;
 mod lists;
+pub mod privileged;
 pub mod report;
 mod segment_limit;
 mod suggest;
@@ -44,6 +47,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use gasnet_sys::atomic::RwLock;
+use gasnet_sys::process;
 
 /// The value of `GASNET_CONDUIT` with which the library chooses the conduit.
 pub const AUTO_CONDUIT: &str = "auto";
@@ -66,6 +70,8 @@ pub struct Setting {
 pub struct Config {
     settings: Vec<Setting>,
     unknown: Vec<String>,
+    /// The variables that [`privileged`] has removed, sorted.
+    ignored: Vec<String>,
     /// The members of families that are set: name and value, sorted.
     members: Vec<(String, String)>,
     /// The tables of conduits.
@@ -89,9 +95,22 @@ impl std::error::Error for ConfigError {}
 
 impl Config {
     /// Reads the environment of the process. `extra` has the tables of the conduits in this
-    /// library.
+    /// library. Removes the variables that a privileged process ignores, so that code which does
+    /// not read the table ignores them, too.
     pub fn load(extra: &[&'static [Variable]]) -> Result<Self, ConfigError> {
-        Self::from_env(extra, std::env::vars_os())
+        let mut ignored = Vec::new();
+        if process::is_privileged() {
+            ignored = privileged::ignored(
+                table::TABLE.iter().chain(extra.iter().copied().flatten()),
+                std::env::vars_os(),
+            );
+            for name in &ignored {
+                std::env::remove_var(name);
+            }
+        }
+        let mut config = Self::from_env(extra, std::env::vars_os())?;
+        config.ignored = ignored;
+        Ok(config)
     }
 
     /// Reads an environment that is given as names and values.
@@ -169,6 +188,7 @@ impl Config {
         Self {
             settings: settings.collect(),
             unknown: Vec::new(),
+            ignored: Vec::new(),
             members: Vec::new(),
             extra: extra.to_vec(),
         }
@@ -241,6 +261,11 @@ impl Config {
     /// `GASNET_*` names in the environment that no table declares.
     pub fn unknown(&self) -> &[String] {
         &self.unknown
+    }
+
+    /// The variables that were set, but that this privileged process ignores.
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
     }
 
     fn setting(&self, name: &str) -> Option<&Setting> {

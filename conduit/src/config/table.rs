@@ -264,7 +264,7 @@ variables! {
         SSH_OPTIONS: Option<String> = text("GASNET_SSH_OPTIONS",
             "Arguments of the remote shell before the host name, quoted as in a shell. Also read from \
              AMUDP_SSH_OPTIONS, SSH_OPTIONS.")
-            .scope(Scope::Launcher);
+            .scope(Scope::Launcher).names_file();
         SSH_OUT_DEGREE: u32 = count("GASNET_SSH_OUT_DEGREE", "32", 0, 65536,
             "Maximum number of remote shells that one host starts; 0 for no limit: the first host starts all of them.")
             .scope(Scope::Launcher);

@@ -30,6 +30,9 @@ pub struct Variable {
     pub section: &'static str,
     /// Description: one line that ends with a full stop.
     pub help: &'static str,
+    /// Whether the value names a library, command, file or folder. A privileged process ignores
+    /// it ([`super::privileged`]).
+    pub names_file: bool,
 }
 
 /// The processes that read a variable.
@@ -121,6 +124,7 @@ impl Variable {
             since: "0.1.0",
             section: "",
             help,
+            names_file: is_name_of_file(name) || matches!(kind, ValueType::Path),
         }
     }
 
@@ -180,6 +184,31 @@ impl Variable {
     }
 }
 
+/// Ends of names that tell that the value names a file or a command.
+const ENDS: [&str; 7] = ["_LIBRARY", "_CMD", "FILE", "FILE_IN", "FILE_OUT", "PATH", "DIR"];
+
+/// Whether the name of a variable ends as those of files and commands do.
+const fn is_name_of_file(name: &str) -> bool {
+    let mut index = 0;
+    while index < ENDS.len() {
+        if ends_with(name.as_bytes(), ENDS[index].as_bytes()) {
+            return true;
+        }
+        index += 1;
+    }
+    false
+}
+
+const fn ends_with(mut text: &[u8], mut end: &[u8]) -> bool {
+    while let Some((last, front)) = end.split_last() {
+        match text.split_last() {
+            Some((own, rest)) if *own == *last => (text, end) = (rest, front),
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// A variable with the Rust type of its value. Keys are constants of the table, so the compiler
 /// finds misspelt names.
 #[derive(Clone, Copy, Debug)]
@@ -236,6 +265,13 @@ impl<T> Key<T> {
     #[must_use]
     pub const fn ours(mut self) -> Self {
         self.variable.origin = Origin::Ours;
+        self
+    }
+
+    /// Marks it as naming a file or command, where its name does not show that.
+    #[must_use]
+    pub const fn names_file(mut self) -> Self {
+        self.variable.names_file = true;
         self
     }
 

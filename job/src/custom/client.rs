@@ -3,9 +3,9 @@
 #![forbid(unsafe_code)]
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
 use super::command::RANK_IN;
@@ -15,7 +15,7 @@ use crate::spawn::Contact;
 use crate::tree::link::{Link, WORKER_ID};
 use crate::tree::message::AgentMessage;
 use crate::{refuse, JobError};
-use gasnet_sys::net;
+use gasnet_sys::{net, process};
 
 /// Limit for an answer of the launcher process, which waits for the slowest worker.
 const ANSWER: Duration = Duration::from_secs(300);
@@ -62,10 +62,7 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
     };
     for (name, value) in environment {
         let name = OsString::from_vec(name);
-        let of_gasnet = name.to_str().is_some_and(|n| n.starts_with("GASNET_"));
-        // Values that the command has set are kept, except empty GASNet variables, which count as
-        // unset.
-        if env::var_os(&name).is_none_or(|own| of_gasnet && own.is_empty()) {
+        if is_taken(&name, env::var_os(&name).as_deref(), process::is_privileged()) {
             env::set_var(&name, OsString::from_vec(value));
         }
     }
@@ -80,6 +77,15 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
             node: None,
         },
     }))
+}
+
+/// Whether this process takes a variable of the launcher process, of which it has the value `own`.
+/// Values that the command has set are kept, except empty GASNet variables, which count as unset. A
+/// privileged process takes GASNet variables only: its caller chooses the launcher process.
+fn is_taken(name: &OsStr, own: Option<&OsStr>, is_privileged: bool) -> bool {
+    let of_gasnet = name.as_bytes().starts_with(b"GASNET_");
+    let is_name = !name.is_empty() && !name.as_bytes().contains(&b'=');
+    is_name && own.is_none_or(|own| of_gasnet && own.is_empty()) && (of_gasnet || !is_privileged)
 }
 
 /// The rank that this process requests: `GASNET_WORKER_RANK`, or the variable that it names, set
@@ -137,5 +143,26 @@ impl ProcessManager for LauncherClient {
 
     fn descriptors(&self) -> Vec<RawFd> {
         vec![self.link.poll_item().fd]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_taken_where_the_command_has_set_none() {
+        for (name, own, plain, privileged) in [
+            ("GASNET_X", None, true, true),
+            ("GASNET_X", Some(""), true, true),
+            ("GASNET_X", Some("own"), false, false),
+            ("PATH_OF_X", None, true, false),
+            ("PATH_OF_X", Some(""), false, false),
+            ("", None, false, false),
+            ("GASNET_X=Y", None, false, false),
+        ] {
+            let is = |is_privileged| is_taken(name.as_ref(), own.map(OsStr::new), is_privileged);
+            assert_eq!((is(false), is(true)), (plain, privileged), "{name} {own:?}");
+        }
     }
 }

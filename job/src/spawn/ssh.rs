@@ -306,6 +306,9 @@ pub fn listen(master: Option<&str>, secret: Secret) -> Result<(Listener, Contact
 /// The command line of a remote shell.
 fn remote_shell(shell: &str, words: &[String], host: &OsStr) -> Command {
     let mut command = Command::new(shell);
+    if process::is_privileged() {
+        command.envs(process::search_path().map(|path| ("PATH", path)));
+    }
     command.args(words);
     if Path::new(shell).file_name() == Some(OsStr::new("ssh")) {
         // Options of the user come first, and win. A host whose key has changed is not trusted with

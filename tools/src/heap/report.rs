@@ -43,6 +43,10 @@ pub fn write() {
     let Some(name) = env::get("GASNET_MALLOCFILE").filter(|n| !n.trim().is_empty()) else {
         return;
     };
+    // The runtime has removed the variable. Programs of the tools alone come here.
+    if gasnet_sys::process::is_privileged() {
+        return;
+    }
     let nodes = env::get("GASNET_MALLOCNODES").unwrap_or_default();
     if !process::listed(&nodes) || WRITTEN.swap(true, Ordering::AcqRel) {
         return;
