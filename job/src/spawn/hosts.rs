@@ -3,8 +3,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 use super::super::layout::{JobLayout, RankRange};
 use super::super::{refuse, JobError};
@@ -28,6 +29,15 @@ const SOURCES: [(&str, Form); 12] = [
 ];
 /// How many of them are set by users.
 const BY_HAND: usize = 5;
+
+/// Limits of a list, which may come from anywhere: bytes of a file, hosts, bytes of a name, and
+/// brackets in an item of Slurm's form.
+const FILE_MAX: u64 = 64 << 20;
+const HOSTS_MAX: usize = 1 << 20;
+const NAME_MAX: usize = 255;
+const BRACKETS_MAX: usize = 8;
+/// Digits of a number in brackets.
+const DIGITS_MAX: usize = 20;
 
 #[derive(Clone, Copy)]
 enum Form {
@@ -96,19 +106,30 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
         let all: Vec<&str> = SOURCES.iter().map(|(name, _)| *name).collect();
         return refuse(format!("no hosts are known: none of {} is set", all.join(", ")));
     };
-    let text = value.to_string_lossy().into_owned();
+    let text = value.to_string_lossy();
     let names = match form {
-        Form::List => Some(parse_list(&text)),
-        Form::Pairs => Some(parse_list(&text).into_iter().step_by(2).collect()),
+        Form::List => Ok(parse_list(&text)),
+        Form::Pairs => Ok(parse_list(&text).into_iter().step_by(2).collect()),
         Form::Slurm => parse_slurm(&text),
-        Form::File => match fs::read_to_string(PathBuf::from(&value)) {
-            Ok(content) => Some(parse_file(&content)),
-            Err(e) => return refuse(format!("{source}={text}: cannot read the list of hosts: {e}")),
+        Form::File => match read(value.as_ref()) {
+            Ok(content) => Ok(parse_file(&content)),
+            Err(e) => Err(format!("cannot read the list of hosts: {e}")),
         },
     };
-    let Some(mut names) = names.filter(|names| !names.is_empty()) else {
-        return refuse(format!("{source}={text}: it contains no host name"));
+    let mut names = match names {
+        Ok(names) if !names.is_empty() => names,
+        Ok(_) => return refuse(format!("{source}={}: it contains no host name", shortened(&text))),
+        Err(why) => return refuse(format!("{source}={}: {why}", shortened(&text))),
     };
+    if names.len() > HOSTS_MAX {
+        return refuse(format!("{source}: more than {HOSTS_MAX} hosts"));
+    }
+    if let Some(bad) = names.iter().find(|name| name.len() > NAME_MAX) {
+        return refuse(format!(
+            "{source}: a host name has more than {NAME_MAX} bytes: {}",
+            shortened(bad)
+        ));
+    }
     // The remote shell would take it for an option.
     if let Some(bad) = names.iter().find(|name| name.starts_with('-')) {
         return refuse(format!("{source}: {bad} is not a host name"));
@@ -136,8 +157,27 @@ fn parse_file(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Names in Slurm's compressed form. None if it is malformed.
-fn parse_slurm(text: &str) -> Option<Vec<String>> {
+/// The text of a file, which may be a device or a pipe.
+fn read(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(file)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_MAX {
+        return Err(io::Error::other(format!("it has more than {} MiB", FILE_MAX >> 20)));
+    }
+    Ok(text)
+}
+
+/// A value as messages show it.
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 200;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}… ({} bytes)", &text[..end], text.len()),
+        None => text.to_owned(),
+    }
+}
+
+/// Names in Slurm's compressed form.
+fn parse_slurm(text: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {
@@ -148,31 +188,78 @@ fn parse_slurm(text: &str) -> Option<Vec<String>> {
             c == ',' && depth == 0
         };
         let end = rest.char_indices().find(comma).map_or(rest.len(), |(i, _)| i);
-        expand(&rest[..end], &mut names)?;
+        let item = &rest[..end];
+        names.extend(expand(item, HOSTS_MAX - names.len()).map_err(|why| format!("{why} in {}", shortened(item)))?);
         rest = rest[end..].trim_start_matches(',');
     }
-    Some(names)
+    Ok(names)
 }
 
-/// The names of one item. Each pair of brackets multiplies.
-fn expand(item: &str, names: &mut Vec<String>) -> Option<()> {
-    const MOST: u64 = 1 << 20;
-    let Some((front, rest)) = item.split_once('[') else {
-        names.push(item.to_owned());
-        return (!item.contains(']') && !item.is_empty()).then_some(());
-    };
-    let (ranges, back) = rest.split_once(']')?;
+/// The names of one item, at most `most`. Each pair of brackets multiplies.
+fn expand(item: &str, most: usize) -> Result<Vec<String>, &'static str> {
+    const UNBALANCED: &str = "unbalanced brackets";
+    if item.is_empty() {
+        return Err("an empty name");
+    }
+    if item.matches('[').count() > BRACKETS_MAX {
+        return Err("too many brackets");
+    }
+    let mut names = vec![String::new()];
+    let mut rest = item;
+    while let Some((front, behind)) = rest.split_once('[') {
+        let (ranges, back) = behind.split_once(']').ok_or(UNBALANCED)?;
+        if front.contains(']') || ranges.contains('[') {
+            return Err(UNBALANCED);
+        }
+        let numbers = numbers(ranges, most / names.len())?;
+        let longest = names.iter().map(String::len).max().unwrap_or(0) + front.len();
+        if longest > NAME_MAX {
+            return Err("a name that is too long");
+        }
+        let with_numbers = |name: &String| {
+            numbers
+                .iter()
+                .map(move |n| format!("{name}{front}{n}"))
+                .collect::<Vec<_>>()
+        };
+        names = names.iter().flat_map(with_numbers).collect();
+        rest = back;
+    }
+    if rest.contains(']') {
+        return Err(UNBALANCED);
+    }
+    if most < names.len() {
+        return Err("too many hosts");
+    }
+    for name in &mut names {
+        name.push_str(rest);
+    }
+    Ok(names)
+}
+
+/// The numbers of ranges such as `1-3,07`, at most `most`, as wide as the first of each range.
+fn numbers(ranges: &str, most: usize) -> Result<Vec<String>, &'static str> {
+    const MALFORMED: &str = "a malformed range";
+    let mut numbers = Vec::new();
     for range in ranges.split(',') {
         let (low, high) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u64, u64) = (low.parse().ok()?, high.parse().ok()?);
-        if last < first || last - first >= MOST || names.len() as u64 > MOST {
-            return None;
+        let width = low.len();
+        if width > DIGITS_MAX {
+            return Err(MALFORMED);
         }
-        for number in first..=last {
-            expand(&format!("{front}{number:0width$}{back}", width = low.len()), names)?;
+        let (first, last): (u64, u64) = (
+            low.parse().map_err(|_| MALFORMED)?,
+            high.parse().map_err(|_| MALFORMED)?,
+        );
+        if last < first {
+            return Err(MALFORMED);
         }
+        if last - first >= (most - numbers.len()) as u64 {
+            return Err("too many hosts");
+        }
+        numbers.extend((first..=last).map(|number| format!("{number:0width$}")));
     }
-    Some(())
+    Ok(numbers)
 }
 
 /// Places ranks on the first `most` of `names` (0: on all), in equal blocks, larger ones first.
@@ -249,9 +336,47 @@ mod tests {
         ] {
             assert!(from(pairs, false).unwrap_err().contains(part), "{part}");
         }
-        for bad in ["node[1-", "node[3-1]", "node[a]", "node]", "n[0-99999999999]", "n[]"] {
+        for bad in [
+            "node[1-",
+            "node[3-1]",
+            "node[a]",
+            "node]",
+            "n[0-99999999999]",
+            "n[]",
+            "n]a[1]",
+            "n[[1]]",
+            "a[1],,[",
+        ] {
             assert!(from(&[("SLURM_JOB_NODELIST", bad)], false).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn lists_without_end_are_refused() {
+        let (zeros, brackets, name) = ("0".repeat(70_000), "[1]".repeat(40_000), "x".repeat(300));
+        let slurm = "SLURM_JOB_NODELIST";
+        for (source, value, part) in [
+            (slurm, format!("n[{zeros}]"), "a malformed range"),
+            (slurm, format!("n[{zeros}1-2]"), "a malformed range"),
+            (slurm, brackets, "too many brackets"),
+            (slurm, "n[0-1048576]".into(), "too many hosts"),
+            (slurm, "n[0-1023][0-1024]".into(), "too many hosts"),
+            (slurm, "n[0-1048575],m".into(), "too many hosts"),
+            (slurm, format!("{name}[1][2]"), "a name that is too long"),
+            (slurm, format!("n,{name}"), "more than 255 bytes"),
+            ("GASNET_SSH_SERVERS", format!("a {name}"), "more than 255 bytes"),
+            ("GASNET_SSH_NODEFILE", "/dev/zero".into(), "more than 64 MiB"),
+        ] {
+            let why = from(&[(source, &value)], true).unwrap_err();
+            assert!(why.contains(part) && why.starts_with(source), "{why}");
+            assert!(why.len() < 600, "{} bytes", why.len());
+        }
+        let all = from(&[(slurm, "n[0-1023][0-1023]")], true).unwrap();
+        assert_eq!((all.names.len(), &*all.names[1024]), (1 << 20, "n10"));
+        assert_eq!(
+            shortened("é".repeat(300).as_str()).chars().count(),
+            200 + "… (600 bytes)".chars().count()
+        );
     }
 
     #[test]
