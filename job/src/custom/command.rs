@@ -137,7 +137,7 @@ impl Custom {
                 }
                 Some(b'M') => {
                     let most = self.servers.len().min(ranks as usize);
-                    line.extend(self.servers[..most].join(" ").bytes());
+                    line.extend(hosts(&self.servers[..most], quotes)?);
                 }
                 Some(b'%') => line.push(b'%'),
                 other => {
@@ -150,6 +150,22 @@ impl Custom {
         }
         Ok(OsString::from_vec(line))
     }
+}
+
+/// The hosts of `%M`. Names that a command could take for options are refused; others are quoted.
+fn hosts(servers: &[String], quotes: Quotes) -> Result<Vec<u8>, JobError> {
+    let is_plain = |c: char| c.is_alphanumeric() || "._-:@%/".contains(c);
+    if let Some(bad) = servers.iter().find(|name| name.starts_with('-')) {
+        return refuse(format!("GASNET_CSPAWN_SERVERS: {bad} is not a host name"));
+    }
+    let word = |name: &String| {
+        if quotes == Quotes::None && name.chars().all(is_plain) {
+            name.clone().into_bytes()
+        } else {
+            quotes.word(name.as_ref())
+        }
+    };
+    Ok(servers.iter().map(word).collect::<Vec<_>>().join(&b' '))
 }
 
 #[cfg(test)]
@@ -182,6 +198,11 @@ mod tests {
             rank_in: Some("PMI_RANK".into()),
             ..Custom::default()
         };
+        let named = |names: &[&str]| Custom {
+            servers: names.iter().map(|&name| name.into()).collect(),
+            ..Custom::default()
+        };
+        let (foreign, options) = (named(&["a", "b;$x'"]), named(&["a", "-oProxyCommand=x"]));
         for (custom, pattern, filled) in [
             (
                 &custom,
@@ -204,6 +225,13 @@ mod tests {
                 "%C",
                 Ok("env '_GASNET_CONTACT=5,7,0,10.0.0.1' './a b' 'x'\\''y'"),
             ),
+            (&custom, "on %M", Ok("on a b")),
+            (
+                &foreign,
+                r#"on %M '%M' "%M""#,
+                Ok(r#"on a 'b;$x'\''' 'a b;$x'\''' "a b;\$x'""#),
+            ),
+            (&options, "on %M", Err("-oProxyCommand=x")),
             (&custom, "%X", Err("%X")),
             (&Custom::default(), "%M", Err("SERVERS")),
         ] {
