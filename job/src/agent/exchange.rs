@@ -22,7 +22,7 @@ pub struct Gather {
 
 impl Gather {
     /// Adds contributions to exchange `round` of `length` bytes per rank. Returns all once they
-    /// are of `expected` hosts. An error if they are of different exchanges.
+    /// are of `expected` hosts. An error if they are of different exchanges, or longer than a slot.
     pub fn add(
         &mut self,
         round: u32,
@@ -30,6 +30,13 @@ impl Gather {
         parts: RankParts,
         expected: usize,
     ) -> Result<Option<RankParts>, String> {
+        if length as usize > ControlBlock::slot_bytes() {
+            let hosts: Vec<u32> = parts.iter().map(|(host, _)| *host).take(8).collect();
+            return Err(format!(
+                "hosts {hosts:?} sent {length} bytes per rank in exchange {round}, more than {}",
+                ControlBlock::slot_bytes()
+            ));
+        }
         let (known_round, known_length) = *self.round.get_or_insert((round, length));
         if (known_round, known_length) != (round, length) {
             return Err(format!(
@@ -48,7 +55,11 @@ pub fn assemble(layout: &JobLayout, length: usize, parts: &RankParts) -> Option<
     if rest.len() != parts.len() {
         return None;
     }
-    let mut all = Vec::with_capacity(layout.size() as usize * length);
+    let total = parts.iter().map(|(_, bytes)| bytes.len()).sum();
+    if (layout.size() as usize).checked_mul(length) != Some(total) {
+        return None;
+    }
+    let mut all = Vec::with_capacity(total);
     for range in layout.ranges() {
         let of_host = rest.get_mut(&range.host)?;
         let (front, behind) = of_host.split_at_checked(range.count as usize * length)?;
@@ -139,6 +150,13 @@ mod tests {
         assert!(gather.add(6, 0, vec![(0, vec![])], 3).unwrap().is_none());
         let refused = gather.add(7, 0, vec![(1, vec![])], 3).unwrap_err();
         assert!(refused.contains("exchange 7"));
+        for length in [ControlBlock::slot_bytes() as u32 + 1, u32::MAX] {
+            let refused = Gather::default().add(8, length, vec![(5, vec![])], 3).unwrap_err();
+            assert!(
+                refused.contains("hosts [5]") && refused.contains("exchange 8"),
+                "{refused}"
+            );
+        }
     }
 
     #[test]
@@ -153,6 +171,10 @@ mod tests {
             vec![(0, vec![1]), (1, vec![])],
         ] {
             assert_eq!(assemble(&layout, 1, &bad), None, "{bad:?}");
+        }
+        // No memory is taken for bytes that are not there.
+        for length in [usize::MAX, usize::MAX / 2, isize::MAX as usize / 2] {
+            assert_eq!(assemble(&layout, length, &vec![(0, vec![1]), (1, vec![1])]), None);
         }
     }
 }

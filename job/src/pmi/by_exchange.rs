@@ -9,9 +9,12 @@ use std::collections::HashMap;
 use std::os::fd::RawFd;
 use std::time::Duration;
 
-use super::{Membership, ProcessManager, VALUE_MAX};
+use super::{Membership, ProcessManager, KEY_MAX, VALUE_MAX};
 use crate::JobError;
 use gasnet_conduit::{Bootstrap, ConduitError};
+
+/// Most bytes that a process puts between two fences: a few values.
+const FENCE_MAX: usize = 4 * (KEY_MAX + VALUE_MAX + 2);
 
 /// See the module documentation.
 pub struct ByExchange {
@@ -80,10 +83,14 @@ impl ProcessManager for ByExchange {
     fn fence(&mut self, _: Option<Duration>) -> Result<(), JobError> {
         let mut text = std::mem::take(&mut self.fresh).into_bytes();
         let lengths = self.exchange(&(text.len() as u64).to_ne_bytes())?;
-        let longest = lengths
-            .chunks_exact(8)
-            .map(|n| u64::from_ne_bytes(n.try_into().unwrap_or_default()));
-        let longest = longest.max().unwrap_or(0) as usize;
+        let lengths = lengths.chunks_exact(8);
+        let lengths = lengths.map(|n| u64::from_ne_bytes(n.try_into().unwrap_or_default()));
+        let (longest, rank) = lengths.zip(0_u32..).max().unwrap_or((0, 0));
+        let Some(longest) = usize::try_from(longest).ok().filter(|&longest| longest <= FENCE_MAX) else {
+            return Err(self
+                .membership
+                .error(&format!("rank {rank} announces {longest} bytes, more than {FENCE_MAX}")));
+        };
         if longest == 0 {
             return Ok(());
         }
@@ -184,5 +191,38 @@ mod tests {
             }
         };
         std::thread::scope(|scope| (0..SIZE).for_each(|rank| _ = scope.spawn(move || run(rank))));
+    }
+
+    /// A job whose rank 1 announces more bytes than there is memory.
+    struct Liar;
+
+    impl Bootstrap for Liar {
+        fn has_started_this(&self) -> bool {
+            true
+        }
+        fn join(&self) -> Result<BootstrapPlace, ConduitError> {
+            Ok(BootstrapPlace {
+                system: "liar".into(),
+                rank: 0,
+                size: 3,
+                node: None,
+            })
+        }
+        fn exchange(&self, bytes: &[u8]) -> Result<Vec<u8>, ConduitError> {
+            Ok([bytes, &u64::MAX.to_ne_bytes()[..bytes.len()], bytes].concat())
+        }
+        fn leave(&self, _: bool) {}
+        fn abort(&self) {}
+    }
+
+    #[test]
+    fn an_impossible_length_is_refused_by_rank() {
+        let mut manager = ByExchange::connect(&Liar).unwrap();
+        manager.put("at", "x").unwrap();
+        let refused = manager.fence(None).unwrap_err();
+        assert!(
+            refused.message.contains("rank 1 announces 18446744073709551615 bytes"),
+            "{refused}"
+        );
     }
 }
