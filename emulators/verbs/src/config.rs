@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use crate::forge::Forgery;
 use crate::ports::Ports;
 use crate::raise::{self, Raised};
 use crate::text;
@@ -64,10 +65,13 @@ pub struct Config {
     pub port_down: Vec<PortDown>,
     pub slow_hca: Vec<(u32, Duration)>,
     pub cqe_error: Vec<CqeError>,
+    pub forge: Vec<Forgery>,
     /// Percent.
     pub ud_loss: u32,
     pub ud_dup: u32,
     pub ud_reorder: u32,
+    /// Bytes and Q_Key of the datagram of a stranger before each datagram.
+    pub ud_stranger: Option<(u32, Option<u32>)>,
     /// Datagrams that fail at their sender: the first, and how many.
     pub ud_error: Option<(u64, u64)>,
     /// The first calls that resolve the address of a peer fail with an errno: to connect a QP, and to
@@ -142,9 +146,11 @@ impl Default for Config {
             port_down: Vec::new(),
             slow_hca: Vec::new(),
             cqe_error: Vec::new(),
+            forge: Vec::new(),
             ud_loss: 0,
             ud_dup: 0,
             ud_reorder: 0,
+            ud_stranger: None,
             ud_error: None,
             resolve_fail: None,
             ah_fail: None,
@@ -247,9 +253,16 @@ impl Config {
                 self.qp_event = Some((event_named(name)?, number(nth)?));
             }
             "cqe-error" => self.cqe_error.push(cqe_error(value)?),
+            "forge" => self.forge.push(Forgery::parse(value)?),
             "ud-loss" => self.ud_loss = percent(value)?,
             "ud-dup" => self.ud_dup = percent(value)?,
             "ud-reorder" => self.ud_reorder = percent(value)?,
+            "ud-stranger" => {
+                let (bytes, qkey) = value
+                    .split_once(':')
+                    .map_or((value, None), |(bytes, qkey)| (bytes, Some(qkey)));
+                self.ud_stranger = Some((number(bytes)?, qkey.map(number).transpose()?));
+            }
             "ud-error" => {
                 let (first, count) = value.split_once(':').unwrap_or((value, "1"));
                 self.ud_error = Some((number(first)?, number(count)?));

@@ -200,6 +200,10 @@ extern "C" fn ibv_close_device(context: *mut abi::ibv_context) -> c_int {
     if object.process.config.report {
         let naks = object.process.rnr_naks.load(Relaxed);
         eprintln!("emulator of verbs: process {}: {naks} RNR NAKs", object.process.pid);
+        let overlong = object.process.overlong.load(Relaxed);
+        if overlong > 0 {
+            eprintln!("emulator of verbs: {overlong} datagrams longer than their receives");
+        }
     }
     event::destroy(object.process, object.events);
     Context::free(context);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use emulator_common::random::Random;
 
 use crate::config::{Config, CqeError, Operation};
+use crate::forge::Forgery;
 
 pub struct Faults {
     random: Random,
@@ -15,6 +16,9 @@ pub struct Faults {
     errors: Vec<CqeError>,
     /// Operations posted, by `Operation`.
     posted: [AtomicU64; 4],
+    forgeries: Vec<Forgery>,
+    /// Messages with immediate data.
+    forgeable: AtomicU64,
     messages: AtomicU64,
     drop_connection: u64,
     registrations: AtomicU64,
@@ -59,6 +63,8 @@ impl Faults {
             is_random: config.late || config.late_visible || config.early_completion,
             errors: config.cqe_error.clone(),
             posted: Default::default(),
+            forgeries: config.forge.clone(),
+            forgeable: AtomicU64::new(0),
             messages: AtomicU64::new(0),
             drop_connection: config.drop_connection,
             registrations: AtomicU64::new(0),
@@ -102,6 +108,15 @@ impl Faults {
             .iter()
             .find(|e| e.operation == operation && e.nth == nth)
             .map(|e| e.status)
+    }
+
+    /// Counts a message with immediate data; how fault `forge` alters it.
+    pub fn forgery(&self) -> Option<&Forgery> {
+        if self.forgeries.is_empty() {
+            return None;
+        }
+        let nth = self.forgeable.fetch_add(1, Relaxed) + 1;
+        self.forgeries.iter().find(|forgery| forgery.nth == nth)
     }
 
     /// Counts a message of a connection; whether it is the one that finds it cut.

@@ -22,6 +22,7 @@ mod event;
 mod extended;
 mod faults;
 mod footprint;
+mod forge;
 mod handle;
 mod landing;
 mod memory;

@@ -33,6 +33,8 @@ pub struct Process {
     pub registrations: AtomicU64,
     /// RNR NAKs that this process has received, for `report`.
     pub rnr_naks: AtomicU64,
+    /// Datagrams that stopped a QP because its receive was too short.
+    pub overlong: AtomicU64,
     /// Bytes registered, for `pin-limit`.
     pub pinned: AtomicU64,
 }
@@ -90,6 +92,7 @@ fn attach(config: Config) -> io::Result<Process> {
         watch: OnceLock::new(),
         registrations: AtomicU64::new(0),
         rnr_naks: AtomicU64::new(0),
+        overlong: AtomicU64::new(0),
         pinned: AtomicU64::new(0),
     };
     // A full queue of doorbells must not block who rings.

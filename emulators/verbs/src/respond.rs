@@ -428,7 +428,7 @@ impl<'a> Peer<'a> {
         let Message { qp, wqe } = message;
         let from = self.srq.map_or(From::Receive(self.key), |(key, _)| From::Shared(key));
         let mut cqe = Cqe::new(posted.wr_id, status, opcode, self.key, from);
-        cqe.byte_len = wqe.length() as u32;
+        cqe.byte_len = wqe.reported.unwrap_or(wqe.length() as u32);
         cqe.src_qp = qp.key;
         cqe.solicited = wqe.flags & abi::IBV_SEND_SOLICITED != 0;
         if wqe.has_imm() {

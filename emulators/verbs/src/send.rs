@@ -51,6 +51,8 @@ pub struct Wqe {
     pub rnr: u32,
     /// Fault `cqe-error`.
     pub forced: Option<u32>,
+    /// Fault `forge`: the length that the completion of its receive has.
+    pub reported: Option<u32>,
     /// Its status, when it has executed but those before it have not completed.
     pub done: Option<u32>,
 }
@@ -131,6 +133,9 @@ impl Qp {
         let unpolled = queue.posted.wrapping_sub(self.shared.sends_polled.load(Relaxed));
         if unpolled >= self.cap.max_send_wr {
             return Err(libc::ENOMEM);
+        }
+        if let Some(forgery) = wqe.has_imm().then(|| self.process.faults.forgery()).flatten() {
+            forgery.apply(&mut wqe);
         }
         if inline && wqe.data.is_none() {
             wqe.data = Some(copy::gather_inline(&wqe.sges, wqe.length() as usize));

@@ -81,6 +81,14 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
         payload,
     };
     let (process, config, faults) = (qp.process, &qp.process.config, &qp.process.faults);
+    if let Some((bytes, qkey)) = config.ud_stranger {
+        let mut stranger = Datagram {
+            payload: vec![0xa5; bytes as usize],
+            ..datagram.clone()
+        };
+        stranger.destination.qkey = qkey.unwrap_or(destination.qkey);
+        deliver(process, &stranger);
+    }
     if faults.hits(config.ud_loss) {
         return Outcome::Done;
     }
@@ -97,6 +105,7 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
 }
 
 /// A datagram under way.
+#[derive(Clone)]
 pub struct Datagram {
     /// Key of the sending QP, its Q_Key and its P_Key.
     from: u32,
@@ -216,6 +225,9 @@ pub fn deliver(process: &Process, datagram: &Datagram) {
     if let Some(imm) = datagram.imm {
         cqe.imm = imm;
         cqe.wc_flags |= abi::IBV_WC_WITH_IMM;
+    }
+    if cqe.status == abi::IBV_WC_LOC_LEN_ERR {
+        process.overlong.fetch_add(1, Relaxed);
     }
     let kept = cq::push(process, peer.recv_cq.load(Relaxed), &cqe);
     if !kept || cqe.status != abi::IBV_WC_SUCCESS {
