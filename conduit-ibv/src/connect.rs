@@ -1,9 +1,9 @@
 //! Connections: at start by an exchange, later by handshakes with retransmission and a limit.
 
 use crate::events;
-use crate::handshake::{Datagram, Endpoint, Step};
+use crate::handshake::{Datagram, Endpoint, Step, MOST_PATHS};
 use crate::net::Net;
-use crate::peers::Connection;
+use crate::peers::{pair_name, Connection};
 use crate::pinned::advised;
 use crate::resolve::{self, Failure, Unresolved};
 use crate::send_queue::SendQueue;
@@ -149,7 +149,7 @@ impl Net {
         let ports: Vec<Endpoint> = self.paths.iter().map(|path| path.endpoint(0)).collect();
         let numbers = self.peers.ranks().flat_map(|peer| {
             let connection = self.peers.connection(peer);
-            let number = move |path: usize| connection.map_or(0, |it: &Connection| self.target(it, path));
+            let number = move |path: usize| connection.map_or(0, |it: &Connection| Self::target(it, path));
             (0..self.paths.len()).map(number)
         });
         let senders = self.xrc.as_ref().map(|xrc| xrc.senders(self.paths.len()));
@@ -252,7 +252,11 @@ impl Net {
         };
         // Both sides choose the same.
         let home = (self.rank.index() + peer.index()) % self.paths.len();
-        let connection = self.peers.connect(peer, queues, home);
+        let mut pairs = [0; MOST_PATHS];
+        for ((name, path), queue) in pairs.iter_mut().zip(&self.paths).zip(queues.0.iter()) {
+            *name = pair_name(path.rail, queues.1.receiver(queue));
+        }
+        let connection = self.peers.connect(peer, queues, (home, pairs));
         for queue in connection.queues.iter() {
             let rail = &self.rails[self.paths[queue.path].rail];
             match &rail.shared {
@@ -269,17 +273,14 @@ impl Net {
     fn endpoints(&self, connection: &Connection) -> Vec<Endpoint> {
         let endpoint = |queue: &SendQueue| Endpoint {
             sender: if self.xrc.is_some() { queue.pair.number } else { 0 },
-            ..self.paths[queue.path].endpoint(self.target(connection, queue.path))
+            ..self.paths[queue.path].endpoint(Self::target(connection, queue.path))
         };
         connection.queues.iter().map(endpoint).collect()
     }
 
     /// The number of the pair that the peer sends to.
-    fn target(&self, connection: &Connection, path: usize) -> u32 {
-        match self.xrc {
-            Some(_) => connection.ends.receiver(path),
-            None => connection.queues[path].pair.number,
-        }
+    fn target(connection: &Connection, path: usize) -> u32 {
+        connection.ends.receiver(&connection.queues[path])
     }
 
     /// Connects queue pairs to those of the peer, if they are not.

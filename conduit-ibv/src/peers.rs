@@ -4,6 +4,7 @@
 //! receive buffers. A request costs one. Its receiver returns credits with its next message, or in
 //! one of their own when more than a limit are owed. Replies need none: each answers a request.
 
+use crate::handshake::MOST_PATHS;
 use crate::ring::Rings;
 use crate::route::Route;
 use crate::send_queue::SendQueue;
@@ -55,10 +56,19 @@ pub struct Connection {
     turns: AtomicUsize,
     /// The path of everything else.
     home: usize,
+    /// The queue pairs that receive from the peer, by path, as [`pair_name`] names them; else 0.
+    pairs: [u32; MOST_PATHS],
     /// By path. Those of XRC lead to other peers, too.
     pub queues: Arc<[SendQueue]>,
     /// The peer, as work requests need it.
     pub ends: Ends,
+}
+
+/// The name of a queue pair among those of all HCAs. A number has 24 bits; that of a pair which
+/// connects is never 0.
+#[inline]
+pub const fn pair_name(rail: usize, number: u32) -> u32 {
+    (rail as u32) << 24 | number
 }
 
 /// All processes of the job, this one among them.
@@ -116,17 +126,29 @@ impl Peers {
         &self.of(rank).mailbox
     }
 
-    /// The connection to a process, if there was any contact.
+    /// The connection to a process, if there is such a process and was any contact.
     #[inline]
     pub fn connection(&self, rank: JobRank) -> Option<&Connection> {
-        let connection = self.of(rank).connection.load(Ordering::Acquire);
+        let connection = self.all.get(rank.index())?.connection.load(Ordering::Acquire);
         // SAFETY: null, or from `connect`, which lives as long as this.
         unsafe { connection.as_ref() }
     }
 
+    /// The process from which a queue pair receives.
+    #[cold]
+    pub fn receives_from(&self, pair: u32) -> Option<JobRank> {
+        let is_it = |rank: &JobRank| self.connection(*rank).is_some_and(|it| it.receives_by(pair));
+        self.ranks().find(is_it)
+    }
+
     /// Notes the connection to a process, of which there is none yet. `home` is the path of what is
-    /// small.
-    pub fn connect(&self, rank: JobRank, (queues, ends): (Arc<[SendQueue]>, Ends), home: usize) -> &Connection {
+    /// small, and `pairs` those that receive from it.
+    pub fn connect(
+        &self,
+        rank: JobRank,
+        (queues, ends): (Arc<[SendQueue]>, Ends),
+        (home, pairs): (usize, [u32; MOST_PATHS]),
+    ) -> &Connection {
         let connection = Box::into_raw(Box::new(Connection {
             is_established: AtomicBool::new(false),
             is_ready: AtomicBool::new(false),
@@ -136,6 +158,7 @@ impl Peers {
             rings: Rings::default(),
             turns: AtomicUsize::new(0),
             home,
+            pairs,
             queues,
             ends,
         }));
@@ -233,6 +256,12 @@ impl Connection {
         self.route(turn % self.queues.len())
     }
 
+    /// Whether a queue pair receives from the peer.
+    #[inline]
+    pub fn receives_by(&self, pair: u32) -> bool {
+        self.pairs[0] == pair || self.pairs[1..].contains(&pair)
+    }
+
     /// That of a path.
     #[inline]
     pub fn route(&self, path: usize) -> Route<'_> {
@@ -291,7 +320,11 @@ mod tests {
     fn connected(window: (u32, u32), slack: u32) -> Peers {
         let peers = Peers::new((0..3).map(|_| Mailbox::default()), window, slack);
         for peer in [1, 2].map(JobRank) {
-            peers.connect(peer, (Arc::new([]), Ends::new(peer)), 0);
+            peers.connect(
+                peer,
+                (Arc::new([]), Ends::new(peer)),
+                (0, [peer.0 + 7, 0, 0, 0, 0, 0, 0, 0]),
+            );
         }
         peers
     }
@@ -304,6 +337,15 @@ mod tests {
         peers.refund(connection, 1);
         assert!(peers.pay(connection) && !peers.pay(connection));
         assert!(peers.connection(JobRank(0)).is_none());
+    }
+
+    #[test]
+    fn pairs_tell_peers() {
+        let peers = connected((2, 0), 1);
+        let find = |pair| peers.receives_from(pair);
+        assert_eq!([8, 9, 10].map(find), [Some(JobRank(1)), Some(JobRank(2)), None]);
+        assert_eq!(find(pair_name(1, 8)), None);
+        assert!(peers.connection(JobRank(3)).is_none() && peers.connection(JobRank(u32::MAX)).is_none());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::fetch::Offer;
 use crate::net::Net;
+use crate::peers::{pair_name, Connection};
 use crate::rail::{Batch, Rail, MOST};
 use crate::ring::Report;
 use crate::send_queue::{named, Done, Named, SendQueue};
@@ -28,9 +29,9 @@ const EVENT_POLLS: u32 = 1 << 11;
 /// What a completion is of.
 #[repr(u64)]
 enum Event {
-    /// A message: buffer, the word beside it, its length, and whether a handler may run on it in
-    /// place.
-    Message(usize, u32, usize, bool),
+    /// A message: buffer, the word beside it, its length, the number of the queue pair that received
+    /// it, and whether a handler may run on it in place.
+    Message(usize, u32, u32, u32, bool),
     /// A work request of ours.
     Done(Done),
 }
@@ -42,8 +43,8 @@ impl Net {
             return 0;
         }
         let mut delivered = 0;
-        for rail in &self.rails {
-            delivered += self.poll_rail(rail, scope, upcalls);
+        for index in 0..self.rails.len() {
+            delivered += self.poll_rail(index, scope, upcalls);
         }
         if self.inbox.is_used() {
             delivered += self.poll_rings(scope, upcalls);
@@ -70,7 +71,8 @@ impl Net {
     }
 
     #[inline]
-    fn poll_rail(&self, rail: &Rail, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+    fn poll_rail(&self, index: usize, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let rail = &self.rails[index];
         // A thread that does the same is not waited for.
         let Ok(mut reader) = rail.reader.try_lock() else {
             return 0;
@@ -100,7 +102,7 @@ impl Net {
             rail.return_room(sent);
         }
         self.look(rail, polls);
-        self.handle(rail, &mut events, scope, upcalls)
+        self.handle(index, &mut events, scope, upcalls)
     }
 
     /// Now and then looks at what is rare.
@@ -138,13 +140,19 @@ impl Net {
     fn take(&self, rail: &Rail, completion: &Wc, (events, sent): (&mut Batch<Event>, &mut usize)) {
         // SAFETY: a completion of a queue of this process, whose connections live as long.
         match unsafe { named(completion.wr_id) } {
-            Named::Receive(index) if completion.status == ffi::IBV_WC_SUCCESS => {
+            Named::Receive(index) if completion.status == ffi::IBV_WC_SUCCESS && rail.receives.holds(completion) => {
                 let in_place = rail.receives.note_arrival(index);
-                // SAFETY: all messages carry a word.
+                // SAFETY: a message that carries a word.
                 let word = u32::from_be(unsafe { completion.__bindgen_anon_1.imm_data });
-                events.push(Event::Message(index, word, completion.byte_len as usize, in_place));
+                events.push(Event::Message(
+                    index,
+                    word,
+                    completion.byte_len,
+                    completion.qp_num,
+                    in_place,
+                ));
             }
-            Named::Receive(_) => self.receive_failed(rail, completion),
+            Named::Receive(index) => self.receive_failed(rail, index, completion),
             Named::Sent(queue, low) if completion.status == ffi::IBV_WC_SUCCESS => {
                 // SAFETY: under the lock of the reader, in the order of completions.
                 *sent += unsafe { queue.retire(low, |done| events.push(Event::Done(done))) };
@@ -158,12 +166,33 @@ impl Net {
         }
     }
 
-    /// A receive failed. Those of connections that are gone are flushed.
+    /// A receive failed, or is no message of this conduit. Those of connections that are gone are
+    /// flushed.
     #[cold]
-    fn receive_failed(&self, rail: &Rail, completion: &Wc) {
-        if completion.status != ffi::IBV_WC_WR_FLUSH_ERR {
-            let status = rail.context.library().status(completion.status);
-            self.fail(&format!("{}: a receive failed: {status}", rail.context.name));
+    fn receive_failed(&self, rail: &Rail, index: usize, completion: &Wc) {
+        let status = rail.context.library().status(completion.status);
+        let why = match completion.status {
+            ffi::IBV_WC_WR_FLUSH_ERR => return,
+            ffi::IBV_WC_SUCCESS => format!(
+                "it sent what is no message: opcode {}, flags {:#x}, {} bytes",
+                completion.opcode, completion.wc_flags, completion.byte_len
+            ),
+            // The peer chooses how long its messages are.
+            ffi::IBV_WC_LOC_LEN_ERR => format!("it sent more than a receive buffer holds: {status}"),
+            _ => return self.fail(&format!("{}: a receive failed: {status}", rail.context.name)),
+        };
+        let place = self.rails.iter().position(|other| std::ptr::eq(other, rail));
+        self.lose_sender(pair_name(place.unwrap_or_default(), completion.qp_num), why);
+        rail.receives.note_arrival(index);
+        self.post_again(rail, &[index]);
+    }
+
+    /// The process whose messages a queue pair receives sent what it must not, and is lost.
+    #[cold]
+    fn lose_sender(&self, pair: u32, why: String) {
+        match self.peers.receives_from(pair) {
+            Some(peer) => self.peers.fates.lose(peer, why),
+            None => self.fail(&format!("a queue pair without a peer ({pair:#x}) has received: {why}")),
         }
     }
 
@@ -190,15 +219,22 @@ impl Net {
     /// Handles what was taken: first everything that runs no request, because a handler that
     /// replies may need what that frees.
     #[inline(always)]
-    fn handle(&self, rail: &Rail, events: &mut Batch<Event>, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+    fn handle(&self, place: usize, events: &mut Batch<Event>, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let rail = &self.rails[place];
         let (mut requests, mut free) = (Batch::new(), Batch::new());
         let mut delivered = 0;
         for event in events {
             match event {
                 Event::Done(done) => delivered += self.done(done, upcalls),
-                Event::Message(index, word, bytes, in_place) => {
+                Event::Message(index, word, bytes, number, in_place) => {
                     let (kind, source, credits) = wire::decode(word);
-                    self.note_message(source, credits);
+                    let (pair, bytes) = (pair_name(place, number), bytes as usize);
+                    let Some(connection) = self.peers.connection(source).filter(|it| it.receives_by(pair)) else {
+                        self.lose_sender(pair, format!("it sent a message as rank {source}"));
+                        free.push(index);
+                        continue;
+                    };
+                    self.note_message(source, connection, credits);
                     if kind == Kind::Packet(Class::Request) {
                         if scope == PollScope::All && in_place {
                             requests.push((index, source, bytes));
@@ -235,10 +271,7 @@ impl Net {
 
     /// A message has come from a peer: it is connected, and returns credits.
     #[inline]
-    fn note_message(&self, source: JobRank, credits: u32) {
-        let Some(connection) = self.peers.connection(source) else {
-            return;
-        };
+    fn note_message(&self, source: JobRank, connection: &Connection, credits: u32) {
         if !connection.is_established.load(Ordering::Relaxed) {
             connection.is_established.store(true, Ordering::Release);
         }
@@ -256,6 +289,9 @@ impl Net {
             self.note_free(source, u32::from_le_bytes(number));
         } else if let (Some(connection), Some(report)) = (self.peers.connection(source), Report::decode(bytes)) {
             connection.rings.take(report);
+        } else {
+            let why = format!("it sent a malformed note of {} bytes", bytes.len());
+            self.peers.fates.lose(source, why);
         }
     }
 

@@ -8,8 +8,9 @@
 
 use crate::receive_plan::ReceivePlan;
 use crate::send_queue::{name_of_receive, SendQueue};
-use crate::verbs::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, BATCH};
+use crate::verbs::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, Wc, BATCH};
 use gasnet_conduit::mapped::Mapped;
+use gasnet_ibv_abi as ffi;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::ptr;
@@ -166,6 +167,15 @@ impl Receives {
             // SAFETY: registered, and nobody has them.
             unsafe { queue.post(some.iter().map(|index| self.buffer(*index))) }
         })
+    }
+
+    /// Whether the completion of a receive is that of a message of this conduit, of which the buffer
+    /// has all bytes. The length of an RDMA write with immediate data is that of the write.
+    #[inline]
+    pub fn holds(&self, completion: &Wc) -> bool {
+        completion.opcode == ffi::IBV_WC_RECV
+            && completion.wc_flags & ffi::IBV_WC_WITH_IMM != 0
+            && completion.byte_len as usize <= self.bytes
     }
 
     /// A message has arrived in a buffer. Whether a handler may run on it in place.

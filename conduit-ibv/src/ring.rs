@@ -368,15 +368,14 @@ impl Report {
         bytes
     }
 
-    /// Decodes it. None if these bytes are none.
+    /// Decodes it. None if these bytes are none: no memory has a ring that ends beyond all addresses.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let address = (u64::from(word(0)) | u64::from(word(4)) << 32) as usize;
+        address.checked_add(self::BYTES)?;
         Some(Self {
-            ring: Remote {
-                address: (u64::from(word(0)) | u64::from(word(4)) << 32) as usize,
-                rkey: word(8),
-            },
+            ring: Remote { address, rkey: word(8) },
             taken: word(12),
         })
     }
@@ -473,6 +472,16 @@ mod tests {
         rings.note_written();
         rings.note_written();
         assert!(rings.next().is_none());
+    }
+
+    #[test]
+    fn reports_of_impossible_rings_are_none() {
+        for (address, is_one) in [(1 << 20, true), (usize::MAX - 100, false)] {
+            let rings = Rings::default();
+            rings.offer(Remote { address, rkey: 5 });
+            assert_eq!(Report::decode(&rings.report().encode()).is_some(), is_one);
+        }
+        assert!(Report::decode(&[0; 15]).is_none());
     }
 
     #[test]

@@ -205,9 +205,9 @@ impl Ends {
         self.is_used.load(Ordering::Relaxed)
     }
 
-    /// The number of the pair by which the peer sends on a path.
-    pub fn receiver(&self, path: usize) -> u32 {
-        self.receivers[path].number
+    /// The number of the pair that receives what the peer sends on the path of a send queue.
+    pub fn receiver(&self, queue: &SendQueue) -> u32 {
+        self.receivers.get(queue.path).unwrap_or(&queue.pair).number
     }
 }
 
