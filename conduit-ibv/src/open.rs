@@ -76,7 +76,7 @@ pub fn open(
     let datagrams = Datagrams::new(
         &rail.context,
         &rail.domain,
-        first.port,
+        (first.port, info.message_token()),
         (settings.datagram_sends, receives),
         channel.as_ref().or(rail.channel.as_ref()),
     )

@@ -5,7 +5,7 @@ mod emulated;
 mod traffic;
 
 use std::time::Duration;
-use traffic::{expect, is_lost};
+use traffic::{expect, is_lost, of_child};
 
 /// Shared receive buffers, those of queue pairs, and several HCAs.
 const WAYS: [(&str, &str); 4] = [
@@ -14,6 +14,13 @@ const WAYS: [(&str, &str); 4] = [
     ("hcas=2", ""),
     ("", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1"),
 ];
+
+/// Two ranks without a connection send until both have a message.
+#[test]
+#[ignore = "a child of other tests"]
+fn arriving() {
+    traffic::connect();
+}
 
 /// Two ranks send, put, get and add until one loses the other, which must be.
 #[test]
@@ -59,4 +66,24 @@ fn a_message_of_another_rank() {
 #[test]
 fn a_malformed_note() {
     expect_loss("imm:N:0x80000000", "it sent a malformed note of 100 bytes");
+}
+
+/// No datagram of a stranger stops the queue pair, even if it fills the MTU. One without the job's
+/// Q_Key takes no buffer, so that a single one suffices.
+#[test]
+fn datagrams_of_strangers() {
+    let later = "GASNET_CONNECT_STATIC=0";
+    let single = "GASNET_CONNECT_STATIC=0 GASNET_CONNECT_RCVS=1";
+    for (stranger, variables) in [("4096", later), ("300", later), ("3", later), ("3:6776184", single)] {
+        let printed = emulated::run_again(
+            &format!("report ud-stranger={stranger}"),
+            variables,
+            &of_child("arriving"),
+        );
+        assert!(
+            printed.contains(" RNR NAKs") && !printed.contains(" lost "),
+            "{stranger}: {printed}"
+        );
+        assert!(!printed.contains("longer than their receives"), "{stranger}: {printed}");
+    }
 }

@@ -14,10 +14,13 @@ use std::sync::Arc;
 const GRH: usize = size_of::<ffi::ibv_grh>();
 /// Most bytes of a datagram: less than any MTU.
 pub const MOST: usize = 248;
-/// Bytes of a buffer.
-const BUFFER: usize = (GRH + MOST).next_multiple_of(32);
-/// The key of the queue pairs. It authenticates nobody.
-const KEY: u32 = 0x0067_6578;
+/// Bytes of a buffer for one to send.
+const SEND: usize = MOST.next_multiple_of(64);
+/// Bytes of a buffer for one to receive: no MTU is larger. A longer datagram than its buffer would
+/// stop the queue pair, whoever sends it.
+const RECEIVE: usize = (GRH + 4096).next_multiple_of(64);
+/// The queue pair begins anew at most so often before a datagram arrives.
+const MOST_RESTARTS: u32 = 8;
 /// The names of sends begin here; those of receives are below.
 const FIRST_SEND: u64 = 1 << 32;
 
@@ -40,8 +43,12 @@ pub struct Datagrams {
     pair: Pair,
     /// The address handles of datagrams under way, by send buffer.
     sends: Vec<Option<Handle>>,
+    /// The Q_Key of the queue pairs of the job.
+    key: u32,
     /// Errors since a datagram was sent without one.
     failures: u32,
+    /// Restarts since one has arrived.
+    restarts: u32,
     queue: Queue,
     region: Region,
     #[allow(dead_code, reason = "unmapped when dropped")]
@@ -58,19 +65,27 @@ impl Drop for Memory {
     }
 }
 
+/// The Q_Key of a job: strangers do not know it. One with the highest bit set is for privileged
+/// processes, and would stand for that of the queue pair.
+fn key(token: u64) -> u32 {
+    let mixed = token.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (mixed >> 33) as u32
+}
+
 /// An address handle, which no datagram uses any more when it is dropped.
 type Handle = Made<ffi::ibv_ah, ProtectionDomain>;
 
 impl Datagrams {
-    /// Opens it, with so many buffers to send and to receive.
+    /// Opens it, with so many buffers to send and to receive. `token` is the same in all processes of
+    /// the job.
     pub fn new(
         context: &Context,
         domain: &Domain,
-        port: LocalPort,
+        (port, token): (LocalPort, u64),
         (sends, receives): (usize, usize),
         channel: Option<&super::Channel>,
     ) -> Result<Self, Errno> {
-        let bytes = (BUFFER * (receives + sends)).next_multiple_of(4096);
+        let bytes = (RECEIVE * receives + SEND * sends).next_multiple_of(4096);
         let address = mem::map_private(bytes).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::ENOMEM)))?;
         let memory = Memory(address, bytes);
         // SAFETY: the memory is unmapped after the region is dropped.
@@ -90,7 +105,9 @@ impl Datagrams {
             domain: Arc::clone(&domain.made),
             pair,
             sends: std::iter::repeat_with(|| None).take(sends).collect(),
+            key: key(token),
             failures: 0,
+            restarts: 0,
             queue,
             region,
             memory,
@@ -104,7 +121,7 @@ impl Datagrams {
         attributes.qp_state = ffi::IBV_QPS_INIT;
         attributes.pkey_index = self.port.pkey_index;
         attributes.port_num = self.port.number;
-        attributes.qkey = KEY;
+        attributes.qkey = self.key;
         let mask = ffi::IBV_QP_STATE | ffi::IBV_QP_PKEY_INDEX | ffi::IBV_QP_PORT | ffi::IBV_QP_QKEY;
         self.pair.modify(&mut attributes, mask)?;
         let all: Vec<u64> = (0..self.receives as u64).collect();
@@ -127,14 +144,14 @@ impl Datagrams {
     }
 
     fn buffer(&self, index: usize) -> usize {
-        self.memory.0 + index * BUFFER
+        self.memory.0 + index * RECEIVE
     }
 
     fn post(&self, names: &[u64]) -> Result<(), Errno> {
         let buffer = |id: &u64| ReceiveBuffer {
             id: *id,
             address: self.buffer(*id as usize),
-            bytes: BUFFER,
+            bytes: RECEIVE,
             lkey: self.region.lkey,
         };
         // SAFETY: registered, and only read between completion and post.
@@ -152,7 +169,7 @@ impl Datagrams {
         let raw = unsafe { (self.library.create_ah)(self.domain.raw(), &raw mut route) };
         // SAFETY: just made, or null.
         let handle = unsafe { Handle::new(raw, self.library.destroy_ah, Arc::clone(&self.domain))? };
-        let address = self.buffer(self.receives + slot);
+        let address = self.buffer(self.receives) + slot * SEND;
         // SAFETY: a send buffer that no datagram under way uses, and long enough.
         unsafe { (address as *mut u8).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         let local = Local {
@@ -160,7 +177,7 @@ impl Datagrams {
             bytes: bytes.len(),
             lkey: self.region.lkey,
         };
-        let mut work = Work::datagram(&local, raw, number, KEY);
+        let mut work = Work::datagram(&local, raw, number, self.key);
         work.signal();
         work.name(FIRST_SEND + slot as u64);
         // SAFETY: the buffer is used again only after its completion.
@@ -174,10 +191,11 @@ impl Datagrams {
     pub fn poll(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<Option<SendError>, Errno> {
         let mut room = [const { MaybeUninit::<Wc>::uninit() }; BATCH];
         let completions = self.queue.poll(&mut room)?;
-        let (mut arrived, mut failed) = (Vec::new(), None);
+        let (mut arrived, mut failed, mut has_stopped) = (Vec::new(), None, false);
         for completion in completions {
+            let is_send = completion.wr_id >= FIRST_SEND;
             let is_error = completion.status != ffi::IBV_WC_SUCCESS && completion.status != ffi::IBV_WC_WR_FLUSH_ERR;
-            if is_error {
+            if is_send && is_error {
                 self.failures += 1;
                 failed.get_or_insert(SendError {
                     status: completion.status,
@@ -193,15 +211,18 @@ impl Datagrams {
                 continue;
             }
             arrived.push(completion.wr_id);
-            let bytes = (completion.byte_len as usize).clamp(GRH, BUFFER) - GRH;
+            // A receive fails only when the queue pair has stopped.
+            has_stopped |= completion.status != ffi::IBV_WC_SUCCESS;
+            let bytes = (completion.byte_len as usize).clamp(GRH, RECEIVE) - GRH;
             if completion.status == ffi::IBV_WC_SUCCESS {
+                self.restarts = 0;
                 let address = self.buffer(completion.wr_id as usize) + GRH;
                 // SAFETY: a receive buffer that is not posted, of which the device has filled so
                 // many bytes.
                 each(unsafe { std::slice::from_raw_parts(address as *const u8, bytes) });
             }
         }
-        if failed.is_none() || self.send_again().is_ok() {
+        if !has_stopped && (failed.is_none() || self.send_again().is_ok()) {
             self.post(&arrived)?;
         } else {
             self.restart()?;
@@ -220,8 +241,12 @@ impl Datagrams {
             .modify(&mut attributes, ffi::IBV_QP_STATE | ffi::IBV_QP_CUR_STATE)
     }
 
-    /// Begins anew, with all receive buffers. What is under way is lost.
+    /// Begins anew, with all receive buffers. What is under way is lost. Fails after too many times.
     fn restart(&mut self) -> Result<(), Errno> {
+        self.restarts += 1;
+        if self.restarts > MOST_RESTARTS {
+            return Err(Errno(libc::EIO));
+        }
         let mut attributes = no_attributes();
         attributes.qp_state = ffi::IBV_QPS_RESET;
         self.pair.modify(&mut attributes, ffi::IBV_QP_STATE)?;
@@ -234,5 +259,17 @@ impl Datagrams {
     /// Makes the next arrival an event of the channel.
     pub fn arm(&self) -> Result<(), Errno> {
         self.queue.arm()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_have_keys_of_their_own() {
+        let keys: std::collections::HashSet<u32> = (0..1000_u64).map(|job| key(job << 54 | job)).collect();
+        assert_eq!(keys.len(), 1000);
+        assert!(keys.iter().all(|key| key >> 31 == 0));
     }
 }
