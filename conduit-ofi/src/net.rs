@@ -12,6 +12,7 @@ use crate::presets;
 use crate::provider::{self, Needs, Offer};
 use crate::receive::{Buffers, Many, Receives};
 use crate::select::{self, Selected};
+use crate::strangers::Strangers;
 use crate::unreached::Unreached;
 use crate::variables::{self, Choice, Settings};
 use crate::versions::{self, End};
@@ -63,6 +64,7 @@ pub struct Net {
     pub stalled_count: AtomicUsize,
     /// To which peers those are.
     pub unreached: Unreached,
+    pub strangers: Strangers,
     pub stopped: AtomicBool,
     leftover: Leftover,
     /// Why the network failed, until that is reported.
@@ -162,6 +164,7 @@ impl Net {
             stalled: Mutex::default(),
             stalled_count: AtomicUsize::new(0),
             unreached: Unreached::default(),
+            strangers: Strangers::default(),
             stopped: AtomicBool::new(false),
             leftover,
             failure: Mutex::default(),
@@ -268,7 +271,7 @@ impl Net {
                 bytes: bytes.max(4 * minimum.bytes),
                 many: Some(Many {
                     least: minimum.bytes,
-                    is_counted: end == End::Counted,
+                    end,
                 }),
             },
             None => Buffers {

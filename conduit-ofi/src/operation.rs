@@ -264,6 +264,16 @@ impl Pool {
         self.0.bytes
     }
 
+    /// Whether this is the address of one of its operations.
+    #[cold]
+    pub fn owns(&self, context: *const c_void) -> bool {
+        let each = size_of::<Operation>() + self.0.bytes;
+        lock(&self.0.chunks).iter().any(|chunk| {
+            let offset = (context as usize).checked_sub(chunk.memory.as_ptr() as usize);
+            offset.is_some_and(|offset| offset < chunk.layout.size() && offset % each == 0)
+        })
+    }
+
     /// Whether it has no operation yet.
     pub fn is_empty(&self) -> bool {
         self.0.count.load(Ordering::Relaxed) == 0

@@ -14,6 +14,7 @@ use gasnet_conduit::copied::{copy_out, Copied};
 use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PACKET_ALIGN};
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
+use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::time::Instant;
 
@@ -81,7 +82,7 @@ impl Net {
             return Err(Errno::AGAIN);
         };
         let completions = self.endpoint.completions(room)?;
-        for completion in &*completions {
+        for completion in &mut *completions {
             if completion.flags & (bits::RECV | bits::MULTI_RECV) != 0 {
                 // SAFETY: the context of a posted receive, which is not released before its
                 // messages.
@@ -91,13 +92,28 @@ impl Net {
                 if let Kind::Receive(index) = held.kind {
                     held.into_context();
                     // The completions are out of the queue, so they are handled all the same.
-                    if let Err(why) = self.receives.refer(&self.endpoint, index, completion) {
-                        self.fail("fi_recvmsg", why);
-                    }
+                    self.refer(index, completion);
                 }
             }
         }
         Ok(completions)
+    }
+
+    /// Takes a reference to the message of a completion, if that lies in its buffer. Whether it
+    /// does.
+    fn refer(&self, index: usize, completion: &mut Completion) -> bool {
+        match self.receives.refer(&self.endpoint, index, completion) {
+            Ok(true) => return true,
+            Ok(false) => {
+                let (bytes, place) = (completion.len, completion.buf);
+                self.strangers.drop(
+                    self.rank,
+                    &format!("a message of {bytes} bytes at {place:?}, outside its buffer"),
+                );
+            }
+            Err(why) => self.fail("fi_recvmsg", why),
+        }
+        false
     }
 
     fn event(completion: &Completion) -> Event {
@@ -173,7 +189,8 @@ impl Net {
     /// The message of a completion.
     fn message<'a>(&self, index: usize, completion: &Completion) -> &'a mut [u8] {
         let address = self.receives.message(index, completion);
-        // SAFETY: a message in a receive buffer, to which this thread has a reference.
+        // SAFETY: a message inside a receive buffer, as `refer` has verified, to which this thread
+        // has a reference.
         unsafe { std::slice::from_raw_parts_mut(address as *mut u8, completion.len) }
     }
 
@@ -185,13 +202,13 @@ impl Net {
 
     /// Delivers a message. Returns how many upcalls that made.
     fn deliver(&self, message: &mut [u8], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        if message.as_ptr().align_offset(PACKET_ALIGN) != 0 {
-            return self.deliver(Copied::new(message).bytes(), scope, upcalls);
-        }
-        // Somebody who is not of this job has sent anything else.
+        // Somebody who is not of this job has sent anything else. It costs no memory.
         let Some((header, place)) = Header::decode(message, self.token, self.peers.count()) else {
             return 0;
         };
+        if message.as_ptr().align_offset(PACKET_ALIGN) != 0 {
+            return self.deliver(Copied::new(message).bytes(), scope, upcalls);
+        }
         let source = header.source;
         self.peers.refund(source, u32::from(header.credits));
         match header.kind {
@@ -324,34 +341,40 @@ impl Net {
         1
     }
 
-    /// An operation failed.
+    /// The operation of this process that the record of an error names. Providers also have records
+    /// without one, and with pointers of their own (libfabric@v1.17.0:prov/rxm/src/rxm_cq.c).
+    #[cold]
+    fn named(&self, context: *mut c_void) -> Option<Held> {
+        let pools = self.small.iter().chain(&self.large);
+        let mut pools = pools.chain([&self.reserved, &self.operations, &self.bounces]);
+        let is_ours = self.receives.owns(context) || pools.any(|pool| pool.owns(context));
+        // SAFETY: an operation of this process, with which the provider is done.
+        is_ours.then(|| unsafe { Held::from_context(context) }).flatten()
+    }
+
+    /// An operation failed. Only those that this process has started, receives aside, concern the
+    /// job: anybody can cause other errors.
     #[cold]
     fn failed(&self, failure: &Failure) {
-        // SAFETY: as for completions.
-        let held = unsafe { Held::from_context(failure.of.op_context) };
-        let Some(held) = held else {
-            // Of an injected message, or of a message that arrived for no buffer.
-            if !self.peers.fates.any_stopped() {
-                self.fail_text(&format!("an operation failed: {}", failure.text));
+        let Some(held) = self.named(failure.of.op_context) else {
+            // An injected message of ours has no context.
+            let is_ours = failure.of.flags & (bits::SEND | bits::WRITE | bits::READ) != 0;
+            match self.peers.fates.any_stopped() {
+                true => {}
+                false if is_ours => self.fail_text(&format!("an operation failed: {}", failure.text)),
+                false => self.drop_error("an error without an operation", failure),
             }
             return;
         };
         match held.kind {
             Kind::Receive(index) => {
                 held.into_context();
-                // One of the job fits into a buffer of its own.
-                let largest = self.settings.max_packet + wire::OVERHEAD;
-                let is_ours = self.receives.takes_many() && (1..=largest).contains(&failure.bytes);
-                match failure.errno {
-                    Errno::TRUNCATED if is_ours => self.fail_text(&format!(
-                        "a message of {} bytes was cut off, though the provider was to keep room for {largest} \
-                         bytes in its receive buffer (FI_OPT_MIN_MULTI_RECV). \
-                         GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a buffer of its own",
-                        failure.bytes
-                    )),
-                    Errno::TRUNCATED | Errno::CANCELED => self.drop_broken(index, &failure.of),
-                    _ => self.fail_text(&format!("a receive failed: {}", failure.text)),
-                }
+                self.receive_failed(index, failure);
+            }
+            // It was reported before.
+            Kind::Idle => {
+                held.into_context();
+                self.drop_error("an error of an operation that is complete", failure);
             }
             kind => {
                 let text = format!("{:?}: {} failed: {}", self.endpoint.info(), kind.name(), failure.text);
@@ -362,17 +385,40 @@ impl Net {
     }
 
     /// Drops a message that is longer than any of this job, or that broke off: an unauthenticated
-    /// peer's. It may have taken the rest of its buffer, and ended it.
+    /// peer's, or one of a peer whose own operation fails. It may have taken the rest of its buffer,
+    /// and ended it.
     #[cold]
-    fn drop_broken(&self, index: usize, message: &Completion) {
+    fn receive_failed(&self, index: usize, failure: &Failure) {
+        // A message of the job fits into a buffer of its own.
+        let largest = self.settings.max_packet + wire::OVERHEAD;
+        let is_truncated = failure.errno == Errno::TRUNCATED;
+        let may_be_ours = self.receives.takes_many() && (1..=largest).contains(&failure.bytes);
+        if is_truncated && may_be_ours && self.receives.cuts_off(index, &failure.of, failure.bytes) {
+            return self.fail_text(&format!(
+                "a message of {} bytes was cut off, though the provider was to keep room for {largest} bytes in its \
+                 receive buffer (FI_OPT_MIN_MULTI_RECV). GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a \
+                 buffer of its own",
+                failure.bytes
+            ));
+        }
+        // Without a message these are how some providers end a buffer.
+        if !is_truncated && failure.errno != Errno::CANCELED {
+            self.drop_error("a receive", failure);
+        }
+        let mut message = failure.of;
         let reader = lock(&self.reader);
-        let referred = self.receives.refer(&self.endpoint, index, message);
+        let is_referred = self.refer(index, &mut message);
         drop(reader);
-        if let Err(why) = referred {
-            self.fail("fi_recvmsg", why);
-        } else if has_message(message) {
+        if is_referred && has_message(&message) {
             self.release(index);
         }
+    }
+
+    /// Counts an error that is not the job's.
+    #[cold]
+    fn drop_error(&self, what: &str, failure: &Failure) {
+        let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), failure.text);
+        self.strangers.drop_error(self.rank, &text);
     }
 
     #[cold]

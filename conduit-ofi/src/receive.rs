@@ -8,6 +8,8 @@
 
 use crate::fabric::{bits, Completion, Endpoint, Errno};
 use crate::operation::{Held, Kind, Operation, Pool};
+use crate::received::{self, Extent};
+use crate::versions::End;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -51,9 +53,19 @@ pub struct Buffers {
 pub struct Many {
     /// The provider ends a buffer when it has less room than this.
     pub least: usize,
-    /// All messages have arrived when they have no gaps and leave less room than `least`, whatever
-    /// the provider reports; else when it reports the end.
-    pub is_counted: bool,
+    /// How the end of a buffer is recognised.
+    pub end: End,
+}
+
+impl Many {
+    /// Whether the provider reports the end of a buffer with these flags of a completion.
+    fn is_reported_by(self, flags: u64) -> bool {
+        match self.end {
+            End::Reported => flags & bits::MULTI_RECV != 0,
+            End::Apart => flags & (bits::MULTI_RECV | bits::RECV) == bits::MULTI_RECV,
+            End::Counted | End::Unknown => false,
+        }
+    }
 }
 
 /// The receive buffers of an endpoint.
@@ -137,32 +149,65 @@ impl Receives {
     }
 
     /// Takes a reference for the message of a completion, if it [has one](has_message); under the
-    /// lock of the queue.
+    /// lock of the queue. False if the message does not lie in the buffer: it has none then.
     #[inline]
-    pub fn refer(&self, endpoint: &Endpoint, index: usize, completion: &Completion) -> Result<(), Errno> {
-        let slot = &self.slots[index];
-        if has_message(completion) {
-            slot.references.fetch_add(1, Ordering::Relaxed);
-        }
+    pub fn refer(&self, endpoint: &Endpoint, index: usize, completion: &mut Completion) -> Result<bool, Errno> {
+        let (slot, has_message) = (&self.slots[index], has_message(completion));
+        let extent = self.extent(index, completion).filter(|_| has_message);
         let is_over = match self.shape.many {
             None => true,
-            Some(many) if many.is_counted => has_message(completion) && self.fills(slot, completion, many.least),
-            Some(_) => completion.flags & bits::MULTI_RECV != 0,
+            Some(many) if many.end == End::Counted => extent.is_some_and(|extent| self.fills(slot, extent, many.least)),
+            Some(many) => many.is_reported_by(completion.flags),
         };
-        if is_over && slot.references.fetch_sub(POSTED, Ordering::AcqRel) == POSTED {
-            return self.post_again(endpoint, index);
+        let is_inside = !has_message || extent.is_some_and(|extent| extent.is_whole);
+        if !is_inside {
+            completion.flags &= bits::MULTI_RECV;
+        } else if has_message {
+            slot.references.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(())
+        // The provider ends a buffer once: its reference is there.
+        let is_posted = slot.references.load(Ordering::Relaxed) >= POSTED;
+        if is_over && is_posted && slot.references.fetch_sub(POSTED, Ordering::AcqRel) == POSTED {
+            self.post_again(endpoint, index)?;
+        }
+        Ok(is_inside)
     }
 
     /// Counts a message in a buffer. True if all messages that fit have arrived.
-    fn fills(&self, slot: &Slot, completion: &Completion, least: usize) -> bool {
-        let first = slot.context.load(Ordering::Relaxed) + size_of::<Operation>();
-        let offset = (completion.buf as usize).wrapping_sub(first);
-        let arrived = slot.arrived.fetch_add(completion.len, Ordering::Relaxed) + completion.len;
-        let end = slot.end.fetch_max(offset + completion.len, Ordering::Relaxed);
-        let end = end.max(offset + completion.len);
+    fn fills(&self, slot: &Slot, Extent { offset, bytes, .. }: Extent, least: usize) -> bool {
+        let arrived = slot.arrived.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let end = slot.end.fetch_max(offset + bytes, Ordering::Relaxed);
+        let end = end.max(offset + bytes);
         arrived == end && self.shape.bytes - end < least
+    }
+
+    /// Address of a buffer.
+    #[inline]
+    fn first(&self, index: usize) -> usize {
+        self.slots[index].context.load(Ordering::Relaxed) + size_of::<Operation>()
+    }
+
+    /// The message of a completion in its buffer.
+    #[inline]
+    fn extent(&self, index: usize, completion: &Completion) -> Option<Extent> {
+        let message = (self.message(index, completion), completion.len);
+        received::extent(message, (self.first(index), self.shape.bytes))
+    }
+
+    /// Whether a message of so many bytes was cut off by the end of its buffer, rather than by the
+    /// peer that sent less than it had announced.
+    #[cold]
+    pub fn cuts_off(&self, index: usize, completion: &Completion, bytes: usize) -> bool {
+        let of = Completion {
+            len: bytes,
+            ..*completion
+        };
+        completion.buf.is_null() || self.extent(index, &of).is_some_and(|extent| !extent.is_whole)
+    }
+
+    /// Whether this is the context of a receive.
+    pub fn owns(&self, context: *const std::ffi::c_void) -> bool {
+        self.pool.owns(context)
     }
 
     /// Where the message of a completion is.
@@ -171,7 +216,7 @@ impl Receives {
         if self.takes_many() {
             completion.buf as usize
         } else {
-            self.slots[index].context.load(Ordering::Relaxed) + size_of::<Operation>()
+            self.first(index)
         }
     }
 

@@ -87,6 +87,9 @@ pub fn known_defect(provider: &str, version: Version) -> Option<&'static Defect>
 pub enum End {
     /// A completion with `FI_MULTI_RECV`, with or without a message, follows all messages.
     Reported,
+    /// A completion with `FI_MULTI_RECV` and without a message follows all messages. The flag of a
+    /// message is its sender's, who may be anybody.
+    Apart,
     /// All messages have arrived when they have no gaps and leave less room than the minimum. The
     /// flag means nothing: the provider sets it when it gives the last message its place, and not
     /// at all after a message that was too long.
@@ -101,6 +104,9 @@ pub fn end(provider: &str, version: Version) -> End {
     let among = |from: Version, until: Version| (from..until).contains(&version);
     match provider.rsplit(';').next().unwrap_or(provider) {
         "ofi_rxm" if version < (2, 0, 0) => End::Counted,
+        // A completion has the flags of the message's header, too
+        // (libfabric@v2.3.0:prov/rxm/src/rxm_cq.c).
+        "ofi_rxm" => End::Apart,
         "tcp" if among((1, 18, 0), (1, 18, 3)) || among((1, 19, 0), (1, 19, 1)) => End::Unknown,
         "shm" if version < (1, 17, 0) => End::Unknown,
         "net" | "ofi_rxd" => End::Unknown,
@@ -165,7 +171,7 @@ mod tests {
             assert_eq!(end("tcp", version), End::Reported);
         }
         assert_eq!(end("verbs;ofi_rxm", (1, 22, 0)), End::Counted);
-        assert_eq!(end("tcp;ofi_rxm", (2, 0, 0)), End::Reported);
+        assert_eq!(end("tcp;ofi_rxm", (2, 0, 0)), End::Apart);
         assert_eq!(end("net", (1, 17, 1)), End::Unknown);
         assert_eq!(end("udp;ofi_rxd", (2, 6, 0)), End::Unknown);
         assert_eq!(

@@ -376,8 +376,6 @@ fn faults_are_reported() {
         Deed::Atomic,
         &["rank 1: ", "an atomic ", ERROR],
     );
-    let receive = ["network: ", "a receive ", ERROR];
-    is_reported("fail=receive@1;tcp;ofi_rxm", large, &receive);
     is_reported(
         "refuse=send@1;tcp;ofi_rxm",
         large,

@@ -36,6 +36,7 @@ stand_ins! {
     tcp_1_19_0: "version=1.19.0 end=early late=90" "tcp", many_threads largest_both_ways;
     tcp_1_20: "version=1.20.0 end=any late=90" "tcp", many_threads largest_both_ways;
     ends_after_errors: "end=canceled late=50" "tcp", many_threads largest_both_ways;
+    flags_of_senders: "version=2.0.0 minimum=early end=bare flag=2 late=50" "ofi_rxm", many_threads largest_both_ways;
     ends_after_long_messages: "end=truncated late=50" "tcp", many_threads largest_both_ways;
 }
 

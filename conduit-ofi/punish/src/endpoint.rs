@@ -186,7 +186,7 @@ impl Call<'_> {
             }
         }
         if kind != Kind::Receive && state.fails(plan, kind) {
-            (*ep.queue.load(SeqCst)).fail(self.context);
+            (*ep.queue.load(SeqCst)).fail(self.context, kind);
             return 0;
         }
         if !self.context.is_null() || !self.is_injected() {

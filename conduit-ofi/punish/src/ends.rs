@@ -9,6 +9,12 @@ use crate::rules::Op;
 const CANCELED: u64 = 1 << 62;
 /// The same: a message was too long.
 const TRUNCATED: u64 = 1 << 63;
+/// The same: the message broke off.
+pub const BROKEN: u64 = 1 << 61;
+/// The same: the peer sent less than it had announced.
+pub const SHORT: u64 = 1 << 59;
+/// Marks a message whose sender has set `FI_MULTI_RECV`.
+pub const FORGED: u64 = 1 << 60;
 
 /// Gives a completion of the provider underneath the shape of the plan. Returns the end that
 /// follows it.
@@ -53,8 +59,25 @@ pub unsafe fn shape(plan: &Plan, entry: &mut ffi::fi_cq_data_entry, minimum: usi
 
 /// The error that a completion stands for.
 pub fn error(entry: &ffi::fi_cq_data_entry) -> Option<ffi::fi_cq_err_entry> {
-    let errno = match entry.flags & (CANCELED | TRUNCATED) {
+    let errno = match entry.flags & (CANCELED | TRUNCATED | BROKEN | SHORT) {
         0 => return None,
+        SHORT => {
+            let error = injected(entry.op_context, entry.flags & !(SHORT | FORGED), ffi::FI_ETRUNC);
+            let (buf, len, olen) = (entry.buf, entry.len, entry.len / 2);
+            return Some(ffi::fi_cq_err_entry {
+                buf,
+                len,
+                olen,
+                ..error
+            });
+        }
+        BROKEN => {
+            return Some(injected(
+                entry.op_context,
+                entry.flags & !(BROKEN | FORGED),
+                ffi::FI_ENOTCONN,
+            ))
+        }
         CANCELED => ffi::FI_ECANCELED,
         _ => ffi::FI_ETRUNC,
     };

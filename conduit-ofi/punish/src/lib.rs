@@ -70,6 +70,7 @@ mod plan;
 mod queue;
 mod region;
 mod rules;
+mod strangers;
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::OnceLock;

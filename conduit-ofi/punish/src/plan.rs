@@ -124,6 +124,18 @@ const ENDS: [(&str, End); 6] = [
     ("truncated", End::Truncated),
 ];
 
+/// What an error names that concerns no operation of the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// Nothing.
+    None,
+    /// Something of the provider's own.
+    Foreign,
+}
+
+/// Names of [`Stray`].
+const STRAYS: [(&str, Stray); 2] = [("none", Stray::None), ("foreign", Stray::Foreign)];
+
 /// How many kinds there are.
 pub const KIND_COUNT: usize = KINDS.len();
 
@@ -179,6 +191,20 @@ pub struct Plan {
     pub regs: Option<usize>,
     /// The operation that completes with an error. For a receive it is a message that arrives.
     pub fail: Option<Fault>,
+    /// So many bytes are what each of so many messages claims to have, as an unauthenticated peer
+    /// may. In a buffer of many, only those that end it do so, unless `end` is `bare`.
+    pub claim: Option<(u64, u64)>,
+    /// The address at which each of so many messages is said to be.
+    pub place: Option<(u64, u64)>,
+    /// Each of so many messages has `FI_MULTI_RECV` from its sender.
+    pub flag: Option<u64>,
+    /// Each of so many messages breaks off: an error instead of a completion. In a buffer of many,
+    /// as for `claim`.
+    pub broken: Option<u64>,
+    /// Of each of so many messages the peer sends half, which is reported as cut off. Likewise.
+    pub short: Option<u64>,
+    /// An error of no operation comes beside each of so many messages.
+    pub stray: Option<(Stray, u64)>,
     /// The call that returns an error.
     pub refuse: Option<Fault>,
     /// Start of the random numbers.
@@ -247,6 +273,10 @@ impl FromStr for Plan {
                 let (name, count) = value.split_once('@').ok_or_else(|| format!("'{word}' has no '@'"))?;
                 Ok::<_, String>(Some((named(&KINDS, name)?, number(count)?)))
             };
+            let pair = || {
+                let (name, every) = value.split_once('@').ok_or_else(|| format!("'{word}' has no '@'"))?;
+                Ok::<_, String>((name, number(every)?.max(1)))
+            };
             match key {
                 "as" => plan.name = Some(value.to_owned()),
                 "version" => plan.version = Some(version(value).ok_or_else(|| format!("'{word}': no version"))?),
@@ -271,6 +301,12 @@ impl FromStr for Plan {
                 "interface" => plan.interface = Some(1 << 16 | number(value)? as u32),
                 "regs" => plan.regs = size()?,
                 "fail" => plan.fail = fault()?,
+                "claim" => plan.claim = Some((number(pair()?.0)?, pair()?.1)),
+                "place" => plan.place = Some((number(pair()?.0)?, pair()?.1)),
+                "flag" => plan.flag = Some(number(value)?.max(1)),
+                "broken" => plan.broken = Some(number(value)?.max(1)),
+                "short" => plan.short = Some(number(value)?.max(1)),
+                "stray" => plan.stray = Some((named(&STRAYS, pair()?.0)?, pair()?.1)),
                 "refuse" => plan.refuse = fault()?,
                 _ => return Err(format!("'{word}' is not known")),
             }
@@ -316,6 +352,19 @@ mod tests {
             ..Plan::default()
         };
         assert_eq!(plan, expected);
+        let plan: Plan = "claim=1099511627775@2 place=1@3 flag=4 broken=5 stray=foreign@6 short=7"
+            .parse()
+            .unwrap();
+        let expected = Plan {
+            claim: Some((0xff_ffff_ffff, 2)),
+            place: Some((1, 3)),
+            flag: Some(4),
+            broken: Some(5),
+            stray: Some((Stray::Foreign, 6)),
+            short: Some(7),
+            ..Plan::default()
+        };
+        assert_eq!(plan, expected);
         for wrong in [
             "end=x",
             "version=1.19",
@@ -326,6 +375,8 @@ mod tests {
             "fail=put",
             "fail=x@1",
             "x=1",
+            "claim=7",
+            "stray=x@1",
         ] {
             assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
         }

@@ -1,11 +1,12 @@
 //! Completion queues: completions that come late, in any order, or are errors.
 
 use crate::domain::{head, Domain};
-use crate::ends;
+use crate::ends::{self, FORGED};
 use crate::ffi;
 use crate::plan::End;
 use crate::plan::Kind;
-use crate::rules::Op;
+use crate::rules::{Op, State};
+use crate::strangers;
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -76,9 +77,17 @@ impl Queue {
         !pending.completions.is_empty() || !pending.errors.is_empty()
     }
 
-    /// An operation of the user fails.
-    pub fn fail(&self, context: *mut c_void) {
-        self.pending().errors.push_back(injected(context, 0, ffi::FI_EIO));
+    /// An operation of the user fails. The record has the flags of its completion (`fi_cq(3)`).
+    pub fn fail(&self, context: *mut c_void, kind: Kind) {
+        let flags = match kind {
+            Kind::Send => ffi::FI_MSG | ffi::FI_SEND,
+            Kind::Put => ffi::FI_RMA | ffi::FI_WRITE,
+            Kind::Get => ffi::FI_RMA | ffi::FI_READ,
+            Kind::Atomic => ffi::FI_ATOMIC | ffi::FI_READ,
+            Kind::Receive | Kind::Queue | Kind::Address => 0,
+        };
+        let error = injected(context, flags.into(), ffi::FI_EIO);
+        self.pending().errors.push_back(error);
     }
 
     /// Takes what the provider has. `-FI_EAVAIL`: an error is among it.
@@ -100,13 +109,23 @@ impl Queue {
             let mut entry = entry.assume_init();
             let plan = &self.domain.offer.plan;
             let end = ends::shape(plan, &mut entry, self.domain.state().minimum);
-            entry.op_context = users(entry.op_context);
             let is_message = entry.flags & u64::from(ffi::FI_RECV) != 0;
-            match is_message.then(|| self.domain.state().error_of_message(plan)).flatten() {
+            let count = is_message.then(|| self.domain.state().count_message());
+            let errno = count.and_then(|count| State::error_of_message(plan, count));
+            if let Some(count) = count {
+                strangers::change(plan, &mut entry, count);
+                pending.errors.extend(strangers::stray(plan, count));
+            }
+            let full = full(entry.op_context);
+            entry.op_context = users(entry.op_context);
+            match errno {
                 Some(errno) => {
                     let mut error = injected(entry.op_context, entry.flags, errno);
                     if errno == ffi::FI_ETRUNC {
-                        (error.buf, error.len, error.olen) = (entry.buf, entry.len, 8.min(entry.len));
+                        // The end of the buffer cut it off.
+                        let left = 8.min(entry.len);
+                        let place = full + left - entry.len;
+                        (error.buf, error.len, error.olen) = (place as *mut c_void, entry.len, left);
                     }
                     pending.errors.push_back(error);
                 }
@@ -130,6 +149,12 @@ unsafe fn users(context: *mut c_void) -> *mut c_void {
         Some(op) => op.context as *mut c_void,
         None => context,
     }
+}
+
+/// Where the buffer of an operation of the provider ends.
+unsafe fn full(context: *mut c_void) -> usize {
+    let buffer = context.cast::<Op>().as_ref().and_then(|op| op.buffers.first());
+    buffer.map_or(0, |buffer| buffer.address + buffer.bytes)
 }
 
 /// `fi_cq_read`.
@@ -160,8 +185,8 @@ unsafe extern "C" fn read(cq: *mut ffi::fid_cq, buf: *mut c_void, count: usize) 
             pending.completions.swap(at, other);
         }
         // The end of a receive buffer comes after its messages.
-        let entry = pending.completions[at];
-        let is_last = entry.flags & u64::from(ffi::FI_MULTI_RECV) != 0;
+        let mut entry = pending.completions[at];
+        let is_last = entry.flags & (u64::from(ffi::FI_MULTI_RECV) | FORGED) == u64::from(ffi::FI_MULTI_RECV);
         let same = pending
             .completions
             .iter()
@@ -177,6 +202,7 @@ unsafe extern "C" fn read(cq: *mut ffi::fid_cq, buf: *mut c_void, count: usize) 
             break;
         }
         state.end(plan, entry.op_context as usize, is_last);
+        entry.flags &= !FORGED;
         buf.cast::<ffi::fi_cq_data_entry>().add(taken).write(entry);
         taken += 1;
     }

@@ -130,9 +130,14 @@ impl State {
         plan.fail == Some(self.counted(0, kind))
     }
 
-    /// The same of a message: the error, if the plan wants one.
-    pub fn error_of_message(&mut self, plan: &Plan) -> Option<u32> {
-        let (kind, count) = self.counted(0, Kind::Receive);
+    /// Counts a message that arrives.
+    pub fn count_message(&mut self) -> u64 {
+        self.counted(0, Kind::Receive).1
+    }
+
+    /// The error of the message of this number, if the plan wants one.
+    pub fn error_of_message(plan: &Plan, count: u64) -> Option<u32> {
+        let kind = Kind::Receive;
         if plan.fail == Some((kind, count)) {
             return Some(ffi::FI_EIO);
         }

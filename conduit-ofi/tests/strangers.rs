@@ -1,0 +1,81 @@
+//! What unauthenticated peers make a provider report ends nothing, and costs no receive buffer.
+
+mod strict;
+
+use gasnet_conduit::conformance::Job;
+use gasnet_conduit::{Class, JobRank};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use strict::{poll_until, punished, take, Report};
+
+/// Rank 0 sends so many messages of so many bytes: more than fit in all receive buffers. The
+/// provider of rank 1 makes strangers' messages of some. At least the others arrive, and nothing is
+/// lost.
+fn outlives(plan: &'static str, (messages, bytes): (usize, usize), least: usize) {
+    let job = Job::start(&|| punished(plan), 2);
+    let [sent, over] = [const { AtomicBool::new(false) }; 2];
+    job.run(|rank, conduit| {
+        let mut report = Report::default();
+        if rank == JobRank(0) {
+            let message = vec![1; bytes];
+            for _ in 0..messages {
+                take(conduit, &mut report, || {
+                    conduit.send(JobRank(1), Class::Request, &[&message]).is_ok()
+                });
+            }
+            sent.store(true, SeqCst);
+            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+        } else {
+            poll_until(conduit, &mut report, |report| {
+                report.done >= least && sent.load(SeqCst) || !report.lost.is_empty()
+            });
+            over.store(true, SeqCst);
+        }
+        assert!(report.lost.is_empty(), "{plan}: {:?}", report.lost);
+    });
+}
+
+/// Buffers for one message each: 64 of them.
+const SHORT: (usize, usize) = (300, 100);
+/// Buffers for many messages: 8 of 1 MiB. Credits of messages that are dropped do not come back.
+const LONG: (usize, usize) = (1600, 8000);
+
+#[test]
+fn absurd_lengths() {
+    outlives("no=multi_recv claim=1099511627775@2;tcp;ofi_rxm", SHORT, 150);
+    outlives("no=multi_recv claim=18446744073709551615@2;tcp;ofi_rxm", SHORT, 150);
+    outlives("claim=1073741824@1;tcp;ofi_rxm", LONG, 1560);
+    outlives("claim=1073741824@1 late=50;tcp;ofi_rxm", LONG, 1560);
+    outlives("as=tcp version=1.20.0 end=any claim=1099511627775@1;tcp", LONG, 1560);
+}
+
+#[test]
+fn absurd_addresses() {
+    outlives("as=tcp version=1.20.0 end=any place=4096@100;tcp", LONG, 1560);
+    outlives(
+        "as=tcp version=1.20.0 end=bare place=18446744073709551615@100;tcp",
+        LONG,
+        300,
+    );
+}
+
+#[test]
+fn messages_that_break_off() {
+    outlives("fail=receive@1;tcp;ofi_rxm", SHORT, 299);
+    outlives("no=multi_recv broken=2;tcp;ofi_rxm", SHORT, 150);
+    outlives("as=tcp version=1.20.0 end=any broken=1;tcp", LONG, 1560);
+    outlives("as=tcp version=1.20.0 end=bare broken=100 late=50;tcp", LONG, 1560);
+}
+
+/// A message of the job's own size that the buffer has not cut off is not the job's.
+#[test]
+fn messages_that_end_early() {
+    outlives("as=tcp version=1.20.0 end=any short=1;tcp", LONG, 1560);
+    outlives("as=tcp version=1.20.0 end=bare short=100;tcp", LONG, 1560);
+}
+
+#[test]
+fn errors_of_no_operation() {
+    outlives("stray=none@1;tcp;ofi_rxm", SHORT, 300);
+    outlives("stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
+    outlives("no=multi_recv stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
+}
