@@ -206,8 +206,8 @@ impl Net {
             .lose(peer, format!("a connection failed: {}", self.describe(failure)));
     }
 
-    /// A call with the address of a peer failed. If that may pass, the datagram that led to it counts
-    /// as lost: it is sent again.
+    /// A call with the address of a peer failed. If that may pass, the datagram that led to it
+    /// counts as lost: it is sent again.
     fn not_reached(&self, inner: &mut Inner, peer: JobRank, failure: &Failure) {
         if !failure.why.is_unresolved() || inner.unresolved.is_given_up(peer) {
             return self.not_connected(peer, failure);

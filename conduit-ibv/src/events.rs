@@ -85,8 +85,8 @@ impl Net {
         })
     }
 
-    /// Warns, once for each port, of addresses that are not this process's any more. Peers have them
-    /// from the start, so new connections need them as well as those that exist.
+    /// Warns, once for each port, of addresses that are not this process's any more. Peers have
+    /// them from the start, so new connections need them as well as those that exist.
     fn check_addresses(&self, rail: &Rail, port: Option<u8>) {
         let is_of_port = |number: u8| port.is_none_or(|port| port == number);
         for path in self.paths.iter().filter(|path| is_of_port(path.port.number)) {

@@ -4,9 +4,9 @@
 //! into a buffer of its own, delivers it there, and notes in a message of its own that the sender's
 //! buffer is free. An offer costs what the packet would: a credit if it is a request.
 //!
-//! A receiver without a free buffer, or without room in its queue, keeps the offer for a later poll.
-//! Requests and replies have pools of their own, and a reply's buffer is free as soon as its handler
-//! has returned, so replies never wait for requests.
+//! A receiver without a free buffer, or without room in its queue, keeps the offer for a later
+//! poll. Requests and replies have pools of their own, and a reply's buffer is free as soon as its
+//! handler has returned, so replies never wait for requests.
 
 use crate::buffers::Buffer;
 use crate::net::Net;
@@ -176,9 +176,9 @@ impl Net {
         }
     }
 
-    /// A packet has been read: its sender is notified. A reply is delivered, and a request by a later
-    /// poll, because its handler may wait for what the poll under way has found. Returns how many
-    /// upcalls that made.
+    /// A packet has been read: its sender is notified. A reply is delivered, and a request by a
+    /// later poll, because its handler may wait for what the poll under way has found. Returns how
+    /// many upcalls that made.
     #[cold]
     pub fn fetched(&self, fetched: Box<Fetched>, upcalls: &mut dyn Upcalls) -> usize {
         self.note_fetched(fetched.source, fetched.offer.number);

@@ -311,16 +311,16 @@ impl Hello {
         }
         if let Some(rank) = differs(&|other| other.family() == own.family()) {
             return Err(format!(
-                "the GID of this rank is {}, but that of rank {rank} {}, and packets do not pass between IPv4 and IPv6. \
-                 Give all ports addresses of one family, or name GIDs with GASNET_IBV_GID_INDEX",
+                "the GID of this rank is {}, but that of rank {rank} {}, and packets do not pass between IPv4 and \
+                 IPv6. Give all ports addresses of one family, or name GIDs with GASNET_IBV_GID_INDEX",
                 own.gid(),
                 all[rank].gid()
             ));
         }
         if let Some(rank) = differs(&|other| pkey::may_agree(own.pkey, other.pkey)) {
             return Err(format!(
-                "this rank is in the partition {:#06x}, but rank {rank} in {:#06x}. Name one of which all ports are full \
-                 members with GASNET_IBV_PKEY",
+                "this rank is in the partition {:#06x}, but rank {rank} in {:#06x}. Name one of which all ports are \
+                 full members with GASNET_IBV_PKEY",
                 own.pkey, all[rank].pkey
             ));
         }

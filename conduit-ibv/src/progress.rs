@@ -29,8 +29,8 @@ const EVENT_POLLS: u32 = 1 << 11;
 /// What a completion is of.
 #[repr(u64)]
 enum Event {
-    /// A message: buffer, the word beside it, its length, the number of the queue pair that received
-    /// it, and whether a handler may run on it in place.
+    /// A message: buffer, the word beside it, its length, the number of the queue pair that
+    /// received it, and whether a handler may run on it in place.
     Message(usize, u32, u32, u32, bool),
     /// A work request of ours.
     Done(Done),

@@ -204,8 +204,8 @@ impl Rail {
         (self.depth() * peers.clamp(1, MOST)).min(most)
     }
 
-    /// The bytes of inline data to ask for, and those that queue pairs take: as wanted, or the HCA's
-    /// limit, which shows only when a pair is made.
+    /// The bytes of inline data to ask for, and those that queue pairs take: as wanted, or the
+    /// HCA's limit, which shows only when a pair is made.
     fn largest_inline(&self, wanted: Option<usize>) -> (usize, usize) {
         /// More than HCAs take.
         const MOST: usize = 1 << 10;
@@ -253,7 +253,8 @@ impl Rail {
         Ok(made)
     }
 
-    /// One that sends up to so many work requests to the processes of a host, by its name in events.
+    /// One that sends up to so many work requests to the processes of a host, by its name in
+    /// events.
     pub fn new_sender(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {
         self.longest_pair(depth, name)
     }

@@ -4,7 +4,8 @@
 //! message is delivered in place, and its buffer posted again afterwards. When few buffers are
 //! posted, a request is copied first, so that what its handler waits for can arrive.
 //!
-//! Without one, each queue pair has buffers of its own ([`crate::receive_plan`]), and the same rule.
+//! Without one, each queue pair has buffers of its own ([`crate::receive_plan`]), and the same
+//! rule.
 
 use crate::receive_plan::ReceivePlan;
 use crate::send_queue::{name_of_receive, SendQueue};
@@ -97,8 +98,8 @@ impl Receives {
         }
     }
 
-    /// Registers more buffers, up to the limit. Returns their numbers: fewer if no more memory can be
-    /// locked, but `least` of them.
+    /// Registers more buffers, up to the limit. Returns their numbers: fewer if no more memory can
+    /// be locked, but `least` of them.
     fn grow(&self, domain: &Domain, more: usize, least: usize) -> Result<std::ops::Range<usize>, Errno> {
         let mut growth = lock(&self.growth);
         let first = growth.count;
@@ -169,8 +170,8 @@ impl Receives {
         })
     }
 
-    /// Whether the completion of a receive is that of a message of this conduit, of which the buffer
-    /// has all bytes. The length of an RDMA write with immediate data is that of the write.
+    /// Whether the completion of a receive is that of a message of this conduit, of which the
+    /// buffer has all bytes. The length of an RDMA write with immediate data is that of the write.
     #[inline]
     pub fn holds(&self, completion: &Wc) -> bool {
         completion.opcode == ffi::IBV_WC_RECV

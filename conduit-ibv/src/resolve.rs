@@ -1,9 +1,9 @@
-//! Addresses of peers that the kernel does not resolve at once. On RoCE it looks a GID up like an IP
-//! address, when a queue pair is connected or an address handle made. For some seconds these calls
-//! may fail: no answer from the neighbour yet, or no route while a host starts.
+//! Addresses of peers that the kernel does not resolve at once. On RoCE it looks a GID up like an
+//! IP address, when a queue pair is connected or an address handle made. For some seconds these
+//! calls may fail: no answer from the neighbour yet, or no route while a host starts.
 //!
-//! At start a process tries again in place. Later connections treat a failure as a lost datagram, so
-//! the timers of handshakes try again, and polls go on meanwhile. As such a call may block for
+//! At start a process tries again in place. Later connections treat a failure as a lost datagram,
+//! so the timers of handshakes try again, and polls go on meanwhile. As such a call may block for
 //! seconds, the connection thread alone does handshakes then, if there is one.
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@
 //!
 //! A message must not be seen before puts that were complete when it was sent. Either fences see to
 //! that, or the bus, which keeps the order of a device's writes (PCI Express, strong ordering). An
-//! HCA may have been told to write with relaxed ordering (mlx5: `PCI_WR_ORDERING`), which no call
+//! HCA may be configured to write with relaxed ordering (mlx5: `PCI_WR_ORDERING`), which no call
 //! reports; but then it does not promise to write the data of its queue pairs in order, either
 //! (ibv_query_qp_data_in_order(3)). So without that promise and without fences there are no rings.
 //!
@@ -368,7 +368,8 @@ impl Report {
         bytes
     }
 
-    /// Decodes it. None if these bytes are none: no memory has a ring that ends beyond all addresses.
+    /// Decodes it. None if these bytes are none: no memory has a ring that ends beyond all
+    /// addresses.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);

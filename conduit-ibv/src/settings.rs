@@ -120,8 +120,8 @@ impl Settings {
     }
 
     /// Lowers the requests under way to a peer to what so many shared receive buffers take, of all
-    /// peers together, with the replies to this process: an HCA that lacks a buffer stops all that a
-    /// peer sends, puts and gets too. No effect if the environment sets them.
+    /// peers together, with the replies to this process: an HCA that lacks a buffer stops all that
+    /// a peer sends, puts and gets too. No effect if the environment sets them.
     pub fn fit_credits(&mut self, buffers: usize, peers: usize) {
         /// In larger jobs not all peers send to one at a time.
         const LEAST: usize = 8;

@@ -1,5 +1,5 @@
-//! Calls that fail for a while, and events of the fabric: what passes is survived, and what does not
-//! ends the job with a message.
+//! Calls that fail for a while, and events of the fabric: what passes is survived, and what does
+//! not ends the job with a message.
 
 mod emulated;
 mod traffic;

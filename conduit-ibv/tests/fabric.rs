@@ -176,7 +176,8 @@ mod plans {
         );
         let named = "GASNET_IBV_PORTS_TYPE=HRank GASNET_IBV_PORTS=emu0 GASNET_IBV_PORTS_1=emu2";
         let why = "emu0 of this rank is in the InfiniBand subnet fec0:0:0:2::/64, but emu2 of rank 1 in \
-                   fec0:0:0:1::/64, and no subnet is common to all ranks. Name HCAs of one subnet with GASNET_IBV_PORTS";
+                   fec0:0:0:1::/64, and no subnet is common to all ranks. Name HCAs of one subnet with \
+                   GASNET_IBV_PORTS";
         fails(subnets, named, &[why]);
         // The subnets of two paths.
         assert_eq!(

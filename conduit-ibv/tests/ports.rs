@@ -73,15 +73,15 @@ mod plans {
     fn what_packets_carry() {
         assert_eq!(
             used("", "")[0],
-            "emu0:1: InfiniBand, LID 1, partition key 0 (0xffff), service level 0, traffic class 0, MTU 4096, 16 gets of a peer \
-             at a time"
+            "emu0:1: InfiniBand, LID 1, partition key 0 (0xffff), service level 0, traffic class 0, MTU 4096, 16 gets \
+             of a peer at a time"
         );
         let all = "GASNET_IBV_GID_INDEX=2 GASNET_IBV_PKEY=0xffff GASNET_MAX_MTU=512 GASNET_IBV_SERVICE_LEVEL=5 \
                    GASNET_IBV_TRAFFIC_CLASS=104 GASNET_QP_RD_ATOM=3";
         assert_eq!(
             used("link=roce", all)[0],
-            "emu0:1: RoCE v1, GID 2 (::ffff:10.0.0.1), partition key 0 (0xffff), service level 5, traffic class 104, MTU 512, 3 \
-             gets of a peer at a time"
+            "emu0:1: RoCE v1, GID 2 (::ffff:10.0.0.1), partition key 0 (0xffff), service level 5, traffic class 104, \
+             MTU 512, 3 gets of a peer at a time"
         );
         assert!(used("ports=2", "")[0].ends_with(" at a time, alternate:2"));
         let chosen = &used("link=roce ports=2", "GASNET_IBV_PORTS=emu0:2")[0];

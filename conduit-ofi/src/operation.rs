@@ -59,8 +59,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// A put whose memory is copied has smaller parts than its target counts, so a message announces
-    /// all of them.
+    /// A put whose memory is copied has smaller parts than its target counts, so a message
+    /// announces all of them.
     pub fn announce_at_end(&mut self, access: Access) {
         if let (Self::PutNotify { by_message, .. }, Access::Copied) = (self, access) {
             *by_message = true;

@@ -457,8 +457,8 @@ impl Net {
         let provider = self.endpoint.info();
         if let Some((peer, late)) = self.unreached.note(&reached, &without_room, Instant::now()) {
             gasnet_conduit::warn(format_args!(
-                "rank {peer} has taken no message for {} seconds. It computes without polling, is stopped, or a firewall \
-                 blocks the connections of {provider:?}.",
+                "rank {peer} has taken no message for {} seconds. It computes without polling, is stopped, or a \
+                 firewall blocks the connections of {provider:?}.",
                 late.as_secs()
             ));
         }

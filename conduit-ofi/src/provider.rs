@@ -229,7 +229,8 @@ impl Needs {
     /// What to ask libfabric for.
     pub fn wanted(&self, caps: u64, delivery_complete: bool) -> Wanted<'static> {
         Wanted {
-            // Ranks of a host may be no neighbours. Asked for one of both only, opx lacks the other.
+            // Ranks of a host may be no neighbours. Asked for one of both only, opx lacks the
+            // other.
             caps: caps
                 | if self.several_hosts {
                     bits::LOCAL_COMM | bits::REMOTE_COMM

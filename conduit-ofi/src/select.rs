@@ -31,7 +31,8 @@ impl Selected {
 /// puts of sockets were seen not to complete.
 const WITHOUT_DATA: [&str; 2] = ["cxi", "sockets"];
 
-/// Folders and beginnings of names of accelerators: NVIDIA's, AMD's, and those with a driver of the kernel.
+/// Folders and beginnings of names of accelerators: NVIDIA's, AMD's, and those with a driver of the
+/// kernel.
 const ACCELERATORS: &[(&str, &str)] = &[("/dev", "nvidiactl"), ("/dev", "kfd"), ("/dev/dri", "renderD")];
 
 /// Providers that keep jobs of a host apart by a number of the job.

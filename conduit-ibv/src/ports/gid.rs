@@ -41,10 +41,10 @@ impl Gid {
         }
     }
 
-    /// How little it suits a host with this address: RoCE v2 before v1, and that before entries that
-    /// may not be ours; addresses that routers forward; the host's own, those of its network, those
-    /// of its family. Of the rest the smallest: if the NIC has several networks (VLANs), the order of
-    /// entries differs among hosts, but not that of addresses.
+    /// How little it suits a host with this address: RoCE v2 before v1, and that before entries
+    /// that may not be ours; addresses that routers forward; the host's own, those of its network,
+    /// those of its family. Of the rest the smallest: if the NIC has several networks (VLANs), the
+    /// order of entries differs among hosts, but not that of addresses.
     fn rank(&self, host: &HostAddress) -> impl Ord {
         let address = match self.address.to_ipv4_mapped() {
             Some(address) => IpAddr::V4(address),

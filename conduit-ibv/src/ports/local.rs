@@ -12,8 +12,8 @@ use std::path::Path;
 /// `IBV_QPF_GRH_REQUIRED`: packets of a port need a global header, as those of virtual functions.
 const GRH_REQUIRED: u8 = 1;
 
-/// An active port of an opened HCA on a host with this address, and its link. The error is a message
-/// without a full stop: why it could not connect.
+/// An active port of an opened HCA on a host with this address, and its link. The error is a
+/// message without a full stop: why it could not connect.
 pub fn local_port(
     context: &Context,
     (number, attributes): (u8, &ffi::ibv_port_attr),

@@ -1,6 +1,6 @@
-//! Subnets of InfiniBand. Packets do not leave their subnet, so all processes of a job must use ports
-//! in the same ones. The upper half of a port's GID is its subnet prefix. Subnets that were given
-//! none have the same one, and cannot be told apart.
+//! Subnets of InfiniBand. Packets do not leave their subnet, so all processes of a job must use
+//! ports in the same ones. The upper half of a port's GID is its subnet prefix. Subnets that were
+//! given none have the same one, and look alike.
 #![forbid(unsafe_code)]
 
 use super::choose::Choice;

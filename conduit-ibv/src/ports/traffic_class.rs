@@ -8,8 +8,8 @@ use std::path::Path;
 /// classes ignores it.
 const USUAL: u8 = 106;
 
-/// That of a port: the one that its administrator has set for all packets, or the usual one. `root`:
-/// where `/sys` is.
+/// That of a port: the one that its administrator has set for all packets, or the usual one.
+/// `root`: where `/sys` is.
 pub fn of_port(root: &Path, (hca, port): (&str, u8)) -> u8 {
     const NAME: &str = "Global tclass=";
     let file = root.join(format!("sys/class/infiniband/{hca}/tc/{port}/traffic_class"));

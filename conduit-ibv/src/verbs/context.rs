@@ -253,8 +253,8 @@ impl Context {
         unsafe { (*self.raw()).async_fd }
     }
 
-    /// The next asynchronous event, if there is one. An error means that there will be none any more:
-    /// the device is gone.
+    /// The next asynchronous event, if there is one. An error means that there will be none any
+    /// more: the device is gone.
     pub fn next_event(&self) -> Result<Option<Event>, Errno> {
         let mut event = MaybeUninit::<ffi::ibv_async_event>::zeroed();
         // SAFETY: an open device, and writable memory.

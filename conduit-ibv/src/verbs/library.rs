@@ -130,8 +130,8 @@ impl Functions {
         if state == Some(ffi::IBV_FORK_UNNEEDED) {
             return;
         }
-        // The call reads the variable, and nothing does later. With it each registration reads all of
-        // /proc/PID/smaps; without it memory of hugetlbfs cannot be registered.
+        // The call reads the variable, and nothing does later. With it each registration reads all
+        // of /proc/PID/smaps; without it memory of hugetlbfs cannot be registered.
         let presets_huge_pages = has_huge_pages() && env::get(HUGE_PAGES).is_none();
         if presets_huge_pages {
             env::set(HUGE_PAGES, c"1");

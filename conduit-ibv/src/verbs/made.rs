@@ -1,8 +1,8 @@
 //! Objects of the library, ended in the right order.
 //!
-//! The library frees an object at its end, whatever was made from it: a queue pair that outlives its
-//! device is used after free. So each object holds those that it was made from, and the last holder
-//! ends it. No order in which a program drops them is wrong.
+//! The library frees an object at its end, whatever was made from it: a queue pair that outlives
+//! its device is used after free. So each object holds those that it was made from, and the last
+//! holder ends it. No order in which a program drops them is wrong.
 
 use super::Errno;
 use gasnet_ibv_abi as ffi;

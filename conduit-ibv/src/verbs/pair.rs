@@ -273,8 +273,8 @@ impl Pair {
         self.modify(&mut attributes, mask)
     }
 
-    /// Whether the HCA promises to write the data of the peer's puts to this pair in order, which it
-    /// does only while the pair is connected.
+    /// Whether the HCA promises to write the data of the peer's puts to this pair in order, which
+    /// it does only while the pair is connected.
     pub fn lands_in_order(&self) -> bool {
         self.library.query_qp_data_in_order.is_some_and(|query| {
             // SAFETY: a live pair.

@@ -76,8 +76,8 @@ fn key(token: u64) -> u32 {
 type Handle = Made<ffi::ibv_ah, ProtectionDomain>;
 
 impl Datagrams {
-    /// Opens it, with so many buffers to send and to receive. `token` is the same in all processes of
-    /// the job.
+    /// Opens it, with so many buffers to send and to receive. `token` is the same in all processes
+    /// of the job.
     pub fn new(
         context: &Context,
         domain: &Domain,
@@ -231,8 +231,8 @@ impl Datagrams {
     }
 
     /// An error of a datagram stops its queue pair (state SQE), which flushes all later ones. This
-    /// ends that. Fails if receives have stopped, too. Drivers do not follow the state of the HCA, so
-    /// they must be given it.
+    /// ends that. Fails if receives have stopped, too. Drivers do not follow the state of the HCA,
+    /// so they must be given it.
     fn send_again(&self) -> Result<(), Errno> {
         let mut attributes = no_attributes();
         attributes.qp_state = ffi::IBV_QPS_RTS;
@@ -241,7 +241,8 @@ impl Datagrams {
             .modify(&mut attributes, ffi::IBV_QP_STATE | ffi::IBV_QP_CUR_STATE)
     }
 
-    /// Begins anew, with all receive buffers. What is under way is lost. Fails after too many times.
+    /// Begins anew, with all receive buffers. What is under way is lost. Fails after too many
+    /// times.
     fn restart(&mut self) -> Result<(), Errno> {
         self.restarts += 1;
         if self.restarts > MOST_RESTARTS {

@@ -176,8 +176,8 @@ pub struct Plan {
     pub key_bytes: Option<usize>,
     /// Flags that calls refuse with `-FI_EBADFLAGS`, whatever the record offers (cxi).
     pub bad_flags: u64,
-    /// The newest interface that the provider has, as (major << 16 | minor), if the library has newer
-    /// ones (those of vendors).
+    /// The newest interface that the provider has, as (major << 16 | minor), if the library has
+    /// newer ones (those of vendors).
     pub interface: Option<u32>,
     /// Bytes of the data that a put carries.
     pub cq_data: Option<usize>,

@@ -8,7 +8,8 @@ use std::ffi::{c_char, CStr, CString};
 use std::net::IpAddr;
 use std::ptr::{self, NonNull};
 
-/// `FI_ASYNC_IOV`: lists of several buffers are kept until completion. The conduit passes one buffer.
+/// `FI_ASYNC_IOV`: lists of several buffers are kept until completion. The conduit passes one
+/// buffer.
 const ASYNC_IOV: u64 = 1 << 57;
 /// Demands on the caller that the conduit meets.
 const MODE: u64 = ffi::FI_CONTEXT2 | ffi::FI_CONTEXT | ASYNC_IOV;

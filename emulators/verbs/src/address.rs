@@ -93,8 +93,8 @@ pub fn find(config: &Config, from: Port, address: Address) -> Option<Port> {
     })
 }
 
-/// Whether packets between two GIDs of RoCE v2 with this hop limit arrive: IPv4 and IPv6 do not mix,
-/// and the first router drops those with 1 or less.
+/// Whether packets between two GIDs of RoCE v2 with this hop limit arrive: IPv4 and IPv6 do not
+/// mix, and the first router drops those with 1 or less.
 pub fn survives(hop_limit: u8, from: &[u8; 16], to: &[u8; 16]) -> bool {
     /// Bytes that two GIDs of an IP subnet (10.1.0.0/16) have in common.
     const SUBNET: usize = 14;

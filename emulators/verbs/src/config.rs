@@ -74,8 +74,8 @@ pub struct Config {
     pub ud_stranger: Option<(u32, Option<u32>)>,
     /// Datagrams that fail at their sender: the first, and how many.
     pub ud_error: Option<(u64, u64)>,
-    /// The first calls that resolve the address of a peer fail with an errno: to connect a QP, and to
-    /// make an address handle.
+    /// The first calls that resolve the address of a peer fail with an errno: to connect a QP, and
+    /// to make an address handle.
     pub resolve_fail: Option<(u64, i32)>,
     pub ah_fail: Option<(u64, i32)>,
     /// They return when the CQs of their device were polled so often, or after a while.

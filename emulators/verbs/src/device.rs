@@ -118,8 +118,8 @@ extern "C" fn ibv_get_device_index(device: *mut abi::ibv_device) -> c_int {
     Device::of(device).index as c_int
 }
 
-/// Whether queues are made without locks. As in libmlx5, the last device that was opened decides for
-/// all queues of the process.
+/// Whether queues are made without locks. As in libmlx5, the last device that was opened decides
+/// for all queues of the process.
 pub static IS_SINGLE_THREADED: AtomicBool = AtomicBool::new(false);
 
 #[no_mangle]

@@ -37,7 +37,8 @@ pub fn later(process: &'static Process, to: Wanted, data: Vec<u8>) {
     Nic::at(process, due_ns, Task::Land(Box::new(Landing { to, data, number })));
 }
 
-/// Data of a write land at once, before those of earlier ones, the last bytes first (option `relaxed`).
+/// Data of a write land at once, before those of earlier ones, the last bytes first (option
+/// `relaxed`).
 pub fn overtake(pid: libc::pid_t, addr: u64, data: &[u8]) {
     /// Bytes that stay together.
     const BLOCK: usize = 64;

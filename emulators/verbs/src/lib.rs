@@ -8,8 +8,8 @@
 //! - `stale`, `device_memory`: what is no longer mapped, and memory of devices
 //! - `event`, `cq`, `receive`, `srq`, `footprint`: queues
 //! - `state`, `path`, `migration`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
-//! - `handle`, `device`, `tables`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`, `private`,
-//!   `text`: the C interface
+//! - `handle`, `device`, `tables`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`,
+//!   `private`, `text`: the C interface
 
 mod address;
 mod config;

@@ -58,7 +58,8 @@ extern "C" fn mbps_to_ibv_rate(wanted: c_int) -> u32 {
     rate(|r| r.2 == wanted).map_or(abi::IBV_RATE_MAX, |r| r.0)
 }
 
-/// With `huge-pages`, the page size of `madvise(MADV_DONTFORK)` since `ibv_fork_init`; 0: not called.
+/// With `huge-pages`, the page size of `madvise(MADV_DONTFORK)` since `ibv_fork_init`; 0: not
+/// called.
 static FORK_PAGE: AtomicU64 = AtomicU64::new(0);
 
 /// Nothing is pinned for the device, so a fork is harmless. With `huge-pages` it is as on kernels

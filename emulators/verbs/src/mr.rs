@@ -149,9 +149,9 @@ pub struct Grant<'a> {
 }
 
 impl Grant<'_> {
-    /// Pages `bytes` bytes of this process's memory in, if the region follows the page tables. As with
-    /// mlx5, a fault in a writable region asks for write access even where the operation only reads
-    /// (torvalds/linux drivers/infiniband/hw/mlx5/odp.c). False: a protection error.
+    /// Pages `bytes` bytes of this process's memory in, if the region follows the page tables. As
+    /// with mlx5, a fault in a writable region asks for write access even where the operation only
+    /// reads (torvalds/linux drivers/infiniband/hw/mlx5/odp.c). False: a protection error.
     pub fn is_paged(&self, bytes: u64) -> bool {
         const FOLLOWS_AND_WRITES: u32 = abi::IBV_ACCESS_ON_DEMAND | LOCAL_WRITE;
         self.mr.access.load(Relaxed) & FOLLOWS_AND_WRITES != FOLLOWS_AND_WRITES || fault_for_writing(self.addr, bytes)
