@@ -174,6 +174,52 @@ mod tests {
         }
     }
 
+    /// Random numbers (SplitMix64).
+    fn next(state: &mut u64) -> usize {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ mixed >> 31) as usize
+    }
+
+    /// Bytes of a broken member of the job, at any place of any length.
+    #[test]
+    fn no_message_is_read_beyond_its_end() {
+        let rounds = std::env::var("GASNET_TEST_ROUNDS").ok();
+        let rounds = rounds.and_then(|rounds| rounds.parse().ok()).unwrap_or(100_000);
+        let (mut state, mut accepted) = (1, 0_u64);
+        let mut buffer = [0_u8; 256];
+        for _ in 0..rounds {
+            let start = next(&mut state) % 64;
+            let length = next(&mut state) % (buffer.len() - start);
+            let length = length & [!0, !15][next(&mut state) % 2];
+            let message = &mut buffer[start..start + length];
+            for byte in &mut *message {
+                *byte = next(&mut state) as u8;
+            }
+            let edges: [(usize, &[u8]); 4] = [
+                (0, &TOKEN.to_ne_bytes()),
+                (8, &(next(&mut state) as u32 % 9).to_ne_bytes()),
+                (14, &[next(&mut state) as u8 % 9]),
+                (15, &[next(&mut state) as u8 % 18]),
+            ];
+            for (at, bytes) in edges {
+                if let Some(room) = message.get_mut(at..at + bytes.len()) {
+                    room.copy_from_slice(bytes);
+                }
+            }
+            let _ = is_request(message);
+            let Some((header, place)) = Header::decode(message, TOKEN, 8) else {
+                continue;
+            };
+            assert!(header.source.0 < 8 && place.start >= HEADER);
+            assert!(place.start <= place.end && place.end <= length);
+            accepted += 1;
+        }
+        // Otherwise the bytes would be too random to reach anything.
+        assert!(accepted > rounds / 10, "{accepted} of {rounds}");
+    }
+
     #[test]
     fn foreign_messages_are_refused() {
         let good = message(Kind::Notice(Class::Request, 5, 1), 40);

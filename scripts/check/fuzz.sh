@@ -14,7 +14,7 @@ export GASNET_TEST_ROUNDS GASNET_TEST_SEED
 # Overflows are to be seen, and it is to be fast.
 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_LTO=off
 export CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS CARGO_PROFILE_RELEASE_LTO
-for tests in "gasnet am::wire" "gasnet-conduit-udp fuzz::"; do
+for tests in "gasnet am::wire" "gasnet-conduit-ofi wire::" "gasnet-conduit-udp fuzz::"; do
     cargo test --quiet --locked --release --target-dir "$BUILD/fuzz" -p "${tests% *}" --lib -- "${tests#* }"
 done
 
