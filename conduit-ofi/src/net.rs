@@ -7,12 +7,12 @@ use crate::memory::{wants_registration, Segments};
 use crate::names::Names;
 use crate::notices::Notices;
 use crate::operation::{Held, Pool};
+use crate::outsiders::Outsiders;
 use crate::peers::{self, Peers};
 use crate::presets;
 use crate::provider::{self, Needs, Offer};
 use crate::receive::{Buffers, Many, Receives};
 use crate::select::{self, Selected};
-use crate::strangers::Strangers;
 use crate::unreached::Unreached;
 use crate::variables::{self, Choice, Settings};
 use crate::versions::{self, End};
@@ -64,7 +64,7 @@ pub struct Net {
     pub stalled_count: AtomicUsize,
     /// To which peers those are.
     pub unreached: Unreached,
-    pub strangers: Strangers,
+    pub outsiders: Outsiders,
     pub stopped: AtomicBool,
     leftover: Leftover,
     /// Why the network failed, until that is reported.
@@ -164,7 +164,7 @@ impl Net {
             stalled: Mutex::default(),
             stalled_count: AtomicUsize::new(0),
             unreached: Unreached::default(),
-            strangers: Strangers::default(),
+            outsiders: Outsiders::default(),
             stopped: AtomicBool::new(false),
             leftover,
             failure: Mutex::default(),

@@ -106,7 +106,7 @@ impl Net {
             Ok(true) => return true,
             Ok(false) => {
                 let (bytes, place) = (completion.len, completion.buf);
-                self.strangers.drop(
+                self.outsiders.drop(
                     self.rank,
                     &format!("a message of {bytes} bytes at {place:?}, outside its buffer"),
                 );
@@ -385,8 +385,8 @@ impl Net {
     }
 
     /// Drops a message that is longer than any of this job, or that broke off: an unauthenticated
-    /// peer's, or one of a peer whose own operation fails. It may have taken the rest of its buffer,
-    /// and ended it.
+    /// peer's, or one of a peer whose own operation fails. It may have taken the rest of its
+    /// buffer, and ended it.
     #[cold]
     fn receive_failed(&self, index: usize, failure: &Failure) {
         // A message of the job fits into a buffer of its own.
@@ -418,7 +418,7 @@ impl Net {
     #[cold]
     fn drop_error(&self, what: &str, failure: &Failure) {
         let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), failure.text);
-        self.strangers.drop_error(self.rank, &text);
+        self.outsiders.drop_error(self.rank, &text);
     }
 
     #[cold]

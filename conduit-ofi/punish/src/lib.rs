@@ -66,11 +66,11 @@ mod domain;
 mod endpoint;
 mod ends;
 mod offer;
+mod outsiders;
 mod plan;
 mod queue;
 mod region;
 mod rules;
-mod strangers;
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::OnceLock;

@@ -194,7 +194,7 @@ pub struct Plan {
     /// So many bytes are what each of so many messages claims to have, as an unauthenticated peer
     /// may. In a buffer of many, only those that end it do so, unless `end` is `bare`.
     pub claim: Option<(u64, u64)>,
-    /// The address at which each of so many messages is said to be.
+    /// The address that the completion of each of so many messages has.
     pub place: Option<(u64, u64)>,
     /// Each of so many messages has `FI_MULTI_RECV` from its sender.
     pub flag: Option<u64>,

@@ -3,10 +3,10 @@
 use crate::domain::{head, Domain};
 use crate::ends::{self, FORGED};
 use crate::ffi;
+use crate::outsiders;
 use crate::plan::End;
 use crate::plan::Kind;
 use crate::rules::{Op, State};
-use crate::strangers;
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -113,8 +113,8 @@ impl Queue {
             let count = is_message.then(|| self.domain.state().count_message());
             let errno = count.and_then(|count| State::error_of_message(plan, count));
             if let Some(count) = count {
-                strangers::change(plan, &mut entry, count);
-                pending.errors.extend(strangers::stray(plan, count));
+                outsiders::change(plan, &mut entry, count);
+                pending.errors.extend(outsiders::stray(plan, count));
             }
             let full = full(entry.op_context);
             entry.op_context = users(entry.op_context);

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use strict::{poll_until, punished, take, Report};
 
 /// Rank 0 sends so many messages of so many bytes: more than fit in all receive buffers. The
-/// provider of rank 1 makes strangers' messages of some. At least the others arrive, and nothing is
-/// lost.
+/// provider of rank 1 garbles some. At least the others arrive, and no peer is lost.
 fn outlives(plan: &'static str, (messages, bytes): (usize, usize), least: usize) {
     let job = Job::start(&|| punished(plan), 2);
     let [sent, over] = [const { AtomicBool::new(false) }; 2];

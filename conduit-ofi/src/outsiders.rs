@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What was dropped by this process.
 #[derive(Debug, Default)]
-pub struct Strangers {
+pub struct Outsiders {
     dropped: AtomicU64,
     has_warned: AtomicBool,
 }
 
-impl Strangers {
+impl Outsiders {
     /// Counts something that was dropped. The lines of `GASNET_VERBOSEENV` come ever more rarely.
     #[cold]
     pub fn drop(&self, rank: JobRank, what: &str) {
         let count = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() && config::get().get_or_default(&config::VERBOSEENV) {
             gasnet_conduit::print_line(format_args!(
-                "GASNet: ofi: rank {rank} dropped {count} messages and errors of unauthenticated peers; the last: {what}."
+                "GASNet: ofi: rank {rank} dropped {count} messages and errors of unauthenticated peers; the last: {what}"
             ));
         }
     }
@@ -29,8 +29,8 @@ impl Strangers {
     pub fn drop_error(&self, rank: JobRank, what: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             gasnet_conduit::warn(format_args!(
-                "rank {rank}: {what}. This is no operation of the job: an unauthenticated peer caused it, or the network \
-                 is broken. The job goes on; GASNET_VERBOSEENV=1 counts more of these."
+                "rank {rank}: {what}. This is no operation of the job: an unauthenticated peer caused it, or the \
+                 network is broken. The job goes on; GASNET_VERBOSEENV=1 counts more of these."
             ));
         }
         self.drop(rank, what);
@@ -49,10 +49,10 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_counted() {
-        let strangers = Strangers::default();
-        strangers.drop(JobRank(1), "a message of 7 bytes");
-        strangers.drop_error(JobRank(1), "a receive failed");
-        assert_eq!(strangers.count(), 2);
-        assert!(strangers.has_warned.load(Ordering::Relaxed));
+        let outsiders = Outsiders::default();
+        outsiders.drop(JobRank(1), "a message of 7 bytes");
+        outsiders.drop_error(JobRank(1), "a receive failed");
+        assert_eq!(outsiders.count(), 2);
+        assert!(outsiders.has_warned.load(Ordering::Relaxed));
     }
 }
