@@ -19,7 +19,7 @@ impl Outsiders {
         let count = self.dropped.fetch_add(1, Ordering::Relaxed) + 1;
         if count.is_power_of_two() && config::get().get_or_default(&config::VERBOSEENV) {
             gasnet_conduit::print_line(format_args!(
-                "GASNet: ofi: rank {rank} dropped {count} messages and errors of unauthenticated peers; the last: {what}"
+                "GASNet: ofi: rank {rank} dropped {count} messages and errors of unauthenticated peers; last: {what}"
             ));
         }
     }
