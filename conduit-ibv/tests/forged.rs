@@ -68,22 +68,22 @@ fn a_malformed_note() {
     expect_loss("imm:N:0x80000000", "it sent a malformed note of 100 bytes");
 }
 
-/// No datagram of a stranger stops the queue pair, even if it fills the MTU. One without the job's
+/// No datagram of an outsider stops the queue pair, even if it fills the MTU. One without the job's
 /// Q_Key takes no buffer, so that a single one suffices.
 #[test]
-fn datagrams_of_strangers() {
+fn datagrams_of_outsiders() {
     let later = "GASNET_CONNECT_STATIC=0";
     let single = "GASNET_CONNECT_STATIC=0 GASNET_CONNECT_RCVS=1";
-    for (stranger, variables) in [("4096", later), ("300", later), ("3", later), ("3:6776184", single)] {
+    for (outsider, variables) in [("4096", later), ("300", later), ("3", later), ("3:6776184", single)] {
         let printed = emulated::run_again(
-            &format!("report ud-stranger={stranger}"),
+            &format!("report ud-outsider={outsider}"),
             variables,
             &of_child("arriving"),
         );
         assert!(
             printed.contains(" RNR NAKs") && !printed.contains(" lost "),
-            "{stranger}: {printed}"
+            "{outsider}: {printed}"
         );
-        assert!(!printed.contains("longer than their receives"), "{stranger}: {printed}");
+        assert!(!printed.contains("longer than their receives"), "{outsider}: {printed}");
     }
 }

@@ -65,7 +65,7 @@ impl Drop for Memory {
     }
 }
 
-/// The Q_Key of a job: strangers do not know it. One with the highest bit set is for privileged
+/// The Q_Key of a job: other jobs do not know it. One with the highest bit set is for privileged
 /// processes, and would stand for that of the queue pair.
 fn key(token: u64) -> u32 {
     let mixed = token.wrapping_mul(0xff51_afd7_ed55_8ccd);

@@ -70,8 +70,8 @@ pub struct Config {
     pub ud_loss: u32,
     pub ud_dup: u32,
     pub ud_reorder: u32,
-    /// Bytes and Q_Key of the datagram of a stranger before each datagram.
-    pub ud_stranger: Option<(u32, Option<u32>)>,
+    /// Bytes and Q_Key of the datagram of an outsider before each datagram.
+    pub ud_outsider: Option<(u32, Option<u32>)>,
     /// Datagrams that fail at their sender: the first, and how many.
     pub ud_error: Option<(u64, u64)>,
     /// The first calls that resolve the address of a peer fail with an errno: to connect a QP, and
@@ -150,7 +150,7 @@ impl Default for Config {
             ud_loss: 0,
             ud_dup: 0,
             ud_reorder: 0,
-            ud_stranger: None,
+            ud_outsider: None,
             ud_error: None,
             resolve_fail: None,
             ah_fail: None,
@@ -257,11 +257,11 @@ impl Config {
             "ud-loss" => self.ud_loss = percent(value)?,
             "ud-dup" => self.ud_dup = percent(value)?,
             "ud-reorder" => self.ud_reorder = percent(value)?,
-            "ud-stranger" => {
+            "ud-outsider" => {
                 let (bytes, qkey) = value
                     .split_once(':')
                     .map_or((value, None), |(bytes, qkey)| (bytes, Some(qkey)));
-                self.ud_stranger = Some((number(bytes)?, qkey.map(number).transpose()?));
+                self.ud_outsider = Some((number(bytes)?, qkey.map(number).transpose()?));
             }
             "ud-error" => {
                 let (first, count) = value.split_once(':').unwrap_or((value, "1"));

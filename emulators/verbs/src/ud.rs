@@ -81,13 +81,13 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
         payload,
     };
     let (process, config, faults) = (qp.process, &qp.process.config, &qp.process.faults);
-    if let Some((bytes, qkey)) = config.ud_stranger {
-        let mut stranger = Datagram {
+    if let Some((bytes, qkey)) = config.ud_outsider {
+        let mut outsider = Datagram {
             payload: vec![0xa5; bytes as usize],
             ..datagram.clone()
         };
-        stranger.destination.qkey = qkey.unwrap_or(destination.qkey);
-        deliver(process, &stranger);
+        outsider.destination.qkey = qkey.unwrap_or(destination.qkey);
+        deliver(process, &outsider);
     }
     if faults.hits(config.ud_loss) {
         return Outcome::Done;
