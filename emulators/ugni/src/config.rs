@@ -24,6 +24,15 @@ pub struct PostError {
     pub status: u8,
 }
 
+/// The nth message of a process, or its event, arrives with bits flipped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forgery {
+    /// The first word of the data, instead of the event.
+    pub is_of_data: bool,
+    pub nth: u64,
+    pub bits: u64,
+}
+
 /// Memory that cannot be registered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Unregistrable {
@@ -65,6 +74,7 @@ pub struct Config {
     /// Bytes that a process may register.
     pub reg_bytes: u64,
     pub post_error: Vec<PostError>,
+    pub forge: Vec<Forgery>,
     /// Dedicated FMA descriptors, regions, CQs, and engines of a NIC.
     pub fma: u32,
     pub mdd: u32,
@@ -101,6 +111,7 @@ impl Default for Config {
             reg_invalid: Vec::new(),
             reg_bytes: u64::MAX,
             post_error: Vec::new(),
+            forge: Vec::new(),
             fma: 123,
             mdd: 4096,
             cq: None,
@@ -172,6 +183,7 @@ impl Config {
             "reg-invalid" => self.reg_invalid.push(unregistrable(value)?),
             "reg-bytes" => self.reg_bytes = number(value)?,
             "post-error" => self.post_error.push(post_error(value)?),
+            "forge" => self.forge.push(forgery(value)?),
             "fma" => self.fma = number(value)?,
             "mdd" => self.mdd = number(value)?,
             "cq" => self.cq = Some(number(value)?),
@@ -226,6 +238,20 @@ fn unregistrable(text: &str) -> Result<Unregistrable, String> {
         _ if text.is_empty() => Err("needs N, 0xFROM-0xTO, or part of the name of a mapping".to_string()),
         _ => Ok(Unregistrable::Named(text.to_string())),
     }
+}
+
+/// event:N:0xBITS or data:N:0xBITS.
+fn forgery(text: &str) -> Result<Forgery, String> {
+    let fields: Vec<&str> = text.split(':').collect();
+    let [what @ ("event" | "data"), nth, bits] = fields[..] else {
+        return Err("needs event:N:0xBITS or data:N:0xBITS".to_string());
+    };
+    let digits = bits.strip_prefix("0x").ok_or("needs hexadecimal bits")?;
+    Ok(Forgery {
+        is_of_data: what == "data",
+        nth: number(nth)?,
+        bits: u64::from_str_radix(digits, 16).map_err(|why| why.to_string())?,
+    })
 }
 
 fn post_error(text: &str) -> Result<PostError, String> {
@@ -326,6 +352,7 @@ mod tests {
                 "dir=/d post-error=amo/8:1:1",
                 "post-error=amo/8:1:1: needs LEAST-MOST behind a /",
             ),
+            ("dir=/d forge=event:1:7", "forge=event:1:7: needs hexadecimal bits"),
             ("seed=1", "dir=FOLDER is missing"),
         ] {
             assert_eq!(Config::parse(text).unwrap_err(), why);

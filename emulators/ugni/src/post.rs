@@ -261,8 +261,30 @@ pub fn inject(op: &mut Op) -> Outcome {
             return Err(quiet(abi::GNI_RC_ERROR_RESOURCE));
         }
         op.error = process.post_error(op.kind, op.length);
+        if op.remote_entry().is_some() {
+            forge(op);
+        }
     }
     Ok(())
+}
+
+/// Fault `forge`. Forged data stay until the end of the process.
+#[cold]
+fn forge(op: &mut Op) {
+    let is_message = op.is_put() && op.length >= 8;
+    let [event, data] = op.process().forged(is_message);
+    op.remote_event ^= event as u32;
+    if op.kind == abi::GNI_POST_CQWRITE {
+        op.operands.0 ^= event;
+    }
+    if data != 0 && is_message {
+        // SAFETY: the program's data, of so many bytes.
+        let mut bytes = unsafe { std::slice::from_raw_parts(op.local as *const u8, op.length as usize) }.to_vec();
+        for (byte, bits) in bytes.iter_mut().zip(data.to_ne_bytes()) {
+            *byte ^= bits;
+        }
+        op.local = bytes.leak().as_ptr() as u64;
+    }
 }
 
 /// Executes an operation, now or later.
