@@ -24,6 +24,7 @@
 //! The reply and these words may arrive in either order, and a reply before its request is known to
 //! have left. A slot is free when all of it has happened.
 
+use crate::outbox::Outbox;
 use crate::region::{Layout, OUTBOX};
 use crate::settings::{Settings, MOST_UNITS};
 use crate::units::Units;
@@ -41,6 +42,7 @@ pub enum Way {
 
 /// An own request under way.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct Slot {
     pub peer: JobRank,
     /// What it is called there: its first unit, or this slot.
@@ -51,6 +53,8 @@ pub struct Slot {
     pub is_leaving: bool,
     /// Whether neither a reply nor a release has come.
     pub is_open: bool,
+    /// Whether a reply has come, which may not have run.
+    pub has_reply: bool,
     /// Whether its payload did not travel in the message.
     pub is_long: bool,
 }
@@ -103,8 +107,11 @@ pub struct Peer {
     /// Whether it was asked for the words that it keeps back.
     pub has_asked: bool,
 
-    /// The space for its requests.
+    /// The space for its requests, and by unit: whether a request begins there that has not run.
     pub space: Option<usize>,
+    pub begun: u64,
+    /// By place: whether a request, or a reply, waits there that is not being fetched.
+    pub waits: [u64; 2],
     /// Its requests that were fetched.
     pub fetched: usize,
     /// Words for it, as they are, and as they were sent last: see [`crate::region::Word`].
@@ -138,6 +145,8 @@ impl Peer {
             seen: [0; 3],
             has_asked: false,
             space: None,
+            begun: 0,
+            waits: [0; 2],
             fetched: 0,
             words: [0; 3],
             sent: [0; 3],
@@ -164,7 +173,7 @@ pub struct Am {
     /// Requests that are fetched from this process, to one peer.
     rendezvous_depth: usize,
     long_depth: usize,
-    pub outbox: Vec<u8>,
+    pub outbox: Outbox,
     /// Free landings for replies, and for requests.
     landings: [Vec<u16>; 2],
     next_space: usize,
@@ -176,13 +185,21 @@ pub struct Am {
     /// What is not complete.
     pub late: Vec<Arrival>,
     /// Replies and requests that wait in these places of their senders.
-    pub waiting: [VecDeque<(JobRank, usize)>; 2],
+    waiting: [VecDeque<(JobRank, usize)>; 2],
     /// Peers for which there are words or grants.
     pub due: Vec<JobRank>,
     /// Peers whose slots are kept back.
     late_words: Vec<JobRank>,
     /// The slot whose holder is asked next.
     asked: usize,
+}
+
+/// Sets a bit of a set that has it not.
+#[inline]
+pub fn mark(set: &mut u64, bit: usize) -> bool {
+    let is_new = *set >> bit & 1 == 0;
+    *set |= 1 << bit;
+    is_new
 }
 
 impl Am {
@@ -199,7 +216,7 @@ impl Am {
             free_high: slots(low..count),
             rendezvous_depth,
             long_depth: settings.long_depth,
-            outbox: (0..OUTBOX as u8).collect(),
+            outbox: Outbox::default(),
             landings: [slots(0..OUTBOX), slots(OUTBOX..layout.landing_count)],
             next_space: 0,
             fetches_before: if layout.space_count >= size as usize { 1 } else { 16 },
@@ -267,6 +284,7 @@ impl Am {
             arrived: 0,
             is_leaving: true,
             is_open: true,
+            has_reply: false,
             is_long,
         };
         Some(Admission {
@@ -341,9 +359,31 @@ impl Am {
         }
     }
 
-    /// A peer has written words.
+    /// A message of a class waits in a place of its sender. False: one waits there already.
+    pub fn note_waiting(&mut self, class: Class, rank: JobRank, place: usize) -> bool {
+        let queue = usize::from(class == Class::Request);
+        let is_new = mark(&mut self.peer(rank).waits[queue], place);
+        if is_new {
+            self.waiting[queue].push_back((rank, place));
+        }
+        is_new
+    }
+
+    /// The next message of a class that waits, to be fetched now.
+    pub fn next_waiting(&mut self, class: Class) -> Option<(JobRank, usize)> {
+        let queue = usize::from(class == Class::Request);
+        let (rank, place) = self.waiting[queue].pop_front()?;
+        self.peer(rank).waits[queue] &= !(1 << place);
+        Some((rank, place))
+    }
+
+    /// A peer has written words. False: they are impossible.
     #[inline]
-    pub fn note_words(&mut self, rank: JobRank, words: [u64; 3]) {
+    pub fn note_words(&mut self, rank: JobRank, words: [u64; 3]) -> bool {
+        // No process has more spaces than there are processes.
+        if words[0] > self.peers.len() as u64 {
+            return false;
+        }
         let peer = self.peer(rank);
         let (mut released, mut replied) = (words[1] ^ peer.seen[1], words[2] ^ peer.seen[2]);
         peer.seen = words;
@@ -362,11 +402,15 @@ impl Am {
         while released != 0 {
             let index = released.trailing_zeros() as usize;
             released &= released - 1;
-            let slot = self.slot_of(rank, index);
-            if let Some(slot) = slot {
-                self.close(slot, true);
+            let Some(slot) = self.slot_of(rank, index) else {
+                continue;
+            };
+            if self.slots[slot].has_reply {
+                return false;
             }
+            self.close(slot, true);
         }
+        true
     }
 
     /// The slot of a request that a peer names. None: there is no such request.
@@ -447,6 +491,11 @@ impl Am {
         peer.is_due = true;
         self.next_space += 1;
         self.list(rank);
+    }
+
+    /// Whether no message of a class waits in its sender.
+    pub fn none_waits(&self, class: Class) -> bool {
+        self.waiting[usize::from(class == Class::Request)].is_empty()
     }
 
     /// Whether no message waits in its sender.

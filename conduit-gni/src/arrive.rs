@@ -1,9 +1,9 @@
 //! What has arrived, and its delivery.
 
-use crate::am::{Am, Arrival, Place};
+use crate::am::{mark, Am, Arrival, Place};
 use crate::done::Done;
 use crate::net::{Net, FIRST};
-use crate::region::{Layout, Word, FRONT, HEAD};
+use crate::region::{Layout, Word, FRONT, HEAD, OUTBOX};
 use crate::ugni::{Local, Received, Remote, Taken};
 use crate::wire::{Event, Head, Kind};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
@@ -26,7 +26,10 @@ impl End {
     #[inline]
     fn note(&self, am: &mut Am, arrival: Arrival) {
         match arrival.place {
-            Place::Unit(index) => am.release(arrival.source, index, self.units, self.has_replied),
+            Place::Unit(index) => {
+                am.peer(arrival.source).begun &= !(1 << index);
+                am.release(arrival.source, index, self.units, self.has_replied);
+            }
             Place::Slot(slot) => am.close(slot, false),
             Place::Landing(class, landing, index) => {
                 if class == Class::Request && !self.has_replied {
@@ -36,6 +39,14 @@ impl End {
             }
         }
     }
+}
+
+/// Counts a part of a payload. False: there are more than any payload has.
+#[inline]
+fn count(arrived: &mut u16) -> bool {
+    let next = arrived.checked_add(1);
+    *arrived = next.unwrap_or(*arrived);
+    next.is_some()
 }
 
 impl Net {
@@ -95,32 +106,42 @@ impl Net {
         }
     }
 
+    /// Takes note of an event. Its index is the peer's choice: one that names nothing of the peer's
+    /// loses it.
     #[inline]
     fn note(&self, am: &mut Am, event: Event) {
         let Event { kind, source, index } = event;
-        match kind {
+        let layout = &self.region.layout;
+        let is_possible = match kind {
             Kind::Request => {
-                let place = Place::Unit(index);
-                self.admit_arrival(am, Arrival { source, place });
-            }
-            Kind::Reply => match am.slot_of(source, index) {
-                Some(slot) => {
-                    let place = Place::Slot(slot);
+                let peer = am.peer(source);
+                let is_new = index < layout.units && peer.space.is_some() && mark(&mut peer.begun, index);
+                if is_new {
+                    let place = Place::Unit(index);
                     self.admit_arrival(am, Arrival { source, place });
                 }
-                None => self.fail(&format!("rank {source} has replied to no request")),
+                is_new
+            }
+            Kind::Reply => match am.slot_of(source, index).filter(|slot| !am.slots[*slot].has_reply) {
+                Some(slot) => {
+                    am.slots[slot].has_reply = true;
+                    let place = Place::Slot(slot);
+                    self.admit_arrival(am, Arrival { source, place });
+                    true
+                }
+                None => false,
             },
-            Kind::RequestPayload => am.peer(source).arrived[index] += 1,
-            Kind::ReplyPayload => match am.slot_of(source, index) {
-                Some(slot) => am.slots[slot].arrived += 1,
-                None => self.fail(&format!("rank {source} has replied to no request")),
-            },
-            Kind::WaitingRequest => am.waiting[1].push_back((source, index)),
-            Kind::WaitingReply => am.waiting[0].push_back((source, index)),
-            Kind::Fetched => am.outbox.push(index as u8),
+            Kind::RequestPayload => count(&mut am.peer(source).arrived[index]),
+            Kind::ReplyPayload => {
+                let slot = am.slot_of(source, index);
+                slot.is_some_and(|slot| count(&mut am.slots[slot].arrived))
+            }
+            Kind::WaitingRequest => index < layout.slot_count && am.note_waiting(Class::Request, source, index),
+            Kind::WaitingReply => index < OUTBOX && am.note_waiting(Class::Reply, source, index),
+            Kind::Fetched => am.outbox.give(source, index),
             Kind::Released => {
                 let word = |word| self.region.word(Layout::word(source, word)).load(Ordering::Acquire);
-                am.note_words(source, [Word::Grant, Word::Released, Word::Replied].map(word));
+                am.note_words(source, [Word::Grant, Word::Released, Word::Replied].map(word))
             }
             Kind::Wanted => {
                 let peer = am.peer(source);
@@ -129,9 +150,17 @@ impl Net {
                     peer.is_due = true;
                     am.list(source);
                 }
+                true
             }
-            Kind::Barrier => {}
-            Kind::Bye => self.fates.note_stop(source),
+            Kind::Barrier => true,
+            Kind::Bye => {
+                self.fates.note_stop(source);
+                true
+            }
+        };
+        if !is_possible {
+            let why = format!("it sent an impossible event ({kind:?}, index {index})");
+            self.fates.lose(source, why);
         }
     }
 
@@ -149,9 +178,9 @@ impl Net {
     /// Queues a message for delivery, or keeps it until it is complete.
     #[inline]
     fn admit_arrival(&self, am: &mut Am, arrival: Arrival) {
+        // An event of a unit has a space.
         let Some(offset) = self.offset(am, &arrival) else {
-            let source = arrival.source;
-            return self.fail(&format!("rank {source} has written into space that it was not given"));
+            return;
         };
         let word = match arrival.place {
             Place::Slot(_) => offset,
@@ -191,8 +220,10 @@ impl Net {
             drop(am);
             let end = self.deliver_one(arrival, offset, upcalls);
             am = self.am.lock();
-            if let Some(end) = end {
-                end.note(&mut am, arrival);
+            match (end, arrival.place) {
+                (Some(end), _) => end.note(&mut am, arrival),
+                (None, Place::Landing(_, landing, _)) => am.give_landing(landing),
+                (None, _) => {}
             }
             count += 1;
         }
@@ -216,8 +247,9 @@ impl Net {
             Place::Slot(_) => (self.region.word(offset), layout.slot_bytes - FRONT),
             Place::Landing(..) => (self.region.word(offset + HEAD), layout.slot_bytes - FRONT),
         };
-        let Some(head) = Head::decode(word.load(Ordering::Acquire)).filter(|head| head.bytes <= room) else {
-            self.fail(&format!("a malformed message of rank {source} has arrived"));
+        let fits = |head: &Head| head.bytes <= room && head.slot < layout.slot_count;
+        let Some(head) = Head::decode(word.load(Ordering::Acquire)).filter(fits) else {
+            self.fates.lose(source, "a malformed message has arrived".to_owned());
             return None;
         };
         // SAFETY: the place is this message's until its end is noted.
@@ -248,8 +280,7 @@ impl Net {
         for class in classes {
             loop {
                 let mut am = self.am.lock();
-                let waiting = usize::from(*class == Class::Request);
-                if am.waiting[waiting].is_empty() {
+                if am.none_waits(*class) {
                     break;
                 }
                 let Some(landing) = am.take_landing(*class) else { break };
@@ -257,7 +288,7 @@ impl Net {
                     am.give_landing(landing);
                     break;
                 };
-                let Some((source, index)) = am.waiting[waiting].pop_front() else {
+                let Some((source, index)) = am.next_waiting(*class) else {
                     break;
                 };
                 if *class == Class::Request {
@@ -326,7 +357,8 @@ impl Net {
         let (source, offset) = (post.peer, layout.landing(landing));
         let word = self.region.word(offset + HEAD).load(Ordering::Acquire);
         let Some(head) = Head::decode(word).filter(|head| head.bytes <= layout.slot_bytes - FRONT) else {
-            self.fail(&format!("a malformed message of rank {source} was fetched"));
+            self.fates.lose(source, "a malformed message was fetched".to_owned());
+            self.am.lock().give_landing(landing);
             return Some(post);
         };
         let (all, first) = (

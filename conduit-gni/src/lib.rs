@@ -19,6 +19,7 @@ mod done;
 mod engine;
 mod net;
 mod notify;
+mod outbox;
 mod pmi;
 mod progress;
 mod region;

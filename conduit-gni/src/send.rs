@@ -278,18 +278,18 @@ impl Net {
     /// outbox until its receiver has fetched it.
     #[cold]
     pub fn further_reply(&self, peer: JobRank, packet: &[&[u8]], bytes: usize) -> Result<(), Busy> {
-        let Some(place) = self.am.lock().outbox.pop() else {
+        let Some(place) = self.am.lock().outbox.take(peer) else {
             return Err(Busy);
         };
-        let offset = self.region.layout.outbox(place.into());
+        let offset = self.region.layout.outbox(place);
         // SAFETY: the place is this reply's.
         gather(packet, unsafe { self.region.packet(offset, bytes) });
         let head = Head::of_reply(bytes, 0);
         self.region.word(offset + HEAD).store(head, Ordering::Release);
-        if self.signal(peer, Kind::WaitingReply, place.into()) {
+        if self.signal(peer, Kind::WaitingReply, place) {
             return Ok(());
         }
-        self.am.lock().outbox.push(place);
+        self.am.lock().outbox.give(peer, place);
         Err(Busy)
     }
 }
