@@ -8,6 +8,7 @@ use crate::fabric::{bits, Completion, Errno, Failure};
 use crate::long_put::Arrival;
 use crate::net::{Net, Stalled};
 use crate::operation::{Access, Held, Kind};
+use crate::provider;
 use crate::receive::{has_message, RESERVE};
 use crate::wire::{self, Header};
 use gasnet_conduit::copied::{copy_out, Copied};
@@ -389,17 +390,31 @@ impl Net {
     /// buffer, and ended it.
     #[cold]
     fn receive_failed(&self, index: usize, failure: &Failure) {
-        // A message of the job fits into a buffer of its own.
+        /// The setting with which no message is cut off by one before it.
+        const REMEDY: &str = "GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a buffer of its own";
         let largest = self.settings.max_packet + wire::OVERHEAD;
-        let is_truncated = failure.errno == Errno::TRUNCATED;
-        let may_be_ours = self.receives.takes_many() && (1..=largest).contains(&failure.bytes);
-        if is_truncated && may_be_ours && self.receives.cuts_off(index, &failure.of, failure.bytes) {
+        let (is_truncated, bytes) = (failure.errno == Errno::TRUNCATED, failure.bytes);
+        // A message of the job fits into a buffer of its own.
+        let is_cut_off = is_truncated && self.receives.takes_many();
+        // Many providers do not report the length. Over sockets anybody may have sent the message.
+        let is_exposed = !provider::is_fast(&self.endpoint.info().provider());
+        let is_ours = match bytes {
+            0 => !is_exposed,
+            _ => bytes <= largest && self.receives.cuts_off(index, &failure.of, bytes),
+        };
+        if is_cut_off && is_ours {
+            let length = if bytes == 0 {
+                "unknown".into()
+            } else {
+                bytes.to_string()
+            };
             return self.fail_text(&format!(
-                "a message of {} bytes was cut off, though the provider was to keep room for {largest} bytes in its \
-                 receive buffer (FI_OPT_MIN_MULTI_RECV). GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a \
-                 buffer of its own",
-                failure.bytes
+                "a message of {length} bytes was cut off, though the provider was to keep room for {largest} bytes in \
+                 its receive buffer (FI_OPT_MIN_MULTI_RECV). {REMEDY}"
             ));
+        }
+        if is_cut_off && bytes == 0 {
+            self.drop_error(&format!("a message, of the job if that stops now ({REMEDY}),"), failure);
         }
         // Without a message these are how some providers end a buffer.
         if !is_truncated && failure.errno != Errno::CANCELED {

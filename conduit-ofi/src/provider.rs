@@ -31,7 +31,7 @@ const OVER_SOCKETS: &[&str] = &["tcp", "udp", "sockets", "net"];
 
 /// Whether a provider is faster than UDP sockets.
 pub fn is_fast(provider: &str) -> bool {
-    !OVER_SOCKETS.contains(&first_word(provider))
+    !provider.split(';').any(|word| OVER_SOCKETS.contains(&word))
 }
 
 /// Folders and beginnings of names of the devices that fast providers open: verbs, efa and psm3;

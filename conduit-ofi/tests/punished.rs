@@ -81,9 +81,10 @@ fn what_lacks_is_not_offered() {
 /// What Slingshot demands and lacks, together.
 mod as_cxi {
     fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
-        crate::strict::punished(
-            "as=cxi bad_flags=remote_cq_data no=atomic_prod,read_only demand=mr_endpoint key_bytes=4 inject=192;cxi",
-        )
+        crate::strict::punished(concat!(
+            "as=cxi minimum=early end=any bad_flags=remote_cq_data no=atomic_prod,read_only demand=mr_endpoint ",
+            "key_bytes=4 inject=192;cxi"
+        ))
     }
     gasnet_conduit::each_check! { over_tcp conduit,
         every_size every_put_and_get notified_after_data notified_many_at_once atomics_lose_nothing
@@ -340,7 +341,7 @@ fn is_reported(plan: &'static str, deed: Deed, texts: &[&str]) {
         losses.lock().unwrap().append(&mut report.lost);
     });
     let losses = losses.into_inner().unwrap();
-    let texts = [&["tcp;ofi_rxm on "], texts].concat();
+    let texts = [&[" on "], texts].concat();
     for (loss, text) in losses
         .iter()
         .flat_map(|loss| texts.iter().map(move |text| (loss, text)))
@@ -407,6 +408,12 @@ fn faults_are_reported() {
         "GASNET_OFI_RECEIVE_BUFF_SIZE=recv",
     ];
     is_reported("cut=1 record=208;tcp;ofi_rxm", large, &cut);
+    let unknown = ["network: ", "a message of unknown bytes was cut off"];
+    is_reported(
+        "as=efa version=2.0.0 minimum=early end=bare cut=1 no=cut_length;efa",
+        large,
+        &unknown,
+    );
     let posting = ["network: ", "fi_recvmsg: Input/output error"];
     is_reported("no=multi_recv refuse=receive@65;tcp;ofi_rxm", large, &posting);
 }

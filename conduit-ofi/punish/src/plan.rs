@@ -11,6 +11,8 @@ pub const ATOMIC_PROD: u64 = 1 << 63;
 /// [`Plan::lacks`]: memory that is not writable is not registered, neither by the user nor by a call
 /// (cxi before 2025-04, verbs;ofi_rxm).
 pub const READ_ONLY: u64 = 1 << 61;
+/// [`Plan::lacks`]: the length in the record of a message that was cut off (tcp, shm, efa).
+pub const CUT_LENGTH: u64 = 1 << 60;
 /// [`Plan::demands`]: a bit of `mode` that nobody knows.
 pub const UNKNOWN: u64 = 1 << 41;
 /// [`Plan::demands`]: one thread at a time is inside a domain.
@@ -26,6 +28,7 @@ const LACKS: &[(&str, u64)] = &[
     ("wait_fd", WAIT_FD),
     ("atomic_prod", ATOMIC_PROD),
     ("read_only", READ_ONLY),
+    ("cut_length", CUT_LENGTH),
 ];
 
 /// Names of [`Plan::demands`]. Most are bits of `mr_mode` or `mode`.

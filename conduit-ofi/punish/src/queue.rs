@@ -6,6 +6,7 @@ use crate::ffi;
 use crate::outsiders;
 use crate::plan::End;
 use crate::plan::Kind;
+use crate::plan::CUT_LENGTH;
 use crate::rules::{Op, State};
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -121,7 +122,7 @@ impl Queue {
             match errno {
                 Some(errno) => {
                     let mut error = injected(entry.op_context, entry.flags, errno);
-                    if errno == ffi::FI_ETRUNC {
+                    if errno == ffi::FI_ETRUNC && !plan.lacks(CUT_LENGTH) {
                         // The end of the buffer cut it off.
                         let left = 8.min(entry.len);
                         let place = full + left - entry.len;
