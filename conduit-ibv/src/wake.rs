@@ -50,8 +50,9 @@ impl Wake for Net {
 
     fn arm(&self) -> bool {
         self.rails.iter().for_each(|rail| self.take_events(rail));
-        // What is stalled is started by polls, and what is deferred delivered.
-        if self.stalled_count.load(Ordering::Relaxed) > 0 || self.deferred_count.load(Ordering::Relaxed) > 0 {
+        let counts = [&self.stalled_count, &self.deferred_count];
+        // Polls start what is stalled, and deliver what is deferred or fetched.
+        if counts.iter().any(|count| count.load(Ordering::Relaxed) > 0) || self.fetches.has_work() {
             return false;
         }
         // The datagrams' events go to the first HCA's channel: armed after that was drained.
