@@ -10,6 +10,7 @@ use gasnet_ibv_abi as ffi;
 use gasnet_sys::lock;
 use std::net::Ipv6Addr;
 use std::ptr;
+use std::sync::Arc;
 
 /// The name of a queue pair in events. 0 names those that lead to no peer.
 pub const fn name(peer: JobRank, path: usize) -> usize {
@@ -44,6 +45,20 @@ impl Net {
         self.probe_again();
     }
 
+    /// Loses a peer, and over XRC all others that its queue pairs lead to.
+    fn lose_all_behind(&self, peer: JobRank, why: &str) {
+        let queues = |peer| self.peers.connection(peer).map(|connection| &connection.queues);
+        let lost = queues(peer);
+        for other in self.peers.ranks() {
+            let is_behind = lost
+                .zip(queues(other))
+                .is_some_and(|(lost, other)| Arc::ptr_eq(lost, other));
+            if other == peer || is_behind {
+                self.peers.fates.lose(other, why.to_owned());
+            }
+        }
+    }
+
     fn handle_event(&self, rail: &Rail, event: &Event) {
         let text = || rail.context.library().event(event.kind);
         let name = &rail.context.name;
@@ -56,7 +71,7 @@ impl Net {
                 match event.pair.and_then(named) {
                     Some((peer, path)) => {
                         let why = format!("{}: its queue pair failed: {}", self.name(path), text());
-                        self.peers.fates.lose(peer, why);
+                        self.lose_all_behind(peer, &why);
                     }
                     None => self.fail(&format!("{name}: a queue pair failed: {}", text())),
                 }
