@@ -52,7 +52,7 @@ pub struct Own {
     pub at_start: usize,
     /// Bytes of buffers and queues, if all peers are connected and all buffers needed.
     pub most: usize,
-    /// How many HCAs there are.
+    /// Number of HCAs.
     pub hcas: usize,
 }
 

@@ -22,7 +22,7 @@ pub struct Pools {
     pub large_copies: Pool,
     /// Buffers for negotiated payloads.
     pub reserved: Pool,
-    /// Where packets of peers are fetched to, by class.
+    /// Buffers for packets that this process fetches, by class.
     pub landings: [Pool; 2],
     /// Where fences read to.
     pub scratch: Buffer,

@@ -211,7 +211,7 @@ impl Rail {
         const MOST: usize = 1 << 10;
         let mut bytes = wanted.unwrap_or(MOST);
         while bytes > 0 {
-            // Where work requests are as large as their inline data, few of them always fit.
+            // Few work requests always fit, even where they are as large as their inline data.
             if let Ok(pair) = self.pair((bytes, LEAST_DEPTH), 0) {
                 let taken = pair.inline as usize;
                 return (bytes, wanted.map_or(taken, |wanted| wanted.min(taken)));

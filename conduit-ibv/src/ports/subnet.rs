@@ -19,7 +19,7 @@ const NAME: usize = 16;
 /// Bytes of an offer.
 const BYTES: usize = 16 + 8 * MOST + NAME;
 
-/// What a process tells the others about the subnets of its ports.
+/// Subnets of a process's ports, as the others learn them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// That of its first path; 0: on Ethernet, or it cannot start.
