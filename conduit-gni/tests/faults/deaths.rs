@@ -1,6 +1,6 @@
 //! Ranks that are killed.
 
-use crate::driver::{child, emulate, keep, variable, Driver, Target, ANONYMOUS, LIMIT, OPERATIONS};
+use crate::driver::{child, emulate, keep, print_line, variable, Driver, Target, ANONYMOUS, LIMIT, OPERATIONS};
 use crate::processes::{self, Place};
 use gasnet_conduit::conformance::{get, put, start_info};
 use gasnet_conduit::{
@@ -60,7 +60,7 @@ fn victims() {
             rank.rank
         );
     }
-    eprintln!("rank {}: {number} completed", rank.rank);
+    print_line(&format!("rank {}: {number} completed", rank.rank));
     lost.store(false, SeqCst);
     let target = Target {
         memory: memories[2 - place.rank.index()],
@@ -70,7 +70,7 @@ fn victims() {
     fs::write(place.file("reached", place.rank), []).unwrap();
     let has_reached = |_: &mut Driver| place.file("reached", JobRank(2 - place.rank.0)).exists();
     assert!(rank.wait("the other rank", has_reached));
-    eprintln!("rank {} has reached the other one", rank.rank);
+    print_line(&format!("rank {} has reached the other one", rank.rank));
     conduit.stop(Stop::Orderly);
 }
 

@@ -6,6 +6,7 @@ use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Rem
 use gasnet_conduit_gni::Gni;
 use gasnet_sys::env;
 use std::ffi::CString;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,12 @@ pub const OPERATIONS: usize = 10;
 
 /// Time in which an operation completes or a loss is reported.
 pub const LIMIT: Duration = Duration::from_secs(5);
+
+/// Prints a line by one system call, so that no line of the emulator, which has a lock of its own,
+/// stands in its midst.
+pub fn print_line(line: &str) {
+    let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
+}
 
 /// A packet that is not counted.
 pub const ANONYMOUS: &[u8] = &[0xff; 200];
@@ -56,11 +63,11 @@ impl Upcalls for Driver<'_> {
         self.rounds += 1;
     }
     fn peer_lost(&mut self, peer: JobRank, why: &str) {
-        eprintln!("rank {} lost rank {peer}: {why}", self.rank);
+        print_line(&format!("rank {} lost rank {peer}: {why}", self.rank));
         self.lost.store(true, SeqCst);
     }
     fn network_lost(&mut self, why: &str) {
-        eprintln!("rank {} lost the network: {why}", self.rank);
+        print_line(&format!("rank {} lost the network: {why}", self.rank));
         self.lost.store(true, SeqCst);
     }
 }

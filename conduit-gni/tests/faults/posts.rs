@@ -1,6 +1,6 @@
 //! Posts that fail, and jobs in which none does.
 
-use crate::driver::{child, keep, start_job, variable, Driver, Target, OPERATIONS};
+use crate::driver::{child, keep, print_line, start_job, variable, Driver, Target, OPERATIONS};
 use gasnet_conduit::conformance::{expose, get, put};
 use gasnet_conduit::{
     atomic_codes as codes, Atomic, Busy, Class, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Stop,
@@ -103,7 +103,7 @@ fn operations() {
             rank.replies = 0;
             let completed = (0..OPERATIONS).take_while(|number| rank.operation(kind, *number, &target));
             let completed = completed.count();
-            eprintln!("rank {}: {kind}: {completed} completed", rank.rank);
+            print_line(&format!("rank {}: {kind}: {completed} completed", rank.rank));
         }
         if rank.rank == JobRank(0) {
             over.store(true, SeqCst);
