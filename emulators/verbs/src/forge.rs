@@ -24,7 +24,7 @@ pub struct Forgery {
 }
 
 impl Forgery {
-    /// CHANGE:N[:VALUE]. A value may be hexadecimal.
+    /// `CHANGE:N[:VALUE]`. A value may be hexadecimal.
     pub fn parse(text: &str) -> Result<Self, String> {
         let fields: Vec<&str> = text.split(':').collect();
         let value = || match fields.get(2) {
