@@ -1,6 +1,7 @@
 //! The HCAs and ports of this host.
 #![forbid(unsafe_code)]
 
+use super::choose::{self, Choice, Wanted};
 use super::subnet::{self, Prefix};
 use super::{local_port, Settings};
 use crate::hello::Link;
@@ -181,8 +182,15 @@ impl Host {
     }
 }
 
+impl Settings {
+    /// Chooses ports for a process that wants these. The error is a message without a full stop.
+    pub fn choose(&self, hcas: &[Hca], wanted: &Wanted) -> Result<Choice, String> {
+        choose::choose(hcas, wanted, |names| distances(self.whole_process(), names))
+    }
+}
+
 /// The ranks of HCAs by their distance from this process.
-pub fn distances(whole_process: bool, names: &[&str]) -> Vec<Option<usize>> {
+fn distances(whole_process: bool, names: &[&str]) -> Vec<Option<usize>> {
     let devices: Vec<_> = names.iter().map(|name| (None, (*name).to_owned())).collect();
     locality::ranking(&Topology::new("/"), whole_process, &devices)
 }

@@ -1,8 +1,7 @@
 //! The environment variables that choose ports.
 #![forbid(unsafe_code)]
 
-use super::choose::{self, Choice, Wanted};
-use super::{host, Hca};
+use super::choose::Wanted;
 use crate::buffers::MOST_RAILS;
 use crate::handshake::MOST_PATHS;
 use gasnet_conduit::config::{self, count, flag, form, ranks, text, Config, Key, RankSet, Scope};
@@ -195,11 +194,6 @@ impl Settings {
             turn: ranks.host as usize,
             subnet: None,
         }
-    }
-
-    /// Chooses ports for a process that wants these. The error is a message without a full stop.
-    pub fn choose(&self, hcas: &[Hca], wanted: &Wanted) -> Result<Choice, String> {
-        choose::choose(hcas, wanted, |names| host::distances(self.whole_process(), names))
     }
 }
 
