@@ -69,7 +69,7 @@ impl Net {
     fn keeps_order(&self, connection: &Connection) -> bool {
         let queue = connection.queue(0);
         // The pair of an XRC connection only sends.
-        self.is_fenced || !self.rail(&queue).has_xrc() && queue.pair.lands_in_order()
+        !self.rail(&queue).has_xrc() && queue.pair.lands_in_order()
     }
 
     /// Delivers messages from the rings. They are copied first, which frees their slots.

@@ -10,11 +10,12 @@
 //! slot begins with a seal over all of it: what does not agree with its seal is not there yet. The
 //! message of a Long is never in a ring.
 //!
-//! A message must not be seen before puts that were complete when it was sent. Either fences see to
-//! that, or the bus, which keeps the order of a device's writes (PCI Express, strong ordering). An
-//! HCA may be configured to write with relaxed ordering (mlx5: `PCI_WR_ORDERING`), which no call
-//! reports; but then it does not promise to write the data of its queue pairs in order, either
-//! (ibv_query_qp_data_in_order(3)). So without that promise and without fences there are no rings.
+//! A message must not be seen before puts that were complete when it was sent. That is due to the
+//! bus, which keeps the order of a device's writes (PCI Express, strong ordering), and to fences
+//! where a host has several HCAs. An HCA may be configured to write with relaxed ordering (mlx5:
+//! `PCI_WR_ORDERING`), which no call reports; but then it does not promise to write the data of its
+//! queue pairs in order, either (ibv_query_qp_data_in_order(3)). Without that promise there are no
+//! rings: over SoftRoCE, which does not make it, messages in rings were seen damaged.
 //!
 //! Nothing wakes a thread that sleeps when a slot is written, so only jobs whose threads do not
 //! sleep have rings.

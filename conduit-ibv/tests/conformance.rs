@@ -111,8 +111,7 @@ mod plans {
             "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 CONFORMANCE_HOSTS=2 GASNET_IBV_PORTS=emu0:1,2+emu1:1,2", "over_verbs";
         xrc_of_groups: "hcas=2 late-visible delay=50", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_CONNECT_STATIC=0",
             "over_verbs";
-        xrc_with_rings: "rnr=10 late-visible delay=20",
-            "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_WAITMODE=SPIN GASNET_USE_FENCED_PUTS=1",
+        xrc_without_rings: "rnr=10 late-visible delay=20", "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_WAITMODE=SPIN",
             "packets notification";
         xrc_with_few_of_everything: "max-qp-wr=8 max-inline=0",
             "GASNET_USE_SRQ=1 GASNET_USE_XRC=1 GASNET_AM_CREDITS_PP=2 GASNET_RBUF_COUNT=4 GASNET_BBUF_COUNT=2 \
