@@ -218,7 +218,7 @@ fn limit_locked_memory(kib: u64) {
     }
 }
 
-/// What a child printed contains this.
+/// Checks that a child has printed this.
 fn expect(child: &str, options: &str, variables: &str, text: &str) {
     let arguments = format!("--ignored --exact --nocapture {child}");
     let printed = run_again(options, variables, &arguments);

@@ -25,7 +25,7 @@ unsafe impl<T, P: Send> Send for Made<T, P> {}
 unsafe impl<T, P: Sync> Sync for Made<T, P> {}
 
 impl<T, P> Made<T, P> {
-    /// What a call has made; null: it failed.
+    /// Takes over the object that a call has made; null: it failed.
     ///
     /// # Safety
     /// `end` ends it, and nothing else does.

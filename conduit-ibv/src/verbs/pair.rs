@@ -161,7 +161,7 @@ impl Pair {
         unsafe { Self::of_raw(context, (raw, parents), attributes.cap.max_inline_data) }
     }
 
-    /// What a call has made of these; null: it failed.
+    /// Takes over the object that a call has made of these; null: it failed.
     ///
     /// # Safety
     /// Nothing else ends it.

@@ -48,7 +48,7 @@ impl Shared {
         unsafe { Self::of_raw(context, raw, (Arc::clone(&domain.made), None)) }
     }
 
-    /// What a call has made of these; null: it failed.
+    /// Takes over the object that a call has made of these; null: it failed.
     ///
     /// # Safety
     /// Nothing else ends it.
