@@ -112,7 +112,9 @@ mod plans {
         large_mediums: "late", "GASNET_GNI_MAX_MEDIUM=65408 GASNET_GNI_AM_RVOUS_CUTOVER=1",
             "packets notification send_buffers";
         small_bursts: "reorder", "GASNET_GNI_AMPOLL_BURST=1", "packets notification";
-        memory_is_probed: "reg-bytes=400000000", "GASNET_PHYSMEM_PROBE=1 GASNET_PHYSMEM_MAX=1G", "barriers";
+        // One job at a time: the limit is that of the process.
+        memory_is_probed: "reg-bytes=400000000", "GASNET_PHYSMEM_PROBE=1 GASNET_PHYSMEM_MAX=1G",
+            "barriers --test-threads=1";
         nothing_is_packed: "reorder", "GASNET_GNI_PACKEDLONG_CUTOVER=0", "notification";
         all_by_engine: "late reorder delay=50", "GASNET_GNI_GET_FMA_RDMA_CUTOVER=0 GASNET_GNI_PUT_FMA_RDMA_CUTOVER=0",
             "operations notification";

@@ -6,12 +6,13 @@ use crate::{print_line, JobRank, StartInfo};
 use std::collections::BTreeMap;
 
 /// Registers up to `share` bytes by `pin`, and releases them when all processes have. Returns what
-/// each process of this host could register. Collective. `reports`: the first process prints that,
-/// for this conduit.
+/// each process of this host could register, after all have released it. Collective. `reports`: the
+/// first process prints that, for this conduit.
 pub fn probe<P>(info: &StartInfo<'_>, pin: impl Fn(usize) -> Option<P>, share: u64, reports: Option<&str>) -> u64 {
     let (held, bytes) = register(pin, share);
-    let all = (info.exchange)(&bytes.to_le_bytes());
+    (info.exchange)(&bytes.to_le_bytes());
     drop(held);
+    let all = (info.exchange)(&bytes.to_le_bytes());
     let all: Vec<u64> = all
         .chunks_exact(8)
         .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
