@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use super::{Scope, Variable};
 
 /// Variables of others that name files for this library, or plugins for a library that it opens.
-const OF_OTHERS: [&str; 7] = [
+const OF_OTHERS: [&str; 13] = [
     "TMPDIR",
     "PBS_NODEFILE",
     "LSB_DJOB_HOSTFILE",
@@ -16,6 +16,12 @@ const OF_OTHERS: [&str; 7] = [
     "FI_PROVIDER_PATH",
     "IBV_DRIVERS",
     "RDMAV_DRIVERS",
+    "PMIX_INSTALL_PREFIX",
+    "PMIX_MCA_mca_base_component_path",
+    "PMIX_MCA_mca_base_param_files",
+    "CUDA_INJECTION64_PATH",
+    "HSA_TOOLS_LIB",
+    "ROCP_TOOL_LIBRARIES",
 ];
 
 /// The variables in `environment` that a privileged process ignores, sorted.
@@ -68,7 +74,8 @@ mod tests {
     #[test]
     fn variables_of_files_are_ignored_under_all_names() {
         let set = "GASNET_SSH_CMD=x AMUDP_ENV_CMD=x CSPAWN_CMD=x GASNET_TRACEFILE=x TRACEFILE=x TMPDIR=x HOME=x \
-                   GASNET_CONDUIT_X_LIBRARY=x GASNET_PSHM_NODES=2 GASNET_STATSFILE= SSH_SERVERS=x FI_PROVIDER_PATH=x";
+                   GASNET_CONDUIT_X_LIBRARY=x GASNET_PSHM_NODES=2 GASNET_STATSFILE= SSH_SERVERS=x FI_PROVIDER_PATH=x \
+                   CUDA_INJECTION64_PATH=x";
         let set = set.split_whitespace().filter_map(|pair| pair.split_once('='));
         let ignored = ignored(
             TABLE.iter().chain([&OF_CONDUIT.variable]),
@@ -76,7 +83,8 @@ mod tests {
         );
         assert_eq!(
             ignored.join(" "),
-            "AMUDP_ENV_CMD CSPAWN_CMD FI_PROVIDER_PATH GASNET_CONDUIT_X_LIBRARY GASNET_SSH_CMD GASNET_TRACEFILE TMPDIR"
+            "AMUDP_ENV_CMD CSPAWN_CMD CUDA_INJECTION64_PATH FI_PROVIDER_PATH GASNET_CONDUIT_X_LIBRARY GASNET_SSH_CMD \
+             GASNET_TRACEFILE TMPDIR"
         );
     }
 }
