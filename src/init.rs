@@ -102,6 +102,7 @@ pub fn init(
     )
     .map_err(InitError::Job)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
+    segment::admit::set_limited(config.get(&config::LIMIT_TO_SEGMENTS));
     let single = nbrhd.count() == size;
     set_wait_mode(config, job);
     let comm = map_comm(config, job, &nbrhd)?;

@@ -2,6 +2,7 @@
 // segment, on the heap, static, in another endpoint's segment, half inside, or inside after all;
 // puts, gets, values, scattered data, Longs of fixed and negotiated payload and their replies.
 // NP: 1 2 3 4
+// ENV: GASNET_LIMIT_TO_SEGMENTS=0
 // TIMEOUT: 120
 #include "check.h"
 

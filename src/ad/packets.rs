@@ -48,11 +48,15 @@ pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
     };
     let bytes = codes::bytes(dt);
     let shaped = op.is_power_of_two() && codes::operations(dt) & op != 0 && operands.len() == 2 * codes::operands(op);
-    if !shaped || target % bytes != 0 || !runtime::get().in_own_segment(token.target_ep, target, bytes) {
+    if !shaped || target % bytes != 0 {
         return false;
     }
-    // SAFETY: the target is in our segment and aligned (checked); the client keeps other accesses
-    // away.
+    let memory = runtime::get().admit(token.source.rank, token.target_ep, target, bytes);
+    if memory.kind.is_some() {
+        return false;
+    }
+    // SAFETY: the target is host memory that the sender may name, and aligned (checked); the client
+    // keeps other accesses away.
     let perform = || unsafe { cpu::perform_wire(dt, target as *mut u8, op, values) };
     let Some(old) = reach::serving(token.source.rank, token.target_ep, target, bytes, perform) else {
         return false;

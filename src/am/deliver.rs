@@ -132,19 +132,21 @@ impl<'a> Delivery<'a> {
         if m.category != AmCategory::Long || bytes == 0 {
             return;
         }
-        let Some(to) = self.rt.own_mem(m.header.target_ep, destination, bytes) else {
-            self.malformed(m.source, "a Long whose destination is outside the segment");
-        };
-        // SAFETY: the destination lies in our segment; the payload lies in the message.
+        let to = self.rt.admit(m.source, m.header.target_ep, destination, bytes);
+        // SAFETY: the destination is one that the sender may name; the payload lies in the message.
         reach::serving(m.source, m.header.target_ep, destination, bytes, || unsafe {
             mk::copy(to, MemRef::host(m.payload), bytes);
         });
     }
 
-    /// Whether the payload of a Long that was put is where the client allows one.
-    fn is_own_destination(&self, m: &ReceivedMessage) -> bool {
+    /// Checks the destination of a Long whose payload did not travel in its message: the handler
+    /// gets its address.
+    #[inline]
+    fn check_destination(&self, m: &ReceivedMessage) {
         let (bytes, destination) = (m.header.bytes as usize, m.header.destination as usize);
-        self.rt.own_mem(m.header.target_ep, destination, bytes).is_some()
+        if bytes > 0 {
+            self.rt.admit(m.source, m.header.target_ep, destination, bytes);
+        }
     }
 
     /// Runs the handler of a message of this process to itself, whose payload is at `payload`, or
@@ -416,7 +418,7 @@ impl Sink for Delivery<'_> {
                 m.payload = blocks.payload(block);
                 m.block = Some(block);
             }
-            Payload::None => {}
+            Payload::None => self.check_destination(&m),
         }
         self.copied = Some(m);
         Disposal::RunAfterwards
@@ -465,8 +467,8 @@ impl Upcalls for Delivery<'_> {
         };
         if place == Payload::InPlace {
             self.copy_long_payload(&m);
-        } else if m.header.bytes > 0 && !self.is_own_destination(&m) {
-            self.malformed(m.source, "a Long whose destination is outside the segment");
+        } else {
+            self.check_destination(&m);
         }
         self.dispatch(&m);
     }

@@ -245,9 +245,10 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     if total == 0 || total > MAX_LONG || header.target_ep != token.target_ep {
         return false;
     }
-    if !header.is_for_client() || runtime::get().own_mem(token.target_ep, address, total).is_none() {
+    if !header.is_for_client() {
         return false;
     }
+    runtime::get().admit(token.source.rank, token.target_ep, address, total);
     update(token, id as u32, |partial| {
         partial.head.replace((head, class)).is_none()
     })
@@ -257,11 +258,11 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
 pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[id, a, b] = args else { return false };
     let address = join(a, b) as usize;
-    let to = runtime::get().own_mem(token.target_ep, address, bytes);
-    let Some(to) = to.filter(|_| bytes > 0) else {
+    if bytes == 0 {
         return false;
-    };
-    // SAFETY: the destination is in our segment (checked), the payload in the packet.
+    }
+    let to = runtime::get().admit(token.source.rank, token.target_ep, address, bytes);
+    // SAFETY: the destination is one that the sender may name, the payload in the packet.
     reach::serving(token.source.rank, token.target_ep, address, bytes, || unsafe {
         mk::copy(to, MemRef::host(payload), bytes);
     });

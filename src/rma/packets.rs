@@ -172,10 +172,8 @@ fn reply(token: &Token, handler: u8, args: &[Arg], payload: Option<(*const u8, u
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, c, d] = args else { return false };
     let address = join(a, b) as usize;
-    let Some(to) = runtime::get().own_mem(token.target_ep, address, bytes) else {
-        return false;
-    };
-    // SAFETY: the destination is in our segment (checked), the payload in the packet.
+    let to = runtime::get().admit(token.source.rank, token.target_ep, address, bytes);
+    // SAFETY: the destination is one that the sender may name, the payload in the packet.
     let copy = || unsafe { mk::copy(to, MemRef::host(payload), bytes) };
     reach::serving(token.source.rank, token.target_ep, address, bytes, copy);
     reply(token, internal::RMA_PUT_DONE, &[c, d, bytes as Arg], None);
@@ -192,14 +190,13 @@ pub fn on_put_done(args: &[Arg]) -> bool {
 pub fn on_get(token: &Token, args: &[Arg]) -> bool {
     let &[a, b, c, d, e, f, bytes] = args else { return false };
     let (address, bytes) = (join(a, b) as usize, bytes as u32 as usize);
-    let fits = (1..=max_medium(Some(token.source.rank))).contains(&bytes);
-    let from = runtime::get().own_mem(token.target_ep, address, bytes);
-    let Some(from) = from.filter(|_| fits) else {
+    if !(1..=max_medium(Some(token.source.rank))).contains(&bytes) {
         return false;
-    };
+    }
+    let from = runtime::get().admit(token.source.rank, token.target_ep, address, bytes);
     let answer = || {
         let mut bounce = Vec::new();
-        // SAFETY: the source is in our segment (checked).
+        // SAFETY: the source is one that the sender may name.
         let data = unsafe { from.readable(bytes, &mut bounce) };
         reply(token, internal::RMA_DATA, &[c, d, e, f], Some((data, bytes)));
     };

@@ -1,8 +1,9 @@
 //! `gex_Segment_t`. [`attach`] makes the primordial one, [`create`] others, [`publish`] announces
 //! them to a team. [`directory`] and [`published`] hold the segments of others, [`resolve`] looks
-//! them up, and [`reach`] selects the access method; [`configuration`] has GASNet-1's segment
-//! configurations.
+//! them up, [`reach`] selects the access method, and [`admit`] guards the own memory;
+//! [`configuration`] has GASNet-1's segment configurations.
 
+pub mod admit;
 pub mod attach;
 pub mod configuration;
 pub mod create;

@@ -3,6 +3,7 @@
 use crate::endpoint;
 use crate::mk::MemRef;
 use crate::runtime::Runtime;
+use crate::segment::admit;
 use crate::segment::configuration::is_everything;
 use crate::shm::kernel_copy::Neighbour;
 use crate::thread::{self, Serving};
@@ -72,7 +73,9 @@ impl Runtime {
             return Reach::Here(MemRef { kind, address });
         }
         if self.is_neighbour(place.rank) && !segment.on_device {
-            let kernel = (!is_word(address, bytes))
+            // The kernel asks nobody; the owner refuses what is in none of its segments.
+            let is_refusable = place.ep & ANYWHERE != 0 && admit::is_limited();
+            let kernel = (!is_word(address, bytes) && !is_refusable)
                 .then(|| self.kernel_copy().neighbour(place.rank))
                 .flatten();
             return kernel.map_or(Reach::Messages, Reach::Kernel);

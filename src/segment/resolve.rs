@@ -35,9 +35,7 @@ impl Runtime {
             return LocalSegment::NONE;
         }
         let on_same = |kind: Option<&MemoryKind>| kind.map(std::ptr::from_ref) == memory.kind.map(std::ptr::from_ref);
-        std::iter::once(self.endpoint0())
-            .chain(endpoint::others())
-            .filter_map(Endpoint::bound)
+        self.bound_segments()
             .find(|s| s.bounds().contains(memory.address, bytes) && on_same(s.kind))
             .and_then(|s| s.registration.as_ref())
             .map_or(LocalSegment::NONE, |registration| registration.segment)

@@ -18,7 +18,7 @@ use crate::rma::transfer::{self, TransferId};
 use crate::rma::{self, Manner, Started};
 use crate::runtime::{self, Runtime};
 use crate::segment::{disposition, reach, Bounds};
-use crate::types::{EpIndex, Location};
+use crate::types::Location;
 use crate::{thread, wait};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
@@ -389,20 +389,19 @@ impl PendingGets {
     }
 }
 
-/// Reads the records of a packet. None unless all that they name is in the segment of endpoint
-/// `ep`.
-fn read_runs(ep: EpIndex, payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
+/// Reads the records of a packet. None if they are malformed or name memory of a device.
+fn read_runs(token: &Token, payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
     let mut copy = vec![0_u8; encoded];
     // SAFETY: the caller checked that the message has so many bytes. They are copied, since a
     // neighbour could still write them.
     unsafe { std::ptr::copy_nonoverlapping(payload, copy.as_mut_ptr(), encoded) };
     let (runs, data) = records::read(&copy)?;
     let rt = runtime::get();
-    let inside = runs.iter().all(|run| {
+    let of_host = runs.iter().all(|run| {
         let (low, bytes) = run.extent();
-        rt.in_own_segment(ep, low, bytes)
+        rt.admit(token.source.rank, token.target_ep, low, bytes).kind.is_none()
     });
-    (inside && data > 0).then_some((runs, data))
+    (of_host && data > 0).then_some((runs, data))
 }
 
 impl Run {
@@ -422,10 +421,7 @@ impl Run {
 pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bool {
     let &[a, b, encoded, counted] = args else { return false };
     let encoded = encoded as u32 as usize;
-    let Some((runs, data)) = (encoded <= bytes)
-        .then(|| read_runs(token.target_ep, payload, encoded))
-        .flatten()
-    else {
+    let Some((runs, data)) = (encoded <= bytes).then(|| read_runs(token, payload, encoded)).flatten() else {
         return false;
     };
     if data != bytes - encoded {
@@ -438,7 +434,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
             to: run.step,
             from: run.bytes as isize,
         };
-        // SAFETY: the run is in the own segment, and its data in the message (both checked).
+        // SAFETY: the run is memory that the sender may name, and its data in the message (checked).
         run.serve(token, || unsafe {
             mapped::nest(run.address as *mut u8, from, run.bytes, &[row]);
         });
@@ -454,7 +450,7 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
 /// Target of a get: gathers and answers. Returns false if the message is malformed.
 pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[a, b] = args else { return false };
-    let Some((runs, data)) = read_runs(token.target_ep, payload, bytes) else {
+    let Some((runs, data)) = read_runs(token, payload, bytes) else {
         return false;
     };
     if data > max_medium(Some(token.source.rank)) {
@@ -468,7 +464,8 @@ pub fn on_get(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> 
             to: run.bytes as isize,
             from: run.step,
         };
-        // SAFETY: the run is in the own segment, and the buffer has room for all of them (checked).
+        // SAFETY: the run is memory that the sender may name, and the buffer has room for all of them
+        // (checked).
         run.serve(token, || unsafe {
             mapped::nest(to, run.address as *const u8, run.bytes, &[row]);
         });

@@ -342,6 +342,10 @@ variables! {
     "Segments" {
         MAX_SEGSIZE: SegmentLimit = segment_limit("GASNET_MAX_SEGSIZE", "0.85/H",
             "Upper limit of segment memory, per process (/P) or per host (/H).");
+        LIMIT_TO_SEGMENTS: bool = flag("GASNET_LIMIT_TO_SEGMENTS", true,
+            "Refuse remote addresses outside bound segments. Off: GEX_FLAG_PEER_SEG_UNKNOWN and _SOME reach all memory \
+             of a rank. No effect in GASNET_SEGMENT_EVERYTHING, where all memory is a segment.")
+            .ours();
         USE_HUGEPAGES: bool = flag("GASNET_USE_HUGEPAGES", false,
             "Use huge pages for segments, or normal pages where there are none. On by default if \
              HUGETLB_DEFAULT_PAGE_SIZE is set.");
