@@ -132,6 +132,7 @@ macro_rules! each_check {
 mod barrier;
 mod bootstrap;
 mod emulator;
+mod forgery;
 mod notify;
 #[allow(unsafe_code)]
 mod payload;
@@ -142,6 +143,7 @@ mod stop;
 pub use barrier::*;
 pub use bootstrap::*;
 pub use emulator::{end_after, Emulator};
+pub use forgery::talk_under_forgery;
 pub use notify::*;
 pub use payload::*;
 pub use read_only::*;

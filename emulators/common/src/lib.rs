@@ -5,12 +5,13 @@
 //! - `fabric`: how a process joins one, and how it detects the death of another
 //! - `copy`: copies between processes
 //! - `maps`: what a process has mapped
-//! - `random`, `timers`: random numbers of faults, and what they delay
+//! - `random`, `timers`, `forge`: random numbers of faults, and what they delay or alter
 
 #![allow(missing_docs, reason = "internal to the emulators")]
 
 pub mod copy;
 pub mod fabric;
+pub mod forge;
 pub mod heap;
 pub mod lock;
 pub mod maps;

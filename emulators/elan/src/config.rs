@@ -2,6 +2,8 @@
 
 use std::str::FromStr;
 
+use crate::forge::Forgery;
+
 /// Elan3 addresses of what `map` maps begin here; the window ends below 4 GiB.
 pub const WINDOW_START: u64 = 0x8000_0000;
 const WINDOW_MOST: u64 = (1 << 32) - WINDOW_START;
@@ -45,6 +47,7 @@ pub struct Config {
     pub fail_queue: u64,
     /// The nth message of queues that an attachment sends has other bytes; 0: none.
     pub spoil_message: u64,
+    pub forge: Vec<Forgery>,
     /// The interface has a later version.
     pub other_version: bool,
     /// `start` fails.
@@ -85,6 +88,7 @@ impl Default for Config {
             fail_map: 0,
             fail_queue: 0,
             spoil_message: 0,
+            forge: Vec::new(),
             other_version: false,
             fail_start: false,
             start_timeout_s: 60,
@@ -140,6 +144,7 @@ impl Config {
             "fail-map" => self.fail_map = number(value)?,
             "fail-queue" => self.fail_queue = number(value)?,
             "spoil-message" => self.spoil_message = number(value)?,
+            "forge" => self.forge.push(Forgery::parse(value)?),
             "other-version" => self.other_version = true,
             "fail-start" => self.fail_start = true,
             "start-timeout" => self.start_timeout_s = number(value)?,

@@ -10,7 +10,7 @@
 //! - `collective`: calls that all processes make
 //! - `pool`, `memory`, `window`: memory and network addresses
 //! - `event`, `transfer`: puts and gets
-//! - `queue`, `parcel`, `message`, `port`: messages
+//! - `queue`, `parcel`, `message`, `port`, `forge`: messages
 //! - `signal`: the end of a job
 
 mod attachment;
@@ -18,6 +18,7 @@ mod backoff;
 mod collective;
 mod config;
 mod event;
+mod forge;
 mod later;
 mod memory;
 mod message;

@@ -25,6 +25,8 @@ pub struct Message {
     pub tag: u32,
     pub from: u64,
     pub bytes: u64,
+    /// Fault `forge`: the length with which it arrives in an offered buffer.
+    pub reported: Option<u64>,
 }
 
 impl Message {
@@ -46,7 +48,7 @@ impl Message {
         if let Some((_, offer)) = port.offers.take(fabric, self.tag, None) {
             attachment.check_room(self.bytes, offer.bytes.load(Relaxed));
             match copy::write(process, peer.slot, self.from, offer.address.load(Relaxed), self.bytes) {
-                Ok(()) => offer.arrive(attachment.vp, self.bytes),
+                Ok(()) => offer.arrive(attachment.vp, self.reported.unwrap_or(self.bytes)),
                 Err(Fault::Unmapped) if process.alive(peer.slot) => {
                     attachment.die("port_send", "trap: the message or the offered buffer is not mapped");
                 }

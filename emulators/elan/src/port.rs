@@ -199,6 +199,7 @@ pub extern "C" fn port_send(
         tag,
         from: message as u64,
         bytes: bytes as u64,
+        reported: attachment.process.forge.length(),
     };
     if attachment.process.delays {
         schedule(attachment.process, message.due_ns(), move || {

@@ -9,6 +9,7 @@ use emulator_common::random::Random;
 
 use crate::attachment::Attachment;
 use crate::config::Config;
+use crate::forge::Forge;
 use crate::later::Later;
 use crate::shm::Fabric;
 
@@ -18,6 +19,7 @@ pub struct Process {
     pub member: Member<Fabric>,
     pub random: Random,
     pub later: Later,
+    pub forge: Forge,
     /// `Config::delays`.
     pub delays: bool,
     /// Attachments that have not stopped.
@@ -63,6 +65,7 @@ pub fn current() -> Result<&'static Process, String> {
     let process: &'static Process = Box::leak(Box::new(Process {
         random: Random::new(config.seed, member.slot),
         later: Later::default(),
+        forge: Forge::new(config.forge.clone()),
         delays: config.delays(),
         attached: Mutex::new(Vec::new()),
         config,

@@ -306,6 +306,13 @@ pub extern "C" fn queue_send(queue: *mut abi::gasnet_elan_queue_t, vp: u32, mess
         spoilt = vec![0xa5; bytes];
         message = &spoilt;
     }
+    let bits = attachment.process.forge.head();
+    let forged: Vec<u8>;
+    if bits != 0 {
+        let bits = bits.to_ne_bytes().into_iter().chain(std::iter::repeat(0));
+        forged = message.iter().zip(bits).map(|(byte, bits)| byte ^ bits).collect();
+        message = &forged;
+    }
     let mut backoff = Backoff::default();
     loop {
         match queue.try_send(vp, message) {

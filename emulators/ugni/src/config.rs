@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use gasnet_gni_abi as abi;
 
+use crate::forge::Forgery;
 use crate::status;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,15 +23,6 @@ pub struct PostError {
     pub lengths: RangeInclusive<u64>,
     pub nth: u64,
     pub status: u8,
-}
-
-/// The nth message of a process, or its event, arrives with bits flipped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Forgery {
-    /// The first word of the data, instead of the event.
-    pub is_of_data: bool,
-    pub nth: u64,
-    pub bits: u64,
 }
 
 /// Memory that cannot be registered.
@@ -183,7 +175,7 @@ impl Config {
             "reg-invalid" => self.reg_invalid.push(unregistrable(value)?),
             "reg-bytes" => self.reg_bytes = number(value)?,
             "post-error" => self.post_error.push(post_error(value)?),
-            "forge" => self.forge.push(forgery(value)?),
+            "forge" => self.forge.push(Forgery::parse(value)?),
             "fma" => self.fma = number(value)?,
             "mdd" => self.mdd = number(value)?,
             "cq" => self.cq = Some(number(value)?),
@@ -238,20 +230,6 @@ fn unregistrable(text: &str) -> Result<Unregistrable, String> {
         _ if text.is_empty() => Err("needs N, 0xFROM-0xTO, or part of the name of a mapping".to_string()),
         _ => Ok(Unregistrable::Named(text.to_string())),
     }
-}
-
-/// event:N:0xBITS or data:N:0xBITS.
-fn forgery(text: &str) -> Result<Forgery, String> {
-    let fields: Vec<&str> = text.split(':').collect();
-    let [what @ ("event" | "data"), nth, bits] = fields[..] else {
-        return Err("needs event:N:0xBITS or data:N:0xBITS".to_string());
-    };
-    let digits = bits.strip_prefix("0x").ok_or("needs hexadecimal bits")?;
-    Ok(Forgery {
-        is_of_data: what == "data",
-        nth: number(nth)?,
-        bits: u64::from_str_radix(digits, 16).map_err(|why| why.to_string())?,
-    })
 }
 
 fn post_error(text: &str) -> Result<PostError, String> {
@@ -352,7 +330,7 @@ mod tests {
                 "dir=/d post-error=amo/8:1:1",
                 "post-error=amo/8:1:1: needs LEAST-MOST behind a /",
             ),
-            ("dir=/d forge=event:1:7", "forge=event:1:7: needs hexadecimal bits"),
+            ("dir=/d forge=event:1:x", "forge=event:1:x: x is no number"),
             ("seed=1", "dir=FOLDER is missing"),
         ] {
             assert_eq!(Config::parse(text).unwrap_err(), why);

@@ -6,7 +6,7 @@
 //! - `shm`, `process`, `reclaim`: the fabric, this process's part of it, and what the dead leave
 //! - `refuse`, `object`: how functions refuse, and what handles name
 //! - `entry`, `status`, `request`, `queue`: completion queues
-//! - `region`, `amo`, `operation`, `later`: operations
+//! - `region`, `amo`, `operation`, `later`, `forge`: operations
 //! - `reduce`, `ce`: the collective engine
 //! - `cdm`, `cq`, `ep`, `memory`, `post`, `chain`, `engine`, `smsg`, `datagram`, `channel`,
 //!   `errors`, `info`, `unsupported`: the C interface
@@ -23,6 +23,7 @@ mod engine;
 mod entry;
 mod ep;
 mod errors;
+mod forge;
 mod info;
 mod later;
 mod memory;

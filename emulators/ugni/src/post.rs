@@ -5,6 +5,7 @@ use gasnet_gni_abi as abi;
 
 use crate::amo;
 use crate::ce;
+use crate::forge::Change;
 use crate::later;
 use crate::memory::check_local;
 use crate::object::{Cq, Ep, Object};
@@ -271,19 +272,26 @@ pub fn inject(op: &mut Op) -> Outcome {
 /// Fault `forge`. Forged data stay until the end of the process.
 #[cold]
 fn forge(op: &mut Op) {
-    let is_message = op.is_put() && op.length >= 8;
-    let [event, data] = op.process().forged(is_message);
-    op.remote_event ^= event as u32;
-    if op.kind == abi::GNI_POST_CQWRITE {
-        op.operands.0 ^= event;
-    }
-    if data != 0 && is_message {
-        // SAFETY: the program's data, of so many bytes.
-        let mut bytes = unsafe { std::slice::from_raw_parts(op.local as *const u8, op.length as usize) }.to_vec();
-        for (byte, bits) in bytes.iter_mut().zip(data.to_ne_bytes()) {
-            *byte ^= bits;
+    let has_words = op.is_put() && op.length >= 8;
+    for change in op.process().forge.next(has_words) {
+        match change {
+            Change::Event(bits) => {
+                op.remote_event ^= bits;
+                if op.kind == abi::GNI_POST_CQWRITE {
+                    op.operands.0 ^= u64::from(bits);
+                }
+            }
+            Change::Word(word, bits) => {
+                // SAFETY: the program's data, of so many bytes.
+                let data = unsafe { std::slice::from_raw_parts(op.local as *const u8, op.length as usize) };
+                let mut data = data.to_vec();
+                let at = word % (data.len() / 8) * 8;
+                for (byte, bits) in data[at..at + 8].iter_mut().zip(bits.to_ne_bytes()) {
+                    *byte ^= bits;
+                }
+                op.local = data.leak().as_ptr() as u64;
+            }
         }
-        op.local = bytes.leak().as_ptr() as u64;
     }
 }
 

@@ -9,6 +9,7 @@ use emulator_common::random::Random;
 use gasnet_gni_abi as abi;
 
 use crate::config::Config;
+use crate::forge::Forge;
 use crate::later::Later;
 use crate::shm::{Fabric, Nic, FIRST_ADDRESS};
 
@@ -31,8 +32,8 @@ pub struct Process {
     pub attached: AtomicU64,
     /// Operations posted, of those that each `Config::post_error` counts.
     posted: Vec<AtomicU64>,
-    /// Operations with a REMOTE event, and of those, puts.
-    forgeable: [AtomicU64; 2],
+    /// Of operations with a REMOTE event.
+    pub forge: Forge,
 }
 
 impl Deref for Process {
@@ -87,7 +88,7 @@ pub fn current() -> Result<&'static Process, String> {
         registrations: AtomicU64::new(0),
         registered: AtomicU64::new(0),
         attached: AtomicU64::new(0),
-        forgeable: Default::default(),
+        forge: Forge::new(config.forge.clone()),
         posted: config.post_error.iter().map(|_| AtomicU64::new(0)).collect(),
         config,
         member,
@@ -120,30 +121,6 @@ impl Process {
     /// The hardware of a NIC address.
     pub fn nic(&self, address: u32) -> Option<&'static Nic> {
         self.fabric.nics.get(address.wrapping_sub(FIRST_ADDRESS) as usize)
-    }
-
-    /// Counts an operation that the target notices. The bits that fault `forge` flips: of its
-    /// event, and of its data.
-    pub fn forged(&self, is_put: bool) -> [u64; 2] {
-        let mut bits = [0; 2];
-        if self.config.forge.is_empty() {
-            return bits;
-        }
-        let count = |of: usize, is_counted: bool| {
-            if is_counted {
-                self.forgeable[of].fetch_add(1, Relaxed) + 1
-            } else {
-                0
-            }
-        };
-        let counts = [count(0, true), count(1, is_put)];
-        for forgery in &self.config.forge {
-            let of = usize::from(forgery.is_of_data);
-            if counts[of] == forgery.nth {
-                bits[of] ^= forgery.bits;
-            }
-        }
-        bits
     }
 
     /// Counts an operation. The status with which it completes by fault `post-error`.

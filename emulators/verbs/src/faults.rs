@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use emulator_common::forge::Count;
 use emulator_common::random::Random;
 
 use crate::config::{Config, CqeError, Operation};
@@ -18,7 +19,7 @@ pub struct Faults {
     posted: [AtomicU64; 4],
     forgeries: Vec<Forgery>,
     /// Messages with immediate data.
-    forgeable: AtomicU64,
+    forgeable: Count,
     messages: AtomicU64,
     drop_connection: u64,
     registrations: AtomicU64,
@@ -64,7 +65,7 @@ impl Faults {
             errors: config.cqe_error.clone(),
             posted: Default::default(),
             forgeries: config.forge.clone(),
-            forgeable: AtomicU64::new(0),
+            forgeable: Count::default(),
             messages: AtomicU64::new(0),
             drop_connection: config.drop_connection,
             registrations: AtomicU64::new(0),
@@ -115,7 +116,7 @@ impl Faults {
         if self.forgeries.is_empty() {
             return None;
         }
-        let nth = self.forgeable.fetch_add(1, Relaxed) + 1;
+        let nth = self.forgeable.next();
         self.forgeries.iter().find(|forgery| forgery.nth == nth)
     }
 

@@ -1,8 +1,13 @@
-//! Fault `forge`: a message of a process is altered below it, as a corrupted process would post it.
+//! Fault `forge`: a message that has immediate data is altered.
 
+use emulator_common::forge::{self, bits, size};
+use emulator_common::random::Random;
 use gasnet_ibv_abi as abi;
 
+use crate::copy;
 use crate::send::Wqe;
+
+pub type Forgery = forge::Forgery<Change>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
@@ -14,52 +19,61 @@ pub enum Change {
     Imm(u32),
     /// No immediate word.
     NoImm,
+    /// Other bits in its byte of this index, modulo its length.
+    Byte(u32),
 }
 
-/// The nth message of a process that has immediate data is altered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Forgery {
-    pub change: Change,
-    pub nth: u64,
-}
-
-impl Forgery {
-    /// `CHANGE:N[:VALUE]`. A value may be hexadecimal.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let fields: Vec<&str> = text.split(':').collect();
-        let value = || match fields.get(2) {
-            Some(text) => text
-                .strip_prefix("0x")
-                .map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16))
-                .map_err(|_| "ends in no number".to_string()),
+impl forge::Change for Change {
+    fn parse(name: &str, value: Option<u64>) -> Result<Self, String> {
+        let value = || match value.map(u32::try_from) {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(_)) => Err("has too large a number".to_string()),
             None => Err("needs CHANGE:N:VALUE".to_string()),
         };
-        let change = match fields[0] {
-            "write" => Change::Write(value()?),
-            "length" => Change::Length(value()?),
-            "imm" => Change::Imm(value()?),
-            "no-imm" => Change::NoImm,
-            _ => return Err("begins with write, length, imm or no-imm".to_string()),
-        };
-        let nth = fields.get(1).and_then(|text| text.parse().ok());
-        let nth = nth.ok_or("needs CHANGE:N")?;
-        Ok(Self { change, nth })
+        Ok(match name {
+            "write" => Self::Write(value()?),
+            "length" => Self::Length(value()?),
+            "imm" => Self::Imm(value()?),
+            "no-imm" => Self::NoImm,
+            "byte" => Self::Byte(value()?),
+            _ => return Err("begins with write, length, imm, no-imm, byte or seed".to_string()),
+        })
     }
 
-    pub fn apply(&self, wqe: &mut Wqe) {
+    fn random(random: &Random) -> Self {
+        match random.below(7) {
+            0 => Self::Write(size(random, 32) as u32),
+            1 | 2 => Self::Length(size(random, 20) as u32),
+            3 => Self::NoImm,
+            4 | 5 => Self::Imm(bits(random, 32) as u32),
+            _ => Self::Byte(size(random, 16) as u32),
+        }
+    }
+}
+
+impl Change {
+    pub fn apply(self, wqe: &mut Wqe) {
         let mut fill = |bytes: u32| {
             wqe.sges.clear();
             wqe.data = Some(vec![0xa5; bytes as usize]);
         };
-        match self.change {
-            Change::Write(bytes) => {
+        match self {
+            Self::Write(bytes) => {
                 fill(0);
                 wqe.opcode = abi::IBV_WR_RDMA_WRITE_WITH_IMM;
                 wqe.reported = Some(bytes);
             }
-            Change::Length(bytes) => fill(bytes),
-            Change::Imm(word) => wqe.imm ^= word.to_be(),
-            Change::NoImm => wqe.opcode = abi::IBV_WR_SEND,
+            Self::Length(bytes) => fill(bytes),
+            Self::Imm(word) => wqe.imm ^= word.to_be(),
+            Self::NoImm => wqe.opcode = abi::IBV_WR_SEND,
+            Self::Byte(index) => {
+                let mut bytes = copy::gather_inline(&wqe.sges, wqe.length() as usize);
+                let length = bytes.len().max(1);
+                if let Some(byte) = bytes.get_mut(index as usize % length) {
+                    *byte ^= 0xa5;
+                }
+                wqe.data = Some(bytes);
+            }
         }
     }
 }
@@ -74,7 +88,8 @@ mod tests {
         assert_eq!(Forgery::parse("write:3:8000000"), forgery(Change::Write(8_000_000), 3));
         assert_eq!(Forgery::parse("imm:1:0xffffff"), forgery(Change::Imm(0xff_ffff), 1));
         assert_eq!(Forgery::parse("no-imm:2"), forgery(Change::NoImm, 2));
-        for text in ["write:3", "imm:x:1", "nothing:1", "no-imm"] {
+        assert_eq!(Forgery::parse("byte:1:7"), forgery(Change::Byte(7), 1));
+        for text in ["write:3", "imm:1:0x100000000", "nothing:1", "no-imm"] {
             assert!(Forgery::parse(text).is_err(), "{text}");
         }
     }

@@ -135,7 +135,7 @@ impl Qp {
             return Err(libc::ENOMEM);
         }
         if let Some(forgery) = wqe.has_imm().then(|| self.process.faults.forgery()).flatten() {
-            forgery.apply(&mut wqe);
+            forgery.change.apply(&mut wqe);
         }
         if inline && wqe.data.is_none() {
             wqe.data = Some(copy::gather_inline(&wqe.sges, wqe.length() as usize));

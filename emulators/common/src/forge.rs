@@ -1,0 +1,132 @@
+//! Fault `forge`: a message of a process is altered below it, as a corrupted process would send it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::random::Random;
+
+/// `seed`: the message that is altered is one of so many.
+const FIRST: u64 = 64;
+
+/// A way to alter a message.
+pub trait Change: Sized {
+    /// That of a word, with its value. Err: why there is none.
+    fn parse(name: &str, value: Option<u64>) -> Result<Self, String>;
+
+    /// Any.
+    fn random(random: &Random) -> Self;
+}
+
+/// The nth message of a process is altered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Forgery<C> {
+    pub change: C,
+    pub nth: u64,
+}
+
+impl<C: Change> Forgery<C> {
+    /// `CHANGE:N[:VALUE]`, or `seed:N`. A value may be hexadecimal.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut fields = text.split(':');
+        let (name, nth) = (fields.next().unwrap_or_default(), fields.next().map(number));
+        let nth = nth.ok_or("needs CHANGE:N")??;
+        let value = fields.next().map(number).transpose()?;
+        if fields.next().is_some() {
+            return Err("has too many fields".to_string());
+        }
+        if name == "seed" {
+            let random = Random::new(nth, 0);
+            let nth = 1 + random.below(FIRST);
+            let change = C::random(&random);
+            return Ok(Self { change, nth });
+        }
+        let change = C::parse(name, value)?;
+        Ok(Self { change, nth })
+    }
+}
+
+/// Decimal, or hexadecimal behind 0x.
+fn number(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| format!("{text} is no number"))
+}
+
+/// Bits to flip: one of so many, or many of them.
+pub fn bits(random: &Random, count: u64) -> u64 {
+    let (bit, all) = (1 << random.below(count), u64::MAX >> (64 - count));
+    match random.below(2) {
+        0 => bit,
+        _ => bit | random.next() & all,
+    }
+}
+
+/// A number of up to so many bits, of each length alike.
+pub fn size(random: &Random, count: u64) -> u64 {
+    random.next() >> (64 - count) >> random.below(count)
+}
+
+/// Counts messages.
+#[derive(Default)]
+pub struct Count(AtomicU64);
+
+impl Count {
+    /// The number of the next one, from 1.
+    pub fn next(&self) -> u64 {
+        self.0.fetch_add(1, Relaxed) + 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    struct Length(u64);
+
+    impl Change for Length {
+        fn parse(name: &str, value: Option<u64>) -> Result<Self, String> {
+            value.filter(|_| name == "length").map(Self).ok_or(name.to_string())
+        }
+        fn random(random: &Random) -> Self {
+            Self(size(random, 32))
+        }
+    }
+
+    fn parse(text: &str) -> Result<(u64, u64), String> {
+        Forgery::<Length>::parse(text).map(|it| (it.nth, it.change.0))
+    }
+
+    #[test]
+    fn words_are_forgeries() {
+        assert_eq!(parse("length:3:100"), Ok((3, 100)));
+        assert_eq!(parse("length:3:0xff"), Ok((3, 255)));
+        for text in [
+            "length",
+            "length:x:1",
+            "length:1",
+            "length:1:1:1",
+            "width:1:1",
+            "length:1:0y",
+            "seed",
+        ] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_seed_decides() {
+        let all: Vec<_> = (0..50).map(|seed| parse(&format!("seed:{seed}")).unwrap()).collect();
+        assert_eq!(parse("seed:7"), Ok(all[7]));
+        assert!(all
+            .iter()
+            .all(|(nth, length)| (1..=FIRST).contains(nth) && *length < 1 << 32));
+    }
+
+    #[test]
+    fn some_bit_is_flipped() {
+        let random = Random::new(1, 0);
+        assert!((0..1000).all(|_| (1..1 << 10).contains(&bits(&random, 10))));
+    }
+}
