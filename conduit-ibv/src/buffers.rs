@@ -141,6 +141,11 @@ impl Pool {
         self.0.bytes
     }
 
+    /// How many there may be.
+    pub fn most(&self) -> usize {
+        self.0.most
+    }
+
     /// Bytes of all buffers that there are, and that there may be.
     pub fn all_bytes(&self) -> (usize, usize) {
         let each = size_of::<Head>() + self.0.bytes;

@@ -139,11 +139,20 @@ impl Net {
         let bytes = offer.bytes as usize;
         // No process offers what fits buffers.
         let is_due = self.eager < bytes && bytes <= self.settings.max_packet;
-        if is_due && usize::from(offer.path) < self.paths.len() {
-            self.fetch(source, offer);
-        } else {
+        if !is_due || usize::from(offer.path) >= self.paths.len() {
             let why = format!("it offers a packet of {} bytes on path {}", offer.bytes, offer.path);
-            self.peers.fates.lose(source, why);
+            return self.peers.fates.lose(source, why);
+        }
+        let Some(connection) = self.peers.connection(source) else {
+            return;
+        };
+        let most = self.pools.most_offers();
+        if !connection.note_offer(most) {
+            let why = format!("it offers more than {most} packets");
+            return self.peers.fates.lose(source, why);
+        }
+        if offer.class == Class::Reply || self.peers.keep(connection) {
+            self.fetch(source, offer);
         }
     }
 
@@ -212,7 +221,7 @@ impl Net {
         };
         self.fetches.count.fetch_sub(1, Ordering::Relaxed);
         let (source, mut buffer, bytes) = (fetched.source, fetched.buffer, fetched.offer.bytes);
-        self.request(source, buffer.bytes(bytes as usize), upcalls);
+        self.kept_request(source, buffer.bytes(bytes as usize), upcalls);
         buffer.release();
         1
     }
@@ -221,7 +230,10 @@ impl Net {
         let Some(connection) = self.peers.connection(source) else {
             return;
         };
+        // Before the peer may offer another one from the same buffer.
+        connection.end_offer();
         if self.send_note(connection, &number.to_le_bytes(), 0).is_err() && self.peers.fates.is_present(source) {
+            connection.note_offer(usize::MAX);
             self.fetches.wait(Waiting::Note(source, number));
         }
     }
@@ -230,11 +242,14 @@ impl Net {
     #[cold]
     pub fn note_free(&self, source: JobRank, number: u32) {
         let mut offered = lock(&self.fetches.offered);
-        if offered.get(&number).is_some_and(|(peer, _)| *peer == source) {
-            if let Some((_, buffer)) = offered.remove(&number) {
-                drop(offered);
-                buffer.release();
-            }
+        let is_its = offered.get(&number).is_some_and(|(peer, _)| *peer == source);
+        let removed = is_its.then(|| offered.remove(&number)).flatten();
+        drop(offered);
+        if let Some((_, buffer)) = removed {
+            buffer.release();
+        } else {
+            let why = format!("it has fetched packet {number}, which it was not offered");
+            self.peers.fates.lose(source, why);
         }
     }
 

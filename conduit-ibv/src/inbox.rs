@@ -4,7 +4,7 @@ use crate::net::Net;
 use crate::peers::Connection;
 use crate::rail::Batch;
 use crate::ring::{Ring, Slot};
-use crate::wire::{self, Kind};
+use crate::wire;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
@@ -101,18 +101,25 @@ impl Net {
         drop(rings);
         let count = found.len();
         for ((source, bytes, beside), slot) in found.by_ref().zip(&mut slots) {
-            let (kind, _, credits) = wire::decode(beside.word);
             let Some(connection) = self.peers.connection(source) else {
                 continue;
             };
-            self.peers.refund(connection, credits);
+            let Some((class, credits)) = wire::packet(beside.word) else {
+                self.peers
+                    .fates
+                    .lose(source, "it wrote what is no packet into its ring".to_owned());
+                continue;
+            };
+            if !self.peers.refund(connection, credits) {
+                continue;
+            }
             connection.rings.note_freed(beside.taken);
             // SAFETY: so many bytes were taken.
             let packet = unsafe { slot.packet(bytes) };
-            match kind {
-                Kind::Packet(Class::Reply) => upcalls.packet(source, Class::Reply, packet),
-                _ if scope == PollScope::All => self.request(source, packet, upcalls),
-                _ => self.defer(source, packet),
+            match class {
+                Class::Reply => upcalls.packet(source, Class::Reply, packet),
+                Class::Request if scope == PollScope::All => self.request(source, packet, upcalls),
+                Class::Request => self.defer(source, packet),
             }
         }
         count

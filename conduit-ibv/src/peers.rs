@@ -48,6 +48,10 @@ pub struct Connection {
     credits: AtomicU32,
     /// Its requests whose credits are not returned yet.
     owed: AtomicU32,
+    /// Its requests that wait in the memory of this process: see [`Peers::keep`].
+    kept: AtomicU32,
+    /// Packets that it offers, until it was notified that they are fetched.
+    offers: AtomicUsize,
     /// Whether it is in [`Peers::owing`].
     is_owing: AtomicBool,
     /// Small messages in memory.
@@ -154,6 +158,8 @@ impl Peers {
             is_ready: AtomicBool::new(false),
             credits: AtomicU32::new(self.window),
             owed: AtomicU32::new(0),
+            kept: AtomicU32::new(0),
+            offers: AtomicUsize::new(0),
             is_owing: AtomicBool::new(false),
             rings: Rings::default(),
             turns: AtomicUsize::new(0),
@@ -195,15 +201,42 @@ impl Peers {
         has_paid
     }
 
-    /// Takes credits that a peer returned, or that of a request that was not sent.
+    /// Takes credits that a peer returned, or that of a request that was not sent. False: there
+    /// were not so many requests, and the peer is lost.
     #[inline]
-    pub fn refund(&self, connection: &Connection, credits: u32) {
-        if credits > 0 {
-            connection.credits.fetch_add(credits, Ordering::Relaxed);
-            if let Some(total) = &self.total {
-                total.fetch_add(credits, Ordering::Relaxed);
-            }
+    pub fn refund(&self, connection: &Connection, credits: u32) -> bool {
+        if credits == 0 {
+            return true;
         }
+        let before = connection.credits.fetch_add(credits, Ordering::Relaxed);
+        if before + credits > self.window {
+            self.revert(connection, credits);
+            return false;
+        }
+        if let Some(total) = &self.total {
+            total.fetch_add(credits, Ordering::Relaxed);
+        }
+        true
+    }
+
+    #[cold]
+    fn revert(&self, connection: &Connection, credits: u32) {
+        connection.credits.fetch_sub(credits, Ordering::Relaxed);
+        let why = format!("it returned {credits} credits, more than its requests cost");
+        self.fates.lose(connection.ends.peer, why);
+    }
+
+    /// A request of the peer is to wait in the memory of this process until [`Connection::unkeep`].
+    /// False: no credit can have paid for it, and the peer is lost.
+    #[cold]
+    pub fn keep(&self, connection: &Connection) -> bool {
+        let is_paid = connection.kept.fetch_add(1, Ordering::Relaxed) < self.window;
+        if !is_paid {
+            connection.unkeep();
+            let why = format!("it sent a request beyond its {} credits", self.window);
+            self.fates.lose(connection.ends.peer, why);
+        }
+        is_paid
     }
 
     /// A request of the peer was delivered: notes that credits are to be returned, if more are owed
@@ -273,6 +306,25 @@ impl Connection {
         self.ends.is_used() || !self.ends.is_for_xrc() && self.queues.iter().any(SendQueue::is_used)
     }
 
+    /// A request that was kept is being delivered. Its credit is returned later, for which
+    /// the peer may send another one.
+    #[cold]
+    pub fn unkeep(&self) {
+        self.kept.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The peer offers a packet. False: it has no buffers for more than `most`.
+    #[cold]
+    pub fn note_offer(&self, most: usize) -> bool {
+        self.offers.fetch_add(1, Ordering::Relaxed) < most
+    }
+
+    /// It is being notified that a packet is fetched.
+    #[cold]
+    pub fn end_offer(&self) {
+        self.offers.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// A request of the peer is being delivered, or credits were collected in vain.
     #[inline]
     pub fn owe(&self, credits: u32) {
@@ -334,9 +386,43 @@ mod tests {
         let peers = connected((2, 0), 1);
         let connection = peers.connection(JobRank(2)).unwrap();
         assert!(peers.pay(connection) && peers.pay(connection) && !peers.pay(connection));
-        peers.refund(connection, 1);
+        assert!(peers.refund(connection, 1));
         assert!(peers.pay(connection) && !peers.pay(connection));
         assert!(peers.connection(JobRank(0)).is_none());
+    }
+
+    #[test]
+    fn more_credits_than_were_paid_lose_their_peer() {
+        let peers = connected((2, 3), 1);
+        let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
+        assert!(peers.pay(one) && peers.pay(two));
+        assert!(peers.refund(one, 1) && !peers.fates.has_losses());
+        assert!(!peers.refund(one, 1) && !peers.refund(two, u32::from(u16::MAX)));
+        let lost: Vec<JobRank> = peers.fates.take_losses().into_iter().map(|(peer, _)| peer).collect();
+        assert_eq!(lost, [JobRank(1), JobRank(2)]);
+        // What was not paid changes nothing.
+        assert!(peers.pay(two) && !peers.pay(two) && peers.pay(one) && !peers.pay(one));
+    }
+
+    #[test]
+    fn offers_have_a_bound() {
+        let peers = connected((2, 0), 1);
+        let connection = peers.connection(JobRank(1)).unwrap();
+        assert!(connection.note_offer(2) && connection.note_offer(2));
+        connection.end_offer();
+        assert!(connection.note_offer(2) && !connection.note_offer(2));
+    }
+
+    #[test]
+    fn requests_beyond_the_credits_lose_their_peer() {
+        let peers = connected((2, 0), 1);
+        let connection = peers.connection(JobRank(2)).unwrap();
+        assert!(peers.keep(connection) && peers.keep(connection));
+        connection.unkeep();
+        assert!(peers.keep(connection) && !peers.fates.has_losses());
+        assert!(!peers.keep(connection) && !peers.keep(connection));
+        let why = "it sent a request beyond its 2 credits".to_owned();
+        assert_eq!(peers.fates.take_losses(), [(JobRank(2), why)]);
     }
 
     #[test]
@@ -354,7 +440,7 @@ mod tests {
         let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
         assert!(peers.pay(one) && peers.pay(one) && !peers.pay(one));
         assert!(peers.pay(two) && !peers.pay(two));
-        peers.refund(one, 2);
+        assert!(peers.refund(one, 2));
         assert!(peers.pay(two) && !peers.pay(two) && peers.pay(one) && !peers.pay(one));
     }
 

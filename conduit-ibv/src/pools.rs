@@ -63,6 +63,13 @@ impl Pools {
         })
     }
 
+    /// Packets that a process can offer, to all peers together: it has a buffer for each, and all
+    /// processes have equal pools.
+    pub fn most_offers(&self) -> usize {
+        let pools = self.large.iter().chain([&self.reserved]);
+        pools.map(Pool::most).sum()
+    }
+
     /// Bytes of all buffers that there are, and that there may be.
     pub fn bytes(&self) -> (usize, usize) {
         let by_class = [&self.small, &self.large, &self.landings].into_iter().flatten();

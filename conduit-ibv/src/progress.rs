@@ -234,7 +234,10 @@ impl Net {
                         free.push(index);
                         continue;
                     };
-                    self.note_message(source, connection, credits);
+                    if !self.note_message(source, connection, credits) {
+                        free.push(index);
+                        continue;
+                    }
                     if kind == Kind::Packet(Class::Request) {
                         if scope == PollScope::All && in_place {
                             requests.push((index, source, bytes));
@@ -269,16 +272,17 @@ impl Net {
         delivered
     }
 
-    /// A message has come from a peer: it is connected, and returns credits.
+    /// A message has come from a peer: it is connected, and returns credits. False: these are
+    /// impossible.
     #[inline]
-    fn note_message(&self, source: JobRank, connection: &Connection, credits: u32) {
+    fn note_message(&self, source: JobRank, connection: &Connection, credits: u32) -> bool {
         if !connection.is_established.load(Ordering::Relaxed) {
             connection.is_established.store(true, Ordering::Release);
         }
-        self.peers.refund(connection, credits);
         if connection.rings.is_hot() {
             self.offer_ring(source, connection);
         }
+        self.peers.refund(connection, credits)
     }
 
     /// A message that is no packet has come from a peer.
@@ -314,6 +318,15 @@ impl Net {
         }
     }
 
+    /// Delivers a request that was kept.
+    #[cold]
+    pub fn kept_request(&self, source: JobRank, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
+        if let Some(connection) = self.peers.connection(source) {
+            connection.unkeep();
+            self.request(source, packet, upcalls);
+        }
+    }
+
     /// Delivers a request.
     #[inline]
     pub fn request(&self, source: JobRank, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
@@ -326,8 +339,12 @@ impl Net {
         self.peers.settle(source, connection);
     }
 
+    /// Keeps a request for a later poll.
     #[cold]
     pub fn defer(&self, source: JobRank, packet: &[u8]) {
+        if !self.peers.connection(source).is_some_and(|it| self.peers.keep(it)) {
+            return;
+        }
         let copy = Copied::new(packet);
         let mut deferred = lock(&self.deferred);
         deferred.push_back((source, copy));
@@ -344,7 +361,7 @@ impl Net {
             let Some((source, mut packet)) = request else {
                 return count;
             };
-            self.request(source, packet.bytes(), upcalls);
+            self.kept_request(source, packet.bytes(), upcalls);
         }
         DEFERRED
     }

@@ -42,7 +42,7 @@ impl Grant<'_> {
     /// The packet to a peer was not sent.
     #[cold]
     pub fn revoke(&self, peers: &Peers, peer: JobRank) {
-        peers.refund(self.connection, u32::from(self.class == Class::Request));
+        let _ = peers.refund(self.connection, u32::from(self.class == Class::Request));
         self.connection.owe(self.credits);
         peers.settle(peer, self.connection);
     }

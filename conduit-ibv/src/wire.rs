@@ -48,9 +48,30 @@ pub fn decode(word: u32) -> (Kind, JobRank, u32) {
     (kind, JobRank(word & (MOST_RANKS - 1)), word >> RANK_BITS & MOST_CREDITS)
 }
 
+/// The class of a packet and the credits that it returns. None: the word is that of no packet.
+#[inline]
+pub fn packet(word: u32) -> Option<(Class, u32)> {
+    match decode(word) {
+        (Kind::Packet(class), _, credits) => Some((class, credits)),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_packets_have_a_class() {
+        for (kind, expected) in [
+            (Kind::Packet(Class::Request), Some((Class::Request, 5))),
+            (Kind::Packet(Class::Reply), Some((Class::Reply, 5))),
+            (Kind::Note, None),
+            (Kind::Bye, None),
+        ] {
+            assert_eq!(packet(encode(kind, JobRank(1), 5)), expected);
+        }
+    }
 
     #[test]
     fn everything_comes_back() {

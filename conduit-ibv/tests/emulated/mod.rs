@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 
 /// Its options may be [`NONE`], for the machine's own libibverbs and devices.
-const EMULATOR: Emulator = Emulator {
+pub const EMULATOR: Emulator = Emulator {
     name: "verbs",
     options: "IBV_TEST_EMULATOR",
 };

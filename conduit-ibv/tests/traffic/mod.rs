@@ -104,6 +104,29 @@ pub fn connect() {
     job.stop();
 }
 
+/// Rank 1 sends replies of so many bytes, which rank 0 receives until it loses that one.
+#[allow(dead_code, reason = "not every test program calls it")]
+pub fn pour_replies(bytes: usize) {
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let (any, messages, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
+    job.run(|rank, conduit: &dyn Conduit| {
+        let mut losses = Losses {
+            rank,
+            any: &any,
+            messages: &messages,
+        };
+        while !any.load(SeqCst) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nothing was lost");
+            if rank == JobRank(1) {
+                let _ = conduit.send(JobRank(0), Class::Reply, &[&vec![7; bytes]]);
+            }
+            conduit.poll(PollScope::Replies, &mut losses);
+        }
+        conduit.stop(gasnet_conduit::Stop::Orderly);
+    });
+}
+
 /// The arguments for one child.
 pub fn of_child(name: &str) -> String {
     format!("--ignored --exact --nocapture {name}")
