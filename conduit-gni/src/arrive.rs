@@ -62,7 +62,11 @@ impl Net {
                 match turn.arrival() {
                     Received::Nothing => break,
                     Received::Event(word) => match Event::decode(word) {
-                        Some(event) if event.source.index() < self.addresses.len() => self.note(&mut am, event),
+                        Ok(event) if event.source.index() < self.addresses.len() => self.note(&mut am, event),
+                        Err(source) if source.index() < self.addresses.len() => {
+                            self.fates
+                                .lose(source, format!("it sent an impossible event ({word:#010x})"));
+                        }
                         _ => self.fail(&format!("an impossible event, {word:#010x}, has arrived")),
                     },
                     Received::Overrun => {
@@ -247,7 +251,8 @@ impl Net {
             Place::Slot(_) => (self.region.word(offset), layout.slot_bytes - FRONT),
             Place::Landing(..) => (self.region.word(offset + HEAD), layout.slot_bytes - FRONT),
         };
-        let fits = |head: &Head| head.bytes <= room && head.slot < layout.slot_count;
+        let fits =
+            |head: &Head| head.bytes <= room && head.bytes <= self.settings.max_packet && head.slot < layout.slot_count;
         let Some(head) = Head::decode(word.load(Ordering::Acquire)).filter(fits) else {
             self.fates.lose(source, "a malformed message has arrived".to_owned());
             return None;
@@ -356,7 +361,7 @@ impl Net {
         let layout = &self.region.layout;
         let (source, offset) = (post.peer, layout.landing(landing));
         let word = self.region.word(offset + HEAD).load(Ordering::Acquire);
-        let Some(head) = Head::decode(word).filter(|head| head.bytes <= layout.slot_bytes - FRONT) else {
+        let Some(head) = Head::decode(word).filter(|head| head.bytes <= self.settings.max_packet) else {
             self.fates.lose(source, "a malformed message was fetched".to_owned());
             self.am.lock().give_landing(landing);
             return Some(post);

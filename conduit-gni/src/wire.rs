@@ -71,13 +71,15 @@ impl Event {
         (self.kind as u32) << (RANK_BITS + INDEX_BITS) | (self.index as u32) << RANK_BITS | self.source.0
     }
 
-    /// None: no event of this conduit.
+    /// Err: no event of this conduit, from this process.
     #[inline]
-    pub fn decode(word: u32) -> Option<Self> {
-        let kind = *Kind::ALL.get((word >> (RANK_BITS + INDEX_BITS)) as usize)?;
+    pub fn decode(word: u32) -> Result<Self, JobRank> {
         let source = JobRank(word & (MOST_RANKS - 1));
+        let kind = *Kind::ALL
+            .get((word >> (RANK_BITS + INDEX_BITS)) as usize)
+            .ok_or(source)?;
         let index = (word >> RANK_BITS) as usize & ((1 << INDEX_BITS) - 1);
-        Some(Self { kind, source, index })
+        Ok(Self { kind, source, index })
     }
 }
 
@@ -138,10 +140,10 @@ mod tests {
             for (source, index) in [(0, 0), (MOST_RANKS - 1, 63), (77, 5)] {
                 let source = JobRank(source);
                 let event = Event { kind, source, index };
-                assert_eq!(Event::decode(event.encode()), Some(event));
+                assert_eq!(Event::decode(event.encode()), Ok(event));
             }
         }
-        assert_eq!(Event::decode(u32::MAX), None);
+        assert_eq!(Event::decode(u32::MAX), Err(JobRank(MOST_RANKS - 1)));
     }
 
     #[test]

@@ -1,6 +1,31 @@
 //! Messages and events that no intact process posts: the process whose they are is lost, by name.
 
 use crate::driver::child;
+use crate::emulated::{self, EMULATOR};
+use gasnet_conduit::conformance::{job_number, talk_under_forgery};
+use gasnet_conduit_gni::Gni;
+
+/// Ranks talk while a message or an event is altered.
+#[test]
+#[ignore = "a child of other tests"]
+fn talking() {
+    emulated::emulate();
+    talk_under_forgery(&|| Box::new(Gni::of_job(job_number())));
+}
+
+/// Bits at random: of the kind and index of an event, or of one of the first words of a message.
+#[test]
+fn messages_altered_at_random() {
+    const SEEDS: usize = 50;
+    let ways = [
+        ("", ""),
+        ("", "GASNET_NETWORKDEPTH=8"),
+        ("flavour=gemini", ""),
+        ("late reorder", ""),
+    ];
+    let losses = EMULATOR.forge("forged::talking", &ways, 0..SEEDS);
+    assert!(losses > SEEDS / 8, "{losses} losses");
+}
 
 /// Requests with replies and without, of which one message or event is altered. Returns the reasons
 /// of the losses.
@@ -42,6 +67,16 @@ fn events_with_an_index_that_there_is_not() {
     );
 }
 
+#[test]
+fn events_of_no_kind() {
+    let printed = child("posts::operations", "forge=event:1:0xf0000000", "FAULTS_KINDS=ask");
+    let is_named = ["rank 0 lost rank 1: ", "rank 1 lost rank 0: "]
+        .map(|begin| format!("{begin}it sent an impossible event (0x"))
+        .iter()
+        .any(|text| printed.contains(text));
+    assert!(is_named, "{printed}");
+}
+
 /// The second event says that words have changed: rank 0 has got space. It becomes that of a reply
 /// that was fetched, though none waits.
 #[test]
@@ -54,6 +89,12 @@ fn events_of_another_kind() {
 #[test]
 fn lengths_beyond_their_space() {
     expect("data:N:0xfffff", &["a malformed message has arrived"]);
+}
+
+/// Within the space, but longer than any packet.
+#[test]
+fn lengths_beyond_the_largest_packet() {
+    expect("data:N:0x1000", &["a malformed message has arrived"]);
 }
 
 #[test]
