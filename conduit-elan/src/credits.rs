@@ -93,18 +93,25 @@ impl Credits {
         (self.counts_address + (own.index() * COUNTS) as u64, landing as usize)
     }
 
-    /// The counts of a peer were read. Returns whether it has received more than it had.
-    pub fn answered(&self, peer: JobRank) -> bool {
+    /// The counts of a peer were read. Returns whether it has received more than it had. None: more
+    /// than it was sent, or less than before.
+    pub fn answered(&self, peer: JobRank) -> Option<bool> {
         // SAFETY: one for each peer.
         let counts = unsafe { (*self.landing.add(peer.index())).load(Ordering::Acquire) }.to_ne_bytes();
         let peer = &self.peers[peer.index()];
         let mut is_more = false;
         for (class, received) in peer.received.iter().enumerate() {
             let word = u32::from_ne_bytes([0, 1, 2, 3].map(|byte| counts[4 * class + byte]));
-            is_more |= received.swap(word, Ordering::Release) != word;
+            let before = received.load(Ordering::Relaxed);
+            let most = peer.sent[class].load(Ordering::Relaxed).wrapping_sub(before);
+            if word.wrapping_sub(before) > most {
+                return None;
+            }
+            received.store(word, Ordering::Release);
+            is_more |= word != before;
         }
         peer.is_asking.store(false, Ordering::Release);
-        is_more
+        Some(is_more)
     }
 
     /// A message from a process was taken out of the queue.
@@ -119,6 +126,26 @@ impl Credits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_of_more_than_was_sent_are_impossible() {
+        let (counts, landing) = ([0, 0].map(AtomicU64::new), [0, 0].map(AtomicU64::new));
+        let memory = |words: &[AtomicU64; 2]| words.as_ptr().cast_mut().cast();
+        // SAFETY: as much memory, which lives longer.
+        let credits = unsafe { Credits::new(2, 9, (memory(&counts), 0x1000), memory(&landing)) };
+        let peer = JobRank(1);
+        let answer = |requests: u32, replies: u32| {
+            let word = u64::from_le(u64::from(requests) | u64::from(replies) << 32);
+            landing[1].store(word.to_le(), Ordering::Relaxed);
+            credits.answered(peer)
+        };
+        assert!((0..3).all(|_| credits.take(peer, Class::Reply).is_there));
+        assert_eq!(answer(0, 2), Some(true));
+        for (requests, replies) in [(1, 2), (0, 4), (0, 1), (u32::MAX, 2), (0, 1 << 31)] {
+            assert_eq!(answer(requests, replies), None, "{requests} {replies}");
+        }
+        assert_eq!(answer(0, 3), Some(true));
+    }
 
     #[test]
     fn credits_come_back_by_reading() {
@@ -146,7 +173,7 @@ mod tests {
         // The peer has received three, and says so in its own memory, which is this one here.
         (0..3).for_each(|_| credits.received(JobRank(1), Class::Reply));
         landing[1].store(counts[1].load(Ordering::Relaxed), Ordering::Relaxed);
-        assert!(credits.answered(peer) && !credits.answered(peer));
+        assert_eq!([(); 2].map(|()| credits.answered(peer)), [Some(true), Some(false)]);
         assert_eq!([(); 4].map(|()| take().is_there), [true, true, true, false]);
     }
 }

@@ -68,11 +68,14 @@ impl Net {
         }
         // SAFETY: it was received.
         match unsafe { slot.message(self.shim.info.queue_bytes as usize) } {
-            Some((source, message)) if source.0 < self.size => {
+            (source, _) if source.0 >= self.size => {
+                upcalls.network_lost("a message with a head that no process has written has arrived in the queue");
+            }
+            (source, None) => upcalls.peer_lost(source, "it sent a message that is longer than a slot of the queue"),
+            (source, Some(message)) => {
                 self.credits.received(source, class);
                 upcalls.packet(source, class, message);
             }
-            _ => upcalls.network_lost("a message with a head that no process has written has arrived in the queue"),
         }
         true
     }
@@ -83,7 +86,10 @@ impl Net {
             return false;
         };
         let (address, vp, bytes) = self.shim.port_receive(&self.port, event);
-        match self.rank_of(vp).filter(|_| bytes <= BUFFER) {
+        match self.rank_of(vp) {
+            Some(source) if bytes > BUFFER => {
+                upcalls.peer_lost(source, &format!("it sent {bytes} bytes to a buffer of {BUFFER}"));
+            }
             Some(source) => {
                 // SAFETY: the message, which nobody else has until its buffer is given back.
                 let message = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };

@@ -239,7 +239,13 @@ impl Net {
         match done {
             Done::Sent(buffer) => self.buffers.give(buffer),
             // Else a process that waits for credits asks at once again, and never sleeps.
-            Done::Counts(peer) => return self.credits.answered(peer),
+            Done::Counts(peer) => {
+                let answer = self.credits.answered(peer);
+                if answer.is_none() {
+                    upcalls.peer_lost(peer, "it counts messages that it was not sent");
+                }
+                return answer.unwrap_or(true);
+            }
             Done::Put(cookie, part, buffer) => {
                 self.end_copied(buffer);
                 upcalls.done(cookie, part);

@@ -37,21 +37,20 @@ impl Slot {
         }
     }
 
-    /// The sender of a message, and the message. None: its head is wrong.
+    /// The number of the sender of a message, and the message. None: its length is impossible.
     ///
     /// # Safety
     /// A message was received in it.
     #[inline]
-    pub unsafe fn message(&mut self, slot_bytes: usize) -> Option<(JobRank, &mut [u8])> {
+    pub unsafe fn message(&mut self, slot_bytes: usize) -> (JobRank, Option<&mut [u8]>) {
         let start = self.0.as_mut_ptr().cast::<u8>();
         // SAFETY: by contract, a whole slot was written.
         let head = unsafe { start.cast::<u128>().read() };
         let bytes = (head >> 32) as u32 as usize;
-        (bytes <= slot_bytes - HEAD).then(|| {
-            // SAFETY: as above.
-            let message = unsafe { std::slice::from_raw_parts_mut(start.add(HEAD), bytes) };
-            (JobRank(head as u32), message)
-        })
+        let fits = bytes <= slot_bytes - HEAD;
+        // SAFETY: as above.
+        let message = fits.then(|| unsafe { std::slice::from_raw_parts_mut(start.add(HEAD), bytes) });
+        (JobRank(head as u32), message)
     }
 }
 

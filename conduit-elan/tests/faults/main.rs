@@ -10,6 +10,7 @@ mod deaths;
 mod driver;
 #[path = "../emulated/mod.rs"]
 mod emulated;
+mod forged;
 mod memory;
 // Jobs of processes are those of the other emulated network.
 #[path = "../../../conduit-gni/tests/faults/processes.rs"]
