@@ -8,7 +8,7 @@ use super::control_block::ControlBlock;
 use super::layout::JobLayout;
 use super::options::StartMethod;
 use super::spawn::ssh::{self, HostPlan};
-use super::tree::link::MAX_UNAUTHENTICATED;
+use super::tree::listener::MAX_UNAUTHENTICATED;
 use super::tree::Tree;
 use super::{control_socket, custom, mpi, pmi_bootstrap, Job, JobError, StartOptions};
 use gasnet_sys::mem::{self, AnonMemory};
@@ -154,12 +154,12 @@ struct Launch<'a> {
 
 impl<'a> Launch<'a> {
     fn new(options: &'a StartOptions, host_state: HostState, here: u32, tree: Tree) -> Self {
-        // A control socket and two pipes per rank, the connections of each host, as many
-        // unauthenticated peers, the memory of one neighbourhood, and some spare.
+        // A control socket and two pipes per rank, the connections of each host, twice as
+        // many unauthenticated peers as are kept, the memory of one neighbourhood, and some spare.
         let wanted = process::open_descriptors()
             + 3 * u64::from(here)
             + 4 * tree.branches().len() as u64
-            + MAX_UNAUTHENTICATED as u64
+            + 2 * MAX_UNAUTHENTICATED as u64
             + 32;
         let descriptors = process::allow_descriptors(wanted).ok();
         let _ = process::flush_streams();

@@ -98,6 +98,11 @@ pub fn host_name() -> String {
     name.into_owned()
 }
 
+/// Lets as many connections wait at a listening socket as the kernel allows.
+pub fn lengthen_queue(listener: &impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, i32::MAX)?)
+}
+
 /// Makes a connection fail about half a minute after the other host vanishes, whether data is in
 /// flight or not.
 pub fn notice_silence(socket: &impl AsFd) -> io::Result<()> {

@@ -411,7 +411,7 @@ impl Output {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tree::link::tests::output_connection;
+    use super::super::super::tree::listener::tests::output_connection;
     use super::*;
     use std::io::Read;
     use std::time::Duration;

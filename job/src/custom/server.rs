@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use super::{Secret, StartOptions, CHECK_INTERVAL};
 use crate::layout::JobLayout;
 use crate::pmi_bootstrap::hosts;
-use crate::tree::link::{Caller, Link, Listener};
+use crate::tree::link::Link;
+use crate::tree::listener::{Caller, Listener};
 use crate::tree::message::{AgentMessage, Host};
 use gasnet_sys::{fd, mem, net};
 

@@ -13,7 +13,7 @@ use crate::agent::{self, AgentSetup};
 use crate::pmi::VALUE_MAX;
 use crate::spawn::ssh::{self, HostPlan, Joined};
 use crate::spawn::Contact;
-use crate::tree::link::Listener;
+use crate::tree::listener::Listener;
 use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
 use crate::tree::Tree;

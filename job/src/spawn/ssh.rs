@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::super::layout::JobLayout;
-use super::super::tree::link::{Listener, Up, WORKER_ID};
+use super::super::tree::link::{Up, WORKER_ID};
+use super::super::tree::listener::Listener;
 use super::super::tree::message::{AgentMessage, Host, Pairs};
 use super::super::tree::secret::Secret;
 use super::super::tree::{Branch, Tree};

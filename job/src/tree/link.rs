@@ -3,32 +3,31 @@
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::frames::{self, Frames};
 use super::message::AgentMessage;
-use super::secret::{self, Nonce, Seal, Seals, Secret, ANSWER_BYTES, CALL_BYTES, PROOF_BYTES};
+use super::secret::{self, Seal, Seals, Secret, ANSWER_BYTES, MAC_BYTES};
 use gasnet_sys::{fd, net};
 
 /// Limit of a connection attempt to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often all addresses are tried if one of them timed out or dropped the connection.
+/// How often all addresses are tried if connection attempts time out.
 const ROUNDS: u32 = 3;
-/// How long an unauthenticated peer may keep its connection.
-const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most unauthenticated peers beyond those that are expected, so that they cannot use up all
-/// descriptors.
-pub const MAX_UNAUTHENTICATED: usize = 64;
+/// Pause of a caller whose connection was closed before the acknowledgement: so much longer each
+/// time, up to the limit.
+const PAUSE: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 /// The id of a worker of a custom spawner, which is no agent, in its connection to the launcher
 /// process.
 pub const WORKER_ID: u32 = u32::MAX;
 /// The id of a connection for output has the stream, 1 or 2, above these bits, and the host or
 /// first rank below.
-const STREAM_SHIFT: u32 = 30;
+pub(super) const STREAM_SHIFT: u32 = 30;
 
 /// An authenticated connection.
 #[derive(Debug)]
@@ -41,48 +40,64 @@ pub struct Link {
     broken: Option<String>,
 }
 
+/// Connects to one of `addresses`. Calls again until `limit` while the listener closes connections,
+/// because other processes may call at the same time.
 fn call_any(addresses: &[SocketAddr], secret: Secret, id: u32, limit: Duration) -> Result<(TcpStream, Seals), String> {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof};
+    let start = Instant::now();
     let mut rounds = 0;
     loop {
         rounds += 1;
         let mut failures = Vec::new();
-        let mut again = false;
+        let (mut was_closed, mut has_timed_out) = (false, false);
         for address in addresses {
             match call_one(*address, secret, id, limit) {
                 Ok(connection) => return Ok(connection),
                 Err(error) => {
-                    // Too many hosts, or processes that are not of the job, may connect at the same
-                    // time.
-                    use io::ErrorKind::{ConnectionReset, TimedOut, UnexpectedEof};
-                    again |= matches!(error.kind(), ConnectionReset | TimedOut | UnexpectedEof);
+                    was_closed |= matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof);
+                    has_timed_out |= error.kind() == TimedOut;
                     failures.push(format!("{address}: {error}"));
                 }
             }
         }
-        if !again || rounds == ROUNDS {
+        if was_closed && start.elapsed() < limit {
+            std::thread::sleep((PAUSE * rounds).min(PAUSE_MAX));
+        } else if !has_timed_out || rounds >= ROUNDS {
             return Err(failures.join("; "));
         }
     }
 }
 
-fn call_one(address: SocketAddr, secret: Secret, id: u32, limit: Duration) -> io::Result<(TcpStream, Seals)> {
+/// Connects to one address. Once the listener has acknowledged, it keeps the connection.
+pub(super) fn call_one(
+    address: SocketAddr,
+    secret: Secret,
+    id: u32,
+    limit: Duration,
+) -> io::Result<(TcpStream, Seals)> {
     let mut stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
     let own = secret::nonce();
-    stream.write_all(&secret::call(&own))?;
+    let call = secret::call(&own);
+    stream.write_all(&[&call[..], &secret.voucher(&call)].concat())?;
     let mut answer = [0; ANSWER_BYTES];
     stream.read_exact(&mut answer)?;
     let foreign = || io::Error::other("the process at that address is not of this job");
-    let (proof, seals) = secret.prove(&own, &answer, id).ok_or_else(foreign)?;
+    let (proof, mut seals) = secret.prove(&own, &answer, id).ok_or_else(foreign)?;
     stream.write_all(&proof)?;
+    let mut acknowledgement = [0; MAC_BYTES];
+    stream.read_exact(&mut acknowledgement)?;
+    if acknowledgement != seals.received.mac(&[]) {
+        return Err(foreign());
+    }
     stream.set_read_timeout(None)?;
     stream.set_write_timeout(None)?;
     Ok((stream, seals))
 }
 
 impl Link {
-    fn new(stream: TcpStream, seals: Seals) -> io::Result<Self> {
+    pub(super) fn new(stream: TcpStream, seals: Seals) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         net::notice_silence(&stream)?;
@@ -238,7 +253,7 @@ pub struct OutputLink {
 }
 
 impl OutputLink {
-    fn new(stream: TcpStream, seals: Seals) -> Self {
+    pub(super) fn new(stream: TcpStream, seals: Seals) -> Self {
         Self {
             stream: Arc::new(stream),
             sent: seals.sent,
@@ -278,294 +293,5 @@ impl OutputLink {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(output)
-    }
-}
-
-/// An authenticated peer of a listening socket.
-#[derive(Debug)]
-pub enum Caller {
-    /// The agent of this host, by its number or first rank.
-    Agent(u32, Link),
-    /// A worker of a custom spawner.
-    Worker(Link),
-    /// The agent of this host, for its stream 1 or 2.
-    Output(u32, u32, OutputLink),
-}
-
-/// A listening socket for the agents of other hosts. Unauthenticated peers do not delay each other.
-#[derive(Debug)]
-pub struct Listener {
-    socket: TcpListener,
-    unauthenticated: Vec<UnauthenticatedPeer>,
-}
-
-impl Listener {
-    /// Listens on `ip` or on all addresses.
-    pub fn open(ip: Option<IpAddr>) -> io::Result<Self> {
-        let socket = match ip {
-            Some(ip) => TcpListener::bind((ip, 0))?,
-            // An IPv6 socket accepts IPv4, too. Kernels without IPv6 get IPv4 only.
-            None => TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0"))?,
-        };
-        socket.set_nonblocking(true)?;
-        Ok(Self {
-            socket,
-            unauthenticated: Vec::new(),
-        })
-    }
-
-    /// Its port.
-    pub fn port(&self) -> io::Result<u16> {
-        self.socket.local_addr().map(|address| address.port())
-    }
-
-    /// Accepts peers, of which `expected` are of the job; drops the oldest if there are too many.
-    /// Returns those that are authenticated by now.
-    pub fn accept(&mut self, secret: Secret, expected: usize) -> Vec<Caller> {
-        let most = expected + MAX_UNAUTHENTICATED;
-        let accepted = std::iter::from_fn(|| self.socket.accept().ok()).take(most);
-        let peers = accepted.filter_map(|(stream, _)| UnauthenticatedPeer::new(stream).ok());
-        self.unauthenticated.extend(peers);
-        let too_many = self.unauthenticated.len().saturating_sub(most);
-        self.unauthenticated.drain(..too_many);
-        let mut callers = Vec::new();
-        self.unauthenticated.retain_mut(|peer| match peer.authenticate(secret) {
-            Authentication::Pending => true,
-            Authentication::Rejected => false,
-            Authentication::Accepted(caller) => {
-                callers.push(caller);
-                false
-            }
-        });
-        callers
-    }
-
-    /// Adds what to wait for.
-    pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
-        let peers = self.unauthenticated.iter().map(|peer| peer.stream.as_raw_fd());
-        items.extend(peers.chain([self.socket.as_raw_fd()]).map(fd::readable));
-    }
-}
-
-/// A connection from a peer that is not authenticated yet.
-#[derive(Debug)]
-struct UnauthenticatedPeer {
-    stream: TcpStream,
-    own: Nonce,
-    input: Vec<u8>,
-    until: Instant,
-}
-
-/// The state of authentication.
-enum Authentication {
-    /// It is not complete.
-    Pending,
-    /// The peer is of this job.
-    Accepted(Caller),
-    /// The peer is not of this job.
-    Rejected,
-}
-
-impl UnauthenticatedPeer {
-    fn new(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self {
-            stream,
-            own: secret::nonce(),
-            input: Vec::new(),
-            until: Instant::now() + AUTHENTICATION_TIMEOUT,
-        })
-    }
-
-    /// Continues the authentication with what has arrived.
-    fn authenticate(&mut self, secret: Secret) -> Authentication {
-        const WHOLE: usize = CALL_BYTES + PROOF_BYTES;
-        loop {
-            let wanted = if self.input.len() < CALL_BYTES {
-                CALL_BYTES
-            } else {
-                WHOLE
-            };
-            let mut buffer = [0; WHOLE];
-            match self.stream.read(&mut buffer[..wanted - self.input.len()]) {
-                Ok(n) if n > 0 => self.input.extend(&buffer[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && Instant::now() < self.until => {
-                    return Authentication::Pending
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                _ => return Authentication::Rejected,
-            }
-            if self.input.len() == CALL_BYTES {
-                // Few bytes on a new connection: they fit, or the connection is useless.
-                let answer = secret.answer(&self.input, &self.own);
-                if !answer.is_some_and(|answer| self.stream.write(&answer).is_ok_and(|n| n == ANSWER_BYTES)) {
-                    return Authentication::Rejected;
-                }
-            } else if self.input.len() == WHOLE {
-                let (call, proof) = self.input.split_at(CALL_BYTES);
-                let caller = secret
-                    .verify(call, &self.own, proof)
-                    .and_then(|(id, seals)| self.caller(id, seals).ok());
-                return caller.map_or(Authentication::Rejected, Authentication::Accepted);
-            }
-        }
-    }
-
-    fn caller(&self, id: u32, seals: Seals) -> io::Result<Caller> {
-        let stream = self.stream.try_clone()?;
-        Ok(match (id, id >> STREAM_SHIFT) {
-            (WORKER_ID, _) => Caller::Worker(Link::new(stream, seals)?),
-            (_, number @ 1..=2) => Caller::Output(id & !(3 << STREAM_SHIFT), number, OutputLink::new(stream, seals)),
-            _ => Caller::Agent(id, Link::new(stream, seals)?),
-        })
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-
-    fn listener() -> (Listener, SocketAddr) {
-        let listener = Listener::open(Some("127.0.0.1".parse().unwrap())).unwrap();
-        let address = listener.socket.local_addr().unwrap();
-        (listener, address)
-    }
-
-    /// The next authenticated peer; none if the next peer is rejected.
-    fn meet(listener: &mut Listener, secret: Secret) -> Option<Caller> {
-        let mut items = Vec::new();
-        listener.poll_items(&mut items);
-        fd::poll(&mut items, None).unwrap();
-        loop {
-            let caller = listener.accept(secret, 1).pop();
-            if caller.is_some() || listener.unauthenticated.is_empty() {
-                return caller;
-            }
-            std::thread::yield_now();
-        }
-    }
-
-    #[test]
-    fn messages_pass_and_foreign_peers_do_not() {
-        let secret = Secret::new();
-        let (mut listener, address) = listener();
-        let big = AgentMessage::Result {
-            round: 3,
-            bytes: vec![7; 3 << 20],
-        };
-        std::thread::scope(|scope| {
-            let call = scope.spawn(|| {
-                let nobody = SocketAddr::new(address.ip(), 1);
-                let mut link = Link::call(&[nobody, address], secret, 12, CONNECT_TIMEOUT).unwrap();
-                let message = link.wait(Duration::from_secs(60)).unwrap();
-                link.send(&message);
-                link.finish(Duration::from_secs(60));
-                assert_eq!(link.wait(Duration::from_secs(60)).unwrap_err(), "it was closed");
-            });
-            let Some(Caller::Agent(12, mut link)) = meet(&mut listener, secret) else {
-                panic!("the caller is not the agent of host 12");
-            };
-            link.send(&big);
-            link.finish(Duration::from_secs(60));
-            assert_eq!(link.wait(Duration::from_secs(60)).unwrap(), big);
-            drop(link);
-            call.join().unwrap();
-        });
-        std::thread::scope(|scope| {
-            let call = scope.spawn(|| Link::call(&[address], Secret::new(), 12, CONNECT_TIMEOUT).unwrap_err());
-            assert!(meet(&mut listener, secret).is_none());
-            assert!(call.join().unwrap().contains("not of this job"));
-        });
-        let mut peer = TcpStream::connect(address).unwrap();
-        peer.write_all(b"GET / HTTP/1.1\r\nHost: somewhere\r\n\r\n").unwrap();
-        assert!(meet(&mut listener, secret).is_none());
-    }
-
-    /// Both ends of a connection with this id.
-    fn connection<T>(id: u32, called: impl Fn(Caller) -> Option<T>) -> (TcpStream, Seals, T) {
-        let secret = Secret::new();
-        let (mut listener, address) = listener();
-        std::thread::scope(|scope| {
-            let call = scope.spawn(|| call_one(address, secret, id, CONNECT_TIMEOUT).unwrap());
-            let called = meet(&mut listener, secret).and_then(called).unwrap();
-            let (stream, seals) = call.join().unwrap();
-            (stream, seals, called)
-        })
-    }
-
-    #[test]
-    fn a_forged_frame_ends_the_connection() {
-        let frame = AgentMessage::Signal { number: 15 }.encode();
-        for is_repeated in [false, true] {
-            let (mut stream, mut seals, mut link) = connection(3, |caller| match caller {
-                Caller::Agent(3, link) => Some(link),
-                _ => None,
-            });
-            let sealed = frames::seal(&mut seals.sent, &frame);
-            stream.write_all(&sealed).unwrap();
-            assert!(link.wait(Duration::from_secs(60)).is_ok());
-            let mut forged = frames::seal(&mut seals.sent, &frame);
-            *forged.last_mut().unwrap() ^= 1;
-            stream.write_all(if is_repeated { &sealed } else { &forged }).unwrap();
-            let refused = link.wait(Duration::from_secs(60)).unwrap_err();
-            assert!(refused.contains("wrong MAC"), "{refused}");
-        }
-    }
-
-    #[test]
-    fn a_forged_length_ends_the_connection_at_once() {
-        let (mut stream, mut seals, mut link) = connection(3, |caller| match caller {
-            Caller::Agent(3, link) => Some(link),
-            _ => None,
-        });
-        let mut forged = frames::seal(&mut seals.sent, &AgentMessage::Fence {}.encode());
-        forged[3] = 0x3f;
-        stream.write_all(&forged).unwrap();
-        let refused = link.wait(Duration::from_secs(60)).unwrap_err();
-        assert!(refused.contains("wrong MAC"), "{refused}");
-    }
-
-    /// Both ends of a connection for output. The first one blocks.
-    pub fn output_connection() -> (OutputLink, OutputLink) {
-        let (stream, seals, called) = connection(1 << STREAM_SHIFT, |caller| match caller {
-            Caller::Output(0, 1, output) => Some(output),
-            _ => None,
-        });
-        (OutputLink::new(stream, seals), called)
-    }
-
-    #[test]
-    fn forged_output_ends_the_connection() {
-        let (mut sender, mut output) = output_connection();
-        let mut read = || loop {
-            match output.read() {
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
-                other => break other,
-            }
-        };
-        sender.write(b"line\n").unwrap();
-        assert_eq!(read().unwrap(), b"line\n");
-        (&*sender.stream)
-            .write_all(b"\x05\0\0\0line\n0123456789abcdef")
-            .unwrap();
-        assert_eq!(read().unwrap_err().kind(), io::ErrorKind::InvalidData);
-    }
-
-    #[test]
-    fn unauthenticated_peers_are_few() {
-        let (mut listener, address) = listener();
-        let secret = Secret::new();
-        let mut callers = Vec::new();
-        for _ in 0..3 {
-            callers.extend((0..MAX_UNAUTHENTICATED).map(|_| TcpStream::connect(address).unwrap()));
-            listener.accept(secret, 5);
-        }
-        listener.accept(secret, 5);
-        assert_eq!(listener.unauthenticated.len(), MAX_UNAUTHENTICATED + 5);
-        // The first peer was dropped, the last one is there.
-        assert_eq!(callers[0].read(&mut [0; 4]).unwrap(), 0);
-        let last = callers.last().unwrap().local_addr().unwrap();
-        let mut peers = listener.unauthenticated.iter();
-        assert!(peers.any(|peer| peer.stream.peer_addr().unwrap() == last));
     }
 }

@@ -5,6 +5,7 @@
 
 mod frames;
 pub mod link;
+pub mod listener;
 pub mod message;
 pub mod secret;
 
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use gasnet_sys::fd;
 use gasnet_sys::process::{self, Pid};
-use link::{Caller, Link, Listener, OutputLink, Up};
+use link::{Link, OutputLink, Up};
+use listener::{Caller, Listener};
 use message::{AgentMessage, Host, RankCounts};
 use secret::Secret;
 

@@ -2,8 +2,11 @@
 //! frame afterwards. The secret never travels on the connection: each end sends a nonce, and the
 //! other returns a keyed hash of both nonces (SipHash-2-4, 128 bits).
 //!
-//! Caller: magic, nonce. Answer: magic, nonce, hash. Caller: its id, and a hash that covers the id.
-//! Then frames, each with a MAC, and one for its length ([`super::frames`]).
+//! Caller: magic, nonce, and a voucher, a hash of both. It proves nothing, as it can be replayed,
+//! but distinguishes callers that know the secret before they are answered. Answer: magic, nonce,
+//! hash. Caller: its id, and a hash that covers the id. Acknowledgement: the first MAC of its
+//! direction, of an empty frame. Then frames, each with a MAC, and one for its length
+//! ([`super::frames`]).
 #![forbid(unsafe_code)]
 
 use std::hash::Hasher;
@@ -12,7 +15,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 
 use gasnet_sys::mem::random_u64;
 
-/// Bytes of the caller's first message.
+/// Bytes of the caller's first message, without the voucher.
 pub const CALL_BYTES: usize = 24;
 /// Bytes of the answer.
 pub const ANSWER_BYTES: usize = 40;
@@ -21,7 +24,7 @@ pub const PROOF_BYTES: usize = 20;
 /// Bytes of a MAC.
 pub const MAC_BYTES: usize = 16;
 
-const MAGIC: [u8; 8] = *b"GASNETj1";
+const MAGIC: [u8; 8] = *b"GASNETj2";
 
 /// The secret of a job, known only to its processes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,6 +119,11 @@ impl Secret {
         u128::from_le_bytes(self.hash(b't', &[]))
     }
 
+    /// Shows a listener that the caller knows the secret, unless it repeats another one's message.
+    pub fn voucher(&self, call: &[u8]) -> [u8; MAC_BYTES] {
+        self.hash(b'v', &[call])
+    }
+
     /// The answer to `call`. None if `call` is no call of this protocol.
     pub fn answer(&self, call: &[u8], own: &Nonce) -> Option<[u8; ANSWER_BYTES]> {
         let theirs = call.strip_prefix(&MAGIC)?;
@@ -158,7 +166,12 @@ impl Secret {
     }
 }
 
-/// The caller's first message.
+/// Whether a first message may begin with these bytes.
+pub fn may_be_call(front: &[u8]) -> bool {
+    front.iter().zip(MAGIC).all(|(byte, magic)| *byte == magic)
+}
+
+/// The caller's first message, without the voucher.
 pub fn call(own: &Nonce) -> [u8; CALL_BYTES] {
     let mut call = [0; CALL_BYTES];
     call[..8].copy_from_slice(&MAGIC);
