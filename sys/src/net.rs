@@ -88,6 +88,16 @@ pub fn addresses() -> Vec<HostAddress> {
     all
 }
 
+/// The boot of this host's kernel, and the network namespace of this process. Processes with the
+/// same reach each other's local sockets in the abstract namespace.
+pub fn boot_and_namespace() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let network = std::fs::read_link("/proc/self/ns/net")
+        .map(|link| link.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    format!("{} {network}", boot.trim())
+}
+
 /// The name of this host.
 pub fn host_name() -> String {
     let system = rustix::system::uname();

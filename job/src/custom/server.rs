@@ -23,11 +23,7 @@ const NOTICE: Duration = Duration::from_secs(5);
 
 /// The identity of this host: boot of the kernel, network namespace, and name.
 pub fn identity() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let network = std::fs::read_link("/proc/self/ns/net")
-        .map(|l| l.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    format!("{} {network} {}", boot.trim(), net::host_name())
+    format!("{} {}", net::boot_and_namespace(), net::host_name())
 }
 
 /// The name in the identity of a host.

@@ -1,6 +1,6 @@
 //! The rendezvous of the ranks of one host: an abstract local socket whose name follows from the
-//! job's secret, so that no other user can hold it. Processes of other users are rejected
-//! ([`super::acceptor`]), and their sockets are not used.
+//! job's secret and the host's identity, so that no other user can hold it. Processes of other
+//! users are rejected ([`super::acceptor`]), and their sockets are not used.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -14,7 +14,7 @@ use crate::agent::manager_daemon_of_this;
 use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
 use gasnet_sys::process::{self, Pid, PidFd};
-use gasnet_sys::{cpus, fd};
+use gasnet_sys::{cpus, fd, net};
 
 /// Limit for all processes that have connected to send their ranks.
 pub const MESSAGE_TIME: Duration = Duration::from_secs(1);
@@ -51,7 +51,8 @@ impl Rendezvous {
     /// names nodes.
     pub fn at(secret: Secret, rank: u32, node: Option<u32>) -> io::Result<Self> {
         let node = node.map_or_else(String::new, |node| format!("-{node}"));
-        let name = format!("gasnet-{}-{:032x}{node}", process::user(), secret.socket_name());
+        let host = secret.socket_name(&net::boot_and_namespace());
+        let name = format!("gasnet-{}-{host:032x}{node}", process::user());
         match UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
             Ok(listener) => {
                 let (leader, own_end) = UnixStream::pair()?;

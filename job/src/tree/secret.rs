@@ -109,9 +109,10 @@ impl Secret {
         hasher.finish128().as_bytes()
     }
 
-    /// Names the job's sockets, which only its processes can predict.
-    pub fn socket_name(&self) -> u128 {
-        u128::from_le_bytes(self.hash(b'n', &[]))
+    /// Names the job's local socket on a host with this identity. Only the job's processes can
+    /// predict it: one that another user sees on a host is of no use on another host.
+    pub fn socket_name(&self, host: &str) -> u128 {
+        u128::from_le_bytes(self.hash(b'n', &[host.as_bytes()]))
     }
 
     /// The job's token, known to all ranks and to nobody else.
@@ -212,6 +213,17 @@ mod tests {
         assert!(secret.prove(&a, &forged, 5).is_none());
         assert_eq!(secret.answer(b"GET / HTTP/1.1\r\n\r\n      ", &b), None);
         assert_eq!(secret.answer(b"", &b), None);
+    }
+
+    #[test]
+    fn each_host_has_a_socket_name_of_its_own() {
+        let secret = Secret::new();
+        let name = secret.socket_name("a net:[1]");
+        assert_eq!(name, secret.socket_name("a net:[1]"));
+        for other in ["b net:[1]", "a net:[2]", ""] {
+            assert_ne!(name, secret.socket_name(other), "{other}");
+        }
+        assert_ne!(name, Secret::new().socket_name("a net:[1]"));
     }
 
     #[test]
