@@ -52,10 +52,12 @@ impl Leader {
         let Some(&first) = local_ranks.keys().next() else {
             return Err(failed(&io::Error::other("no rank has connected")));
         };
-        let listener = Listener::open(None).map_err(|e| failed(&e))?;
+        let chosen = options.workers.map(address_in).transpose()?;
+        // Of a loopback address other agents get the host's name only, which may mean any.
+        let listener = Listener::open(chosen.filter(|ip| !ip.is_loopback())).map_err(|e| failed(&e))?;
         let port = listener.port().map_err(|e| failed(&e))?;
-        let addresses = match options.workers {
-            Some(network) => vec![address_in(network)?],
+        let addresses = match chosen {
+            Some(address) => vec![address],
             None => net::addresses().into_iter().map(|a| a.ip).collect(),
         };
         let text = endpoint(first, port, &addresses).into_bytes();
@@ -218,5 +220,23 @@ mod tests {
         };
         assert!(text.starts_with(b"3,") && leader.first == 3);
         assert!(rendezvous::receive(&mut incomplete.leader).is_err());
+    }
+
+    #[test]
+    fn the_leader_listens_where_the_ranks_network_is() {
+        let mut options = StartOptions::from_config(&Config::defaults(&[]), &Library::default()).unwrap();
+        let address = net::addresses().first().map(|own| own.ip);
+        for (workers, listens) in [
+            (None, None),
+            (Some("127.0.0.1".parse().unwrap()), None),
+            (address, address.filter(|ip| !ip.is_loopback())),
+        ] {
+            options.workers = workers;
+            let mut rendezvous = Rendezvous::at(Secret::new(), 0, None).unwrap();
+            rendezvous.introduce().unwrap();
+            let leader = Leader::new(rendezvous.acceptor.take().unwrap(), &mut rendezvous, &options).unwrap();
+            let ip = leader.listener.ip().unwrap();
+            assert_eq!(Some(ip).filter(|ip| !ip.is_unspecified()), listens);
+        }
     }
 }

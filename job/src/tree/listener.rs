@@ -57,6 +57,12 @@ impl Listener {
         })
     }
 
+    /// The address of this host that it is limited to; unspecified if it is not limited.
+    #[cfg(test)]
+    pub fn ip(&self) -> io::Result<IpAddr> {
+        self.socket.local_addr().map(|address| address.ip())
+    }
+
     /// Its port.
     pub fn port(&self) -> io::Result<u16> {
         self.socket.local_addr().map(|address| address.port())
