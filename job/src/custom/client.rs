@@ -13,7 +13,7 @@ use super::server::identity;
 use crate::pmi::{Membership, ProcessManager};
 use crate::spawn::Contact;
 use crate::tree::link::{Link, WORKER_ID};
-use crate::tree::message::AgentMessage;
+use crate::tree::message::{unmask_pairs, AgentMessage};
 use crate::{refuse, JobError};
 use gasnet_sys::{net, process};
 
@@ -59,6 +59,9 @@ pub fn prepare() -> Result<Option<LauncherClient>, JobError> {
         }) => (rank, size, job, environment),
         Ok(_) => return refuse(format!("host {here} received an unexpected message instead of a rank")),
         Err(why) => return refuse(format!("host {here} received no rank in the job: {why}")),
+    };
+    let Some(environment) = unmask_pairs(environment, contact.secret) else {
+        return refuse(format!("host {here} received a malformed environment"));
     };
     for (name, value) in environment {
         let name = OsString::from_vec(name);

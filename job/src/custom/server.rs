@@ -12,7 +12,7 @@ use crate::layout::JobLayout;
 use crate::pmi_bootstrap::hosts;
 use crate::tree::link::Link;
 use crate::tree::listener::{Caller, Listener};
-use crate::tree::message::{AgentMessage, Host};
+use crate::tree::message::{mask_pairs, AgentMessage, Host};
 use gasnet_sys::{fd, mem, net};
 
 /// Fences of the PMI bootstrap.
@@ -186,7 +186,8 @@ impl<'a> LauncherServer<'a> {
         let size = self.options.ranks;
         let registrations: Vec<_> = self.workers.iter().filter_map(|w| w.registration.as_ref()).collect();
         let ranks = assign_ranks(&registrations)?;
-        let environment: Vec<_> = env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec())).collect();
+        let environment = env::vars_os().map(|(n, v)| (n.into_vec(), v.into_vec())).collect();
+        let environment = mask_pairs(&environment, self.secret);
         let job = format!("launcher-{:016x}", mem::random_u64()).into_bytes();
         for (worker, rank) in self.workers.iter_mut().zip(ranks) {
             worker.rank = rank;

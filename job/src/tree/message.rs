@@ -4,6 +4,7 @@
 
 use super::super::control_block::Phase;
 use super::super::layout::RankRange;
+use super::secret::Secret;
 
 /// A value in a frame.
 trait Field: Sized {
@@ -133,6 +134,22 @@ pub struct RankCounts {
 /// Names and values.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
+/// Pairs as the launcher process sends them to workers: they may contain tokens of other programs,
+/// so that only the job's processes may read them.
+pub fn mask_pairs(pairs: &Pairs, secret: Secret) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pairs.put(&mut bytes);
+    secret.mask(&mut bytes);
+    bytes
+}
+
+/// The pairs of a [`mask_pairs`].
+pub fn unmask_pairs(mut bytes: Vec<u8>, secret: Secret) -> Option<Pairs> {
+    secret.mask(&mut bytes);
+    let mut from = &bytes[..];
+    Pairs::take(&mut from).filter(|_| from.is_empty())
+}
+
 /// A host to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -211,8 +228,9 @@ messages! {
     b'C' Report { counts: RankCounts }
     /// From a worker: the rank that it requests, and the identity of its host.
     b'W' Register { requested_rank: Option<u32>, host: Vec<u8> }
-    /// To a worker: its rank, the number of ranks, the job's name, and the launcher's environment.
-    b'L' Assign { rank: u32, size: u32, job: Vec<u8>, environment: Pairs }
+    /// To a worker: its rank, the number of ranks, the job's name, and the launcher's environment,
+    /// masked.
+    b'L' Assign { rank: u32, size: u32, job: Vec<u8>, environment: Vec<u8> }
     /// From a worker: it waits for all workers. To a worker: all wait.
     b'F' Fence {}
     /// From a rank to the leader of its host: its rank, the process manager's daemon (0: unknown),
@@ -304,6 +322,17 @@ mod tests {
             AgentMessage::Ended { code: 137, lost: true },
             AgentMessage::Report { counts },
         ]
+    }
+
+    #[test]
+    fn pairs_are_masked() {
+        let (secret, pairs) = (Secret::new(), vec![(b"TOKEN".to_vec(), b"hidden".to_vec()); 3]);
+        let masked = mask_pairs(&pairs, secret);
+        for clear in [&b"TOKEN"[..], b"hidden"] {
+            assert!(!masked.windows(clear.len()).any(|part| part == clear));
+        }
+        assert_eq!(unmask_pairs(masked.clone(), secret), Some(pairs));
+        assert_eq!(unmask_pairs(masked, Secret::new()), None);
     }
 
     #[test]

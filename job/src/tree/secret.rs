@@ -125,6 +125,15 @@ impl Secret {
         self.hash(b'v', &[call])
     }
 
+    /// Hides `text` from processes without the secret, or shows it again: adds a stream of keyed
+    /// hashes. Only for one text of a job: the sum of two hidden texts would be that of the texts.
+    pub fn mask(&self, text: &mut [u8]) {
+        for (number, block) in (0_u64..).zip(text.chunks_mut(MAC_BYTES)) {
+            let key = self.hash(b'e', &[&number.to_le_bytes()]);
+            block.iter_mut().zip(key).for_each(|(byte, key)| *byte ^= key);
+        }
+    }
+
     /// The answer to `call`. None if `call` is no call of this protocol.
     pub fn answer(&self, call: &[u8], own: &Nonce) -> Option<[u8; ANSWER_BYTES]> {
         let theirs = call.strip_prefix(&MAGIC)?;
@@ -224,6 +233,20 @@ mod tests {
             assert_ne!(name, secret.socket_name(other), "{other}");
         }
         assert_ne!(name, Secret::new().socket_name("a net:[1]"));
+    }
+
+    #[test]
+    fn a_masked_text_needs_the_secret() {
+        let (secret, text) = (Secret::new(), vec![b'x'; 100]);
+        let mut masked = text.clone();
+        secret.mask(&mut masked);
+        let blocks: Vec<_> = masked.chunks(MAC_BYTES).collect();
+        assert!(blocks.iter().enumerate().all(|(i, block)| !blocks[..i].contains(block)));
+        assert!(!masked.windows(4).any(|part| part == b"xxxx"));
+        let mut other = masked.clone();
+        Secret::new().mask(&mut other);
+        secret.mask(&mut masked);
+        assert!(masked == text && other != text);
     }
 
     #[test]
