@@ -26,8 +26,8 @@ def ports():
     return found
 known, kept, calls, silent = ports(), [], 0, int(sys.argv[2])
 print("ready", flush=True)
-garbage = [b"", b"GASNETj1", b"GET / HTTP/1.0\r\n\r\n"]
-garbage += [b"GASNETj1" + bytes(16), b"GASNETj1" + bytes(36), os.urandom(4000)]
+garbage = [b"", b"GASNETj2", b"GET / HTTP/1.0\r\n\r\n"]
+garbage += [b"GASNETj2" + bytes(size) for size in (16, 32, 52)] + [os.urandom(4000)]
 end = time.monotonic() + 60
 while time.monotonic() < end and not os.path.exists(sys.argv[1]):
     for port in ports() - known:
@@ -81,6 +81,11 @@ def _(bed):
 def _(bed):
     # More than the agent may have open. The rest of the 400 gets through only after it drops some.
     with_caller(bed, ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", *bed.launch(5)], silent=400, least=257)
+
+
+@case("safety: unauthenticated peers call at full speed while the job starts", "three", conduits=("udp",))
+def _(bed):
+    with_caller(bed, bed.launch(5), silent=100_000, least=2000)
 
 
 @case("safety: the secret is in no list of processes", "three", quick=True)
