@@ -9,7 +9,6 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use super::acceptor::Acceptor;
-use super::MARGIN;
 use crate::agent::manager_daemon_of_this;
 use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
@@ -18,6 +17,8 @@ use gasnet_sys::{cpus, fd, net};
 
 /// Limit for all processes that have connected to send their ranks.
 pub const MESSAGE_TIME: Duration = Duration::from_secs(1);
+/// Limit for a connection to wait in the holder's queue, which other users may fill all the time.
+const QUEUE_LIMIT: Duration = Duration::from_secs(300);
 /// Most bytes of a message.
 const MESSAGE_MAX: usize = 1 << 26;
 
@@ -65,7 +66,7 @@ impl Rendezvous {
             }
             Err(e) if e.kind() == io::ErrorKind::AddrInUse => {
                 // The holder stays until all ranks have connected, and accepts at once.
-                let leader = fd::connect_to_name(name.as_bytes(), MARGIN).map_err(|error| {
+                let leader = fd::connect_to_name(name.as_bytes(), QUEUE_LIMIT).map_err(|error| {
                     io::Error::other(format!("the process that holds the local socket @{name}: {error}"))
                 })?;
                 let (_, user) = fd::peer_process(leader.as_raw_fd())?;
