@@ -170,6 +170,7 @@ impl Net {
                     }
                     completion.flags = 0;
                     delivered += self.deliver(message, PollScope::Replies, upcalls);
+                    wire::spend(message);
                     self.release(index);
                 }
             }
@@ -178,6 +179,7 @@ impl Net {
             if let Event::Message(index) = Self::event(completion) {
                 let message = self.message(index, completion);
                 delivered += self.deliver(message, scope, upcalls);
+                wire::spend(message);
                 self.release(index);
             }
         }
@@ -205,6 +207,7 @@ impl Net {
     fn deliver(&self, message: &mut [u8], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         // Somebody who is not of this job has sent anything else. It costs no memory.
         let Some((header, place)) = Header::decode(message, self.token, self.peers.count()) else {
+            self.outsiders.drop(self.rank, "a message without the job's token");
             return 0;
         };
         if message.as_ptr().align_offset(PACKET_ALIGN) != 0 {

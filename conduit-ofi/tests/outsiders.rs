@@ -3,7 +3,7 @@
 mod strict;
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, JobRank};
+use gasnet_conduit::{Class, JobRank, PollScope};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use strict::{poll_until, punished, take, Report};
 
@@ -77,4 +77,34 @@ fn errors_of_no_operation() {
     outlives("stray=none@1;tcp;ofi_rxm", SHORT, 300);
     outlives("stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
     outlives("no=multi_recv stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
+}
+
+/// A buffer that the provider reports without writing it has no earlier message in it.
+#[test]
+fn messages_that_were_delivered_before() {
+    const MESSAGES: usize = 300;
+    let job = Job::start(&|| punished("no=multi_recv stale=2;tcp;ofi_rxm"), 2);
+    let [sent, over] = [const { AtomicBool::new(false) }; 2];
+    job.run(|rank, conduit| {
+        let mut report = Report::default();
+        if rank == JobRank(0) {
+            for _ in 0..MESSAGES {
+                take(conduit, &mut report, || {
+                    conduit.send(JobRank(1), Class::Request, &[&[1; 100]]).is_ok()
+                });
+            }
+            sent.store(true, SeqCst);
+            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+        } else {
+            poll_until(conduit, &mut report, |report| {
+                report.done >= MESSAGES / 2 && sent.load(SeqCst)
+            });
+            for _ in 0..1000 {
+                conduit.poll(PollScope::All, &mut report);
+            }
+            over.store(true, SeqCst);
+            assert_eq!(report.done, MESSAGES / 2);
+        }
+        assert!(report.lost.is_empty(), "{:?}", report.lost);
+    });
 }

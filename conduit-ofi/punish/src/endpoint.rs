@@ -192,6 +192,10 @@ impl Call<'_> {
         if !self.context.is_null() || !self.is_injected() {
             let mut op = Op::new(self.context, kind, self.buffers);
             op.many = self.takes_many();
+            if plan.stale.is_some() && kind == Kind::Receive {
+                let Buffer { address, bytes, .. } = self.buffers[0];
+                op.before = std::slice::from_raw_parts(address as *const u8, bytes).to_vec();
+            }
             let kept = matches!(kind, Kind::Send | Kind::Put) && !self.is_injected();
             ready.context = state.begin(plan, op, kept);
         }

@@ -40,6 +40,9 @@ pub unsafe fn change(plan: &Plan, entry: &mut ffi::fi_cq_data_entry, count: u64)
     if is_possible && is_due(plan.short, count) {
         entry.flags |= SHORT;
     }
+    if !op.many && is_due(plan.stale, count) {
+        std::ptr::copy_nonoverlapping(op.before.as_ptr(), op.buffers[0].address as *mut u8, entry.len);
+    }
 }
 
 /// The error that comes beside the message of this number.

@@ -206,6 +206,9 @@ pub struct Plan {
     pub broken: Option<u64>,
     /// Of each of so many messages the peer sends half, which is reported as cut off. Likewise.
     pub short: Option<u64>,
+    /// Each of so many messages has no bytes, though its length says otherwise: a buffer for one
+    /// message keeps what it had.
+    pub stale: Option<u64>,
     /// An error of no operation comes beside each of so many messages.
     pub stray: Option<(Stray, u64)>,
     /// The call that returns an error.
@@ -309,6 +312,7 @@ impl FromStr for Plan {
                 "flag" => plan.flag = Some(number(value)?.max(1)),
                 "broken" => plan.broken = Some(number(value)?.max(1)),
                 "short" => plan.short = Some(number(value)?.max(1)),
+                "stale" => plan.stale = Some(number(value)?.max(1)),
                 "stray" => plan.stray = Some((named(&STRAYS, pair()?.0)?, pair()?.1)),
                 "refuse" => plan.refuse = fault()?,
                 _ => return Err(format!("'{word}' is not known")),
@@ -355,7 +359,7 @@ mod tests {
             ..Plan::default()
         };
         assert_eq!(plan, expected);
-        let plan: Plan = "claim=1099511627775@2 place=1@3 flag=4 broken=5 stray=foreign@6 short=7"
+        let plan: Plan = "claim=1099511627775@2 place=1@3 flag=4 broken=5 stray=foreign@6 short=7 stale=8"
             .parse()
             .unwrap();
         let expected = Plan {
@@ -365,6 +369,7 @@ mod tests {
             broken: Some(5),
             stray: Some((Stray::Foreign, 6)),
             short: Some(7),
+            stale: Some(8),
             ..Plan::default()
         };
         assert_eq!(plan, expected);

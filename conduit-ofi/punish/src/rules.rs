@@ -36,6 +36,8 @@ pub struct Op {
     pub arrived: usize,
     /// The place where its last message ends.
     pub full: Option<usize>,
+    /// The bytes of a receive when it was posted, for `stale`.
+    pub before: Vec<u8>,
     /// Of the bytes of a source that must not change; 0 if they may.
     sum: u64,
     /// What the user's context is overwritten with.
@@ -54,6 +56,7 @@ impl Op {
             buffers: buffers.to_vec(),
             arrived: 0,
             full: None,
+            before: Vec::new(),
             sum: 0,
             poison: 0,
         }
