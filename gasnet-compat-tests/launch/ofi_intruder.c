@@ -20,7 +20,7 @@
 enum {
     MOST = 3 << 20, /* bytes of a message: more than the job's receive buffers take */
     KEY = 17,
-    SECONDS = 3, /* that the operations on a port may take */
+    SECONDS = 3, /* that the operations on a port may take, unless INTRUDER_SECONDS says otherwise */
     ROUNDS = 8,  /* of long messages: more than the job has receive buffers */
     KINDS = 7    /* of messages of the conduit, and one that does not exist */
 };
@@ -170,15 +170,17 @@ static void transfers(fi_addr_t peer, double end) {
 }
 
 int main(int argc, char **argv) {
+    const char *limit = getenv("INTRUDER_SECONDS");
     int i;
     if (argc < 5) return 2;
     buffer = (unsigned char *)aligned_alloc(4096, MOST);
     for (i = 0; i < MOST; i++) buffer[i] = (unsigned char)rand();
     for (i = 4; i < argc; i++) {
-        double end = now() + SECONDS;
         fi_addr_t peer;
+        double end;
         begun = done = failed = 0;
         open_endpoint(argv[1], argv[3], argv[i]);
+        end = now() + (limit ? atof(limit) : SECONDS);
         if (fi_av_insert(av, info->dest_addr, 1, &peer, 0, NULL) != 1) return 1;
         if (!strcmp(argv[2], "messages")) messages(peer, end);
         else if (!strcmp(argv[2], "data")) messages_with_data(peer, end);

@@ -31,6 +31,7 @@ import flood  # noqa: E402,F401
 import intruders  # noqa: E402,F401
 import jobs  # noqa: E402  (found through the line above)
 import managers  # noqa: E402,F401
+import mutations  # noqa: E402,F401
 import places  # noqa: E402,F401
 import safety  # noqa: E402,F401
 from bed import Bed, Program, Skip, Wrong  # noqa: E402

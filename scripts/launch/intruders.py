@@ -31,47 +31,57 @@ sys.stdin.read()
 """
 
 
-def intruder(bed):
-    """The program that uses libfabric, compiled once."""
-    path = f"{bed.program.folder}/ofi_intruder"
+def compiled(bed, name, *options):
+    """A program of an intruder, compiled once."""
+    path = f"{bed.program.folder}/{name}"
     if not os.path.exists("/usr/include/rdma/fabric.h"):
         raise Skip("no headers of libfabric")
     if not os.path.exists(path):
-        command = ["cc", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", path, f"{CLIENTS}/launch/ofi_intruder.c"]
-        done = subprocess.run([*command, "-lfabric"], capture_output=True, text=True)
+        command = ["cc", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-o", path, f"{CLIENTS}/launch/{name}.c"]
+        done = subprocess.run([*command, *options], capture_output=True, text=True)
         if done.returncode != 0:
-            raise Wrong(f"ofi_intruder does not compile: {done.stderr[-500:]}")
+            raise Wrong(f"{name} does not compile: {done.stderr[-500:]}")
     return path
 
 
-def listening(bed):
-    """Addresses and ports of this host on which somebody listens."""
+def intruder(bed):
+    """The program that uses libfabric."""
+    return compiled(bed, "ofi_intruder", "-lfabric")
+
+
+def listening(bed, provider):
+    """Addresses and ports of this host on which somebody awaits what a provider sends."""
+    # State 7 of a datagram socket is that of one without a peer.
+    table, state = ("udp", "07") if provider.startswith("udp") else ("tcp", "0A")
     found = set()
-    for line in bed.hosts.check(1, ["cat", "/proc/net/tcp"]).splitlines()[1:]:
+    for line in bed.hosts.check(1, ["cat", f"/proc/net/{table}"]).splitlines()[1:]:
         words = line.split()
-        if words[3] == "0A":
+        if words[3] == state:
             address, _, port = words[1].partition(":")
             found.add((".".join(str(byte) for byte in reversed(bytes.fromhex(address))), int(port, 16)))
     return found
 
 
 def disturbed(bed, provider, works, **variables):
-    """A job in which two ranks work, and one intruder after another does what `works` names. It
-    goes on meanwhile and afterwards, and takes no more memory than it should."""
+    """A job in which two ranks work, and one intruder after another does what `works` names, or is
+    called with the job, an address and ports. It goes on meanwhile and afterwards, and takes no
+    more memory than it should."""
     work, stop = bed.program.client("launch/launch_work"), f"{bed.program.folder}/stop"
-    rogue, known = intruder(bed), listening(bed)
+    rogue, known = intruder(bed), listening(bed, provider)
     env = {"GASNET_OFI_PROVIDER": provider, "GASNET_SUPERNODE_MAXSIZE": "1", "TEST_WATCHDOG": "300", **variables}
     try:
         with starting(bed, [bed.program.launcher, "-n", "2", work, stop], env) as job:
             await_rounds(job, 10)
-            found = listening(bed) - known
+            found = listening(bed, provider) - known
             address = next((a for a, _ in found if a != "0.0.0.0"), "127.0.0.1")
             ports = [str(port) for _, port in sorted(found)]
             if len(ports) < 2:
                 raise Wrong(f"two ranks listen at {found}")
             memory = resident(bed, work)
             for what in works:
-                if what == "garbage":
+                if callable(what):
+                    what(job, address, ports)
+                elif what == "garbage":
                     calls(bed, job, [address, *ports])
                 else:
                     uses_libfabric(bed, [rogue, provider, what, address, *ports])
