@@ -2,7 +2,8 @@
 # setup.sh [build] [all] [cluster] [rdma]: installs the Debian packages that building and testing
 # need and that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, cbindgen in
 # $BUILD/cbindgen, and bindgen in $BUILD/bindgen. "build" leaves out what only tests need, "all"
-# adds what only `make check-all` needs (also, by rustup, the oldest Rust that is supported),
+# adds what only `make check-all` needs (also cargo-deny in $BUILD/cargo-deny and, by rustup, the
+# oldest Rust that is supported),
 # "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on
 # disk), "rdma" the virtual machine of scripts/rdma-vm. When nothing is missing it uses no network.
 # Rust itself must be installed already (by rustup, or any toolchain from the version in Cargo.toml
@@ -14,6 +15,7 @@ RUFF_VERSION=0.17.6
 # Pinned, so that the check does not change with a release.
 CBINDGEN_VERSION=0.29.2
 BINDGEN_VERSION=0.71.1
+CARGO_DENY_VERSION=0.18.3
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 BUILD=${BUILD:-$root/build}
 
@@ -126,21 +128,22 @@ install_ruff() {
         "$BUILD/ruff/bin/pip" install -q --disable-pip-version-check "ruff==$RUFF_VERSION"; } ||
         echo "setup: without ruff $RUFF_VERSION from PyPI the step lint fails" >&2
 }
-# install_crate PACKAGE COMMAND VERSION: in $BUILD/COMMAND. Only the step prototypes needs it.
-# Without optimisation it compiles in a quarter of the time.
+# install_crate PACKAGE COMMAND VERSION STEP: in $BUILD/COMMAND. Only that step needs it. Without
+# optimisation it compiles in a quarter of the time.
 install_crate() {
     [ -n "$tests" ] || return 0
     "$BUILD/$2/bin/$2" --version 2>/dev/null | grep -qx "$2 $3" && return
     echo "setup: installing $2 $3 in $BUILD/$2 (a minute or two)"
     CARGO_TARGET_DIR=$BUILD/$2/target cargo install --quiet --locked --debug --root "$BUILD/$2" \
         --version "$3" "$1" ||
-        echo "setup: without $2 $3 from crates.io the step prototypes fails" >&2
+        echo "setup: without $2 $3 from crates.io the step $4 fails" >&2
     rm -rf "$BUILD/$2/target"
 }
 install_tools() {
     install_ruff
-    install_crate cbindgen cbindgen "$CBINDGEN_VERSION"
-    install_crate bindgen-cli bindgen "$BINDGEN_VERSION"
+    install_crate cbindgen cbindgen "$CBINDGEN_VERSION" prototypes
+    install_crate bindgen-cli bindgen "$BINDGEN_VERSION" prototypes
+    [ -z "$oldest" ] || install_crate cargo-deny cargo-deny "$CARGO_DENY_VERSION" lint
     [ -z "$rdma" ] || "$root/scripts/rdma-vm/setup.sh"
 }
 if [ -z "$missing" ]; then
