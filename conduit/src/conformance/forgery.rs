@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Requests of each rank.
 const REQUESTS: usize = 100;
+/// Bytes of the longest of them, if the conduit has such packets.
+const LONGEST: usize = 60_000;
 /// Without an arrival for so long nothing more comes: an altered message may be missing.
 const QUIET: Duration = Duration::from_millis(300);
 
@@ -24,6 +26,7 @@ struct End<'a> {
     rank: JobRank,
     conduit: &'a dyn Conduit,
     state: &'a State,
+    /// Bytes of the largest packet.
     largest: usize,
 }
 
@@ -35,8 +38,9 @@ impl End<'_> {
 
     /// Sends, and answers, until all has come, nothing more comes, or something is lost.
     fn talk(&mut self) {
-        let (peer, content) = (JobRank(1 - self.rank.0), vec![7; self.largest]);
-        let lengths = [8, 100, 1000, 3000, self.largest];
+        let longest = self.largest.min(LONGEST);
+        let (peer, content) = (JobRank(1 - self.rank.0), vec![7; longest]);
+        let lengths = [8, 100, 1000, 3000, longest];
         let (mut sent, mut polls, mut before, mut quiet) = (0, 0, 0, Instant::now());
         while !self.state.is_over.load(SeqCst) {
             let length = lengths[sent % lengths.len()];
@@ -91,7 +95,7 @@ pub fn talk_under_forgery(make: Make<'_>) {
             rank,
             conduit,
             state: &state,
-            largest: conduit.limits().max_packet_bytes.min(60_000),
+            largest: conduit.limits().max_packet_bytes,
         };
         end.talk();
         conduit.stop(Stop::Orderly);
