@@ -85,7 +85,7 @@ def _(bed):
 
 @case("safety: unauthenticated peers call at full speed while the job starts", "three", conduits=("udp",))
 def _(bed):
-    with_caller(bed, bed.launch(5), silent=100_000, least=2000)
+    with_caller(bed, bed.launch(5), silent=20_000, least=2000)
 
 
 @case("safety: the secret is in no list of processes", "three", quick=True)
