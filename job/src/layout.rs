@@ -13,6 +13,9 @@ pub struct RankRange {
     pub host: u32,
 }
 
+/// Most ranks of a job, which bounds the memory for a layout that another host sends.
+const SIZE_MAX: u32 = 1 << 24;
+
 /// Consecutive ranks of one neighbourhood.
 #[derive(Clone, Copy, Debug)]
 struct NbrhdRange {
@@ -38,7 +41,7 @@ pub struct JobLayout {
 
 impl JobLayout {
     /// From ranges in ascending order, with at most `nbrhd_max` ranks per neighbourhood (0: no
-    /// limit). None if there is a gap, a host without ranks, or no rank at all.
+    /// limit). None if there is a gap, a host without ranks, no rank at all, or too many.
     pub fn new(ranges: Vec<RankRange>, nbrhd_max: u32) -> Option<Self> {
         let mut joined: Vec<RankRange> = Vec::with_capacity(ranges.len());
         let mut size = 0u32;
@@ -47,7 +50,7 @@ impl JobLayout {
             if range.first != size || range.count == 0 {
                 return None;
             }
-            size = size.checked_add(range.count)?;
+            size = size.checked_add(range.count).filter(|&size| size <= SIZE_MAX)?;
             hosts = hosts.max(range.host.checked_add(1)?);
             match joined.last_mut().filter(|last| last.host == range.host) {
                 Some(last) => last.count += range.count,
@@ -225,6 +228,8 @@ mod tests {
             &[(0, 1, 0), (1, 1, 2)],
             &[(0, u32::MAX, 0), (u32::MAX, 2, 0)],
             &[(0, 1, u32::MAX)],
+            &[(0, SIZE_MAX + 1, 0)],
+            &[(0, SIZE_MAX, 0), (SIZE_MAX, 1, 0)],
         ] {
             let ranges = bad.iter().copied().map(range).collect();
             assert!(JobLayout::new(ranges, 0).is_none(), "{bad:?}");

@@ -9,7 +9,7 @@
 //! ended, they may *go*. The root decides this for all hosts; each agent enforces it on its host.
 
 mod children;
-mod exchange;
+pub(crate) mod exchange;
 mod manager_daemon;
 pub mod output;
 mod shutdown;
@@ -399,8 +399,8 @@ impl Agent<'_> {
     fn counts(&self) -> RankCounts {
         let mut all = self.setup.tree.counts(self.shutdown.epoch);
         let running = self.running().count() as u32;
-        all.running += running;
-        all.present += self.alive().count() as u32;
+        all.running = all.running.saturating_add(running);
+        all.present = all.present.saturating_add(self.alive().count() as u32);
         if running > 0 {
             all.waiting = all.waiting.min(self.windows.waiting);
             all.idle = all.idle.min(self.windows.idle);

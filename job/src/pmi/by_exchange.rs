@@ -22,9 +22,11 @@ pub struct ByExchange {
     membership: Membership,
     /// What this process has put since the last fence: `key=value` lines.
     fresh: String,
-    /// Values by owner and key.
-    values: HashMap<(u32, String), String>,
+    values: Values,
 }
+
+/// Values by owner and key.
+pub type Values = HashMap<(u32, String), String>;
 
 fn failed(error: ConduitError) -> JobError {
     JobError::new(error.message)
@@ -66,6 +68,25 @@ impl ByExchange {
     }
 }
 
+/// The most bytes that a process puts, from the lengths that all announce.
+pub fn longest(lengths: &[u8]) -> Result<usize, String> {
+    let lengths = lengths.chunks_exact(8);
+    let lengths = lengths.map(|n| u64::from_ne_bytes(n.try_into().unwrap_or_default()));
+    let (longest, rank) = lengths.zip(0_u32..).max().unwrap_or((0, 0));
+    let possible = usize::try_from(longest).ok().filter(|&longest| longest <= FENCE_MAX);
+    possible.ok_or_else(|| format!("rank {rank} announces {longest} bytes, more than {FENCE_MAX}"))
+}
+
+/// Takes what all processes put, in parts of `each` bytes.
+pub fn take_values(values: &mut Values, all: &[u8], each: usize) {
+    for (owner, text) in (0..).zip(all.chunks_exact(each)) {
+        let text = String::from_utf8_lossy(text);
+        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            values.insert((owner, key.into()), value.into());
+        }
+    }
+}
+
 impl ProcessManager for ByExchange {
     fn membership(&self) -> &Membership {
         &self.membership
@@ -83,25 +104,13 @@ impl ProcessManager for ByExchange {
     fn fence(&mut self, _: Option<Duration>) -> Result<(), JobError> {
         let mut text = std::mem::take(&mut self.fresh).into_bytes();
         let lengths = self.exchange(&(text.len() as u64).to_ne_bytes())?;
-        let lengths = lengths.chunks_exact(8);
-        let lengths = lengths.map(|n| u64::from_ne_bytes(n.try_into().unwrap_or_default()));
-        let (longest, rank) = lengths.zip(0_u32..).max().unwrap_or((0, 0));
-        let Some(longest) = usize::try_from(longest).ok().filter(|&longest| longest <= FENCE_MAX) else {
-            return Err(self
-                .membership
-                .error(&format!("rank {rank} announces {longest} bytes, more than {FENCE_MAX}")));
-        };
+        let longest = longest(&lengths).map_err(|why| self.membership.error(&why))?;
         if longest == 0 {
             return Ok(());
         }
         text.resize(longest, b'\n');
         let all = self.exchange(&text)?;
-        for (owner, text) in (0..).zip(all.chunks_exact(longest)) {
-            let text = String::from_utf8_lossy(text);
-            for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
-                self.values.insert((owner, key.into()), value.into());
-            }
-        }
+        take_values(&mut self.values, &all, longest);
         Ok(())
     }
 

@@ -9,11 +9,11 @@
 //! The manager is outside the job and its messages are not trusted: lengths are bounded, numbers
 //! are checked, and a manager that ends causes an error and no hang.
 
-mod by_exchange;
+pub(crate) mod by_exchange;
 mod detect;
-mod message;
+pub(crate) mod message;
 mod pmix;
-mod stream;
+pub(crate) mod stream;
 #[cfg(test)]
 mod tests;
 mod wire;
@@ -157,7 +157,7 @@ pub fn connect_by(bootstrap: &'static dyn Bootstrap) -> Result<Box<dyn ProcessMa
 }
 
 /// Checks a manager's name for the job, which is also a value in messages.
-fn check_job_name(name: Option<&str>) -> Result<String, String> {
+pub(crate) fn check_job_name(name: Option<&str>) -> Result<String, String> {
     let is_plain = |c: u8| c.is_ascii_graphic() && c != b';';
     match name {
         Some(name) if (1..=256).contains(&name.len()) && name.bytes().all(is_plain) => Ok(name.into()),

@@ -83,42 +83,13 @@ impl Stream {
     /// The next message, without its length or the end of its line.
     pub fn message(&mut self, version: Version, limit: Option<Instant>) -> Result<String, String> {
         loop {
-            if let Some((text, end)) = self.first_message(version)? {
+            if let Some((text, end)) = first_message(&self.unread, version)? {
                 let message = std::str::from_utf8(&self.unread[text]).map(str::to_owned);
                 self.unread.drain(..end);
                 return message.map_err(|_| "it has sent bytes that are not text".into());
             }
             self.receive(limit)?;
         }
-    }
-
-    /// The place of the first unread message, if it is complete, and where it ends.
-    fn first_message(&self, version: Version) -> Result<Option<(Range<usize>, usize)>, String> {
-        if version == Version::One {
-            let end = self.unread.iter().position(|&c| c == b'\n');
-            if end.is_none() && self.unread.len() > MESSAGE_MAX {
-                return Err(format!("it has sent a line of more than {MESSAGE_MAX} characters"));
-            }
-            return Ok(end.map(|end| (0..end, end + 1)));
-        }
-        let Some(columns) = self.unread.first_chunk::<LENGTH>() else {
-            return Ok(None);
-        };
-        let columns = String::from_utf8_lossy(columns);
-        let digits = Some(columns.trim()).filter(|digits| digits.bytes().all(|c| c.is_ascii_digit()));
-        let Some(length) = digits.and_then(|digits| digits.parse::<usize>().ok()) else {
-            return Err(format!(
-                "it has sent {} instead of the length of a message",
-                super::quoted(&columns)
-            ));
-        };
-        if length > MESSAGE_MAX {
-            return Err(format!(
-                "it announces a message of {length} characters; the limit is {MESSAGE_MAX}"
-            ));
-        }
-        let end = LENGTH + length;
-        Ok((self.unread.len() >= end).then_some((LENGTH..end, end)))
     }
 
     fn receive(&mut self, limit: Option<Instant>) -> Result<(), String> {
@@ -149,6 +120,35 @@ impl Stream {
         }
         fd::poll(&mut item, left).map(drop).map_err(|e| lost(&e))
     }
+}
+
+/// The place of the first message in bytes that have arrived, if it is complete, and where it ends.
+pub fn first_message(unread: &[u8], version: Version) -> Result<Option<(Range<usize>, usize)>, String> {
+    if version == Version::One {
+        let end = unread.iter().position(|&c| c == b'\n');
+        if end.is_none() && unread.len() > MESSAGE_MAX {
+            return Err(format!("it has sent a line of more than {MESSAGE_MAX} characters"));
+        }
+        return Ok(end.map(|end| (0..end, end + 1)));
+    }
+    let Some(columns) = unread.first_chunk::<LENGTH>() else {
+        return Ok(None);
+    };
+    let columns = String::from_utf8_lossy(columns);
+    let digits = Some(columns.trim()).filter(|digits| digits.bytes().all(|c| c.is_ascii_digit()));
+    let Some(length) = digits.and_then(|digits| digits.parse::<usize>().ok()) else {
+        return Err(format!(
+            "it has sent {} instead of the length of a message",
+            super::quoted(&columns)
+        ));
+    };
+    if length > MESSAGE_MAX {
+        return Err(format!(
+            "it announces a message of {length} characters; the limit is {MESSAGE_MAX}"
+        ));
+    }
+    let end = LENGTH + length;
+    Ok((unread.len() >= end).then_some((LENGTH..end, end)))
 }
 
 const GONE: &str = "it has closed the connection: it has ended, or rejects this process. Its own output may \

@@ -39,8 +39,9 @@ const BRACKETS_MAX: usize = 8;
 /// Digits of a number in brackets.
 const DIGITS_MAX: usize = 20;
 
-#[derive(Clone, Copy)]
-enum Form {
+/// The form of a list.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
     /// A file with a name at the beginning of each line. The rest of the line and comments are
     /// ignored.
     File,
@@ -107,38 +108,43 @@ pub fn list(environment: impl Fn(&str) -> Option<OsString>, keep_duplicates: boo
         return refuse(format!("no hosts are known: none of {} is set", all.join(", ")));
     };
     let text = value.to_string_lossy();
-    let names = match form {
-        Form::List => Ok(parse_list(&text)),
-        Form::Pairs => Ok(parse_list(&text).into_iter().step_by(2).collect()),
-        Form::Slurm => parse_slurm(&text),
-        Form::File => match read(value.as_ref()) {
-            Ok(content) => Ok(parse_file(&content)),
-            Err(e) => Err(format!("cannot read the list of hosts: {e}")),
-        },
+    let content = match form {
+        Form::File => read(value.as_ref()).map_err(|e| format!("cannot read the list of hosts: {e}")),
+        _ => Ok(text.to_string()),
     };
-    let mut names = match names {
-        Ok(names) if !names.is_empty() => names,
-        Ok(_) => return refuse(format!("{source}={}: it contains no host name", shortened(&text))),
-        Err(why) => return refuse(format!("{source}={}: {why}", shortened(&text))),
+    match content.and_then(|content| parse(form, &content, keep_duplicates)) {
+        Ok(names) if names.is_empty() => refuse(format!("{source}={}: it contains no host name", shortened(&text))),
+        Ok(names) => Ok(Hosts { names, source }),
+        Err(why) => refuse(format!("{source}={}: {why}", shortened(&text))),
+    }
+}
+
+/// The names in a list, without duplicates unless they are to be kept.
+pub fn parse(form: Form, text: &str, keep_duplicates: bool) -> Result<Vec<String>, String> {
+    let mut names = match form {
+        Form::List => parse_list(text),
+        Form::Pairs => parse_list(text).into_iter().step_by(2).collect(),
+        Form::Slurm => parse_slurm(text)?,
+        Form::File => parse_file(text),
     };
     if names.len() > HOSTS_MAX {
-        return refuse(format!("{source}: more than {HOSTS_MAX} hosts"));
+        return Err(format!("more than {HOSTS_MAX} hosts"));
     }
     if let Some(bad) = names.iter().find(|name| name.len() > NAME_MAX) {
-        return refuse(format!(
-            "{source}: a host name has more than {NAME_MAX} bytes: {}",
+        return Err(format!(
+            "a host name has more than {NAME_MAX} bytes: {}",
             shortened(bad)
         ));
     }
     // The remote shell would take it for an option.
     if let Some(bad) = names.iter().find(|name| name.starts_with('-')) {
-        return refuse(format!("{source}: {bad} is not a host name"));
+        return Err(format!("{bad} is not a host name"));
     }
     if !keep_duplicates {
         let mut seen = HashSet::new();
         names.retain(|name| seen.insert(name.clone()));
     }
-    Ok(Hosts { names, source })
+    Ok(names)
 }
 
 /// Names that commas or white space separate.
@@ -212,8 +218,9 @@ fn expand(item: &str, most: usize) -> Result<Vec<String>, &'static str> {
             return Err(UNBALANCED);
         }
         let numbers = numbers(ranges, most / names.len())?;
+        // What follows the brackets is in all names, too.
         let longest = names.iter().map(String::len).max().unwrap_or(0) + front.len();
-        if longest > NAME_MAX {
+        if longest.max(back.len()) > NAME_MAX {
             return Err("a name that is too long");
         }
         let with_numbers = |name: &String| {
@@ -363,6 +370,7 @@ mod tests {
             (slurm, "n[0-1023][0-1024]".into(), "too many hosts"),
             (slurm, "n[0-1048575],m".into(), "too many hosts"),
             (slurm, format!("{name}[1][2]"), "a name that is too long"),
+            (slurm, format!("n[0-1048575]{name}"), "a name that is too long"),
             (slurm, format!("n,{name}"), "more than 255 bytes"),
             ("GASNET_SSH_SERVERS", format!("a {name}"), "more than 255 bytes"),
             ("GASNET_SSH_NODEFILE", "/dev/zero".into(), "more than 64 MiB"),

@@ -3,7 +3,7 @@
 //! decisions of the root travel down.
 #![forbid(unsafe_code)]
 
-mod frames;
+pub mod frames;
 pub mod link;
 pub mod listener;
 pub mod message;
@@ -218,8 +218,8 @@ impl Tree {
             ..RankCounts::default()
         };
         for counts in self.branches.iter().filter(|b| !b.is_over()).map(|b| b.counts) {
-            sum.running += counts.running;
-            sum.present += counts.present;
+            sum.running = sum.running.saturating_add(counts.running);
+            sum.present = sum.present.saturating_add(counts.present);
             if counts.running > 0 {
                 let seen = |times| if counts.epoch == epoch { times } else { 0 };
                 sum.waiting = sum.waiting.min(seen(counts.waiting));
@@ -425,5 +425,25 @@ fn ended_within(processes: &mut Vec<Pid>, limit: Duration, mut may_wait: impl Fn
         }
         std::thread::sleep(step);
         step = (step * 2).min(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_a_broken_agent_do_not_wrap() {
+        let host = |number| Host {
+            number,
+            name: Vec::new(),
+        };
+        let mut tree = Tree::alone();
+        tree.branches = vec![
+            Branch::new(host(1), Vec::new(), u32::MAX),
+            Branch::new(host(2), Vec::new(), 2),
+        ];
+        let counts = tree.counts(0);
+        assert_eq!((counts.running, counts.present), (u32::MAX, u32::MAX));
     }
 }
