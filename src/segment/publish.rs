@@ -9,7 +9,7 @@ use crate::coll::team_barrier;
 use crate::endpoint::Endpoint;
 use crate::runtime::Runtime;
 use crate::team::Team;
-use crate::types::Location;
+use crate::types::{Location, Rank};
 
 /// Tells all members of `team` the bound segments of `endpoints`, and records theirs. Collective
 /// over it; also a barrier.
@@ -42,7 +42,12 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
         bytes: size_of::<u64>(),
     };
     coll::run(gather::to_all(Call::next(team), Parts::Equal(lengths, 8), length));
-    let mut all: Vec<Vec<u8>> = counts.iter().map(|&count| vec![0; count as usize]).collect();
+    // All members find the same, and none goes on.
+    let counts = published::lengths(&counts).map_err(|member| {
+        let rank = team.locate(Rank(member as u32)).rank;
+        format!("rank {rank} announces {} bytes of segments", counts[member])
+    })?;
+    let mut all: Vec<Vec<u8>> = counts.iter().map(|&count| vec![0; count]).collect();
     let target = Parts::Listed(all.iter_mut().map(|bytes| span(bytes)).collect());
     coll::run(gather::to_all(Call::next(team), target, span(&mut own)));
     for (member, bytes) in team.ranks().zip(&all) {

@@ -156,13 +156,29 @@ pub fn encode(ep: u16, memory: &SegmentMemory, key: Option<&[u8]>) -> Vec<u8> {
     bytes
 }
 
+/// Most bytes of the segments that a process publishes at a time.
+const MOST_BYTES: u64 = 1 << 24;
+
+/// The lengths of what the members of a team publish. The error is the place of one that announces
+/// more than a process has.
+pub fn lengths(announced: &[u64]) -> Result<Vec<usize>, usize> {
+    match announced.iter().position(|&bytes| bytes > MOST_BYTES) {
+        None => Ok(announced.iter().map(|&bytes| bytes as usize).collect()),
+        Some(place) => Err(place),
+    }
+}
+
 /// Takes one segment off `bytes`. None if they are malformed.
 pub fn decode<'a>(bytes: &mut &'a [u8]) -> Option<(u16, SegmentMemory, Option<&'a [u8]>)> {
     let ep = u16::from_le_bytes(take(bytes)?);
+    if usize::from(ep) >= endpoint::MAX_ENDPOINTS {
+        return None;
+    }
     let [kind] = take(bytes)?;
     let number = u32::from_le_bytes(take(bytes)?);
     let base = u64::from_le_bytes(take(bytes)?) as usize;
     let length = u64::from_le_bytes(take(bytes)?) as usize;
+    base.checked_add(length)?;
     let key = match u32::from_le_bytes(take(bytes)?) {
         NO_KEY => None,
         length => {
@@ -215,6 +231,14 @@ mod tests {
     }
 
     #[test]
+    fn lengths_without_bounds_are_refused() {
+        assert_eq!(lengths(&[0, 100, MOST_BYTES]), Ok(vec![0, 100, MOST_BYTES as usize]));
+        for bad in [MOST_BYTES + 1, u64::MAX] {
+            assert_eq!(lengths(&[0, 7, bad]), Err(2));
+        }
+    }
+
+    #[test]
     fn what_is_published_is_decoded_and_nothing_else() {
         for device in [
             None,
@@ -235,6 +259,13 @@ mod tests {
             assert_eq!(decode(&mut &bytes[..]), Some((7, memory, Some(&b"abc"[..]))));
             for length in 0..bytes.len() {
                 assert_eq!(decode(&mut &bytes[..length]), None);
+            }
+            let mut of_no_endpoint = bytes.clone();
+            of_no_endpoint[0] = endpoint::MAX_ENDPOINTS as u8;
+            let mut beyond_all_addresses = bytes.clone();
+            beyond_all_addresses[15] = 6;
+            for bad in [of_no_endpoint, beyond_all_addresses] {
+                assert_eq!(decode(&mut &bad[..]), None);
             }
             bytes.extend(whole);
             let mut two = &bytes[..];
