@@ -79,7 +79,7 @@ impl Wish {
 }
 
 /// The lists of all processes.
-fn exchange(info: &StartInfo<'_>, own: &[JobRank]) -> Vec<Vec<JobRank>> {
+pub fn exchange(info: &StartInfo<'_>, own: &[JobRank]) -> Vec<Vec<JobRank>> {
     let words = |bytes: &[u8]| -> Vec<u32> {
         let words = bytes.chunks_exact(4);
         words
@@ -87,7 +87,11 @@ fn exchange(info: &StartInfo<'_>, own: &[JobRank]) -> Vec<Vec<JobRank>> {
             .collect()
     };
     let count = (own.len() as u32).to_le_bytes();
-    let counts = words(&(info.exchange)(&count));
+    let mut counts = words(&(info.exchange)(&count));
+    // A list names each rank once at most.
+    for count in &mut counts {
+        *count = info.size.min(*count);
+    }
     let most = counts.iter().copied().max().unwrap_or(0) as usize;
     if most == 0 {
         return vec![Vec::new(); counts.len()];
@@ -150,5 +154,19 @@ impl Record {
         if let Err(why) = (&self.file).write_all(text.as_bytes()) {
             warn(format_args!("ibv: GASNET_CONNECTFILE_OUT: {why}."));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gasnet_conduit::conformance::start_info;
+
+    #[test]
+    fn lists_are_no_longer_than_the_job() {
+        let all = [JobRank(0), JobRank(1)];
+        let exchange = |own: &[u8]| [own, &vec![0xff; own.len()]].concat();
+        let lists = super::exchange(&start_info(JobRank(0), &all, &exchange), &[JobRank(1)]);
+        assert_eq!(lists, [vec![JobRank(1)], vec![JobRank(u32::MAX); 2]]);
     }
 }

@@ -57,7 +57,7 @@ impl Division {
 
 /// Keys of the regions of memory.
 #[derive(Debug)]
-struct Keys {
+pub struct Keys {
     base: usize,
     /// Number of the last region.
     last: usize,
@@ -68,10 +68,27 @@ struct Keys {
 }
 
 impl Keys {
+    /// The keys that a peer has published for its memory, for so many HCAs. None if they are not of
+    /// that memory.
+    pub fn read(memory: &SegmentMemory, key: &[u8], rails: usize) -> Option<Self> {
+        let (shift, keys) = key.split_first_chunk::<4>()?;
+        let shift = u32::from_le_bytes(*shift);
+        memory.base.checked_add(memory.bytes)?;
+        if shift >= usize::BITS || keys.len() % 4 != 0 {
+            return None;
+        }
+        let words = keys.chunks_exact(4);
+        let keys: Box<[u32]> = words
+            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+            .collect();
+        let division = Division::new(memory, shift);
+        (division.count.checked_mul(rails) == Some(keys.len())).then(|| division.keys(keys))
+    }
+
     /// The key for an address, and the bytes from there to the next region. The HCA checks the end
     /// of the segment.
     #[inline]
-    fn at(&self, address: usize, (rail, rails): (usize, usize)) -> (u32, usize) {
+    pub fn at(&self, address: usize, (rail, rails): (usize, usize)) -> (u32, usize) {
         let offset = address.wrapping_sub(self.base);
         let region = offset >> self.shift;
         if region >= self.last {
@@ -199,17 +216,7 @@ impl Segments {
 
     /// Takes note of a segment of a peer. None if its key is none of ours.
     pub fn learn(&self, memory: &SegmentMemory, key: &[u8]) -> Option<RemoteSegment> {
-        let (shift, keys) = key.split_first_chunk::<4>()?;
-        let shift = u32::from_le_bytes(*shift);
-        if shift >= usize::BITS || keys.len() % 4 != 0 {
-            return None;
-        }
-        let words = keys.chunks_exact(4);
-        let keys: Box<[u32]> = words
-            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-            .collect();
-        let division = Division::new(memory, shift);
-        (keys.len() == division.count * self.rails).then(|| RemoteSegment(self.learned.add(division.keys(keys))))
+        Keys::read(memory, key, self.rails).map(|keys| RemoteSegment(self.learned.add(keys)))
     }
 
     /// Reverts it.
@@ -258,6 +265,21 @@ mod tests {
             ranges(0x5fff, 0x5000),
             [(0, 0x1001), (0x1001, 0x2000), (0x3001, 0x1fff)]
         );
+    }
+
+    #[test]
+    fn keys_of_impossible_memory_are_refused() {
+        let key = |shift: u32, keys: usize| [&shift.to_le_bytes()[..], &vec![7; 4 * keys]].concat();
+        let read = |base, bytes, key: &[u8]| Keys::read(&SegmentMemory::host(base, bytes), key, 2);
+        assert!(read(0x5000, 0x2000, &key(13, 2)).is_some());
+        assert!(read(0x5000, 0x2001, &key(13, 2)).is_none());
+        for (base, bytes) in [(usize::MAX, 1), (0x5000, usize::MAX), (usize::MAX - 1, usize::MAX)] {
+            for shift in [0, 13, 63, 64, u32::MAX] {
+                assert!(read(base, bytes, &key(shift, 2)).is_none(), "{base} {bytes} {shift}");
+            }
+        }
+        // More regions than a number counts, with two HCAs.
+        assert!(read(0, usize::MAX, &key(0, 2)).is_none());
     }
 
     #[test]
