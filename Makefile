@@ -37,7 +37,7 @@
 #     PEER_PREFIX=/opt/other CONDUIT=smp RANKS=2 RUNS=5 FIFO= PERF="options tests"
 #                         PEER_PREFIX (docs/performance.md)
 #   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
-#   make fuzz [ROUNDS=5000000] [SEED=1] [MINUTES=5]
+#   make fuzz [ROUNDS=5000000] [SEED=1] [MINUTES=10] [TARGETS="a b"]
 #                         malformed input in greater numbers than in make check (docs/testing.md)
 #   make lint | mutants | clean
 #
@@ -215,7 +215,7 @@ mutants:
 	@scripts/check/mutants.sh
 
 fuzz:
-	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' MINUTES='$(MINUTES)' scripts/check/fuzz.sh
+	@ROUNDS='$(ROUNDS)' SEED='$(SEED)' MINUTES='$(MINUTES)' TARGETS='$(TARGETS)' scripts/check/fuzz.sh
 
 dist:
 	@scripts/build/dist.sh

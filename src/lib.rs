@@ -22,6 +22,8 @@ pub mod diagnose;
 pub mod endpoint;
 pub mod event;
 pub mod flags;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 pub mod graveyard;
 pub mod hsl;
 pub mod init;
@@ -43,3 +45,6 @@ pub mod trace;
 pub mod types;
 pub mod vis;
 pub mod wait;
+
+#[cfg(fuzzing)]
+pub use fuzz::TARGETS as FUZZ_TARGETS;

@@ -11,6 +11,8 @@
 mod barrier;
 mod credits;
 mod flights;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod net;
 mod pool;
 mod receive;
@@ -30,6 +32,9 @@ use gasnet_conduit::{
 };
 use net::Net;
 use std::sync::OnceLock;
+
+#[cfg(fuzzing)]
+pub use fuzz::TARGETS as FUZZ_TARGETS;
 
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Default)]

@@ -17,6 +17,8 @@ mod bounce;
 mod credentials;
 mod done;
 mod engine;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod net;
 mod notify;
 mod outbox;
@@ -45,6 +47,9 @@ use gasnet_conduit::{
 use net::Net;
 use std::sync::OnceLock;
 use ugni::Arrivals;
+
+#[cfg(fuzzing)]
+pub use fuzz::TARGETS as FUZZ_TARGETS;
 
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Default)]

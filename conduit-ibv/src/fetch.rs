@@ -66,7 +66,7 @@ impl Offer {
     /// Length of its encoding, by which a receiver knows it.
     pub const BYTES: usize = 24;
 
-    fn encode(&self) -> [u8; Self::BYTES] {
+    pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&(self.memory.address as u64).to_le_bytes());
         bytes[8..12].copy_from_slice(&self.memory.rkey.to_le_bytes());
@@ -77,7 +77,7 @@ impl Offer {
         bytes
     }
 
-    fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Self {
             memory: Remote {

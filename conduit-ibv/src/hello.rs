@@ -84,7 +84,7 @@ fn turns(rails: impl Iterator<Item = usize>) -> u8 {
 const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 
 /// Bytes of one.
-const BYTES: usize = 58;
+pub const BYTES: usize = 58;
 
 /// Mixes values to one. Equal ones give the same in all processes.
 pub fn mix(values: impl Iterator<Item = u64>) -> u64 {
@@ -219,7 +219,7 @@ impl Hello {
         all.chunks_exact(BYTES).map(Self::decode).collect()
     }
 
-    fn encode(&self) -> [u8; BYTES] {
+    pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         let link = match self.link {
             Link::InfiniBand => 0,
@@ -249,7 +249,7 @@ impl Hello {
         bytes
     }
 
-    fn decode(bytes: &[u8]) -> Self {
+    pub fn decode(bytes: &[u8]) -> Self {
         let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         Self {
             paths: bytes[1],

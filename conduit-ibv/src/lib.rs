@@ -24,6 +24,8 @@ mod connect;
 mod connect_file;
 mod events;
 mod fetch;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod gather;
 mod groups;
 mod handshake;
@@ -71,6 +73,9 @@ use net::Net;
 use pinned::advised;
 use std::sync::{Arc, OnceLock};
 use verbs::Domain;
+
+#[cfg(fuzzing)]
+pub use fuzz::TARGETS as FUZZ_TARGETS;
 
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Default)]

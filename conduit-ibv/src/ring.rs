@@ -152,7 +152,7 @@ impl Slot {
 
     /// Copies the message with this number out of a ring. None if it is not there.
     #[inline]
-    fn load(&mut self, from: &[AtomicU64], number: u32) -> Option<(usize, Beside)> {
+    pub fn load(&mut self, from: &[AtomicU64], number: u32) -> Option<(usize, Beside)> {
         let head = from[0].load(Ordering::Acquire);
         let bytes = (head >> 8 & 0xffff) as usize;
         if head & 0xff != u64::from(number & 0xff) || bytes > LARGEST {

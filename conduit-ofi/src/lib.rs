@@ -12,6 +12,8 @@
 
 mod atomics;
 mod fabric;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod inspect;
 mod leftover;
 mod long_put;
@@ -43,6 +45,9 @@ use gasnet_conduit::{
 use net::Net;
 use std::sync::OnceLock;
 use variables::Choice;
+
+#[cfg(fuzzing)]
+pub use fuzz::TARGETS as FUZZ_TARGETS;
 
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Default)]

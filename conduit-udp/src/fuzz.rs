@@ -138,9 +138,24 @@ impl Choices for FuzzInput<'_> {
     }
 }
 
+/// The parsers of this crate.
+#[cfg(fuzzing)]
+pub const TARGETS: &[gasnet_conduit::conformance::fuzz::Target] =
+    &[("udp-address", address), ("udp-datagrams", run_input)];
+
+/// The address of a process.
+#[cfg(fuzzing)]
+fn address(bytes: &[u8]) {
+    use crate::peer_table::{decode_address, encode_address, ADDRESS_BYTES};
+    for bytes in bytes.chunks_exact(ADDRESS_BYTES) {
+        let address = decode_address(bytes);
+        assert_eq!(decode_address(&encode_address(address)), address);
+    }
+}
+
 /// Runs one scenario with the input of a coverage-guided fuzzer.
 #[cfg(fuzzing)]
-pub fn run_input(bytes: &[u8]) {
+fn run_input(bytes: &[u8]) {
     use crate::mac::Keys;
     use std::rc::Rc;
     thread_local!(static KEYS: Rc<Keys> = Rc::new(Keys::new(9, b"fuzz")));

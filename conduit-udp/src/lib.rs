@@ -16,7 +16,7 @@ mod clnh;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 #[cfg(fuzzing)]
-pub use fuzz::run_input as fuzz;
+pub use fuzz::TARGETS as FUZZ_TARGETS;
 mod congestion;
 mod fragment;
 mod mac;

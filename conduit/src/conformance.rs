@@ -133,6 +133,7 @@ mod barrier;
 mod bootstrap;
 mod emulator;
 mod forgery;
+pub mod fuzz;
 mod notify;
 #[allow(unsafe_code)]
 mod payload;

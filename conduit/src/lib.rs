@@ -25,6 +25,8 @@ pub mod copied;
 pub mod fates;
 #[cfg(feature = "decorators")]
 pub mod faulty;
+#[cfg(all(feature = "conformance", any(test, fuzzing)))]
+mod fuzz;
 pub mod library;
 pub mod locality;
 pub mod mapped;
@@ -40,6 +42,8 @@ pub use barrier::Barrier;
 pub use bootstrap::{Bootstrap, BootstrapPlace, SystemLauncher};
 pub use conduit::*;
 pub use cookie::{Completion, Cookie, LocalCompletion};
+#[cfg(all(feature = "conformance", fuzzing))]
+pub use fuzz::TARGETS as FUZZ_TARGETS;
 pub use gasnet_tools::process::{print_line, warn};
 pub use payload::{Gather, GatheredPacket, SendBuffer, SendBuffers};
 pub use rma::*;

@@ -18,6 +18,8 @@ mod control_socket;
 mod custom;
 mod exchange;
 mod exit;
+#[cfg(any(test, fuzzing))]
+mod fuzz;
 mod launch;
 mod layout;
 mod mpi;
@@ -40,6 +42,8 @@ use std::sync::OnceLock;
 use control_block::ControlBlock;
 pub use exchange::on_idle_hook;
 pub use exit::{set_exit_hooks, ExitHooks};
+#[cfg(fuzzing)]
+pub use fuzz::TARGETS as FUZZ_TARGETS;
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::process::Pid;
 use gasnet_sys::{fd, net, process};

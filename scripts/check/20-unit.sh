@@ -16,7 +16,7 @@ rust_tests() {
 
 attempt "unit tests" rust_tests
 if [ "$SCOPE" = all ]; then
-    attempt "fuzzer" env MINUTES=1 ROUNDS=1000000 timeout 2400 sh "$ROOT/scripts/check/fuzz.sh"
+    attempt "fuzzer" env MINUTES=10 ROUNDS=1000000 timeout 3600 sh "$ROOT/scripts/check/fuzz.sh"
     set --
 else
     # Networks have no checks of their own.

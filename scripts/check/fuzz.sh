@@ -3,10 +3,12 @@
 # comes from elsewhere.
 #   ROUNDS    inputs of each test that makes them at random (5000000), and SEED of the conduit's
 #             (1): a test that fails says which it had
-#   MINUTES   how long libFuzzer then looks for datagrams of members of a job that reach code which
-#             none has reached (5; 0: not at all)
-# What it found of interest stays in $BUILD/fuzz/corpus, for the next time; what breaks something in
-# $BUILD/fuzz/found.
+#   MINUTES   how long libFuzzer then looks for bytes that reach code which none has reached, in
+#             all parsers together (10; 0: not at all)
+#   TARGETS   names of parsers (all)
+# It starts from fuzz/corpus and from what it has found before, which stays in $BUILD/fuzz/corpus.
+# An input that panics, takes a minute, or makes a parser allocate 256 MiB at once or 2 GiB in all
+# is kept in $BUILD/fuzz/found.
 . "$(dirname -- "$0")/../common.sh"
 cd "$ROOT"
 GASNET_TEST_ROUNDS=${ROUNDS:-5000000} GASNET_TEST_SEED=${SEED:-1}
@@ -18,7 +20,7 @@ for tests in "gasnet am::wire" "gasnet-conduit-ofi wire::" "gasnet-conduit-udp f
     cargo test --quiet --locked --release --target-dir "$BUILD/fuzz" -p "${tests% *}" --lib -- "${tests#* }"
 done
 
-minutes=${MINUTES:-5}
+minutes=${MINUTES:-10}
 [ "$minutes" != 0 ] || exit 0
 host=$(rustc -vV | sed -n 's/^host: //p')
 coverage=-Cpasses=sancov-module
@@ -28,10 +30,40 @@ done
 # RUSTC_BOOTSTRAP=1 lets a stable compiler accept -Zsanitizer.
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="--cfg fuzzing $coverage -Zsanitizer=address" CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
     cargo build --quiet --locked --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$BUILD/fuzz"
-mkdir -p "$BUILD/fuzz/corpus" "$BUILD/fuzz/found"
-ASAN_OPTIONS=detect_leaks=0 "$BUILD/fuzz/$host/release/gasnet-fuzz" -max_total_time=$((60 * minutes)) -max_len=4096 \
-    -artifact_prefix="$BUILD/fuzz/found/" -print_final_stats=1 "$BUILD/fuzz/corpus" >"$BUILD/fuzz/log" 2>&1 || {
-    tail -n 60 "$BUILD/fuzz/log"
-    exit 1
-}
-grep -a '^#.*DONE\|^stat::number_of_executed_units' "$BUILD/fuzz/log"
+fuzzer=$BUILD/fuzz/$host/release/gasnet-fuzz
+ASAN_OPTIONS=detect_leaks=0
+export ASAN_OPTIONS
+targets=${TARGETS:-$("$fuzzer")}
+
+# share TARGET: its part of the time. Whole conversations need more of it than single messages.
+share() { case $1 in udp-datagrams) echo 6 ;; *) echo 1 ;; esac }
+shares=0 failed=0
+for target in $targets; do shares=$((shares + $(share "$target"))); done
+mkdir -p "$BUILD/fuzz/found" "$BUILD/fuzz/logs"
+printf '%-18s %12s %9s %9s %9s\n' parser executions features corpus new
+for target in $targets; do
+    log=$BUILD/fuzz/logs/$target corpus=$BUILD/fuzz/corpus/$target seeds=fuzz/corpus/$target
+    mkdir -p "$corpus"
+    [ -d "$seeds" ] || seeds=
+    FUZZ_TARGET=$target "$fuzzer" -max_total_time=$((1 + 60 * minutes * $(share "$target") / shares)) -max_len=4096 \
+        -timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=256 -artifact_prefix="$BUILD/fuzz/found/$target-" \
+        -print_final_stats=1 "$corpus" ${seeds:+"$seeds"} >"$log" 2>&1 || {
+        failed=1
+        echo "$target fails:"
+        tail -n 60 "$log"
+    }
+    awk -v target="$target" '
+        /^#.*DONE/ {
+            for (i = 1; i < NF; i++) {
+                if ($i == "ft:") features = $(i + 1)
+                if ($i == "corp:") corpus = $(i + 1)
+            }
+        }
+        /^stat::number_of_executed_units/ { executions = $2 }
+        /^stat::new_units_added/ { added = $2 }
+        END {
+            sub("/.*", "", corpus)
+            printf "%-18s %12s %9s %9s %9s\n", target, executions, features, corpus, added
+        }' "$log"
+done
+exit "$failed"

@@ -62,7 +62,7 @@ impl Head {
     }
 
     /// From what the sender encoded; None if it is malformed. `payload` has `bytes` bytes.
-    pub(super) fn decode(payload: *const u8, bytes: usize) -> Option<Self> {
+    pub(crate) fn decode(payload: *const u8, bytes: usize) -> Option<Self> {
         if !(HEADER..=MAX_HEAD).contains(&bytes) {
             return None;
         }

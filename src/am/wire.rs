@@ -80,6 +80,7 @@ pub fn payload(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzz::read_all;
 
     /// Xorshift: the same sequence in every run.
     struct Random(u64);
@@ -115,32 +116,6 @@ mod tests {
             block: random.edgy(&[0, 65_535]) as u16,
             destination: random.next(),
         }
-    }
-
-    /// Reads exactly what `Delivery` reads of a message, from a slice of exactly `length` bytes:
-    /// out of bounds would panic.
-    fn read_all(carrier: Carrier, kind: u8, small: u8, header: &Header, bytes: &[u8]) -> bool {
-        let Ok((category, nargs)) = shape(kind, small, bytes.len()) else {
-            return false;
-        };
-        let (head, rest) = bytes.split_at(HEADER);
-        assert!(head.len() == HEADER && rest[..4 * nargs].len() == 4 * nargs && nargs <= MAX_ARGS);
-        match payload(carrier, kind, nargs, header, bytes.len()) {
-            Err(_) => return false,
-            Ok(Payload::InPlace) => {
-                let payload = &bytes[payload_offset(nargs)..][..header.bytes as usize];
-                assert_eq!(payload.len(), header.bytes as usize);
-                assert!(category != AmCategory::Short && payload_offset(nargs) % 16 == 0);
-            }
-            Ok(Payload::Block(block)) => {
-                assert!(carrier == Carrier::Record && category != AmCategory::Short && block != IN_PLACE);
-            }
-            Ok(Payload::None) => {
-                assert!(category != AmCategory::Medium && (category == AmCategory::Long || header.bytes == 0));
-            }
-        }
-        assert!(category != AmCategory::Long || header.handler >= INDEX_BASE);
-        true
     }
 
     #[test]

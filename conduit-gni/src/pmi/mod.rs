@@ -8,7 +8,7 @@
 //! Cray's launchers take an exit without finalisation for a failure, and end the job.
 
 mod library;
-mod order;
+pub mod order;
 
 use gasnet_conduit::config::{self, HostDetect};
 use gasnet_conduit::{Bootstrap, BootstrapPlace, ConduitError, SystemLauncher};

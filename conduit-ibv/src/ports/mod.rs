@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod choose;
-mod filter;
+pub mod filter;
 mod gid;
 mod host;
 mod inspect;

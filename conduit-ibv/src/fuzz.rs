@@ -1,0 +1,120 @@
+//! Parsers of what peers send, for a fuzzer ([`gasnet_conduit::conformance::fuzz`]).
+#![forbid(unsafe_code)]
+
+use crate::at_start::exchange;
+use crate::connect_file;
+use crate::fetch::Offer;
+use crate::handshake::Datagram;
+use crate::hello::{self, Hello};
+use crate::memory::Keys;
+use crate::ports::filter::Filter;
+use crate::ring::{self, Beside, Report, Rings, Slot};
+use crate::wire;
+use gasnet_conduit::conformance::fuzz::{number, Target};
+use gasnet_conduit::conformance::start_info;
+use gasnet_conduit::{JobRank, SegmentMemory};
+use std::sync::atomic::AtomicU64;
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    ("ibv-datagram", datagram),
+    ("ibv-hello", hello),
+    ("ibv-keys", keys),
+    ("ibv-lists", lists),
+    ("ibv-note", note),
+    ("ibv-ring", ring),
+    ("ibv-text", text),
+];
+
+/// A datagram that connects queue pairs.
+fn datagram(bytes: &[u8]) {
+    if let Some(datagram) = Datagram::decode(bytes) {
+        assert_eq!(Datagram::decode(&datagram.encode()), Some(datagram));
+    }
+}
+
+/// Boot records of all processes.
+fn hello(bytes: &[u8]) {
+    let all: Vec<Hello> = bytes.chunks_exact(hello::BYTES).map(Hello::decode).collect();
+    for (rank, one) in (0..).zip(&all) {
+        assert_eq!(Hello::decode(&one.encode()), *one);
+        let _ = Hello::compare(&all, JobRank(rank));
+    }
+}
+
+/// The keys of a segment, and those for some of its addresses.
+fn keys(mut bytes: &[u8]) {
+    let rails = number(&mut bytes, 1) as usize % 4 + 1;
+    let (base, length) = (number(&mut bytes, 8) as usize, number(&mut bytes, 8) as usize);
+    let memory = SegmentMemory::host(base, length);
+    if let Some(keys) = Keys::read(&memory, bytes, rails) {
+        for address in [base, base + length / 2, base + length, 0, usize::MAX] {
+            assert!(keys.at(address, (rails - 1, rails)).1 > 0);
+        }
+    }
+}
+
+/// The peers that each process wants to be connected to at start.
+fn lists(bytes: &[u8]) {
+    let all = [JobRank(0), JobRank(1)];
+    let exchange = |own: &[u8]| {
+        let mut theirs = bytes.to_vec();
+        theirs.resize(own.len(), 0);
+        [own, &theirs].concat()
+    };
+    let lists = self::exchange(&start_info(JobRank(0), &all, &exchange), &[JobRank(1)]);
+    assert!(lists.len() == 2 && lists.iter().all(|list| list.len() <= 2));
+}
+
+/// The immediate data of a message, and notes.
+fn note(mut bytes: &[u8]) {
+    let word = number(&mut bytes, 4) as u32;
+    let (kind, source, credits) = wire::decode(word);
+    assert_eq!(wire::encode(kind, source, credits), word);
+    if let Ok(offer) = <&[u8; Offer::BYTES]>::try_from(bytes) {
+        let offer = Offer::decode(offer);
+        assert_eq!(Offer::decode(&offer.encode()), offer);
+    }
+    if let Some(report) = Report::decode(bytes) {
+        Rings::default().take(report);
+        assert_eq!(&report.encode()[..], bytes);
+    }
+}
+
+/// A message in a ring, parts of which are overwritten.
+fn ring(mut bytes: &[u8]) {
+    let length = number(&mut bytes, 2) as usize % (ring::LARGEST + 1);
+    let (message, mut changes) = bytes.split_at(length.min(bytes.len()));
+    let mut slot = Slot::new();
+    slot.fill(&[message], message.len());
+    let beside = Beside { word: 7, taken: 8 };
+    let mut memory = slot.seal(9, message.len(), beside).to_vec();
+    memory.resize(ring::BYTES / 64, 0);
+    while !changes.is_empty() {
+        let place = number(&mut changes, 2) as usize % memory.len();
+        memory[place] ^= number(&mut changes, 1) as u8;
+    }
+    let words = memory.chunks_exact(8).map(|mut word| number(&mut word, 8));
+    let words: Vec<AtomicU64> = words.map(AtomicU64::new).collect();
+    if let Some((length, _)) = Slot::new().load(&words, 9) {
+        assert!(length <= ring::LARGEST);
+    }
+}
+
+/// Connect files and lists of ports.
+fn text(mut bytes: &[u8]) {
+    let size = number(&mut bytes, 2) as u32;
+    let text = String::from_utf8_lossy(bytes);
+    let _ = text.parse::<Filter>();
+    if let Ok(peers) = connect_file::parse(&text, JobRank(1), size) {
+        assert!(peers.iter().all(|peer| peer.0 < size && peer.0 != 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn parsers_take_any_bytes() {
+        gasnet_conduit::conformance::fuzz::replay(super::TARGETS);
+    }
+}
