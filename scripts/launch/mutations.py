@@ -10,7 +10,7 @@ from flood import await_rounds
 from intruders import compiled, disturbed, intruder
 
 SEEDS, QUICK = 200, 1
-WORKS = ("messages", "data", "rma")
+WORKS = ("data", "rma")
 # Seconds that the operations on a port may take: many never end.
 LIMIT = "0.2"
 DROPPED = re.compile(r"rank (\d+) dropped (\d+) messages and errors of unauthenticated peers")
@@ -30,12 +30,12 @@ class Mutations:
         """The intruder of a seed, and what the job does afterwards."""
 
         def intrude(job, address, ports):
-            # ofi_rxm fetches long messages, by a header of its own.
-            works = WORKS if "ofi_rxm" in self.provider else (*WORKS, "long")
+            # ofi_rxm fetches messages above 16 KiB, by a header of its own.
+            works = WORKS if "ofi_rxm" in self.provider else (*WORKS, "messages", "long")
             rogue, library = intruder(self.bed), compiled(self.bed, "ofi_mutate", "-shared", "-fPIC")
             command = [rogue, self.provider, works[seed // 3 % len(works)], address, *ports]
             words = {"LD_PRELOAD": library, "INTRUDER_SECONDS": LIMIT, "MUTATE_SEED": seed, "MUTATE_FROM": self.spared}
-            # It may crash by what the job answers, or wait for ever. psm would leave files of a crash.
+            # It may crash by what the job answers, or wait for ever. psm leaves files of crashes.
             words |= {"HFI_NO_BACKTRACE": 1, "IPATH_NO_BACKTRACE": 1}
             words = [f"{name}={value}" for name, value in words.items()]
             done = self.bed.hosts.run(1, ["env", *words, *command], timeout=20)
