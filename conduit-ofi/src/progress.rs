@@ -214,6 +214,13 @@ impl Net {
             return self.deliver(Copied::new(message).bytes(), scope, upcalls);
         }
         let source = header.source;
+        let (bytes, most) = (place.len(), self.settings.max_packet);
+        if bytes > most {
+            let text =
+                format!("it sent a packet of {bytes} bytes, of which {most} are possible: its memory is corrupt");
+            self.peers.fates.lose(source, text);
+            return 0;
+        }
         self.peers.refund(source, u32::from(header.credits));
         match header.kind {
             wire::Kind::Credits => 0,

@@ -79,6 +79,33 @@ fn errors_of_no_operation() {
     outlives("no=multi_recv stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
 }
 
+/// A member of the job whose packet is longer than any is lost, by name, and no handler runs.
+#[test]
+fn packets_beyond_the_limit() {
+    let job = Job::start(&|| punished("as=tcp version=1.20.0 end=bare claim=200000@100;tcp"), 2);
+    let [sent, over] = [const { AtomicBool::new(false) }; 2];
+    job.run(|rank, conduit| {
+        let mut report = Report::default();
+        if rank == JobRank(0) {
+            for _ in 0..100 {
+                take(conduit, &mut report, || {
+                    conduit.send(JobRank(1), Class::Request, &[&[1; 100]]).is_ok()
+                });
+            }
+            sent.store(true, SeqCst);
+            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+        } else {
+            poll_until(conduit, &mut report, |report| {
+                !report.lost.is_empty() || sent.load(SeqCst) && report.done == 100
+            });
+            over.store(true, SeqCst);
+            let lost = report.lost.concat();
+            assert!(report.done < 100, "a packet beyond the limit was delivered");
+            assert!(lost.starts_with("rank 0: it sent a packet of 199"), "{lost}");
+        }
+    });
+}
+
 /// A buffer that the provider reports without writing it has no earlier message in it.
 #[test]
 fn messages_that_were_delivered_before() {
