@@ -57,7 +57,7 @@ pub struct Net {
     /// Local memory was copied because the provider does not register it.
     pub copies: AtomicBool,
     /// Requests that arrived while only replies were polled.
-    pub deferred: Mutex<VecDeque<Copied>>,
+    pub deferred: Mutex<VecDeque<(JobRank, Copied)>>,
     pub deferred_count: AtomicUsize,
     /// Operations that the provider had no room for after they were accepted.
     pub stalled: Mutex<Vec<Stalled>>,

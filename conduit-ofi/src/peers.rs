@@ -48,6 +48,8 @@ struct Peer {
     credits: AtomicU32,
     /// Units of its requests that are not returned yet.
     owed: AtomicU32,
+    /// Units of its requests that are deferred.
+    deferred: AtomicU32,
     /// Whether it is in [`Peers::owing`].
     is_owing: AtomicBool,
 }
@@ -74,6 +76,7 @@ impl Peers {
             was_contacted: AtomicBool::new(false),
             credits: AtomicU32::new(window),
             owed: AtomicU32::new(0),
+            deferred: AtomicU32::new(0),
             is_owing: AtomicBool::new(false),
         };
         Self {
@@ -146,6 +149,22 @@ impl Peers {
         });
     }
 
+    /// Counts a request of the peer that is deferred. False if the peer has sent more than its
+    /// credits allow.
+    pub fn defer(&self, rank: JobRank, units: u32) -> bool {
+        let deferred = &self.of(rank).deferred;
+        deferred
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
+                before.checked_add(units).filter(|all| *all <= self.window)
+            })
+            .is_ok()
+    }
+
+    /// The request is deferred no longer.
+    pub fn resume(&self, rank: JobRank, units: u32) {
+        self.of(rank).deferred.fetch_sub(units, Ordering::Relaxed);
+    }
+
     /// A request of the peer is being delivered.
     #[inline]
     pub fn owe(&self, rank: JobRank, units: u32) {
@@ -209,6 +228,16 @@ mod tests {
             peers.pay(peer, all) && !peers.pay(peer, 1),
             "never more than the window"
         );
+    }
+
+    #[test]
+    fn no_more_is_deferred_than_credits_allow() {
+        let (peers, peer) = (Peers::new(&[0; 2], 8 << 10), JobRank(1));
+        let all = units(8 << 10);
+        assert!((0..all).all(|_| peers.defer(peer, 1)));
+        assert!(!peers.defer(peer, 1) && peers.defer(JobRank(0), all));
+        peers.resume(peer, 2);
+        assert!(!peers.defer(peer, 3) && peers.defer(peer, 2));
     }
 
     #[test]

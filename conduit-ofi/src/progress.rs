@@ -237,7 +237,7 @@ impl Net {
                 1
             }
             wire::Kind::Packet(Class::Request) if scope == PollScope::Replies => {
-                self.defer(Copied::new(message));
+                self.defer(source, Copied::new(message));
                 0
             }
             wire::Kind::Packet(Class::Request) => {
@@ -272,7 +272,7 @@ impl Net {
         match header.kind {
             wire::Kind::Packet(Class::Request) | wire::Kind::Notice(Class::Request, ..) => {
                 if scope == PollScope::Replies {
-                    self.defer(message);
+                    self.defer(header.source, message);
                     return 0;
                 }
                 self.request(header.source, cost, &mut bytes[place], upcalls);
@@ -283,9 +283,13 @@ impl Net {
     }
 
     #[cold]
-    fn defer(&self, message: Copied) {
+    fn defer(&self, source: JobRank, mut message: Copied) {
+        if !self.peers.defer(source, self.peers.cost(message.bytes().len())) {
+            let text = "it sent more requests than its credits allow: its memory is corrupt".to_owned();
+            return self.peers.fates.lose(source, text);
+        }
         let mut deferred = lock(&self.deferred);
-        deferred.push_back(message);
+        deferred.push_back((source, message));
         self.deferred_count.store(deferred.len(), Ordering::Release);
     }
 
@@ -297,7 +301,8 @@ impl Net {
             let first = deferred.pop_front();
             self.deferred_count.store(deferred.len(), Ordering::Release);
             drop(deferred);
-            let Some(message) = first else { break };
+            let Some((source, mut message)) = first else { break };
+            self.peers.resume(source, self.peers.cost(message.bytes().len()));
             delivered += self.deliver_late(message, PollScope::All, upcalls);
         }
         delivered
