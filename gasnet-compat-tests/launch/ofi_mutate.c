@@ -61,8 +61,8 @@ struct message {
 
 /* Replaces an integer by one that readers may not expect. */
 static const char *overwrite_field(struct message *message, size_t at, uint64_t *state) {
-    static const uint64_t values[] = {0, 1, 2, 0x7f, 0xff, 0xffff, 0x10000, 0x40000000, 0x7fffffff, 0xffffffff,
-                                      0xffffffffff, INT64_MAX, UINT64_MAX};
+    static const uint64_t values[] = {0,          1,          2,          0x7f,         0xff,      0xffff,    0x10000,
+                                      0x40000000, 0x7fffffff, 0xffffffff, 0xffffffffff, INT64_MAX, UINT64_MAX};
     size_t width = (size_t)1 << next(state) % 4, i;
     uint64_t value = values[next(state) % (sizeof values / sizeof *values)];
     int is_big_endian = next(state) % 2;
@@ -111,12 +111,14 @@ static void mutate(int fd, unsigned call, struct message *message, uint64_t *sta
     size_t at = from + next(state) % (rest < HEADERS || next(state) % 4 == 0 ? rest : HEADERS);
     const char *what;
     switch (next(state) % 10) {
-    case 0: what = cut(message, at, state); break;
-    case 1: what = duplicate(message); break;
-    case 2: what = insert(message, at, state); break;
-    case 3: what = run_of_ones(message, at, state); break;
-    case 4: case 5: case 6: what = flip(message, at, state); break;
-    default: what = overwrite_field(message, at, state);
+        case 0: what = cut(message, at, state); break;
+        case 1: what = duplicate(message); break;
+        case 2: what = insert(message, at, state); break;
+        case 3: what = run_of_ones(message, at, state); break;
+        case 4:
+        case 5:
+        case 6: what = flip(message, at, state); break;
+        default: what = overwrite_field(message, at, state);
     }
     mutations++;
     fprintf(stderr, "mutated socket %d call %u: %s at %zu of %zu\n", fd, call, what, at, length);
@@ -133,8 +135,8 @@ static void send_all(int fd, const struct msghdr *header, struct message message
     size_t sent = 0;
     do {
         struct iovec rest = {message.bytes + sent, message.length - sent};
-        struct msghdr part = {.msg_name = header->msg_name, .msg_namelen = header->msg_namelen, .msg_iov = &rest,
-                              .msg_iovlen = 1};
+        struct msghdr part = {
+            .msg_name = header->msg_name, .msg_namelen = header->msg_namelen, .msg_iov = &rest, .msg_iovlen = 1};
         struct pollfd poller = {.fd = fd, .events = POLLOUT};
         ssize_t count = real_sendmsg(fd, &part, (flags & ~MSG_ZEROCOPY) | MSG_NOSIGNAL);
         if (count < 0 && (errno != EAGAIN || poll(&poller, 1, FULL_MS) <= 0)) return;

@@ -3,7 +3,8 @@
 #include <gasnetex.h>
 
 static void on_long(gex_Token_t token, void *payload, size_t bytes);
-#define MISUSE_HANDLERS {200, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 0, NULL, "on_long"}
+#define MISUSE_HANDLERS \
+    { 200, (gex_AM_Fn_t)on_long, GEX_FLAG_AM_LONG | GEX_FLAG_AM_REQUEST, 0, NULL, "on_long" }
 #define MISUSE_HANDLER_COUNT 1
 #include "misuse.h"
 
@@ -101,8 +102,7 @@ const misuse_case_t misuse_cases[] = {
     {"limited-long-middle", "any", 2, "", NAMED, long_middle},
     {"limited-long-long", "any", 2, "", NAMED, long_long},
     {"limited-inside", "any", 2, "", "=sent", inside},
-    {"altered-long", "any", 2, "GASNET_LIMIT_TO_SEGMENTS=0", "a message .*names the range",
-     altered},
+    {"altered-long", "any", 2, "GASNET_LIMIT_TO_SEGMENTS=0", "a message .*names the range", altered},
     {NULL, NULL, 0, NULL, NULL, NULL}};
 
 MISUSE_MAIN
