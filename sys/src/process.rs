@@ -285,7 +285,8 @@ pub fn sync_files() {
 static OWN_THREADS: AtomicU32 = AtomicU32::new(0);
 
 /// Starts a thread of this library, which runs until the process ends. Signals are delivered to the
-/// client's threads only.
+/// client's threads only, except those of the thread's own faults: the client's handler may open a
+/// page that it has protected, and a crash is reported as one of a client's thread.
 pub fn spawn_own_thread(
     name: &str,
     stack_bytes: usize,

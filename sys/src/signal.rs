@@ -163,12 +163,28 @@ fn set_simple(signal: i32, what: usize) {
 #[derive(Clone, Copy)]
 pub struct Mask(libc::sigset_t);
 
-/// Blocks all signals in this thread; returns its previous mask.
+/// Signals that tell a thread of its own fault. While one is blocked, a fault kills the process
+/// whatever handler it has.
+const FAULTS: [i32; 7] = [
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGSEGV,
+    libc::SIGSYS,
+    libc::SIGTRAP,
+];
+
+/// Blocks all signals but those of faults in this thread; returns its previous mask.
 pub fn block_all() -> Mask {
     let mut all = MaybeUninit::<libc::sigset_t>::zeroed();
     let mut old = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: the set is writable.
     unsafe { libc::sigfillset(all.as_mut_ptr()) };
+    for fault in FAULTS {
+        // SAFETY: the set is initialised.
+        unsafe { libc::sigdelset(all.as_mut_ptr(), fault) };
+    }
     // SAFETY: both sets are valid.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr()) };
     // SAFETY: zeroed memory is a valid set, and the call has filled it.
