@@ -196,13 +196,14 @@ fn register() {
 const HANDLERS: [Handler; internal::COUNT] = {
     let mut all: [Handler; internal::COUNT] = [|_, _, _, _| false; internal::COUNT];
     all[internal::RMA_PUT as usize] = packets::on_put;
-    all[internal::RMA_PUT_DONE as usize] = |_, args, _, _| packets::on_put_done(args);
+    all[internal::RMA_PUT_DONE as usize] = |token, args, _, _| packets::on_put_done(token.source.rank, args);
     all[internal::RMA_GET as usize] = |token, args, _, _| packets::on_get(token, args);
-    all[internal::RMA_DATA as usize] = |_, args, payload, bytes| packets::on_data(args, payload, bytes);
+    all[internal::RMA_DATA as usize] =
+        |token, args, payload, bytes| packets::on_data(token.source.rank, args, payload, bytes);
     all[internal::BARRIER as usize] = |_, args, _, _| barrier::on_step(args);
     all[internal::COLLECTIVE as usize] = |_, args, payload, bytes| coll::p2p::on_packet(args, payload, bytes);
     all[internal::AD_OPERATION as usize] = |token, args, _, _| ad::packets::on_operation(token, args);
-    all[internal::AD_DONE as usize] = |_, args, _, _| ad::packets::on_done(args);
+    all[internal::AD_DONE as usize] = |token, args, _, _| ad::packets::on_done(token.source.rank, args);
     all[internal::VIS_PUT as usize] = vis::packets::on_put;
     all[internal::VIS_GET as usize] = |token, args, payload, bytes| vis::packets::on_get(token, args, payload, bytes);
     all[internal::VIS_DATA as usize] = |token, args, payload, bytes| vis::packets::on_data(token, args, payload, bytes);

@@ -10,7 +10,7 @@ use crate::rma::transfer::{self, TransferId};
 use crate::runtime;
 use crate::segment::reach;
 use crate::types::Location;
-use gasnet_conduit::{Busy, Class};
+use gasnet_conduit::{Busy, Class, JobRank};
 
 /// Arguments in front of the operands: target, transfer, operation, type.
 const HEAD: usize = 6;
@@ -79,12 +79,12 @@ pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
 }
 
 /// Initiator: the operation is done; what is fetched follows in one or two words, low one first.
-pub fn on_done(args: &[Arg]) -> bool {
+pub fn on_done(from: JobRank, args: &[Arg]) -> bool {
     let Some((&[c, d], words)) = args.split_first_chunk::<2>() else {
         return false;
     };
     let id = TransferId(join(c, d));
-    let Some(to) = transfer::fetch_destination(id, size_of_val(words)) else {
+    let Some(to) = transfer::fetch_destination(id, from, size_of_val(words)) else {
         return false;
     };
     match *words {

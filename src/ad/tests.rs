@@ -118,14 +118,16 @@ fn answers_are_taken_once_and_only_as_asked_for() {
     let mut old = [0u64; 2];
     let fetching = call(codes::fetch(codes::ADD), old.as_mut_ptr());
     let counted = FreeList::new().take();
+    let on_done = |args: &[Arg]| packets::on_done(JobRank(0), args);
     let id = fetching.begin(counted, JobRank(0));
     for bad in [&[][..], &[1][..], &[1, 2, 3][..]] {
-        assert!(!packets::on_done(&arguments(id, bad)), "{bad:?}");
+        assert!(!on_done(&arguments(id, bad)), "{bad:?}");
     }
-    assert!(!packets::on_done(&[]) && !packets::on_done(&[0]) && !counted.is_done(31));
-    assert!(packets::on_done(&arguments(id, &[-2, 1])) && counted.is_done(31));
+    assert!(!on_done(&[]) && !on_done(&[0]) && !counted.is_done(31));
+    assert!(!packets::on_done(JobRank(1), &arguments(id, &[-2, 1])) && !counted.is_done(31));
+    assert!(on_done(&arguments(id, &[-2, 1])) && counted.is_done(31));
     assert_eq!(old, [0x1_ffff_fffe, 0]);
-    assert!(!packets::on_done(&arguments(id, &[-2, 1])));
+    assert!(!on_done(&arguments(id, &[-2, 1])));
 
     let narrow = Call {
         dt: codes::FLT,
@@ -133,13 +135,13 @@ fn answers_are_taken_once_and_only_as_asked_for() {
     };
     let id = narrow.begin(counted, JobRank(0));
     old = [0; 2];
-    assert!(packets::on_done(&arguments(id, &[-1])) && counted.is_done(31));
+    assert!(on_done(&arguments(id, &[-1])) && counted.is_done(31));
     assert_eq!(old[0].to_ne_bytes(), [255, 255, 255, 255, 0, 0, 0, 0]);
 
     for op in [codes::ADD, codes::SET] {
         let id = call(op, std::ptr::null_mut()).begin(counted, JobRank(0));
-        assert!(!packets::on_done(&arguments(id, &[1, 1])) && !counted.is_done(31));
-        assert!(packets::on_done(&arguments(id, &[])) && counted.is_done(31));
+        assert!(!on_done(&arguments(id, &[1, 1])) && !counted.is_done(31));
+        assert!(on_done(&arguments(id, &[])) && counted.is_done(31));
     }
 }
 

@@ -16,7 +16,7 @@ use crate::event::{Category, Op, OpKind};
 use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
-use gasnet_conduit::{Busy, Class};
+use gasnet_conduit::{Busy, Class, JobRank};
 
 /// The packets of a put or a get that were not sent yet.
 struct Packets {
@@ -181,9 +181,9 @@ pub fn on_put(token: &Token, args: &[Arg], payload: *mut u8, bytes: usize) -> bo
 }
 
 /// Initiator of a put: a packet was acknowledged.
-pub fn on_put_done(args: &[Arg]) -> bool {
+pub fn on_put_done(from: JobRank, args: &[Arg]) -> bool {
     let &[c, d, bytes] = args else { return false };
-    transfer::advance(TransferId(join(c, d)), bytes as u32 as usize)
+    transfer::put_arrived(TransferId(join(c, d)), from, bytes as u32 as usize)
 }
 
 /// Target of a get: answers with the data.
@@ -209,14 +209,14 @@ pub fn on_get(token: &Token, args: &[Arg]) -> bool {
 }
 
 /// Initiator of a get: data of one reply.
-pub fn on_data(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+pub fn on_data(from: JobRank, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[c, d, e, f] = args else { return false };
     let id = TransferId(join(c, d));
-    let Some(to) = transfer::get_destination(id, join(e, f) as usize, bytes) else {
+    let Some(to) = transfer::get_destination(id, from, join(e, f) as usize, bytes) else {
         return false;
     };
     // SAFETY: `get_destination` checked the range against the get's destination, which the client
     // keeps until completion.
     unsafe { mk::copy(to, MemRef::host(payload), bytes) };
-    transfer::advance(id, bytes)
+    transfer::get_arrived(id, from, bytes)
 }

@@ -178,12 +178,22 @@ pub fn keep(id: TransferId, copy: Vec<u8>) -> *const u8 {
     place
 }
 
-/// `bytes` more have arrived. Returns false if the peer's message is malformed.
+/// `bytes` more of a put have arrived, says `from`. Returns false if the message is malformed.
 #[must_use]
-pub fn advance(id: TransferId, bytes: usize) -> bool {
+pub fn put_arrived(id: TransferId, from: JobRank, bytes: usize) -> bool {
+    advance(id, from, bytes, |kind| !matches!(kind, OpKind::Get | OpKind::Rmw))
+}
+
+/// `bytes` more of a get have come from `from`. Returns false if the message is malformed.
+#[must_use]
+pub fn get_arrived(id: TransferId, from: JobRank, bytes: usize) -> bool {
+    advance(id, from, bytes, |kind| kind == OpKind::Get)
+}
+
+fn advance(id: TransferId, from: JobRank, bytes: usize, is_of: impl Fn(OpKind) -> bool) -> bool {
     let Some(mut table) = table(id) else { return false };
     let Some(t) = table.live(id) else { return false };
-    if bytes > t.left {
+    if t.peer != from || !is_of(t.kind) || bytes > t.left {
         return false;
     }
     t.left -= bytes;
@@ -195,20 +205,20 @@ pub fn advance(id: TransferId, bytes: usize) -> bool {
     true
 }
 
-/// Where `bytes` at `offset` of a get go; None if the peer's message is malformed.
-pub fn get_destination(id: TransferId, offset: usize, bytes: usize) -> Option<MemRef> {
+/// Where `bytes` at `offset` of a get from `from` go; None if its message is malformed.
+pub fn get_destination(id: TransferId, from: JobRank, offset: usize, bytes: usize) -> Option<MemRef> {
     let mut table = table(id)?;
     let t = table.live(id)?;
-    let fits = t.kind == OpKind::Get && offset <= t.bytes && bytes <= t.bytes - offset;
+    let fits = t.kind == OpKind::Get && t.peer == from && offset <= t.bytes && bytes <= t.bytes - offset;
     fits.then(|| t.local.plus(offset))
 }
 
-/// Where the answer of `bytes` bytes to a remote atomic goes; None if the peer's message is
+/// Where the answer of `bytes` bytes by `from` to a remote atomic goes; None if its message is
 /// malformed.
-pub fn fetch_destination(id: TransferId, bytes: usize) -> Option<*mut u8> {
+pub fn fetch_destination(id: TransferId, from: JobRank, bytes: usize) -> Option<*mut u8> {
     let mut table = table(id)?;
     let t = table.live(id)?;
-    let fits = t.bytes == bytes && t.left == bytes && (bytes == 0 || t.kind != OpKind::Put);
+    let fits = t.peer == from && t.bytes == bytes && t.left == bytes && (bytes == 0 || t.kind != OpKind::Put);
     fits.then_some(t.local.address as *mut u8)
 }
 
@@ -263,12 +273,14 @@ mod tests {
     #[test]
     fn parts_add_up_and_stale_names_are_refused() {
         let op = FreeList::new().take();
-        let id = begin(op, OpKind::Put, JobRank(0), nowhere(), 100);
+        let from = JobRank(0);
+        let id = begin(op, OpKind::Put, from, nowhere(), 100);
         assert!(op.event().leaf(2).is_invalid());
-        assert!(advance(id, 60) && !advance(id, 41) && !op.event().is_done());
-        assert!(advance(id, 40) && op.event().is_done());
-        assert!(!advance(id, 1) && get_destination(id, 0, 1).is_none());
-        assert!(!advance(TransferId(u64::MAX), 1));
+        assert!(put_arrived(id, from, 60) && !put_arrived(id, from, 41) && !op.event().is_done());
+        assert!(!put_arrived(id, JobRank(1), 40) && !get_arrived(id, from, 40) && !op.event().is_done());
+        assert!(put_arrived(id, from, 40) && op.event().is_done());
+        assert!(!put_arrived(id, from, 1) && get_destination(id, from, 0, 1).is_none());
+        assert!(!put_arrived(TransferId(u64::MAX), from, 1));
     }
 
     #[test]
@@ -277,12 +289,14 @@ mod tests {
         let mut old = 0u64;
         let at = std::ptr::from_mut(&mut old).cast::<u8>();
         let id = begin(op, OpKind::Rmw, JobRank(0), MemRef::host(at), 8);
-        assert!(fetch_destination(id, 0).is_none() && fetch_destination(id, 4).is_none());
-        assert_eq!(fetch_destination(id, 8), Some(at));
+        let from = JobRank(0);
+        assert!(fetch_destination(id, from, 0).is_none() && fetch_destination(id, from, 4).is_none());
+        assert!(fetch_destination(id, JobRank(1), 8).is_none());
+        assert_eq!(fetch_destination(id, from, 8), Some(at));
         finish(id);
-        assert!(op.event().is_done() && fetch_destination(id, 8).is_none());
+        assert!(op.event().is_done() && fetch_destination(id, from, 8).is_none());
         let put = begin(op, OpKind::Put, JobRank(0), MemRef::host(at), 8);
-        assert!(fetch_destination(put, 8).is_none());
+        assert!(fetch_destination(put, from, 8).is_none());
         finish(put);
     }
 
@@ -292,10 +306,13 @@ mod tests {
         let mut memory = [0u8; 10];
         let id = begin(op, OpKind::Get, JobRank(0), MemRef::host(memory.as_mut_ptr()), 10);
         assert_eq!(
-            get_destination(id, 3, 7).map(|s| s.address),
+            get_destination(id, JobRank(0), 3, 7).map(|s| s.address),
             Some(memory.as_ptr() as usize + 3)
         );
-        assert!(get_destination(id, 3, 8).is_none() && get_destination(id, 11, 0).is_none());
+        let [inside, outside] = [JobRank(0), JobRank(1)].map(|from| get_destination(id, from, 3, 7));
+        assert!(inside.is_some() && outside.is_none());
+        let none = [(3, 8), (11, 0)].map(|(offset, bytes)| get_destination(id, JobRank(0), offset, bytes));
+        assert!(none.iter().all(Option::is_none) && !put_arrived(id, JobRank(0), 10));
         finish(id);
         assert!(op.event().is_done());
     }
