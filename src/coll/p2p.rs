@@ -93,12 +93,15 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// `bytes` zero bytes, or None if the allocation fails.
+    /// `bytes` zero bytes, or None if the allocation fails. Long ones use memory where they are
+    /// written: a broken member may announce more than it sends.
     pub fn new(bytes: usize) -> Option<Self> {
         let count = bytes.div_ceil(size_of::<u128>());
-        let mut words = Vec::new();
-        words.try_reserve_exact(count).ok()?;
-        words.resize(count, 0);
+        let mut probe = Vec::<u128>::new();
+        probe.try_reserve_exact(count).ok()?;
+        // Without a use, the allocation would be optimised away.
+        drop(std::hint::black_box(probe));
+        let words = vec![0; count];
         Some(Self { words, bytes })
     }
 
@@ -280,6 +283,19 @@ mod tests {
         assert_eq!(unsafe { std::slice::from_raw_parts(message.span().at, 5) }, b"hello");
         assert!(take(envelope(1)).is_none());
         assert!(packet(envelope(2), 0, 0, b"") && take(envelope(2)).is_some());
+    }
+
+    #[test]
+    fn what_is_announced_but_not_sent_takes_no_memory() {
+        const ANNOUNCED: usize = 3 << 30;
+        let resident = || -> usize {
+            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+            pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = resident();
+        assert!(packet(envelope(9), ANNOUNCED, 7, b"x") && take(envelope(9)).is_none());
+        assert!(resident() < before + ANNOUNCED / 2);
+        assert!(!packet(envelope(10), usize::MAX - 15, 0, b"x"));
     }
 
     #[test]
