@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use super::{Scope, Variable};
 
 /// Variables of others that name files for this library, or plugins for a library that it opens.
-const OF_OTHERS: [&str; 13] = [
+const OF_OTHERS: [&str; 27] = [
     "TMPDIR",
     "PBS_NODEFILE",
     "LSB_DJOB_HOSTFILE",
@@ -16,11 +16,25 @@ const OF_OTHERS: [&str; 13] = [
     "FI_PROVIDER_PATH",
     "IBV_DRIVERS",
     "RDMAV_DRIVERS",
+    "MLX4_DEBUG_FILE",
+    "MLX5_DEBUG_FILE",
     "PMIX_INSTALL_PREFIX",
+    "PMIX_EXEC_PREFIX",
+    "PMIX_DATAROOTDIR",
+    "PMIX_DATADIR",
+    "PMIX_SYSCONFDIR",
+    "PMIX_LIBDIR",
+    "PMIX_PKGDATADIR",
+    "PMIX_PKGLIBDIR",
     "PMIX_MCA_mca_base_component_path",
     "PMIX_MCA_mca_base_param_files",
+    "CUDA_CACHE_PATH",
+    "CUDA_COREDUMP_FILE",
     "CUDA_INJECTION64_PATH",
+    "CUDA_LOG_FILE",
     "HSA_TOOLS_LIB",
+    "ROCP_TOOL_LIB",
+    "ZE_ENABLE_ALT_DRIVERS",
     "ROCP_TOOL_LIBRARIES",
 ];
 
