@@ -34,6 +34,8 @@ const BY_HAND: usize = 5;
 /// brackets in an item of Slurm's form.
 const FILE_MAX: u64 = 64 << 20;
 const HOSTS_MAX: usize = 1 << 20;
+/// Words that are read of a list: more than are accepted, in pairs too.
+const WORDS_MAX: usize = 2 * (HOSTS_MAX + 1);
 const NAME_MAX: usize = 255;
 const BRACKETS_MAX: usize = 8;
 /// Digits of a number in brackets.
@@ -147,18 +149,19 @@ pub fn parse(form: Form, text: &str, keep_duplicates: bool) -> Result<Vec<String
     Ok(names)
 }
 
-/// Names that commas or white space separate.
+/// Names that commas or white space separate, [`WORDS_MAX`] at most.
 pub fn parse_list(text: &str) -> Vec<String> {
     let names = text
         .split(|c: char| c == ',' || c.is_whitespace())
         .filter(|name| !name.is_empty());
-    names.map(str::to_owned).collect()
+    names.take(WORDS_MAX).map(str::to_owned).collect()
 }
 
 fn parse_file(text: &str) -> Vec<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     lines
         .filter_map(|line| line.split_whitespace().next())
+        .take(WORDS_MAX)
         .map(str::to_owned)
         .collect()
 }
