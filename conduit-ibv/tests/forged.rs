@@ -111,6 +111,9 @@ fn notes_that_are_impossible() {
 fn a_write_with_immediate_data() {
     let why = "it sent what is no message: opcode 129, flags 0x2, 8000000 bytes";
     expect_loss("write:N:8000000", why);
+    // Short enough for its buffer: its opcode alone is wrong.
+    let why = "it sent what is no message: opcode 129, flags 0x2, 100 bytes";
+    expect_loss("write:N:100", why);
 }
 
 #[test]

@@ -67,6 +67,14 @@ fn events_with_an_index_that_there_is_not() {
     );
 }
 
+/// Index 5, of four places.
+#[test]
+fn an_index_beyond_the_outbox() {
+    let printed = child("posts::operations", "forge=event:2:0x21400000", "FAULTS_KINDS=ask");
+    let wanted = "rank 0 lost rank 1: it sent an impossible event (WaitingReply, index 5)";
+    assert!(printed.contains(wanted), "{printed}");
+}
+
 #[test]
 fn events_of_no_kind() {
     let printed = child("posts::operations", "forge=event:1:0xf0000000", "FAULTS_KINDS=ask");
