@@ -377,6 +377,25 @@ pub(crate) mod tests {
         assert_eq!(acknowledgement, seals.received.mac(&[]));
     }
 
+    /// The oldest connection is that of a caller whose first message arrives beside too many others.
+    #[test]
+    fn connections_are_read_before_any_is_closed() {
+        let (mut listener, address) = listener();
+        let secret = Secret::new();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut silent = Vec::new();
+        let mut accept_more = || {
+            silent.extend((0..MAX_UNAUTHENTICATED).map(|_| TcpStream::connect(address).unwrap()));
+            assert!(listener.accept(secret, 1).is_empty());
+        };
+        accept_more();
+        let call = secret::call(&secret::nonce());
+        stream.write_all(&[&call[..], &secret.voucher(&call)].concat()).unwrap();
+        accept_more();
+        accept_more();
+        stream.read_exact(&mut [0; ANSWER_BYTES]).unwrap();
+    }
+
     #[test]
     fn a_caller_that_was_not_acknowledged_calls_again() {
         let (mut listener, address) = listener();
