@@ -31,6 +31,13 @@ fn traffic() {
     assert!(is_lost(Duration::from_secs(30)), "nothing was lost");
 }
 
+/// Two ranks send to a third one until one loses another.
+#[test]
+#[ignore = "a child of other tests"]
+fn fanning_in() {
+    traffic::send_to_one();
+}
+
 fn expect_loss(forgery: &str, why: &str) {
     expect_one_of(forgery, &[why]);
 }
@@ -135,6 +142,12 @@ fn a_message_of_another_rank() {
     expect_loss("imm:N:0xfffffc", "it sent a message as rank 1677721");
     // The receiver itself.
     expect_loss("imm:N:1", "it sent a message as rank ");
+    // One that is connected, by another queue pair.
+    let texts = [(1, 2), (2, 1)].map(|(of, posed)| format!("rank 0 lost rank {of}: it sent a message as rank {posed}"));
+    for (options, variables) in WAYS {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        expect("fanning_in", &format!("{options} forge=imm:3:3"), variables, &texts);
+    }
 }
 
 #[test]

@@ -127,6 +127,31 @@ pub fn pour_replies(bytes: usize) {
     });
 }
 
+/// Ranks 1 and 2 send to rank 0 until a rank loses another.
+#[allow(dead_code, reason = "not every test program calls it")]
+pub fn send_to_one() {
+    emulated::emulate();
+    let job = Job::start(&|| Box::new(Ibv::new()), 3);
+    let (any, messages, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
+    job.run(|rank, conduit: &dyn Conduit| {
+        let mut losses = Losses {
+            rank,
+            any: &any,
+            messages: &messages,
+        };
+        while begun.elapsed() < Duration::from_secs(30) && !any.load(SeqCst) {
+            if rank != JobRank(0) {
+                let _ = conduit.send(JobRank(0), Class::Request, &[&[1; 100]]);
+            }
+            for _ in 0..100 {
+                conduit.poll(PollScope::All, &mut losses);
+            }
+        }
+        conduit.stop(gasnet_conduit::Stop::Orderly);
+    });
+    assert!(any.load(SeqCst), "nothing was lost");
+}
+
 /// The arguments for one child.
 pub fn of_child(name: &str) -> String {
     format!("--ignored --exact --nocapture {name}")
