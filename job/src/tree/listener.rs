@@ -377,7 +377,7 @@ pub(crate) mod tests {
         assert_eq!(acknowledgement, seals.received.mac(&[]));
     }
 
-    /// The oldest connection is that of a caller whose first message arrives beside too many others.
+    /// The oldest connection is of a caller whose first message arrives beside too many others.
     #[test]
     fn connections_are_read_before_any_is_closed() {
         let (mut listener, address) = listener();
