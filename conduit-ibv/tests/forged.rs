@@ -5,6 +5,7 @@ mod emulated;
 mod traffic;
 
 use gasnet_conduit::conformance::talk_under_forgery;
+use gasnet_conduit::{Class, PollScope};
 use gasnet_conduit_ibv::Ibv;
 use std::time::Duration;
 use traffic::{expect, is_lost, of_child};
@@ -35,7 +36,7 @@ fn traffic() {
 #[test]
 #[ignore = "a child of other tests"]
 fn fanning_in() {
-    traffic::send_to_one();
+    traffic::pour(3, Class::Request, 100, PollScope::All);
 }
 
 fn expect_loss(forgery: &str, why: &str) {
@@ -62,7 +63,7 @@ fn expect_one_of(forgery: &str, whys: &[&str]) {
 #[ignore = "a child of other tests"]
 fn pouring() {
     let bytes = std::env::var("FORGED_BYTES").unwrap();
-    traffic::pour_replies(bytes.parse().unwrap());
+    traffic::pour(2, Class::Reply, bytes.parse().unwrap(), PollScope::Replies);
 }
 
 /// Ranks talk while a message is altered.

@@ -3,9 +3,21 @@
 mod strict;
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, JobRank, PollScope};
+use gasnet_conduit::{Class, Conduit, JobRank, PollScope};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use strict::{poll_until, punished, take, Report};
+
+/// Sends so many messages of so many bytes to rank 1, and polls until all is over.
+fn send(conduit: &dyn Conduit, report: &mut Report, (messages, bytes): (usize, usize), [sent, over]: [&AtomicBool; 2]) {
+    let message = vec![1; bytes];
+    for _ in 0..messages {
+        take(conduit, report, || {
+            conduit.send(JobRank(1), Class::Request, &[&message]).is_ok()
+        });
+    }
+    sent.store(true, SeqCst);
+    poll_until(conduit, report, |_| over.load(SeqCst));
+}
 
 /// Rank 0 sends so many messages of so many bytes: more than fit in all receive buffers. The
 /// provider of rank 1 garbles some. At least the others arrive, and no peer is lost.
@@ -15,14 +27,7 @@ fn outlives(plan: &'static str, (messages, bytes): (usize, usize), least: usize)
     job.run(|rank, conduit| {
         let mut report = Report::default();
         if rank == JobRank(0) {
-            let message = vec![1; bytes];
-            for _ in 0..messages {
-                take(conduit, &mut report, || {
-                    conduit.send(JobRank(1), Class::Request, &[&message]).is_ok()
-                });
-            }
-            sent.store(true, SeqCst);
-            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+            send(conduit, &mut report, (messages, bytes), [&sent, &over]);
         } else {
             poll_until(conduit, &mut report, |report| {
                 report.done >= least && sent.load(SeqCst) || !report.lost.is_empty()
@@ -87,13 +92,7 @@ fn packets_beyond_the_limit() {
     job.run(|rank, conduit| {
         let mut report = Report::default();
         if rank == JobRank(0) {
-            for _ in 0..100 {
-                take(conduit, &mut report, || {
-                    conduit.send(JobRank(1), Class::Request, &[&[1; 100]]).is_ok()
-                });
-            }
-            sent.store(true, SeqCst);
-            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+            send(conduit, &mut report, (100, 100), [&sent, &over]);
         } else {
             poll_until(conduit, &mut report, |report| {
                 !report.lost.is_empty() || sent.load(SeqCst) && report.done == 100
@@ -115,13 +114,7 @@ fn messages_that_were_delivered_before() {
     job.run(|rank, conduit| {
         let mut report = Report::default();
         if rank == JobRank(0) {
-            for _ in 0..MESSAGES {
-                take(conduit, &mut report, || {
-                    conduit.send(JobRank(1), Class::Request, &[&[1; 100]]).is_ok()
-                });
-            }
-            sent.store(true, SeqCst);
-            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+            send(conduit, &mut report, (MESSAGES, 100), [&sent, &over]);
         } else {
             poll_until(conduit, &mut report, |report| {
                 report.done >= MESSAGES / 2 && sent.load(SeqCst)

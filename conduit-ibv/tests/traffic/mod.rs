@@ -104,11 +104,12 @@ pub fn connect() {
     job.stop();
 }
 
-/// Rank 1 sends replies of so many bytes, which rank 0 receives until it loses that one.
+/// All ranks but rank 0 send it messages of so many bytes, until a rank loses another. All poll in
+/// this scope.
 #[allow(dead_code, reason = "not every test program calls it")]
-pub fn pour_replies(bytes: usize) {
+pub fn pour(ranks: u32, class: Class, bytes: usize, scope: PollScope) {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let job = Job::start(&|| Box::new(Ibv::new()), ranks);
     let (any, messages, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
     job.run(|rank, conduit: &dyn Conduit| {
         let mut losses = Losses {
@@ -118,38 +119,13 @@ pub fn pour_replies(bytes: usize) {
         };
         while !any.load(SeqCst) {
             assert!(begun.elapsed() < Duration::from_secs(30), "nothing was lost");
-            if rank == JobRank(1) {
-                let _ = conduit.send(JobRank(0), Class::Reply, &[&vec![7; bytes]]);
-            }
-            conduit.poll(PollScope::Replies, &mut losses);
-        }
-        conduit.stop(gasnet_conduit::Stop::Orderly);
-    });
-}
-
-/// Ranks 1 and 2 send to rank 0 until a rank loses another.
-#[allow(dead_code, reason = "not every test program calls it")]
-pub fn send_to_one() {
-    emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 3);
-    let (any, messages, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
-    job.run(|rank, conduit: &dyn Conduit| {
-        let mut losses = Losses {
-            rank,
-            any: &any,
-            messages: &messages,
-        };
-        while begun.elapsed() < Duration::from_secs(30) && !any.load(SeqCst) {
             if rank != JobRank(0) {
-                let _ = conduit.send(JobRank(0), Class::Request, &[&[1; 100]]);
+                let _ = conduit.send(JobRank(0), class, &[&vec![7; bytes]]);
             }
-            for _ in 0..100 {
-                conduit.poll(PollScope::All, &mut losses);
-            }
+            conduit.poll(scope, &mut losses);
         }
         conduit.stop(gasnet_conduit::Stop::Orderly);
     });
-    assert!(any.load(SeqCst), "nothing was lost");
 }
 
 /// The arguments for one child.
