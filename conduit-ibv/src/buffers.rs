@@ -114,7 +114,7 @@ struct Shared {
     free: Mutex<Vec<Buffer>>,
     /// Bytes of each.
     bytes: usize,
-    /// How many there may be.
+    /// The largest number of them.
     most: usize,
     /// How many there are.
     count: AtomicUsize,
@@ -141,7 +141,7 @@ impl Pool {
         self.0.bytes
     }
 
-    /// How many there may be.
+    /// The largest number of them.
     pub fn most(&self) -> usize {
         self.0.most
     }

@@ -15,7 +15,7 @@ pub struct Inbox {
     rings: Mutex<Rings>,
     /// Whether there are any.
     is_used: AtomicBool,
-    /// How many there may be.
+    /// The largest number of them.
     most: usize,
 }
 

@@ -400,7 +400,7 @@ mod tests {
         assert!(!peers.refund(one, 1) && !peers.refund(two, u32::from(u16::MAX)));
         let lost: Vec<JobRank> = peers.fates.take_losses().into_iter().map(|(peer, _)| peer).collect();
         assert_eq!(lost, [JobRank(1), JobRank(2)]);
-        // What was not paid changes nothing.
+        // Credits that were not paid change nothing.
         assert!(peers.pay(two) && !peers.pay(two) && peers.pay(one) && !peers.pay(one));
     }
 

@@ -26,7 +26,7 @@ const RESERVE: usize = 4;
 pub struct Receives {
     /// Bytes of each.
     bytes: usize,
-    /// How many there may be.
+    /// The largest number of them.
     most: usize,
     /// Of each queue pair; 0: they are shared.
     each: usize,

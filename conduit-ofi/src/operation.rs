@@ -229,7 +229,7 @@ struct Shared {
     free: Mutex<Vec<Held>>,
     /// Bytes behind each.
     bytes: usize,
-    /// How many there may be.
+    /// The largest number of them.
     most: usize,
     /// How many there are.
     count: AtomicUsize,

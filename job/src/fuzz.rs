@@ -31,7 +31,7 @@ const SECRET: [u8; 16] = *b"a secret of jobs";
 const CALLER: [u8; 16] = *b"nonce of callers";
 const CALLED: [u8; 16] = *b"nonce of a agent";
 
-/// Where an agent listens, from the store of a process manager.
+/// The addresses at which an agent listens, from the store of a process manager.
 fn contact(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = Secret::from_text(&text);

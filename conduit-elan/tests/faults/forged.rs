@@ -53,7 +53,7 @@ fn lengths_beyond_their_buffers() {
     }
 }
 
-/// What no sender vouches for: the network is lost instead of a rank.
+/// A message without a sender: the network is lost instead of a rank.
 #[test]
 fn numbers_of_no_rank() {
     let printed = child("forged::two_messages", "forge=head:1:0x80000000", "");

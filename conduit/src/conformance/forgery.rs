@@ -14,7 +14,7 @@ const LONGEST: usize = 60_000;
 /// Without an arrival for so long nothing more comes: an altered message may be missing.
 const QUIET: Duration = Duration::from_millis(300);
 
-/// What both ranks know.
+/// The state that both ranks share.
 #[derive(Default)]
 struct State {
     arrivals: AtomicUsize,

@@ -221,7 +221,7 @@ fn expand(item: &str, most: usize) -> Result<Vec<String>, &'static str> {
             return Err(UNBALANCED);
         }
         let numbers = numbers(ranges, most / names.len())?;
-        // What follows the brackets is in all names, too.
+        // The text after the brackets is in all names, too.
         let longest = names.iter().map(String::len).max().unwrap_or(0) + front.len();
         if longest.max(back.len()) > NAME_MAX {
             return Err("a name that is too long");
