@@ -196,12 +196,7 @@ impl<'a> Delivery<'a> {
                 m.header.handler
             );
         };
-        let is_accepted = if CHECKED {
-            entry.accepts(m.class, m.category, nargs)
-        } else {
-            entry.has_parameters_of(m.category)
-        };
-        if !is_accepted {
+        if CHECKED && !entry.accepts(m.class, m.category, nargs) {
             fatal!(
                 "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {} ({}), which was \
                  registered with flags {:#x} for {} arguments.",
@@ -244,8 +239,8 @@ impl<'a> Delivery<'a> {
             } else {
                 ptr::null()
             };
-            // SAFETY: the client registered this function for a message with a payload, or without
-            // one (checked), and for this number of arguments (checked in the debug flavour).
+            // SAFETY: the client registered this function for this category and number of arguments
+            // (checked in the debug flavour).
             unsafe { call(entry, &token, buffer, &m.args[..nargs]) };
             if CHECKED {
                 known.set(outer);

@@ -37,17 +37,6 @@ const _: () = assert!(size_of::<AmEntry>() == 40);
 pub const ANY_NARGS: c_uint = c_uint::MAX;
 
 impl AmEntry {
-    /// Whether the function has the parameters of a message of this category: an address and a
-    /// length, except for Shorts. Unlike numbers of arguments, a mismatch would corrupt memory.
-    #[inline]
-    pub fn has_parameters_of(&self, category: AmCategory) -> bool {
-        if category == AmCategory::Short {
-            self.flags.has(Flags::AM_SHORT)
-        } else {
-            self.flags.has(Flags::AM_MEDIUM) || self.flags.has(Flags::AM_LONG)
-        }
-    }
-
     /// Whether this handler was registered for such a message.
     pub fn accepts(&self, class: Class, category: AmCategory, nargs: usize) -> bool {
         let category = match category {
