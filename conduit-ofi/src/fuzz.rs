@@ -21,12 +21,12 @@ fn message(mut bytes: &[u8]) {
         token.copy_from_slice(&TOKEN.to_ne_bytes());
     }
     let _ = is_request(&message);
-    if let Some((header, place)) = Header::decode(&message, TOKEN, ranks) {
+    if let Ok((header, place)) = Header::decode(&message, TOKEN, ranks) {
         assert!(header.source.0 < ranks && place.start >= HEADER && place.end <= message.len());
         let mut again = message.clone();
         let front = header.encode(place.len(), &mut again);
         assert_eq!((front, message.len() % PACKET_ALIGN), (place.start, 0));
-        assert_eq!(Header::decode(&again, TOKEN, ranks), Some((header, place)));
+        assert_eq!(Header::decode(&again, TOKEN, ranks), Ok((header, place)));
     }
 }
 

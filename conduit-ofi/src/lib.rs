@@ -11,6 +11,7 @@
 //! number ([`long_put`], [`notices`]).
 
 mod atomics;
+mod deliver;
 mod fabric;
 #[cfg(any(test, fuzzing))]
 mod fuzz;

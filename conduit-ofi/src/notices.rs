@@ -19,6 +19,17 @@ struct Waiting {
     parts: u32,
 }
 
+/// The lot of a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its put has arrived.
+    Delivered,
+    /// A copy waits for the put.
+    Kept,
+    /// Another packet waits for the same put.
+    Repeated,
+}
+
 /// A put of which something has arrived.
 #[derive(Debug, Default)]
 struct Put {
@@ -75,21 +86,23 @@ impl Notices {
         table.remove(&key)?.packet.map(|packet| packet.message)
     }
 
-    /// A packet has arrived for a put of so many parts. True if they have all arrived. If not, a
-    /// copy of the message is kept.
-    pub fn packet(&self, source: JobRank, (number, parts): (u32, u32), message: &[u8]) -> bool {
+    /// A packet has arrived for a put of so many parts.
+    pub fn packet(&self, source: JobRank, (number, parts): (u32, u32), message: &[u8]) -> Outcome {
         let key = (source, number);
         let mut table = lock(&self.table);
         let put = table.entry(key).or_default();
+        if put.packet.is_some() {
+            return Outcome::Repeated;
+        }
         if put.arrived >= parts {
             table.remove(&key);
-            return true;
+            return Outcome::Delivered;
         }
         put.packet = Some(Waiting {
             message: Copied::new(message),
             parts,
         });
-        false
+        Outcome::Kept
     }
 }
 
@@ -108,12 +121,13 @@ mod tests {
         };
         // Puts first.
         assert!(delivered(3).is_none());
-        assert!(notices.packet(source, (9, 3), b"abc"));
+        assert_eq!(notices.packet(source, (9, 3), b"abc"), Outcome::Delivered);
         // The packet first.
-        assert!(!notices.packet(source, (9, 2), b"xyz"));
+        assert_eq!(notices.packet(source, (9, 2), b"xyz"), Outcome::Kept);
+        assert_eq!(notices.packet(source, (9, 2), b"abc"), Outcome::Repeated);
         assert_eq!(delivered(2).unwrap().bytes(), b"xyz");
         // One part with data, the others by a message.
-        assert!(!notices.packet(source, (9, 3), b"uvw"));
+        assert_eq!(notices.packet(source, (9, 3), b"uvw"), Outcome::Kept);
         assert!(notices.put(notices.data(source, 9)).is_none());
         assert_eq!(notices.arrived(source, (9, 2)).unwrap().bytes(), b"uvw");
         assert!(lock(&notices.table).is_empty());
@@ -123,7 +137,7 @@ mod tests {
     fn what_others_send_is_dropped() {
         let notices = Notices::new(0x0123_4567_89ab_cdef, 4);
         for source in 0..4 {
-            assert!(!notices.packet(JobRank(source), (9, 1), b"abc"));
+            assert_eq!(notices.packet(JobRank(source), (9, 1), b"abc"), Outcome::Kept);
         }
         for rank in 0..8 {
             assert!(notices.put(rank << 32 | 9).is_none());

@@ -48,7 +48,7 @@ struct Peer {
     credits: AtomicU32,
     /// Units of its requests that are not returned yet.
     owed: AtomicU32,
-    /// Units of its requests that are deferred.
+    /// Units of its requests that are deferred, or wait for their puts.
     deferred: AtomicU32,
     /// Whether it is in [`Peers::owing`].
     is_owing: AtomicBool,
@@ -136,21 +136,26 @@ impl Peers {
             .is_ok()
     }
 
-    /// Takes credits that the peer returned, or those of a request that was not sent.
+    /// Takes credits that the peer returned, or those of a request that was not sent. False: there
+    /// were not so many requests, and the peer is lost.
     #[inline]
-    pub fn refund(&self, rank: JobRank, units: u32) {
+    pub fn refund(&self, rank: JobRank, units: u32) -> bool {
         if units == 0 {
-            return;
+            return true;
         }
-        // A peer that returns more than it got would let us send without bound.
         let credits = &self.of(rank).credits;
-        let _ = credits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            Some((left + units).min(self.window))
+        let is_owed = credits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            Some(left + units).filter(|all| *all <= self.window)
         });
+        if is_owed.is_err() {
+            let text = format!("it returned {units} credits, more than our requests cost");
+            self.fates.lose(rank, text);
+        }
+        is_owed.is_ok()
     }
 
-    /// Counts a request of the peer that is deferred. False if the peer has sent more than its
-    /// credits allow.
+    /// Counts a request of the peer that is deferred, or waits for its put. False if the peer has
+    /// sent more than its credits allow.
     pub fn defer(&self, rank: JobRank, units: u32) -> bool {
         let deferred = &self.of(rank).deferred;
         deferred
@@ -160,7 +165,7 @@ impl Peers {
             .is_ok()
     }
 
-    /// The request is deferred no longer.
+    /// The request waits no longer.
     pub fn resume(&self, rank: JobRank, units: u32) {
         self.of(rank).deferred.fetch_sub(units, Ordering::Relaxed);
     }
@@ -221,11 +226,22 @@ mod tests {
         let peers = Peers::new(&[0; 2], 8 << 10);
         let (peer, all) = (JobRank(1), units(8 << 10));
         assert!(peers.pay(peer, all) && !peers.pay(peer, 1));
-        peers.refund(peer, 3);
+        assert!(peers.refund(peer, 3));
         assert!(peers.pay(peer, 2) && !peers.pay(peer, 2));
-        peers.refund(peer, u32::from(u16::MAX));
+        assert!(peers.refund(peer, all - 1) && !peers.fates.has_losses());
+        assert!(peers.pay(peer, all) && !peers.pay(peer, 1));
+    }
+
+    #[test]
+    fn more_credits_than_were_paid_lose_their_peer() {
+        let (peers, peer) = (Peers::new(&[0; 2], 8 << 10), JobRank(1));
+        assert!(peers.pay(peer, 2) && peers.refund(peer, 1));
+        assert!(!peers.refund(peer, 2) && !peers.refund(peer, u32::from(u16::MAX)));
+        let why = "it returned 2 credits, more than our requests cost".to_owned();
+        assert_eq!(peers.fates.take_losses(), [(peer, why)]);
+        let all = units(8 << 10);
         assert!(
-            peers.pay(peer, all) && !peers.pay(peer, 1),
+            peers.pay(peer, all - 1) && !peers.pay(peer, 1),
             "never more than the window"
         );
     }

@@ -1,4 +1,4 @@
-//! Polling: what the queue reports, and what is delivered of it.
+//! Polling: what the queue reports. [`crate::deliver`] delivers the messages of it.
 //!
 //! A poll of either scope takes every message off the network. Requests that may not run yet wait
 //! in memory, which credits bound. So a process that waits for anything never keeps its peers from
@@ -10,9 +10,9 @@ use crate::net::{Net, Stalled};
 use crate::operation::{Access, Held, Kind};
 use crate::provider;
 use crate::receive::{has_message, RESERVE};
-use crate::wire::{self, Header};
-use gasnet_conduit::copied::{copy_out, Copied};
-use gasnet_conduit::{Class, Completion as Part, JobRank, PollScope, Upcalls, PACKET_ALIGN};
+use crate::wire;
+use gasnet_conduit::copied::copy_out;
+use gasnet_conduit::{Completion as Part, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 use std::ffi::c_void;
@@ -21,8 +21,6 @@ use std::time::Instant;
 
 /// Most completions that a poll takes at once.
 const MOST: usize = 256;
-/// Most deferred requests that a poll delivers.
-const DEFERRED: usize = 32;
 
 /// What a completion is of.
 enum Event {
@@ -155,7 +153,7 @@ impl Net {
                 Event::Announced(data) => {
                     completion.flags = 0;
                     if let Some(message) = self.notices.put(data) {
-                        delivered += self.deliver_late(message, PollScope::Replies, upcalls);
+                        delivered += self.deliver_announced(message, PollScope::Replies, upcalls);
                     }
                 }
                 Event::Done(held) => {
@@ -201,111 +199,6 @@ impl Net {
         if let Err(why) = self.receives.release(&self.endpoint, index) {
             self.fail("fi_recvmsg", why);
         }
-    }
-
-    /// Delivers a message. Returns how many upcalls that made.
-    fn deliver(&self, message: &mut [u8], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        // Somebody who is not of this job has sent anything else. It costs no memory.
-        let Some((header, place)) = Header::decode(message, self.token, self.peers.count()) else {
-            self.outsiders.drop(self.rank, "a message without the job's token");
-            return 0;
-        };
-        if message.as_ptr().align_offset(PACKET_ALIGN) != 0 {
-            return self.deliver(Copied::new(message).bytes(), scope, upcalls);
-        }
-        let source = header.source;
-        let (bytes, most) = (place.len(), self.settings.max_packet);
-        if bytes > most {
-            let text =
-                format!("it sent a packet of {bytes} bytes, of which {most} are possible: its memory is corrupt");
-            self.peers.fates.lose(source, text);
-            return 0;
-        }
-        self.peers.refund(source, u32::from(header.credits));
-        match header.kind {
-            wire::Kind::Credits => 0,
-            wire::Kind::Arrived(number, parts) => match self.notices.arrived(source, (number, parts)) {
-                Some(message) => self.deliver_late(message, scope, upcalls),
-                None => 0,
-            },
-            wire::Kind::Bye => {
-                self.peers.fates.note_stop(source);
-                0
-            }
-            wire::Kind::Packet(Class::Reply) => {
-                upcalls.packet(source, Class::Reply, &mut message[place]);
-                1
-            }
-            wire::Kind::Packet(Class::Request) if scope == PollScope::Replies => {
-                self.defer(source, Copied::new(message));
-                0
-            }
-            wire::Kind::Packet(Class::Request) => {
-                let cost = self.peers.cost(message.len());
-                self.request(source, cost, &mut message[place], upcalls);
-                1
-            }
-            wire::Kind::Notice(_, number, parts) => {
-                if !self.notices.packet(source, (number, parts), message) {
-                    return 0;
-                }
-                self.deliver_late(Copied::new(message), scope, upcalls)
-            }
-        }
-    }
-
-    /// Delivers a request.
-    fn request(&self, source: JobRank, cost: u32, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
-        // Before the upcall: its reply returns the credit.
-        self.peers.owe(source, cost);
-        upcalls.packet(source, Class::Request, packet);
-        self.peers.settle(source);
-    }
-
-    /// Delivers the packet of a message that was kept, now or when requests may run.
-    fn deliver_late(&self, mut message: Copied, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let bytes = message.bytes();
-        let cost = self.peers.cost(bytes.len());
-        let Some((header, place)) = Header::decode(bytes, self.token, self.peers.count()) else {
-            return 0;
-        };
-        match header.kind {
-            wire::Kind::Packet(Class::Request) | wire::Kind::Notice(Class::Request, ..) => {
-                if scope == PollScope::Replies {
-                    self.defer(header.source, message);
-                    return 0;
-                }
-                self.request(header.source, cost, &mut bytes[place], upcalls);
-            }
-            _ => upcalls.packet(header.source, Class::Reply, &mut bytes[place]),
-        }
-        1
-    }
-
-    #[cold]
-    fn defer(&self, source: JobRank, mut message: Copied) {
-        if !self.peers.defer(source, self.peers.cost(message.bytes().len())) {
-            let text = "it sent more requests than its credits allow: its memory is corrupt".to_owned();
-            return self.peers.fates.lose(source, text);
-        }
-        let mut deferred = lock(&self.deferred);
-        deferred.push_back((source, message));
-        self.deferred_count.store(deferred.len(), Ordering::Release);
-    }
-
-    #[cold]
-    fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
-        let mut delivered = 0;
-        while delivered < DEFERRED {
-            let mut deferred = lock(&self.deferred);
-            let first = deferred.pop_front();
-            self.deferred_count.store(deferred.len(), Ordering::Release);
-            drop(deferred);
-            let Some((source, mut message)) = first else { break };
-            self.peers.resume(source, self.peers.cost(message.bytes().len()));
-            delivered += self.deliver_late(message, PollScope::All, upcalls);
-        }
-        delivered
     }
 
     /// An operation of ours is complete.
@@ -452,7 +345,7 @@ impl Net {
     }
 
     #[cold]
-    fn fail_text(&self, what: &str) {
+    pub fn fail_text(&self, what: &str) {
         lock(&self.failure).get_or_insert(format!("{:?}: {what}", self.endpoint.info()));
         self.has_failed.store(true, Ordering::Release);
     }

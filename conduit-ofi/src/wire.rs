@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 use gasnet_conduit::{Class, JobRank, PACKET_ALIGN};
+use std::ops::Range;
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
@@ -41,6 +42,16 @@ pub struct Header {
     pub credits: u16,
     /// What follows.
     pub kind: Kind,
+}
+
+/// Why a message is not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It has not the job's token.
+    Outsider,
+    /// It has the token, and a header that no rank writes. It claims to be this one's, which may
+    /// be beyond the job.
+    Impossible(JobRank),
 }
 
 const REQUEST: u8 = 1;
@@ -106,42 +117,51 @@ impl Header {
         self.bytes()
     }
 
-    /// Reads the header of a received message, and where its packet is. None if it is not one of
-    /// this job, of `ranks` processes.
+    /// Reads the header of a message that a job of `ranks` processes received, and where its packet
+    /// is.
     #[inline]
-    pub fn decode(message: &[u8], token: u64, ranks: u32) -> Option<(Self, std::ops::Range<usize>)> {
-        let head = message.first_chunk::<HEADER>()?;
-        let (found, rest) = head.split_first_chunk::<8>()?;
-        let source = JobRank(u32::from_ne_bytes(*rest.first_chunk()?));
-        let is_ours = u64::from_ne_bytes(*found) == token && source.0 < ranks;
-        if !is_ours || message.len() % PACKET_ALIGN != 0 {
-            return None;
+    pub fn decode(message: &[u8], token: u64, ranks: u32) -> Result<(Self, Range<usize>), Refusal> {
+        let head = message.first_chunk::<HEADER>().ok_or(Refusal::Outsider)?;
+        let (found, _) = head.split_first_chunk::<8>().ok_or(Refusal::Outsider)?;
+        if u64::from_ne_bytes(*found) != token {
+            return Err(Refusal::Outsider);
         }
+        let source = JobRank(u32::from_ne_bytes([head[8], head[9], head[10], head[11]]));
+        let decoded = Self::of_member(message, head, source).filter(|_| source.0 < ranks);
+        decoded.ok_or(Refusal::Impossible(source))
+    }
+
+    /// The same of a message with the job's token. None if the header is impossible.
+    #[inline]
+    fn of_member(message: &[u8], head: &[u8; HEADER], source: JobRank) -> Option<(Self, Range<usize>)> {
         let word = |at: usize| {
             message
                 .get(at..at + 4)?
                 .first_chunk()
                 .map(|word| u32::from_ne_bytes(*word))
         };
+        // No put has no parts.
+        let put = || Some((word(HEADER)?, word(HEADER + 4).filter(|parts| *parts > 0)?));
         let kind = match head[14] {
             REQUEST => Kind::Packet(Class::Request),
             REPLY => Kind::Packet(Class::Reply),
-            REQUEST_NOTICE => Kind::Notice(Class::Request, word(HEADER)?, word(HEADER + 4)?),
-            REPLY_NOTICE => Kind::Notice(Class::Reply, word(HEADER)?, word(HEADER + 4)?),
-            ARRIVED => Kind::Arrived(word(HEADER)?, word(HEADER + 4)?),
+            REQUEST_NOTICE => put().map(|(number, parts)| Kind::Notice(Class::Request, number, parts))?,
+            REPLY_NOTICE => put().map(|(number, parts)| Kind::Notice(Class::Reply, number, parts))?,
+            ARRIVED => put().map(|(number, parts)| Kind::Arrived(number, parts))?,
             CREDITS => Kind::Credits,
             BYE => Kind::Bye,
             _ => return None,
         };
         let header = Self {
-            token,
+            token: u64::from_ne_bytes(*head.first_chunk()?),
             source,
             credits: u16::from_ne_bytes([head[12], head[13]]),
             kind,
         };
         let (start, pad) = (header.bytes(), usize::from(head[15]));
         let end = message.len().checked_sub(pad)?;
-        (pad < PACKET_ALIGN && start <= end).then_some((header, start..end))
+        let is_padded = pad < PACKET_ALIGN && message.len() % PACKET_ALIGN == 0;
+        (is_padded && start <= end).then_some((header, start..end))
     }
 }
 
@@ -219,7 +239,7 @@ mod tests {
                 }
             }
             let _ = is_request(message);
-            let Some((header, place)) = Header::decode(message, TOKEN, 8) else {
+            let Ok((header, place)) = Header::decode(message, TOKEN, 8) else {
                 continue;
             };
             assert!(header.source.0 < 8 && place.start >= HEADER);
@@ -233,30 +253,41 @@ mod tests {
     #[test]
     fn messages_are_delivered_once() {
         let mut message = message(Kind::Bye, 0);
-        assert!(Header::decode(&message, TOKEN, 8).is_some());
+        assert!(Header::decode(&message, TOKEN, 8).is_ok());
         spend(&mut message);
-        assert!(Header::decode(&message, TOKEN, 8).is_none());
+        assert_eq!(Header::decode(&message, TOKEN, 8), Err(Refusal::Outsider));
         spend(&mut []);
     }
 
     #[test]
     fn foreign_messages_are_refused() {
         let good = message(Kind::Notice(Class::Request, 5, 1), 40);
-        assert!(Header::decode(&good, TOKEN, 8).is_some());
-        assert!(Header::decode(&good, TOKEN ^ 1, 8).is_none(), "another token");
-        assert!(Header::decode(&good, TOKEN, 7).is_none(), "a rank beyond the job");
-        for length in 0..good.len() {
+        assert!(Header::decode(&good, TOKEN, 8).is_ok());
+        assert_eq!(Header::decode(&good, TOKEN ^ 1, 8), Err(Refusal::Outsider));
+        for length in 0..HEADER {
+            assert_eq!(Header::decode(&good[..length], TOKEN, 8), Err(Refusal::Outsider));
+        }
+    }
+
+    #[test]
+    fn impossible_headers_name_their_sender() {
+        let (good, impossible) = (
+            message(Kind::Notice(Class::Request, 5, 1), 40),
+            Err(Refusal::Impossible(JobRank(7))),
+        );
+        assert_eq!(Header::decode(&good, TOKEN, 7), impossible, "a rank beyond the job");
+        for length in HEADER..good.len() {
             let whole = length > 2 * PACKET_ALIGN && length % PACKET_ALIGN == 0;
-            assert_eq!(
-                Header::decode(&good[..length], TOKEN, 8).is_some(),
-                whole,
+            let decoded = Header::decode(&good[..length], TOKEN, 8);
+            assert!(
+                if whole { decoded.is_ok() } else { decoded == impossible },
                 "{length} bytes"
             );
         }
-        for (at, value) in [(14, 0), (14, 8), (15, 16), (15, 255)] {
+        for (at, value) in [(14, 0), (14, 8), (15, 16), (15, 255), (HEADER + 4, 0)] {
             let mut bad = good.clone();
             bad[at] = value;
-            assert!(Header::decode(&bad, TOKEN, 8).is_none(), "byte {at} is {value}");
+            assert_eq!(Header::decode(&bad, TOKEN, 8), impossible, "byte {at} is {value}");
         }
     }
 }

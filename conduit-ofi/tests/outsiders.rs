@@ -1,4 +1,5 @@
-//! What unauthenticated peers make a provider report ends nothing, and costs no receive buffer.
+//! What unauthenticated peers make a provider report ends nothing, and costs no receive buffer. A
+//! rank that sends what no rank sends is lost.
 
 mod strict;
 
@@ -84,25 +85,66 @@ fn errors_of_no_operation() {
     outlives("no=multi_recv stray=foreign@1;tcp;ofi_rxm", SHORT, 300);
 }
 
-/// A member of the job whose packet is longer than any is lost, by name, and no handler runs.
-#[test]
-fn packets_beyond_the_limit() {
-    let job = Job::start(&|| punished("as=tcp version=1.20.0 end=bare claim=200000@100;tcp"), 2);
+/// Rank 0 sends so many messages of this class, each with its number in front. The provider of rank
+/// 1 alters some, as if rank 0 were corrupt: rank 1 reports that, with these words.
+fn loses_its_sender(plan: &'static str, (messages, bytes, class): (usize, usize, Class), words: &str) {
+    let job = Job::start(&|| punished(plan), 2);
     let [sent, over] = [const { AtomicBool::new(false) }; 2];
     job.run(|rank, conduit| {
         let mut report = Report::default();
         if rank == JobRank(0) {
-            send(conduit, &mut report, (100, 100), [&sent, &over]);
+            let mut message = vec![0; bytes];
+            for number in 0..messages as u32 {
+                message[..4].copy_from_slice(&number.to_ne_bytes());
+                message[4] = 1;
+                take(conduit, &mut report, || {
+                    conduit.send(JobRank(1), class, &[&message]).is_ok()
+                });
+            }
+            sent.store(true, SeqCst);
+            poll_until(conduit, &mut report, |_| over.load(SeqCst));
         } else {
             poll_until(conduit, &mut report, |report| {
-                !report.lost.is_empty() || sent.load(SeqCst) && report.done == 100
+                !report.lost.is_empty() || sent.load(SeqCst) && report.done == messages
             });
             over.store(true, SeqCst);
             let lost = report.lost.concat();
-            assert!(report.done < 100, "a packet beyond the limit was delivered");
-            assert!(lost.starts_with("rank 0: it sent a packet of 199"), "{lost}");
+            assert!(report.done < messages, "{plan}: all was delivered");
+            assert!(lost.contains(words), "{plan}: {lost}");
         }
     });
+}
+
+/// 100 requests.
+const REQUESTS: (usize, usize, Class) = (100, 100, Class::Request);
+
+#[test]
+fn packets_beyond_the_limit() {
+    let plan = "as=tcp version=1.20.0 end=bare claim=200000@100;tcp";
+    loses_its_sender(plan, REQUESTS, "rank 0: it sent a packet of 199");
+}
+
+#[test]
+fn impossible_headers() {
+    let words = "rank 0: it sent a header that no rank sends";
+    loses_its_sender("byte=14:9@100;tcp;ofi_rxm", REQUESTS, words);
+    loses_its_sender("no=multi_recv byte=15:16@100;tcp;ofi_rxm", REQUESTS, words);
+    let words = "a message with the job's token came from rank 150994944 of 2";
+    loses_its_sender("byte=11:9@100;tcp;ofi_rxm", REQUESTS, words);
+}
+
+#[test]
+fn credits_that_nothing_cost() {
+    let words = "rank 0: it returned 1 credits, more than our requests cost";
+    loses_its_sender("byte=12:1@100;tcp;ofi_rxm", REQUESTS, words);
+}
+
+/// Packets for puts that never come are kept up to the window of their sender. Replies, which cost
+/// no credits, are made requests.
+#[test]
+fn packets_that_wait_beyond_the_credits() {
+    let words = "rank 0: it sent more requests than its credits allow";
+    loses_its_sender("byte=14:3@1;tcp;ofi_rxm", (200, 8000, Class::Reply), words);
 }
 
 /// A buffer that the provider reports without writing it has no earlier message in it.

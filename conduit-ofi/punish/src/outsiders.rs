@@ -1,5 +1,5 @@
 //! What unauthenticated peers make a provider report: lengths and flags from the headers of their
-//! messages, messages that break off, and errors of no operation.
+//! messages, messages that break off, and errors of no operation. Also what a corrupted rank sends.
 
 use crate::ends::{BROKEN, FORGED, SHORT};
 use crate::ffi;
@@ -21,6 +21,16 @@ pub unsafe fn change(plan: &Plan, entry: &mut ffi::fi_cq_data_entry, count: u64)
     let flag = u64::from(ffi::FI_MULTI_RECV);
     // ofi_rxm before 2.0 ends a buffer at a message that claims more than is left of it.
     let is_possible = !op.many || plan.end == End::Bare || entry.flags & flag != 0;
+    if let Some((at, value, every)) = plan.byte {
+        let first = if op.many {
+            entry.buf as usize
+        } else {
+            op.buffers[0].address
+        };
+        if is_due(Some(every), count) && at < entry.len {
+            *((first + at) as *mut u8) = value;
+        }
+    }
     if let Some((bytes, every)) = plan.claim {
         if is_possible && is_due(Some(every), count) {
             entry.len = bytes as usize;

@@ -209,6 +209,9 @@ pub struct Plan {
     /// Each of so many messages has no bytes, though its length says otherwise: a buffer for one
     /// message keeps what it had.
     pub stale: Option<u64>,
+    /// The byte at this offset of each of so many messages has this value, as a corrupted rank may
+    /// send it.
+    pub byte: Option<(usize, u8, u64)>,
     /// An error of no operation comes beside each of so many messages.
     pub stray: Option<(Stray, u64)>,
     /// The call that returns an error.
@@ -313,6 +316,11 @@ impl FromStr for Plan {
                 "broken" => plan.broken = Some(number(value)?.max(1)),
                 "short" => plan.short = Some(number(value)?.max(1)),
                 "stale" => plan.stale = Some(number(value)?.max(1)),
+                "byte" => {
+                    let (byte, every) = pair()?;
+                    let (at, value) = byte.split_once(':').ok_or_else(|| format!("'{word}' has no ':'"))?;
+                    plan.byte = Some((number(at)? as usize, number(value)? as u8, every));
+                }
                 "stray" => plan.stray = Some((named(&STRAYS, pair()?.0)?, pair()?.1)),
                 "refuse" => plan.refuse = fault()?,
                 _ => return Err(format!("'{word}' is not known")),
@@ -359,7 +367,7 @@ mod tests {
             ..Plan::default()
         };
         assert_eq!(plan, expected);
-        let plan: Plan = "claim=1099511627775@2 place=1@3 flag=4 broken=5 stray=foreign@6 short=7 stale=8"
+        let plan: Plan = "claim=1099511627775@2 place=1@3 flag=4 broken=5 stray=foreign@6 short=7 stale=8 byte=14:9@2"
             .parse()
             .unwrap();
         let expected = Plan {
@@ -370,6 +378,7 @@ mod tests {
             stray: Some((Stray::Foreign, 6)),
             short: Some(7),
             stale: Some(8),
+            byte: Some((14, 9, 2)),
             ..Plan::default()
         };
         assert_eq!(plan, expected);
@@ -384,6 +393,7 @@ mod tests {
             "fail=x@1",
             "x=1",
             "claim=7",
+            "byte=1@2",
             "stray=x@1",
         ] {
             assert!(wrong.parse::<Plan>().is_err(), "{wrong}");
