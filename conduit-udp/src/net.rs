@@ -116,7 +116,13 @@ impl Net {
             // they poll first.
             (settings.connect_timeout, settings.warn_after) = (settings.timeout, u64::MAX);
         }
-        let socket = Socket::open(SocketAddr::new(info.host_address, 0), settings.buffer)?;
+        let socket = Socket::open(SocketAddr::new(info.host_address, 0), settings.buffer).map_err(|error| {
+            io::Error::other(format!(
+                "no socket on {}: {error}. Check that an interface with this address is up (`ip address`), or select \
+                 another with GASNET_WORKERIP",
+                info.host_address
+            ))
+        })?;
         let own_random = gasnet_sys::mem::random_u64().to_ne_bytes();
         let table = (info.exchange)(&[&encode_address(socket.address)[..], &own_random].concat());
         let entries = table.chunks_exact(ADDRESS_BYTES + own_random.len());

@@ -44,6 +44,20 @@ fn net_with(other: SocketAddr) -> (Net, Keys) {
     (net, keys)
 }
 
+#[test]
+fn an_address_that_this_host_lacks_is_named() {
+    let exchange = |_: &[u8]| -> Vec<u8> { panic!("the start fails before the exchange") };
+    let elsewhere = StartInfo {
+        host_address: "192.0.2.1".parse().unwrap(),
+        ..start_info(JobRank(0), &[JobRank(0)], &exchange)
+    };
+    let Err(error) = Net::open(&elsewhere) else {
+        panic!("a socket was bound to an address for documentation");
+    };
+    let text = error.to_string();
+    assert!(text.contains("192.0.2.1") && text.contains("GASNET_WORKERIP"), "{text}");
+}
+
 /// The datagrams of a message from process 1.
 pub fn datagrams(keys: &Keys, peer: &mut Peer, class: Class, message: &[u8]) -> Vec<Vec<u8>> {
     peer.queue_message(keys, class, &[message]);
