@@ -241,10 +241,7 @@ class Tests:
         of_one_host = (
             ()
             if NETWORK
-            else (
-                (["-n", "2", "-N", "2", "x"], "-N 1"),
-                (["-n", "2", "-spawner=ssh", "x"], "fork"),
-            )
+            else ((["-n", "2", "-spawner=ssh", "x"], "fork"),)
         )
         for wrong, message in (
             (["-n", "0", "x"], "-n 0"),
@@ -315,6 +312,14 @@ class Tests:
             "LANG=C",
         ]
         self.expect("env LANG=C, as Chapel does", [*chapel, self.program], 0, "of 3$", count=3)
+        self.expect(
+            "more nodes than there are, as Chapel does on one host",
+            [LAUNCHER, "-n", "3", "-N", "3", "-c", "0", "-spawner=fork", self.program],
+            0,
+            "of 3$",
+            "warning: request for 3 nodes ignored",
+            count=3,
+        )
         self.expect(
             "env around the launcher",
             ["env", "GASNET_PSHM_NODES=7", *run, self.program],

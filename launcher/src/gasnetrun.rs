@@ -234,9 +234,6 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
                 request.ranks
             ));
         }
-        if request.nodes.is_some_and(|nodes| nodes > 1) {
-            return wrong("all processes are on this host: only '-N 1' is possible");
-        }
     }
     Ok(request)
 }
@@ -405,6 +402,12 @@ fn words(request: &Request, set: &[(String, OsString)]) -> Result<Vec<OsString>,
     manager::command(&filling).map(|(line, _)| line)
 }
 
+/// The value of `-N`, if the job cannot have so many hosts: launchers of clients pass it always.
+fn ignored_nodes(request: &Request) -> Option<u32> {
+    let is_here = request.decision.spawner == Spawner::Fork;
+    request.nodes.filter(|&nodes| is_here && nodes > 1)
+}
+
 fn start(launcher: &str, request: &Request) -> ExitCode {
     let set = environment(request);
     let line = match words(request, &set) {
@@ -425,6 +428,9 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
         let spawner = request.decision.spawner.name();
         eprintln!("{launcher}: spawner {spawner}, because {}", request.decision.why);
         eprintln!("{launcher}: running: env{text}");
+    }
+    if let Some(nodes) = ignored_nodes(request) {
+        eprintln!("{launcher}: warning: request for {nodes} nodes ignored (-N): all processes are on this host");
     }
     if request.test_only {
         return ExitCode::SUCCESS;
@@ -570,7 +576,9 @@ mod tests {
             assert!(message(&["-n", bad, "a"]).contains("1 to 1048576"), "{bad}");
         }
         assert!(message(&["-n", "1025", "a"]).contains("1 to 1024"));
-        assert!(message(&["-n", "2", "-N", "2", "a"]).contains("-N 1"));
+        let chapel = read(&["-n", "2", "-N", "2", "-c", "0", "a"]).unwrap();
+        assert_eq!(ignored_nodes(&chapel), Some(2));
+        assert_eq!(ignored_nodes(&read(&["-n", "2", "-N", "1", "a"]).unwrap()), None);
         assert!(message(&["-n", "2", "-c", "x", "a"]).contains("-c x"));
         assert!(message(&["-n", "2", "-foo", "a"]).contains("-foo"));
         assert!(message(&["-n", "2", "-E", "A,B=c", "a"]).contains("A,B=c"));

@@ -273,24 +273,17 @@ fn numbers(ranges: &str, most: usize) -> Result<Vec<String>, &'static str> {
 }
 
 /// Places ranks on the first `most` of `names` (0: on all), in equal blocks, larger ones first.
-/// Also returns the names of the hosts by their numbers. A name that is repeated is one host.
+/// Also returns the names of the hosts by their numbers. A name that is repeated is one host with
+/// several blocks.
 pub fn place_ranks(names: &[String], ranks: u32, most: u32, nbrhd_max: u32) -> Option<(JobLayout, Vec<String>)> {
-    let limit = if most == 0 { usize::MAX } else { most as usize };
-    let mut used = HashSet::new();
-    let mut entries: Vec<&String> = Vec::new();
-    for name in names {
-        if used.contains(name) || used.len() < limit {
-            used.insert(name);
-            entries.push(name);
-        }
-    }
-    entries.truncate(ranks as usize);
+    let most = if most == 0 { ranks } else { most.min(ranks) };
+    let entries = &names[..names.len().min(most as usize)];
     let count = u32::try_from(entries.len()).ok().filter(|&n| n > 0)?;
     let mut numbers: HashMap<&str, u32> = HashMap::new();
     let mut hosts = Vec::new();
     let mut ranges = Vec::new();
     let mut first = 0;
-    for (i, name) in entries.into_iter().enumerate() {
+    for (i, name) in entries.iter().enumerate() {
         let host = *numbers.entry(name).or_insert_with(|| {
             hosts.push(name.clone());
             hosts.len() as u32 - 1
@@ -404,7 +397,9 @@ mod tests {
             ("n1 n2 n1 n2", 8, 0, &[0, 1, 4, 5], "n1 n2"),
             ("a b c", 2, 0, &[0], "a b"),
             ("a b c", 8, 2, &[0, 1, 2, 3], "a b"),
-            ("a a b b c", 8, 2, &[0, 1, 2, 3], "a b"),
+            ("a a b b c", 8, 2, &[0, 1, 2, 3, 4, 5, 6, 7], "a"),
+            ("a a b b c", 8, 3, &[0, 1, 2, 3, 4, 5], "a b"),
+            ("a b", 8, 5, &[0, 1, 2, 3], "a b"),
         ] {
             let (layout, names) = place_ranks(&parse_list(names), ranks, most, 0).unwrap();
             assert_eq!((&layout.ranks_on(0)[..], names.join(" ")), (first_host, hosts.into()));

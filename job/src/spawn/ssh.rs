@@ -1,7 +1,6 @@
 //! The ssh spawner: a tree of remote shells, one per host, each of which becomes the node agent of
 //! its host (ssh-spawner README).
 
-use std::collections::HashSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -85,12 +84,12 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     let remote = &options.remote;
     let hosts = hosts::list(|name| env::var_os(name), remote.keep_duplicates)?;
     let most = remote.most_hosts as usize;
-    let named = hosts.names.iter().collect::<HashSet<_>>().len();
-    if most > named {
-        return refuse(format!(
-            "{most} hosts are asked for (-N, GASNET_SPAWN_HOSTS), but {} names {named}",
-            hosts.source
-        ));
+    if most > hosts.names.len() {
+        eprintln!(
+            "gasnet: warning: request for {most} hosts ignored (-N, GASNET_SPAWN_HOSTS): {} names {}",
+            hosts.source,
+            hosts.names.len()
+        );
     }
     let Some((layout, names)) = hosts::place_ranks(&hosts.names, options.ranks, remote.most_hosts, options.nbrhd_max)
     else {
