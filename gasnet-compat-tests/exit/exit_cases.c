@@ -10,8 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if defined(GASNET_PAR) || defined(GASNET_PARSYNC)
@@ -73,15 +76,64 @@ static void complain(const char *text) {
     (void)ignored;
 }
 
+extern volatile int gasnetti_frozen;
+static volatile sig_atomic_t is_free;
+
+static void set_free(int number) {
+    (void)number;
+    is_free = 1;
+    gasnetti_frozen = 0;
+}
+
+/* A child, in the role of a user with a debugger, sets this process free much later than all exit
+ * timeouts of the test. */
+static void free_later(int attaches) {
+    pid_t parent = getpid();
+    int ready[2];
+    char word = 0;
+    ssize_t ignored;
+    signal(SIGUSR1, set_free);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    if (pipe(ready)) _exit(1);
+    if (fork() == 0) {
+        if (attaches) ptrace(PTRACE_SEIZE, parent, 0, 0);
+        ignored = write(ready[1], &word, 1);
+        sleep(3);
+        kill(parent, SIGUSR1);
+        _exit(0);
+    }
+    ignored = read(ready[0], &word, 1);
+    (void)ignored;
+}
+
+/* Computes for longer than the exit timeout of the test, on however busy a machine. */
+static void compute(void) {
+    while (clock() < CLOCKS_PER_SEC * 3 / 2) {}
+    complain("the handler has finished\n");
+}
+
 /* Registered before GASNet's own, which therefore runs first: the job has ended. */
 static void at_exit(void) {
     complain("atexit ran\n");
+    if (last && !strcmp(case_name, "handler-computes")) compute();
+    if (last && !strcmp(case_name, "handler-frozen")) {
+        free_later(0);
+        abort();
+    }
     if (!strcmp(case_name, "handler-hangs")) spin();
+    if (last && (!strcmp(case_name, "handler-ends") || !strcmp(case_name, "handler-fails-late"))) _exit(7);
+    if (last && !strcmp(case_name, "handler-ends-gasnet")) gasnet_exit(7);
+    if (last && !strcmp(case_name, "handler-killed")) raise(SIGKILL);
     if (!strcmp(case_name, "handler-calls")) {
         int i;
         for (i = 0; i < 1000000; i++) gasnet_AMPoll(); /* not every poll looks whether the job has ended */
         complain("atexit went on\n");
     }
+}
+
+/* Runs after all exit handlers. */
+__attribute__((destructor)) static void at_unload(void) {
+    if (last && !strcmp(case_name, "destructor-aborts")) abort();
 }
 
 static void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
@@ -290,6 +342,9 @@ static int run(const char *name) {
     if (run_messages(name) || run_process(name)) return 0;
     if (!strcmp(name, "success") || !strcmp(name, "handler-calls")) return 0;
     if (!strcmp(name, "handler-hangs")) return 20;
+    if (!strncmp(name, "handler-ends", 12) || !strcmp(name, "handler-killed") || !strcmp(name, "destructor-aborts"))
+        return 0;
+    if (!strcmp(name, "handler-fails-late")) return 3;
     if (!strcmp(name, "collective-exit")) gasnet_exit(1);
     if (!strcmp(name, "collective-return")) return 2;
     if (!strcmp(name, "collective-different")) gasnet_exit(last ? 21 : 0);
@@ -299,6 +354,14 @@ static int run(const char *name) {
     if (!strcmp(name, "exit-wait")) ONE(gasnet_exit(3), wait_for_ever());
     if (!strcmp(name, "exit-poll")) ONE(gasnet_exit(3), poll_for_ever());
     if (!strcmp(name, "exit-spin")) ONE(gasnet_exit(5), spin());
+    if (!strcmp(name, "handler-computes") || !strcmp(name, "handler-frozen")) return 0;
+    if (!strcmp(name, "frozen") || !strcmp(name, "traced")) {
+        if (!last) gasnet_exit(0);
+        free_later(!strcmp(name, "traced"));
+        if (!strcmp(name, "frozen")) abort();
+        while (!is_free) usleep(10000);
+        gasnet_exit(5);
+    }
     if (!strcmp(name, "exit-zero-barrier")) ONE(gasnet_exit(0), barrier());
     if (!strcmp(name, "return-barrier")) {
         ONE(return 8, barrier());

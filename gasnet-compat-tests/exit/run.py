@@ -56,6 +56,7 @@ SEVERAL = (2, 4)
 NO_ATEXIT = "!atexit ran"
 # Ranks that are at work have GASNET_EXITTIMEOUT_MAX.
 SHORT_TIMEOUT = {"GASNET_EXITTIMEOUT_MIN": "0.5", "GASNET_EXITTIMEOUT_FACTOR": "0"}
+FROZEN = {"GASNET_EXITTIMEOUT": "0.5", "GASNET_FREEZE_ON_ERROR": "1"}
 
 CASES = [
     Case("success", 0, "started", "atexit ran"),
@@ -63,6 +64,16 @@ CASES = [
     Case("collective-return", 2, "atexit ran", "!" + QUIT_LINE, handler=True),
     Case("handler-calls", 0, "atexit ran", "!atexit went on"),
     Case("handler-hangs", 20, "atexit ran", environment={"GASNET_EXITTIMEOUT": "0.5"}),
+    Case("handler-ends", 7, r"rank \d of \d .* called exit with code 0, but ended with status 7", ranks=SEVERAL),
+    Case("handler-ends", 7, ranks=(1,)),
+    Case("handler-ends-gasnet", 7),
+    Case("handler-killed", 137, "called exit with code 0, but was killed by SIGKILL", ranks=SEVERAL),
+    Case("destructor-aborts", 134, r"Caught a fatal signal \(rank \d+/\d+\): SIGABRT\(6\)"),
+    Case("handler-fails-late", 3, "called exit with code 3, but ended with status 7", ranks=SEVERAL),
+    Case("handler-computes", 0, "the handler has finished", environment=SHORT_TIMEOUT),
+    Case("handler-frozen", 134, "SIGABRT", "FROZEN", environment=FROZEN),
+    Case("frozen", 134, "FROZEN", "was killed by SIGABRT", "!and was killed;", ranks=SEVERAL, environment=FROZEN),
+    Case("traced", 5, ranks=SEVERAL, environment={"GASNET_EXITTIMEOUT": "0.5"}),
     Case("collective-different", 21, ranks=SEVERAL),
     Case("exit-barrier", 3, QUIT_LINE, ranks=SEVERAL, handler=True),
     Case("exit-barrier", 3, ranks=(1, 2, 4, 7)),

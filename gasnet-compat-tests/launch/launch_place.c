@@ -7,7 +7,9 @@
  *   --end=     ok (gasnet_exit(0)), exit:N, return:N (from main), one:N (the last rank exits, the
  *              others compute), poll:N (the others wait inside GASNET), kill (the last rank kills
  *              itself), abort, stop (the last rank stops itself while the others exit), wait (until
- *              a signal comes)
+ *              a signal comes), late-exit:N, late-kill, late-abort (all return 0, then the last
+ *              rank ends in an exit handler), frozen (the last rank aborts and waits for a
+ *              debugger, the others exit)
  *   --env=     rank 0 and the last rank print the variable
  *   --folder   rank 0 and the last rank print the current folder
  *   --lines=N  every rank prints so many lines
@@ -198,12 +200,44 @@ static void compute(void) {
     for (;;) work++;
 }
 
+static const char *late_way;
+
+/* Registered before GASNet's own, so it runs when the job has ended. */
+static void end_late(void) {
+    if (!late_way || me != np - 1) return;
+    if (!strcmp(late_way, "late-kill")) raise(SIGKILL);
+    if (!strcmp(late_way, "late-abort")) abort();
+    _exit(atoi(strchr(late_way, ':') + 1));
+}
+
+extern volatile int gasnetti_frozen;
+
+static void set_free(int number) {
+    (void)number;
+    gasnetti_frozen = 0;
+}
+
+/* A child sets this process free as a user with a debugger does, after the exit timeouts. */
+static void abort_frozen(void) {
+    signal(SIGUSR1, set_free);
+    if (fork() == 0) {
+        sleep(3);
+        kill(getppid(), SIGUSR1);
+        _exit(0);
+    }
+    abort();
+}
+
 /* Ends as `way` says; returns what main shall return. */
 static int end(const char *way) {
     const char *colon = strchr(way, ':');
     int code = colon ? atoi(colon + 1) : 0, last = me == np - 1;
     size_t length = colon ? (size_t)(colon - way) : strlen(way);
     if (!strncmp(way, "return", length)) return code;
+    if (!strncmp(way, "late", 4)) {
+        late_way = way;
+        return 0;
+    }
     if (!strncmp(way, "exit", length) || !strncmp(way, "ok", length)) gasnet_exit(code);
     if (!strncmp(way, "one", length)) {
         if (last) gasnet_exit(code);
@@ -225,6 +259,10 @@ static int end(const char *way) {
         if (last) raise(SIGSTOP);
         gasnet_exit(0);
     }
+    if (!strncmp(way, "frozen", length)) {
+        if (last) abort_frozen();
+        gasnet_exit(0);
+    }
     if (!strncmp(way, "wait", length)) {
         if (me == 0) {
             printf("waiting\n");
@@ -240,6 +278,7 @@ int main(int argc, char **argv) {
     const char *way = "ok";
     unsigned lines = 0;
     int i, input = 0, first_plain;
+    atexit(end_late);
     test_init("launch_place", &argc, &argv);
     for (i = 1; i < argc && !strncmp(argv[i], "--", 2); i++) {
         if (!strncmp(argv[i], "--end=", 6)) way = argv[i] + 6;

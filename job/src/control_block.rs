@@ -78,6 +78,8 @@ struct Header {
     arrived: RankStatus,
     /// Number of the current barrier. Waiters sleep on this word.
     generation: RankStatus,
+    /// Incremented by the node agent while the job ends.
+    beats: AtomicU32,
     /// See [`ControlBlock::host_words`].
     host_words: HostWords,
     /// The IPv6 form of this host's address, its high half first; 0: unknown.
@@ -159,6 +161,16 @@ impl ControlBlock {
         self.header().phase.fetch_max(phase as u32, Ordering::AcqRel);
         futex::wake_all(&self.header().phase);
         futex::wake_all(&self.header().generation.waits);
+    }
+
+    /// Shows ranks in exit that the node agent runs. Node agent only.
+    pub fn beat(&self) {
+        self.header().beats.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of [`ControlBlock::beat`]s.
+    pub fn beats(&self) -> u32 {
+        self.header().beats.load(Ordering::Relaxed)
     }
 
     /// Sleeps until the phase is no longer `seen`, at most for `limit`.

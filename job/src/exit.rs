@@ -7,14 +7,14 @@
 //! C flush their buffers there.
 
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::control_block::Phase;
 use super::control_socket::{self, RankMessage};
 use super::{pmi_bootstrap, signals, Inside, Job, JOB};
-use gasnet_sys::{fd, process, signal};
+use gasnet_sys::{clock, fd, process, progress, signal};
 
 /// The thread that ends this process; 0 if none.
 static THREAD: AtomicI32 = AtomicI32::new(0);
@@ -38,6 +38,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const FEWEST_CHECKS: u32 = 9;
 const STALL_LIMIT: Duration = Duration::from_millis(2250);
 static CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
+/// The same while the process computes; and the clock and its processor time at the last check.
+static BUSY_CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
+static LAST_CHECK: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
 /// What a higher layer does in a rank that exits.
 #[derive(Clone, Copy, Debug)]
@@ -74,18 +77,37 @@ pub(super) fn request_termination(job: &Job, number: i32) {
             .compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok();
     if is_first && FLUSHES.load(Ordering::Relaxed) {
-        limit_flush(job.options.exit_timeouts.exit);
+        let limit = job.options.exit_timeouts.exit;
+        limit_flush(limit, limit);
     }
 }
 
-/// Gives a flush without progress this much time from now. Async-signal-safe.
-fn limit_flush(time: Duration) {
+/// Gives a flush without progress this much time from now; if the process computes, `busy`.
+/// Async-signal-safe.
+fn limit_flush(time: Duration, busy: Duration) {
     let interval = (time / FEWEST_CHECKS)
         .clamp(Duration::from_millis(1), CHECK_INTERVAL)
         .as_millis();
-    let checks = time.as_millis() / interval;
-    CHECKS_LEFT.store(u32::try_from(checks).unwrap_or(u32::MAX), Ordering::Relaxed);
+    let checks = |time: Duration| u32::try_from(time.as_millis() / interval).unwrap_or(u32::MAX);
+    CHECKS_LEFT.store(checks(time), Ordering::Relaxed);
+    BUSY_CHECKS_LEFT.store(checks(busy), Ordering::Relaxed);
+    has_computed();
     signal::repeat_alarm(interval as i32);
+}
+
+/// Whether the process has computed since the last call: used a fiftieth of the time. On a busy
+/// machine it gets no more. Async-signal-safe.
+fn has_computed() -> bool {
+    let now = [clock::monotonic_ns(), clock::process_cpu_ns()];
+    let [passed, used] = [0, 1].map(|i| now[i].saturating_sub(LAST_CHECK[i].swap(now[i], Ordering::Relaxed)));
+    used >= passed / 50
+}
+
+/// Counts a check down. False if it was the last one.
+fn count_down(checks: &AtomicU32) -> bool {
+    let left = checks.load(Ordering::Relaxed);
+    checks.store(left.saturating_sub(1), Ordering::Relaxed);
+    left > 1
 }
 
 /// Makes the end of `main` and `exit()` end the job. Not in children of the client.
@@ -101,6 +123,14 @@ pub(super) fn catch_exit() {
 pub(super) fn without_job(code: i32) -> ! {
     let _ = process::flush_streams();
     process::end(code)
+}
+
+/// An exit handler that ran after the last output called `gasnet_exit`. Its failure replaces a
+/// success. The node agent sees the status of the process.
+fn exit_again(code: i32) {
+    if HOOK_RAN.load(Ordering::Acquire) && CODE.load(Ordering::Relaxed) == 0 {
+        CODE.store(code, Ordering::Relaxed);
+    }
 }
 
 /// Whether another thread is ending this process. Async-signal-safe.
@@ -127,10 +157,16 @@ impl Job {
 
     /// The client returned from `main` or called `exit`. The exit handlers registered before ours
     /// run next. They get the exit timeout, because one of them may wait for a thread that found
-    /// the job ending.
+    /// the job ending; and the longer one of ranks that compute while they do.
     fn returned(&self, code: i32) {
         self.finish(code, false);
-        limit_flush(self.options.exit_timeouts.exit);
+        let timeouts = self.options.exit_timeouts;
+        limit_flush(timeouts.exit, timeouts.busy);
+    }
+
+    /// Whether this rank is frozen or traced. Async-signal-safe.
+    fn is_held(&self) -> bool {
+        self.control.status(self.rank).frozen.load(Ordering::Relaxed) != 0 || progress::is_own_traced()
     }
 
     /// Everything that an ending rank does for the others, up to its last output. `whole`: no
@@ -139,8 +175,9 @@ impl Job {
         let me = process::thread();
         match THREAD.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => self.announce(code),
-            // A signal handler or the hook re-entered. Restart: steps already done have no effect.
-            Err(thread) if thread == me => {}
+            // A signal handler or the hook re-entered, or an exit handler called exit again.
+            // Restart: steps already done have no effect.
+            Err(thread) if thread == me => exit_again(code),
             Err(_) => process::park(),
         }
         self.wait_for_go();
@@ -194,16 +231,32 @@ impl Job {
         }
     }
 
+    /// A fault ends this rank, which is in exit. A process manager or a custom command may not pass
+    /// on the status of the process. Async-signal-safe.
+    pub(super) fn report_fault(&self, number: i32) {
+        if let Some(socket) = self.control_socket.as_ref().filter(|_| begun()) {
+            let message = RankMessage::Exit {
+                code: 128 + number,
+                signal: number,
+            };
+            let _ = fd::send(socket.as_raw_fd(), &message.encode());
+        }
+    }
+
     /// The node agent kills a rank that delays the exit. The limit here is for an agent that is
-    /// stopped.
+    /// stopped: one that runs waits for ranks that a user looks at with a debugger.
     fn wait_for_go(&self) {
         let limit = (self.options.exit_timeouts.exit + self.options.exit_timeouts.busy) * 2 + Duration::from_secs(10);
-        let start = Instant::now();
+        let (mut start, mut beats) = (Instant::now(), 0);
         let hooks = HOOKS.get();
         while start.elapsed() < limit {
             let seen = self.control.phase();
             if seen == Phase::Go {
                 return;
+            }
+            let agent_beats = self.control.beats();
+            if agent_beats != beats {
+                (start, beats) = (Instant::now(), agent_beats);
             }
             let by_signal = BY_SIGNAL.load(Ordering::Relaxed) != 0;
             let linger = hooks.and_then(|hooks| hooks.linger).filter(|_| !by_signal);
@@ -228,9 +281,10 @@ impl Job {
         signal::handle(libc::SIGALRM, on_flush_alarm, &[]);
         signal::unblock(&[libc::SIGALRM]);
         FLUSHES.store(true, Ordering::Relaxed);
+        let timeouts = self.options.exit_timeouts;
         match TERMINATION.load(Ordering::Relaxed) {
-            0 => limit_flush(STALL_LIMIT),
-            _ => limit_flush(self.options.exit_timeouts.exit),
+            0 => limit_flush(STALL_LIMIT, timeouts.busy.max(STALL_LIMIT)),
+            _ => limit_flush(timeouts.exit, timeouts.exit),
         }
         if let Err(why) = process::flush_streams() {
             // No message when the reader is gone or the client has closed the stream.
@@ -251,6 +305,9 @@ impl Job {
 
 extern "C" fn on_flush_alarm(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let asked = TERMINATION.load(Ordering::Relaxed);
+    if asked == 0 && JOB.get().is_some_and(Job::is_held) {
+        return;
+    }
     let reader_pauses = || !fd::is_writable(1) || !fd::is_writable(2);
     if asked == 0 && reader_pauses() {
         if let Some(job) = JOB.get() {
@@ -261,9 +318,8 @@ extern "C" fn on_flush_alarm(_signal: i32, _info: *mut libc::siginfo_t, _context
         }
         return;
     }
-    let left = CHECKS_LEFT.load(Ordering::Relaxed);
-    if left > 1 {
-        CHECKS_LEFT.store(left - 1, Ordering::Relaxed);
+    let computes = has_computed() && asked == 0;
+    if count_down(if computes { &BUSY_CHECKS_LEFT } else { &CHECKS_LEFT }) {
         return;
     }
     // Output cut off by a signal is not a success.

@@ -104,6 +104,7 @@ extern "C" fn on_fault(number: i32, _info: *mut libc::siginfo_t, _context: *mut 
         freeze::on_error();
         backtrace::print_if_enabled(2);
     }
+    job.report_fault(number);
     default_course(number);
 }
 

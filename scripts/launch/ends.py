@@ -10,6 +10,7 @@ from cases import ALL, case
 
 # Ways of --end: exit code where the job's own is the code, whether the message names the rank.
 WAYS = {"exit:0": 0, "exit:3": 3, "return:0": 0, "return:4": 4, "one:9": 9, "poll:9": 9, "kill": 137, "abort": 134}
+WAYS.update({"late-exit:7": 7, "late-kill": 137, "late-abort": 134})
 # After a loss. Silence of a host is noticed after 30 s.
 SOON, AFTER_SILENCE = 40, 90
 # Any exit code; None means any but 0.
@@ -19,7 +20,7 @@ ANY = "any"
 def own_ends(bed, env, ranks=4, prefix=None):
     """All ways, with the fork or ssh spawner."""
     for way, code in WAYS.items():
-        says = ["rank 3 of 4.*(SIGKILL|SIGABRT)"] if way in ("kill", "abort") else ["!killed"]
+        says = ["rank 3 of 4.*(SIGKILL|SIGABRT)"] if way.endswith(("kill", "abort")) else ["!killed"]
         bed.run(bed.launch(ranks, f"--end={way}"), env=env, code=code, ranks=ranks, says=says)
 
 
@@ -43,6 +44,17 @@ def _(bed):
 def _(bed):
     for env in ({}, bed.servers(), bed.servers(2, 3)):
         bed.run(bed.launch(4, "--end=stop"), env={"GASNET_EXITTIMEOUT": "2", **env}, code=0, ranks=4)
+
+
+# Timeouts that end long before the rank is set free.
+FROZEN = {"GASNET_EXITTIMEOUT": "0.5", "GASNET_FREEZE_ON_ERROR": "1"}
+
+
+@case("ends: a rank that waits for a debugger", "three", quick=True)
+def _(bed):
+    for env in ({}, bed.servers()):
+        says = ["FROZEN", "rank 3 of 4.*was killed by SIGABRT"]
+        bed.run(bed.launch(4, "--end=frozen"), env={**FROZEN, **env}, code=134, ranks=4, says=says)
 
 
 @case("ends: the started process is killed while remote shells hang", "three", quick=True)
@@ -70,6 +82,9 @@ def of_manager(manager):
             words, env = managers.command(bed, manager, 4, f"--end={way}")
             # In a failure, output on its way may be lost.
             bed.run(words, env=env, code=0 if code == 0 else None, ranks=4 if code == 0 else 0, manager=True)
+
+        words, env = managers.command(bed, manager, 4, "--end=frozen")
+        bed.run(words, env={**env, **FROZEN}, code=None, says=["FROZEN"], manager=True)
 
     @case(f"ends: {manager}, SIGTERM and SIGINT to the manager", "managers")
     def _(bed):

@@ -8,6 +8,12 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Processor time of this process in nanoseconds. Async-signal-safe.
+pub fn process_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// Sleeps. False, with `errno` EINTR, if a signal ended the sleep early. Async-signal-safe.
 pub fn sleep_ns(ns: u64) -> bool {
     if ns == 0 {

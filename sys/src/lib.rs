@@ -24,6 +24,7 @@ pub mod membarrier;
 pub mod net;
 pub mod process;
 pub mod process_vm;
+pub mod progress;
 pub mod signal;
 pub mod subprocess;
 #[cfg(gasnet_tsan)]

@@ -233,7 +233,7 @@ pub fn parent_of(pid: Pid) -> Option<Pid> {
 }
 
 /// The fields of `/proc/PID/stat`, from the state on.
-fn stat(pid: Pid) -> Vec<String> {
+pub(super) fn stat(pid: Pid) -> Vec<String> {
     let text = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     // The name in parentheses may contain anything, parentheses included.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::super::control_block::ControlBlock;
 use super::super::control_socket::RankMessage;
+use super::deadlines::Deadline;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
 use gasnet_sys::{cpus, fd};
 
@@ -30,8 +31,14 @@ pub struct Child {
     pub pid: Pid,
     /// Its state.
     pub state: State,
+    /// In exit: the code that it has announced.
+    pub announced: i32,
+    /// It was late, and this agent has killed it.
+    pub is_killed: bool,
     /// When it is killed.
-    pub deadline: Option<Instant>,
+    pub deadline: Option<Deadline>,
+    /// A user looks at it with a debugger, or it waits for one.
+    pub held: bool,
     /// If a process manager is its parent: its process descriptor.
     process: Option<PidFd>,
     /// None once the rank's end is closed.
@@ -40,10 +47,21 @@ pub struct Child {
     calls: [u32; 2],
     /// What it did in the last window.
     pub activity: Activity,
-    /// It was reported as late.
-    pub is_reported: bool,
+    /// Whether it was asked to leave.
+    pub asked: Asked,
     /// The count of stalled flushes at the last check.
-    stalled_flushes: u32,
+    pub stalled_flushes: u32,
+}
+
+/// Whether a rank that must leave was asked to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Not yet.
+    Not,
+    /// By SIGQUIT.
+    Quit,
+    /// The same, and a message has named it as late.
+    Reported,
 }
 
 /// What a rank does before it calls exit.
@@ -65,12 +83,15 @@ impl Child {
             rank,
             pid,
             state: State::Running,
+            announced: 0,
+            is_killed: false,
             deadline: None,
+            held: false,
             process,
             control_socket: Some(control_socket),
             calls: [0; 2],
             activity: Activity::Waiting,
-            is_reported: false,
+            asked: Asked::Not,
             stalled_flushes: 0,
         }
     }
@@ -148,22 +169,6 @@ impl Child {
         } else {
             Activity::Working
         };
-    }
-
-    /// Kills it after its deadline, unless it `may_wait` for the slow reader of its last output and
-    /// does. If it was killed: whether it was writing its last output.
-    pub fn kill_if_overdue(&mut self, control: &ControlBlock, now: Instant, may_wait: bool) -> Option<bool> {
-        self.deadline.filter(|&at| self.state != State::Gone && now >= at)?;
-        let stalled_flushes = control.status(self.rank).stalled_flushes.load(Ordering::Relaxed);
-        let writes = self.state == State::InExit && stalled_flushes != self.stalled_flushes;
-        if may_wait && writes {
-            self.stalled_flushes = stalled_flushes;
-            self.deadline = Some(now + Duration::from_secs(1));
-            return None;
-        }
-        self.signal(libc::SIGKILL);
-        self.deadline = None;
-        Some(writes)
     }
 }
 

@@ -9,6 +9,8 @@
 //! ended, they may *go*. The root decides this for all hosts; each agent enforces it on its host.
 
 mod children;
+mod deadlines;
+mod endings;
 pub(crate) mod exchange;
 mod manager_daemon;
 pub mod output;
@@ -22,14 +24,16 @@ use std::time::{Duration, Instant};
 use super::control_block::{ControlBlock, Phase};
 use super::control_socket::RankMessage;
 use super::layout::JobLayout;
+use super::options::ExitTimeouts;
 use super::signals::signal_name;
 use super::tree::message::{AgentMessage, Pairs, RankCounts};
 use super::tree::{Tree, TreeEvent};
 use super::StartOptions;
 pub use children::Child;
-use children::{Activity, State, Windows};
+use children::{State, Windows};
+use deadlines::{Clock, Deadline};
 use exchange::Gather;
-use gasnet_sys::process::{self, Ended};
+use gasnet_sys::process;
 use gasnet_sys::{fd, net};
 pub use manager_daemon::{of_this as manager_daemon_of_this, ManagerDaemon};
 use output::Output;
@@ -40,8 +44,6 @@ use signals::{Signals, ENDING};
 const TICK: Duration = Duration::from_millis(10);
 /// Interval of checks whether hosts have called back.
 const IMPATIENT: Duration = Duration::from_millis(200);
-/// From "leave" to SIGQUIT.
-const BEFORE_QUIT: Duration = Duration::from_millis(30);
 /// Interval of an agent's reports while the job ends, and how long it may be silent then.
 const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(30);
@@ -106,8 +108,9 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
         output,
         gather: Gather::default(),
         shutdown: Shutdown::new(),
+        clock: Clock::start(),
         leave_at: None,
-        quit_sent: false,
+        held_at: None,
         reported: None,
         shutdown_since: None,
         ended_by: None,
@@ -157,8 +160,11 @@ struct Agent<'a> {
     /// The last decision known here.
     shutdown: Shutdown,
     windows: Windows,
+    /// The time of all that follows once the job ends.
+    clock: Clock,
     leave_at: Option<Instant>,
-    quit_sent: bool,
+    /// When ranks were last checked for debuggers.
+    held_at: Option<Instant>,
     /// The last report to the agent above, and when.
     reported: Option<(RankCounts, Instant)>,
     /// Since when agents below must report regularly.
@@ -182,7 +188,8 @@ impl Agent<'_> {
             }
             self.check_daemons();
             self.handle_tree_events();
-            self.advance(Instant::now());
+            let now = self.clock.now();
+            self.advance(now);
             self.report();
         }
         self.signals.in_shutdown = true;
@@ -292,9 +299,12 @@ impl Agent<'_> {
     fn read_control_socket(&mut self, i: usize) {
         while let Some(message) = self.setup.children[i].message() {
             match message {
+                // A fault after the announcement.
+                RankMessage::Exit { code, .. } if self.setup.children[i].state == State::InExit => self.worsen(code),
                 RankMessage::Exit { code, signal } => {
                     let child = &mut self.setup.children[i];
                     child.state = State::InExit;
+                    child.announced = code;
                     // A process manager itself reports whom it ends. SIGPIPE needs no report.
                     let is_silent = [0, libc::SIGPIPE].contains(&signal) || child.is_managed();
                     if !is_silent && self.shutdown.phase < Phase::Leave {
@@ -306,40 +316,6 @@ impl Agent<'_> {
                 RankMessage::Exchange { round, length } => self.exchange_here(round, length),
             }
         }
-    }
-
-    /// Checks whether a rank has ended. Its messages are read first.
-    fn reap(&mut self, i: usize) {
-        if self.setup.children[i].state == State::Gone {
-            return;
-        }
-        let Some(ended) = self.setup.children[i].ended() else {
-            return;
-        };
-        self.read_control_socket(i);
-        let child = &mut self.setup.children[i];
-        let was_in_exit = std::mem::replace(&mut child.state, State::Gone) == State::InExit;
-        let (rank, pid, managed) = (child.rank, child.pid, child.is_managed());
-        // A rank that must leave may end in any way.
-        if self.leave_at.is_some() || was_in_exit && !matches!(ended, Ended::Killed(_)) {
-            return;
-        }
-        let catches = self.setup.options.catch_exit;
-        let (code, how) = match ended {
-            Ended::Killed(number) => (128 + number, format!("was killed by {}", signal_name(number))),
-            Ended::Exited(0) if !catches => return,
-            Ended::Exited(status) if !catches => return self.begin_shutdown(status, false),
-            Ended::Exited(status) => (status, format!("ended with status {status} without gasnet_exit")),
-            // Its parent, a process manager, knows the status, and ends the job if it is a failure.
-            Ended::Unknown if managed && !catches => return,
-            Ended::Unknown if managed => (BROKEN, "ended without gasnet_exit".into()),
-            Ended::Unknown => (
-                BROKEN,
-                "ended, and another thread of the started process took its status".into(),
-            ),
-        };
-        let size = self.setup.layout.size();
-        self.end_job(code, &format!("rank {rank} of {size} (pid {pid}) {how}"));
     }
 
     /// A process manager's daemon that ends before its ranks was killed, and can no longer end
@@ -363,23 +339,35 @@ impl Agent<'_> {
         self.begin_shutdown(code, true);
     }
 
+    /// A rank that had announced another code has ended with `code`.
+    fn worsen(&mut self, code: i32) {
+        if self.setup.tree.is_root() {
+            self.shutdown.worsen(code);
+        } else {
+            self.setup.tree.send_up(&AgentMessage::Worse { code });
+        }
+    }
+
     /// A rank is in exit with `code`, or was `lost`.
     fn begin_shutdown(&mut self, code: i32, lost: bool) {
         if !self.setup.tree.is_root() {
             self.setup.tree.send_up(&AgentMessage::Ended { code, lost });
-        } else if self.shutdown.arrive(code, lost, Instant::now()) {
+            return;
+        }
+        let now = self.clock.now();
+        if self.shutdown.arrive(code, lost, now) {
             self.apply_decision();
         }
     }
 
     /// Applies the last decision of the root here and below.
     fn apply_decision(&mut self) {
-        let now = Instant::now();
+        let now = self.clock.now();
         self.setup.tree.send_down(&self.shutdown.message());
         self.signals.in_shutdown = true;
         self.setup.control.set_code(self.shutdown.code);
         self.setup.control.advance(self.shutdown.phase);
-        let limit = self.setup.options.exit_timeouts.exit;
+        let ExitTimeouts { exit: limit, busy, .. } = self.setup.options.exit_timeouts;
         let late = match self.shutdown.phase {
             Phase::Running => return,
             Phase::Announced => {
@@ -391,7 +379,7 @@ impl Agent<'_> {
         self.leave_at.get_or_insert(now);
         self.setup.tree.limit_connect_time(limit);
         for child in self.setup.children.iter_mut().filter(|c| c.state == late) {
-            child.deadline = Some(now + limit);
+            child.deadline = Some(Deadline::new(child.pid, now, limit, busy));
         }
     }
 
@@ -399,6 +387,9 @@ impl Agent<'_> {
     fn counts(&self) -> RankCounts {
         let mut all = self.setup.tree.counts(self.shutdown.epoch);
         let running = self.running().count() as u32;
+        all.held = all
+            .held
+            .saturating_add(self.running().filter(|c| c.held).count() as u32);
         all.running = all.running.saturating_add(running);
         all.present = all.present.saturating_add(self.alive().count() as u32);
         if running > 0 {
@@ -427,6 +418,10 @@ impl Agent<'_> {
     }
 
     fn advance(&mut self, now: Instant) {
+        if self.shutdown.phase != Phase::Running {
+            self.setup.control.beat();
+            self.watch_held(now);
+        }
         if self.shutdown.phase == Phase::Announced {
             self.windows.check(&mut self.setup.children, &self.setup.control, now);
         }
@@ -436,48 +431,8 @@ impl Agent<'_> {
         {
             self.apply_decision();
         }
-        if !self.quit_sent && self.leave_at.is_some_and(|at| now >= at + BEFORE_QUIT) {
-            self.quit_sent = true;
-            self.send_sigquit();
-        }
-        let may_wait = !self.signals.is_terminating(self.shutdown.code);
-        for i in 0..self.setup.children.len() {
-            let child = &mut self.setup.children[i];
-            let Some(was_writing) = child.kill_if_overdue(&self.setup.control, now, may_wait) else {
-                continue;
-            };
-            if was_writing {
-                self.cut_by = self.signals.termination;
-            }
-            if !child.is_reported {
-                let rank = child.rank;
-                self.print(format_args!(
-                    "rank {rank} did not end within the exit timeout and was killed; its unwritten output is \
-                     lost. GASNET_EXITTIMEOUT sets the limit"
-                ));
-            }
-        }
+        self.enforce_deadlines(now);
         self.drop_silent_branches(now);
-    }
-
-    /// Sends SIGQUIT to ranks that have not called exit. After a success it names those that
-    /// compute, because their work is lost.
-    fn send_sigquit(&mut self) {
-        self.running().for_each(|c| c.signal(libc::SIGQUIT));
-        if self.shutdown.code != 0 || self.signals.is_terminating(0) {
-            return;
-        }
-        for i in 0..self.setup.children.len() {
-            let child = &mut self.setup.children[i];
-            if child.state == State::Running && child.activity == Activity::Working {
-                child.is_reported = true;
-                let rank = child.rank;
-                self.print(format_args!(
-                    "rank {rank} has not ended long after the others, and is ended now; its unwritten output \
-                     is lost. GASNET_EXITTIMEOUT sets the limit"
-                ));
-            }
-        }
     }
 
     /// Gives up agents below that are silent while the job ends: they would delay the end for ever.
@@ -511,6 +466,7 @@ impl Agent<'_> {
                 TreeEvent::Lost(why) => self.end_job(BROKEN, &why),
                 TreeEvent::Output(stream, connection) => self.output.add(stream, connection),
                 TreeEvent::Up(AgentMessage::Ended { code, lost }) => self.begin_shutdown(code, lost),
+                TreeEvent::Up(AgentMessage::Worse { code }) => self.worsen(code),
                 TreeEvent::Up(AgentMessage::Gather { round, length, parts }) => self.exchange(round, length, parts),
                 TreeEvent::Down(AgentMessage::Phase { phase, code, epoch }) => {
                     (self.shutdown.phase, self.shutdown.code, self.shutdown.epoch) = (phase, code, epoch);

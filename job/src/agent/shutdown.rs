@@ -64,8 +64,20 @@ impl Shutdown {
         true
     }
 
+    /// A rank that had announced another code has ended with `code`. At any time, also when ranks
+    /// may go: a failure replaces a success.
+    pub fn worsen(&mut self, code: i32) {
+        if self.code == 0 {
+            self.code = code & 0xff;
+        }
+    }
+
     /// Decides what follows from the state of `all` ranks. Whether this is a new decision.
     pub fn advance(&mut self, all: RankCounts, timeouts: ExitTimeouts, now: Instant) -> bool {
+        // A user looks at a rank with a debugger: the others have all their time afterwards.
+        if all.held > 0 {
+            self.since = self.since.map(|_| now);
+        }
         let next = match self.since {
             Some(_) if all.running == 0 => Phase::Go,
             Some(since) if self.lost || self.is_over(all, timeouts, since, now) => Phase::Leave,
@@ -112,6 +124,7 @@ mod tests {
         }
         let all = RankCounts {
             running: 3,
+            held: 0,
             present: 4,
             epoch,
             waiting,
@@ -151,6 +164,21 @@ mod tests {
     }
 
     #[test]
+    fn ranks_have_all_their_time_after_the_debugger() {
+        let (mut shutdown, start) = (Shutdown::new(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let held = |held| RankCounts {
+            running: 1,
+            held,
+            ..RankCounts::default()
+        };
+        shutdown.arrive(0, false, start);
+        assert!(!shutdown.advance(held(1), TIMEOUTS, at(3600)));
+        assert!(!shutdown.advance(held(0), TIMEOUTS, at(3629)));
+        assert!(shutdown.advance(held(0), TIMEOUTS, at(3630)));
+    }
+
+    #[test]
     fn the_first_failure_is_the_code() {
         let (mut shutdown, now) = (Shutdown::new(), Instant::now());
         assert!(!shutdown.advance(RankCounts::default(), TIMEOUTS, now));
@@ -161,5 +189,17 @@ mod tests {
         assert!(shutdown.advance(RankCounts::default(), TIMEOUTS, now));
         assert_eq!(shutdown.phase, Phase::Go);
         assert!(!shutdown.arrive(5, true, now) && shutdown.code == 3);
+    }
+
+    #[test]
+    fn the_status_of_a_rank_replaces_a_success_at_any_time() {
+        for (announced, status, wanted) in [(0, 134, 134), (0, 0, 0), (3, 134, 3)] {
+            let (mut shutdown, now) = (Shutdown::new(), Instant::now());
+            shutdown.arrive(announced, false, now);
+            shutdown.advance(RankCounts::default(), TIMEOUTS, now);
+            assert_eq!(shutdown.phase, Phase::Go);
+            shutdown.worsen(status);
+            assert_eq!(shutdown.code, wanted);
+        }
     }
 }

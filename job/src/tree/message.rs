@@ -121,6 +121,8 @@ macro_rules! structure {
 pub struct RankCounts {
     /// Ranks that have not called exit.
     pub running: u32,
+    /// Those of them that are frozen or traced.
+    pub held: u32,
     /// Ranks that exist.
     pub present: u32,
     /// The number of arrivals in exit, after which the next two were counted.
@@ -161,6 +163,7 @@ pub struct Host {
 
 structure!(RankCounts {
     running,
+    held,
     present,
     epoch,
     waiting,
@@ -224,6 +227,8 @@ messages! {
     b'G' Gather { round: u32, length: u32, parts: Vec<(u32, Vec<u8>)> }
     /// Up: a rank is in exit, or was lost.
     b'E' Ended { code: i32, lost: bool }
+    /// Up: a rank that had announced another code has ended with this one.
+    b'X' Worse { code: i32 }
     /// Up: the state of the sender's part of the job.
     b'C' Report { counts: RankCounts }
     /// From a worker: the rank that it requests, and the identity of its host.
@@ -290,6 +295,7 @@ mod tests {
         };
         let counts = RankCounts {
             running: 1,
+            held: 1,
             present: 2,
             epoch: 3,
             waiting: 4,
@@ -320,6 +326,7 @@ mod tests {
             registration(Some(3)),
             AgentMessage::Fence {},
             AgentMessage::Ended { code: 137, lost: true },
+            AgentMessage::Worse { code: 134 },
             AgentMessage::Report { counts },
         ]
     }

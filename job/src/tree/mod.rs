@@ -219,6 +219,7 @@ impl Tree {
         };
         for counts in self.branches.iter().filter(|b| !b.is_over()).map(|b| b.counts) {
             sum.running = sum.running.saturating_add(counts.running);
+            sum.held = sum.held.saturating_add(counts.held);
             sum.present = sum.present.saturating_add(counts.present);
             if counts.running > 0 {
                 let seen = |times| if counts.epoch == epoch { times } else { 0 };

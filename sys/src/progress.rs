@@ -1,0 +1,94 @@
+//! Whether a process can run: what `/proc` shows of its threads.
+
+use std::ffi::{CStr, CString};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::process::{self, Pid};
+
+/// Time that the threads of a process have had, in total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTimes {
+    /// On a processor.
+    pub ran: Duration,
+    /// Runnable, but without a processor.
+    pub queued: Duration,
+}
+
+/// The times of a process; zero if the kernel does not count them.
+pub fn run_times(pid: Pid) -> RunTimes {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads
+        .into_iter()
+        .flatten()
+        .flatten()
+        .fold(RunTimes::default(), |sum, thread| {
+            let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+            let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap_or(0));
+            let mut next = || Duration::from_nanos(numbers.next().unwrap_or(0));
+            RunTimes {
+                ran: sum.ran + next(),
+                queued: sum.queued + next(),
+            }
+        })
+}
+
+/// Whether the main thread of a process waits uninterruptibly: for a disk, a file server, or memory
+/// that was swapped out.
+pub fn waits_for_device(pid: Pid) -> bool {
+    process::stat(pid).first().is_some_and(|state| state == "D")
+}
+
+/// Whether a debugger is attached to a process.
+pub fn is_traced(pid: Pid) -> bool {
+    CString::new(format!("/proc/{pid}/status")).is_ok_and(|path| has_tracer(&path))
+}
+
+/// Whether a debugger is attached to this process. Async-signal-safe.
+pub fn is_own_traced() -> bool {
+    has_tracer(c"/proc/self/status")
+}
+
+/// Whether this file of `/proc` names a tracer.
+fn has_tracer(path: &CStr) -> bool {
+    const FIELD: &[u8] = b"TracerPid:\t";
+    // The field is the eighth line, and names are short.
+    let mut text = [0; 1024];
+    let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let Ok(length) = file.and_then(|file| rustix::io::read(&file, &mut text)) else {
+        return false;
+    };
+    let at = text[..length].windows(FIELD.len()).position(|part| part == FIELD);
+    at.and_then(|at| text[..length].get(at + FIELD.len()))
+        .is_some_and(|&digit| digit != b'0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_computes_has_run() {
+        let mut child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let pid = child.id() as Pid;
+        // Kernels of some containers do not count.
+        while std::path::Path::new("/proc/self/schedstat").exists() && run_times(pid).ran.is_zero() {
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(run_times(pid), RunTimes::default());
+    }
+
+    #[test]
+    fn nobody_traces_a_plain_process() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id() as Pid;
+        assert!(!is_traced(pid) && !waits_for_device(pid) && !is_traced(0));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!waits_for_device(pid));
+    }
+}
