@@ -51,13 +51,16 @@ impl Agent<'_> {
         let managed = self.setup.children[i].is_managed();
         let catches = self.setup.options.catch_exit;
         let (code, how) = match ended {
-            Ended::Killed(number) => (128 + number, format!("was killed by {}", signal_name(number))),
+            Ended::Killed(number) => (128 + number, self.killed_by(number)),
             Ended::Exited(0) if !catches => return,
             Ended::Exited(status) if !catches => return self.begin_shutdown(status, false),
             Ended::Exited(status) => (status, format!("ended with status {status} without gasnet_exit")),
             // Its parent, a process manager, knows the status, and ends the job if it is a failure.
             Ended::Unknown if managed && !catches => return,
-            Ended::Unknown if managed => (BROKEN, "ended without gasnet_exit".into()),
+            Ended::Unknown if managed => (
+                BROKEN,
+                format!("ended without gasnet_exit{}", self.out_of_memory.remark()),
+            ),
             Ended::Unknown => (
                 BROKEN,
                 "ended, and another thread of the started process took its status".into(),
@@ -71,7 +74,7 @@ impl Agent<'_> {
     fn ended_in_exit(&mut self, i: usize, ended: Ended) {
         let announced = self.setup.children[i].announced;
         let (code, how) = match ended {
-            Ended::Killed(number) => (128 + number, format!("was killed by {}", signal_name(number))),
+            Ended::Killed(number) => (128 + number, self.killed_by(number)),
             Ended::Exited(status) => (status, format!("ended with status {status}")),
             Ended::Unknown => return,
         };
@@ -85,6 +88,15 @@ impl Agent<'_> {
         }
         self.print(format_args!("{what}"));
         self.worsen(code);
+    }
+
+    /// The signal that killed a rank, in a message.
+    fn killed_by(&mut self, number: i32) -> String {
+        let remark = match number {
+            libc::SIGKILL => self.out_of_memory.remark(),
+            _ => String::new(),
+        };
+        format!("was killed by {}{remark}", signal_name(number))
     }
 
     /// A rank in a message.

@@ -13,6 +13,7 @@ mod deadlines;
 mod endings;
 pub(crate) mod exchange;
 mod manager_daemon;
+mod out_of_memory;
 pub mod output;
 mod shutdown;
 mod signals;
@@ -36,6 +37,7 @@ use exchange::Gather;
 use gasnet_sys::process;
 use gasnet_sys::{fd, net};
 pub use manager_daemon::{of_this as manager_daemon_of_this, ManagerDaemon};
+use out_of_memory::OutOfMemory;
 use output::Output;
 use shutdown::Shutdown;
 use signals::{Signals, ENDING};
@@ -103,6 +105,7 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
     fd::empty_stdin();
     let mut agent = Agent {
         windows: Windows::new(setup.children.len()),
+        out_of_memory: OutOfMemory::watch(setup.children.iter().map(|child| child.pid)),
         setup,
         signals,
         output,
@@ -162,6 +165,7 @@ struct Agent<'a> {
     windows: Windows,
     /// The time of all that follows once the job ends.
     clock: Clock,
+    out_of_memory: OutOfMemory,
     leave_at: Option<Instant>,
     /// When ranks were last checked for debuggers.
     held_at: Option<Instant>,
