@@ -238,11 +238,7 @@ class Tests:
         )
         self.expect("--help", [LAUNCHER, "--help"], 0, "^usage: ", "-spawner")
         self.expect("--version", [LAUNCHER, "--version"], 0, r"\d+\.\d+")
-        of_one_host = (
-            ()
-            if NETWORK
-            else ((["-n", "2", "-spawner=ssh", "x"], "fork"),)
-        )
+        of_one_host = () if NETWORK else ((["-n", "2", "-spawner=ssh", "x"], "fork"),)
         for wrong, message in (
             (["-n", "0", "x"], "-n 0"),
             (["-n", "many", "x"], "-n many"),
@@ -402,6 +398,35 @@ class Tests:
             "inner job ended with 7$",
             count=3,
         )
+
+    def nested_managers(self):
+        """A process manager inside a launcher or a rank: one job of its size, as the innermost
+        counts."""
+        for name, manager in (
+            ("MPICH", ["mpiexec.hydra"]),
+            ("Open MPI", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]),
+        ):
+            if not shutil.which(manager[0]):
+                print(f"SKIP launch: {name} is not installed")
+                continue
+            inner = " ".join([*manager, "-n 3", self.program, "rank 7"])
+            run = [LAUNCHER, "-n", "2"]
+            for how, command, ranks in (
+                ("a shell inside a launcher", [*run, "sh", "-c", inner], 0),
+                ("a launcher inside a launcher", [*run, "sh", "-c", f"{LAUNCHER} -n 2 {inner}"], 0),
+            ):
+                self.expect(f"{name} inside {how}", command, 7, "^rank [012] of 3$", ranks=ranks, count=3)
+            for how, command, ranks in (
+                ("a rank of a launcher", [*run, self.program, "nested", inner], 0),
+                ("a rank", [self.program, "nested", inner], 2),
+            ):
+                patterns = ("^rank [012] of 3$", "inner job ended with 7$")
+                self.expect(f"{name} inside {how}", command, 0, *patterns, ranks=ranks, count=3)
+            around = [*manager, "-n", "2", LAUNCHER, "-n", "3", self.program, "rank", "0"]
+            self.expect(f"{name} around launchers", around, 0, "^rank [012] of 3$", count=6)
+        for command, ranks in (([LAUNCHER, "-n", "2"], 0), ([], 2)):
+            words = [*command, self.program, "nested", "env | grep -c '^GASNET.*_SPAWNER='; true"]
+            self.expect(f"no variable of the launcher in a rank, {ranks} ranks", words, 0, "^0$", ranks=ranks)
 
     def number_first(self):
         """A program of udp that is started with the number of its ranks: `main` sees in every rank
@@ -880,6 +905,7 @@ def main():
                 tests.launcher_options,
                 tests.arguments,
                 tests.nesting,
+                tests.nested_managers,
                 tests.number_first,
                 tests.bare_start,
                 tests.variables,

@@ -21,6 +21,7 @@ mod exit;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod launch;
+pub mod launcher_record;
 mod layout;
 mod mpi;
 mod nbrhd;
@@ -201,9 +202,13 @@ fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
 }
 
 /// Call this before the configuration is read: a worker of a custom spawner gets its environment
-/// from the launcher process.
+/// from the launcher process, and variables that a launcher has set for others are removed.
 pub fn prepare() -> Result<(), JobError> {
-    pmi_bootstrap::prepare()
+    pmi_bootstrap::prepare()?;
+    if pmi_bootstrap::membership().is_none() && !spawn::Contact::is_there() {
+        launcher_record::discard_inside();
+    }
+    Ok(())
 }
 
 /// What a thread is doing when it finds that the job ends. See [`Job::while_exiting`].

@@ -12,7 +12,7 @@ use super::pmi::{self, Membership};
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
 use super::spawner::{self, Source, Spawner, Starter};
-use super::{pmi_bootstrap, refuse, JobError};
+use super::{launcher_record, pmi_bootstrap, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
 use gasnet_conduit::{Bootstrap, SystemLauncher};
 
@@ -178,6 +178,9 @@ impl StartOptions {
         if restart.is_none() && env::var_os(RANKS).is_some() {
             env::set_var(RANKS, inherited(ranks));
             env::set_var(RANKS_OF_JOB, inherited(ranks));
+        }
+        if restart.is_none() {
+            launcher_record::consume();
         }
         if start == StartMethod::Fork && ranks > MAX_RANKS {
             let name = if restart.is_some() {

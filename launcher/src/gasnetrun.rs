@@ -21,7 +21,7 @@ use gasnet_conduit::config::{AUTO_CONDUIT as AUTO, TABLE};
 use gasnet_conduit::SystemLauncher;
 use gasnet_conduit_any::gasneti_conduits;
 use gasnet_job::spawner::{self, Decision, Source, Spawner, Starter};
-use gasnet_job::{hosts, Library, MAX_RANKS};
+use gasnet_job::{hosts, launcher_record, Library, MAX_RANKS};
 
 #[path = "gasnetrun/manager.rs"]
 mod manager;
@@ -118,6 +118,8 @@ fn wrong<T>(message: impl Into<String>) -> Result<T, Stop> {
 }
 
 fn main() -> ExitCode {
+    // Another launcher has set them for the processes that it starts.
+    launcher_record::discard();
     let mut arguments = env::args_os();
     let own_name = arguments.next().unwrap_or_else(|| "gasnetrun".into());
     let launcher = Path::new(&own_name)
@@ -353,6 +355,7 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
             .into_iter()
             .map(|name| (name, word.into())),
     );
+    set.push((launcher_record::RECORD.into(), record(request, &set).into()));
     // An option takes precedence over GASNET_CONDUIT, which takes precedence over the name of the
     // launcher.
     let named = env::var_os("GASNET_CONDUIT").is_some_and(|value| !value.is_empty());
@@ -373,6 +376,13 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
         set.push(("GASNET_SPAWN_VERBOSE".into(), "1".into()));
     }
     set
+}
+
+/// The record of the variables that choose the spawner and the number of ranks.
+fn record(request: &Request, set: &[(String, OsString)]) -> String {
+    let chosen = set.iter().skip(request.assignments.len());
+    let chosen = chosen.filter_map(|(name, value)| Some((name.clone(), value.to_str()?.to_owned())));
+    launcher_record::of_launcher(&chosen.collect::<Vec<_>>(), request.decision.spawner.is_manager())
 }
 
 /// The command line to execute: the program, or a process manager that starts it.
@@ -419,7 +429,7 @@ fn start(launcher: &str, request: &Request) -> ExitCode {
     };
     if request.verbose {
         let mut text = String::new();
-        for (name, value) in &set {
+        for (name, value) in set.iter().filter(|(name, _)| name != launcher_record::RECORD) {
             let _ = write!(text, " {name}={}", value.to_string_lossy());
         }
         for word in &line {

@@ -10,7 +10,7 @@ use gasnet_sys::process::{self, Pid, PidFd};
 
 /// Variables that a process manager sets for each process. Scripts and shells in between inherit
 /// them.
-const MARKS: [&str; 8] = [
+const MARKS: [&str; 9] = [
     "PMI_FD",
     "PMI_RANK",
     "PMI_ID",
@@ -19,6 +19,7 @@ const MARKS: [&str; 8] = [
     "ALPS_APP_PE",
     "PMI_FORK_RANK",
     "SLURM_PROCID",
+    "RMS_RANK",
 ];
 /// Most scripts and shells between the daemon and a rank.
 const DEPTH: usize = 32;
@@ -65,8 +66,8 @@ pub fn of_this() -> Option<Pid> {
     None
 }
 
-/// The variables of a process that are marks.
-fn marks(environment: &[u8]) -> BTreeSet<Vec<u8>> {
+/// The variables of a process that are marks, as assignments.
+pub fn marks(environment: &[u8]) -> BTreeSet<Vec<u8>> {
     let is_mark = |entry: &&[u8]| {
         let name = entry
             .split(|&byte| byte == b'=')

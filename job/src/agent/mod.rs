@@ -36,7 +36,7 @@ use deadlines::{Clock, Deadline};
 use exchange::Gather;
 use gasnet_sys::process;
 use gasnet_sys::{fd, net};
-pub use manager_daemon::{of_this as manager_daemon_of_this, ManagerDaemon};
+pub use manager_daemon::{marks as manager_marks, of_this as manager_daemon_of_this, ManagerDaemon};
 use out_of_memory::OutOfMemory;
 use output::Output;
 use shutdown::Shutdown;

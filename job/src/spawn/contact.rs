@@ -51,6 +51,11 @@ impl Contact {
         format!("{}; {name}={value}; export {VARIABLE} {name}", self.public())
     }
 
+    /// Whether this process's environment has a contact.
+    pub fn is_there() -> bool {
+        std::env::var_os(VARIABLE).is_some()
+    }
+
     /// Takes the contact of a worker, or of an agent, out of this process's environment, if it is
     /// there.
     pub fn take(of_worker: bool) -> Option<Result<Self, JobError>> {
