@@ -115,7 +115,7 @@ expect "install: launcher" env -u GASNET_PSHM_NODES "$STAGE_RELEASE/bin/gasnetru
 
 # shellcheck disable=SC2046
 if attempt "install: static executable links" "$CC" -static "$HELLO" -o "$WORK/static" \
-    $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par); then
+    $(pc "$STAGE_RELEASE" --static --cflags --libs gasnet-smp-par); then
     expect "install: static executable runs" "$WORK/static"
     strip "$WORK/static"
     named "install: static executable, stripped" "$WORK/static"
@@ -185,6 +185,9 @@ if attempt "install: CMake builds" cmake_build "$STAGE_RELEASE"; then
         sh -c "rm -rf '$WORK/cmake/build' && cmake -S '$WORK/cmake' -B '$WORK/cmake/build' -DGASNet_DIR='$WORK/root/lib/cmake/GASNet' &&
         cmake --build '$WORK/cmake/build'"
 fi
+
+# shellcheck source=cmake.sh
+. "$ROOT/scripts/check/cmake.sh"
 
 # The shared library opened by an interpreter, names kept local.
 expect "install: shared library from Python" python3 "$ROOT/scripts/check/dlopen.py" \
