@@ -2,8 +2,7 @@
 # setup.sh [build] [all] [cluster] [rdma]: installs the Debian packages that building and testing
 # need and that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, cbindgen in
 # $BUILD/cbindgen, and bindgen in $BUILD/bindgen. "build" leaves out what only tests need, "all"
-# adds what only `make check-all` needs (also cargo-deny in $BUILD/cargo-deny and, by rustup, the
-# oldest Rust that is supported),
+# adds what only `make check-all` needs (also cargo-deny in $BUILD/cargo-deny),
 # "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on
 # disk), "rdma" the virtual machine of scripts/rdma-vm. When nothing is missing it uses no network.
 # Rust itself must be installed already (by rustup, or any toolchain from the version in Cargo.toml
@@ -29,12 +28,12 @@ need g++ g++
 need ld binutils
 need pkg-config pkg-config
 [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-tests=1 oldest='' rdma=
+tests=1 everything='' rdma=
 for more; do
     case $more in
     build) tests= ;;
     all)
-        oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1.0/p' "$root/Cargo.toml")
+        everything=1
         need dpkg-buildpackage dpkg-dev
         need dh debhelper
         need lintian lintian
@@ -115,9 +114,6 @@ if [ -n "$tests" ] && command -v rustup >/dev/null 2>&1; then
         cargo "$(echo "$component" | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 ||
             rustup component add "$component"
     done
-    [ -z "$oldest" ] || cargo "+$oldest" --version >/dev/null 2>&1 ||
-        rustup -q toolchain install "$oldest" --profile minimal ||
-        echo "setup: without Rust $oldest the step oldest is skipped" >&2
 fi
 # Only lint needs it: without a network all else goes on.
 install_ruff() {
@@ -143,7 +139,7 @@ install_tools() {
     install_ruff
     install_crate cbindgen cbindgen "$CBINDGEN_VERSION" prototypes
     install_crate bindgen-cli bindgen "$BINDGEN_VERSION" prototypes
-    [ -z "$oldest" ] || install_crate cargo-deny cargo-deny "$CARGO_DENY_VERSION" lint
+    [ -z "$everything" ] || install_crate cargo-deny cargo-deny "$CARGO_DENY_VERSION" lint
     [ -z "$rdma" ] || "$root/scripts/rdma-vm/setup.sh"
 }
 if [ -z "$missing" ]; then

@@ -212,8 +212,10 @@ macro_rules! twins {
                         _ => !shared.compare_and_swap(model.wrapping_add(1), value),
                     };
                     let now = shared.read(0);
-                    let words = format_args!("{}: step {i}: {now}, expected {model}", stringify!($module));
-                    run.check(good && now == model, words);
+                    run.check(
+                        good && now == model,
+                        format_args!("{}: step {i}: {now}, expected {model}", stringify!($module)),
+                    );
                 }
             }
         }
