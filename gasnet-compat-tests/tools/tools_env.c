@@ -81,6 +81,8 @@ static void values(void) {
     CHECK(gasnett_getenv_dbl_withdefault("T_DBL", 3) == 1.5);
     gasnett_setenv("T_DBL", "-1e4");
     CHECK(gasnett_getenv_dbl_withdefault("T_DBL", 3) == -1e4);
+    gasnett_setenv("T_DBL", "0x1.8p3"); /* all that strtod takes */
+    CHECK(gasnett_getenv_dbl_withdefault("T_DBL", 3) == 12);
     gasnett_setenv("T_DBL", "3/8");
     CHECK(gasnett_getenv_dbl_withdefault("T_DBL", 3) == 0.375);
     gasnett_unsetenv("T_DBL");
@@ -155,6 +157,7 @@ static void rejections(void) {
     rejected(bad_bool, "maybe", "T_BAD='maybe'");
     rejected(bad_bool, "2", "must be yes (1, y or yes) or no (0, n or no)");
     rejected(bad_dbl, "1/0", "out of range");
+    rejected(bad_dbl, "inf", "a number or a fraction");
     rejected(bad_dbl, "1.5x", "a number or a fraction");
     /* what a fatal error itself asks for */
     rejected(bad_backtrace, "perhaps", "GASNET_BACKTRACE='perhaps'");

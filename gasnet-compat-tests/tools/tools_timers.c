@@ -15,10 +15,37 @@ static int bad_rate(void) {
     setenv("GASNET_TSC_RATE", "3GHz", 1);
     return gasnett_ticks_to_ns(1) == 0;
 }
+/* Measured by main; not exact where another process runs between the two readings. */
+static double true_hz;
+static uint64_t set_rate(double factor) {
+    const uint64_t hz = (uint64_t)(factor * true_hz);
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)hz);
+    setenv("GASNET_TSC_RATE", text, 1);
+    return hz;
+}
+static int converts(uint64_t hz) {
+    const uint64_t second = gasnett_ticks_to_ns(hz);
+    return second > 999999990 && second < 1000000010 ? 0 : 1;
+}
 static int given_rate(void) {
-    setenv("GASNET_TSC_RATE", "2000000000", 1);
     setenv("GASNET_TSC_VERBOSE", "1", 1);
-    return gasnett_ticks_to_ns(2000000000) == 1000000000 ? 0 : 1;
+    setenv("GASNET_TSC_RATE_HARD_TOLERANCE", "0.5", 1);
+    return converts(set_rate(1));
+}
+static int wrong_rate(void) { return converts(set_rate(3)); }
+static int wrong_rate_allowed(void) {
+    setenv("GASNET_TSC_RATE_HARD_TOLERANCE", "1", 1);
+    return converts(set_rate(0.5));
+}
+static void measure_rate(void) {
+    struct timespec from, to;
+    gasnett_tick_t start = gasnett_ticks_now();
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    gasnett_nsleep(300 * 1000000ull);
+    clock_gettime(CLOCK_MONOTONIC, &to);
+    true_hz = (double)(gasnett_ticks_now() - start) /
+              ((double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec));
 }
 static int cpuinfo_rate(void) {
     setenv("GASNET_TSC_RATE", "cpuinfo", 1);
@@ -41,10 +68,15 @@ int main(void) {
     if (uses_tsc) {
         in_child(bad_rate);
         CHECK(child_killed(SIGABRT) && child_said("GASNET_TSC_RATE='3GHz'"));
+        measure_rate();
         in_child(given_rate);
-        CHECK(child_exited(0) && child_said("2000000000 ticks per second"));
+        CHECK(child_exited(0) && child_said(" ticks per second"));
+        in_child(wrong_rate);
+        CHECK(child_killed(SIGABRT) && child_said("GASNET_TSC_RATE_HARD_TOLERANCE"));
+        in_child(wrong_rate_allowed);
+        CHECK(child_exited(0) && child_said("GASNET_TSC_RATE_TOLERANCE"));
         in_child(cpuinfo_rate);
-        CHECK(child_exited(0) || child_said("states no rate"));
+        CHECK(child_exited(0) || child_said("states no rate") || child_said("the monotonic clock"));
         in_child(hard_tolerance);
         CHECK(child_killed(SIGABRT) && child_said("GASNET_TSC_RATE_HARD_TOLERANCE"));
     }

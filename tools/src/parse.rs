@@ -94,7 +94,7 @@ pub fn size(text: &str, unit_bytes: u64) -> Result<u64, ParseError> {
     i64::try_from(total).map(|_| total).map_err(|_| ParseError::OutOfRange)
 }
 
-/// A finite number, or a fraction of two of them: `1.5`, `-1e4`, `3/8`.
+/// A finite number, or a fraction of two of them: `1.5`, `-1e4`, `0x1p3`, `3/8`.
 pub fn double(text: &str) -> Result<f64, ParseError> {
     let value = match text.split_once('/') {
         None => number(text)?,
@@ -179,9 +179,15 @@ fn multiplier(unit: &str) -> Option<u64> {
     Some(1 << (10 * (power + 1)))
 }
 
-/// A finite decimal number. `inf` and `nan`, which Rust accepts, are not numbers here.
+/// A finite number as `strtod` reads it, decimal or hexadecimal. `inf` and `nan` are no numbers
+/// here.
 fn number(text: &str) -> Result<f64, ParseError> {
     let text = text.trim();
+    let (negative, magnitude) = sign(text);
+    if let Some(digits) = hex_digits(magnitude) {
+        let value = hexadecimal(digits)?;
+        return Ok(if negative { -value } else { value });
+    }
     if !text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b)) {
         return Err(ParseError::Malformed);
     }
@@ -189,6 +195,54 @@ fn number(text: &str) -> Result<f64, ParseError> {
         Ok(value) if value.is_finite() => Ok(value),
         Ok(_) => Err(ParseError::OutOfRange),
         Err(_) => Err(ParseError::Malformed),
+    }
+}
+
+/// A hexadecimal number without `0x`: digits with at most one point, and possibly a power of two in
+/// decimal (`1.8p-3`).
+#[allow(clippy::cast_precision_loss)] // rounded once, to even
+fn hexadecimal(text: &str) -> Result<f64, ParseError> {
+    /// Beyond the exponents of a double, however many digits there are.
+    const MOST_POWER: u128 = 1 << 20;
+    let (digits, exponent) = match text.split_once(['p', 'P']) {
+        None => (text, 0),
+        Some((digits, power)) => {
+            let (negative, power) = sign(power);
+            let power = match digits_of(power, 10) {
+                Ok(power) => power.min(MOST_POWER) as i32,
+                Err(ParseError::OutOfRange) => MOST_POWER as i32,
+                Err(why) => return Err(why),
+            };
+            (digits, if negative { -power } else { power })
+        }
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return Err(ParseError::Malformed);
+    }
+    let (mut mantissa, mut exponent) = (0_u128, exponent);
+    for (at, digit) in whole.chars().chain(fraction.chars()).enumerate() {
+        let digit = u128::from(digit.to_digit(16).ok_or(ParseError::Malformed)?);
+        let is_whole = at < whole.len();
+        if mantissa >> 120 == 0 {
+            mantissa = mantissa << 4 | digit;
+            exponent -= if is_whole { 0 } else { 4 };
+        } else {
+            // Far below the last bit of a double: only whether it is zero matters for rounding.
+            mantissa |= u128::from(digit != 0);
+            exponent += if is_whole { 4 } else { 0 };
+        }
+    }
+    if mantissa == 0 {
+        return Ok(0.0);
+    }
+    let half = (exponent / 2).clamp(-1200, 1200);
+    let rest = (exponent - exponent / 2).clamp(-1200, 1200);
+    let value = mantissa as f64 * 2_f64.powi(half) * 2_f64.powi(rest);
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(ParseError::OutOfRange)
     }
 }
 
@@ -249,6 +303,24 @@ mod tests {
         assert_eq!(double("1.5"), Ok(1.5));
         assert_eq!(double("-1e4"), Ok(-1e4));
         assert_eq!(double("3/8"), Ok(0.375));
+        assert_eq!(double("0x1p3"), Ok(8.0));
+        assert_eq!(double("-0X.8P+4"), Ok(-8.0));
+        assert_eq!(double("0x1F"), Ok(31.0));
+        assert_eq!(double("0x1.8p-1/0x3"), Ok(0.25));
+        assert_eq!(double("0x1.fffffffffffffp1023"), Ok(f64::MAX));
+        assert_eq!(double("0x1p-1074"), Ok(f64::from_bits(1)));
+        assert_eq!(double("0x0p99999999999999999999"), Ok(0.0));
+        let long = format!("0x1{}p-{}", "0".repeat(300), 300 * 4);
+        assert_eq!(double(&long), Ok(1.0));
+        assert_eq!(double(&format!("0x.{}1p4", "0".repeat(30))), Ok(2_f64.powi(4 - 31 * 4)));
+        // Halfway between two doubles, and a bit above it far to the right.
+        assert_eq!(double("0x1.00000000000008p0"), Ok(1.0));
+        let above = format!("0x1.00000000000008{}1p0", "0".repeat(40));
+        assert_eq!(double(&above), Ok(1.0 + f64::EPSILON));
+        assert_eq!(double("0x1p1024"), Err(OutOfRange));
+        for bad in ["0x", "0x.", "0x1p", "0x1p1.5", "0x1.2.3", "0xg", "0x1e+3", "0x-1"] {
+            assert_eq!(double(bad), Err(Malformed), "{bad}");
+        }
         assert_eq!(double("1/0"), Err(OutOfRange));
         assert_eq!(double("1e999"), Err(OutOfRange));
         for bad in ["", "inf", "nan", "1/", "/2", "1/2/3", "x"] {

@@ -64,15 +64,16 @@ fn ns_per_tick() -> f64 {
         return 1.0;
     }
     let rate = env::text("GASNET_TSC_RATE", Some("walltime")).unwrap_or_default();
+    let tolerance = Tolerance::get();
     let hz = match rate.trim().to_ascii_lowercase().as_str() {
-        "" | "walltime" | "wallclock" => measured_hz(),
-        "cpuinfo" => cpuinfo_hz().unwrap_or_else(|| {
+        "" | "walltime" | "wallclock" => tolerance.calibrated().hz,
+        "cpuinfo" => tolerance.checked(cpuinfo_hz().unwrap_or_else(|| {
             fatal::fatal(format_args!(
                 "GASNET_TSC_RATE=cpuinfo: /proc/cpuinfo states no rate; set GASNET_TSC_RATE to the rate in Hz"
             ))
-        }),
+        })),
         number => match number.parse::<u64>() {
-            Ok(hz @ 1_000_000..=100_000_000_000) => hz as f64,
+            Ok(hz @ 1_000_000..=100_000_000_000) => tolerance.checked(hz as f64),
             _ => fatal::fatal(format_args!(
                 "environment variable GASNET_TSC_RATE='{rate}' must be 'walltime', 'cpuinfo' or ticks per second \
                  between 1000000 and 100000000000 without suffix"
@@ -131,37 +132,87 @@ pub fn begin() {
     }
 }
 
-/// Measures the rate of the counter against the monotonic clock since [`begin`], for at least 2 ms,
-/// and longer while the error is above the tolerance.
-fn measured_hz() -> f64 {
-    let soft = env::double("GASNET_TSC_RATE_TOLERANCE", 0.0005);
-    let hard = env::double("GASNET_TSC_RATE_HARD_TOLERANCE", 0.02);
-    let start = START.get_or_init(instant);
-    let mut wait_ns = MIN_CALIBRATION_NS.saturating_sub(monotonic_ns().saturating_sub(start.ns));
-    loop {
-        if wait_ns > 0 {
-            clock::sleep_ns(wait_ns);
+/// A measured rate.
+struct Measured {
+    hz: f64,
+    /// Most that `hz` may be wrong, relative.
+    error: f64,
+}
+
+/// Relative errors of the tick rate that bring a warning (`soft`) and end the job (`hard`).
+struct Tolerance {
+    soft: f64,
+    hard: f64,
+}
+
+impl Tolerance {
+    fn get() -> Self {
+        Self {
+            soft: env::double("GASNET_TSC_RATE_TOLERANCE", 0.0005),
+            hard: env::double("GASNET_TSC_RATE_HARD_TOLERANCE", 0.02),
         }
-        let end = instant();
-        let ticks = end.ticks.wrapping_sub(start.ticks) as f64;
-        let error = (start.slack + end.slack) as f64 / ticks;
-        if error > soft.max(1e-6) && wait_ns < 400_000_000 {
-            wait_ns = (2 * wait_ns).max(MIN_CALIBRATION_NS);
-            continue;
-        }
-        if error > hard {
+    }
+
+    /// The rate that the user gave, unless the clock contradicts it. Nothing else finds a wrong
+    /// one: all intervals are wrong by the same factor.
+    fn checked(&self, hz: f64) -> f64 {
+        let measured = self.measure();
+        let error = (hz / measured.hz - 1.0).abs() - measured.error;
+        if error > self.hard {
             fatal::fatal(format_args!(
-                "the time-stamp counter could only be calibrated to {error:.2e} (relative), and \
-                 GASNET_TSC_RATE_HARD_TOLERANCE is {hard}; set GASNET_TSC_RATE to its rate"
+                "GASNET_TSC_RATE gives {hz:.0} ticks per second, the monotonic clock {:.0}, and \
+                 GASNET_TSC_RATE_HARD_TOLERANCE is {}; leave GASNET_TSC_RATE unset or correct it",
+                measured.hz, self.hard
             ));
         }
-        if error > soft {
+        if error > self.soft {
             process::warn(format_args!(
-                "the time-stamp counter is calibrated to {error:.2e} (relative) only; GASNET_TSC_RATE_TOLERANCE is \
-                 {soft}"
+                "GASNET_TSC_RATE gives {hz:.0} ticks per second, the monotonic clock {:.0}; \
+                 GASNET_TSC_RATE_TOLERANCE is {}",
+                measured.hz, self.soft
             ));
         }
-        return ticks / (end.ns - start.ns) as f64 * 1e9;
+        hz
+    }
+
+    /// The measured rate, if it is exact enough.
+    fn calibrated(&self) -> Measured {
+        let measured = self.measure();
+        if measured.error > self.hard {
+            fatal::fatal(format_args!(
+                "the time-stamp counter could only be calibrated to {:.2e} (relative), and \
+                 GASNET_TSC_RATE_HARD_TOLERANCE is {}; set GASNET_TSC_RATE to its rate",
+                measured.error, self.hard
+            ));
+        }
+        if measured.error > self.soft {
+            process::warn(format_args!(
+                "the time-stamp counter is calibrated to {:.2e} (relative) only; GASNET_TSC_RATE_TOLERANCE is {}",
+                measured.error, self.soft
+            ));
+        }
+        measured
+    }
+
+    /// Measures the rate of the counter against the monotonic clock since [`begin`], for at least
+    /// 2 ms, and longer while the error is above the tolerance.
+    fn measure(&self) -> Measured {
+        let start = START.get_or_init(instant);
+        let mut wait_ns = MIN_CALIBRATION_NS.saturating_sub(monotonic_ns().saturating_sub(start.ns));
+        loop {
+            if wait_ns > 0 {
+                clock::sleep_ns(wait_ns);
+            }
+            let end = instant();
+            let ticks = end.ticks.wrapping_sub(start.ticks) as f64;
+            let error = (start.slack + end.slack) as f64 / ticks;
+            if error > self.soft.max(1e-6) && wait_ns < 400_000_000 {
+                wait_ns = (2 * wait_ns).max(MIN_CALIBRATION_NS);
+                continue;
+            }
+            let hz = ticks / (end.ns - start.ns) as f64 * 1e9;
+            return Measured { hz, error };
+        }
     }
 }
 
