@@ -33,8 +33,8 @@ typedef struct {
     } gex_args;
 } gex_MK_Create_args_t;
 
-// GASNET_OK; GASNET_ERR_RESOURCE where the vendor's library or its devices are missing;
-// GASNET_ERR_BAD_ARG. Not collective.
+// GASNET_OK; GASNET_ERR_BAD_ARG, also for a class whose vendor library is missing;
+// GASNET_ERR_RESOURCE where the library finds no device. Not collective.
 extern int gex_MK_Create(gex_MK_t *kind_p, gex_Client_t client, const gex_MK_Create_args_t *args, gex_Flags_t flags);
 // All its segments must be destroyed. Not collective.
 extern void gex_MK_Destroy(gex_MK_t kind, gex_Flags_t flags);

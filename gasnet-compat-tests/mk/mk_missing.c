@@ -1,6 +1,6 @@
-// Without the vendor's library: an error code, and a message with the library's name, the loader's
-// error, what to install and how to name another library. The same for a file that is something
-// else.
+// Without the vendor's library a class is not available: GASNET_ERR_BAD_ARG for each, and a message
+// with the library's name, the loader's error, what to install and how to name another library. The
+// same for a file that is something else.
 // NP: 1 2
 // ENV: GASNET_CUDA_LIBRARY=libgasnet-no-cuda.so.1 GASNET_HIP_LIBRARY=/nonexistent/libgasnet-no-hip.so GASNET_ZE_LIBRARY=libc.so.6
 // FLAGS: -DGASNET_HAVE_MK_CLASS_HIP=1
@@ -42,25 +42,25 @@ int main(int argc, char **argv) {
 #endif
     CHECK(GASNET_HAVE_MK_CLASS_HIP == 1 && GASNET_HAVE_MK_CLASS_MULTIPLE == 1); /* as the command line says */
     args.gex_class = GEX_MK_CLASS_CUDA_UVA;
-    CHECK(create(&args) == GASNET_ERR_RESOURCE);
+    CHECK(create(&args) == GASNET_ERR_BAD_ARG);
     SAID("gex_MK_Create");
     SAID("libgasnet-no-cuda.so.1");
     SAID("cannot open shared object file");
     SAID("NVIDIA's driver");
     SAID("GASNET_CUDA_LIBRARY");
     args.gex_class = GEX_MK_CLASS_HIP;
-    CHECK(create(&args) == GASNET_ERR_RESOURCE);
+    CHECK(create(&args) == GASNET_ERR_BAD_ARG);
     SAID("/nonexistent/libgasnet-no-hip.so");
     SAID("ROCm");
     SAID("GASNET_HIP_LIBRARY");
     args.gex_class = GEX_MK_CLASS_ZE;
     args.gex_args.gex_class_ze.gex_zeDevice = &nothing;
     args.gex_args.gex_class_ze.gex_zeContext = &nothing;
-    CHECK(create(&args) == GASNET_ERR_RESOURCE);
+    CHECK(create(&args) == GASNET_ERR_BAD_ARG);
     SAID("libc.so.6");
     SAID("zeInit");
     SAID("Level Zero");
     gex_System_SetVerboseErrors(0);
-    CHECK(create(&args) == GASNET_ERR_RESOURCE && said[0] == 0);
+    CHECK(create(&args) == GASNET_ERR_BAD_ARG && said[0] == 0);
     return test_finish();
 }

@@ -77,8 +77,9 @@ fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
     }
 }
 
-/// Creates a memory kind of a device. Returns `GASNET_ERR_RESOURCE` when the vendor's library or
-/// the device is missing. The class of host memory gives `GEX_MK_HOST`. Not collective.
+/// Creates a memory kind of a device. Returns `GASNET_ERR_BAD_ARG` for a class whose vendor library
+/// is missing, and `GASNET_ERR_RESOURCE` when the library finds no device. The class of host memory
+/// gives `GEX_MK_HOST`. Not collective.
 ///
 /// # Safety
 /// `kind` is null or valid for a write. `args` is null or valid; the pointers in it are the

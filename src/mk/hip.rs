@@ -104,7 +104,7 @@ impl Api {
 
 /// Opens HIP device `number`.
 pub fn open(number: c_int) -> Result<Box<dyn Driver>, Refusal> {
-    let api = Api::get().map_err(Refusal::Resource)?;
+    let api = Api::get().map_err(Refusal::Argument)?;
     // SAFETY: may be called any number of times.
     let result = unsafe { (api.init)(0) };
     api.check(result, "hipInit").map_err(Refusal::Resource)?;

@@ -22,9 +22,9 @@ use gasnet_sys::atomic::{Mutex, MutexGuard};
 /// Why a kind or a segment of it was not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The call itself is wrong.
+    /// The call itself is wrong, or names a class whose vendor library this host does not have.
     Argument(String),
-    /// The call is right, but something that it needs is missing.
+    /// The call is right, but a device or its memory is missing.
     Resource(String),
 }
 

@@ -249,7 +249,7 @@ pub fn open(handles: Handles) -> Result<Box<dyn Driver>, Refusal> {
             "gex_zeDevice and gex_zeContext must not be null".into(),
         ));
     }
-    let api = Api::get().map_err(Refusal::Resource)?;
+    let api = Api::get().map_err(Refusal::Argument)?;
     // SAFETY: may be called any number of times.
     let result = unsafe { (api.init)(0) };
     check(result, "zeInit").map_err(Refusal::Resource)?;

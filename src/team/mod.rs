@@ -342,9 +342,13 @@ pub fn pair(local: EpIndex, remote: EpIndex) -> TeamHandle {
 }
 
 /// The member of a team that inline code may reach: a primordial endpoint with a mapped segment,
-/// and no call is to be recorded. Release flavour.
+/// and no call is to be recorded. Release flavour. None, too, for a handle that is no team: a call
+/// that moves nothing may name `GEX_TM_INVALID`.
 #[inline]
 pub fn open(handle: TeamHandle, rank: Rank) -> Option<Location> {
+    if handle.0 & TAG_MASK != TAG_TEAM {
+        return None;
+    }
     let Named::Team(team) = decode(handle) else { return None };
     let count = team.head.count.load(Ordering::Acquire);
     if rank.0.wrapping_sub(team.head.first.load(Ordering::Relaxed)) < count {

@@ -111,10 +111,11 @@ pub unsafe extern "C" fn gasnet_attach(
     for (entry, registered) in entries.iter_mut().zip(&full) {
         entry.index = registered.index;
     }
-    // A segment of 0 bytes has one page (gasnet1_differences.md). Runs no handlers: other ranks may
-    // have returned already and send, while some clients set up what their handlers need after
-    // their own call has returned (epcc).
-    let attached = runtime::without_handlers(|| super::segment::attach("gasnet_attach", bytes.max(mem::page_size())));
+    // A segment of 0 bytes has one page (gasnet1_differences.md).
+    let bytes = if bytes == 0 { mem::page_size() } else { bytes };
+    // Runs no handlers: other ranks may have returned already and send, while some clients set up
+    // what their handlers need after their own call has returned (epcc).
+    let attached = runtime::without_handlers(|| super::segment::attach("gasnet_attach", bytes));
     attached.map_or_else(|code| code, |_| OK)
 }
 
