@@ -36,9 +36,11 @@ class Case:
         environment=None,
         stdin=None,
         background=False,
+        networks=True,
     ):
         self.name, self.status, self.patterns, self.ranks, self.handler = name, status, patterns, ranks, handler
         self.threads, self.environment, self.stdin, self.background = threads, environment or {}, stdin, background
+        self.networks = networks
 
     def command(self, program):
         """What to start: the program, or a shell that ignores for it what shells make their
@@ -75,6 +77,11 @@ CASES = [
     Case("frozen", 134, "FROZEN", "was killed by SIGABRT", "!and was killed;", ranks=SEVERAL, environment=FROZEN),
     Case("traced", 5, ranks=SEVERAL, environment={"GASNET_EXITTIMEOUT": "0.5"}),
     Case("collective-different", 21, ranks=SEVERAL),
+    # A network needs its descriptors; shared memory does not.
+    Case("closed-exit", 0, NO_ATEXIT, networks=False),
+    Case("closed-return", 0, "atexit ran", networks=False),
+    Case("closed-one", 22, ranks=SEVERAL, networks=False),
+    Case("closed-spin", 0, ranks=SEVERAL, networks=False, environment={"GASNET_EXITTIMEOUT": "0.5"}),
     Case("exit-barrier", 3, QUIT_LINE, ranks=SEVERAL, handler=True),
     Case("exit-barrier", 3, ranks=(1, 2, 4, 7)),
     Case("exit-wait", 3, ranks=SEVERAL),
@@ -171,7 +178,7 @@ def run_cases(shop, programs):
     """Every case in every mode and number of ranks."""
     for mode, program in programs.items():
         for case in CASES:
-            if case.threads and mode != "par":
+            if (case.threads and mode != "par") or (jobtest.CONDUIT != "smp" and not case.networks):
                 continue
             ranks = case.ranks if not jobtest.QUICK or mode == "par" else case.ranks[-1:]
             for count in ranks:

@@ -62,6 +62,8 @@ pub struct RankStatus {
     pub in_exit: AtomicU32,
     /// 1 while the rank is frozen for a debugger.
     pub frozen: AtomicU32,
+    /// The exit of a rank whose client has closed the control socket; 0 before.
+    pub announcement: AtomicU64,
     /// Phases of the named barrier that the rank has entered.
     pub barrier: AtomicU32,
 }

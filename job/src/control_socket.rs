@@ -4,16 +4,23 @@
 //!
 //! It is a real-time signal: before its handler is installed, and after a client has reset it, its
 //! default action also ends the process.
+//!
+//! A client may close all descriptors, as daemons do, and open files that get their numbers. Then
+//! the rank announces its exit in its status line, and only its parent's signals can end it.
 
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::OnceLock;
 
+use super::control_block::RankStatus;
 use gasnet_sys::{fd, process, signal};
 
 /// Exit status of a rank whose node agent is dead. Nobody reads it.
 const ORPHANED: i32 = 1;
 
 static OWN_END: AtomicI32 = AtomicI32::new(-1);
+/// The socket behind that number.
+static SOCKET: OnceLock<Option<(u64, u64)>> = OnceLock::new();
 
 /// The signal sent when the other end is closed.
 pub fn signal_number() -> i32 {
@@ -22,7 +29,7 @@ pub fn signal_number() -> i32 {
 
 /// Watches this end in a new rank, whose signals are still blocked.
 pub fn attach(own_end: BorrowedFd<'_>) {
-    use std::os::fd::AsRawFd;
+    SOCKET.get_or_init(|| fd::file_id(own_end.as_raw_fd()));
     OWN_END.store(own_end.as_raw_fd(), Ordering::Relaxed);
     signal::handle(signal_number(), on_change, &[]);
     if let Err(e) = fd::signal_on_change(own_end, signal_number()) {
@@ -34,9 +41,37 @@ pub fn attach(own_end: BorrowedFd<'_>) {
 /// Ends this rank if its node agent is already dead: changes before [`attach`] raised no signal.
 /// Async-signal-safe.
 pub fn check(own_end: RawFd) {
-    if fd::peer_is_gone(own_end) {
+    if is_open(own_end) && fd::peer_is_gone(own_end) {
         process::end(ORPHANED);
     }
+}
+
+/// Whether the client has left this rank its end.
+fn is_open(own_end: RawFd) -> bool {
+    SOCKET.get().is_some_and(|socket| fd::file_id(own_end) == *socket)
+}
+
+/// Sends the node agent a message. A failure means that the agent has died, and that ends this
+/// process by signal. Async-signal-safe.
+pub fn send(own_end: RawFd, status: &RankStatus, message: RankMessage) {
+    if is_open(own_end) {
+        let _ = fd::send(own_end, &message.encode());
+    } else if let RankMessage::Exit { code, signal } = message {
+        let word = ANNOUNCED | u64::from(signal as u8) << 32 | u64::from(code as u32);
+        status.announcement.store(word, Ordering::Release);
+    }
+}
+
+/// The bit that distinguishes an announcement in the status line from none.
+const ANNOUNCED: u64 = 1 << 63;
+
+/// The announcement in a rank's status line, once.
+pub fn announcement(status: &RankStatus) -> Option<RankMessage> {
+    let word = status.announcement.swap(0, Ordering::Acquire);
+    (word & ANNOUNCED != 0).then(|| RankMessage::Exit {
+        code: word as u32 as i32,
+        signal: i32::from((word >> 32) as u8),
+    })
 }
 
 /// The state of the socket has changed; only end-of-file matters.
@@ -102,7 +137,26 @@ impl RankMessage {
 
 #[cfg(test)]
 mod tests {
+    use super::super::control_block::ControlBlock;
     use super::*;
+
+    #[test]
+    fn an_exit_without_socket_is_in_the_status_line() {
+        let control = ControlBlock::create(1, 1, false).unwrap();
+        let (ours, theirs) = fd::seqpacket_pair().unwrap();
+        SOCKET.get_or_init(|| fd::file_id(theirs.as_raw_fd()));
+        let message = RankMessage::Exit { code: -3, signal: 15 };
+        send(theirs.as_raw_fd(), control.status(0), message);
+        assert_eq!(announcement(control.status(0)), None);
+        // Another file has its number.
+        send(ours.as_raw_fd(), control.status(0), message);
+        check(ours.as_raw_fd());
+        assert_eq!(announcement(control.status(0)), Some(message));
+        assert_eq!(announcement(control.status(0)), None);
+        let mut bytes = [0; 16];
+        assert_eq!(fd::receive(ours.as_raw_fd(), &mut bytes).ok(), Some(12));
+        assert_eq!(RankMessage::decode(&bytes[..12]), Some(message));
+    }
 
     #[test]
     fn messages_are_decoded() {

@@ -70,7 +70,8 @@ pub(super) fn by_signal(number: i32) {
 /// Async-signal-safe.
 pub(super) fn request_termination(job: &Job, number: i32) {
     if let Some(socket) = job.control_socket.as_ref().filter(|_| begun()) {
-        let _ = fd::send(socket.as_raw_fd(), &RankMessage::Asked { signal: number }.encode());
+        let message = RankMessage::Asked { signal: number };
+        control_socket::send(socket.as_raw_fd(), job.control.status(job.rank), message);
     }
     let is_first = job.control_socket.is_none()
         && TERMINATION
@@ -221,10 +222,10 @@ impl Job {
         CODE.store(code, Ordering::Relaxed);
         self.control.status(self.rank).in_exit.store(1, Ordering::Relaxed);
         if let Some(socket) = &self.control_socket {
-            // The first and small message on this socket, so there is room. A failure means that
-            // the node agent has died, and that ends this process by signal.
+            // The first and small message on this socket, so there is room.
             let signal = BY_SIGNAL.load(Ordering::Relaxed);
-            let _ = fd::send(socket.as_raw_fd(), &RankMessage::Exit { code, signal }.encode());
+            let message = RankMessage::Exit { code, signal };
+            control_socket::send(socket.as_raw_fd(), self.control.status(self.rank), message);
         } else {
             self.control.set_code(code);
             self.control.advance(Phase::Go);

@@ -59,6 +59,12 @@ pub fn close_copy(fd: RawFd) {
     unsafe { libc::close(fd) };
 }
 
+/// The file behind a descriptor: its device and number. None if `fd` is closed. Async-signal-safe.
+pub fn file_id(fd: RawFd) -> Option<(u64, u64)> {
+    let status = rustix::fs::fstat(borrow(fd)).ok()?;
+    Some((status.st_dev, status.st_ino))
+}
+
 /// A close-on-exec copy of a descriptor, numbered 3 or higher.
 pub fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(borrow(fd), 3)?)

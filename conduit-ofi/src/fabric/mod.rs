@@ -110,9 +110,13 @@ impl Errno {
         usize::try_from(code).map_err(|_| Self(-code as i32))
     }
 
-    /// The library's text.
+    /// The library's text, and the usual reason for a descriptor that is closed.
     pub fn text(self) -> String {
-        Functions::get().map_or_else(|_| format!("error {}", self.0), |library| library.text(self.0))
+        let text = Functions::get().map_or_else(|_| format!("error {}", self.0), |library| library.text(self.0));
+        if [libc::EBADF, libc::ENOTSOCK].contains(&self.0) {
+            return format!("{text} (does the program close descriptors that it did not open?)");
+        }
+        text
     }
 }
 
@@ -157,4 +161,15 @@ impl Errno {
     pub const CANCELED: Self = Self(ffi_errno::ECANCELED);
     /// A message was longer than its buffer.
     pub const TRUNCATED: Self = Self(ffi_errno::ETRUNC);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Errno;
+
+    #[test]
+    fn a_closed_descriptor_has_a_likely_reason() {
+        assert!(Errno(libc::EBADF).text().contains("close descriptors"));
+        assert!(!Errno(libc::ENOMEM).text().contains("close descriptors"));
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::super::control_block::ControlBlock;
-use super::super::control_socket::RankMessage;
+use super::super::control_socket::{self, RankMessage};
 use super::deadlines::Deadline;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
 use gasnet_sys::{cpus, fd};
@@ -132,8 +132,14 @@ impl Child {
         control_socket.chain(process).map(fd::readable)
     }
 
+    /// Whether its client has closed its end of the control socket. Then only looking shows that it
+    /// is in exit.
+    pub fn is_silent(&self) -> bool {
+        self.state == State::Running && self.control_socket.is_none()
+    }
+
     /// The next message that it has sent.
-    pub fn message(&mut self) -> Option<RankMessage> {
+    pub fn message(&mut self, control: &ControlBlock) -> Option<RankMessage> {
         let mut message = [0; 16];
         while let Some(socket) = &self.control_socket {
             match fd::receive(socket.as_raw_fd(), &mut message) {
@@ -146,7 +152,7 @@ impl Child {
                 _ => self.control_socket = None,
             }
         }
-        None
+        control_socket::announcement(control.status(self.rank))
     }
 
     /// Starts a window. Returns the calls in the last one: those that waited, and those that
@@ -228,11 +234,13 @@ mod tests {
     fn words_come_through_and_nonsense_does_not() {
         let (ours, theirs) = fd::seqpacket_pair().unwrap();
         let mut child = Child::new(3, 0, None, ours);
-        assert!(child.message().is_none());
+        let control = ControlBlock::create(4, 4, false).unwrap();
+        assert!(child.message(&control).is_none());
         fd::send(theirs.as_raw_fd(), b"nonsense").unwrap();
         fd::send(theirs.as_raw_fd(), &RankMessage::Exit { code: 7, signal: 0 }.encode()).unwrap();
-        assert_eq!(child.message(), Some(RankMessage::Exit { code: 7, signal: 0 }));
+        assert_eq!(child.message(&control), Some(RankMessage::Exit { code: 7, signal: 0 }));
+        assert!(!child.is_silent());
         drop(theirs);
-        assert!(child.message().is_none() && child.control_socket.is_none());
+        assert!(child.message(&control).is_none() && child.is_silent());
     }
 }

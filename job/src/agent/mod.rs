@@ -44,7 +44,8 @@ use signals::{Signals, ENDING};
 
 /// Interval of checks while the job ends.
 const TICK: Duration = Duration::from_millis(10);
-/// Interval of checks whether hosts have called back.
+/// Interval of checks whether hosts have called back, and whether ranks without control socket have
+/// announced their exit.
 const IMPATIENT: Duration = Duration::from_millis(200);
 /// Interval of an agent's reports while the job ends, and how long it may be silent then.
 const BEAT: Duration = Duration::from_secs(1);
@@ -272,6 +273,7 @@ impl Agent<'_> {
         self.setup.tree.poll_items(&mut items);
         let limit = match self.shutdown.phase {
             Phase::Running if self.setup.tree.is_impatient() => Some(IMPATIENT),
+            Phase::Running if self.alive().any(Child::is_silent) => Some(IMPATIENT),
             Phase::Running => None,
             _ => Some(TICK),
         };
@@ -301,7 +303,7 @@ impl Agent<'_> {
     }
 
     fn read_control_socket(&mut self, i: usize) {
-        while let Some(message) = self.setup.children[i].message() {
+        while let Some(message) = self.setup.children[i].message(&self.setup.control) {
             match message {
                 // A fault after the announcement.
                 RankMessage::Exit { code, .. } if self.setup.children[i].state == State::InExit => self.worsen(code),
