@@ -105,6 +105,9 @@ pub fn init(
     segment::admit::set_limited(config.get(&config::LIMIT_TO_SEGMENTS));
     let single = nbrhd.count() == size;
     set_wait_mode(config, job);
+    if config.get(&config::DISABLE_MUNMAP).unwrap_or(!single) {
+        mem::keep_freed();
+    }
     let comm = map_comm(config, job, &nbrhd)?;
     #[cfg(feature = "decorators")]
     let conduit = with_faults(config, conduit);

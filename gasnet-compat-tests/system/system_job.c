@@ -13,6 +13,7 @@ static void query_handler(gex_Token_t token) {
     CHECK(gex_System_QueryJobRank() == me);
     CHECK(gex_System_QueryJobSize() == np);
     CHECK(gex_System_QueryMaxThreads() >= 1);
+    CHECK(gex_System_QueryMaxThreads() <= INT32_MAX); /* Chapel keeps it in a 32-bit integer */
     CHECK(gex_System_GetVerboseErrors() == 0 || gex_System_GetVerboseErrors() == 1);
     (void)gex_System_QueryHiddenAMConcurrencyLevel();
     CHECK(gex_TM_QueryRank(tm) == me && gex_TM_QuerySize(tm) == np);

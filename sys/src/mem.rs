@@ -311,6 +311,17 @@ pub unsafe fn unmap(address: usize, bytes: usize) {
     unsafe { libc::munmap(address as *mut libc::c_void, bytes.max(1)) };
 }
 
+/// Makes the C library's malloc take memory from the heap only and give none back, so that a block
+/// of any size reuses pages that are mapped. Elsewhere than in glibc it has no effect.
+pub fn keep_freed() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: sets two numbers, under the lock of malloc.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, -1);
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

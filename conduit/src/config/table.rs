@@ -357,8 +357,11 @@ variables! {
             "NUMA library, as a name or path. If set, it is used even if the machine seems to have one node.")
             .scope(Scope::Rank)
             .unset_means("libnuma.so.1 if the machine has several nodes").ours();
-        DISABLE_MUNMAP: bool = flag("GASNET_DISABLE_MUNMAP", false,
-            "Make malloc keep its memory: no mmap, nothing returned to the system.").no_effect();
+        DISABLE_MUNMAP: Option<bool> = flag("GASNET_DISABLE_MUNMAP", false,
+            "Make malloc keep freed memory (mallopt: M_TRIM_THRESHOLD -1, M_MMAP_MAX 0), so that large messages in new \
+             memory cause no page faults. NO returns it to the system.")
+            .optional()
+            .unset_means("YES if the job uses a network");
         USE_PSHM_SINGLETON: bool = flag("GASNET_USE_PSHM_SINGLETON", false,
             "Use shared memory also for a neighbourhood of one process.").no_effect();
     }
@@ -410,7 +413,7 @@ variables! {
             "Processor cores that the ranks of a host share. With more ranks than cores, waiting ranks yield early. 0 \
              for the cores that the ranks may run on, within the quota of their control group.")
             .unit("cores").ours();
-        MAX_THREADS: u32 = count("GASNET_MAX_THREADS", "4294967295", 1, u32::MAX,
+        MAX_THREADS: u32 = count("GASNET_MAX_THREADS", "2147483647", 1, i32::MAX as u32,
             "Maximum number of client threads per process that use GASNet at the same time.")
             .unit("threads").unset_means("no limit");
         THREAD_STACK_MIN: u64 = size("GASNET_THREAD_STACK_MIN", "0", 0, 1 << 40,

@@ -1,0 +1,44 @@
+/* Page faults of blocks that were freed before, for malloc_keeps.c and those beside it. */
+#include "check.h"
+
+#include <sys/resource.h>
+
+enum { BLOCKS = 16, BLOCK = 1 << 20, WARM_UP = 3, ROUNDS = 4 };
+
+/* Allocates, writes and frees as a flood of large messages does; returns the page faults. */
+static long flood(void) {
+    struct rusage before, after;
+    char *block[BLOCKS];
+    int i;
+    getrusage(RUSAGE_SELF, &before);
+    for (i = 0; i < BLOCKS; i++) {
+        REQUIRE((block[i] = (char *)malloc(BLOCK)) != NULL);
+        memset(block[i], i + 1, BLOCK);
+    }
+    for (i = 0; i < BLOCKS; i++) {
+        CHECK(block[i][0] == i + 1 && block[i][BLOCK - 1] == i + 1);
+        free(block[i]);
+    }
+    getrusage(RUSAGE_SELF, &after);
+    return after.ru_minflt - before.ru_minflt;
+}
+
+static int malloc_keeps(const char *name, int argc, char **argv) {
+    const char *set = getenv("GASNET_DISABLE_MUNMAP");
+    gex_Rank_t neighbours = 0;
+    long faults = 0;
+    int i, keeps;
+    test_init(name, &argc, &argv);
+#if !defined(__GLIBC__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    test_skip("not glibc's malloc");
+#endif
+    gex_System_QueryNbrhdInfo(NULL, &neighbours, NULL);
+    keeps = set ? atoi(set) : neighbours < np;
+    for (i = 0; i < WARM_UP; i++) flood();
+    for (i = 0; i < ROUNDS; i++) faults += flood();
+    /* Half of what one round has where freed memory goes back. */
+    if (keeps) CHECKF(faults < BLOCKS * BLOCK / 4096 / 2, "%ld page faults", faults);
+    if (set && !keeps) CHECKF(faults >= ROUNDS, "%ld page faults", faults); /* of huge pages */
+    barrier();
+    return test_finish();
+}
