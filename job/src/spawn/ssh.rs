@@ -162,12 +162,22 @@ pub fn join(contact: &Contact, options: &StartOptions) -> Result<HostPlan, JobEr
     let Joined {
         layout, todo, mut tree, ..
     } = joined.map_err(|error| JobError::new(format!("host {}: {error}", net::host_name())))?;
-    branch_out(&mut tree, &layout, todo, options, None)?;
+    let place = place_below(contact, tree.own_address());
+    branch_out(&mut tree, &layout, todo, options, place.as_deref())?;
     Ok(HostPlan {
         layout,
         host: Some(contact.host),
         tree,
     })
+}
+
+/// The address of this host for agents below it, if the user has limited the job to a network: the
+/// one that `reached` the agent above. Not a loopback or link-local address, which other hosts do
+/// not reach.
+fn place_below(above: &Contact, reached: Option<IpAddr>) -> Option<String> {
+    let is_reachable = |ip: &IpAddr| !ip.is_loopback() && net::addresses().iter().any(|own| own.ip == *ip);
+    let reached = reached.filter(|ip| above.chosen && is_reachable(ip))?;
+    Some(reached.to_string())
 }
 
 /// What an agent has got from the one above.
@@ -392,6 +402,35 @@ mod tests {
         assert_eq!(key_checks("/usr/bin/ssh", &[]), ["StrictHostKeyChecking=accept-new"]);
         assert_eq!(key_checks("ssh", &own), [&own[1], "StrictHostKeyChecking=accept-new"]);
         assert!(key_checks("rsh", &[]).is_empty());
+    }
+
+    #[test]
+    fn agents_listen_where_they_have_reached_the_one_above() {
+        let own = net::addresses().first().map(|own| own.ip);
+        let loopback = "127.0.0.1".parse().ok();
+        for (chosen, reached, limited) in [
+            (true, own, own.filter(|ip| !ip.is_loopback())),
+            (true, loopback, None),
+            (true, None, None),
+            (false, own, None),
+        ] {
+            let above = Contact {
+                host: 1,
+                secret: Secret::new(),
+                port: 1,
+                addresses: Vec::new(),
+                chosen,
+            };
+            let place = place_below(&above, reached);
+            let (listener, contact) = listen(place.as_deref(), above.secret).unwrap();
+            let ip = listener.ip().unwrap();
+            assert_eq!(
+                Some(ip).filter(|ip| !ip.is_unspecified()),
+                limited,
+                "{chosen} {reached:?}"
+            );
+            assert_eq!(contact.chosen, limited.is_some());
+        }
     }
 
     #[test]
