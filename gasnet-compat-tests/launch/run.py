@@ -13,6 +13,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "common"))
 import jobtest  # noqa: E402  (found through the line above)
+import starts  # noqa: E402
 
 LAUNCHER = f"{jobtest.PREFIX}/bin/gasnetrun_{jobtest.CONDUIT}"
 LIMIT = 60.0
@@ -918,6 +919,7 @@ def main():
             ):
                 test()
             test_mpi(shop, mode)
+        starts.test_signals(shop, mode)
     jobtest.finish()
 
 

@@ -196,9 +196,10 @@ def agents(bed, ranks, host, program=None):
     ]
 
 
-def first_process(bed):
+def first_process(bed, program=None):
     """The starting process, which has the lowest number of the program's on its host."""
-    return min(inside(p.pid) for p in bed.hosts.strays() if p.host == 1 and p.command.startswith(bed.program.path))
+    program = program or bed.program.path
+    return min(inside(p.pid) for p in bed.hosts.strays() if p.host == 1 and p.command.startswith(program))
 
 
 def kill(bed, host, pid, signal="KILL"):
@@ -273,6 +274,17 @@ def _(bed):
             with waiting(bed, servers) as job:
                 kill(bed, 1, inside(agents(bed, job.await_ranks(), 1)[0].pid), signal)
                 over(bed, job, code)
+
+
+@case("ends: signals to handlers of the client", "three", quick=True)
+def _(bed):
+    program = bed.program.client("launch/signals")
+    for when, signal, number in (("before", "USR1", 10), ("after", "TERM", 15)):
+        for servers in (bed.servers(), bed.servers(2, 3)):
+            with starting(bed, [bed.program.launcher, "-n", "3", program, when], servers) as job:
+                job.await_text("ready")
+                kill(bed, 1, first_process(bed, program), signal)
+                over(bed, job, 0, *(f"^rank {rank} got signal {number}$" for rank in range(3)))
 
 
 @case("ends: signals while hosts have not called", "three")

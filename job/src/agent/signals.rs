@@ -52,16 +52,8 @@ impl Signals {
         SIGNAL_PIPE.store(writer.as_raw_fd(), Ordering::Release);
         // The handler needs it for the life of the process.
         std::mem::forget(writer);
-        signal::stop_timers();
-        reset_client_handlers();
+        take_over(on_signal);
         signal::ignore(libc::SIGPIPE);
-        // SIGINT and SIGQUIT that a shell made its background jobs ignore: only those of the
-        // terminal are meant, and these are not forwarded.
-        let of_shell = |n: i32| matches!(n, libc::SIGINT | libc::SIGQUIT);
-        let is_forwarded = |n: &i32| of_shell(*n) || signal::disposition(*n) != signal::Disposition::Ignored;
-        for number in FORWARDED.into_iter().filter(is_forwarded) {
-            signal::handle(number, on_signal, &[]);
-        }
         signal::handle(libc::SIGCHLD, on_signal, &[]);
         // A rank may have ended while signals were blocked and there was no handler.
         on_signal(libc::SIGCHLD, std::ptr::null_mut(), std::ptr::null_mut());
@@ -113,6 +105,21 @@ impl Signals {
     /// Takes all signals when nothing else is to be done for them. Whether one asks for the end.
     pub fn drain(&mut self) -> bool {
         std::iter::from_fn(|| self.next()).fold(false, |asked, (number, _)| asked | ENDING.contains(&number))
+    }
+}
+
+/// Takes timers and signals from the client's code, which runs in ranks only. Signals that are
+/// forwarded get `handler`.
+pub fn take_over(handler: signal::Handler) {
+    signal::stop_timers();
+    // SIGINT and SIGQUIT that a shell made its background jobs ignore: only those of the terminal
+    // are meant, and these are not forwarded.
+    let of_shell = |n: i32| matches!(n, libc::SIGINT | libc::SIGQUIT);
+    // Before the client's handlers are replaced: what it handles is not ignored.
+    let is_ignored = FORWARDED.map(|n| !of_shell(n) && signal::disposition(n) == signal::Disposition::Ignored);
+    reset_client_handlers();
+    for (number, _) in FORWARDED.into_iter().zip(is_ignored).filter(|(_, ignored)| !ignored) {
+        signal::handle(number, handler, &[]);
     }
 }
 
