@@ -56,12 +56,12 @@ class Workshop:
     def __exit__(self, *_):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def compile(self, source, mode, conduit=CONDUIT, compiler=None):
+    def compile(self, source, mode, conduit=CONDUIT, compiler=None, flags=()):
         """The compiled program, or none (reported). `compiler` takes the place of the
         installation's."""
         output = os.path.join(self.folder, f"{os.path.basename(source)[:-2]}-{mode}")
         done, messages = self.installation.compile(
-            [source], output, conduit, mode, ["-Wall", "-Wextra", "-Werror"], compiler=compiler
+            [source], output, conduit, mode, ["-Wall", "-Wextra", "-Werror", *flags], compiler=compiler
         )
         if not done:
             report(f"{os.path.basename(source)} {mode}", "does not compile\n" + messages)

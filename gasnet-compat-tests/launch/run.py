@@ -919,6 +919,7 @@ def main():
             ):
                 test()
             test_mpi(shop, mode)
+        starts.test_threads(shop, mode)
         starts.test_signals(shop, mode)
     jobtest.finish()
 

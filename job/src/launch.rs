@@ -5,12 +5,13 @@ use std::sync::atomic::AtomicU32;
 
 use super::agent::{self, output, AgentSetup, Child};
 use super::control_block::ControlBlock;
+use super::fresh::{self, Program};
 use super::layout::JobLayout;
 use super::options::StartMethod;
 use super::spawn::ssh::{self, HostPlan};
 use super::tree::listener::MAX_UNAUTHENTICATED;
 use super::tree::Tree;
-use super::{control_socket, custom, mpi, pmi_bootstrap, Job, JobError, StartOptions};
+use super::{control_socket, custom, mpi, pmi_bootstrap, stand_in, Job, JobError, StartOptions};
 use gasnet_sys::mem::{self, AnonMemory};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{cpus, fd, signal};
@@ -26,11 +27,21 @@ pub(super) struct HostState {
 
 /// Starts the job. See [`super::start`].
 pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
+    let starts_ranks = match &options.start {
+        StartMethod::Fork => options.ranks > 1,
+        StartMethod::Ssh | StartMethod::SshChild(_) | StartMethod::Custom => true,
+        StartMethod::Managed | StartMethod::CustomWorker | StartMethod::Fresh(_) => false,
+    };
+    let are_fresh = starts_ranks && fresh::are_needed()?;
+    if are_fresh {
+        stand_in::fork_agent()?;
+    }
     let place = match &options.start {
         StartMethod::Ssh => ssh::begin(options)?,
         // The launcher process reports its own errors; it has no ranks.
         StartMethod::Custom => match custom::run(options)? {},
         StartMethod::CustomWorker => return pmi_bootstrap::join(options),
+        StartMethod::Fresh(invitation) => return fresh::join(invitation, options),
         StartMethod::Managed if options.ranks > 1 => return pmi_bootstrap::join(options),
         StartMethod::Fork | StartMethod::Managed => alone(options)?,
         StartMethod::SshChild(contact) => ssh::join(contact, options).unwrap_or_else(|error| {
@@ -41,8 +52,14 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let HostPlan { layout, host, tree } = place;
     let here = host.map_or(0, |host| layout.ranks_on(host).len() as u32);
     let relayed = !tree.is_alone();
-    let control = ControlBlock::create(layout.size(), here, relayed)
-        .map_err(|e| JobError::io("mapping the job control block", &e))?;
+    let program = are_fresh
+        .then(|| Program::of_this(options, &layout, relayed))
+        .transpose()?;
+    let control = match &program {
+        None => ControlBlock::create(layout.size(), here, relayed)
+            .map_err(|e| JobError::io("mapping the job control block", &e))?,
+        Some(program) => program.control_block(layout.size(), here)?,
+    };
     let host_state = HostState {
         control,
         token: tree.secret().token(),
@@ -50,11 +67,11 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
         layout,
         host,
     };
-    if host_state.layout.size() == 1 && !relayed {
+    if host_state.layout.size() == 1 && !relayed && !are_fresh {
         let memory = nbrhd_memory(options, &host_memory(options)?)?;
         return Ok(job(options, &host_state, 0, memory, None));
     }
-    Launch::new(options, host_state, here, tree).run()
+    Launch::new(options, host_state, here, tree, program).run()
 }
 
 /// A job on this host alone.
@@ -145,6 +162,8 @@ struct Launch<'a> {
     children: Vec<Child>,
     outputs: Vec<(u32, [OwnedFd; 2])>,
     tree: Tree,
+    /// If ranks are fresh processes.
+    program: Option<Program>,
     /// Signals are blocked from before the first fork until a rank is ready for them.
     mask: signal::Mask,
     /// A client that ignores SIGCHLD would hide how ranks end. The ranks get its action back.
@@ -153,7 +172,7 @@ struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    fn new(options: &'a StartOptions, host_state: HostState, here: u32, tree: Tree) -> Self {
+    fn new(options: &'a StartOptions, host_state: HostState, here: u32, tree: Tree, program: Option<Program>) -> Self {
         // A control socket and two pipes per rank, the connections of each host, twice as
         // many unauthenticated peers as are kept, the memory of one neighbourhood, and some spare.
         let wanted = process::open_descriptors()
@@ -172,6 +191,7 @@ impl<'a> Launch<'a> {
             children: Vec::with_capacity(here as usize),
             outputs: Vec::new(),
             tree,
+            program,
             mask,
             child_signal,
             descriptors,
@@ -253,9 +273,12 @@ impl<'a> Launch<'a> {
             .map(|_| output::pipes())
             .transpose()
             .map_err(|e| at_rank("a pipe", &e))?;
-        // SAFETY: if the client has started threads before it initialises GASNet, ranks do not have
-        // them; it must accept that. The child uses the allocator, which glibc keeps usable across
-        // fork.
+        let program = self.program.as_ref().zip(memory.as_ref());
+        let invite =
+            |(program, memory): (&Program, _)| program.invite(&self.host_state, rank, memory, [&ours, &theirs]);
+        let invitation = program.map(invite).transpose()?;
+        // SAFETY: this thread is the only one of the client. The child uses the allocator, which
+        // glibc keeps usable across fork.
         match unsafe { process::fork() }.map_err(|e| at_rank("fork", &e))? {
             Fork::Parent(pid) => {
                 self.outputs.extend(pipes.map(|(readers, _)| (rank, readers)));
@@ -266,7 +289,9 @@ impl<'a> Launch<'a> {
                 // The forking thread stays the node agent, so its death is the agent's. This also
                 // ends a rank that is stopped.
                 process::die_with_parent();
-                control_socket::attach(theirs.as_fd());
+                if invitation.is_none() {
+                    control_socket::attach(theirs.as_fd());
+                }
                 // Only now: the agent's ends of this and of earlier control sockets, and its
                 // connections, which the fork has copied.
                 drop(ours);
@@ -281,6 +306,9 @@ impl<'a> Launch<'a> {
                     output::become_output(&writers);
                 }
                 self.restore();
+                if let Some((program, invitation)) = self.program.as_ref().zip(invitation) {
+                    program.execute(&invitation);
+                }
                 let memory = memory.take().expect("the loop above has made it");
                 Ok(Some(job(self.options, &self.host_state, rank, memory, Some(theirs))))
             }

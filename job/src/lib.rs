@@ -9,6 +9,9 @@
 //! ([`spawn`]). The agents form a tree ([`tree`]). Exchanges travel up and down; the root decides
 //! how the job ends.
 //!
+//! If the calling process has other threads, the ranks are fresh processes instead of forked ones
+//! ([`fresh`]), and the calling process stands in for the node agent ([`stand_in`]).
+//!
 //! The memory that ranks of a host share is created before the fork and has no name, so nothing
 //! remains whichever process is killed, and whenever.
 
@@ -18,6 +21,7 @@ mod control_socket;
 mod custom;
 mod exchange;
 mod exit;
+mod fresh;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod launch;
@@ -32,6 +36,7 @@ mod restart;
 mod signals;
 mod spawn;
 pub mod spawner;
+mod stand_in;
 mod tree;
 
 use std::fmt;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::agent::output::OutputMode;
 use super::custom::Custom;
+use super::fresh::Invitation;
 use super::pmi::{self, Membership};
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
@@ -74,6 +75,8 @@ pub enum StartMethod {
     Ssh,
     /// A remote shell has started this process, which forks the ranks of its host.
     SshChild(Contact),
+    /// A node agent has executed the program again as a rank.
+    Fresh(Invitation),
     /// A command of the user starts them; this is the launcher process.
     Custom,
     /// Such a command has started this process, which has connected to the launcher process.
@@ -160,7 +163,8 @@ impl StartOptions {
             None => (config.get(&config::PSHM_NODES), None),
         };
         let membership = pmi_bootstrap::membership();
-        if membership.as_ref().is_none_or(|membership| membership.rank == 0) {
+        let is_first = membership.as_ref().is_none_or(|membership| membership.rank == 0);
+        if is_first && !matches!(start, StartMethod::Fresh(_)) {
             warn_ignored(config.ignored());
         }
         let ranks = membership.as_ref().map_or(ranks, |membership| membership.size);
@@ -256,7 +260,7 @@ fn routes(config: &Config, start: &StartMethod, network: bool) -> Result<bool, J
         // The other names are for udp.
         StartMethod::Fork if !network => Ok(config.get(&config::ROUTE_OUTPUT)),
         StartMethod::Custom | StartMethod::CustomWorker => under_any_name(config, &config::CSPAWN_ROUTE_OUTPUT),
-        StartMethod::Fork | StartMethod::Ssh | StartMethod::SshChild(_) => {
+        StartMethod::Fork | StartMethod::Ssh | StartMethod::SshChild(_) | StartMethod::Fresh(_) => {
             under_any_name(config, &config::ROUTE_OUTPUT)
         }
     }
@@ -348,14 +352,17 @@ fn workers(config: &Config) -> Result<Option<IpAddr>, JobError> {
 }
 
 /// Decides how ranks are started, and whether the program's first argument is their number. The
-/// order: a remote shell or launcher process that started this process; the user's spawner; a
-/// number of ranks that the user has set; a process manager; the program's first argument; hosts in
-/// the environment.
+/// order: an agent, remote shell or launcher process that started this process; the user's spawner;
+/// a number of ranks that the user has set; a process manager; the program's first argument; hosts
+/// in the environment.
 fn start(
     config: &Config,
     library: &Library<'_>,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<(StartMethod, bool), JobError> {
+    if let Some(invitation) = Invitation::take() {
+        return Ok((StartMethod::Fresh(invitation), false));
+    }
     if let Some(contact) = Contact::take(false) {
         return Ok((StartMethod::SshChild(contact?), false));
     }

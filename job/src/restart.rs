@@ -4,6 +4,7 @@
 
 use std::env;
 use std::ffi::CString;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 
 use super::options::{RANKS, RANKS_OF_JOB};
@@ -18,12 +19,18 @@ pub fn restart(words: &[CString], ranks: u32) -> JobError {
     env::remove_var(RANKS_OF_JOB);
     // A write error is reported when the program ends.
     let _ = process::flush_streams();
+    let why = again(words);
+    JobError::new(format!(
+        "cannot restart the program without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"
+    ))
+}
+
+/// Replaces this process by the same program with the arguments `words`. Returns only if that
+/// fails.
+pub fn again(words: &[CString]) -> io::Error {
     // By path, because under valgrind that is the program and the link is not. By the link if the
     // path is stale.
     let named = env::current_exe().ok().filter(|path| path.is_file());
     let program = named.and_then(|path| CString::new(path.into_os_string().into_vec()).ok());
-    let why = process::replace(program.as_deref().unwrap_or(c"/proc/self/exe"), words);
-    JobError::new(format!(
-        "cannot restart the program without its number of ranks: {why}. Use gasnetrun_<conduit> -n {ranks}"
-    ))
+    process::replace(program.as_deref().unwrap_or(c"/proc/self/exe"), words)
 }

@@ -279,7 +279,7 @@ def _(bed):
 @case("ends: signals to handlers of the client", "three", quick=True)
 def _(bed):
     program = bed.program.client("launch/signals")
-    for when, signal, number in (("before", "USR1", 10), ("after", "TERM", 15)):
+    for when, signal, number in (("before", "USR1", 10), ("after", "TERM", 15), ("thread", "HUP", 1)):
         for servers in (bed.servers(), bed.servers(2, 3)):
             with starting(bed, [bed.program.launcher, "-n", "3", program, when], servers) as job:
                 job.await_text("ready")

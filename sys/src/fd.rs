@@ -70,6 +70,11 @@ pub fn duplicate(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(borrow(fd), 3)?)
 }
 
+/// Leaves a descriptor open in the program that this process executes.
+pub fn keep_over_exec(fd: RawFd) {
+    let _ = rustix::io::fcntl_setfd(borrow(fd), FdFlags::empty());
+}
+
 /// Opens the pipe behind a write descriptor a second time, so that the new descriptor can be made
 /// non-blocking without affecting the other holders of the old one. None if it is not a pipe, or
 /// may not be opened.

@@ -27,6 +27,7 @@ pub mod process_vm;
 pub mod progress;
 pub mod signal;
 pub mod subprocess;
+pub mod threads;
 #[cfg(gasnet_tsan)]
 mod tsan;
 

@@ -155,7 +155,16 @@ impl fmt::Display for Ended {
 
 /// Reaps child `pid` if it has ended. Async-signal-safe.
 pub fn reap(pid: Pid) -> Option<Ended> {
-    match wait_for(pid, WaitOptions::NOHANG) {
+    ended(wait_for(pid, WaitOptions::NOHANG))
+}
+
+/// Waits for child `pid` until it ends. Async-signal-safe.
+pub fn wait(pid: Pid) -> Ended {
+    ended(wait_for(pid, WaitOptions::empty())).unwrap_or(Ended::Unknown)
+}
+
+fn ended(status: rustix::io::Result<Option<WaitStatus>>) -> Option<Ended> {
+    match status {
         Ok(None) => None,
         Ok(Some(status)) => Some(match status.terminating_signal() {
             Some(signal) => Ended::Killed(signal),
@@ -163,11 +172,6 @@ pub fn reap(pid: Pid) -> Option<Ended> {
         }),
         Err(_) => Some(Ended::Unknown),
     }
-}
-
-/// Waits for child `pid` until it ends.
-pub fn wait(pid: Pid) {
-    let _ = wait_for(pid, WaitOptions::empty());
 }
 
 fn wait_for(pid: Pid, options: WaitOptions) -> rustix::io::Result<Option<WaitStatus>> {

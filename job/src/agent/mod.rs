@@ -40,6 +40,7 @@ pub use manager_daemon::{marks as manager_marks, of_this as manager_daemon_of_th
 use out_of_memory::OutOfMemory;
 use output::Output;
 use shutdown::Shutdown;
+pub use signals::take_over as take_over_signals;
 use signals::{Signals, ENDING};
 
 /// Interval of checks while the job ends.

@@ -94,6 +94,26 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
     rendezvous.leader.set_read_timeout(limit).map_err(|e| gone(&e))?;
     let (message, descriptors) = receive(&mut rendezvous.leader).map_err(|e| gone(&e))?;
     let malformed = || gone(&io::Error::other("its message is malformed"));
+    let mut descriptors = descriptors.into_iter();
+    let shared = descriptors.by_ref().take(5).collect::<Vec<_>>().try_into();
+    // Pipes for output, if it is forwarded.
+    if let Ok(writers) = descriptors.collect::<Vec<_>>().try_into() {
+        become_output(&writers);
+    }
+    match shared {
+        Ok(shared) => enter(message, shared, rank, options)?.ok_or_else(malformed),
+        Err(_) => Err(malformed()),
+    }
+}
+
+/// The view of the job that a rank gets by its agent's message, with control socket, control block,
+/// and the memory of messages, segments and the host. None if the message is malformed.
+pub fn enter(
+    message: AgentMessage,
+    descriptors: [OwnedFd; 5],
+    rank: u32,
+    options: &StartOptions,
+) -> Result<Option<Job>, JobError> {
     let AgentMessage::Join {
         token,
         cpus,
@@ -103,19 +123,14 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
         variables,
     } = message
     else {
-        return Err(malformed());
+        return Ok(None);
     };
-    let layout = JobLayout::new(ranges, nbrhd_max).filter(|layout| rank < layout.size());
-    let layout = layout.ok_or_else(malformed)?;
-    let mut descriptors = descriptors.into_iter();
-    let shared = descriptors.by_ref().take(5).collect::<Vec<_>>().try_into();
-    let [own_end, control, comm, segment, shared]: [OwnedFd; 5] = shared.map_err(|_| malformed())?;
+    let Some(layout) = JobLayout::new(ranges, nbrhd_max).filter(|layout| rank < layout.size()) else {
+        return Ok(None);
+    };
+    let [own_end, control, comm, segment, shared] = descriptors;
     let mut options = options.clone();
     environment::take_over(variables, &mut options)?;
-    // Pipes for output, if it is forwarded.
-    if let Ok(writers) = descriptors.collect::<Vec<_>>().try_into() {
-        become_output(&writers);
-    }
     let host = layout.host_of(rank);
     let here = layout.ranks_on(host).len() as u32;
     let control = ControlBlock::on(control.as_raw_fd(), layout.size(), here, relayed)
@@ -131,5 +146,5 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
     };
     let [comm, segment, host] = [comm, segment, shared].map(AnonMemory::from_fd);
     let memory = RankMemory { comm, segment, host };
-    Ok(launch::job(&options, &host_state, rank, memory, Some(own_end)))
+    Ok(Some(launch::job(&options, &host_state, rank, memory, Some(own_end))))
 }

@@ -13,7 +13,7 @@
 
 mod acceptor;
 mod environment;
-mod handshake;
+pub(super) mod handshake;
 pub(super) mod hosts;
 mod leader;
 mod rendezvous;

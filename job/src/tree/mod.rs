@@ -391,7 +391,9 @@ impl Tree {
                 process::kill(-pid, number);
             }
         }
-        shells.into_iter().for_each(process::wait);
+        for shell in shells {
+            process::wait(shell);
+        }
         true
     }
 

@@ -1,0 +1,82 @@
+/* Initialises GASNet in a process with other threads. The first argument:
+ *   team       an OpenMP team has worked before, and works again
+ *   thread     a thread initialises, and main waits for it
+ *   concurrent a thread initialises while main computes; main ends the job
+ *   single     no other thread: the process id of the parent is printed
+ *   hang       a thread initialises, and no rank ends
+ *   absent     a thread initialises, but never in rank 1
+ *   forked     the process forks another one, which starts a thread and initialises */
+#include <gasnetex.h>
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static gex_Client_t client;
+static gex_EP_t ep;
+static gex_TM_t tm;
+static const char *what;
+static volatile int is_joined;
+
+static int team(void) {
+    int count = 0;
+#pragma omp parallel num_threads(3) reduction(+ : count)
+    count++;
+    return count;
+}
+
+static void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
+
+static void join(void) {
+    char line[80];
+    if (gex_Client_Init(&client, &ep, &tm, "THREADS", NULL, NULL, 0) != GASNET_OK) exit(3);
+    barrier();
+    snprintf(line, sizeof line, "rank %u of %u, parent %d\n", (unsigned)gex_TM_QueryRank(tm),
+             (unsigned)gex_TM_QuerySize(tm), (int)getppid());
+    fputs(line, stdout);
+    fflush(stdout);
+    is_joined = 1;
+}
+
+static void *starter(void *unused) {
+    join();
+    return unused;
+}
+
+static void *idle(void *unused) {
+    for (;;) pause();
+    return unused;
+}
+
+int main(int argc, char **argv) {
+    pthread_t thread;
+    int before = 0;
+    what = argc > 1 ? argv[1] : "team";
+    if (!strcmp(what, "team")) before = team();
+    /* Only the started process has no variable of the library's own. */
+    if (!strcmp(what, "absent") && getenv("_GASNET_RANK") && strstr(getenv("_GASNET_RANK"), ",1,")) return 0;
+    if (!strcmp(what, "forked")) {
+        int status;
+        pid_t pid = fork();
+        if (pid > 0) return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 9;
+        if (pthread_create(&thread, NULL, idle, NULL)) return 2;
+    }
+    if (!strcmp(what, "team") || !strcmp(what, "single") || !strcmp(what, "forked")) {
+        join();
+    } else {
+        if (pthread_create(&thread, NULL, starter, NULL)) return 2;
+        while (!strcmp(what, "concurrent") && !is_joined) usleep(1000);
+        if (pthread_join(thread, NULL)) return 2;
+    }
+    if (before) printf("teams of %d and %d\n", before, team());
+    printf("main goes on\n");
+    fflush(stdout);
+    while (!strcmp(what, "hang")) pause();
+    barrier();
+    gasnet_exit(argc > 2 ? atoi(argv[2]) : 0);
+    return 1;
+}

@@ -1,0 +1,201 @@
+//! Ranks as fresh processes: the program is executed again for each rank, with the arguments and
+//! the environment of the started process. A rank gets what forked ranks inherit as descriptors,
+//! and a message that waits in its control socket. Used where a fork would lose threads
+//! ([`super::stand_in`]).
+
+use std::env;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::control_block::ControlBlock;
+use super::launch::{self, HostState, RankMemory};
+use super::layout::JobLayout;
+use super::pmi_bootstrap::handshake;
+use super::tree::message::AgentMessage;
+use super::{refuse, restart, Job, JobError, StartOptions};
+use gasnet_sys::mem::AnonMemory;
+use gasnet_sys::{fd, process, threads};
+
+/// The invitation. Not in the table of variables, because users do not set it.
+const VARIABLE: &str = "_GASNET_RANK";
+
+/// Set in processes that a fresh rank has started before it joined the job.
+static OF_A_RANK: AtomicBool = AtomicBool::new(false);
+
+/// What a fresh rank finds in its environment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    rank: u32,
+    /// Bytes of the waiting message.
+    length: usize,
+    /// Control socket, control block, and memory, in the order of [`handshake::enter`].
+    descriptors: [RawFd; 5],
+}
+
+impl Invitation {
+    /// Takes the invitation out of this process's environment, if it is this process's.
+    pub fn take() -> Option<Self> {
+        let text = env::var(VARIABLE).ok()?;
+        env::remove_var(VARIABLE);
+        let found = Self::parse(&text, process::pid());
+        OF_A_RANK.store(found.is_none(), Ordering::Relaxed);
+        found
+    }
+
+    fn parse(text: &str, own: process::Pid) -> Option<Self> {
+        let mut words = text.split(',');
+        let pid: process::Pid = words.next()?.parse().ok()?;
+        let (rank, length) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let descriptors: Vec<RawFd> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+        let descriptors = descriptors.try_into().ok()?;
+        (pid == own).then_some(Self {
+            rank,
+            length,
+            descriptors,
+        })
+    }
+
+    fn text(&self) -> String {
+        let descriptors = self.descriptors.map(|fd| fd.to_string()).join(",");
+        format!("{},{},{},{descriptors}", process::pid(), self.rank, self.length)
+    }
+}
+
+/// Whether the ranks of this host must be fresh processes.
+pub fn are_needed() -> Result<bool, JobError> {
+    if threads::fork_loses_any() && OF_A_RANK.load(Ordering::Relaxed) {
+        return refuse(
+            "this program starts threads and then forks the process that initialises GASNet, so it cannot be executed \
+             once per rank. Start it with mpiexec, mpirun or srun",
+        );
+    }
+    Ok(threads::fork_loses_any())
+}
+
+/// How the program is executed again.
+pub struct Program {
+    words: Vec<CString>,
+    control: AnonMemory,
+    /// As in [`AgentMessage::Join`].
+    relayed: bool,
+}
+
+impl Program {
+    /// The program of this process, for ranks of a job with this layout.
+    pub fn of_this(options: &StartOptions, layout: &JobLayout, relayed: bool) -> Result<Self, JobError> {
+        let words = std::fs::read("/proc/self/cmdline").map_err(|e| JobError::io("reading /proc/self/cmdline", &e))?;
+        let words: Vec<CString> = words
+            .split_inclusive(|&byte| byte == 0)
+            .filter_map(|word| CString::from_vec_with_nul(word.to_vec()).ok())
+            .collect();
+        if words.is_empty() {
+            return refuse(
+                "the program must be executed once per rank, because it has other threads, but its command line is \
+                 lost. Start it with mpiexec, mpirun or srun",
+            );
+        }
+        let control = launch::anon_memory(options, "gasnet-control")?;
+        control
+            .resize(ControlBlock::bytes(layout.size()))
+            .map_err(|e| JobError::io("allocating the job control block", &e))?;
+        Ok(Self {
+            words,
+            control,
+            relayed,
+        })
+    }
+
+    /// The control block, which the ranks map.
+    pub fn control_block(&self, size: u32, here: u32) -> Result<ControlBlock, JobError> {
+        ControlBlock::on(self.control.fd(), size, here, self.relayed)
+            .map_err(|e| JobError::io("mapping the job control block", &e))
+    }
+
+    /// Puts the message for `rank` into its control socket, before it exists.
+    pub fn invite(
+        &self,
+        host_state: &HostState,
+        rank: u32,
+        memory: &RankMemory,
+        [ours, theirs]: [&OwnedFd; 2],
+    ) -> Result<Invitation, JobError> {
+        let join = AgentMessage::Join {
+            token: host_state.token,
+            cpus: host_state.cpus,
+            relayed: self.relayed,
+            ranges: host_state.layout.ranges().to_vec(),
+            nbrhd_max: host_state.layout.nbrhd_max(),
+            variables: Vec::new(),
+        };
+        let message = join.encode();
+        fd::send(ours.as_raw_fd(), &message).map_err(|e| JobError::io("sending a rank its job", &e))?;
+        let RankMemory { comm, segment, host } = memory;
+        Ok(Invitation {
+            rank,
+            length: message.len(),
+            descriptors: [
+                theirs.as_raw_fd(),
+                self.control.fd(),
+                comm.fd(),
+                segment.fd(),
+                host.fd(),
+            ],
+        })
+    }
+
+    /// Executes the program in the process of a rank.
+    pub fn execute(&self, invitation: &Invitation) -> ! {
+        invitation.descriptors.into_iter().for_each(fd::keep_over_exec);
+        env::set_var(VARIABLE, invitation.text());
+        let why = restart::again(&self.words);
+        eprintln!(
+            "gasnet: rank {}: cannot execute the program again: {why}",
+            invitation.rank
+        );
+        process::end(1)
+    }
+}
+
+/// Joins the job of an invitation.
+pub fn join(invitation: &Invitation, options: &StartOptions) -> Result<Job, JobError> {
+    let lost = |why: &str| {
+        JobError::new(format!(
+            "rank {} cannot join its job: {why}. Keep the descriptors that a process inherits open until \
+             gex_Client_Init",
+            invitation.rank
+        ))
+    };
+    let taken = invitation.descriptors.map(|number| {
+        let copy = fd::duplicate(number).ok()?;
+        fd::close_copy(number);
+        Some(copy)
+    });
+    let taken: Option<Vec<OwnedFd>> = taken.into_iter().collect();
+    let taken: Option<[OwnedFd; 5]> = taken.and_then(|taken| taken.try_into().ok());
+    let descriptors = taken.ok_or_else(|| lost("a descriptor is closed"))?;
+    let mut message = vec![0; invitation.length];
+    let count = fd::receive(descriptors[0].as_raw_fd(), &mut message).map_err(|e| lost(&e.to_string()))?;
+    let message = AgentMessage::decode(&message[..count]).ok_or_else(|| lost("a descriptor is not the job's"))?;
+    handshake::enter(message, descriptors, invitation.rank, options)?
+        .ok_or_else(|| lost("a descriptor is not the job's"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invitation_is_for_one_process() {
+        let invitation = Invitation {
+            rank: 3,
+            length: 100,
+            descriptors: [5, 6, 7, 8, 9],
+        };
+        let (text, own) = (invitation.text(), process::pid());
+        assert_eq!(Invitation::parse(&text, own), Some(invitation));
+        assert_eq!(Invitation::parse(&text, own + 1), None);
+        assert_eq!(Invitation::parse(&format!("{text},1"), own), None);
+        assert_eq!(Invitation::parse(&format!("{own},3"), own), None);
+    }
+}
