@@ -104,6 +104,19 @@ def of_manager(manager):
                 # (SIGTERM: 1 of 30 with `sleep`).
                 over(bed, job, ANY if manager.startswith("hydra") else None)
 
+    @case(f"ends: {manager}, SIGUSR1 to the manager", "managers", quick=manager in managers.QUICK)
+    def _(bed):
+        program = bed.program.client("launch/signals")
+        for when in ("before", "after"):
+            words, env = managers.command(bed, manager, 3)
+            words[words.index(bed.program.path) :] = [program, when]
+            with starting(bed, words, env) as job:
+                job.await_text("ready")
+                bed.hosts.check(
+                    1, ["sh", "-c", "kill -USR1 $(pgrep -o '^(srun|mpiexec.hydra|mpirun.openmpi|mpirun|orterun)$')"]
+                )
+                over(bed, job, 0, *(f"^rank {rank} got signal 10$" for rank in range(3)))
+
 
 for _manager in managers.MANAGERS:
     of_manager(_manager)
