@@ -79,7 +79,10 @@ def run_codes(shop, program):
 
 def run_refusals(shop, program):
     """What cannot be started so ends with a message, and at once."""
-    for what, message in (("forked", "then forks the process that initialises GASNet"),):
+    for what, message in (
+        ("absent", r"^gasnet: rank 1 of 3 \(pid \d+\) ended with status 0 before gex_Client_Init .*; ending the job$"),
+        ("forked", "then forks the process that initialises GASNet"),
+    ):
         result = shop.run([program, what], RANKS, timeout=LIMIT)
         problem = problem_of(1, {}, result)
         if not problem and not re.search(message, result[1], re.M):

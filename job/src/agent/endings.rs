@@ -5,6 +5,8 @@
 //! counts, too, where the agent is its parent: a failure replaces a success.
 #![forbid(unsafe_code)]
 
+use std::sync::atomic::Ordering;
+
 use super::super::signals::signal_name;
 use super::children::{Asked, State};
 use super::{Agent, BROKEN};
@@ -46,12 +48,25 @@ impl Agent<'_> {
         }
     }
 
+    /// Whether a rank has joined the job. Fresh processes first run the client's code.
+    fn has_joined(&self, i: usize) -> bool {
+        let status = self.setup.control.status(self.setup.children[i].rank);
+        status.process.load(Ordering::Relaxed) != 0
+    }
+
     /// A rank that had not called exit has ended.
     fn ended_without_exit(&mut self, i: usize, ended: Ended) {
         let managed = self.setup.children[i].is_managed();
         let catches = self.setup.options.catch_exit;
         let (code, how) = match ended {
             Ended::Killed(number) => (128 + number, self.killed_by(number)),
+            Ended::Exited(status) if !self.has_joined(i) => (
+                if status == 0 { BROKEN } else { status },
+                format!(
+                    "ended with status {status} before gex_Client_Init (the program was executed again, because it \
+                     has other threads)"
+                ),
+            ),
             Ended::Exited(0) if !catches => return,
             Ended::Exited(status) if !catches => return self.begin_shutdown(status, false),
             Ended::Exited(status) => (status, format!("ended with status {status} without gasnet_exit")),
