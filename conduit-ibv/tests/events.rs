@@ -127,7 +127,7 @@ fn an_address_that_is_never_resolved_later() {
 #[test]
 fn datagrams_that_fail_at_their_sender() {
     let warning = "emu0 port 1: a datagram failed: local QP operation error (vendor error 0x2). It is sent again";
-    for fault in ["ud-error=1", "ud-error=2:5"] {
+    for fault in ["ud-error=1", "ud-error=2:5", "no-sqe ud-error=1", "no-sqe ud-error=2:5"] {
         let printed = emulated::run_again(fault, LATER, &of_child("lasting"));
         // Both ranks are in one process.
         assert!(

@@ -241,8 +241,9 @@ impl Datagrams {
             .modify(&mut attributes, ffi::IBV_QP_STATE | ffi::IBV_QP_CUR_STATE)
     }
 
-    /// Begins anew, with all receive buffers. What is under way is lost. Fails after too many
-    /// times.
+    /// Begins anew, with all receive buffers: rxe stops the whole queue pair when a datagram fails
+    /// (linux@06a7fcfc9a32:drivers/infiniband/sw/rxe/rxe_comp.c). What is under way is lost. Fails
+    /// after too many times.
     fn restart(&mut self) -> Result<(), Errno> {
         self.restarts += 1;
         if self.restarts > MOST_RESTARTS {

@@ -74,6 +74,8 @@ pub struct Config {
     pub ud_outsider: Option<(u32, Option<u32>)>,
     /// Datagrams that fail at their sender: the first, and how many.
     pub ud_error: Option<(u64, u64)>,
+    /// The QP of such a datagram is in state ERR, not SQE.
+    pub no_sqe: bool,
     /// The first calls that resolve the address of a peer fail with an errno: to connect a QP, and
     /// to make an address handle.
     pub resolve_fail: Option<(u64, i32)>,
@@ -152,6 +154,7 @@ impl Default for Config {
             ud_reorder: 0,
             ud_outsider: None,
             ud_error: None,
+            no_sqe: false,
             resolve_fail: None,
             ah_fail: None,
             resolve_polls: 0,
@@ -228,6 +231,7 @@ impl Config {
             "late" => self.late = true,
             "late-visible" => self.late_visible = true,
             "early-completion" => self.early_completion = true,
+            "no-sqe" => self.no_sqe = true,
             "relaxed" => (self.early_completion, self.relaxed) = (true, true),
             "drop-connection" => self.drop_connection = number(value)?,
             "port-down" => self.port_down.push(port_down(value)?),

@@ -261,7 +261,8 @@ impl Qp {
                 (abi::IBV_EVENT_QP_FATAL, self.key),
             );
         }
-        if matches!(self.kind, abi::IBV_QPT_UD | abi::IBV_QPT_UC) && !overrun {
+        let has_sqe = matches!(self.kind, abi::IBV_QPT_UD | abi::IBV_QPT_UC) && !self.process.config.no_sqe;
+        if has_sqe && !overrun {
             let _ = self
                 .shared
                 .state
