@@ -11,12 +11,20 @@ use crate::types::{AmCategory, MAX_ARGS};
 use crate::vis::{records, shape::extent};
 use gasnet_conduit::conformance::fuzz::{number, Target};
 
+mod sequences;
+
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    ("ad-request", sequences::atomics),
     ("am-head", head),
+    ("am-longs", sequences::longs),
+    ("am-medium", sequences::medium),
     ("am-message", message),
     ("am-ring", ring),
+    ("coll-p2p", sequences::p2p),
+    ("rma-answers", sequences::answers),
     ("segment-published", segments),
+    ("vis-peers", sequences::vis_peers),
     ("vis-runs", runs),
 ];
 

@@ -33,35 +33,65 @@ pub fn start(peer: Location, call: &Call, op: &'static Op, immediate: bool) -> R
     Ok(())
 }
 
+/// A request for an atomic operation, whose shape was checked: the type has the operation, with so
+/// many operands, and the target is aligned for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// Address of the value.
+    pub target: usize,
+    /// The initiator's name of the transfer.
+    pub id: [Arg; 2],
+    /// `GEX_OP_*`.
+    pub op: u32,
+    /// `GEX_DT_*`.
+    pub dt: u32,
+    /// Operands, as they travel.
+    pub values: [u64; 2],
+}
+
+impl Request {
+    /// From arguments of a message; None if they are malformed.
+    pub fn decode(args: &[Arg]) -> Option<Self> {
+        let (&[a, b, c, d, op, dt], operands) = args.split_first_chunk::<HEAD>()?;
+        let (target, op, dt) = (join(a, b) as usize, op as u32, dt as u32);
+        let values = match *operands {
+            [] => [0; 2],
+            [e, f] => [join(e, f), 0],
+            [e, f, g, h] => [join(e, f), join(g, h)],
+            _ => return None,
+        };
+        let shaped = op.is_power_of_two() && codes::operations(dt) & op != 0;
+        let is_whole = operands.len() == 2 * codes::operands(op) && target % codes::bytes(dt) == 0;
+        (shaped && is_whole).then_some(Self {
+            target,
+            id: [c, d],
+            op,
+            dt,
+            values,
+        })
+    }
+}
+
 /// Owner of the target: performs the operation, and replies with the old value if the operation
 /// fetches. Returns false if the message is malformed.
 pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
-    let Some((&[a, b, c, d, op, dt], operands)) = args.split_first_chunk::<HEAD>() else {
+    let Some(request) = Request::decode(args) else {
         return false;
     };
-    let (target, op, dt) = (join(a, b) as usize, op as u32, dt as u32);
-    let values = match *operands {
-        [] => [0; 2],
-        [e, f] => [join(e, f), 0],
-        [e, f, g, h] => [join(e, f), join(g, h)],
-        _ => return false,
-    };
+    let Request { target, op, dt, .. } = request;
     let bytes = codes::bytes(dt);
-    let shaped = op.is_power_of_two() && codes::operations(dt) & op != 0 && operands.len() == 2 * codes::operands(op);
-    if !shaped || target % bytes != 0 {
-        return false;
-    }
     let memory = runtime::get().admit(token.source.rank, token.target_ep, target, bytes);
     if memory.kind.is_some() {
         return false;
     }
     // SAFETY: the target is host memory that the sender may name, and aligned (checked); the client
     // keeps other accesses away.
-    let perform = || unsafe { cpu::perform_wire(dt, target as *mut u8, op, values) };
+    let perform = || unsafe { cpu::perform_wire(dt, target as *mut u8, op, request.values) };
     let Some(old) = reach::serving(token.source.rank, token.target_ep, target, bytes, perform) else {
         return false;
     };
     let value = split(old);
+    let [c, d] = request.id;
     let answer = [c, d, value[1], value[0]];
     let used = match (codes::is_fetching(op), bytes) {
         (false, _) => 2,
@@ -89,11 +119,10 @@ pub fn on_done(from: JobRank, args: &[Arg]) -> bool {
     };
     match *words {
         [] => {}
-        // SAFETY: `answer` checked the length against the client's result, which is an aligned
-        // value of its type.
-        [low] => unsafe { to.cast::<Arg>().write(low) },
+        // SAFETY: `fetch_destination` checked the length against that of the client's memory.
+        [low] => unsafe { to.cast::<Arg>().write_unaligned(low) },
         // SAFETY: as above.
-        [low, high] => unsafe { to.cast::<u64>().write(join(high, low)) },
+        [low, high] => unsafe { to.cast::<u64>().write_unaligned(join(high, low)) },
         _ => return false,
     }
     transfer::finish(id);

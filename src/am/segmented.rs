@@ -8,6 +8,7 @@
 //! All these messages are requests, those of a reply too: conduits set a place aside for one reply
 //! to each request. A handler sends no requests, so a reply is copied and sent in later polls.
 
+use std::cmp::Ordering as Compared;
 use std::collections::HashMap;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,6 +35,49 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 struct Partial {
     received: usize,
     head: Option<(Head, Class)>,
+}
+
+/// The Longs of which parts have arrived, by sender and identifier.
+#[derive(Debug, Default)]
+pub struct Partials(HashMap<(JobRank, u32), Partial>);
+
+/// Parts have more bytes together than their head states, or two heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contradiction;
+
+/// A Long that is complete, if it is.
+pub type Completed = Result<Option<(Head, Class)>, Contradiction>;
+
+impl Partials {
+    /// The head of a Long has arrived.
+    pub fn head(&mut self, key: (JobRank, u32), head: Head, class: Class) -> Completed {
+        if self.0.entry(key).or_default().head.replace((head, class)).is_some() {
+            return Err(Contradiction);
+        }
+        self.complete(key)
+    }
+
+    /// Data of a Long has arrived.
+    pub fn data(&mut self, key: (JobRank, u32), bytes: usize) -> Completed {
+        let partial = self.0.entry(key).or_default();
+        partial.received = partial.received.saturating_add(bytes);
+        self.complete(key)
+    }
+
+    /// Removes a Long that is complete.
+    fn complete(&mut self, key: (JobRank, u32)) -> Completed {
+        let Some((received, head)) = self.0.get(&key).and_then(|long| Some((long.received, long.head?))) else {
+            return Ok(None);
+        };
+        match received.cmp(&(head.0.header.bytes as usize)) {
+            Compared::Less => Ok(None),
+            Compared::Greater => Err(Contradiction),
+            Compared::Equal => {
+                self.0.remove(&key);
+                Ok(Some(head))
+            }
+        }
+    }
 }
 
 /// Header and arguments of a segmented message.
@@ -77,6 +121,12 @@ impl Head {
         unsafe { ptr::copy_nonoverlapping(payload.add(HEADER), args.as_mut_ptr().cast(), 4 * nargs) };
         Some(Self { header, args })
     }
+
+    /// Whether it can be a segmented Long's.
+    pub fn is_of_long(&self) -> bool {
+        let total = self.header.bytes as usize;
+        (1..=MAX_LONG).contains(&total) && self.header.is_for_client()
+    }
 }
 
 /// An identifier for the next segmented message of this process.
@@ -84,7 +134,7 @@ pub(super) fn next_id() -> Arg {
     NEXT.fetch_add(1, Ordering::Relaxed) as Arg
 }
 
-static PARTIAL_LONGS: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
+static PARTIAL_LONGS: Mutex<Option<Partials>> = Mutex::new(None);
 
 /// Whether `message` must be segmented.
 #[inline]
@@ -241,17 +291,19 @@ pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     };
     let class = if is_reply == 0 { Class::Request } else { Class::Reply };
     let header = &head.header;
-    let (address, total) = (header.destination as usize, header.bytes as usize);
-    if total == 0 || total > MAX_LONG || header.target_ep != token.target_ep {
+    if !head.is_of_long() || header.target_ep != token.target_ep {
         return false;
     }
-    if !header.is_for_client() {
-        return false;
-    }
-    runtime::get().admit(token.source.rank, token.target_ep, address, total);
-    update(token, id as u32, |partial| {
-        partial.head.replace((head, class)).is_none()
-    })
+    runtime::get().admit(
+        token.source.rank,
+        token.target_ep,
+        header.destination as usize,
+        header.bytes as usize,
+    );
+    update(
+        |partials| partials.head((token.source.rank, id as u32), head, class),
+        token,
+    )
 }
 
 /// Receiver: data of a Long. Returns false if the message is malformed.
@@ -266,34 +318,15 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
     reach::serving(token.source.rank, token.target_ep, address, bytes, || unsafe {
         mk::copy(to, MemRef::host(payload), bytes);
     });
-    update(token, id as u32, |partial| {
-        partial.received += bytes;
-        true
-    })
+    update(|partials| partials.data((token.source.rank, id as u32), bytes), token)
 }
 
-/// Counts received bytes, and runs the handler at the last one. Returns false if `change` does, or
-/// if more bytes arrive than announced.
-fn update(token: &Token, id: u32, change: impl FnOnce(&mut Partial) -> bool) -> bool {
-    let key = (token.source.rank, id);
-    let complete = {
-        let mut arriving = gasnet_sys::lock(&PARTIAL_LONGS);
-        let arriving = arriving.get_or_insert_with(HashMap::new);
-        let partial = arriving.entry(key).or_default();
-        if !change(partial) {
-            return false;
-        }
-        match partial.head {
-            Some(complete) if partial.received == complete.0.header.bytes as usize => {
-                arriving.remove(&key);
-                Some(complete)
-            }
-            Some((head, _)) if partial.received > head.header.bytes as usize => return false,
-            _ => None,
-        }
-    };
-    if let Some((head, class)) = complete {
+/// Counts what has arrived of a Long, and runs the handler if that is all. Returns false if the
+/// message is malformed.
+fn update(change: impl FnOnce(&mut Partials) -> Completed, token: &Token) -> bool {
+    let complete = change(gasnet_sys::lock(&PARTIAL_LONGS).get_or_insert_with(Partials::default));
+    if let Ok(Some((head, class))) = complete {
         deliver::run_long(token.source.rank, class, &head);
     }
-    true
+    complete.is_ok()
 }

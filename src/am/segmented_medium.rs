@@ -22,11 +22,45 @@ use gasnet_sys::atomic::Mutex;
 
 /// A message of which part has arrived.
 #[derive(Debug)]
-struct Partial {
+pub struct Partial {
     head: Head,
     /// Words keep the payload aligned for any type.
     buffer: Vec<u128>,
     received: usize,
+}
+
+impl Partial {
+    /// From what the sender encoded; None if it is malformed. `payload` has `bytes` bytes.
+    pub fn begin(payload: *const u8, bytes: usize) -> Option<Self> {
+        let head = Head::decode(payload, bytes)?;
+        let (kind, nargs, total) = (head.header.word as u8, head.header.nargs(), head.header.bytes as usize);
+        let length = payload_offset(nargs) + total;
+        wire::shape(kind, nargs as u8, HEADER + 4 * nargs).ok()?;
+        let place = wire::payload(Carrier::Packet, kind, nargs, &head.header, length);
+        let is_possible = place == Ok(Payload::InPlace) && (1..=MAX_MEDIUM).contains(&total);
+        is_possible.then(|| Self {
+            head,
+            buffer: vec![0; total.div_ceil(size_of::<u128>())],
+            received: 0,
+        })
+    }
+
+    /// Copies a segment of `bytes` bytes: whether that was the last. None if it is malformed.
+    pub fn add(&mut self, offset: usize, payload: *const u8, bytes: usize) -> Option<bool> {
+        let total = self.head.header.bytes as usize;
+        if bytes > total - self.received || offset > total - bytes {
+            return None;
+        }
+        // SAFETY: the segment lies inside the buffer (checked), the payload in the message.
+        unsafe { std::ptr::copy_nonoverlapping(payload, self.buffer.as_mut_ptr().cast::<u8>().add(offset), bytes) };
+        self.received += bytes;
+        Some(self.received == total)
+    }
+
+    /// The head and the payload.
+    pub fn parts(&mut self) -> (&Head, *mut u8) {
+        (&self.head, self.buffer.as_mut_ptr().cast())
+    }
 }
 
 static PARTIAL: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
@@ -108,31 +142,7 @@ fn part<'a>(whole: &Message<'_>, handler: u8, args: &'a [Arg], payload: (*const 
 /// Receiver: the head. Returns false if the message is malformed.
 pub fn on_head(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
     let &[id] = args else { return false };
-    let Some(head) = Head::decode(payload, bytes) else {
-        return false;
-    };
-    let (kind, nargs, total) = (head.header.word as u8, head.header.nargs(), head.header.bytes as usize);
-    if wire::shape(kind, nargs as u8, HEADER + 4 * nargs).is_err() || total == 0 || total > MAX_MEDIUM {
-        return false;
-    }
-    let place = wire::payload(
-        Carrier::Packet,
-        kind,
-        nargs,
-        &head.header,
-        payload_offset(nargs) + total,
-    );
-    if place != Ok(Payload::InPlace) {
-        return false;
-    }
-    let partial = Partial {
-        head,
-        buffer: vec![0; total.div_ceil(size_of::<u128>())],
-        received: 0,
-    };
-    let mut arriving = gasnet_sys::lock(&PARTIAL);
-    let key = (token.source.rank, id as u32);
-    arriving.get_or_insert_with(HashMap::new).insert(key, partial).is_none()
+    Partial::begin(payload, bytes).is_some_and(|partial| insert((token.source.rank, id as u32), partial))
 }
 
 /// Receiver: a segment. Runs the handler at the last one. Returns false if the message is
@@ -144,22 +154,19 @@ pub fn on_data(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) ->
         .as_mut()
         .and_then(|arriving| arriving.remove(&key));
     let Some(mut partial) = taken else { return false };
-    let (offset, total) = (offset as u32 as usize, partial.head.header.bytes as usize);
-    if bytes > total - partial.received || offset > total - bytes {
-        return false;
+    match partial.add(offset as u32 as usize, payload, bytes) {
+        None => false,
+        Some(false) => insert(key, partial),
+        Some(true) => {
+            let (head, assembled) = partial.parts();
+            deliver::run_assembled(token.source.rank, token.class, head, assembled);
+            true
+        }
     }
-    // SAFETY: the segment lies inside the buffer (checked), the payload in the message.
-    unsafe { std::ptr::copy_nonoverlapping(payload, partial.buffer.as_mut_ptr().cast::<u8>().add(offset), bytes) };
-    partial.received += bytes;
-    if partial.received < total {
-        let mut arriving = gasnet_sys::lock(&PARTIAL);
-        return arriving.get_or_insert_with(HashMap::new).insert(key, partial).is_none();
-    }
-    deliver::run_assembled(
-        token.source.rank,
-        token.class,
-        &partial.head,
-        partial.buffer.as_mut_ptr().cast(),
-    );
-    true
+}
+
+/// Keeps a message until its next segment. False if its sender has another one of that identifier.
+fn insert(key: (JobRank, u32), partial: Partial) -> bool {
+    let mut arriving = gasnet_sys::lock(&PARTIAL);
+    arriving.get_or_insert_with(HashMap::new).insert(key, partial).is_none()
 }

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+use super::internal::{MEDIUM_DATA, MEDIUM_HEAD};
 use super::table::INDEX_BASE;
 use super::{kind, payload_offset, AmCategory, Header, HEADER, IN_PLACE, MAX_ARGS};
 
@@ -64,6 +65,10 @@ pub fn payload(
     match kind {
         kind::SHORT if header.bytes != 0 => Err("a Short with a payload"),
         kind::SHORT => Ok(Payload::None),
+        // A ring has no bound for them but its peer's memory, which is this host's.
+        kind::MEDIUM if carrier == Carrier::Packet && matches!(header.handler, MEDIUM_HEAD | MEDIUM_DATA) => {
+            Err("a part of a Medium that came through no ring")
+        }
         kind::MEDIUM if header.block == IN_PLACE => in_place(),
         kind::MEDIUM if carrier == Carrier::Packet => Err("a block in a packet"),
         kind::MEDIUM => Ok(Payload::Block(header.block)),
@@ -136,6 +141,17 @@ mod tests {
         }
         // Otherwise the inputs would be too random to reach anything.
         assert!(accepted > rounds / 100, "{accepted} of {rounds}");
+    }
+
+    #[test]
+    fn parts_of_mediums_come_through_rings_only() {
+        let mut h = header(&mut Random(1), 0);
+        (h.bytes, h.block) = (0, IN_PLACE);
+        for (handler, may_come) in [(MEDIUM_HEAD - 1, true), (MEDIUM_HEAD, false), (MEDIUM_DATA, false)] {
+            h.handler = handler;
+            let of = |carrier| payload(carrier, kind::MEDIUM, 0, &h, payload_offset(0)).is_ok();
+            assert_eq!((of(Carrier::Packet), of(Carrier::Record)), (may_come, true));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::am::{join, split, Arg};
 use crate::team::TeamId;
 use crate::types::Rank;
-use gasnet_sys::atomic::{Mutex, MutexGuard};
+use gasnet_sys::atomic::Mutex;
 
 /// Identifies a p2p message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,11 +139,16 @@ struct Incoming {
     received: usize,
 }
 
-static MATCHING: Mutex<Option<HashMap<Envelope, Incoming>>> = Mutex::new(None);
+/// Posted receives and unexpected messages.
+#[derive(Debug, Default)]
+pub struct Matching(HashMap<Envelope, Incoming>);
+
+static MATCHING: Mutex<Option<Matching>> = Mutex::new(None);
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
-fn matching() -> MutexGuard<'static, Option<HashMap<Envelope, Incoming>>> {
-    gasnet_sys::lock(&MATCHING)
+/// Calls `body` under the lock.
+fn matching<R>(body: impl FnOnce(&mut Matching) -> R) -> R {
+    body(gasnet_sys::lock(&MATCHING).get_or_insert_with(Matching::default))
 }
 
 /// Messages received in full so far.
@@ -151,54 +156,30 @@ pub fn arrived() -> u64 {
     ARRIVED.load(Ordering::Acquire)
 }
 
-/// Removes a complete message from the unexpected-message queue.
+/// See [`Matching::take`].
 pub fn take(envelope: Envelope) -> Option<Buffer> {
-    let mut matching = matching();
-    let matching = matching.as_mut()?;
-    let message = matching.get(&envelope)?;
-    if message.received < message.total {
-        return None;
-    }
-    match matching.remove(&envelope)?.destination {
-        Destination::Unexpected(buffer) => Some(buffer),
-        // A posted receive is completed by `complete_receive`.
-        Destination::Posted(_) => None,
-    }
+    matching(|all| all.take(envelope))
 }
 
-/// Posts a receive into `at`, which is not empty. Has no effect if packets have arrived already.
+/// See [`Matching::post_receive`].
 pub fn post_receive(envelope: Envelope, at: Span) {
-    debug_assert!(at.bytes > 0);
-    matching()
-        .get_or_insert_with(HashMap::new)
-        .entry(envelope)
-        .or_insert(Incoming {
-            destination: Destination::Posted(at),
-            total: at.bytes,
-            received: 0,
-        });
+    matching(|all| all.post_receive(envelope, at));
 }
 
-/// Completes a posted receive: true once the whole message is in `at`.
+/// See [`Matching::complete_receive`].
 pub fn complete_receive(envelope: Envelope, at: Span) -> bool {
-    let mut matching = matching();
-    let Some(matching) = matching.as_mut() else {
-        return false;
-    };
-    if matching.get(&envelope).is_none_or(|l| l.received < l.total) {
-        return false;
-    }
-    if let Some(Incoming {
-        destination: Destination::Unexpected(mut buffer),
-        ..
-    }) = matching.remove(&envelope)
-    {
-        // Unexpected: packets came before the receive was posted. If the sender disagrees about the
-        // length, it breaks the collective's contract.
-        let bytes = buffer.bytes.min(at.bytes);
-        at.part(0, bytes).copy_from(buffer.span().part(0, bytes));
-    }
-    true
+    matching(|all| all.complete_receive(envelope, at))
+}
+
+/// See [`Matching::packet`]. False if it is malformed.
+pub fn on_packet(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
+    matching(|all| {
+        let is_whole = all.packet(args, payload, bytes);
+        if is_whole == Some(true) {
+            ARRIVED.fetch_add(1, Ordering::Release);
+        }
+        is_whole.is_some()
+    })
 }
 
 /// AM arguments of a packet at `offset` of a message of `total` bytes.
@@ -212,49 +193,84 @@ pub fn encode(envelope: Envelope, total: usize, offset: usize) -> [Arg; 10] {
     ]
 }
 
-/// Handles a packet. False if it is malformed.
-pub fn on_packet(args: &[Arg], payload: *const u8, bytes: usize) -> bool {
-    let &[team_high, team_low, sequence, target, source, tag, total_high, total_low, high, low] = args else {
-        return false;
-    };
-    let (total, offset) = (join(total_high, total_low) as usize, join(high, low) as usize);
-    if offset > total || bytes > total - offset {
-        return false;
+impl Matching {
+    /// Removes a complete message from the unexpected-message queue.
+    pub fn take(&mut self, envelope: Envelope) -> Option<Buffer> {
+        let message = self.0.get(&envelope)?;
+        if message.received < message.total {
+            return None;
+        }
+        match self.0.remove(&envelope)?.destination {
+            Destination::Unexpected(buffer) => Some(buffer),
+            // A posted receive is completed by `complete_receive`.
+            Destination::Posted(_) => None,
+        }
     }
-    let envelope = Envelope {
-        team: join(team_high, team_low),
-        sequence: sequence as u32,
-        target: Rank(target as u32),
-        source: Rank(source as u32),
-        tag: tag as u32,
-    };
-    let mut matching = matching();
-    let matching = matching.get_or_insert_with(HashMap::new);
-    let message = match matching.entry(envelope) {
-        Entry::Occupied(known) => known.into_mut(),
-        Entry::Vacant(new) => {
-            let Some(buffer) = Buffer::new(total) else { return false };
-            let destination = Destination::Unexpected(buffer);
-            new.insert(Incoming {
-                destination,
+
+    /// Posts a receive into `at`, which is not empty. Has no effect if packets have arrived
+    /// already.
+    pub fn post_receive(&mut self, envelope: Envelope, at: Span) {
+        debug_assert!(at.bytes > 0);
+        self.0.entry(envelope).or_insert(Incoming {
+            destination: Destination::Posted(at),
+            total: at.bytes,
+            received: 0,
+        });
+    }
+
+    /// Completes a posted receive: true once the whole message is in `at`.
+    pub fn complete_receive(&mut self, envelope: Envelope, at: Span) -> bool {
+        if self.0.get(&envelope).is_none_or(|l| l.received < l.total) {
+            return false;
+        }
+        if let Some(Incoming {
+            destination: Destination::Unexpected(mut buffer),
+            ..
+        }) = self.0.remove(&envelope)
+        {
+            // Unexpected: packets came before the receive was posted. If the sender disagrees about
+            // the length, it breaks the collective's contract.
+            let bytes = buffer.bytes.min(at.bytes);
+            at.part(0, bytes).copy_from(buffer.span().part(0, bytes));
+        }
+        true
+    }
+
+    /// Handles a packet: whether it completes its message. None if it is malformed.
+    pub fn packet(&mut self, args: &[Arg], payload: *const u8, bytes: usize) -> Option<bool> {
+        let &[team_high, team_low, sequence, target, source, tag, total_high, total_low, high, low] = args else {
+            return None;
+        };
+        let (total, offset) = (join(total_high, total_low) as usize, join(high, low) as usize);
+        if offset > total || bytes > total - offset {
+            return None;
+        }
+        let envelope = Envelope {
+            team: join(team_high, team_low),
+            sequence: sequence as u32,
+            target: Rank(target as u32),
+            source: Rank(source as u32),
+            tag: tag as u32,
+        };
+        let message = match self.0.entry(envelope) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Incoming {
+                destination: Destination::Unexpected(Buffer::new(total)?),
                 total,
                 received: 0,
-            })
+            }),
+        };
+        if message.total != total || bytes > total - message.received {
+            return None;
         }
-    };
-    if message.total != total || bytes > total - message.received {
-        return false;
+        let whole = match &mut message.destination {
+            Destination::Unexpected(buffer) => buffer.span(),
+            Destination::Posted(at) => *at,
+        };
+        whole.part(offset, bytes).copy_from(Span::source(payload, bytes));
+        message.received += bytes;
+        Some(message.received == total)
     }
-    let whole = match &mut message.destination {
-        Destination::Unexpected(buffer) => buffer.span(),
-        Destination::Posted(at) => *at,
-    };
-    whole.part(offset, bytes).copy_from(Span::source(payload, bytes));
-    message.received += bytes;
-    if message.received == total {
-        ARRIVED.fetch_add(1, Ordering::Release);
-    }
-    true
 }
 
 #[cfg(test)]
@@ -303,7 +319,7 @@ mod tests {
     fn what_is_announced_but_not_sent_takes_no_memory() {
         const ANNOUNCED: usize = 64 << 20;
         assert!(packet(envelope(9), ANNOUNCED, 7, b"x") && take(envelope(9)).is_none());
-        let Some(mut begun) = matching().as_mut().and_then(|all| all.remove(&envelope(9))) else {
+        let Some(mut begun) = matching(|all| all.0.remove(&envelope(9))) else {
             panic!("the message is not kept");
         };
         let Destination::Unexpected(buffer) = &mut begun.destination else {

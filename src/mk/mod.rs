@@ -285,4 +285,4 @@ fn failed(to: MemRef, from: MemRef, bytes: usize, why: &str) -> ! {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -47,7 +47,8 @@ impl Driver for Shifted {
     fn close(&self) {}
 }
 
-fn kind(number: u32, direct: bool) -> &'static MemoryKind {
+/// A device whose memory nobody may touch.
+pub fn kind(number: u32, direct: bool) -> &'static MemoryKind {
     MemoryKind::register(Box::new(Shifted { number, direct }))
 }
 

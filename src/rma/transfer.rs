@@ -213,12 +213,13 @@ pub fn get_destination(id: TransferId, from: JobRank, offset: usize, bytes: usiz
     fits.then(|| t.local.plus(offset))
 }
 
-/// Where the answer of `bytes` bytes by `from` to a remote atomic goes; None if its message is
-/// malformed.
+/// Where the answer of `bytes` bytes by `from` to a remote atomic goes: memory of the host, at any
+/// alignment, because a get may have that name. None if the message is malformed.
 pub fn fetch_destination(id: TransferId, from: JobRank, bytes: usize) -> Option<*mut u8> {
     let mut table = table(id)?;
     let t = table.live(id)?;
-    let fits = t.peer == from && t.bytes == bytes && t.left == bytes && (bytes == 0 || t.kind != OpKind::Put);
+    let is_of_host = bytes == 0 || t.kind != OpKind::Put && t.local.kind.is_none();
+    let fits = t.peer == from && t.bytes == bytes && t.left == bytes && is_of_host;
     fits.then_some(t.local.address as *mut u8)
 }
 
@@ -298,6 +299,11 @@ mod tests {
         let put = begin(op, OpKind::Put, JobRank(0), MemRef::host(at), 8);
         assert!(fetch_destination(put, from, 8).is_none());
         finish(put);
+        // A get into a device is answered with data only.
+        let kind = Some(crate::mk::tests::kind(0, false));
+        let get = begin(op, OpKind::Get, from, MemRef { kind, address: 8 }, 8);
+        assert!(fetch_destination(get, from, 8).is_none() && get_destination(get, from, 0, 8).is_some());
+        finish(get);
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //! come in packets: since nothing is ordered, the target counts what has arrived and runs the
 //! handler when all is there. A put to a neighbour has none.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use super::VisAccess;
+use crate::am::segmented::Contradiction;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;
 use crate::am::{deliver, inject, internal, join, Arg, Message};
@@ -14,7 +16,7 @@ use crate::types::AmCategory;
 use crate::types::PeerCompletion;
 use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Class, JobRank};
-use gasnet_sys::atomic::{Mutex, MutexGuard};
+use gasnet_sys::atomic::Mutex;
 
 /// `GEX_VIS_MAX_PEERCOMPLETION`.
 pub const MAX_PAYLOAD: usize = 127;
@@ -46,11 +48,14 @@ struct Payload([u8; MAX_PAYLOAD]);
 
 /// What is to run, and when.
 #[derive(Clone, Copy, Debug)]
-struct Awaited {
-    total: u64,
-    source: Location,
+pub struct Awaited {
+    /// Bytes of the put.
+    pub total: u64,
+    /// The initiator.
+    pub source: Location,
     target_ep: EpIndex,
-    handler: u8,
+    /// A client's.
+    pub handler: u8,
     payload: Payload,
     bytes: usize,
 }
@@ -62,75 +67,94 @@ struct Arriving {
     awaited: Option<Awaited>,
 }
 
-static ARRIVING: Mutex<BTreeMap<(JobRank, u64), Arriving>> = Mutex::new(BTreeMap::new());
+/// Puts that have not arrived completely, by source and identifier.
+#[derive(Debug, Default)]
+pub struct Puts(BTreeMap<(JobRank, u64), Arriving>);
 
-fn arriving() -> MutexGuard<'static, BTreeMap<(JobRank, u64), Arriving>> {
-    gasnet_sys::lock(&ARRIVING)
-}
+static ARRIVING: Mutex<Puts> = Mutex::new(Puts(BTreeMap::new()));
 
-/// Changes what is known about a put; when that makes it complete, removes it and returns the
-/// handler to run. Err if more bytes arrived than the put has.
-fn update(key: (JobRank, u64), change: impl FnOnce(&mut Arriving)) -> Result<Option<Awaited>, ()> {
-    let mut table = arriving();
-    let entry = table.entry(key).or_default();
-    change(entry);
-    match entry.awaited {
-        Some(awaited) if entry.bytes > awaited.total => Err(()),
-        Some(awaited) if entry.bytes == awaited.total => {
-            table.remove(&key);
-            Ok(Some(awaited))
+impl Puts {
+    /// `bytes` bytes of a put were copied to their places. Returns what is to run, if that makes it
+    /// complete.
+    pub fn data(&mut self, key: (JobRank, u64), bytes: usize) -> Result<Option<Awaited>, Contradiction> {
+        let put = self.0.entry(key).or_default();
+        put.bytes = put.bytes.saturating_add(bytes as u64);
+        self.complete(key)
+    }
+
+    /// The message of a put has arrived. Likewise.
+    pub fn message(&mut self, key: (JobRank, u64), awaited: Awaited) -> Result<Option<Awaited>, Contradiction> {
+        if awaited.total == 0 {
+            return Ok(Some(awaited));
         }
-        _ => Ok(None),
+        if self.0.entry(key).or_default().awaited.replace(awaited).is_some() {
+            return Err(Contradiction);
+        }
+        self.complete(key)
+    }
+
+    /// Removes a put that is complete.
+    fn complete(&mut self, key: (JobRank, u64)) -> Result<Option<Awaited>, Contradiction> {
+        let Some((bytes, awaited)) = self.0.get(&key).and_then(|put| Some((put.bytes, put.awaited?))) else {
+            return Ok(None);
+        };
+        match bytes.cmp(&awaited.total) {
+            Ordering::Less => Ok(None),
+            Ordering::Greater => Err(Contradiction),
+            Ordering::Equal => {
+                self.0.remove(&key);
+                Ok(Some(awaited))
+            }
+        }
     }
 }
 
-fn run(ready: Result<Option<Awaited>, ()>) -> bool {
-    match ready {
-        Err(()) => false,
-        Ok(None) => true,
-        Ok(Some(mut a)) => {
-            deliver::run_reply(a.source, a.target_ep, a.handler, a.payload.0.as_mut_ptr(), a.bytes);
-            true
-        }
+fn run(ready: Result<Option<Awaited>, Contradiction>) -> bool {
+    if let Ok(Some(mut a)) = ready {
+        deliver::run_reply(a.source, a.target_ep, a.handler, a.payload.0.as_mut_ptr(), a.bytes);
     }
+    ready.is_ok()
 }
 
 /// Target: `bytes` of put `id` were copied to their places. Returns false if the message is
 /// malformed.
 pub fn arrived(source: JobRank, id: u64, bytes: usize) -> bool {
-    run(update((source, id), |put| {
-        put.bytes = put.bytes.saturating_add(bytes as u64);
-    }))
+    let ready = gasnet_sys::lock(&ARRIVING).data((source, id), bytes);
+    run(ready)
 }
 
 /// Target: which handler to run, and after how many bytes. Returns false if the message is
 /// malformed.
 pub fn on_peer(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> bool {
-    let &[a, b, c, d, handler] = args else { return false };
-    let Ok(handler) = u8::try_from(handler) else {
+    let Some((id, awaited)) = Awaited::decode(token, args, payload, bytes) else {
         return false;
     };
-    if handler < INDEX_BASE || bytes > MAX_PAYLOAD {
-        return false;
+    let ready = gasnet_sys::lock(&ARRIVING).message((token.source.rank, id), awaited);
+    run(ready)
+}
+
+impl Awaited {
+    /// The put's identifier and what is to run after it, from its message. `payload` has `bytes`
+    /// bytes.
+    pub fn decode(token: &Token, args: &[Arg], payload: *const u8, bytes: usize) -> Option<(u64, Self)> {
+        let &[a, b, c, d, handler] = args else { return None };
+        let handler = u8::try_from(handler).ok().filter(|handler| *handler >= INDEX_BASE)?;
+        if bytes > MAX_PAYLOAD {
+            return None;
+        }
+        let mut copy = Payload([0; MAX_PAYLOAD]);
+        // SAFETY: the payload lies in the message; its length was checked against the copy's.
+        unsafe { std::ptr::copy_nonoverlapping(payload, copy.0.as_mut_ptr(), bytes) };
+        let awaited = Self {
+            total: join(c, d),
+            source: token.source,
+            target_ep: token.target_ep & !ANYWHERE,
+            handler,
+            payload: copy,
+            bytes,
+        };
+        Some((join(a, b), awaited))
     }
-    let mut awaited = Awaited {
-        total: join(c, d),
-        source: token.source,
-        target_ep: token.target_ep & !ANYWHERE,
-        handler,
-        payload: Payload([0; MAX_PAYLOAD]),
-        bytes,
-    };
-    // SAFETY: the payload lies in the message; its length was checked against the copy's.
-    unsafe { std::ptr::copy_nonoverlapping(payload, awaited.payload.0.as_mut_ptr(), bytes) };
-    if awaited.total == 0 {
-        return run(Ok(Some(awaited)));
-    }
-    let mut twice = false;
-    let ready = update((token.source.rank, join(a, b)), |put| {
-        twice = put.awaited.replace(awaited).is_some();
-    });
-    !twice && run(ready)
 }
 
 #[cfg(test)]
@@ -150,27 +174,27 @@ mod tests {
             payload: Payload([0; MAX_PAYLOAD]),
             bytes: 0,
         };
-        let message = |put: &mut Arriving| put.awaited = Some(awaited);
-        let piece = |n: u64| move |put: &mut Arriving| put.bytes += n;
+        let mut puts = Puts::default();
         for id in 0..4 {
             let key = (JobRank(3), id);
             if id % 2 == 0 {
-                assert!(update(key, message).unwrap().is_none());
+                assert!(puts.message(key, awaited).unwrap().is_none());
+                assert!(id == 0 || puts.message(key, awaited).is_err(), "a second message");
             }
-            assert!(update(key, piece(4)).unwrap().is_none());
+            assert!(puts.data(key, 4).unwrap().is_none());
             if id == 3 {
-                assert!(update(key, piece(7)).unwrap().is_none());
-                assert!(update(key, message).is_err());
+                assert!(puts.data(key, 7).unwrap().is_none());
+                assert!(puts.message(key, awaited).is_err());
                 continue;
             }
             let last = if id % 2 == 0 {
-                update(key, piece(6))
+                puts.data(key, 6)
             } else {
-                assert!(update(key, piece(6)).unwrap().is_none());
-                update(key, message)
+                assert!(puts.data(key, 6).unwrap().is_none());
+                puts.message(key, awaited)
             };
             assert_eq!(last.unwrap().map(|a| a.handler), Some(200));
         }
-        assert!(!arriving().contains_key(&(JobRank(3), 0)) && !arriving().contains_key(&(JobRank(3), 1)));
+        assert!(!puts.0.contains_key(&(JobRank(3), 0)) && !puts.0.contains_key(&(JobRank(3), 1)));
     }
 }
