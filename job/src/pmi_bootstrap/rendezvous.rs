@@ -150,3 +150,20 @@ impl LocalRank {
         Ok((rank, member))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_socket_has_the_name_of_this_host_and_node() {
+        let secret = Secret::new();
+        let host = secret.socket_name(&net::boot_and_namespace());
+        for (node, end) in [(None, ""), (Some(3), "-3")] {
+            let name = format!("gasnet-{}-{host:032x}{end}", process::user());
+            let _holder = Rendezvous::at(secret, 0, node).unwrap();
+            let bound = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap());
+            assert_eq!(bound.unwrap_err().kind(), io::ErrorKind::AddrInUse, "{name}");
+        }
+    }
+}
