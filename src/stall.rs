@@ -141,6 +141,7 @@ impl Watch {
     /// The wait has ended or made progress: restarts the clock.
     pub fn progress(&self) {
         if self.state.get() == State::Reported {
+            let _held = gasnet_sys::float::hold();
             print_line(format_args!(
                 "*** STALL ({Label}): resumed after {:.1} s",
                 self.waited.get().as_secs_f64()
@@ -205,6 +206,7 @@ impl Watch {
     }
 
     fn report(&self, waits_for: &str) {
+        let _held = gasnet_sys::float::hold();
         print_line(format_args!(
             "*** STALL ({Label}): no progress for {:.1} s. Waits for {waits_for}",
             self.waited.get().as_secs_f64()

@@ -68,6 +68,7 @@ pub unsafe fn begin(
     let (Some(mode), Some(segments)) = (Mode::from_raw(marked.mode), Configuration::from_raw(marked.segments)) else {
         return Err(ERR_BAD_ARG);
     };
+    let _held = gasnet_sys::float::hold();
     // SAFETY: by contract.
     let count = unsafe { arguments::count(argc, argv) };
     match init::init(mode, segments, CString::from(name), flags, count) {

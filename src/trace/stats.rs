@@ -35,6 +35,7 @@ impl fmt::Display for Spread<'_> {
         if most == 0 {
             return Ok(());
         }
+        let _held = gasnet_sys::float::hold();
         // The average has one decimal: 52 bits are enough.
         #[allow(clippy::cast_precision_loss)]
         let average = total as f64 / self.count.max(1) as f64;

@@ -109,6 +109,7 @@ pub fn is_deferred() -> bool {
 /// What a thread of the client runs in place of a thread of the library. Does not return.
 pub fn run_deferred() {
     if let Some(Some(thread)) = THREAD.get() {
+        let _held = gasnet_sys::float::hold();
         process::count_own_thread();
         thread.run();
     }

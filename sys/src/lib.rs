@@ -17,6 +17,7 @@ pub mod env;
 pub mod eventfd;
 pub mod fd;
 pub mod futex;
+pub mod float;
 pub mod gate;
 pub mod host_memory;
 pub mod mem;

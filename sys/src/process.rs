@@ -300,7 +300,10 @@ pub fn spawn_own_thread(
     let started = std::thread::Builder::new()
         .name(name.into())
         .stack_size(stack_bytes)
-        .spawn(body);
+        .spawn(move || {
+            let _held = crate::float::hold();
+            body();
+        });
     crate::signal::set_mask(&mask);
     if started.is_ok() {
         OWN_THREADS.fetch_add(1, Ordering::Relaxed);

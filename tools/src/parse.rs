@@ -87,6 +87,7 @@ pub fn size(text: &str, unit_bytes: u64) -> Result<u64, ParseError> {
     } else {
         scaled(digits_of(whole, 10)?, unit_bytes)?
     };
+    let _held = gasnet_sys::float::hold();
     let part = format!("0.{fraction}")
         .parse::<f64>()
         .map_err(|_| ParseError::Malformed)?;
@@ -96,6 +97,7 @@ pub fn size(text: &str, unit_bytes: u64) -> Result<u64, ParseError> {
 
 /// A finite number, or a fraction of two of them: `1.5`, `-1e4`, `0x1p3`, `3/8`.
 pub fn double(text: &str) -> Result<f64, ParseError> {
+    let _held = gasnet_sys::float::hold();
     let value = match text.split_once('/') {
         None => number(text)?,
         Some((over, under)) => number(over)? / number(under)?,

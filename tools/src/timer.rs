@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 use gasnet_sys::clock::{self, tsc};
+use gasnet_sys::float;
 
 use crate::abi::native;
 use crate::{env, fatal, process};
@@ -48,7 +49,10 @@ fn source() -> i32 {
 pub fn to_ns(ticks: u64) -> u64 {
     static SCALE: OnceLock<u64> = OnceLock::new();
     // Fixed point with 32 fractional bits: exact to a nanosecond over years of ticks.
-    let scale = *SCALE.get_or_init(|| (ns_per_tick() * 4_294_967_296.0) as u64);
+    let scale = *SCALE.get_or_init(|| {
+        let _held = float::hold();
+        (ns_per_tick() * 4_294_967_296.0) as u64
+    });
     ((u128::from(ticks) * u128::from(scale)) >> 32) as u64
 }
 
@@ -245,6 +249,7 @@ pub fn overhead_us() -> f64 {
         for _ in 1..rounds {
             std::hint::black_box(now());
         }
+        let _held = float::hold();
         (to_ns(now() - start).max(1) as f64) / f64::from(rounds) / 1000.0
     })
 }
@@ -262,6 +267,7 @@ pub fn granularity_us() -> f64 {
             }
             last = next;
         }
+        let _held = float::hold();
         (to_ns(if least == u64::MAX { 1 } else { least }).max(1) as f64) / 1000.0
     })
 }
