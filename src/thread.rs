@@ -21,6 +21,7 @@ use crate::sync::Mode;
 use crate::types::PeerCompletion;
 use crate::wait::oversubscription::YieldStats;
 use gasnet_conduit::{config, JobRank};
+use gasnet_sys::signal::AlternateStack;
 
 /// Whether rules about locks are checked.
 const CHECKED: bool = cfg!(feature = "debug-checks");
@@ -92,6 +93,8 @@ pub struct Thread {
     pub locks_held: HeldLocks,
     /// Whether a client's reduction function runs, known in the debug flavour.
     pub reducing: Cell<bool>,
+    /// For the report of an overflow of the thread's own stack.
+    signal_stack: Option<AlternateStack>,
     /// For the report of a fault.
     pub serving: Cell<Option<Serving>>,
     /// Armed for the next VIS put.
@@ -164,9 +167,12 @@ extern "C" fn retire(state: *mut c_void) {
     CURRENT.set(ptr::null());
     // SAFETY: the key's value is the Box that `create` leaked on this thread; it is handed over
     // exactly once.
-    let thread = unsafe { Box::from_raw(state.cast::<Thread>()) };
+    let mut thread = unsafe { Box::from_raw(state.cast::<Thread>()) };
     for hook in RETIRE_HOOKS.get().copied().unwrap_or_default() {
         hook(&thread);
+    }
+    if let Some(stack) = thread.signal_stack.take() {
+        stack.remove();
     }
     let mut free = thread.free.borrow_mut();
     if let Some(region) = thread.region.take() {
@@ -216,6 +222,7 @@ fn create(of_client: bool) -> &'static Thread {
         watch: Watch::new(),
         locks_held: HeldLocks::none(),
         reducing: Cell::new(false),
+        signal_stack: AlternateStack::install(),
         serving: Cell::new(None),
         vis_completion: Cell::new(None),
     }));

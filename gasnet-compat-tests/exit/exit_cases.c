@@ -172,6 +172,21 @@ static void *work(void *argument) {
     return argument;
 }
 
+/* Without end: the compiler must not see through it. */
+static int deeper(volatile char *from) {
+    volatile char frame[4096];
+    frame[0] = *from;
+    return deeper(frame) + frame[0];
+}
+
+static void *overflow(void *argument) {
+    volatile char start = 0;
+    gasnet_AMPoll();
+    if (last && argument == (void *)&thread_code) deeper(&start);
+    thread_rest();
+    return NULL;
+}
+
 static void *exit_in_first_thread(void *argument) {
     if (last && argument == (void *)&thread_code) {
         usleep(100000);
@@ -400,6 +415,10 @@ static int run(const char *name) {
         thread_code = 53;
         thread_rest = !strcmp(name, "thread-one-spin") ? spin : poll_for_ever;
         run_threads(exit_in_first_thread);
+    }
+    if (!strcmp(name, "thread-overflow")) {
+        thread_rest = poll_for_ever;
+        run_threads(overflow);
     }
     if (!strcmp(name, "late-thread")) {
         pthread_t thread;

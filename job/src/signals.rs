@@ -19,8 +19,8 @@ use gasnet_tools::{backtrace, fatal, freeze, process as labels};
 
 use super::control_block::Phase;
 use super::{exit, Job, JOB};
-use gasnet_sys::signal::{self, Disposition};
-use gasnet_sys::{fd, mem, process};
+use gasnet_sys::signal::{self, AlternateStack, Disposition};
+use gasnet_sys::{fd, process};
 
 /// Faults of the program.
 pub(super) const FAULTS: [i32; 6] = [
@@ -33,17 +33,12 @@ pub(super) const FAULTS: [i32; 6] = [
 ];
 const REQUESTS: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE];
 
-/// For handlers that must not use an overflowed stack. Large enough for a backtrace.
-const STACK_BYTES: usize = 128 << 10;
-
 static REPORTED: AtomicBool = AtomicBool::new(false);
 
 /// Gives this thread, and processes that it forks, an alternate signal stack.
 pub(super) fn prepare_stack() {
-    if let Ok(base) = mem::map_private(STACK_BYTES) {
-        // SAFETY: the mapping is never unmapped.
-        unsafe { signal::alternate_stack(base, STACK_BYTES) };
-    }
+    // Never removed.
+    let _ = AlternateStack::install();
 }
 
 /// Installs the handlers of a rank, except for signals that the options exclude.

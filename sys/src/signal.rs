@@ -4,6 +4,8 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use crate::mem;
+
 /// The signals that have names; of several names for one number, the usual one comes first.
 const NAMES: &[(&CStr, i32)] = &[
     (c"SIGHUP", libc::SIGHUP),
@@ -254,25 +256,56 @@ fn set_timer(which: i32, time: libc::timeval) {
     unsafe { libc::setitimer(which as _, &raw const value, ptr::null_mut()) };
 }
 
-/// Gives this thread an alternate signal stack of `bytes` at `base`, unless it has one.
-///
-/// # Safety
-/// The memory stays valid until the thread ends.
-pub unsafe fn alternate_stack(base: usize, bytes: usize) {
-    let mut old = MaybeUninit::<libc::stack_t>::zeroed();
-    // SAFETY: the structure is writable.
-    let known = unsafe { libc::sigaltstack(ptr::null(), old.as_mut_ptr()) } == 0;
-    // SAFETY: zeroed memory is a valid stack_t.
-    let old = unsafe { old.assume_init() };
-    if known && old.ss_flags & libc::SS_DISABLE != 0 {
+/// Bytes of an alternate signal stack: enough for a backtrace.
+const STACK_BYTES: usize = 128 << 10;
+
+/// An alternate signal stack, on which a thread whose own stack has overflowed runs its handlers.
+#[derive(Debug)]
+pub struct AlternateStack(usize);
+
+impl AlternateStack {
+    /// Gives this thread one, unless it has one or there is no memory.
+    pub fn install() -> Option<Self> {
+        if current_stack()?.ss_flags & libc::SS_DISABLE == 0 {
+            return None;
+        }
+        let base = mem::map_private(STACK_BYTES).ok()?;
         let stack = libc::stack_t {
             ss_sp: base as *mut libc::c_void,
             ss_flags: 0,
-            ss_size: bytes,
+            ss_size: STACK_BYTES,
         };
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the mapping lasts until `remove`, which takes the stack away first.
         unsafe { libc::sigaltstack(&raw const stack, ptr::null_mut()) };
+        Some(Self(base))
     }
+
+    /// Frees it. Called on its own thread; has no effect in a handler that runs on it.
+    pub fn remove(self) {
+        let is_own = |stack: &libc::stack_t| stack.ss_sp as usize == self.0;
+        if current_stack().as_ref().is_some_and(is_own) {
+            let none = libc::stack_t {
+                ss_sp: ptr::null_mut(),
+                ss_flags: libc::SS_DISABLE,
+                ss_size: 0,
+            };
+            // SAFETY: the structure is valid.
+            if unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) } != 0 {
+                return;
+            }
+        }
+        // SAFETY: its own mapping, which no thread uses as a stack any more.
+        unsafe { mem::unmap(self.0, STACK_BYTES) };
+    }
+}
+
+/// The alternate signal stack of this thread.
+fn current_stack() -> Option<libc::stack_t> {
+    let mut stack = MaybeUninit::<libc::stack_t>::zeroed();
+    // SAFETY: the structure is writable.
+    let result = unsafe { libc::sigaltstack(ptr::null(), stack.as_mut_ptr()) };
+    // SAFETY: zeroed memory is a valid stack_t.
+    (result == 0).then(|| unsafe { stack.assume_init() })
 }
 
 /// Whether a process sent the signal that `info` describes. If not, the kernel did: a terminal's
@@ -293,6 +326,31 @@ pub fn last() -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_has_one_alternate_stack() {
+        let present = || current_stack().unwrap().ss_sp as usize;
+        let run = move || {
+            // Rust gives its threads one where it handles overflows itself.
+            if let Some(earlier) = current_stack().filter(|stack| stack.ss_flags & libc::SS_DISABLE == 0) {
+                assert!(AlternateStack::install().is_none());
+                assert_eq!(present(), earlier.ss_sp as usize);
+                let none = libc::stack_t {
+                    ss_sp: ptr::null_mut(),
+                    ss_flags: libc::SS_DISABLE,
+                    ss_size: 0,
+                };
+                // SAFETY: the structure is valid.
+                unsafe { libc::sigaltstack(&raw const none, ptr::null_mut()) };
+            }
+            let own = AlternateStack::install().unwrap();
+            assert_eq!(present(), own.0);
+            assert!(AlternateStack::install().is_none());
+            own.remove();
+            assert_ne!(current_stack().unwrap().ss_flags & libc::SS_DISABLE, 0);
+        };
+        std::thread::spawn(run).join().unwrap();
+    }
 
     #[test]
     fn names_and_numbers() {
