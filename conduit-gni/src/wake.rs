@@ -12,6 +12,10 @@ impl Wake for Net {
         self.domains[FIRST].channel.as_ref().map_or(-1, Channel::fd)
     }
 
+    fn devices(&self) -> Vec<String> {
+        vec![format!("kgni{}", self.domains[FIRST].device)]
+    }
+
     fn arm(&self) -> bool {
         // What waits for room is tried again by polls, and what has arrived delivered. The engine's
         // result comes without an event.

@@ -48,6 +48,10 @@ impl Wake for Net {
         self.wake.as_ref().map_or(-1, |wake| wake.0.as_raw_fd())
     }
 
+    fn devices(&self) -> Vec<String> {
+        self.rails.iter().map(|rail| rail.context.name.clone()).collect()
+    }
+
     fn arm(&self) -> bool {
         self.rails.iter().for_each(|rail| self.take_events(rail));
         let counts = [&self.stalled_count, &self.deferred_count];

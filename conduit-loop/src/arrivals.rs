@@ -120,6 +120,10 @@ impl Wake for Net {
         self.wake.fd()
     }
 
+    fn devices(&self) -> Vec<String> {
+        vec!["loop".into()]
+    }
+
     fn arm(&self) -> bool {
         let mut arrivals = lock(&self.arrivals);
         if !arrivals.is_empty() {

@@ -238,6 +238,10 @@ impl Wake for Net {
         self.endpoint.wake_fd().unwrap_or(-1)
     }
 
+    fn devices(&self) -> Vec<String> {
+        vec![self.endpoint.device()]
+    }
+
     fn arm(&self) -> bool {
         // What is stalled is started by polls.
         self.stalled_count.load(std::sync::atomic::Ordering::Relaxed) == 0 && self.endpoint.may_sleep()

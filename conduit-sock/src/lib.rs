@@ -83,6 +83,10 @@ impl Wake for init::Net {
     fn fd(&self) -> i32 {
         self.top.fd()
     }
+
+    fn devices(&self) -> Vec<String> {
+        vec!["unix".into()]
+    }
 }
 
 /// The conduit of a library.

@@ -462,6 +462,10 @@ impl Wake for Net {
         self.wake_fd()
     }
 
+    fn devices(&self) -> Vec<String> {
+        vec![self.socket.address.ip().to_string()]
+    }
+
     fn arm(&self) -> bool {
         self.arm_wake()
     }

@@ -17,6 +17,9 @@ pub trait Wake: Sync {
     /// without reason. The caller never reads or closes it. Constant from the start on.
     fn fd(&self) -> i32;
 
+    /// Names of the devices that the descriptor stands for, for people: at least one.
+    fn devices(&self) -> Vec<String>;
+
     /// Called before a thread sleeps on the descriptor. `false`: poll again. `true`: every arrival
     /// from now on makes the descriptor readable.
     fn arm(&self) -> bool {

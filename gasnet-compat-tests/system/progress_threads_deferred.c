@@ -19,7 +19,11 @@ int main(int argc, char **argv) {
     CHECK(count < 1000);
     CHECK(gex_System_QueryHiddenAMConcurrencyLevel() == level);
     for (i = 0; i < count; i++) {
-        CHECK(info[i].gex_device_list != NULL);
+        CHECK(info[i].gex_device_list != NULL && info[i].gex_device_list[0] != '\0');
+        CHECK(info[i].gex_progress_arg != NULL);
+#ifndef GASNET_SND_THREAD
+        CHECK((info[i].gex_thread_roles & GEX_THREAD_ROLE_SND) == 0);
+#endif
         CHECK((info[i].gex_thread_roles & (GEX_THREAD_ROLE_RCV | GEX_THREAD_ROLE_SND)) != 0);
         CHECK(info[i].gex_progress_fn != NULL);
     }

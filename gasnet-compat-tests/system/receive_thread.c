@@ -42,7 +42,8 @@ static void start_thread(void) {
     unsigned count = 0;
     pthread_t thread;
     OK(gex_System_QueryProgressThreads(client, &count, &info, 0));
-    REQUIRE(count == 1 && info->gex_thread_roles == (GEX_THREAD_ROLE_RCV | GEX_THREAD_ROLE_SND));
+    REQUIRE(count == 1 && info->gex_thread_roles == GEX_THREAD_ROLE_RCV);
+    CHECK(info->gex_progress_arg != NULL && info->gex_device_list[0] != 0);
     REQUIRE(pthread_create(&thread, NULL, info->gex_progress_fn, info->gex_progress_arg) == 0);
 }
 #endif

@@ -1,17 +1,18 @@
 //! `gex_System_*`.
 
-use std::ffi::{c_char, c_uint, c_void};
+use std::ffi::{c_char, c_uint, c_void, CString};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::OnceLock;
 
 use crate::client::Client;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK, RANK_INVALID};
+use crate::network::Network;
 use crate::rules;
 use crate::runtime::{self, Runtime};
 use crate::sync::Mode;
 use crate::wait;
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{JobRank, Wake};
 
 static VERBOSE_ERRORS: AtomicI32 = AtomicI32::new(1);
 
@@ -82,22 +83,41 @@ pub struct ProgressThreadInfo {
     argument: *mut c_void,
 }
 
-/// What the client is to start: the thread of `GASNET_RCV_THREAD`, for all devices.
+/// The thread of `GASNET_RCV_THREAD`, which serves all devices, for the client to start.
 struct Deferred([ProgressThreadInfo; 1]);
 
-// SAFETY: pointers to constants.
+// SAFETY: the pointers are to constant memory that is never freed, and to a function.
 unsafe impl Sync for Deferred {}
+// SAFETY: as above.
+unsafe impl Send for Deferred {}
 
-static DEFERRED: Deferred = Deferred([ProgressThreadInfo {
-    device_list: c"".as_ptr(),
-    roles: ROLE_RCV | ROLE_SND,
-    function: Some(run_deferred),
-    argument: ptr::null_mut(),
-}]);
+impl Deferred {
+    fn of(network: &Network) -> Self {
+        let devices = network.wake.map(Wake::devices).unwrap_or_default().join(",");
+        let devices = CString::new(devices).unwrap_or_default().into_raw();
+        Self([ProgressThreadInfo {
+            device_list: devices,
+            roles: ROLE_RCV,
+            function: Some(run_deferred),
+            // Unused, but clients may take null for a thread that is not there.
+            argument: devices.cast(),
+        }])
+    }
 
-/// `GEX_THREAD_ROLE_*`.
+    /// The threads, or none if the client is to start none.
+    fn threads() -> &'static [ProgressThreadInfo] {
+        static DEFERRED: OnceLock<Deferred> = OnceLock::new();
+        if !wait::network::is_deferred() {
+            return &[];
+        }
+        &DEFERRED.get_or_init(|| Self::of(runtime::get().network())).0
+    }
+}
+
+/// `GEX_THREAD_ROLE_RCV`. The thread also sends what waited for room, which
+/// `GEX_THREAD_ROLE_SND` is not about: a thread for that alone, which `GASNET_SND_THREAD`
+/// announces.
 const ROLE_RCV: c_uint = 1;
-const ROLE_SND: c_uint = 2;
 
 extern "C" fn run_deferred(_: *mut c_void) -> *mut c_void {
     wait::network::run_deferred();
@@ -129,7 +149,7 @@ pub unsafe extern "C" fn gex_System_QueryProgressThreads(
         );
         return ERR_RESOURCE;
     }
-    let threads = &DEFERRED.0[..usize::from(wait::network::is_deferred())];
+    let threads = Deferred::threads();
     // SAFETY: not null, so valid for writes.
     unsafe {
         count.write(threads.len() as c_uint);

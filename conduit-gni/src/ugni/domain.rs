@@ -88,6 +88,8 @@ pub enum Arrivals {
 /// A domain.
 pub struct Domain {
     pub functions: &'static Functions,
+    /// Number of the NIC.
+    pub device: u32,
     cdm: ffi::gni_cdm_handle_t,
     nic: ffi::gni_nic_handle_t,
     completions: ffi::gni_cq_handle_t,
@@ -250,6 +252,7 @@ impl Domain {
         opening.cqs.clear();
         Ok(Self {
             functions,
+            device: identity.device,
             cdm,
             nic,
             completions,

@@ -528,6 +528,11 @@ impl Endpoint {
         self.wake
     }
 
+    /// Name of its domain.
+    pub fn device(&self) -> String {
+        self.info.domain()
+    }
+
     /// Whether a thread may sleep on that descriptor now. If not, the queue has something.
     pub fn may_sleep(&self) -> bool {
         let _gate = self.enter();
