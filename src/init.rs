@@ -291,7 +291,9 @@ fn explain_ends() {
             // The frames between a handler and its caller cannot be unwound: the core library stops
             // the exception there.
             Some((name, index)) if place.contains("library/core") => fatal!(
-                "an exception left AM handler {index} ({}). Handlers are called from C: catch every exception inside.",
+                "an exception left AM handler {index} ({}), or its thread was cancelled there. Handlers are called \
+                 from C: catch every exception inside, and disable cancellation (pthread_setcancelstate) around \
+                 cancellation points.",
                 name.map_or("unnamed".into(), std::ffi::CStr::to_string_lossy)
             ),
             _ => fatal!("internal error: {panic}. This is a defect of the library; please report it."),

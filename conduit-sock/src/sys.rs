@@ -1,6 +1,7 @@
 //! System calls for Unix sockets of type `SOCK_SEQPACKET` and for epoll. All descriptors are
 //! non-blocking and close-on-exec.
 
+use gasnet_sys::cancel;
 use std::io::{self, IoSlice};
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -81,6 +82,7 @@ pub fn listener(bytes: usize) -> io::Result<(OwnedFd, SocketName)> {
 
 /// Accepts the next connection at a listener.
 pub fn accept(listener: &OwnedFd, bytes: usize) -> io::Result<OwnedFd> {
+    let _whole = cancel::disable();
     let (none, flags) = (ptr::null_mut(), libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC);
     // SAFETY: null is allowed for an address that is not wanted.
     let fd = owned(unsafe { libc::accept4(listener.as_raw_fd(), none, ptr::null_mut(), flags) })?;
@@ -90,6 +92,7 @@ pub fn accept(listener: &OwnedFd, bytes: usize) -> io::Result<OwnedFd> {
 
 /// Connects to a listener. Does not wait; a full backlog is `WouldBlock`.
 pub fn connect(fd: &OwnedFd, name: SocketName) -> io::Result<()> {
+    let _whole = cancel::disable();
     let address = address(name);
     // SAFETY: `address` is live and longer than the length given.
     check(unsafe { libc::connect(fd.as_raw_fd(), ptr::from_ref(&address).cast(), ADDRESS_BYTES) })?;
@@ -107,6 +110,7 @@ fn message(slices: *mut libc::iovec, count: usize) -> libc::msghdr {
 /// Sends the concatenation of `slices` as one packet: all of it, or nothing and an error. Never
 /// raises `SIGPIPE`.
 pub fn send(fd: &OwnedFd, slices: &[IoSlice<'_>]) -> io::Result<()> {
+    let _whole = cancel::disable();
     let message = message(slices.as_ptr().cast_mut().cast(), slices.len());
     // SAFETY: `message` and the slices in it are live for the call, which only reads them.
     let sent = unsafe { libc::sendmsg(fd.as_raw_fd(), &message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
@@ -116,6 +120,7 @@ pub fn send(fd: &OwnedFd, slices: &[IoSlice<'_>]) -> io::Result<()> {
 /// Receives one packet into `slices`. Returns its length: 0 at the end of the connection, and more
 /// than the slices if the packet was truncated.
 pub fn receive(fd: &OwnedFd, slices: &mut [io::IoSliceMut<'_>]) -> io::Result<usize> {
+    let _whole = cancel::disable();
     let mut message = message(slices.as_mut_ptr().cast(), slices.len());
     // SAFETY: `message`, the slices and the memory that they name are live and exclusively borrowed
     // for the call.
@@ -160,6 +165,7 @@ impl Epoll {
     /// The numbers of at most `N` descriptors that are readable. Does not block.
     pub fn ready<const N: usize>(&self) -> impl Iterator<Item = u64> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; N];
+        let _whole = cancel::disable();
         // SAFETY: `events` is live and has room for N.
         let count = unsafe { libc::epoll_wait(self.fd(), events.as_mut_ptr(), N as libc::c_int, 0) };
         events.into_iter().take(count.max(0) as usize).map(|event| event.u64)

@@ -149,6 +149,7 @@ impl Job {
     /// `gasnet_exit`: ends the whole job with `code`. May be called from any thread and context,
     /// collectively or not. A child that the client has forked ends only itself.
     pub fn exit(&self, code: i32) -> ! {
+        let _whole = gasnet_sys::cancel::disable();
         if !self.is_own_process() {
             without_job(code);
         }

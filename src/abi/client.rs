@@ -16,6 +16,7 @@ use crate::sync::Mode;
 use crate::team::TeamHandle;
 use gasnet_conduit::JobRank;
 use gasnet_job as job;
+use gasnet_sys::{cancel, float};
 
 cdata! { gex_Client_SetCData gex_Client_QueryCData Client, handles::client, "client" }
 
@@ -68,7 +69,8 @@ pub unsafe fn begin(
     let (Some(mode), Some(segments)) = (Mode::from_raw(marked.mode), Configuration::from_raw(marked.segments)) else {
         return Err(ERR_BAD_ARG);
     };
-    let _held = gasnet_sys::float::hold();
+    let _whole = cancel::disable();
+    let _held = float::hold();
     // SAFETY: by contract.
     let count = unsafe { arguments::count(argc, argv) };
     match init::init(mode, segments, CString::from(name), flags, count) {

@@ -271,6 +271,7 @@ impl Waiter {
     fn yield_or_sleep(&mut self) {
         let thread = thread::current();
         if thread.was_woken.take() {
+        let _whole = gasnet_sys::cancel::disable();
             // The poll after the wake-up found nothing, so it was for a barrier or similar, which
             // another thread may wait for. That is nothing new to this thread.
             FOLLOWERS.notify();

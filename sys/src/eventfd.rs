@@ -1,6 +1,6 @@
 //! An eventfd that ends the sleep of a thread.
 
-use crate::check;
+use crate::{cancel, check};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
@@ -26,6 +26,7 @@ impl Eventfd {
 
     /// Ends the current sleep, or the next one.
     pub fn wake(&self) {
+        let _whole = cancel::disable();
         let one = 1u64;
         // SAFETY: eight live bytes. The write fails only after some 10^19 wakes without a wait.
         let _ = unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), size_of_val(&one)) };
@@ -34,6 +35,7 @@ impl Eventfd {
     /// Sleeps until `wake` is called, `other` is readable, or `limit` has passed. Returns whether
     /// `other` is readable.
     pub fn wait(&self, other: Option<RawFd>, limit: Duration) -> bool {
+        let _whole = cancel::disable();
         let item = |fd| libc::pollfd {
             fd,
             events: libc::POLLIN,

@@ -16,7 +16,7 @@ use rustix::io::{retry_on_intr, FdFlags};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::pipe::PipeFlags;
 
-use super::{check, signal};
+use super::{cancel, check, signal};
 
 /// A descriptor for the length of one call.
 fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
@@ -103,12 +103,14 @@ pub fn set_nonblocking(fd: &impl AsRawFd) -> io::Result<()> {
 
 /// Sends one message. Never blocks, never raises SIGPIPE. Async-signal-safe.
 pub fn send(fd: RawFd, message: &[u8]) -> io::Result<usize> {
+    let _whole = cancel::disable();
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     Ok(retry_on_intr(|| rustix::net::send(borrow(fd), message, flags))?)
 }
 
 /// Receives one message. Never blocks. 0 means end-of-file.
 pub fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let _whole = cancel::disable();
     let (received, _) = retry_on_intr(|| rustix::net::recv(borrow(fd), &mut *buffer, RecvFlags::DONTWAIT))?;
     Ok(received)
 }
@@ -224,6 +226,7 @@ pub fn readable(fd: RawFd) -> libc::pollfd {
 /// Blocks until one of `items` is ready or `limit` has passed (for ever without one); returns how
 /// many are ready. A signal ends the wait early, with 0. Async-signal-safe.
 pub fn poll(items: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<usize> {
+    let _whole = cancel::disable();
     // Rounded up, so that a caller with a deadline does not spin through its last millisecond.
     let timeout = limit.map_or(-1, |d| d.as_nanos().div_ceil(1_000_000).min(1 << 30) as i32);
     // SAFETY: the slice is valid for its length.
@@ -237,6 +240,7 @@ pub fn poll(items: &mut [libc::pollfd], limit: Option<Duration>) -> io::Result<u
 
 /// Reads once; restarts after a signal. 0 means end-of-file.
 pub fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let _whole = cancel::disable();
     Ok(retry_on_intr(|| rustix::io::read(borrow(fd), &mut *buffer))?)
 }
 
@@ -257,6 +261,7 @@ pub fn write_all_now(fd: RawFd, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes all of `bytes`, and calls `full` when the descriptor takes none for now.
 fn write_with(fd: RawFd, mut bytes: &[u8], full: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    let _whole = cancel::disable();
     while !bytes.is_empty() {
         match retry_on_intr(|| rustix::io::write(borrow(fd), bytes)) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

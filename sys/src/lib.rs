@@ -11,13 +11,14 @@
 
 pub mod atomic;
 pub mod backtrace;
+pub mod cancel;
 pub mod clock;
 pub mod cpus;
 pub mod env;
 pub mod eventfd;
 pub mod fd;
-pub mod futex;
 pub mod float;
+pub mod futex;
 pub mod gate;
 pub mod host_memory;
 pub mod mem;

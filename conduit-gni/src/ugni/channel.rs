@@ -65,6 +65,7 @@ impl Channel {
             events: libc::POLLIN,
             revents: 0,
         };
+        let _whole = gasnet_sys::cancel::disable();
         // SAFETY: one live entry.
         unsafe { libc::poll(&raw mut waited, 1, 0) > 0 }
     }

@@ -4,7 +4,7 @@ use super::bindings as ffi;
 use super::{hmem, mr_mode, Errno, Info, Region};
 use gasnet_conduit::{Device, Dmabuf, SegmentMemory};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
-use gasnet_sys::{lock, mem};
+use gasnet_sys::{cancel, lock, mem};
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::fd::RawFd;
@@ -115,6 +115,9 @@ macro_rules! call {
         }
     }};
 }
+
+/// A thread inside the provider: alone if there is a gate, and not cancellable.
+pub(super) type Entered<'a> = (Option<MutexGuard<'a, ()>>, cancel::Disabled);
 
 /// How the threads of this process use an endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -240,9 +243,11 @@ impl Endpoint {
         unsafe { ManuallyDrop::drop(&mut self.ep) };
     }
 
+    /// Around calls of the provider, which may be system calls.
     #[inline]
-    pub(super) fn enter(&self) -> Option<MutexGuard<'_, ()>> {
-        self.gate.as_deref().map(lock)
+    pub(super) fn enter(&self) -> Entered<'_> {
+        let whole = cancel::disable();
+        (self.gate.as_deref().map(lock), whole)
     }
 
     /// What the provider offers.
@@ -523,14 +528,14 @@ impl Endpoint {
         Ok(unsafe { &mut *(ptr::from_mut(taken) as *mut [Completion]) })
     }
 
-    /// The descriptor that is readable when the queue has something, if the provider has one.
-    pub fn wake_fd(&self) -> Option<RawFd> {
-        self.wake
-    }
-
     /// Name of its domain.
     pub fn device(&self) -> String {
         self.info.domain()
+    }
+
+    /// The descriptor that is readable when the queue has something, if the provider has one.
+    pub fn wake_fd(&self) -> Option<RawFd> {
+        self.wake
     }
 
     /// Whether a thread may sleep on that descriptor now. If not, the queue has something.

@@ -1,10 +1,9 @@
 //! Registered memory.
 
 use super::bindings as ffi;
-use super::endpoint::Gate;
+use super::endpoint::{Entered, Gate};
 use super::Errno;
-use gasnet_sys::atomic::MutexGuard;
-use gasnet_sys::lock;
+use gasnet_sys::{cancel, lock};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -31,8 +30,9 @@ impl Region {
         Self { mr, gate }
     }
 
-    fn enter(&self) -> Option<MutexGuard<'_, ()>> {
-        self.gate.as_deref().map(lock)
+    fn enter(&self) -> Entered<'_> {
+        let whole = cancel::disable();
+        (self.gate.as_deref().map(lock), whole)
     }
 
     fn fid(&self) -> *mut ffi::fid {

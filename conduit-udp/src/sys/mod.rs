@@ -3,6 +3,7 @@
 mod receive;
 mod send;
 
+use gasnet_sys::cancel;
 use std::io;
 use std::mem::size_of;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -232,6 +233,7 @@ impl Socket {
         let mut controls = [const { ControlBuffer([0; 64]) }; 8];
         message.msg_control = controls.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&controls) as _;
+        let _whole = cancel::disable();
         // SAFETY: everything that the message points to is live and writable.
         let got = unsafe { libc::recvmsg(self.raw(), &mut message, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT) };
         if got < 0 {

@@ -3,6 +3,7 @@
 
 use super::{check, ControlBuffer, Socket, UDP_GRO};
 use crate::memory::ClientMemory;
+use gasnet_sys::cancel;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
@@ -61,6 +62,7 @@ impl Socket {
             room += 1;
         }
         let first = messages.as_mut_ptr().cast::<libc::mmsghdr>();
+        let _whole = cancel::disable();
         let got = if room == 1 {
             // SAFETY: the first message was written, and all that it points to is live and
             // exclusively borrowed for the call.
@@ -135,6 +137,7 @@ impl Socket {
     ///
     /// All that the message points to is live and may be written.
     unsafe fn receive_one(&self, message: &mut libc::msghdr, flags: libc::c_int) -> io::Result<usize> {
+        let _whole = cancel::disable();
         // SAFETY: by the contract.
         let bytes = unsafe { libc::recvmsg(self.fd.as_raw_fd(), message, libc::MSG_DONTWAIT | flags) };
         check(bytes.min(1) as libc::c_int).map(|_| bytes as usize)

@@ -3,6 +3,7 @@
 //! one.
 
 use super::{check, Address, ControlBuffer, Socket, MAX_PAYLOAD, UDP_SEGMENT};
+use gasnet_sys::cancel;
 use std::io::{self, IoSlice};
 use std::mem::{size_of, MaybeUninit};
 use std::os::fd::AsRawFd;
@@ -111,6 +112,7 @@ impl Socket {
             at += length;
         }
         let first = messages.as_mut_ptr().cast::<libc::mmsghdr>();
+        let _whole = cancel::disable();
         if count == 1 {
             // SAFETY: the first message was written, and all that it points to is live for the
             // call, which only reads it.
@@ -134,6 +136,7 @@ impl Socket {
             at += slice.len();
         }
         let to = RawAddress::of(to);
+        let _whole = cancel::disable();
         // SAFETY: the bytes and the address are live and of the lengths given.
         let sent = unsafe {
             libc::sendto(
