@@ -120,7 +120,7 @@ fn until_sent(message: &Message<'_>) {
 #[cold]
 fn wait_and_send(message: Message<'_>) {
     let scope = poll_scope(message.class);
-    let mut waiter = Waiter::new(Reason::Room(message.class, message.target.rank));
+    let mut waiter = Waiter::new(scope, Reason::Room(message.class, message.target.rank));
     loop {
         if progress::poll(scope) > 0 {
             waiter.reset();

@@ -30,7 +30,7 @@ use crate::event::{Category, Event, Op};
 use crate::progress::{Collectives, ACTIVE};
 use crate::stall::{self, Reason};
 use crate::team::Team;
-use crate::{progress, thread, wait};
+use crate::{progress, wait};
 use gasnet_conduit::PollScope;
 use gasnet_sys::atomic::Mutex;
 
@@ -180,10 +180,9 @@ pub const HOOKS: Collectives = Collectives {
 };
 
 /// Polls the collectives that use shared memory; returns whether one advanced. A thread calls this
-/// before it sleeps. Not from a handler that waits for room for its reply: a collective may send
-/// requests.
+/// before it sleeps outside upcalls.
 fn advances() -> bool {
-    if PSHM_ACTIVE.load(Ordering::Relaxed) == 0 || thread::existing().is_none_or(|thread| thread.handler().is_some()) {
+    if PSHM_ACTIVE.load(Ordering::Relaxed) == 0 {
         return false;
     }
     let before = WAITS_DONE.load(Ordering::Relaxed);

@@ -32,7 +32,7 @@ use crate::stall::{self, Reason};
 use crate::{progress, runtime, thread, trace};
 use followers::Followers;
 use gasnet_conduit::config::Config;
-use gasnet_conduit::{Class, PollScope, Wake, WakePromise};
+use gasnet_conduit::{PollScope, Wake, WakePromise};
 use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
@@ -166,16 +166,19 @@ pub struct Waiter {
     /// The end of the last timed yield or sleep.
     now: u64,
     reason: Reason,
+    /// What its polls take: replies only inside an upcall.
+    scope: PollScope,
 }
 
 impl Waiter {
-    /// Starts a wait.
-    pub fn new(reason: Reason) -> Self {
+    /// Starts a wait, whose polls have this scope.
+    pub fn new(scope: PollScope, reason: Reason) -> Self {
         let waiter = Self {
             iterations: 0,
             began: 0,
             now: 0,
             reason,
+            scope,
         };
         waiter.done();
         waiter
@@ -201,13 +204,14 @@ impl Waiter {
     /// A wait for a client's condition, from the state word of its loop, which is 0 initially.
     fn from_state(state: u32) -> Self {
         let mut waiter = if state == 0 {
-            Self::new(Reason::Condition)
+            Self::new(PollScope::All, Reason::Condition)
         } else {
             Self {
                 iterations: state & !TIMED,
                 began: 0,
                 now: 0,
                 reason: Reason::Condition,
+                scope: PollScope::All,
             }
         };
         if state & TIMED != 0 {
@@ -233,9 +237,9 @@ impl Waiter {
     /// oversubscribed, a waiter that has just found something yields before its next poll: the next
     /// message comes from a rank that needs the core.
     #[inline]
-    fn iterate(&mut self, scope: PollScope) {
+    fn iterate(&mut self) {
         let found = &thread::current().found;
-        if !found.replace(false) && progress::poll(scope) > 0 {
+        if !found.replace(false) && progress::poll(self.scope) > 0 {
             found.set(is_oversubscribed() && !runtime::get().single_neighbourhood());
             self.reset();
         } else {
@@ -254,12 +258,10 @@ impl Waiter {
         self.yield_or_sleep();
     }
 
-    /// What the polls of this wait take.
-    fn scope(&self) -> PollScope {
-        match self.reason {
-            Reason::Room(Class::Reply, _) => PollScope::Replies,
-            _ => PollScope::All,
-        }
+    /// Advances collectives before a sleep. Not inside an upcall: they may send requests and run
+    /// the client's reduction functions.
+    fn advances(&self) -> bool {
+        self.scope == PollScope::All && progress::advances()
     }
 
     /// Whether another thread of this process, which may never call GASNet, could end this wait.
@@ -269,9 +271,9 @@ impl Waiter {
 
     #[cold]
     fn yield_or_sleep(&mut self) {
+        let _whole = gasnet_sys::cancel::disable();
         let thread = thread::current();
         if thread.was_woken.take() {
-        let _whole = gasnet_sys::cancel::disable();
             // The poll after the wake-up found nothing, so it was for a barrier or similar, which
             // another thread may wait for. That is nothing new to this thread.
             FOLLOWERS.notify();
@@ -313,13 +315,14 @@ impl Waiter {
                 let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
                 let known = thread.known_count.get();
                 // What the thread that waits for the network found since this thread's last poll.
-                let also = || progress::advances() || FOLLOWERS.count() != known;
+                let also = || self.advances() || FOLLOWERS.count() != known;
                 let slept = if watch == WakePromise::Arrived {
                     Slept::Refused
                 } else {
                     FOLLOWERS.sleep(known, limit, |limit| match alone {
+                        Some(_) if self.advances() => Slept::Refused,
                         Some(wake) => sleep_on(wake, limit),
-                        None => rt.comm().sleep(limit, self.scope(), also),
+                        None => rt.comm().sleep(limit, self.scope, also),
                     })
                 };
                 thread.was_woken.set(slept == Slept::Woken);
@@ -382,7 +385,7 @@ fn sleep_on(wake: &dyn Wake, limit: Duration) -> Slept {
         events: libc::POLLIN,
         revents: 0,
     }];
-    if progress::advances() || !wake.arm() {
+    if !wake.arm() {
         return Slept::Refused;
     }
     // A failure counts as an empty sleep.
@@ -425,9 +428,9 @@ pub fn until(reason: Reason, mut ready: impl FnMut() -> bool) {
 
 /// Polls until `ready` returns a value.
 pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -> Option<T>) -> T {
-    let mut waiter = Waiter::new(reason);
+    let mut waiter = Waiter::new(scope, reason);
     loop {
-        waiter.iterate(scope);
+        waiter.iterate();
         if let Some(value) = ready() {
             waiter.done();
             return value;
@@ -439,7 +442,7 @@ pub fn until_some<T>(scope: PollScope, reason: Reason, mut ready: impl FnMut() -
 /// loop and is 0 initially.
 pub fn step(state: &mut u32) {
     let mut waiter = Waiter::from_state(*state);
-    waiter.iterate(PollScope::All);
+    waiter.iterate();
     *state = waiter.state();
 }
 
@@ -468,4 +471,23 @@ pub fn poll_once() -> usize {
         yield_core();
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::progress::{Collectives, ACTIVE};
+    use gasnet_conduit::JobRank;
+
+    #[test]
+    fn a_wait_inside_an_upcall_leaves_collectives_alone() {
+        progress::set_collectives(Collectives {
+            advance: || 0,
+            advances: || true,
+        });
+        ACTIVE.fetch_add(1, Ordering::Relaxed);
+        let advances = |scope| Waiter::new(scope, Reason::Source(JobRank(0))).advances();
+        assert_eq!([PollScope::All, PollScope::Replies].map(advances), [true, false]);
+        ACTIVE.fetch_sub(1, Ordering::Relaxed);
+    }
 }
