@@ -29,6 +29,14 @@ GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *
 // A read orders what comes before it, and a write what comes after it, by a fence only.
 #define GASNETI_AD_FENCE(flags, flag) ((void)(((flags) & (flag)) == 0 || (__atomic_thread_fence(__ATOMIC_SEQ_CST), 0)))
 
+// A comparison that fails is a read: nothing it writes releases what comes before. On x86 its
+// instruction is a fence.
+#if defined(__x86_64__) || defined(__i386__)
+#define GASNETI_AD_CAS_FENCE(flags) ((void)0)
+#else
+#define GASNETI_AD_CAS_FENCE(flags) GASNETI_AD_FENCE(flags, GEX_FLAG_AD_REL)
+#endif
+
 // Without a flag there is no order.
 #define GASNETI_AD_ORDER(flags) \
     (((flags) & (GEX_FLAG_AD_REL | GEX_FLAG_AD_ACQ)) != 0 ? __ATOMIC_ACQ_REL : __ATOMIC_RELAXED)
@@ -57,9 +65,12 @@ GASNETI_INLINE int gasneti_ad_reaches(gex_AD_t ad, gex_Rank_t rank, const void *
                 a = __atomic_load_n(at, GASNETI_AD_FAILED(order));                                                    \
                 break;                                                                                                \
             case GEX_OP_SWAP: a = __atomic_exchange_n(at, a, order); break;                                           \
-            case GEX_OP_CAS: (void)__atomic_compare_exchange_n(at, &a, b, 0, order, GASNETI_AD_FAILED(order));        \
+            case GEX_OP_CAS:                                                                                          \
+                GASNETI_AD_CAS_FENCE(flags);                                                                          \
+                (void)__atomic_compare_exchange_n(at, &a, b, 0, order, GASNETI_AD_FAILED(order));                     \
                 return 1;                                                                                             \
             case GEX_OP_FCAS:                                                                                         \
+                GASNETI_AD_CAS_FENCE(flags);                                                                          \
                 (void)__atomic_compare_exchange_n(at, &a, b, 0, order, GASNETI_AD_FAILED(order));                     \
                 break;                                                                                                \
                 CASES                                                                                                 \

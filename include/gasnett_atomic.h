@@ -117,25 +117,28 @@ void gasnetti_fence_after(int flags) {
 #if PLATFORM_ARCH_X86_64 || PLATFORM_ARCH_X86
 /* A locked instruction is a full fence on both sides. */
 #define GASNETTI_FENCE_BEFORE_RMW(flags) ((void)0)
+#define GASNETTI_FENCE_BEFORE_CAS(flags) ((void)0)
 #define GASNETTI_FENCE_AFTER_RMW(flags) ((void)0)
 #else
 #define GASNETTI_FENCE_BEFORE_RMW(flags) gasnetti_fence_before_read(((flags)&3) == GASNETT_ATOMIC_WMB_PRE ? 0 : (flags))
+/* A compare-and-swap that fails is a read: no store releases what comes before it. */
+#define GASNETTI_FENCE_BEFORE_CAS(flags) gasnetti_fence_before_read(flags)
 #define GASNETTI_FENCE_AFTER_RMW(flags) gasnetti_fence_after(flags)
 #endif
 
-/* One read-modify-write: relaxed when no fence is asked for, else acquire and release. `order` is
- * replaced by a constant. */
-#define GASNETTI_RMW(T, flags, call)       \
-    T gasnetti_result;                     \
-    if (!(flags)) {                        \
-        enum { order = __ATOMIC_RELAXED }; \
-        gasnetti_result = (T)(call);       \
-    } else {                               \
-        enum { order = __ATOMIC_SEQ_CST }; \
-        GASNETTI_FENCE_BEFORE_RMW(flags);  \
-        gasnetti_result = (T)(call);       \
-        GASNETTI_FENCE_AFTER_RMW(flags);   \
-    }                                      \
+/* One read-modify-write: relaxed when no fence is asked for, else acquire and release, after a
+ * BEFORE fence. `order` is replaced by a constant. */
+#define GASNETTI_RMW(T, flags, BEFORE, call)   \
+    T gasnetti_result;                         \
+    if (!(flags)) {                            \
+        enum { order = __ATOMIC_RELAXED };     \
+        gasnetti_result = (T)(call);           \
+    } else {                                   \
+        enum { order = __ATOMIC_SEQ_CST };     \
+        GASNETTI_FENCE_BEFORE_##BEFORE(flags); \
+        gasnetti_result = (T)(call);           \
+        GASNETTI_FENCE_AFTER_RMW(flags);       \
+    }                                          \
     return gasnetti_result
 
 /* The operations of one width, as gasnetti_<kind>_<operation>: <kind> strong32 or strong64. */
@@ -158,11 +161,11 @@ void gasnetti_fence_after(int flags) {
     }                                                                                                                  \
     GASNETT_INLINE(gasnetti_##kind##_add)                                                                              \
     T gasnetti_##kind##_add(A *p, T v, int flags) {                                                                    \
-        GASNETTI_RMW(T, flags, __atomic_add_fetch(&p->gasnetti_value, v, order));                                      \
+        GASNETTI_RMW(T, flags, RMW, __atomic_add_fetch(&p->gasnetti_value, v, order));                                 \
     }                                                                                                                  \
     GASNETT_INLINE(gasnetti_##kind##_subtract)                                                                         \
     T gasnetti_##kind##_subtract(A *p, T v, int flags) {                                                               \
-        GASNETTI_RMW(T, flags, __atomic_sub_fetch(&p->gasnetti_value, v, order));                                      \
+        GASNETTI_RMW(T, flags, RMW, __atomic_sub_fetch(&p->gasnetti_value, v, order));                                 \
     }                                                                                                                  \
     GASNETT_INLINE(gasnetti_##kind##_increment)                                                                        \
     void gasnetti_##kind##_increment(A *p, int flags) { (void)gasnetti_##kind##_add(p, 1, flags); }                    \
@@ -172,11 +175,11 @@ void gasnetti_fence_after(int flags) {
     int gasnetti_##kind##_decrement_and_test(A *p, int flags) { return gasnetti_##kind##_subtract(p, 1, flags) == 0; } \
     GASNETT_INLINE(gasnetti_##kind##_swap)                                                                             \
     T gasnetti_##kind##_swap(A *p, T v, int flags) {                                                                   \
-        GASNETTI_RMW(T, flags, __atomic_exchange_n(&p->gasnetti_value, v, order));                                     \
+        GASNETTI_RMW(T, flags, RMW, __atomic_exchange_n(&p->gasnetti_value, v, order));                                \
     }                                                                                                                  \
     GASNETT_INLINE(gasnetti_##kind##_compare_and_swap)                                                                 \
     int gasnetti_##kind##_compare_and_swap(A *p, T oldval, T newval, int flags) {                                      \
-        GASNETTI_RMW(int, flags,                                                                                       \
+        GASNETTI_RMW(int, flags, CAS,                                                                                  \
                      __atomic_compare_exchange_n(&p->gasnetti_value, &oldval, newval, 0, (int)order, (int)order));     \
     }
 

@@ -275,15 +275,26 @@ END {
     else if (!between) print "no barrier between the two stores"
 }
 EOF
+cat >"$tmp/inside.awk" <<'EOF'
+$1 == name ":" { inside = 1 }
+inside && $1 == "dmb" { fences++ }
+$1 == ".cfi_endproc" { inside = 0 }
+END { if (!fences) print "no barrier in front of the comparison" }
+EOF
 if ! command -v clang >/dev/null; then
     echo "SKIP headers/fences: clang is not installed"
 elif [ ! -e $cross/stdio.h ]; then
     echo "SKIP headers/fences: libc6-dev-arm64-cross is not installed"
 else
-    check fences-compile clang --target=aarch64-linux-gnu -isystem $cross -std=c11 -O2 $strict -DGASNET_PAR $paths \
-        -S "$here/puts.c" -o "$tmp/puts.s"
+    for source in puts comparisons; do
+        check fences-compile-$source clang --target=aarch64-linux-gnu -isystem $cross -std=c11 -O2 $strict \
+            -DGASNET_PAR $paths -S "$here/$source.c" -o "$tmp/$source.s"
+    done
     for name in two_puts two_vis_puts; do
         check "fences-$name" awk -v name=$name -f "$tmp/between.awk" "$tmp/puts.s"
+    done
+    for name in local_comparison remote_comparison; do
+        check "fences-$name" awk -v name=$name -f "$tmp/inside.awk" "$tmp/comparisons.s"
     done
 fi
 

@@ -6,8 +6,8 @@
 //!
 //! SYNC POINT ad: every operation that writes releases and every one that reads acquires, so that
 //! what precedes an operation with `GEX_FLAG_AD_REL` is visible after one with `GEX_FLAG_AD_ACQ`
-//! that saw its value. A GET that releases and a SET that acquires have nothing to pair with; they
-//! get the fence that keeps them in order ([`perform`]).
+//! that saw its value. A GET that releases, also a comparison that fails, and a SET that acquires
+//! have nothing to pair with; they get the fence that keeps them in order ([`perform`]).
 
 use crate::flags::Flags;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -167,6 +167,12 @@ floats! {
     f64, AtomicU64, u64, codes::DBL;
 }
 
+/// Whether nothing that `op` writes may release what comes before it. A comparison that fails is a
+/// read, except on x86, where its instruction is a fence.
+fn is_read(op: u32) -> bool {
+    op == GET || (cfg!(not(target_arch = "x86_64")) && (op == CAS || op == FCAS))
+}
+
 /// Performs `op` at `at` and returns the old value; None if the type has no such operation.
 ///
 /// # Safety
@@ -175,7 +181,7 @@ floats! {
 #[inline]
 pub unsafe fn perform<T: Number>(at: *mut u8, op: u32, operands: [T; 2], flags: Flags) -> Option<T> {
     let operation = (*T::OPERATIONS.get(op.trailing_zeros() as usize)?)?;
-    if op == GET && flags.has(Flags::AD_REL) {
+    if is_read(op) && flags.has(Flags::AD_REL) {
         fence(SeqCst);
     }
     // SAFETY: by contract; a Cell has the size and alignment of T.
