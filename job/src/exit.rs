@@ -241,7 +241,7 @@ impl Job {
                 code: 128 + number,
                 signal: number,
             };
-            let _ = fd::send(socket.as_raw_fd(), &message.encode());
+            control_socket::send(socket.as_raw_fd(), self.control.status(self.rank), message);
         }
     }
 
