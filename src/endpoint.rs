@@ -31,14 +31,18 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint without segment and handlers.
-    pub fn new(index: EpIndex, flags: Flags) -> Self {
-        Self {
-            index,
-            flags,
-            handlers: Table::new(),
-            segment: AtomicPtr::new(ptr::null_mut()),
-            cdata: AtomicPtr::new(ptr::null_mut()),
+    /// An endpoint without segment and handlers, for ever. Not by way of the stack, which may be
+    /// small.
+    pub fn leak(index: EpIndex, flags: Flags) -> &'static Self {
+        let place = Box::leak(Box::<Self>::new_uninit()).as_mut_ptr();
+        // SAFETY: room for `Self`, all of which is written.
+        unsafe {
+            (&raw mut (*place).index).write(index);
+            (&raw mut (*place).flags).write(flags);
+            Table::write_empty(&raw mut (*place).handlers);
+            (&raw mut (*place).segment).write(AtomicPtr::new(ptr::null_mut()));
+            (&raw mut (*place).cdata).write(AtomicPtr::new(ptr::null_mut()));
+            &*place
         }
     }
 
@@ -75,8 +79,8 @@ pub fn create(flags: Flags) -> Option<&'static Endpoint> {
     let _making = gasnet_sys::lock(&MAKING);
     let count = COUNT.load(Ordering::Relaxed);
     let slot = OTHERS.get(count)?;
-    let endpoint = Box::leak(Box::new(Endpoint::new(count as EpIndex + 1, flags)));
-    slot.store(endpoint, Ordering::Release);
+    let endpoint = Endpoint::leak(count as EpIndex + 1, flags);
+    slot.store(ptr::from_ref(endpoint).cast_mut(), Ordering::Release);
     COUNT.store(count + 1, Ordering::Release);
     Some(endpoint)
 }

@@ -159,7 +159,7 @@ pub fn init(
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),
         client,
-        endpoint0: Box::leak(Box::new(Endpoint::new(0, flags))),
+        endpoint0: Endpoint::leak(0, flags),
         team0,
         directory: OnceLock::new(),
         max_local_bytes,

@@ -20,13 +20,14 @@ pub struct LateInPage<T> {
 }
 
 impl<T> LateInPage<T> {
-    /// For ever.
+    /// For ever. Not by way of the stack, which may be small.
     pub fn leak(value: T) -> &'static T {
-        &Box::leak(Box::new(Self {
-            before: [0; PAGE - QUARTER],
-            value,
-        }))
-        .value
+        let place = Box::leak(Box::<Self>::new_uninit()).as_mut_ptr();
+        // SAFETY: room for `Self`, of which only `value` is used.
+        unsafe {
+            (&raw mut (*place).value).write(value);
+            &(*place).value
+        }
     }
 }
 

@@ -410,6 +410,7 @@ impl Net {
         self.connector.count.store(inner.waiting.len(), Ordering::Relaxed);
     }
 
+    #[inline(never)]
     fn arrived(&self, inner: &mut Inner, datagram: &Datagram) {
         let peer = datagram.source;
         let is_ours = datagram.token == self.token
@@ -451,6 +452,7 @@ impl Net {
     }
 
     /// Sends again what was not answered, and gives up what was not for long.
+    #[inline(never)]
     fn repeat(&self, inner: &mut Inner) {
         if inner.waiting.is_empty() {
             return;

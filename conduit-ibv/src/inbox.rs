@@ -24,6 +24,16 @@ struct Rings {
     all: Vec<Ring>,
     /// The one that the next poll begins with, so that none starves.
     first: usize,
+    /// Room for the messages of polls: not on the stack, which may be small.
+    spare: Vec<Box<[Slot]>>,
+}
+
+/// Messages of a poll.
+const AT_ONCE: usize = 4;
+
+#[cold]
+fn new_slots() -> Box<[Slot]> {
+    (0..AT_ONCE).map(|_| Slot::new()).collect()
 }
 
 impl Inbox {
@@ -75,15 +85,13 @@ impl Net {
     /// Delivers messages from the rings. They are copied first, which frees their slots.
     #[inline(never)]
     pub fn poll_rings(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        /// Messages of a poll.
-        const AT_ONCE: usize = 4;
         // A thread that does the same is not waited for.
         let Ok(mut rings) = self.inbox.rings.try_lock() else {
             return 0;
         };
-        let mut slots = [const { Slot::new() }; AT_ONCE];
+        let mut slots = rings.spare.pop().unwrap_or_else(new_slots);
         let mut found = Batch::new();
-        let Rings { all, first } = &mut *rings;
+        let Rings { all, first, .. } = &mut *rings;
         let (before, after) = all.split_at_mut(*first);
         *first = if after.len() > 1 { *first + 1 } else { 0 };
         for ring in after.iter_mut().chain(before) {
@@ -98,8 +106,12 @@ impl Net {
                 self.note_taken(ring);
             }
         }
-        drop(rings);
         let count = found.len();
+        if count == 0 {
+            rings.spare.push(slots);
+            return 0;
+        }
+        drop(rings);
         for ((source, bytes, beside), slot) in found.by_ref().zip(&mut slots) {
             let Some(connection) = self.peers.connection(source) else {
                 continue;
@@ -122,6 +134,7 @@ impl Net {
                 Class::Request => self.defer(source, packet),
             }
         }
+        lock(&self.inbox.rings).spare.push(slots);
         count
     }
 

@@ -7,7 +7,7 @@
 use crate::fetch::Offer;
 use crate::net::Net;
 use crate::peers::{pair_name, Connection};
-use crate::rail::{Batch, Rail, MOST};
+use crate::rail::{Batch, Rail};
 use crate::ring::Report;
 use crate::send_queue::{named, Done, Named, SendQueue};
 use crate::verbs::Wc;
@@ -17,7 +17,6 @@ use gasnet_conduit::{Class, Completion, JobRank, PollScope, Upcalls};
 use gasnet_ibv_abi as ffi;
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
-use std::mem::MaybeUninit;
 
 /// Most deferred requests that a poll delivers.
 const DEFERRED: usize = 32;
@@ -77,10 +76,9 @@ impl Net {
         let Ok(mut reader) = rail.reader.try_lock() else {
             return 0;
         };
-        let mut room = [const { MaybeUninit::uninit() }; MOST];
         reader.polls = reader.polls.wrapping_add(1);
         let polls = reader.polls;
-        let completions = match rail.completions(&mut reader, &mut room) {
+        let completions = match rail.completions(&mut reader) {
             Ok(completions) => completions,
             Err(why) => {
                 self.take_events(rail);
@@ -445,10 +443,9 @@ impl Net {
             let Ok(mut reader) = rail.reader.try_lock() else {
                 continue;
             };
-            let mut room = [const { MaybeUninit::uninit() }; MOST];
             let mut sent = 0;
             let mut events = Batch::new();
-            for completion in rail.completions(&mut reader, &mut room).unwrap_or_default() {
+            for completion in rail.completions(&mut reader).unwrap_or_default() {
                 self.take(rail, completion, (&mut events, &mut sent));
             }
             rail.return_room(sent);

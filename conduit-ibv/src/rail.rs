@@ -14,7 +14,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicI64, AtomicUsize};
 
 /// Most completions that a poll takes at once.
-pub const MOST: usize = 32;
+pub const MOST: usize = 24;
 
 /// Work requests of the shortest send queue, and of all send queues together at least.
 const LEAST_DEPTH: usize = 4;
@@ -65,14 +65,26 @@ pub struct Rail {
 }
 
 /// What the reader of a queue keeps.
-#[derive(Default)]
 pub struct Reader {
     /// Completions that a thread found when it was about to sleep.
     pub early: Vec<Wc>,
+    /// Room for the completions of a poll: not on the stack, which may be small.
+    room: Box<[MaybeUninit<Wc>; MOST]>,
     /// Polls so far.
     pub polls: u32,
     /// The queue that was polled last.
     next: usize,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self {
+            early: Vec::new(),
+            room: Box::new([const { MaybeUninit::uninit() }; MOST]),
+            polls: 0,
+            next: 0,
+        }
+    }
 }
 
 /// Of a cache line of its own, because all threads that send write it.
@@ -319,28 +331,24 @@ impl Rail {
 
     /// Takes completions.
     #[inline]
-    pub fn completions<'a>(
-        &self,
-        reader: &mut Reader,
-        room: &'a mut [MaybeUninit<Wc>; MOST],
-    ) -> Result<&'a [Wc], Errno> {
+    pub fn completions<'a>(&self, reader: &'a mut Reader) -> Result<&'a [Wc], Errno> {
         if reader.early.is_empty() {
-            return self.poll(reader, room);
+            return self.poll(reader);
         }
         let early = std::mem::take(&mut reader.early);
-        for (place, completion) in room.iter_mut().zip(&early) {
+        for (place, completion) in reader.room.iter_mut().zip(&early) {
             place.write(*completion);
         }
         // SAFETY: so many were written; at most `MOST` are kept.
-        Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), early.len()) })
+        Ok(unsafe { std::slice::from_raw_parts(reader.room.as_ptr().cast(), early.len()) })
     }
 
     /// Polls the queues in turn, up to one that has completions.
     #[inline]
-    fn poll<'a>(&self, reader: &mut Reader, room: &'a mut [MaybeUninit<Wc>; MOST]) -> Result<&'a [Wc], Errno> {
+    fn poll<'a>(&self, reader: &'a mut Reader) -> Result<&'a [Wc], Errno> {
         match &*self.queues {
-            [queue] => queue.poll(room),
-            queues => Queue::poll_next(queues, &mut reader.next, room),
+            [queue] => queue.poll(&mut *reader.room),
+            queues => Queue::poll_next(queues, &mut reader.next, &mut *reader.room),
         }
     }
 
@@ -356,9 +364,8 @@ impl Rail {
         if channel.drain() || !reader.early.is_empty() || !is_armed() {
             return false;
         }
-        let mut room = [const { MaybeUninit::uninit() }; MOST];
-        if let Ok(found) = self.poll(&mut reader, &mut room) {
-            reader.early.extend_from_slice(found);
+        if let Ok(found) = self.poll(&mut reader) {
+            reader.early = found.to_vec();
         }
         reader.early.is_empty()
     }

@@ -19,8 +19,8 @@ use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::time::Instant;
 
-/// Most completions that a poll takes at once.
-const MOST: usize = 256;
+/// Completions that a poll takes at once: they lie on a stack that may be small.
+const AT_ONCE: usize = 32;
 
 /// What a completion is of.
 enum Event {
@@ -44,18 +44,12 @@ impl Net {
         if scope == PollScope::All && self.deferred_count.load(Ordering::Acquire) > 0 {
             delivered += self.deliver_deferred(upcalls);
         }
-        let mut room = [const { MaybeUninit::uninit() }; MOST];
-        let room = &mut room[..self.settings.completions];
-        let events = self.read(room);
-        match events {
-            Ok(completions) => delivered += self.handle(completions, scope, upcalls),
-            Err(Errno::AGAIN) => {}
-            Err(Errno::ERROR_AVAILABLE) => {
-                if let Some(failure) = self.endpoint.failure() {
-                    self.failed(&failure);
-                }
-            }
-            Err(why) => self.fail("fi_cq_read", why),
+        let mut left = self.settings.completions;
+        while left > 0 {
+            let (most, taken) = (left.min(AT_ONCE), self.take(left.min(AT_ONCE), scope, upcalls));
+            delivered += taken.1;
+            // Fewer than there was room for: there are no more.
+            left = if taken.0 < most { 0 } else { left - most };
         }
         if let Err(why) = self.receives.retry(&self.endpoint) {
             self.fail("fi_recvmsg", why);
@@ -72,6 +66,23 @@ impl Net {
             }
         }
         delivered
+    }
+
+    /// Takes and handles at most `most` completions. Returns how many it took, and delivered
+    /// messages.
+    fn take(&self, most: usize, scope: PollScope, upcalls: &mut dyn Upcalls) -> (usize, usize) {
+        let mut room = [const { MaybeUninit::uninit() }; AT_ONCE];
+        match self.read(&mut room[..most]) {
+            Ok(completions) => return (completions.len(), self.handle(completions, scope, upcalls)),
+            Err(Errno::AGAIN) => {}
+            Err(Errno::ERROR_AVAILABLE) => {
+                if let Some(failure) = self.endpoint.failure() {
+                    self.failed(&failure);
+                }
+            }
+            Err(why) => self.fail("fi_cq_read", why),
+        }
+        (0, 0)
     }
 
     /// Takes completions, and references to their messages. Another thread that does the same is

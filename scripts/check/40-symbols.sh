@@ -37,6 +37,14 @@ check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
     if [ "$(ar t "$archive")" != "$name.o" ]; then
         fail "symbols $label archive: members are $(ar t "$archive" | tr '\n' ' ')"
     fi
+    if [ "$1" = release ] && [ "$(uname -m)" = x86_64 ]; then
+        if python3 -B "$ROOT/scripts/check/frames.py" "$archive" >"$WORK/frames"; then
+            pass "symbols $label archive: stack frames"
+        else
+            fail "symbols $label archive: large stack frames"
+            sed 's/^/    | /' "$WORK/frames"
+        fi
+    fi
     if nm -u "$archive" | grep -E ' U _?(gasnet|gex)' >"$WORK/undefined"; then
         fail "symbols $label archive needs $(awk '{ print $2 }' "$WORK/undefined" | head -n 10 | tr '\n' ' ')"
     fi

@@ -38,7 +38,8 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     let interval = Interval::begin(name, bytes, format_args!(" team={:#x} size={}", team.id, team.size));
     let work = work(Call::next(team));
     if interval.is_some() {
-        return coll::start(team, interval::around(interval, work), op);
+        // In a box: each of the two on the stack, which may be small, is one too many.
+        return coll::start(team, interval::around(interval, Box::pin(work)), op);
     }
     coll::start(team, work, op)
 }

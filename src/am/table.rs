@@ -115,8 +115,11 @@ impl std::fmt::Display for RegisterError {
 }
 
 impl Table {
-    /// Empty.
-    pub fn new() -> Self {
+    /// Writes an empty one to `place`: it is large for a stack.
+    ///
+    /// # Safety
+    /// `place` is valid for writes, and aligned.
+    pub unsafe fn write_empty(place: *mut Self) {
         let empty = AmEntry {
             index: 0,
             function: None,
@@ -125,13 +128,16 @@ impl Table {
             cdata: ptr::null(),
             name: ptr::null(),
         };
-        Self {
-            slots: std::array::from_fn(|_| Slot {
+        for index in 0..256 {
+            let slot = Slot {
                 set: AtomicBool::new(false),
                 entry: UnsafeCell::new(empty),
-            }),
-            writer: Mutex::new(()),
+            };
+            // SAFETY: by contract.
+            unsafe { (&raw mut (*place).slots[index]).write(slot) };
         }
+        // SAFETY: by contract.
+        unsafe { (&raw mut (*place).writer).write(Mutex::new(())) };
     }
 
     /// The handler at `index`, if one is registered.
@@ -199,12 +205,6 @@ impl Table {
     }
 }
 
-impl Default for Table {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 fn check(i: usize, entry: &AmEntry) -> Result<(), RegisterError> {
     if entry.function.is_none() {
         return Err(RegisterError::Null(i));
@@ -234,9 +234,17 @@ mod tests {
         }
     }
 
+    fn empty() -> Box<Table> {
+        let mut table = Box::<Table>::new_uninit();
+        // SAFETY: room for it.
+        unsafe { Table::write_empty(table.as_mut_ptr()) };
+        // SAFETY: written.
+        unsafe { table.assume_init() }
+    }
+
     #[test]
     fn free_indices_go_out_from_the_top_after_the_fixed_ones() {
-        let table = Table::new();
+        let table = empty();
         let mut entries = [entry(0), entry(255), entry(0), entry(200)];
         table.register(&mut entries).unwrap();
         assert_eq!(entries.map(|e| e.index), [254, 255, 253, 200]);
@@ -245,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_bad_table_registers_nothing() {
-        let table = Table::new();
+        let table = empty();
         assert_eq!(
             table.register(&mut [entry(200), entry(200)]),
             Err(RegisterError::Taken(200))

@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_destroyed_segment_outlives_the_threads_that_may_read_it() {
         let retired = Retired(Mutex::new(Vec::new()));
-        let endpoint = endpoint::Endpoint::new(1, crate::flags::Flags::NONE);
+        let endpoint = endpoint::Endpoint::leak(1, crate::flags::Flags::NONE);
         let bytes = |n| &*Segment::leak(0x1000, n, Memory::Client, None, None);
         assert!(endpoint.bind(bytes(1)));
         let seen = endpoint.bound();

@@ -395,14 +395,17 @@ pub fn idle() {
     }
 }
 
+/// Bytes of a line that is written without a log.
+const LINE_BYTES: usize = 1536;
+
 /// Writes a line about the whole rank to the file, without a log. Does not allocate.
 fn write_line(sink: &OnceLock<TraceSink>, kind: EventKind, words: fmt::Arguments<'_>) {
     let Some(sink) = sink.get() else { return };
-    let mut line = [0_u8; 2048];
-    let mut rest = &mut line[..2047];
+    let mut line = [0_u8; LINE_BYTES];
+    let mut rest = &mut line[..LINE_BYTES - 1];
     // A longer line is truncated.
     let _ = write_head(&mut rest, None, monotonic_ns(), None, kind.head()).and_then(|()| rest.write_fmt(words));
-    let used = 2047 - rest.len();
+    let used = LINE_BYTES - 1 - rest.len();
     line[..used]
         .iter_mut()
         .filter(|b| b.is_ascii_control())

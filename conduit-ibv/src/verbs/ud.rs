@@ -147,6 +147,7 @@ impl Datagrams {
         self.memory.0 + index * RECEIVE
     }
 
+    #[inline(never)]
     fn post(&self, names: &[u64]) -> Result<(), Errno> {
         let buffer = |id: &u64| ReceiveBuffer {
             id: *id,
@@ -188,6 +189,7 @@ impl Datagrams {
 
     /// Passes on what has arrived: at most [`BATCH`] datagrams. Returns the first error of a
     /// datagram sent; its queue pair works again then.
+    #[inline(never)] // Its completions need not lie on the stack of who uses the datagrams.
     pub fn poll(&mut self, each: &mut dyn FnMut(&[u8])) -> Result<Option<SendError>, Errno> {
         let mut room = [const { MaybeUninit::<Wc>::uninit() }; BATCH];
         let completions = self.queue.poll(&mut room)?;
@@ -244,6 +246,8 @@ impl Datagrams {
     /// Begins anew, with all receive buffers: rxe stops the whole queue pair when a datagram fails
     /// (linux@06a7fcfc9a32:drivers/infiniband/sw/rxe/rxe_comp.c). What is under way is lost. Fails
     /// after too many times.
+    #[cold]
+    #[inline(never)]
     fn restart(&mut self) -> Result<(), Errno> {
         self.restarts += 1;
         if self.restarts > MOST_RESTARTS {

@@ -230,7 +230,7 @@ impl Socket {
         message.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
         message.msg_iov = &mut vector;
         message.msg_iovlen = 1;
-        let mut controls = [const { ControlBuffer([0; 64]) }; 8];
+        let mut controls = [const { ControlBuffer([0; 32]) }; 16];
         message.msg_control = controls.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&controls) as _;
         let _whole = cancel::disable();
@@ -260,9 +260,9 @@ impl Socket {
     }
 }
 
-/// An aligned buffer for control messages.
+/// An aligned buffer for one control message of a few bytes.
 #[repr(C, align(8))]
-struct ControlBuffer([u8; 64]);
+struct ControlBuffer([u8; 32]);
 
 /// Bytes of the largest payload to `address` that the kernel does not fragment, as far as it knows
 /// the path MTU.

@@ -37,6 +37,7 @@ impl Received {
 impl Socket {
     /// Receives into the first `count` buffers of [`RECV_BUFFER`] bytes each. `found` gets one
     /// entry for each buffer that was filled.
+    #[inline(never)] // Its arrays need not lie on the stack of handlers.
     pub fn receive(&self, buffers: &mut [u8], count: usize, found: &mut Vec<Received>) -> io::Result<()> {
         found.clear();
         let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; RECV_BATCH];

@@ -11,6 +11,8 @@ use std::ptr;
 
 /// Datagrams in a batch. Kernels accept super-packets of at least 64.
 pub const SEND_BATCH: usize = 32;
+/// Messages of one system call, datagrams or super-packets: they lie on a stack that may be small.
+const AT_ONCE: usize = 12;
 
 /// Header and payload of a datagram.
 pub type DatagramSlices<'a> = [IoSlice<'a>; 2];
@@ -63,21 +65,41 @@ impl RawAddress {
 }
 
 impl Socket {
-    /// Sends a batch of at most [`SEND_BATCH`] datagrams; `to` is `None` on a connected socket.
-    /// Returns how many were sent; an error is that of the first. Without `gso`, each datagram is a
-    /// message of its own.
+    /// Sends a batch of datagrams; `to` is `None` on a connected socket. Returns how many were
+    /// sent; an error is that of the first. Without `gso`, each datagram is a message of its own.
     pub fn send(&self, to: Option<&Address>, batch: &[DatagramSlices<'_>], gso: bool) -> io::Result<usize> {
         if let [datagram] = batch {
             if datagram_bytes(datagram) <= COPY_BELOW {
                 return self.send_copied(to, datagram).map(|()| 1);
             }
         }
+        let mut sent = 0;
+        while sent < batch.len() {
+            match self.send_messages(to, &batch[sent..], gso) {
+                Ok((passed, offered)) if passed == offered => sent += passed,
+                Ok((passed, _)) => return Ok(sent + passed),
+                Err(error) if sent == 0 => return Err(error),
+                // The next call of the caller gets it again.
+                Err(_) => break,
+            }
+        }
+        Ok(sent)
+    }
+
+    /// Sends the beginning of a batch by one system call. Returns how many datagrams were sent, and
+    /// offered to the kernel.
+    fn send_messages(
+        &self,
+        to: Option<&Address>,
+        batch: &[DatagramSlices<'_>],
+        gso: bool,
+    ) -> io::Result<(usize, usize)> {
         let to = RawAddress::of(to);
-        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; SEND_BATCH];
-        let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; SEND_BATCH];
-        let mut lengths = [0; SEND_BATCH];
+        let mut messages = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; AT_ONCE];
+        let mut controls = [const { MaybeUninit::<ControlBuffer>::uninit() }; AT_ONCE];
+        let mut lengths = [0; AT_ONCE];
         let (mut count, mut at) = (0, 0);
-        while at < batch.len() && count < SEND_BATCH {
+        while at < batch.len() && count < AT_ONCE {
             let length = if gso { super_packet_len(&batch[at..]) } else { 1 };
             // SAFETY: a msghdr is plain data, for which zero is a value.
             let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -87,7 +109,7 @@ impl Socket {
             header.msg_iov = batch[at..].as_ptr().cast_mut().cast();
             header.msg_iovlen = (2 * length) as _;
             if length > 1 {
-                let control = controls[count].write(ControlBuffer([0; 64]));
+                let control = controls[count].write(ControlBuffer([0; 32]));
                 header.msg_control = control.0.as_mut_ptr().cast();
                 // SAFETY: no pointers.
                 header.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<u16>() as u32) } as _;
@@ -120,13 +142,13 @@ impl Socket {
             return if sent < 0 {
                 Err(io::Error::last_os_error())
             } else {
-                Ok(lengths[0])
+                Ok((at, at))
             };
         }
         // SAFETY: `count` messages were written, and all that they point to is live for the call.
         let sent =
             check(unsafe { libc::sendmmsg(self.fd.as_raw_fd(), first, count as libc::c_uint, SEND_FLAGS as _) })?;
-        Ok(lengths[..sent as usize].iter().sum())
+        Ok((lengths[..sent as usize].iter().sum(), at))
     }
 
     fn send_copied(&self, to: Option<&Address>, datagram: &DatagramSlices<'_>) -> io::Result<()> {

@@ -143,7 +143,7 @@ pub unsafe extern "C" fn gasnet_wait_syncnb_valget(handle: *mut ValueGet) -> u64
     }
 }
 
-/// The buffer that a memset puts piece by piece.
+/// Most bytes that a memset puts at once.
 const PIECE: usize = 16_384;
 
 fn memset_with(
@@ -153,7 +153,7 @@ fn memset_with(
     bytes: usize,
     mut put: impl FnMut(Rank, *mut u8, *const u8, usize),
 ) {
-    let pattern = [value as u8; PIECE];
+    let pattern = vec![value as u8; PIECE.min(bytes)];
     let mut offset = 0;
     while offset < bytes {
         let piece = PIECE.min(bytes - offset);
