@@ -131,6 +131,18 @@ static void at_exit(void) {
     }
 }
 
+/* More than the limit that run.py sets. */
+static void use_memory(void) {
+    enum { MIB = 1 << 20, BLOCKS = 1024 };
+    int i;
+    for (i = 0; i < BLOCKS; i++) {
+        char *block = (char *)malloc(MIB);
+        if (block) memset(block, i, MIB);
+    }
+    complain("there is no limit\n");
+    gasnet_exit(0);
+}
+
 /* Runs after all exit handlers. */
 __attribute__((destructor)) static void at_unload(void) {
     if (last && !strcmp(case_name, "destructor-aborts")) abort();
@@ -283,6 +295,7 @@ static void run_crash(const char *name) {
     if (!strcmp(name, "kill-spin")) ONE(raise(SIGKILL), spin());
     if (!strcmp(name, "kill-wait")) ONE(raise(SIGKILL), wait_for_ever());
     if (!strcmp(name, "kill-flood")) ONE(raise(SIGKILL), send_for_ever());
+    if (!strcmp(name, "memory")) ONE(use_memory(), barrier());
     if (!strcmp(name, "raw-exit")) ONE(_exit(9), barrier());
     if (!strcmp(name, "stop")) {
         if (last) raise(SIGSTOP);

@@ -2,6 +2,7 @@
 end a job, and for SIGKILL of the started process or a rank, with the launcher and without, at
 random instants of a job's life."""
 
+import contextlib
 import os
 import random
 import re
@@ -221,6 +222,44 @@ def run_network_failure(shop, program):
     jobtest.report("exit: a network that fails", problem)
 
 
+@contextlib.contextmanager
+def memory_group(limit):
+    """A control group that may use so many bytes; none if this user cannot make one."""
+    root = "/sys/fs/cgroup"
+    unified = os.path.exists(f"{root}/cgroup.controllers")
+    group = f"{root}/{'' if unified else 'memory/'}gasnet-exit-test-{os.getpid()}"
+    try:
+        os.mkdir(group)
+    except OSError:
+        yield None
+        return
+    try:
+        with open(f"{group}/memory.{'max' if unified else 'limit_in_bytes'}", "w", encoding="ascii") as file:
+            file.write(str(limit))
+        yield group
+    except OSError:
+        yield None
+    finally:
+        os.rmdir(group)
+
+
+def run_out_of_memory(shop, program):
+    """A kill by the kernel for lack of memory is named."""
+    name = "exit: a rank is killed for lack of memory"
+    with memory_group(256 << 20) as group:
+        if not group:
+            print(f"SKIP {name}: no control group for memory")
+            return
+        join = f'echo $$ > {group}/cgroup.procs && exec "$@"'
+        status, output, _, left = shop.run(["sh", "-c", join, "sh", program, "memory"], 3, timeout=LIMIT)
+        if "there is no limit" in output:
+            print(f"SKIP {name}: the kernel swaps")
+            return
+        pattern = r"rank 2 of 3 \(pid \d+\) was killed by SIGKILL \(out of memory: oom_kill \d+ in .*\); ending"
+        good = status == 137 and not left and re.search(pattern, output)
+        jobtest.report(name, "" if good else f"status {status}, left {left}: {output[-300:]!r}")
+
+
 def run_slow_reader(shop, program):
     """Output that its reader takes late is complete: the exit timeout is for ranks that hang, not
     for ranks whose output waits."""
@@ -372,6 +411,7 @@ def main():
         run_cases(shop, programs)
         if os.environ.get("FLAVOUR") == "debug" and jobtest.CONDUIT != "smp":
             run_network_failure(shop, programs[mode])
+        run_out_of_memory(shop, programs[mode])
         run_slow_reader(shop, programs[mode])
         run_no_reader(shop, programs[mode])
         run_signals_to_started(shop, programs[mode])

@@ -218,9 +218,9 @@ def _(bed):
     bed.run(bed.launch(6), env=env, places=blocks(6, ["node2", "node3", "node2"]), nbrhds=2)
     # As Chapel's launcher has it: each entry of the list is a node.
     bed.run(
-        bed.launch(2, options=["-N", "2", "-c", "0"]),
+        bed.launch(4, options=["-N", "2", "-c", "0"]),
         env={**env, "GASNET_SSH_SERVERS": "node2 node2 node3"},
-        places=["node2"] * 2,
+        places=["node2"] * 4,
         says=["!warning"],
     )
 
