@@ -2,10 +2,14 @@
  * lead to. A case that is not collective is started by the last rank. With "handler" as second
  * argument, ranks have a SIGQUIT handler that says so and calls gasnet_exit(4), as the
  * specification permits. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
 #include <gasnetex.h>
 #include <gasnet_tools.h>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,16 +110,41 @@ static void free_later(int attaches) {
     (void)ignored;
 }
 
-/* Computes for longer than the exit timeout of the test, on however busy a machine. */
-static void compute(void) {
-    while (clock() < CLOCKS_PER_SEC * 3 / 2) {}
+/* Leaves this process some percent of one processor: a child computes on it. */
+static pid_t starve(void) {
+    cpu_set_t one;
+    int cpu = 0;
+    pid_t child;
+    CPU_ZERO(&one);
+    if (!sched_getaffinity(0, sizeof one, &one))
+        while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &one)) cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    sched_setaffinity(0, sizeof one, &one);
+    child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+        spin();
+    }
+    if (nice(19) == -1) complain("nice has failed\n");
+    return child;
+}
+
+/* Until the process has used so much processor time. */
+static void compute(clock_t end) {
+    while (clock() < end) {}
     complain("the handler has finished\n");
 }
 
 /* Registered before GASNet's own, which therefore runs first: the job has ended. */
 static void at_exit(void) {
     complain("atexit ran\n");
-    if (last && !strcmp(case_name, "handler-computes")) compute();
+    if (last && !strcmp(case_name, "handler-computes")) compute(CLOCKS_PER_SEC * 3 / 2);
+    if (last && !strcmp(case_name, "handler-starved")) {
+        pid_t other = starve();
+        compute(clock() + CLOCKS_PER_SEC / 30);
+        kill(other, SIGKILL);
+    }
     if (last && !strcmp(case_name, "handler-frozen")) {
         free_later(0);
         abort();
@@ -400,6 +429,7 @@ static int run(const char *name) {
     if (!strcmp(name, "exit-poll")) ONE(gasnet_exit(3), poll_for_ever());
     if (!strcmp(name, "exit-spin")) ONE(gasnet_exit(5), spin());
     if (!strcmp(name, "handler-computes") || !strcmp(name, "handler-frozen")) return 0;
+    if (!strcmp(name, "handler-starved")) return 0;
     if (!strcmp(name, "frozen") || !strcmp(name, "traced")) {
         if (!last) gasnet_exit(0);
         free_later(!strcmp(name, "traced"));

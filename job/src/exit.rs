@@ -41,6 +41,8 @@ static CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
 /// The same while the process computes; and the clock and its processor time at the last check.
 static BUSY_CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
 static LAST_CHECK: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+/// Interval of the checks.
+static INTERVAL_NS: AtomicU64 = AtomicU64::new(0);
 
 /// What a higher layer does in a rank that exits.
 #[derive(Clone, Copy, Debug)]
@@ -92,16 +94,16 @@ fn limit_flush(time: Duration, busy: Duration) {
     let checks = |time: Duration| u32::try_from(time.as_millis() / interval).unwrap_or(u32::MAX);
     CHECKS_LEFT.store(checks(time), Ordering::Relaxed);
     BUSY_CHECKS_LEFT.store(checks(busy), Ordering::Relaxed);
-    has_computed();
+    INTERVAL_NS.store(interval as u64 * 1_000_000, Ordering::Relaxed);
+    time_since_check();
     signal::repeat_alarm(interval as i32);
 }
 
-/// Whether the process has computed since the last call: used a fiftieth of the time. On a busy
-/// machine it gets no more. Async-signal-safe.
-fn has_computed() -> bool {
+/// The time since the last call, and the processor time of the process in it, in nanoseconds.
+/// Async-signal-safe.
+fn time_since_check() -> [u64; 2] {
     let now = [clock::monotonic_ns(), clock::process_cpu_ns()];
-    let [passed, used] = [0, 1].map(|i| now[i].saturating_sub(LAST_CHECK[i].swap(now[i], Ordering::Relaxed)));
-    used >= passed / 50
+    [0, 1].map(|i| now[i].saturating_sub(LAST_CHECK[i].swap(now[i], Ordering::Relaxed)))
 }
 
 /// Counts a check down. False if it was the last one.
@@ -320,7 +322,13 @@ extern "C" fn on_flush_alarm(_signal: i32, _info: *mut libc::siginfo_t, _context
         }
         return;
     }
-    let computes = has_computed() && asked == 0;
+    let [passed, used] = time_since_check();
+    // The process did not run when the alarm was due: the machine is busy.
+    if asked == 0 && passed >= 2 * INTERVAL_NS.load(Ordering::Relaxed) {
+        return;
+    }
+    // On a busy machine it gets no more.
+    let computes = asked == 0 && used >= passed / 50;
     if count_down(if computes { &BUSY_CHECKS_LEFT } else { &CHECKS_LEFT }) {
         return;
     }

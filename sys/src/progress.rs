@@ -7,37 +7,44 @@ use rustix::fs::{Mode, OFlags};
 
 use super::process::{self, Pid};
 
-/// Time that the threads of a process have had, in total.
+/// What the threads of a process have done, in total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunTimes {
-    /// On a processor.
+    /// Time on a processor.
     pub ran: Duration,
-    /// Runnable, but without a processor.
+    /// Time in which they waited for one, up to the last time that they got it.
     pub queued: Duration,
+    /// Whether one of them runs or waits for a processor now.
+    pub is_runnable: bool,
 }
 
 /// The times of a process; zero if the kernel does not count them.
 pub fn run_times(pid: Pid) -> RunTimes {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
-    threads
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten()
-        .flatten()
-        .fold(RunTimes::default(), |sum, thread| {
-            let text = std::fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-            let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap_or(0));
-            let mut next = || Duration::from_nanos(numbers.next().unwrap_or(0));
-            RunTimes {
-                ran: sum.ran + next(),
-                queued: sum.queued + next(),
-            }
-        })
+        .flatten();
+    let numbers = threads.filter_map(|thread| thread.file_name().to_str()?.parse::<Pid>().ok());
+    numbers.fold(RunTimes::default(), |sum, thread| {
+        let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat")).unwrap_or_default();
+        let mut numbers = text.split_whitespace().map(|word| word.parse().unwrap_or(0));
+        let mut next = || Duration::from_nanos(numbers.next().unwrap_or(0));
+        RunTimes {
+            ran: sum.ran + next(),
+            queued: sum.queued + next(),
+            is_runnable: sum.is_runnable || state_of(thread) == Some('R'),
+        }
+    })
+}
+
+fn state_of(thread: Pid) -> Option<char> {
+    process::stat(thread).first()?.chars().next()
 }
 
 /// Whether the main thread of a process waits uninterruptibly: for a disk, a file server, or memory
 /// that was swapped out.
 pub fn waits_for_device(pid: Pid) -> bool {
-    process::stat(pid).first().is_some_and(|state| state == "D")
+    state_of(pid) == Some('D')
 }
 
 /// Whether a debugger is attached to a process.

@@ -91,11 +91,15 @@ impl Deadline {
     /// Extends it by the time until `now` that does not count. Whether it is still to come.
     fn extend(&mut self, times: RunTimes, now: Instant, may_compute: bool) -> bool {
         let passed = now.saturating_duration_since(self.since);
-        let queued = times.queued.saturating_sub(self.times.queued).min(passed);
-        let ran = times
-            .ran
-            .saturating_sub(self.times.ran)
-            .min(passed.saturating_sub(queued));
+        let ran = times.ran.saturating_sub(self.times.ran).min(passed);
+        let rest = passed.saturating_sub(ran);
+        // A wait for a processor is counted once it is over. Without `ran` the kernel counts
+        // nothing.
+        let queued = if times.is_runnable && !times.ran.is_zero() {
+            rest
+        } else {
+            times.queued.saturating_sub(self.times.queued).min(rest)
+        };
         self.latest += queued;
         let computes = may_compute && now < self.latest;
         let more = queued + if computes { ran } else { Duration::ZERO };
@@ -218,6 +222,7 @@ mod tests {
         let times = |now: Instant| RunTimes {
             ran: (now - start) * ran / 10,
             queued: (now - start) * queued / 10,
+            is_runnable: false,
         };
         while deadline.extend(times(deadline.at), deadline.at, may_compute) {}
         deadline.at - start
@@ -249,6 +254,13 @@ mod tests {
         deadline.restart(start + SECOND * 60);
         assert_eq!(deadline.at, start + SECOND * 62);
         assert_eq!(deadline.latest, start + SECOND * 70);
-        assert!(!deadline.extend(RunTimes::default(), start + SECOND * 62, true));
+        let mut waits = RunTimes {
+            is_runnable: true,
+            ..RunTimes::default()
+        };
+        assert!(!deadline.extend(waits, start + SECOND * 62, false));
+        waits.ran = Duration::from_millis(5);
+        assert!(deadline.extend(waits, start + SECOND * 62, false));
+        assert_eq!(deadline.at + waits.ran, start + SECOND * 64);
     }
 }
