@@ -709,6 +709,10 @@ class Tests:
                 "of 2$",
                 count=2,
             )
+            tool = ["valgrind", "-q", "--error-exitcode=9", self.program, "uninitialised"]
+            message = "rank 0 of 2 .* called exit with code 0, but ended with status 9"
+            self.expect("valgrind --error-exitcode by launcher", [LAUNCHER, "-n", "2", *tool], 9, message)
+            self.expect("valgrind --error-exitcode directly", tool, 9, message, ranks=2)
         else:
             print("SKIP launch: valgrind is not installed")
         if shutil.which("gdb"):
