@@ -38,11 +38,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 const FEWEST_CHECKS: u32 = 9;
 const STALL_LIMIT: Duration = Duration::from_millis(2250);
 static CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
-/// The same while the process computes; and the clock and its processor time at the last check.
+/// The same while the process computes.
 static BUSY_CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
-static LAST_CHECK: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-/// Interval of the checks.
-static INTERVAL_NS: AtomicU64 = AtomicU64::new(0);
+/// At the last check: the clock, and how long the process had run and waited for a processor.
+static LAST_CHECK: [AtomicU64; 3] = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
 
 /// What a higher layer does in a rank that exits.
 #[derive(Clone, Copy, Debug)]
@@ -94,16 +93,19 @@ fn limit_flush(time: Duration, busy: Duration) {
     let checks = |time: Duration| u32::try_from(time.as_millis() / interval).unwrap_or(u32::MAX);
     CHECKS_LEFT.store(checks(time), Ordering::Relaxed);
     BUSY_CHECKS_LEFT.store(checks(busy), Ordering::Relaxed);
-    INTERVAL_NS.store(interval as u64 * 1_000_000, Ordering::Relaxed);
     time_since_check();
     signal::repeat_alarm(interval as i32);
 }
 
-/// The time since the last call, and the processor time of the process in it, in nanoseconds.
-/// Async-signal-safe.
-fn time_since_check() -> [u64; 2] {
-    let now = [clock::monotonic_ns(), clock::process_cpu_ns()];
-    [0, 1].map(|i| now[i].saturating_sub(LAST_CHECK[i].swap(now[i], Ordering::Relaxed)))
+/// In nanoseconds: the time since the last call, and how long the process has run and waited for a
+/// processor in it. Async-signal-safe.
+fn time_since_check() -> [u64; 3] {
+    let now = [
+        clock::monotonic_ns(),
+        clock::process_cpu_ns(),
+        progress::own_queued_ns(),
+    ];
+    [0, 1, 2].map(|i| now[i].saturating_sub(LAST_CHECK[i].swap(now[i], Ordering::Relaxed)))
 }
 
 /// Counts a check down. False if it was the last one.
@@ -322,12 +324,11 @@ extern "C" fn on_flush_alarm(_signal: i32, _info: *mut libc::siginfo_t, _context
         }
         return;
     }
-    let [passed, used] = time_since_check();
-    // The process did not run when the alarm was due: the machine is busy.
-    if asked == 0 && passed >= 2 * INTERVAL_NS.load(Ordering::Relaxed) {
+    let [passed, used, queued] = time_since_check();
+    // The machine is busy.
+    if asked == 0 && queued >= passed / 2 {
         return;
     }
-    // On a busy machine it gets no more.
     let computes = asked == 0 && used >= passed / 50;
     if count_down(if computes { &BUSY_CHECKS_LEFT } else { &CHECKS_LEFT }) {
         return;

@@ -37,6 +37,21 @@ pub fn run_times(pid: Pid) -> RunTimes {
     })
 }
 
+/// Time in nanoseconds in which the main thread of this process waited for a processor; 0 if the
+/// kernel does not count it. Async-signal-safe.
+pub fn own_queued_ns() -> u64 {
+    let mut text = [0; 64];
+    let file = rustix::fs::open(c"/proc/self/schedstat", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let Ok(length) = file.and_then(|file| rustix::io::read(&file, &mut text)) else {
+        return 0;
+    };
+    let mut numbers = text[..length].split(|&byte| byte == b' ');
+    let digits = numbers.nth(1).unwrap_or_default();
+    digits.iter().fold(0, |sum: u64, digit| {
+        sum.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0')))
+    })
+}
+
 fn state_of(thread: Pid) -> Option<char> {
     process::stat(thread).first()?.chars().next()
 }
