@@ -13,6 +13,9 @@ use gasnet_conduit::PollScope;
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
 
+/// Loopback requests of a thread from one poll to the next.
+const LOOPBACKS_PER_POLL: u32 = 16;
+
 /// Active collectives. Zero makes polls skip their engine.
 pub static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
@@ -97,6 +100,24 @@ pub fn poll_along() {
         is_due
     };
     poll_from(PollScope::All, network);
+}
+
+/// Call after a loopback request. Its handler has run, so the caller has nothing to wait for; but a
+/// thread that calls nothing else must still receive what others send. A poll costs as much as the
+/// request, so one request of [`LOOPBACKS_PER_POLL`] polls.
+#[inline]
+pub fn poll_after_loopback() {
+    let count = &thread::current().loopbacks;
+    count.set(count.get().wrapping_add(1));
+    if count.get() % LOOPBACKS_PER_POLL == 0 {
+        poll_loopback();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn poll_loopback() {
+    poll_along();
 }
 
 /// Advances collectives and requests that wait for room, without polling for messages. Returns how

@@ -87,6 +87,8 @@ pub struct Thread {
     pub was_woken: Cell<bool>,
     /// Calls of `progress::poll_along` since the last that polled the network.
     pub polls_along: Cell<u32>,
+    /// Loopback requests of the client, modulo 2^32.
+    pub loopbacks: Cell<u32>,
     /// The present wait, for the stall watchdog.
     pub watch: Watch,
     /// HSLs held, known in the debug flavour.
@@ -219,6 +221,7 @@ fn create(of_client: bool) -> &'static Thread {
         known_count: Cell::new(0),
         was_woken: Cell::new(false),
         polls_along: Cell::new(0),
+        loopbacks: Cell::new(0),
         watch: Watch::new(),
         locks_held: HeldLocks::none(),
         reducing: Cell::new(false),

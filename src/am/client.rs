@@ -148,9 +148,12 @@ fn send_from_host(message: &Message<'_>, flags: Flags) -> Result<(), Busy> {
     if began != 0 {
         record(began, *message);
     }
-    // A loopback message is already handled.
-    if message.class == Class::Request && message.target.rank != runtime::get().rank() {
-        progress::poll_along();
+    if message.class == Class::Request {
+        if message.target.rank == runtime::get().rank() {
+            progress::poll_after_loopback();
+        } else {
+            progress::poll_along();
+        }
     }
     Ok(())
 }
