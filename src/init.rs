@@ -177,6 +177,7 @@ pub fn init(
     });
     job::set_exit_hooks(job::ExitHooks {
         linger: (!runtime::get().single_neighbourhood()).then_some(linger),
+        is_in_conduit: thread::is_in_conduit,
         waits: stall::waits_in_exit,
         stop: |by_signal| stop(if by_signal { Stop::Signal } else { Stop::Orderly }),
     });
@@ -507,5 +508,6 @@ fn linger() {
         fn peer_lost(&mut self, _: JobRank, _: &str) {}
         fn network_lost(&mut self, _: &str) {}
     }
-    runtime::get().conduit().poll(PollScope::All, &mut Drop);
+    // A signal handler that interrupts this may call exit again, which must not come here.
+    thread::in_conduit(|| runtime::get().conduit().poll(PollScope::All, &mut Drop));
 }

@@ -21,6 +21,7 @@ use crate::sync::Mode;
 use crate::types::PeerCompletion;
 use crate::wait::oversubscription::YieldStats;
 use gasnet_conduit::{config, JobRank};
+use gasnet_sys::process;
 use gasnet_sys::signal::AlternateStack;
 
 /// Whether rules about locks are checked.
@@ -69,6 +70,8 @@ pub struct Thread {
     pub request_desc: SrcDesc,
     /// Between Prepare and Commit of a reply.
     pub reply_desc: SrcDesc,
+    /// Calls of the conduit that this thread is inside ([`in_conduit`]).
+    conduit_calls: Cell<u32>,
     /// Handler context.
     context: Cell<Context>,
     /// Name of the running handler, for messages.
@@ -132,6 +135,25 @@ pub fn existing() -> Option<&'static Thread> {
     let known = CURRENT.get();
     // SAFETY: as in `current`.
     unsafe { known.as_ref() }
+}
+
+/// Runs `call`, a call of the conduit that may take its locks. INVARIANT: while a thread holds a
+/// lock of the conduit, [`is_in_conduit`] holds in a signal handler that interrupts it. The count
+/// is the thread's own, so program order suffices: the conduit is behind a `dyn`, and the compiler
+/// cannot move a store past its call.
+#[inline(always)]
+pub fn in_conduit<R>(call: impl FnOnce() -> R) -> R {
+    let calls = &current().conduit_calls;
+    calls.set(calls.get() + 1);
+    let result = call();
+    calls.set(calls.get() - 1);
+    result
+}
+
+/// Whether the calling thread may hold a lock of the conduit: it is inside a call of it, and not in
+/// a handler of the client's, or it is a thread of the library's own. Async-signal-safe.
+pub fn is_in_conduit() -> bool {
+    existing().map_or_else(process::is_own_thread, |thread| thread.conduit_calls.get() > 0)
 }
 
 /// Makes the state of the calling thread, which is the library's and has none. It does not count as
@@ -212,6 +234,7 @@ fn create(of_client: bool) -> &'static Thread {
         request_desc: SrcDesc::new(),
         reply_desc: SrcDesc::new(),
         yields: YieldStats::default(),
+        conduit_calls: Cell::new(0),
         context: Cell::new(Context::Client),
         handler_name: Cell::new(ptr::null()),
         token: Cell::new(ptr::null()),
@@ -312,6 +335,8 @@ impl Thread {
     #[inline]
     pub fn in_handler(&self, context: Context, name: *const c_char, index: u8, body: impl FnOnce()) {
         let (outer, outer_name, outer_index) = (self.context.get(), self.handler_name.get(), self.handler_index.get());
+        // An upcall holds no lock of the conduit.
+        let conduit_calls = self.conduit_calls.replace(0);
         self.context.set(context);
         self.handler_name.set(name);
         self.handler_index.set(index);
@@ -335,6 +360,7 @@ impl Thread {
                 first."
             );
         }
+        self.conduit_calls.set(conduit_calls);
         self.context.set(outer);
         self.handler_name.set(outer_name);
         self.handler_index.set(outer_index);

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/time.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -192,6 +193,17 @@ static void wait_for_ever(void) {
 static void send_for_ever(void) {
     volatile int forever = 1;
     while (forever) gex_AM_RequestMedium0(tm, np - 1, NOTHING_INDEX, NULL, 0, GEX_EVENT_NOW, 0);
+}
+
+/* Messages to all: a signal finds this rank inside the network most of the time. */
+static void flood_for_ever(void) {
+    static char payload[512];
+    volatile int forever = 1;
+    gex_Rank_t to = me;
+    while (forever) {
+        to = (to + 1) % np;
+        gex_AM_RequestMedium0(tm, to, NOTHING_INDEX, payload, sizeof payload, GEX_EVENT_NOW, 0);
+    }
 }
 
 static void say(const char *what) {
@@ -448,6 +460,16 @@ static int run(const char *name) {
         wanted_code = 18;
         gasnett_reghandler(SIGUSR1, on_user);
         ONE(kill(getpid(), SIGUSR1); pause(), barrier());
+    }
+    if (!strcmp(name, "exit-alarm")) {
+        static const struct itimerval soon = {{0, 0}, {0, 50000}};
+        wanted_code = 22;
+        if (last) {
+            printf("kept until the end\n");
+            gasnett_reghandler(SIGALRM, on_user);
+            setitimer(ITIMER_REAL, &soon, NULL);
+        }
+        flood_for_ever();
     }
 #ifdef HAS_THREADS
     if (!strcmp(name, "threads-collective")) {

@@ -106,6 +106,8 @@ CASES = [
     Case("prepared-request", 14),
     Case("prepared-reply", 15),
     Case("signal-handler", 18),
+    # A signal handler's exit waits for no lock that the interrupted code holds.
+    Case("exit-alarm", 22, "kept until the end", ranks=(2, 2, 2, 4, 4, 4)),
     Case("int", 4, QUIT_LINE, handler=True),
     Case("int", 130),
     Case("int", 130, background=True),

@@ -21,6 +21,9 @@ static THREAD: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static HOOKS: OnceLock<ExitHooks> = OnceLock::new();
 static BY_SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// A thread has reached the exit inside a call of the conduit, in a signal handler of the client's.
+/// It may hold the conduit's locks until the process ends.
+static IN_CONDUIT: AtomicBool = AtomicBool::new(false);
 /// The signal that ends a job without a node agent; 0 if none.
 static TERMINATION: AtomicI32 = AtomicI32::new(0);
 static FLUSHES: AtomicBool = AtomicBool::new(false);
@@ -46,9 +49,12 @@ static LAST_CHECK: [AtomicU64; 3] = [AtomicU64::new(0), AtomicU64::new(0), Atomi
 /// What a higher layer does in a rank that exits.
 #[derive(Clone, Copy, Debug)]
 pub struct ExitHooks {
-    /// Called repeatedly while the rank waits for the others, outside signal handlers. The runtime
-    /// lets its conduit answer its peers.
+    /// Called repeatedly while the rank waits for the others, unless locks of the conduit may be
+    /// taken. The runtime lets its conduit answer its peers.
     pub linger: Option<fn()>,
+    /// Whether the calling thread is inside a call of the conduit, and may hold its locks. If so,
+    /// the rank ends as by a signal. Async-signal-safe.
+    pub is_in_conduit: fn() -> bool,
     /// Called after each wait for the others that timed out, on the thread that ends the process.
     pub waits: fn(&Job),
     /// Called once, before the last output. The runtime stops its conduit there. It may run on any
@@ -144,6 +150,12 @@ pub(super) fn by_another_thread() -> bool {
     thread != 0 && thread != process::thread()
 }
 
+/// Whether the interrupted code of a signal handler, of the client's or ours, may hold locks of the
+/// conduit: then the exit calls nothing that takes one.
+fn locks_may_be_taken() -> bool {
+    BY_SIGNAL.load(Ordering::Relaxed) != 0 || IN_CONDUIT.load(Ordering::SeqCst)
+}
+
 /// Whether this process is in exit. Async-signal-safe.
 pub(super) fn begun() -> bool {
     THREAD.load(Ordering::Acquire) != 0
@@ -179,6 +191,11 @@ impl Job {
     /// client code runs afterwards.
     fn finish(&self, code: i32, whole: bool) {
         let me = process::thread();
+        let hooks = HOOKS.get();
+        // Also if another thread ends the process: this one keeps the locks while it parks.
+        if hooks.is_some_and(|hooks| (hooks.is_in_conduit)()) {
+            IN_CONDUIT.store(true, Ordering::SeqCst);
+        }
         match THREAD.compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => self.announce(code),
             // A signal handler or the hook re-entered, or an exit handler called exit again.
@@ -187,8 +204,8 @@ impl Job {
             Err(_) => process::park(),
         }
         self.wait_for_go();
-        if let Some(hooks) = HOOKS.get().filter(|_| !HOOK_RAN.swap(true, Ordering::AcqRel)) {
-            (hooks.stop)(BY_SIGNAL.load(Ordering::Relaxed) != 0);
+        if let Some(hooks) = hooks.filter(|_| !HOOK_RAN.swap(true, Ordering::AcqRel)) {
+            (hooks.stop)(locks_may_be_taken());
         }
         pmi_bootstrap::finalize(whole);
         self.flush();
@@ -264,8 +281,7 @@ impl Job {
             if agent_beats != beats {
                 (start, beats) = (Instant::now(), agent_beats);
             }
-            let by_signal = BY_SIGNAL.load(Ordering::Relaxed) != 0;
-            let linger = hooks.and_then(|hooks| hooks.linger).filter(|_| !by_signal);
+            let linger = hooks.and_then(|hooks| hooks.linger).filter(|_| !locks_may_be_taken());
             if let Some(linger) = linger {
                 linger();
             }

@@ -21,6 +21,7 @@ use crate::runtime::{self, Runtime};
 use crate::shm::comm::Record;
 use crate::shm::memory::UNIT;
 use crate::stall::Reason;
+use crate::thread;
 use crate::trace;
 use crate::wait::Waiter;
 use gasnet_conduit::Busy;
@@ -322,7 +323,7 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     };
     let (front, length) = packet_front(m, &head(m, packet_kind, IN_PLACE));
     if m.category == AmCategory::Short {
-        return rt.conduit().send(m.target.rank, m.class, &[&front.0[..length]]);
+        return thread::in_conduit(|| rt.conduit().send(m.target.rank, m.class, &[&front.0[..length]]));
     }
     let offset = payload_offset(m.args.len());
     let payload: &[u8] = if m.bytes == 0 {
@@ -331,8 +332,8 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         // SAFETY: the client answers for its payload until local completion, which is our return.
         unsafe { std::slice::from_raw_parts(m.payload, m.bytes) }
     };
-    rt.conduit()
-        .send(m.target.rank, m.class, &[&front.0[..offset], payload])
+    let parts = [&front.0[..offset], payload];
+    thread::in_conduit(|| rt.conduit().send(m.target.rank, m.class, &parts))
 }
 
 /// What precedes the payload of a packet: header and arguments, of which the length is returned.

@@ -68,6 +68,7 @@ pub fn complete(op: &Op) {
 
 /// Tries until the conduit takes `m`, or once if `immediate`.
 pub fn until_taken<T>(m: &Message<'_>, immediate: bool, attempt: impl Fn() -> Result<T, Busy>) -> Result<T, Busy> {
+    let attempt = || thread::in_conduit(&attempt);
     match attempt() {
         Err(Busy) if !immediate => {
             let reason = Reason::Room(m.class, m.target.rank);

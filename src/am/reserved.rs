@@ -9,6 +9,7 @@ use super::inject::{self, head, write_front};
 use super::local_completion::until_taken;
 use super::{by_put, kind, payload_offset, AmCategory, Message, IN_PLACE};
 use crate::runtime::Runtime;
+use crate::thread;
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 
 /// Reserves room for `bytes` bytes of payload behind `nargs` arguments; at least for `least`, where
@@ -25,7 +26,7 @@ pub fn reserve(
     if bytes < least {
         return None;
     }
-    let buffer = buffers.reserve(peer, class, offset + bytes).ok()?;
+    let buffer = thread::in_conduit(|| buffers.reserve(peer, class, offset + bytes)).ok()?;
     Some((buffer.0.wrapping_add(offset), bytes))
 }
 
@@ -36,7 +37,7 @@ fn buffer_of(payload: *const u8, nargs: usize) -> SendBuffer {
 
 /// Gives back the buffer of a payload that is not sent.
 pub fn release(buffers: &dyn SendBuffers, payload: *const u8, nargs: usize) {
-    buffers.release(buffer_of(payload, nargs));
+    thread::in_conduit(|| buffers.release(buffer_of(payload, nargs)));
 }
 
 /// Sends `m`, whose payload lies in a buffer of [`reserve`]'s. Waits for room unless `immediate`.
@@ -54,7 +55,7 @@ pub fn send(rt: &Runtime, buffers: &dyn SendBuffers, m: &Message<'_>, immediate:
         } else {
             inject::send(m);
         }
-        buffers.release(buffer);
+        thread::in_conduit(|| buffers.release(buffer));
         return Ok(());
     }
     let packet_kind = match m.category {

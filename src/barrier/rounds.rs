@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 
 use super::{of_job, Name};
 use crate::team::Team;
+use crate::thread;
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::{Barrier, Busy};
 use gasnet_sys::atomic::Mutex;
@@ -171,7 +172,7 @@ impl Reached {
         let bits = self.bits();
         if self.round.is_none() && bits != 0 {
             let name = self.named.unwrap_or(Name::Anonymous);
-            let entered = network.enter([bits, word_of(name)]) != Err(Busy);
+            let entered = thread::in_conduit(|| network.enter([bits, word_of(name)])) != Err(Busy);
             self.round = entered.then_some(bits);
         }
     }

@@ -10,7 +10,7 @@ use crate::event::{self, Op, OpKind};
 use crate::mk::{self, MemRef};
 use crate::runtime::Runtime;
 use crate::stall::{self, Reason};
-use crate::wait;
+use crate::{thread, wait};
 use gasnet_conduit::{
     Busy, Completion, Cookie, Get, JobRank, LocalCompletion, LocalMemory, PollScope, Put, RemoteMemory, RemoteSegment,
     Rma, SourceUse,
@@ -42,6 +42,7 @@ pub fn inject<T>(
     immediate: bool,
     mut attempt: impl FnMut() -> Result<T, Busy>,
 ) -> Result<T, Busy> {
+    let mut attempt = || thread::in_conduit(&mut attempt);
     match attempt() {
         Err(Busy) if immediate => {
             done(cookie, Completion::Both);

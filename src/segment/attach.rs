@@ -9,6 +9,7 @@ use super::{numa, Bounds, Memory, Segment};
 use crate::placement::Offsets;
 use crate::runtime::Runtime;
 use crate::shm::segment::{self, Mapping, TableShape};
+use crate::thread;
 use gasnet_conduit::config::{self, Per};
 use gasnet_conduit::{Registration, SegmentMemory, Segments};
 use gasnet_sys::{host_memory, mem};
@@ -239,7 +240,7 @@ impl Runtime {
             return Ok((registration, keys));
         };
         if let Some(registration) = registration {
-            segments.deregister(registration.segment);
+            thread::in_conduit(|| segments.deregister(registration.segment));
         }
         if Configuration::get() == Configuration::Large {
             return Ok((None, Keys::default()));

@@ -9,6 +9,7 @@ use crate::graveyard::Graveyard;
 use crate::mk::{MemoryKind, Refusal};
 use crate::runtime::Runtime;
 use crate::sync::Mode;
+use crate::thread;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::{mem, process};
 
@@ -129,9 +130,9 @@ pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     endpoint::unbind(rt.endpoint0(), segment);
     if let (Some(segments), Some(registration)) = (rt.network().segments, &segment.registration) {
         if let Some(learned) = segment.learned.get() {
-            segments.forget(rt.rank(), learned);
+            thread::in_conduit(|| segments.forget(rt.rank(), learned));
         }
-        segments.deregister(registration.segment);
+        thread::in_conduit(|| segments.deregister(registration.segment));
     }
     let (base, bytes, memory, kind) = (segment.base, segment.bytes, segment.memory, segment.kind);
     if cfg!(feature = "debug-checks") {

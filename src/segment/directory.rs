@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::Bounds;
 use crate::placement::Offsets;
 use crate::shm::segment::SegmentTable;
+use crate::thread;
 use gasnet_conduit::{ConduitError, JobRank, RemoteSegment, SegmentMemory, Segments};
 use gasnet_job::Nbrhd;
 use gasnet_sys::atomic::Mutex;
@@ -112,7 +113,8 @@ impl Directory {
         let learned = &self.learned.as_ref()?[rank.index()];
         Some(learned.get_or(|| {
             let (base, bytes) = self.table.bounds(rank.index()).unwrap_or_default();
-            segments.learn(rank, &SegmentMemory::host(base, bytes), &self.table.key(rank.index()))
+            let memory = SegmentMemory::host(base, bytes);
+            thread::in_conduit(|| segments.learn(rank, &memory, &self.table.key(rank.index())))
         }))
     }
 }

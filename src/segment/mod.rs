@@ -21,6 +21,7 @@ use std::sync::atomic::AtomicPtr;
 
 use crate::mk::MemoryKind;
 use crate::network::Network;
+use crate::thread;
 use configuration::Configuration;
 use directory::Learned;
 use gasnet_conduit::{ConduitError, JobRank, Registration, RemoteSegment, SegmentMemory, Segments};
@@ -79,7 +80,7 @@ impl Segment {
     /// The conduit's number for it as a target of operations of its owner, `rank`.
     fn as_target(&self, segments: &dyn Segments, rank: JobRank) -> Option<RemoteSegment> {
         let registration = self.registration.as_ref()?;
-        let learn = || segments.learn(rank, &self.memory(), &registration.key);
+        let learn = || thread::in_conduit(|| segments.learn(rank, &self.memory(), &registration.key));
         Some(self.learned.get_or(learn))
     }
 
@@ -105,16 +106,18 @@ fn register(network: &Network, memory: &SegmentMemory) -> Result<Option<Registra
     };
     if Configuration::get() == Configuration::Large {
         let is_allowed = memory.bytes <= segments.max_bytes();
-        return Ok(is_allowed.then(|| segments.register(memory).ok()).flatten());
+        return Ok(is_allowed
+            .then(|| thread::in_conduit(|| segments.register(memory)).ok())
+            .flatten());
     }
-    segments.register(memory).map(Some)
+    thread::in_conduit(|| segments.register(memory)).map(Some)
 }
 
 /// Registers memory of a device, if the conduit can reach it by puts and gets.
 fn register_device(network: &Network, memory: &SegmentMemory, kind: &MemoryKind) -> Option<Registration> {
     let segments = network.segments.filter(|_| network.rma.is_some())?;
     let dmabuf = || kind.driver().export(memory.base, memory.bytes);
-    segments.register_device(memory, &dmabuf)
+    thread::in_conduit(|| segments.register_device(memory, &dmabuf))
 }
 
 /// The memory of a bound segment, in its owner's address space.

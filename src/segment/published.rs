@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use super::directory::Learned;
 use super::Bounds;
 use crate::endpoint;
+use crate::thread;
 use crate::types::Location;
 use gasnet_conduit::{Device, RemoteSegment, SegmentMemory, Segments};
 use gasnet_sys::atomic::Mutex;
@@ -40,7 +41,7 @@ impl Published {
     /// The conduit's number for it, which it learns now if need be. None if it is not registered.
     pub fn remote_segment(&self, segments: &dyn Segments) -> Option<RemoteSegment> {
         let key = self.key.as_deref()?;
-        let learn = || segments.learn(self.place.rank, &self.memory, key);
+        let learn = || thread::in_conduit(|| segments.learn(self.place.rank, &self.memory, key));
         Some(self.learned.get_or(learn))
     }
 }
@@ -109,7 +110,7 @@ pub fn add(place: Location, memory: SegmentMemory, key: Option<&[u8]>, segments:
     *count += usize::from(former.is_none());
     with_room(*count).find(place).0.store(entry, Ordering::Release);
     if let (Some(segments), Some(learned)) = (segments, former.and_then(|former| former.learned.get())) {
-        segments.forget(place.rank, learned);
+        thread::in_conduit(|| segments.forget(place.rank, learned));
     }
 }
 

@@ -385,7 +385,7 @@ fn sleep_on(wake: &dyn Wake, limit: Duration) -> Slept {
         events: libc::POLLIN,
         revents: 0,
     }];
-    if !wake.arm() {
+    if !thread::in_conduit(|| wake.arm()) {
         return Slept::Refused;
     }
     // A failure counts as an empty sleep.

@@ -117,7 +117,7 @@ pub fn run_deferred() {
 
 /// Asks for a wake-up when something arrives.
 pub fn watch(wake: &'static dyn Wake) -> WakePromise {
-    let own = wake.watch(super::wake_own);
+    let own = thread::in_conduit(|| wake.watch(super::wake_own));
     if own != WakePromise::Never {
         return own;
     }
@@ -131,7 +131,7 @@ pub fn watch(wake: &'static dyn Wake) -> WakePromise {
     if thread.receives.is_some() {
         return WakePromise::Wakes;
     }
-    if !wake.arm() {
+    if !thread::in_conduit(|| wake.arm()) {
         return WakePromise::Arrived;
     }
     if !thread.wanted.swap(true, Ordering::SeqCst) {

@@ -1,5 +1,6 @@
 //! Processes: identity, fork, wait, limits, exit.
 
+use std::cell::Cell;
 use std::ffi::{c_int, c_void, CStr, CString, OsString};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
@@ -288,6 +289,15 @@ pub fn sync_files() {
 
 static OWN_THREADS: AtomicU32 = AtomicU32::new(0);
 
+thread_local! {
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether [`spawn_own_thread`] started the calling thread. Async-signal-safe.
+pub fn is_own_thread() -> bool {
+    IS_OWN.get()
+}
+
 /// Starts a thread of this library, which runs until the process ends. Signals are delivered to the
 /// client's threads only, except those of the thread's own faults: the client's handler may open a
 /// page that it has protected, and a crash is reported as one of a client's thread.
@@ -301,6 +311,7 @@ pub fn spawn_own_thread(
         .name(name.into())
         .stack_size(stack_bytes)
         .spawn(move || {
+            IS_OWN.set(true);
             let _held = crate::float::hold();
             body();
         });
