@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{fence, AtomicU32, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use crate::am::prepared::SrcDesc;
@@ -174,6 +174,11 @@ pub fn live() -> usize {
     LIVE.load(Ordering::SeqCst)
 }
 
+/// Threads of the library that have a state now, and so may look at any object of the client.
+pub fn of_library() -> usize {
+    ALL.load(Ordering::SeqCst).saturating_sub(LIVE.load(Ordering::SeqCst))
+}
+
 /// Registers, once, what the end of a thread calls with its state: `on_end`; and what is called
 /// when [`live`] has changed: `on_count`.
 pub fn set_hooks(on_end: &'static [fn(&Thread)], on_count: fn()) {
@@ -254,6 +259,8 @@ fn create(of_client: bool) -> &'static Thread {
     }));
     CURRENT.set(thread);
     ALL.fetch_add(1, Ordering::SeqCst);
+    // SYNC POINT segment-pointer (`segment/create.rs`).
+    fence(Ordering::SeqCst);
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
@@ -364,5 +371,41 @@ impl Thread {
         self.context.set(outer);
         self.handler_name.set(outer_name);
         self.handler_index.set(outer_index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn threads_of_the_library_that_may_use_objects_are_counted() {
+        let (entered, has_entered) = mpsc::channel();
+        let body = move || {
+            assert!(process::is_own_thread() && is_in_conduit());
+            enter_as_library();
+            assert!(!is_in_conduit());
+            let _ = entered.send(of_library());
+            loop {
+                std::thread::park();
+            }
+        };
+        process::spawn_own_thread("test", 1 << 20, body).unwrap();
+        assert!(has_entered.recv().unwrap() >= 1 && of_library() >= 1);
+    }
+
+    #[test]
+    fn a_handler_is_not_inside_the_conduit_whose_poll_runs_it() {
+        assert!(!is_in_conduit());
+        in_conduit(|| {
+            assert!(is_in_conduit());
+            current().in_handler(Context::RequestHandler, ptr::null(), 0, || {
+                assert!(!is_in_conduit());
+                in_conduit(|| assert!(is_in_conduit()));
+            });
+            assert!(is_in_conduit());
+        });
+        assert!(!is_in_conduit());
     }
 }

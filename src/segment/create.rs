@@ -2,6 +2,7 @@
 //! "gex_EP_BindSegment").
 
 use std::ptr;
+use std::sync::atomic::{fence, Ordering};
 
 use super::{register, register_device, segment_memory, Memory, Segment};
 use crate::endpoint;
@@ -18,7 +19,7 @@ pub static DESTROYED: Graveyard = Graveyard::new();
 
 /// Destroyed segments that are still allocated. An operation of another thread may have loaded the
 /// pointer from the endpoint before it was unbound ([`endpoint::Endpoint::bound`]), so they are
-/// freed only when the client has no other thread.
+/// freed only when no other thread can be inside GASNet.
 struct Retired(Mutex<Vec<Unbound>>);
 
 /// A segment that no endpoint has any more.
@@ -26,13 +27,21 @@ struct Unbound(&'static Segment);
 
 static RETIRED: Retired = Retired(Mutex::new(Vec::new()));
 
-/// Threads that may be inside GASNet; 0 if that is unknown. Without PAR only one is, and the client
-/// orders its calls.
-fn client_threads() -> u32 {
-    if Mode::get() == Mode::Par {
-        process::client_threads()
-    } else {
-        1
+/// Threads that may have loaded a pointer to a segment; 0 if that is unknown. Without PAR there is
+/// one, and the client orders its calls. In PAR, add those of the library that run handlers
+/// (`GASNET_RCV_THREAD`), which count as none of the client's.
+///
+/// SYNC POINT segment-pointer: a thread is counted before it loads its first pointer, and the
+/// caller has cleared the pointers before the count is read, with a fence on both sides. Either the
+/// count includes the thread, or the thread finds no pointer.
+fn readers() -> u32 {
+    if Mode::get() != Mode::Par {
+        return 1;
+    }
+    fence(Ordering::SeqCst);
+    match (process::client_threads(), thread::of_library()) {
+        (0, _) => 0,
+        (clients, own) => clients + own as u32,
     }
 }
 
@@ -141,7 +150,7 @@ pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
     } else {
         // SAFETY: `create` leaked it from a Box, it is unbound, and the client does not use it any
         // more (contract).
-        unsafe { RETIRED.retire(segment, client_threads()) };
+        unsafe { RETIRED.retire(segment, readers()) };
     }
     if memory == Memory::Mapped {
         // SAFETY: `create` mapped it for this segment alone.
