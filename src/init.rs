@@ -84,6 +84,11 @@ pub fn init(
     let choice = choice
         .with_wanted(&config.get(&config::CONDUIT))
         .map_err(InitError::Job)?;
+    let choice = if config.is_set(&config::SUPERNODE_MAXSIZE) {
+        choice
+    } else {
+        choice.with_default_limit()
+    };
     let (rank, size, nbrhd) = (JobRank(job.rank()), job.size(), job.nbrhd());
     let chosen = choice.agree(job).map_err(InitError::Job)?;
     if rank == JobRank(0) {

@@ -57,13 +57,21 @@ impl ConduitChoice {
             unsupported: None,
         };
         let splits = (1..options.ranks).contains(&options.nbrhd_max);
-        if splits && choice.eligible().all(|i| conduits[i].needs_single_neighbourhood()) {
-            choice.unsupported = Some(std::mem::take(&mut options.nbrhd_max));
+        if choice.eligible().all(|i| conduits[i].needs_single_neighbourhood()) {
+            choice.unsupported = Some(std::mem::take(&mut options.nbrhd_max)).filter(|_| splits);
         }
         for candidate in &mut choice.candidates {
             candidate.refusal = refusal(candidate.conduit, options);
         }
         choice.checked()
+    }
+
+    /// The limit of neighbourhoods is the site's default (`--disable-pshm`), which is for conduits
+    /// that have a network: no warning.
+    #[must_use]
+    pub fn with_default_limit(mut self) -> Self {
+        self.unsupported = None;
+        self
     }
 
     /// Changes the selected conduit to that of the first host's environment, which is known only
@@ -298,10 +306,9 @@ mod tests {
         };
         let choice = ConduitChoice::new(&THREE, wanted, &mut options);
         if let Ok(choice) = &choice {
-            assert_eq!(
-                options.nbrhd_max,
-                if choice.unsupported.is_some() { 0 } else { nbrhd_max }
-            );
+            let is_alone = named(wanted).as_deref() == Some("near");
+            assert_eq!(options.nbrhd_max, if is_alone { 0 } else { nbrhd_max });
+            assert!(is_alone || choice.unsupported.is_none());
         }
         choice
     }

@@ -190,6 +190,9 @@ for value in OFI_SPAWNER:pmi OFI_PROVIDER_INCLUDE:verbs:ofi_rxm OFI_MAX_MEDIUM:8
     IBV_MAX_HCAS:2 PHYSMEM_PROBE:1 USE_SRQ:0 USE_XRC:0 USE_ODP:0 IBV_ATOMICS:0; do
     has "a site's default for a network" "^DEFAULT_${value%%:*} := ${value#*:}$" site/config.mk
 done
+in_tree "options of Chapel" chapel --disable-pshm --disable-auto-conduit-detect --enable-smp --enable-ibv
+lacks "no warning about options of Chapel" WARNING "$WORK/log"
+has "without shared memory" '^DEFAULT_SUPERNODE_MAXSIZE := 1$' chapel/config.mk
 refuses "a spawner that is none" 'ssh, mpi, pmi, fork or auto is expected' --with-ofi-spawner=smoke
 for number in 0 257 2K; do
     refuses "a number of completions that is none" 'a number from 1 to 256 is expected' --with-ofi-num-completions=$number

@@ -3,12 +3,13 @@
 #![forbid(unsafe_code)]
 
 /// Variables that may have a site default, and its value.
-const DEFAULTS: [(&str, Option<&str>); 26] = [
+const DEFAULTS: [(&str, Option<&str>); 27] = [
     ("GASNET_SSH_CMD", option_env!("DEFAULT_SSH_CMD")),
     ("GASNET_SSH_OPTIONS", option_env!("DEFAULT_SSH_OPTIONS")),
     ("GASNET_SSH_NODEFILE", option_env!("DEFAULT_SSH_NODEFILE")),
     ("GASNET_SSH_OUT_DEGREE", option_env!("DEFAULT_SSH_OUT_DEGREE")),
     ("GASNET_MAX_SEGSIZE", option_env!("DEFAULT_MAX_SEGSIZE")),
+    ("GASNET_SUPERNODE_MAXSIZE", option_env!("DEFAULT_SUPERNODE_MAXSIZE")),
     ("GASNET_IBV_SPAWNER", option_env!("DEFAULT_IBV_SPAWNER")),
     ("GASNET_IBV_PORTS", option_env!("DEFAULT_IBV_PORTS")),
     ("GASNET_IBV_MAX_MEDIUM", option_env!("DEFAULT_IBV_MAX_MEDIUM")),
