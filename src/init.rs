@@ -186,7 +186,8 @@ pub fn init(
         waits: stall::waits_in_exit,
         stop: |by_signal| stop(if by_signal { Stop::Signal } else { Stop::Orderly }),
     });
-    wait::network::start(config, runtime::get().network().wake, !flags.has(Flags::DEFER_THREADS));
+    wait::network::allow_threads(!flags.has(Flags::DEFER_THREADS));
+    wait::receive::start(config, runtime::get());
     job.barrier();
     Ok(runtime::get())
 }
@@ -488,7 +489,7 @@ fn stop(how: Stop) {
     }
     if let Some(rt) = runtime::try_get() {
         rt.comm().wake_all();
-        wait::network::stop();
+        wait::receive::stop();
         if !rt.single_neighbourhood() {
             rt.conduit().stop(how);
         }

@@ -70,7 +70,7 @@ pub extern "C" fn gasneti_max_threads() -> u64 {
 /// runs, or will when the client has started it.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryHiddenAMConcurrencyLevel() -> i32 {
-    wait::network::receives().into()
+    wait::receive::receives().into()
 }
 
 /// `gex_ProgressThreadInfo_t`.
@@ -93,7 +93,11 @@ unsafe impl Send for Deferred {}
 
 impl Deferred {
     fn of(network: &Network) -> Self {
-        let devices = network.wake.map(Wake::devices).unwrap_or_default().join(",");
+        let mut devices = network.wake.map(Wake::devices).unwrap_or_default().join(",");
+        if devices.is_empty() {
+            // It serves neighbours only, and no entry of the list may be empty.
+            devices = network.conduit.identity().name.into();
+        }
         let devices = CString::new(devices).unwrap_or_default().into_raw();
         Self([ProgressThreadInfo {
             device_list: devices,
@@ -107,7 +111,7 @@ impl Deferred {
     /// The threads, or none if the client is to start none.
     fn threads() -> &'static [ProgressThreadInfo] {
         static DEFERRED: OnceLock<Deferred> = OnceLock::new();
-        if !wait::network::is_deferred() {
+        if !wait::receive::is_deferred() {
             return &[];
         }
         &DEFERRED.get_or_init(|| Self::of(runtime::get().network())).0
@@ -120,7 +124,7 @@ impl Deferred {
 const ROLE_RCV: c_uint = 1;
 
 extern "C" fn run_deferred(_: *mut c_void) -> *mut c_void {
-    wait::network::run_deferred();
+    wait::receive::run_deferred();
     ptr::null_mut()
 }
 

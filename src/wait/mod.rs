@@ -19,6 +19,7 @@ mod followers;
 pub mod network;
 pub mod oversubscription;
 mod pace;
+pub mod receive;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -133,9 +134,9 @@ fn scaled_by_waiters((base, each): (u64, u64)) -> u64 {
 /// them (`StartInfo::threads_sleep`).
 pub fn threads_sleep(config: &Config) -> bool {
     match mode() {
-        WaitMode::Spin => network::has_thread(config),
+        WaitMode::Spin => receive::has_thread(config),
         WaitMode::Block => true,
-        WaitMode::SpinBlock | WaitMode::Adaptive => is_oversubscribed() || network::has_thread(config),
+        WaitMode::SpinBlock | WaitMode::Adaptive => is_oversubscribed() || receive::has_thread(config),
     }
 }
 

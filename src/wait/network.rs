@@ -3,19 +3,18 @@
 //! - A thread with neighbours sleeps where these wake it, which the network does not. Before it
 //!   sleeps it asks for a wake-up ([`watch`]): from the conduit, if that has a thread of its own,
 //!   else from this thread, which is started by the first that asks.
-//! - With `GASNET_RCV_THREAD` this thread also polls when something arrives, so handlers run in it
-//!   while the client computes. In thread mode PAR only: in the others a client may rely on its
-//!   handlers running in its own calls.
+//! - With `GASNET_RCV_THREAD`, in a rank without neighbours, it also polls when something arrives
+//!   (`receive`).
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::pace::Pace;
+use super::FOLLOWERS;
 use crate::progress;
-use crate::sync::Mode;
 use crate::thread;
-use gasnet_conduit::config::{self, Config};
+use gasnet_conduit::config;
 use gasnet_conduit::{PollScope, Wake, WakePromise};
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::process;
@@ -48,39 +47,38 @@ static ENDING: AtomicBool = AtomicBool::new(false);
 /// The thread, by its number in the system, while it polls.
 static RECEIVING: AtomicI32 = AtomicI32::new(0);
 
-/// Decides whether there may be a thread, and starts the one of `GASNET_RCV_THREAD`.
-pub fn start(config: &Config, wake: Option<&'static dyn Wake>, may_start_threads: bool) {
+/// Decides whether the library may start threads.
+pub fn allow_threads(may_start_threads: bool) {
     ALLOWED.store(may_start_threads, Ordering::Relaxed);
-    if !config.get(&config::RCV_THREAD) {
-        return;
-    }
-    let reason = match wake {
-        _ if Mode::get() != Mode::Par => "this program is not linked with the library for threads (PAR)",
-        None => "the network of this job, if it has one, cannot wake a thread",
-        Some(wake) => {
-            let pace = Some(Pace::read(config));
-            THREAD.get_or_init(|| {
-                if may_start_threads {
-                    NetworkThread::spawn(wake, pace)
-                } else {
-                    NetworkThread::prepare(wake, pace).ok()
-                }
-            });
-            return;
+}
+
+/// Whether the library may start threads.
+pub fn may_start_threads() -> bool {
+    ALLOWED.load(Ordering::Relaxed)
+}
+
+/// Makes the thread poll, in a rank without neighbours. Starts it if that is not left to the
+/// client.
+pub fn set_receiving(wake: &'static dyn Wake, pace: Pace) {
+    THREAD.get_or_init(|| {
+        if may_start_threads() {
+            NetworkThread::spawn(wake, Some(pace))
+        } else {
+            NetworkThread::prepare(wake, Some(pace)).ok()
         }
-    };
-    // Clients set it whatever the network is, so it is no reason for a warning.
-    if config.get(&config::VERBOSEENV) {
-        gasnet_tools::process::warn(format_args!("GASNET_RCV_THREAD has no effect: {reason}"));
+    });
+}
+
+/// Ends what the thread does, at the end of the job. Async-signal-safe.
+pub fn end() {
+    ENDING.store(true, Ordering::SeqCst);
+    if let Some(Some(thread)) = THREAD.get() {
+        thread.kick.wake();
     }
 }
 
-/// Ends what the thread does, at the end of the job. Waits a little for a handler that runs on it.
-/// Async-signal-safe.
-pub fn stop() {
-    ENDING.store(true, Ordering::SeqCst);
-    let Some(Some(thread)) = THREAD.get() else { return };
-    thread.kick.wake();
+/// Waits a little for a handler that runs on a thread that polls. Async-signal-safe.
+pub fn await_handler() {
     let own = process::thread();
     for _ in 0..STOP_STEPS {
         let receiving = RECEIVING.load(Ordering::SeqCst);
@@ -91,28 +89,32 @@ pub fn stop() {
     }
 }
 
-/// Whether this configuration wants a thread that polls.
-pub fn has_thread(config: &Config) -> bool {
-    config.get(&config::RCV_THREAD) && Mode::get() == Mode::Par
-}
-
 /// Whether the thread polls, or will when the client has started it.
 pub fn receives() -> bool {
     matches!(THREAD.get(), Some(Some(thread)) if thread.receives.is_some())
 }
 
-/// Whether the client is to start a thread with [`run_deferred`].
-pub fn is_deferred() -> bool {
-    receives() && !ALLOWED.load(Ordering::Relaxed)
-}
-
-/// What a thread of the client runs in place of a thread of the library. Does not return.
-pub fn run_deferred() {
+/// Runs the thread that polls on the calling one, until the job ends.
+pub fn run_receiving() {
     if let Some(Some(thread)) = THREAD.get() {
-        let _held = gasnet_sys::float::hold();
-        process::count_own_thread();
         thread.run();
     }
+}
+
+/// The end of a thread of the library: the process counts it until it ends.
+pub fn stay() -> ! {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Starts a thread that runs `body` until the job ends.
+pub fn spawn(body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let body = move || {
+        body();
+        stay();
+    };
+    process::spawn_own_thread("gasnet-network", config::stack_bytes(STACK_BYTES), body).map(drop)
 }
 
 /// Asks for a wake-up when something arrives.
@@ -122,7 +124,7 @@ pub fn watch(wake: &'static dyn Wake) -> WakePromise {
         return own;
     }
     let runs = || matches!(THREAD.get(), Some(Some(thread)) if thread.runs.load(Ordering::SeqCst));
-    if !ALLOWED.load(Ordering::Relaxed) && !runs() {
+    if !may_start_threads() && !runs() {
         return WakePromise::Never;
     }
     let Some(thread) = THREAD.get_or_init(|| NetworkThread::spawn(wake, None)) else {
@@ -155,7 +157,7 @@ impl NetworkThread {
         let start = || {
             let thread = Self::prepare(wake, receives)?;
             let own = thread.clone();
-            process::spawn_own_thread("gasnet-network", config::stack_bytes(STACK_BYTES), move || own.run())?;
+            spawn(move || own.run())?;
             Ok(thread)
         };
         let started: std::io::Result<_> = start();
@@ -173,10 +175,10 @@ impl NetworkThread {
         if self.receives.is_some() {
             thread::enter_as_library();
         }
-        while !ENDING.load(Ordering::SeqCst) {
+        while !is_ending() {
             if let Some(pace) = self.receives {
                 let woken = Instant::now();
-                receive(pace.idle);
+                let _ = receive(pace.idle);
                 let pause = pace.pause(woken.elapsed());
                 if !pause.is_zero() {
                     self.kick.wait(None, pause);
@@ -192,24 +194,41 @@ impl NetworkThread {
                 super::notify_process();
             }
         }
-        // The process counts it as a thread of the library until it ends.
-        loop {
-            std::thread::park();
-        }
     }
 }
 
+/// Whether the job ends.
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
+}
+
+/// The result of [`receive`].
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    /// Whether anything had arrived.
+    pub found: bool,
+    /// The eventcount before the last poll.
+    pub known: u32,
+}
+
 /// Polls until nothing has arrived for some time. What other threads wait for may be among it.
-fn receive(idle: Duration) {
+pub fn receive(idle: Duration) -> Received {
     RECEIVING.store(process::thread(), Ordering::SeqCst);
     let mut last = Instant::now();
-    while !ENDING.load(Ordering::SeqCst) {
+    let mut received = Received {
+        found: false,
+        known: FOLLOWERS.count(),
+    };
+    while !is_ending() {
+        received.known = FOLLOWERS.count();
         if progress::poll(PollScope::All) > 0 {
             super::notify_process();
+            received.found = true;
             last = Instant::now();
         } else if last.elapsed() >= idle {
             break;
         }
     }
     RECEIVING.store(0, Ordering::SeqCst);
+    received
 }

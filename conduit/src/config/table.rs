@@ -526,8 +526,8 @@ variables! {
         SUPPRESS_DEBUG_WARNING: Option<String> = text("GASNET_SUPPRESS_DEBUG_WARNING",
             "Suppress the warning of debug builds; this library has none.").no_effect();
         RCV_THREAD: bool = flag("GASNET_RCV_THREAD", false,
-            "Receive on a thread of the library while no thread of the client polls; handlers run in it. Thread mode \
-             PAR only, over networks that can wake a thread.");
+            "Receive on a thread of the library while no thread of the client polls, from neighbours and the network; \
+             handlers run in it. Thread mode PAR only; not with smp, nor over networks that cannot wake a thread.");
         RCV_THREAD_RATE: u32 = count("GASNET_RCV_THREAD_RATE", "0", 0, 1 << 20,
             "Most wake-ups per second of the receive thread. 0: no limit.");
         RCV_THREAD_LOAD: f64 = double("GASNET_RCV_THREAD_LOAD", "1", 0.001, 1.0,
