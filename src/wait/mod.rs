@@ -11,11 +11,13 @@
 //!
 //! While other processes compute on the cores, it sleeps at once ([`oversubscription`]).
 //!
-//! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance. SPIN never sleeps (but still
-//! yields); BLOCK sleeps as soon as a sleep may cost less than yields. A sleep is always bounded:
-//! clients wait for memory that puts, atomics or other threads change, and those wake no one.
+//! `GASNET_WAITMODE` and `gasnet_set_waitmode` shift the balance. SPIN never sleeps (but its waits
+//! still yield; single polls do not); BLOCK sleeps as soon as a sleep may cost less than yields. A
+//! sleep is always bounded: clients wait for memory that puts, atomics or other threads change, and
+//! those wake no one.
 
 mod followers;
+pub mod idle_polls;
 pub mod network;
 pub mod oversubscription;
 mod pace;
@@ -30,7 +32,8 @@ use gasnet_tools::timer::monotonic_ns;
 use crate::runtime::Runtime;
 use crate::shm::comm::Slept;
 use crate::stall::{self, Reason};
-use crate::{progress, runtime, thread, trace};
+use crate::thread::{self, Thread};
+use crate::{progress, runtime, trace};
 use followers::Followers;
 use gasnet_conduit::config::Config;
 use gasnet_conduit::{PollScope, Wake, WakePromise};
@@ -69,8 +72,8 @@ const BLOCK_YIELD_PHASE_NS: (u64, u64) = (50_000, 50_000);
 /// Yields longer than this (base, and addition per waiter of a core) gave the core to a thread that
 /// computes: waiting ranks take microseconds each, a computation takes a time slice.
 const LONG_YIELD_NS: (u64, u64) = (500_000, 20_000);
-/// Consecutive empty polls after which a client's poll yields the core: without and with a core per
-/// waiter.
+/// Consecutive empty polls after which a client's poll may yield the core: without and with a core
+/// per waiter.
 const EMPTY_POLLS: [u32; 2] = [8, 256];
 /// Minimum sleep. Later sleeps of a wait grow with its length, up to the maximum, so that an idle
 /// rank costs almost nothing.
@@ -452,26 +455,44 @@ pub fn step_done() {
     FOLLOWERS.leave();
 }
 
-/// A client's poll. After several empty polls it yields the core, since the client is probably
-/// waiting. Returns how much it found.
+/// A client's poll. Returns how much it found. One after several empty ones may yield the core
+/// ([`idle_polls`]).
 #[inline]
 pub fn poll_once() -> usize {
     let thread = thread::current();
-    let empty_polls = &thread.empty_polls;
     let found = progress::poll(PollScope::All);
     if found > 0 {
-        empty_polls.set(0);
+        thread.idle_polls.found();
         return found;
     }
-    empty_polls.set(empty_polls.get() + 1);
     let unknown = EMPTY_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))];
     let most = thread.yields.spins().map_or(unknown, |spins| spins.max(EMPTY_POLLS[0]));
-    if empty_polls.get() >= most {
-        empty_polls.set(0);
+    if thread.idle_polls.empty(most) {
         gasnet_job::check_exit(Inside::Poll);
-        yield_core();
+        yield_in_poll(thread, most);
     }
     0
+}
+
+/// Yields the core in a poll that found nothing, the last of `most`, if that pays.
+#[cold]
+fn yield_in_poll(thread: &Thread, most: u32) {
+    let polls = &thread.idle_polls;
+    let has_others = || process::client_threads() > 1;
+    match mode() {
+        WaitMode::Spin => {}
+        _ if !is_oversubscribed() && polls.may_yield_alone(monotonic_ns(), most, has_others) => {
+            let ended = yield_core().map_or_else(monotonic_ns, |(_, ended)| ended);
+            polls.yielded_until(ended);
+        }
+        _ if is_oversubscribed() && polls.may_yield_among_ranks(monotonic_ns) => {
+            if let Some((began, ended)) = yield_core() {
+                let is_long = ended - began > scaled_by_waiters(LONG_YIELD_NS);
+                polls.yielded_among_ranks((began, ended), is_long && has_others());
+            }
+        }
+        _ => {}
+    }
 }
 
 #[cfg(test)]
