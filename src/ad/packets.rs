@@ -78,7 +78,13 @@ pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
     let Some(request) = Request::decode(args) else {
         return false;
     };
-    let Request { target, op, dt, .. } = request;
+    let Request {
+        target,
+        id: [c, d],
+        op,
+        dt,
+        values,
+    } = request;
     let bytes = codes::bytes(dt);
     let memory = runtime::get().admit(token.source.rank, token.target_ep, target, bytes);
     if memory.kind.is_some() {
@@ -86,12 +92,11 @@ pub fn on_operation(token: &Token, args: &[Arg]) -> bool {
     }
     // SAFETY: the target is host memory that the sender may name, and aligned (checked); the client
     // keeps other accesses away.
-    let perform = || unsafe { cpu::perform_wire(dt, target as *mut u8, op, request.values) };
+    let perform = || unsafe { cpu::perform_wire(dt, target as *mut u8, op, values) };
     let Some(old) = reach::serving(token.source.rank, token.target_ep, target, bytes, perform) else {
         return false;
     };
     let value = split(old);
-    let [c, d] = request.id;
     let answer = [c, d, value[1], value[0]];
     let used = match (codes::is_fetching(op), bytes) {
         (false, _) => 2,
