@@ -6,6 +6,7 @@
 //! with the client's code. It becomes the agent's stand-in: it parks its threads, forwards signals,
 //! and ends as the agent ends.
 
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::agent::take_over_signals;
@@ -22,6 +23,9 @@ static AGENT: AtomicI32 = AtomicI32::new(0);
 /// Forks the process that becomes the node agent, and returns there.
 pub fn fork_agent() -> Result<(), JobError> {
     let (processors, own) = (AllProcessors::of_threads(), process::pid());
+    let failed = |error| JobError::io("forking the node agent of this host", &error);
+    // The agent waits until signals are forwarded: another thread may receive one now.
+    let (is_ready, ready) = fd::pipe().map_err(failed)?;
     let _ = process::flush_streams();
     let mask = signal::block_all();
     // SAFETY: the child uses the allocator, which glibc keeps usable across fork, and state of ours
@@ -33,24 +37,28 @@ pub fn fork_agent() -> Result<(), JobError> {
                 process::end(UNKNOWN);
             }
             processors.allow();
+            drop(ready);
+            let _ = fd::read(is_ready.as_raw_fd(), &mut [0]);
             signal::set_mask(&mask);
             Ok(())
         }
-        Ok(Fork::Parent(agent)) => stand_in(agent),
+        Ok(Fork::Parent(agent)) => stand_in(agent, ready),
         Err(error) => {
             signal::set_mask(&mask);
-            Err(JobError::io("forking the node agent of this host", &error))
+            Err(failed(error))
         }
     }
 }
 
 /// Ends this process as the agent ends. Allocates nothing.
-fn stand_in(agent: Pid) -> ! {
+fn stand_in(agent: Pid, ready: OwnedFd) -> ! {
     AGENT.store(agent, Ordering::Relaxed);
     // The readers and writers of pipes must see that the ranks have closed their ends.
     fd::empty_stdin();
     take_over_signals(on_signal);
     signal::set_default(libc::SIGCHLD);
+    let _ = fd::write_all(ready.as_raw_fd(), b"r");
+    drop(ready);
     threads::park_others();
     signal::unblock_all();
     match process::wait(agent) {
