@@ -229,13 +229,11 @@ fn finish(mut request: Request, ranks: Option<u32>) -> Result<Request, Stop> {
         return wrong("no program was given");
     }
     request.decision = decide(&request)?;
-    if request.decision.spawner == Spawner::Fork {
-        if request.ranks > MAX_RANKS {
-            return wrong(format!(
-                "option -n {}: on one host a whole number from 1 to {MAX_RANKS} is expected",
-                request.ranks
-            ));
-        }
+    if request.decision.spawner == Spawner::Fork && request.ranks > MAX_RANKS {
+        return wrong(format!(
+            "option -n {}: on one host a whole number from 1 to {MAX_RANKS} is expected",
+            request.ranks
+        ));
     }
     Ok(request)
 }
