@@ -190,7 +190,7 @@ pub fn atomics(mut bytes: &[u8]) {
 }
 
 thread_local! {
-    static OPS: std::cell::RefCell<FreeList> = std::cell::RefCell::new(FreeList::new());
+    static OPS: std::cell::RefCell<FreeList> = const { std::cell::RefCell::new(FreeList::new()) };
 }
 
 #[repr(align(16))]
