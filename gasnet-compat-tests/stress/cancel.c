@@ -1,7 +1,9 @@
 // Threads that are cancelled while they are inside the library end when they are outside again: no
-// lock stays taken, and the job goes on.
+// lock stays taken, and the job goes on. Over conduits that make system calls; emulated networks
+// make calls of their own that real ones do not.
 // NP: 2 3
 // MODES: par
+// CONDUITS: smp udp sock ofi
 // TIMEOUT: 120
 #define _GNU_SOURCE 1
 #include "check.h"
