@@ -229,7 +229,7 @@ static void *work(void *argument) {
 static int deeper(volatile char *from) {
     volatile char frame[4096];
     frame[0] = *from;
-    return deeper(frame) + frame[0];
+    return frame[0] == 1 ? 1 : deeper(frame) + frame[0];
 }
 
 static void *overflow(void *argument) {
