@@ -141,6 +141,14 @@ CASES = [
     Case("late-work", 0, "rank 0 has finished its work", environment=SHORT_TIMEOUT),
     Case("late-sleep", 0, "rank 0 has finished its work", environment=SHORT_TIMEOUT),
     Case("late-poll", 0, "!rank 0 has finished its work", ranks=SEVERAL, environment=SHORT_TIMEOUT),
+    Case(
+        "thread-overflow",
+        139,
+        r"Caught a fatal signal \(rank \d+/\d+\): SIGSEGV\(11\)",
+        "Backtrace by EXECINFO",
+        threads=True,
+        environment={"GASNET_BACKTRACE": "1", "GASNET_BACKTRACE_TYPE": "EXECINFO"},
+    ),
     Case("late-thread", 0, "rank 0 has finished its work", threads=True),
     Case(
         "late-work",
