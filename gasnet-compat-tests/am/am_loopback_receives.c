@@ -54,7 +54,8 @@ int main(int argc, char **argv) {
         unsigned all = (unsigned)(kind + 1) * (np - 1);
         PHASE(names[kind]);
         if (me > 0) OK(gex_AM_RequestShort0(tm, 0, KNOCK, 0));
-        else while (ATOMIC_GET(&knocked) < all) send_to_self(kind);
+        else
+            while (ATOMIC_GET(&knocked) < all) send_to_self(kind);
         barrier();
     }
     return test_finish();
