@@ -44,11 +44,15 @@ def test_threads(shop, mode):
     if not program:
         return
     ranks = {rf"^rank \d of {RANKS}, ": RANKS, "^main goes on$": RANKS}
-    for what in ("team", "thread", "concurrent"):
-        teams = {"^teams of 3 and 3$": RANKS} if what == "team" else {}
+    for what, more, extra in (
+        ("team", {"^teams of 3 and 3$": RANKS}, []),
+        ("thread", {}, []),
+        ("concurrent", {}, []),
+        ("changed", {"^main began as started$": RANKS}, ["a,b"]),
+    ):
         for how, words, count in ways(manager=True):
-            result = shop.run([*words, program, what], count, timeout=LIMIT)
-            jobtest.report(f"launch: threads, {what}, {how}", problem_of(0, ranks | teams, result))
+            result = shop.run([*words, program, what, *extra], count, timeout=LIMIT)
+            jobtest.report(f"launch: threads, {what}, {how}", problem_of(0, ranks | more, result))
     run_codes(shop, program)
     run_refusals(shop, program)
 

@@ -5,11 +5,13 @@
  *   single     no other thread: the process id of the parent is printed
  *   hang       a thread initialises, and no rank ends
  *   absent     a thread initialises, but never in rank 1
+ *   changed    main first splits its second argument "a,b", leaves its folder, and blocks signals
  *   forked     the process forks another one, which starts a thread and initialises */
 #include <gasnetex.h>
 
 #include <omp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +49,19 @@ static void *starter(void *unused) {
     return unused;
 }
 
+/* Whether main begins as the program was started: arguments, folder, no blocked signal. Changes all
+   of them. */
+static int is_as_started(int argc, char **argv) {
+    char folder[4096];
+    sigset_t mask;
+    int is = argc == 3 && !strcmp(argv[2], "a,b") && getcwd(folder, sizeof folder) && strcmp(folder, "/");
+    is = is && !pthread_sigmask(SIG_SETMASK, NULL, &mask) && !sigismember(&mask, SIGTERM);
+    if (argc == 3) argv[2][1] = 0;
+    sigfillset(&mask);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    return is && !chdir("/");
+}
+
 static void *idle(void *unused) {
     for (;;) pause();
     return unused;
@@ -54,9 +69,10 @@ static void *idle(void *unused) {
 
 int main(int argc, char **argv) {
     pthread_t thread;
-    int before = 0;
+    int before = 0, is = 0;
     what = argc > 1 ? argv[1] : "team";
     if (!strcmp(what, "team")) before = team();
+    if (!strcmp(what, "changed")) is = is_as_started(argc, argv);
     /* Only the started process has no variable of the library's own. */
     if (!strcmp(what, "absent") && getenv("_GASNET_RANK") && strstr(getenv("_GASNET_RANK"), ",1,")) return 0;
     if (!strcmp(what, "forked")) {
@@ -73,6 +89,7 @@ int main(int argc, char **argv) {
         if (pthread_join(thread, NULL)) return 2;
     }
     if (before) printf("teams of %d and %d\n", before, team());
+    if (is) printf("main began as started\n");
     printf("main goes on\n");
     fflush(stdout);
     while (!strcmp(what, "hang")) pause();

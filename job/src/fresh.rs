@@ -1,7 +1,7 @@
-//! Ranks as fresh processes: the program is executed again for each rank, with the arguments and
-//! the environment of the started process. A rank gets what forked ranks inherit as descriptors,
-//! and a message that waits in its control socket. Used where a fork would lose threads
-//! ([`super::stand_in`]).
+//! Ranks as fresh processes: the program is executed again for each rank, as it was started
+//! ([`Started`]), with the environment of the started process. A rank gets what forked ranks
+//! inherit as descriptors, and a message that waits in its control socket. Used where a fork would
+//! lose threads ([`super::stand_in`]).
 
 use std::env;
 use std::ffi::CString;
@@ -15,6 +15,7 @@ use super::pmi_bootstrap::handshake;
 use super::tree::message::AgentMessage;
 use super::{refuse, restart, Job, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
+use gasnet_sys::started::Started;
 use gasnet_sys::{fd, process, threads};
 
 /// The invitation. Not in the table of variables, because users do not set it.
@@ -75,6 +76,7 @@ pub fn are_needed() -> Result<bool, JobError> {
 
 /// How the program is executed again.
 pub struct Program {
+    started: &'static Started,
     words: Vec<CString>,
     control: AnonMemory,
     /// As in [`AgentMessage::Join`].
@@ -84,11 +86,10 @@ pub struct Program {
 impl Program {
     /// The program of this process, for ranks of a job with this layout.
     pub fn of_this(options: &StartOptions, layout: &JobLayout, relayed: bool) -> Result<Self, JobError> {
-        let words = std::fs::read("/proc/self/cmdline").map_err(|e| JobError::io("reading /proc/self/cmdline", &e))?;
-        let words: Vec<CString> = words
-            .split_inclusive(|&byte| byte == 0)
-            .filter_map(|word| CString::from_vec_with_nul(word.to_vec()).ok())
-            .collect();
+        let started = Started::get().ok_or_else(|| JobError::new("the start of this process is not known"))?;
+        let words = started
+            .words()
+            .map_err(|e| JobError::io("reading /proc/self/cmdline", &e))?;
         if words.is_empty() {
             return refuse(
                 "the program must be executed once per rank, because it has other threads, but its command line is \
@@ -100,6 +101,7 @@ impl Program {
             .resize(ControlBlock::bytes(layout.size()))
             .map_err(|e| JobError::io("allocating the job control block", &e))?;
         Ok(Self {
+            started,
             words,
             control,
             relayed,
@@ -148,6 +150,7 @@ impl Program {
     pub fn execute(&self, invitation: &Invitation) -> ! {
         invitation.descriptors.into_iter().for_each(fd::keep_over_exec);
         env::set_var(VARIABLE, invitation.text());
+        self.started.restore();
         let why = restart::again(&self.words);
         eprintln!(
             "gasnet: rank {}: cannot execute the program again: {why}",

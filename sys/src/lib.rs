@@ -28,6 +28,7 @@ pub mod process;
 pub mod process_vm;
 pub mod progress;
 pub mod signal;
+pub mod started;
 pub mod subprocess;
 pub mod threads;
 #[cfg(gasnet_tsan)]

@@ -193,6 +193,16 @@ pub fn block_all() -> Mask {
     Mask(unsafe { old.assume_init() })
 }
 
+/// The signal mask of this thread.
+pub fn mask() -> Mask {
+    let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: the set is writable, and initialised afterwards.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, ptr::null(), mask.as_mut_ptr());
+        Mask(mask.assume_init())
+    }
+}
+
 /// Sets the mask of this thread.
 pub fn set_mask(mask: &Mask) {
     // SAFETY: the set is valid.
