@@ -338,6 +338,7 @@ static void run_crash(const char *name) {
     if (!strcmp(name, "kill-flood")) ONE(raise(SIGKILL), send_for_ever());
     if (!strcmp(name, "memory")) ONE(use_memory(), barrier());
     if (!strcmp(name, "raw-exit")) ONE(_exit(9), barrier());
+    if (!strcmp(name, "raw-exit-zero")) ONE(_exit(0), (usleep(400000), gasnet_exit(5)));
     if (!strcmp(name, "stop")) {
         if (last) raise(SIGSTOP);
         gasnet_exit(16);

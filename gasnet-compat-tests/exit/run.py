@@ -133,6 +133,7 @@ CASES = [
     Case("kill-wait", 137, r"rank \d+ of \d+ \(pid \d+\) was killed by SIGKILL", ranks=SEVERAL),
     Case("kill-flood", 137, r"rank \d+ of \d+ \(pid \d+\) was killed by SIGKILL", ranks=SEVERAL),
     Case("raw-exit", 9, "without gasnet_exit", ranks=SEVERAL),
+    Case("raw-exit-zero", 5, "status 0 without gasnet_exit", ranks=SEVERAL),
     Case("stop", 16, ranks=SEVERAL, environment={"GASNET_EXITTIMEOUT": "0.5"}),
     Case("child-exits", 0, "the job went on"),
     Case("child-gasnet-exits", 0, "the job went on"),

@@ -69,6 +69,12 @@ impl Agent<'_> {
             ),
             Ended::Exited(0) if !catches => return,
             Ended::Exited(status) if !catches => return self.begin_shutdown(status, false),
+            // As gasnet_exit(0) of one rank: the others have their time.
+            Ended::Exited(0) => {
+                let who = self.name(i);
+                self.print(format_args!("{who} ended with status 0 without gasnet_exit"));
+                return self.begin_shutdown(0, false);
+            }
             Ended::Exited(status) => (status, format!("ended with status {status} without gasnet_exit")),
             // Its parent, a process manager, knows the status, and ends the job if it is a failure.
             Ended::Unknown if managed && !catches => return,
