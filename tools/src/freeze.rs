@@ -52,7 +52,8 @@ pub fn now(flag: &AtomicI32, flag_name: &str) {
 
 /// Freezes on the flag of the library.
 pub fn here() {
-    now(native::frozen_flag(), "gasnetti_frozen");
+    // With its type: a library without debug information has none.
+    now(native::frozen_flag(), "*(int *)&gasnetti_frozen");
 }
 
 /// Freezes if `GASNET_FREEZE_ON_ERROR` is set.
