@@ -1,4 +1,4 @@
-//! How long the agent waits for ranks that must end.
+//! Deadlines of ranks that must end.
 //!
 //! The exit timeout counts time in which a rank could run. Not counted:
 //!
@@ -57,7 +57,7 @@ impl Clock {
     }
 }
 
-/// When a rank is killed.
+/// The time at which a rank is killed.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     at: Instant,
@@ -98,7 +98,8 @@ impl Deadline {
         let queued = if times.is_runnable && !times.ran.is_zero() {
             rest
         } else {
-            times.queued.saturating_sub(self.times.queued).min(rest)
+            // Less than before: a thread has ended, and its waits are unknown.
+            times.queued.checked_sub(self.times.queued).unwrap_or(LEAST).min(rest)
         };
         self.latest += queued;
         let computes = may_compute && now < self.latest;
