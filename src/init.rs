@@ -515,5 +515,7 @@ fn linger() {
         fn network_lost(&mut self, _: &str) {}
     }
     // A signal handler that interrupts this may call exit again, which must not come here.
-    thread::in_conduit(|| runtime::get().conduit().poll(PollScope::All, &mut Drop));
+    thread::in_conduit_at_exit(|| {
+        runtime::get().conduit().poll(PollScope::All, &mut Drop);
+    });
 }

@@ -9,7 +9,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_void, CStr};
 use std::ptr;
-use std::sync::atomic::{fence, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
 use crate::am::prepared::SrcDesc;
@@ -111,9 +111,11 @@ thread_local! {
     static CURRENT: Cell<*const Thread> = const { Cell::new(ptr::null()) };
 }
 
-/// Threads that have a state now: all, and the client's.
-static ALL: AtomicUsize = AtomicUsize::new(0);
+/// Threads that have a state now: the client's, and the library's.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
+static OF_LIBRARY: AtomicUsize = AtomicUsize::new(0);
+/// Whether a thread without state is inside the conduit, in exit.
+static LINGERS: AtomicBool = AtomicBool::new(false);
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
 static RETIRE_HOOKS: OnceLock<&'static [fn(&Thread)]> = OnceLock::new();
@@ -151,10 +153,22 @@ pub fn in_conduit<R>(call: impl FnOnce() -> R) -> R {
     result
 }
 
+/// As [`in_conduit`], on a thread that ends the process. It may never have called GASNet; then it
+/// gets no state: that would count as another thread of the client's, and allocate.
+pub fn in_conduit_at_exit(call: impl FnOnce()) {
+    if existing().is_some() {
+        return in_conduit(call);
+    }
+    LINGERS.store(true, Ordering::SeqCst);
+    call();
+    LINGERS.store(false, Ordering::SeqCst);
+}
+
 /// Whether the calling thread may hold a lock of the conduit: it is inside a call of it, and not in
 /// a handler of the client's, or it is a thread of the library's own. Async-signal-safe.
 pub fn is_in_conduit() -> bool {
-    existing().map_or_else(process::is_own_thread, |thread| thread.conduit_calls.get() > 0)
+    let without_state = || process::is_own_thread() || LINGERS.load(Ordering::SeqCst);
+    existing().map_or_else(without_state, |thread| thread.conduit_calls.get() > 0)
 }
 
 /// Makes the state of the calling thread, which is the library's and has none. It does not count as
@@ -166,7 +180,7 @@ pub fn enter_as_library() {
 /// Whether several threads have a state now, the library's included.
 #[inline]
 pub fn are_several() -> bool {
-    ALL.load(Ordering::SeqCst) > 1
+    live() + of_library() > 1
 }
 
 /// Client threads that have a state now.
@@ -177,7 +191,7 @@ pub fn live() -> usize {
 
 /// Threads of the library that have a state now, and so may look at any object of the client.
 pub fn of_library() -> usize {
-    ALL.load(Ordering::SeqCst).saturating_sub(LIVE.load(Ordering::SeqCst))
+    OF_LIBRARY.load(Ordering::SeqCst)
 }
 
 /// Registers, once, what the end of a thread calls with its state: `on_end`; and what is called
@@ -209,10 +223,11 @@ extern "C" fn retire(state: *mut c_void) {
         free.orphan(region);
     }
     free.retire(thread.set.get());
-    ALL.fetch_sub(1, Ordering::SeqCst);
     if thread.of_client {
         LIVE.fetch_sub(1, Ordering::SeqCst);
         count_changed();
+    } else {
+        OF_LIBRARY.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -259,23 +274,24 @@ fn create(of_client: bool) -> &'static Thread {
         vis_completion: Cell::new(None),
     }));
     CURRENT.set(thread);
-    ALL.fetch_add(1, Ordering::SeqCst);
+    let count = if of_client { &LIVE } else { &OF_LIBRARY };
+    count.fetch_add(1, Ordering::SeqCst);
     // SYNC POINT segment-pointer (`segment/create.rs`).
     fence(Ordering::SeqCst);
     // SAFETY: the key exists; its value goes to `retire` when this thread ends.
     let failed = unsafe { libc::pthread_setspecific(key, thread as *const c_void) };
     assert_eq!(failed, 0, "pthread_setspecific failed: no memory for a thread's state");
     if of_client {
-        count_client();
+        count_changed();
+        check_count();
     }
     // SAFETY: just leaked from a Box.
     unsafe { &*thread }
 }
 
-/// Counts a thread of the client's. Ends the job if there are too many.
-fn count_client() {
-    let live = LIVE.fetch_add(1, Ordering::SeqCst) + 1;
-    count_changed();
+/// Ends the job if there are too many threads of the client's.
+fn check_count() {
+    let live = live();
     if CHECKED && live > 1 && Mode::get() == Mode::Seq {
         fatal!(
             "a second thread calls GASNet, and this program is linked with the single-threaded (SEQ) \

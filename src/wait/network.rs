@@ -183,7 +183,8 @@ impl NetworkThread {
                 if !pause.is_zero() {
                     self.kick.wait(None, pause);
                 }
-                if self.wake.arm() {
+                // With GEX_FLAG_DEFER_THREADS this is a thread of the client's.
+                if thread::in_conduit(|| self.wake.arm()) {
                     self.kick.wait(Some(self.wake.fd()), MAX_SLEEP);
                 }
                 continue;
