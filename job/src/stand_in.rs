@@ -26,7 +26,9 @@ pub fn fork_agent() -> Result<(), JobError> {
     let failed = |error| JobError::io("forking the node agent of this host", &error);
     // The agent waits until signals are forwarded: another thread may receive one now.
     let (is_ready, ready) = fd::pipe().map_err(failed)?;
-    let _ = process::flush_streams();
+    // Not all streams: a thread may block in a read of standard input, and has its lock. The child
+    // flushes them, with locks of its own.
+    let _ = process::flush_output();
     let mask = signal::block_all();
     // SAFETY: the child uses the allocator, which glibc keeps usable across fork, and state of ours
     // that no other thread has used.
@@ -53,7 +55,7 @@ pub fn fork_agent() -> Result<(), JobError> {
 /// Ends this process as the agent ends. Allocates nothing.
 fn stand_in(agent: Pid, ready: OwnedFd) -> ! {
     AGENT.store(agent, Ordering::Relaxed);
-    // The readers and writers of pipes must see that the ranks have closed their ends.
+    // The writer to standard input must see that rank 0 has closed it.
     fd::empty_stdin();
     take_over_signals(on_signal);
     signal::set_default(libc::SIGCHLD);

@@ -264,6 +264,14 @@ extern "C" {
 /// output; none inside means that an earlier write failed, whose reason is lost. Does not allocate,
 /// but is not async-signal-safe.
 pub fn flush_streams() -> Result<(), Option<io::Error>> {
+    let result = flush_output();
+    // SAFETY: null for all streams.
+    unsafe { libc::fflush(std::ptr::null_mut()) };
+    result
+}
+
+/// Flushes standard output and the stream for errors; otherwise as [`flush_streams`].
+pub fn flush_output() -> Result<(), Option<io::Error>> {
     // SAFETY: a variable of the C library, which programs may have assigned.
     let output = unsafe { stdout };
     // SAFETY: as above.
@@ -275,10 +283,8 @@ pub fn flush_streams() -> Result<(), Option<io::Error>> {
         0 => Err(None),
         _ => Err(Some(io::Error::last_os_error())),
     };
-    for stream in [errors, std::ptr::null_mut()] {
-        // SAFETY: a stream of the C library, or null for all streams.
-        unsafe { libc::fflush(stream) };
-    }
+    // SAFETY: a stream of the C library, or null for all streams.
+    unsafe { libc::fflush(errors) };
     result
 }
 

@@ -115,18 +115,17 @@ pub fn take_over(handler: signal::Handler) {
     // SIGINT and SIGQUIT that a shell made its background jobs ignore: only those of the terminal
     // are meant, and these are not forwarded.
     let of_shell = |n: i32| matches!(n, libc::SIGINT | libc::SIGQUIT);
-    // Before the client's handlers are replaced: what it handles is not ignored.
-    let is_ignored = FORWARDED.map(|n| !of_shell(n) && signal::disposition(n) == signal::Disposition::Ignored);
-    reset_client_handlers();
-    for (number, _) in FORWARDED.into_iter().zip(is_ignored).filter(|(_, ignored)| !ignored) {
+    let is_ignored = |n: i32| !of_shell(n) && signal::disposition(n) == signal::Disposition::Ignored;
+    for number in FORWARDED.into_iter().filter(|&number| !is_ignored(number)) {
         signal::handle(number, handler, &[]);
     }
+    reset_client_handlers();
 }
 
 /// The client's handlers are for ranks. In the agent, faults take their default action, so that a
-/// defect shows; other signals have no effect.
+/// defect shows; other signals have no effect, but those that are forwarded.
 fn reset_client_handlers() {
-    for number in 1..=signal::last() {
+    for number in (1..=signal::last()).filter(|number| !FORWARDED.contains(number)) {
         if let signal::Disposition::Handler(_) = signal::disposition(number) {
             if FAULTS.contains(&number) || STOPS.contains(&number) {
                 signal::set_default(number);
