@@ -240,7 +240,7 @@ impl<'a> Launch<'a> {
         let Some(host) = self.host_state.host else {
             return Ok(None);
         };
-        mpi::before_fork();
+        mpi::before_ranks(self.program.is_some());
         let shared = host_memory(self.options)?;
         let ranks = self.host_state.layout.ranks_on(host);
         let mut rest = &ranks[..];

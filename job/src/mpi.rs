@@ -43,12 +43,18 @@ pub fn state() -> Mpi {
     }
 }
 
-/// Warns before ranks are forked, because a running MPI does not survive a fork.
-pub fn before_fork() {
+/// Warns before ranks are made, as forks or fresh processes: a running MPI does not survive a fork,
+/// and a fresh process has an MPI of its own.
+pub fn before_ranks(are_fresh: bool) {
+    let what = if are_fresh {
+        "executes the program again for each rank, so that each is an MPI job of its own"
+    } else {
+        "forks its ranks. MPI does not work in forked ranks"
+    };
     if state() == Mpi::Running {
         gasnet_tools::process::warn(format_args!(
-            "MPI was initialised before GASNet, which now forks its ranks. MPI does not work in forked ranks. \
-             Start the program with mpiexec, or initialise GASNet first"
+            "MPI was initialised before GASNet, which now {what}. Start the program with mpiexec, or initialise GASNet \
+             first"
         ));
     }
 }
