@@ -268,6 +268,8 @@ fn set_timer(which: i32, time: libc::timeval) {
 
 /// Bytes of an alternate signal stack: enough for a backtrace.
 const STACK_BYTES: usize = 128 << 10;
+/// Bytes below it that are not accessible. A multiple of any page size.
+const GUARD_BYTES: usize = 64 << 10;
 
 /// An alternate signal stack, on which a thread whose own stack has overflowed runs its handlers.
 #[derive(Debug)]
@@ -279,7 +281,9 @@ impl AlternateStack {
         if current_stack()?.ss_flags & libc::SS_DISABLE == 0 {
             return None;
         }
-        let base = mem::map_private(STACK_BYTES).ok()?;
+        let below = mem::map_private(GUARD_BYTES + STACK_BYTES).ok()?;
+        let _ = mem::forbid(below, GUARD_BYTES);
+        let base = below + GUARD_BYTES;
         let stack = libc::stack_t {
             ss_sp: base as *mut libc::c_void,
             ss_flags: 0,
@@ -305,7 +309,7 @@ impl AlternateStack {
             }
         }
         // SAFETY: its own mapping, which no thread uses as a stack any more.
-        unsafe { mem::unmap(self.0, STACK_BYTES) };
+        unsafe { mem::unmap(self.0 - GUARD_BYTES, GUARD_BYTES + STACK_BYTES) };
     }
 }
 
