@@ -1,7 +1,7 @@
 // The receive thread looks through the segments of all endpoints for each piece of a put
 // that names none,
 // while the only thread of the client makes, binds and destroys segments: none is freed before it.
-// What the client allocates next takes the place of one that is. A sanitizer sees it each time.
+// The client's next allocation takes the place of one that is. A sanitizer sees it each time.
 // NP: 2
 // MODES: par
 // CONDUITS: sock udp ibv ofi loop

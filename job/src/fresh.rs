@@ -24,7 +24,7 @@ const VARIABLE: &str = "_GASNET_RANK";
 /// Set in processes that a fresh rank has started before it joined the job.
 static OF_A_RANK: AtomicBool = AtomicBool::new(false);
 
-/// What a fresh rank finds in its environment.
+/// The invitation of a fresh rank, from its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
     rank: u32,
@@ -74,7 +74,7 @@ pub fn are_needed() -> Result<bool, JobError> {
     Ok(threads::fork_loses_any())
 }
 
-/// How the program is executed again.
+/// The program that is executed again.
 pub struct Program {
     started: &'static Started,
     words: Vec<CString>,

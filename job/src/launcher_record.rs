@@ -1,4 +1,4 @@
-//! What the launcher has set in the environment, for whom: `_GASNET_LAUNCHER`.
+//! The record of variables that the launcher has set, and for whom: `_GASNET_LAUNCHER`.
 //!
 //! The variables that choose a spawner and a number of ranks are for the ranks that the launcher
 //! starts, perhaps through scripts and shells. They are not for programs that these ranks start,

@@ -65,7 +65,7 @@ pub fn payload(
     match kind {
         kind::SHORT if header.bytes != 0 => Err("a Short with a payload"),
         kind::SHORT => Ok(Payload::None),
-        // A ring has no bound for them but its peer's memory, which is this host's.
+        // Only the memory of the host, which sender and receiver share, bounds these parts.
         kind::MEDIUM if carrier == Carrier::Packet && matches!(header.handler, MEDIUM_HEAD | MEDIUM_DATA) => {
             Err("a part of a Medium that came through no ring")
         }

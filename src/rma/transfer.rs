@@ -213,8 +213,8 @@ pub fn get_destination(id: TransferId, from: JobRank, offset: usize, bytes: usiz
     fits.then(|| t.local.plus(offset))
 }
 
-/// Where the answer of `bytes` bytes by `from` to a remote atomic goes: memory of the host, at any
-/// alignment, because a get may have that name. None if the message is malformed.
+/// The destination of the answer of `bytes` bytes by `from` to a remote atomic: memory of the host,
+/// at any alignment, because a get may have that name. None if the message is malformed.
 pub fn fetch_destination(id: TransferId, from: JobRank, bytes: usize) -> Option<*mut u8> {
     let mut table = table(id)?;
     let t = table.live(id)?;

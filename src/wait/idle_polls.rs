@@ -22,7 +22,7 @@ const THREADS_STAY_NS: u64 = 10_000_000;
 pub struct IdlePolls {
     /// Polls in a row, since the last that was due.
     empty: Cell<u32>,
-    /// When the first of them began, if a poll was due before.
+    /// The beginning of the first of them, if a poll was due before.
     since: Cell<u64>,
     /// The earliest next yield.
     not_before: Cell<u64>,

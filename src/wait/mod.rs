@@ -170,7 +170,7 @@ pub struct Waiter {
     /// The end of the last timed yield or sleep.
     now: u64,
     reason: Reason,
-    /// What its polls take: replies only inside an upcall.
+    /// The messages that its polls take: inside an upcall only replies.
     scope: PollScope,
 }
 

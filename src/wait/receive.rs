@@ -91,7 +91,7 @@ pub fn is_deferred() -> bool {
     receives() && !network::may_start_threads()
 }
 
-/// What a thread of the client runs in place of a thread of the library. Does not return.
+/// Runs on a thread of the client in place of a thread of the library. Does not return.
 pub fn run_deferred() {
     if !receives() {
         return;

@@ -1,4 +1,4 @@
-//! How a rank has ended, and what that means for the job.
+//! The end of a rank, and its meaning for the job.
 //!
 //! Exit handlers and destructors run after the rank has announced its code, and tools replace the
 //! status of a process (`valgrind --error-exitcode`, LeakSanitizer). So the status of the process

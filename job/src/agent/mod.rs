@@ -169,7 +169,7 @@ struct Agent<'a> {
     clock: Clock,
     out_of_memory: OutOfMemory,
     leave_at: Option<Instant>,
-    /// When ranks were last checked for debuggers.
+    /// The last check of ranks for debuggers.
     held_at: Option<Instant>,
     /// The last report to the agent above, and when.
     reported: Option<(RankCounts, Instant)>,
