@@ -76,6 +76,7 @@ static MAKING: Mutex<()> = Mutex::new(());
 
 /// Creates an endpoint. None if there are [`MAX_ENDPOINTS`].
 pub fn create(flags: Flags) -> Option<&'static Endpoint> {
+    let _whole = gasnet_sys::cancel::disable();
     let _making = gasnet_sys::lock(&MAKING);
     let count = COUNT.load(Ordering::Relaxed);
     let slot = OTHERS.get(count)?;

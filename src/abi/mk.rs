@@ -59,6 +59,7 @@ const CLASS_HIP: c_int = 2;
 const CLASS_ZE: c_int = 3;
 
 fn open(args: &Args) -> Result<Box<dyn Driver>, Refusal> {
+    let _whole = gasnet_sys::cancel::disable();
     match args.class {
         // SAFETY: any bits are an int.
         CLASS_CUDA_UVA => cuda::open(unsafe { args.device.number }),

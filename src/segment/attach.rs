@@ -67,6 +67,7 @@ impl Runtime {
         bytes: usize,
         mapped: impl FnOnce(usize, usize),
     ) -> Result<Option<&'static Segment>, AttachError> {
+        let _whole = gasnet_sys::cancel::disable();
         if self.endpoint0().bound().is_some() || ATTACHED.swap(true, Ordering::Relaxed) {
             return Err(AttachError::Argument(
                 "the primordial endpoint has a segment already; one call per process is allowed".into(),

@@ -68,6 +68,7 @@ impl Retired {
 /// Makes a segment of host memory: the client's `bytes` at `address`, or, when that is null, memory
 /// of the library's. The error is a message.
 pub fn create(rt: &Runtime, address: usize, bytes: usize) -> Result<&'static Segment, String> {
+    let _whole = gasnet_sys::cancel::disable();
     let (base, bytes, memory) = if address == 0 {
         let bytes = bytes.next_multiple_of(mem::page_size());
         let base = mem::map_private(bytes).map_err(|why| format!("cannot map {bytes} bytes for a segment: {why}"))?;
@@ -93,6 +94,7 @@ pub fn create_on_device(
     bytes: usize,
     kind: &'static MemoryKind,
 ) -> Result<&'static Segment, Refusal> {
+    let _whole = gasnet_sys::cancel::disable();
     let made = on_device(rt, address, bytes, kind);
     made.inspect_err(|_| kind.release())
 }
@@ -136,6 +138,7 @@ fn give_back(kind: &MemoryKind, base: usize, memory: Memory) {
 /// # Safety
 /// Nobody uses it any more.
 pub unsafe fn destroy(rt: &Runtime, segment: &'static Segment) {
+    let _whole = gasnet_sys::cancel::disable();
     endpoint::unbind(rt.endpoint0(), segment);
     if let (Some(segments), Some(registration)) = (rt.network().segments, &segment.registration) {
         if let Some(learned) = segment.learned.get() {

@@ -267,6 +267,7 @@ struct ControlBuffer([u8; 32]);
 /// Bytes of the largest payload to `address` that the kernel does not fragment, as far as it knows
 /// the path MTU.
 pub fn path_payload(address: SocketAddr) -> io::Result<usize> {
+    let _whole = cancel::disable();
     let v4 = address.is_ipv4();
     let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
     // SAFETY: no pointers.
