@@ -67,6 +67,14 @@ def run_codes(shop, program):
     ):
         result = shop.run(words, 0 if words[0] == LAUNCHER else RANKS, extra, LIMIT)
         jobtest.report(f"launch: threads, {name}", problem_of(status, counts, result))
+
+    def send_usr1(process):
+        process.stdout.readline()
+        os.kill(process.pid, signal.SIGUSR1)
+
+    result = shop.run([program, "sigwait"], RANKS, timeout=LIMIT, during=send_usr1)
+    counts = {"^SIGUSR1 came$": RANKS, "^main goes on$": RANKS}
+    jobtest.report("launch: threads, one waits for signals", problem_of(0, counts, result))
     started = []
     result = shop.run([program, "single"], RANKS, timeout=LIMIT, during=lambda process: started.append(process.pid))
     jobtest.report("launch: no other thread, forked ranks", problem_of(0, {rf"parent {started[0]}$": RANKS}, result))

@@ -6,6 +6,7 @@
  *   hang       a thread initialises, and no rank ends
  *   absent     a thread initialises, but never in rank 1
  *   changed    main first splits its second argument "a,b", leaves its folder, and blocks signals
+ *   sigwait    all threads block signals, one waits for SIGUSR1
  *   forked     the process forks another one, which starts a thread and initialises */
 #include <gasnetex.h>
 
@@ -22,7 +23,7 @@ static gex_Client_t client;
 static gex_EP_t ep;
 static gex_TM_t tm;
 static const char *what;
-static volatile int is_joined;
+static volatile int is_joined, is_signalled;
 
 static int team(void) {
     int count = 0;
@@ -62,6 +63,17 @@ static int is_as_started(int argc, char **argv) {
     return is && !chdir("/");
 }
 
+static void *waiter(void *unused) {
+    sigset_t mask;
+    int number;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGUSR1);
+    if (!sigwait(&mask, &number)) printf("SIGUSR1 came\n");
+    fflush(stdout);
+    is_signalled = 1;
+    return unused;
+}
+
 static void *idle(void *unused) {
     for (;;) pause();
     return unused;
@@ -72,6 +84,12 @@ int main(int argc, char **argv) {
     int before = 0, is = 0;
     what = argc > 1 ? argv[1] : "team";
     if (!strcmp(what, "team")) before = team();
+    if (!strcmp(what, "sigwait")) {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, NULL);
+        if (pthread_create(&thread, NULL, waiter, NULL)) return 2;
+    }
     if (!strcmp(what, "changed")) is = is_as_started(argc, argv);
     /* Only the started process has no variable of the library's own. */
     if (!strcmp(what, "absent") && getenv("_GASNET_RANK") && strstr(getenv("_GASNET_RANK"), ",1,")) return 0;
@@ -81,8 +99,9 @@ int main(int argc, char **argv) {
         if (pid > 0) return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : 9;
         if (pthread_create(&thread, NULL, idle, NULL)) return 2;
     }
-    if (!strcmp(what, "team") || !strcmp(what, "single") || !strcmp(what, "forked")) {
+    if (!strcmp(what, "team") || !strcmp(what, "single") || !strcmp(what, "forked") || !strcmp(what, "sigwait")) {
         join();
+        while (!strcmp(what, "sigwait") && !is_signalled) usleep(1000);
     } else {
         if (pthread_create(&thread, NULL, starter, NULL)) return 2;
         while (!strcmp(what, "concurrent") && !is_joined) usleep(1000);

@@ -266,6 +266,39 @@ fn set_timer(which: i32, time: libc::timeval) {
     unsafe { libc::setitimer(which as _, &raw const value, ptr::null_mut()) };
 }
 
+/// An action in the kernel's form on x86-64, AArch64 and POWER.
+#[repr(C)]
+struct KernelAction {
+    handler: usize,
+    flags: libc::c_ulong,
+    restorer: usize,
+    mask: u64,
+}
+
+/// Sets the handler of a signal that the C library keeps for itself. The handler must not return.
+pub fn handle_reserved(signal: i32, handler: Handler) {
+    /// The kernel of x86-64 takes no action without it.
+    const SA_RESTORER: libc::c_ulong = 0x0400_0000;
+    let action = KernelAction {
+        handler: handler as usize,
+        flags: libc::SA_SIGINFO as libc::c_ulong | SA_RESTORER,
+        // The address to which a handler returns.
+        restorer: handler as usize,
+        mask: 0,
+    };
+    let none = ptr::null_mut::<KernelAction>();
+    // SAFETY: the structure is that of the kernel, which the C library does not see.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            &raw const action,
+            none,
+            size_of::<u64>(),
+        )
+    };
+}
+
 /// Bytes of an alternate signal stack: enough for a backtrace.
 const STACK_BYTES: usize = 128 << 10;
 /// Bytes below it that are not accessible. A multiple of any page size.

@@ -17,9 +17,10 @@ pub fn fork_loses_any() -> bool {
     process::client_threads() > kept || process::thread() != process::pid()
 }
 
-/// The signal that parks a thread. It does not queue, and its default action is none.
-const PARK: i32 = libc::SIGURG;
-/// Most passes over all threads, and the time between them. Threads that block signals stay.
+/// The signal that parks a thread: the one that glibc uses to change the user of all threads. Its
+/// functions let no thread block or wait for it, and a process that parks changes its user no more.
+const PARK: i32 = 33;
+/// Most passes over all threads, and the time between them.
 const PASSES: u32 = 50;
 const INTERVAL: Duration = Duration::from_millis(1);
 
@@ -30,11 +31,10 @@ extern "C" fn on_park(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut 
     process::park();
 }
 
-/// Makes the other threads of this process run nothing but signal handlers from now on. Helper
-/// threads of libraries, which usually block signals, run on. The others may hold any lock, so the
-/// caller must not even allocate afterwards.
+/// Makes the other threads of this process run nothing but signal handlers from now on. They may
+/// hold any lock, so the caller must not even allocate afterwards.
 pub fn park_others() {
-    signal::handle(PARK, on_park, &[]);
+    signal::handle_reserved(PARK, on_park);
     let (own, me) = (process::pid(), process::thread());
     for _ in 0..PASSES {
         let mut others = 0;
