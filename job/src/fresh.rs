@@ -1,5 +1,5 @@
 //! Ranks as fresh processes: the program is executed again for each rank, as it was started
-//! ([`Started`]), with the environment of the started process. A rank gets what forked ranks
+//! ([`started`]), with the environment of the started process. A rank gets what forked ranks
 //! inherit as descriptors, and a message that waits in its control socket. Used where a fork would
 //! lose threads ([`super::stand_in`]).
 
@@ -15,8 +15,7 @@ use super::pmi_bootstrap::handshake;
 use super::tree::message::AgentMessage;
 use super::{refuse, restart, Job, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
-use gasnet_sys::started::Started;
-use gasnet_sys::{fd, process, threads};
+use gasnet_sys::{fd, process, started, threads};
 
 /// The invitation. Not in the table of variables, because users do not set it.
 const VARIABLE: &str = "_GASNET_RANK";
@@ -76,7 +75,6 @@ pub fn are_needed() -> Result<bool, JobError> {
 
 /// The program that is executed again.
 pub struct Program {
-    started: &'static Started,
     words: Vec<CString>,
     control: AnonMemory,
     /// As in [`AgentMessage::Join`].
@@ -86,10 +84,7 @@ pub struct Program {
 impl Program {
     /// The program of this process, for ranks of a job with this layout.
     pub fn of_this(options: &StartOptions, layout: &JobLayout, relayed: bool) -> Result<Self, JobError> {
-        let started = Started::get().ok_or_else(|| JobError::new("the start of this process is not known"))?;
-        let words = started
-            .words()
-            .map_err(|e| JobError::io("reading /proc/self/cmdline", &e))?;
+        let words = started::words();
         if words.is_empty() {
             return refuse(
                 "the program must be executed once per rank, because it has other threads, but its command line is \
@@ -101,7 +96,6 @@ impl Program {
             .resize(ControlBlock::bytes(layout.size()))
             .map_err(|e| JobError::io("allocating the job control block", &e))?;
         Ok(Self {
-            started,
             words,
             control,
             relayed,
@@ -150,7 +144,7 @@ impl Program {
     pub fn execute(&self, invitation: &Invitation) -> ! {
         invitation.descriptors.into_iter().for_each(fd::keep_over_exec);
         env::set_var(VARIABLE, invitation.text());
-        self.started.restore();
+        started::restore();
         let why = restart::again(&self.words);
         eprintln!(
             "gasnet: rank {}: cannot execute the program again: {why}",

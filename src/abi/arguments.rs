@@ -12,7 +12,7 @@ use gasnet_job::Count;
 /// # Safety
 /// Both are null or valid. The arguments are as `main` gets them.
 pub unsafe fn count(argc: *const c_int, argv: *const *mut *mut c_char) -> Option<Count> {
-    let line = command_line();
+    let line = gasnet_sys::started::words();
     // SAFETY: the caller's contract.
     let words = unsafe { words(argc, argv) };
     match words.get(1).and_then(|word| number(word.to_bytes())) {
@@ -50,15 +50,6 @@ unsafe fn words(argc: *const c_int, argv: *const *mut *mut c_char) -> Vec<CStrin
     words
         .iter()
         .map(|word| unsafe { CStr::from_ptr(*word) }.to_owned())
-        .collect()
-}
-
-/// The command line of this process.
-fn command_line() -> Vec<CString> {
-    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
-    let words = line.split_inclusive(|&byte| byte == 0);
-    words
-        .filter_map(|word| CStr::from_bytes_until_nul(word).ok().map(CStr::to_owned))
         .collect()
 }
 

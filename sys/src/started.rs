@@ -1,20 +1,21 @@
 //! How this process was started, from before `main` could change it: programs split their
 //! arguments in place, overwrite them with a title, change folder, or block signals.
 //!
-//! The loader runs [`at_load`] when it maps the library. glibc passes it the arguments; elsewhere
-//! `/proc/self/cmdline` has them as they are later.
+//! The loader runs [`at_load`] when it maps the library: before `main`, or when a program such as
+//! Python opens the library.
 
 use std::env;
-use std::ffi::{c_char, c_int, CStr, CString};
+use std::ffi::CString;
+use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::signal::{self, Mask};
 
-/// Arguments, folder and signal mask of the start.
-pub struct Started {
-    words: Vec<CString>,
+/// Command line, folder and signal mask of the start.
+struct Started {
+    line: Vec<u8>,
     /// None if it has no path.
     folder: Option<PathBuf>,
     mask: Mask,
@@ -24,50 +25,42 @@ static STARTED: OnceLock<Started> = OnceLock::new();
 
 #[used]
 #[link_section = ".init_array"]
-static AT_LOAD: extern "C" fn(c_int, *const *const c_char) = at_load;
+static AT_LOAD: extern "C" fn() = at_load;
 
-extern "C" fn at_load(count: c_int, words: *const *const c_char) {
-    let words = (0..if cfg!(target_env = "gnu") {
-        count.max(0) as usize
-    } else {
-        0
-    })
-        // SAFETY: glibc passes the arguments of `main` and their number to each of these functions.
-        .map(|i| unsafe { CStr::from_ptr(*words.add(i)) }.to_owned())
-        .collect();
-    STARTED.get_or_init(|| Started {
-        words,
-        folder: env::current_dir().ok(),
-        mask: signal::mask(),
-    });
+extern "C" fn at_load() {
+    get();
 }
 
-impl Started {
-    /// Of this process. None if the loader did not run the library's function.
-    pub fn get() -> Option<&'static Self> {
-        STARTED.get()
-    }
+/// The start, or what is left of it if the loader did not run [`at_load`].
+fn get() -> &'static Started {
+    STARTED.get_or_init(|| Started {
+        line: fs::read("/proc/self/cmdline").unwrap_or_default(),
+        folder: env::current_dir().ok(),
+        mask: signal::mask(),
+    })
+}
 
-    /// The arguments, the program's name first.
-    pub fn words(&self) -> io::Result<Vec<CString>> {
-        if !self.words.is_empty() {
-            return Ok(self.words.clone());
-        }
-        let text = std::fs::read("/proc/self/cmdline")?;
-        let words = text.split_inclusive(|&byte| byte == 0);
-        Ok(words
-            .filter_map(|word| CString::from_vec_with_nul(word.to_vec()).ok())
-            .collect())
-    }
+/// The command line: a loader or an interpreter, the program, its arguments. Empty if there is no
+/// `/proc`.
+pub fn words() -> Vec<CString> {
+    let words = get().line.split_inclusive(|&byte| byte == 0);
+    words
+        .filter_map(|word| CString::from_vec_with_nul(word.to_vec()).ok())
+        .collect()
+}
 
-    /// Gives the calling thread folder and signal mask of the start. A folder that is gone has no
-    /// effect.
-    pub fn restore(&self) {
-        if let Some(folder) = &self.folder {
-            let _ = env::set_current_dir(folder);
-        }
-        signal::set_mask(&self.mask);
+/// The folder.
+pub fn folder() -> io::Result<PathBuf> {
+    get().folder.clone().map_or_else(env::current_dir, Ok)
+}
+
+/// Gives the calling thread folder and signal mask of the start. A folder that is gone has no
+/// effect.
+pub fn restore() {
+    if let Some(folder) = &get().folder {
+        let _ = env::set_current_dir(folder);
     }
+    signal::set_mask(&get().mask);
 }
 
 #[cfg(test)]
@@ -77,11 +70,11 @@ mod tests {
 
     #[test]
     fn the_start_is_that_of_the_test() {
-        let started = Started::get().expect("the loader runs the function of the library");
+        assert!(STARTED.get().is_some(), "the loader runs the function of the library");
         let now: Vec<_> = env::args_os()
             .filter_map(|word| CString::new(word.into_vec()).ok())
             .collect();
-        assert_eq!(started.words().unwrap(), now);
-        assert_eq!(started.folder, env::current_dir().ok());
+        assert_eq!(words(), now);
+        assert_eq!(folder().ok(), env::current_dir().ok());
     }
 }

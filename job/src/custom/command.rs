@@ -1,7 +1,6 @@
 //! The command that starts the ranks, and its placeholders.
 #![forbid(unsafe_code)]
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Child, Command};
@@ -10,7 +9,7 @@ use super::StartOptions;
 use crate::spawn::script::{behind_env, program, quoted_word};
 use crate::spawn::Contact;
 use crate::{refuse, JobError};
-use gasnet_sys::process;
+use gasnet_sys::{process, started};
 
 /// The command of `GASNET_CSPAWN_CMD` and its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,7 +129,7 @@ impl Custom {
             match bytes.next() {
                 Some(b'N') => line.extend(ranks.to_string().bytes()),
                 Some(b'C') => line.extend(self.of_rank(words, contact)),
-                Some(b'D') => line.extend(quotes.word(env::current_dir().unwrap_or_default().as_os_str())),
+                Some(b'D') => line.extend(quotes.word(started::folder().unwrap_or_default().as_os_str())),
                 Some(b'P') => line.extend(quotes.word(words.first().map_or(OsStr::new(""), OsString::as_os_str))),
                 Some(b'M') if self.servers.is_empty() => {
                     return refuse("GASNET_CSPAWN_CMD has %M, but GASNET_CSPAWN_SERVERS names no hosts");

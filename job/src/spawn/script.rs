@@ -11,6 +11,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
+use gasnet_sys::started;
+
 /// The command line. `_GASNET_N` is a newline, which the line, `_GASNET_L`, cannot contain. The
 /// user may have variables of any other names.
 pub const COMMAND: &str = concat!(
@@ -154,14 +156,8 @@ impl RemoteCommand<'_> {
 /// The program and its arguments as it was started. A name with a path is kept, because its
 /// directory may differ on other hosts.
 pub fn program() -> Result<Vec<OsString>, String> {
-    let line = std::fs::read("/proc/self/cmdline")
-        .map_err(|e| format!("cannot read the command line of this program: {e}"))?;
-    let mut words: Vec<OsString> = line
-        .split(|&b| b == 0)
-        .map(|w| OsString::from_vec(w.to_vec()))
-        .collect();
-    // Each word ends with a zero byte.
-    words.pop();
+    let words = started::words().into_iter();
+    let mut words: Vec<OsString> = words.map(|word| OsString::from_vec(word.into_bytes())).collect();
     let name = words.first().cloned().unwrap_or_default();
     if Path::new(&name).components().count() < 2 {
         let path = env::current_exe().map_err(|e| format!("cannot get the path of this program: {e}"))?;

@@ -20,7 +20,7 @@ use super::super::{refuse, JobError, StartOptions, MAX_RANKS};
 use super::script::{self, RemoteCommand};
 use super::{hosts, Contact};
 use gasnet_conduit::config::built_in;
-use gasnet_sys::{fd, mem, net, process};
+use gasnet_sys::{fd, mem, net, process, started};
 
 /// Limit for the agent above to send the layout.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -338,7 +338,7 @@ fn start(
     options: &StartOptions,
 ) -> Result<(), String> {
     let remote = &options.remote;
-    let here = env::current_dir().map_err(|e| format!("cannot get the current directory: {e}"))?;
+    let here = started::folder().map_err(|e| format!("cannot get the current directory: {e}"))?;
     let folder = remote.folder.clone().unwrap_or_else(|| here.into_os_string());
     let start = RemoteCommand {
         folder: &folder,
