@@ -52,31 +52,31 @@ program hello
   if (gex_System_QueryJobRank() == 0) print '(a,i0,a)', 'hello from ', gex_System_QueryJobSize(), ' ranks over smp'
 end program
 EOF
-cmake_hello hello "$WORK/hello.f90" | cmake_project "$WORK/fortran" Fortran
+cmake_hello hello "$WORK/hello.f90" | cmake_project "$WORK/cmake-fortran" Fortran
 if ! command -v gfortran >/dev/null; then
     skip "install: CMake without C: there is no gfortran"
-elif attempt "install: CMake without C" cmake_in "$WORK/fortran" -DCMAKE_PREFIX_PATH="$STAGE_RELEASE"; then
-    expect "install: CMake without C runs" "$WORK/fortran/build/hello"
+elif attempt "install: CMake without C" cmake_in "$WORK/cmake-fortran" -DCMAKE_PREFIX_PATH="$STAGE_RELEASE"; then
+    expect "install: CMake without C runs" "$WORK/cmake-fortran/build/hello"
 fi
 
 # Two prefixes: a folder each. A folder that has targets of one prefix must not take them for those
 # of the other.
 for name in one other; do
-    mkdir -p "$WORK/two/$name"
+    mkdir -p "$WORK/cmake-two/$name"
     { echo "set(GASNet_DIR \"\${${name}_prefix}/lib/cmake/GASNet\")" && cmake_hello "hello_$name" "$HELLO"; } \
-        >"$WORK/two/$name/CMakeLists.txt"
+        >"$WORK/cmake-two/$name/CMakeLists.txt"
 done
-printf 'add_subdirectory(one)\nadd_subdirectory(other)\n' | cmake_project "$WORK/two" C
+printf 'add_subdirectory(one)\nadd_subdirectory(other)\n' | cmake_project "$WORK/cmake-two" C
 two() { cmake_in "$1" -Done_prefix="$STAGE_RELEASE" -Dother_prefix="$WORK/a prefix"; }
-if attempt "install: CMake with two prefixes" two "$WORK/two"; then
+if attempt "install: CMake with two prefixes" two "$WORK/cmake-two"; then
     for name in one other; do
-        expect "install: CMake with two prefixes, $name" "$WORK/two/build/$name/hello_$name"
+        expect "install: CMake with two prefixes, $name" "$WORK/cmake-two/build/$name/hello_$name"
     done
 fi
-mkdir "$WORK/nested"
-cp -R "$WORK/two/other" "$WORK/nested"
-{ cat "$WORK/two/one/CMakeLists.txt" && echo 'add_subdirectory(other)'; } | cmake_project "$WORK/nested" C
-if two "$WORK/nested" >"$WORK/messages" 2>&1; then
+mkdir "$WORK/cmake-nested"
+cp -R "$WORK/cmake-two/other" "$WORK/cmake-nested"
+{ cat "$WORK/cmake-two/one/CMakeLists.txt" && echo 'add_subdirectory(other)'; } | cmake_project "$WORK/cmake-nested" C
+if two "$WORK/cmake-nested" >"$WORK/messages" 2>&1; then
     fail "install: CMake takes the targets of one prefix for those of another"
 elif tr -s '\n ' '  ' <"$WORK/messages" | grep -q 'of this folder are those of'; then
     pass "install: CMake keeps two prefixes apart"
