@@ -19,7 +19,6 @@ use crate::hsl::HeldLocks;
 use crate::stall::Watch;
 use crate::sync::Mode;
 use crate::types::PeerCompletion;
-use crate::wait::idle_polls::IdlePolls;
 use crate::wait::oversubscription::YieldStats;
 use gasnet_conduit::{config, JobRank};
 use gasnet_sys::process;
@@ -81,8 +80,8 @@ pub struct Thread {
     pub token: Cell<*const Token>,
     /// Index of the running handler.
     handler_index: Cell<u8>,
-    /// Polls that found nothing.
-    pub idle_polls: IdlePolls,
+    /// Polls in a row that found nothing.
+    pub empty_polls: Cell<u32>,
     /// Whether its last poll found messages, after which another thread may take its turn.
     pub found: Cell<bool>,
     /// The eventcount before it last checked what it waits for (`wait/followers.rs`).
@@ -260,7 +259,7 @@ fn create(of_client: bool) -> &'static Thread {
         handler_name: Cell::new(ptr::null()),
         token: Cell::new(ptr::null()),
         handler_index: Cell::new(0),
-        idle_polls: IdlePolls::default(),
+        empty_polls: Cell::new(0),
         found: Cell::new(false),
         known_count: Cell::new(0),
         was_woken: Cell::new(false),

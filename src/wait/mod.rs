@@ -17,7 +17,6 @@
 //! those wake no one.
 
 mod followers;
-pub mod idle_polls;
 pub mod network;
 pub mod oversubscription;
 mod pace;
@@ -32,8 +31,7 @@ use gasnet_tools::timer::monotonic_ns;
 use crate::runtime::Runtime;
 use crate::shm::comm::Slept;
 use crate::stall::{self, Reason};
-use crate::thread::{self, Thread};
-use crate::{progress, runtime, trace};
+use crate::{progress, runtime, thread, trace};
 use followers::Followers;
 use gasnet_conduit::config::Config;
 use gasnet_conduit::{PollScope, Wake, WakePromise};
@@ -455,44 +453,28 @@ pub fn step_done() {
     FOLLOWERS.leave();
 }
 
-/// A client's poll. Returns how much it found. One after several empty ones may yield the core
-/// ([`idle_polls`]).
+/// A client's poll. After several empty polls it yields the core, since the client is probably
+/// waiting; in mode SPIN never. Returns how much it found.
 #[inline]
 pub fn poll_once() -> usize {
     let thread = thread::current();
+    let empty_polls = &thread.empty_polls;
     let found = progress::poll(PollScope::All);
     if found > 0 {
-        thread.idle_polls.found();
+        empty_polls.set(0);
         return found;
     }
+    empty_polls.set(empty_polls.get() + 1);
     let unknown = EMPTY_POLLS[usize::from(MAY_SPIN.load(Ordering::Relaxed))];
     let most = thread.yields.spins().map_or(unknown, |spins| spins.max(EMPTY_POLLS[0]));
-    if thread.idle_polls.empty(most) {
+    if empty_polls.get() >= most {
+        empty_polls.set(0);
         gasnet_job::check_exit(Inside::Poll);
-        yield_in_poll(thread, most);
+        if mode() != WaitMode::Spin {
+            yield_core();
+        }
     }
     0
-}
-
-/// Yields the core in a poll that found nothing, the last of `most`, if that pays.
-#[cold]
-fn yield_in_poll(thread: &Thread, most: u32) {
-    let polls = &thread.idle_polls;
-    let has_others = || process::client_threads() > 1;
-    match mode() {
-        WaitMode::Spin => {}
-        _ if !is_oversubscribed() && polls.may_yield_alone(monotonic_ns(), most, has_others) => {
-            let ended = yield_core().map_or_else(monotonic_ns, |(_, ended)| ended);
-            polls.yielded_until(ended);
-        }
-        _ if is_oversubscribed() && polls.may_yield_among_ranks(monotonic_ns) => {
-            if let Some((began, ended)) = yield_core() {
-                let is_long = ended - began > scaled_by_waiters(LONG_YIELD_NS);
-                polls.yielded_among_ranks((began, ended), is_long && has_others());
-            }
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]
