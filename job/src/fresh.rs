@@ -3,12 +3,11 @@
 //! inherit as descriptors, and a message that waits in its control socket. Used where a fork would
 //! lose threads ([`super::stand_in`]).
 
-use std::env;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::control_block::ControlBlock;
+use super::invitation::{self, Invitation};
 use super::launch::{self, HostState, RankMemory};
 use super::layout::JobLayout;
 use super::pmi_bootstrap::handshake;
@@ -17,54 +16,9 @@ use super::{refuse, restart, Job, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::{fd, process, started, threads};
 
-/// The invitation. Not in the table of variables, because users do not set it.
-const VARIABLE: &str = "_GASNET_RANK";
-
-/// Set in processes that a fresh rank has started before it joined the job.
-static OF_A_RANK: AtomicBool = AtomicBool::new(false);
-
-/// The invitation of a fresh rank, from its environment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invitation {
-    rank: u32,
-    /// Bytes of the waiting message.
-    length: usize,
-    /// Control socket, control block, and memory, in the order of [`handshake::enter`].
-    descriptors: [RawFd; 5],
-}
-
-impl Invitation {
-    /// Takes the invitation out of this process's environment, if it is this process's.
-    pub fn take() -> Option<Self> {
-        let text = env::var(VARIABLE).ok()?;
-        env::remove_var(VARIABLE);
-        let found = Self::parse(&text, process::pid());
-        OF_A_RANK.store(found.is_none(), Ordering::Relaxed);
-        found
-    }
-
-    fn parse(text: &str, own: process::Pid) -> Option<Self> {
-        let mut words = text.split(',');
-        let pid: process::Pid = words.next()?.parse().ok()?;
-        let (rank, length) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let descriptors: Vec<RawFd> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
-        let descriptors = descriptors.try_into().ok()?;
-        (pid == own).then_some(Self {
-            rank,
-            length,
-            descriptors,
-        })
-    }
-
-    fn text(&self) -> String {
-        let descriptors = self.descriptors.map(|fd| fd.to_string()).join(",");
-        format!("{},{},{},{descriptors}", process::pid(), self.rank, self.length)
-    }
-}
-
 /// Whether the ranks of this host must be fresh processes.
 pub fn are_needed() -> Result<bool, JobError> {
-    if threads::fork_loses_any() && OF_A_RANK.load(Ordering::Relaxed) {
+    if threads::fork_loses_any() && invitation::was_for_a_parent() {
         return refuse(
             "this program starts threads and then forks the process that initialises GASNet, so it cannot be executed \
              once per rank. Start it with mpiexec, mpirun or srun",
@@ -143,7 +97,7 @@ impl Program {
     /// Executes the program in the process of a rank.
     pub fn execute(&self, invitation: &Invitation) -> ! {
         invitation.descriptors.into_iter().for_each(fd::keep_over_exec);
-        env::set_var(VARIABLE, invitation.text());
+        invitation.put();
         started::restore();
         let why = restart::again(&self.words);
         eprintln!(
@@ -176,23 +130,4 @@ pub fn join(invitation: &Invitation, options: &StartOptions) -> Result<Job, JobE
     let message = AgentMessage::decode(&message[..count]).ok_or_else(|| lost("a descriptor is not the job's"))?;
     handshake::enter(message, descriptors, invitation.rank, options)?
         .ok_or_else(|| lost("a descriptor is not the job's"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_invitation_is_for_one_process() {
-        let invitation = Invitation {
-            rank: 3,
-            length: 100,
-            descriptors: [5, 6, 7, 8, 9],
-        };
-        let (text, own) = (invitation.text(), process::pid());
-        assert_eq!(Invitation::parse(&text, own), Some(invitation));
-        assert_eq!(Invitation::parse(&text, own + 1), None);
-        assert_eq!(Invitation::parse(&format!("{text},1"), own), None);
-        assert_eq!(Invitation::parse(&format!("{own},3"), own), None);
-    }
 }

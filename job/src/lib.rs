@@ -24,6 +24,7 @@ mod exit;
 mod fresh;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+mod invitation;
 mod launch;
 pub mod launcher_record;
 mod layout;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::agent::output::OutputMode;
 use super::custom::Custom;
-use super::fresh::Invitation;
+use super::invitation::Invitation;
 use super::pmi::{self, Membership};
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};

@@ -214,8 +214,8 @@ mod tests {
         assert_eq!(clock.at(start + SECOND * 60) - start, STEP / 2 + STEP);
     }
 
-    /// How long a rank of which these parts run and wait for a processor lives after its deadline
-    /// was set: timeouts of 2 s, and 10 s for computing.
+    /// Life of a rank after its deadline was set, with timeouts of 2 s, and 10 s for computing. It
+    /// runs and waits for a processor for these tenths of it.
     fn lifetime(ran: u32, queued: u32, may_compute: bool) -> Duration {
         let start = Instant::now();
         let mut deadline = Deadline::new(0, start, SECOND * 2, SECOND * 10);
