@@ -114,7 +114,7 @@ thread_local! {
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static OF_LIBRARY: AtomicUsize = AtomicUsize::new(0);
 /// Whether a thread without state is inside the conduit, in exit.
-static LINGERS: AtomicBool = AtomicBool::new(false);
+static POLLS_IN_EXIT: AtomicBool = AtomicBool::new(false);
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 static KEY: OnceLock<libc::pthread_key_t> = OnceLock::new();
 static RETIRE_HOOKS: OnceLock<&'static [fn(&Thread)]> = OnceLock::new();
@@ -158,15 +158,15 @@ pub fn in_conduit_at_exit(call: impl FnOnce()) {
     if existing().is_some() {
         return in_conduit(call);
     }
-    LINGERS.store(true, Ordering::SeqCst);
+    POLLS_IN_EXIT.store(true, Ordering::SeqCst);
     call();
-    LINGERS.store(false, Ordering::SeqCst);
+    POLLS_IN_EXIT.store(false, Ordering::SeqCst);
 }
 
 /// Whether the calling thread may hold a lock of the conduit: it is inside a call of it, and not in
 /// a handler of the client's, or it is a thread of the library's own. Async-signal-safe.
 pub fn is_in_conduit() -> bool {
-    let without_state = || process::is_own_thread() || LINGERS.load(Ordering::SeqCst);
+    let without_state = || process::is_own_thread() || POLLS_IN_EXIT.load(Ordering::SeqCst);
     existing().map_or_else(without_state, |thread| thread.conduit_calls.get() > 0)
 }
 

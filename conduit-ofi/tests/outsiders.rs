@@ -1,4 +1,4 @@
-//! What unauthenticated peers make a provider report ends nothing, and costs no receive buffer. A
+//! Reports that unauthenticated peers cause in a provider end nothing, and cost no receive buffer. A
 //! rank that sends what no rank sends is lost.
 
 mod strict;

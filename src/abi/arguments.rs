@@ -46,9 +46,9 @@ unsafe fn words(argc: *const c_int, argv: *const *mut *mut c_char) -> Vec<CStrin
     if words.iter().any(|word| word.is_null()) {
         return Vec::new();
     }
-    // SAFETY: not null; C strings by contract.
     words
         .iter()
+        // SAFETY: not null; C strings by contract.
         .map(|word| unsafe { CStr::from_ptr(*word) }.to_owned())
         .collect()
 }
