@@ -1,5 +1,5 @@
-//! Reports that unauthenticated peers cause in a provider end nothing, and cost no receive buffer. A
-//! rank that sends what no rank sends is lost.
+//! Reports that unauthenticated peers cause in a provider end nothing, and cost no receive buffer.
+//! A rank that sends what no rank sends is lost.
 
 mod strict;
 
