@@ -309,6 +309,7 @@ unsafe fn copy_small(from: *const u8, to: *mut u8, bytes: usize) {
 fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16) -> Result<(), Busy> {
     let header = head(m, kind, block);
     let bare = HEADER + 4 * m.args.len();
+    rt.comm().pool(m.class).blocks().hand_over(block);
     // SAFETY: the record has `bare` bytes.
     rt.comm().send(target, pshm_record(m, kind, bare), |r| unsafe {
         write_head(r, &header, m.args);
