@@ -51,9 +51,10 @@ static void *visit(void *index) {
     uint64_t value = (uint64_t)(uintptr_t)index, back = 0;
     uint64_t *mine = (uint64_t *)(void *)target + (uintptr_t)index % AT_ONCE;
     char payload[64];
-    int done = 0;
+    int done;
     uintptr_t address = (uintptr_t)&done;
     gex_Event_t event;
+    ATOMIC_SET(&done, 0); /* ThreadSanitizer does not see that the peer answers after it */
     memset(payload, 7, sizeof payload);
     event = gex_RMA_PutNB(tm, peer, mine, &value, 8, GEX_EVENT_DEFER, 0);
     gex_Event_Wait(event);

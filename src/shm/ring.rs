@@ -89,6 +89,14 @@ impl Lap {
     }
 }
 
+/// The consumer orders the reuse of a unit, in a process that `ThreadSanitizer` does not see. For
+/// the sanitizer each reservation comes after all that was published before.
+const RESERVE: Ordering = if cfg!(gasnet_tsan) {
+    Ordering::Acquire
+} else {
+    Ordering::Relaxed
+};
+
 /// The sending side; shared by the threads of the sending process.
 #[derive(Debug)]
 pub struct Producer {
@@ -136,15 +144,15 @@ impl Producer {
                 }
                 self.head_seen.store(head, Ordering::Release);
             }
-            match self
-                .tail
-                .compare_exchange_weak(tail, next, Ordering::Relaxed, Ordering::Relaxed)
-            {
+            match self.tail.compare_exchange_weak(tail, next, RESERVE, Ordering::Relaxed) {
                 Ok(_) => {
                     if skip > 0 {
                         self.skip(tail, skip as u16);
                     }
                     let start = tail + skip;
+                    if cfg!(gasnet_tsan) {
+                        self.acquire_first_words(start, units);
+                    }
                     return Some(Reservation {
                         ring: self,
                         index: self.memory.index(start),
@@ -154,6 +162,13 @@ impl Producer {
                 }
                 Err(seen) => tail = seen,
             }
+        }
+    }
+
+    /// Orders the caller after the stores that published what these units held before.
+    fn acquire_first_words(&self, start: u64, units: usize) {
+        for index in (self.memory.index(start)..).take(units) {
+            let _ = self.memory.first_word(index).load(Ordering::Acquire);
         }
     }
 
@@ -207,6 +222,9 @@ impl Reservation<'_> {
             units: self.units as u16,
         };
         let raw = word.pack(self.lap);
+        if cfg!(gasnet_tsan) {
+            self.ring.tail.fetch_or(0, Ordering::Release);
+        }
         self.ring.memory.first_word(self.index).store(raw, Ordering::Release);
     }
 }
