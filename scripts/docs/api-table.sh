@@ -1,29 +1,18 @@
 #!/bin/sh
-# api-table.sh [--check] [--calls FILE]: writes docs/api.md, the table of every public symbol and
-# macro: where it is specified, whether it is implemented, which programs test it. --check compares
-# instead and fails when a name is new, gone, missing or no longer tested, or when a program that is
-# named as a test no longer exists; that a further program uses a name makes no difference.
-#
-# "Tested by" comes from the calls of a debug run: FILE has lines "symbol program [count]", as
-# scripts/docs/call_counts.py writes them; its content is kept in scripts/docs/api-calls.txt for
-# later runs.
-# What no such run can see (macros, constants, types, inline functions), and everything while there
-# is no such file, is looked up in the text of the programs.
+# api-table.sh [--check]: writes docs/api.md, the table of every public symbol and macro: where it
+# is specified, whether it is implemented, which programs use it. --check compares instead and fails
+# when a name is new, gone, missing or no longer tested, or when a program that is named as a test
+# no longer exists; that a further program uses a name makes no difference.
 FLAVOUR=release
 . "$(dirname -- "$0")/../common.sh"
 
 cd "$ROOT"
-check='' calls=''
-while [ $# -gt 0 ]; do
-    case $1 in
-    --check) check=1 ;;
-    --calls) calls=$2; shift ;;
-    *) echo "api-table.sh: unknown option $1" >&2; exit 2 ;;
-    esac
-    shift
-done
+case ${1:-} in
+'') check= ;;
+--check) check=1 ;;
+*) echo "api-table.sh: unknown option $1" >&2; exit 2 ;;
+esac
 
-[ -z "$calls" ] || awk 'NF >= 2 { print $1, $2 }' "$calls" | sort -u | replace scripts/docs/api-calls.txt
 scripts/build/headers.sh smp
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -13,6 +13,8 @@ import subprocess
 import sys
 
 PUBLIC = re.compile(r"\b(?:gex|gasnet|gasnett|GEX|GASNET|GASNETT|PLATFORM|SIZEOF_GEX|SIZEOF_GASNET)_\w+")
+PASTED = re.compile(r"\b((?:gex|gasnett?)_\w+) ?##")
+PASTED_END = re.compile(r"## ?(_\w+)")
 MODES = (["-DGASNET_SEQ"], ["-DGASNET_PARSYNC"], ["-DGASNET_PAR"], ["-DGASNET_PAR", "-DGASNET_DEBUG"])
 TOOLS_MODES = (["-DGASNETT_THREAD_SINGLE"], ["-DGASNETT_THREAD_SAFE"])
 HEADERS = [
@@ -110,34 +112,29 @@ class Headers:
 
 
 class Tests:
-    """Which programs use a name."""
+    """Which programs use a name, by their texts."""
 
-    def __init__(self, root, calls, headers):
-        self.headers = headers
-        self.called = collections.defaultdict(set)
-        self.written = collections.defaultdict(set)
+    def __init__(self, root):
+        self.written, self.pasted = collections.defaultdict(set), collections.defaultdict(set)
         self.programs = set()
         for path in sorted(glob.glob(f"{root}/**/*", recursive=True)):
             if path.endswith((".c", ".cc", ".cpp")):
-                self.programs.add(os.path.splitext(os.path.basename(path))[0])
+                program = os.path.splitext(os.path.basename(path))[0]
+                self.programs.add(program)
                 with open(path, errors="replace") as file:
-                    for name in set(PUBLIC.findall(file.read())):
-                        self.written[name].add(os.path.splitext(os.path.basename(path))[0])
-        if os.path.exists(calls):
-            with open(calls) as file:
-                for symbol, program in (line.split()[:2] for line in file):
-                    if program in self.programs:
-                        self.called[symbol].add(program)
+                    text = file.read()
+                names = set(PUBLIC.findall(text))
+                for name in names.union(name + end for name in names for end in set(PASTED_END.findall(text))):
+                    self.written[name].add(program)
+                for front in set(PASTED.findall(text)):
+                    self.pasted[front].add(program)
 
-    def of(self, name, exported):
-        """Programs that test a name. Calls of inline forms, macros and data are looked up in the
-        text; without counters everything is, and a numbered function counts as used where its macro
-        is."""
-        if name in exported and self.called:
-            seen_in_text = name in self.headers.inline or name in self.headers.macros or name in self.headers.data
-            return self.called[name] | (self.written[name] if seen_in_text else set())
-        unnumbered = re.sub(r"\d+(?=$|_v2$)", "", name)
-        return self.written[name] | (self.written[unnumbered] if unnumbered.startswith("gex_AM_") else set())
+    def of(self, name):
+        """Programs that test a name; a numbered function counts as used where its macro is, and a
+        name that is pasted together (`gex_AD_OpNB_##type`, `family##_swap`) where its parts are."""
+        unnumbered = re.sub(r"\d+(_v2)?$", "", name) if name.startswith("gex_AM_") else name
+        fronts = [front for front in self.pasted if name.startswith(front)]
+        return set().union(self.written[name], self.written[unnumbered], *(self.pasted[front] for front in fronts))
 
 
 def table_row(names, where, kind, state, programs):
@@ -192,14 +189,13 @@ def main():
     parser.add_argument("--exports", required=True, help="file with the exported names")
     parser.add_argument("--spec", default="scripts/docs/api-spec.tsv")
     parser.add_argument("--tests", default="gasnet-compat-tests")
-    parser.add_argument("--calls", default="scripts/docs/api-calls.txt")
     parser.add_argument("--check", default="", help="a page to compare instead of printing one")
     arguments = parser.parse_args()
 
     headers = Headers(arguments.headers, arguments.conduit, arguments.cc)
     with open(arguments.exports) as file:
         exported = set(file.read().split())
-    tests = Tests(arguments.tests, arguments.calls, headers)
+    tests = Tests(arguments.tests)
     present = {name for name in headers.names() if headers.kind(name, exported) != "declaration"} | exported
     count = collections.Counter()
     body, seen = [], set()
@@ -208,7 +204,7 @@ def main():
         count["specified"] += 1
         if name in present:
             count["implemented"] += 1
-            count["tested"] += bool(tests.of(name, exported))
+            count["tested"] += bool(tests.of(name))
             return "yes"
         count["missing"] += not issue
         count["optional"] += issue == "optional"
@@ -222,13 +218,13 @@ def main():
             names = [row.name for row in group]
             if "*" in names[0]:
                 members = sorted(fnmatch.filter(present, names[0]))
-                programs = set().union(*(tests.of(n, exported) for n in members))
+                programs = set().union(*(tests.of(n) for n in members))
                 state = f"{len(members)} of them" if members else "later"
                 body.append(table_row(names, group[0].where, "family", state, programs))
                 seen.update(members)
                 continue
             states = [state_of(row.name, row.issue) for row in group]
-            programs = set().union(*(tests.of(n, exported) for n in names))
+            programs = set().union(*(tests.of(n) for n in names))
             state = states[0] if len(set(states)) == 1 else f"{states.count('yes')} of {len(states)}"
             kind = headers.kind(names[0], exported) if names[0] in present else "–"
             body.append(table_row(names, group[0].where, kind, state, programs))
@@ -242,22 +238,17 @@ def main():
     ]
     for group in families([Row(name, "–", "") for name in others]):
         names = [row.name for row in group]
-        programs = set().union(*(tests.of(n, exported) for n in names))
+        programs = set().union(*(tests.of(n) for n in names))
         body.append(table_row(names, "–", headers.kind(names[0], exported), "yes", programs))
     internal = sorted(name for name in exported if not PUBLIC.fullmatch(name))
     body += ["\n## Exported names that only the headers use\n", ", ".join(f"`{name}`" for name in internal) or "None."]
 
-    source = (
-        "call counters of a debug run, and program texts for what has no symbol"
-        if tests.called
-        else "the texts of the programs"
-    )
     head = f"""# The public API
 
 This page is generated by `scripts/docs/api-table.sh`; do not edit it. EX is the GASNet-EX
 specification 0.19, G1 the GASNet specification 1.8, T the GASNet tools specification 1.20, ID the
 implementation-defined documentation of GASNet-EX.
-"Tested by" comes from {source}.
+"Tested by" names programs of gasnet-compat-tests whose text has the name.
 
 {count["specified"]} names are specified; {count["implemented"]} are implemented, {count["tested"]} of these tested.
 {count["missing"]} are missing; {count["optional"]} are options that smp does not have."""
