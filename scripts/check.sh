@@ -7,8 +7,12 @@
 # run again; what it said then counts. For checks that are interrupted.
 . "$(dirname -- "$0")/common.sh"
 
-SCOPE=$1
-shift
+SCOPE=${1:-}
+case $SCOPE in quick | all) shift ;; *) echo "check: '$SCOPE' is not known; quick and all are" >&2; exit 2 ;; esac
+steps=$(cd "$ROOT/scripts/check" && for step in [0-9]*.sh; do echo "${step#*-}"; done | sed 's/\.sh$//' | tr '\n' ' ')
+for step; do
+    case " $steps" in *" $step "*) ;; *) echo "check: there is no step '$step'; known: $steps" >&2; exit 2 ;; esac
+done
 unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES UNIVERSAL PROGRAMS
 STAGE_RELEASE=$BUILD/stage-release
 STAGE_DEBUG=$BUILD/stage-debug

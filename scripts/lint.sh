@@ -6,6 +6,17 @@
 
 cd "$ROOT"
 target=$BUILD/lint
+
+# tool COMMAND: the command to run. $BUILD/ruff is what setup.sh makes.
+tool() {
+    PATH=$BUILD/ruff/bin:$PATH command -v "$1" && return
+    echo "lint: $1 is not installed; run scripts/setup.sh lint" >&2
+    exit 1
+}
+shellcheck=$(tool shellcheck)
+clang_format=$(tool clang-format)
+ruff=$(tool ruff)
+
 cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets \
@@ -14,14 +25,6 @@ cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets -
 # The documentation is for developers, so links may lead to private items.
 RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --quiet --locked --target-dir "$target" \
     --workspace --no-deps --document-private-items
-
-# tool COMMAND: the command to run. $BUILD/ruff is what setup.sh makes.
-tool() {
-    PATH=$BUILD/ruff/bin:$PATH command -v "$1" || { echo "lint: $1 is not installed; run make setup" >&2; exit 1; }
-}
-shellcheck=$(tool shellcheck)
-clang_format=$(tool clang-format)
-ruff=$(tool ruff)
 
 # The sources, also in an unpacked release.
 sources() {

@@ -115,6 +115,16 @@ static void test_start_watchdog(void) {
 
 static void barrier(void) { gex_Event_Wait(gex_Coll_BarrierNB(tm, 0)); }
 
+/* Fails unless this program uses the network that it is to test: TEST_NBRHD_MOST is the most ranks
+ * that may share memory. */
+static void test_check_network(void) {
+    const char *most = getenv("TEST_NBRHD_MOST");
+    gex_Rank_t ranks;
+    if (!most) return;
+    gex_System_QueryNbrhdInfo(NULL, &ranks, NULL);
+    CHECKF(ranks <= (gex_Rank_t)atoi(most), "%u ranks share memory", (unsigned)ranks);
+}
+
 /* Creates client, endpoint and team. */
 static void test_init_flags(const char *name, int *argc, char ***argv, gex_Flags_t flags) {
     int rc;
@@ -127,6 +137,7 @@ static void test_init_flags(const char *name, int *argc, char ***argv, gex_Flags
     test_start_watchdog(); /* only now: the process that waits for the job may never leave gex_Client_Init */
     me = gex_TM_QueryRank(tm);
     np = gex_TM_QuerySize(tm);
+    test_check_network();
 }
 
 TEST_UNUSED static void test_init(const char *name, int *argc, char ***argv) { test_init_flags(name, argc, argv, 0); }

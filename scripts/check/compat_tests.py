@@ -25,7 +25,6 @@ Exit codes of a program: 0 passed, 77 skipped (its last line says why), anything
 
 import argparse
 import concurrent.futures
-import hashlib
 import os
 import shutil
 import subprocess
@@ -33,13 +32,12 @@ import sys
 import tempfile
 import time
 import uuid
-from pathlib import Path
 
 import jobs
+import matrix
+from matrix import MODES, TESTS, chance, number
 
-TESTS = os.path.join(jobs.ROOT, "gasnet-compat-tests")
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-g"]
-NOT_FAMILIES = ("common", "headers")
 LONG_SCRIPTS = ("exit",)
 # Collectives choose their algorithm by whether ranks share cores. Half of the cases of this family
 # have a core for every rank (GASNET_HOST_CORES).
@@ -102,119 +100,21 @@ def arguments():
         help="seed: take only one in four programs, chosen by this text",
     )
     parser.add_argument("--timeout-factor", type=float, default=1)
-    return parser.parse_args()
-
-
-def number(text):
-    """A number that looks random, the same one for the same text."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
-
-
-def chance(seed, key, one_in):
-    """True for one in `one_in` keys, the same ones for the same seed."""
-    return number(f"{seed}/{key}") % one_in == 0
-
-
-MODES = "seq parsync par"
-# Here a complete matrix has every thread mode; elsewhere each program runs in one, over all
-# programs in all of them. So do the stress programs, which take half of the time, but for the first
-# of these.
-EVERY_MODE = (
-    ("release", "smp"),
-    ("debug", "smp"),
-    ("release", "sock"),
-    ("release", "udp"),
-    ("release", "ofi"),
-    ("release", "ibv"),
-    ("release", "gni"),
-)
-
-# A slice runs over these only: the families whose calls use the network.
-NETWORKS = ("ibv", "gni", "elan", "ofi")
-NETWORK_FAMILIES = ("am", "rma", "atomic", "vis", "event", "coll")
-
-# Release programs cover neighbourhoods of two; this configuration is for those that need the debug
-# flavour.
-ONLY_DEBUG = ("debug", "sock", 2)
-
-
-def modes_of(options, found, family, where, source):
-    """The thread modes in which a program runs; `where`: flavour, conduit, neighbourhood size."""
-    modes = (options.modes or MODES).split()
-    if family == "tools":
-        modes = ["tools-" + mode for mode in modes if mode != "parsync" and where[1] == "smp"]
-    modes = [mode for mode in modes if mode in found.get("MODES", mode).split()]
-    every = EVERY_MODE[:1] if family == "stress" else EVERY_MODE
-    if not modes or options.modes or options.slice or (where[:2] in every and where[2] < 2):
-        return modes
-    return [modes[number(f"{source} {where}") % len(modes)]]
-
-
-def conduits():
-    """The conduits of this release."""
-    command = [Path(__file__).resolve().parents[1] / "build/conduits.sh", "--all"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-
-
-def configurations(options):
-    """(flavour, prefix, conduit, maximum neighbourhood size, one in how many cases a slice
-    takes)."""
-    table = [
-        ("release", "smp", 0, 10),
-        ("debug", "smp", 0, 10),
-        ("debug", "sock", 2, 20),
-    ]
-    # Every network. That of loop is slow, and nobody's.
-    for conduit in conduits():
-        rare = 3 if conduit == "loop" else 1
-        if conduit != "smp":
-            table += [
-                ("release", conduit, 1, 14 * rare),
-                ("release", conduit, 2, 24 * rare),
-                ("debug", conduit, 1, 24 * rare),
-            ]
-    # The universal library, which takes smp where it can.
-    table += [
-        ("release", "any", 0, 40),
-        ("release", "any", 2, 40),
-        ("debug", "any", 1, 60),
-    ]
-    prefixes = {"release": options.release, "debug": options.debug}
-    for word in options.other.split():
-        name, _, prefixes[name] = word.partition("=")
-        table += [(name, conduit, size, 20) for conduit, size in (("smp", 0), ("sock", 1))]
-        table += [(name, "udp", 1, 30), (name, "ibv", 1, 40)] if name.startswith("release") else []
-        # Its NIC reaches all memory.
-        table += [(name, "elan", 1, 40)] if name == "release-everything" else []
-    wanted = options.configurations.split()
-    known = {f"{flavour}:{conduit}:{size}" for flavour, conduit, size, _ in table}
-    for flavour, conduit, size in (word.split(":") for word in wanted if word not in known):
-        table.append((flavour, conduit, int(size), 1))
-    for flavour, conduit, size, one_in in table:
-        prefix = prefixes.get(flavour, "")
-        if wanted and f"{flavour}:{conduit}:{size}" not in wanted:
-            continue
-        if prefix and jobs.Installation(prefix).has(conduit):
-            yield flavour, prefix, conduit, size, one_in
+    options = parser.parse_args()
+    try:
+        matrix.validate(options)
+    except matrix.Unknown as unknown:
+        parser.error(str(unknown))
+    return options
 
 
 class Case:
     """A program in one configuration and mode."""
 
-    def __init__(self, options, family, source, found, flavour, prefix, conduit, size, mode):
-        self.options, self.family, self.source, self.found = (
-            options,
-            family,
-            source,
-            found,
-        )
-        self.flavour, self.prefix, self.conduit, self.size, self.mode = (
-            flavour,
-            prefix,
-            conduit,
-            size,
-            mode,
-        )
+    def __init__(self, options, where, family, source, found, mode, always):
+        self.options, self.family, self.source, self.found, self.mode = options, family, source, found, mode
+        flavour, self.prefix, conduit, size, self.one_in = where
+        self.conduit, self.size, self.always = conduit, size, always
         self.program = os.path.splitext(source)[0]
         where = conduit if not size else f"{conduit}/{size}"
         self.name = f"{family}/{self.program} {flavour} {where} {mode}"
@@ -259,6 +159,8 @@ class Case:
             for word in (self.found.get("ENV", "") + " " + self.options.env).split():
                 key, _, value = word.partition("=")
                 environment[key] = value
+            if self.size and environment["GASNET_SUPERNODE_MAXSIZE"] == str(self.size):
+                environment["TEST_NBRHD_MOST"] = str(self.size)
             command = self.network + self.options.wrapper.split() + [binary] + self.found.get("ARGS", "").split()
             as_root = "ROOT" in self.found and chance("root", f"{self.name} {count}", 4)
             result = jobs.run(command, timeout, environment, unprivileged=not as_root)
@@ -348,90 +250,25 @@ def run_script(options, family, flavour, prefix, conduit, size, work, network):
 
 
 def main():
-    """Runs all cases; exit status 1 when one failed."""
+    """Runs all cases; exit status 1 when one failed, 2 when there was nothing to run."""
     options = arguments()
-    wanted_programs = options.programs.split()
-    not_here = dict(word.split("=", 1) for word in options.skip.split())
-    families = options.families.split() or sorted(
-        d for d in os.listdir(TESTS) if os.path.isdir(os.path.join(TESTS, d)) and d not in NOT_FAMILIES
-    )
-    cases, scripts, installations = [], [], {}
-    for flavour, prefix, conduit, size, one_in in configurations(options):
-        why = jobs.missing(conduit)
-        if why:
-            print(f"SKIP programs {flavour} {conduit}/{size} {why}", flush=True)
-            continue
-        installations[prefix] = jobs.Installation(prefix)
-        for family in families:
-            folder = os.path.join(TESTS, family)
-            has_script = os.path.exists(os.path.join(folder, "run.sh"))
-            if options.slice and conduit in NETWORKS and family not in NETWORK_FAMILIES:
-                continue
-            if ("-" in flavour or conduit == "any") and (has_script or family == "tools"):
-                continue  # starts, ends and tools know no segments, and the conduit does not matter to them
-            if has_script:
-                # Without /dev/shm there is no emulator either.
-                if options.no_scripts or wanted_programs or family == "environment" and conduit in jobs.EMULATORS:
-                    continue
-                always = (flavour, conduit) == ("release", "smp")
-                if not options.slice or always or chance(options.slice, f"{family} {flavour} {conduit} {size}", one_in):
-                    scripts.append((family, flavour, prefix, conduit, size))
-            if has_script or options.only_scripts:
-                continue
-            for source in sorted(f for f in os.listdir(folder) if f.endswith((".c", ".cc"))):
-                if wanted_programs and os.path.splitext(source)[0] not in wanted_programs:
-                    continue
-                if options.sample and not chance(options.sample, f"{family}/{source}", 4):
-                    continue
-                if os.path.splitext(source)[0] in not_here:
-                    print(
-                        f"SKIP {family}/{source} {not_here[os.path.splitext(source)[0]].replace('_', ' ')}",
-                        flush=True,
-                    )
-                    continue
-                found = jobs.directives(os.path.join(folder, source))
-                plain, _, segments = flavour.partition("-")
-                segments = segments or "fast"
-                if (
-                    plain not in found.get("FLAVOURS", plain).split()
-                    or conduit not in found.get("CONDUITS", conduit).split()
-                ):
-                    continue
-                if segments not in found.get("SEGMENTS", segments).split():
-                    continue
-                if (flavour, conduit, size) == ONLY_DEBUG and "release" in found.get("FLAVOURS", "release").split():
-                    continue
-                modes = modes_of(options, found, family, (flavour, conduit, size), source)
-                for mode in modes:
-                    case = Case(
-                        options,
-                        family,
-                        source,
-                        found,
-                        flavour,
-                        prefix,
-                        conduit,
-                        size,
-                        mode,
-                    )
-                    # In the release flavour on smp each program runs in one mode: that of its own
-                    # segment configuration, or FAST.
-                    own = "fast" if "fast" in found.get("SEGMENTS", "fast").split() else found["SEGMENTS"].split()[0]
-                    always = (plain, segments, conduit, mode) == (
-                        "release",
-                        own,
-                        "smp",
-                        modes[-1],
-                    )
-                    if not options.slice or always or chance(options.slice, case.name, one_in):
-                        cases.append(case)
+    chosen = matrix.Chosen(options)
+    for line in chosen.skipped:
+        print(line, flush=True)
+    if chosen.is_empty():
+        print("compat_tests: no program runs in such a configuration; nothing was tested", file=sys.stderr)
+        return 2
+    cases = [Case(options, *chosen_case) for chosen_case in chosen.cases]
+    if options.slice:
+        cases = [case for case in cases if case.always or chance(options.slice, case.name, case.one_in)]
+    installations = {prefix: jobs.Installation(prefix) for prefix in matrix.prefixes(options).values()}
     failed = 0
     with jobs.scratch() as work:
         if any(jobs.wants_stand_ins(case.found) for case in cases):
             devices = jobs.stand_ins(os.path.join(work, "devices"))
             for case in cases:
                 case.devices = devices
-        used = {case.conduit for case in cases} | {script[3] for script in scripts}
+        used = {case.conduit for case in cases} | {script[3] for script in chosen.scripts}
         networks = {
             conduit: jobs.emulated(conduit, os.path.join(work, "emulators"), options.emulator.split())
             for conduit in used
@@ -441,7 +278,7 @@ def main():
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             running = [pool.submit(case.run, installations[case.prefix], work) for case in cases]
             # The longest first.
-            scripts.sort(key=lambda script: script[0] not in LONG_SCRIPTS)
+            scripts = sorted(chosen.scripts, key=lambda script: script[0] not in LONG_SCRIPTS)
             running += [pool.submit(run_script, options, *script, work, networks[script[3]]) for script in scripts]
             for future in running:
                 lines = future.result()

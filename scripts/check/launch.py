@@ -143,6 +143,12 @@ def main():
         return 0
     if not (options.release or options.debug):
         parser.error("--release or --debug is needed")
+    for prefix in filter(None, (options.release, options.debug)):
+        if not os.path.exists(f"{prefix}/include/gasnetex.h"):
+            parser.error(f"no libgasnet is installed in '{prefix}'")
+    for conduit in options.conduits.split(","):
+        if conduit not in ALL:
+            parser.error(f"there is no conduit '{conduit}'; known: {', '.join(ALL)}")
     for name in [
         n for n in os.environ if n.startswith(("GASNET_", "PMI", "SLURM_", "OMPI_", "SSH_", "AMUDP_", "MPIRUN_"))
     ]:
@@ -152,7 +158,11 @@ def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     report = Report()
     with jobs.scratch() as folder:
-        for kind, tests in chosen(options, build(options, folder, report)).items():
+        programs = build(options, folder, report)
+        plan = chosen(options, programs) if programs else {}
+        if programs and options.only and not plan:
+            parser.error(f"no test of these conduits has {' or '.join(options.only)} in its name; --list prints all")
+        for kind, tests in plan.items():
             groups = [[test] for test in tests] if kind == "fresh" else [tests]
             for group in groups:
                 try:
