@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// Operations of the child `operations`.
 pub const OPERATIONS: usize = 10;
 
-/// Time in which an operation completes or a loss is reported.
-pub const LIMIT: Duration = Duration::from_secs(5);
+/// Something that takes longer hangs, on any machine.
+pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Prints a line by one system call, so that no line of the emulator, which has a lock of its own,
 /// stands in its midst.
@@ -129,15 +129,9 @@ pub fn start_job() -> Job {
     Job::start(&|| Box::new(Gni::of_job(job_number())), 2)
 }
 
-/// Runs a child. Returns what it printed, within a time that shows that nothing was waited for.
+/// Runs a child. Returns what it printed.
 pub fn child(name: &str, options: &str, variables: &str) -> String {
-    let begun = Instant::now();
-    let printed = run_again(options, variables, &format!("--ignored --exact --nocapture {name}"));
-    assert!(
-        begun.elapsed() < 3 * LIMIT,
-        "{name} with {options} took too long: {printed}"
-    );
-    printed
+    run_again(options, variables, &format!("--ignored --exact --nocapture {name}"))
 }
 
 /// Sets the variables of FAULTS_SET, which has NAME=VALUE between commas.

@@ -9,7 +9,7 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Time in which a job ends.
-const LIMIT: Duration = Duration::from_secs(12);
+const LIMIT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// How a rank has ended, and what it printed.
