@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::config::{Config, Link};
 use crate::ports::Entry;
-use crate::process::{now_ns, Process};
+use crate::process::Process;
+use crate::raise;
 use crate::shm::{Port, DEVICES, PORTS};
 use crate::ud::V4_PREFIX;
 
@@ -110,9 +111,9 @@ fn ports(config: &Config) -> impl Iterator<Item = Port> {
 impl Process {
     /// Err: EIO, if a device has failed: its calls do, too.
     pub fn check(&self, device: u32) -> Result<(), i32> {
+        let is_open = self.fabric.opened_ns.load(Relaxed) != 0;
         let has_failed = self.config.device_fatal.iter().any(|(failing, after)| {
-            let opened = self.fabric.opened_ns.load(Relaxed);
-            *failing == device && opened != 0 && u128::from(now_ns() - opened) >= after.as_nanos()
+            *failing == device && is_open && u128::from(raise::time_ns(self)) >= after.as_nanos()
         });
         if has_failed {
             return Err(libc::EIO);
@@ -126,8 +127,7 @@ impl Process {
         if config.port_down.is_empty() && config.device_fatal.is_empty() {
             return true;
         }
-        let opened = self.fabric.opened_ns.load(Relaxed);
-        let since = if opened == 0 { 0 } else { u128::from(now_ns() - opened) };
+        let since = u128::from(raise::time_ns(self));
         let down = config.port_down.iter().any(|fault| {
             (fault.device, fault.port) == (port.device, port.port)
                 && since >= fault.after.as_nanos()

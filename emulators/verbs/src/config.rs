@@ -63,6 +63,8 @@ pub struct Config {
     /// The nth RC message of a process meets a connection that is cut; 0: none.
     pub drop_connection: u64,
     pub port_down: Vec<PortDown>,
+    /// The times of faults pass by `emu_verbs_step` alone.
+    pub steps: bool,
     pub slow_hca: Vec<(u32, Duration)>,
     pub cqe_error: Vec<CqeError>,
     pub forge: Vec<Forgery>,
@@ -146,6 +148,7 @@ impl Default for Config {
             relaxed: false,
             drop_connection: 0,
             port_down: Vec::new(),
+            steps: false,
             slow_hca: Vec::new(),
             cqe_error: Vec::new(),
             forge: Vec::new(),
@@ -228,6 +231,7 @@ impl Config {
             }
             "seed" => self.seed = number(value)?,
             "delay" => self.delay = Duration::from_micros(number(value)?),
+            "steps" => self.steps = true,
             "late" => self.late = true,
             "late-visible" => self.late_visible = true,
             "early-completion" => self.early_completion = true,

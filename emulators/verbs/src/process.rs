@@ -14,6 +14,7 @@ use emulator_common::timers;
 use crate::config::Config;
 use crate::faults::Faults;
 use crate::nic::Nic;
+use crate::raise::Awaiting;
 use crate::shm::Fabric;
 use crate::stale::Watch;
 
@@ -29,6 +30,8 @@ pub struct Process {
     pub socket: OwnedFd,
     /// Option `stale`.
     pub watch: OnceLock<Watch>,
+    /// Events that come with a step, for option `steps`.
+    pub awaiting: Mutex<Vec<Awaiting>>,
     /// Registrations so far.
     pub registrations: AtomicU64,
     /// RNR NAKs that this process has received, for `report`.
@@ -90,6 +93,7 @@ fn attach(config: Config) -> io::Result<Process> {
         bus: Nic::default(),
         socket: UnixDatagram::unbound()?.into(),
         watch: OnceLock::new(),
+        awaiting: Mutex::default(),
         registrations: AtomicU64::new(0),
         rnr_naks: AtomicU64::new(0),
         overlong: AtomicU64::new(0),

@@ -10,7 +10,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::event::{self, Event};
 use crate::nic::{Nic, Task};
-use crate::process::{now_ns, Process};
+use crate::process::{self, now_ns, Process};
 use crate::qp::is_of_qp;
 use crate::shm::INDEX_BITS;
 
@@ -61,6 +61,43 @@ pub struct Opened {
     pub descriptor: RawFd,
 }
 
+/// An event that comes so long after the first `ibv_open_device`.
+pub struct Awaiting {
+    after_ns: u64,
+    opened: Opened,
+    event: Event,
+}
+
+/// The time of faults, in nanoseconds: since the first `ibv_open_device`.
+pub fn time_ns(process: &Process) -> u64 {
+    let fabric = process.fabric;
+    if process.config.steps {
+        return fabric.stepped_ns.load(Relaxed);
+    }
+    match fabric.opened_ns.load(Relaxed) {
+        0 => 0,
+        opened => now_ns() - opened,
+    }
+}
+
+/// Option `steps`: lets so much time pass for faults, and makes the events that are due, for this
+/// process. False, with no effect, without that option.
+#[no_mangle]
+extern "C" fn emu_verbs_step(milliseconds: u32) -> bool {
+    let Some(process) = process::current().ok().filter(|process| process.config.steps) else {
+        return false;
+    };
+    let step = u64::from(milliseconds) * 1_000_000;
+    let now = process.fabric.stepped_ns.fetch_add(step, Relaxed) + step;
+    let mut awaiting = process.awaiting.lock().unwrap();
+    awaiting.sort_by_key(|awaiting| awaiting.after_ns);
+    let due = awaiting.partition_point(|awaiting| awaiting.after_ns <= now);
+    for Awaiting { opened, event, .. } in awaiting.drain(..due) {
+        notify(process, &opened, event);
+    }
+    true
+}
+
 /// Schedules the events that faults make for an opened device.
 pub fn schedule(process: &'static Process, opened: &Opened) {
     let first = process.fabric.opened_ns.compare_exchange(0, now_ns(), Relaxed, Relaxed);
@@ -69,10 +106,19 @@ pub fn schedule(process: &'static Process, opened: &Opened) {
         Err(before) => before,
     };
     let at = |after: Duration, event: Event| {
-        let due = start + after.as_nanos() as u64;
-        if due >= now_ns() {
-            let opened = opened.clone();
-            Nic::at(process, due, Task::Notify { opened, event });
+        let (opened, after_ns) = (opened.clone(), after.as_nanos() as u64);
+        if after_ns < time_ns(process) {
+            return;
+        }
+        if process.config.steps {
+            let awaiting = Awaiting {
+                after_ns,
+                opened,
+                event,
+            };
+            process.awaiting.lock().unwrap().push(awaiting);
+        } else {
+            Nic::at(process, start + after_ns, Task::Notify { opened, event });
         }
     };
     let (config, device) = (&process.config, opened.device);

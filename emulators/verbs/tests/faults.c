@@ -228,7 +228,7 @@ void fault_events(void) {
     struct ibv_async_event event;
     struct ibv_port_attr port;
     event.event_type = IBV_EVENT_PORT_ERR;
-    while (event.event_type == IBV_EVENT_PORT_ERR && poll(&wait, 1, 5000) == 1) {
+    while (event.event_type == IBV_EVENT_PORT_ERR && (step(1000), poll(&wait, 1, 5000) == 1)) {
         must(ibv_get_async_event(devices[0].context, &event) == 0, "ibv_get_async_event");
         int queried = ibv_query_port(devices[0].context, 1, &port);
         must(queried == 0 || event.event_type == IBV_EVENT_DEVICE_FATAL, "ibv_query_port");

@@ -39,6 +39,9 @@ static void find_gid(struct device *device) {
     }
 }
 
+extern bool emu_verbs_step(unsigned milliseconds) __attribute__((weak));
+bool step(unsigned milliseconds) { return emu_verbs_step && emu_verbs_step(milliseconds); }
+
 void open_devices(void) {
     int count = 0, i;
     struct ibv_device **list = ibv_get_device_list(&count);

@@ -48,6 +48,9 @@ void say(const char *test, const char *format, ...) __attribute__((format(printf
 /* Ends the program with a message if something that must succeed did not. */
 void must(bool good, const char *what);
 
+/* Lets time pass for the faults of an emulator with `steps`. False: they have a clock. */
+bool step(unsigned milliseconds);
+
 void open_devices(void);
 void make_end(struct end *end, struct device *device, const struct options *options);
 void destroy_end(struct end *end);

@@ -44,12 +44,14 @@ static void exchange(struct end *from, struct end *to, const char *what) {
     say("migration", "%s: %s", what, ibv_wc_status_str(wc.status));
 }
 
-// Prints events of both devices until there is none for so long. Whether there was any.
+// Prints events of both devices until there is none for so long, which passes at once with `steps`.
+// Whether there was any.
 static bool say_events(struct end *a, struct end *b, int milliseconds) {
+    int timeout = step((unsigned)milliseconds) ? 0 : milliseconds;
     struct end *ends[] = {a, b};
     struct pollfd wait[] = {{a->device->context->async_fd, POLLIN, 0}, {b->device->context->async_fd, POLLIN, 0}};
     bool any = false;
-    while (poll(wait, 2, milliseconds) > 0) {
+    while (poll(wait, 2, timeout) > 0) {
         int i = wait[0].revents == 0;
         struct ibv_async_event event;
         must(ibv_get_async_event(ends[i]->device->context, &event) == 0, "ibv_get_async_event");

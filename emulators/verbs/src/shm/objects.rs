@@ -16,6 +16,8 @@ pub struct Fabric {
     head: Head,
     /// CLOCK_MONOTONIC of the first `ibv_open_device`, to which `port-down` is relative.
     pub opened_ns: AtomicU64,
+    /// With option `steps`: the time since then, as tests let it pass.
+    pub stepped_ns: AtomicU64,
     /// Serialises atomic operations that a device executes as responder.
     pub atomics: [Lock; DEVICES],
     /// Data of writes that are not visible yet, by device.
