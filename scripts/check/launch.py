@@ -15,6 +15,7 @@ name has the word.
 import argparse
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -58,6 +59,10 @@ def build(options, folder, report):
     programs = []
     for flavour, prefix in (("release", options.release), ("debug", options.debug)):
         installation = jobs.Installation(prefix) if prefix else None
+        # Other users cannot execute what lies in somebody's home.
+        reachable = f"{folder}/{flavour}"
+        if prefix:
+            shutil.copytree(f"{prefix}/bin", f"{reachable}/bin", symlinks=True)
         for conduit in options.conduits.split(",") if prefix else ():
             if not installation.has(conduit):
                 # Of the debug flavour a quick check has a few.
@@ -74,7 +79,7 @@ def build(options, folder, report):
             done, messages = installation.compile([SOURCE], path, conduit, "seq", ["-Wall", "-Wextra", "-Werror"])
             if done:
                 network = jobs.emulated(conduit, f"{folder}/emulators")
-                programs.append(Program(installation, flavour, conduit, path, network))
+                programs.append(Program(installation, reachable, flavour, conduit, path, network))
             else:
                 report("FAIL", f"{flavour} {conduit}", f"the program does not compile: {messages[-500:]}")
     return programs

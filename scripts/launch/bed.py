@@ -63,12 +63,12 @@ def short(text, most=500):
 
 
 class Program:
-    """The test program of one flavour and conduit, and the launcher for it."""
+    """The test program of one flavour and conduit, and the launcher for it in `prefix`."""
 
-    def __init__(self, installation, flavour, conduit, path, network=()):
+    def __init__(self, installation, prefix, flavour, conduit, path, network=()):
         self.installation, self.prefix, self.flavour, self.conduit, self.path = (
             installation,
-            installation.prefix,
+            prefix,
             flavour,
             conduit,
             path,
