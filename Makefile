@@ -19,14 +19,16 @@
 #   make install PREFIX=/opt/gasnet [DESTDIR=] [same variables]
 #                         and install them (LIBDIR_SO=1: .so links in lib/ itself)
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
-#   make setup            install the Debian packages that are missing (needs root or sudo; does
-#                         nothing when all are installed), and ruff in build/
+#   make setup            install the Debian packages that make check needs and that are missing
+#                         (needs root or sudo; does nothing when all are installed)
 #   make cluster-setup    the same for scripts/cluster: an ssh server, Slurm, MPI's launchers; make
 #                         cluster-check shows that these work
 #   make setup-rdma       the same for the virtual machine of scripts/rdma-vm; make check-rdma tests
 #                         RDMA in it
 #   make demo             setup, build, install into build/demo, run the heat solver on 4 ranks
-#   make check            what CI runs; make check-all is everything
+#   make test             crates, and some programs over each conduit; T="ofi am job": the tests of
+#                         a conduit, a family of programs, a crate. Installs nothing
+#   make check            what CI runs; make check-all is everything. SETUP=0: installs nothing
 #   make check-programs DIR=…
 #     NP="1 2 3 4 7 16" CONDUIT=smp MODE=par FLAVOUR=release TESTS="a b" TIMEOUT=120
 #     EXTRA="a=x.c" ARGS="a=1,2" ENV="NAME=value" CLOSING="a=pattern" SKIP="c"
@@ -39,7 +41,8 @@
 #   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
 #   make fuzz [ROUNDS=5000000] [SEED=1] [MINUTES=10] [TARGETS="a b"]
 #                         malformed input in greater numbers than in make check (docs/testing.md)
-#   make lint | mutants | clean
+#   make lint             needs scripts/setup.sh lint
+#   make mutants | clean
 #
 # Clients that build GASNet themselves run ./configure, in this folder or another one, and make in
 # that.
@@ -97,7 +100,7 @@ packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/commo
 	$(wildcard marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
-.PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo check \
+.PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo test check \
 	check-all check-programs emulators bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
 .DELETE_ON_ERROR:
 
@@ -177,14 +180,16 @@ setup-rdma:
 	@scripts/setup.sh build rdma
 
 check-rdma: setup-rdma
-	@scripts/check.sh quick rdma
+	@scripts/check.sh all rdma
 
 demo:
 	@scripts/demo.sh
 
+test:
+	@scripts/test.sh $(T)
+
 check: setup
 	@scripts/setup.sh cluster || echo 'check: without these packages the step launch is skipped'
-	@scripts/setup.sh rdma || echo 'check: without these packages the step rdma is skipped'
 	@scripts/check.sh quick
 
 check-all:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # lint.sh: the layout of Rust, C, C++ and Python; clippy with every warning an error (both
 # flavours); the links in Rust's documentation; shell scripts by shellcheck and Python by ruff; the
-# levels of src/. `make setup` installs the tools.
+# levels of src/. `scripts/setup.sh lint` installs the tools; what is missing is named first.
 . "$(dirname -- "$0")/common.sh"
 
 cd "$ROOT"
@@ -19,6 +19,7 @@ ruff=$(tool ruff)
 
 cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
+cargo fmt --manifest-path models/Cargo.toml -- --check
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets \
     --features "$(scripts/build/conduits.sh --features)" -- -D warnings
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets --all-features -- -D warnings

@@ -1,12 +1,12 @@
 #!/bin/sh
-# setup.sh [build] [all] [cluster] [rdma]: installs the Debian packages that building and testing
-# need and that are missing, ruff, which Debian 12 has no package of, in $BUILD/ruff, cbindgen in
-# $BUILD/cbindgen, and bindgen in $BUILD/bindgen. "build" leaves out what only tests need, "all"
-# adds what only `make check-all` needs (also cargo-deny in $BUILD/cargo-deny),
-# "cluster" the ssh server and the process managers of scripts/cluster (20 MB to fetch, 83 MB on
-# disk), "rdma" the virtual machine of scripts/rdma-vm. When nothing is missing it uses no network.
-# Rust itself must be installed already (by rustup, or any toolchain from the version in Cargo.toml
-# on).
+# setup.sh [build|check|lint|all] [cluster] [rdma]: installs the Debian packages that are missing:
+# for building, for `make check` (the default), for `make lint`, for `make check-all`. "lint" and
+# "all" also install ruff, which Debian 12 has no package of, in $BUILD/ruff, and "all" cbindgen,
+# bindgen and cargo-deny likewise. "cluster" adds the ssh server and the process managers of
+# scripts/cluster (20 MB to fetch, 83 MB on disk), "rdma" the virtual machine of scripts/rdma-vm.
+# When nothing is missing it uses no network. Rust itself must be installed already (by rustup, or
+# any toolchain from the version in Cargo.toml on).
+# SETUP=0: installs nothing, and names what is missing.
 set -eu
 
 # The layout of Python differs between releases of ruff.
@@ -23,93 +23,116 @@ PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 missing=
 # need COMMAND PACKAGE
 need() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
-need gcc gcc
-need g++ g++
-need ld binutils
-need pkg-config pkg-config
-[ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
-tests=1 everything='' rdma=
-for more; do
-    case $more in
-    build) tests= ;;
-    all)
-        everything=1
-        need dpkg-buildpackage dpkg-dev
-        need dh debhelper
-        need lintian lintian
-        need fakeroot fakeroot
-        ;;
-    cluster)
-        need ip iproute2
-        need nft nftables
-        need ssh openssh-client
-        need sshd openssh-server
-        need munged munge
-        need slurmctld slurmctld
-        need slurmd slurmd
-        need srun slurm-client
-        need mpiexec.hydra mpich
-        need mpirun.openmpi openmpi-bin
-        need mpicc.mpich libmpich-dev
-        need mpicc.openmpi libopenmpi-dev
-        # Login shells that read a command line in other ways than sh does.
-        need tcsh tcsh
-        need fish fish
-        # Slurm's plugin for PMIx loads the library by the name that only this package has.
-        [ -n "$(find /usr/lib/*/pmix2/lib -name libpmix.so -print -quit 2>/dev/null)" ] ||
-            missing="$missing libpmix-dev"
-        ;;
-    rdma)
-        rdma=1
-        need qemu-system-x86_64 qemu-system-x86
-        need depmod kmod
-        need xz xz-utils
-        need rdma iproute2
-        [ -n "$(find /usr/lib -path '*/libibverbs/librxe-*' -print -quit)" ] || missing="$missing ibverbs-providers"
-        ;;
-    *)
-        echo "setup: '$more' is not known; build, all, cluster and rdma are" >&2
-        exit 1
-        ;;
-    esac
-done
-if [ -n "$tests" ]; then
-    need clang clang
-    need valgrind valgrind
+# need_file PACKAGE NAME FOLDER...: a file of this name in one of the folders.
+need_file() {
+    _package=$1 _name=$2
+    shift 2
+    [ -n "$(find "$@" -name "$_name" -print -quit 2>/dev/null)" ] || missing="$missing $_package"
+}
+build() {
+    need gcc gcc
+    need g++ g++
+    need ld binutils
+    need pkg-config pkg-config
+    [ -e /usr/include/stdio.h ] || missing="$missing libc6-dev"
+}
+# The tests of the library.
+check() {
     need cmake cmake
-    need abidiff abigail-tools
     need setpriv util-linux
     need python3 python3
     need gdb gdb
     need ps procps
     need git git
-    need chromium chromium
     need mandoc mandoc
-    need shellcheck shellcheck
     need ibv_rc_pingpong ibverbs-utils
+    # The headers of libibverbs for tests of its emulator, and its library to compare with.
+    [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
+    need_file libfabric1 libfabric.so.1 /usr/lib /usr/local/lib
+}
+lint() {
+    need python3 python3
+    need git git
+    need shellcheck shellcheck
     need clang-format clang-format
-    # libfabric for tests of the ofi conduit; its headers for the check of the bindings.
-    [ -n "$(find /usr/lib /usr/local/lib -name 'libfabric.so.1' -print -quit 2>/dev/null)" ] ||
-        missing="$missing libfabric1"
-    [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+}
+# Browsers, other compilers, packaging.
+everything() {
+    need clang clang
+    need valgrind valgrind
+    need chromium chromium
+    need dpkg-buildpackage dpkg-dev
+    need dh debhelper
+    need lintian lintian
+    need fakeroot fakeroot
+    # For the check of the bindings.
+    [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
     # The header check also uses clang's sanitizers; its library lies in a folder that
     # print-runtime-dir only guesses.
-    [ -n "$(find /usr/lib/llvm-* /usr/lib/clang -name 'libclang_rt.asan*.a' -print -quit 2>/dev/null)" ] ||
-        missing="$missing libclang-rt-dev"
+    need_file libclang-rt-dev 'libclang_rt.asan*.a' /usr/lib/llvm-* /usr/lib/clang
     # The header check compiles for AArch64.
     [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
+}
+cluster() {
+    need ip iproute2
+    need nft nftables
+    need ssh openssh-client
+    need sshd openssh-server
+    need munged munge
+    need slurmctld slurmctld
+    need slurmd slurmd
+    need srun slurm-client
+    need mpiexec.hydra mpich
+    need mpirun.openmpi openmpi-bin
+    need mpicc.mpich libmpich-dev
+    need mpicc.openmpi libopenmpi-dev
+    # Login shells that read a command line in other ways than sh does.
+    need tcsh tcsh
+    need fish fish
+    # Slurm's plugin for PMIx loads the library by the name that only this package has.
+    need_file libpmix-dev libpmix.so /usr/lib/*/pmix2/lib
+}
+rdma() {
+    need qemu-system-x86_64 qemu-system-x86
+    need depmod kmod
+    need xz xz-utils
+    need rdma iproute2
+    need_file ibverbs-providers 'librxe-*' /usr/lib/*/libibverbs
+    [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
+}
+case " $* " in
+*" build "* | *" check "* | *" lint "* | *" all "*) ;;
+*) set -- check "$@" ;;
+esac
+build
+for part; do
+    case $part in
+    build) ;;
+    check | lint | cluster | rdma) "$part" ;;
+    all) check && lint && everything ;;
+    *) echo "setup: '$part' is not known; build, check, lint, all, cluster and rdma are" >&2; exit 2 ;;
+    esac
+done
+# has PART: whether it was asked for.
+has() { case " $parts " in *" $1 "*) ;; *) return 1 ;; esac; }
+parts=$*
+# Two parts may need the same package.
+# shellcheck disable=SC2086 # several words
+missing=$(printf '%s\n' $missing | sort -u | tr '\n' ' ')
+missing=${missing% }
+
+if [ "${SETUP:-1}" = 0 ]; then
+    [ -z "$missing" ] || echo "setup: missing, so some tests are skipped: $missing"
+    exit 0
 fi
-# The headers of libibverbs for tests of its emulator, on SoftRoCE and of the bindings, and its
-# library to compare with.
-[ -z "$tests$rdma" ] || [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
 
 if ! command -v cargo >/dev/null 2>&1; then
     echo "setup: cargo is not on PATH; install Rust first (https://rustup.rs)" >&2
     exit 1
 fi
 # Formatting and linting are components of rustup toolchains.
-if [ -n "$tests" ] && command -v rustup >/dev/null 2>&1; then
+if { has lint || has all; } && command -v rustup >/dev/null 2>&1; then
     for component in rustfmt clippy; do
         cargo "$(echo "$component" | sed 's/rustfmt/fmt/')" --version >/dev/null 2>&1 ||
             rustup component add "$component"
@@ -117,7 +140,6 @@ if [ -n "$tests" ] && command -v rustup >/dev/null 2>&1; then
 fi
 # Only lint needs it: without a network all else goes on.
 install_ruff() {
-    [ -n "$tests" ] || return 0
     "$BUILD/ruff/bin/ruff" --version 2>/dev/null | grep -qx "ruff $RUFF_VERSION" && return
     echo "setup: installing ruff $RUFF_VERSION in $BUILD/ruff"
     { python3 -m venv "$BUILD/ruff" &&
@@ -127,7 +149,6 @@ install_ruff() {
 # install_crate PACKAGE COMMAND VERSION STEP: in $BUILD/COMMAND. Only that step needs it. Without
 # optimisation it compiles in a quarter of the time.
 install_crate() {
-    [ -n "$tests" ] || return 0
     "$BUILD/$2/bin/$2" --version 2>/dev/null | grep -qx "$2 $3" && return
     echo "setup: installing $2 $3 in $BUILD/$2 (a minute or two)"
     CARGO_TARGET_DIR=$BUILD/$2/target cargo install --quiet --locked --debug --root "$BUILD/$2" \
@@ -136,24 +157,26 @@ install_crate() {
     rm -rf "$BUILD/$2/target"
 }
 install_tools() {
-    install_ruff
-    install_crate cbindgen cbindgen "$CBINDGEN_VERSION" prototypes
-    install_crate bindgen-cli bindgen "$BINDGEN_VERSION" prototypes
-    [ -z "$everything" ] || install_crate cargo-deny cargo-deny "$CARGO_DENY_VERSION" lint
-    [ -z "$rdma" ] || "$root/scripts/rdma-vm/setup.sh"
+    if has lint || has all; then install_ruff; fi
+    if has all; then
+        install_crate cbindgen cbindgen "$CBINDGEN_VERSION" prototypes
+        install_crate bindgen-cli bindgen "$BINDGEN_VERSION" prototypes
+        install_crate cargo-deny cargo-deny "$CARGO_DENY_VERSION" lint
+    fi
+    ! has rdma || "$root/scripts/rdma-vm/setup.sh"
 }
 if [ -z "$missing" ]; then
     install_tools
     exit 0
 fi
 
-echo "setup: installing$missing"
+echo "setup: installing $missing"
 if [ "$(id -u)" -eq 0 ]; then
     as_root=
 elif command -v sudo >/dev/null 2>&1; then
     as_root=sudo
 else
-    echo "setup: needs root or sudo to install:$missing" >&2
+    echo "setup: needs root or sudo to install: $missing" >&2
     exit 1
 fi
 # Another package manager may be at work: wait for its lock, and begin again when it has emptied the

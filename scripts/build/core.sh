@@ -40,8 +40,8 @@ fi
 target=$CORE/cargo made=$CORE/cargo/$triple/release
 set -- --quiet --locked --release --target-dir "$target" --target "$triple"
 if [ "$FLAVOUR" = debug ]; then
-    CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
-    export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS
+    CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+    export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS CARGO_PROFILE_RELEASE_LTO CARGO_PROFILE_RELEASE_CODEGEN_UNITS
     set -- "$@" --features debug-checks
 fi
 if [ "$what" = tools ]; then

@@ -4,7 +4,6 @@
 CARGO_TARGET_DIR=$BUILD/loom
 export CARGO_TARGET_DIR
 manifest=$ROOT/models/Cargo.toml
-attempt "loom: formatting" cargo fmt --manifest-path "$manifest" -- --check
 if attempt "loom: build" timeout 900 cargo build --quiet --locked --release --manifest-path "$manifest"; then
     attempt "loom: models" timeout 300 "$CARGO_TARGET_DIR/release/gasnet-models"
     if [ "$SCOPE" = all ]; then

@@ -27,10 +27,7 @@ compile() (
     cd "$ROOT" && CARGO_TARGET_DIR=$folder/target cargo check --quiet --locked --workspace "$@"
 )
 
-if [ "$SCOPE" != all ]; then
-    skip "oldest: runs in make check-all"
-    finish
-fi
+in_check_all oldest
 if cargo "+$oldest.0" --version >/dev/null 2>&1; then
     export RUSTUP_TOOLCHAIN="$oldest.0"
 elif [ -x "$folder/debian/rustc" ] || why=$(unpack 2>&1); then

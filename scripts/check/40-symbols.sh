@@ -1,4 +1,5 @@
-# What the libraries export, need and contain.
+# Exports, needs and contents of the libraries. The modes of a conduit have the same code: a quick
+# check looks at PAR, and at all of smp.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 
@@ -37,7 +38,6 @@ check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
     if [ "$(ar t "$archive")" != "$name.o" ]; then
         fail "symbols $label archive: members are $(ar t "$archive" | tr '\n' ' ')"
     fi
-    # The modes of a conduit have the same code.
     if [ "$1-${4:-par}" = release-par ] && [ "$(uname -m)" = x86_64 ]; then
         if python3 -B "$ROOT/scripts/check/frames.py" "$archive" >"$WORK/frames"; then
             pass "symbols $label archive: stack frames"
@@ -84,8 +84,10 @@ check_library() { # FLAVOUR STAGE CONDUIT|any|tools MODE
 for flavour in release debug; do
     stage=$STAGE_RELEASE
     [ "$flavour" = release ] || stage=$STAGE_DEBUG
-    for mode in seq parsync par; do
-        for conduit in $(conduits_of "$flavour"); do check_library "$flavour" "$stage" "$conduit" "$mode"; done
+    for conduit in $(conduits_of "$flavour"); do
+        modes=par
+        if [ "$SCOPE" = all ] || [ "$conduit" = smp ]; then modes="seq parsync par"; fi
+        for mode in $modes; do check_library "$flavour" "$stage" "$conduit" "$mode"; done
     done
     for mode in seq par; do check_library "$flavour" "$stage" tools "$mode"; done
     check_library "$flavour" "$stage" any par

@@ -1,6 +1,7 @@
 # The types of all exports against the headers (prototypes.py), in the debug flavour, which exports
 # the most, and bindings against the headers that they were made from.
 . "$(dirname -- "$0")/lib.sh"
+in_check_all prototypes
 scratch
 CARGO_TARGET_DIR=$BUILD/prototypes
 export CARGO_TARGET_DIR
@@ -12,7 +13,7 @@ expand() {
 }
 
 if [ ! -x "$BUILD/cbindgen/bin/cbindgen" ]; then
-    fail "prototypes: no $BUILD/cbindgen/bin/cbindgen. Run scripts/setup.sh."
+    fail "prototypes: no $BUILD/cbindgen/bin/cbindgen. Run scripts/setup.sh all."
 elif attempt "prototypes: expand gasnet" expand gasnet &&
     attempt "prototypes: expand gasnet-tools" expand gasnet-tools; then
     attempt "prototypes: exports and headers agree" timeout 300 python3 -B "$ROOT/scripts/check/prototypes.py" \
@@ -31,7 +32,7 @@ headers() {
     if [ "$2" != "$3" ]; then
         skip "prototypes: bindings of $1: the installed headers are of ${2:-no version}, not $3"
     elif [ ! -x "$BUILD/bindgen/bin/bindgen" ]; then
-        fail "prototypes: no $BUILD/bindgen/bin/bindgen. Run scripts/setup.sh."
+        fail "prototypes: no $BUILD/bindgen/bin/bindgen. Run scripts/setup.sh all."
     else
         attempt "prototypes: bindings of $1" bindings "$4" "$5"
     fi

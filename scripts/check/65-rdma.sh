@@ -2,6 +2,7 @@
 # Debian's libibverbs, between the two devices of a virtual machine (scripts/rdma-vm). Correctness
 # only: an emulated CPU is some 20 times slower.
 . "$(dirname -- "$0")/lib.sh"
+in_check_all "rdma (also make check-rdma)"
 vm=$ROOT/scripts/rdma-vm/run
 
 # in_vm SECONDS COMMAND...: this machine may be busy, so the time is ample. The conduit's tests pin

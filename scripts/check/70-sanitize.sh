@@ -2,8 +2,8 @@
 # Where a nightly toolchain is at hand the Rust core is instrumented too; otherwise only the clients
 # are, and ThreadSanitizer, which would not see the core's locks, is a skip.
 # Families with a script are left out: a sanitizer changes how a process ends.
-# A quick check takes two ranks and a part of the programs; valgrind, which is slow, never gets the
-# stress programs. Suppressions, each with its reason: scripts/check/*.supp.
+# A quick check takes two ranks and a part of the programs, without valgrind, which is slow and
+# never gets the stress programs. Suppressions, each with its reason: scripts/check/*.supp.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 cp "$ROOT"/scripts/check/*.supp "$WORK"
@@ -19,6 +19,7 @@ instrument() {
     # LLVM's names for instrumented memory functions, which gcc's runtime intercepts under the plain
     # ones.
     PACKAGE_OBJCOPY="--redefine-sym __tsan_memcpy=memcpy --redefine-sym __tsan_memmove=memmove --redefine-sym __tsan_memset=memset" \
+    CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
     RUSTUP_TOOLCHAIN=$nightly RUSTFLAGS="-Zsanitizer=$2 -Cunsafe-allow-abi-mismatch=sanitizer${4:+ --cfg $4}" \
         make --no-print-directory -C "$ROOT" install CONDUITS=smp UNIVERSAL=0 PROGRAMS=0 MODES=par DEBUG=0 \
         DESTDIR= CC="$CC $3" CXX="$CXX $3" BUILD="$BUILD/$1" PREFIX="$BUILD/$1/stage"
@@ -57,6 +58,7 @@ else
     programs asan "$STAGE_RELEASE" "ASAN_OPTIONS=$asan_options" "-fsanitize=address $ubsan" 4
     skip "tsan: no nightly toolchain to instrument the core with"
 fi
+in_check_all valgrind
 if command -v valgrind >/dev/null 2>&1; then
     families=$basic
     programs valgrind "$STAGE_RELEASE" "" "" 20 \

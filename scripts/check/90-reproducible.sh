@@ -1,9 +1,6 @@
 # The same sources give the same bytes, whatever folder they lie in.
 . "$(dirname -- "$0")/lib.sh"
-if [ "$SCOPE" != all ]; then
-    skip "reproducible build: runs in make check-all"
-    finish
-fi
+in_check_all "reproducible build"
 scratch
 cd "$ROOT" || exit 1
 for place in here another/place; do

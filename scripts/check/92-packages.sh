@@ -32,6 +32,8 @@ crates=$(sed -n 's/^name = "\(.*\)"/\1/p' Cargo.lock | grep -v -e '^gasnet' -e '
 for crate in $crates; do grep -q "vendor/$crate-\*" debian/copyright || odd="$odd debian/copyright-lacks-$crate"; done
 good "debian/ is consistent" "$odd"
 
+in_check_all "packages: layout, building, installing and removing them"
+
 # ---- the layout, from an installation as debian/rules makes it ----
 tmp=$WORK/tmp
 attempt "packages: make install as debian/rules calls it" make --no-print-directory -C "$ROOT" install \
@@ -70,10 +72,6 @@ for name in gasnet gasnet-smp-par gasnet-udp-seq gasnet_tools-seq; do
 done
 
 # ---- the packages ----
-if [ "$SCOPE" != all ]; then
-    skip "packages: building, installing and removing them runs in make check-all"
-    finish
-fi
 # A toolchain of rustup is no package.
 dpkg -s rustc cargo >/dev/null 2>&1 || export DEB_BUILD_PROFILES=pkg.gasnet.rustup
 attempt "packages: make dist" make -s -C "$ROOT" dist BUILD="$WORK/dist"

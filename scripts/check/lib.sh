@@ -22,6 +22,11 @@ attempt() {
     fi
 }
 
+# in_check_all STEP: leaves a step, or the rest of it, out of a quick check.
+in_check_all() {
+    [ "$SCOPE" = all ] || { skip "$1: in make check-all"; finish; }
+}
+
 # conduits_of release|debug: those that step build installs in this flavour. The debug flavour
 # checks what clients do, and a quick check has few networks in it.
 conduits_of() {

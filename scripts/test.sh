@@ -1,0 +1,84 @@
+#!/bin/sh
+# test.sh [NAME...]: the tests of a conduit (ofi), a family of gasnet-compat-tests (am) or a crate
+# (job); without a name those of all crates, and a few programs over each conduit. Of a conduit: its
+# crate, its emulator, and the families whose calls use a network. Of a family: in PAR over smp, and
+# over udp with a neighbourhood for each rank. Libraries are built in $BUILD/test, without link-time
+# optimisation. Installs nothing; names what is missing first.
+. "$(dirname -- "$0")/common.sh"
+
+cd "$ROOT"
+unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES UNIVERSAL PROGRAMS
+log=$BUILD/test.log stage=$BUILD/test/stage
+core="am_payload am_flood am_negotiated rma_nonblocking rma_value atomic_operations vis_random event_arrays reduce teams"
+all=$(scripts/build/conduits.sh --all)
+mkdir -p "$BUILD"
+: >"$log"
+SETUP=0 scripts/setup.sh check
+
+among() { case " $2 " in *" $1 "*) ;; *) return 1 ;; esac; }
+crates=$(sed -n 's/^name = "\(gasnet[a-z-]*\)"$/\1/p' Cargo.lock | tr '\n' ' ')
+families=$(find gasnet-compat-tests -mindepth 1 -maxdepth 1 -type d ! -name common ! -name headers -printf '%f ' )
+
+# run COMMAND...: shows and keeps what it prints. A failure that has no line of its own gets one.
+run() {
+    _before=$(wc -l <"$log")
+    { "$@" 2>&1 || echo "exit status $? of $*"; } | tee -a "$log"
+    if tail -n +"$((_before + 1))" "$log" | grep -q '^exit status' &&
+        ! tail -n +"$((_before + 1))" "$log" | grep -qE '^FAIL |^test result: FAILED'; then
+        echo "FAIL $1 $2" | tee -a "$log"
+    fi
+}
+rust_tests() {
+    run env CARGO_TARGET_DIR="$BUILD/unit" cargo test --quiet --locked "$@"
+}
+libraries() { # CONDUITS
+    run env CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 BUILD="$BUILD/test" \
+        make --no-print-directory -j "$(nproc)" install CONDUITS="$1" MODES=par UNIVERSAL=0 PREFIX="$stage"
+}
+programs() { # CONFIGURATIONS OPTION...
+    _configurations=$1
+    shift
+    run env BUILD="$BUILD/test" python3 -B scripts/check/compat_tests.py --release "$stage" --modes par \
+        --timeout-factor 3 --configurations "$_configurations" "$@"
+}
+
+# What each name is, before anything runs.
+for name; do
+    among "$name" "$all" || among "$name" "$families" || among "$name" "$crates" ||
+        among "gasnet-$name" "$crates" && continue
+    echo "test: there is no '$name'. Conduits: $all. Families: $families. Crates: $crates" >&2
+    exit 2
+done
+if [ $# -eq 0 ]; then
+    rust_tests --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries \
+        --features "$(scripts/build/conduits.sh --features)"
+    libraries "$all"
+    # shellcheck disable=SC2046 # several words
+    programs "release:smp:0 $(printf 'release:%s:1 ' $(echo "$all" | sed 's/smp//'))" --programs "$core"
+fi
+for name; do
+    if among "$name" "$all"; then
+        set -- -p "gasnet-conduit-$name"
+        case $name in
+        ibv) set -- "$@" -p gasnet-emulator-verbs ;;
+        gni) set -- "$@" -p gasnet-emulator-ugni ;;
+        elan) set -- "$@" -p gasnet-emulator-elan ;;
+        esac
+        rust_tests "$@"
+        libraries "$name"
+        where=release:$name:1
+        [ "$name" != smp ] || where=release:smp:0
+        programs "$where" --no-scripts --families "am rma atomic vis event coll"
+    elif among "$name" "$families"; then
+        libraries "smp udp"
+        where="release:smp:0 release:udp:1"
+        [ "$name" != tools ] || where=release:smp:0
+        programs "$where" --families "$name"
+    else
+        among "$name" "$crates" || name=gasnet-$name
+        rust_tests -p "$name"
+    fi
+done
+awk '/^PASS /{ passed++ } /^FAIL /{ failed++ } /^SKIP /{ skipped++ }
+    /^test result:/ { passed += $4; failed += $6; skipped += $8 }
+    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped; exit (failed > 0 || !passed) }' "$log"
