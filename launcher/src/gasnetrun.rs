@@ -294,8 +294,8 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
             why: "this site has a list of hosts".into(),
         }),
         Some(nodes) => wrong(format!(
-            "-N {nodes}: no hosts are known. List them in GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, or use a process \
-             manager (-spawner=pmi)."
+            "-N {nodes}: no hosts are known. List them in GASNET_SSH_SERVERS or GASNET_SSH_NODEFILE, use a process \
+             manager (-spawner=pmi), or start all processes on this host (-spawner=fork, GASNET_SPAWNER=fork)."
         )),
     }
 }
