@@ -1,4 +1,4 @@
-// gex_TM_Pair: comparison, RMA, Active Messages and limit queries through a pair.
+// gex_TM_Pair: comparison, RMA, Active Messages, translations and limit queries through a pair.
 // NP: 1 2 4
 // TIMEOUT: 60
 #include "check.h"
@@ -46,6 +46,13 @@ int main(int argc, char **argv) {
     PHASE("Active Messages");
     for (r = 0; r < np; r++) OK(gex_AM_RequestShort1(pair, r, handler_index, 0, (gex_AM_Arg_t)me));
     GASNET_BLOCKUNTIL(ATOMIC_GET(&handled) == (int)np);
+
+    PHASE("translations: ranks are job ranks");
+    for (r = 0; r < np; r++) {
+        gex_EP_Location_t where = gex_TM_TranslateRankToEP(gex_TM_Pair(ep, 3), r, 0);
+        CHECK(where.gex_rank == r && where.gex_ep_index == 3);
+        CHECK(gex_TM_TranslateRankToJobrank(pair, r) == r && gex_TM_TranslateJobrankToRank(pair, r) == r);
+    }
 
     PHASE("limits do not depend on how the endpoint is named");
     for (r = 0; r < np; r++) {

@@ -16,9 +16,9 @@ use crate::rules::{self, not_in_handler};
 use crate::runtime;
 use crate::segment::publish::publish;
 use crate::segment::Segment;
-use crate::team::{self, Named, TeamHandle};
+use crate::team::{self, TeamHandle};
 use crate::trace;
-use crate::types::{EpIndex, Location, Rank};
+use crate::types::{EpIndex, Rank};
 
 cdata! { gex_EP_SetCData gex_EP_QueryCData Endpoint, handles::endpoint, "endpoint" }
 
@@ -231,24 +231,14 @@ impl Bound {
 /// rank.
 pub(super) fn bound(function: &str, tm: TeamHandle, rank: Rank) -> Option<Bound> {
     let rt = runtime::get();
-    let named = team::decode(tm);
-    let size = match named {
-        Named::Team(team) => team.size,
-        Named::Pair(..) => rt.size(),
-    };
+    let size = team::size(tm);
     if rank.0 >= size {
         if rules::CHECKED {
             fatal!("{function}: rank {rank} does not exist among {size}");
         }
         return None;
     }
-    let location = match named {
-        Named::Team(team) => team.locate(rank),
-        Named::Pair(_, ep) => Location {
-            rank: rank.as_job_rank(),
-            ep,
-        },
-    };
+    let (_, location) = team::resolve(tm, rank);
     let segment = rt.bound_segment(location)?;
     let here = rt.mapped_address(location, segment.base, 0);
     Some(Bound {

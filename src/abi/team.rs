@@ -12,8 +12,8 @@ use crate::flags::{Flags, RANK_INVALID};
 use crate::rules::{self, not_in_handler};
 use crate::runtime;
 use crate::team::create;
-use crate::team::TeamHandle;
 use crate::team::{self, scratch, Team};
+use crate::team::{Named, TeamHandle};
 use crate::trace;
 use crate::types::{EpIndex, Location, Rank};
 use gasnet_conduit::JobRank;
@@ -82,25 +82,29 @@ pub unsafe extern "C" fn gex_TM_Pair(ep: *const Endpoint, remote: EpIndex) -> Te
     team::pair(unsafe { handles::endpoint("gex_TM_Pair", ep) }.index, remote)
 }
 
-/// The job rank of a team's member. `GEX_RANK_INVALID` if there is no such member, which is an
-/// error in the debug flavour.
+/// The job rank of a member of a team or TM-pair. `GEX_RANK_INVALID` if there is no such member,
+/// which is an error in the debug flavour.
 #[no_mangle]
 pub extern "C" fn gex_TM_TranslateRankToJobrank(tm: TeamHandle, rank: Rank) -> JobRank {
     not_in_handler("gex_TM_TranslateRankToJobrank");
-    let team = team::team(tm, "gex_TM_TranslateRankToJobrank");
-    if !rules::CHECKED && rank.0 >= team.size {
+    if !rules::CHECKED && rank.0 >= team::size(tm) {
         return JobRank(RANK_INVALID);
     }
-    team.locate(rank).rank
+    team::resolve(tm, rank).1.rank
 }
 
-/// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`.
+/// The rank of the member in process `jobrank`, or `GEX_RANK_INVALID`. Ranks of a TM-pair are job
+/// ranks.
 #[no_mangle]
 pub extern "C" fn gex_TM_TranslateJobrankToRank(tm: TeamHandle, jobrank: JobRank) -> Rank {
     let name = "gex_TM_TranslateJobrankToRank";
     not_in_handler(name);
     rules::job_rank(name, jobrank);
-    team::team(tm, name).rank_of(jobrank).unwrap_or(Rank(RANK_INVALID))
+    let rank = match team::decode(tm) {
+        Named::Team(team) => team.rank_of(jobrank),
+        Named::Pair(..) => (jobrank.0 < runtime::get().size()).then_some(Rank(jobrank.0)),
+    };
+    rank.unwrap_or(Rank(RANK_INVALID))
 }
 
 /// `gex_EP_Location_t`.
@@ -112,12 +116,12 @@ pub struct EpLocation {
     index: EpIndex,
 }
 
-/// The process and the endpoint of a team's member.
+/// The process and the endpoint of a member of a team or TM-pair.
 #[no_mangle]
 pub extern "C" fn gex_TM_TranslateRankToEP(tm: TeamHandle, rank: Rank, flags: Flags) -> EpLocation {
     not_in_handler("gex_TM_TranslateRankToEP");
     rules::no_flags("gex_TM_TranslateRankToEP", flags);
-    let location = team::team(tm, "gex_TM_TranslateRankToEP").locate(rank);
+    let (_, location) = team::resolve(tm, rank);
     EpLocation {
         rank: location.rank.0,
         index: location.ep,

@@ -336,6 +336,14 @@ pub fn team(handle: TeamHandle, what: &str) -> &'static Team {
     }
 }
 
+/// The number of ranks that `(handle, rank)` may name.
+pub fn size(handle: TeamHandle) -> u32 {
+    match decode(handle) {
+        Named::Team(team) => team.size,
+        Named::Pair(..) => runtime::get().size(),
+    }
+}
+
 /// A TM-pair's handle.
 pub fn pair(local: EpIndex, remote: EpIndex) -> TeamHandle {
     TeamHandle((local as usize) << 18 | (remote as usize) << 2 | TAG_PAIR)
