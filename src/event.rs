@@ -395,8 +395,19 @@ impl Event {
 /// Whether the event of a collective over the team with number `team` has not been synchronised.
 /// Debug flavour.
 pub fn is_open(team: u32) -> bool {
+    collectives_of(team).next().is_some()
+}
+
+/// Whether a collective over the team with number `team` is not complete. Debug flavour.
+pub fn is_under_way(team: u32) -> bool {
+    collectives_of(team).any(|op| !op.is_done(ALL))
+}
+
+fn collectives_of(team: u32) -> impl Iterator<Item = &'static Op> {
     let made = *lock(&TABLE.made) * CHUNK;
-    (0..made as u32).any(|index| op_at(index).state.load(Ordering::Relaxed) == IN_USE | team << 1)
+    (0..made as u32)
+        .map(op_at)
+        .filter(move |op| op.state.load(Ordering::Relaxed) == IN_USE | team << 1)
 }
 
 /// A thread's own supply of Ops.

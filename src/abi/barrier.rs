@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::barrier::{split_phase, Name};
-use crate::coll;
+use crate::event;
 use crate::flags::{
     Flags, BARRIERFLAG_ANONYMOUS, BARRIERFLAG_MISMATCH, BARRIERFLAG_UNNAMED, ERR_BARRIER_MISMATCH, ERR_NOT_READY, OK,
 };
@@ -57,11 +57,12 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     not_in_handler(function);
     let bits = |flags| Flags::from_bits(flags as u32);
     rules::only_flags(function, bits(flags), bits(FLAGS));
-    if rules::CHECKED && coll::is_active() {
+    let rt = runtime::get();
+    if rules::CHECKED && event::is_under_way(rt.team0().number) {
         fatal!(
-            "rank {}: {function} was called while a collective (gex_Coll_*) is under way: they must not \
-             operate concurrently",
-            runtime::get().rank()
+            "rank {}: {function} was called while a collective (gex_Coll_*) over the primordial team is under \
+             way: they must not operate concurrently",
+            rt.rank()
         );
     }
     let began = trace::clock(TraceCategory::Barrier);

@@ -44,21 +44,22 @@ fn start<W: Future<Output = ()> + Send + 'static>(
     coll::start(team, work, op)
 }
 
-/// Checks that a collective is allowed here. Debug flavour.
-fn may_call(function: &str) {
+/// The team of a collective. Checks that the call is allowed here. Debug flavour.
+fn may_call(tm: TeamHandle, function: &str) -> &'static Team {
     not_in_handler(function);
-    if rules::CHECKED && split_phase::is_open() {
+    let team = team::team(tm, function);
+    if rules::CHECKED && team.is_primordial() && split_phase::is_open() {
         fatal!(
-            "{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: they must not operate \
-             concurrently"
+            "{function} was called between gasnet_barrier_notify and gasnet_barrier_wait: collectives over the \
+             primordial team and that barrier must not operate concurrently"
         );
     }
+    team
 }
 
 /// The team of a collective that moves data. Fatal when its local member has device memory.
 fn team_of(tm: TeamHandle, function: &str) -> &'static Team {
-    may_call(function);
-    let team = team::team(tm, function);
+    let team = may_call(tm, function);
     if let Some(device) = runtime::get().device_of(team.ep) {
         fatal!(
             "{function}: the local member of the team is an endpoint with a segment on {device}; collectives \
@@ -112,9 +113,8 @@ fn reserved(function: &str, flags: Flags) {
 /// Starts a barrier over a team. Collective.
 #[no_mangle]
 pub extern "C" fn gex_Coll_BarrierNB(tm: TeamHandle, flags: Flags) -> Event {
-    may_call("gex_Coll_BarrierNB");
+    let team = may_call(tm, "gex_Coll_BarrierNB");
     rules::no_flags("gex_Coll_BarrierNB", flags);
-    let team = team::team(tm, "gex_Coll_BarrierNB");
     let interval = Interval::begin(
         "gex_Coll_BarrierNB",
         0,

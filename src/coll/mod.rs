@@ -73,7 +73,7 @@ static POLL_REQUESTED: AtomicBool = AtomicBool::new(false);
 static WAITS_DONE: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether a collective is active in this process.
-pub fn is_active() -> bool {
+fn is_active() -> bool {
     ACTIVE.load(Ordering::Relaxed) != 0
 }
 
