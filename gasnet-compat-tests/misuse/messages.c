@@ -150,6 +150,28 @@ static void commit_elsewhere(void) {
     gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestLong(tm, LAST, memory, 8, 8, last, GEX_EVENT_NOW, 0, 0);
     gex_AM_CommitRequestLong0(desc, 202, 8, last + 8);
 }
+static void commit_index(void) {
+    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, LAST, memory, 8, 8, GEX_EVENT_NOW, 0, 0);
+    gex_AM_CommitRequestMedium0(desc, 5, 8);
+}
+/* As long_outside. */
+static void commit_outside(void) {
+    char *to = last + 65536 - 99;
+    gex_AM_SrcDesc_t desc;
+    if (!first()) return;
+    desc = gex_AM_PrepareRequestLong(tm, LAST, memory, 100, 100, is("commit-outside") ? NULL : to, GEX_EVENT_NOW, 0, 0);
+    gex_AM_CommitRequestLong0(desc, 202, 100, to);
+}
+static void commit_overlap(void) {
+    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestLong(tm, me, own, 100, 100, NULL, GEX_EVENT_NOW, 0, 0);
+    gex_AM_CommitRequestLong0(desc, 202, 100, own + 50);
+}
+static void descriptor_nothing(void) { (void)gex_AM_SrcDescAddr(GEX_AM_SRCDESC_NO_OP); }
+static void descriptor_spent(void) {
+    gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, LAST, memory, 8, 8, GEX_EVENT_NOW, 0, 0);
+    gex_AM_CommitRequestMedium0(desc, 202, 8);
+    (void)gex_AM_SrcDescSize(desc);
+}
 static void commit_unwritten(void) {
     gex_AM_SrcDesc_t desc = gex_AM_PrepareRequestMedium(tm, LAST, NULL, 500, 500, NULL, 0, 0);
     gex_AM_CommitRequestMedium0(desc, 202, 500);
@@ -271,6 +293,14 @@ const misuse_case_t misuse_cases[] = {
     {"commit-nargs", "any", 2, "", DOES_NOT_FIT, commit_nargs},
     {"commit-category", "any", 2, "", DOES_NOT_FIT, commit_category},
     {"commit-elsewhere", "any", 2, "", "dest_addr 0x[0-9a-f]+ differs from that at Prepare", commit_elsewhere},
+    {"commit-index", "any", 2, "", "gex_AM_CommitRequestMedium0: 5 is not a client handler index", commit_index},
+    {"commit-outside", "any", 2, "", "rank 0: the remote range .* is not in the segment of rank 1", commit_outside},
+    {"commit-outside-named", "any", 2, "", "rank 0: the remote range .* is not in the segment of rank 1",
+     commit_outside},
+    {"commit-overlap", "debug", 2, "", "source and destination of 100 bytes overlap", commit_overlap},
+    {"descriptor-nothing", "debug", 2, "", "gex_AM_SrcDescAddr was given GEX_AM_SRCDESC_NO_OP", descriptor_nothing},
+    {"descriptor-spent", "debug", 2, "",
+     "gex_AM_SrcDescSize was given a descriptor that was committed or cancelled already", descriptor_spent},
     {"commit-unwritten", "debug", 2, "", "the payload was not written.*GASNET_SD_INITVAL", commit_unwritten},
     {"commit-unwritten-long", "debug", 2, "", "the payload was not written", commit_unwritten_long},
     {"commit-unwritten-short", "debug", 2, "GASNET_SD_INITLEN=128", "=sent\\n", commit_fine},

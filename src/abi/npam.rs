@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::{complain, NO_OP};
 use crate::am::npam::{self, CommitArgs, PrepareArgs};
-use crate::am::prepared::SrcDesc;
+use crate::am::prepared::{Prepared, SrcDesc};
 use crate::am::token::Token;
 use crate::am::Arg;
 use crate::flags::{Flags, ERR_BAD_ARG};
@@ -294,6 +294,26 @@ macro_rules! cancels {
 
 cancels! { gex_AM_CancelRequestMedium gex_AM_CancelRequestLong gex_AM_CancelReplyMedium gex_AM_CancelReplyLong }
 
+/// What Prepare returned, while it is prepared. Fatal in the debug flavour when it is not.
+///
+/// # Safety
+/// `desc` is null or what Prepare returned on this thread.
+unsafe fn described(function: &str, desc: *const SrcDesc) -> Option<Prepared> {
+    // SAFETY: the caller's contract.
+    let prepared = unsafe { desc.as_ref() }.and_then(SrcDesc::prepared);
+    if rules::CHECKED && prepared.is_none() {
+        fatal!(
+            "{function} was given {}",
+            if desc.is_null() {
+                "GEX_AM_SRCDESC_NO_OP"
+            } else {
+                "a descriptor that was committed or cancelled already"
+            }
+        );
+    }
+    prepared
+}
+
 /// The payload buffer of a prepared message.
 ///
 /// # Safety
@@ -301,9 +321,7 @@ cancels! { gex_AM_CancelRequestMedium gex_AM_CancelRequestLong gex_AM_CancelRepl
 #[no_mangle]
 pub unsafe extern "C" fn gex_AM_SrcDescAddr(desc: *const SrcDesc) -> *mut c_void {
     // SAFETY: the caller's contract.
-    unsafe { desc.as_ref() }
-        .and_then(SrcDesc::prepared)
-        .map_or(ptr::null_mut(), |p| p.address.cast())
+    unsafe { described("gex_AM_SrcDescAddr", desc) }.map_or(ptr::null_mut(), |p| p.address.cast())
 }
 
 /// The largest payload that may be committed.
@@ -313,7 +331,5 @@ pub unsafe extern "C" fn gex_AM_SrcDescAddr(desc: *const SrcDesc) -> *mut c_void
 #[no_mangle]
 pub unsafe extern "C" fn gex_AM_SrcDescSize(desc: *const SrcDesc) -> usize {
     // SAFETY: the caller's contract.
-    unsafe { desc.as_ref() }
-        .and_then(SrcDesc::prepared)
-        .map_or(0, |p| p.bytes)
+    unsafe { described("gex_AM_SrcDescSize", desc) }.map_or(0, |p| p.bytes)
 }

@@ -29,16 +29,23 @@ fn check(m: &Message<'_>) {
     if CHECKED && m.bytes > 0 && m.payload.is_null() {
         refuse(*m, limit);
     }
-    if m.category == AmCategory::Long && m.bytes > 0 {
-        rules::no_overlap("AM injection", m.target, m.destination, m.payload, m.bytes);
-        let rt = runtime::get();
-        let inside = || {
-            rt.segment_of(m.target)
-                .is_some_and(|s| s.contains(m.destination, m.bytes))
-        };
-        if !rt.is_own_memory(m.target) && !inside() {
-            rt.outside_segment(m.target, m.destination, m.bytes);
-        }
+    check_destination(m);
+}
+
+/// Refuses a Long to memory that is not in the bound segment of the target, in every flavour.
+#[inline(always)]
+pub fn check_destination(m: &Message<'_>) {
+    if m.category != AmCategory::Long || m.bytes == 0 {
+        return;
+    }
+    rules::no_overlap("AM injection", m.target, m.destination, m.payload, m.bytes);
+    let rt = runtime::get();
+    let inside = || {
+        rt.segment_of(m.target)
+            .is_some_and(|s| s.contains(m.destination, m.bytes))
+    };
+    if !rt.is_own_memory(m.target) && !inside() {
+        rt.outside_segment(m.target, m.destination, m.bytes);
     }
 }
 

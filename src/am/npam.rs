@@ -270,6 +270,15 @@ fn refuse_commit(call: CommitArgs<'_>, desc: &SrcDesc) -> ! {
     let Some(p) = desc.prepared() else {
         refuse_descriptor(false)
     };
+    if call.handler < INDEX_BASE {
+        fatal!(
+            "rank {rank}: gex_AM_Commit{:?}{:?}{}: {} is not a client handler index ({INDEX_BASE}..255)",
+            call.class,
+            call.category,
+            call.args.len(),
+            call.handler
+        );
+    }
     if !call.shape_fits(&p) {
         fatal!(
             "rank {rank}: gex_AM_Commit{:?}{:?}{} of {} bytes for handler {} does not fit what was prepared: \
@@ -411,6 +420,7 @@ impl SrcDesc {
             target: narrow(p.target, message.destination, message.bytes),
             ..message
         };
+        client::check_destination(&message);
         if p.in_send_buffer {
             commit_reserved(message, immediate)?;
             self.clear();
