@@ -31,7 +31,7 @@ const TAKEN: u32 = 1;
 const CONTENDED: u32 = 2;
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
-/// Value of `state` for a destroyed lock; any other value is a lock in use.
+/// Value of `state` for a destroyed lock; 0 is a lock in use.
 const DESTROYED: u32 = 0x4853_4c3f;
 
 /// The locks that a thread holds, in locking order. Only in the debug flavour.
@@ -74,10 +74,13 @@ impl Hsl {
         }
     }
 
-    /// Call before locking. A fatal error if the lock was destroyed or this thread holds it.
+    /// Call before locking. A fatal error if the lock was destroyed or never initialised, or this
+    /// thread holds it.
     pub fn check_before_lock(&self, held: &HeldLocks, function: &str) {
-        if self.state.load(Ordering::Relaxed) == DESTROYED {
-            fatal!("{function}: the handler-safe lock at {self:p} was destroyed.");
+        match self.state.load(Ordering::Relaxed) {
+            0 if self.word.load(Ordering::Relaxed) <= CONTENDED => (),
+            DESTROYED => fatal!("{function}: the handler-safe lock at {self:p} was destroyed."),
+            _ => fatal!("{function}: the handler-safe lock at {self:p} is not initialised."),
         }
         if held.0.borrow().contains(&address(self)) {
             fatal!("{function}: this thread holds the handler-safe lock at {self:p} already.");

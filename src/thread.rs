@@ -318,9 +318,14 @@ impl Thread {
         self.set.get()
     }
 
+    /// Whether an access region is open.
+    pub fn in_region(&self) -> bool {
+        self.region.get().is_some()
+    }
+
     /// Opens an access region; false when one is open already.
     pub fn begin_region(&self) -> bool {
-        if self.region.get().is_some() {
+        if self.in_region() {
             return false;
         }
         self.region.set(Some(self.free.borrow_mut().take()));

@@ -33,13 +33,16 @@ __attribute__((constructor)) static void remember_case(int argc, char **argv) { 
 static int is(const char *name) { return strcmp(case_name, name) == 0; }
 
 static void on_none(gex_Token_t token) { (void)token; }
-static void on_one(gex_Token_t token, gex_AM_Arg_t a) { (void)token, (void)a; }
+static void on_one(gex_Token_t token, gex_AM_Arg_t a) {
+    (void)a;
+    if (is("reply-limit")) (void)gex_Token_MaxReplyMedium(token, GEX_EVENT_NOW, 0, 0);
+}
 static void on_payload(gex_Token_t token, void *payload, size_t bytes) { (void)token, (void)payload, (void)bytes; }
 static void on_reply_only(gex_Token_t token) { (void)token; }
 static void on_keep_token(gex_Token_t token) { kept = token, kept_it = 1; }
 static void on_twice(gex_Token_t token) {
     gex_AM_ReplyShort1(token, 201, 0, 1);
-    gex_AM_ReplyShort1(token, 201, 0, 1);
+    if (is("two-replies")) gex_AM_ReplyShort1(token, 201, 0, 1);
 }
 static void on_bad_reply(gex_Token_t token) {
     if (is("reply-group")) gex_AM_ReplyMedium0(token, 202, memory, 1, GEX_EVENT_GROUP, 0);
@@ -48,6 +51,7 @@ static void on_bad_reply(gex_Token_t token) {
                             0);
     if (is("reply-flags")) gex_AM_ReplyShort1(token, 201, GEX_FLAG_AD_ACQ, 1);
     if (is("reply-to-request-only")) gex_AM_ReplyShort0(token, 200, 0);
+    if (is("reply-max-args")) (void)gex_Token_MaxReplyLong(token, GEX_EVENT_NOW, 0, 17);
     if (is("reply-committed-late"))
         gex_AM_CommitReplyMedium0(gex_AM_PrepareReplyMedium(token, memory, 4, 4, GEX_EVENT_NOW, 0, 0), 202, 5);
 }
@@ -200,6 +204,11 @@ static void commit_pattern(void) {
 }
 
 static gex_HSL_t other = GEX_HSL_INITIALIZER;
+static void lock_garbage(void) {
+    gex_HSL_t garbage;
+    memset(&garbage, 0x5A, sizeof garbage);
+    gex_HSL_Lock(&garbage);
+}
 static void lock_twice(void) {
     gex_HSL_Lock(&lock);
     gex_HSL_Lock(&lock);
@@ -274,6 +283,8 @@ const misuse_case_t misuse_cases[] = {
     {"reply-to-request-only", "debug", 2, "",
      "AM Short Reply with 0 arguments came from rank 1 for handler 200 \\(on_none\\)", bad_reply},
     {"reply-committed-late", "any", 2, "", DOES_NOT_FIT, bad_reply},
+    {"reply-max-args", "debug", 2, "", "gex_Token_MaxReplyLong: 17 arguments; 16 is the most", bad_reply},
+    {"reply-limit", "debug", 2, "", "gex_Token_MaxReplyMedium was called in a reply handler", two_replies},
     {"prepare-least", "any", 2, "", "least may not exceed most nor", prepare_least},
     {"prepare-order", "any", 2, "", "least may not exceed most nor", prepare_order},
     {"prepare-disposition", "debug", 2, "", "gex_AM_PrepareRequest: GEX_FLAG_SELF_SEG_\\* need a client_buf",
@@ -314,6 +325,7 @@ const misuse_case_t misuse_cases[] = {
     {"lock-out-of-order", "debug", 2, "", "is not the last one that this thread locked", lock_order},
     {"lock-destroyed", "debug", 2, "", "was destroyed", lock_destroyed},
     {"lock-destroy-held", "debug", 2, "", "gex_HSL_Destroy: .* is held", lock_destroy_held},
+    {"lock-not-initialised", "debug", 2, "", "gex_HSL_Lock: .* is not initialised", lock_garbage},
     {"register-taken", "any", 2, "", REFUSED, register_taken},
     {"register-low", "any", 2, "", REFUSED, register_low},
     {"register-null", "any", 2, "", REFUSED, register_null},

@@ -209,6 +209,16 @@ static void create_no_rank(void) {
 }
 static void translate_flags(void) { (void)gex_TM_TranslateRankToEP(tm, 0, 1); }
 
+static void publish_twice(void) {
+    gex_EP_t twice[2] = {ep, ep};
+    gex_EP_PublishBoundSegment(tm, twice, 2, 0);
+}
+static void attach_team(void) {
+    gex_TM_t made;
+    gex_Segment_t other;
+    gex_TM_Split(&made, tm, 0, 0, NULL, 0, GEX_FLAG_TM_NO_SCRATCH);
+    gex_Segment_Attach(&other, made, 65536);
+}
 static void attach_again(void) {
     gex_Segment_t other;
     gex_System_SetVerboseErrors(1);
@@ -314,9 +324,19 @@ static void event_leaf_after_root(void) {
 }
 static void event_garbage(void) { gex_Event_Wait((gex_Event_t)hidden((uintptr_t)byte & ~(uintptr_t)63)); }
 static void event_category(void) { (void)gex_Event_QueryLeaf(GEX_EVENT_INVALID, GEX_EC_ALL); }
+static void event_null_array(void) { gex_Event_WaitAll((gex_Event_t *)hidden(0), 2, 0); }
 static void event_flags(void) {
     gex_Event_t event = GEX_EVENT_INVALID;
     gex_Event_TestSome(&event, 1, 4);
+}
+static void nbi_category(void) { gex_NBI_Wait((gex_EC_t)0x4000, 0); }
+static void region_waits(void) {
+    gex_NBI_BeginAccessRegion(0);
+    gex_NBI_Wait(GEX_EC_PUT, 0);
+}
+static void region_tests(void) {
+    gex_NBI_BeginAccessRegion(0);
+    (void)gex_NBI_Test(GEX_EC_ALL, 0);
 }
 static void nbi_flags(void) { gex_NBI_Wait(GEX_EC_ALL, 4); }
 static void region_flags(void) { gex_NBI_BeginAccessRegion(4); }
@@ -378,6 +398,8 @@ const misuse_case_t misuse_cases[] = {
     {"create-no-endpoint", "any", 2, "", "has no endpoint with index 5", create_no_endpoint},
     {"create-no-rank", "any", 2, "", "rank 2 does not exist among 2", create_no_rank},
     {"translate-flags", "debug", 2, "", "gex_TM_TranslateRankToEP: flags 0x1", translate_flags},
+    {"publish-twice", "debug", 2, "", "gex_EP_PublishBoundSegment: eps names an endpoint twice", publish_twice},
+    {"attach-team", "debug", 2, "", "gex_Segment_Attach: the team must be the primordial one", attach_team},
     {"attach-again", "any", 2, "", "=gex_Segment_Attach: .*" REFUSED, attach_again},
     {"segment-no-bytes", "any", 2, "", "=gex_Segment_Create: .*" REFUSED, segment_no_bytes},
     {"segment-wraps", "any", 2, "", "=gex_Segment_Create: .*" REFUSED, segment_wraps},
@@ -405,6 +427,10 @@ const misuse_case_t misuse_cases[] = {
     {"event-garbage", "debug", 2, "", "is not a gex_Event_t", event_garbage},
     {"event-category", "any", 2, "", "is not a single category", event_category},
     {"event-flags", "debug", 2, "", "gex_Event_TestSome: flags 0x4", event_flags},
+    {"event-null-array", "debug", 2, "", "gex_Event_WaitAll: the array of 2 events is null", event_null_array},
+    {"nbi-category", "debug", 2, "", "gex_NBI_Wait: event_mask 0x4000 has bits", nbi_category},
+    {"region-waits", "debug", 2, "", "gex_NBI_Wait was called inside an access region", region_waits},
+    {"region-tests", "debug", 2, "", "gex_NBI_Test was called inside an access region", region_tests},
     {"nbi-flags", "debug", 2, "", "gex_NBI_Wait: flags 0x4", nbi_flags},
     {"region-flags", "debug", 2, "", "gex_NBI_BeginAccessRegion: flags 0x4", region_flags},
     {"region-nested", "any", 2, "", "an access region is open already", region_nested},

@@ -136,6 +136,14 @@ static void reduce_by(gex_Coll_ReduceFn_t function) {
 }
 static void reduce_puts(void) { reduce_by(putting); }
 static void reduce_polls(void) { reduce_by(polling); }
+static void broadcast_null(void) { gex_Coll_BroadcastNB(tm, 0, memory, hidden(0), 1, 0); }
+static void reduce_null(void) {
+    gex_Coll_ReduceToAllNB(tm, hidden(0), memory, GEX_DT_U32, 4, 1, GEX_OP_ADD, NULL, NULL, 0);
+}
+static void reduce_nothing(void) {
+    gex_Coll_ReduceToOneNB(tm, 0, memory, memory, GEX_DT_U32, 4, 0, GEX_OP_ADD, NULL, NULL, 0);
+}
+static void completion_flags(void) { gex_VIS_SetPeerCompletionHandler(200, memory, 1, GEX_FLAG_IMMEDIATE); }
 static void broadcast_overlap(void) { gex_Event_Wait(gex_Coll_BroadcastNB(tm, 0, memory, memory + 4, 8, 0)); }
 static void reduce_overlap(void) {
     gex_Event_Wait(gex_Coll_ReduceToAllNB(tm, memory, memory + 4, GEX_DT_U32, 4, 4, GEX_OP_ADD, NULL, NULL, 0));
@@ -202,6 +210,11 @@ const misuse_case_t misuse_cases[] = {
     {"reduce-puts", "debug", 2, "", "gex_RMA_PutBlocking was called inside a user-defined reduction function",
      reduce_puts},
     {"reduce-polls", "debug", 2, "", "gasnet_AMPoll was called inside a user-defined reduction function", reduce_polls},
+    {"broadcast-null", "debug", 2, "", "gex_Coll_BroadcastNB: src and dst must not be null", broadcast_null},
+    {"reduce-null", "debug", 2, "", "gex_Coll_ReduceToAllNB: src and dst must not be null", reduce_null},
+    {"reduce-nothing", "debug", 2, "", "gex_Coll_ReduceToOneNB: dt_cnt is 0", reduce_nothing},
+    {"completion-flags", "debug", 2, "", "gex_VIS_SetPeerCompletionHandler: flags 0x1 are not for this call",
+     completion_flags},
     {"broadcast-overlap", "debug", 2, "", "gex_Coll_BroadcastNB: src and dst overlap", broadcast_overlap},
     {"reduce-overlap", "debug", 2, "", "gex_Coll_ReduceToAllNB: src and dst overlap", reduce_overlap},
     {NULL, NULL, 0, NULL, NULL, NULL}};

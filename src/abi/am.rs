@@ -304,6 +304,16 @@ fn prepared(limit: usize, flags: Flags, function: &str) -> usize {
     }
 }
 
+/// Checks a number of arguments. Debug flavour.
+fn check_count(function: &str, nargs: c_uint) {
+    if rules::CHECKED && nargs as usize > MAX_ARGS {
+        fatal!(
+            "rank {}: {function}: {nargs} arguments; {MAX_ARGS} is the most",
+            runtime::get().rank()
+        );
+    }
+}
+
 fn medium_to(peer: Option<JobRank>) -> usize {
     max_medium(peer)
 }
@@ -319,13 +329,7 @@ macro_rules! limits {
         pub extern "C" fn $name(
             tm: TeamHandle, rank: Rank, _lc_opt: *const Event, flags: Flags, nargs: c_uint
         ) -> usize {
-            if rules::CHECKED && nargs as usize > MAX_ARGS {
-                fatal!(
-                    "rank {}: {}: {nargs} arguments; {MAX_ARGS} is the most",
-                    runtime::get().rank(),
-                    stringify!($name)
-                );
-            }
+            check_count(stringify!($name), nargs);
             prepared($limit(about(tm, rank)), flags, stringify!($name))
         }
     )*};
@@ -338,6 +342,24 @@ limits! {
     gex_AM_MaxReplyLong long_to;
 }
 
+/// The process that a query about replies to `token` is about. Debug flavour: it is made in a
+/// request handler.
+///
+/// # Safety
+/// `token` is the running handler's.
+unsafe fn answered(function: &str, token: *const Token, nargs: c_uint) -> JobRank {
+    check_count(function, nargs);
+    // SAFETY: the caller's contract.
+    let token = unsafe { client::running(function, token) };
+    if rules::CHECKED && token.class == Class::Reply {
+        fatal!(
+            "rank {}: {function} was called in a reply handler, which may not reply",
+            runtime::get().rank()
+        );
+    }
+    token.source.rank
+}
+
 /// The largest Medium reply to `token`.
 ///
 /// # Safety
@@ -347,11 +369,12 @@ pub unsafe extern "C" fn gex_Token_MaxReplyMedium(
     token: *const Token,
     _lc_opt: *const Event,
     flags: Flags,
-    _nargs: c_uint,
+    nargs: c_uint,
 ) -> usize {
+    let name = "gex_Token_MaxReplyMedium";
     // SAFETY: the caller's contract.
-    let token = unsafe { client::running("gex_Token_MaxReplyMedium", token) };
-    prepared(max_medium(Some(token.source.rank)), flags, "gex_Token_MaxReplyMedium")
+    let peer = unsafe { answered(name, token, nargs) };
+    prepared(max_medium(Some(peer)), flags, name)
 }
 
 /// The largest Long reply to `token`.
@@ -363,13 +386,14 @@ pub unsafe extern "C" fn gex_Token_MaxReplyLong(
     token: *const Token,
     _lc_opt: *const Event,
     flags: Flags,
-    _nargs: c_uint,
+    nargs: c_uint,
 ) -> usize {
+    let name = "gex_Token_MaxReplyLong";
     if rules::CHECKED {
         // SAFETY: the caller's contract.
-        unsafe { client::running("gex_Token_MaxReplyLong", token) };
+        unsafe { answered(name, token, nargs) };
     }
-    prepared(MAX_LONG, flags, "gex_Token_MaxReplyLong")
+    prepared(MAX_LONG, flags, name)
 }
 
 /// The largest number of arguments.

@@ -94,6 +94,9 @@ fn place(function: &str, team: &Team, flags: Flags, at: *const u8, bytes: usize)
     let at = at.cast_mut().wrapping_add(own_base(team.ep, flags));
     if rules::CHECKED {
         disposition::check(flags, team.ep, at as usize, bytes, function);
+        if at.is_null() && bytes > 0 {
+            fatal!("{function}: src and dst must not be null; {bytes} bytes are to be read or written there");
+        }
     }
     span(at, bytes)
 }
@@ -176,6 +179,9 @@ impl ReductionArgs {
         let team = team_of(self.tm, function);
         let operator = Operator::new(&self.operator).unwrap_or_else(|why| fatal!("{function}: {why}"));
         let (count, element) = (self.count, self.operator.element);
+        if rules::CHECKED && count == 0 {
+            fatal!("{function}: dt_cnt is 0; it must not be");
+        }
         let Some(bytes) = element.checked_mul(count) else {
             fatal!("{function}: {count} elements of {element} bytes exceed the address space");
         };

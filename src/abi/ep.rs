@@ -179,6 +179,10 @@ pub unsafe extern "C" fn gex_EP_PublishBoundSegment(
     // A member with bad arguments still takes part, with no endpoints, so that the others do not
     // wait for it.
     let published = publish(runtime::get(), team, &endpoints);
+    let index = |i: usize| endpoints[i].index;
+    if rules::CHECKED && (0..endpoints.len()).any(|i| (0..i).any(|earlier| index(earlier) == index(i))) {
+        fatal!("{name}: eps names an endpoint twice");
+    }
     if !good || endpoints.len() < count {
         complain(
             name,

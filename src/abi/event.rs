@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::event::{sync_array, Event};
-use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
+use crate::flags::{Flags, EC_ALL, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
 use crate::rules::{self, no_flags, not_in_handler, CHECKED};
 use crate::stall::Reason;
 use crate::trace::{self, EventKind, TraceCategory};
@@ -113,6 +113,9 @@ pub extern "C" fn gex_Event_Wait(event: Event) {
 /// # Safety
 /// `events` is null or has `count` entries.
 unsafe fn array<'a>(function: &str, events: *mut Event, count: usize) -> &'a mut [Event] {
+    if CHECKED && count > 0 && events.is_null() {
+        fatal!("{function}: the array of {count} events is null");
+    }
     if count == 0 || events.is_null() {
         return &mut [];
     }
@@ -198,11 +201,29 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
     root.leaf(category as usize)
 }
 
+/// Checks that implicit operations may be synchronised here, and that `mask` names categories.
+/// Debug flavour.
+fn check_implicit(function: &str, mask: u32) {
+    if !CHECKED {
+        return;
+    }
+    if thread::current().in_region() {
+        fatal!(
+            "{function} was called inside an access region, whose operations are synchronised by the event of \
+             gex_NBI_EndAccessRegion (GASNet 1.8, \"Implicit access region synchronization\"). End the region first."
+        );
+    }
+    if mask != EC_ALL && mask & !(NBI_CATEGORIES | EC_LC) != 0 {
+        fatal!("{function}: event_mask {mask:#x} has bits that are none of GEX_EC_*");
+    }
+}
+
 /// Returns 0 when the implicit operations of this thread in the given categories are complete.
 /// Never polls.
 #[no_mangle]
 pub extern "C" fn gex_NBI_Test(mask: u32, flags: Flags) -> c_int {
     enter!("gex_NBI_Test", flags);
+    check_implicit("gex_NBI_Test", mask);
     let done = || thread::current().nbi_set().is_done((mask & NBI_CATEGORIES) as usize);
     test("implicit", || done() || (progress::advance() > 0 && done()))
 }
@@ -212,6 +233,7 @@ pub extern "C" fn gex_NBI_Test(mask: u32, flags: Flags) -> c_int {
 #[no_mangle]
 pub extern "C" fn gex_NBI_Wait(mask: u32, flags: Flags) {
     enter!("gex_NBI_Wait", flags);
+    check_implicit("gex_NBI_Wait", mask);
     poll();
     let set = thread::current().nbi_set();
     wait("implicit", Reason::Implicit(set), || {

@@ -63,7 +63,10 @@ pub unsafe extern "C" fn gex_Segment_QuerySize(segment: *const Segment) -> usize
 pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: TeamHandle, bytes: usize) -> c_int {
     let name = "gex_Segment_Attach";
     not_in_handler(name);
-    team::team(tm, name);
+    let team = team::team(tm, name);
+    if rules::CHECKED && !team.is_primordial() {
+        fatal!("{name}: the team must be the primordial one, from gex_Client_Init");
+    }
     if segment.is_null() {
         complain(name, "segment_p must not be null");
         return ERR_BAD_ARG;

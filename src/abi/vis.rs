@@ -11,7 +11,7 @@ use crate::am::table::INDEX_BASE;
 use crate::event::{Event, Op};
 use crate::flags::Flags;
 use crate::rma::Started;
-use crate::rules::{not_in_handler, PLAIN_FLAGS};
+use crate::rules::{self, not_in_handler, PLAIN_FLAGS};
 use crate::runtime;
 use crate::segment::disposition::{has_offsets, own, own_base, peer_base, reaching};
 use crate::team;
@@ -363,7 +363,8 @@ forms! {
 /// Arms `handler` of the peer for the next put of this thread, or disarms it if 0. The payload must
 /// stay until that put is complete.
 #[no_mangle]
-pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *const u8, nbytes: usize, _flags: Flags) {
+pub extern "C" fn gex_VIS_SetPeerCompletionHandler(handler: u8, source_addr: *const u8, nbytes: usize, flags: Flags) {
+    rules::no_flags("gex_VIS_SetPeerCompletionHandler", flags);
     let armed = &thread::current().vis_completion;
     if handler == 0 {
         return armed.set(None);

@@ -46,7 +46,10 @@ pub unsafe extern "C" fn gasnet_getSegmentInfo(table: *mut SegInfo, count: c_int
         return OK;
     };
     if table.is_null() || count < 0 {
-        complain("gasnet_getSegmentInfo", "seginfo_table must not be null");
+        complain(
+            "gasnet_getSegmentInfo",
+            "seginfo_table must not be null, and numentries not negative",
+        );
         return ERR_BAD_ARG;
     }
     for rank in (0..(count as u32).min(rt.size())).map(JobRank) {
