@@ -59,8 +59,10 @@ static int try_send(gex_Rank_t peer, int kind, gex_Flags_t flags, char *buffer, 
     else sd = gex_AM_PrepareRequestMedium(tm, peer, buffer, bytes, bytes, GEX_EVENT_NOW, flags, 1);
     if (sd == GEX_AM_SRCDESC_NO_OP) return 0;
     pattern_fill(gex_AM_SrcDescAddr(sd), bytes, (uint64_t)seed);
-    while (gex_AM_CommitRequestMedium1_v2(sd, medium_index, bytes, flags, seed)) gasnet_AMPoll();
-    return 1;
+    if (gex_AM_CommitRequestMedium1_v2(sd, medium_index, bytes, flags, seed) == 0) return 1;
+    /* Still prepared: nobody may poll before it is cancelled. */
+    gex_AM_CancelRequestMedium(sd, 0);
+    return 0;
 }
 
 int main(int argc, char **argv) {
