@@ -7,21 +7,17 @@ export CARGO_TARGET_DIR
 
 conduits=$("$ROOT/scripts/build/conduits.sh" --features)
 
-# rust_tests OPTION...: of all crates but two, which have no tests, but examples, which would be
-# built: the libraries.
-rust_tests() {
-    timeout 1200 cargo test --quiet --locked --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries \
-        --features "$conduits" "$@"
-}
+rust_tests() { timeout 1200 cargo test --quiet --locked "$@"; }
 
-attempt "unit tests" rust_tests
+# All crates but two, which have no tests, but examples, which would be built: the libraries.
+attempt "unit tests" rust_tests --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries \
+    --features "$conduits"
 if [ "$SCOPE" = all ]; then
+    attempt "unit tests, debug checks" rust_tests --workspace --exclude gasnet-conduit-any \
+        --exclude gasnet-libraries --features "$conduits" --all-features
     attempt "fuzzer" env MINUTES=10 ROUNDS=1000000 timeout 3600 sh "$ROOT/scripts/check/fuzz.sh"
-    set --
 else
-    # Networks have no checks of their own.
-    set -- --exclude 'gasnet-conduit-*' --exclude 'emulator-*'
+    # The crates that have checks.
+    attempt "unit tests, debug checks" rust_tests -p gasnet -p gasnet-conduit -p gasnet-tools --all-features
 fi
-attempt "unit tests, debug checks" rust_tests --all-features "$@"
-
 finish
