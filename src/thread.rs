@@ -19,7 +19,7 @@ use crate::hsl::HeldLocks;
 use crate::stall::Watch;
 use crate::sync::Mode;
 use crate::types::PeerCompletion;
-use crate::wait::oversubscription::YieldStats;
+use crate::wait::oversubscription::{PollYields, YieldStats};
 use gasnet_conduit::{config, JobRank};
 use gasnet_sys::process;
 use gasnet_sys::signal::AlternateStack;
@@ -82,6 +82,8 @@ pub struct Thread {
     handler_index: Cell<u8>,
     /// Polls in a row that found nothing.
     pub empty_polls: Cell<u32>,
+    /// When its polls yield.
+    pub poll_yields: PollYields,
     /// Whether its last poll found messages, after which another thread may take its turn.
     pub found: Cell<bool>,
     /// The eventcount before it last checked what it waits for (`wait/followers.rs`).
@@ -260,6 +262,7 @@ fn create(of_client: bool) -> &'static Thread {
         token: Cell::new(ptr::null()),
         handler_index: Cell::new(0),
         empty_polls: Cell::new(0),
+        poll_yields: PollYields::default(),
         found: Cell::new(false),
         known_count: Cell::new(0),
         was_woken: Cell::new(false),

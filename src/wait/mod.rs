@@ -39,6 +39,7 @@ use gasnet_job::Inside;
 use gasnet_sys::{fd, process};
 
 pub use gasnet_conduit::config::WaitMode;
+use oversubscription::PollYields;
 pub use oversubscription::{SleepEpisodes, YieldStats};
 
 /// The modes by their numbers in the client interface (`GASNET_WAIT_SPIN`, `_BLOCK`, `_SPINBLOCK`);
@@ -453,6 +454,16 @@ pub fn step_done() {
     FOLLOWERS.leave();
 }
 
+fn yield_in_poll(yields: &PollYields) {
+    if !yields.is_due() {
+        return;
+    }
+    if let Some((began, ended)) = yield_core() {
+        // Ranks without a core of their own compute during yields, which is right.
+        yields.took(!is_oversubscribed() && ended - began > scaled_by_waiters(LONG_YIELD_NS));
+    }
+}
+
 /// A client's poll. After several empty polls it yields the core, since the client is probably
 /// waiting; in mode SPIN never. Returns how much it found.
 #[inline]
@@ -471,7 +482,7 @@ pub fn poll_once() -> usize {
         empty_polls.set(0);
         gasnet_job::check_exit(Inside::Poll);
         if mode() != WaitMode::Spin {
-            yield_core();
+            yield_in_poll(&thread.poll_yields);
         }
     }
     0

@@ -81,6 +81,39 @@ impl YieldStats {
     }
 }
 
+/// The yields of a thread's polls. A long one gives the core to threads that compute, or that spin
+/// for something that only this thread does: after several in a row the polls keep the core for
+/// longer than a time slice.
+#[derive(Debug, Default)]
+pub struct PollYields {
+    /// Long ones in a row.
+    long: Cell<u32>,
+    /// Those left out since the last one.
+    left_out: Cell<u32>,
+}
+
+impl PollYields {
+    /// Eight times as many are left out for each long one, up to this.
+    const MOST: u32 = 5;
+
+    /// Whether the next one is not left out.
+    pub fn is_due(&self) -> bool {
+        let left_out = self.left_out.get() + 1;
+        let is_due = left_out >= 1 << (3 * self.long.get());
+        self.left_out.set(if is_due { 0 } else { left_out });
+        is_due
+    }
+
+    /// Counts a timed one.
+    pub fn took(&self, is_long: bool) {
+        self.long.set(if is_long {
+            (self.long.get() + 1).min(Self::MOST)
+        } else {
+            0
+        });
+    }
+}
+
 impl SleepEpisodes {
     /// Over two words shared by the ranks of the host, zero initially.
     pub fn new([until, length]: &'static [AtomicU64; 2]) -> Self {
@@ -177,6 +210,19 @@ mod tests {
         yields(now + 63, now + 66, &mine);
         assert!(is_on((now + 70) * MS - 1) && !is_on((now + 70) * MS));
     }
+    #[test]
+    fn polls_leave_out_yields_that_are_long() {
+        let yields = PollYields::default();
+        let left_out = || (1..).find(|_| yields.is_due()).unwrap();
+        assert_eq!([left_out(), left_out()], [1, 1]);
+        for expected in [8, 64, 512, 4096, 32768, 32768] {
+            yields.took(true);
+            assert_eq!(left_out(), expected);
+        }
+        yields.took(false);
+        assert_eq!(left_out(), 1);
+    }
+
     #[test]
     fn yields_are_sampled_and_all_timed_on_suspicion() {
         let (episodes, mine) = (SleepEpisodes::new(Box::leak(Box::default())), YieldStats::default());
