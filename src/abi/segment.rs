@@ -13,6 +13,7 @@ use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK};
 use crate::rules::{self, no_flags, not_in_handler};
 use crate::runtime;
 use crate::segment::attach::AttachError;
+use crate::segment::configuration::is_everything;
 use crate::segment::{create, Memory, Segment};
 use crate::team::{self, scratch, TeamHandle};
 use crate::trace;
@@ -54,8 +55,8 @@ pub unsafe extern "C" fn gex_Segment_QuerySize(segment: *const Segment) -> usize
 }
 
 /// Allocates the primordial segment and binds it. Collective. A size that is not a multiple of the
-/// page size is rounded up, with a warning in the debug flavour. With EVERYTHING there is no
-/// segment, and the output is `GEX_SEGMENT_INVALID`.
+/// page size is rounded up, with a warning in the debug flavour. With EVERYTHING the size means
+/// nothing, there is no segment, and the output is `GEX_SEGMENT_INVALID`.
 ///
 /// # Safety
 /// `segment` is null or valid for a write.
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn gex_Segment_Attach(segment: *mut *const Segment, tm: Te
         return ERR_BAD_ARG;
     }
     let page = mem::page_size();
-    if rules::CHECKED && bytes % page != 0 {
+    if rules::CHECKED && bytes % page != 0 && !is_everything() {
         gasnet_tools::process::warn(format_args!(
             "{name}: {bytes} bytes is not a multiple of GASNET_PAGESIZE ({page}) and is rounded up"
         ));
