@@ -38,10 +38,11 @@ class Case:
         stdin=None,
         background=False,
         networks=True,
+        alone=True,
     ):
         self.name, self.status, self.patterns, self.ranks, self.handler = name, status, patterns, ranks, handler
         self.threads, self.environment, self.stdin, self.background = threads, environment or {}, stdin, background
-        self.networks = networks
+        self.networks, self.alone = networks, alone
 
     def command(self, program):
         """What to start: the program, or a shell that ignores for it what shells make their
@@ -143,6 +144,15 @@ CASES = [
     Case("late-sleep", 0, "rank 0 has finished its work", environment=SHORT_TIMEOUT),
     Case("late-poll", 0, "!rank 0 has finished its work", ranks=SEVERAL, environment=SHORT_TIMEOUT),
     Case(
+        "late-served",
+        0,
+        "!has not ended long after",
+        ranks=SEVERAL,
+        threads=True,
+        alone=False,
+        environment={"GASNET_RCV_THREAD": "1", "GASNET_SUPERNODE_MAXSIZE": "0", **SHORT_TIMEOUT},
+    ),
+    Case(
         "thread-overflow",
         139,
         r"Caught a fatal signal \(rank \d+/\d+\): SIGSEGV\(11\)",
@@ -191,7 +201,8 @@ def run_cases(shop, programs):
     """Every case in every mode and number of ranks."""
     for mode, program in programs.items():
         for case in CASES:
-            if (case.threads and mode != "par") or (jobtest.CONDUIT != "smp" and not case.networks):
+            fits = case.alone if jobtest.CONDUIT == "smp" else case.networks
+            if (case.threads and mode != "par") or not fits:
                 continue
             ranks = case.ranks if not jobtest.QUICK or mode == "par" else case.ranks[-1:]
             for count in ranks:

@@ -66,6 +66,8 @@ pub struct RankStatus {
     pub announcement: AtomicU64,
     /// Phases of the named barrier that the rank has entered.
     pub barrier: AtomicU32,
+    /// 1 once a thread of the library serves messages while the client's threads sleep.
+    pub receives: AtomicU32,
 }
 
 #[repr(C, align(64))]

@@ -313,6 +313,11 @@ impl Job {
         &self.memory.host
     }
 
+    /// Tells the node agent that a thread of the library serves messages while the client's sleep.
+    pub fn note_receiving(&self) {
+        self.control.status(self.rank).receives.store(1, Ordering::Relaxed);
+    }
+
     /// Records that this rank has entered `phases` phases of the named barrier.
     #[inline]
     pub fn note_barrier(&self, phases: u32) {

@@ -54,15 +54,28 @@ pub fn start(config: &Config, rt: &Runtime) {
         {
             "the network of this job, if it has one, cannot wake a thread"
         }
-        Some(wake) if !has_neighbours => return network::set_receiving(wake, Pace::read(config)),
+        Some(wake) if !has_neighbours => {
+            network::set_receiving(wake, Pace::read(config));
+            return note_thread(rt);
+        }
         None if !has_neighbours || !rt.single_neighbourhood() => {
             "the network of this job, if it has one, cannot wake a thread"
         }
-        _ => return ReceiveThread::set(Pace::read(config)),
+        _ => {
+            ReceiveThread::set(Pace::read(config));
+            return note_thread(rt);
+        }
     };
     // Clients set it whatever the network is, so it is no reason for a warning.
     if config.get(&config::VERBOSEENV) {
         gasnet_tools::process::warn(format_args!("GASNET_RCV_THREAD has no effect: {reason}"));
+    }
+}
+
+/// Tells the node agent, unless the client has yet to start the thread.
+fn note_thread(rt: &Runtime) {
+    if receives() && network::may_start_threads() {
+        rt.job().note_receiving();
     }
 }
 
@@ -98,6 +111,7 @@ pub fn run_deferred() {
     }
     let _held = gasnet_sys::float::hold();
     process::count_own_thread();
+    runtime::get().job().note_receiving();
     match ReceiveThread::get() {
         Some(thread) => thread.run(),
         None => network::run_receiving(),

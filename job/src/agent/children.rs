@@ -9,7 +9,7 @@ use super::super::control_block::ControlBlock;
 use super::super::control_socket::{self, RankMessage};
 use super::deadlines::Deadline;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
-use gasnet_sys::{cpus, fd};
+use gasnet_sys::{cpus, fd, progress};
 
 /// The state of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub struct Child {
     calls: [u32; 2],
     /// What it did in the last window.
     pub activity: Activity,
+    /// Its time on processors, and for how many windows in a row that has not grown.
+    slept: (Duration, u32),
     /// Whether it was asked to leave.
     pub asked: Asked,
     /// The count of stalled flushes at the last check.
@@ -69,7 +71,7 @@ pub enum Asked {
 pub enum Activity {
     /// It rarely or never calls GASNet.
     Working,
-    /// It polls without success.
+    /// It polls without success, or sleeps while its receive thread serves messages.
     Polling,
     /// It waits inside GASNet.
     Waiting,
@@ -91,6 +93,7 @@ impl Child {
             control_socket: Some(control_socket),
             calls: [0; 2],
             activity: Activity::Waiting,
+            slept: (Duration::ZERO, 0),
             asked: Asked::Not,
             stalled_flushes: 0,
         }
@@ -170,11 +173,24 @@ impl Child {
         let [waits, polls] = self.start_window(control);
         self.activity = if waits >= FEW {
             Activity::Waiting
-        } else if waits.wrapping_add(polls) >= FEW {
+        } else if waits.wrapping_add(polls) >= FEW || self.sleeps(control) {
             Activity::Polling
         } else {
             Activity::Working
         };
+    }
+
+    /// Whether it has a receive thread, and no thread of it has run for some windows. Called once a
+    /// window.
+    fn sleeps(&mut self, control: &ControlBlock) -> bool {
+        const SOME: u32 = 6;
+        if control.status(self.rank).receives.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let times = progress::run_times(self.pid);
+        let has_run = times.is_runnable || times.ran != self.slept.0;
+        self.slept = (times.ran, if has_run { 0 } else { self.slept.1 + 1 });
+        self.slept.1 >= SOME
     }
 }
 
