@@ -454,13 +454,20 @@ pub fn step_done() {
     FOLLOWERS.leave();
 }
 
+/// The yields of polls in this process.
+static POLLS_YIELDED: AtomicU32 = AtomicU32::new(0);
+
 fn yield_in_poll(yields: &PollYields) {
     if !yields.is_due() {
         return;
     }
+    let before = POLLS_YIELDED.fetch_add(1, Ordering::Relaxed);
     if let Some((began, ended)) = yield_core() {
-        // Ranks without a core of their own compute during yields, which is right.
-        yields.took(!is_oversubscribed() && ended - began > scaled_by_waiters(LONG_YIELD_NS));
+        let is_long = ended - began > scaled_by_waiters(LONG_YIELD_NS);
+        // A rank without a core of its own leaves it to those that compute, and a thread to others
+        // that poll.
+        let is_alone = POLLS_YIELDED.load(Ordering::Relaxed) == before.wrapping_add(1);
+        yields.took(is_long && is_alone && !is_oversubscribed());
     }
 }
 

@@ -81,9 +81,9 @@ impl YieldStats {
     }
 }
 
-/// The yields of a thread's polls. A long one gives the core to threads that compute, or that spin
-/// for something that only this thread does: after several in a row the polls keep the core for
-/// longer than a time slice.
+/// The yields of a thread's polls, while no other thread of its process polls. A long one gives the
+/// core to threads that spin for something that only this thread does, or that compute: after
+/// several in a row the polls keep the core for longer than a time slice.
 #[derive(Debug, Default)]
 pub struct PollYields {
     /// Long ones in a row.
@@ -94,7 +94,7 @@ pub struct PollYields {
 
 impl PollYields {
     /// Eight times as many are left out for each long one, up to this.
-    const MOST: u32 = 5;
+    const MOST: u32 = 4;
 
     /// Whether the next one is not left out.
     pub fn is_due(&self) -> bool {
@@ -215,7 +215,7 @@ mod tests {
         let yields = PollYields::default();
         let left_out = || (1..=1 << 16).find(|_| yields.is_due()).unwrap();
         assert_eq!([left_out(), left_out()], [1, 1]);
-        for expected in [8, 64, 512, 4096, 32768, 32768] {
+        for expected in [8, 64, 512, 4096, 4096] {
             yields.took(true);
             assert_eq!(left_out(), expected);
         }
