@@ -29,34 +29,63 @@ if [ -z "$(git -C "$ROOT" status --porcelain 2>&1)" ]; then
 fi
 started=$(date +%s)
 
-for script in "$ROOT"/scripts/check/[0-9]*.sh; do
-    step=$(basename -- "$script" .sh)
-    step=${step#*-}
-    case " $* " in "  " | *" $step "*) ;; *) continue ;; esac
+# run STEP LOG: shows and keeps what a step prints.
+run() {
+    step=$1 _log=$2
+    script=$(echo "$ROOT"/scripts/check/[0-9]*-"$step".sh)
     echo "== $step ($(($(date +%s) - started)) s)"
-    kept=$passed_before/$SCOPE-$SEED-$step
+    kept=$passed_before/$SCOPE-$SEED-$step printed=$BUILD/check.$step
     if [ "${CONTINUE:-}" = 1 ] && [ -n "$sources" ] && [ "$(head -n 1 "$kept" 2>/dev/null)" = "$sources" ]; then
-        tail -n +2 "$kept" >>"$log"
+        tail -n +2 "$kept" >>"$_log"
         echo "   passed before: $(grep -c '^PASS ' "$kept")"
-        continue
+        return
     fi
     rm -f "$kept"
     {
         status=0
         timeout --kill-after=30 "${STEP_TIMEOUT:-5400}" sh "$script" </dev/null 2>&1 || status=$?
-        echo "$status" >"$BUILD/check.status"
-    } | tee "$BUILD/check.step"
-    status=$(cat "$BUILD/check.status")
-    cat "$BUILD/check.step" >>"$log"
-    if [ "$status" -ne 0 ] && ! grep -q '^FAIL ' "$BUILD/check.step"; then
-        echo "FAIL $step exit status $status" | tee -a "$log"
+        echo "$status" >"$printed.status"
+    } | tee "$printed"
+    status=$(cat "$printed.status")
+    cat "$printed" >>"$_log"
+    if [ "$status" -ne 0 ] && ! grep -q '^FAIL ' "$printed"; then
+        echo "FAIL $step exit status $status" | tee -a "$_log"
     fi
-    if [ "$status" -eq 0 ] && ! grep -q '^FAIL ' "$BUILD/check.step"; then
-        { echo "$sources"; cat "$BUILD/check.step"; } >"$kept"
+    if [ "$status" -eq 0 ] && ! grep -q '^FAIL ' "$printed"; then
+        { echo "$sources"; cat "$printed"; } >"$kept"
     fi
-    # Without a library nothing else can be checked.
-    if [ "$step" = build ] && [ "$status" -ne 0 ]; then break; fi
+    rm -f "$printed" "$printed.status"
+    return "$status"
+}
+
+# These wait more than they compute: they run beside the steps after `build`, and are shown when
+# those have ended.
+waiting="scripts launch"
+before='' after='' beside=''
+for step in $steps; do
+    case " $* " in "  " | *" $step "*) ;; *) continue ;; esac
+    case " $waiting " in *" $step "*) beside="$beside $step" && continue ;; esac
+    case " ${steps%% build *} build " in *" $step "*) before="$before $step" ;; *) after="$after $step" ;; esac
 done
+for step in $before; do
+    # Without a library nothing else can be checked.
+    run "$step" "$log" || { [ "$step" != build ] || { after='' beside='' && break; }; }
+done
+: >"$log.beside"
+lane=
+if [ -n "$after" ] && [ -n "$beside" ]; then
+    for step in $beside; do run "$step" "$log.beside" || :; done >"$BUILD/check.beside" 2>&1 &
+    lane=$!
+fi
+for step in $after; do run "$step" "$log" || :; done
+if [ -n "$lane" ]; then
+    wait "$lane"
+    cat "$BUILD/check.beside"
+else
+    for step in $beside; do run "$step" "$log.beside" || :; done
+fi
+cat "$log.beside" >>"$log"
+rm -f "$log.beside" "$BUILD/check.beside"
 
 passed=$(grep -c '^PASS ' "$log") || :
 failed=$(grep -c '^FAIL ' "$log") || :
