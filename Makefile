@@ -41,6 +41,7 @@
 #   make dist             a release, build/GASNet-VERSION.tar.gz, that builds offline
 #   make fuzz [ROUNDS=5000000] [SEED=1] [MINUTES=10] [TARGETS="a b"]
 #                         malformed input in greater numbers than in make check (docs/testing.md)
+#   make soak MINUTES=60  steps of make check again and again beside busy loops; STEPS="c launch"
 #   make lint             needs scripts/setup.sh lint
 #   make mutants | clean
 #
@@ -101,7 +102,8 @@ packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/commo
 fragments := $(wildcard pkgconfig/*.in)
 
 .PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo test check \
-	check-all check-programs emulators bench lint mutants fuzz install install-includeHEADERS uninstall dist clean FORCE
+	check-all check-programs emulators bench lint soak mutants fuzz install install-includeHEADERS uninstall dist \
+	clean FORCE
 .DELETE_ON_ERROR:
 
 all: $(libraries) $(if $(filter 1,$(PROGRAMS)),$(CORE)/core/gasnetrun) \
@@ -215,6 +217,9 @@ bench:
 
 lint:
 	@scripts/lint.sh
+
+soak:
+	@MINUTES='$(MINUTES)' STEPS='$(STEPS)' scripts/soak.sh
 
 mutants:
 	@scripts/check/mutants.sh
