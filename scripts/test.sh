@@ -50,6 +50,7 @@ for name; do
     exit 2
 done
 if [ $# -eq 0 ]; then
+    export GASNET_TEST_PLANS="test:3"
     rust_tests --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries \
         --features "$(scripts/build/conduits.sh --features)"
     libraries "$all"

@@ -58,7 +58,7 @@ mod plans {
         ($($name:ident: $options:literal, $variables:literal, $tests:literal;)*) => { $(
             #[test]
             fn $name() {
-                super::emulated::EMULATOR.run_again($options, $variables, concat!($tests, " --skip plans"));
+                super::emulated::EMULATOR.run_plan(stringify!($name), $options, $variables, $tests);
             }
         )* };
     }

@@ -26,6 +26,21 @@ pub fn end_after(time: Duration) {
     });
 }
 
+/// Whether the part of the plans that a text `SEED:N` names has this one.
+fn is_taken(part: &str, plan: &str) -> bool {
+    let one_in = part.rsplit_once(':').and_then(|(_, one_in)| one_in.parse::<u64>().ok());
+    let one_in = one_in.filter(|&one_in| one_in > 0);
+    let one_in = one_in.unwrap_or_else(|| panic!("GASNET_TEST_PLANS is '{part}'; it must be SEED:N"));
+    // FNV-1a, which stays the same from release to release.
+    let hash = part
+        .bytes()
+        .chain(plan.bytes())
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
+    (hash >> 32) % one_in == 0
+}
+
 impl Emulator {
     /// The options for this process.
     pub fn own_options(&self) -> String {
@@ -64,6 +79,15 @@ impl Emulator {
             "{options} {variables} {arguments}:\n{output}"
         );
         output
+    }
+
+    /// A plan, by its name: tests of this program, but plans, with these options and variables.
+    /// `GASNET_TEST_PLANS=SEED:N` takes one plan in N, chosen by the text.
+    pub fn run_plan(&self, name: &str, options: &str, variables: &str, tests: &str) {
+        let part = std::env::var("GASNET_TEST_PLANS").unwrap_or_default();
+        if part.is_empty() || is_taken(&part, name) {
+            self.run_again(options, variables, &format!("{tests} --skip plans"));
+        }
     }
 
     /// A new folder that a shell removes when it reads the end of its standard input, which is that
