@@ -428,7 +428,7 @@ const misuse_case_t misuse_cases[] = {
     {"event-category", "any", 2, "", "is not a single category", event_category},
     {"event-flags", "debug", 2, "", "gex_Event_TestSome: flags 0x4", event_flags},
     {"event-null-array", "debug", 2, "", "gex_Event_WaitAll: the array of 2 events is null", event_null_array},
-    {"nbi-category", "debug", 2, "", "gex_NBI_Wait: event_mask 0x4000 has bits", nbi_category},
+    {"nbi-category", "debug", 2, "", "gex_NBI_Wait: event_mask 0x4000 has none of", nbi_category},
     {"region-waits", "debug", 2, "", "gex_NBI_Wait was called inside an access region", region_waits},
     {"region-tests", "debug", 2, "", "gex_NBI_Test was called inside an access region", region_tests},
     {"nbi-flags", "debug", 2, "", "gex_NBI_Wait: flags 0x4", nbi_flags},

@@ -179,9 +179,6 @@ impl ReductionArgs {
         let team = team_of(self.tm, function);
         let operator = Operator::new(&self.operator).unwrap_or_else(|why| fatal!("{function}: {why}"));
         let (count, element) = (self.count, self.operator.element);
-        if rules::CHECKED && count == 0 {
-            fatal!("{function}: dt_cnt is 0; it must not be");
-        }
         let Some(bytes) = element.checked_mul(count) else {
             fatal!("{function}: {count} elements of {element} bytes exceed the address space");
         };

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use crate::event::{sync_array, Event};
-use crate::flags::{Flags, EC_ALL, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
+use crate::flags::{Flags, EC_GET, EC_LC, EC_PUT, EC_RMW, ERR_NOT_READY, OK};
 use crate::rules::{self, no_flags, not_in_handler, CHECKED};
 use crate::stall::Reason;
 use crate::trace::{self, EventKind, TraceCategory};
@@ -201,7 +201,7 @@ pub extern "C" fn gex_Event_QueryLeaf(root: Event, category: u32) -> Event {
     root.leaf(category as usize)
 }
 
-/// Checks that implicit operations may be synchronised here, and that `mask` names categories.
+/// Checks that implicit operations may be synchronised here, and that `mask` names a category.
 /// Debug flavour.
 fn check_implicit(function: &str, mask: u32) {
     if !CHECKED {
@@ -213,8 +213,9 @@ fn check_implicit(function: &str, mask: u32) {
              gex_NBI_EndAccessRegion (GASNet 1.8, \"Implicit access region synchronization\"). End the region first."
         );
     }
-    if mask != EC_ALL && mask & !(NBI_CATEGORIES | EC_LC) != 0 {
-        fatal!("{function}: event_mask {mask:#x} has bits that are none of GEX_EC_*");
+    // GEX_EC_ALL without a category keeps bits of no category.
+    if mask != 0 && mask & (NBI_CATEGORIES | EC_LC) == 0 {
+        fatal!("{function}: event_mask {mask:#x} has none of GEX_EC_*");
     }
 }
 
