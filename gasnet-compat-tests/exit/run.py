@@ -144,6 +144,15 @@ CASES = [
     Case("late-sleep", 0, "rank 0 has finished its work", environment=SHORT_TIMEOUT),
     Case("late-poll", 0, "!rank 0 has finished its work", ranks=SEVERAL, environment=SHORT_TIMEOUT),
     Case(
+        "late-child",
+        0,
+        "rank 0 has finished its work",
+        ranks=SEVERAL,
+        threads=True,
+        alone=False,
+        environment={"GASNET_RCV_THREAD": "1", "GASNET_SUPERNODE_MAXSIZE": "0", **SHORT_TIMEOUT},
+    ),
+    Case(
         "late-served",
         0,
         "!has not ended long after",
@@ -271,7 +280,7 @@ def run_out_of_memory(shop, program):
         if "there is no limit" in output:
             print(f"SKIP {name}: the kernel swaps")
             return
-        pattern = r"rank 2 of 3 \(pid \d+\) was killed by SIGKILL \(out of memory: oom_kill \d+ in .*\); ending"
+        pattern = r"rank \d of 3 \(pid \d+\) was killed by SIGKILL \(out of memory: oom_kill \d+ in .*\); ending"
         good = status == 137 and not left and re.search(pattern, output)
         jobtest.report(name, "" if good else f"status {status}, left {left}: {output[-300:]!r}")
 

@@ -40,6 +40,17 @@ pub fn run_times(pid: Pid) -> RunTimes {
     })
 }
 
+/// Whether a process has children.
+pub fn has_children(pid: Pid) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    threads
+        .map(|thread| std::fs::read(thread.path().join("children")))
+        .any(|children| children.is_ok_and(|children| !children.is_empty()))
+}
+
 /// Time on a processor of all threads that a process has had: user and system time, in ticks.
 fn processor_time(pid: Pid) -> Duration {
     /// Fields 14 and 15 of `/proc/PID/stat`; the state is field 3.

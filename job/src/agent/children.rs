@@ -180,8 +180,8 @@ impl Child {
         };
     }
 
-    /// Whether it has a receive thread, and no thread of it has run for some windows. Called once a
-    /// window.
+    /// Whether it has a receive thread, and no thread of it has run for some windows, nor does it
+    /// wait for a child. Called once a window.
     fn sleeps(&mut self, control: &ControlBlock) -> bool {
         const SOME: u32 = 6;
         if control.status(self.rank).receives.load(Ordering::Relaxed) == 0 {
@@ -190,7 +190,7 @@ impl Child {
         let times = progress::run_times(self.pid);
         let has_run = times.is_runnable || times.ran != self.slept.0;
         self.slept = (times.ran, if has_run { 0 } else { self.slept.1 + 1 });
-        self.slept.1 >= SOME
+        self.slept.1 >= SOME && !progress::has_children(self.pid)
     }
 }
 
