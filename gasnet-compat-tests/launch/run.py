@@ -624,7 +624,10 @@ class Tests:
             r"^\[\d\] rank \d of 2$",
             count=2,
         )
-        self.expect("descriptors do not leak", [self.program, "descriptors"], 0, "^4$", ranks=3)
+        if jobtest.CONDUIT == "ofi" and jobtest.MAXSIZE:
+            print("SKIP launch: descriptors do not leak: libfabric's are not closed on exec")
+        else:
+            self.expect("descriptors do not leak", [self.program, "descriptors"], 0, "^4$", ranks=3)
 
     def terminal(self):
         """A terminal stays one; Ctrl-C ends the job once, and Ctrl-Z with continuation does it no
