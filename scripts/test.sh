@@ -1,9 +1,9 @@
 #!/bin/sh
 # test.sh [NAME...]: the tests of a conduit (ofi), a family of gasnet-compat-tests (am) or a crate
 # (job); without a name those of all crates, and a few programs over each conduit. Of a conduit: its
-# crate, its emulator, and the families whose calls use a network. Of a family: in PAR over smp, and
-# over udp with a neighbourhood for each rank. Libraries are built in $BUILD/test, without link-time
-# optimisation. Installs nothing; names what is missing first.
+# crate, its emulator, and on two ranks the families whose calls use a network. Of a family: in PAR
+# over smp, and over udp with a neighbourhood for each rank. Libraries are built in $BUILD/test,
+# without link-time optimisation. Installs nothing; names what is missing first.
 . "$(dirname -- "$0")/common.sh"
 
 cd "$ROOT"
@@ -69,7 +69,7 @@ for name; do
         libraries "$name"
         where=release:$name:1
         [ "$name" != smp ] || where=release:smp:0
-        programs "$where" --no-scripts --families "am rma atomic vis event coll"
+        programs "$where" --no-scripts --few-ranks 2 --families "am rma atomic vis event coll"
     elif among "$name" "$families"; then
         libraries "smp udp"
         where="release:smp:0 release:udp:1"
