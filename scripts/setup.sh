@@ -48,7 +48,9 @@ check() {
     need ibv_rc_pingpong ibverbs-utils
     # The headers of libibverbs for tests of its emulator, and its library to compare with.
     [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
+    # Its headers for a program that attacks jobs.
     need_file libfabric1 libfabric.so.1 /usr/lib /usr/local/lib
+    [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
 }
 lint() {
     need python3 python3
@@ -66,8 +68,6 @@ everything() {
     need dh debhelper
     need lintian lintian
     need fakeroot fakeroot
-    # For the check of the bindings.
-    [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
     # The header check also uses clang's sanitizers; its library lies in a folder that
     # print-runtime-dir only guesses.
     need_file libclang-rt-dev 'libclang_rt.asan*.a' /usr/lib/llvm-* /usr/lib/clang
