@@ -42,7 +42,7 @@ programs() { # CONFIGURATIONS OPTION...
         --timeout-factor 3 --configurations "$_configurations" "$@"
 }
 
-# What each name is, before anything runs.
+# Unknown names are refused before anything runs.
 for name; do
     among "$name" "$all" || among "$name" "$families" || among "$name" "$crates" ||
         among "gasnet-$name" "$crates" && continue

@@ -294,7 +294,7 @@ macro_rules! cancels {
 
 cancels! { gex_AM_CancelRequestMedium gex_AM_CancelRequestLong gex_AM_CancelReplyMedium gex_AM_CancelReplyLong }
 
-/// What Prepare returned, while it is prepared. Fatal in the debug flavour when it is not.
+/// The message of a descriptor, while it is prepared. Fatal in the debug flavour when it is not.
 ///
 /// # Safety
 /// `desc` is null or what Prepare returned on this thread.
