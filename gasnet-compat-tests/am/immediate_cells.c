@@ -8,6 +8,10 @@
 // TIMEOUT: 120
 // ENV: GASNET_AM_CREDITS_PP=8 GASNET_NETWORKDEPTH_PP=4 GASNET_BBUF_COUNT=1 GASNET_AMRDMA_MAX_PEERS=0
 // ENV: GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER=32K
+// VARIANT: rings (after the first 64, small messages travel through rings in memory)
+// NP: 2
+// CONDUITS: ibv
+// ENV: GASNET_AM_CREDITS_PP=8 GASNET_NETWORKDEPTH_PP=4 GASNET_BBUF_COUNT=1
 #include "outside.h"
 
 #include <gasnet_vis.h>

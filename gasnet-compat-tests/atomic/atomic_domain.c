@@ -3,6 +3,12 @@
 // NP: 1 2 3 4 7
 // SEGMENTS: fast large
 // TIMEOUT: 60
+// VARIANT: soft (the conduit performs the operations of the NIC)
+// NP: 2 3 4
+// CONDUITS: sock
+// TIMEOUT: 120
+// FLAVOURS: debug
+// ENV: GASNET_FAULTS=atomics=1
 #include "atomic.h"
 
 enum { DOMAINS = 200 };

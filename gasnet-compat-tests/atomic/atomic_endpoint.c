@@ -2,6 +2,12 @@
 // client's memory, which no other process maps.
 // NP: 1 2 3 4
 // TIMEOUT: 60
+// VARIANT: soft (the conduit performs the operations of the NIC)
+// NP: 2 3 4
+// CONDUITS: sock
+// TIMEOUT: 120
+// FLAVOURS: debug
+// ENV: GASNET_FAULTS=atomics=1
 #include "atomic.h"
 
 enum { EACH = 60, BYTES = 1000, SHIFT = 13 };

@@ -2,6 +2,13 @@
 // thousands under way, IMMEDIATE.
 // NP: 1 2 4 7
 // TIMEOUT: 60
+// VARIANT: soft (the conduit performs the operations of the NIC)
+// NP: 2 3 4
+// CONDUITS: sock
+// TIMEOUT: 120
+// FLAVOURS: debug
+// ENV: GASNET_FAULTS=atomics=1
+// FLAGS: -DMANY=400
 #include "atomic.h"
 
 #ifndef MANY

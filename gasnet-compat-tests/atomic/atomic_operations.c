@@ -2,6 +2,12 @@
 // what is fetched, what is left alone.
 // NP: 1 2 3 4 7
 // TIMEOUT: 60
+// VARIANT: soft (the conduit performs the operations of the NIC)
+// NP: 2 3 4
+// CONDUITS: sock
+// TIMEOUT: 120
+// FLAVOURS: debug
+// ENV: GASNET_FAULTS=atomics=1
 #include "atomic.h"
 
 // The target with guards of the same type around it.

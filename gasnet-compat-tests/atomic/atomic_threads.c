@@ -3,6 +3,11 @@
 // NP: 1 2 4 7
 // MODES: par
 // TIMEOUT: 120
+// VARIANT: soft (the conduit performs the operations of the NIC)
+// NP: 2 3 4
+// CONDUITS: sock
+// FLAVOURS: debug
+// ENV: GASNET_FAULTS=atomics=1
 #include "atomic.h"
 
 #ifdef TEST_HAS_THREADS

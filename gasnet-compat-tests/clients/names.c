@@ -3,6 +3,8 @@
 // coll/coll_gasnet1, vis/vis_gasnet1 and tools/tools_lite go into depth.
 // NP: 1 2
 // TIMEOUT: 60
+// VARIANT: cxx
+// LANGUAGE: c++
 #define GASNETI_BUG1389_WORKAROUND 1 /* Legion, realm-ex: a definition of the client's */
 #include "check.h"
 

@@ -9,6 +9,8 @@
 // implementation, and differ.
 // NP: 1
 // CONDUITS: smp
+// VARIANT: cxx
+// LANGUAGE: c++
 #include <gasnet.h>
 
 #include <gasnet_coll.h>

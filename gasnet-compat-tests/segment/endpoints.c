@@ -3,6 +3,9 @@
 // TM-pair and by teams of endpoints, two members per process; destroyed and bound anew.
 // NP: 1 2 3 4
 // TIMEOUT: 90
+// VARIANT: messages (neighbours reach the memory by messages only)
+// NP: 2 3
+// ENV: GASNET_PSHM_KERNEL_COPY=0
 #include "check.h"
 
 #include <gasnet_coll.h>

@@ -2,6 +2,9 @@
 // until each is taken.
 // NP: 1 2 4 16
 // TIMEOUT: 120
+// VARIANT: small (the smallest buffers that can be configured)
+// NP: 2 4
+// ENV: GASNET_PSHM_NETWORK_DEPTH=4 GASNET_PSHM_RING_SIZE=4096
 #include "stress.h"
 
 enum { ONE = 200, SIXTEEN = 201, ANSWER = 202 };

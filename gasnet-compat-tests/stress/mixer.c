@@ -2,6 +2,9 @@
 // regions, barriers. The seed is TEST_SEED or fixed, so that a failure can be repeated.
 // NP: 1 2 3 4 7
 // TIMEOUT: 120
+// VARIANT: small (the smallest buffers that can be configured)
+// NP: 2 4
+// ENV: GASNET_PSHM_NETWORK_DEPTH=4 GASNET_PSHM_RING_SIZE=4096
 #include "stress.h"
 
 enum { SHORT_REQUEST = 200, MEDIUM_REQUEST, LONG_REQUEST, SHORT_REPLY, MEDIUM_REPLY, LONG_REPLY };

@@ -2,6 +2,9 @@
 // maximal Mediums.
 // NP: 2 4 7
 // TIMEOUT: 120
+// VARIANT: small (the smallest buffers that can be configured)
+// NP: 2 4
+// ENV: GASNET_PSHM_NETWORK_DEPTH=4 GASNET_PSHM_RING_SIZE=4096
 #include "stress.h"
 
 enum { ASK = 200, ANSWER = 201 };

@@ -5,6 +5,23 @@
 // CONDUITS: sock udp ibv gni ofi loop
 // ENV: GASNET_RCV_THREAD=1 GASNET_MAX_THREADS=1 GASNET_SUPERNODE_MAXSIZE=1
 // TIMEOUT: 120
+// VARIANT: deferred (a thread that the client starts; loop wakes only with one of its own)
+// CONDUITS: sock udp ibv gni ofi
+// FLAGS: -DDEFERRED=1
+// VARIANT: deferred_neighbours (such a thread serves neighbours)
+// NP: 2
+// ENV: GASNET_RCV_THREAD=1 GASNET_MAX_THREADS=1 GASNET_SUPERNODE_MAXSIZE=0
+// FLAGS: -DDEFERRED=1
+// VARIANT: mixed (a neighbour and a rank of another neighbourhood ask the rank that computes)
+// NP: 3
+// ENV: GASNET_RCV_THREAD=1 GASNET_MAX_THREADS=1 GASNET_SUPERNODE_MAXSIZE=2
+// VARIANT: neighbours (all ranks in one neighbourhood)
+// ENV: GASNET_RCV_THREAD=1 GASNET_MAX_THREADS=1 GASNET_SUPERNODE_MAXSIZE=0
+// VARIANT: paced (a limited rate and load, a stack of another size)
+// NP: 2
+// ENV: GASNET_RCV_THREAD=1 GASNET_MAX_THREADS=1 GASNET_SUPERNODE_MAXSIZE=1
+// ENV: GASNET_RCV_THREAD_RATE=500 GASNET_RCV_THREAD_LOAD=0.2 GASNET_RCV_THREAD_IDLE=100000
+// ENV: GASNET_THREAD_STACK_MIN=1M
 #include "check.h"
 
 #include <sched.h>

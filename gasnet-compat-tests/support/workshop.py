@@ -1,80 +1,72 @@
-"""Shared by the tests of launch and exit: compiles a program with an installation, starts it under
-a mark, and finds what it left."""
+"""A place for tests in Python: compiles a program with an installation, starts jobs under a mark,
+and finds what they left."""
 
+import contextlib
 import ctypes
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "..", "scripts", "check"))
-import jobs  # noqa: E402  (found through the line above)
+import jobs
+import pytest
 
-PREFIX = os.path.abspath(os.environ["PREFIX"])
-CONDUIT = os.environ.get("CONDUIT", "smp")
-MODES = os.environ.get("MODES", "seq parsync par").split()
-MAXSIZE = os.environ.get("SUPERNODE_MAXSIZE", "")
-QUICK = bool(os.environ.get("QUICK"))
 SET_CHILD_SUBREAPER = 36
 # Processes that their Popen waits for.
 OWN = set()
 
-failed = False
-
-
-def report(name, problem):
-    """Prints the line of one test."""
-    global failed
-    if problem:
-        failed = True
-    print(f"FAIL {name}: {problem}" if problem else f"PASS {name}", flush=True)
-
-
-def finish():
-    """Ends the script."""
-    sys.exit(1 if failed else 0)
-
 
 class Workshop:
-    """A scratch folder with compiled programs, and an empty TMPDIR that must stay empty."""
+    """A scratch folder with compiled programs for one configuration, and an empty TMPDIR that must
+    stay empty. `quick`: for a slice."""
 
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="gasnet-jobtest-", dir=os.environ.get("OUT") or None)
+    def __init__(self, configuration, network, modes, quick):
+        self.configuration, self.modes, self.quick = configuration, modes, quick
+        self.conduit, self.flavour, self.prefix = configuration.conduit, configuration.build, configuration.prefix
+        # The usual thread mode, for what is the same in all.
+        self.mode = "par" if "par" in modes else modes[0]
+        self.launcher = f"{self.prefix}/bin/gasnetrun" + ("" if self.conduit == "any" else f"_{self.conduit}")
+        self.installation = jobs.Installation(self.prefix)
+        # Variables of an emulated network.
+        self.network = network
+        self.folder = tempfile.mkdtemp(prefix="gasnet-jobtest-", dir=os.environ[jobs.FOLDER])
         self.temporary = os.path.join(self.folder, "tmp")
         os.mkdir(self.temporary)
-        self.installation = jobs.Installation(PREFIX)
+        for folder in (self.folder, self.temporary):
+            os.chmod(folder, 0o777)
         # Orphans become children of this process, which can then tell a zombie that nobody reaped
         # from a process that lives.
         ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
+        """Removes the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def compile(self, source, mode, conduit=CONDUIT, compiler=None, flags=()):
-        """The compiled program, or none (reported). `compiler` takes the place of the
-        installation's."""
-        output = os.path.join(self.folder, f"{os.path.basename(source)[:-2]}-{mode}")
-        done, messages = self.installation.compile(
-            [source], output, conduit, mode, ["-Wall", "-Wextra", "-Werror", *flags], compiler=compiler
-        )
-        if not done:
-            report(f"{os.path.basename(source)} {mode}", "does not compile\n" + messages)
-        return output if done else None
+    def compile(self, source, mode="", conduit="", compiler=None, flags=()):
+        """The compiled program, made once. `compiler` takes the place of the installation's."""
+        mode, conduit = mode or self.mode, conduit or self.conduit
+        name = "-".join([os.path.splitext(os.path.basename(source))[0], conduit, mode, *flags])
+        if compiler:
+            name += "-" + os.path.basename(compiler[0])
+        output = os.path.join(self.folder, name.replace("/", "_"))
+        if not os.path.exists(output):
+            done, messages = self.installation.compile(
+                [str(source)], output, conduit, mode, ["-Wall", "-Wextra", "-Werror", *flags], compiler=compiler
+            )
+            if not done:
+                pytest.fail(f"{name} does not compile\n{messages}", pytrace=False)
+        return output
 
     def environment(self, mark, ranks, extra):
         """The environment of a job."""
         variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
+        variables.update(self.network)
         variables.update({jobs.MARK: mark, "TMPDIR": self.temporary})
         if ranks:
             variables["GASNET_PSHM_NODES"] = str(ranks)
-        if MAXSIZE:
-            variables["GASNET_SUPERNODE_MAXSIZE"] = MAXSIZE
+        if self.configuration.size:
+            variables["GASNET_SUPERNODE_MAXSIZE"] = str(self.configuration.size)
         variables.update(extra)
         return variables
 
@@ -170,3 +162,25 @@ def children_of(pid):
             return [int(word) for word in file.read().split()]
     except OSError:
         return []
+
+
+@contextlib.contextmanager
+def network_of(conduit, options):
+    """The variables of an emulated network, which is there meanwhile; none where a conduit needs
+    none."""
+    words = jobs.emulated(conduit, os.path.join(os.environ[jobs.FOLDER], "emulators"), options)
+    if not words:
+        yield {}
+        return
+    with subprocess.Popen(
+        [*words, "sh", "-c", "env -0 && printf '\\0' && exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        text = ""
+        while not text.endswith("\0\0"):
+            piece = process.stdout.read(1)
+            if not piece:
+                raise RuntimeError(f"the emulator for {conduit} did not start")
+            text += piece
+        found = dict(word.split("=", 1) for word in text.strip("\0").split("\0"))
+        yield {name: value for name, value in found.items() if os.environ.get(name) != value}
+        process.stdin.close()

@@ -4,6 +4,7 @@ is used."""
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import re
 import shutil
@@ -17,15 +18,15 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 MARK = "GASNET_CHECK_JOB"
 GRACE_SECONDS = 3.0
 NOBODY = 65534
-# Says whose processes those are that a check has started; and where jobs have their folders.
-RUN, FOLDERS = "CHECK_RUN", ["/tmp"]
+# Environment variables: a mark of all processes that a check has started; the folder for its jobs.
+RUN, FOLDER = "CHECK_RUN", "CHECK_FOLDER"
 
 
 @contextlib.contextmanager
 def scratch():
-    """A folder for all that this check makes, which other users can read. When this process ends,
-    in whatever way, SIGKILL included, a process of its own ends what the check has started, and
-    removes the folder. To be entered before there are threads."""
+    """A folder for all that this check and the processes that it starts make, which other users can
+    read. When this process ends, in whatever way, SIGKILL included, a process of its own ends what
+    the check has started, and removes the folder. To be entered before there are threads."""
     folder, mark = tempfile.mkdtemp(prefix="gasnet-check-", dir="/tmp"), uuid.uuid4().hex
     os.chmod(folder, 0o755)
     reader, writer = os.pipe()
@@ -34,13 +35,11 @@ def scratch():
         os.close(writer)
         clean_up_after(reader, folder, mark)
     os.close(reader)
-    os.environ[RUN] = mark
-    FOLDERS.append(folder)
+    os.environ.update({RUN: mark, FOLDER: folder})
     try:
         yield folder
     finally:
-        FOLDERS.pop()
-        del os.environ[RUN]
+        del os.environ[RUN], os.environ[FOLDER]
         os.close(writer)
         os.waitpid(watcher, 0)
 
@@ -104,9 +103,13 @@ class Installation:
             f"{self.prefix}/include/gasnet.mak" if conduit == "any" else f"{self.prefix}/include/{conduit}-conduit"
         )
 
-    def compile(self, sources, output, conduit, mode, flags=(), link_flags=(), compiler=None):
-        """Compiles and links a program; returns the compiler's messages and whether it worked."""
-        cxx = any(s.endswith((".cc", ".cpp", ".cxx")) for s in sources)
+    def compile(self, sources, output, conduit, mode, flags=(), link_flags=(), compiler=None, cxx=None):
+        """Compiles and links a program, as C++ on request; returns whether that worked, and the
+        compiler's messages."""
+        named_cxx = any(s.endswith((".cc", ".cpp", ".cxx")) for s in sources)
+        cxx = named_cxx if cxx is None else cxx
+        if cxx and not named_cxx:
+            sources = ["-x", "c++", *sources, "-x", "none"]
         names = (
             ("GASNET_CXX", "GASNET_CXXCPPFLAGS", "GASNET_CXXFLAGS")
             if cxx
@@ -175,7 +178,7 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
     """Runs a job in an empty folder of its own that is also its TMPDIR. An unprivileged job runs as
     nobody."""
     mark = uuid.uuid4().hex
-    folder = tempfile.mkdtemp(prefix="gasnet-job-", dir=FOLDERS[-1])
+    folder = tempfile.mkdtemp(prefix="gasnet-job-", dir=os.environ.get(FOLDER, "/tmp"))
     temporary = os.path.join(folder, "tmp")
     os.mkdir(temporary)
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
@@ -217,11 +220,23 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
     return Result(status, output, leftovers, time.monotonic() - started)
 
 
+@contextlib.contextmanager
+def built_once(folder):
+    """Holds a lock and says whether this folder is still to be made: several processes of a check
+    may need it."""
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with open(f"{folder}.lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield not os.path.exists(folder)
+
+
 def stand_ins(folder):
     """Builds the stand-ins for device libraries (emulators/devices) into a folder, and returns the
     environment that makes programs use them."""
-    subprocess.run([f"{ROOT}/emulators/devices/build.sh", folder], check=True, stdin=subprocess.DEVNULL)
-    os.chmod(folder, 0o755)
+    with built_once(folder) as missing_yet:
+        if missing_yet:
+            subprocess.run([f"{ROOT}/emulators/devices/build.sh", folder], check=True, stdin=subprocess.DEVNULL)
+            os.chmod(folder, 0o755)
     return {"LD_LIBRARY_PATH": folder}
 
 
@@ -236,14 +251,15 @@ def emulated(conduit, folder, options=()):
     if not name:
         return []
     library, program = os.path.join(folder, name), os.path.join(folder, "with-emulator")
-    if not os.path.exists(library):
-        build = os.path.join(os.environ.get("BUILD") or f"{ROOT}/build", "emulators", "target")
-        environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", build)}
-        subprocess.run(
-            [f"{ROOT}/emulators/{name}/build.sh", library], check=True, stdin=subprocess.DEVNULL, env=environment
-        )
-        os.chmod(folder, 0o755)
-        shutil.copy(f"{ROOT}/scripts/with-emulator", program)
+    with built_once(library) as missing_yet:
+        if missing_yet:
+            build = os.path.join(os.environ.get("BUILD") or f"{ROOT}/build", "emulators", "target")
+            environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", build)}
+            subprocess.run(
+                [f"{ROOT}/emulators/{name}/build.sh", library], check=True, stdin=subprocess.DEVNULL, env=environment
+            )
+            os.chmod(folder, 0o755)
+            shutil.copy(f"{ROOT}/scripts/with-emulator", program)
     # yield: for more processes than cores.
     return ["env", f"EMULATORS={folder}", program, name, "--faults", "yield=10", *options]
 
@@ -253,16 +269,26 @@ def wants_stand_ins(found):
     return "DEVICES" in found and not os.environ.get("REAL_DEVICES")
 
 
-def directives(source):
-    """The `// NAME: value` lines at the top of a test program."""
-    found = {}
+def variants(source):
+    """The directives of a test program, `// NAME: value` lines in its first comment: those of the
+    program itself under the name "", and under its own name those of each `// VARIANT: name`, whose
+    lines take the place of the program's."""
+    found = {"": {}}
+    name = ""
     with open(source, errors="replace") as file:
-        for number, line in enumerate(file):
-            if number >= 30:
+        for line in file:
+            if not line.startswith("//"):
                 break
             match = re.match(r"//\s*([A-Z]+):\s*(.*?)\s*$", line)
-            if match:
-                found[match.group(1)] = (found[match.group(1)] + " " if match.group(1) in found else "") + match.group(
-                    2
-                )
-    return found
+            if match and match.group(1) == "VARIANT":
+                name = match.group(2).split()[0]
+                found[name] = {}
+            elif match:
+                word, value = match.groups()
+                found[name][word] = f"{found[name][word]} {value}" if word in found[name] else value
+    return {name: {**found[""], **own} for name, own in found.items()}
+
+
+def directives(source):
+    """Those of the program itself."""
+    return variants(source)[""]

@@ -1,8 +1,0 @@
-// Completion with software NIC atomics: the conduit performs the operations.
-// NP: 2 3 4
-// CONDUITS: sock
-// TIMEOUT: 120
-// FLAVOURS: debug
-// ENV: GASNET_FAULTS=atomics=1
-#define MANY 400
-#include "atomic_events.c"

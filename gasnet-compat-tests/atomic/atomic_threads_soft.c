@@ -1,8 +1,0 @@
-// Threads with software NIC atomics: the conduit performs the operations.
-// NP: 2 3 4
-// CONDUITS: sock
-// MODES: par
-// TIMEOUT: 120
-// FLAVOURS: debug
-// ENV: GASNET_FAULTS=atomics=1
-#include "atomic_threads.c"

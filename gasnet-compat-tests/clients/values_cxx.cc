@@ -1,4 +1,0 @@
-// values.c in C++.
-// NP: 1
-// CONDUITS: smp
-#include "values.c"

@@ -1,0 +1,122 @@
+"""pytest for gasnet-compat-tests: options, the C and C++ programs as tests, and fixtures."""
+
+import os
+import sys
+
+sys.dont_write_bytecode = True
+import jobs  # noqa: E402  (pytest.ini names the folder)
+import lines  # noqa: E402
+import matrix  # noqa: E402
+import programs  # noqa: E402
+import pytest  # noqa: E402
+import workshop  # noqa: E402
+
+
+class Choice:
+    """The installations and configurations that the command line chooses."""
+
+    def __init__(self, options):
+        self.configurations = matrix.configurations(
+            matrix.installations(options.library), options.configurations.split()
+        )
+        for mode in options.modes.split():
+            matrix.known("thread mode", mode, matrix.MODES)
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("libgasnet")
+    group.addoption(
+        "--library",
+        action="append",
+        default=[],
+        metavar="FLAVOUR=PREFIX",
+        help="installation to test; release, debug, release-large … (default: all build/stage-*)",
+    )
+    group.addoption("--configurations", default="", help="only these: flavour:conduit:size words (size 0: all ranks)")
+    group.addoption("--modes", default="", help="only these thread modes")
+    group.addoption("--np", default="", help="rank counts, instead of what the programs say")
+    group.addoption("--few-ranks", default="", help="only those of the programs' counts, or else their least")
+    group.addoption("--slice", default="", help="seed: of the less important configurations only a part")
+    group.addoption("--sample", default="", help="seed: only one in four programs")
+    group.addoption("--leave-out", default="", help="not these programs: NAME=reason_without_spaces words")
+    group.addoption("--flags", default="", help="further compiler and linker flags")
+    group.addoption("--wrapper", default="", help="put before the program, for example valgrind")
+    group.addoption("--env", default="", help="further environment, NAME=value words")
+    group.addoption("--emulator", default="", help="options of scripts/with-emulator: --faults late --faults yield=9")
+    group.addoption("--timeout-factor", type=float, default=1)
+    group.addoption("--lines", nargs="?", const="", default=None, metavar="PREFIX", help="report as a check's step")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config):
+    options = config.option
+    try:
+        config.stash[programs.CHOICE] = Choice(options)
+    except matrix.Unknown as unknown:
+        raise pytest.UsageError(str(unknown)) from None
+    if hasattr(config, "workerinput"):
+        return
+    if options.lines is not None:
+        lines.install(config, options.lines)
+    if not options.collectonly:
+        scratch = jobs.scratch()
+        scratch.__enter__()
+        config.add_cleanup(lambda: scratch.__exit__(None, None, None))
+
+
+def pytest_collect_file(file_path, parent):
+    """A program of a family; where a family has tests in Python, its programs belong to those."""
+    folder = file_path.parent
+    if file_path.suffix in (".c", ".cc") and folder.parent == parent.config.rootpath:
+        if folder.name not in ("common", "headers") and not any(folder.glob("test_*.py")):
+            return programs.ProgramFile.from_parent(parent, path=file_path)
+    return None
+
+
+def pytest_generate_tests(metafunc):
+    """Tests in Python run in the configurations of their family that the command line chooses."""
+    if "configuration" in metafunc.fixturenames:
+        chosen = scripted(metafunc.config, metafunc.definition.path.parent.name)
+        metafunc.parametrize("configuration", chosen, ids=str, scope="module")
+
+
+def scripted(config, family):
+    """Configurations for the tests in Python of a family. They know no segments."""
+    found, seed = config.stash[programs.CHOICE].configurations, config.option.slice
+    for configuration in found:
+        always = not seed or (configuration.flavour, configuration.conduit) == ("release", "smp")
+        key = f"{family} {configuration}"
+        if configuration.segment != "fast" or (configuration.conduit == "any" and not config.option.configurations):
+            continue
+        if always or (configuration.conduit not in matrix.NETWORKS and matrix.chance(seed, key, configuration.one_in)):
+            yield configuration
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out tests for which no configuration was chosen."""
+    parameters = [getattr(item, "callspec", None) and item.callspec.params or {} for item in items]
+    items[:] = [
+        item
+        for item, found in zip(items, parameters)
+        if isinstance(found.get("configuration", config), (matrix.Configuration, pytest.Config))
+    ]
+
+
+@pytest.fixture(scope="module")
+def quick(pytestconfig):
+    """Whether a part is enough."""
+    return bool(pytestconfig.option.slice)
+
+
+@pytest.fixture(scope="module")
+def shop(configuration, quick, pytestconfig):
+    """A workshop for the configuration of the test."""
+    missing = jobs.missing(configuration.conduit)
+    if missing:
+        pytest.skip(missing)
+    options = pytestconfig.option
+    modes = options.modes.split() or list(matrix.MODES)
+    with workshop.network_of(configuration.conduit, options.emulator.split()) as network:
+        made = workshop.Workshop(configuration, network, modes, quick)
+        yield made
+        made.close()
