@@ -1,6 +1,5 @@
 """pytest for gasnet-compat-tests: options, the C and C++ programs as tests, and fixtures."""
 
-import os
 import sys
 
 sys.dont_write_bytecode = True
@@ -67,9 +66,9 @@ def pytest_configure(config):
 def pytest_collect_file(file_path, parent):
     """A program of a family; where a family has tests in Python, its programs belong to those."""
     folder = file_path.parent
-    if file_path.suffix in (".c", ".cc") and folder.parent == parent.config.rootpath:
-        if folder.name not in ("common", "headers") and not any(folder.glob("test_*.py")):
-            return programs.ProgramFile.from_parent(parent, path=file_path)
+    is_family = folder.parent == parent.config.rootpath and folder.name not in ("common", "headers")
+    if file_path.suffix in (".c", ".cc") and is_family and not any(folder.glob("test_*.py")):
+        return programs.ProgramFile.from_parent(parent, path=file_path)
     return None
 
 

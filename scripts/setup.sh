@@ -41,6 +41,8 @@ check() {
     need cmake cmake
     need setpriv util-linux
     need python3 python3
+    need pytest-3 python3-pytest
+    need_file python3-pytest-xdist xdist /usr/lib/python3 /usr/local/lib
     need gdb gdb
     need ps procps
     need git git

@@ -5,11 +5,13 @@
 # over smp, and over udp with a neighbourhood for each rank. Libraries are built in $BUILD/test,
 # without link-time optimisation. Installs nothing; names what is missing first.
 . "$(dirname -- "$0")/common.sh"
+. "$ROOT/scripts/pytest.sh"
 
 cd "$ROOT"
 unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES UNIVERSAL PROGRAMS
 log=$BUILD/test.log stage=$BUILD/test/stage
-core="am_payload am_flood am_negotiated rma_nonblocking rma_value atomic_operations vis_random event_arrays reduce teams"
+core="am/am_payload.c am/am_flood.c am/am_negotiated.c rma/rma_nonblocking.c rma/rma_value.c \
+    atomic/atomic_operations.c vis/vis_random.c event/event_arrays.c coll/reduce.c coll/teams.c"
 all=$(scripts/build/conduits.sh --all)
 mkdir -p "$BUILD"
 : >"$log"
@@ -17,7 +19,7 @@ SETUP=0 scripts/setup.sh check
 
 among() { case " $2 " in *" $1 "*) ;; *) return 1 ;; esac; }
 crates=$(sed -n 's/^name = "\(gasnet[a-z-]*\)"$/\1/p' Cargo.lock | tr '\n' ' ')
-families=$(find gasnet-compat-tests -mindepth 1 -maxdepth 1 -type d ! -name common ! -name headers -printf '%f ' )
+families=$(find gasnet-compat-tests -mindepth 1 -maxdepth 1 -type d ! -name common ! -name headers ! -name support ! -name cluster ! -name '__*' -printf '%f ' )
 
 # run COMMAND...: shows and keeps what it prints. A failure that has no line of its own gets one.
 run() {
@@ -35,11 +37,11 @@ libraries() { # CONDUITS
     run env CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 BUILD="$BUILD/test" \
         make --no-print-directory -j "$(nproc)" install CONDUITS="$1" MODES=par UNIVERSAL=0 PREFIX="$stage"
 }
-programs() { # CONFIGURATIONS OPTION...
+programs() { # CONFIGURATIONS FOLDER|OPTION...
     _configurations=$1
     shift
-    run env BUILD="$BUILD/test" python3 -B scripts/check/compat_tests.py --release "$stage" --modes par \
-        --timeout-factor 3 --configurations "$_configurations" "$@"
+    run tests "$@" --lines --library release="$stage" --configurations "$_configurations" --modes par \
+        --timeout-factor 3 -n "$(nproc)"
 }
 
 # Unknown names are refused before anything runs.
@@ -54,8 +56,8 @@ if [ $# -eq 0 ]; then
     rust_tests --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries \
         --features "$(scripts/build/conduits.sh --features)"
     libraries "$all"
-    # shellcheck disable=SC2046 # several words
-    programs "release:smp:0 $(printf 'release:%s:1 ' $(echo "$all" | sed 's/smp//'))" --programs "$core"
+    # shellcheck disable=SC2046,SC2086 # several words
+    programs "release:smp:0 $(printf 'release:%s:1 ' $(echo "$all" | sed 's/smp//'))" $core
 fi
 for name; do
     if among "$name" "$all"; then
@@ -69,12 +71,12 @@ for name; do
         libraries "$name"
         where=release:$name:1
         [ "$name" != smp ] || where=release:smp:0
-        programs "$where" --no-scripts --few-ranks 2 --families "am rma atomic vis event coll"
+        programs "$where" am rma atomic vis event coll --few-ranks 2
     elif among "$name" "$families"; then
         libraries "smp udp"
         where="release:smp:0 release:udp:1"
         [ "$name" != tools ] || where=release:smp:0
-        programs "$where" --families "$name"
+        programs "$where" --dist loadfile "$name"
     else
         among "$name" "$crates" || name=gasnet-$name
         rust_tests -p "$name"

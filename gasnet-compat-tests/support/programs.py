@@ -97,6 +97,8 @@ class Program(pytest.Item):
         super().__init__(**others)
         (self.configuration, self.family, self.mode), self.found = where, found
         self.undersubscribed = self.family == BY_CORES and matrix.number(self.nodeid) % 2 == 0
+        if self.undersubscribed:
+            self.user_properties.append(("cores", "64"))
 
     def counts(self):
         """Rank counts."""
@@ -166,9 +168,7 @@ class Program(pytest.Item):
         environment.update(word.split("=", 1) for word in f"{self.found.get('ENV', '')} {options.env}".split())
         if self.configuration.size and environment["GASNET_SUPERNODE_MAXSIZE"] == size:
             environment["TEST_NBRHD_MOST"] = size
-        network = jobs.emulated(
-            self.configuration.conduit, os.path.join(work, "emulators"), options.emulator.split()
-        )
+        network = jobs.emulated(self.configuration.conduit, os.path.join(work, "emulators"), options.emulator.split())
         command = [*network, *options.wrapper.split(), binary, *self.found.get("ARGS", "").split()]
         as_root = "ROOT" in self.found and matrix.chance("root", f"{self.nodeid} {count}", 4)
         return jobs.run(command, timeout, environment, unprivileged=not as_root)

@@ -173,7 +173,10 @@ def network_of(conduit, options):
         yield {}
         return
     with subprocess.Popen(
-        [*words, "sh", "-c", "env -0 && printf '\\0' && exec cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*words, "sh", "-c", "env -0 && printf '\\0' && exec cat"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         text = ""
         while not text.endswith("\0\0"):

@@ -1,5 +1,6 @@
-# The families of gasnet-compat-tests that have a script of their own: how jobs start, end, fail,
-# report and are misused. The same part as in step `c`.
+# Tests in Python of gasnet-compat-tests: how jobs start, end, fail, report and are misused. The same
+# part as in step `c`.
 . "$(dirname -- "$0")/lib.sh"
-compat_tests --only-scripts || failures=1
+# shellcheck disable=SC2046 # several files
+compat_tests --dist loadfile $(cd "$ROOT/gasnet-compat-tests" && ls -- */test_*.py) -m "not hosts" || failures=1
 finish

@@ -8,7 +8,7 @@
 scratch
 cp "$ROOT"/scripts/check/*.supp "$WORK"
 basic="objects cxx am rma event coll segment atomic vis mk"
-np="1 2 4" families='' seed=''
+np="1 2 4" families=$(families) seed=''
 if [ "$SCOPE" != all ]; then np=2 seed=$SEED families=$basic; fi
 
 nightly=
@@ -28,11 +28,10 @@ instrument() {
 # programs NAME PREFIX ENVIRONMENT FLAGS FACTOR [WRAPPER]: runs the C programs and names the tool in
 # each line.
 programs() {
-    python3 -B "$ROOT/scripts/check/compat_tests.py" --release "$2" --configurations release:smp:0 --modes par \
-        --few-ranks "$np" --families "$families" \
-        --env "$3" "--flags=$4" --timeout-factor "$5" --no-scripts --skip "$skip" "--wrapper=${6:-}" \
-        --sample "$seed" >"$BUILD/$1.log" 2>&1 || failures=1
-    sed "s/^\(PASS\|FAIL\|SKIP\) /&$1: /" "$BUILD/$1.log"
+    # shellcheck disable=SC2086 # several families
+    tests $families --lines="$1: " --library release="$2" --configurations release:smp:0 --modes par \
+        --few-ranks "$np" --env "$3" "--flags=$4" --timeout-factor "$5" --leave-out "$skip" "--wrapper=${6:-}" \
+        --sample "$seed" -n "$(nproc)" || failures=1
 }
 
 # gcc warns of every fence, which ThreadSanitizer does not understand: hence -Wno-tsan for the

@@ -15,6 +15,8 @@ if [ -z "$prefix" ]; then
     make -C "$ROOT" --no-print-directory install CONDUITS="$CONDUIT" MODES="${modes:-par}" DEBUG="$DEBUG" DESTDIR= \
         PREFIX="$prefix"
 fi
+PYTHONPATH=$ROOT/gasnet-compat-tests/support
+export PYTHONPATH
 exec python3 -B "$ROOT/scripts/check/programs.py" --dir "$DIR" --prefix "$prefix" --conduit "$CONDUIT" --mode "$MODE" \
     --flavour "$FLAVOUR" --np "${NP:-1 2 3 4 7 16}" --tests "${TESTS:-}" --skip "${SKIP:-}" \
     --timeout "${TIMEOUT:-120}" --emulator "${EMULATOR:-}" \

@@ -1,0 +1,15 @@
+# Sourced by what runs gasnet-compat-tests; ROOT is the source tree.
+
+# tests FOLDER|OPTION...: pytest in gasnet-compat-tests; Debian's, or that of the Python on PATH.
+tests() {
+    _pytest=$(command -v pytest-3 || echo "python3 -B -m pytest")
+    (cd "$ROOT/gasnet-compat-tests" && $_pytest "$@")
+}
+
+# families: folders of C and C++ programs, without those whose programs are started by tests in
+# Python.
+families() {
+    (cd "$ROOT/gasnet-compat-tests" && for _family in */; do
+        ls "$_family"test_*.py >/dev/null 2>&1 || echo "$_family"
+    done)
+}
