@@ -17,7 +17,8 @@ class Lines:
     def pytest_runtest_logreport(self, report):
         properties = " ".join(f"{name}={value}" for name, value in report.user_properties if value)
         if report.failed:
-            text = report.longreprtext
+            # To a plain text, longreprtext adds the worker of xdist.
+            text = report.longrepr if isinstance(report.longrepr, str) else report.longreprtext
             first, _, rest = text.partition("\n")
             if "\n>" in f"\n{text}":  # Python's own, whose last lines say what was wrong
                 first, rest = f"in {report.when}", "\n".join(text.splitlines()[-25:])

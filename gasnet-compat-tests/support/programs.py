@@ -31,7 +31,7 @@ import matrix
 import pytest
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-WARNINGS = ["-Wall", "-Wextra", "-Werror", "-g"]
+WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 # Collectives choose their algorithm by whether ranks share cores. Half of the cases of this family
 # have a core for every rank (GASNET_HOST_CORES).
 BY_CORES = "coll"
@@ -178,7 +178,7 @@ class Program(pytest.Item):
         return str(excinfo.value) if isinstance(excinfo.value, Failed) else super().repr_failure(excinfo)
 
     def reportinfo(self):
-        return self.path, None, self.nodeid
+        return self.path, None, self.name
 
 
 def problem_of(result):
