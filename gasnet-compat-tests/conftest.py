@@ -66,7 +66,7 @@ def pytest_configure(config):
 def pytest_collect_file(file_path, parent):
     """A program of a family; where a family has tests in Python, its programs belong to those."""
     folder = file_path.parent
-    is_family = folder.parent == parent.config.rootpath and folder.name not in ("common", "headers")
+    is_family = folder.parent == parent.config.rootpath and folder.name not in programs.NOT_FAMILIES
     if file_path.suffix in (".c", ".cc") and is_family and not any(folder.glob("test_*.py")):
         return programs.ProgramFile.from_parent(parent, path=file_path)
     return None

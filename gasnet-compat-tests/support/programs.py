@@ -31,6 +31,7 @@ import matrix
 import pytest
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+NOT_FAMILIES = ("cluster", "common", "headers", "support")
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 # Collectives choose their algorithm by whether ranks share cores. Half of the cases of this family
 # have a core for every rank (GASNET_HOST_CORES).
