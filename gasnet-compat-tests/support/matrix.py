@@ -1,5 +1,5 @@
-"""The matrix of gasnet-compat-tests: installations, conduits, sizes of neighbourhoods, thread modes;
-and the part of it that a quick check takes (`--slice`)."""
+"""The matrix of gasnet-compat-tests: installations, conduits, sizes of neighbourhoods and thread
+modes, and the part of it that a quick check takes (`--slice`)."""
 
 import difflib
 import hashlib

@@ -11,7 +11,8 @@ punished() {
     compat_tests $calls --configurations "release:$1:1" --modes par --emulator "$2" --env "$3" || failures=1
 }
 
-# device_memory PROGRAM|OPTION...: of ibv, as a dmabuf in several regions, by its address, and in messages.
+# device_memory PROGRAM|OPTION...: of ibv, as a dmabuf in several regions, by its address, and in
+# messages.
 device_memory() {
     for device in "--faults max-mr=2097152" "--faults no-dmabuf --faults peer-memory" "--faults no-dmabuf"; do
         compat_tests --slice "" --configurations release:ibv:1 --modes par \
