@@ -72,6 +72,7 @@ def pytest_collect_file(file_path, parent):
     return None
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc):
     """Tests in Python run in the configurations of their family that the command line chooses."""
     if "configuration" in metafunc.fixturenames:
@@ -91,14 +92,31 @@ def scripted(config, family):
             yield configuration
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Leaves out tests for which no configuration was chosen."""
-    parameters = [getattr(item, "callspec", None) and item.callspec.params or {} for item in items]
-    items[:] = [
-        item
-        for item, found in zip(items, parameters)
-        if isinstance(found.get("configuration", config), (matrix.Configuration, pytest.Config))
-    ]
+    """Leaves out tests for which no configuration was chosen, or that are not for theirs. Those of
+    a module in one configuration, which share its workshop, follow each other."""
+    groups, deselected = {}, []
+    for item in items:
+        configuration = item.callspec.params.get("configuration") if hasattr(item, "callspec") else None
+        if configuration is not None and not is_for(item, configuration):
+            deselected.append(item)
+            continue
+        groups.setdefault((item.path, str(configuration)), []).append(item)
+        if configuration:
+            # For pytest-xdist with --dist loadgroup.
+            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}/{item.path.stem} {configuration}"))
+    config.hook.pytest_deselected(items=deselected)
+    items[:] = [item for group in groups.values() for item in group]
+
+
+def is_for(item, configuration):
+    """Whether a test runs in a configuration, as its marks say."""
+    return isinstance(configuration, matrix.Configuration) and (
+        all(configuration.conduit in mark.args for mark in item.iter_markers("conduits"))
+        and all(configuration.conduit not in mark.args for mark in item.iter_markers("not_conduits"))
+        and all(configuration.build in mark.args for mark in item.iter_markers("flavours"))
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """Lines of a check (`--lines`): `PASS name`, `FAIL name why`, `SKIP name reason`, as each step of
 scripts/check.sh prints them, in the place of pytest's report."""
 
+import re
+
 
 class Lines:
     """Prints a line for each test when it has ended, and what failed below it."""
@@ -9,7 +11,9 @@ class Lines:
         self.prefix, self.skipped = prefix, set()
 
     def show(self, verdict, name, detail="", text=""):
-        """One line, and a text below it."""
+        """One line, and a text below it. With --dist loadgroup the name of a group follows that of the
+        test."""
+        name = re.sub(r"(?<=\])@.*", "", name)
         print(f"{verdict} {self.prefix}{name}{' ' + detail if detail else ''}", flush=True)
         for line in text.splitlines():
             print("    | " + line, flush=True)
