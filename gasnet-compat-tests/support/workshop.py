@@ -3,7 +3,9 @@ and finds what they left."""
 
 import contextlib
 import ctypes
+import glob
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -49,13 +51,15 @@ class Workshop:
         name = "-".join([os.path.splitext(os.path.basename(source))[0], conduit, mode, *flags])
         if compiler:
             name += "-" + os.path.basename(compiler[0])
-        output = os.path.join(self.folder, name.replace("/", "_"))
-        if not os.path.exists(output):
-            done, messages = self.installation.compile(
-                [str(source)], output, conduit, mode, ["-Wall", "-Wextra", "-Werror", *flags], compiler=compiler
-            )
-            if not done:
-                pytest.fail(f"{name} does not compile\n{messages}", pytrace=False)
+        # All modules with tests share the programs.
+        output = os.path.join(os.environ[jobs.FOLDER], "programs", self.configuration.flavour, name.replace("/", "_"))
+        with jobs.built_once(output) as missing_yet:
+            if missing_yet:
+                done, messages = self.installation.compile(
+                    [str(source)], output, conduit, mode, ["-Wall", "-Wextra", "-Werror", *flags], compiler=compiler
+                )
+                if not done:
+                    pytest.fail(f"{name} does not compile\n{messages}", pytrace=False)
         return output
 
     def environment(self, mark, ranks, extra):
@@ -102,6 +106,13 @@ class Workshop:
         seconds = time.monotonic() - started
         return status, output.decode(errors="replace"), seconds, self.leftovers(mark, before)
 
+    def expect(self, command, status, *patterns, ranks=0, extra=None, timeout=60, **options):
+        """Runs a job to its end, and fails the test if that is not as `problem_of` wants it. Returns
+        the output."""
+        got, output, _, left = self.run(command, ranks, extra, timeout, **options)
+        check(problem_of(got, output, left, status, *patterns))
+        return output
+
     def leftovers(self, mark, before, limit=3.0):
         """What a job that should be over has left, as text; empty: nothing."""
         deadline = time.monotonic() + limit
@@ -116,6 +127,32 @@ class Workshop:
         while (names := named(before)) and time.monotonic() < deadline:
             time.sleep(0.02)
         return ", ".join(left + names)
+
+
+def check(problem):
+    """Fails the test with the text, if it is not empty."""
+    if problem:
+        pytest.fail(problem, pytrace=False)
+
+
+def problem_of(got, output, left, status, *patterns):
+    """What is wrong with the end of a job; empty: nothing. A pattern stands somewhere in the output,
+    behind "!" nowhere, and with a number, `(pattern, number)`, so many times."""
+    if got is None:
+        return f"out of time: {output[-400:]!r}"
+    if got != status:
+        return f"exit status {got} instead of {status}: {output[-400:]!r}"
+    if left:
+        return f"left behind: {left}"
+    for pattern in patterns:
+        pattern, count = pattern if isinstance(pattern, tuple) else (pattern, None)
+        unwanted, plain = pattern.startswith("!"), pattern.removeprefix("!")
+        found = len(re.findall(plain, output, re.M))
+        if count is not None and found != count:
+            return f"output has {plain!r} {found} times instead of {count}: {output[-400:]!r}"
+        if count is None and bool(found) == unwanted:
+            return f"output {'has' if unwanted else 'lacks'} {plain!r}: {output[-400:]!r}"
+    return ""
 
 
 def reap():
@@ -148,11 +185,22 @@ def named(before):
 
 
 def named_sockets():
-    """Unix sockets with a name of this library."""
+    """Unix sockets with a name of this library, but for those of jobs that others have under way."""
     with open("/proc/net/unix", errors="replace", encoding="utf-8") as file:
-        return [
-            line.split()[-1] for line in file if "gasnet-" in line.rpartition(" ")[2] and "gasnet-jobtest" not in line
-        ]
+        lines = [line.split() for line in file if "gasnet-" in line.rpartition(" ")[2] and "gasnet-jobtest" not in line]
+    return [words[-1] for words in lines if not is_of_a_job(words[-2])]
+
+
+def is_of_a_job(inode):
+    """Whether a process with a job's mark has the socket with this inode."""
+    for link in glob.iglob("/proc/[0-9]*/fd/*"):
+        try:
+            if os.readlink(link) == f"socket:[{inode}]":
+                with open(f"{link.partition('/fd/')[0]}/environ", "rb") as file:
+                    return f"{jobs.MARK}=".encode() in file.read()
+        except OSError:
+            pass
+    return False
 
 
 def children_of(pid):
