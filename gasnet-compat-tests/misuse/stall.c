@@ -109,7 +109,7 @@ static void stall_put(void) {
         if (first()) printf("STALL not possible: all ranks are neighbours\n");
         return;
     }
-#if GASNET_CONDUIT_IBV || GASNET_CONDUIT_GNI || GASNET_CONDUIT_ELAN
+#if GASNET_CONDUIT_IBV || GASNET_CONDUIT_GNI || GASNET_CONDUIT_ELAN || GASNET_CONDUIT_LOOP
     if (first()) printf("STALL not possible: the NIC of a rank that computes takes puts\n");
     return;
 #endif
