@@ -1,4 +1,4 @@
-/* Makes one wrong call, named by the first argument; run.sh judges how the job ends.
+/* Makes one wrong call, named by the first argument; test_misuse.py judges how the job ends.
  * The job must not outlive it: a rank that is still alive after 40 seconds says so and exits
  * with 99. */
 #include <gasnetex.h>

@@ -1,5 +1,5 @@
 /* Makes one scattered put or get that the specification forbids, named by the first argument;
- * run.sh judges how the job ends. */
+ * test_misuse.py judges how the job ends. */
 #include <gasnetex.h>
 #include <gasnet_coll.h>
 #include <gasnet_vis.h>

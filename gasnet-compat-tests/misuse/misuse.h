@@ -1,5 +1,5 @@
-/* Programs that make one error, which their first argument selects. run.py reads the table
- * (`--list`), runs each case, and checks the exit status and the messages of the job. */
+/* Programs that make one error, which their first argument selects. test_misuse.py reads the table,
+ * runs each case, and checks the exit status and the messages of the job. */
 #ifndef COMPAT_TESTS_MISUSE_H
 #define COMPAT_TESTS_MISUSE_H
 
@@ -58,43 +58,38 @@ MISUSE_UNUSED static void *hidden(uintptr_t value) {
 #define MISUSE_HANDLER_COUNT 0
 #endif
 
-#define MISUSE_MAIN                                                                                        \
-    int main(int argc, char **argv) {                                                                      \
-        const misuse_case_t *c = misuse_cases;                                                             \
-        gex_AM_Entry_t handlers[] = {MISUSE_HANDLERS};                                                     \
-        void *base = NULL;                                                                                 \
-        if (argc > 1 && strcmp(argv[1], "--list") == 0) {                                                  \
-            for (; c->name; c++)                                                                           \
-                printf("%s\t%s\t%d\t%s\t%s\n", c->name, c->flavour, c->ranks, c->environment, c->pattern); \
-            return 0;                                                                                      \
-        }                                                                                                  \
-        while (c->name && strcmp(c->name, argc > 1 ? argv[1] : "") != 0) c++;                              \
-        if (!c->name) return 98;                                                                           \
-        if (c->ranks == 0) { /* before there is a job */                                                   \
-            c->run();                                                                                      \
-            return c->pattern[0] != '=' ? 0 : 97;                                                          \
-        }                                                                                                  \
-        if (gex_Client_Init(&client, &ep, &tm, "MISUSE", &argc, &argv, 0) != GASNET_OK) return 97;         \
-        signal(SIGALRM, misuse_still_alive);                                                               \
-        alarm(15);                                                                                         \
-        me = gex_TM_QueryRank(tm);                                                                         \
-        np = gex_TM_QuerySize(tm);                                                                         \
-        gex_EP_RegisterHandlers(ep, handlers, MISUSE_HANDLER_COUNT);                                       \
-        gex_Segment_Attach(&segment, tm, 65536);                                                           \
-        gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, me, &base, NULL, NULL, 0));                          \
-        own = (char *)base;                                                                                \
-        gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, np - 1, &base, NULL, NULL, 0));                      \
-        last = (char *)base;                                                                               \
-        barrier();                                                                                         \
-        c->run();                                                                                          \
-        if (c->pattern[0] != '=') {                                                                        \
-            fprintf(stderr, "misuse: rank %u went on\n", (unsigned)me);                                    \
-            for (;;) barrier();                                                                            \
-        }                                                                                                  \
-        barrier();                                                                                         \
-        fflush(stdout);                                                                                    \
-        gasnet_exit(0);                                                                                    \
-        return 0;                                                                                          \
+#define MISUSE_MAIN                                                                                \
+    int main(int argc, char **argv) {                                                              \
+        const misuse_case_t *c = misuse_cases;                                                     \
+        gex_AM_Entry_t handlers[] = {MISUSE_HANDLERS};                                             \
+        void *base = NULL;                                                                         \
+        while (c->name && strcmp(c->name, argc > 1 ? argv[1] : "") != 0) c++;                      \
+        if (!c->name) return 98;                                                                   \
+        if (c->ranks == 0) { /* before there is a job */                                           \
+            c->run();                                                                              \
+            return c->pattern[0] != '=' ? 0 : 97;                                                  \
+        }                                                                                          \
+        if (gex_Client_Init(&client, &ep, &tm, "MISUSE", &argc, &argv, 0) != GASNET_OK) return 97; \
+        signal(SIGALRM, misuse_still_alive);                                                       \
+        alarm(15);                                                                                 \
+        me = gex_TM_QueryRank(tm);                                                                 \
+        np = gex_TM_QuerySize(tm);                                                                 \
+        gex_EP_RegisterHandlers(ep, handlers, MISUSE_HANDLER_COUNT);                               \
+        gex_Segment_Attach(&segment, tm, 65536);                                                   \
+        gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, me, &base, NULL, NULL, 0));                  \
+        own = (char *)base;                                                                        \
+        gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, np - 1, &base, NULL, NULL, 0));              \
+        last = (char *)base;                                                                       \
+        barrier();                                                                                 \
+        c->run();                                                                                  \
+        if (c->pattern[0] != '=') {                                                                \
+            fprintf(stderr, "misuse: rank %u went on\n", (unsigned)me);                            \
+            for (;;) barrier();                                                                    \
+        }                                                                                          \
+        barrier();                                                                                 \
+        fflush(stdout);                                                                            \
+        gasnet_exit(0);                                                                            \
+        return 0;                                                                                  \
     }
 
 #endif

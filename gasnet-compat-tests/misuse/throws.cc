@@ -1,5 +1,5 @@
-// A C++ exception leaves a handler, by way of a request or a reply. run.sh expects a message that
-// names the handler.
+// A C++ exception leaves a handler, by way of a request or a reply. test_misuse.py expects a
+// message that names the handler.
 #include <gasnetex.h>
 
 #include <stdexcept>
