@@ -244,13 +244,9 @@ def stand_ins(folder):
 EMULATORS = {"ibv": "verbs", "gni": "ugni", "elan": "elan"}
 
 
-def emulated(conduit, folder, options=()):
-    """The words that run a command on what stands in for the hardware of a conduit, if anything
-    does: its emulator, with these options, which is built into a folder."""
-    name = EMULATORS.get(conduit)
-    if not name:
-        return []
-    library, program = os.path.join(folder, name), os.path.join(folder, "with-emulator")
+def emulator(name, folder):
+    """Builds an emulator into a folder of its own in this folder, and returns that."""
+    library = os.path.join(folder, name)
     with built_once(library) as missing_yet:
         if missing_yet:
             build = os.path.join(os.environ.get("BUILD") or f"{ROOT}/build", "emulators", "target")
@@ -259,9 +255,19 @@ def emulated(conduit, folder, options=()):
                 [f"{ROOT}/emulators/{name}/build.sh", library], check=True, stdin=subprocess.DEVNULL, env=environment
             )
             os.chmod(folder, 0o755)
-            shutil.copy(f"{ROOT}/scripts/with-emulator", program)
+            shutil.copy(f"{ROOT}/scripts/with-emulator", folder)
+    return library
+
+
+def emulated(conduit, folder, options=()):
+    """The words that run a command on what stands in for the hardware of a conduit, if anything
+    does: its emulator, with these options, which is built into a folder."""
+    name = EMULATORS.get(conduit)
+    if not name:
+        return []
+    emulator(name, folder)
     # yield: for more processes than cores.
-    return ["env", f"EMULATORS={folder}", program, name, "--faults", "yield=10", *options]
+    return ["env", f"EMULATORS={folder}", f"{folder}/with-emulator", name, "--faults", "yield=10", *options]
 
 
 def wants_stand_ins(found):
