@@ -1,6 +1,6 @@
 /* Does a little of everything that is recorded, and writes down what: for every kind of event how
- * often and how many bytes, and for every peer. Run by run.py, which compares that with what the
- * library has recorded.
+ * often and how many bytes, and for every peer. test_trace.py compares that with what the library
+ * has recorded.
  * Arguments: nothing, "masks", or how it ends: "kill", "abort", "fatal", "hang", "exit". */
 #include "../common/check.h"
 
