@@ -10,6 +10,8 @@ import programs  # noqa: E402
 import pytest  # noqa: E402
 import workshop  # noqa: E402
 
+pytest_plugins = ["kinds"]
+
 
 class Choice:
     """The installations and configurations that the command line chooses."""

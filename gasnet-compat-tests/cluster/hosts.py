@@ -6,7 +6,7 @@ machine's network, its files or ~/.ssh; ends with the process that made it, howe
     with Hosts(4) as hosts:
         code, out, err = hosts.run(1, ["ssh", "node3", "hostname"], timeout=30)
 
-    scripts/cluster/hosts.py -n 4 [--timeout 60] [--user nobody] [--link 2:loss=20,mtu=1400] --
+    cluster/hosts.py -n 4 [--timeout 60] [--user nobody] [--link 2:loss=20,mtu=1400] --
     command arguments
 
 The tool runs the command on node1 and ends with its status (124: out of time). Host n is `node{n}`,

@@ -5,13 +5,14 @@ import collections
 import os
 import shutil
 import signal
+import unittest
 
 SEARCH_PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 
 Process = collections.namedtuple("Process", "pid host command")
 
 
-class Unavailable(Exception):
+class Unavailable(unittest.SkipTest):
     """This machine, or this user, cannot have such a cluster; the text says why. Tests skip
     then."""
 

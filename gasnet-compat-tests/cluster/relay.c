@@ -11,7 +11,7 @@
  *   counts       answered by a line of JSON: what was done until now
  *
  * What happens to a packet is decided when it comes, by a generator that begins with SEED.
- * scripts/cluster/tunnel.py starts it.
+ * cluster/tunnel.py starts it.
  */
 #define _GNU_SOURCE
 #include "packet.h"

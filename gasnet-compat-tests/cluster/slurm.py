@@ -5,7 +5,7 @@ with a key, configuration, state and ports of their own, gone when the hosts are
     with Slurm(nodes=3, cpus=8) as slurm:
         code, out, err = slurm.srun(["-n", "4", "--mpi=pmi2", "hostname"], timeout=60)
 
-    scripts/cluster/slurm.py -n 3 [--cpus 8] [--timeout 60] [--user nobody] -- srun -n 4 hostname
+    cluster/slurm.py -n 3 [--cpus 8] [--timeout 60] [--user nobody] -- srun -n 4 hostname
 
 The tool runs the command on node1 and ends with its status (124: out of time). `sinfo`, `salloc`,
 `sbatch` and so on work as well."""

@@ -8,7 +8,7 @@ what it did. The relay ends with the process that made it, however that ends.
         hosts.run(1, ["ping", "-c", "1", tunnel.addresses(2)[0]])
         tunnel.counts()["lost"]
 
-    scripts/cluster/tunnel.py -n 2 --fault loss=5,delay=1 [--timeout 60] -- command arguments
+    cluster/tunnel.py -n 2 --fault loss=5,delay=1 [--timeout 60] -- command arguments
 
 The tool runs the command on node1, ends with its status (124: out of time), and prints the counts.
 Host n is 10.90.0.n and fd90::n in this network."""

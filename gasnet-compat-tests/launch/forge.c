@@ -1,6 +1,6 @@
 /* Who is on the network of a job of the udp conduit, but no member of it: sees what its processes
  * send each other on this host, and sends them what it makes of that. It needs a raw socket. See
- * scripts/launch/flood.py.
+ * network/test_flood.py.
  *
  * forge NUMBER [FREE]: sends NUMBER datagrams; the first FREE of them as fast as it can, the others
  * only while little waits at the receivers. Now and then it says that nobody listens there. Prints

@@ -1,6 +1,6 @@
 /* A client of every spawner: says where each rank is and what it was started with, checks that all
  * ranks agree on that and can talk to each other, and ends as --end requests.
- * scripts/check/launch.py starts it and compares what it prints.
+ * The tests over several hosts start it and compare what it prints.
  *
  * launch_place [--end=WAY] [--env=NAME]... [--input] [--] [argument...]
  *

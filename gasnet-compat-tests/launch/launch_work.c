@@ -1,6 +1,6 @@
 /* A client that works until FILE appears, and checks its own results: puts, gets, messages and
  * their replies of many sizes between ranks in a row, and collectives.
- * scripts/launch/flood.py disturbs it meanwhile.
+ * network/test_flood.py disturbs it meanwhile.
  *
  * launch_work FILE [MILLISECONDS]: ends when FILE is there. In each round one of the ranks also
  * computes for so long, and does not poll meanwhile. Rank 0 says from time to time how many rounds

@@ -1,6 +1,6 @@
 /* A client of a network that loses, doubles, delays and damages datagrams, and whose cables and
  * ranks come and go: nothing of that may show. All ranks send each other a random mix of messages
- * and transfers; each must come once and as it was, beside collectives. scripts/check/launch.py
+ * and transfers; each must come once and as it was, beside collectives. network/test_faults.py
  * starts it.
  *
  * net_faults [--rounds=N] [--steps=N] [--until=FILE] [--seed=N]

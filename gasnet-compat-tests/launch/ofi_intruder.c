@@ -1,6 +1,6 @@
 /* An unauthenticated peer, of no job, that uses libfabric to send to the endpoints of a job:
  * messages of all lengths, with the conduit's header but a wrong token, and puts and gets with
- * guessed keys. See scripts/launch/intruders.py.
+ * guessed keys. See network/test_intruders.py.
  *
  * ofi_intruder PROVIDER WHAT ADDRESS PORT...: WHAT is messages, data, long or rma. Prints for each
  * port how many operations were begun, and how the provider says that they ended.

@@ -1,5 +1,5 @@
 /* A library to preload into ofi_intruder: between libfabric and its sockets it alters some of the
- * bytes that are sent, the same ones for the same seed. See scripts/launch/mutations.py.
+ * bytes that are sent, the same ones for the same seed. See network/test_intruders.py.
  *
  * MUTATE_SEED=N selects the mutations; without it nothing is altered. Each is one line of standard
  * error. The seed decides how many calls on each socket are spared, by which providers introduce

@@ -1,4 +1,4 @@
-/* The placement of a rank, and the line that reports it to scripts/launch/bed.py. */
+/* The placement of a rank, and the line that reports it to support/bed.py. */
 #ifndef COMPAT_TESTS_PLACE_H
 #define COMPAT_TESTS_PLACE_H
 

@@ -1,5 +1,5 @@
-"""What the launch tests stand on: a program built in several ways, hosts of scripts/cluster under
-it, and a look at what a job did and left."""
+"""Fixture of tests over several hosts: a program built in several ways, hosts of the folder cluster
+under it, and a look at what a job did and left. kinds.py makes it."""
 
 import contextlib
 import os
@@ -8,31 +8,35 @@ import subprocess
 import tempfile
 import time
 
+import pytest
 from hosts import Hosts
 from processes import kill_group
 from slurm import Slurm
 from tunnel import Tunnel
 
-# What process managers keep in these folders for themselves.
+# Files of process managers in these folders.
 NOT_OURS = ("ompi.", "pmix", "prte", "spmix", "slurm", "hydra", "dstore", "dst-", "sm_segment", "gds")
-CLIENTS = f"{os.path.dirname(os.path.abspath(__file__))}/../../gasnet-compat-tests"
+CLIENTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LINE = re.compile(
     r"^rank (\d+) of (\d+) on (\S+) host (\d+)/(\d+) with (\d+) nbrhd (\d+)/(\d+) with (\d+) pid (\d+)$", re.M
 )
 # Beside the program's own time: a busy machine is no failure.
 TIMEOUT = 90
+# After a loss. Silence of a host is noticed after 30 s.
+SOON, AFTER_SILENCE = 40, 90
+# Any exit code; None means any but 0.
+ANY = "any"
 
 
-class Wrong(Exception):
-    """A test has failed; the text says why."""
+class Wrong(pytest.fail.Exception):
+    """A failure; the text says why."""
 
-
-class Skip(Exception):
-    """A test cannot be made here; the text says why."""
+    def __init__(self, text):
+        super().__init__(text, pytrace=False)
 
 
 class Rank:
-    """What one rank said about its place."""
+    """The place of a rank, as it reports it."""
 
     def __init__(self, found):
         self.rank, self.size, self.host = int(found[1]), int(found[2]), found[3]
@@ -40,7 +44,7 @@ class Rank:
 
 
 def blocks(ranks, names):
-    """Where the ranks go: blocks as equal as possible, the larger ones first."""
+    """Places of ranks in blocks as equal as possible, the larger ones first."""
     each, more = divmod(ranks, len(names))
     return [name for place, name in enumerate(names) for _ in range(each + (place < more))]
 
@@ -63,24 +67,18 @@ def short(text, most=500):
 
 
 class Program:
-    """The test program of one flavour and conduit, and the launcher for it in `prefix`."""
+    """The test program of one flavour and conduit, in a folder of its own, and the launcher for it
+    in `prefix`. `network`: the words that run a command on an emulated network of one host."""
 
-    def __init__(self, installation, prefix, flavour, conduit, path, network=()):
-        self.installation, self.prefix, self.flavour, self.conduit, self.path = (
-            installation,
-            prefix,
-            flavour,
-            conduit,
-            path,
-        )
-        self.folder = os.path.dirname(path)
-        # The words that run a command on an emulated network of one host.
-        self.network = list(network)
+    def __init__(self, installation, prefix, flavour, conduit, folder, network):
+        self.installation, self.prefix, self.flavour, self.conduit = installation, prefix, flavour, conduit
+        self.folder, self.network = folder, network
+        self.path = self.client("launch/launch_place")
         self.launcher = f"{self.prefix}/bin/gasnetrun" + ("" if conduit == "any" else f"_{conduit}")
 
     def client(self, name):
-        """Another program, `family/name` of gasnet-compat-tests, compiled once in the same way."""
-        path = f"{self.folder}/{name.replace('/', '-')}"
+        """A program, `family/name` of gasnet-compat-tests, compiled once."""
+        path = f"{self.folder}/{os.path.basename(name)}"
         if not os.path.exists(path):
             done, messages = self.installation.compile(
                 [f"{CLIENTS}/{name}.c"],
@@ -155,6 +153,25 @@ class Job:
             raise Wrong(f"the job still ran {limit} s later: {short(' '.join(self.text()))}") from None
         return code if code >= 0 else 128 - code
 
+    def over(self, code, *says, limit=SOON, grace=15, cut=False):
+        """The job ends in time, as it should, and leaves nothing."""
+        got = self.await_end(limit)
+        text = " ".join(self.text())
+        if code != ANY and (got != code if code is not None else got == 0):
+            raise Wrong(f"exit code {got} instead of {'a failure' if code is None else code}: {short(text)}")
+        for pattern in says:
+            if not re.search(pattern, text, re.M):
+                raise Wrong(f"the output lacks {pattern!r}: {short(text)}")
+        left = self.bed.left(grace, cut)
+        if left:
+            raise Wrong(f"{left}: {short(text, 200)}")
+
+
+def inside(pid):
+    """A process's number on its own host."""
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as file:
+        return int(next(line for line in file if line.startswith("NSpid:")).split()[-1])
+
 
 class Bed:
     """Hosts of one kind, with Slurm if `slurm`, with a bad network if `tunnel`, for the tests of
@@ -209,8 +226,20 @@ class Bed:
         finally:
             os.remove(path)
 
+    @contextlib.contextmanager
+    def firewall(self, rule):
+        """A rule of nftables for what comes in, on all hosts, while it is needed."""
+        table = f"table inet wall {{ chain input {{ type filter hook input priority 0; {rule}; }}; }}\n"
+        try:
+            for host in self.hosts.numbers():
+                self.hosts.check(host, ["nft", "-f", "-"], stdin=table)
+            yield
+        finally:
+            for host in self.hosts.numbers():
+                self.hosts.check(host, ["nft", "-f", "-"], stdin="table inet wall\ndelete table inet wall\n")
+
     def files(self):
-        """What lies in the hosts' folders for temporary files and shared memory."""
+        """Files in the hosts' folders for temporary files and shared memory."""
         found = set()
         for number, host in self.hosts.hosts.items():
             if not host.alive():
@@ -225,8 +254,36 @@ class Bed:
         """Before a job: what lies there already."""
         self.before = self.files()
 
+    def start(self, words, env):
+        """A job in the background."""
+        self.look_around()
+        return Job(self, words, env=env)
+
+    def waiting(self, servers, ranks=5):
+        """A job whose ranks wait, with the ssh spawner."""
+        return self.start(self.launch(ranks, "--end=wait"), {"TEST_WATCHDOG": "300", **servers})
+
+    def agents(self, ranks, host, program=None):
+        """Processes of the program (of most tests, unless `program`) on a host that are no
+        ranks."""
+        own = {r.pid for r in ranks if r.host == f"node{host}"}
+        return [
+            p
+            for p in self.hosts.strays()
+            if p.host == host and p.command.startswith(program or self.program.path) and inside(p.pid) not in own
+        ]
+
+    def first_process(self, program=None):
+        """The starting process, which has the lowest number of the program's on its host."""
+        program = program or self.program.path
+        return min(inside(p.pid) for p in self.hosts.strays() if p.host == 1 and p.command.startswith(program))
+
+    def kill(self, host, pid, signal="KILL"):
+        """Sends a signal to a process by its number on its host."""
+        self.hosts.check(host, ["kill", f"-{signal}", str(pid)])
+
     def strays(self, grace, cut=False):
-        """What jobs have left running. `cut`: a host is cut off; its ssh server's session cannot
+        """Processes that jobs have left. `cut`: a host is cut off; its ssh server's session cannot
         know yet that nobody is there."""
         end = time.monotonic() + grace
         while True:
