@@ -21,7 +21,7 @@
 #   make uninstall PREFIX=/opt/gasnet [DESTDIR=]
 #   make setup            install the Debian packages that make check needs and that are missing
 #                         (needs root or sudo; does nothing when all are installed)
-#   make cluster-setup    the same for scripts/cluster: an ssh server, Slurm, MPI's launchers; make
+#   make cluster-setup    the same for several hosts: an ssh server, Slurm, MPI's launchers; make
 #                         cluster-check shows that these work
 #   make setup-rdma       the same for the virtual machine of scripts/rdma-vm; make check-rdma tests
 #                         RDMA in it
@@ -176,7 +176,7 @@ cluster-setup:
 	@scripts/setup.sh cluster
 
 cluster-check:
-	@scripts/cluster/selftest.py
+	@. scripts/pytest.sh && ROOT=$(CURDIR) tests -c cluster/selftest/pytest.ini cluster/selftest
 
 setup-rdma:
 	@scripts/setup.sh build rdma
