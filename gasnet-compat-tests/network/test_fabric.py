@@ -141,7 +141,7 @@ def test_a_firewall_between_the_hosts(bed):
         bed.start(bed.launch(3), {"GASNET_WORKERIP": "10.78.0.0", **bed.servers()}) as job,
     ):
         end = time.monotonic() + TIMEOUT
-        while "a firewall may block the connections of tcp;ofi_rxm on eth1" not in job.text()[1]:
+        while "a firewall blocks the connections of tcp;ofi_rxm on eth1" not in job.text()[1]:
             if job.process.poll() is not None or time.monotonic() > end:
                 raise Wrong(f"there is no warning: {short(' '.join(job.text()))}")
             time.sleep(0.1)
