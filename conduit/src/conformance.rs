@@ -278,20 +278,34 @@ impl Job {
     }
 }
 
-/// The packets received: source, class and number. Each must arrive once.
+/// The packets received, by class: source and number. Each must arrive once.
 #[derive(Default)]
-struct Seen(HashSet<(JobRank, Class, u64)>);
+struct Seen {
+    requests: HashSet<(JobRank, u64)>,
+    replies: HashSet<(JobRank, u64)>,
+}
 
 impl Seen {
     fn add(&mut self, source: JobRank, class: Class, number: u64) {
+        let seen = match class {
+            Class::Request => &mut self.requests,
+            Class::Reply => &mut self.replies,
+        };
         assert!(
-            self.0.insert((source, class, number)),
+            seen.insert((source, number)),
             "{class:?} {number} from {source} arrived twice"
         );
     }
 
     fn count(&self, class: Class) -> usize {
-        self.0.iter().filter(|key| key.1 == class).count()
+        match class {
+            Class::Request => self.requests.len(),
+            Class::Reply => self.replies.len(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.requests.len() + self.replies.len()
     }
 }
 

@@ -103,8 +103,7 @@ pub fn reserved_buffers_hold_nothing_up(make: Make<'_>) {
                 until_taken(conduit, &mut inbox, || {
                     pool.send_reserved(peer, Class::Request, buffer, max)
                 });
-                let is_answered =
-                    |inbox: &Inbox<'_>| inbox.seen.lock().unwrap().0.contains(&(peer, Class::Reply, number));
+                let is_answered = |inbox: &Inbox<'_>| inbox.seen.lock().unwrap().replies.contains(&(peer, number));
                 inbox.poll_until("the reply to a prepared packet", is_answered);
             }
         }
@@ -158,7 +157,7 @@ pub fn gathered_packets_arrive(make: Make<'_>) {
         };
         let watchdog = Watchdog::new();
         if rank == JobRank(1) {
-            while seen.lock().unwrap().0.len() < COUNT {
+            while seen.lock().unwrap().len() < COUNT {
                 conduit.poll(PollScope::All, &mut me);
                 watchdog.check("gathered packets");
             }
@@ -220,7 +219,7 @@ pub fn gathered_busy_recovers(make: Make<'_>) {
             while sent.load(SeqCst) == 0 {
                 watchdog.check("a busy conduit");
             }
-            while seen.lock().unwrap().0.len() < sent.load(SeqCst) {
+            while seen.lock().unwrap().len() < sent.load(SeqCst) {
                 conduit.poll(PollScope::All, &mut me);
                 watchdog.check("gathered packets");
             }
