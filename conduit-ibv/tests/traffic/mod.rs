@@ -34,6 +34,21 @@ impl Upcalls for Losses<'_> {
 
 /// Whether a rank loses another before so much time has passed. If not, messages must arrive.
 pub fn is_lost(limit: Duration) -> bool {
+    is_lost_before(1, |time, _| time >= limit)
+}
+
+/// The same before so much time has passed and so many messages have arrived.
+#[allow(dead_code, reason = "not every test program calls it")]
+pub fn is_lost_among(least: u64, time: Duration) -> bool {
+    const LIMIT: Duration = Duration::from_secs(30);
+    is_lost_before(least, |passed, messages| {
+        passed >= time && messages >= least || passed >= LIMIT
+    })
+}
+
+/// Whether a rank loses another before `is_over`, which gets the time and the messages so far. If
+/// not, at least so many must have arrived.
+fn is_lost_before(least: u64, is_over: impl Fn(Duration, u64) -> bool + Sync) -> bool {
     emulated::emulate();
     let job = Job::start(&|| Box::new(Ibv::new()), 2);
     let word = AtomicU64::new(0);
@@ -50,7 +65,7 @@ pub fn is_lost(limit: Duration) -> bool {
             messages: &messages,
         };
         let (source, mut destination, mut old) = (vec![7; 20_000], vec![0; 20_000], 0_u64);
-        while begun.elapsed() < limit && !any.load(SeqCst) {
+        while !is_over(begun.elapsed(), messages.load(SeqCst)) && !any.load(SeqCst) {
             let _ = conduit.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
             if rank == JobRank(0) {
                 let cookie = Cookie::new(1);
@@ -74,7 +89,8 @@ pub fn is_lost(limit: Duration) -> bool {
         conduit.stop(gasnet_conduit::Stop::Orderly);
     });
     let is_lost = any.load(SeqCst);
-    assert!(is_lost || messages.load(SeqCst) > 0, "no message has arrived");
+    let messages = messages.load(SeqCst);
+    assert!(is_lost || messages >= least, "{messages} messages have arrived");
     is_lost
 }
 
