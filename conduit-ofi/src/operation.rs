@@ -7,10 +7,10 @@
 
 use crate::fabric::{bits, Endpoint, Errno, Region, Remote, Source};
 use crate::memory::wants_registration;
+use gasnet_conduit::mapped::Mapped;
 use gasnet_conduit::{Class, Cookie, JobRank};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
-use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
@@ -238,14 +238,12 @@ struct Shared {
 
 /// Memory of several operations.
 struct Chunk {
-    memory: NonNull<u8>,
-    layout: Layout,
-    /// Dropped with the pool, before the memory is freed.
+    // Before the memory that it is of.
     region: Option<Region>,
+    /// Mapped, so that only pages with data in them take memory.
+    memory: Mapped,
+    bytes: usize,
 }
-
-// SAFETY: memory that nobody else frees.
-unsafe impl Send for Chunk {}
 
 impl Pool {
     /// An empty pool of up to `most` operations with `bytes` bytes each.
@@ -269,8 +267,8 @@ impl Pool {
     pub fn owns(&self, context: *const c_void) -> bool {
         let each = size_of::<Operation>() + self.0.bytes;
         lock(&self.0.chunks).iter().any(|chunk| {
-            let offset = (context as usize).checked_sub(chunk.memory.as_ptr() as usize);
-            offset.is_some_and(|offset| offset < chunk.layout.size() && offset % each == 0)
+            let offset = (context as usize).checked_sub(chunk.memory.address());
+            offset.is_some_and(|offset| offset < chunk.bytes && offset % each == 0)
         })
     }
 
@@ -295,32 +293,27 @@ impl Pool {
         let count = self.0.count.load(Ordering::Relaxed);
         let more = more.min(self.0.most - count);
         let each = size_of::<Operation>() + self.0.bytes;
-        let Ok(layout) = Layout::from_size_align(each * more, align_of::<Operation>()) else {
-            return Err(Errno(libc::ENOMEM));
-        };
         if more == 0 {
             return Ok(());
         }
-        // SAFETY: not of size zero.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let memory = NonNull::new(memory).ok_or(Errno(libc::ENOMEM))?;
+        let bytes = each * more;
         let mut chunk = Chunk {
-            memory,
-            layout,
             region: None,
+            memory: Mapped::new(bytes).map_err(|_| Errno(libc::ENOMEM))?,
+            bytes,
         };
+        let address = chunk.memory.address();
         let mut descriptor = std::ptr::null_mut();
         if self.0.bytes > 0 && wants_registration(endpoint.info()) {
             let access = bits::SEND | bits::RECV | bits::READ | bits::WRITE;
-            // SAFETY: allocated, and freed after the region.
-            let region = unsafe { endpoint.register(memory.as_ptr() as usize, layout.size(), access)? };
+            // SAFETY: mapped, and unmapped after the region is closed.
+            let region = unsafe { endpoint.register(address, bytes, access)? };
             descriptor = region.descriptor();
             chunk.region = Some(region);
         }
         let mut free = lock(&self.0.free);
         for index in 0..more {
-            // SAFETY: inside the chunk, aligned, and large enough.
-            let operation = unsafe { memory.add(index * each).cast::<Operation>() };
+            let operation = (address + index * each) as *mut Operation;
             let value = Operation {
                 context: [0; 8],
                 kind: Kind::Idle,
@@ -331,21 +324,12 @@ impl Pool {
                 descriptor,
                 pool: &raw const *self.0,
             };
-            // SAFETY: as above.
+            // SAFETY: inside the chunk, aligned, and large enough.
             unsafe { operation.write(value) };
-            free.push(Held(operation));
+            free.extend(NonNull::new(operation).map(Held));
         }
         chunks.push(chunk);
         self.0.count.store(count + more, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        self.region = None;
-        // SAFETY: allocated with this layout. The endpoint is closed, or the process ends, so no
-        // operation in it is under way.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }
