@@ -7,19 +7,18 @@ export CARGO_TARGET_DIR
 
 conduits=$("$ROOT/scripts/build/conduits.sh" --features)
 
-rust_tests() { timeout 1200 cargo test --quiet --locked "$@"; }
+rust_tests() { timeout 1800 python3 -B "$ROOT/scripts/check/unit_tests.py" "$@"; }
 
 # Of the plans of ibv, gni and elan a quick check takes one in three.
 [ "$SCOPE" = all ] || export GASNET_TEST_PLANS="$SEED:3"
 # All crates but two, which have no tests, but examples, which would be built: the libraries.
-attempt "unit tests" rust_tests --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries \
-    --features "$conduits"
+set -- --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries --features "$conduits"
 if [ "$SCOPE" = all ]; then
-    attempt "unit tests, debug checks" rust_tests --workspace --exclude gasnet-conduit-any \
-        --exclude gasnet-libraries --features "$conduits" --all-features
+    attempt "unit tests in both flavours" rust_tests "$@" --and "$@" --all-features
     attempt "fuzzer" env MINUTES=10 ROUNDS=1000000 timeout 3600 sh "$ROOT/scripts/check/fuzz.sh"
 else
     # The crates that have checks.
-    attempt "unit tests, debug checks" rust_tests -p gasnet -p gasnet-conduit -p gasnet-tools --all-features
+    attempt "unit tests in both flavours" rust_tests "$@" \
+        --and -p gasnet -p gasnet-conduit -p gasnet-tools --all-features
 fi
 finish

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""unit_tests.py OPTION... [--and OPTION...]: builds and runs the tests of `cargo test`, once with
+each list of options. Runs several test programs at once, and builds those of the next list
+meanwhile. Cargo would run one program after the other, and many of them mostly wait. Documentation
+tests are those of the first list. Prints the output of tests that fail, and with VERBOSE set the
+time of each program."""
+
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import time
+
+# Seconds for a program.
+TIMEOUT = 900
+# Programs beside each other, in each of which as many tests run as there are cores.
+PROGRAMS = max(3, (os.cpu_count() or 1) // 2)
+
+
+def cargo(options, *more):
+    """A command of Cargo's tests."""
+    return ["cargo", "test", "--quiet", "--locked", *options, *more]
+
+
+def build(options):
+    """Builds tests. Returns their programs: path, and folder of the package. Those of folders named
+    tests come first, because they take longest. None: not all can be built."""
+    # Errors of compilers go to the standard error.
+    command = cargo(options, "--tests", "--no-run", "--message-format=json-render-diagnostics")
+    built = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    if built.returncode:
+        return None
+    messages = [json.loads(line) for line in built.stdout.splitlines() if line.startswith(b"{")]
+    programs = [
+        ("test" not in message["target"]["kind"], os.path.dirname(message["manifest_path"]), message["executable"])
+        for message in messages
+        if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]
+    ]
+    return [(path, folder) for _, folder, path in sorted(programs)]
+
+
+def run(command, folder):
+    """Runs a command that tests. Returns what is to be printed, and whether all have passed."""
+    start = time.monotonic()
+    try:
+        ended = subprocess.run(
+            command,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        has_passed, output = ended.returncode == 0, ended.stdout
+    except subprocess.TimeoutExpired as expired:
+        has_passed, output = False, (expired.stdout or b"") + f"no end in {TIMEOUT} seconds\n".encode()
+    name = " ".join(command[:2])
+    text = f"{time.monotonic() - start:.1f} s: {name}" if os.environ.get("VERBOSE") else ""
+    if not has_passed:
+        text = f"{output.decode(errors='replace')}\nFAILED: {name}"
+    return text, has_passed
+
+
+def main():
+    """Returns the exit status."""
+    lists = [[]]
+    for word in sys.argv[1:]:
+        if word == "--and":
+            lists.append([])
+        else:
+            lists[-1].append(word)
+    all_have_passed, running = True, []
+    with concurrent.futures.ThreadPoolExecutor(PROGRAMS) as pool:
+        for options in lists:
+            programs = build(options)
+            all_have_passed &= programs is not None
+            running += [pool.submit(run, [path, "--quiet"], folder) for path, folder in programs or []]
+        running.append(pool.submit(run, cargo(lists[0], "--doc"), None))
+        for ended in concurrent.futures.as_completed(running):
+            text, has_passed = ended.result()
+            all_have_passed &= has_passed
+            if text:
+                print(text, flush=True)
+    return 0 if all_have_passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
