@@ -14,7 +14,7 @@
 //!
 //! It exists if each process is a neighbourhood of its own: the hardware's group is the whole job.
 
-use crate::shim::{Channel, Event, Shim};
+use crate::ffi::{Channel, Event, Shim};
 use gasnet_conduit::{config, Barrier, Busy};
 use gasnet_sys::atomic::{AtomicBool, AtomicU64, Mutex, Ordering};
 use gasnet_sys::{lock, process};

@@ -9,20 +9,20 @@
 //! - [`barrier`]: the hardware barrier
 
 mod barrier;
+mod buffers;
 mod credits;
-mod flights;
+mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+mod memory;
 mod net;
-mod pool;
+mod pending;
 mod receive;
 mod rma;
 mod rms;
-mod segments;
 mod send;
-mod shim;
 mod start;
-mod transfer;
+mod transfers;
 mod variables;
 
 use gasnet_conduit::config::Variable;
@@ -74,7 +74,7 @@ impl Conduit for Elan {
 
     fn limits(&self) -> Limits {
         Limits {
-            max_packet_bytes: pool::BUFFER,
+            max_packet_bytes: buffers::BUFFER,
             max_ranks: 1 << 16,
             requests_per_poll: 1,
         }

@@ -3,20 +3,20 @@
 //! The life of a message: its sender takes a credit ([`crate::credits`]), and sends it to the queue
 //! or, from a buffer, to the port of the receiver ([`crate::send`]), which finds it there when it
 //! polls ([`crate::receive`]). The life of a put or a get: it is started ([`crate::rma`]), maybe in
-//! pieces ([`crate::transfer`]), and its event is asked until it is complete ([`crate::flights`]).
+//! pieces ([`crate::transfers`]), and its event is asked until it is complete ([`crate::pending`]).
 //!
 //! No call of libelan that this makes after the start waits: there is a credit for each message,
 //! and a place in its channel for each put. The barrier, which waits, has a thread
 //! ([`crate::barrier`]).
 
 use crate::barrier::Rounds;
+use crate::buffers::Buffers;
 use crate::credits::Credits;
-use crate::flights::Flights;
-use crate::pool::Buffers;
-use crate::receive::Offers;
-use crate::segments::Table;
-use crate::shim::{Channel, Port, Queue, Shim};
-use crate::transfer::Transfers;
+use crate::ffi::{Channel, Port, Queue, Shim};
+use crate::memory::Table;
+use crate::pending::PendingOperations;
+use crate::receive::PostedReceives;
+use crate::transfers::Transfers;
 use gasnet_conduit::{Class, JobRank, PollScope, Stop, Upcalls};
 use gasnet_sys::atomic::{AtomicBool, AtomicU32, AtomicUsize, Mutex, Ordering};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct Net {
     pub queues: [Queue; 2],
     pub receiving: [Mutex<()>; 2],
     pub port: Port,
-    pub offers: [Offers; 2],
+    pub offers: [PostedReceives; 2],
     pub credits: Credits,
     pub buffers: Buffers,
     pub channels: Vec<Channel>,
@@ -50,7 +50,7 @@ pub struct Net {
     pub operations: AtomicU32,
     pub most_operations: u32,
     pub uses_putget: bool,
-    pub flights: Flights,
+    pub flights: PendingOperations,
     pub transfers: Transfers,
     pub segments: Table,
     pub rounds: Option<Rounds>,

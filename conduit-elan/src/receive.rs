@@ -1,10 +1,10 @@
 //! Receiving: short messages from the queues, long ones from the buffers that were offered to the
 //! port.
 
+use crate::buffers::{Buffer, BUFFER};
+use crate::ffi::{Event, Port, Shim};
 use crate::net::Net;
-use crate::pool::{Buffer, BUFFER};
 use crate::send::Slot;
-use crate::shim::{Event, Port, Shim};
 use gasnet_conduit::{Class, JobRank, Upcalls};
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
@@ -16,9 +16,9 @@ const BURST: usize = 10;
 /// The buffers that a process offers to long messages of a class, in the order in which messages
 /// arrive in them.
 #[derive(Debug)]
-pub struct Offers(Mutex<VecDeque<(Event, Buffer)>>);
+pub struct PostedReceives(Mutex<VecDeque<(Event, Buffer)>>);
 
-impl Offers {
+impl PostedReceives {
     /// Offers these buffers.
     pub fn new(shim: &Shim, port: &Port, class: Class, buffers: Vec<Buffer>) -> Self {
         let offers = Self(Mutex::default());
@@ -111,7 +111,11 @@ impl Net {
             upcalls.packet(source, class, message);
         } else {
             // The library aligns its buffers as it likes.
-            upcalls.packet(source, class, gasnet_conduit::copied::Copied::new(message).bytes());
+            upcalls.packet(
+                source,
+                class,
+                gasnet_conduit_util::aligned_copy::AlignedCopy::new(message).bytes(),
+            );
         }
     }
 }

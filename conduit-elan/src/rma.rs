@@ -1,17 +1,17 @@
 //! Puts, gets, and puts that notify. libelan copies a small source at the call. A longer one is
 //! used in place, if the network reaches it, else it is copied through buffers.
 
-use crate::flights::{Done, Flight};
+use crate::buffers::{Buffer, Use, BUFFER};
+use crate::ffi::ChannelSlot;
 use crate::net::Net;
-use crate::pool::{Buffer, Use, BUFFER};
+use crate::pending::{CompletionAction, Flight};
 use crate::send::{length, HEAD};
-use crate::shim::ChannelSlot;
-use crate::transfer::{Transfer, Way};
-use gasnet_conduit::copied::copy_out;
+use crate::transfers::{Transfer, Way};
 use gasnet_conduit::{
     Busy, Class, Completion, Get, LocalCompletion, Put, PutNotify, RemoteMemory, RemoteSegment, Rma, SendBuffer,
     SourceUse, Upcalls,
 };
+use gasnet_conduit_util::aligned_copy::copy_out;
 use gasnet_sys::atomic::{AtomicUsize, Mutex, Ordering};
 
 /// Room for the header and the arguments of a Long beside its payload.
@@ -99,7 +99,7 @@ impl Net {
         put: &Put,
         source: Source,
         (slot, channel): (ChannelSlot<'_>, usize),
-        done: impl FnOnce(bool, Option<Buffer>) -> Done,
+        done: impl FnOnce(bool, Option<Buffer>) -> CompletionAction,
     ) -> LocalCompletion {
         let to = self.remote(&put.to);
         // SAFETY: addressable or small; the runtime keeps the source until local completion, and
@@ -148,7 +148,7 @@ impl Net {
             } else {
                 Completion::Remote
             };
-            Done::Put(put.cookie, part, buffer)
+            CompletionAction::Put(put.cookie, part, buffer)
         }))
     }
 
@@ -175,7 +175,7 @@ impl Net {
         };
         // SAFETY: addressable, and kept by the runtime or by `done` until completion.
         let event = unsafe { self.shim.get(from, to, get.bytes, vp) };
-        let done = Done::Get(get.cookie, into);
+        let done = CompletionAction::Get(get.cookie, into);
         self.flights.add(Flight {
             event,
             channel: None,
@@ -216,7 +216,7 @@ impl Net {
                 Ok(LocalCompletion::Later)
             }
             Ok(Some(source)) => Ok(self.start_put(put, source, place, |is_in_use, buffer| {
-                Done::Payload(Box::new(parcel), is_in_use.then_some(put.cookie), buffer)
+                CompletionAction::Payload(Box::new(parcel), is_in_use.then_some(put.cookie), buffer)
             })),
         }
     }
@@ -232,32 +232,32 @@ impl Net {
     }
 
     /// Something is complete. Returns whether that is progress.
-    pub fn end_flight(&self, channel: Option<usize>, done: Done, upcalls: &mut dyn Upcalls) -> bool {
+    pub fn end_flight(&self, channel: Option<usize>, done: CompletionAction, upcalls: &mut dyn Upcalls) -> bool {
         if let Some(channel) = channel {
             self.channels[channel].give_back();
         }
         match done {
-            Done::Sent(buffer) => self.buffers.give(buffer),
+            CompletionAction::Sent(buffer) => self.buffers.give(buffer),
             // Else a process that waits for credits asks at once again, and never sleeps.
-            Done::Counts(peer) => {
+            CompletionAction::Counts(peer) => {
                 let answer = self.credits.answered(peer);
                 if answer.is_none() {
                     upcalls.peer_lost(peer, "it counts messages that it was not sent");
                 }
                 return answer.unwrap_or(true);
             }
-            Done::Put(cookie, part, buffer) => {
+            CompletionAction::Put(cookie, part, buffer) => {
                 self.end_copied(buffer);
                 upcalls.done(cookie, part);
             }
-            Done::Payload(parcel, cookie, buffer) => {
+            CompletionAction::Payload(parcel, cookie, buffer) => {
                 self.send_parcel(*parcel);
                 self.end_copied(buffer);
                 if let Some(cookie) = cookie {
                     upcalls.done(cookie, Completion::Source);
                 }
             }
-            Done::Get(cookie, into) => {
+            CompletionAction::Get(cookie, into) => {
                 if let Some((buffer, to, bytes)) = into {
                     // SAFETY: the destination, which the runtime keeps until completion; buffers
                     // are aligned.
@@ -267,7 +267,7 @@ impl Net {
                 self.end_operation();
                 upcalls.done(cookie, Completion::Both);
             }
-            Done::Piece(transfer, mut buffer, piece) => {
+            CompletionAction::Piece(transfer, mut buffer, piece) => {
                 self.end_piece(&transfer, piece, buffer.prefix(piece.1), upcalls);
                 self.buffers.give(buffer);
             }

@@ -2,7 +2,7 @@
 //! variables: they start the processes of a job, and tell libelan where each is. What the processes
 //! exchange at the start goes through libelan.
 
-use crate::shim::{Functions, Shim};
+use crate::ffi::{Functions, Shim};
 use crate::start::attach;
 use gasnet_conduit::{Bootstrap, BootstrapPlace, ConduitError, SystemLauncher};
 use gasnet_sys::atomic::Mutex;

@@ -1,11 +1,11 @@
 //! Sending. A message that fits goes to the receiver's queue; a longer one to its port, from a
 //! buffer. Which class it has says which queue, or the tag.
 
-use crate::flights::{Done, Flight};
+use crate::buffers::{Buffer, Use, BUFFER};
 use crate::net::Net;
-use crate::pool::{Buffer, Use, BUFFER};
-use gasnet_conduit::copied::Copied;
+use crate::pending::{CompletionAction, Flight};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
+use gasnet_conduit_util::aligned_copy::AlignedCopy;
 use std::mem::MaybeUninit;
 
 /// What precedes a message in a queue: its sender and its length, 32 bits each, and as much again,
@@ -75,7 +75,7 @@ pub fn length(parts: &[&[u8]]) -> usize {
 
 /// A message that has its credit and waits for the payload that it announces.
 #[derive(Debug)]
-pub struct Parcel {
+pub struct QueuedMessage {
     peer: JobRank,
     class: Class,
     content: Content,
@@ -84,7 +84,7 @@ pub struct Parcel {
 #[derive(Debug)]
 enum Content {
     /// With its head.
-    Short(Copied),
+    Short(AlignedCopy),
     Long(Buffer, usize),
 }
 
@@ -114,7 +114,7 @@ impl Net {
         self.flights.add(Flight {
             event,
             channel: None,
-            done: Done::Counts(peer),
+            done: CompletionAction::Counts(peer),
         });
     }
 
@@ -161,16 +161,18 @@ impl Net {
         self.flights.add(Flight {
             event,
             channel: None,
-            done: Done::Sent(buffer),
+            done: CompletionAction::Sent(buffer),
         });
     }
 
     /// Prepares a message that is sent later, and then is not refused.
-    pub fn parcel(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<Parcel, Busy> {
+    pub fn parcel(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<QueuedMessage, Busy> {
         let bytes = length(parts);
         self.take_credit(peer, class)?;
         let content = if self.is_short(bytes) {
-            Some(Content::Short(Copied::new(Slot::new().fill(self.rank, bytes, parts))))
+            Some(Content::Short(AlignedCopy::new(
+                Slot::new().fill(self.rank, bytes, parts),
+            )))
         } else {
             self.copy(class, parts, bytes)
                 .map(|buffer| Content::Long(buffer, bytes))
@@ -179,12 +181,12 @@ impl Net {
             self.credits.give_back(peer, class);
             return Err(Busy);
         };
-        Ok(Parcel { peer, class, content })
+        Ok(QueuedMessage { peer, class, content })
     }
 
     /// Sends it.
-    pub fn send_parcel(&self, parcel: Parcel) {
-        let Parcel { peer, class, content } = parcel;
+    pub fn send_parcel(&self, parcel: QueuedMessage) {
+        let QueuedMessage { peer, class, content } = parcel;
         match content {
             Content::Short(mut message) => {
                 let queue = &self.queues[class as usize];
@@ -195,7 +197,7 @@ impl Net {
     }
 
     /// Gives up a message that was prepared.
-    pub fn drop_parcel(&self, parcel: Parcel) {
+    pub fn drop_parcel(&self, parcel: QueuedMessage) {
         self.credits.give_back(parcel.peer, parcel.class);
         if let Content::Long(buffer, _) = parcel.content {
             self.buffers.give(buffer);

@@ -2,16 +2,16 @@
 //! processes in the same order.
 
 use crate::barrier::{self, Rounds};
+use crate::buffers::{Buffer, Buffers, BUFFER};
 use crate::credits::{Credits, COUNTS};
-use crate::flights::Flights;
+use crate::ffi::{Functions, Shim};
 use crate::net::{Net, Numbers};
-use crate::pool::{Buffer, Buffers, BUFFER};
-use crate::receive::Offers;
+use crate::pending::PendingOperations;
+use crate::receive::PostedReceives;
 use crate::send::MOST_SLOT;
-use crate::shim::{Functions, Shim};
 use crate::variables;
 use gasnet_conduit::{config, Class, ConduitError, JobRank, ProviderReport, StartInfo};
-use gasnet_elan_abi as ffi;
+use gasnet_elan_abi as abi;
 use gasnet_sys::atomic::{AtomicBool, AtomicU32, AtomicUsize, Mutex};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn credits(peers: u32) -> u32 {
 /// Attaches this process to the network, as one of these. The error is a message without a full
 /// stop.
 pub fn attach(job: u64, rank: u32, size: u32) -> Result<Arc<Shim>, String> {
-    let shim = Shim::start(&ffi::gasnet_elan_place_t { job, rank, size })?;
+    let shim = Shim::start(&abi::gasnet_elan_place_t { job, rank, size })?;
     let slot = shim.info.queue_bytes as usize;
     if !(LEAST_SLOT..=MOST_SLOT).contains(&slot) || shim.info.throttle == 0 {
         let puts = shim.info.throttle;
@@ -83,7 +83,7 @@ fn landing(shim: &Shim) -> Result<NonNull<u8>, String> {
 
 /// What the exchange at the start tells of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Hello {
+struct BootRecord {
     vp: u32,
     /// The same in all processes.
     credits: u32,
@@ -95,7 +95,7 @@ struct Hello {
     barrier: u32,
 }
 
-impl Hello {
+impl BootRecord {
     const BYTES: usize = 24;
 
     fn bytes(self) -> [u8; Self::BYTES] {
@@ -199,14 +199,17 @@ fn all_can<T>(info: &StartInfo<'_>, own: Result<T, String>) -> Result<T, String>
 }
 
 /// What all processes know of one another before they open what all must open.
-fn agree(info: &StartInfo<'_>, own: Hello) -> Result<(Hello, Option<Numbers>), String> {
+fn agree(info: &StartInfo<'_>, own: BootRecord) -> Result<(BootRecord, Option<Numbers>), String> {
     let all = (info.exchange)(&own.bytes());
-    let all: Vec<Hello> = all.chunks_exact(Hello::BYTES).map(Hello::from_bytes).collect();
+    let all: Vec<BootRecord> = all
+        .chunks_exact(BootRecord::BYTES)
+        .map(BootRecord::from_bytes)
+        .collect();
     if let Some(rank) = all.iter().position(|hello| hello.has_failed != 0) {
         return Err(format!("rank {rank} cannot"));
     }
-    let settings = |hello: &Hello| (hello.credits, hello.putget, hello.barrier);
-    let differs = |hello: &Hello| settings(hello) != settings(&own);
+    let settings = |hello: &BootRecord| (hello.credits, hello.putget, hello.barrier);
+    let differs = |hello: &BootRecord| settings(hello) != settings(&own);
     if let Some(rank) = all.iter().position(differs) {
         return Err(format!(
             "ranks {} and {rank} have different settings: GASNET_ELAN_AM_CREDITS, GASNET_ELAN_PUTGET and \
@@ -216,7 +219,7 @@ fn agree(info: &StartInfo<'_>, own: Hello) -> Result<(Hello, Option<Numbers>), S
     }
     let vps: Vec<u32> = all.iter().map(|hello| hello.vp).collect();
     let has_barrier = u32::from(all.iter().all(|hello| hello.has_barrier != 0));
-    Ok((Hello { has_barrier, ..own }, numbers(&vps)?))
+    Ok((BootRecord { has_barrier, ..own }, numbers(&vps)?))
 }
 
 impl Net {
@@ -243,12 +246,12 @@ impl Net {
         });
         let config = config::get();
         let is_alone = info.leaders.len() == info.size as usize;
-        let mut own = Hello {
+        let mut own = BootRecord {
             credits: credits(info.size - 1),
             putget: u32::from(config.get(&variables::PUTGET)),
             has_failed: u32::from(found.is_err()),
             barrier: gasnet_conduit::barrier::choice(&barrier_name()),
-            ..Hello::default()
+            ..BootRecord::default()
         };
         if let Ok(shim) = &found {
             own.vp = shim.info.vp;
@@ -265,7 +268,7 @@ impl Net {
 /// What the processes have agreed on.
 struct Opening<'a> {
     info: &'a StartInfo<'a>,
-    agreed: Hello,
+    agreed: BootRecord,
     shim: Arc<Shim>,
 }
 
@@ -301,7 +304,7 @@ impl Opening<'_> {
         let rounds = memory.map(start).transpose()?;
         let config = config::get();
         let depth = config.get(&variables::NETWORKDEPTH);
-        let offers = |class, buffers| Offers::new(shim, &port, class, buffers);
+        let offers = |class, buffers| PostedReceives::new(shim, &port, class, buffers);
         let offers = [offers(Class::Request, for_requests), offers(Class::Reply, for_replies)];
         let channels = (0..depth.div_ceil(shim.info.throttle.max(1)))
             .map(|_| shim.channel())
@@ -321,9 +324,9 @@ impl Opening<'_> {
             operations: AtomicU32::new(0),
             most_operations: config.get(&variables::NBI_THROTTLE).unwrap_or(depth),
             uses_putget: agreed.putget != 0,
-            flights: Flights::default(),
-            transfers: crate::transfer::Transfers::default(),
-            segments: crate::segments::Table::default(),
+            flights: PendingOperations::default(),
+            transfers: crate::transfers::Transfers::default(),
+            segments: crate::memory::Table::default(),
             rounds,
             stopped: AtomicBool::new(false),
             shim: Arc::clone(shim),
@@ -345,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_hello_is_its_bytes() {
-        let hello = Hello {
+        let hello = BootRecord {
             vp: 1,
             credits: 2,
             putget: 3,
@@ -353,6 +356,6 @@ mod tests {
             has_barrier: 5,
             barrier: 6,
         };
-        assert_eq!(Hello::from_bytes(&hello.bytes()), hello);
+        assert_eq!(BootRecord::from_bytes(&hello.bytes()), hello);
     }
 }

@@ -11,7 +11,7 @@ use gasnet_conduit::{
     PollScope, SegmentMemory, SourceUse, Upcalls,
 };
 use gasnet_conduit_gni::Gni;
-use gasnet_gni_abi as ffi;
+use gasnet_gni_abi as abi;
 use std::ffi::{c_void, CString};
 use std::ptr::null_mut;
 use std::time::Instant;
@@ -172,53 +172,53 @@ fn main() {
     let create = raw!(
         library,
         c"GNI_CdmCreate",
-        fn(u32, u8, u32, u32, *mut ffi::gni_cdm_handle_t)
+        fn(u32, u8, u32, u32, *mut abi::gni_cdm_handle_t)
     );
     let attach = raw!(
         library,
         c"GNI_CdmAttach",
-        fn(ffi::gni_cdm_handle_t, u32, *mut u32, *mut ffi::gni_nic_handle_t)
+        fn(abi::gni_cdm_handle_t, u32, *mut u32, *mut abi::gni_nic_handle_t)
     );
     let cq_create = raw!(
         library,
         c"GNI_CqCreate",
-        fn(ffi::gni_nic_handle_t, u32, u32, u32, *mut c_void, *mut c_void, *mut ffi::gni_cq_handle_t)
+        fn(abi::gni_nic_handle_t, u32, u32, u32, *mut c_void, *mut c_void, *mut abi::gni_cq_handle_t)
     );
     let ep_create = raw!(
         library,
         c"GNI_EpCreate",
-        fn(ffi::gni_nic_handle_t, ffi::gni_cq_handle_t, *mut ffi::gni_ep_handle_t)
+        fn(abi::gni_nic_handle_t, abi::gni_cq_handle_t, *mut abi::gni_ep_handle_t)
     );
-    let bind = raw!(library, c"GNI_EpBind", fn(ffi::gni_ep_handle_t, u32, u32));
+    let bind = raw!(library, c"GNI_EpBind", fn(abi::gni_ep_handle_t, u32, u32));
     let register = raw!(
         library,
         c"GNI_MemRegister",
-        fn(ffi::gni_nic_handle_t, u64, u64, ffi::gni_cq_handle_t, u32, u32, *mut ffi::gni_mem_handle_t)
+        fn(abi::gni_nic_handle_t, u64, u64, abi::gni_cq_handle_t, u32, u32, *mut abi::gni_mem_handle_t)
     );
     let post = raw!(
         library,
         c"GNI_PostFma",
-        fn(ffi::gni_ep_handle_t, *mut ffi::gni_post_descriptor_t)
+        fn(abi::gni_ep_handle_t, *mut abi::gni_post_descriptor_t)
     );
-    let event = raw!(library, c"GNI_CqGetEvent", fn(ffi::gni_cq_handle_t, *mut u64));
+    let event = raw!(library, c"GNI_CqGetEvent", fn(abi::gni_cq_handle_t, *mut u64));
     let completed = raw!(
         library,
         c"GNI_GetCompleted",
-        fn(ffi::gni_cq_handle_t, u64, *mut *mut ffi::gni_post_descriptor_t)
+        fn(abi::gni_cq_handle_t, u64, *mut *mut abi::gni_post_descriptor_t)
     );
     struct Side {
-        nic: ffi::gni_nic_handle_t,
-        source: ffi::gni_cq_handle_t,
-        arrivals: ffi::gni_cq_handle_t,
-        ep: ffi::gni_ep_handle_t,
-        memory: ffi::gni_mem_handle_t,
+        nic: abi::gni_nic_handle_t,
+        source: abi::gni_cq_handle_t,
+        arrivals: abi::gni_cq_handle_t,
+        ep: abi::gni_ep_handle_t,
+        memory: abi::gni_mem_handle_t,
         buffer: Box<[u64; 1024]>,
     }
-    let modes = ffi::GNI_CDM_MODE_DUAL_EVENTS | ffi::GNI_CDM_MODE_FMA_SHARED;
+    let modes = abi::GNI_CDM_MODE_DUAL_EVENTS | abi::GNI_CDM_MODE_FMA_SHARED;
     let side = |instance: u32| {
         let (mut cdm, mut nic, mut address) = (null_mut(), null_mut(), 0);
         let (mut source, mut arrivals, mut ep) = (null_mut(), null_mut(), null_mut());
-        let mut memory = ffi::gni_mem_handle_t::default();
+        let mut memory = abi::gni_mem_handle_t::default();
         let mut buffer = Box::new([0_u64; 1024]);
         // SAFETY: as the library demands.
         unsafe {
@@ -228,7 +228,7 @@ fn main() {
             assert_eq!(cq_create(nic, 1024, 0, 0, null_mut(), null_mut(), &raw mut arrivals), 0);
             assert_eq!(ep_create(nic, source, &raw mut ep), 0);
             assert_eq!(bind(ep, address, 1 - instance), 0);
-            let flags = ffi::GNI_MEM_STRICT_PI_ORDERING;
+            let flags = abi::GNI_MEM_STRICT_PI_ORDERING;
             let at = buffer.as_mut_ptr() as u64;
             assert_eq!(register(nic, at, 8192, arrivals, flags, u32::MAX, &raw mut memory), 0);
         }
@@ -244,18 +244,18 @@ fn main() {
     let (mut a, b) = (side(0), side(1));
     assert!(!a.nic.is_null());
     // SAFETY: all zero is valid.
-    let mut descriptor: ffi::gni_post_descriptor_t = unsafe { std::mem::zeroed() };
+    let mut descriptor: abi::gni_post_descriptor_t = unsafe { std::mem::zeroed() };
     descriptor.local_addr = a.buffer.as_mut_ptr() as u64;
     descriptor.local_mem_hndl = a.memory;
     descriptor.remote_addr = b.buffer.as_ptr() as u64;
     descriptor.remote_mem_hndl = b.memory;
     descriptor.length = 8;
-    descriptor.cq_mode = ffi::GNI_CQMODE_GLOBAL_EVENT;
+    descriptor.cq_mode = abi::GNI_CQMODE_GLOBAL_EVENT;
     descriptor.amo_cmd = 0x55;
     descriptor.first_operand = 1;
     descriptor.sync_flag_addr = b.buffer.as_ptr() as u64 + 64;
     descriptor.sync_flag_value = 5;
-    let take = |cq: ffi::gni_cq_handle_t, complete: bool| {
+    let take = |cq: abi::gni_cq_handle_t, complete: bool| {
         let (mut entry, mut back) = (0, null_mut());
         // SAFETY: live variables.
         unsafe {
@@ -265,20 +265,20 @@ fn main() {
             }
         }
     };
-    let mut run = |kind: u32, ep: ffi::gni_ep_handle_t, source: ffi::gni_cq_handle_t, mode: u16| {
+    let mut run = |kind: u32, ep: abi::gni_ep_handle_t, source: abi::gni_cq_handle_t, mode: u16| {
         descriptor.r#type = kind;
         descriptor.cq_mode = mode;
         // SAFETY: the descriptor lives until its completion is taken.
         assert_eq!(unsafe { post(ep, &raw mut descriptor) }, 0);
         take(source, true);
     };
-    let global = ffi::GNI_CQMODE_GLOBAL_EVENT;
-    let put = least(|| run(ffi::GNI_POST_FMA_PUT, a.ep, a.source, global));
-    let get = least(|| run(ffi::GNI_POST_FMA_GET, a.ep, a.source, global));
-    let amo = least(|| run(ffi::GNI_POST_AMO, a.ep, a.source, global));
-    let both = global | ffi::GNI_CQMODE_REMOTE_EVENT;
+    let global = abi::GNI_CQMODE_GLOBAL_EVENT;
+    let put = least(|| run(abi::GNI_POST_FMA_PUT, a.ep, a.source, global));
+    let get = least(|| run(abi::GNI_POST_FMA_GET, a.ep, a.source, global));
+    let amo = least(|| run(abi::GNI_POST_AMO, a.ep, a.source, global));
+    let both = global | abi::GNI_CQMODE_REMOTE_EVENT;
     let one_way = least(|| {
-        run(ffi::GNI_POST_FMA_PUT_W_SYNCFLAG, a.ep, a.source, both);
+        run(abi::GNI_POST_FMA_PUT_W_SYNCFLAG, a.ep, a.source, both);
         take(b.arrivals, false);
     });
     let raw = [

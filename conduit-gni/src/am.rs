@@ -79,7 +79,7 @@ pub struct Arrival {
 
 /// What a message needs for its way.
 #[derive(Clone, Copy, Debug)]
-pub struct Admission {
+pub struct SendReservation {
     pub peer: JobRank,
     pub slot: usize,
     pub way: Way,
@@ -244,7 +244,7 @@ impl Am {
 
     /// Takes what a request of so many bytes needs. None: something is short.
     #[inline]
-    pub fn admit(&mut self, rank: JobRank, bytes: usize, is_long: bool) -> Option<Admission> {
+    pub fn admit(&mut self, rank: JobRank, bytes: usize, is_long: bool) -> Option<SendReservation> {
         let (layout, long_depth, rendezvous_depth) = (self.layout, self.long_depth, self.rendezvous_depth);
         let peer = self.peers[rank.index()].get_or_insert_with(|| Box::new(Peer::new()));
         if is_long && peer.longs >= long_depth {
@@ -287,7 +287,7 @@ impl Am {
             has_reply: false,
             is_long,
         };
-        Some(Admission {
+        Some(SendReservation {
             peer: rank,
             slot,
             way,
@@ -297,7 +297,7 @@ impl Am {
 
     /// Gives it back: the request was not sent.
     #[cold]
-    pub fn dismiss(&mut self, admission: Admission) {
+    pub fn cancel(&mut self, admission: SendReservation) {
         let is_long = self.slots[admission.slot].is_long;
         let peer = self.peer(admission.peer);
         peer.under_way -= 1;
@@ -440,7 +440,7 @@ impl Am {
 
     /// Whether words for peers are kept back that free slots.
     #[inline]
-    pub fn keeps_words(&self) -> bool {
+    pub fn delays_credits(&self) -> bool {
         !self.late_words.is_empty()
     }
 

@@ -4,7 +4,7 @@
 //! Gemini has additions and bitwise operations on 64 bits. Aries has more, on 32 bits, too, and
 //! minima and maxima of signed integers and of floating-point numbers, but not sums of doubles.
 
-use crate::done::Done;
+use crate::done::CompletionAction;
 use crate::net::Net;
 use crate::settings::Flavour;
 use gasnet_conduit::atomic_codes::{self as codes, fetch, DBL, FLT, I32, I64, U64};
@@ -117,9 +117,9 @@ impl Atomics for Net {
         let Some(mut post) = turn.take() else { return Err(Busy) };
         post.peer = peer;
         post.done = if atomic.fetched.is_null() {
-            Done::Direct(atomic.cookie)
+            CompletionAction::Direct(atomic.cookie)
         } else {
-            Done::Atomic(atomic.cookie, (atomic.fetched as usize, bytes))
+            CompletionAction::Atomic(atomic.cookie, (atomic.fetched as usize, bytes))
         };
         let handle = self.domains[domain].posts_memory.handle;
         post.atomic(code, operands, (self.remote(&atomic.target), bytes), handle);

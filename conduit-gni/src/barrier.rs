@@ -7,7 +7,7 @@
 //! all. Rounds use two sets of places in turn: a leader enters round r+2 only when all have entered
 //! r+1, so have left r.
 
-use crate::done::Done;
+use crate::done::CompletionAction;
 use crate::engine::Engine;
 use crate::net::{Net, FIRST};
 use crate::region::ENGINE_ROUND;
@@ -115,7 +115,7 @@ impl Net {
         let flag = (state.round, self.in_region(peer, offset).address);
         let (from, to) = (post.inline_address(), self.in_region(peer, offset + 8));
         post.peer = peer;
-        post.done = Done::Nothing;
+        post.done = CompletionAction::Nothing;
         post.put_and_flag(MESSAGE, (from, 16), to, flag);
         let event = self.event(Kind::Barrier, 0);
         // SAFETY: inline memory.

@@ -1,13 +1,13 @@
 //! What the completion of a post means.
 #![forbid(unsafe_code)]
 
-use crate::bounce::Bounce;
-use crate::transfer::Transfer;
+use crate::buffers::Bounce;
+use crate::transfers::Transfer;
 use gasnet_conduit::{Class, Cookie};
 
 /// What is done when a post is complete.
 #[derive(Debug)]
-pub enum Done {
+pub enum CompletionAction {
     Nothing,
     /// The request of this slot has left the slot, or a buffer.
     Request(usize, Option<Bounce>),

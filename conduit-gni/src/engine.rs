@@ -5,14 +5,14 @@
 //! parent. The numbers of engines are exchanged at start; if one process has no engine, nobody uses
 //! them.
 
-use crate::done::Done;
+use crate::done::CompletionAction;
+use crate::ffi::{Code, EngineHandle, Local};
 use crate::net::{Net, FIRST};
 use crate::region::ENGINE_ROUND;
 use crate::settings::{Flavour, Settings};
-use crate::ugni::{Code, EngineHandle, Local};
 use gasnet_conduit::config::{self, BARRIER};
 use gasnet_conduit::{Busy, JobRank, StartInfo};
-use gasnet_gni_abi as ffi;
+use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::{AtomicBool, Ordering};
 
 /// "There is no engine."
@@ -53,7 +53,7 @@ impl Tree {
         }
         if hosts
             .iter()
-            .any(|(_, leaves)| leaves.len() + radix > ffi::GNI_CE_MAX_CHILDREN as usize)
+            .any(|(_, leaves)| leaves.len() + radix > abi::GNI_CE_MAX_CHILDREN as usize)
         {
             return None;
         }
@@ -153,11 +153,11 @@ impl Net {
         number_of: &impl Fn(JobRank) -> u32,
     ) -> Result<(), Code> {
         let mut turn = self.domains[FIRST].turn();
-        let endpoint = |turn: &mut crate::ugni::Turn<'_>, rank| self.endpoint(turn, rank).ok_or(Code::INVALID);
+        let endpoint = |turn: &mut crate::ffi::QueueGuard<'_>, rank| self.endpoint(turn, rank).ok_or(Code::INVALID);
         if let (Some(node), Some(own)) = (&tree.node, own) {
             let mut children = Vec::new();
-            let leaves = node.leaves.iter().map(|leader| (*leader, ffi::GNI_CE_CHILD_PE));
-            let below = node.below.iter().map(|leader| (*leader, ffi::GNI_CE_CHILD_VCE));
+            let leaves = node.leaves.iter().map(|leader| (*leader, abi::GNI_CE_CHILD_PE));
+            let below = node.below.iter().map(|leader| (*leader, abi::GNI_CE_CHILD_VCE));
             for (child, (leader, kind)) in (0..).zip(leaves.chain(below)) {
                 let endpoint = endpoint(&mut turn, leader)?;
                 turn.set_engine(endpoint, number_of(leader), child, kind)?;
@@ -166,7 +166,7 @@ impl Net {
             let parent = match node.parent {
                 Some((leader, child)) => {
                     let endpoint = endpoint(&mut turn, leader)?;
-                    turn.set_engine(endpoint, number_of(leader), child, ffi::GNI_CE_CHILD_VCE)?;
+                    turn.set_engine(endpoint, number_of(leader), child, abi::GNI_CE_CHILD_VCE)?;
                     Some(endpoint)
                 }
                 None => None,
@@ -174,7 +174,7 @@ impl Net {
             turn.configure_engine(own, &children, parent)?;
         }
         let leaf = endpoint(&mut turn, tree.host_leader)?;
-        turn.set_engine(leaf, number_of(tree.host_leader), tree.leaf, ffi::GNI_CE_CHILD_PE)
+        turn.set_engine(leaf, number_of(tree.host_leader), tree.leaf, abi::GNI_CE_CHILD_PE)
     }
 
     /// Gives operands to the engine.
@@ -191,8 +191,8 @@ impl Net {
             handle: self.region_memory.handle,
         };
         post.peer = engine.host_leader;
-        post.done = Done::Reduction;
-        post.reduce(ffi::GNI_FMA_CE_AND, words, result);
+        post.done = CompletionAction::Reduction;
+        post.reduce(abi::GNI_FMA_CE_AND, words, result);
         // SAFETY: the result lies in the region.
         unsafe { self.post(&mut turn, FIRST, post, None) };
         Ok(())

@@ -10,34 +10,35 @@
 //! - [`progress`], [`wake`]: polling
 
 mod am;
-mod arrive;
 mod atomics;
 mod barrier;
-mod bounce;
+mod buffers;
 mod credentials;
 mod done;
 mod engine;
+mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+mod memory;
 mod net;
-mod notify;
 mod outbox;
 mod pmi;
 mod progress;
+mod put_notify;
+mod receive;
 mod region;
 mod registrations;
 mod rma;
-mod segments;
 mod send;
 mod settings;
 mod start;
-mod transfer;
-mod ugni;
+mod transfers;
 mod units;
 mod variables;
 mod wake;
 mod wire;
 
+use ffi::Arrivals;
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
     Atomics, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment,
@@ -46,7 +47,6 @@ use gasnet_conduit::{
 };
 use net::Net;
 use std::sync::OnceLock;
-use ugni::Arrivals;
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
@@ -166,7 +166,7 @@ impl Conduit for Gni {
 
 impl Segments for Net {
     fn max_key_bytes(&self) -> usize {
-        segments::KEY_BYTES
+        memory::KEY_BYTES
     }
 
     fn max_bytes(&self) -> usize {

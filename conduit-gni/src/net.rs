@@ -2,19 +2,19 @@
 
 use crate::am::Am;
 use crate::barrier::Rounds;
-use crate::bounce::Bounces;
-use crate::done::Done;
-use crate::notify::Message;
+use crate::buffers::Bounces;
+use crate::done::CompletionAction;
+use crate::ffi::{Code, Domain, Endpoint, Memory, Post, PostDescriptor, QueueGuard, Remote};
+use crate::memory::Segments;
+use crate::put_notify::Message;
 use crate::region::Region;
 use crate::registrations::Registrations;
-use crate::segments::Segments;
 use crate::settings::Settings;
-use crate::transfer::Transfer;
-use crate::ugni::{Code, Domain, Endpoint, Memory, Post, Remote, Taken, Turn};
+use crate::transfers::Transfer;
 use crate::wire::{Event, Kind};
-use gasnet_conduit::fates::Fates;
 use gasnet_conduit::{JobRank, Stop};
-use gasnet_gni_abi as ffi;
+use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use gasnet_sys::gate::Gate;
 use gasnet_sys::lock;
@@ -28,7 +28,7 @@ pub struct Address {
     pub instance: u32,
     /// First byte of its region, in its address space.
     pub base: usize,
-    pub handle: ffi::gni_mem_handle_t,
+    pub handle: abi::gni_mem_handle_t,
 }
 
 /// A started conduit.
@@ -38,7 +38,7 @@ pub struct Net {
     /// By rank.
     pub addresses: Box<[Address]>,
     pub am: Gate<Am>,
-    pub fates: Fates,
+    pub states: PeerStates,
     pub segments: Segments,
     pub registrations: Registrations,
     pub bounces: Bounces,
@@ -47,7 +47,7 @@ pub struct Net {
     /// Bytes of segments that may be registered.
     pub max_bytes: usize,
     /// Posts that found no room, and their domains.
-    pub refused: Mutex<Vec<(usize, Taken, Option<u32>)>>,
+    pub refused: Mutex<Vec<(usize, PostDescriptor, Option<u32>)>>,
     pub refused_count: AtomicUsize,
     /// Transfers that wait for a post, a buffer or room.
     #[allow(clippy::vec_box, reason = "they move between posts and this list")]
@@ -61,7 +61,7 @@ pub struct Net {
     /// Whether messages have arrived that are not complete, or not delivered.
     pub has_arrivals: AtomicBool,
     /// Whether words for peers are kept back, and polls meanwhile.
-    pub keeps_words: AtomicBool,
+    pub delays_credits: AtomicBool,
     pub polls: AtomicUsize,
     pub stopped: AtomicBool,
     /// Why the network failed, until that is reported.
@@ -98,10 +98,10 @@ impl Net {
         if self.is_stopped() {
             return Some(false);
         }
-        if self.fates.is_present(peer) {
+        if self.states.is_present(peer) {
             return Some(true);
         }
-        if self.fates.has_stopped(peer) {
+        if self.states.has_stopped(peer) {
             None
         } else {
             Some(false)
@@ -120,7 +120,7 @@ impl Net {
 
     /// The endpoint of a peer. If it cannot be made, the peer is lost.
     #[inline]
-    pub fn endpoint(&self, turn: &mut Turn<'_>, peer: JobRank) -> Option<Endpoint> {
+    pub fn endpoint(&self, turn: &mut QueueGuard<'_>, peer: JobRank) -> Option<Endpoint> {
         let address = || {
             let address = &self.addresses[peer.index()];
             (address.nic, address.instance)
@@ -128,7 +128,7 @@ impl Net {
         match turn.endpoint(peer, address) {
             Ok(endpoint) => Some(endpoint),
             Err(code) => {
-                self.fates.lose(peer, format!("an endpoint cannot be bound: {code}"));
+                self.states.lose(peer, format!("an endpoint cannot be bound: {code}"));
                 None
             }
         }
@@ -154,9 +154,9 @@ impl Net {
     /// Posts. `Ok` also if there is no room: then it is posted later. `Err`: the peer is lost.
     ///
     /// # Safety
-    /// As for [`Turn::post`].
+    /// As for [`QueueGuard::post`].
     #[inline]
-    pub unsafe fn post(&self, turn: &mut Turn<'_>, domain: usize, post: Taken, event: Option<u32>) {
+    pub unsafe fn post(&self, turn: &mut QueueGuard<'_>, domain: usize, post: PostDescriptor, event: Option<u32>) {
         let peer = post.peer;
         let Some(endpoint) = self.endpoint(turn, peer) else {
             return forget(post);
@@ -171,7 +171,7 @@ impl Net {
             }
             Err((post, code)) => {
                 let name = post.name();
-                self.fates.lose(peer, format!("{name} was refused: {code}"));
+                self.states.lose(peer, format!("{name} was refused: {code}"));
                 forget(post);
             }
         }
@@ -180,9 +180,14 @@ impl Net {
     /// Posts, if there is room.
     ///
     /// # Safety
-    /// As for [`Turn::post`].
+    /// As for [`QueueGuard::post`].
     #[inline]
-    pub unsafe fn try_post(&self, turn: &mut Turn<'_>, post: Taken, event: Option<u32>) -> Result<(), Taken> {
+    pub unsafe fn try_post(
+        &self,
+        turn: &mut QueueGuard<'_>,
+        post: PostDescriptor,
+        event: Option<u32>,
+    ) -> Result<(), PostDescriptor> {
         let peer = post.peer;
         let Some(endpoint) = self.endpoint(turn, peer) else {
             return Err(post);
@@ -193,7 +198,7 @@ impl Net {
             Err((post, code)) => {
                 if code != Code::RESOURCE {
                     let name = post.name();
-                    self.fates.lose(peer, format!("{name} was refused: {code}"));
+                    self.states.lose(peer, format!("{name} was refused: {code}"));
                 }
                 Err(post)
             }
@@ -219,8 +224,8 @@ impl Net {
         let mut turn = self.domains[FIRST].turn();
         let Some(mut post) = turn.take() else { return false };
         post.peer = peer;
-        post.done = Done::Nothing;
-        let modes = ffi::GNI_CQMODE_GLOBAL_EVENT | ffi::GNI_CQMODE_REMOTE_EVENT;
+        post.done = CompletionAction::Nothing;
+        let modes = abi::GNI_CQMODE_GLOBAL_EVENT | abi::GNI_CQMODE_REMOTE_EVENT;
         Post::event(
             &mut post,
             modes,
@@ -235,8 +240,8 @@ impl Net {
 
 /// A post to a peer that is lost: the job ends.
 #[cold]
-fn forget(mut post: Taken) {
-    post.done = Done::Nothing;
+fn forget(mut post: PostDescriptor) {
+    post.done = CompletionAction::Nothing;
 }
 
 impl Drop for Net {

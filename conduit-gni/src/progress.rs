@@ -1,14 +1,14 @@
 //! Polling.
 
-use crate::bounce::Bounce;
-use crate::done::Done;
+use crate::buffers::Bounce;
+use crate::done::CompletionAction;
+use crate::ffi::{Completed, Domain, Failure, PostDescriptor, QueueGuard, BURST};
 use crate::net::{Net, FIRST};
-use crate::rma::{take_out, Aim};
-use crate::ugni::{Completed, Domain, Failure, Taken, Turn, BURST};
+use crate::rma::{take_out, PutKind};
 use crate::wire::Kind;
-use gasnet_conduit::batch::Batch;
-use gasnet_conduit::copied::copy_out;
 use gasnet_conduit::{Completion, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit_util::aligned_copy::copy_out;
+use gasnet_conduit_util::fixed_vec::FixedVec;
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 use std::cell::Cell;
@@ -45,8 +45,8 @@ impl Net {
         if let Some(rounds) = self.rounds.as_ref().filter(|rounds| rounds.is_active()) {
             count += self.poll_barrier(rounds, upcalls);
         }
-        if self.keeps_words.load(Ordering::Relaxed) {
-            self.age_words();
+        if self.delays_credits.load(Ordering::Relaxed) {
+            self.flush_late_credits();
         }
         if self.refused_count.load(Ordering::Relaxed) > 0 {
             self.post_refused();
@@ -75,8 +75,8 @@ impl Net {
     /// Reports what is lost.
     #[inline]
     fn report(&self, upcalls: &mut dyn Upcalls) {
-        if self.fates.has_losses() {
-            for (peer, why) in self.fates.take_losses() {
+        if self.states.has_losses() {
+            for (peer, why) in self.states.take_losses() {
                 upcalls.peer_lost(peer, &why);
             }
         }
@@ -90,7 +90,7 @@ impl Net {
 
     /// Handles completions of a domain.
     fn complete(&self, domain: &Domain, upcalls: &mut dyn Upcalls) -> usize {
-        let (mut ready, mut count) = (Batch::<Ready, BURST>::new(), 0);
+        let (mut ready, mut count) = (FixedVec::<Ready, BURST>::new(), 0);
         {
             let Some(mut turn) = domain.try_turn() else { return 0 };
             while count < BURST && domain.is_busy() {
@@ -118,11 +118,11 @@ impl Net {
     /// A post is complete. Under the lock of its domain: frees what it has, and returns what is
     /// left to do.
     #[inline]
-    fn settle(&self, turn: &mut Turn<'_>, completed: Completed) -> Option<Ready> {
+    fn settle(&self, turn: &mut QueueGuard<'_>, completed: Completed) -> Option<Ready> {
         let mut post = match completed {
-            Completed::Whole(post) => post,
+            Completed::ParentOperation(post) => post,
             Completed::Local(mut post) => {
-                let Done::Put(cookie, _, is_in_use) = &mut post.done else {
+                let CompletionAction::Put(cookie, _, is_in_use) = &mut post.done else {
                     return None;
                 };
                 *is_in_use = false;
@@ -133,23 +133,23 @@ impl Net {
                 return None;
             }
         };
-        let ready = match std::mem::replace(&mut post.done, Done::Nothing) {
-            Done::Nothing => None,
-            Done::Reduction => {
+        let ready = match std::mem::replace(&mut post.done, CompletionAction::Nothing) {
+            CompletionAction::Nothing => None,
+            CompletionAction::Reduction => {
                 self.note_reduction();
                 None
             }
-            Done::Request(slot, bounce) => {
+            CompletionAction::Request(slot, bounce) => {
                 self.bounces.give(bounce);
                 Some(Ready::Left(slot))
             }
-            Done::Reply(bounce) => {
+            CompletionAction::Reply(bounce) => {
                 self.bounces.give(bounce);
                 None
             }
-            Done::Released => Some(Ready::Released(post.peer)),
-            Done::Source(cookie) => Some(Ready::Report(cookie, Completion::Source)),
-            Done::Put(cookie, bounce, was_in_use) => {
+            CompletionAction::Released => Some(Ready::Released(post.peer)),
+            CompletionAction::Source(cookie) => Some(Ready::Report(cookie, Completion::Source)),
+            CompletionAction::Put(cookie, bounce, was_in_use) => {
                 self.bounces.give(bounce);
                 let part = if was_in_use {
                     Completion::Both
@@ -158,21 +158,23 @@ impl Net {
                 };
                 Some(Ready::Report(cookie, part))
             }
-            Done::Get(cookie, bounce, skip, (to, bytes)) => {
+            CompletionAction::Get(cookie, bounce, skip, (to, bytes)) => {
                 let from = bounce.as_ref().map_or(post.inline_address(), Bounce::address);
                 // SAFETY: the runtime keeps the destination writable until the get is reported.
                 unsafe { take_out(from, skip, to, bytes) };
                 self.bounces.give(bounce);
                 Some(Ready::Report(cookie, Completion::Both))
             }
-            Done::Direct(cookie) => Some(Ready::Report(cookie, Completion::Both)),
-            Done::Atomic(cookie, (to, bytes)) => {
+            CompletionAction::Direct(cookie) => Some(Ready::Report(cookie, Completion::Both)),
+            CompletionAction::Atomic(cookie, (to, bytes)) => {
                 // SAFETY: the runtime keeps the place of the old value writable until it is
                 // reported.
                 unsafe { copy_out(post.inline_address(), to, bytes) };
                 Some(Ready::Report(cookie, Completion::Both))
             }
-            again @ (Done::Fetched { .. } | Done::Part(_)) => return Some(Ready::Again(post, again)),
+            again @ (CompletionAction::Fetched { .. } | CompletionAction::Part(_)) => {
+                return Some(Ready::Again(post, again))
+            }
         };
         turn.put_back(post);
         ready
@@ -180,15 +182,15 @@ impl Net {
 
     /// An operation has failed: it is posted again, or its peer is lost.
     #[cold]
-    fn note_failure(&self, turn: &mut Turn<'_>, mut post: Taken, failure: &Failure) {
+    fn note_failure(&self, turn: &mut QueueGuard<'_>, mut post: PostDescriptor, failure: &Failure) {
         let (peer, name, status) = (post.peer, post.name(), &failure.status);
         post.failures += 1;
         let repeats = failure.is_transient && post.failures < TRIES && may_repeat(&post);
         let domain = (0..)
             .zip(&self.domains)
             .find(|(_, domain)| std::ptr::eq(*domain, turn.domain()));
-        if let Some((domain, _)) = domain.filter(|_| repeats && self.fates.is_present(peer)) {
-            let event = matches!(post.done, Done::Released).then(|| self.event(Kind::Released, 0));
+        if let Some((domain, _)) = domain.filter(|_| repeats && self.states.is_present(peer)) {
+            let event = matches!(post.done, CompletionAction::Released).then(|| self.event(Kind::Released, 0));
             post.repeat();
             // SAFETY: as when it was posted first; `may_repeat` has found that the source is kept.
             return unsafe { self.post(turn, domain, post, event) };
@@ -200,8 +202,8 @@ impl Net {
         let why = format!("{name} failed{times}: {status}");
         // The engine works for all hosts, so none of them is to blame.
         match post.done {
-            Done::Reduction => self.fail(&why),
-            _ => self.fates.lose(peer, why),
+            CompletionAction::Reduction => self.fail(&why),
+            _ => self.states.lose(peer, why),
         }
     }
 
@@ -213,7 +215,7 @@ impl Net {
             Ready::Left(slot) => self.am.lock().has_left(slot),
             Ready::Released(peer) => self.words_arrived(peer),
             Ready::Again(post, done) => {
-                let (post, report) = self.go_on(post, done);
+                let (post, report) = self.next_post(post, done);
                 if let Some(post) = post {
                     domain.turn().put_back(post);
                 }
@@ -224,12 +226,16 @@ impl Net {
         }
     }
 
-    /// Goes on with what takes several posts. Returns the post, unless it is used again, and what
+    /// The next post of an operation that takes several. Returns the post, unless it is used again, and what
     /// is reported.
     #[cold]
-    fn go_on(&self, post: Taken, done: Done) -> (Option<Taken>, Option<(Cookie, Completion)>) {
+    fn next_post(
+        &self,
+        post: PostDescriptor,
+        done: CompletionAction,
+    ) -> (Option<PostDescriptor>, Option<(Cookie, Completion)>) {
         match done {
-            Done::Fetched {
+            CompletionAction::Fetched {
                 class,
                 index,
                 landing,
@@ -239,7 +245,7 @@ impl Net {
                 self.has_arrivals.store(true, Ordering::Relaxed);
                 (post, None)
             }
-            Done::Part(transfer) => self.advance_or_end(post, transfer),
+            CompletionAction::Part(transfer) => self.advance_or_end(post, transfer),
             _ => (Some(post), None),
         }
     }
@@ -248,12 +254,12 @@ impl Net {
 /// Whether a post may be executed twice, as a failure does not tell whether it was executed, and
 /// its source is still as it was. Atomics, messages and their payloads may not: their effects and
 /// events would be counted twice.
-fn may_repeat(post: &Taken) -> bool {
+fn may_repeat(post: &PostDescriptor) -> bool {
     match &post.done {
-        Done::Put(_, bounce, is_in_use) => *is_in_use || bounce.is_some() || post.is_inline(),
-        Done::Part(transfer) => !matches!(transfer.aim, Aim::Notify(_)),
+        CompletionAction::Put(_, bounce, is_in_use) => *is_in_use || bounce.is_some() || post.is_inline(),
+        CompletionAction::Part(transfer) => !matches!(transfer.aim, PutKind::Notify(_)),
         // The event asks the peer to read words that replace one another.
-        Done::Released => true,
+        CompletionAction::Released => true,
         _ => post.is_get(),
     }
 }
@@ -266,5 +272,5 @@ enum Ready {
     /// Words have arrived at a peer.
     Released(JobRank),
     /// There is more to post.
-    Again(Taken, Done),
+    Again(PostDescriptor, CompletionAction),
 }

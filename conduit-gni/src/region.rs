@@ -11,8 +11,8 @@
 //! | spaces | where peers write their requests |
 
 use crate::settings::{Settings, MOST_UNITS};
-use gasnet_conduit::mapped::Mapped;
 use gasnet_conduit::JobRank;
+use gasnet_conduit_util::mapped::Mapped;
 use std::io;
 use std::sync::atomic::AtomicU64;
 

@@ -4,8 +4,8 @@
 //! unmapped by a notification of the kernel. Here none outlives its operations, so none can go
 //! stale; operations at the same time on the same memory share one.
 
-use crate::ugni::{Arrivals, Code, Domain, Memory};
-use gasnet_gni_abi as ffi;
+use crate::ffi::{Arrivals, Code, Domain, Memory};
+use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 
@@ -51,7 +51,7 @@ impl Registrations {
         domain: usize,
         (address, bytes): (usize, usize),
         writable: bool,
-    ) -> Result<ffi::gni_mem_handle_t, Code> {
+    ) -> Result<abi::gni_mem_handle_t, Code> {
         let mut entries = lock(&self.entries);
         let has = |entry: &&mut Entry| {
             entry.domain == domain
@@ -68,7 +68,7 @@ impl Registrations {
         if entries.len() >= self.most {
             return Err(Code::RESOURCE);
         }
-        let flags = ffi::GNI_MEM_RELAXED_PI_ORDERING | if writable { 0 } else { ffi::GNI_MEM_READ_ONLY };
+        let flags = abi::GNI_MEM_RELAXED_PI_ORDERING | if writable { 0 } else { abi::GNI_MEM_READ_ONLY };
         let start = address - address % PAGE;
         let range = (start, (address + bytes).next_multiple_of(PAGE));
         // SAFETY: by contract. Pages are mapped as a whole.
@@ -84,7 +84,7 @@ impl Registrations {
     }
 
     /// An operation that used a handle is complete.
-    pub fn give(&self, domains: &[Domain], domain: usize, handle: ffi::gni_mem_handle_t) {
+    pub fn give(&self, domains: &[Domain], domain: usize, handle: abi::gni_mem_handle_t) {
         let mut entries = lock(&self.entries);
         let is_it = |entry: &Entry| entry.domain == domain && entry.memory.handle == handle;
         let Some(index) = entries.iter().position(is_it) else {

@@ -2,20 +2,20 @@
 //!
 //! Short ones go by FMA, to which the CPU writes the data of a put, longer ones by the block
 //! transfer engine, which needs registered memory at both ends. Memory outside segments is copied
-//! through a buffer if it is small; else it is registered for the operation ([`crate::transfer`]).
+//! through a buffer if it is small; else it is registered for the operation ([`crate::transfers`]).
 //!
 //! Gets read multiples of four bytes at such addresses, so that others are widened, and what is not
 //! wanted is left out.
 
-use crate::bounce::Bounce;
-use crate::done::Done;
+use crate::buffers::Bounce;
+use crate::done::CompletionAction;
+use crate::ffi::{Local, PostDescriptor, Remote, INLINE};
 use crate::net::Net;
 use crate::settings::Flavour;
-use crate::transfer::{Report, Transfer};
-use crate::ugni::{Local, Remote, Taken, INLINE};
-use gasnet_conduit::copied::copy_out;
+use crate::transfers::{Report, Transfer};
 use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put, RemoteMemory, Rma, SourceUse};
-use gasnet_gni_abi as ffi;
+use gasnet_conduit_util::aligned_copy::copy_out;
+use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::Ordering;
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
@@ -27,7 +27,7 @@ const WORD: usize = 4;
 
 /// What a put is for.
 #[derive(Clone, Copy, Debug)]
-pub enum Aim {
+pub enum PutKind {
     /// Local and remote completion are reported.
     Put,
     /// Local completion is reported. The peer gets an event for each part.
@@ -36,13 +36,13 @@ pub enum Aim {
     Payload,
 }
 
-impl Aim {
+impl PutKind {
     /// What completes.
     #[inline]
     pub fn modes(self) -> u16 {
         match self {
-            Self::Notify(_) => ffi::GNI_CQMODE_GLOBAL_EVENT | ffi::GNI_CQMODE_REMOTE_EVENT,
-            _ => ffi::GNI_CQMODE_GLOBAL_EVENT,
+            Self::Notify(_) => abi::GNI_CQMODE_GLOBAL_EVENT | abi::GNI_CQMODE_REMOTE_EVENT,
+            _ => abi::GNI_CQMODE_GLOBAL_EVENT,
         }
     }
 
@@ -66,7 +66,7 @@ struct Source {
 }
 
 /// What a put lacks.
-enum Short {
+enum NoResource {
     /// A buffer, for now.
     Buffer,
     /// A post cannot do it: it is too long, or its source must be registered.
@@ -119,9 +119,9 @@ impl Net {
 
     /// What completes of a put.
     #[inline]
-    pub fn put_modes(&self, aim: Aim, by_fma: bool) -> u16 {
+    pub fn put_modes(&self, aim: PutKind, by_fma: bool) -> u16 {
         if by_fma && self.settings.flushes_by_events() {
-            aim.modes() | ffi::GNI_CQMODE_REMOTE_EVENT
+            aim.modes() | abi::GNI_CQMODE_REMOTE_EVENT
         } else {
             aim.modes()
         }
@@ -130,7 +130,13 @@ impl Net {
     /// Where a post reads the source of a put, which may lie in a buffer that the client has
     /// filled.
     #[inline]
-    fn source(&self, put: &Put, filled: Option<Bounce>, domain: usize, post: &mut Taken) -> Result<Source, Short> {
+    fn source(
+        &self,
+        put: &Put,
+        filled: Option<Bounce>,
+        domain: usize,
+        post: &mut PostDescriptor,
+    ) -> Result<Source, NoResource> {
         let by_fma = put.bytes <= self.settings.put_fma;
         let own = self.segments.local(&put.from, domain);
         let of_bounce = |address, bounce| {
@@ -145,7 +151,7 @@ impl Net {
             return Ok(of_bounce(put.from.address, bounce));
         }
         let address = put.from.address;
-        let none = ffi::gni_mem_handle_t::default();
+        let none = abi::gni_mem_handle_t::default();
         if by_fma && (put.bytes <= INLINE || self.is_gemini()) {
             // Gemini has read the source when the post returns.
             let mut address = address;
@@ -161,7 +167,7 @@ impl Net {
             });
         }
         if self.copies(put) && (put.source == SourceUse::Now || own.is_none() && !by_fma) {
-            let bounce = self.bounces.take().ok_or(Short::Buffer)?;
+            let bounce = self.bounces.take().ok_or(NoResource::Buffer)?;
             // SAFETY: the source, and a buffer of at least as many bytes.
             unsafe { copy(address, bounce.address(), put.bytes) };
             return Ok(of_bounce(bounce.address(), bounce));
@@ -172,7 +178,7 @@ impl Net {
                 bounce: None,
                 is_in_use: true,
             }),
-            _ => Err(Short::Handle),
+            _ => Err(NoResource::Handle),
         }
     }
 
@@ -183,7 +189,7 @@ impl Net {
         put: &Put,
         filled: Option<Bounce>,
         domain: usize,
-        aim: Aim,
+        aim: PutKind,
     ) -> Result<LocalCompletion, Busy> {
         if self.may_send(put.to.peer) != Some(true) {
             return Err(Busy);
@@ -197,8 +203,8 @@ impl Net {
                 turn.put_back(post);
                 drop(turn);
                 return match short {
-                    Short::Buffer => Err(Busy),
-                    Short::Handle => self.start_long_put(put, domain, aim),
+                    NoResource::Buffer => Err(Busy),
+                    NoResource::Handle => self.start_long_put(put, domain, aim),
                 };
             }
         };
@@ -208,27 +214,27 @@ impl Net {
             is_in_use,
         } = source;
         let by_fma = put.bytes <= self.settings.put_fma;
-        let is_early = is_in_use && put.source == SourceUse::Now && !by_fma && matches!(aim, Aim::Put);
+        let is_early = is_in_use && put.source == SourceUse::Now && !by_fma && matches!(aim, PutKind::Put);
         let mut modes = self.put_modes(aim, by_fma);
         if is_early {
-            modes |= ffi::GNI_CQMODE_LOCAL_EVENT;
+            modes |= abi::GNI_CQMODE_LOCAL_EVENT;
         }
         let kind = if by_fma {
-            ffi::GNI_POST_FMA_PUT
+            abi::GNI_POST_FMA_PUT
         } else {
-            ffi::GNI_POST_RDMA_PUT
+            abi::GNI_POST_RDMA_PUT
         };
         post.peer = put.to.peer;
         post.transfer(kind, modes, (local, self.remote(&put.to)), put.bytes);
         post.done = match aim {
-            Aim::Put => Done::Put(put.cookie, bounce, is_in_use),
-            _ if is_in_use => Done::Source(put.cookie),
-            _ => Done::Reply(bounce),
+            PutKind::Put => CompletionAction::Put(put.cookie, bounce, is_in_use),
+            _ if is_in_use => CompletionAction::Source(put.cookie),
+            _ => CompletionAction::Reply(bounce),
         };
         // SAFETY: the runtime keeps the source until local completion; copies are kept until then.
         if let Err(mut post) = unsafe { self.try_post(&mut turn, post, aim.event()) } {
-            if let Done::Put(_, Some(bounce), _) | Done::Reply(Some(bounce)) =
-                std::mem::replace(&mut post.done, Done::Nothing)
+            if let CompletionAction::Put(_, Some(bounce), _) | CompletionAction::Reply(Some(bounce)) =
+                std::mem::replace(&mut post.done, CompletionAction::Nothing)
             {
                 // What the client has filled stays reserved.
                 self.bounces.give(Some(bounce).filter(|_| !was_filled));
@@ -258,10 +264,10 @@ impl Net {
 
     /// A put that is longer than a post, or whose source must be registered.
     #[cold]
-    fn start_long_put(&self, put: &Put, domain: usize, aim: Aim) -> Result<LocalCompletion, Busy> {
+    fn start_long_put(&self, put: &Put, domain: usize, aim: PutKind) -> Result<LocalCompletion, Busy> {
         self.may_begin()?;
         let report = match aim {
-            Aim::Put => Report::Part(put.cookie, Completion::Both),
+            PutKind::Put => Report::Part(put.cookie, Completion::Both),
             _ => Report::Part(put.cookie, Completion::Source),
         };
         let mut transfer = Transfer::put(put, self.remote(&put.to), domain, report);
@@ -291,14 +297,14 @@ impl Net {
         let Some(mut post) = turn.take() else { return Err(Busy) };
         let local = match own {
             _ if bytes <= INLINE => {
-                post.done = Done::Get(get.cookie, None, skip, to);
+                post.done = CompletionAction::Get(get.cookie, None, skip, to);
                 Local {
                     address: post.inline_address(),
                     handle: self.domains[domain].posts_memory.handle,
                 }
             }
             Some(handle) => {
-                post.done = Done::Direct(get.cookie);
+                post.done = CompletionAction::Direct(get.cookie);
                 Local {
                     address: get.to.address,
                     handle,
@@ -310,7 +316,7 @@ impl Net {
                     return Err(Busy);
                 };
                 let address = bounce.address();
-                post.done = Done::Get(get.cookie, Some(bounce), skip, to);
+                post.done = CompletionAction::Get(get.cookie, Some(bounce), skip, to);
                 Local {
                     address,
                     handle: self.bounces.handle(domain),
@@ -318,15 +324,17 @@ impl Net {
             }
         };
         let kind = if bytes <= settings.get_fma {
-            ffi::GNI_POST_FMA_GET
+            abi::GNI_POST_FMA_GET
         } else {
-            ffi::GNI_POST_RDMA_GET
+            abi::GNI_POST_RDMA_GET
         };
         post.peer = get.from.peer;
-        post.transfer(kind, ffi::GNI_CQMODE_GLOBAL_EVENT, (local, from), bytes);
+        post.transfer(kind, abi::GNI_CQMODE_GLOBAL_EVENT, (local, from), bytes);
         // SAFETY: the runtime keeps the destination until completion; copies are kept until then.
         if let Err(mut post) = unsafe { self.try_post(&mut turn, post, None) } {
-            if let Done::Get(_, Some(bounce), ..) = std::mem::replace(&mut post.done, Done::Nothing) {
+            if let CompletionAction::Get(_, Some(bounce), ..) =
+                std::mem::replace(&mut post.done, CompletionAction::Nothing)
+            {
                 self.bounces.give(bounce);
             }
             turn.put_back(post);
@@ -373,7 +381,7 @@ pub unsafe fn take_out(from: usize, skip: usize, to: usize, bytes: usize) {
 
 impl Rma for Net {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        self.start_put(put, None, self.domain_of_thread(), Aim::Put)
+        self.start_put(put, None, self.domain_of_thread(), PutKind::Put)
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {

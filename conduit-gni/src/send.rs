@@ -1,19 +1,19 @@
 //! Sending packets: see [`crate::am`].
 
-use crate::am::{Admission, Way};
-use crate::bounce::Bounce;
-use crate::done::Done;
+use crate::am::{SendReservation, Way};
+use crate::buffers::Bounce;
+use crate::done::CompletionAction;
+use crate::ffi::{PostDescriptor, QueueGuard, INLINE};
 use crate::net::{Net, FIRST};
 use crate::region::{FRONT, HEAD};
-use crate::ugni::{Taken, Turn, INLINE};
 use crate::wire::{Head, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
-use gasnet_gni_abi as ffi;
+use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::Ordering;
 use std::cell::Cell;
 
 /// What messages complete: at the sender and at the receiver.
-pub const MESSAGE: u16 = ffi::GNI_CQMODE_GLOBAL_EVENT | ffi::GNI_CQMODE_REMOTE_EVENT;
+pub const MESSAGE: u16 = abi::GNI_CQMODE_GLOBAL_EVENT | abi::GNI_CQMODE_REMOTE_EVENT;
 
 /// A request that a thread delivers.
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +130,7 @@ impl Net {
         let mut turn = self.domains[FIRST].turn();
         let Some(post) = turn.take() else {
             drop(turn);
-            self.am.lock().dismiss(admission);
+            self.am.lock().cancel(admission);
             return Err(Busy);
         };
         self.send_request(&mut turn, post, admission, (packet, 0));
@@ -139,7 +139,7 @@ impl Net {
 
     /// Takes what a request needs.
     #[inline]
-    pub fn admit(&self, peer: JobRank, bytes: usize, is_long: bool) -> Result<Admission, Busy> {
+    pub fn admit(&self, peer: JobRank, bytes: usize, is_long: bool) -> Result<SendReservation, Busy> {
         let mut am = self.am.lock();
         if let Some(admission) = am.admit(peer, bytes, is_long) {
             return Ok(admission);
@@ -157,12 +157,12 @@ impl Net {
     #[inline]
     pub fn send_request(
         &self,
-        turn: &mut Turn<'_>,
-        mut post: Taken,
-        admission: Admission,
+        turn: &mut QueueGuard<'_>,
+        mut post: PostDescriptor,
+        admission: SendReservation,
         (packet, parts): (Packet<'_>, usize),
     ) {
-        let Admission { peer, slot, way, index } = admission;
+        let SendReservation { peer, slot, way, index } = admission;
         let layout = &self.region.layout;
         let (offset, bytes) = (layout.slot(slot), packet.bytes());
         let head = Head { bytes, slot, parts }.encode();
@@ -173,14 +173,14 @@ impl Net {
                 let flag = (head, self.in_region(peer, unit + HEAD).address);
                 let to = self.in_region(peer, unit + FRONT);
                 post.put_and_flag(MESSAGE, (bounce.address(), bytes), to, flag);
-                post.done = Done::Request(slot, Some(bounce));
+                post.done = CompletionAction::Request(slot, Some(bounce));
                 Some(self.event(Kind::Request, index))
             }
             (way, packet) => {
                 // SAFETY: the slot is this request's, and has room for the largest packet.
                 self.copy_packet(packet, unsafe { self.region.packet(offset, bytes) });
                 self.region.word(offset + HEAD).store(head, Ordering::Release);
-                post.done = Done::Request(slot, None);
+                post.done = CompletionAction::Request(slot, None);
                 if let Way::Eager(space) = way {
                     let from = self.region.base() + offset + HEAD;
                     let to = self.in_region(peer, layout.unit(space, index) + HEAD);
@@ -219,7 +219,11 @@ impl Net {
 
     /// Takes what a reply needs.
     #[inline]
-    pub fn room_for_reply(&self, turn: &mut Turn<'_>, bytes: usize) -> Result<(Taken, Option<Bounce>), Busy> {
+    pub fn room_for_reply(
+        &self,
+        turn: &mut QueueGuard<'_>,
+        bytes: usize,
+    ) -> Result<(PostDescriptor, Option<Bounce>), Busy> {
         let Some(post) = turn.take() else { return Err(Busy) };
         if FRONT + bytes <= INLINE {
             return Ok((post, None));
@@ -233,7 +237,7 @@ impl Net {
     }
 
     /// Gives it back.
-    pub fn leave_room(&self, (post, bounce): (Taken, Option<Bounce>)) {
+    pub fn leave_room(&self, (post, bounce): (PostDescriptor, Option<Bounce>)) {
         self.domains[FIRST].turn().put_back(post);
         self.bounces.give(bounce);
     }
@@ -242,8 +246,8 @@ impl Net {
     #[inline]
     pub fn send_reply(
         &self,
-        turn: &mut Turn<'_>,
-        (mut post, mut bounce): (Taken, Option<Bounce>),
+        turn: &mut QueueGuard<'_>,
+        (mut post, mut bounce): (PostDescriptor, Option<Bounce>),
         current: Current,
         (packet, bytes, parts): (&[&[u8]], usize, usize),
     ) {
@@ -254,7 +258,7 @@ impl Net {
         };
         place[..8].copy_from_slice(&head.to_ne_bytes());
         gather(packet, &mut place[FRONT..]);
-        post.done = Done::Reply(bounce);
+        post.done = CompletionAction::Reply(bounce);
         let to = self.in_region(current.source, self.region.layout.slot(current.slot));
         post.put(MESSAGE, (from, FRONT + bytes), to);
         self.post_reply(turn, post, current);
@@ -262,7 +266,7 @@ impl Net {
 
     /// Posts a reply.
     #[inline]
-    fn post_reply(&self, turn: &mut Turn<'_>, mut post: Taken, current: Current) {
+    fn post_reply(&self, turn: &mut QueueGuard<'_>, mut post: PostDescriptor, current: Current) {
         post.peer = current.source;
         let event = self.event(Kind::Reply, current.index);
         // SAFETY: inline memory or a buffer, kept until it has left.
@@ -323,7 +327,7 @@ impl SendBuffers for Net {
                 let flag = (Head::of_reply(bytes, 0), self.in_region(current.source, slot).address);
                 let to = self.in_region(current.source, slot + FRONT);
                 post.put_and_flag(MESSAGE, (bounce.address(), bytes), to, flag);
-                post.done = Done::Reply(Some(bounce));
+                post.done = CompletionAction::Reply(Some(bounce));
                 self.post_reply(&mut turn, post, current);
                 Self::note_reply(current);
             }

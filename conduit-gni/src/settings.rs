@@ -9,9 +9,9 @@ use crate::variables::{
     PTHREADS_PER_DOMAIN, PUT_BOUNCE_REGISTER_CUTOVER, PUT_FMA_RDMA_CUTOVER, ROUTING_MODE, USE_CE, USE_CE_PSHM,
     USE_UDREG,
 };
-use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::config::{self, Config, Key};
-use gasnet_gni_abi as ffi;
+use gasnet_conduit::size_spec::Limit;
+use gasnet_gni_abi as abi;
 
 /// Least and largest limit of copies.
 const BOUNCES: (u64, u64) = (4096, 32768);
@@ -171,21 +171,21 @@ impl Settings {
         let choose = |condition: bool, yes: u32, no: u32| if condition { yes } else { no };
         let descriptors = choose(self.flavour == Flavour::Gemini, 30, 123) as usize;
         let shares_fma = self.shares_fma.unwrap_or(domains_of_host > descriptors);
-        ffi::GNI_CDM_MODE_FORK_FULLCOPY
-            | ffi::GNI_CDM_MODE_DUAL_EVENTS
-            | ffi::GNI_CDM_MODE_ERR_NO_KILL
+        abi::GNI_CDM_MODE_FORK_FULLCOPY
+            | abi::GNI_CDM_MODE_DUAL_EVENTS
+            | abi::GNI_CDM_MODE_ERR_NO_KILL
             | choose(
                 shares_fma,
-                ffi::GNI_CDM_MODE_FMA_SHARED,
-                ffi::GNI_CDM_MODE_FMA_DEDICATED,
+                abi::GNI_CDM_MODE_FMA_SHARED,
+                abi::GNI_CDM_MODE_FMA_DEDICATED,
             )
             | match (self.flavour, self.shares_mdd) {
                 // Its library does not have the choice.
                 (Flavour::Gemini, _) => 0,
-                (_, true) => ffi::GNI_CDM_MODE_MDD_SHARED,
-                (_, false) => ffi::GNI_CDM_MODE_MDD_DEDICATED,
+                (_, true) => abi::GNI_CDM_MODE_MDD_SHARED,
+                (_, false) => abi::GNI_CDM_MODE_MDD_DEDICATED,
             }
-            | choose(self.all_channels, 0, ffi::GNI_CDM_MODE_BTE_SINGLE_CHANNEL)
+            | choose(self.all_channels, 0, abi::GNI_CDM_MODE_BTE_SINGLE_CHANNEL)
     }
 
     /// Whether puts by FMA cause events that nobody reads, which make Gemini order them.
@@ -196,9 +196,9 @@ impl Settings {
     /// `GNI_MEM_*` of segments: the event of a put, if it has one, follows its data.
     pub fn segment_flags(&self) -> u32 {
         match self.consistency {
-            Consistency::Strict => ffi::GNI_MEM_STRICT_PI_ORDERING,
-            Consistency::Relaxed => ffi::GNI_MEM_RELAXED_PI_ORDERING | ffi::GNI_MEM_PI_FLUSH,
-            Consistency::None => ffi::GNI_MEM_PI_FLUSH,
+            Consistency::Strict => abi::GNI_MEM_STRICT_PI_ORDERING,
+            Consistency::Relaxed => abi::GNI_MEM_RELAXED_PI_ORDERING | abi::GNI_MEM_PI_FLUSH,
+            Consistency::None => abi::GNI_MEM_PI_FLUSH,
         }
     }
 }
@@ -206,13 +206,13 @@ impl Settings {
 /// `GNI_DLVMODE_*`. Gemini knows no bias.
 fn routing(routing: Routing, flavour: Flavour) -> u16 {
     match (routing, flavour) {
-        (Routing::InOrder, _) => ffi::GNI_DLVMODE_IN_ORDER,
-        (Routing::NonMinimal, Flavour::Aries) => ffi::GNI_DLVMODE_NMIN_HASH,
-        (Routing::Minimal, Flavour::Aries) => ffi::GNI_DLVMODE_MIN_HASH,
-        (Routing::Adaptive1, Flavour::Aries) => ffi::GNI_DLVMODE_ADAPTIVE1,
-        (Routing::Adaptive2, Flavour::Aries) => ffi::GNI_DLVMODE_ADAPTIVE2,
-        (Routing::Adaptive3, Flavour::Aries) => ffi::GNI_DLVMODE_ADAPTIVE3,
-        _ => ffi::GNI_DLVMODE_PERFORMANCE,
+        (Routing::InOrder, _) => abi::GNI_DLVMODE_IN_ORDER,
+        (Routing::NonMinimal, Flavour::Aries) => abi::GNI_DLVMODE_NMIN_HASH,
+        (Routing::Minimal, Flavour::Aries) => abi::GNI_DLVMODE_MIN_HASH,
+        (Routing::Adaptive1, Flavour::Aries) => abi::GNI_DLVMODE_ADAPTIVE1,
+        (Routing::Adaptive2, Flavour::Aries) => abi::GNI_DLVMODE_ADAPTIVE2,
+        (Routing::Adaptive3, Flavour::Aries) => abi::GNI_DLVMODE_ADAPTIVE3,
+        _ => abi::GNI_DLVMODE_PERFORMANCE,
     }
 }
 
@@ -287,9 +287,9 @@ mod tests {
     #[test]
     fn domains_share_what_is_scarce() {
         let aries = settings(Flavour::Aries, &[]);
-        assert_ne!(aries.modes(123) & ffi::GNI_CDM_MODE_FMA_DEDICATED, 0);
-        assert_ne!(aries.modes(124) & ffi::GNI_CDM_MODE_FMA_SHARED, 0);
+        assert_ne!(aries.modes(123) & abi::GNI_CDM_MODE_FMA_DEDICATED, 0);
+        assert_ne!(aries.modes(124) & abi::GNI_CDM_MODE_FMA_SHARED, 0);
         let gemini = settings(Flavour::Gemini, &[]);
-        assert_ne!(gemini.modes(31) & ffi::GNI_CDM_MODE_FMA_SHARED, 0);
+        assert_ne!(gemini.modes(31) & abi::GNI_CDM_MODE_FMA_SHARED, 0);
     }
 }

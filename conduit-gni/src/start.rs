@@ -2,21 +2,21 @@
 
 use crate::am::Am;
 use crate::barrier::Rounds;
-use crate::bounce::Bounces;
+use crate::buffers::Bounces;
 use crate::credentials::Credentials;
 use crate::engine::Engine;
+use crate::ffi::{register_failed, Arrivals, Domain, Functions, Identity, Memory, Threads};
+use crate::memory::Segments;
 use crate::net::{Address, Net, FIRST};
 use crate::region::{Layout, Region, FRONT};
 use crate::registrations::Registrations;
-use crate::segments::Segments;
 use crate::settings::{self, Flavour, Settings};
-use crate::ugni::{register_failed, Arrivals, Domain, Functions, Identity, Memory, Threads};
-use gasnet_conduit::amounts::Limit;
-use gasnet_conduit::fates::Fates;
-use gasnet_conduit::mapped::Mapped;
-use gasnet_conduit::probe::probe;
+use gasnet_conduit::size_spec::Limit;
 use gasnet_conduit::{barrier, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
-use gasnet_gni_abi as ffi;
+use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_conduit_util::probe::probe;
+use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex};
 use gasnet_sys::gate::Gate;
 use gasnet_sys::host_memory;
@@ -32,8 +32,8 @@ pub fn flavour(functions: &Functions) -> Result<Flavour, String> {
         .device()
         .map_err(|code| format!("this node has no NIC: GNI_GetDeviceType failed: {code}"))?;
     match device {
-        ffi::GNI_DEVICE_ARIES => Ok(Flavour::Aries),
-        ffi::GNI_DEVICE_GEMINI => Ok(Flavour::Gemini),
+        abi::GNI_DEVICE_ARIES => Ok(Flavour::Aries),
+        abi::GNI_DEVICE_GEMINI => Ok(Flavour::Gemini),
         other => Err(format!(
             "the NIC of this node is neither Aries nor Gemini (device type {other})"
         )),
@@ -80,7 +80,7 @@ pub fn provider() -> ProviderReport {
 /// What each process tells the others.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Hello {
+struct BootRecord {
     address: Address,
     /// Of the region, which is the same in all processes.
     layout: Layout,
@@ -93,7 +93,7 @@ struct Hello {
     failed: u64,
 }
 
-impl Hello {
+impl BootRecord {
     const BYTES: usize = size_of::<Self>();
 
     fn bytes(&self) -> &[u8] {
@@ -190,7 +190,7 @@ fn open(info: &StartInfo<'_>, job: u32) -> Result<Opened, String> {
     };
     let domains = (0..domains).map(open).collect::<Result<Vec<_>, _>>()?;
     let region = Region::new(layout).map_err(|why| format!("{} bytes cannot be mapped: {why}", layout.bytes))?;
-    let flags = ffi::GNI_MEM_STRICT_PI_ORDERING | ffi::GNI_MEM_PI_FLUSH;
+    let flags = abi::GNI_MEM_STRICT_PI_ORDERING | abi::GNI_MEM_PI_FLUSH;
     let range = (region.base(), layout.bytes);
     // SAFETY: unmapped after it is deregistered.
     let memory = unsafe { domains[FIRST].register_all(range, Arrivals::Ours, flags) }
@@ -220,7 +220,7 @@ impl Net {
         let opened = open(info, job);
         // Every process takes part in the exchange, so that one that fails does not keep others.
         let hello = match &opened {
-            Ok(opened) => Hello {
+            Ok(opened) => BootRecord {
                 address: opened.address,
                 layout: opened.region.layout,
                 flavour: opened.settings.flavour as u64,
@@ -228,14 +228,17 @@ impl Net {
                 probes: settings::probes().into(),
                 failed: 0,
             },
-            Err(_) => Hello {
+            Err(_) => BootRecord {
                 failed: 1,
                 // SAFETY: integers only.
                 ..unsafe { std::mem::zeroed() }
             },
         };
         let all = (info.exchange)(hello.bytes());
-        let all: Vec<Hello> = all.chunks_exact(Hello::BYTES).map(Hello::from_bytes).collect();
+        let all: Vec<BootRecord> = all
+            .chunks_exact(BootRecord::BYTES)
+            .map(BootRecord::from_bytes)
+            .collect();
         let Opened {
             domains,
             region,
@@ -244,7 +247,7 @@ impl Net {
             address: _,
             rendezvous_depth,
         } = opened.map_err(failed)?;
-        let differs = |other: &&(usize, &Hello)| {
+        let differs = |other: &&(usize, &BootRecord)| {
             // Neighbourhoods may differ in size, and so in peers.
             let (mine, theirs) = (region.layout, other.1.layout);
             let same = (mine.units, mine.unit_bytes, mine.slot_bytes, mine.slot_count)
@@ -288,7 +291,7 @@ impl Net {
             addresses: all.iter().map(|hello| hello.address).collect(),
             // SAFETY: as above.
             am: unsafe { Gate::new(Am::new(&settings, layout, info.size, rendezvous_depth), are_several) },
-            fates: Fates::new(info.size as usize),
+            states: PeerStates::new(info.size as usize),
             segments: Segments::default(),
             registrations: Registrations::new(settings.registrations, settings.shares_registrations),
             max_bytes: (share.min(probed.unwrap_or(u64::MAX)) as usize).saturating_sub(layout.bytes) / PAGE * PAGE,
@@ -302,7 +305,7 @@ impl Net {
             messages: Mutex::default(),
             has_messages: AtomicBool::new(false),
             has_arrivals: AtomicBool::new(false),
-            keeps_words: AtomicBool::new(false),
+            delays_credits: AtomicBool::new(false),
             polls: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -335,12 +338,12 @@ fn share(processes: usize) -> u64 {
 /// What each process of this host can register, up to `share`.
 fn probe_memory(info: &StartInfo<'_>, domain: &Domain, share: u64, reports: Option<&str>) -> u64 {
     /// Memory that is registered, and its domain.
-    struct Held<'a>(
+    struct OwnedRegistration<'a>(
         &'a Domain,
         Memory,
         #[allow(dead_code, reason = "unmapped with it")] Mapped,
     );
-    impl Drop for Held<'_> {
+    impl Drop for OwnedRegistration<'_> {
         fn drop(&mut self) {
             self.0.deregister(self.1);
         }
@@ -349,7 +352,7 @@ fn probe_memory(info: &StartInfo<'_>, domain: &Domain, share: u64, reports: Opti
         let mapped = Mapped::new(bytes).ok()?;
         // SAFETY: unmapped after it is deregistered.
         let memory = unsafe { domain.register((mapped.address(), bytes), Arrivals::None, 0) }.ok()?;
-        Some(Held(domain, memory, mapped))
+        Some(OwnedRegistration(domain, memory, mapped))
     };
     probe(info, pin, share, reports)
 }

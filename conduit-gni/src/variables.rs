@@ -1,9 +1,9 @@
 //! Environment variables of this conduit; [`crate::settings`] reads them.
 #![forbid(unsafe_code)]
 
-use gasnet_conduit::amounts::Limit;
 use gasnet_conduit::choice_enum;
 use gasnet_conduit::config::{choice, count, flag, form, size, text, Key, Scope, Spawner, Variable};
+use gasnet_conduit::size_spec::Limit;
 
 /// The section of the reference page.
 const SECTION: &str = "Network: gni";

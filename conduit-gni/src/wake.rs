@@ -1,8 +1,8 @@
 //! What sleeping threads wait for.
 
 use crate::barrier::Rounds;
+use crate::ffi::Channel;
 use crate::net::{Net, FIRST};
-use crate::ugni::Channel;
 use gasnet_conduit::Wake;
 use gasnet_sys::atomic::Ordering;
 use std::os::fd::RawFd;

@@ -2,9 +2,9 @@
 //! processes reach a target through its first path, hence one HCA, because HCAs are atomic only to
 //! themselves.
 
+use crate::ffi::{Local, Work};
 use crate::net::Net;
-use crate::send_queue::Done;
-use crate::verbs::{Local, Work};
+use crate::send_queue::CompletionAction;
 use gasnet_conduit::atomic_codes as codes;
 use gasnet_conduit::{Atomic, Atomics, Busy};
 
@@ -62,7 +62,7 @@ impl Atomics for Net {
             Does::Add(addend) => Work::fetch_add(&local, remote, addend),
             Does::Swap(expected, new) => Work::compare_swap(&local, remote, expected, new),
         };
-        let done = Done::Atomic(atomic.cookie, buffer);
+        let done = CompletionAction::Atomic(atomic.cookie, buffer);
         self.post_fenced(connection.route(0), (work, remote), done, "an atomic")
     }
 }

@@ -4,8 +4,8 @@
 //! queue pair until its work request completes. Pools grow in chunks, each registered with every
 //! HCA of the process.
 
+use crate::ffi::{Access, Domain, Errno, Local};
 use crate::mapped::Pinned;
-use crate::verbs::{Access, Domain, Errno, Local};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::ptr::NonNull;

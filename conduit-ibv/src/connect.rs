@@ -1,14 +1,14 @@
 //! Connections: at start by an exchange, later by handshakes with retransmission and a limit.
 
 use crate::events;
+use crate::ffi::{Access, Channel, Datagrams, Errno, SendError, Transport};
 use crate::handshake::{Datagram, Endpoint, Step, MOST_PATHS};
 use crate::net::Net;
 use crate::peers::{pair_name, Connection};
 use crate::pinned::advised;
 use crate::resolve::{self, Failure, Unresolved};
 use crate::send_queue::SendQueue;
-use crate::verbs::{Access, Channel, Datagrams, Errno, SendError, Transport};
-use crate::xrc::Ends;
+use crate::xrc::XrcPeer;
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::eventfd::Eventfd;
@@ -116,12 +116,12 @@ impl Net {
         let Ok(mut inner) = self.connector.inner.try_lock() else {
             return;
         };
-        if self.peers.connection(peer).is_some() || !self.peers.fates.is_present(peer) {
+        if self.peers.connection(peer).is_some() || !self.peers.states.is_present(peer) {
             return;
         }
         if !self.settings.connects_later && peer != self.rank {
             let why = "GASNET_CONNECTFILE_IN does not name it, and GASNET_CONNECT_DYNAMIC is off";
-            self.peers.fates.lose(peer, format!("it is not connected: {why}"));
+            self.peers.states.lose(peer, format!("it is not connected: {why}"));
             return;
         }
         let created = self.create(peer).and_then(|connection| {
@@ -202,7 +202,7 @@ impl Net {
     /// The connection to a peer failed, so that it is lost.
     fn not_connected(&self, peer: JobRank, failure: &Failure) {
         self.peers
-            .fates
+            .states
             .lose(peer, format!("a connection failed: {}", self.describe(failure)));
     }
 
@@ -248,7 +248,7 @@ impl Net {
             self.create_over_xrc(xrc, peer)?
         } else {
             let queues: Result<Arc<[SendQueue]>, Errno> = self.paths.iter().enumerate().map(queue).collect();
-            (queues?, Ends::new(peer))
+            (queues?, XrcPeer::new(peer))
         };
         // Both sides choose the same.
         let home = (self.rank.index() + peer.index()) % self.paths.len();
@@ -417,7 +417,7 @@ impl Net {
             && datagram.target == self.rank
             && peer.0 < self.peers.count()
             && datagram.endpoints.len() == self.paths.len();
-        if !is_ours || !self.peers.fates.is_present(peer) || self.is_stopped() {
+        if !is_ours || !self.peers.states.is_present(peer) || self.is_stopped() {
             return;
         }
         let connection = match (self.peers.connection(peer), datagram.step) {
@@ -460,7 +460,7 @@ impl Net {
         let now = Instant::now();
         let is_over = |waiting: &Waiting| {
             let connection = self.peers.connection(waiting.peer);
-            !self.peers.fates.is_present(waiting.peer)
+            !self.peers.states.is_present(waiting.peer)
                 || connection.is_none_or(|connection| connection.is_established.load(Ordering::Acquire))
         };
         inner.waiting.retain(|waiting| !is_over(waiting));
@@ -473,7 +473,7 @@ impl Net {
                     self.name(0),
                     limit.as_secs()
                 );
-                self.peers.fates.lose(waiting.peer, why);
+                self.peers.states.lose(waiting.peer, why);
             } else if now >= waiting.next {
                 waiting.interval = longer(waiting.interval);
                 waiting.next = now + waiting.interval;

@@ -1,12 +1,12 @@
 //! Asynchronous events of HCAs. The library acknowledges each when it is read
-//! ([`crate::verbs::Context::next_event`]). The other events (communication established, send queue
+//! ([`crate::ffi::Context::next_event`]). The other events (communication established, send queue
 //! drained, changes of partitions or of the subnet manager) need nothing.
 
+use crate::ffi::Event;
 use crate::net::Net;
 use crate::rail::Rail;
-use crate::verbs::Event;
 use gasnet_conduit::JobRank;
-use gasnet_ibv_abi as ffi;
+use gasnet_ibv_abi as abi;
 use gasnet_sys::lock;
 use std::net::Ipv6Addr;
 use std::ptr;
@@ -54,7 +54,7 @@ impl Net {
                 .zip(queues(other))
                 .is_some_and(|(lost, other)| Arc::ptr_eq(lost, other));
             if other == peer || is_behind {
-                self.peers.fates.lose(other, why.to_owned());
+                self.peers.states.lose(other, why.to_owned());
             }
         }
     }
@@ -63,10 +63,10 @@ impl Net {
         let text = || rail.context.library().event(event.kind);
         let name = &rail.context.name;
         match event.kind {
-            ffi::IBV_EVENT_DEVICE_FATAL | ffi::IBV_EVENT_CQ_ERR | ffi::IBV_EVENT_SRQ_ERR => {
+            abi::IBV_EVENT_DEVICE_FATAL | abi::IBV_EVENT_CQ_ERR | abi::IBV_EVENT_SRQ_ERR => {
                 self.fail(&format!("{name}: {}", text()));
             }
-            ffi::IBV_EVENT_QP_FATAL | ffi::IBV_EVENT_QP_REQ_ERR | ffi::IBV_EVENT_QP_ACCESS_ERR => {
+            abi::IBV_EVENT_QP_FATAL | abi::IBV_EVENT_QP_REQ_ERR | abi::IBV_EVENT_QP_ACCESS_ERR => {
                 // Some HCAs report the death of a pair by this alone, without completions.
                 match event.pair.and_then(named) {
                     Some((peer, path)) => {
@@ -76,18 +76,18 @@ impl Net {
                     None => self.fail(&format!("{name}: a queue pair failed: {}", text())),
                 }
             }
-            ffi::IBV_EVENT_PATH_MIG => {
+            abi::IBV_EVENT_PATH_MIG => {
                 if let Some((peer, path)) = event.pair.and_then(named) {
                     self.migrated(peer, path);
                 }
             }
-            ffi::IBV_EVENT_PORT_ERR => {
+            abi::IBV_EVENT_PORT_ERR => {
                 let port = event.port.filter(|port| self.uses(rail, *port));
                 if let Some(port) = port.filter(|port| note(&mut lock(&rail.fallen), *port)) {
                     gasnet_conduit::warn(format_args!("ibv: {name} port {port}: {}.", text()));
                 }
             }
-            ffi::IBV_EVENT_GID_CHANGE | ffi::IBV_EVENT_LID_CHANGE => self.check_addresses(rail, event.port),
+            abi::IBV_EVENT_GID_CHANGE | abi::IBV_EVENT_LID_CHANGE => self.check_addresses(rail, event.port),
             _ => {}
         }
     }

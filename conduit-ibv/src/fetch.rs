@@ -9,10 +9,10 @@
 //! handler has returned, so replies never wait for requests.
 
 use crate::buffers::Buffer;
+use crate::ffi::{Errno, Remote, Work};
 use crate::net::Net;
 use crate::send::{Grant, ROOM};
-use crate::send_queue::Done;
-use crate::verbs::{Errno, Remote, Work};
+use crate::send_queue::CompletionAction;
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -141,7 +141,7 @@ impl Net {
         let is_due = self.eager < bytes && bytes <= self.settings.max_packet;
         if !is_due || usize::from(offer.path) >= self.paths.len() {
             let why = format!("it offers a packet of {} bytes on path {}", offer.bytes, offer.path);
-            return self.peers.fates.lose(source, why);
+            return self.peers.states.lose(source, why);
         }
         let Some(connection) = self.peers.connection(source) else {
             return;
@@ -149,9 +149,9 @@ impl Net {
         let most = self.pools.most_offers();
         if !connection.note_offer(most) {
             let why = format!("it offers more than {most} packets");
-            return self.peers.fates.lose(source, why);
+            return self.peers.states.lose(source, why);
         }
-        if offer.class == Class::Reply || self.peers.keep(connection) {
+        if offer.class == Class::Reply || self.peers.hold(connection) {
             self.fetch(source, offer);
         }
     }
@@ -173,7 +173,7 @@ impl Net {
             return self.fetches.wait(Waiting::Fetch(source, offer));
         };
         // SAFETY: the buffer is released after completion.
-        let posted = unsafe { turn.post(work, Done::Fetched(fetched)) };
+        let posted = unsafe { turn.post(work, CompletionAction::Fetched(fetched)) };
         drop(turn);
         if let Err((done, why)) = posted {
             done.release();
@@ -232,7 +232,7 @@ impl Net {
         };
         // Before the peer may offer another one from the same buffer.
         connection.end_offer();
-        if self.send_note(connection, &number.to_le_bytes(), 0).is_err() && self.peers.fates.is_present(source) {
+        if self.send_note(connection, &number.to_le_bytes(), 0).is_err() && self.peers.states.is_present(source) {
             connection.note_offer(usize::MAX);
             self.fetches.wait(Waiting::Note(source, number));
         }
@@ -249,7 +249,7 @@ impl Net {
             buffer.release();
         } else {
             let why = format!("it has fetched packet {number}, which it was not offered");
-            self.peers.fates.lose(source, why);
+            self.peers.states.lose(source, why);
         }
     }
 

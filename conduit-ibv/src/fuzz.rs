@@ -1,14 +1,14 @@
 //! Parsers of what peers send, for a fuzzer ([`gasnet_conduit::conformance::fuzz`]).
 #![forbid(unsafe_code)]
 
-use crate::at_start::exchange;
+use crate::boot_record::{self, BootRecord};
 use crate::connect_file;
+use crate::connect_policy::exchange;
 use crate::fetch::Offer;
 use crate::handshake::Datagram;
-use crate::hello::{self, Hello};
 use crate::memory::Keys;
 use crate::ports::filter::Filter;
-use crate::ring::{self, Beside, Report, Rings, Slot};
+use crate::ring::{self, Report, Rings, Slot, SlotHeader};
 use crate::wire;
 use gasnet_conduit::conformance::fuzz::{number, Target};
 use gasnet_conduit::conformance::start_info;
@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 /// All of them.
 pub const TARGETS: &[Target] = &[
     ("ibv-datagram", datagram),
-    ("ibv-hello", hello),
+    ("ibv-boot-record", record),
     ("ibv-keys", keys),
     ("ibv-lists", lists),
     ("ibv-note", note),
@@ -34,11 +34,11 @@ fn datagram(bytes: &[u8]) {
 }
 
 /// Boot records of all processes.
-fn hello(bytes: &[u8]) {
-    let all: Vec<Hello> = bytes.chunks_exact(hello::BYTES).map(Hello::decode).collect();
+fn record(bytes: &[u8]) {
+    let all: Vec<BootRecord> = bytes.chunks_exact(boot_record::BYTES).map(BootRecord::decode).collect();
     for (rank, one) in (0..).zip(&all) {
-        assert_eq!(Hello::decode(&one.encode()), *one);
-        let _ = Hello::compare(&all, JobRank(rank));
+        assert_eq!(BootRecord::decode(&one.encode()), *one);
+        let _ = BootRecord::compare(&all, JobRank(rank));
     }
 }
 
@@ -87,7 +87,7 @@ fn ring(mut bytes: &[u8]) {
     let (message, mut changes) = bytes.split_at(length.min(bytes.len()));
     let mut slot = Slot::new();
     slot.fill(&[message], message.len());
-    let beside = Beside { word: 7, taken: 8 };
+    let beside = SlotHeader { word: 7, taken: 8 };
     let mut memory = slot.seal(9, message.len(), beside).to_vec();
     memory.resize(ring::BYTES / 64, 0);
     while !changes.is_empty() {

@@ -1,11 +1,11 @@
 //! Packets whose payload the HCA reads from the client's memory: one work request with two pieces,
 //! the front in a buffer and the payload in place.
 
+use crate::ffi::{Local, Work};
 use crate::net::Net;
 use crate::on_demand::Direction;
 use crate::send::Grant;
-use crate::send_queue::Done;
-use crate::verbs::{Local, Work};
+use crate::send_queue::CompletionAction;
 use gasnet_conduit::{Busy, Gather, GatheredPacket, LocalCompletion, SourceUse};
 
 impl Gather for Net {
@@ -49,7 +49,12 @@ impl Net {
             lkey,
         };
         let work = Work::gather(&front.local(rail, bytes), &payload, self.word(grant));
-        self.post(queue, work, Done::Gathered(packet.cookie, front), "sending a message")?;
+        self.post(
+            queue,
+            work,
+            CompletionAction::Gathered(packet.cookie, front),
+            "sending a message",
+        )?;
         Ok(LocalCompletion::Later)
     }
 }

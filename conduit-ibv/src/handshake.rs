@@ -10,7 +10,7 @@
 //! knows the other's pairs that send.
 #![forbid(unsafe_code)]
 
-use crate::verbs::{Address, MOST_DATAGRAM};
+use crate::ffi::{Address, MOST_DATAGRAM};
 use gasnet_conduit::JobRank;
 use std::num::NonZeroU16;
 

@@ -2,7 +2,7 @@
 
 use crate::net::Net;
 use crate::peers::Connection;
-use crate::rail::Batch;
+use crate::rail::FixedVec;
 use crate::ring::{Ring, Slot};
 use crate::wire;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
@@ -72,7 +72,7 @@ impl Net {
         connection.rings.offer(ring.remote());
         rings.all.push(ring);
         self.inbox.is_used.store(true, Ordering::Relaxed);
-        self.peers.settle_later(peer, connection);
+        self.peers.note(peer, connection);
     }
 
     /// Whether a message in a ring is seen after the puts that were complete when it was sent.
@@ -90,7 +90,7 @@ impl Net {
             return 0;
         };
         let mut slots = rings.spare.pop().unwrap_or_else(new_slots);
-        let mut found = Batch::new();
+        let mut found = FixedVec::new();
         let Rings { all, first, .. } = &mut *rings;
         let (before, after) = all.split_at_mut(*first);
         *first = if after.len() > 1 { *first + 1 } else { 0 };
@@ -118,11 +118,11 @@ impl Net {
             };
             let Some((class, credits)) = wire::packet(beside.word) else {
                 self.peers
-                    .fates
+                    .states
                     .lose(source, "it wrote what is no packet into its ring".to_owned());
                 continue;
             };
-            if !self.peers.refund(connection, credits) {
+            if !self.peers.give_back(connection, credits) {
                 continue;
             }
             connection.rings.note_freed(beside.taken);
@@ -141,7 +141,7 @@ impl Net {
     fn note_taken(&self, ring: &Ring) {
         if let Some(connection) = self.peers.connection(ring.source) {
             if connection.rings.note_taken(ring.taken()) {
-                self.peers.settle_later(ring.source, connection);
+                self.peers.note(ring.source, connection);
             }
         }
     }

@@ -16,20 +16,21 @@
 //! Puts and gets are RDMA writes and reads ([`rma`], [`transfer`]). A Long that is not packed is a
 //! write, and a message behind it on the same queue pair.
 
-mod at_start;
 mod atomics;
-mod attendant;
+mod boot_record;
 mod buffers;
 mod connect;
 mod connect_file;
+mod connect_policy;
+mod connection_thread;
 mod events;
 mod fetch;
+mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod gather;
 mod groups;
 mod handshake;
-mod hello;
 mod inbox;
 mod mapped;
 mod memory;
@@ -55,14 +56,14 @@ mod send;
 mod send_queue;
 mod settings;
 mod start;
-mod transfer;
+mod transfers;
 mod variables;
-mod verbs;
 mod wake;
 mod wire;
 mod xrc;
 
-use attendant::Attendant;
+use connection_thread::Attendant;
+use ffi::Domain;
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
     Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Gather, Identity, JobRank, Limits, LocalSegment, PollScope,
@@ -72,7 +73,6 @@ use gasnet_conduit::{
 use net::Net;
 use pinned::advised;
 use std::sync::{Arc, OnceLock};
-use verbs::Domain;
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;

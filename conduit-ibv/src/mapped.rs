@@ -1,7 +1,7 @@
 //! Memory that is mapped and registered, and unmapped with its owner.
 
-use crate::verbs::{Access, Domain, Errno, Region};
-use gasnet_conduit::mapped::Mapped;
+use crate::ffi::{Access, Domain, Errno, Region};
+use gasnet_conduit_util::mapped::Mapped;
 
 /// Memory that is mapped, registered with several HCAs.
 pub struct Pinned {

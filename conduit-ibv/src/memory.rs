@@ -3,9 +3,9 @@
 //! Memory that is larger than a device's limit is several regions of a power of two of bytes, with
 //! borders at pages. An operation across the border of two is split there.
 
-use crate::verbs::{Access, Domain, Errno, Region};
-use gasnet_conduit::numbered::Numbered;
+use crate::ffi::{Access, Domain, Errno, Region};
 use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, RemoteMemory, RemoteSegment, SegmentMemory};
+use gasnet_conduit_util::slot_table::SlotTable;
 
 /// Most regions of a segment, or of local memory of an operation.
 const MOST_REGIONS: usize = 256;
@@ -137,8 +137,8 @@ impl Registered {
 
 /// Segments of this process, and those of peers that it has learned.
 pub struct Segments {
-    own: Numbered<Registered>,
-    learned: Numbered<Keys>,
+    own: SlotTable<Registered>,
+    learned: SlotTable<Keys>,
     rails: usize,
     /// Binary logarithm of the largest region.
     shift: u32,
@@ -152,8 +152,8 @@ impl Segments {
         /// Beyond what a process addresses.
         const ALL: u32 = 56;
         Self {
-            own: Numbered::new(),
-            learned: Numbered::new(),
+            own: SlotTable::new(),
+            learned: SlotTable::new(),
             rails,
             shift: most.max(4096).ilog2().min(ALL),
             access,

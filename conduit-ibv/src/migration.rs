@@ -9,12 +9,12 @@
 //! path. But it must not be loaded before the peer's HCA has followed, which it would not do any
 //! more. So a probe precedes it: another write without bytes, whose completion proves that.
 
+use crate::ffi::{Address, Local, LocalPort, Remote, Work};
 use crate::handshake::Endpoint;
 use crate::net::{Net, Path};
 use crate::peers::Connection;
 use crate::route::Route;
-use crate::send_queue::{Done, SendQueue};
-use crate::verbs::{Address, Local, LocalPort, Remote, Work};
+use crate::send_queue::{CompletionAction, SendQueue};
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
@@ -58,13 +58,13 @@ impl Net {
     pub fn arm_migration(&self, connection: &Connection) {
         for queue in (0..self.paths.len()).map(|path| connection.route(path)) {
             if queue.migration.get().is_some() {
-                self.touch(queue, Done::Nothing);
+                self.touch(queue, CompletionAction::Nothing);
             }
         }
     }
 
     /// Writes no bytes to the peer, so that packets pass both ways. False if there is no room.
-    fn touch(&self, queue: Route<'_>, done: Done) -> bool {
+    fn touch(&self, queue: Route<'_>, done: CompletionAction) -> bool {
         let local = Local {
             address: 0,
             bytes: 0,
@@ -101,7 +101,7 @@ impl Net {
     }
 
     fn probe(&self, queue: Route<'_>) {
-        if !self.touch(queue, Done::Probe(queue.peer(), queue.path)) {
+        if !self.touch(queue, CompletionAction::Probe(queue.peer(), queue.path)) {
             lock(&self.unprobed).push((queue.peer(), queue.path));
         }
     }
@@ -120,7 +120,7 @@ impl Net {
         let has_moved = migration.has_moved.load(Ordering::Relaxed);
         let to = &migration.peer_ports[usize::from(!has_moved)];
         if queue.pair.load_alternate(old, to, self.settings.timeout).is_ok() {
-            self.touch(queue, Done::Nothing);
+            self.touch(queue, CompletionAction::Nothing);
         }
     }
 

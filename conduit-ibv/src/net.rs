@@ -1,21 +1,21 @@
 //! A started conduit: its parts, and its end.
 
-use crate::at_start::Record;
+use crate::boot_record;
 use crate::connect::Connector;
+use crate::connect_policy::Record;
 use crate::fetch::Fetches;
+use crate::ffi::{Access, Channel, Datagrams, Domain, LocalPort};
 use crate::handshake::Endpoint;
-use crate::hello;
 use crate::inbox::Inbox;
 use crate::memory::Segments;
 use crate::peers::Peers;
 use crate::pools::Pools;
 use crate::rail::Rail;
 use crate::settings::Settings;
-use crate::transfer::{Stripes, Transfer};
-use crate::verbs::{Access, Channel, Datagrams, Domain, LocalPort};
+use crate::transfers::{Stripes, Transfer};
 use crate::xrc::Xrc;
-use gasnet_conduit::copied::Copied;
 use gasnet_conduit::JobRank;
+use gasnet_conduit_util::aligned_copy::AlignedCopy;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::collections::VecDeque;
@@ -75,7 +75,7 @@ pub struct Net {
     pub has_atomics: bool,
     pub access: Access,
     /// Requests that could not run when they arrived, and their sources.
-    pub deferred: Mutex<VecDeque<(JobRank, Copied)>>,
+    pub deferred: Mutex<VecDeque<(JobRank, AlignedCopy)>>,
     pub deferred_count: AtomicUsize,
     /// Long operations that wait for room.
     #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
@@ -122,7 +122,7 @@ pub struct Opened {
     /// That of the datagrams, if a thread is to wait for them.
     pub channel: Option<Channel>,
     pub has_atomics: bool,
-    pub link: hello::Link,
+    pub link: boot_record::Link,
 }
 
 impl Net {

@@ -1,7 +1,7 @@
 //! All memory of this process, on HCAs that page on demand.
 #![forbid(unsafe_code)]
 
-use crate::verbs::{Access, Domain, Region};
+use crate::ffi::{Access, Domain, Region};
 
 /// Direction of the data of an operation, as this process sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

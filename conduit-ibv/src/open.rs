@@ -1,18 +1,18 @@
 //! Opening the HCAs and ports of this process.
 #![forbid(unsafe_code)]
 
-use crate::hello::{Hello, Link};
+use crate::boot_record::{BootRecord, Link};
+use crate::ffi::{Channel, Context, Datagrams, LocalPort};
 use crate::net::{Opened, Path};
 use crate::pinned::advised;
 use crate::ports::subnet::{self, Offer, Prefix};
 use crate::ports::{self, Choice, Hca, Host};
 use crate::rail::Rail;
 use crate::settings::{self, Settings};
-use crate::verbs::{Channel, Context, Datagrams, LocalPort};
 use crate::xrc;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
-use gasnet_ibv_abi as ffi;
+use gasnet_ibv_abi as abi;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The HCAs and ports of a process.
@@ -33,7 +33,7 @@ pub fn probe() -> Result<(), String> {
 }
 
 /// Warns of processes whose HCAs do not page on demand, as GASNET_ODP_VERBOSE says.
-pub fn warn_of_paging(all: &[Hello], rank: JobRank, settings: &Settings) {
+pub fn warn_of_paging(all: &[BootRecord], rank: JobRank, settings: &Settings) {
     let lacking: Vec<usize> = (0..all.len()).filter(|rank| !all[*rank].has_on_demand).collect();
     if !settings.on_demand || settings.on_demand_verbose == 0 || lacking.is_empty() || settings::is_quiet() {
         return;
@@ -84,7 +84,7 @@ pub fn open(
     Ok(Opened {
         has_atomics: rails
             .iter()
-            .all(|rail| rail.context.attributes.atomic_cap != ffi::IBV_ATOMIC_NONE),
+            .all(|rail| rail.context.attributes.atomic_cap != abi::IBV_ATOMIC_NONE),
         rails,
         paths: network.paths.into(),
         datagrams,
@@ -211,7 +211,7 @@ fn alternate((hca, context): (&Hca, &Context), number: u8, path: &Path) -> Optio
     let attributes = context.port(number).ok()?;
     let (port, _) = hca.local(number)?;
     let is_member = ports::pkey::may_agree(port.pkey, path.port.pkey);
-    let has_migration = is_member && context.attributes.device_cap_flags & ffi::IBV_DEVICE_AUTO_PATH_MIG != 0;
+    let has_migration = is_member && context.attributes.device_cap_flags & abi::IBV_DEVICE_AUTO_PATH_MIG != 0;
     (has_migration && !port.is_global && !path.port.is_global && attributes.active_mtu as u8 >= path.mtu)
         .then_some(port)
 }

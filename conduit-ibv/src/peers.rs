@@ -1,20 +1,18 @@
 //! What is known of the other processes, and connections to them.
 //!
-//! Credits bound the requests under way to a peer, because a peer that computes does not return
-//! receive buffers. A request costs one. Its receiver returns credits with its next message, or in
-//! one of their own when more than a limit are owed. Replies need none: each answers a request.
+//! A peer that computes does not return receive buffers, so [`credits`] bound the requests under way
+//! to it.
 
+use crate::ffi::Address;
 use crate::handshake::MOST_PATHS;
 use crate::ring::Rings;
 use crate::route::Route;
 use crate::send_queue::SendQueue;
-use crate::verbs::Address;
-use crate::wire::MOST_CREDITS;
-use crate::xrc::Ends;
-use gasnet_conduit::fates::Fates;
+use crate::xrc::XrcPeer;
 use gasnet_conduit::JobRank;
-use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::lock;
+use gasnet_conduit_util::credits::{self, Credits, PeerCredits};
+use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_sys::atomic::Ordering;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use std::sync::Arc;
@@ -44,16 +42,10 @@ pub struct Connection {
     pub is_established: AtomicBool,
     /// Whether the queue pairs are connected.
     pub is_ready: AtomicBool,
-    /// Requests to the peer that may still be sent.
-    credits: AtomicU32,
-    /// Its requests whose credits are not returned yet.
-    owed: AtomicU32,
-    /// Its requests that wait in the memory of this process: see [`Peers::keep`].
-    kept: AtomicU32,
+    /// A request costs one.
+    pub credits: PeerCredits,
     /// Packets that it offers, until it was notified that they are fetched.
     offers: AtomicUsize,
-    /// Whether it is in [`Peers::owing`].
-    is_owing: AtomicBool,
     /// Small messages in memory.
     pub rings: Rings,
     /// Counts large operations, which take turns on the paths.
@@ -65,7 +57,7 @@ pub struct Connection {
     /// By path. Those of XRC lead to other peers, too.
     pub queues: Arc<[SendQueue]>,
     /// The peer, as work requests need it.
-    pub ends: Ends,
+    pub ends: XrcPeer,
 }
 
 /// The name of a queue pair among those of all HCAs. A number has 24 bits; that of a pair which
@@ -77,18 +69,11 @@ pub const fn pair_name(rail: usize, number: u32) -> u32 {
 
 /// All processes of the job, this one among them.
 pub struct Peers {
-    pub fates: Fates,
+    pub states: PeerStates,
     all: Box<[Peer]>,
-    /// Requests under way to each.
-    window: u32,
+    credits: Credits,
     /// Requests to all of them that may still be sent, if that is limited.
     total: Option<AtomicU32>,
-    /// Credits that are kept for the next message.
-    slack: u32,
-    /// Peers to which credits are to be returned.
-    owing: Mutex<Vec<JobRank>>,
-    /// Whether there are any.
-    has_owing: AtomicBool,
 }
 
 impl Peers {
@@ -101,13 +86,10 @@ impl Peers {
         };
         let all: Box<[Peer]> = mailboxes.map(peer).collect();
         Self {
-            fates: Fates::new(all.len()),
+            states: PeerStates::new(all.len()),
             all,
-            window,
+            credits: Credits::new(window, slack),
             total: (total > 0).then(|| AtomicU32::new(total)),
-            slack,
-            owing: Mutex::default(),
-            has_owing: AtomicBool::new(false),
         }
     }
 
@@ -150,17 +132,14 @@ impl Peers {
     pub fn connect(
         &self,
         rank: JobRank,
-        (queues, ends): (Arc<[SendQueue]>, Ends),
+        (queues, ends): (Arc<[SendQueue]>, XrcPeer),
         (home, pairs): (usize, [u32; MOST_PATHS]),
     ) -> &Connection {
         let connection = Box::into_raw(Box::new(Connection {
             is_established: AtomicBool::new(false),
             is_ready: AtomicBool::new(false),
-            credits: AtomicU32::new(self.window),
-            owed: AtomicU32::new(0),
-            kept: AtomicU32::new(0),
+            credits: self.credits.peer(),
             offers: AtomicUsize::new(0),
-            is_owing: AtomicBool::new(false),
             rings: Rings::default(),
             turns: AtomicUsize::new(0),
             home,
@@ -177,7 +156,7 @@ impl Peers {
     /// Processes that are connected and present.
     pub fn established(&self) -> impl Iterator<Item = (JobRank, &Connection)> {
         self.ranks().filter_map(|rank| {
-            let connection = self.connection(rank).filter(|_| self.fates.is_present(rank))?;
+            let connection = self.connection(rank).filter(|_| self.states.is_present(rank))?;
             connection
                 .is_established
                 .load(Ordering::Acquire)
@@ -185,32 +164,28 @@ impl Peers {
         })
     }
 
-    /// Pays for a request. False if there is no credit.
+    /// Takes credit for a request. False if there is none.
     #[inline]
-    pub fn pay(&self, connection: &Connection) -> bool {
+    pub fn take(&self, connection: &Connection) -> bool {
         let Some(total) = &self.total else {
-            return take_one(&connection.credits);
+            return connection.credits.take(1);
         };
-        if !take_one(total) {
+        if !credits::take(total, 1) {
             return false;
         }
-        let has_paid = take_one(&connection.credits);
-        if !has_paid {
+        let is_taken = connection.credits.take(1);
+        if !is_taken {
             total.fetch_add(1, Ordering::Relaxed);
         }
-        has_paid
+        is_taken
     }
 
-    /// Takes credits that a peer returned, or that of a request that was not sent. False: there
-    /// were not so many requests, and the peer is lost.
+    /// Adds credits that a peer returned, or that of a request that was not sent. False: there were
+    /// not so many requests, and the peer is lost.
     #[inline]
-    pub fn refund(&self, connection: &Connection, credits: u32) -> bool {
-        if credits == 0 {
-            return true;
-        }
-        let before = connection.credits.fetch_add(credits, Ordering::Relaxed);
-        if before + credits > self.window {
-            self.revert(connection, credits);
+    pub fn give_back(&self, connection: &Connection, credits: u32) -> bool {
+        if let Err(why) = self.credits.give_back(&connection.credits, credits) {
+            self.states.lose(connection.ends.peer, why);
             return false;
         }
         if let Some(total) = &self.total {
@@ -219,60 +194,41 @@ impl Peers {
         true
     }
 
+    /// A request of the peer is to wait in the memory of this process until
+    /// [`PeerCredits::release`]. False: no credit can have paid for it, and the peer is lost.
     #[cold]
-    fn revert(&self, connection: &Connection, credits: u32) {
-        connection.credits.fetch_sub(credits, Ordering::Relaxed);
-        let why = format!("it returned {credits} credits, more than its requests cost");
-        self.fates.lose(connection.ends.peer, why);
-    }
-
-    /// A request of the peer is to wait in the memory of this process until [`Connection::unkeep`].
-    /// False: no credit can have paid for it, and the peer is lost.
-    #[cold]
-    pub fn keep(&self, connection: &Connection) -> bool {
-        let is_paid = connection.kept.fetch_add(1, Ordering::Relaxed) < self.window;
+    pub fn hold(&self, connection: &Connection) -> bool {
+        let is_paid = self.credits.hold(&connection.credits, 1);
         if !is_paid {
-            connection.unkeep();
-            let why = format!("it sent a request beyond its {} credits", self.window);
-            self.fates.lose(connection.ends.peer, why);
+            let why = format!("it sent a request beyond its {} credits", self.credits.window());
+            self.states.lose(connection.ends.peer, why);
         }
         is_paid
     }
 
     /// A request of the peer was delivered: notes that credits are to be returned, if more are owed
-    /// than are kept.
+    /// than the slack.
     #[inline]
-    pub fn settle(&self, rank: JobRank, connection: &Connection) {
-        if connection.owed.load(Ordering::Relaxed) > self.slack {
-            self.settle_later(rank, connection);
-        }
+    pub fn note_owed(&self, rank: JobRank, connection: &Connection) {
+        self.credits.note_owed(rank, &connection.credits);
     }
 
     /// Notes that a peer is to be sent credits and a report on rings.
-    #[cold]
-    pub fn settle_later(&self, rank: JobRank, connection: &Connection) {
-        if !connection.is_owing.swap(true, Ordering::AcqRel) {
-            lock(&self.owing).push(rank);
-            self.has_owing.store(true, Ordering::Release);
-        }
+    pub fn note(&self, rank: JobRank, connection: &Connection) {
+        self.credits.note(rank, &connection.credits);
     }
 
-    /// Whether a poll should call [`Peers::take_owing`] and [`Fates::take_losses`].
+    /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::take_losses`].
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.fates.has_losses()
-            || self.has_owing.load(Ordering::Relaxed) && self.has_owing.swap(false, Ordering::Acquire)
+        self.states.has_losses() || self.credits.has_owing()
     }
 
-    /// The peers to which more credits are owed than are kept. One that cannot be served now is
-    /// passed to [`Peers::settle`] again.
+    /// The peers that wait for a return. One that cannot be served now is passed to
+    /// [`Peers::note_owed`] again.
     pub fn take_owing(&self) -> Vec<JobRank> {
-        let owing = std::mem::take(&mut *lock(&self.owing));
-        for connection in owing.iter().filter_map(|rank| self.connection(*rank)) {
-            // Before what is owed is read.
-            connection.is_owing.swap(false, Ordering::AcqRel);
-        }
-        owing
+        self.credits
+            .take_owing(|rank| self.connection(rank).map(|connection| &connection.credits))
     }
 }
 
@@ -306,13 +262,6 @@ impl Connection {
         self.ends.is_used() || !self.ends.is_for_xrc() && self.queues.iter().any(SendQueue::is_used)
     }
 
-    /// A request that was kept is being delivered. Its credit is returned later, for which
-    /// the peer may send another one.
-    #[cold]
-    pub fn unkeep(&self) {
-        self.kept.fetch_sub(1, Ordering::Relaxed);
-    }
-
     /// The peer offers a packet. False: it has no buffers for more than `most`.
     #[cold]
     pub fn note_offer(&self, most: usize) -> bool {
@@ -324,33 +273,6 @@ impl Connection {
     pub fn end_offer(&self) {
         self.offers.fetch_sub(1, Ordering::Relaxed);
     }
-
-    /// A request of the peer is being delivered, or credits were collected in vain.
-    #[inline]
-    pub fn owe(&self, credits: u32) {
-        self.owed.fetch_add(credits, Ordering::Relaxed);
-    }
-
-    /// The credits that a message to the peer returns.
-    #[inline]
-    pub fn collect(&self) -> u32 {
-        if self.owed.load(Ordering::Relaxed) == 0 {
-            return 0;
-        }
-        let all = self.owed.swap(0, Ordering::Relaxed);
-        let some = all.min(MOST_CREDITS);
-        if some < all {
-            self.owe(all - some);
-        }
-        some
-    }
-}
-
-/// Takes a credit, if there is one.
-#[inline]
-fn take_one(credits: &AtomicU32) -> bool {
-    let take = |left: u32| left.checked_sub(1);
-    credits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
 impl Drop for Peers {
@@ -374,7 +296,7 @@ mod tests {
         for peer in [1, 2].map(JobRank) {
             peers.connect(
                 peer,
-                (Arc::new([]), Ends::new(peer)),
+                (Arc::new([]), XrcPeer::new(peer)),
                 (0, [peer.0 + 7, 0, 0, 0, 0, 0, 0, 0]),
             );
         }
@@ -385,9 +307,9 @@ mod tests {
     fn credits_come_back() {
         let peers = connected((2, 0), 1);
         let connection = peers.connection(JobRank(2)).unwrap();
-        assert!(peers.pay(connection) && peers.pay(connection) && !peers.pay(connection));
-        assert!(peers.refund(connection, 1));
-        assert!(peers.pay(connection) && !peers.pay(connection));
+        assert!(peers.take(connection) && peers.take(connection) && !peers.take(connection));
+        assert!(peers.give_back(connection, 1));
+        assert!(peers.take(connection) && !peers.take(connection));
         assert!(peers.connection(JobRank(0)).is_none());
     }
 
@@ -395,13 +317,13 @@ mod tests {
     fn more_credits_than_were_paid_lose_their_peer() {
         let peers = connected((2, 3), 1);
         let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
-        assert!(peers.pay(one) && peers.pay(two));
-        assert!(peers.refund(one, 1) && !peers.fates.has_losses());
-        assert!(!peers.refund(one, 1) && !peers.refund(two, u32::from(u16::MAX)));
-        let lost: Vec<JobRank> = peers.fates.take_losses().into_iter().map(|(peer, _)| peer).collect();
+        assert!(peers.take(one) && peers.take(two));
+        assert!(peers.give_back(one, 1) && !peers.states.has_losses());
+        assert!(!peers.give_back(one, 1) && !peers.give_back(two, u32::from(u16::MAX)));
+        let lost: Vec<JobRank> = peers.states.take_losses().into_iter().map(|(peer, _)| peer).collect();
         assert_eq!(lost, [JobRank(1), JobRank(2)]);
         // Credits that were not paid change nothing.
-        assert!(peers.pay(two) && !peers.pay(two) && peers.pay(one) && !peers.pay(one));
+        assert!(peers.take(two) && !peers.take(two) && peers.take(one) && !peers.take(one));
     }
 
     #[test]
@@ -417,12 +339,12 @@ mod tests {
     fn requests_beyond_the_credits_lose_their_peer() {
         let peers = connected((2, 0), 1);
         let connection = peers.connection(JobRank(2)).unwrap();
-        assert!(peers.keep(connection) && peers.keep(connection));
-        connection.unkeep();
-        assert!(peers.keep(connection) && !peers.fates.has_losses());
-        assert!(!peers.keep(connection) && !peers.keep(connection));
+        assert!(peers.hold(connection) && peers.hold(connection));
+        connection.credits.release(1);
+        assert!(peers.hold(connection) && !peers.states.has_losses());
+        assert!(!peers.hold(connection) && !peers.hold(connection));
         let why = "it sent a request beyond its 2 credits".to_owned();
-        assert_eq!(peers.fates.take_losses(), [(JobRank(2), why)]);
+        assert_eq!(peers.states.take_losses(), [(JobRank(2), why)]);
     }
 
     #[test]
@@ -438,27 +360,24 @@ mod tests {
     fn credits_for_all_peers() {
         let peers = connected((2, 3), 1);
         let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
-        assert!(peers.pay(one) && peers.pay(one) && !peers.pay(one));
-        assert!(peers.pay(two) && !peers.pay(two));
-        assert!(peers.refund(one, 2));
-        assert!(peers.pay(two) && !peers.pay(two) && peers.pay(one) && !peers.pay(one));
+        assert!(peers.take(one) && peers.take(one) && !peers.take(one));
+        assert!(peers.take(two) && !peers.take(two));
+        assert!(peers.give_back(one, 2));
+        assert!(peers.take(two) && !peers.take(two) && peers.take(one) && !peers.take(one));
     }
 
     #[test]
     fn more_credits_than_are_kept_are_returned_at_once() {
         let peers = connected((200, 0), 100);
         let connection = peers.connection(JobRank(2)).unwrap();
-        connection.owe(100);
-        peers.settle(JobRank(2), connection);
+        connection.credits.owe(100);
+        peers.note_owed(JobRank(2), connection);
         assert!(!peers.has_work());
-        connection.owe(1);
-        peers.settle(JobRank(2), connection);
-        peers.settle(JobRank(2), connection);
+        connection.credits.owe(1);
+        peers.note_owed(JobRank(2), connection);
+        peers.note_owed(JobRank(2), connection);
         assert!(peers.has_work() && !peers.has_work());
         assert_eq!(peers.take_owing(), [JobRank(2)]);
-        assert_eq!(
-            [connection.collect(), connection.collect(), connection.collect()],
-            [63, 38, 0]
-        );
+        assert_eq!([63, 63, 63].map(|most| connection.credits.take_owed(most)), [63, 38, 0]);
     }
 }

@@ -1,11 +1,11 @@
 //! How much memory a process registers. The limits of the user and of the operating system decide,
 //! and a registration that fails all the same says what to raise. On demand, a probe at start finds
-//! out what can be registered ([`mod@gasnet_conduit::probe`]).
+//! out what can be registered ([`mod@gasnet_conduit_util::probe`]).
 #![forbid(unsafe_code)]
 
+use crate::ffi::{Errno, Functions};
 use crate::settings;
-use crate::verbs::{Errno, Functions};
-use gasnet_conduit::amounts::{part, Limit};
+use gasnet_conduit::size_spec::{part, Limit};
 use gasnet_sys::{host_memory, process};
 use std::fs;
 

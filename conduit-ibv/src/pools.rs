@@ -1,9 +1,9 @@
 //! The pools of buffers of a process.
 
 use crate::buffers::{Buffer, Pool};
+use crate::ffi::{Access, Domain};
 use crate::pinned::advised;
 use crate::settings::Settings;
-use crate::verbs::{Access, Domain};
 
 /// Bytes of a small buffer.
 pub const SMALL: usize = 2 << 10;

@@ -1,7 +1,7 @@
 //! Variables of other libraries that are set for them while this conduit starts.
 #![forbid(unsafe_code)]
 
-use crate::verbs::Devices;
+use crate::ffi::Devices;
 use gasnet_sys::env;
 use std::ffi::CStr;
 

@@ -5,16 +5,16 @@
 //! sending it what it waits for, and replies need no queue pairs of their own.
 
 use crate::fetch::Offer;
+use crate::ffi::Wc;
 use crate::net::Net;
 use crate::peers::{pair_name, Connection};
-use crate::rail::{Batch, Rail};
+use crate::rail::{FixedVec, Rail};
 use crate::ring::Report;
-use crate::send_queue::{named, Done, Named, SendQueue};
-use crate::verbs::Wc;
+use crate::send_queue::{named, CompletionAction, Named, SendQueue};
 use crate::wire::{self, Kind};
-use gasnet_conduit::copied::{copy_out, Copied};
 use gasnet_conduit::{Class, Completion, JobRank, PollScope, Upcalls};
-use gasnet_ibv_abi as ffi;
+use gasnet_conduit_util::aligned_copy::{copy_out, AlignedCopy};
+use gasnet_ibv_abi as abi;
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 
@@ -32,7 +32,7 @@ enum Event {
     /// received it, and whether a handler may run on it in place.
     Message(usize, u32, u32, u32, bool),
     /// A work request of ours.
-    Done(Done),
+    CompletionAction(CompletionAction),
 }
 
 impl Net {
@@ -91,7 +91,7 @@ impl Net {
             self.look(rail, polls);
             return 0;
         }
-        let (mut events, mut sent) = (Batch::new(), 0);
+        let (mut events, mut sent) = (FixedVec::new(), 0);
         for completion in completions {
             self.take(rail, completion, (&mut events, &mut sent));
         }
@@ -135,10 +135,10 @@ impl Net {
     /// Takes note of what a completion is of, under the lock of the reader. Counts those of work
     /// requests.
     #[inline(always)]
-    fn take(&self, rail: &Rail, completion: &Wc, (events, sent): (&mut Batch<Event>, &mut usize)) {
+    fn take(&self, rail: &Rail, completion: &Wc, (events, sent): (&mut FixedVec<Event>, &mut usize)) {
         // SAFETY: a completion of a queue of this process, whose connections live as long.
         match unsafe { named(completion.wr_id) } {
-            Named::Receive(index) if completion.status == ffi::IBV_WC_SUCCESS && rail.receives.holds(completion) => {
+            Named::Receive(index) if completion.status == abi::IBV_WC_SUCCESS && rail.receives.holds(completion) => {
                 let in_place = rail.receives.note_arrival(index);
                 // SAFETY: a message that carries a word.
                 let word = u32::from_be(unsafe { completion.__bindgen_anon_1.imm_data });
@@ -151,15 +151,20 @@ impl Net {
                 ));
             }
             Named::Receive(index) => self.receive_failed(rail, index, completion),
-            Named::Sent(queue, low) if completion.status == ffi::IBV_WC_SUCCESS => {
+            Named::Sent(queue, low) if completion.status == abi::IBV_WC_SUCCESS => {
                 // SAFETY: under the lock of the reader, in the order of completions.
-                *sent += unsafe { queue.retire(low, |done| events.push(Event::Done(done))) };
+                *sent += unsafe { queue.retire(low, |done| events.push(Event::CompletionAction(done))) };
             }
             Named::Sent(queue, low) => {
                 let mut what = None;
                 // SAFETY: as above.
                 *sent += unsafe { queue.retire(low, |done| what = Some(done.name())) };
-                self.sent_failed(rail, (queue, low), what.unwrap_or(Done::Nothing.name()), completion);
+                self.sent_failed(
+                    rail,
+                    (queue, low),
+                    what.unwrap_or(CompletionAction::Nothing.name()),
+                    completion,
+                );
             }
         }
     }
@@ -170,13 +175,13 @@ impl Net {
     fn receive_failed(&self, rail: &Rail, index: usize, completion: &Wc) {
         let status = rail.context.library().status(completion.status);
         let why = match completion.status {
-            ffi::IBV_WC_WR_FLUSH_ERR => return,
-            ffi::IBV_WC_SUCCESS => format!(
+            abi::IBV_WC_WR_FLUSH_ERR => return,
+            abi::IBV_WC_SUCCESS => format!(
                 "it sent what is no message: opcode {}, flags {:#x}, {} bytes",
                 completion.opcode, completion.wc_flags, completion.byte_len
             ),
             // The peer chooses how long its messages are.
-            ffi::IBV_WC_LOC_LEN_ERR => format!("it sent more than a receive buffer holds: {status}"),
+            abi::IBV_WC_LOC_LEN_ERR => format!("it sent more than a receive buffer holds: {status}"),
             _ => return self.fail(&format!("{}: a receive failed: {status}", rail.context.name)),
         };
         let place = self.rails.iter().position(|other| std::ptr::eq(other, rail));
@@ -189,7 +194,7 @@ impl Net {
     #[cold]
     fn lose_sender(&self, pair: u32, why: String) {
         match self.peers.receives_from(pair) {
-            Some(peer) => self.peers.fates.lose(peer, why),
+            Some(peer) => self.peers.states.lose(peer, why),
             None => self.fail(&format!("a queue pair without a peer ({pair:#x}) has received: {why}")),
         }
     }
@@ -205,7 +210,7 @@ impl Net {
         }
         let status = rail.context.library().status(completion.status);
         let vendor = completion.vendor_err;
-        self.peers.fates.lose(
+        self.peers.states.lose(
             peer,
             format!(
                 "{}: {what} failed: {status} (vendor error {vendor:#x})",
@@ -217,13 +222,13 @@ impl Net {
     /// Handles what was taken: first everything that runs no request, because a handler that
     /// replies may need what that frees.
     #[inline(always)]
-    fn handle(&self, place: usize, events: &mut Batch<Event>, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+    fn handle(&self, place: usize, events: &mut FixedVec<Event>, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let rail = &self.rails[place];
-        let (mut requests, mut free) = (Batch::new(), Batch::new());
+        let (mut requests, mut free) = (FixedVec::new(), FixedVec::new());
         let mut delivered = 0;
         for event in events {
             match event {
-                Event::Done(done) => delivered += self.done(done, upcalls),
+                Event::CompletionAction(done) => delivered += self.done(done, upcalls),
                 Event::Message(index, word, bytes, number, in_place) => {
                     let (kind, source, credits) = wire::decode(word);
                     let (pair, bytes) = (pair_name(place, number), bytes as usize);
@@ -243,7 +248,7 @@ impl Net {
                         }
                         self.defer(source, Self::packet(rail, index, bytes));
                     } else if kind == Kind::Bye {
-                        self.peers.fates.note_stop(source);
+                        self.peers.states.note_stop(source);
                     } else if kind == Kind::Note {
                         self.take_note(source, Self::packet(rail, index, bytes));
                     } else {
@@ -280,7 +285,7 @@ impl Net {
         if connection.rings.is_hot() {
             self.offer_ring(source, connection);
         }
-        self.peers.refund(connection, credits)
+        self.peers.give_back(connection, credits)
     }
 
     /// A message that is no packet has come from a peer.
@@ -293,7 +298,7 @@ impl Net {
             connection.rings.take(report);
         } else {
             let why = format!("it sent a malformed note of {} bytes", bytes.len());
-            self.peers.fates.lose(source, why);
+            self.peers.states.lose(source, why);
         }
     }
 
@@ -320,7 +325,7 @@ impl Net {
     #[cold]
     pub fn kept_request(&self, source: JobRank, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
         if let Some(connection) = self.peers.connection(source) {
-            connection.unkeep();
+            connection.credits.release(1);
             self.request(source, packet, upcalls);
         }
     }
@@ -332,18 +337,18 @@ impl Net {
             return;
         };
         // Before the upcall: its reply returns the credit.
-        connection.owe(1);
+        connection.credits.owe(1);
         upcalls.packet(source, Class::Request, packet);
-        self.peers.settle(source, connection);
+        self.peers.note_owed(source, connection);
     }
 
     /// Keeps a request for a later poll.
     #[cold]
     pub fn defer(&self, source: JobRank, packet: &[u8]) {
-        if !self.peers.connection(source).is_some_and(|it| self.peers.keep(it)) {
+        if !self.peers.connection(source).is_some_and(|it| self.peers.hold(it)) {
             return;
         }
-        let copy = Copied::new(packet);
+        let copy = AlignedCopy::new(packet);
         let mut deferred = lock(&self.deferred);
         deferred.push_back((source, copy));
         self.deferred_count.store(deferred.len(), Ordering::Release);
@@ -366,32 +371,32 @@ impl Net {
 
     /// Work requests of ours are complete. Returns how many upcalls that made.
     #[inline]
-    fn done(&self, done: Done, upcalls: &mut dyn Upcalls) -> usize {
+    fn done(&self, done: CompletionAction, upcalls: &mut dyn Upcalls) -> usize {
         match done {
-            Done::Nothing => 0,
-            Done::Buffer(buffer) => {
+            CompletionAction::Nothing => 0,
+            CompletionAction::Buffer(buffer) => {
                 buffer.release();
                 0
             }
-            Done::Gathered(cookie, buffer) => {
+            CompletionAction::Gathered(cookie, buffer) => {
                 buffer.release();
                 upcalls.done(cookie, Completion::Source);
                 1
             }
-            Done::Get(cookie) => {
+            CompletionAction::Get(cookie) => {
                 upcalls.done(cookie, Completion::Both);
                 1
             }
-            Done::Put(cookie, part) => {
+            CompletionAction::Put(cookie, part) => {
                 upcalls.done(cookie, part);
                 1
             }
-            Done::PutCopy(cookie, buffer) => {
+            CompletionAction::PutCopy(cookie, buffer) => {
                 buffer.release();
                 upcalls.done(cookie, Completion::Remote);
                 1
             }
-            Done::GetCopy(cookie, buffer) | Done::Atomic(cookie, buffer) => {
+            CompletionAction::GetCopy(cookie, buffer) | CompletionAction::Atomic(cookie, buffer) => {
                 let (to, bytes) = buffer.copy_to;
                 // SAFETY: the runtime keeps the destination writable until completion.
                 unsafe { copy_out(buffer.address(), to, bytes) };
@@ -399,12 +404,12 @@ impl Net {
                 upcalls.done(cookie, Completion::Both);
                 1
             }
-            Done::Fetched(fetched) => self.fetched(fetched, upcalls),
-            Done::Probe(peer, path) => {
+            CompletionAction::Fetched(fetched) => self.fetched(fetched, upcalls),
+            CompletionAction::Probe(peer, path) => {
                 self.probed(peer, path);
                 0
             }
-            Done::Part(transfer) => match self.advance_or_end(transfer) {
+            CompletionAction::Part(transfer) => match self.advance_or_end(transfer) {
                 Some((cookie, part)) => {
                     upcalls.done(cookie, part);
                     1
@@ -432,7 +437,7 @@ impl Net {
         for peer in self.peers.take_owing() {
             self.return_credits(peer);
         }
-        for (peer, why) in self.peers.fates.take_losses() {
+        for (peer, why) in self.peers.states.take_losses() {
             upcalls.peer_lost(peer, &why);
         }
     }
@@ -444,7 +449,7 @@ impl Net {
                 continue;
             };
             let mut sent = 0;
-            let mut events = Batch::new();
+            let mut events = FixedVec::new();
             for completion in rail.completions(&mut reader).unwrap_or_default() {
                 self.take(rail, completion, (&mut events, &mut sent));
             }

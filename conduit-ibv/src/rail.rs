@@ -1,12 +1,12 @@
 //! An HCA that this process uses: its completion queue and its receive buffers.
 
+use crate::ffi::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc, XrcDomain};
 use crate::on_demand::OnDemand;
 use crate::pinned::{self, advised};
 use crate::receive::Receives;
 use crate::receive_plan::{Limits, ReceivePlan};
 use crate::send_queue::SendQueue;
 use crate::settings::Settings;
-use crate::verbs::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc, XrcDomain};
 use gasnet_conduit::{config, print_line};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use std::mem::MaybeUninit;
@@ -21,7 +21,7 @@ const LEAST_DEPTH: usize = 4;
 const LEAST_SENDS: usize = 4;
 
 /// So many things of a poll.
-pub type Batch<T> = gasnet_conduit::batch::Batch<T, MOST>;
+pub type FixedVec<T> = gasnet_conduit_util::fixed_vec::FixedVec<T, MOST>;
 
 /// An HCA.
 pub struct Rail {

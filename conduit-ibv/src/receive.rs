@@ -7,11 +7,11 @@
 //! Without one, each queue pair has buffers of its own ([`crate::receive_plan`]), and the same
 //! rule.
 
+use crate::ffi::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, Wc, BATCH};
 use crate::receive_plan::ReceivePlan;
 use crate::send_queue::{name_of_receive, SendQueue};
-use crate::verbs::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, Wc, BATCH};
-use gasnet_conduit::mapped::Mapped;
-use gasnet_ibv_abi as ffi;
+use gasnet_conduit_util::mapped::Mapped;
+use gasnet_ibv_abi as abi;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::ptr;
@@ -174,8 +174,8 @@ impl Receives {
     /// buffer has all bytes. The length of an RDMA write with immediate data is that of the write.
     #[inline]
     pub fn holds(&self, completion: &Wc) -> bool {
-        completion.opcode == ffi::IBV_WC_RECV
-            && completion.wc_flags & ffi::IBV_WC_WITH_IMM != 0
+        completion.opcode == abi::IBV_WC_RECV
+            && completion.wc_flags & abi::IBV_WC_WITH_IMM != 0
             && completion.byte_len as usize <= self.bytes
     }
 

@@ -2,7 +2,7 @@
 //! path. The processes of a group share them. The one that needs a pair first makes it; the others
 //! open it, so that it lives as long as any of them. Memory of the host has the numbers.
 
-use crate::verbs::Errno;
+use crate::ffi::Errno;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::Ordering;
 use std::sync::atomic::AtomicU32;

@@ -7,8 +7,8 @@
 //! seconds, the connection thread alone does handshakes then, if there is one.
 #![forbid(unsafe_code)]
 
+use crate::ffi::{Address, Errno};
 use crate::net::Net;
-use crate::verbs::{Address, Errno};
 use gasnet_conduit::JobRank;
 use std::net::Ipv6Addr;
 use std::thread;

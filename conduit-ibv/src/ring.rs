@@ -21,9 +21,9 @@
 //! sleep have rings.
 
 use crate::buffers::Buffer;
-use crate::verbs::{Access, Domain, Errno, Region, Remote};
-use gasnet_conduit::mapped::Mapped;
+use crate::ffi::{Access, Domain, Errno, Region, Remote};
 use gasnet_conduit::JobRank;
+use gasnet_conduit_util::mapped::Mapped;
 use gasnet_sys::atomic::Ordering;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 const SLOT: usize = 1152;
 /// Slots of a ring, a power of two.
 const SLOTS: u32 = 64;
-/// Bytes before the packet: the seal, and the words of [`Beside`].
+/// Bytes before the packet: the seal, and the words of [`SlotHeader`].
 const HEAD: usize = 16;
 /// Bytes of a ring.
 pub const BYTES: usize = SLOT * SLOTS as usize;
@@ -44,12 +44,12 @@ const WORDS: usize = SLOT / 8;
 /// What is beside a packet: the word of [`crate::wire`], and how many messages of the receiver its
 /// sender has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beside {
+pub struct SlotHeader {
     pub word: u32,
     pub taken: u32,
 }
 
-impl Beside {
+impl SlotHeader {
     fn encode(self) -> u64 {
         u64::from(self.word) | u64::from(self.taken) << 32
     }
@@ -139,7 +139,7 @@ impl Slot {
 
     /// Seals it as the message with this number. Returns the bytes to write.
     #[inline]
-    pub fn seal(&mut self, number: u32, bytes: usize, beside: Beside) -> &[u8] {
+    pub fn seal(&mut self, number: u32, bytes: usize, beside: SlotHeader) -> &[u8] {
         let words = Self::length(bytes) / 8;
         self.0[1].write(beside.encode());
         let rest = &self.0[1..words];
@@ -152,7 +152,7 @@ impl Slot {
 
     /// Copies the message with this number out of a ring. None if it is not there.
     #[inline]
-    pub fn load(&mut self, from: &[AtomicU64], number: u32) -> Option<(usize, Beside)> {
+    pub fn load(&mut self, from: &[AtomicU64], number: u32) -> Option<(usize, SlotHeader)> {
         let head = from[0].load(Ordering::Acquire);
         let bytes = (head >> 8 & 0xffff) as usize;
         if head & 0xff != u64::from(number & 0xff) || bytes > LARGEST {
@@ -166,7 +166,7 @@ impl Slot {
             word
         });
         // SAFETY: written above: a slot has two words at least.
-        let beside = Beside::decode(unsafe { self.0[1].assume_init() });
+        let beside = SlotHeader::decode(unsafe { self.0[1].assume_init() });
         (seal(number, bytes, sum) == head).then_some((bytes, beside))
     }
 
@@ -217,7 +217,7 @@ impl Ring {
 
     /// Copies the next message, if it is there. Its slot is free then.
     #[inline]
-    pub fn take(&mut self, to: &mut Slot) -> Option<(usize, Beside)> {
+    pub fn take(&mut self, to: &mut Slot) -> Option<(usize, SlotHeader)> {
         let address = self.memory.address() + (self.number % SLOTS) as usize * SLOT;
         // SAFETY: inside the ring, aligned; the peer's HCA writes words that any value is valid for.
         let from = unsafe { std::slice::from_raw_parts(address as *const AtomicU64, WORDS) };
@@ -395,7 +395,7 @@ mod tests {
         let mut slot = Slot::new();
         let (head, tail) = packet.split_at(packet.len() / 3);
         slot.fill(&[head, tail], packet.len());
-        let record = slot.seal(number, packet.len(), Beside { word, taken });
+        let record = slot.seal(number, packet.len(), SlotHeader { word, taken });
         assert!(record.len() <= SLOT && record.len() % 8 == 0);
         let mut words: Vec<u64> = record
             .chunks_exact(8)
@@ -405,7 +405,7 @@ mod tests {
         words
     }
 
-    fn load(words: &[u64], number: u32) -> Option<(Vec<u8>, Beside)> {
+    fn load(words: &[u64], number: u32) -> Option<(Vec<u8>, SlotHeader)> {
         let words: Vec<AtomicU64> = words.iter().map(|word| AtomicU64::new(*word)).collect();
         let mut slot = Slot::new();
         let (bytes, beside) = slot.load(&words, number)?;
@@ -423,7 +423,7 @@ mod tests {
             let packet = packet(bytes, 3);
             let number = FIRST + 70_000 + bytes as u32;
             let words = written(number, &packet, 0xdead_beef, 77);
-            let beside = Beside {
+            let beside = SlotHeader {
                 word: 0xdead_beef,
                 taken: 77,
             };

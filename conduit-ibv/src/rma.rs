@@ -9,14 +9,14 @@
 //! What needs more than one work request, or a registration, is a [`Transfer`].
 
 use crate::buffers::{Buffer, Pool};
+use crate::ffi::{Local, Remote, Work};
 use crate::net::Net;
 use crate::on_demand::Direction;
 use crate::pools::SMALL;
 use crate::route::Route;
 use crate::send::{buffer_of, Grant, ROOM};
-use crate::send_queue::Done;
-use crate::transfer::{Extent, Report, Transfer};
-use crate::verbs::{Local, Remote, Work};
+use crate::send_queue::CompletionAction;
+use crate::transfers::{Extent, Report, Transfer};
 use gasnet_conduit::{
     Busy, Class, Completion, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma, SendBuffer,
     SourceUse,
@@ -92,7 +92,7 @@ impl Net {
 
     /// Posts one work request of an operation.
     #[inline(always)]
-    pub fn post(&self, queue: Route<'_>, work: Work, done: Done, what: &str) -> Result<(), Busy> {
+    pub fn post(&self, queue: Route<'_>, work: Work, done: CompletionAction, what: &str) -> Result<(), Busy> {
         let Some(mut turn) = queue.turn(self.rail(&queue)) else {
             done.release();
             return Err(Busy);
@@ -112,7 +112,7 @@ impl Net {
         &self,
         queue: Route<'_>,
         (work, remote): (Work, Remote),
-        done: Done,
+        done: CompletionAction,
         what: &str,
     ) -> Result<(), Busy> {
         if !self.is_fenced {
@@ -123,7 +123,7 @@ impl Net {
             return Err(Busy);
         };
         // SAFETY: the runtime keeps its memory until completion, and buffers are released then.
-        let posted = unsafe { turn.post(work, Done::Nothing) };
+        let posted = unsafe { turn.post(work, CompletionAction::Nothing) };
         if let Err((_, why)) = posted {
             drop(turn);
             done.release();
@@ -137,7 +137,7 @@ impl Net {
             // There was room for both, so this is no lack of it.
             done.release();
             let text = format!("{}: fencing {what} failed: {why}", self.name(queue.path));
-            self.peers.fates.lose(queue.peer(), text);
+            self.peers.states.lose(queue.peer(), text);
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Rma for Net {
                 self.post_fenced(
                     queue,
                     (work, remote),
-                    Done::Put(put.cookie, Completion::Remote),
+                    CompletionAction::Put(put.cookie, Completion::Remote),
                     "a put",
                 )?;
                 return Ok(LocalCompletion::AtReturn);
@@ -202,13 +202,23 @@ impl Rma for Net {
             )? {
                 Place::Direct(lkey) => {
                     let work = Work::write(&local(lkey), remote);
-                    self.post_fenced(queue, (work, remote), Done::Put(put.cookie, Completion::Both), "a put")?;
+                    self.post_fenced(
+                        queue,
+                        (work, remote),
+                        CompletionAction::Put(put.cookie, Completion::Both),
+                        "a put",
+                    )?;
                     return Ok(LocalCompletion::Later);
                 }
                 Place::Copy(mut buffer) => {
                     copy_in(&mut buffer, put.from.address, put.bytes);
                     let work = Work::write(&buffer.local(rail, put.bytes), remote);
-                    self.post_fenced(queue, (work, remote), Done::PutCopy(put.cookie, buffer), "a put")?;
+                    self.post_fenced(
+                        queue,
+                        (work, remote),
+                        CompletionAction::PutCopy(put.cookie, buffer),
+                        "a put",
+                    )?;
                     return Ok(LocalCompletion::AtReturn);
                 }
                 Place::Long => {}
@@ -242,13 +252,13 @@ impl Rma for Net {
                         bytes: get.bytes,
                         lkey,
                     };
-                    let done = Done::Get(get.cookie);
+                    let done = CompletionAction::Get(get.cookie);
                     return self.post(queue, Work::read(&local, remote), done, "a get");
                 }
                 Place::Copy(mut buffer) => {
                     buffer.copy_to = (get.to.address, get.bytes);
                     let work = Work::read(&buffer.local(rail, get.bytes), remote);
-                    return self.post(queue, work, Done::GetCopy(get.cookie, buffer), "a get");
+                    return self.post(queue, work, CompletionAction::GetCopy(get.cookie, buffer), "a get");
                 }
                 Place::Long => {}
             }
@@ -312,12 +322,12 @@ impl Net {
             Some(reserved) => {
                 let buffer = buffer_of(reserved);
                 let lkey = buffer.local(rail, 0).lkey;
-                (Work::write(&local(lkey), remote), Done::Buffer(buffer))
+                (Work::write(&local(lkey), remote), CompletionAction::Buffer(buffer))
             }
             None if put.bytes <= self.inline && put.from.device.is_none() => {
                 let mut work = Work::write(&local(0), remote);
                 work.inline();
-                (work, Done::Nothing)
+                (work, CompletionAction::Nothing)
             }
             None => match self.place(
                 (&put.from, put.bytes),
@@ -326,26 +336,26 @@ impl Net {
             )? {
                 Place::Direct(lkey) => (
                     Work::write(&local(lkey), remote),
-                    Done::Put(put.cookie, Completion::Source),
+                    CompletionAction::Put(put.cookie, Completion::Source),
                 ),
                 Place::Copy(mut buffer) => {
                     copy_in(&mut buffer, put.from.address, put.bytes);
                     (
                         Work::write(&buffer.local(rail, put.bytes), remote),
-                        Done::Buffer(buffer),
+                        CompletionAction::Buffer(buffer),
                     )
                 }
                 Place::Long => return self.put_long_then_send(put, None, grant, parts),
             },
         };
-        let free_unless_reserved = |done: Done| match done {
-            Done::Buffer(buffer) if is_reserved => {
+        let free_unless_reserved = |done: CompletionAction| match done {
+            CompletionAction::Buffer(buffer) if is_reserved => {
                 buffer.into_address();
             }
             done => done.release(),
         };
         let local_completion = match done {
-            Done::Put(..) => LocalCompletion::Later,
+            CompletionAction::Put(..) => LocalCompletion::Later,
             _ => LocalCompletion::AtReturn,
         };
         let mut room = ROOM;
@@ -374,7 +384,7 @@ impl Net {
         if let Err(why) = sent {
             // There was room for both, so this is no lack of it.
             let text = format!("{}: sending a message failed: {why}", self.name(queue.path));
-            self.peers.fates.lose(queue.peer(), text);
+            self.peers.states.lose(queue.peer(), text);
         }
         Ok(local_completion)
     }

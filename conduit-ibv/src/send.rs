@@ -1,13 +1,13 @@
 //! Sending packets.
 
 use crate::buffers::Buffer;
+use crate::ffi::{Errno, Local, Work};
 use crate::net::Net;
 use crate::peers::{Connection, Peers};
 use crate::rail::Rail;
-use crate::ring::{Beside, Slot};
+use crate::ring::{Slot, SlotHeader};
 use crate::route::Route;
-use crate::send_queue::{Done, SendQueue};
-use crate::verbs::{Errno, Local, Work};
+use crate::send_queue::{CompletionAction, SendQueue};
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_sys::atomic::Ordering;
@@ -42,9 +42,9 @@ impl Grant<'_> {
     /// The packet to a peer was not sent.
     #[cold]
     pub fn revoke(&self, peers: &Peers, peer: JobRank) {
-        let _ = peers.refund(self.connection, u32::from(self.class == Class::Request));
-        self.connection.owe(self.credits);
-        peers.settle(peer, self.connection);
+        let _ = peers.give_back(self.connection, u32::from(self.class == Class::Request));
+        self.connection.credits.owe(self.credits);
+        peers.note_owed(peer, self.connection);
     }
 }
 
@@ -71,7 +71,7 @@ impl Net {
 
     #[inline]
     fn may_send(&self, peer: JobRank) -> bool {
-        !self.is_stopped() && self.peers.fates.is_present(peer)
+        !self.is_stopped() && self.peers.states.is_present(peer)
     }
 
     /// Begins to connect, or says why not.
@@ -80,7 +80,7 @@ impl Net {
         if self.is_stopped() {
             return Err(Busy);
         }
-        if self.peers.fates.has_stopped(peer) {
+        if self.peers.states.has_stopped(peer) {
             return Ok(None);
         }
         self.connect(peer);
@@ -96,10 +96,10 @@ impl Net {
         let Some(connection) = self.reach(peer)? else {
             return Ok(None);
         };
-        if class == Class::Request && !self.peers.pay(connection) {
+        if class == Class::Request && !self.peers.take(connection) {
             return Err(Busy);
         }
-        let credits = connection.collect();
+        let credits = connection.credits.take_owed(wire::MOST_CREDITS);
         Ok(Some(Grant {
             connection,
             class,
@@ -129,7 +129,7 @@ impl Net {
         self.take_events(self.rail(&queue));
         if !self.has_failed.load(Ordering::Relaxed) {
             let text = format!("{}: {what} failed: {why}", self.name(queue.path));
-            self.peers.fates.lose(queue.peer(), text);
+            self.peers.states.lose(queue.peer(), text);
         }
         Busy
     }
@@ -185,7 +185,7 @@ impl Net {
             }
             return self.assemble_and_send(grant, parts);
         };
-        let beside = Beside {
+        let beside = SlotHeader {
             word: self.word(grant),
             taken: rings.taken(),
         };
@@ -197,11 +197,11 @@ impl Net {
         };
         let (work, done) = if let Some(buffer) = buffer {
             local.lkey = buffer.local(self.paths[queue.path].rail, 0).lkey;
-            (Work::write(&local, remote), Done::Buffer(buffer))
+            (Work::write(&local, remote), CompletionAction::Buffer(buffer))
         } else {
             let mut work = Work::write(&local, remote);
             work.inline();
-            (work, Done::Nothing)
+            (work, CompletionAction::Nothing)
         };
         // SAFETY: inline bytes are read before this returns, and the buffer is released after
         // completion.
@@ -272,7 +272,7 @@ impl Net {
     #[inline]
     pub fn post_message(
         &self,
-        turn: &mut crate::send_queue::Turn<'_>,
+        turn: &mut crate::send_queue::QueueGuard<'_>,
         message: Message<'_>,
         word: u32,
     ) -> Result<(), Errno> {
@@ -287,12 +287,12 @@ impl Net {
                 let mut work = Work::send(&local, word);
                 work.inline();
                 // SAFETY: the bytes are read before this returns.
-                unsafe { turn.post(work, Done::Nothing) }
+                unsafe { turn.post(work, CompletionAction::Nothing) }
             }
             Message::Buffered(buffer, bytes) => {
                 let work = Work::send(&buffer.local(rail, bytes), word);
                 // SAFETY: the buffer is released after completion.
-                unsafe { turn.post(work, Done::Buffer(buffer)) }
+                unsafe { turn.post(work, CompletionAction::Buffer(buffer)) }
             }
         };
         posted.map_err(|(done, why)| {
@@ -315,7 +315,7 @@ impl Net {
         let Ok(Some(connection)) = self.reach(peer) else {
             return;
         };
-        let credits = connection.collect();
+        let credits = connection.credits.take_owed(wire::MOST_CREDITS);
         let report = connection.rings.report();
         let encoded = report.encode();
         let mut room = ROOM;
@@ -323,11 +323,11 @@ impl Net {
         let word = wire::encode(Kind::Note, self.rank, credits);
         let sent = message.and_then(|message| self.transmit(connection, message, word));
         if sent.is_err() {
-            connection.owe(credits);
-            self.peers.settle_later(peer, connection);
+            connection.credits.owe(credits);
+            self.peers.note(peer, connection);
         } else {
             connection.rings.note_reported(report.taken);
-            self.peers.settle(peer, connection);
+            self.peers.note_owed(peer, connection);
         }
     }
 }
@@ -403,10 +403,10 @@ impl SendBuffers for Net {
         let rail = self.paths[queue.path].rail;
         let work = Work::send(&held.local(rail, bytes), self.word(&grant));
         // SAFETY: the buffer is released after completion.
-        let posted = unsafe { turn.post(work, Done::Buffer(held)) };
+        let posted = unsafe { turn.post(work, CompletionAction::Buffer(held)) };
         drop(turn);
         posted.map_err(|(done, why)| {
-            if let Done::Buffer(held) = done {
+            if let CompletionAction::Buffer(held) = done {
                 keep(held);
             }
             self.refused(queue, "sending a message", why)

@@ -2,7 +2,7 @@
 //!
 //! Work requests of a queue pair complete in order, so a ring of the hardware's queue says what
 //! each is for, and one completion retires all work requests before it. Only those that leave
-//! nothing to do ([`Done::Nothing`]) may have no completion of their own; one in a quarter of the
+//! nothing to do ([`CompletionAction::Nothing`]) may have no completion of their own; one in a quarter of the
 //! queue has. If the queue pair fails, each of them has one: so all count when the completion queue
 //! is shorter than the send queues together.
 //!
@@ -11,11 +11,11 @@
 
 use crate::buffers::Buffer;
 use crate::fetch::Fetched;
+use crate::ffi::{Errno, Pair, Work};
 use crate::migration::Migration;
 use crate::rail::Rail;
 use crate::route::Route;
-use crate::transfer::Transfer;
-use crate::verbs::{Errno, Pair, Work};
+use crate::transfers::Transfer;
 use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
 use gasnet_sys::lock;
@@ -26,7 +26,7 @@ use std::sync::OnceLock;
 /// What is to be done when a work request is complete. Of whole words, which are copied faster.
 #[derive(Debug)]
 #[repr(u64)]
-pub enum Done {
+pub enum CompletionAction {
     /// Nothing.
     Nothing,
     /// The buffer is free.
@@ -51,7 +51,7 @@ pub enum Done {
     Probe(JobRank, usize),
 }
 
-impl Done {
+impl CompletionAction {
     /// The work request is not posted: its buffer is free.
     pub fn release(self) {
         if let Self::Buffer(buffer)
@@ -96,7 +96,7 @@ pub struct SendQueue {
     /// Most work requests under way.
     depth: u32,
     /// At least as long; a power of two.
-    ring: Box<[UnsafeCell<Done>]>,
+    ring: Box<[UnsafeCell<CompletionAction>]>,
     head: Mutex<Head>,
     /// Work requests that are retired.
     tail: AtomicU32,
@@ -149,7 +149,7 @@ pub unsafe fn named<'a>(name: u64) -> Named<'a> {
 }
 
 /// The right to post so many work requests.
-pub struct Turn<'a> {
+pub struct QueueGuard<'a> {
     route: Route<'a>,
     rail: &'a Rail,
     /// Room for completions that was taken for it.
@@ -157,7 +157,7 @@ pub struct Turn<'a> {
     head: MutexGuard<'a, Head>,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
         if self.room > 0 {
             self.rail.return_room(self.room);
@@ -166,7 +166,7 @@ impl Drop for Turn<'_> {
 }
 
 /// A work request that the HCA refused, and what it was for.
-pub type Refused = (Done, Errno);
+pub type Refused = (CompletionAction, Errno);
 
 impl SendQueue {
     /// Most work requests of a queue.
@@ -187,7 +187,7 @@ impl SendQueue {
             pair,
             migration: OnceLock::new(),
             depth: depth as u32,
-            ring: std::iter::repeat_with(|| UnsafeCell::new(Done::Nothing))
+            ring: std::iter::repeat_with(|| UnsafeCell::new(CompletionAction::Nothing))
                 .take(length)
                 .collect(),
             head: Mutex::new(Head {
@@ -201,10 +201,10 @@ impl SendQueue {
 
     /// The right to post so many work requests on a route of this queue. None if there is no room.
     #[inline]
-    pub fn turn<'a>(&'a self, route: Route<'a>, rail: &'a Rail, count: u32) -> Option<Turn<'a>> {
+    pub fn turn<'a>(&'a self, route: Route<'a>, rail: &'a Rail, count: u32) -> Option<QueueGuard<'a>> {
         let head = lock(&self.head);
         let used = head.position.wrapping_sub(self.tail.load(Ordering::Acquire));
-        (used + count <= self.depth).then_some(Turn {
+        (used + count <= self.depth).then_some(QueueGuard {
             route,
             rail,
             room: 0,
@@ -236,7 +236,7 @@ impl SendQueue {
     /// # Safety
     /// One thread at a time, for each completion once, in order.
     #[inline(always)]
-    pub unsafe fn retire(&self, low: u16, mut each: impl FnMut(Done)) -> usize {
+    pub unsafe fn retire(&self, low: u16, mut each: impl FnMut(CompletionAction)) -> usize {
         let mut tail = self.tail.load(Ordering::Relaxed);
         let count = low.wrapping_sub(tail as u16).wrapping_add(1);
         debug_assert!(
@@ -247,8 +247,8 @@ impl SendQueue {
         for _ in 0..count {
             let entry = &self.ring[tail as usize & (self.ring.len() - 1)];
             // SAFETY: between tail and head, so it belongs to this thread.
-            let done = std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing);
-            if !matches!(done, Done::Nothing) {
+            let done = std::mem::replace(unsafe { &mut *entry.get() }, CompletionAction::Nothing);
+            if !matches!(done, CompletionAction::Nothing) {
                 each(done);
             }
             tail = tail.wrapping_add(1);
@@ -258,7 +258,7 @@ impl SendQueue {
     }
 }
 
-impl Turn<'_> {
+impl QueueGuard<'_> {
     /// Gives the next work request a completion, which retires all before it.
     pub fn signal(&mut self) {
         self.head.unsignalled = self.route.depth;
@@ -285,7 +285,7 @@ impl Turn<'_> {
     /// # Safety
     /// As of [`Pair::post`].
     #[inline(always)]
-    pub unsafe fn post(&mut self, mut work: Work, done: Done) -> Result<(), Refused> {
+    pub unsafe fn post(&mut self, mut work: Work, done: CompletionAction) -> Result<(), Refused> {
         let (queue, head) = (&*self.route, &mut *self.head);
         if self.room > 0 {
             self.room -= 1;
@@ -293,7 +293,7 @@ impl Turn<'_> {
             return Err((done, Errno::NO_MEMORY));
         }
         let is_due = head.unsignalled >= queue.depth / 4 || self.rail.is_short_of_room();
-        let is_signalled = is_due || !matches!(done, Done::Nothing);
+        let is_signalled = is_due || !matches!(done, CompletionAction::Nothing);
         if is_signalled {
             work.signal();
         }
@@ -310,7 +310,7 @@ impl Turn<'_> {
         // SAFETY: the caller's.
         if let Err(why) = unsafe { queue.pair.post(&mut work) } {
             // SAFETY: as above.
-            let done = std::mem::replace(unsafe { &mut *entry.get() }, Done::Nothing);
+            let done = std::mem::replace(unsafe { &mut *entry.get() }, CompletionAction::Nothing);
             self.rail.return_room(1);
             return Err((done, why));
         }

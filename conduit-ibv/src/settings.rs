@@ -4,8 +4,8 @@
 use crate::pinned::Regions;
 #[allow(clippy::wildcard_imports, reason = "nearly all of them are read here")]
 use crate::variables::*;
-use gasnet_conduit::amounts::{size_in, Limit};
 use gasnet_conduit::config::{self, Config, Key};
+use gasnet_conduit::size_spec::{size_in, Limit};
 use std::path::PathBuf;
 
 /// Work requests of the smallest send queue.

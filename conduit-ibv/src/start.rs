@@ -2,10 +2,11 @@
 //! connect.
 #![forbid(unsafe_code)]
 
-use crate::at_start::{Kind, Record, Wish};
+use crate::boot_record::BootRecord;
 use crate::connect::{self, Connector};
+use crate::connect_policy::{ConnectPolicy, Kind, Record};
 use crate::fetch::Fetches;
-use crate::hello::Hello;
+use crate::ffi::{Access, Domain};
 use crate::inbox::Inbox;
 use crate::mapped::Pinned;
 use crate::memory::Segments;
@@ -19,12 +20,11 @@ use crate::rail::Rail;
 use crate::receive_plan;
 use crate::ring;
 use crate::settings::{self, Settings};
-use crate::transfer::Stripes;
-use crate::verbs::{Access, Domain};
+use crate::transfers::Stripes;
 use crate::wake::WakeUp;
 use crate::xrc::Xrc;
-use gasnet_conduit::probe::probe;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
+use gasnet_conduit_util::probe::probe;
 use gasnet_sys::atomic::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
@@ -39,15 +39,15 @@ pub fn start(info: &StartInfo<'_>) -> Result<Net, ConduitError> {
 fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let mut settings = Settings::read();
     pinned::raise_limit();
-    let wish = Wish::read(&settings, info);
-    let completes = wish == Ok(Wish::Everybody);
+    let policy = ConnectPolicy::read(&settings, info);
+    let completes = policy == Ok(ConnectPolicy::Everybody);
     let has_thread = info.may_start_threads && settings.connects_later && !completes;
     // Until all that connects at start is made.
     let _presets = Presets::new(info.single_threaded && !has_thread);
     let network = open::choose(info, &settings);
-    let opened = wish.and_then(|wish| {
+    let opened = policy.and_then(|policy| {
         let opened = open::open(info, &settings, (network?, has_thread))?;
-        Ok((opened, wish))
+        Ok((opened, policy))
     });
     if let Ok((opened, _)) = &opened {
         if let Some(buffers) = opened.rails.iter().filter_map(Rail::shared_buffers).min() {
@@ -56,19 +56,19 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     }
     let record = Record::create(&settings, info);
     // Every process takes part in the exchange, so that one that fails does not keep others.
-    let hello = opened.as_ref().map_or_else(
-        |_| Hello::failed(),
-        |(opened, wish)| opened.hello(&settings, wish.kind(), info.size),
+    let boot_record = opened.as_ref().map_or_else(
+        |_| BootRecord::failed(),
+        |(opened, policy)| opened.boot_record(&settings, policy.kind(), info.size),
     );
-    let all = Hello::exchange(info, &hello);
-    let (mut opened, wish) = opened?;
-    Hello::compare(&all, info.rank)?;
+    let all = BootRecord::exchange(info, &boot_record);
+    let (mut opened, policy) = opened?;
+    BootRecord::compare(&all, info.rank)?;
     opened.agree_on_headers(&all)?;
     let xrc = Xrc::agree(info, &all, &mut opened, &settings)?;
     open::warn_of_paging(&all, info.rank, &settings);
     let mut net = assemble(info, (opened, settings), &all, (xrc, record))?;
-    let kinds: Vec<Kind> = all.iter().map(|hello| hello.connects).collect();
-    net.post_and_connect(info, || wish.peers(info, &kinds))?;
+    let kinds: Vec<Kind> = all.iter().map(|record| record.connects).collect();
+    net.post_and_connect(info, || policy.peers(info, &kinds))?;
     Ok(net)
 }
 
@@ -76,7 +76,7 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
 fn assemble(
     info: &StartInfo<'_>,
     (opened, settings): (Opened, Settings),
-    all: &[Hello],
+    all: &[BootRecord],
     (xrc, record): (Option<Xrc>, Option<Record>),
 ) -> Result<Net, String> {
     let (peers, eager) = agree_on_credits(info, &settings, all);
@@ -101,11 +101,11 @@ fn assemble(
         max_bytes: opened.max_bytes(info, &pools, (&settings, all)),
         is_fenced: settings
             .fenced
-            .unwrap_or_else(|| Hello::some_host_has_several_hcas(all, info.place_of)),
+            .unwrap_or_else(|| BootRecord::some_host_has_several_hcas(all, info.place_of)),
         peers,
         xrc,
         token: info.message_token(),
-        has_atomics: all.iter().all(|hello| hello.has_atomics),
+        has_atomics: all.iter().all(|record| record.has_atomics),
         access,
         deferred: Mutex::default(),
         deferred_count: AtomicUsize::new(0),
@@ -135,16 +135,16 @@ fn assemble(
 
 /// The peers, with as many credits as all processes have buffers for; and the largest packet that
 /// fits all of their buffers.
-fn agree_on_credits(info: &StartInfo<'_>, settings: &Settings, all: &[Hello]) -> (Peers, usize) {
-    let window = all.iter().map(|hello| u32::from(hello.credits)).min().unwrap_or(1);
-    let eager = all.iter().map(|hello| hello.buffer as usize).min().unwrap_or(0);
+fn agree_on_credits(info: &StartInfo<'_>, settings: &Settings, all: &[BootRecord]) -> (Peers, usize) {
+    let window = all.iter().map(|record| u32::from(record.credits)).min().unwrap_or(1);
+    let eager = all.iter().map(|record| record.buffer as usize).min().unwrap_or(0);
     if info.rank == JobRank(0) {
         receive_plan::report(settings, (eager, window));
     }
-    let least = all.iter().map(|hello| u32::from(hello.spare_credits)).min();
+    let least = all.iter().map(|record| u32::from(record.spare_credits)).min();
     // A peer that kept all credits would stop this process.
     let slack = settings.slack.min(least.unwrap_or(0)).min(window / 2);
-    let mailboxes = all.iter().map(|hello| hello.mailbox);
+    let mailboxes = all.iter().map(|record| record.mailbox);
     (Peers::new(mailboxes, (window, settings.total_credits), slack), eager)
 }
 
@@ -167,9 +167,9 @@ impl Opened {
     }
 
     /// Bytes of segments that this process may register. Collective if any process probes.
-    fn max_bytes(&self, info: &StartInfo<'_>, pools: &Pools, (settings, all): (&Settings, &[Hello])) -> usize {
+    fn max_bytes(&self, info: &StartInfo<'_>, pools: &Pools, (settings, all): (&Settings, &[BootRecord])) -> usize {
         let own = self.locked(pools, settings, info.size as usize);
-        let probed = all.iter().any(|hello| hello.probes).then(|| {
+        let probed = all.iter().any(|record| record.probes).then(|| {
             let domains: Vec<&Domain> = self.rails.iter().map(|rail| &rail.domain).collect();
             let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
             let share = pinned::share(info.host.len());

@@ -4,8 +4,8 @@
 
 use crate::pinned::Regions;
 use crate::ports::variables as ports;
-use gasnet_conduit::amounts::{size_in, Limit};
 use gasnet_conduit::config::{count, flag, form, int, path, size, text, Key, Scope, Variable};
+use gasnet_conduit::size_spec::{size_in, Limit};
 use std::path::PathBuf;
 
 /// The section of the reference page.

@@ -8,11 +8,12 @@
 //! The queue of a link holds the work requests of [`Rail::depth_of`] peers. Several peers thus wait
 //! for each other when one lacks receive buffers, which credits make rare.
 
-use crate::at_start::FEW;
+use crate::boot_record::BootRecord;
+use crate::connect_policy::FEW;
 use crate::events;
+use crate::ffi::{Errno, Pair};
 use crate::groups::Groups;
 use crate::handshake::{Endpoint, MOST_PATHS};
-use crate::hello::Hello;
 use crate::net::{Net, Opened};
 use crate::peers::Connection;
 use crate::pinned::advised;
@@ -22,7 +23,6 @@ use crate::receivers::Receivers;
 use crate::resolve::Failure;
 use crate::send_queue::SendQueue;
 use crate::settings::Settings;
-use crate::verbs::{Errno, Pair};
 use gasnet_conduit::config;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -49,7 +49,7 @@ struct Link {
 }
 
 /// What a connection has beside its send queues: the peer, and more with XRC.
-pub struct Ends {
+pub struct XrcPeer {
     pub peer: JobRank,
     /// The peer's receive queues, by path.
     receive_queues: [u32; MOST_PATHS],
@@ -72,8 +72,8 @@ fn some_host_has_several_processes(info: &StartInfo<'_>) -> bool {
 }
 
 /// Why XRC is not used.
-fn obstacle(all: &[Hello], groups: &Groups, settings: &Settings) -> Option<String> {
-    let lacks = |hello: &Hello| !hello.has_xrc;
+fn obstacle(all: &[BootRecord], groups: &Groups, settings: &Settings) -> Option<String> {
+    let lacks = |record: &BootRecord| !record.has_xrc;
     if groups.count() == all.len() {
         return Some("no two processes of a host use the same ports".to_owned());
     }
@@ -93,13 +93,13 @@ impl Xrc {
     /// Collective.
     pub fn agree(
         info: &StartInfo<'_>,
-        all: &[Hello],
+        all: &[BootRecord],
         opened: &mut Opened,
         settings: &Settings,
     ) -> Result<Option<Self>, String> {
         let place_of = |rank| (info.place_of)(JobRank(rank)).host;
-        let groups = Groups::new((0..).zip(all).map(|(rank, hello)| (place_of(rank), hello.ports)));
-        let is_used = groups.count() < all.len() && all.iter().all(|hello| hello.has_xrc);
+        let groups = Groups::new((0..).zip(all).map(|(rank, record)| (place_of(rank), record.ports)));
+        let is_used = groups.count() < all.len() && all.iter().all(|record| record.has_xrc);
         let is_verbose = || ports::Settings::read().verbosity > 1 || config::get().get_or_default(&config::VERBOSEENV);
         if info.rank == JobRank(0) && opened.rails[0].shared.is_some() && is_verbose() {
             match obstacle(all, &groups, settings) {
@@ -175,7 +175,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     bytes.chunks_exact(4).map(word)
 }
 
-impl Ends {
+impl XrcPeer {
     /// Those of a connection without XRC.
     pub fn new(peer: JobRank) -> Self {
         Self {
@@ -213,8 +213,8 @@ impl Ends {
 
 impl Net {
     /// The send queues to a peer, which others may use, too, and what else a connection needs.
-    pub fn create_over_xrc(&self, xrc: &Xrc, peer: JobRank) -> Result<(Arc<[SendQueue]>, Ends), Errno> {
-        let mut ends = Ends::new(peer);
+    pub fn create_over_xrc(&self, xrc: &Xrc, peer: JobRank) -> Result<(Arc<[SendQueue]>, XrcPeer), Errno> {
+        let mut ends = XrcPeer::new(peer);
         for (number, path) in ends.receive_queues.iter_mut().zip(&self.paths) {
             *number = xrc.receive_queues[peer.index() * self.rails.len() + path.rail];
         }

@@ -4,10 +4,10 @@ mod emulated;
 
 use emulated::run_again;
 use gasnet_conduit::conformance::{self, start_info, Job};
-use gasnet_conduit::mapped::Mapped;
 use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, Stop, Upcalls};
 use gasnet_conduit_ibv::Ibv;
-use gasnet_ibv_abi as ffi;
+use gasnet_conduit_util::mapped::Mapped;
+use gasnet_ibv_abi as abi;
 use gasnet_sys::env;
 use std::ffi::CStr;
 use std::time::Duration;
@@ -64,8 +64,8 @@ impl OtherLibrary {
         // SAFETY: a terminated path.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) } as usize;
         let other = Self { handle, context: 0 };
-        type List = unsafe extern "C" fn(*mut i32) -> *mut *mut ffi::ibv_device;
-        type Open = unsafe extern "C" fn(*mut ffi::ibv_device) -> *mut ffi::ibv_context;
+        type List = unsafe extern "C" fn(*mut i32) -> *mut *mut abi::ibv_device;
+        type Open = unsafe extern "C" fn(*mut abi::ibv_device) -> *mut abi::ibv_context;
         // SAFETY: these functions have these types; the list has a device, which stays.
         let context = unsafe {
             let list: List = std::mem::transmute(other.symbol(c"ibv_get_device_list"));
@@ -85,8 +85,8 @@ impl OtherLibrary {
         symbol
     }
 
-    fn create_queue(&self) -> *mut ffi::ibv_cq {
-        type Create = unsafe extern "C" fn(usize, i32, usize, usize, i32) -> *mut ffi::ibv_cq;
+    fn create_queue(&self) -> *mut abi::ibv_cq {
+        type Create = unsafe extern "C" fn(usize, i32, usize, usize, i32) -> *mut abi::ibv_cq;
         // SAFETY: the function has this type; an open device.
         unsafe {
             let create: Create = std::mem::transmute(self.symbol(c"ibv_create_cq"));
@@ -97,7 +97,7 @@ impl OtherLibrary {
     fn poll(&self, queue: usize) {
         // SAFETY: an open device; its queue has no completions.
         let found = unsafe {
-            let poll = (*(self.context as *mut ffi::ibv_context)).ops.poll_cq.unwrap();
+            let poll = (*(self.context as *mut abi::ibv_context)).ops.poll_cq.unwrap();
             poll(queue as *mut _, 0, std::ptr::null_mut())
         };
         assert_eq!(found, 0);

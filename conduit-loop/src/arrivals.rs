@@ -2,7 +2,7 @@
 //! woken.
 #![forbid(unsafe_code)]
 
-use crate::init::Net;
+use crate::start::Net;
 use gasnet_conduit::{Class, Completion, Cookie, JobRank, PollScope, Wake, WakePromise};
 use gasnet_sys::lock;
 use std::collections::VecDeque;

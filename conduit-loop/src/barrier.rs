@@ -2,9 +2,9 @@
 //! result to all.
 #![forbid(unsafe_code)]
 
-use crate::init::Net;
 use crate::nic::Nic;
 use crate::queue::Work;
+use crate::start::Net;
 use crate::wire::Message;
 use gasnet_conduit::{Barrier, Busy, JobRank};
 use gasnet_sys::lock;

@@ -1,7 +1,7 @@
 //! Send buffers: few, so that they run out; and overwritten once they are free, so that a client
 //! that still writes or a NIC that still reads one shows.
 
-use crate::mem::Memory;
+use crate::memory::Memory;
 use crate::MAX_PACKET_BYTES;
 use gasnet_conduit::{Busy, Class, JobRank};
 

@@ -9,14 +9,12 @@
 //!
 //! Connections are Unix sockets of type `SOCK_SEQPACKET` with abstract names, so no files remain.
 
-mod am;
 mod arrivals;
 mod barrier;
 mod bootstrap;
 mod buffers;
 mod device;
-mod init;
-mod mem;
+mod memory;
 mod nic;
 mod pinned;
 mod progress;
@@ -24,6 +22,8 @@ mod queue;
 mod random;
 mod replies;
 mod rma;
+mod send;
+mod start;
 mod sys;
 mod target;
 #[cfg(test)]
@@ -38,8 +38,8 @@ use gasnet_conduit::{
 };
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
-use init::Net;
 use pinned::Pinned;
+use start::Net;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;

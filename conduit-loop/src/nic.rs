@@ -5,10 +5,10 @@
 
 use crate::arrivals::Arrival;
 use crate::barrier::Round;
-use crate::init::{Net, STOPPED};
-use crate::mem::{self, Memory};
+use crate::memory::{self, Memory};
 use crate::queue::{Content, Kind, Operation, Source, Work};
 use crate::random::Random;
+use crate::start::{Net, STOPPED};
 use crate::target::Placement;
 use crate::wire::{At, Message, FRAGMENT, LARGEST};
 use gasnet_conduit::{Completion, JobRank};
@@ -307,7 +307,7 @@ impl Nic {
     fn flush(&mut self, net: &Net) {
         for (rank, link) in net.links.iter().enumerate() {
             let Some(link) = link else { continue };
-            if !self.open[rank] || net.fates[rank].load(Relaxed) == STOPPED {
+            if !self.open[rank] || net.states[rank].load(Relaxed) == STOPPED {
                 self.out[rank].clear();
             }
             while let Some(message) = self.out[rank].front() {
@@ -351,7 +351,7 @@ impl Nic {
             }
             (Message::Old(_, value), Kind::Atomic { .. }) if operation.local != 0 => {
                 // SAFETY: the client keeps the place of the result until the completion.
-                unsafe { Memory::new(operation.local, operation.bytes) }.write(&mem::bytes(value, operation.bytes));
+                unsafe { Memory::new(operation.local, operation.bytes) }.write(&memory::bytes(value, operation.bytes));
             }
             (Message::Placed(_), Kind::Put) | (Message::Old(..), Kind::Atomic { .. }) => {}
             (Message::Denied(_), _) => {

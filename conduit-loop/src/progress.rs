@@ -2,9 +2,9 @@
 #![forbid(unsafe_code)]
 
 use crate::arrivals::Arrival;
-use crate::init::Net;
 use crate::nic::Nic;
 use crate::replies;
+use crate::start::Net;
 use gasnet_conduit::{PollScope, Upcalls};
 use gasnet_sys::{fd, lock};
 use std::os::fd::AsRawFd;

@@ -1,11 +1,11 @@
 //! Starting puts, gets and atomics. Numbers that name no memory are defects of the caller.
 
-use crate::am::check_packet;
 use crate::device::Mapping;
-use crate::init::Net;
-use crate::mem::{Memory, KEY_BYTES};
+use crate::memory::{Memory, KEY_BYTES};
 use crate::queue::{Kind, Operation, Source};
 use crate::replies;
+use crate::send::check_packet;
+use crate::start::Net;
 use gasnet_conduit::{
     atomic_codes as codes, Atomic, Atomics, Busy, Class, ConduitError, Dmabuf, Get, JobRank, LocalCompletion,
     LocalSegment, Put, PutNotify, Registration, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer,

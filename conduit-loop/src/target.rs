@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::arrivals::{Arrival, Packet};
-use crate::init::{Net, PRESENT, STOPPED};
 use crate::nic::Nic;
+use crate::start::{Net, PRESENT, STOPPED};
 use crate::wire::{At, Message};
 use gasnet_conduit::{atomic_codes as codes, Class, JobRank};
 use gasnet_sys::lock;
@@ -61,7 +61,7 @@ impl Nic {
             Message::Enter(words) => return self.enter_round(net, peer, words),
             Message::RoundEnd(words) => self.arrive_late(Arrival::Round(words)),
             Message::Bye => {
-                let fate = &net.fates[peer.index()];
+                let fate = &net.states[peer.index()];
                 let _ = fate.compare_exchange(PRESENT, STOPPED, Relaxed, Relaxed);
             }
         }

@@ -3,9 +3,9 @@
 
 use crate::arrivals::Packet;
 use crate::bootstrap::Meeting;
-use crate::init::{hello, Net, PRESENT};
 use crate::nic::Nic;
 use crate::pinned::Pinned;
+use crate::start::{hello, Net, PRESENT};
 use crate::sys;
 use gasnet_conduit::conformance::{expose, get, put, start_info, Log};
 use gasnet_conduit::{
@@ -269,7 +269,7 @@ fn unauthenticated_peers_are_ignored() {
     let net = Net::open(&info, Pinned::open(&info).unwrap()).unwrap();
     let mut nic = Nic::new(ME, 2, 1);
     nic.pass(&net);
-    assert!(net.links[1].is_some() && net.fates[1].load(SeqCst) == PRESENT);
+    assert!(net.links[1].is_some() && net.states[1].load(SeqCst) == PRESENT);
 }
 
 #[test]

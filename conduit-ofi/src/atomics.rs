@@ -4,7 +4,7 @@
 //! Every operation fetches, also where the client does not: its completion then implies that it was
 //! performed.
 
-use crate::fabric::{atomic as numbers, AtomicCode, Endpoint, ATOMIC_RESULT};
+use crate::ffi::{atomic as numbers, AtomicCode, Endpoint, ATOMIC_RESULT};
 use crate::net::Net;
 use crate::operation::Kind;
 use gasnet_conduit::{atomic_codes as codes, Atomic, Atomics, Busy};

@@ -1,10 +1,10 @@
 //! Delivery of messages, at once or when requests may run.
 
 use crate::net::Net;
-use crate::notices::Outcome;
+use crate::put_notify::Outcome;
 use crate::wire::{self, Header, Refusal};
-use gasnet_conduit::copied::Copied;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls, PACKET_ALIGN};
+use gasnet_conduit_util::aligned_copy::AlignedCopy;
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 use std::ops::Range;
@@ -25,17 +25,17 @@ impl Net {
             Err(why) => return self.refuse(why),
         };
         if message.as_ptr().align_offset(PACKET_ALIGN) != 0 {
-            return self.deliver(Copied::new(message).bytes(), scope, upcalls);
+            return self.deliver(AlignedCopy::new(message).bytes(), scope, upcalls);
         }
         let source = header.source;
         let (bytes, most) = (place.len(), self.settings.max_packet);
         if bytes > most {
             let text =
                 format!("it sent a packet of {bytes} bytes, of which {most} are possible: its memory is corrupt");
-            self.peers.fates.lose(source, text);
+            self.peers.states.lose(source, text);
             return 0;
         }
-        if !self.peers.refund(source, u32::from(header.credits)) {
+        if !self.peers.give_back(source, u32::from(header.credits)) {
             return 0;
         }
         match header.kind {
@@ -45,7 +45,7 @@ impl Net {
                 None => 0,
             },
             wire::Kind::Bye => {
-                self.peers.fates.note_stop(source);
+                self.peers.states.note_stop(source);
                 0
             }
             wire::Kind::Packet(Class::Reply) => {
@@ -53,7 +53,7 @@ impl Net {
                 1
             }
             wire::Kind::Packet(Class::Request) if scope == PollScope::Replies => {
-                self.defer(source, Copied::new(message));
+                self.defer(source, AlignedCopy::new(message));
                 0
             }
             wire::Kind::Packet(Class::Request) => {
@@ -67,10 +67,10 @@ impl Net {
                 }
                 match self.notices.packet(source, (number, parts), message) {
                     Outcome::Kept => 0,
-                    Outcome::Delivered => self.deliver_announced(Copied::new(message), scope, upcalls),
+                    Outcome::Delivered => self.deliver_announced(AlignedCopy::new(message), scope, upcalls),
                     Outcome::Repeated => {
                         let text = format!("it sent two packets for put {number}: its memory is corrupt");
-                        self.peers.fates.lose(source, text);
+                        self.peers.states.lose(source, text);
                         0
                     }
                 }
@@ -86,7 +86,7 @@ impl Net {
             Refusal::Outsider => self.outsiders.drop(self.rank, "a message without the job's token"),
             Refusal::Impossible(source) if source.0 < self.peers.count() => {
                 let text = "it sent a header that no rank sends: its memory is corrupt".to_owned();
-                self.peers.fates.lose(source, text);
+                self.peers.states.lose(source, text);
             }
             Refusal::Impossible(source) => {
                 let ranks = self.peers.count();
@@ -102,22 +102,22 @@ impl Net {
     /// Delivers a request.
     fn request(&self, source: JobRank, cost: u32, packet: &mut [u8], upcalls: &mut dyn Upcalls) {
         // Before the upcall: its reply returns the credit.
-        self.peers.owe(source, cost);
+        self.peers.credits(source).owe(cost);
         upcalls.packet(source, Class::Request, packet);
-        self.peers.settle(source);
+        self.peers.note_owed(source);
     }
 
     /// Delivers a packet whose put has arrived.
-    pub fn deliver_announced(&self, mut message: Copied, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+    pub fn deliver_announced(&self, mut message: AlignedCopy, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let bytes = message.bytes();
         if let (Ok((header, _)), true) = (self.decode(bytes), wire::is_request(bytes)) {
-            self.peers.resume(header.source, self.peers.cost(bytes.len()));
+            self.peers.credits(header.source).release(self.peers.cost(bytes.len()));
         }
         self.deliver_late(message, scope, upcalls)
     }
 
     /// Delivers the packet of a message that was kept, now or when requests may run.
-    fn deliver_late(&self, mut message: Copied, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+    fn deliver_late(&self, mut message: AlignedCopy, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let bytes = message.bytes();
         let cost = self.peers.cost(bytes.len());
         let Ok((header, place)) = self.decode(bytes) else {
@@ -139,16 +139,16 @@ impl Net {
     /// Counts a request that is to wait in memory. False: its sender has no credits for it, and is
     /// lost.
     fn may_wait(&self, source: JobRank, bytes: usize) -> bool {
-        let is_paid = self.peers.defer(source, self.peers.cost(bytes));
+        let is_paid = self.peers.hold(source, self.peers.cost(bytes));
         if !is_paid {
             let text = "it sent more requests than its credits allow: its memory is corrupt".to_owned();
-            self.peers.fates.lose(source, text);
+            self.peers.states.lose(source, text);
         }
         is_paid
     }
 
     #[cold]
-    fn defer(&self, source: JobRank, mut message: Copied) {
+    fn defer(&self, source: JobRank, mut message: AlignedCopy) {
         if !self.may_wait(source, message.bytes().len()) {
             return;
         }
@@ -166,7 +166,8 @@ impl Net {
             self.deferred_count.store(deferred.len(), Ordering::Release);
             drop(deferred);
             let Some((source, mut message)) = first else { break };
-            self.peers.resume(source, self.peers.cost(message.bytes().len()));
+            let cost = self.peers.cost(message.bytes().len());
+            self.peers.credits(source).release(cost);
             delivered += self.deliver_late(message, PollScope::All, upcalls);
         }
         delivered

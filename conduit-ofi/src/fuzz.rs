@@ -2,7 +2,7 @@
 //! ([`gasnet_conduit::conformance::fuzz`]).
 #![forbid(unsafe_code)]
 
-use crate::names::Names;
+use crate::boot_record::Names;
 use crate::received::extent;
 use crate::wire::{is_request, Header, HEADER};
 use gasnet_conduit::conformance::fuzz::{number, Target};

@@ -1,7 +1,7 @@
 //! What `gasnet_info` prints about the providers of this machine. Each is selected and opened as in
 //! a job, so that the facts are those of a job.
 
-use crate::fabric::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
+use crate::ffi::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
 use crate::net::{self, Abilities, Net};
 use crate::provider::{self, Needs, Verdict};
 use crate::select;

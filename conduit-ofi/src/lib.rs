@@ -11,29 +11,29 @@
 //! number ([`long_put`], [`notices`]).
 
 mod atomics;
+mod boot_record;
+mod connect_timeout;
 mod deliver;
-mod fabric;
+mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod inspect;
-mod leftover;
 mod long_put;
 mod memory;
-mod names;
 mod net;
-mod notices;
 mod operation;
 mod outsiders;
 mod peers;
 mod presets;
 mod progress;
 mod provider;
+mod put_notify;
 mod receive;
 mod received;
 mod rma;
 mod select;
 mod send;
-mod unreached;
+mod stale_shm;
 mod variables;
 mod versions;
 mod wire;

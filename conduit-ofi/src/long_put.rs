@@ -1,9 +1,9 @@
-//! Longs: a put, and a packet with its number ([`crate::notices`]).
+//! Longs: a put, and a packet with its number ([`crate::put_notify`]).
 //!
 //! Each part of the put carries data to the target's queue. Where the provider has no such puts, or
 //! refuses one when it is started, a message announces the put after its delivery.
 
-use crate::fabric::Errno;
+use crate::ffi::Errno;
 use crate::net::{Net, Stalled};
 use crate::operation::{Access, Kind, Rest};
 use crate::send::{concatenate, held_of};
@@ -125,7 +125,7 @@ impl Net {
     /// done, or failed.
     pub fn announce(&self, arrival: Arrival) -> bool {
         let Arrival { peer, number, parts } = arrival;
-        if !self.peers.fates.is_present(peer) {
+        if !self.peers.states.is_present(peer) {
             return true;
         }
         let mut message = [0; HEADER + NUMBER];

@@ -1,11 +1,11 @@
 //! Registered memory and keys.
 
-use crate::fabric::{bits, mr_mode, Endpoint, Errno, Info, Region, Remote, Source};
-use gasnet_conduit::numbered::Numbered;
+use crate::ffi::{bits, mr_mode, Endpoint, Errno, Info, Region, Remote, Source};
 use gasnet_conduit::{
     ConduitError, Device, Dmabuf, JobRank, LocalMemory, LocalSegment, Registration, RemoteMemory, RemoteSegment,
     SegmentMemory,
 };
+use gasnet_conduit_util::slot_table::SlotTable;
 
 /// Most bytes of a long key, and of those that follow its base address.
 const RAW_KEY_BYTES: usize = 256;
@@ -21,8 +21,8 @@ pub fn wants_registration(info: &Info) -> bool {
 /// Segments of this process, and those of peers that it has learned.
 #[derive(Default)]
 pub struct Segments {
-    own: Numbered<Region>,
-    learned: Numbered<Learned>,
+    own: SlotTable<Region>,
+    learned: SlotTable<Learned>,
 }
 
 /// A segment of a peer.

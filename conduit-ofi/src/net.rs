@@ -1,25 +1,25 @@
 //! A started conduit: its parts, start and stop.
 
-use crate::fabric::{Endpoint, Errno, Functions, Info, Minimum, Threads};
-use crate::leftover::Leftover;
+use crate::boot_record::Names;
+use crate::connect_timeout::Unreached;
+use crate::ffi::{Endpoint, Errno, Functions, Info, Minimum, Threads};
 use crate::long_put::Arrival;
 use crate::memory::{wants_registration, Segments};
-use crate::names::Names;
-use crate::notices::Notices;
-use crate::operation::{Held, Pool};
+use crate::operation::{OwnedOperation, Pool};
 use crate::outsiders::Outsiders;
 use crate::peers::{self, Peers};
 use crate::presets;
 use crate::provider::{self, Needs, Offer};
+use crate::put_notify::PendingPuts;
 use crate::receive::{Buffers, Many, Receives};
 use crate::select::{self, Selected};
-use crate::unreached::Unreached;
+use crate::stale_shm::Leftover;
 use crate::variables::{self, Choice, Settings};
 use crate::versions::{self, End};
 use crate::wire::{self, Header, Kind};
-use gasnet_conduit::copied::Copied;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
+use gasnet_conduit_util::aligned_copy::AlignedCopy;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::collections::VecDeque;
@@ -51,13 +51,13 @@ pub struct Net {
     /// Held while the queue is read ([`Receives`]).
     pub reader: Mutex<()>,
     pub segments: Segments,
-    pub notices: Notices,
+    pub notices: PendingPuts,
     /// Puts of Longs announce themselves, as far as the provider has refused none.
     pub announces: AtomicBool,
     /// Local memory was copied because the provider does not register it.
     pub copies: AtomicBool,
     /// Requests that arrived while only replies were polled.
-    pub deferred: Mutex<VecDeque<(JobRank, Copied)>>,
+    pub deferred: Mutex<VecDeque<(JobRank, AlignedCopy)>>,
     pub deferred_count: AtomicUsize,
     /// Operations that the provider had no room for after they were accepted.
     pub stalled: Mutex<Vec<Stalled>>,
@@ -96,9 +96,9 @@ pub struct Abilities {
 /// An operation that is started by a later poll.
 pub enum Stalled {
     /// A message of so many bytes, to a peer.
-    Message(Held, usize),
+    Message(OwnedOperation, usize),
     /// The next part of a put or get.
-    Rest(Held),
+    Rest(OwnedOperation),
     /// The announcement of a put.
     Arrival(Arrival),
 }
@@ -156,7 +156,7 @@ impl Net {
             inject_put,
             reader: Mutex::default(),
             segments: Segments::default(),
-            notices: Notices::new(token, info.size),
+            notices: PendingPuts::new(token, info.size),
             announces: AtomicBool::new(abilities.announces),
             copies: AtomicBool::new(false),
             deferred: Mutex::default(),

@@ -5,9 +5,9 @@
 //! registered memory where the provider asks for that. Each operation belongs to one pool for ever:
 //! the pool's list has it, or the thread that took it, or the provider.
 
-use crate::fabric::{bits, Endpoint, Errno, Region, Remote, Source};
+use crate::ffi::{bits, Endpoint, Errno, Region, Remote, Source};
 use crate::memory::wants_registration;
-use gasnet_conduit::mapped::Mapped;
+use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit::{Class, Cookie, JobRank};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
@@ -143,12 +143,12 @@ pub struct Operation {
 }
 
 /// An operation that the holder has for itself.
-pub struct Held(NonNull<Operation>);
+pub struct OwnedOperation(NonNull<Operation>);
 
 // SAFETY: the holder has it alone.
-unsafe impl Send for Held {}
+unsafe impl Send for OwnedOperation {}
 
-impl std::ops::Deref for Held {
+impl std::ops::Deref for OwnedOperation {
     type Target = Operation;
     fn deref(&self) -> &Operation {
         // SAFETY: the holder has it alone, and pools live as long as the conduit.
@@ -156,14 +156,14 @@ impl std::ops::Deref for Held {
     }
 }
 
-impl std::ops::DerefMut for Held {
+impl std::ops::DerefMut for OwnedOperation {
     fn deref_mut(&mut self) -> &mut Operation {
         // SAFETY: as above.
         unsafe { self.0.as_mut() }
     }
 }
 
-impl Held {
+impl OwnedOperation {
     /// Gives it to the provider, as the context of a call.
     pub fn into_context(self) -> *mut c_void {
         self.0.as_ptr().cast()
@@ -172,7 +172,7 @@ impl Held {
     /// Takes it back.
     ///
     /// # Safety
-    /// From [`Held::into_context`], and the provider is done with it, or the call has failed.
+    /// From [`OwnedOperation::into_context`], and the provider is done with it, or the call has failed.
     pub unsafe fn from_context(context: *mut c_void) -> Option<Self> {
         NonNull::new(context.cast()).map(Self)
     }
@@ -226,7 +226,7 @@ pub struct Pool(Box<Shared>);
 
 /// What the operations of a pool refer to.
 struct Shared {
-    free: Mutex<Vec<Held>>,
+    free: Mutex<Vec<OwnedOperation>>,
     /// Bytes behind each.
     bytes: usize,
     /// The largest number of them.
@@ -279,7 +279,7 @@ impl Pool {
 
     /// Takes an operation, or makes more. None if there are as many as there may be.
     #[inline]
-    pub fn take(&self, endpoint: &Endpoint) -> Option<Held> {
+    pub fn take(&self, endpoint: &Endpoint) -> Option<OwnedOperation> {
         if let Some(held) = lock(&self.0.free).pop() {
             return Some(held);
         }
@@ -326,7 +326,7 @@ impl Pool {
             };
             // SAFETY: inside the chunk, aligned, and large enough.
             unsafe { operation.write(value) };
-            free.extend(NonNull::new(operation).map(Held));
+            free.extend(NonNull::new(operation).map(OwnedOperation));
         }
         chunks.push(chunk);
         self.0.count.store(count + more, Ordering::Relaxed);

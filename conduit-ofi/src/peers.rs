@@ -1,16 +1,16 @@
 //! What is known of the other processes: addresses, credits, and whether they are there.
 //!
-//! Credits bound what a sender may have in flight to a receiver that does not poll, since not every
-//! provider does. A request costs units by its length. Its receiver returns them when it delivers
-//! the request, with its next message, or with one of their own when half the window is owed.
-//! Replies need none: each answers a request.
+//! Not every provider bounds what a sender may have in flight to a receiver that does not poll, so
+//! [`credits`] do. A request costs units by its length, and half a window that is owed is returned.
+//!
+//! [`credits`]: gasnet_conduit_util::credits
 
 use crate::versions;
-use gasnet_conduit::fates::Fates;
 use gasnet_conduit::JobRank;
-use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::lock;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use gasnet_conduit_util::credits::{Credits, PeerCredits};
+use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_sys::atomic::Ordering;
+use std::sync::atomic::AtomicBool;
 
 /// Bytes of a message for each unit of credit, beyond the first.
 const UNIT: usize = 1024;
@@ -44,26 +44,14 @@ struct Peer {
     number: u64,
     /// Something was sent to it.
     was_contacted: AtomicBool,
-    /// Units that requests to it may still cost.
-    credits: AtomicU32,
-    /// Units of its requests that are not returned yet.
-    owed: AtomicU32,
-    /// Units of its requests that are deferred, or wait for their puts.
-    deferred: AtomicU32,
-    /// Whether it is in [`Peers::owing`].
-    is_owing: AtomicBool,
+    credits: PeerCredits,
 }
 
 /// All processes of the job, this one among them.
 pub struct Peers {
-    pub fates: Fates,
+    pub states: PeerStates,
     all: Box<[Peer]>,
-    /// Units of the window of each peer.
-    window: u32,
-    /// Peers to which credits are to be returned.
-    owing: Mutex<Vec<JobRank>>,
-    /// Whether there are any.
-    has_owing: AtomicBool,
+    credits: Credits,
 }
 
 impl Peers {
@@ -71,20 +59,17 @@ impl Peers {
     /// be in flight to each.
     pub fn new(numbers: &[u64], window: usize) -> Self {
         let window = units(window).min(u32::from(u16::MAX));
+        // A return when half the window is owed.
+        let credits = Credits::new(window, window.div_ceil(2) - 1);
         let peer = |number: &u64| Peer {
             number: *number,
             was_contacted: AtomicBool::new(false),
-            credits: AtomicU32::new(window),
-            owed: AtomicU32::new(0),
-            deferred: AtomicU32::new(0),
-            is_owing: AtomicBool::new(false),
+            credits: credits.peer(),
         };
         Self {
-            fates: Fates::new(numbers.len()),
+            states: PeerStates::new(numbers.len()),
             all: numbers.iter().map(peer).collect(),
-            window,
-            owing: Mutex::default(),
-            has_owing: AtomicBool::new(false),
+            credits,
         }
     }
 
@@ -92,7 +77,7 @@ impl Peers {
     /// receiver may owe almost the other half for ever.
     #[inline]
     pub fn cost(&self, message: usize) -> u32 {
-        units(message).min(self.window / 2)
+        units(message).min(self.credits.window() / 2)
     }
 
     /// How many there are.
@@ -118,7 +103,7 @@ impl Peers {
     pub fn contacted(&self) -> impl Iterator<Item = (JobRank, u64)> + '_ {
         let ranks = (0..self.count())
             .map(JobRank)
-            .filter(|rank| self.fates.is_present(*rank));
+            .filter(|rank| self.states.is_present(*rank));
         ranks.filter_map(|rank| {
             let peer = self.of(rank);
             peer.was_contacted
@@ -127,93 +112,42 @@ impl Peers {
         })
     }
 
-    /// Pays for a request. False if there is not enough credit.
+    /// The credit of a peer.
     #[inline]
-    pub fn pay(&self, rank: JobRank, units: u32) -> bool {
-        let credits = &self.of(rank).credits;
-        credits
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(units))
-            .is_ok()
+    pub fn credits(&self, rank: JobRank) -> &PeerCredits {
+        &self.of(rank).credits
     }
 
-    /// Takes credits that the peer returned, or those of a request that was not sent. False: there
+    /// Adds credits that the peer returned, or those of a request that was not sent. False: there
     /// were not so many requests, and the peer is lost.
     #[inline]
-    pub fn refund(&self, rank: JobRank, units: u32) -> bool {
-        if units == 0 {
-            return true;
-        }
-        let credits = &self.of(rank).credits;
-        let is_owed = credits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            Some(left + units).filter(|all| *all <= self.window)
-        });
-        if is_owed.is_err() {
-            let text = format!("it returned {units} credits, more than our requests cost");
-            self.fates.lose(rank, text);
-        }
-        is_owed.is_ok()
+    pub fn give_back(&self, rank: JobRank, units: u32) -> bool {
+        let given = self.credits.give_back(self.credits(rank), units);
+        given.map_err(|why| self.states.lose(rank, why)).is_ok()
     }
 
-    /// Counts a request of the peer that is deferred, or waits for its put. False if the peer has
-    /// sent more than its credits allow.
-    pub fn defer(&self, rank: JobRank, units: u32) -> bool {
-        let deferred = &self.of(rank).deferred;
-        deferred
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |before| {
-                before.checked_add(units).filter(|all| *all <= self.window)
-            })
-            .is_ok()
-    }
-
-    /// The request waits no longer.
-    pub fn resume(&self, rank: JobRank, units: u32) {
-        self.of(rank).deferred.fetch_sub(units, Ordering::Relaxed);
-    }
-
-    /// A request of the peer is being delivered.
-    #[inline]
-    pub fn owe(&self, rank: JobRank, units: u32) {
-        self.of(rank).owed.fetch_add(units, Ordering::Relaxed);
-    }
-
-    /// What a message to the peer returns.
-    #[inline]
-    pub fn collect(&self, rank: JobRank) -> u16 {
-        let owed = &self.of(rank).owed;
-        if owed.load(Ordering::Relaxed) == 0 {
-            return 0;
-        }
-        let units = owed.swap(0, Ordering::Relaxed);
-        // The window has no more units than a header has room for.
-        units.min(u32::from(u16::MAX)) as u16
+    /// Counts a request of the peer that waits for its delivery or its put, until
+    /// [`PeerCredits::release`]. False if the peer has sent more than its credits allow.
+    pub fn hold(&self, rank: JobRank, units: u32) -> bool {
+        self.credits.hold(self.credits(rank), units)
     }
 
     /// Notes that half the window or more is owed to the peer, after a request of it.
     #[inline]
-    pub fn settle(&self, rank: JobRank) {
-        let peer = self.of(rank);
-        if peer.owed.load(Ordering::Relaxed) >= self.window.div_ceil(2) && !peer.is_owing.swap(true, Ordering::Relaxed)
-        {
-            lock(&self.owing).push(rank);
-            self.has_owing.store(true, Ordering::Release);
-        }
+    pub fn note_owed(&self, rank: JobRank) {
+        self.credits.note_owed(rank, self.credits(rank));
     }
 
-    /// Whether a poll should call [`Peers::take_owing`] and [`Fates::take_losses`].
+    /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::take_losses`].
     #[inline]
     pub fn has_work(&self) -> bool {
-        self.fates.has_losses()
-            || self.has_owing.load(Ordering::Relaxed) && self.has_owing.swap(false, Ordering::Acquire)
+        self.states.has_losses() || self.credits.has_owing()
     }
 
     /// The peers to which half a window or more is owed. One that cannot be served now is passed to
-    /// [`Peers::settle`] again.
+    /// [`Peers::note_owed`] again.
     pub fn take_owing(&self) -> Vec<JobRank> {
-        let owing = std::mem::take(&mut *lock(&self.owing));
-        for rank in &owing {
-            self.of(*rank).is_owing.store(false, Ordering::Relaxed);
-        }
-        owing
+        self.credits.take_owing(|rank| Some(self.credits(rank)))
     }
 }
 
@@ -225,23 +159,23 @@ mod tests {
     fn credits_come_back() {
         let peers = Peers::new(&[0; 2], 8 << 10);
         let (peer, all) = (JobRank(1), units(8 << 10));
-        assert!(peers.pay(peer, all) && !peers.pay(peer, 1));
-        assert!(peers.refund(peer, 3));
-        assert!(peers.pay(peer, 2) && !peers.pay(peer, 2));
-        assert!(peers.refund(peer, all - 1) && !peers.fates.has_losses());
-        assert!(peers.pay(peer, all) && !peers.pay(peer, 1));
+        assert!(peers.credits(peer).take(all) && !peers.credits(peer).take(1));
+        assert!(peers.give_back(peer, 3));
+        assert!(peers.credits(peer).take(2) && !peers.credits(peer).take(2));
+        assert!(peers.give_back(peer, all - 1) && !peers.states.has_losses());
+        assert!(peers.credits(peer).take(all) && !peers.credits(peer).take(1));
     }
 
     #[test]
     fn more_credits_than_were_paid_lose_their_peer() {
         let (peers, peer) = (Peers::new(&[0; 2], 8 << 10), JobRank(1));
-        assert!(peers.pay(peer, 2) && peers.refund(peer, 1));
-        assert!(!peers.refund(peer, 2) && !peers.refund(peer, u32::from(u16::MAX)));
+        assert!(peers.credits(peer).take(2) && peers.give_back(peer, 1));
+        assert!(!peers.give_back(peer, 2) && !peers.give_back(peer, u32::from(u16::MAX)));
         let why = "it returned 2 credits, more than our requests cost".to_owned();
-        assert_eq!(peers.fates.take_losses(), [(peer, why)]);
+        assert_eq!(peers.states.take_losses(), [(peer, why)]);
         let all = units(8 << 10);
         assert!(
-            peers.pay(peer, all - 1) && !peers.pay(peer, 1),
+            peers.credits(peer).take(all - 1) && !peers.credits(peer).take(1),
             "never more than the window"
         );
     }
@@ -250,10 +184,10 @@ mod tests {
     fn no_more_is_deferred_than_credits_allow() {
         let (peers, peer) = (Peers::new(&[0; 2], 8 << 10), JobRank(1));
         let all = units(8 << 10);
-        assert!((0..all).all(|_| peers.defer(peer, 1)));
-        assert!(!peers.defer(peer, 1) && peers.defer(JobRank(0), all));
-        peers.resume(peer, 2);
-        assert!(!peers.defer(peer, 3) && peers.defer(peer, 2));
+        assert!((0..all).all(|_| peers.hold(peer, 1)));
+        assert!(!peers.hold(peer, 1) && peers.hold(JobRank(0), all));
+        peers.credits(peer).release(2);
+        assert!(!peers.hold(peer, 3) && peers.hold(peer, 2));
     }
 
     #[test]
@@ -274,14 +208,17 @@ mod tests {
             let mut owed = 0;
             // As much as the receiver owes without returning it.
             loop {
-                peers.owe(peer, 1);
-                peers.settle(peer);
+                peers.credits(peer).owe(1);
+                peers.note_owed(peer);
                 if peers.has_work() {
                     break;
                 }
                 owed += 1;
             }
-            assert!(peers.pay(peer, owed) && peers.pay(peer, cost), "a window of {window}");
+            assert!(
+                peers.credits(peer).take(owed) && peers.credits(peer).take(cost),
+                "a window of {window}"
+            );
         }
     }
 
@@ -289,14 +226,17 @@ mod tests {
     fn half_a_window_is_returned_at_once() {
         let peers = Peers::new(&[0; 3], 8 << 10);
         let peer = JobRank(2);
-        peers.owe(peer, 4);
-        peers.settle(peer);
+        peers.credits(peer).owe(4);
+        peers.note_owed(peer);
         assert!(!peers.has_work());
-        peers.owe(peer, 1);
-        peers.settle(peer);
-        peers.settle(peer);
+        peers.credits(peer).owe(1);
+        peers.note_owed(peer);
+        peers.note_owed(peer);
         assert!(peers.has_work() && !peers.has_work());
         assert_eq!(peers.take_owing(), [peer]);
-        assert_eq!((peers.collect(peer), peers.collect(peer)), (5, 0));
+        assert_eq!(
+            (peers.credits(peer).take_owed(9), peers.credits(peer).take_owed(9)),
+            (5, 0)
+        );
     }
 }

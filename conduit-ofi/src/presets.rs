@@ -61,7 +61,7 @@ fn job_id(secret: u128) -> [u8; 16] {
 
 /// Sets the number of the job with this secret. psm2 and psm3 read it at the first `fi_getinfo`,
 /// which the universal library calls before the start, so it is returned for the hints, too
-/// ([`crate::fabric::Wanted::job`]). None if the user has set one, which hints would override.
+/// ([`crate::ffi::Wanted::job`]). None if the user has set one, which hints would override.
 pub fn set_job(secret: u128) -> Option<[u8; 16]> {
     let job = job_id(secret);
     let [psm2, psm3, _] = JOBS.map(|name| {

@@ -4,15 +4,15 @@
 //! in memory, which credits bound. So a process that waits for anything never keeps its peers from
 //! sending it what it waits for, and replies need no endpoint of their own.
 
-use crate::fabric::{bits, Completion, Errno, Failure};
+use crate::ffi::{bits, Completion, Errno, Failure};
 use crate::long_put::Arrival;
 use crate::net::{Net, Stalled};
-use crate::operation::{Access, Held, Kind};
+use crate::operation::{Access, Kind, OwnedOperation};
 use crate::provider;
 use crate::receive::{has_message, RESERVE};
 use crate::wire;
-use gasnet_conduit::copied::copy_out;
 use gasnet_conduit::{Completion as Part, JobRank, PollScope, Upcalls};
+use gasnet_conduit_util::aligned_copy::copy_out;
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
 use std::ffi::c_void;
@@ -29,7 +29,7 @@ enum Event {
     /// A put of a peer, with this data.
     Announced(u64),
     /// An operation of ours.
-    Done(Held),
+    Done(OwnedOperation),
     /// Nothing to do.
     Nothing,
 }
@@ -96,7 +96,7 @@ impl Net {
             if completion.flags & (bits::RECV | bits::MULTI_RECV) != 0 {
                 // SAFETY: the context of a posted receive, which is not released before its
                 // messages.
-                let Some(held) = (unsafe { Held::from_context(completion.op_context) }) else {
+                let Some(held) = (unsafe { OwnedOperation::from_context(completion.op_context) }) else {
                     continue;
                 };
                 if let Kind::Receive(index) = held.kind {
@@ -137,7 +137,7 @@ impl Net {
         }
         // SAFETY: contexts are those of operations, which the provider returns once; those of
         // receives are put back at once.
-        match unsafe { Held::from_context(completion.op_context) } {
+        match unsafe { OwnedOperation::from_context(completion.op_context) } {
             None => Event::Nothing,
             Some(held) => match held.kind {
                 Kind::Receive(index) => {
@@ -213,13 +213,13 @@ impl Net {
     }
 
     /// An operation of ours is complete.
-    fn done(&self, held: Held, upcalls: &mut dyn Upcalls) -> usize {
+    fn done(&self, held: OwnedOperation, upcalls: &mut dyn Upcalls) -> usize {
         if let Some(rest) = held.rest {
             if let (Access::Copied, Kind::Get { copy_to: Some(to) }) = (rest.access, held.kind) {
                 // SAFETY: as below.
                 unsafe { copy_out(held.address(), to.0, to.1) };
             }
-            self.go_on(held);
+            self.resume(held);
             return 0;
         }
         let cookie = held.cookie;
@@ -264,12 +264,14 @@ impl Net {
     /// The operation of this process that the record of an error names. Providers also have records
     /// without one, and with pointers of their own (libfabric@v1.17.0:prov/rxm/src/rxm_cq.c).
     #[cold]
-    fn named(&self, context: *mut c_void) -> Option<Held> {
+    fn named(&self, context: *mut c_void) -> Option<OwnedOperation> {
         let pools = self.small.iter().chain(&self.large);
         let mut pools = pools.chain([&self.reserved, &self.operations, &self.bounces]);
         let is_ours = self.receives.owns(context) || pools.any(|pool| pool.owns(context));
         // SAFETY: an operation of this process, with which the provider is done.
-        is_ours.then(|| unsafe { Held::from_context(context) }).flatten()
+        is_ours
+            .then(|| unsafe { OwnedOperation::from_context(context) })
+            .flatten()
     }
 
     /// An operation failed. Only those that this process has started, receives aside, concern the
@@ -279,7 +281,7 @@ impl Net {
         let Some(held) = self.named(failure.of.op_context) else {
             // An injected message of ours has no context.
             let is_ours = failure.of.flags & (bits::SEND | bits::WRITE | bits::READ) != 0;
-            match self.peers.fates.any_stopped() {
+            match self.peers.states.any_stopped() {
                 true => {}
                 false if is_ours => self.fail_text(&format!("an operation failed: {}", failure.text)),
                 false => self.drop_error("an error without an operation", failure),
@@ -298,7 +300,7 @@ impl Net {
             }
             kind => {
                 let text = format!("{:?}: {} failed: {}", self.endpoint.info(), kind.name(), failure.text);
-                self.peers.fates.lose(held.peer, text);
+                self.peers.states.lose(held.peer, text);
                 held.release();
             }
         }
@@ -378,7 +380,7 @@ impl Net {
                 continue;
             }
             let is_over = match operation {
-                Stalled::Rest(held) => self.go_on(held),
+                Stalled::Rest(held) => self.resume(held),
                 Stalled::Message(held, message) => self.transmit_again(held, message),
                 Stalled::Arrival(arrival) => self.announce(arrival),
             };
@@ -404,7 +406,7 @@ impl Net {
         for peer in self.peers.take_owing() {
             self.return_credits(peer);
         }
-        for (peer, why) in self.peers.fates.take_losses() {
+        for (peer, why) in self.peers.states.take_losses() {
             upcalls.peer_lost(peer, &why);
         }
     }

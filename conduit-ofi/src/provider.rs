@@ -4,7 +4,7 @@
 //! providers, then the address of the host narrow the list; its first record is used. Every
 //! process decides by itself, and the start verifies that all have decided alike.
 
-use crate::fabric::{bits, Functions, Info, Infos, Wanted};
+use crate::ffi::{bits, Functions, Info, Infos, Wanted};
 use crate::variables::Choice;
 use crate::versions::{self, Defect, Version};
 use gasnet_conduit::locality::{self, Device, Ranks, Topology};

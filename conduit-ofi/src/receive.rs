@@ -6,8 +6,8 @@
 //! under which the queue is read: a thread that reads the end of a buffer cannot overtake one that
 //! has read a message in it and not counted it yet.
 
-use crate::fabric::{bits, Completion, Endpoint, Errno};
-use crate::operation::{Held, Kind, Operation, Pool};
+use crate::ffi::{bits, Completion, Endpoint, Errno};
+use crate::operation::{Kind, Operation, OwnedOperation, Pool};
 use crate::received::{self, Extent};
 use crate::versions::End;
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -72,7 +72,7 @@ impl Many {
 pub struct Receives {
     slots: Box<[Slot]>,
     /// Buffers that could not be posted. Every poll tries again.
-    unposted: Mutex<Vec<Held>>,
+    unposted: Mutex<Vec<OwnedOperation>>,
     has_unposted: AtomicBool,
     shape: Buffers,
     // Last, as the buffers are in it.
@@ -108,7 +108,7 @@ impl Receives {
         self.shape.many.is_some()
     }
 
-    fn slot(&self, held: &Held) -> (usize, &Slot) {
+    fn slot(&self, held: &OwnedOperation) -> (usize, &Slot) {
         let Kind::Receive(index) = held.kind else {
             panic!("defect: {:?} is no receive", held.kind);
         };
@@ -116,7 +116,7 @@ impl Receives {
     }
 
     /// Posts a buffer, later if the provider has no room now.
-    fn post(&self, endpoint: &Endpoint, held: Held) -> Result<(), Errno> {
+    fn post(&self, endpoint: &Endpoint, held: OwnedOperation) -> Result<(), Errno> {
         let (_, slot) = self.slot(&held);
         slot.arrived.store(0, Ordering::Relaxed);
         slot.end.store(0, Ordering::Relaxed);
@@ -234,7 +234,7 @@ impl Receives {
     fn post_again(&self, endpoint: &Endpoint, index: usize) -> Result<(), Errno> {
         let context = self.slots[index].context.load(Ordering::Relaxed) as *mut std::ffi::c_void;
         // SAFETY: the provider is done with the buffer, and all its messages are delivered.
-        let held = unsafe { Held::from_context(context) };
+        let held = unsafe { OwnedOperation::from_context(context) };
         held.map_or(Ok(()), |held| self.post(endpoint, held))
     }
 }

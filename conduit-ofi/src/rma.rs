@@ -5,9 +5,9 @@
 //! as long as its operation cannot go stale. Memory that cannot be registered is copied part by
 //! part.
 
-use crate::fabric::{bits, Errno, Remote, Source};
+use crate::ffi::{bits, Errno, Remote, Source};
 use crate::net::{Net, Stalled, STALLED};
-use crate::operation::{Access, Held, Kind, Rest};
+use crate::operation::{Access, Kind, OwnedOperation, Rest};
 use gasnet_conduit::{config, Busy, Get, JobRank, LocalCompletion, LocalMemory, Put, Rma, SourceUse};
 use gasnet_sys::atomic::Ordering;
 
@@ -18,7 +18,7 @@ const ANNOUNCED: u64 = bits::COMPLETION | bits::REMOTE_CQ_DATA;
 
 /// The local memory of an operation, ready for the provider.
 struct Ready {
-    held: Held,
+    held: OwnedOperation,
     source: Source,
     access: Access,
     /// The operation's own bytes stand for all of it.
@@ -28,7 +28,7 @@ struct Ready {
 impl Net {
     /// The peer of an operation, in the address vector.
     pub fn target(&self, peer: JobRank) -> Result<u64, Busy> {
-        if self.stopped.load(Ordering::Relaxed) || !self.peers.fates.is_present(peer) {
+        if self.stopped.load(Ordering::Relaxed) || !self.peers.states.is_present(peer) {
             return Err(Busy);
         }
         Ok(self.peers.number(peer))
@@ -137,7 +137,7 @@ impl Net {
     }
 
     /// Starts the next part of a put or get, in another way if the provider refuses one.
-    pub fn advance(&self, mut held: Held) -> Result<(), (Held, Errno)> {
+    pub fn advance(&self, mut held: OwnedOperation) -> Result<(), (OwnedOperation, Errno)> {
         loop {
             match self.start_part(held) {
                 Ok(()) => return Ok(()),
@@ -148,7 +148,7 @@ impl Net {
     }
 
     /// Starts the next part of a put or get. The remaining parts stay with the operation.
-    fn start_part(&self, mut held: Held) -> Result<(), (Held, Errno)> {
+    fn start_part(&self, mut held: OwnedOperation) -> Result<(), (OwnedOperation, Errno)> {
         let Some(whole) = held.rest.take() else {
             panic!("defect: {:?} has no part left", held.kind);
         };
@@ -201,7 +201,7 @@ impl Net {
     /// Prepares a put or get that the provider refused for another try: the put of a Long without
     /// data, or any with a copy of local memory. The error is final.
     #[cold]
-    fn in_another_way(&self, mut held: Held, why: Errno) -> Result<Held, (Held, Errno)> {
+    fn in_another_way(&self, mut held: OwnedOperation, why: Errno) -> Result<OwnedOperation, (OwnedOperation, Errno)> {
         if let Kind::PutNotify { by_message, .. } = &mut held.kind {
             if !*by_message && why.refuses_flags() {
                 *by_message = true;
@@ -241,7 +241,7 @@ impl Net {
 
     /// Starts the next part of a put or get that was taken; later if there is no room now.
     /// Whether it started, or failed.
-    pub fn go_on(&self, held: Held) -> bool {
+    pub fn resume(&self, held: OwnedOperation) -> bool {
         let peer = held.peer;
         match self.advance(held) {
             Ok(()) => {}
@@ -288,7 +288,7 @@ impl Net {
 }
 
 /// Copies the source of a put.
-fn copy_in(held: &mut Held, from: usize, bytes: usize) {
+fn copy_in(held: &mut OwnedOperation, from: usize, bytes: usize) {
     let room = held.bytes(bytes);
     // SAFETY: the runtime keeps the source readable until local completion.
     unsafe { room.as_mut_ptr().copy_from_nonoverlapping(from as *const u8, bytes) };

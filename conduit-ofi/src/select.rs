@@ -1,6 +1,6 @@
 //! What a process opens of the provider that it uses: the best of what that offers on its domain.
 
-use crate::fabric::{bits, Functions, Info, Infos, Wanted};
+use crate::ffi::{bits, Functions, Info, Infos, Wanted};
 use crate::provider::{has_file, is_fast, Needs, Offer};
 use crate::variables::Choice;
 use crate::versions::{self, Version};

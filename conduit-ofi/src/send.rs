@@ -1,8 +1,8 @@
 //! Sending packets.
 
-use crate::fabric::Errno;
+use crate::ffi::Errno;
 use crate::net::{Net, Stalled, INJECT, STALLED};
-use crate::operation::{self, Held, Operation};
+use crate::operation::{self, Operation, OwnedOperation};
 use crate::wire::{padding, Kind, HEADER};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_sys::atomic::Ordering;
@@ -17,6 +17,9 @@ pub struct Grant {
     pub credits: u16,
 }
 
+/// What a header has room for; the window has no more units.
+const MOST_CREDITS: u32 = u16::MAX as u32;
+
 impl Net {
     /// Whether anything may be sent to a peer: `None` if it is to be dropped, because the peer has
     /// stopped.
@@ -24,9 +27,9 @@ impl Net {
         if self.stopped.load(Ordering::Relaxed) {
             return Err(Busy);
         }
-        match self.peers.fates.is_present(peer) {
+        match self.peers.states.is_present(peer) {
             true => Ok(Some(())),
-            false if self.peers.fates.has_stopped(peer) => Ok(None),
+            false if self.peers.states.has_stopped(peer) => Ok(None),
             false => Err(Busy),
         }
     }
@@ -41,10 +44,10 @@ impl Net {
             Class::Request => self.peers.cost(message),
             Class::Reply => 0,
         };
-        if !self.peers.pay(peer, cost) {
+        if !self.peers.credits(peer).take(cost) {
             return Err(Busy);
         }
-        let credits = self.peers.collect(peer);
+        let credits = self.peers.credits(peer).take_owed(MOST_CREDITS) as u16;
         Ok(Some(Grant {
             peer,
             number: self.peers.number(peer),
@@ -56,8 +59,8 @@ impl Net {
     /// The message was not sent.
     #[cold]
     pub fn revoke(&self, grant: &Grant) {
-        self.peers.refund(grant.peer, grant.cost);
-        self.peers.owe(grant.peer, u32::from(grant.credits));
+        self.peers.give_back(grant.peer, grant.cost);
+        self.peers.credits(grant.peer).owe(u32::from(grant.credits));
     }
 
     /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer.
@@ -65,7 +68,7 @@ impl Net {
     pub fn refused(&self, peer: JobRank, what: &str, why: Errno) -> Busy {
         if why != Errno::AGAIN {
             let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), why.text());
-            self.peers.fates.lose(peer, text);
+            self.peers.states.lose(peer, text);
         }
         Busy
     }
@@ -108,7 +111,7 @@ impl Net {
     /// Keeps a message that the provider has no room for, if there are not too many already: the
     /// first message to a peer must not wait until it is connected.
     #[cold]
-    fn keep(&self, (held, why): (Held, Errno), message: usize) -> Result<(), Errno> {
+    fn keep(&self, (held, why): (OwnedOperation, Errno), message: usize) -> Result<(), Errno> {
         if why == Errno::AGAIN && self.stalled_count.load(Ordering::Relaxed) < STALLED {
             self.stall(Stalled::Message(held, message));
             return Ok(());
@@ -118,7 +121,7 @@ impl Net {
     }
 
     /// A send buffer for a message of so many bytes.
-    pub fn send_buffer(&self, class: Class, message: usize) -> Option<Held> {
+    pub fn send_buffer(&self, class: Class, message: usize) -> Option<OwnedOperation> {
         let index = usize::from(class == Class::Reply);
         let pool = match &self.small[index] {
             small if message <= small.bytes() => small,
@@ -128,7 +131,13 @@ impl Net {
     }
 
     /// Sends a message that lies in an operation, which the provider has until completion.
-    pub fn transmit(&self, mut held: Held, message: usize, grant: &Grant, class: Class) -> Result<(), (Held, Errno)> {
+    pub fn transmit(
+        &self,
+        mut held: OwnedOperation,
+        message: usize,
+        grant: &Grant,
+        class: Class,
+    ) -> Result<(), (OwnedOperation, Errno)> {
         held.kind = operation::Kind::Packet(class);
         held.peer = grant.peer;
         // SAFETY: nobody changes the message until it completes.
@@ -143,7 +152,7 @@ impl Net {
 
     /// Sends a message that was taken before; again by a later poll if there is no room now.
     /// Whether it is sent, or failed.
-    pub fn transmit_later(&self, held: Held, message: usize, grant: &Grant, class: Class) -> bool {
+    pub fn transmit_later(&self, held: OwnedOperation, message: usize, grant: &Grant, class: Class) -> bool {
         match self.transmit(held, message, grant, class) {
             Ok(()) => {}
             Err((held, Errno::AGAIN)) => {
@@ -159,7 +168,7 @@ impl Net {
     }
 
     /// The same in a later poll.
-    pub fn transmit_again(&self, held: Held, message: usize) -> bool {
+    pub fn transmit_again(&self, held: OwnedOperation, message: usize) -> bool {
         let (peer, kind) = (held.peer, held.kind);
         let operation::Kind::Packet(class) = kind else {
             panic!("defect: {kind:?} is no packet");
@@ -178,15 +187,15 @@ impl Net {
         if !matches!(self.admits(peer), Ok(Some(()))) {
             return;
         }
-        let credits = self.peers.collect(peer);
+        let credits = self.peers.credits(peer).take_owed(MOST_CREDITS) as u16;
         let mut message = [0; HEADER];
         self.header(Kind::Credits, credits).encode(0, &mut message);
         match self.send_header(&message, peer, self.peers.number(peer)) {
             Ok(()) => {}
             Err(why) => {
-                self.peers.owe(peer, u32::from(credits));
+                self.peers.credits(peer).owe(u32::from(credits));
                 if self.refused(peer, "returning credits", why) == Busy && why == Errno::AGAIN {
-                    self.peers.settle(peer);
+                    self.peers.note_owed(peer);
                 }
             }
         }
@@ -227,10 +236,10 @@ pub fn concatenate(parts: &[&[u8]], room: &mut [u8]) {
 }
 
 /// The operation whose bytes begin [`HEADER`] before a send buffer.
-pub fn held_of(buffer: SendBuffer) -> Held {
+pub fn held_of(buffer: SendBuffer) -> OwnedOperation {
     let context = (buffer.0 as usize - HEADER - size_of::<Operation>()) as *mut std::ffi::c_void;
     // SAFETY: the runtime returns what `reserve` has given it, once.
-    unsafe { Held::from_context(context) }.expect("defect: a send buffer at address 0")
+    unsafe { OwnedOperation::from_context(context) }.expect("defect: a send buffer at address 0")
 }
 
 impl SendBuffers for Net {

@@ -1,7 +1,7 @@
 //! Properties of single versions of providers that no attribute of theirs tells, from libfabric's
 //! sources: known defects, how receive buffers for many messages end, and how to set their minimum.
 
-use crate::fabric::{Functions, Info};
+use crate::ffi::{Functions, Info};
 
 /// Major and minor version and patch level.
 pub type Version = (u32, u32, u32);

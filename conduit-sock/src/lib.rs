@@ -7,9 +7,9 @@
 //! simultaneously, both connections stay, so packets may overtake each other. A full socket is
 //! `Err(Busy)`. Everything except packets is the default of the trait.
 
-mod am;
-mod init;
 mod progress;
+mod send;
+mod start;
 mod sys;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ const MAX_PACKET_BYTES: usize = 68 << 10;
 /// The conduit. A library has one; tests have one per simulated rank.
 #[derive(Debug, Default)]
 pub struct Sock {
-    net: OnceLock<init::Net>,
+    net: OnceLock<start::Net>,
 }
 
 impl Sock {
@@ -52,7 +52,7 @@ impl Conduit for Sock {
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
         let message = |why| format!("The sock conduit cannot open its sockets: {why}.");
-        let net = init::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
+        let net = start::Net::open(info).map_err(|why| ConduitError { message: message(why) })?;
         assert!(self.net.set(net).is_ok(), "defect: the sock conduit was started twice");
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Conduit for Sock {
     }
 }
 
-impl Wake for init::Net {
+impl Wake for start::Net {
     fn fd(&self) -> i32 {
         self.top.fd()
     }

@@ -1,8 +1,8 @@
 //! Polling: accepts connections, receives packets, detects the end of connections.
 #![forbid(unsafe_code)]
 
-use crate::am::{header, BYE, HEADER, HELLO, LARGEST, PACKET};
-use crate::init::{Channel, Conn, Net, LISTENER, PRESENT, STOPPED, UNAUTHENTICATED};
+use crate::send::{header, BYE, HEADER, HELLO, LARGEST, PACKET};
+use crate::start::{Channel, Conn, Net, LISTENER, PRESENT, STOPPED, UNAUTHENTICATED};
 use crate::{sys, MAX_PACKET_BYTES};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::lock;

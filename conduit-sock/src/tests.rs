@@ -1,8 +1,8 @@
 //! Cases beyond the conformance suite: unauthenticated peers, malformed packets, the wake-up
 //! descriptor.
 
-use crate::am::{header, HELLO, LARGEST, PACKET};
-use crate::init::{Net, UNAUTHENTICATED};
+use crate::send::{header, HELLO, LARGEST, PACKET};
+use crate::start::{Net, UNAUTHENTICATED};
 use crate::sys::{self, Epoll};
 use gasnet_conduit::conformance::{start_info, Log};
 use gasnet_conduit::{Class, JobRank, PollScope, StartInfo, Stop};

@@ -146,7 +146,7 @@ pub const TARGETS: &[gasnet_conduit::conformance::fuzz::Target] =
 /// The address of a process.
 #[cfg(fuzzing)]
 fn address(bytes: &[u8]) {
-    use crate::peer_table::{decode_address, encode_address, ADDRESS_BYTES};
+    use crate::peers::{decode_address, encode_address, ADDRESS_BYTES};
     for bytes in bytes.chunks_exact(ADDRESS_BYTES) {
         let address = decode_address(bytes);
         assert_eq!(decode_address(&encode_address(address)), address);

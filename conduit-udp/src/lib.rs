@@ -24,7 +24,7 @@ mod memory;
 mod net;
 mod packet;
 mod peer;
-mod peer_table;
+mod peers;
 mod per_class;
 mod pmtu;
 mod recv_window;

@@ -13,7 +13,7 @@ mod zero_copy;
 use crate::mac::Keys;
 use crate::memory::Segments;
 use crate::peer::{payload_of, Peer, Ranks};
-use crate::peer_table::{decode_address, encode_address, Connection, PeerEntry, ADDRESS_BYTES, ALIVE, CLOSED};
+use crate::peers::{decode_address, encode_address, Connection, PeerEntry, ADDRESS_BYTES, ALIVE, CLOSED};
 use crate::per_class::PerClass;
 use crate::sys::{self, Address, DatagramSlices, Socket, RECV_BATCH};
 use crate::variables::Settings;

@@ -6,7 +6,7 @@ use crate::mac::Keys;
 use crate::memory::tests::client_memory;
 use crate::net::Net;
 use crate::peer::{Peer, Ranks};
-use crate::peer_table::encode_address;
+use crate::peers::encode_address;
 use crate::per_class::PerClass;
 use crate::transfers::PutOp;
 use crate::variables::Settings;

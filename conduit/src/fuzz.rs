@@ -2,9 +2,9 @@
 //! fuzzer ([`crate::conformance::fuzz`]).
 #![forbid(unsafe_code)]
 
-use crate::amounts::{self, Limit};
 use crate::config::{Value, ValueType, TABLE};
 use crate::conformance::fuzz::{number, Target};
+use crate::size_spec::{self, Limit};
 use gasnet_tools::parse;
 
 /// All of them.
@@ -29,8 +29,8 @@ fn values(mut bytes: &[u8]) {
         }
     }
     let _ = (
-        amounts::part(&text),
-        amounts::size_in(&text, "M"),
+        size_spec::part(&text),
+        size_spec::size_in(&text, "M"),
         parse::size(&text, 1 << 40),
     );
     if let Some(limit) = Limit::parse(&text) {

@@ -6,34 +6,28 @@
 //! of sleeping threads; [`mod@config`] is the table of environment variables, to which a conduit
 //! adds its own; [`library`] opens vendors' libraries at run time; [`locality`] selects devices by
 //! topology; [`atomic_codes`] are the types and operations of remote atomics, [`atomic_values`]
-//! their results; [`copied`], [`batch`], [`mapped`], [`numbered`], [`amounts`] and [`probe`] are
-//! what several conduits are made of. `faulty` and `soft_atomics` wrap a conduit for tests (feature
-//! `decorators`), and `conformance` (a feature) has the checks that every conduit must pass.
+//! their results; [`size_spec`] has sizes as users write them. `faulty` and `soft_atomics` wrap a
+//! conduit for tests (feature `decorators`), and `conformance` (a feature) has the checks that
+//! every conduit must pass. The crate `conduit-util` has what several networks are made of.
 
-pub mod amounts;
 pub mod atomic_codes;
 pub mod atomic_values;
 pub mod barrier;
-pub mod batch;
 pub mod bootstrap;
 mod conduit;
 pub mod config;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod cookie;
-pub mod copied;
-pub mod fates;
 #[cfg(feature = "decorators")]
 pub mod faulty;
 #[cfg(all(feature = "conformance", any(test, fuzzing)))]
 mod fuzz;
 pub mod library;
 pub mod locality;
-pub mod mapped;
-pub mod numbered;
 pub mod payload;
-pub mod probe;
 pub mod rma;
+pub mod size_spec;
 #[cfg(feature = "decorators")]
 pub mod soft_atomics;
 pub mod wake;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# ofi-bindings.sh BINDGEN: prints conduit-ofi/src/fabric/bindings.rs, made from the headers of the
+# ofi-bindings.sh BINDGEN: prints conduit-ofi/src/ffi/bindings.rs, made from the headers of the
 # installed libfabric. Step prototypes compares; its version must be the one of Debian 12 (1.17).
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
@@ -10,7 +10,7 @@ consts='FI_(MSG|RMA|ATOMIC|READ|WRITE|RECV|SEND|REMOTE_READ|REMOTE_WRITE|MULTI_R
 consts="$consts|INJECT|INJECT_COMPLETE|TRANSMIT_COMPLETE|DELIVERY_COMPLETE|LOCAL_COMM|REMOTE_COMM|HMEM|CONTEXT|CONTEXT2"
 consts="$consts|MR_[A-Z_]*|E[A-Z0-9]*|OPT_[A-Z_0-9]*|SOCKADDR[A-Z_0-9]*|GETWAIT|GET_RAW_MR)"
 enums='fi_(av_type|threading|progress|resource_mgmt|ep_type|wait_obj|cq_format|type|hmem_iface|datatype|op|mr_mode)'
-exec "$root/scripts/build/bindgen.sh" "$1" conduit-ofi/src/fabric/headers.h \
+exec "$root/scripts/build/bindgen.sh" "$1" conduit-ofi/src/ffi/headers.h \
     --allowlist-type "$structs" --allowlist-type "$enums" --allowlist-var "$consts" \
     --blocklist-type 'iovec' \
     --opaque-type 'fi_(eq|cntr|pep|poll|stx|wait|av_set|srx|collective).*' \

@@ -39,7 +39,7 @@ headers() {
 }
 printf '#include <rdma/fabric.h>\n%s.%s\n' FI_MAJOR_VERSION FI_MINOR_VERSION >"$WORK/version.c"
 version=$("$CC" -E -P "$WORK/version.c" 2>/dev/null | sed -n '$s/ //gp')
-headers libfabric "$version" 1.17 ofi-bindings.sh conduit-ofi/src/fabric/bindings.rs
+headers libfabric "$version" 1.17 ofi-bindings.sh conduit-ofi/src/ffi/bindings.rs
 version=$(pkg-config --modversion libibverbs 2>/dev/null | cut -d. -f1-3)
 headers libibverbs "$version" 1.14.44 ibv-bindings.sh conduit-ibv/abi/src/bindings.rs
 headers elan 1 1 elan-bindings.sh conduit-elan/abi/src/bindings.rs

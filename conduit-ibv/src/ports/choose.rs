@@ -208,9 +208,9 @@ impl Wanted {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::hello::Link;
-    use crate::verbs::LocalPort;
-    use gasnet_ibv_abi as ffi;
+    use crate::boot_record::Link;
+    use crate::ffi::LocalPort;
+    use gasnet_ibv_abi as abi;
 
     /// An HCA with a port for each letter: A: active, D: down, I: waiting for a subnet manager, X:
     /// active, but without a GID; on Ethernet in lower case.
@@ -218,9 +218,9 @@ pub mod tests {
         let port = |(index, letter): (usize, char)| Port {
             number: index as u8 + 1,
             state: match letter.to_ascii_uppercase() {
-                'A' | 'X' => ffi::IBV_PORT_ACTIVE,
-                'D' => ffi::IBV_PORT_DOWN,
-                _ => ffi::IBV_PORT_INIT,
+                'A' | 'X' => abi::IBV_PORT_ACTIVE,
+                'D' => abi::IBV_PORT_DOWN,
+                _ => abi::IBV_PORT_INIT,
             },
             link: if letter.is_ascii_lowercase() {
                 LinkLayer::Ethernet

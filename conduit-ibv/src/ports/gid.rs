@@ -1,8 +1,8 @@
 //! The choice of a port's GID.
 #![forbid(unsafe_code)]
 
-use crate::verbs::GidEntry;
-use gasnet_ibv_abi as ffi;
+use crate::ffi::GidEntry;
+use gasnet_ibv_abi as abi;
 use gasnet_sys::net::HostAddress;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr};
@@ -27,9 +27,9 @@ impl Gid {
         let folder = format!("sys/class/infiniband/{hca}/ports/{port}/gid_attrs/types");
         let kind = match std::fs::read_to_string(root.join(folder).join(entry.index.to_string())) {
             Ok(text) => entry.kind.or_else(|| match text.trim() {
-                "RoCE v2" => Some(ffi::IBV_GID_TYPE_ROCE_V2),
+                "RoCE v2" => Some(abi::IBV_GID_TYPE_ROCE_V2),
                 "" => None,
-                _ => Some(ffi::IBV_GID_TYPE_ROCE_V1),
+                _ => Some(abi::IBV_GID_TYPE_ROCE_V1),
             }),
             Err(why) if why.kind() == ErrorKind::NotFound => entry.kind,
             Err(_) => None,
@@ -37,7 +37,7 @@ impl Gid {
         Self {
             index: entry.index,
             address: entry.gid.into(),
-            version: kind.map(|kind| if kind == ffi::IBV_GID_TYPE_ROCE_V2 { 2 } else { 1 }),
+            version: kind.map(|kind| if kind == abi::IBV_GID_TYPE_ROCE_V2 { 2 } else { 1 }),
         }
     }
 
@@ -155,11 +155,11 @@ mod tests {
         let versions = [0, 1, 2].map(|index| version(index, None));
         // A file that cannot be read is that of another namespace.
         std::fs::create_dir(folder.join("3")).unwrap();
-        let foreign = version(3, Some(ffi::IBV_GID_TYPE_ROCE_V2));
+        let foreign = version(3, Some(abi::IBV_GID_TYPE_ROCE_V2));
         let known = [
-            ffi::IBV_GID_TYPE_IB,
-            ffi::IBV_GID_TYPE_ROCE_V1,
-            ffi::IBV_GID_TYPE_ROCE_V2,
+            abi::IBV_GID_TYPE_IB,
+            abi::IBV_GID_TYPE_ROCE_V1,
+            abi::IBV_GID_TYPE_ROCE_V2,
         ]
         .map(|kind| version(1, Some(kind)));
         std::fs::remove_dir_all(&root).unwrap();

@@ -4,10 +4,10 @@
 use super::choose::{self, Choice, Wanted};
 use super::subnet::{self, Prefix};
 use super::{local_port, Settings};
-use crate::hello::Link;
-use crate::verbs::{Context, Devices, Functions, LocalPort};
+use crate::boot_record::Link;
+use crate::ffi::{Context, Devices, Functions, LocalPort};
 use gasnet_conduit::locality::{self, Topology};
-use gasnet_ibv_abi as ffi;
+use gasnet_ibv_abi as abi;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -63,7 +63,7 @@ impl fmt::Display for LinkLayer {
 impl Port {
     /// Whether it carries data.
     pub fn is_active(&self) -> bool {
-        self.state == ffi::IBV_PORT_ACTIVE
+        self.state == abi::IBV_PORT_ACTIVE
     }
 
     /// Prefix of its subnet, on InfiniBand.
@@ -90,11 +90,11 @@ impl Port {
 impl fmt::Display for Port {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match self.state {
-            ffi::IBV_PORT_NOP => return write!(f, "port {}: {}", self.number, self.obstacle()),
-            ffi::IBV_PORT_DOWN => "down",
-            ffi::IBV_PORT_INIT => "waiting for a subnet manager",
-            ffi::IBV_PORT_ARMED => "armed by a subnet manager",
-            ffi::IBV_PORT_ACTIVE => "active",
+            abi::IBV_PORT_NOP => return write!(f, "port {}: {}", self.number, self.obstacle()),
+            abi::IBV_PORT_DOWN => "down",
+            abi::IBV_PORT_INIT => "waiting for a subnet manager",
+            abi::IBV_PORT_ARMED => "armed by a subnet manager",
+            abi::IBV_PORT_ACTIVE => "active",
             _ => "in an unknown state",
         };
         write!(f, "port {}: {}, {state}", self.number, self.link)?;
@@ -198,7 +198,7 @@ fn distances(whole_process: bool, names: &[&str]) -> Vec<Option<usize>> {
 fn port(context: &Context, number: u8, settings: &Settings, host: IpAddr) -> Port {
     match context.port(number) {
         Ok(attributes) => {
-            let is_ethernet = u32::from(attributes.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
+            let is_ethernet = u32::from(attributes.link_layer) == abi::IBV_LINK_LAYER_ETHERNET;
             Port {
                 number,
                 state: attributes.state,
@@ -207,7 +207,7 @@ fn port(context: &Context, number: u8, settings: &Settings, host: IpAddr) -> Por
                 } else {
                     LinkLayer::InfiniBand
                 },
-                local: if attributes.state == ffi::IBV_PORT_ACTIVE {
+                local: if attributes.state == abi::IBV_PORT_ACTIVE {
                     local_port(context, (number, &attributes), settings, host)
                 } else {
                     Err("it is not active".to_owned())
@@ -216,7 +216,7 @@ fn port(context: &Context, number: u8, settings: &Settings, host: IpAddr) -> Por
         }
         Err(why) => Port {
             number,
-            state: ffi::IBV_PORT_NOP,
+            state: abi::IBV_PORT_NOP,
             link: LinkLayer::InfiniBand,
             local: Err(format!("cannot be queried: {why}")),
         },

@@ -2,11 +2,11 @@
 #![forbid(unsafe_code)]
 
 use super::{local, Choice, Hca, Host, Port, Settings};
-use crate::hello::Link;
-use crate::verbs::Context;
+use crate::boot_record::Link;
+use crate::ffi::Context;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::ProviderReport;
-use gasnet_ibv_abi as ffi;
+use gasnet_ibv_abi as abi;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// The HCAs, as a process that is alone on its host would use them. The error is a message without
@@ -55,8 +55,8 @@ fn details(context: &Context, hca: &Hca) -> Vec<(&'static str, String)> {
         Err(_) => port.to_string(),
     });
     let atomics = match device.atomic_cap {
-        ffi::IBV_ATOMIC_NONE => "Active Messages (the HCA has none)",
-        ffi::IBV_ATOMIC_GLOB => "HCA, also with CPUs (IBV_ATOMIC_GLOB)",
+        abi::IBV_ATOMIC_NONE => "Active Messages (the HCA has none)",
+        abi::IBV_ATOMIC_GLOB => "HCA, also with CPUs (IBV_ATOMIC_GLOB)",
         _ => "HCA (IBV_ATOMIC_HCA)",
     };
     let receives = if device.max_srq > 0 {

@@ -3,9 +3,9 @@
 
 use super::gid::{self, Gid};
 use super::{pkey, traffic_class, Settings};
-use crate::hello::Link;
-use crate::verbs::{Address, Context, GidEntry, LocalPort};
-use gasnet_ibv_abi as ffi;
+use crate::boot_record::Link;
+use crate::ffi::{Address, Context, GidEntry, LocalPort};
+use gasnet_ibv_abi as abi;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
@@ -16,14 +16,14 @@ const GRH_REQUIRED: u8 = 1;
 /// message without a full stop: why it could not connect.
 pub fn local_port(
     context: &Context,
-    (number, attributes): (u8, &ffi::ibv_port_attr),
+    (number, attributes): (u8, &abi::ibv_port_attr),
     settings: &Settings,
     host: IpAddr,
 ) -> Result<(LocalPort, Link), String> {
     let gids = context.gids(number, attributes.gid_tbl_len as usize);
     let version = |gid: &GidEntry| Gid::new(gid, Path::new("/"), (&context.name, number));
     let gids: Vec<Gid> = gids.iter().map(version).collect();
-    let is_ethernet = u32::from(attributes.link_layer) == ffi::IBV_LINK_LAYER_ETHERNET;
+    let is_ethernet = u32::from(attributes.link_layer) == abi::IBV_LINK_LAYER_ETHERNET;
     let requires_global = attributes.flags & GRH_REQUIRED != 0;
     let gid = match settings.gid_index {
         Some(index) => Some(named(&gids, index)?),

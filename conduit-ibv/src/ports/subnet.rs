@@ -53,7 +53,7 @@ impl Offer {
         candidates.truncate(MOST);
         Self {
             first: paths[0],
-            paths: crate::hello::mix(paths.into_iter()),
+            paths: crate::boot_record::mix(paths.into_iter()),
             candidates,
             hca: hcas[choice.paths[0].0].name.clone(),
         }
@@ -148,7 +148,7 @@ mod tests {
     fn offer(paths: &[u64], candidates: &[u64]) -> Offer {
         Offer {
             first: paths[0],
-            paths: crate::hello::mix(paths.iter().copied()),
+            paths: crate::boot_record::mix(paths.iter().copied()),
             candidates: candidates.to_vec(),
             hca: "mlx5_0".to_owned(),
         }

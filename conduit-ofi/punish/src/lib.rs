@@ -59,7 +59,7 @@ macro_rules! table {
     clippy::all,
     clippy::pedantic
 )]
-#[path = "../../src/fabric/bindings.rs"]
+#[path = "../../src/ffi/bindings.rs"]
 mod ffi;
 
 mod domain;

@@ -5,7 +5,7 @@
 use super::{change, Choices, Seeded, Trial};
 use crate::memory::tests::{local_memory, remote_memory};
 use crate::net::Net;
-use crate::peer_table::encode_address;
+use crate::peers::encode_address;
 use crate::sys::{Address, Socket, RECV_BATCH, RECV_BUFFER};
 use crate::wire::{at, Kind, HEADER_BYTES};
 use gasnet_conduit::conformance::start_info;

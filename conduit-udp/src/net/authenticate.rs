@@ -5,7 +5,7 @@ use super::receive::Deliverable;
 use super::Net;
 use crate::fragment::is_message;
 use crate::peer::{Disposition, Peer};
-use crate::peer_table::{Connection, PeerEntry, ALIVE};
+use crate::peers::{Connection, PeerEntry, ALIVE};
 use crate::wire::{Header, ImplicitFields, HEADER_BYTES};
 use gasnet_conduit::{Cookie, JobRank};
 use gasnet_sys::atomic::MutexGuard;

@@ -11,7 +11,7 @@
 
 use super::Net;
 use crate::peer::Peer;
-use crate::peer_table::ALIVE;
+use crate::peers::ALIVE;
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;

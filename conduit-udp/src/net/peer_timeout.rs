@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Net;
-use crate::peer_table::Connection;
+use crate::peers::Connection;
 use crate::variables::Settings;
 use std::collections::HashSet;
 use std::net::IpAddr;

@@ -3,7 +3,7 @@
 use super::Net;
 use crate::copy_limit;
 use crate::memory::ClientMemory;
-use crate::peer_table::{Connection, ALIVE};
+use crate::peers::{Connection, ALIVE};
 use crate::transfers::PutOp;
 use gasnet_conduit::{Busy, Get, JobRank, LocalCompletion, Put};
 use gasnet_sys::lock;

@@ -3,7 +3,7 @@
 
 use super::{LostPeer, Net, TIMER_INTERVAL};
 use crate::peer::payload_of;
-use crate::peer_table::{Connection, SendErrors, ALIVE, LOST};
+use crate::peers::{Connection, SendErrors, ALIVE, LOST};
 use crate::sys::{self, DeliveryError};
 use crate::wire::{Kind, HEADER_BYTES};
 use gasnet_conduit::{JobRank, Stop};

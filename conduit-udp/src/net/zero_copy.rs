@@ -16,7 +16,7 @@ use super::receive::ReceiveContext;
 use super::Net;
 use crate::memory::ClientMemory;
 use crate::peer::Disposition;
-use crate::peer_table::ALIVE;
+use crate::peers::ALIVE;
 use crate::sys::{Received, RECV_BUFFER};
 use crate::wire::HEADER_BYTES;
 use std::io::{self, ErrorKind};

@@ -1,0 +1,594 @@
+//! A communication domain: a NIC as this process uses it. Its lock is held across every call of the
+//! library, which serves one thread of a domain at a time.
+
+use super::channel::Channel;
+use super::post::{Post, PostDescriptor};
+use super::{Code, Functions};
+
+use crate::settings::Settings;
+use gasnet_conduit::JobRank;
+use gasnet_conduit_util::mapped::Mapped;
+use gasnet_gni_abi as abi;
+use gasnet_sys::atomic::{AtomicUsize, Ordering};
+use gasnet_sys::gate::{Gate, GateGuard};
+use std::ptr::{null_mut, NonNull};
+use std::time::{Duration, Instant};
+
+/// Most completions that a poll takes at once.
+pub const BURST: usize = 16;
+
+/// Who this process is to the network: what `CdmCreate` needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// Different for every domain of a job.
+    pub instance: u32,
+    pub ptag: u8,
+    pub cookie: u32,
+    pub device: u32,
+    /// `GNI_CDM_MODE_*`.
+    pub modes: u32,
+}
+
+/// The threads of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Threads {
+    /// Whether more than one uses the network.
+    pub are_several: bool,
+    /// Whether they may sleep until a queue has something.
+    pub sleep: bool,
+}
+
+/// Registered memory of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    pub handle: abi::gni_mem_handle_t,
+}
+
+/// What the queue of arrivals has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    Nothing,
+    /// The 32 bits of an operation of a peer.
+    Event(u32),
+    /// More than there was room for.
+    Overrun,
+}
+
+/// What the queue of completions has.
+#[derive(Debug)]
+pub enum Completed {
+    /// The source of a put may be reused; another completion follows.
+    Local(PostDescriptor),
+    /// All is done.
+    ParentOperation(PostDescriptor),
+    /// The operation failed: the post, which is lost unless it is posted again, and why.
+    Failed(PostDescriptor, Failure),
+}
+
+/// Why an operation failed.
+#[derive(Debug)]
+pub struct Failure {
+    /// The library's name of the status.
+    pub status: String,
+    /// Whether the operation may succeed if it is posted again.
+    pub is_transient: bool,
+}
+
+/// Where the events of peers' operations on memory go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Nowhere.
+    None,
+    /// To the queue of arrivals.
+    Ours,
+    /// To a queue of one entry that nobody reads.
+    Sink,
+}
+
+/// A domain.
+pub struct Domain {
+    pub functions: &'static Functions,
+    /// Number of the NIC.
+    pub device: u32,
+    cdm: abi::gni_cdm_handle_t,
+    nic: abi::gni_nic_handle_t,
+    completions: abi::gni_cq_handle_t,
+    arrivals: abi::gni_cq_handle_t,
+    sink: abi::gni_cq_handle_t,
+    /// Wakes threads that sleep.
+    pub channel: Option<Channel>,
+    initiator: Gate<Initiator>,
+    /// Posts under way, which the holder of the lock changes.
+    under_way: AtomicUsize,
+    /// The memory that posts are in.
+    posts: Mapped,
+    pub posts_memory: Memory,
+}
+
+// SAFETY: the handles are used under the lock, except by `has_arrivals`, which the vendor allows.
+unsafe impl Send for Domain {}
+// SAFETY: as above.
+unsafe impl Sync for Domain {}
+
+/// What the lock of a domain guards.
+pub struct Initiator {
+    free: Vec<PostDescriptor>,
+    /// Endpoints by rank, null until first use.
+    endpoints: Box<[abi::gni_ep_handle_t]>,
+}
+
+// SAFETY: the handles are used under the lock.
+unsafe impl Send for Initiator {}
+
+/// An endpoint that is bound to a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint(pub(crate) abi::gni_ep_handle_t);
+
+/// A domain whose lock the holder has.
+pub struct QueueGuard<'a> {
+    domain: &'a Domain,
+    initiator: GateGuard<'a, Initiator>,
+}
+
+/// A message of a call that failed.
+fn failed(what: &str) -> impl Fn(Code) -> String + '_ {
+    move |code| format!("{what} failed: {code}")
+}
+
+/// A domain that is being opened, and is closed again if that fails.
+struct Opening {
+    functions: &'static Functions,
+    cdm: abi::gni_cdm_handle_t,
+    cqs: Vec<abi::gni_cq_handle_t>,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        for cq in &self.cqs {
+            // SAFETY: made by this, and nothing uses it.
+            unsafe { (self.functions.cq_destroy)(*cq) };
+        }
+        if !self.cdm.is_null() {
+            // SAFETY: as above.
+            unsafe { (self.functions.cdm_destroy)(self.cdm) };
+        }
+    }
+}
+
+impl Domain {
+    /// Opens a domain in a job of so many processes, with a queue for so many arrivals, which may
+    /// be none. The error says what failed.
+    ///
+    /// # Safety
+    /// Unless there are several threads, one uses it.
+    pub unsafe fn open(
+        functions: &'static Functions,
+        identity: Identity,
+        settings: &Settings,
+        (size, arrivals): (u32, usize),
+        threads: Threads,
+    ) -> Result<Self, String> {
+        let (mut opening, mut nic, mut address) = (
+            Opening {
+                functions,
+                cdm: null_mut(),
+                cqs: Vec::new(),
+            },
+            null_mut(),
+            0,
+        );
+        let Identity {
+            instance,
+            ptag,
+            cookie,
+            device,
+            modes,
+        } = identity;
+        // SAFETY: handles are written to live variables.
+        unsafe {
+            Code::check((functions.cdm_create)(
+                instance,
+                ptag,
+                cookie,
+                modes,
+                &raw mut opening.cdm,
+            ))
+            .map_err(failed("GNI_CdmCreate"))?;
+            Code::check((functions.cdm_attach)(
+                opening.cdm,
+                device,
+                &raw mut address,
+                &raw mut nic,
+            ))
+            .map_err(|code| attach_failed(code, device, modes))?;
+        }
+        let mode = if threads.sleep {
+            abi::GNI_CQ_BLOCKING
+        } else {
+            abi::GNI_CQ_NOBLOCK
+        };
+        let queue = |entries: usize| {
+            let mut cq = null_mut();
+            // SAFETY: as above; no handler.
+            let code = unsafe { (functions.cq_create)(nic, entries as u32, 0, mode, None, null_mut(), &raw mut cq) };
+            Code::check(code).map(|()| cq).map_err(queue_failed)
+        };
+        // With dual events, each operation counts twice.
+        let completions = queue(2 * (settings.posts + 1))?;
+        opening.cqs.push(completions);
+        let arrivals = if arrivals == 0 { null_mut() } else { queue(arrivals)? };
+        if !arrivals.is_null() {
+            opening.cqs.insert(0, arrivals);
+        }
+        let channel = threads
+            .sleep
+            .then(|| Channel::new(functions, nic, &opening.cqs))
+            .flatten();
+        let sink = if settings.flushes_by_events() {
+            queue(1)?
+        } else {
+            null_mut()
+        };
+        if !sink.is_null() {
+            opening.cqs.push(sink);
+        }
+        let posts = Mapped::new(settings.posts * size_of::<Post>()).map_err(|why| format!("mmap failed: {why}"))?;
+        let (base, bytes) = (posts.address(), settings.posts * size_of::<Post>());
+        let order = abi::GNI_MEM_RELAXED_PI_ORDERING;
+        let posts_memory = insist(|| register(functions, nic, (base, bytes), null_mut(), order))
+            .map_err(|code| register_failed("post descriptors", bytes, code))?;
+        let free = (0..settings.posts).rev().map(|index| {
+            let post = (base + index * size_of::<Post>()) as *mut Post;
+            // SAFETY: inside the mapping, which lives as long as the domain, and aligned.
+            unsafe { post.write(Post::empty(settings.routing)) };
+            // SAFETY: not null.
+            PostDescriptor(unsafe { NonNull::new_unchecked(post) })
+        });
+        let initiator = Initiator {
+            free: free.collect(),
+            endpoints: vec![null_mut(); size as usize].into(),
+        };
+        let cdm = std::mem::replace(&mut opening.cdm, null_mut());
+        opening.cqs.clear();
+        Ok(Self {
+            functions,
+            device: identity.device,
+            cdm,
+            nic,
+            completions,
+            arrivals,
+            sink,
+            channel,
+            // SAFETY: by contract.
+            initiator: unsafe { Gate::new(initiator, threads.are_several) },
+            under_way: AtomicUsize::new(0),
+            posts,
+            posts_memory,
+        })
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub fn turn(&self) -> QueueGuard<'_> {
+        QueueGuard {
+            domain: self,
+            initiator: self.initiator.lock(),
+        }
+    }
+
+    /// Takes the lock, unless another thread has it.
+    #[inline]
+    pub fn try_turn(&self) -> Option<QueueGuard<'_>> {
+        let initiator = self.initiator.try_lock()?;
+        Some(QueueGuard {
+            domain: self,
+            initiator,
+        })
+    }
+
+    /// Whether operations of this domain are under way.
+    #[inline]
+    pub fn is_busy(&self) -> bool {
+        self.under_way.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether something has arrived. Needs no lock.
+    #[inline]
+    pub fn has_arrivals(&self) -> bool {
+        // SAFETY: a queue of this domain. The only call that may be made beside others.
+        unsafe { (self.functions.cq_test)(self.arrivals) != abi::GNI_RC_NOT_DONE }
+    }
+
+    /// Registers memory.
+    ///
+    /// # Safety
+    /// The memory stays mapped until [`Domain::deregister`].
+    pub unsafe fn register(&self, range: (usize, usize), events: Arrivals, flags: u32) -> Result<Memory, Code> {
+        let _turn = self.turn();
+        let queue = match events {
+            Arrivals::None => null_mut(),
+            Arrivals::Ours => self.arrivals,
+            Arrivals::Sink => self.sink,
+        };
+        register(self.functions, self.nic, range, queue, flags)
+    }
+
+    /// Registers memory that the conduit cannot do without: if resources are short, several times.
+    ///
+    /// # Safety
+    /// As for [`Domain::register`].
+    pub unsafe fn register_all(&self, range: (usize, usize), events: Arrivals, flags: u32) -> Result<Memory, Code> {
+        // SAFETY: by contract.
+        insist(|| unsafe { self.register(range, events, flags) })
+    }
+
+    /// Reverts it.
+    pub fn deregister(&self, memory: Memory) {
+        let _turn = self.turn();
+        let mut handle = memory.handle;
+        // SAFETY: a handle of this NIC. A failure leaves it to the end of the process.
+        unsafe { (self.functions.deregister)(self.nic, &raw mut handle) };
+    }
+
+    /// The NIC, and the queues of completions and arrivals.
+    pub fn handles(&self) -> (abi::gni_nic_handle_t, abi::gni_cq_handle_t, abi::gni_cq_handle_t) {
+        (self.nic, self.completions, self.arrivals)
+    }
+}
+
+/// Repeats a registration that finds no resources.
+fn insist(register: impl Fn() -> Result<Memory, Code>) -> Result<Memory, Code> {
+    const TRIES: usize = 10;
+    for _ in 1..TRIES {
+        match register() {
+            Err(Code::RESOURCE) => gasnet_sys::atomic::yield_now(),
+            result => return result,
+        }
+    }
+    register()
+}
+
+fn register(
+    functions: &Functions,
+    nic: abi::gni_nic_handle_t,
+    (address, bytes): (usize, usize),
+    queue: abi::gni_cq_handle_t,
+    flags: u32,
+) -> Result<Memory, Code> {
+    /// "Let the library choose."
+    const ANY: u32 = u32::MAX;
+    let mut handle = abi::gni_mem_handle_t::default();
+    // SAFETY: the library checks the range, and writes the handle.
+    let code = unsafe { (functions.register)(nic, address as u64, bytes as u64, queue, flags, ANY, &raw mut handle) };
+    Code::check(code).map(|()| Memory { handle })
+}
+
+/// Why a NIC cannot be opened.
+fn attach_failed(code: Code, device: u32, modes: u32) -> String {
+    let advice = if code == Code::RESOURCE && modes & abi::GNI_CDM_MODE_FMA_DEDICATED != 0 {
+        ". The NIC has no FMA descriptor left for this process alone; GASNET_GNI_FMA_SHARING=1 shares them"
+    } else {
+        ""
+    };
+    format!("GNI_CdmAttach to NIC {device} failed: {code}{advice}")
+}
+
+/// Why a queue cannot be made.
+fn queue_failed(code: Code) -> String {
+    let advice = match code {
+        Code::RESOURCE => {
+            ". The NIC has no completion queue left; run fewer processes on a node, or lower GASNET_DOMAIN_COUNT"
+        }
+        _ => "",
+    };
+    format!("GNI_CqCreate failed: {code}{advice}")
+}
+
+/// Why memory that the conduit cannot do without cannot be registered.
+pub fn register_failed(what: &str, bytes: usize, code: Code) -> String {
+    let advice = match code {
+        Code::RESOURCE => {
+            ". The NIC has no memory descriptor (MDD) left, or no more memory can be pinned; run fewer processes on a \
+             node, or lower GASNET_DOMAIN_COUNT, GASNET_NETWORKDEPTH_TOTAL or GASNET_GNI_AM_EAGER_PEERS"
+        }
+        _ => "",
+    };
+    format!("GNI_MemRegister of {bytes} bytes for {what} failed: {code}{advice}")
+}
+
+impl QueueGuard<'_> {
+    /// A post, if one is free.
+    #[inline]
+    pub fn take(&mut self) -> Option<PostDescriptor> {
+        self.initiator.free.pop()
+    }
+
+    /// Puts one back.
+    #[inline]
+    pub fn put_back(&mut self, post: PostDescriptor) {
+        self.initiator.free.push(post);
+    }
+
+    /// The endpoint of a peer, bound at first use to `(NIC, instance)`.
+    #[inline]
+    pub fn endpoint(&mut self, peer: JobRank, address: impl FnOnce() -> (u32, u32)) -> Result<Endpoint, Code> {
+        let known = self.initiator.endpoints[peer.index()];
+        if known.is_null() {
+            return self.bind(peer, address());
+        }
+        Ok(Endpoint(known))
+    }
+
+    #[cold]
+    fn bind(&mut self, peer: JobRank, (nic, instance): (u32, u32)) -> Result<Endpoint, Code> {
+        let (domain, mut endpoint) = (self.domain, null_mut());
+        // SAFETY: handles of this domain, and a live variable.
+        unsafe {
+            Code::check((domain.functions.ep_create)(
+                domain.nic,
+                domain.completions,
+                &raw mut endpoint,
+            ))?;
+            Code::check((domain.functions.ep_bind)(endpoint, nic, instance))
+                .inspect_err(|_| _ = (domain.functions.ep_destroy)(endpoint))?;
+        }
+        self.initiator.endpoints[peer.index()] = endpoint;
+        Ok(Endpoint(endpoint))
+    }
+
+    /// Posts. An operation with `GNI_CQMODE_REMOTE_EVENT` has `event` as its 32 bits at the peer.
+    /// If it is refused, the post comes back with the reason.
+    ///
+    /// # Safety
+    /// The memory that the post names stays as the operation needs it until it completes.
+    #[inline]
+    pub unsafe fn post(
+        &mut self,
+        endpoint: Endpoint,
+        post: PostDescriptor,
+        event: Option<u32>,
+    ) -> Result<(), (PostDescriptor, Code)> {
+        let functions = self.domain.functions;
+        if let Some(event) = event {
+            // SAFETY: an endpoint of this domain, bound.
+            let code = unsafe { (functions.ep_set_event)(endpoint.0, 0, event) };
+            if let Err(code) = Code::check(code) {
+                return Err((post, code));
+            }
+        }
+        let function = match post.descriptor.r#type {
+            abi::GNI_POST_RDMA_PUT | abi::GNI_POST_RDMA_GET => functions.post_rdma,
+            abi::GNI_POST_CQWRITE => functions.post_cq_write,
+            _ => functions.post_fma,
+        };
+        // SAFETY: the descriptor stays where it is until its last completion is taken.
+        let code = unsafe { function(endpoint.0, post.0.as_ptr().cast()) };
+        match Code::check(code) {
+            Ok(()) => {
+                self.add_under_way(1);
+                Ok(())
+            }
+            Err(code) => Err((post, code)),
+        }
+    }
+
+    /// Counts posts under way. Only the holder of the lock writes the number.
+    #[inline]
+    fn add_under_way(&self, change: usize) {
+        let under_way = &self.domain.under_way;
+        under_way.store(
+            under_way.load(Ordering::Relaxed).wrapping_add(change),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// The next completion. `Err`: the queue is lost.
+    #[inline]
+    pub fn completion(&mut self) -> Result<Option<Completed>, String> {
+        let (functions, queue, mut entry) = (self.domain.functions, self.domain.completions, 0);
+        // SAFETY: a queue of this domain, and a live variable.
+        let code = unsafe { (functions.cq_get)(queue, &raw mut entry) };
+        match code {
+            abi::GNI_RC_NOT_DONE => return Ok(None),
+            abi::GNI_RC_SUCCESS | abi::GNI_RC_TRANSACTION_ERROR => {}
+            _ => return Err(format!("the completion queue failed: {}", Code(code))),
+        }
+        let mut descriptor = null_mut();
+        // SAFETY: the entry that was just taken.
+        let code = unsafe { (functions.completed)(queue, entry, &raw mut descriptor) };
+        let Some(descriptor) = NonNull::new(descriptor) else {
+            return Err(format!("GNI_GetCompleted failed: {}", Code(code)));
+        };
+        let mut post = PostDescriptor(descriptor.cast::<Post>());
+        post.events -= 1;
+        if code != abi::GNI_RC_SUCCESS {
+            self.add_under_way(usize::MAX);
+            let failure = Failure {
+                status: functions.describe(entry),
+                is_transient: functions.is_transient(entry),
+            };
+            return Ok(Some(Completed::Failed(post, failure)));
+        }
+        if post.events > 0 {
+            return Ok(Some(Completed::Local(post)));
+        }
+        self.add_under_way(usize::MAX);
+        Ok(Some(Completed::ParentOperation(post)))
+    }
+
+    /// The next arrival.
+    #[inline]
+    pub fn arrival(&mut self) -> Received {
+        let (functions, mut entry) = (self.domain.functions, 0);
+        // SAFETY: a queue of this domain, and a live variable.
+        let code = unsafe { (functions.cq_get)(self.domain.arrivals, &raw mut entry) };
+        match code {
+            // SAFETY: an entry of such a queue.
+            abi::GNI_RC_SUCCESS => Received::Event(unsafe { (functions.remote_event)(entry) } as u32),
+            abi::GNI_RC_NOT_DONE => Received::Nothing,
+            _ => Received::Overrun,
+        }
+    }
+
+    /// The domain.
+    pub fn domain(&self) -> &Domain {
+        self.domain
+    }
+
+    /// The library's functions, for calls that only one module makes.
+    pub fn functions(&self) -> &'static Functions {
+        self.domain.functions
+    }
+
+    /// Destroys the endpoints. Operations under way may keep one.
+    fn unbind_all(&mut self) {
+        let functions = self.domain.functions;
+        for endpoint in &mut self.initiator.endpoints {
+            if !endpoint.is_null() {
+                // SAFETY: endpoints of this domain; a failure leaves it to the end of the process.
+                unsafe {
+                    (functions.ep_unbind)(*endpoint);
+                    (functions.ep_destroy)(*endpoint);
+                }
+                *endpoint = null_mut();
+            }
+        }
+    }
+}
+
+impl Domain {
+    /// Takes the completions of operations under way, at most for a while.
+    pub fn drain(&self) {
+        /// Longer than an operation takes.
+        const LIMIT: Duration = Duration::from_secs(1);
+        let begun = Instant::now();
+        while self.is_busy() && begun.elapsed() < LIMIT {
+            match self.turn().completion() {
+                Ok(Some(_)) => {}
+                Ok(None) => gasnet_sys::atomic::yield_now(),
+                Err(_) => break,
+            }
+        }
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        self.drain();
+        self.turn().unbind_all();
+        self.deregister(self.posts_memory);
+        // SAFETY: handles of this domain, which nothing uses any more.
+        unsafe {
+            for queue in [self.sink, self.arrivals, self.completions] {
+                if !queue.is_null() {
+                    (self.functions.cq_destroy)(queue);
+                }
+            }
+            if let Some(channel) = &self.channel {
+                channel.destroy(self.functions);
+            }
+            (self.functions.cdm_destroy)(self.cdm);
+        }
+        let _ = &self.posts;
+    }
+}

@@ -1,0 +1,443 @@
+//! What processes exchange at start, and which of them fit together.
+#![forbid(unsafe_code)]
+
+use crate::connect_policy::Kind;
+use crate::ffi::{Address, Context};
+use crate::handshake::MOST_PATHS;
+use crate::net::{Opened, Path};
+use crate::peers::Mailbox;
+use crate::ports::pkey;
+use crate::rail::Rail;
+use crate::settings::{self, Settings};
+use gasnet_conduit::{JobRank, Place, StartInfo};
+use std::collections::HashMap;
+use std::net::Ipv6Addr;
+
+/// The link layer of a process's ports, and how packets are routed on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// InfiniBand.
+    InfiniBand,
+    /// Ethernet, with RoCE packets of a version.
+    Roce(u8),
+}
+
+impl std::fmt::Display for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::InfiniBand => f.write_str("InfiniBand"),
+            Self::Roce(version) => write!(f, "RoCE v{version}"),
+        }
+    }
+}
+
+/// What a process tells the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is independent")]
+pub struct BootRecord {
+    /// Queue pairs of a connection; 0: it cannot start.
+    pub paths: u8,
+    /// HCAs that it uses.
+    pub rails: u8,
+    /// A bit for each path: whether it is on another HCA than the path before.
+    pub turns: u8,
+    pub link: Link,
+    /// Whether its HCAs have atomics.
+    pub has_atomics: bool,
+    /// Whether they page on demand.
+    pub has_on_demand: bool,
+    /// Whether it wants to find out how much memory can be registered.
+    pub probes: bool,
+    /// Whether its packets have a global header.
+    pub is_global: bool,
+    /// Whether its receive queues are for XRC.
+    pub has_xrc: bool,
+    /// To whom it wants to be connected at start.
+    pub connects: Kind,
+    /// Bytes of the largest packet.
+    pub max_packet: u32,
+    /// Credits that a peer may keep.
+    pub spare_credits: u16,
+    /// Requests that a peer may have under way, and bytes of the receive buffers for them.
+    pub credits: u16,
+    pub buffer: u32,
+    /// Names its first HCA, on its host.
+    pub hca: u64,
+    /// Equal in processes of a host that use the same ports in the same way.
+    pub ports: u64,
+    /// Partition key of its first port; 0: not known.
+    pub pkey: u16,
+    /// Where it takes datagrams.
+    pub mailbox: Mailbox,
+}
+
+/// By path, whether it is on another rail than the path before.
+fn turns(rails: impl Iterator<Item = usize>) -> u8 {
+    let (mut last, mut turns) = (None, 0);
+    for (path, rail) in rails.enumerate() {
+        let is_other = last.replace(rail).is_some_and(|last| last != rail);
+        turns |= u8::from(is_other) << path;
+    }
+    turns
+}
+
+const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
+
+/// Bytes of one.
+pub const BYTES: usize = 58;
+
+/// Mixes values to one. Equal ones give the same in all processes.
+pub fn mix(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(0, |sum, value| {
+        let mixed = (sum.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ mixed >> 32
+    })
+}
+
+/// A number for an HCA, the same in all processes of a host: its GUID. Virtual functions may have
+/// none; then that of its name.
+fn name_of(context: &Context) -> u64 {
+    match context.attributes.node_guid {
+        0 => mix(context.name.bytes().map(u64::from)),
+        guid => guid,
+    }
+}
+
+impl Opened {
+    /// What the others need of it.
+    pub fn boot_record(&self, settings: &Settings, connects: Kind, processes: u32) -> BootRecord {
+        BootRecord {
+            paths: self.paths.len() as u8,
+            rails: self.rails.len() as u8,
+            turns: turns(self.paths.iter().map(|path| path.rail)),
+            link: self.link,
+            has_atomics: self.has_atomics && settings.atomics,
+            probes: settings::probes(),
+            connects,
+            has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
+            is_global: self.paths.iter().any(|path| path.port.is_global),
+            has_xrc: self.rails.iter().all(Rail::has_xrc),
+            max_packet: settings.max_packet as u32,
+            spare_credits: settings.spare_credits(processes) as u16,
+            credits: self
+                .rails
+                .iter()
+                .fold(settings.credits, |least, rail| least.min(rail.plan.credits)) as u16,
+            buffer: self.rails.iter().map(|rail| rail.plan.bytes).min().unwrap_or(0) as u32,
+            hca: name_of(&self.rails[0].context),
+            pkey: self.paths[0].port.pkey,
+            ports: mix(self.paths.iter().flat_map(|path| self.identity(path))),
+            mailbox: Mailbox {
+                address: self.paths[0].port.address,
+                number: self.datagrams.number(),
+            },
+        }
+    }
+}
+
+impl Opened {
+    /// Gives all packets a global header if those of any process have one: a port that requires it
+    /// takes no others. Then no path has an alternate one.
+    pub fn agree_on_headers(&mut self, all: &[BootRecord]) -> Result<(), String> {
+        let Some(rank) = all.iter().position(|record| record.is_global) else {
+            return Ok(());
+        };
+        for path in &mut self.paths {
+            if path.port.address.gid == [0; 16] {
+                return Err(format!(
+                    "packets of rank {rank} have a global header, but port {} of {} has no GID",
+                    path.port.number, self.rails[path.rail].context.name
+                ));
+            }
+            path.port.is_global = true;
+            path.alternate = None;
+        }
+        self.datagrams.use_global_header();
+        Ok(())
+    }
+
+    /// What makes a path the same in two processes of a host.
+    fn identity(&self, path: &Path) -> [u64; 5] {
+        let (port, gid) = (&path.port, u128::from_le_bytes(path.port.address.gid));
+        let small = [
+            port.number,
+            path.mtu,
+            path.reads,
+            path.initiated,
+            port.gid_index,
+            port.service_level,
+            u8::from(port.is_global),
+            port.traffic_class,
+        ];
+        [
+            name_of(&self.rails[path.rail].context),
+            u64::from(port.address.lid) << 16 | u64::from(port.pkey_index),
+            gid as u64,
+            (gid >> 64) as u64,
+            u64::from_le_bytes(small),
+        ]
+    }
+}
+
+impl BootRecord {
+    /// That of a process that cannot start.
+    pub fn failed() -> Self {
+        Self {
+            paths: 0,
+            rails: 0,
+            turns: 0,
+            link: Link::InfiniBand,
+            has_atomics: false,
+            has_on_demand: false,
+            probes: false,
+            is_global: false,
+            has_xrc: false,
+            connects: Kind::Nobody,
+            max_packet: 0,
+            spare_credits: 0,
+            credits: 0,
+            buffer: 0,
+            hca: 0,
+            ports: 0,
+            pkey: 0,
+            mailbox: Mailbox::default(),
+        }
+    }
+
+    fn gid(&self) -> Ipv6Addr {
+        self.mailbox.address.gid.into()
+    }
+
+    /// Whether RoCE v2 packets are of IPv4; none: on other links.
+    fn family(&self) -> Option<bool> {
+        (self.link == Link::Roce(2)).then(|| self.gid().to_ipv4_mapped().is_some())
+    }
+
+    /// Exchanges them, by rank.
+    pub fn exchange(info: &StartInfo<'_>, own: &Self) -> Vec<Self> {
+        let all = (info.exchange)(&own.encode());
+        all.chunks_exact(BYTES).map(Self::decode).collect()
+    }
+
+    pub fn encode(&self) -> [u8; BYTES] {
+        let mut bytes = [0; BYTES];
+        let link = match self.link {
+            Link::InfiniBand => 0,
+            Link::Roce(version) => version,
+        };
+        let flags = [
+            self.has_atomics,
+            self.has_on_demand,
+            self.probes,
+            self.has_xrc,
+            self.is_global,
+        ];
+        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
+        bytes[..4].copy_from_slice(&[flags, self.paths, self.rails, link]);
+        bytes[15] = self.connects as u8;
+        bytes[4..8].copy_from_slice(&self.max_packet.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.mailbox.number.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.mailbox.address.lid.to_le_bytes());
+        bytes[14] = self.turns;
+        bytes[16..32].copy_from_slice(&self.mailbox.address.gid);
+        bytes[32..40].copy_from_slice(&self.hca.to_le_bytes());
+        bytes[40..42].copy_from_slice(&self.spare_credits.to_le_bytes());
+        bytes[42..50].copy_from_slice(&self.ports.to_le_bytes());
+        bytes[50..52].copy_from_slice(&self.pkey.to_le_bytes());
+        bytes[52..54].copy_from_slice(&self.credits.to_le_bytes());
+        bytes[54..].copy_from_slice(&self.buffer.to_le_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Self {
+        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        Self {
+            paths: bytes[1],
+            rails: bytes[2],
+            turns: bytes[14],
+            link: match bytes[3] {
+                0 => Link::InfiniBand,
+                version => Link::Roce(version),
+            },
+            has_atomics: bytes[0] & 1 != 0,
+            has_on_demand: bytes[0] & 2 != 0,
+            probes: bytes[0] & 4 != 0,
+            has_xrc: bytes[0] & 8 != 0,
+            is_global: bytes[0] & 16 != 0,
+            connects: match bytes[15] {
+                0 => Kind::Nobody,
+                1 => Kind::Everybody,
+                _ => Kind::Some,
+            },
+            max_packet: word(4),
+            spare_credits: u16::from_le_bytes([bytes[40], bytes[41]]),
+            credits: u16::from_le_bytes([bytes[52], bytes[53]]),
+            buffer: word(54),
+            hca: u64::from(word(32)) | u64::from(word(36)) << 32,
+            ports: u64::from(word(42)) | u64::from(word(46)) << 32,
+            pkey: u16::from_le_bytes([bytes[50], bytes[51]]),
+            mailbox: Mailbox {
+                number: word(8),
+                address: Address {
+                    lid: u16::from_le_bytes([bytes[12], bytes[13]]),
+                    gid: bytes[16..32].try_into().unwrap_or_default(),
+                },
+            },
+        }
+    }
+
+    /// Whether processes of a host use different HCAs, or one uses several.
+    pub fn some_host_has_several_hcas(all: &[Self], place_of: &dyn Fn(JobRank) -> Place) -> bool {
+        let mut first: HashMap<u32, u64> = HashMap::new();
+        all.iter().zip(0..).any(|(record, rank)| {
+            let host = place_of(JobRank(rank)).host;
+            record.rails > 1 || *first.entry(host).or_insert(record.hca) != record.hca
+        })
+    }
+
+    /// Whether a process fits all others. The error names one that does not.
+    pub fn compare(all: &[Self], rank: JobRank) -> Result<(), String> {
+        let own = &all[rank.index()];
+        let differs = |what: &dyn Fn(&Self) -> bool| all.iter().position(|other| !what(other));
+        if let Some(rank) = differs(&|other| other.paths > 0) {
+            return Err(format!("rank {rank} has no HCA that it can use"));
+        }
+        if let Some(rank) = differs(&|other| other.link == own.link) {
+            return Err(format!(
+                "this rank is on {}, but rank {rank} is on {}. Choose ports of one kind with GASNET_IBV_PORTS, or a \
+                 GID of one version with GASNET_IBV_GID_INDEX",
+                own.link, all[rank].link
+            ));
+        }
+        if let Some(rank) = differs(&|other| other.family() == own.family()) {
+            return Err(format!(
+                "the GID of this rank is {}, but that of rank {rank} {}, and packets do not pass between IPv4 and \
+                 IPv6. Give all ports addresses of one family, or name GIDs with GASNET_IBV_GID_INDEX",
+                own.gid(),
+                all[rank].gid()
+            ));
+        }
+        if let Some(rank) = differs(&|other| pkey::may_agree(own.pkey, other.pkey)) {
+            return Err(format!(
+                "this rank is in the partition {:#06x}, but rank {rank} in {:#06x}. Name one of which all ports are \
+                 full members with GASNET_IBV_PKEY",
+                own.pkey, all[rank].pkey
+            ));
+        }
+        if let Some(rank) = differs(&|other| (other.paths, other.rails) == (own.paths, own.rails)) {
+            let other = &all[rank];
+            return Err(format!(
+                "this rank uses {} queue pairs on {} HCAs for each peer, but rank {rank} uses {} on {}. Set \
+                 GASNET_IBV_PORTS or GASNET_NUM_QPS so that they are equal",
+                own.paths, own.rails, other.paths, other.rails
+            ));
+        }
+        // A path must lead from an HCA to the one of the same number, whose keys of memory count.
+        if let Some(rank) = differs(&|other| other.turns == own.turns) {
+            return Err(format!(
+                "this rank and rank {rank} use different numbers of ports of their HCAs. Set GASNET_IBV_PORTS so that \
+                 they are equal"
+            ));
+        }
+        match differs(&|other| other.max_packet == own.max_packet) {
+            Some(rank) => Err(format!(
+                "this rank sends packets of up to {} bytes, but rank {rank} of up to {}. GASNET_IBV_MAX_MEDIUM must \
+                 be the same in all processes",
+                own.max_packet, all[rank].max_packet
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: [u8; 16] = Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x0a00, 1).octets();
+
+    fn record() -> BootRecord {
+        BootRecord {
+            paths: 4,
+            rails: 2,
+            turns: 0b100,
+            link: Link::Roce(2),
+            has_atomics: true,
+            has_on_demand: true,
+            probes: true,
+            is_global: true,
+            has_xrc: true,
+            connects: Kind::Some,
+            max_packet: 70_000,
+            spare_credits: 1 << 14,
+            credits: 48,
+            buffer: 65_664,
+            hca: 0x1234_5678_9abc_def0,
+            ports: 0x0fed_cba9_8765_4321,
+            pkey: 0x8012,
+            mailbox: Mailbox {
+                address: Address {
+                    lid: 0x1234,
+                    gid: [7; 16],
+                },
+                number: 0xabcd,
+            },
+        }
+    }
+
+    #[test]
+    fn everything_comes_back() {
+        for record in [record(), BootRecord::failed()] {
+            assert_eq!(BootRecord::decode(&record.encode()), record);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let with = |change: &dyn Fn(&mut BootRecord)| {
+            let mut other = record();
+            change(&mut other);
+            BootRecord::compare(&[record(), record(), other], JobRank(0))
+        };
+        assert_eq!(with(&|_| ()), Ok(()));
+        for (change, word) in [
+            (
+                &(|other: &mut BootRecord| other.paths = 0) as &dyn Fn(&mut BootRecord),
+                "no HCA",
+            ),
+            (&|other| other.link = Link::InfiniBand, "rank 2 is on InfiniBand"),
+            (&|other| other.link = Link::Roce(1), "RoCE v1"),
+            (&|other| other.mailbox.address.gid = V4, "IPv4 and IPv6"),
+            (&|other| other.pkey = 0x8013, "GASNET_IBV_PKEY"),
+            (&|other| other.paths = 1, "GASNET_NUM_QPS"),
+            (&|other| other.rails = 1, "GASNET_IBV_PORTS"),
+            (&|other| other.turns = 0b10, "different numbers of ports"),
+            (&|other| other.max_packet = 1, "GASNET_IBV_MAX_MEDIUM"),
+        ] {
+            let why = with(change).unwrap_err();
+            assert!(why.contains(word) && why.contains("rank 2"), "{why}");
+        }
+    }
+
+    #[test]
+    fn paths_and_their_hcas() {
+        assert_eq!(turns([0, 0, 1].into_iter()), 0b100);
+        assert_eq!(turns([0, 1, 1].into_iter()), 0b010);
+        assert_eq!(turns([0, 1, 0, 1, 0, 1, 0, 1].into_iter()), 0b1111_1110);
+    }
+
+    #[test]
+    fn hosts_with_several_hcas() {
+        let place_of = |rank: JobRank| Place {
+            host: rank.0 / 2,
+            nbrhd: 0,
+        };
+        let several = |hcas: [u64; 4], rails| {
+            let all = hcas.map(|hca| BootRecord { rails, hca, ..record() });
+            BootRecord::some_host_has_several_hcas(&all, &place_of)
+        };
+        assert!(!several([1, 1, 2, 2], 1));
+        assert!(several([1, 1, 2, 3], 1));
+        assert!(several([1, 1, 2, 2], 2));
+    }
+}

@@ -1,0 +1,172 @@
+//! Which peers are connected at start: all, none, or those of a connect file. Connections are of
+//! both sides, so a process is also connected to those that want it.
+#![forbid(unsafe_code)]
+
+use crate::connect_file;
+use crate::settings::Settings;
+use gasnet_conduit::{warn, JobRank, StartInfo};
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// What a process wants to be connected to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectPolicy {
+    Nobody,
+    Everybody,
+    Some(Vec<JobRank>),
+}
+
+/// A [`ConnectPolicy`] without the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Nobody,
+    Everybody,
+    Some,
+}
+
+/// Most processes of a job in which all are connected at start by default, and each by a queue pair
+/// of its own.
+pub const FEW: u32 = 256;
+
+impl ConnectPolicy {
+    /// That of the environment. The error is a message without a full stop.
+    pub fn read(settings: &Settings, info: &StartInfo<'_>) -> Result<Self, String> {
+        let file = settings.connect_file_in.as_ref();
+        match (settings.connects_at_start, file) {
+            (Some(false), _) => Ok(Self::Nobody),
+            (_, Some(file)) => {
+                let file = of_rank(file, info.rank);
+                let failed = |why: String| format!("GASNET_CONNECTFILE_IN: {}: {why}", file.display());
+                let text = fs::read_to_string(&file).map_err(|why| failed(why.to_string()))?;
+                let peers = connect_file::parse(&text, info.rank, info.size).map_err(failed)?;
+                Ok(Self::Some(peers.into_iter().collect()))
+            }
+            (wanted, None) if wanted.unwrap_or(info.size <= FEW) => Ok(Self::Everybody),
+            _ => Ok(Self::Nobody),
+        }
+    }
+
+    /// Which it is.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Nobody => Kind::Nobody,
+            Self::Everybody => Kind::Everybody,
+            Self::Some(_) => Kind::Some,
+        }
+    }
+
+    /// The peers to which this process is connected, ascending, or none if no process of the job
+    /// connects at start. `kinds`: the wishes of all processes. Collective.
+    pub fn peers(&self, info: &StartInfo<'_>, kinds: &[Kind]) -> Option<Vec<JobRank>> {
+        let all = || (0..info.size).map(JobRank).filter(|rank| *rank != info.rank);
+        if kinds.iter().all(|kind| *kind == kinds[0]) && kinds[0] != Kind::Some {
+            return (kinds[0] == Kind::Everybody).then(|| all().collect());
+        }
+        let own = match self {
+            Self::Some(peers) => peers.as_slice(),
+            _ => &[],
+        };
+        let lists = exchange(info, own);
+        let wants = |rank: JobRank, peer: JobRank| match kinds[rank.index()] {
+            Kind::Nobody => false,
+            Kind::Everybody => true,
+            Kind::Some => lists[rank.index()].binary_search(&peer).is_ok(),
+        };
+        let peers = all().filter(|peer| wants(info.rank, *peer) || wants(*peer, info.rank));
+        Some(peers.collect())
+    }
+}
+
+/// The lists of all processes.
+pub fn exchange(info: &StartInfo<'_>, own: &[JobRank]) -> Vec<Vec<JobRank>> {
+    let words = |bytes: &[u8]| -> Vec<u32> {
+        let words = bytes.chunks_exact(4);
+        words
+            .map(|word| word.try_into().map_or(0, u32::from_le_bytes))
+            .collect()
+    };
+    let count = (own.len() as u32).to_le_bytes();
+    let mut counts = words(&(info.exchange)(&count));
+    // A list names each rank once at most.
+    for count in &mut counts {
+        *count = info.size.min(*count);
+    }
+    let most = counts.iter().copied().max().unwrap_or(0) as usize;
+    if most == 0 {
+        return vec![Vec::new(); counts.len()];
+    }
+    let mut bytes: Vec<u8> = own.iter().flat_map(|rank| rank.0.to_le_bytes()).collect();
+    bytes.resize(4 * most, 0);
+    let all = words(&(info.exchange)(&bytes));
+    let lists = all.chunks_exact(most).zip(&counts);
+    lists
+        .map(|(list, count)| list[..*count as usize].iter().copied().map(JobRank).collect())
+        .collect()
+}
+
+/// The file of a process.
+fn of_rank(file: &Path, rank: JobRank) -> PathBuf {
+    let text = file.to_string_lossy();
+    if text.contains('%') {
+        text.replace('%', &rank.to_string()).into()
+    } else {
+        file.to_owned()
+    }
+}
+
+/// Where a process writes with whom it has communicated, at the end.
+pub struct Record {
+    file: File,
+    rank: JobRank,
+    size: u32,
+    base: u32,
+}
+
+impl Record {
+    /// Empties the file, before an exchange. None if none is wanted, or it cannot be written.
+    pub fn create(settings: &Settings, info: &StartInfo<'_>) -> Option<Self> {
+        let wanted = settings.connect_file_out.as_ref()?;
+        let path = of_rank(wanted, info.rank);
+        // One process of each host empties a file of several.
+        let is_first = path != *wanted || info.host.first() == Some(&info.rank);
+        let mut options = OpenOptions::new();
+        let opened = options.append(true).create(true).open(&path);
+        let opened = opened.and_then(|file| {
+            if is_first {
+                file.set_len(0).map(|()| file)
+            } else {
+                Ok(file)
+            }
+        });
+        let file = opened.map_err(|why| warn(format_args!("ibv: GASNET_CONNECTFILE_OUT: {}: {why}.", path.display())));
+        Some(Self {
+            file: file.ok()?,
+            rank: info.rank,
+            size: info.size,
+            base: settings.connect_file_base,
+        })
+    }
+
+    /// Writes it, by one call, so that lines of several processes do not mix.
+    pub fn write(&self, peers: &[JobRank]) {
+        let text = connect_file::format(self.rank, peers, self.size, self.base);
+        if let Err(why) = (&self.file).write_all(text.as_bytes()) {
+            warn(format_args!("ibv: GASNET_CONNECTFILE_OUT: {why}."));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gasnet_conduit::conformance::start_info;
+
+    #[test]
+    fn lists_are_no_longer_than_the_job() {
+        let all = [JobRank(0), JobRank(1)];
+        let exchange = |own: &[u8]| [own, &vec![0xff; own.len()]].concat();
+        let lists = super::exchange(&start_info(JobRank(0), &all, &exchange), &[JobRank(1)]);
+        assert_eq!(lists, [vec![JobRank(1)], vec![JobRank(u32::MAX); 2]]);
+    }
+}

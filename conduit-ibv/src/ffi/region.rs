@@ -1,0 +1,108 @@
+//! Protection domains and memory regions.
+
+use super::made::{Made, ProtectionDomain};
+use super::{Context, Errno};
+use crate::ffi::library::Functions;
+use gasnet_ibv_abi as abi;
+use std::os::fd::AsRawFd;
+use std::ptr;
+use std::sync::Arc;
+
+/// A protection domain.
+pub struct Domain {
+    pub(super) library: &'static Functions,
+    pub(super) made: ProtectionDomain,
+}
+
+impl Domain {
+    /// A new one.
+    pub fn new(context: &Context) -> Result<Self, Errno> {
+        let library = context.library;
+        // SAFETY: an open device.
+        let raw = unsafe { (library.alloc_pd)(context.raw()) };
+        // SAFETY: just made, or null.
+        let made = unsafe { Made::new(raw, library.dealloc_pd, Arc::clone(&context.opened))? };
+        let made = Arc::new(made);
+        Ok(Self { library, made })
+    }
+
+    #[inline]
+    pub(super) fn raw(&self) -> *mut abi::ibv_pd {
+        self.made.raw()
+    }
+
+    /// Registers memory of this process.
+    ///
+    /// # Safety
+    /// The memory stays mapped until the region is dropped.
+    pub unsafe fn register(&self, address: usize, bytes: usize, access: Access) -> Result<Region, Errno> {
+        // SAFETY: a domain; the library checks the memory.
+        let raw = unsafe { (self.library.reg_mr)(self.raw(), address as *mut _, bytes, access.0 as i32) };
+        self.region(raw)
+    }
+
+    /// Registers all memory of this process, as it is mapped at any time.
+    pub fn register_on_demand(&self, access: Access) -> Result<Region, Errno> {
+        let access = abi::IBV_ACCESS_ON_DEMAND | access.0;
+        // SAFETY: a domain; the device follows the page tables, so nothing has to stay mapped.
+        let raw = unsafe { (self.library.reg_mr)(self.raw(), ptr::null_mut(), usize::MAX, access as i32) };
+        self.region(raw)
+    }
+
+    /// Registers a dmabuf: `bytes` bytes from `offset` on, which peers and operations address from
+    /// `address` on. `EOPNOTSUPP` if the library takes none.
+    pub fn register_dmabuf(
+        &self,
+        fd: &impl AsRawFd,
+        offset: usize,
+        (address, bytes): (usize, usize),
+        access: Access,
+    ) -> Result<Region, Errno> {
+        let register = self.library.reg_dmabuf_mr.ok_or(Errno(libc::EOPNOTSUPP))?;
+        let (offset, address) = (offset as u64, address as u64);
+        let (fd, access) = (fd.as_raw_fd(), access.0 as i32);
+        // SAFETY: a domain and an open descriptor; the region holds the buffer.
+        let raw = unsafe { register(self.raw(), offset, bytes, address, fd, access) };
+        self.region(raw)
+    }
+
+    fn region(&self, raw: *mut abi::ibv_mr) -> Result<Region, Errno> {
+        // SAFETY: just made, or null.
+        let made = unsafe { Made::new(raw, self.library.dereg_mr, Arc::clone(&self.made))? };
+        // SAFETY: a region; its keys are constant.
+        let (lkey, rkey) = unsafe { ((*raw).lkey, (*raw).rkey) };
+        Ok(Region { made, lkey, rkey })
+    }
+}
+
+/// What a region may be accessed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access(abi::ibv_access_flags);
+
+impl Access {
+    /// Operations of this process read it: memory may be read-only.
+    pub const LOCAL_READ: Self = Self(0);
+    /// Operations of this process write it, too.
+    pub const LOCAL: Self = Self(abi::IBV_ACCESS_LOCAL_WRITE);
+    /// Peers get, too.
+    pub const READABLE: Self = Self(Self::LOCAL.0 | abi::IBV_ACCESS_REMOTE_READ);
+    /// Peers put and get, too.
+    pub const REMOTE: Self = Self(Self::LOCAL.0 | abi::IBV_ACCESS_REMOTE_READ | abi::IBV_ACCESS_REMOTE_WRITE);
+    /// Peers execute atomics, too.
+    pub const REMOTE_ATOMIC: Self = Self(Self::REMOTE.0 | abi::IBV_ACCESS_REMOTE_ATOMIC);
+
+    pub(super) fn bits(self) -> abi::ibv_access_flags {
+        self.0
+    }
+}
+
+/// A memory region. No operation uses it when it is dropped.
+#[derive(Debug)]
+pub struct Region {
+    #[allow(dead_code, reason = "held")]
+    made: Made<abi::ibv_mr, ProtectionDomain>,
+    /// Names it in own operations.
+    pub lkey: u32,
+    /// Names it in operations of peers.
+    pub rkey: u32,
+}

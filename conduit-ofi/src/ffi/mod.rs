@@ -1,0 +1,175 @@
+//! libfabric as far as this conduit uses it: opened at run time, objects that close themselves, and
+//! results instead of negative numbers. The inline functions of its headers are calls through
+//! tables, which the methods here make.
+
+#[allow(
+    dead_code,
+    missing_docs,
+    non_camel_case_types,
+    non_upper_case_globals,
+    clippy::all,
+    clippy::pedantic
+)]
+mod bindings;
+mod endpoint;
+mod failure;
+mod hmem;
+mod info;
+mod library;
+mod region;
+
+pub use endpoint::{AtomicCode, Completion, Endpoint, Minimum, Remote, Source, Threads, ATOMIC_RESULT};
+pub use failure::Failure;
+pub use info::{Info, Infos, Wanted};
+pub use library::Functions;
+pub use region::Region;
+
+/// Bits of libfabric, all of the width that its functions take.
+pub mod bits {
+    use super::bindings as abi;
+
+    macro_rules! bits {
+        ($($name:ident = $bit:ident),* $(,)?) => {
+            $(#[doc = concat!("`", stringify!($bit), "`.")] pub const $name: u64 = abi::$bit as u64;)*
+        };
+    }
+    bits! {
+        MSG = FI_MSG, RMA = FI_RMA, ATOMIC = FI_ATOMIC,
+        READ = FI_READ, WRITE = FI_WRITE, RECV = FI_RECV, SEND = FI_SEND,
+        REMOTE_READ = FI_REMOTE_READ, REMOTE_WRITE = FI_REMOTE_WRITE,
+        MULTI_RECV = FI_MULTI_RECV, REMOTE_CQ_DATA = FI_REMOTE_CQ_DATA, REMOTE_COMM = FI_REMOTE_COMM,
+        LOCAL_COMM = FI_LOCAL_COMM,
+        HMEM = FI_HMEM,
+        COMPLETION = FI_COMPLETION, INJECT = FI_INJECT, DELIVERY_COMPLETE = FI_DELIVERY_COMPLETE,
+    }
+}
+
+/// What registration demands (`fi_mr(3)`, mode bits).
+pub mod mr_mode {
+    use super::bindings as abi;
+
+    /// Local buffers are registered, too.
+    pub const LOCAL: u32 = abi::FI_MR_LOCAL;
+    /// Keys are longer than 64 bits.
+    pub const RAW: u32 = abi::FI_MR_RAW;
+    /// Peers name memory by its address, not by an offset.
+    pub const VIRT_ADDR: u32 = abi::FI_MR_VIRT_ADDR;
+    /// Memory is backed by pages before it is registered.
+    pub const ALLOCATED: u32 = abi::FI_MR_ALLOCATED;
+    /// The provider chooses keys.
+    pub const PROV_KEY: u32 = abi::FI_MR_PROV_KEY;
+    /// Memory is registered with an endpoint.
+    pub const ENDPOINT: u32 = abi::FI_MR_ENDPOINT;
+    /// Device memory is registered with the device.
+    pub const HMEM: u32 = abi::FI_MR_HMEM;
+}
+
+/// Numbers of atomics.
+pub mod atomic {
+    use super::bindings as abi;
+
+    macro_rules! numbers {
+        ($($name:ident = $number:ident),* $(,)?) => {
+            $(#[doc = concat!("`", stringify!($number), "`.")] pub const $name: u32 = abi::$number;)*
+        };
+    }
+    numbers! {
+        INT32 = FI_INT32, UINT32 = FI_UINT32, INT64 = FI_INT64, UINT64 = FI_UINT64,
+        MIN = FI_MIN, MAX = FI_MAX, SUM = FI_SUM, PROD = FI_PROD, BOR = FI_BOR, BAND = FI_BAND, BXOR = FI_BXOR,
+        READ = FI_ATOMIC_READ, WRITE = FI_ATOMIC_WRITE, CSWAP = FI_CSWAP,
+    }
+}
+
+/// An error number of libfabric, positive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// No room now: poll and try again.
+    pub const AGAIN: Self = Self(ffi_errno::EAGAIN);
+    /// The queue has the record of an error.
+    pub const ERROR_AVAILABLE: Self = Self(ffi_errno::EAVAIL);
+    /// Another region has the key. libfabric's number differs from that of the system.
+    pub const KEY_IN_USE: Self = Self(ffi_errno::ENOKEY);
+
+    /// Whether a call may have been refused for one of its flags. cxi refuses some that its record
+    /// offers.
+    pub fn refuses_flags(self) -> bool {
+        [ffi_errno::EBADFLAGS, libc::ENOSYS, libc::EOPNOTSUPP, libc::EINVAL].contains(&self.0)
+    }
+
+    /// Whether a call may have been refused because the provider could not register local memory:
+    /// of another process's limit, read-only, or mapped from a file.
+    pub fn refuses_memory(self) -> bool {
+        use libc::{EACCES, EFAULT, EINVAL, ENOMEM, ENOSPC, EPERM};
+        [EACCES, EFAULT, EINVAL, ENOMEM, ENOSPC, EPERM].contains(&self.0)
+    }
+
+    /// The result of a function that returns a negative error number.
+    fn check(code: isize) -> Result<usize, Self> {
+        usize::try_from(code).map_err(|_| Self(-code as i32))
+    }
+
+    /// The library's text, and the usual reason for a descriptor that is closed.
+    pub fn text(self) -> String {
+        let text = Functions::get().map_or_else(|_| format!("error {}", self.0), |library| library.text(self.0));
+        if [libc::EBADF, libc::ENOTSOCK].contains(&self.0) {
+            return format!("{text} (does the program close descriptors that it did not open?)");
+        }
+        text
+    }
+}
+
+/// Closes an object.
+///
+/// # Safety
+/// It is live, and nobody uses it any more.
+unsafe fn close(fid: *mut bindings::fid) {
+    // SAFETY: every object has this function; a failure leaves it open, which nobody can mend.
+    unsafe {
+        if let Some(close) = (*(*fid).ops).close {
+            close(fid);
+        }
+    }
+}
+
+/// `fi_control`.
+///
+/// # Safety
+/// A live object, and the argument that the command takes.
+unsafe fn control(fid: *mut bindings::fid, command: i32, argument: *mut std::ffi::c_void) -> i32 {
+    // SAFETY: by the contract; an object without this function has no commands.
+    unsafe {
+        (*(*fid).ops)
+            .control
+            .map_or(-libc::ENOSYS, |control| control(fid, command, argument))
+    }
+}
+
+mod ffi_errno {
+    use super::bindings as abi;
+    pub const EAGAIN: i32 = abi::FI_EAGAIN as i32;
+    pub const EAVAIL: i32 = abi::FI_EAVAIL as i32;
+    pub const ENOKEY: i32 = abi::FI_ENOKEY as i32;
+    pub const EBADFLAGS: i32 = abi::FI_EBADFLAGS as i32;
+    pub const ECANCELED: i32 = abi::FI_ECANCELED as i32;
+    pub const ETRUNC: i32 = abi::FI_ETRUNC as i32;
+}
+
+impl Errno {
+    /// The operation was cancelled, as those of an endpoint that is closed.
+    pub const CANCELED: Self = Self(ffi_errno::ECANCELED);
+    /// A message was longer than its buffer.
+    pub const TRUNCATED: Self = Self(ffi_errno::ETRUNC);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Errno;
+
+    #[test]
+    fn a_closed_descriptor_has_a_likely_reason() {
+        assert!(Errno(libc::EBADF).text().contains("close descriptors"));
+        assert!(!Errno(libc::ENOMEM).text().contains("close descriptors"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Packets that wait for a put. A put carries the rank of its source and a number to its target's
+//! queue, once for each part; the packet carries the number and how many parts there are. Whichever
+//! comes last delivers the packet. Where the provider takes no data with a put, a message follows
+//! the put ([`crate::long_put`]).
+//!
+//! A put of no bytes needs no key, so anybody can send what the queue gets. It is masked by the
+//! job's token: what others send names no put that is under way.
+
+use gasnet_conduit::JobRank;
+use gasnet_conduit_util::aligned_copy::AlignedCopy;
+use gasnet_sys::atomic::Mutex;
+use gasnet_sys::lock;
+use std::collections::HashMap;
+
+/// A packet that waits.
+#[derive(Debug)]
+struct Waiting {
+    message: AlignedCopy,
+    parts: u32,
+}
+
+/// The lot of a packet.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its put has arrived.
+    Delivered,
+    /// A copy waits for the put.
+    Kept,
+    /// Another packet waits for the same put.
+    Repeated,
+}
+
+/// A put of which something has arrived.
+#[derive(Debug, Default)]
+struct Put {
+    arrived: u32,
+    packet: Option<Waiting>,
+}
+
+/// The puts and packets that have arrived without each other, by source and number.
+#[derive(Debug)]
+pub struct PendingPuts {
+    table: Mutex<HashMap<(JobRank, u32), Put>>,
+    /// The job's token.
+    mask: u64,
+    /// How many processes the job has.
+    ranks: u32,
+}
+
+impl PendingPuts {
+    /// None, in a job of so many processes with this token.
+    pub fn new(token: u64, ranks: u32) -> Self {
+        Self {
+            table: Mutex::default(),
+            mask: token,
+            ranks,
+        }
+    }
+
+    /// What the queue of the target gets.
+    pub fn data(&self, source: JobRank, number: u32) -> u64 {
+        (u64::from(source.0) << 32 | u64::from(number)) ^ self.mask
+    }
+
+    /// A part of a put has arrived, with this data. Returns the packet, if that was the last of
+    /// both.
+    pub fn put(&self, data: u64) -> Option<AlignedCopy> {
+        let data = data ^ self.mask;
+        let source = JobRank((data >> 32) as u32);
+        if source.0 >= self.ranks {
+            return None;
+        }
+        self.arrived(source, (data as u32, 1))
+    }
+
+    /// So many parts of a put of this number have arrived. Returns the packet, if those were the
+    /// last of both.
+    pub fn arrived(&self, source: JobRank, (number, parts): (u32, u32)) -> Option<AlignedCopy> {
+        let key = (source, number);
+        let mut table = lock(&self.table);
+        let put = table.entry(key).or_default();
+        put.arrived = put.arrived.saturating_add(parts);
+        if put.packet.as_ref().is_none_or(|packet| put.arrived < packet.parts) {
+            return None;
+        }
+        table.remove(&key)?.packet.map(|packet| packet.message)
+    }
+
+    /// A packet has arrived for a put of so many parts.
+    pub fn packet(&self, source: JobRank, (number, parts): (u32, u32), message: &[u8]) -> Outcome {
+        let key = (source, number);
+        let mut table = lock(&self.table);
+        let put = table.entry(key).or_default();
+        if put.packet.is_some() {
+            return Outcome::Repeated;
+        }
+        if put.arrived >= parts {
+            table.remove(&key);
+            return Outcome::Delivered;
+        }
+        put.packet = Some(Waiting {
+            message: AlignedCopy::new(message),
+            parts,
+        });
+        Outcome::Kept
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_waits_for_all_parts() {
+        let (notices, source) = (PendingPuts::new(0x0123_4567_89ab_cdef, 4), JobRank(3));
+        let delivered = |parts| {
+            for _ in 1..parts {
+                assert!(notices.put(notices.data(source, 9)).is_none());
+            }
+            notices.put(notices.data(source, 9))
+        };
+        // Puts first.
+        assert!(delivered(3).is_none());
+        assert_eq!(notices.packet(source, (9, 3), b"abc"), Outcome::Delivered);
+        // The packet first.
+        assert_eq!(notices.packet(source, (9, 2), b"xyz"), Outcome::Kept);
+        assert_eq!(notices.packet(source, (9, 2), b"abc"), Outcome::Repeated);
+        assert_eq!(delivered(2).unwrap().bytes(), b"xyz");
+        // One part with data, the others by a message.
+        assert_eq!(notices.packet(source, (9, 3), b"uvw"), Outcome::Kept);
+        assert!(notices.put(notices.data(source, 9)).is_none());
+        assert_eq!(notices.arrived(source, (9, 2)).unwrap().bytes(), b"uvw");
+        assert!(lock(&notices.table).is_empty());
+    }
+
+    #[test]
+    fn what_others_send_is_dropped() {
+        let notices = PendingPuts::new(0x0123_4567_89ab_cdef, 4);
+        for source in 0..4 {
+            assert_eq!(notices.packet(JobRank(source), (9, 1), b"abc"), Outcome::Kept);
+        }
+        for rank in 0..8 {
+            assert!(notices.put(rank << 32 | 9).is_none());
+        }
+        assert_eq!(lock(&notices.table).len(), 4);
+    }
+}

@@ -1,0 +1,107 @@
+//! Which peers are there, have stopped, or are lost; and losses until they are reported.
+
+use gasnet_conduit::JobRank;
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::sync::atomic::{AtomicBool, AtomicU8};
+
+const PRESENT: u8 = 0;
+const STOPPED: u8 = 1;
+const LOST: u8 = 2;
+
+/// The states of all processes of a job.
+#[derive(Debug)]
+pub struct PeerStates {
+    all: Box<[AtomicU8]>,
+    /// Peers whose loss is not reported yet, with the reasons.
+    losses: Mutex<Vec<(JobRank, String)>>,
+    has_losses: AtomicBool,
+}
+
+impl PeerStates {
+    /// So many processes, all present.
+    pub fn new(ranks: usize) -> Self {
+        Self {
+            all: std::iter::repeat_with(|| AtomicU8::new(PRESENT)).take(ranks).collect(),
+            losses: Mutex::default(),
+            has_losses: AtomicBool::new(false),
+        }
+    }
+
+    #[inline]
+    fn of(&self, rank: JobRank) -> &AtomicU8 {
+        &self.all[rank.index()]
+    }
+
+    /// Whether the peer has neither stopped nor been lost.
+    #[inline]
+    pub fn is_present(&self, rank: JobRank) -> bool {
+        self.of(rank).load(Ordering::Relaxed) == PRESENT
+    }
+
+    /// Whether the peer has stopped, so that what is sent to it may be dropped.
+    pub fn has_stopped(&self, rank: JobRank) -> bool {
+        self.of(rank).load(Ordering::Relaxed) == STOPPED
+    }
+
+    /// Whether any peer has.
+    pub fn any_stopped(&self) -> bool {
+        self.all.iter().any(|fate| fate.load(Ordering::Relaxed) == STOPPED)
+    }
+
+    /// The peer has stopped, unless it is lost.
+    pub fn note_stop(&self, rank: JobRank) {
+        self.change(rank, STOPPED);
+    }
+
+    /// An operation with the peer failed. Nothing if it has stopped or is lost already.
+    #[cold]
+    pub fn lose(&self, rank: JobRank, why: String) {
+        if self.change(rank, LOST) {
+            lock(&self.losses).push((rank, why));
+            self.has_losses.store(true, Ordering::Release);
+        }
+    }
+
+    fn change(&self, rank: JobRank, fate: u8) -> bool {
+        let changed = self
+            .of(rank)
+            .compare_exchange(PRESENT, fate, Ordering::Relaxed, Ordering::Relaxed);
+        changed.is_ok()
+    }
+
+    /// Whether there are losses to report.
+    #[inline]
+    pub fn has_losses(&self) -> bool {
+        self.has_losses.load(Ordering::Relaxed)
+    }
+
+    /// Losses to report, each once.
+    pub fn take_losses(&self) -> Vec<(JobRank, String)> {
+        self.has_losses.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *lock(&self.losses))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_is_reported_once() {
+        let states = PeerStates::new(3);
+        assert!(!states.any_stopped() && !states.has_losses());
+        states.note_stop(JobRank(1));
+        for rank in [1, 2, 2].map(JobRank) {
+            states.lose(rank, "gone".into());
+        }
+        assert!(states.has_losses());
+        assert_eq!(states.take_losses(), [(JobRank(2), "gone".into())]);
+        assert!(!states.has_losses() && states.take_losses().is_empty());
+        assert!(states.has_stopped(JobRank(1)) && states.any_stopped());
+        assert_eq!(
+            [0, 1, 2].map(|rank| states.is_present(JobRank(rank))),
+            [true, false, false]
+        );
+    }
+}
