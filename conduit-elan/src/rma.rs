@@ -6,7 +6,7 @@ use crate::ffi::ChannelSlot;
 use crate::net::Net;
 use crate::pending::{CompletionAction, Flight};
 use crate::send::{length, HEAD};
-use crate::transfers::{Transfer, Way};
+use crate::transfers::{Direction, Transfer};
 use gasnet_conduit::{
     Busy, Class, Completion, Get, LocalCompletion, Put, PutNotify, RemoteMemory, RemoteSegment, Rma, SendBuffer,
     SourceUse, Upcalls,
@@ -123,7 +123,7 @@ impl Net {
 
     fn transfer(&self, put: &Put, purpose: Use) -> Transfer {
         Transfer {
-            way: Way::Put,
+            way: Direction::Put,
             purpose,
             local: put.from.address,
             remote: self.remote(&put.to),
@@ -161,7 +161,7 @@ impl Net {
             (buffer.address(), Some((buffer, get.to.address, get.bytes)))
         } else {
             self.begin(Transfer {
-                way: Way::Get,
+                way: Direction::Get,
                 purpose: Use::Other,
                 local: get.to.address,
                 remote: from,

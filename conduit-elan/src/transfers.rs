@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Which way the data go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     Put,
     Get,
 }
@@ -20,7 +20,7 @@ pub enum Way {
 /// A transfer under way.
 #[derive(Debug)]
 pub struct Transfer {
-    pub way: Way,
+    pub way: Direction,
     /// What its buffers are for.
     pub purpose: Use,
     /// Address here, network address there, length, and the other process.
@@ -90,7 +90,7 @@ impl Net {
         };
         let remote = transfer.remote + start as u64;
         let (event, channel) = match transfer.way {
-            Way::Put => {
+            Direction::Put => {
                 let Some((slot, number)) = self.take_channel() else {
                     self.buffers.give(buffer);
                     return false;
@@ -104,7 +104,7 @@ impl Net {
                 (event, Some(number))
             }
             // SAFETY: as above.
-            Way::Get => (
+            Direction::Get => (
                 unsafe { self.shim.get(remote, buffer.address(), bytes, transfer.vp) },
                 None,
             ),
@@ -125,7 +125,7 @@ impl Net {
         from: &[u8],
         upcalls: &mut dyn Upcalls,
     ) {
-        if transfer.way == Way::Get {
+        if transfer.way == Direction::Get {
             // SAFETY: the destination, which the runtime keeps until completion.
             unsafe { ((transfer.local + start) as *mut u8).copy_from_nonoverlapping(from.as_ptr(), bytes) };
         }

@@ -33,7 +33,7 @@ use std::collections::VecDeque;
 
 /// How requests reach a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum RequestPath {
     /// It fetches them.
     Rendezvous,
     /// Into this space of the peer.
@@ -82,7 +82,7 @@ pub struct Arrival {
 pub struct SendReservation {
     pub peer: JobRank,
     pub slot: usize,
-    pub way: Way,
+    pub way: RequestPath,
     /// As [`Slot::index`].
     pub index: usize,
 }
@@ -91,7 +91,7 @@ pub struct SendReservation {
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub struct Peer {
-    pub way: Way,
+    pub way: RequestPath,
     free: Units,
     /// Requests to it under way, and those of them that are long.
     pub under_way: usize,
@@ -135,7 +135,7 @@ pub struct Peer {
 impl Peer {
     fn new() -> Self {
         Self {
-            way: Way::Rendezvous,
+            way: RequestPath::Rendezvous,
             free: Units::new(0),
             under_way: 0,
             longs: 0,
@@ -250,13 +250,13 @@ impl Am {
         if is_long && peer.longs >= long_depth {
             return None;
         }
-        if peer.way == Way::Rendezvous && peer.seen[0] != 0 && peer.under_way == 0 {
-            peer.way = Way::Eager(peer.seen[0] as usize - 1);
+        if peer.way == RequestPath::Rendezvous && peer.seen[0] != 0 && peer.under_way == 0 {
+            peer.way = RequestPath::Eager(peer.seen[0] as usize - 1);
             peer.free = Units::new(layout.units);
         }
         let way = peer.way;
         let (slot, index, units) = match way {
-            Way::Eager(_) => {
+            RequestPath::Eager(_) => {
                 let slot = self.free_high.pop().or_else(|| self.free_low.pop())?;
                 let units = layout.units_of(bytes);
                 let Some(first) = peer.free.take(units) else {
@@ -265,7 +265,7 @@ impl Am {
                 };
                 (usize::from(slot), first, units)
             }
-            Way::Rendezvous => {
+            RequestPath::Rendezvous => {
                 // A peer that has set space aside gets nothing but what is under way.
                 if peer.under_way >= rendezvous_depth || peer.seen[0] != 0 {
                     return None;
@@ -303,7 +303,7 @@ impl Am {
         peer.under_way -= 1;
         peer.longs -= usize::from(is_long);
         let units = usize::from(std::mem::take(&mut peer.units[admission.index]));
-        if matches!(admission.way, Way::Eager(_)) {
+        if matches!(admission.way, RequestPath::Eager(_)) {
             peer.free.give(admission.index, units);
         }
         self.slots[admission.slot] = Slot::default();
@@ -343,7 +343,7 @@ impl Am {
         let peer = self.peer(rank);
         peer.under_way -= 1;
         peer.longs -= usize::from(is_long);
-        let is_rendezvous = peer.way == Way::Rendezvous;
+        let is_rendezvous = peer.way == RequestPath::Rendezvous;
         if is_rendezvous {
             peer.units[index] = 0;
         } else if releases || peer.early & bit != 0 {
@@ -457,7 +457,7 @@ impl Am {
 
     /// The peer to be asked for words, because slots or units are short, if it was not asked.
     pub fn asks(&mut self, rank: JobRank) -> Option<JobRank> {
-        let fetches = self.peer(rank).way == Way::Rendezvous;
+        let fetches = self.peer(rank).way == RequestPath::Rendezvous;
         let lacks_slots = self.free_low.is_empty() && (fetches || self.free_high.is_empty());
         let holder = if lacks_slots {
             self.asked = (self.asked + 1) % self.slots.len();
@@ -466,7 +466,7 @@ impl Am {
             rank
         };
         let peer = self.peer(holder);
-        let asks = matches!(peer.way, Way::Eager(_)) && !std::mem::replace(&mut peer.has_asked, true);
+        let asks = matches!(peer.way, RequestPath::Eager(_)) && !std::mem::replace(&mut peer.has_asked, true);
         asks.then_some(holder)
     }
 

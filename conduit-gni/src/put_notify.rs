@@ -23,12 +23,12 @@ use gasnet_sys::lock;
 #[derive(Debug)]
 pub struct Message {
     packet: Box<[u8]>,
-    way: Way,
+    way: Carrier,
 }
 
 /// How it is sent.
 #[derive(Debug)]
-enum Way {
+enum Carrier {
     Request(SendReservation),
     Reply(Current),
     Further(JobRank),
@@ -151,14 +151,14 @@ impl Net {
         let way = match room {
             Room::Request(post, admission) => {
                 self.domains[FIRST].turn().put_back(post);
-                Way::Request(admission)
+                Carrier::Request(admission)
             }
             Room::Reply(room, current) => {
                 self.leave_room(room);
                 Self::note_reply(current);
-                Way::Reply(current)
+                Carrier::Reply(current)
             }
-            Room::Further => Way::Further(peer),
+            Room::Further => Carrier::Further(peer),
         };
         let (report, completion) = match &source {
             Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
@@ -188,20 +188,20 @@ impl Net {
             let packet: [&[u8]; 1] = [&message.packet];
             let bytes = message.packet.len();
             let is_sent = match message.way {
-                Way::Request(admission) => {
+                Carrier::Request(admission) => {
                     let mut turn = self.domains[FIRST].turn();
                     let post = turn.take();
                     let packet = Packet::Parts(&packet, bytes);
                     post.map(|post| self.send_request(&mut turn, post, admission, (packet, 0)))
                         .is_some()
                 }
-                Way::Reply(current) => {
+                Carrier::Reply(current) => {
                     let mut turn = self.domains[FIRST].turn();
                     let room = self.room_for_reply(&mut turn, bytes);
                     room.map(|room| self.send_reply(&mut turn, room, current, (&packet, bytes, 0)))
                         .is_ok()
                 }
-                Way::Further(peer) => self.further_reply(peer, &packet, bytes).is_ok(),
+                Carrier::Further(peer) => self.further_reply(peer, &packet, bytes).is_ok(),
             };
             if !is_sent {
                 lock(&self.messages).push(message);

@@ -1,6 +1,6 @@
 //! Sending packets: see [`crate::am`].
 
-use crate::am::{SendReservation, Way};
+use crate::am::{RequestPath, SendReservation};
 use crate::buffers::Bounce;
 use crate::done::CompletionAction;
 use crate::ffi::{PostDescriptor, QueueGuard, INLINE};
@@ -168,7 +168,7 @@ impl Net {
         let head = Head { bytes, slot, parts }.encode();
         post.peer = peer;
         let event = match (way, packet) {
-            (Way::Eager(space), Packet::Reserved(bounce, _)) => {
+            (RequestPath::Eager(space), Packet::Reserved(bounce, _)) => {
                 let unit = layout.unit(space, index);
                 let flag = (head, self.in_region(peer, unit + HEAD).address);
                 let to = self.in_region(peer, unit + FRONT);
@@ -181,7 +181,7 @@ impl Net {
                 self.copy_packet(packet, unsafe { self.region.packet(offset, bytes) });
                 self.region.word(offset + HEAD).store(head, Ordering::Release);
                 post.done = CompletionAction::Request(slot, None);
-                if let Way::Eager(space) = way {
+                if let RequestPath::Eager(space) = way {
                     let from = self.region.base() + offset + HEAD;
                     let to = self.in_region(peer, layout.unit(space, index) + HEAD);
                     post.put(MESSAGE, (from, FRONT - HEAD + bytes), to);

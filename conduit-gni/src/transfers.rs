@@ -32,7 +32,7 @@ pub struct Transfer {
     local: LocalMemory,
     bytes: usize,
     domain: usize,
-    way: Option<Way>,
+    way: Option<LocalAccess>,
     pub aim: PutKind,
     /// The message that follows.
     pub then: Option<Message>,
@@ -43,7 +43,7 @@ pub struct Transfer {
 
 /// How posts reach the local memory.
 #[derive(Debug)]
-enum Way {
+enum LocalAccess {
     /// By the handle of its segment.
     InPlace(abi::gni_mem_handle_t),
     /// By a registration for this operation.
@@ -90,7 +90,7 @@ impl Transfer {
     /// The source lies at an address in a buffer, which is registered by this handle.
     pub fn use_buffer(&mut self, source: Bounce, address: usize, handle: abi::gni_mem_handle_t) {
         self.local.address = address;
-        self.way = Some(Way::InPlace(handle));
+        self.way = Some(LocalAccess::InPlace(handle));
         self.source = Some(source);
     }
 
@@ -108,7 +108,7 @@ impl Transfer {
 
     /// A piece has arrived: what was read goes to its destination.
     fn take_piece(&mut self) -> Option<Bounce> {
-        let Some(Way::Copied(piece)) = &mut self.way else {
+        let Some(LocalAccess::Copied(piece)) = &mut self.way else {
             return None;
         };
         let (bounce, skip, bytes) = piece.take()?;
@@ -157,7 +157,7 @@ impl Net {
                 local: get.to,
                 bytes: first + bytes,
                 domain,
-                way: is_copied.then_some(Way::Copied(None)),
+                way: is_copied.then_some(LocalAccess::Copied(None)),
                 aim: PutKind::Put,
                 then: None,
                 source: None,
@@ -177,23 +177,23 @@ impl Net {
     }
 
     /// How posts reach the local memory: in place, registered, or by copies.
-    fn find_way(&self, transfer: &Transfer) -> Way {
+    fn find_way(&self, transfer: &Transfer) -> LocalAccess {
         if let Some(handle) = self.segments.local(&transfer.local, transfer.domain) {
-            return Way::InPlace(handle);
+            return LocalAccess::InPlace(handle);
         }
         let range = (transfer.local.address, transfer.bytes);
         let (domains, domain) = (&self.domains, transfer.domain);
         // SAFETY: the runtime keeps the memory until the operation is complete.
         match unsafe { self.registrations.take(domains, domain, range, transfer.is_get) } {
-            Ok(handle) => Way::Registered(handle),
-            Err(_) => Way::Copied(None),
+            Ok(handle) => LocalAccess::Registered(handle),
+            Err(_) => LocalAccess::Copied(None),
         }
     }
 
     /// Whether the source of a put is reached without copies, so that its parts can notify.
     pub fn prepare(&self, transfer: &mut Transfer) -> bool {
         let way = self.find_way(transfer);
-        let can = !matches!(way, Way::Copied(_));
+        let can = !matches!(way, LocalAccess::Copied(_));
         transfer.way = Some(way);
         can
     }
@@ -252,7 +252,7 @@ impl Net {
         };
         post.peer = transfer.peer;
         post.transfer(kind, modes, (local, remote), bytes);
-        if !matches!(transfer.way, Some(Way::Copied(_))) {
+        if !matches!(transfer.way, Some(LocalAccess::Copied(_))) {
             transfer.skip(bytes);
         }
         post.done = CompletionAction::Part(transfer);
@@ -267,11 +267,11 @@ impl Net {
         let remote = transfer.remote;
         let address = transfer.local.address;
         match transfer.way.as_mut()? {
-            Way::InPlace(handle) | Way::Registered(handle) => {
+            LocalAccess::InPlace(handle) | LocalAccess::Registered(handle) => {
                 let handle = *handle;
                 Some((Local { address, handle }, remote, transfer.bytes.min(MOST)))
             }
-            Way::Copied(piece) => {
+            LocalAccess::Copied(piece) => {
                 let bounce = self.bounces.take()?;
                 let local = Local {
                     address: bounce.address(),
@@ -305,7 +305,7 @@ impl Net {
             self.advance(post, transfer);
             return (None, None);
         }
-        if let Some(Way::Registered(handle)) = transfer.way {
+        if let Some(LocalAccess::Registered(handle)) = transfer.way {
             self.registrations.give(&self.domains, transfer.domain, handle);
         }
         self.bounces.give(transfer.source);

@@ -2,6 +2,7 @@
 //! processes reach a target through its first path, hence one HCA, because HCAs are atomic only to
 //! themselves.
 
+use crate::buffers::AsLocal;
 use crate::ffi::{Local, Work};
 use crate::net::Net;
 use crate::send_queue::CompletionAction;

@@ -8,7 +8,7 @@
 //! poll. Requests and replies have pools of their own, and a reply's buffer is free as soon as its
 //! handler has returned, so replies never wait for requests.
 
-use crate::buffers::Buffer;
+use crate::buffers::{AsLocal, Buffer};
 use crate::ffi::{Errno, Remote, Work};
 use crate::net::Net;
 use crate::send::{Grant, ROOM};
@@ -114,7 +114,7 @@ impl Net {
         let offer = Offer {
             memory: Remote {
                 address: buffer.address(),
-                rkey: buffer.rkey(self.paths[queue.path].rail),
+                rkey: buffer.with_chunk(|chunk| chunk.rkey(self.paths[queue.path].rail)),
             },
             bytes: bytes as u32,
             number,

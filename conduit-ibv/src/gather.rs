@@ -1,6 +1,7 @@
 //! Packets whose payload the HCA reads from the client's memory: one work request with two pieces,
 //! the front in a buffer and the payload in place.
 
+use crate::buffers::AsLocal;
 use crate::ffi::{Local, Work};
 use crate::net::Net;
 use crate::on_demand::Direction;

@@ -2,7 +2,7 @@
 
 use crate::net::Net;
 use crate::peers::Connection;
-use crate::rail::FixedVec;
+use crate::rail::Batch;
 use crate::ring::{Ring, Slot};
 use crate::wire;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
@@ -90,7 +90,7 @@ impl Net {
             return 0;
         };
         let mut slots = rings.spare.pop().unwrap_or_else(new_slots);
-        let mut found = FixedVec::new();
+        let mut found = Batch::new();
         let Rings { all, first, .. } = &mut *rings;
         let (before, after) = all.split_at_mut(*first);
         *first = if after.len() > 1 { *first + 1 } else { 0 };

@@ -2,8 +2,10 @@
 
 use crate::ffi::{Access, Domain, Errno, Region};
 use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::pool::Chunk;
 
 /// Memory that is mapped, registered with several HCAs.
+#[derive(Debug)]
 pub struct Pinned {
     // Before the memory that they are of.
     regions: Vec<Region>,
@@ -38,5 +40,12 @@ impl Pinned {
     /// The keys for the HCAs.
     pub fn lkeys(&self) -> impl Iterator<Item = u32> + '_ {
         self.regions.iter().map(|region| region.lkey)
+    }
+}
+
+// SAFETY: mapped memory.
+unsafe impl Chunk for Pinned {
+    fn address(&self) -> usize {
+        self.memory.address()
     }
 }

@@ -1,6 +1,6 @@
 //! The pools of buffers of a process.
 
-use crate::buffers::{Buffer, Pool};
+use crate::buffers::{Buffer, Buffers};
 use crate::ffi::{Access, Domain};
 use crate::pinned::advised;
 use crate::settings::Settings;
@@ -15,15 +15,15 @@ const LANDINGS: usize = 64;
 /// One for each use, so that none takes what another waits for.
 pub struct Pools {
     /// Buffers for messages, by class: requests, replies.
-    pub small: [Pool; 2],
-    pub large: [Pool; 2],
+    pub small: [Buffers; 2],
+    pub large: [Buffers; 2],
     /// Buffers for copies of local memory.
-    pub small_copies: Pool,
-    pub large_copies: Pool,
+    pub small_copies: Buffers,
+    pub large_copies: Buffers,
     /// Buffers for negotiated payloads.
-    pub reserved: Pool,
+    pub reserved: Buffers,
     /// Buffers for packets that this process fetches, by class.
-    pub landings: [Pool; 2],
+    pub landings: [Buffers; 2],
     /// Where fences read to.
     pub scratch: Buffer,
 }
@@ -39,10 +39,10 @@ impl Pools {
     ) -> Result<Self, String> {
         let packets = if fetches { Access::READABLE } else { Access::LOCAL };
         let pool_for = |bytes: usize, most: usize, access: Access| {
-            let pool = Pool::new(bytes, most, access);
+            let pool = Buffers::new(bytes, most, access);
             let grown = pool.grow(domains());
             grown.map_err(|why| format!("send buffers cannot be registered: {}", advised(why)))?;
-            Ok::<Pool, String>(pool)
+            Ok::<Buffers, String>(pool)
         };
         let pool = |bytes: usize, most: usize| pool_for(bytes, most, Access::LOCAL);
         let (most, largest) = (settings.send_buffers(processes as usize), settings.max_packet);
@@ -67,14 +67,14 @@ impl Pools {
     /// processes have equal pools.
     pub fn most_offers(&self) -> usize {
         let pools = self.large.iter().chain([&self.reserved]);
-        pools.map(Pool::most).sum()
+        pools.map(|buffers| buffers.pool.most()).sum()
     }
 
     /// Bytes of all buffers that there are, and that there may be.
     pub fn bytes(&self) -> (usize, usize) {
         let by_class = [&self.small, &self.large, &self.landings].into_iter().flatten();
         let all = by_class.chain([&self.small_copies, &self.large_copies, &self.reserved]);
-        all.map(Pool::all_bytes)
+        all.map(|buffers| buffers.pool.all_bytes())
             .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
     }
 }

@@ -8,7 +8,7 @@ use crate::fetch::Offer;
 use crate::ffi::Wc;
 use crate::net::Net;
 use crate::peers::{pair_name, Connection};
-use crate::rail::{FixedVec, Rail};
+use crate::rail::{Batch, Rail};
 use crate::ring::Report;
 use crate::send_queue::{named, CompletionAction, Named, SendQueue};
 use crate::wire::{self, Kind};
@@ -91,7 +91,7 @@ impl Net {
             self.look(rail, polls);
             return 0;
         }
-        let (mut events, mut sent) = (FixedVec::new(), 0);
+        let (mut events, mut sent) = (Batch::new(), 0);
         for completion in completions {
             self.take(rail, completion, (&mut events, &mut sent));
         }
@@ -135,7 +135,7 @@ impl Net {
     /// Takes note of what a completion is of, under the lock of the reader. Counts those of work
     /// requests.
     #[inline(always)]
-    fn take(&self, rail: &Rail, completion: &Wc, (events, sent): (&mut FixedVec<Event>, &mut usize)) {
+    fn take(&self, rail: &Rail, completion: &Wc, (events, sent): (&mut Batch<Event>, &mut usize)) {
         // SAFETY: a completion of a queue of this process, whose connections live as long.
         match unsafe { named(completion.wr_id) } {
             Named::Receive(index) if completion.status == abi::IBV_WC_SUCCESS && rail.receives.holds(completion) => {
@@ -222,9 +222,9 @@ impl Net {
     /// Handles what was taken: first everything that runs no request, because a handler that
     /// replies may need what that frees.
     #[inline(always)]
-    fn handle(&self, place: usize, events: &mut FixedVec<Event>, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+    fn handle(&self, place: usize, events: &mut Batch<Event>, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         let rail = &self.rails[place];
-        let (mut requests, mut free) = (FixedVec::new(), FixedVec::new());
+        let (mut requests, mut free) = (Batch::new(), Batch::new());
         let mut delivered = 0;
         for event in events {
             match event {
@@ -449,7 +449,7 @@ impl Net {
                 continue;
             };
             let mut sent = 0;
-            let mut events = FixedVec::new();
+            let mut events = Batch::new();
             for completion in rail.completions(&mut reader).unwrap_or_default() {
                 self.take(rail, completion, (&mut events, &mut sent));
             }

@@ -21,7 +21,7 @@ const LEAST_DEPTH: usize = 4;
 const LEAST_SENDS: usize = 4;
 
 /// So many things of a poll.
-pub type FixedVec<T> = gasnet_conduit_util::fixed_vec::FixedVec<T, MOST>;
+pub type Batch<T> = gasnet_conduit_util::fixed_vec::FixedVec<T, MOST>;
 
 /// An HCA.
 pub struct Rail {

@@ -8,7 +8,7 @@
 //!
 //! What needs more than one work request, or a registration, is a [`Transfer`].
 
-use crate::buffers::{Buffer, Pool};
+use crate::buffers::{AsLocal, Buffer, Buffers};
 use crate::ffi::{Local, Remote, Work};
 use crate::net::Net;
 use crate::on_demand::Direction;
@@ -34,8 +34,8 @@ enum Place {
 
 impl Net {
     /// The pool for copies of so many bytes.
-    fn copies(&self, bytes: usize) -> &Pool {
-        if bytes <= self.pools.small_copies.bytes() {
+    fn copies(&self, bytes: usize) -> &Buffers {
+        if bytes <= self.pools.small_copies.pool.bytes() {
             &self.pools.small_copies
         } else {
             &self.pools.large_copies

@@ -1,6 +1,6 @@
 //! Sending packets.
 
-use crate::buffers::Buffer;
+use crate::buffers::{AsLocal, Buffer};
 use crate::ffi::{Errno, Local, Work};
 use crate::net::Net;
 use crate::peers::{Connection, Peers};
@@ -244,7 +244,7 @@ impl Net {
     pub fn buffered(&self, class: Class, parts: &[&[u8]]) -> Result<(Buffer, usize), Busy> {
         let bytes = length(parts);
         let index = usize::from(class == Class::Reply);
-        let pool = if bytes <= self.pools.small[index].bytes() {
+        let pool = if bytes <= self.pools.small[index].pool.bytes() {
             &self.pools.small[index]
         } else {
             &self.pools.large[index]

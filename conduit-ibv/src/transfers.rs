@@ -5,7 +5,7 @@
 //! so the last one stands for all. If memory cannot be registered, it is copied in pieces, of which
 //! each waits for the one before. Large operations may be divided into stripes, one for each path.
 
-use crate::buffers::Buffer;
+use crate::buffers::{AsLocal, Buffer};
 use crate::ffi::{Access, Errno, Local, Remote, Work};
 use crate::memory::Registered;
 use crate::net::Net;
@@ -59,7 +59,7 @@ pub struct Transfer {
     /// What is not posted yet.
     rest: Extent,
     path: usize,
-    way: Way,
+    way: LocalAccess,
     /// The message that follows, in a buffer: its length, and the word beside it.
     message: Option<(Buffer, usize, u32)>,
     /// Whether its last work request is posted.
@@ -69,7 +69,7 @@ pub struct Transfer {
 
 /// How work requests reach the local memory.
 #[derive(Debug)]
-pub enum Way {
+pub enum LocalAccess {
     /// By the key of its segment, or of all memory.
     InPlace,
     /// By a registration with the path's HCA for this operation only.
@@ -77,7 +77,7 @@ pub enum Way {
     /// It lies in a reserved buffer.
     Reserved(Buffer),
     /// In copies of pieces: the one under way, and its length.
-    AlignedCopy(Option<(Buffer, usize)>),
+    Copied(Option<(Buffer, usize)>),
 }
 
 /// What is reported at the end.
@@ -125,7 +125,7 @@ impl Transfer {
         Box::new(Self {
             rest: extent,
             path,
-            way: Way::InPlace,
+            way: LocalAccess::InPlace,
             message: None,
             is_last: false,
             report,
@@ -135,7 +135,7 @@ impl Transfer {
     /// A put from a reserved buffer, or from a place that is to be found, and a message that
     /// follows it.
     pub fn with_message(mut self: Box<Self>, source: Option<Buffer>, message: (Buffer, usize, u32)) -> Box<Self> {
-        self.way = source.map_or(Way::InPlace, Way::Reserved);
+        self.way = source.map_or(LocalAccess::InPlace, LocalAccess::Reserved);
         self.message = Some(message);
         self
     }
@@ -151,7 +151,9 @@ impl Transfer {
 
     /// A piece has arrived: what was read is copied to its destination, and the buffer is free.
     fn take_piece(&mut self) {
-        let Way::AlignedCopy(piece) = &mut self.way else { return };
+        let LocalAccess::Copied(piece) = &mut self.way else {
+            return;
+        };
         let Some((buffer, bytes)) = piece.take() else { return };
         if self.rest.is_get {
             // SAFETY: the runtime keeps the destination writable until the operation is reported.
@@ -163,7 +165,7 @@ impl Transfer {
 
     /// A piece was not posted.
     fn forget_piece(&mut self) {
-        if let Way::AlignedCopy(piece) = &mut self.way {
+        if let LocalAccess::Copied(piece) = &mut self.way {
             if let Some((buffer, _)) = piece.take() {
                 buffer.release();
             }
@@ -213,9 +215,9 @@ impl Net {
         let rail = self.paths[transfer.path].rail;
         let Extent { memory, bytes, .. } = transfer.rest;
         let is_known = || self.local(&memory, rail, transfer.rest.direction()).is_some();
-        if matches!(transfer.way, Way::InPlace) && !is_known() {
+        if matches!(transfer.way, LocalAccess::InPlace) && !is_known() {
             match self.register(&transfer) {
-                Ok(registered) => transfer.way = Way::Registered(registered),
+                Ok(registered) => transfer.way = LocalAccess::Registered(registered),
                 Err(why) if memory.device.is_some() => {
                     let (name, why) = (self.name(transfer.path), advised(why));
                     let text = format!("{name}: {bytes} bytes of device memory cannot be registered: {why}");
@@ -225,7 +227,7 @@ impl Net {
                 }
                 Err(why) => {
                     self.note_copied(&transfer, why);
-                    transfer.way = Way::AlignedCopy(None);
+                    transfer.way = LocalAccess::Copied(None);
                 }
             }
         }
@@ -297,7 +299,7 @@ impl Net {
             };
             let is_followed = transfer.message.is_some() || self.is_fenced && !transfer.rest.is_get;
             transfer.is_last = local.bytes == transfer.rest.bytes && !is_followed;
-            if transfer.is_last || matches!(transfer.way, Way::AlignedCopy(_)) {
+            if transfer.is_last || matches!(transfer.way, LocalAccess::Copied(_)) {
                 // SAFETY: the runtime keeps the memory until the operation is reported.
                 let posted = unsafe { turn.post(work, CompletionAction::Part(transfer)) };
                 drop(turn);
@@ -341,14 +343,14 @@ impl Net {
         };
         let most = bytes.min(remote_room).min(most);
         let (lkey, room) = match &mut transfer.way {
-            Way::InPlace => self
+            LocalAccess::InPlace => self
                 .local(&memory, rail, transfer.rest.direction())
                 .unwrap_or((0, usize::MAX)),
-            Way::Registered(registered) => registered.key(memory.address),
-            Way::Reserved(source) => (source.local(rail, 0).lkey, usize::MAX),
-            Way::AlignedCopy(piece) => {
+            LocalAccess::Registered(registered) => registered.key(memory.address),
+            LocalAccess::Reserved(source) => (source.local(rail, 0).lkey, usize::MAX),
+            LocalAccess::Copied(piece) => {
                 let mut buffer = self.pools.large_copies.take(self.domains())?;
-                let bytes = most.min(self.pools.large_copies.bytes());
+                let bytes = most.min(self.pools.large_copies.pool.bytes());
                 if !is_get {
                     copy_in(&mut buffer, memory.address, bytes);
                 }
@@ -405,12 +407,12 @@ impl Net {
             message.release();
         }
         match transfer.way {
-            Way::Reserved(source) => source.release(),
-            Way::Registered(registered) => {
+            LocalAccess::Reserved(source) => source.release(),
+            LocalAccess::Registered(registered) => {
                 drop(registered);
                 self.registrations.fetch_sub(1, Ordering::Relaxed);
             }
-            Way::InPlace | Way::AlignedCopy(_) => {}
+            LocalAccess::InPlace | LocalAccess::Copied(_) => {}
         }
         transfer.report
     }

@@ -2,18 +2,14 @@
 //!
 //! An [`Operation`] is what the context of a call to the provider points to, from the call until
 //! its completion. Packets, bounced puts and gets, and posted receives have bytes behind it, in
-//! registered memory where the provider asks for that. Each operation belongs to one pool for ever:
-//! the pool's list has it, or the thread that took it, or the provider.
+//! registered memory where the provider asks for that.
 
 use crate::ffi::{bits, Endpoint, Errno, Region, Remote, Source};
 use crate::memory::wants_registration;
-use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit::{Class, Cookie, JobRank};
-use gasnet_sys::atomic::{Mutex, Ordering};
-use gasnet_sys::lock;
+use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::pool::{self, Item};
 use std::ffi::c_void;
-use std::ptr::NonNull;
-use std::sync::atomic::AtomicUsize;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,8 +116,8 @@ impl Rest {
     }
 }
 
-/// An operation. The provider's scratch space comes first.
-#[repr(C, align(64))]
+/// An operation. The provider's scratch space comes first. With its pool it has three cache lines.
+#[repr(C)]
 pub struct Operation {
     /// `struct fi_context2`, which the provider may write at any time while it has the operation.
     context: [u64; 8],
@@ -133,40 +129,39 @@ pub struct Operation {
     pub cookie: Cookie,
     /// What follows.
     pub rest: Option<Rest>,
-    /// Registration of the local memory, for this operation only. It is rare, and boxed so that an
-    /// operation has three cache lines.
+    /// Registration of the local memory, for this operation only. It is rare, and boxed.
     pub region: Option<Box<Region>>,
     /// Descriptor of the bytes behind this.
     descriptor: *mut c_void,
-    /// The pool.
-    pool: *const Shared,
 }
 
-/// An operation that the holder has for itself.
-pub struct OwnedOperation(NonNull<Operation>);
+/// Bytes from the context of an operation to the bytes behind it.
+pub const HEAD: usize = Item::<Operation, Chunk>::HEAD;
+const _: () = assert!(HEAD == 192);
 
-// SAFETY: the holder has it alone.
-unsafe impl Send for OwnedOperation {}
+// SAFETY: the descriptor is the provider's name of memory, which any thread may use.
+unsafe impl Send for Operation {}
+
+/// An operation that its holder has for itself.
+pub struct OwnedOperation(Item<Operation, Chunk>);
 
 impl std::ops::Deref for OwnedOperation {
     type Target = Operation;
     fn deref(&self) -> &Operation {
-        // SAFETY: the holder has it alone, and pools live as long as the conduit.
-        unsafe { self.0.as_ref() }
+        &self.0
     }
 }
 
 impl std::ops::DerefMut for OwnedOperation {
     fn deref_mut(&mut self) -> &mut Operation {
-        // SAFETY: as above.
-        unsafe { self.0.as_mut() }
+        &mut self.0
     }
 }
 
 impl OwnedOperation {
     /// Gives it to the provider, as the context of a call.
     pub fn into_context(self) -> *mut c_void {
-        self.0.as_ptr().cast()
+        self.0.into_head_address() as *mut c_void
     }
 
     /// Takes it back.
@@ -174,17 +169,27 @@ impl OwnedOperation {
     /// # Safety
     /// From [`OwnedOperation::into_context`], and the provider is done with it, or the call has failed.
     pub unsafe fn from_context(context: *mut c_void) -> Option<Self> {
-        NonNull::new(context.cast()).map(Self)
+        // SAFETY: the caller's.
+        unsafe { Item::from_head_address(context as usize) }.map(Self)
+    }
+
+    /// Takes it back from a client.
+    ///
+    /// # Safety
+    /// The address of its bytes, once.
+    pub unsafe fn from_address(address: usize) -> Self {
+        // SAFETY: the caller's.
+        Self(unsafe { Item::from_address(address) })
     }
 
     /// The context of a call that is made while this is still held.
     pub fn context(&self) -> *mut c_void {
-        self.0.as_ptr().cast()
+        self.0.head_address() as *mut c_void
     }
 
     /// Address of the bytes behind it.
     pub fn address(&self) -> usize {
-        self.0.as_ptr() as usize + size_of::<Operation>()
+        self.0.address()
     }
 
     /// The first `bytes` bytes behind it, as memory of a call.
@@ -198,16 +203,12 @@ impl OwnedOperation {
 
     /// How many bytes are behind it.
     pub fn room(&self) -> usize {
-        // SAFETY: pools live as long as the conduit.
-        unsafe { (*self.pool).bytes }
+        self.0.room()
     }
 
     /// The first `bytes` bytes behind it.
     pub fn bytes(&mut self, bytes: usize) -> &mut [u8] {
-        let most = self.room();
-        assert!(bytes <= most, "defect: {bytes} bytes in an operation with {most}");
-        // SAFETY: a pool's operations have as many, the holder has them alone, and they were zero at first.
-        unsafe { std::slice::from_raw_parts_mut(self.address() as *mut u8, bytes) }
+        self.0.bytes(bytes)
     }
 
     /// Puts it back into its pool.
@@ -215,29 +216,16 @@ impl OwnedOperation {
         self.kind = Kind::Idle;
         self.rest = None;
         self.region = None;
-        // SAFETY: pools live as long as the conduit.
-        let pool = unsafe { &*self.pool };
-        lock(&pool.free).push(self);
+        self.0.release();
     }
 }
 
 /// Operations of one size.
-pub struct Pool(Box<Shared>);
-
-/// What the operations of a pool refer to.
-struct Shared {
-    free: Mutex<Vec<OwnedOperation>>,
-    /// Bytes behind each.
-    bytes: usize,
-    /// The largest number of them.
-    most: usize,
-    /// How many there are.
-    count: AtomicUsize,
-    chunks: Mutex<Vec<Chunk>>,
-}
+pub struct Pool(pool::Pool<Operation, Chunk>);
 
 /// Memory of several operations.
-struct Chunk {
+#[derive(Debug)]
+pub struct Chunk {
     // Before the memory that it is of.
     region: Option<Region>,
     /// Mapped, so that only pages with data in them take memory.
@@ -245,91 +233,75 @@ struct Chunk {
     bytes: usize,
 }
 
+// SAFETY: mapped memory.
+unsafe impl pool::Chunk for Chunk {
+    fn address(&self) -> usize {
+        self.memory.address()
+    }
+}
+
 impl Pool {
     /// An empty pool of up to `most` operations with `bytes` bytes each.
     pub fn new(bytes: usize, most: usize) -> Self {
-        Self(Box::new(Shared {
-            free: Mutex::default(),
-            bytes: bytes.next_multiple_of(64),
-            most,
-            count: AtomicUsize::new(0),
-            chunks: Mutex::default(),
-        }))
+        Self(pool::Pool::new(bytes, most))
     }
 
     /// Bytes behind each operation.
     pub fn bytes(&self) -> usize {
-        self.0.bytes
+        self.0.bytes()
     }
 
     /// Whether this is the address of one of its operations.
     #[cold]
     pub fn owns(&self, context: *const c_void) -> bool {
-        let each = size_of::<Operation>() + self.0.bytes;
-        lock(&self.0.chunks).iter().any(|chunk| {
-            let offset = (context as usize).checked_sub(chunk.memory.address());
-            offset.is_some_and(|offset| offset < chunk.bytes && offset % each == 0)
-        })
+        self.0.owns(context as usize, |chunk| chunk.bytes)
     }
 
     /// Whether it has no operation yet.
     pub fn is_empty(&self) -> bool {
-        self.0.count.load(Ordering::Relaxed) == 0
+        self.0.is_empty()
     }
 
     /// Takes an operation, or makes more. None if there are as many as there may be.
     #[inline]
     pub fn take(&self, endpoint: &Endpoint) -> Option<OwnedOperation> {
-        if let Some(held) = lock(&self.0.free).pop() {
-            return Some(held);
-        }
-        self.grow(endpoint, 32).ok()?;
-        lock(&self.0.free).pop()
+        let free = self.0.take().or_else(|| {
+            self.grow(endpoint, 32).ok()?;
+            self.0.take()
+        });
+        free.map(OwnedOperation)
     }
 
     /// Makes up to `more` operations, within the limit.
     pub fn grow(&self, endpoint: &Endpoint, more: usize) -> Result<(), Errno> {
-        let mut chunks = lock(&self.0.chunks);
-        let count = self.0.count.load(Ordering::Relaxed);
-        let more = more.min(self.0.most - count);
-        let each = size_of::<Operation>() + self.0.bytes;
-        if more == 0 {
-            return Ok(());
-        }
-        let bytes = each * more;
-        let mut chunk = Chunk {
+        let registers = self.bytes() > 0 && wants_registration(endpoint.info());
+        let head = |chunk: &Chunk| Operation {
+            context: [0; 8],
+            kind: Kind::Idle,
+            peer: JobRank(0),
+            cookie: Cookie::new(0),
+            rest: None,
+            region: None,
+            descriptor: chunk.region.as_ref().map_or(std::ptr::null_mut(), Region::descriptor),
+        };
+        self.0
+            .grow(more, |bytes| Chunk::new(bytes, registers.then_some(endpoint)), head)
+    }
+}
+
+impl Chunk {
+    /// Memory, registered with an endpoint if there is one.
+    fn new(bytes: usize, endpoint: Option<&Endpoint>) -> Result<Self, Errno> {
+        let mut chunk = Self {
             region: None,
             memory: Mapped::new(bytes).map_err(|_| Errno(libc::ENOMEM))?,
             bytes,
         };
-        let address = chunk.memory.address();
-        let mut descriptor = std::ptr::null_mut();
-        if self.0.bytes > 0 && wants_registration(endpoint.info()) {
+        if let Some(endpoint) = endpoint {
             let access = bits::SEND | bits::RECV | bits::READ | bits::WRITE;
             // SAFETY: mapped, and unmapped after the region is closed.
-            let region = unsafe { endpoint.register(address, bytes, access)? };
-            descriptor = region.descriptor();
-            chunk.region = Some(region);
+            chunk.region = Some(unsafe { endpoint.register(chunk.memory.address(), bytes, access)? });
         }
-        let mut free = lock(&self.0.free);
-        for index in 0..more {
-            let operation = (address + index * each) as *mut Operation;
-            let value = Operation {
-                context: [0; 8],
-                kind: Kind::Idle,
-                peer: JobRank(0),
-                cookie: Cookie::new(0),
-                rest: None,
-                region: None,
-                descriptor,
-                pool: &raw const *self.0,
-            };
-            // SAFETY: inside the chunk, aligned, and large enough.
-            unsafe { operation.write(value) };
-            free.extend(NonNull::new(operation).map(OwnedOperation));
-        }
-        chunks.push(chunk);
-        self.0.count.store(count + more, Ordering::Relaxed);
-        Ok(())
+        Ok(chunk)
     }
 }

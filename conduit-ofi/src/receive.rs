@@ -7,7 +7,7 @@
 //! has read a message in it and not counted it yet.
 
 use crate::ffi::{bits, Completion, Endpoint, Errno};
-use crate::operation::{Kind, Operation, OwnedOperation, Pool};
+use crate::operation::{self, Kind, OwnedOperation, Pool};
 use crate::received::{self, Extent};
 use crate::versions::End;
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -184,7 +184,7 @@ impl Receives {
     /// Address of a buffer.
     #[inline]
     fn first(&self, index: usize) -> usize {
-        self.slots[index].context.load(Ordering::Relaxed) + size_of::<Operation>()
+        self.slots[index].context.load(Ordering::Relaxed) + operation::HEAD
     }
 
     /// The message of a completion in its buffer.

@@ -2,7 +2,7 @@
 
 use crate::ffi::Errno;
 use crate::net::{Net, Stalled, INJECT, STALLED};
-use crate::operation::{self, Operation, OwnedOperation};
+use crate::operation::{self, OwnedOperation};
 use crate::wire::{padding, Kind, HEADER};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_sys::atomic::Ordering;
@@ -237,9 +237,8 @@ pub fn concatenate(parts: &[&[u8]], room: &mut [u8]) {
 
 /// The operation whose bytes begin [`HEADER`] before a send buffer.
 pub fn held_of(buffer: SendBuffer) -> OwnedOperation {
-    let context = (buffer.0 as usize - HEADER - size_of::<Operation>()) as *mut std::ffi::c_void;
     // SAFETY: the runtime returns what `reserve` has given it, once.
-    unsafe { OwnedOperation::from_context(context) }.expect("defect: a send buffer at address 0")
+    unsafe { OwnedOperation::from_address(buffer.0 as usize - HEADER) }
 }
 
 impl SendBuffers for Net {

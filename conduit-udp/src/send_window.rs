@@ -33,13 +33,13 @@ struct PendingPut {
 
 /// Consecutive queued datagrams.
 #[derive(Debug, Default)]
-pub struct FixedVec {
+pub struct Batch {
     indices: Range<usize>,
     /// Bytes of their payloads.
     pub bytes: usize,
 }
 
-impl FixedVec {
+impl Batch {
     /// Whether the batch is empty.
     pub fn is_empty(&self) -> bool {
         self.indices.is_empty()
@@ -194,14 +194,14 @@ impl SendWindow {
 
     /// The next batch to send: at most `room` bytes, or one datagram if `may_exceed`. A datagram
     /// that needs fragments is a batch of its own.
-    pub fn next_batch(&mut self, room: usize, may_exceed: bool) -> FixedVec {
+    pub fn next_batch(&mut self, room: usize, may_exceed: bool) -> Batch {
         if self.queued == 0 {
-            return FixedVec::default();
+            return Batch::default();
         }
         while self.datagrams[self.first_queued].state != DatagramState::Queued {
             self.first_queued += 1;
         }
-        let (from, mut batch) = (self.first_queued, FixedVec::default());
+        let (from, mut batch) = (self.first_queued, Batch::default());
         for datagram in self.datagrams.range(from..).take(SEND_BATCH) {
             let bytes = batch.bytes + datagram.body.len();
             let fits = bytes <= room || (may_exceed && batch.indices.is_empty());
@@ -219,12 +219,12 @@ impl SendWindow {
     }
 
     /// Number of the last datagram of a batch, which is not empty.
-    pub fn last_number(&self, batch: &FixedVec) -> u64 {
+    pub fn last_number(&self, batch: &Batch) -> u64 {
         self.base + batch.indices.end as u64 - 1
     }
 
     /// Whether the last datagram of a batch belongs to a put.
-    pub fn ends_with_put(&self, batch: &FixedVec) -> bool {
+    pub fn ends_with_put(&self, batch: &Batch) -> bool {
         self.datagrams[batch.indices.end - 1].put.is_some()
     }
 
@@ -233,7 +233,7 @@ impl SendWindow {
     pub fn send(
         &mut self,
         keys: &Keys,
-        batch: &FixedVec,
+        batch: &Batch,
         context: BatchContext,
         send: &mut impl FnMut(&[DatagramSlices<'_>]) -> usize,
     ) -> usize {

@@ -2,7 +2,7 @@
 //!
 //! [`credits`] bound the requests under way to a peer, [`peer_states`] tell which peers are there,
 //! [`slot_table`] numbers values, [`aligned_copy`] keeps messages in memory, [`fixed_vec`] holds a
-//! few values on the stack, [`mapped`] is mapped memory, and [`mod@probe`] finds out how much memory
+//! few values on the stack, [`pool`] has buffers in registered memory, [`mapped`] is mapped memory, and [`mod@probe`] finds out how much memory
 //! can be registered.
 
 pub mod aligned_copy;
@@ -10,5 +10,6 @@ pub mod credits;
 pub mod fixed_vec;
 pub mod mapped;
 pub mod peer_states;
+pub mod pool;
 pub mod probe;
 pub mod slot_table;

@@ -1,5 +1,6 @@
 //! Memory that is mapped, zero at first, and unmapped with its owner.
 
+use crate::pool::Chunk;
 use gasnet_sys::mem;
 use std::io;
 
@@ -21,6 +22,13 @@ impl Mapped {
     /// First byte.
     #[inline]
     pub fn address(&self) -> usize {
+        self.address
+    }
+}
+
+// SAFETY: whole pages, zero at first, unmapped at the end.
+unsafe impl Chunk for Mapped {
+    fn address(&self) -> usize {
         self.address
     }
 }
