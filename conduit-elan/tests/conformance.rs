@@ -1,5 +1,5 @@
 //! The conformance suite on the elan conduit, over the emulator of libelan; and parts of it over
-//! emulators that punish, and with other settings ([`plans`]).
+//! emulators with faults, and with other settings ([`plans`]).
 
 mod emulated;
 
@@ -65,7 +65,7 @@ mod plans {
 
     plans! {
         elan3: "flavour=elan3", "", "over_elan";
-        elan3_punished: "flavour=elan3 reorder late delay=50", "", "over_elan";
+        elan3_faults: "flavour=elan3 reorder late delay=50", "", "over_elan";
         elan3_without_memory: "flavour=elan3 alloc=600000", "", "over_elan";
         reordered: "reorder delay=50", "", "over_elan";
         late: "late delay=50", "", "over_elan";

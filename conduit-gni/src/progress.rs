@@ -226,8 +226,8 @@ impl Net {
         }
     }
 
-    /// The next post of an operation that takes several. Returns the post, unless it is used again, and what
-    /// is reported.
+    /// The next post of an operation that takes several. Returns the post, unless it is used again,
+    /// and what is reported.
     #[cold]
     fn next_post(
         &self,

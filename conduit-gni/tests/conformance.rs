@@ -1,5 +1,5 @@
 //! The conformance suite on the gni conduit, over the emulator of uGNI; and parts of it over
-//! emulators that punish, and with other settings ([`plans`]).
+//! emulators with faults, and with other settings ([`plans`]).
 
 mod emulated;
 

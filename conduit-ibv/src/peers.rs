@@ -1,7 +1,7 @@
 //! What is known of the other processes, and connections to them.
 //!
-//! A peer that computes does not return receive buffers, so [`credits`] bound the requests under way
-//! to it.
+//! A peer that computes does not return receive buffers, so [`credits`] bound the requests under
+//! way to it.
 
 use crate::ffi::Address;
 use crate::handshake::MOST_PATHS;

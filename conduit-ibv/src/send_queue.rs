@@ -2,9 +2,9 @@
 //!
 //! Work requests of a queue pair complete in order, so a ring of the hardware's queue says what
 //! each is for, and one completion retires all work requests before it. Only those that leave
-//! nothing to do ([`CompletionAction::Nothing`]) may have no completion of their own; one in a quarter of the
-//! queue has. If the queue pair fails, each of them has one: so all count when the completion queue
-//! is shorter than the send queues together.
+//! nothing to do ([`CompletionAction::Nothing`]) may have no completion of their own; one in a
+//! quarter of the queue has. If the queue pair fails, each of them has one: so all count when the
+//! completion queue is shorter than the send queues together.
 //!
 //! A thread that posts holds the lock of this queue alone. A thread that retires holds the lock
 //! under which the completion queue is read.

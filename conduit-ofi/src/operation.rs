@@ -167,7 +167,8 @@ impl OwnedOperation {
     /// Takes it back.
     ///
     /// # Safety
-    /// From [`OwnedOperation::into_context`], and the provider is done with it, or the call has failed.
+    /// From [`OwnedOperation::into_context`], and the provider is done with it, or the call has
+    /// failed.
     pub unsafe fn from_context(context: *mut c_void) -> Option<Self> {
         // SAFETY: the caller's.
         unsafe { Item::from_head_address(context as usize) }.map(Self)

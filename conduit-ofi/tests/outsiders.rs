@@ -6,7 +6,7 @@ mod strict;
 use gasnet_conduit::conformance::Job;
 use gasnet_conduit::{Class, Conduit, JobRank, PollScope};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use strict::{poll_until, punished, take, Report};
+use strict::{over_strict_provider, poll_until, take, Report};
 
 /// Sends so many messages of so many bytes to rank 1, and polls until all is over.
 fn send(conduit: &dyn Conduit, report: &mut Report, (messages, bytes): (usize, usize), [sent, over]: [&AtomicBool; 2]) {
@@ -23,7 +23,7 @@ fn send(conduit: &dyn Conduit, report: &mut Report, (messages, bytes): (usize, u
 /// Rank 0 sends so many messages of so many bytes: more than fit in all receive buffers. The
 /// provider of rank 1 garbles some. At least the others arrive, and no peer is lost.
 fn outlives(plan: &'static str, (messages, bytes): (usize, usize), least: usize) {
-    let job = Job::start(&|| punished(plan), 2);
+    let job = Job::start(&|| over_strict_provider(plan), 2);
     let [sent, over] = [const { AtomicBool::new(false) }; 2];
     job.run(|rank, conduit| {
         let mut report = Report::default();
@@ -88,7 +88,7 @@ fn errors_of_no_operation() {
 /// Rank 0 sends so many messages of this class, each with its number in front. The provider of rank
 /// 1 alters some, as if rank 0 were corrupt: rank 1 reports that, with these words.
 fn loses_its_sender(plan: &'static str, (messages, bytes, class): (usize, usize, Class), words: &str) {
-    let job = Job::start(&|| punished(plan), 2);
+    let job = Job::start(&|| over_strict_provider(plan), 2);
     let [sent, over] = [const { AtomicBool::new(false) }; 2];
     job.run(|rank, conduit| {
         let mut report = Report::default();
@@ -151,7 +151,7 @@ fn packets_that_wait_beyond_the_credits() {
 #[test]
 fn messages_that_were_delivered_before() {
     const MESSAGES: usize = 300;
-    let job = Job::start(&|| punished("no=multi_recv stale=2;tcp;ofi_rxm"), 2);
+    let job = Job::start(&|| over_strict_provider("no=multi_recv stale=2;tcp;ofi_rxm"), 2);
     let [sent, over] = [const { AtomicBool::new(false) }; 2];
     job.run(|rank, conduit| {
         let mut report = Report::default();

@@ -5,14 +5,14 @@ mod strict;
 use gasnet_conduit::conformance::Job;
 use gasnet_conduit::{Class, JobRank};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use strict::{poll_until, punished, take, Report};
+use strict::{over_strict_provider, poll_until, take, Report};
 
 /// Tests of these checks with a plan that gives tcp;ofi_rxm the name of a provider, and its rules.
 macro_rules! stand_ins {
     ($($name:ident: $plan:literal $provider:literal, $($check:ident)*;)*) => { $(
         mod $name {
             fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
-                crate::strict::punished(concat!("as=", $provider, " ", $plan, ";", $provider))
+                crate::strict::over_strict_provider(concat!("as=", $provider, " ", $plan, ";", $provider))
             }
             gasnet_conduit::each_check! { over_tcp conduit, $($check)* }
         }
@@ -43,7 +43,7 @@ stand_ins! {
 /// A message that is too long for a buffer of its own is an unauthenticated peer's.
 #[test]
 fn a_message_without_room_in_its_own_buffer_is_dropped() {
-    let job = Job::start(&|| punished("no=multi_recv cut=1;tcp;ofi_rxm"), 2);
+    let job = Job::start(&|| over_strict_provider("no=multi_recv cut=1;tcp;ofi_rxm"), 2);
     let over = AtomicBool::new(false);
     job.run(|rank, conduit| {
         let mut report = Report::default();

@@ -6,7 +6,7 @@ use gasnet_conduit::conformance::{expose, put, Job};
 use gasnet_conduit::SourceUse;
 use gasnet_conduit::{Class, Conduit, Cookie, JobRank, LocalMemory, LocalSegment, Put, RemoteMemory, SegmentMemory};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use strict::{poll_until, punished, take, Report};
+use strict::{over_strict_provider, poll_until, take, Report};
 
 const BYTES: usize = 100_000;
 
@@ -65,7 +65,7 @@ fn put_all(conduit: &dyn Conduit, target: RemoteMemory, source: &[u8]) {
 
 /// A put and a Long from memory that this provider does not register.
 fn are_copied(plan: &'static str) {
-    let job = Job::start(&|| punished(plan), 2);
+    let job = Job::start(&|| over_strict_provider(plan), 2);
     let memory = vec![0_u64; BYTES / 8];
     let segment = SegmentMemory::host(memory.as_ptr() as usize, BYTES);
     let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];

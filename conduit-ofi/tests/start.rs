@@ -9,18 +9,18 @@ use std::sync::Once;
 use strict::{start_alone, start_beside_another_host};
 
 /// A conduit over a provider of a library that is newer than the one underneath.
-fn punished(provider: &'static str) -> Box<dyn Conduit> {
+fn over_strict_provider(provider: &'static str) -> Box<dyn Conduit> {
     static SET: Once = Once::new();
     SET.call_once(|| {
-        env::set(c"PUNISH_VERSION", c"20");
+        env::set(c"STRICT_VERSION", c"20");
         env::set(c"FI_PSM3_UUID", c"the user's");
     });
-    strict::punished(provider)
+    strict::over_strict_provider(provider)
 }
 
 #[test]
 fn jobs_and_matching_are_preset() {
-    start_alone(&*punished("seed=1;tcp;ofi_rxm")).unwrap();
+    start_alone(&*over_strict_provider("seed=1;tcp;ofi_rxm")).unwrap();
     let value = |name| env::get(name).map(|value| value.to_str().unwrap());
     assert_eq!(value(c"FI_PSM3_UUID"), Some("the user's"));
     assert_eq!(value(c"FI_PSM2_UUID").map(str::len), Some(36));
@@ -33,19 +33,19 @@ fn jobs_and_matching_are_preset() {
 
 #[test]
 fn ranks_of_this_host_and_of_others_are_asked_for() {
-    start_beside_another_host(&*punished("seed=2;tcp;ofi_rxm")).unwrap();
+    start_beside_another_host(&*over_strict_provider("seed=2;tcp;ofi_rxm")).unwrap();
 }
 
 #[test]
 fn unknown_demands_are_refused() {
-    let why = start_alone(&*punished("demand=unknown;tcp;ofi_rxm")).unwrap_err();
+    let why = start_alone(&*over_strict_provider("demand=unknown;tcp;ofi_rxm")).unwrap_err();
     assert!(why.contains("demanded by demand=unknown;tcp;ofi_rxm"), "{why}");
     assert!(why.contains("mode 0x2000000000000"), "{why}");
 }
 
 #[test]
 fn an_address_that_is_refused_is_named() {
-    let why = start_alone(&*punished("refuse=insert@1;tcp;ofi_rxm")).unwrap_err();
+    let why = start_alone(&*over_strict_provider("refuse=insert@1;tcp;ofi_rxm")).unwrap_err();
     assert!(
         why.contains("inserting the address of rank 0 failed: Cannot assign requested address"),
         "{why}"
@@ -66,7 +66,7 @@ fn providers_of_older_interfaces_are_used_with_device_memory() {
         "demand=mr_hmem interface=19;tcp;ofi_rxm",
         "demand=mr_hmem interface=17;tcp;ofi_rxm",
     ] {
-        let conduit = punished(plan);
+        let conduit = over_strict_provider(plan);
         start_alone(&*conduit).unwrap();
         let segments = conduit.segments().unwrap();
         let registered = segments.register_device(&memory, &|| None);

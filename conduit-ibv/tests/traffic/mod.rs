@@ -1,4 +1,4 @@
-//! Traffic between two ranks over an emulator that punishes, and what they print.
+//! Traffic between two ranks over an emulator with faults, and what they print.
 
 use crate::emulated::{self, run_again};
 use gasnet_conduit::conformance::{expose, get, put, Job};

@@ -1,4 +1,4 @@
-//! Jobs over the strict provider (`punish/`).
+//! Jobs over the strict provider (`strict/`).
 #![allow(dead_code)]
 
 use gasnet_conduit::config::{self, Config};
@@ -12,12 +12,12 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 /// A conduit over tcp;ofi_rxm with this plan in front.
-pub fn punished(provider: &'static str) -> Box<dyn Conduit> {
+pub fn over_strict_provider(provider: &'static str) -> Box<dyn Conduit> {
     static LIBRARY: Once = Once::new();
     LIBRARY.call_once(|| {
         let path = std::env::current_exe()
             .unwrap()
-            .with_file_name("libgasnet_ofi_punish.so");
+            .with_file_name("libgasnet_ofi_strict.so");
         assert!(path.exists(), "{} was not built", path.display());
         let path = CString::new(path.as_os_str().as_bytes()).unwrap();
         env::set(c"GASNET_OFI_LIBRARY", &path);

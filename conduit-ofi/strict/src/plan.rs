@@ -1,4 +1,4 @@
-//! What is withheld, demanded and injected: the text of `PUNISH`, parsed.
+//! What is withheld, demanded and injected: the text of `STRICT_PLAN`, parsed.
 #![forbid(unsafe_code)]
 
 use crate::ffi;

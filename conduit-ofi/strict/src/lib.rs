@@ -1,13 +1,13 @@
-//! A libfabric that demands and punishes, for tests of conduit-ofi.
+//! A strict provider of libfabric, for tests of conduit-ofi.
 //!
 //! It opens `libfabric.so.1` and passes on what that has, less what a plan withholds and with the
 //! demands that the plan adds. It verifies that its user obeys them, and injects faults. A user
 //! that breaks a rule is aborted with a message that names the rule. Select it with
-//! `GASNET_OFI_LIBRARY=.../libgasnet_ofi_punish.so`. The plan is in `PUNISH`, or in front of the
-//! provider's name, so that one process can have several:
+//! `GASNET_OFI_LIBRARY=.../libgasnet_ofi_strict.so`. The plan is in `STRICT_PLAN`, or in front of
+//! the provider's name, so that one process can have several:
 //!
 //! ```text
-//! PUNISH="no=rma,multi_recv demand=mr_local,context2 inject=0 eagain=30 seed=7"
+//! STRICT_PLAN="no=rma,multi_recv demand=mr_local,context2 inject=0 eagain=30 seed=7"
 //! GASNET_OFI_PROVIDER="demand=mr_raw late=50;tcp;ofi_rxm"
 //! ```
 //!
@@ -23,7 +23,7 @@
 /// Aborts the process because its user broke a rule.
 macro_rules! violated {
     ($($text:tt)*) => {{
-        eprintln!("punish: {}", format_args!($($text)*));
+        eprintln!("strict provider: {}", format_args!($($text)*));
         std::process::abort()
     }};
 }
@@ -123,10 +123,10 @@ unsafe fn find<F: Copy>(name: &CStr, version: &CStr) -> F {
     std::mem::transmute_copy(&address)
 }
 
-/// `fi_version(3)`. The minor number in `PUNISH_VERSION` lets the library pass for a newer one.
+/// `fi_version(3)`. The minor number in `STRICT_VERSION` lets the library pass for a newer one.
 #[no_mangle]
 pub extern "C" fn fi_version() -> u32 {
-    let pretended = std::env::var("PUNISH_VERSION")
+    let pretended = std::env::var("STRICT_VERSION")
         .ok()
         .and_then(|minor| minor.parse::<u32>().ok());
     // SAFETY: no arguments.

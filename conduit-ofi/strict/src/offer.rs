@@ -58,7 +58,7 @@ pub unsafe fn edited(
     };
     let name = text((*(*hints).fabric_attr).prov_name);
     let (prefix, provider) = split(&name).unwrap_or(("", &name));
-    let environment = std::env::var("PUNISH").unwrap_or_default();
+    let environment = std::env::var("STRICT_PLAN").unwrap_or_default();
     let wanted = if prefix.is_empty() { &environment } else { prefix };
     let plan: Plan = match wanted.parse() {
         Ok(plan) => plan,

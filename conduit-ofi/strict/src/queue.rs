@@ -13,7 +13,7 @@ use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `prov_errno` of injected errors, and its text.
-const PUNISHED: (c_int, &CStr) = (4242, c"as the plan wanted");
+const INJECTED: (c_int, &CStr) = (4242, c"as the plan wanted");
 /// Most completions that are held back.
 const MOST: usize = 1024;
 /// Most completions that are read at once.
@@ -62,7 +62,7 @@ pub fn injected(context: *mut c_void, flags: u64, errno: u32) -> ffi::fi_cq_err_
         op_context: context,
         flags,
         err: errno as c_int,
-        prov_errno: PUNISHED.0,
+        prov_errno: INJECTED.0,
         ..none
     }
 }
@@ -243,8 +243,8 @@ unsafe extern "C" fn text(
 ) -> *const c_char {
     let queue = &*cq.cast::<Queue>();
     let _inside = queue.domain.enter();
-    if errno == PUNISHED.0 {
-        return PUNISHED.1.as_ptr();
+    if errno == INJECTED.0 {
+        return INJECTED.1.as_ptr();
     }
     match (*(*queue.real).ops).strerror {
         Some(text) => text(queue.real, errno, data, buf, len),

@@ -1,4 +1,4 @@
-//! The conduit over a libfabric that demands and punishes (`punish/`).
+//! The conduit over the strict provider (`strict/`).
 
 mod strict;
 
@@ -9,14 +9,14 @@ use gasnet_conduit::{
 };
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Mutex;
-use strict::{poll_until, punished, start_alone, take, Report};
+use strict::{over_strict_provider, poll_until, start_alone, take, Report};
 
 /// Tests of these checks with a plan in front of the provider's name.
 macro_rules! plans {
     ($($name:ident: $plan:literal, $($check:ident)*;)*) => { $(
         mod $name {
             fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
-                crate::strict::punished(concat!($plan, ";tcp;ofi_rxm"))
+                crate::strict::over_strict_provider(concat!($plan, ";tcp;ofi_rxm"))
             }
             gasnet_conduit::each_check! { over_tcp conduit, $($check)* }
         }
@@ -62,7 +62,7 @@ plans! {
 #[test]
 fn what_lacks_is_not_offered() {
     let offered = |plan| {
-        let conduit = punished(plan);
+        let conduit = over_strict_provider(plan);
         start_alone(&*conduit).unwrap();
         let (rma, announces) = (conduit.rma().is_some(), conduit.put_notify().is_some());
         [rma, announces, conduit.atomics().is_some(), conduit.wake().is_some()]
@@ -81,7 +81,7 @@ fn what_lacks_is_not_offered() {
 /// What Slingshot demands and lacks, together.
 mod as_cxi {
     fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
-        crate::strict::punished(concat!(
+        crate::strict::over_strict_provider(concat!(
             "as=cxi minimum=early end=any bad_flags=remote_cq_data no=atomic_prod,read_only demand=mr_endpoint ",
             "key_bytes=4 inject=192;cxi"
         ))
@@ -95,7 +95,7 @@ mod as_cxi {
 #[test]
 fn longs_over_cxi_are_not_announced_by_puts() {
     let packed_limit = |plan| {
-        let conduit = punished(plan);
+        let conduit = over_strict_provider(plan);
         start_alone(&*conduit).unwrap();
         conduit.put_notify().unwrap().packed_limit()
     };
@@ -106,13 +106,13 @@ fn longs_over_cxi_are_not_announced_by_puts() {
 #[test]
 fn psm_has_a_number_of_the_job() {
     for plan in ["as=psm2;psm2", "as=psm3;psm3"] {
-        start_alone(&*punished(plan)).unwrap();
+        start_alone(&*over_strict_provider(plan)).unwrap();
     }
 }
 
 #[test]
 fn atomics_are_offered_one_by_one() {
-    let conduit = punished("no=atomic_prod;tcp;ofi_rxm");
+    let conduit = over_strict_provider("no=atomic_prod;tcp;ofi_rxm");
     start_alone(&*conduit).unwrap();
     let atomics = conduit.atomics().unwrap();
     for dt in [atomic_codes::I32, atomic_codes::U64] {
@@ -185,7 +185,7 @@ impl Fake {
 /// From device to device and back, whole and in parts, without touching either.
 #[test]
 fn device_memory_is_put_and_got_by_the_provider() {
-    let job = Job::start(&|| punished("demand=mr_hmem max_msg=70000;tcp;ofi_rxm"), 2);
+    let job = Job::start(&|| over_strict_provider("demand=mr_hmem max_msg=70000;tcp;ofi_rxm"), 2);
     let [mine, theirs] = [0, 1].map(|rank| Fake::new(job.of(rank)));
     let learned = job.of(0).segments().unwrap();
     let segment = learned
@@ -239,7 +239,7 @@ fn device_memory_is_put_and_got_by_the_provider() {
 #[test]
 fn segments_come_with_their_descriptors() {
     const HALF: usize = 40_000;
-    let conduit = punished("seed=3;tcp;ofi_rxm");
+    let conduit = over_strict_provider("seed=3;tcp;ofi_rxm");
     start_alone(&*conduit).unwrap();
     let memory: Vec<u64> = (0..HALF as u64 / 4).collect();
     let base = memory.as_ptr() as usize;
@@ -319,7 +319,7 @@ impl Deed {
 /// A fault ends in one report at each rank that it concerns, with all these texts.
 fn is_reported(plan: &'static str, deed: Deed, texts: &[&str]) {
     const BYTES: usize = 100_000;
-    let job = Job::start(&|| punished(plan), 2);
+    let job = Job::start(&|| over_strict_provider(plan), 2);
     let memory = vec![0_u64; BYTES / 8];
     let segment = SegmentMemory::host(memory.as_ptr() as usize, BYTES);
     let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
@@ -422,7 +422,7 @@ fn faults_are_reported() {
 #[test]
 fn registrations_fail() {
     let outcome = |regs: usize| {
-        let conduit = punished(format!("demand=mr_local regs={regs};tcp;ofi_rxm").leak());
+        let conduit = over_strict_provider(format!("demand=mr_local regs={regs};tcp;ofi_rxm").leak());
         start_alone(&*conduit)?;
         let memory = vec![0_u64; 20_000];
         let segment = SegmentMemory::host(memory.as_ptr() as usize, 160_000);
