@@ -9,5 +9,6 @@ else
 fi
 attempt "docs/abi-baseline.txt is current" "$ROOT/scripts/check/abi.sh"
 attempt "docs/api.md is current" "$ROOT/scripts/docs/api-table.sh" --check
+attempt "commands on the pages exist" python3 -B "$ROOT/scripts/docs/commands.py" "$STAGE_RELEASE/bin"
 attempt "mutants fit the sources" python3 -B "$ROOT/scripts/mutants/run.py" --check
 finish
