@@ -4,7 +4,7 @@
 //! Gemini has additions and bitwise operations on 64 bits. Aries has more, on 32 bits, too, and
 //! minima and maxima of signed integers and of floating-point numbers, but not sums of doubles.
 
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
 use crate::net::Net;
 use crate::settings::Flavour;
 use gasnet_conduit::atomic_codes::{self as codes, fetch, DBL, FLT, I32, I64, U64};

@@ -7,7 +7,7 @@
 //! all. Rounds use two sets of places in turn: a leader enters round r+2 only when all have entered
 //! r+1, so have left r.
 
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
 use crate::engine::Engine;
 use crate::net::{Net, FIRST};
 use crate::region::ENGINE_ROUND;

@@ -5,7 +5,7 @@
 //! parent. The numbers of engines are exchanged at start; if one process has no engine, nobody uses
 //! them.
 
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
 use crate::ffi::{Code, EngineHandle, Local};
 use crate::net::{Net, FIRST};
 use crate::region::ENGINE_ROUND;

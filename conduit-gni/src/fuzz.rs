@@ -2,10 +2,10 @@
 //! ([`gasnet_conduit::conformance::fuzz`]).
 #![forbid(unsafe_code)]
 
-use crate::credentials::Credentials;
-use crate::outbox::Outbox;
 use crate::pmi::order::Order;
 use crate::region::OUTBOX;
+use crate::reply_buffers::Outbox;
+use crate::start::credentials::Credentials;
 use crate::wire::{Event, Head};
 use gasnet_conduit::conformance::fuzz::{number, Target};
 

@@ -9,31 +9,28 @@
 //! - [`barrier`], [`engine`]: the barrier
 //! - [`progress`], [`wake`]: polling
 
-mod am;
 mod atomics;
 mod barrier;
 mod buffers;
-mod credentials;
-mod done;
+mod completion;
+mod credits;
 mod engine;
 mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod memory;
 mod net;
-mod outbox;
 mod pmi;
 mod progress;
 mod put_notify;
 mod receive;
 mod region;
-mod registrations;
+mod reply_buffers;
 mod rma;
 mod send;
 mod settings;
 mod start;
 mod transfers;
-mod units;
 mod variables;
 mod wake;
 mod wire;

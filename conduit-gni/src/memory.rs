@@ -1,5 +1,7 @@
 //! Segments of this process, registered with all its domains, and those of peers.
 
+pub mod registrations;
+
 use crate::ffi::{Arrivals, Code, Domain, Memory};
 use gasnet_conduit::{LocalMemory, LocalSegment, RemoteMemory, RemoteSegment, SegmentMemory};
 use gasnet_conduit_util::slot_table::SlotTable;

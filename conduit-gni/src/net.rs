@@ -1,14 +1,14 @@
 //! A started conduit: its parts, and how posts get out.
 
-use crate::am::Am;
 use crate::barrier::Rounds;
 use crate::buffers::Bounces;
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
+use crate::credits::Am;
 use crate::ffi::{Code, Domain, Endpoint, Memory, Post, PostDescriptor, QueueGuard, Remote};
+use crate::memory::registrations::Registrations;
 use crate::memory::Segments;
 use crate::put_notify::Message;
 use crate::region::Region;
-use crate::registrations::Registrations;
 use crate::settings::Settings;
 use crate::transfers::Transfer;
 use crate::wire::{Event, Kind};

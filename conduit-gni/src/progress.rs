@@ -1,7 +1,7 @@
 //! Polling.
 
 use crate::buffers::Bounce;
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
 use crate::ffi::{Completed, Domain, Failure, PostDescriptor, QueueGuard, BURST};
 use crate::net::{Net, FIRST};
 use crate::rma::{take_out, PutKind};

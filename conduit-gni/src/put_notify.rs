@@ -6,8 +6,8 @@
 //! when the payload is complete: on Gemini, for payloads that are copied in pieces, and for replies
 //! that are not the first to their request.
 
-use crate::am::SendReservation;
 use crate::buffers::Bounce;
+use crate::credits::SendReservation;
 use crate::ffi::PostDescriptor;
 use crate::net::{Net, FIRST};
 use crate::rma::{copy, PutKind};

@@ -1,7 +1,7 @@
 //! What has arrived, and its delivery.
 
-use crate::am::{mark, Am, Arrival, Place};
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
+use crate::credits::{mark, Am, Arrival, Place};
 use crate::ffi::{Local, PostDescriptor, Received, Remote};
 use crate::net::{Net, FIRST};
 use crate::region::{Layout, Word, FRONT, HEAD, OUTBOX};

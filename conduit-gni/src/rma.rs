@@ -8,7 +8,7 @@
 //! wanted is left out.
 
 use crate::buffers::Bounce;
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
 use crate::ffi::{Local, PostDescriptor, Remote, INLINE};
 use crate::net::Net;
 use crate::settings::Flavour;

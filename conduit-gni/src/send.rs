@@ -1,8 +1,8 @@
-//! Sending packets: see [`crate::am`].
+//! Sending packets: see [`crate::credits`].
 
-use crate::am::{RequestPath, SendReservation};
 use crate::buffers::Bounce;
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
+use crate::credits::{RequestPath, SendReservation};
 use crate::ffi::{PostDescriptor, QueueGuard, INLINE};
 use crate::net::{Net, FIRST};
 use crate::region::{FRONT, HEAD};

@@ -1,16 +1,18 @@
 //! The start: opens the NIC, maps and registers the region, and exchanges addresses.
 
-use crate::am::Am;
+pub mod credentials;
+
 use crate::barrier::Rounds;
 use crate::buffers::Bounces;
-use crate::credentials::Credentials;
+use crate::credits::Am;
 use crate::engine::Engine;
 use crate::ffi::{register_failed, Arrivals, Domain, Functions, Identity, Memory, Threads};
+use crate::memory::registrations::Registrations;
 use crate::memory::Segments;
 use crate::net::{Address, Net, FIRST};
 use crate::region::{Layout, Region, FRONT};
-use crate::registrations::Registrations;
 use crate::settings::{self, Flavour, Settings};
+use crate::start::credentials::Credentials;
 use gasnet_conduit::size_spec::Limit;
 use gasnet_conduit::{barrier, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;

@@ -5,7 +5,7 @@
 //! cannot be registered, it is copied in pieces.
 
 use crate::buffers::Bounce;
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
 use crate::ffi::{Local, PostDescriptor, Remote};
 use crate::net::Net;
 use crate::put_notify::Message;

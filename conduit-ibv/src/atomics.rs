@@ -5,7 +5,7 @@
 use crate::buffers::AsLocal;
 use crate::ffi::{Local, Work};
 use crate::net::Net;
-use crate::send_queue::CompletionAction;
+use crate::send::queue::CompletionAction;
 use gasnet_conduit::atomic_codes as codes;
 use gasnet_conduit::{Atomic, Atomics, Busy};
 

@@ -1,9 +1,9 @@
 //! What processes exchange at start, and which of them fit together.
 #![forbid(unsafe_code)]
 
-use crate::connect_policy::Kind;
+use crate::connect::handshake::MOST_PATHS;
+use crate::connect::policy::Kind;
 use crate::ffi::{Address, Context};
-use crate::handshake::MOST_PATHS;
 use crate::net::{Opened, Path};
 use crate::peers::Mailbox;
 use crate::ports::pkey;

@@ -1,8 +1,10 @@
 //! Registered buffers: for messages that are not inline, and for copies of local memory. Pools grow
 //! in chunks, each registered with every HCA of the process.
 
+pub mod pools;
+
 use crate::ffi::{Access, Domain, Errno, Local};
-use crate::mapped::Pinned;
+use crate::memory::mapped::Pinned;
 use gasnet_conduit_util::pool::{Item, Pool};
 
 /// Most HCAs of a process.

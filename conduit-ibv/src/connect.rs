@@ -1,13 +1,19 @@
 //! Connections: at start by an exchange, later by handshakes with retransmission and a limit.
 
+pub mod file;
+pub mod handshake;
+pub mod policy;
+pub mod resolve;
+pub mod thread;
+
+use crate::connect::handshake::{Datagram, Endpoint, Step, MOST_PATHS};
+use crate::connect::resolve::{Failure, Unresolved};
 use crate::events;
 use crate::ffi::{Access, Channel, Datagrams, Errno, SendError, Transport};
-use crate::handshake::{Datagram, Endpoint, Step, MOST_PATHS};
+use crate::memory::limits::advised;
 use crate::net::Net;
 use crate::peers::{pair_name, Connection};
-use crate::pinned::advised;
-use crate::resolve::{self, Failure, Unresolved};
-use crate::send_queue::SendQueue;
+use crate::send::queue::SendQueue;
 use crate::xrc::XrcPeer;
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};

@@ -2,13 +2,13 @@
 #![forbid(unsafe_code)]
 
 use crate::boot_record::{self, BootRecord};
-use crate::connect_file;
-use crate::connect_policy::exchange;
-use crate::fetch::Offer;
-use crate::handshake::Datagram;
+use crate::connect::file;
+use crate::connect::handshake::Datagram;
+use crate::connect::policy::exchange;
+use crate::eager_rdma::{self, Report, Rings, Slot, SlotHeader};
 use crate::memory::Keys;
 use crate::ports::filter::Filter;
-use crate::ring::{self, Report, Rings, Slot, SlotHeader};
+use crate::receive::fetch::Offer;
 use crate::wire;
 use gasnet_conduit::conformance::fuzz::{number, Target};
 use gasnet_conduit::conformance::start_info;
@@ -83,13 +83,13 @@ fn note(mut bytes: &[u8]) {
 
 /// A message in a ring, parts of which are overwritten.
 fn ring(mut bytes: &[u8]) {
-    let length = number(&mut bytes, 2) as usize % (ring::LARGEST + 1);
+    let length = number(&mut bytes, 2) as usize % (eager_rdma::LARGEST + 1);
     let (message, mut changes) = bytes.split_at(length.min(bytes.len()));
     let mut slot = Slot::new();
     slot.fill(&[message], message.len());
     let beside = SlotHeader { word: 7, taken: 8 };
     let mut memory = slot.seal(9, message.len(), beside).to_vec();
-    memory.resize(ring::BYTES / 64, 0);
+    memory.resize(eager_rdma::BYTES / 64, 0);
     while !changes.is_empty() {
         let place = number(&mut changes, 2) as usize % memory.len();
         memory[place] ^= number(&mut changes, 1) as u8;
@@ -97,7 +97,7 @@ fn ring(mut bytes: &[u8]) {
     let words = memory.chunks_exact(8).map(|mut word| number(&mut word, 8));
     let words: Vec<AtomicU64> = words.map(AtomicU64::new).collect();
     if let Some((length, _)) = Slot::new().load(&words, 9) {
-        assert!(length <= ring::LARGEST);
+        assert!(length <= eager_rdma::LARGEST);
     }
 }
 
@@ -106,7 +106,7 @@ fn text(mut bytes: &[u8]) {
     let size = number(&mut bytes, 2) as u32;
     let text = String::from_utf8_lossy(bytes);
     let _ = text.parse::<Filter>();
-    if let Ok(peers) = connect_file::parse(&text, JobRank(1), size) {
+    if let Ok(peers) = file::parse(&text, JobRank(1), size) {
         assert!(peers.iter().all(|peer| peer.0 < size && peer.0 != 1));
     }
 }

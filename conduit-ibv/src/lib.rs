@@ -20,40 +20,23 @@ mod atomics;
 mod boot_record;
 mod buffers;
 mod connect;
-mod connect_file;
-mod connect_policy;
-mod connection_thread;
+mod eager_rdma;
 mod events;
-mod fetch;
 mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
-mod gather;
-mod groups;
-mod handshake;
-mod inbox;
-mod mapped;
 mod memory;
 mod migration;
 mod net;
-mod on_demand;
-mod open;
 mod peers;
-mod pinned;
-mod pools;
 mod ports;
 mod presets;
 mod progress;
 mod rail;
 mod receive;
-mod receive_plan;
-mod receivers;
-mod resolve;
-mod ring;
 mod rma;
 mod route;
 mod send;
-mod send_queue;
 mod settings;
 mod start;
 mod transfers;
@@ -62,7 +45,7 @@ mod wake;
 mod wire;
 mod xrc;
 
-use connection_thread::Attendant;
+use connect::thread::Attendant;
 use ffi::Domain;
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
@@ -70,8 +53,8 @@ use gasnet_conduit::{
     ProviderReport, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop,
     Upcalls, Wake,
 };
+use memory::limits::advised;
 use net::Net;
-use pinned::advised;
 use std::sync::{Arc, OnceLock};
 
 #[cfg(fuzzing)]
@@ -130,7 +113,7 @@ impl Conduit for Ibv {
     }
 
     fn probe(&self) -> Result<(), ConduitError> {
-        open::probe().map_err(|why| ConduitError {
+        start::open::probe().map_err(|why| ConduitError {
             message: format!("The ibv conduit cannot be used: {why}."),
         })
     }

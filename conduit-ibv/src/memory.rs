@@ -3,6 +3,10 @@
 //! Memory that is larger than a device's limit is several regions of a power of two of bytes, with
 //! borders at pages. An operation across the border of two is split there.
 
+pub mod limits;
+pub mod mapped;
+pub mod on_demand;
+
 use crate::ffi::{Access, Domain, Errno, Region};
 use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, RemoteMemory, RemoteSegment, SegmentMemory};
 use gasnet_conduit_util::slot_table::SlotTable;

@@ -9,12 +9,12 @@
 //! path. But it must not be loaded before the peer's HCA has followed, which it would not do any
 //! more. So a probe precedes it: another write without bytes, whose completion proves that.
 
+use crate::connect::handshake::Endpoint;
 use crate::ffi::{Address, Local, LocalPort, Remote, Work};
-use crate::handshake::Endpoint;
 use crate::net::{Net, Path};
 use crate::peers::Connection;
 use crate::route::Route;
-use crate::send_queue::{CompletionAction, SendQueue};
+use crate::send::queue::{CompletionAction, SendQueue};
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;

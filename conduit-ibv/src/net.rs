@@ -1,16 +1,16 @@
 //! A started conduit: its parts, and its end.
 
 use crate::boot_record;
+use crate::buffers::pools::Pools;
+use crate::connect::handshake::Endpoint;
+use crate::connect::policy::Record;
 use crate::connect::Connector;
-use crate::connect_policy::Record;
-use crate::fetch::Fetches;
+use crate::eager_rdma::inbox::Inbox;
 use crate::ffi::{Access, Channel, Datagrams, Domain, LocalPort};
-use crate::handshake::Endpoint;
-use crate::inbox::Inbox;
 use crate::memory::Segments;
 use crate::peers::Peers;
-use crate::pools::Pools;
 use crate::rail::Rail;
+use crate::receive::fetch::Fetches;
 use crate::settings::Settings;
 use crate::transfers::{Stripes, Transfer};
 use crate::xrc::Xrc;

@@ -3,11 +3,11 @@
 //! A peer that computes does not return receive buffers, so [`credits`] bound the requests under
 //! way to it.
 
+use crate::connect::handshake::MOST_PATHS;
+use crate::eager_rdma::Rings;
 use crate::ffi::Address;
-use crate::handshake::MOST_PATHS;
-use crate::ring::Rings;
 use crate::route::Route;
-use crate::send_queue::SendQueue;
+use crate::send::queue::SendQueue;
 use crate::xrc::XrcPeer;
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::credits::{self, Credits, PeerCredits};

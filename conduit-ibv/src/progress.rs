@@ -4,13 +4,13 @@
 //! in memory, which credits bound. So a process that waits for anything never keeps its peers from
 //! sending it what it waits for, and replies need no queue pairs of their own.
 
-use crate::fetch::Offer;
+use crate::eager_rdma::Report;
 use crate::ffi::Wc;
 use crate::net::Net;
 use crate::peers::{pair_name, Connection};
 use crate::rail::{Batch, Rail};
-use crate::ring::Report;
-use crate::send_queue::{named, CompletionAction, Named, SendQueue};
+use crate::receive::fetch::Offer;
+use crate::send::queue::{named, CompletionAction, Named, SendQueue};
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Class, Completion, JobRank, PollScope, Upcalls};
 use gasnet_conduit_util::aligned_copy::{copy_out, AlignedCopy};

@@ -1,11 +1,11 @@
 //! An HCA that this process uses: its completion queue and its receive buffers.
 
 use crate::ffi::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc, XrcDomain};
-use crate::on_demand::OnDemand;
-use crate::pinned::{self, advised};
+use crate::memory::limits::{self, advised};
+use crate::memory::on_demand::OnDemand;
+use crate::receive::plan::{Limits, ReceivePlan};
 use crate::receive::Receives;
-use crate::receive_plan::{Limits, ReceivePlan};
-use crate::send_queue::SendQueue;
+use crate::send::queue::SendQueue;
 use crate::settings::Settings;
 use gasnet_conduit::{config, print_line};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -296,8 +296,8 @@ impl Rail {
 
     /// Bytes that are locked for queues, when so many pairs are made.
     pub fn queue_bytes(&self, pairs: usize) -> usize {
-        let sends = pinned::send_queue_bytes(self.depth(), self.asked_inline);
-        pairs * sends + (self.queues.len() * self.sends + self.buffers) * pinned::COMPLETION
+        let sends = limits::send_queue_bytes(self.depth(), self.asked_inline);
+        pairs * sends + (self.queues.len() * self.sends + self.buffers) * limits::COMPLETION
     }
 
     /// Takes room for the completion of a work request.

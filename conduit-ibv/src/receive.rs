@@ -4,12 +4,15 @@
 //! message is delivered in place, and its buffer posted again afterwards. When few buffers are
 //! posted, a request is copied first, so that what its handler waits for can arrive.
 //!
-//! Without one, each queue pair has buffers of its own ([`crate::receive_plan`]), and the same
+//! Without one, each queue pair has buffers of its own ([`crate::receive::plan`]), and the same
 //! rule.
 
+pub mod fetch;
+pub mod plan;
+
 use crate::ffi::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, Wc, BATCH};
-use crate::receive_plan::ReceivePlan;
-use crate::send_queue::{name_of_receive, SendQueue};
+use crate::receive::plan::ReceivePlan;
+use crate::send::queue::{name_of_receive, SendQueue};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_ibv_abi as abi;
 use gasnet_sys::atomic::{Mutex, Ordering};

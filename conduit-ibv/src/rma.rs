@@ -8,14 +8,14 @@
 //!
 //! What needs more than one work request, or a registration, is a [`Transfer`].
 
+use crate::buffers::pools::SMALL;
 use crate::buffers::{AsLocal, Buffer, Buffers};
 use crate::ffi::{Local, Remote, Work};
+use crate::memory::on_demand::Direction;
 use crate::net::Net;
-use crate::on_demand::Direction;
-use crate::pools::SMALL;
 use crate::route::Route;
+use crate::send::queue::CompletionAction;
 use crate::send::{buffer_of, Grant, ROOM};
-use crate::send_queue::CompletionAction;
 use crate::transfers::{Extent, Report, Transfer};
 use gasnet_conduit::{
     Busy, Class, Completion, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma, SendBuffer,

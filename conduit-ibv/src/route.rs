@@ -1,7 +1,7 @@
 //! The way to a peer: a send queue, and what each work request on it needs to know of the peer.
 
 use crate::rail::Rail;
-use crate::send_queue::{QueueGuard, SendQueue};
+use crate::send::queue::{QueueGuard, SendQueue};
 use crate::xrc::XrcPeer;
 use gasnet_conduit::JobRank;
 

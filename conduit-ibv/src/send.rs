@@ -1,13 +1,16 @@
 //! Sending packets.
 
+pub mod gather;
+pub mod queue;
+
 use crate::buffers::{AsLocal, Buffer};
+use crate::eager_rdma::{Slot, SlotHeader};
 use crate::ffi::{Errno, Local, Work};
 use crate::net::Net;
 use crate::peers::{Connection, Peers};
 use crate::rail::Rail;
-use crate::ring::{Slot, SlotHeader};
 use crate::route::Route;
-use crate::send_queue::{CompletionAction, SendQueue};
+use crate::send::queue::{CompletionAction, SendQueue};
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 use gasnet_sys::atomic::Ordering;
@@ -272,7 +275,7 @@ impl Net {
     #[inline]
     pub fn post_message(
         &self,
-        turn: &mut crate::send_queue::QueueGuard<'_>,
+        turn: &mut crate::send::queue::QueueGuard<'_>,
         message: Message<'_>,
         word: u32,
     ) -> Result<(), Errno> {

@@ -1,7 +1,7 @@
 //! The settings of the environment.
 #![forbid(unsafe_code)]
 
-use crate::pinned::Regions;
+use crate::memory::limits::Regions;
 #[allow(clippy::wildcard_imports, reason = "nearly all of them are read here")]
 use crate::variables::*;
 use gasnet_conduit::config::{self, Config, Key};

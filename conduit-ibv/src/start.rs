@@ -2,23 +2,24 @@
 //! connect.
 #![forbid(unsafe_code)]
 
+pub mod open;
+
 use crate::boot_record::BootRecord;
+use crate::buffers::pools::Pools;
+use crate::connect::policy::{ConnectPolicy, Kind, Record};
 use crate::connect::{self, Connector};
-use crate::connect_policy::{ConnectPolicy, Kind, Record};
-use crate::fetch::Fetches;
+use crate::eager_rdma;
+use crate::eager_rdma::inbox::Inbox;
 use crate::ffi::{Access, Domain};
-use crate::inbox::Inbox;
-use crate::mapped::Pinned;
+use crate::memory::limits::{self, advised};
+use crate::memory::mapped::Pinned;
 use crate::memory::Segments;
 use crate::net::{Net, Opened};
-use crate::open;
 use crate::peers::Peers;
-use crate::pinned::{self, advised};
-use crate::pools::Pools;
 use crate::presets::Presets;
 use crate::rail::Rail;
-use crate::receive_plan;
-use crate::ring;
+use crate::receive::fetch::Fetches;
+use crate::receive::plan;
 use crate::settings::{self, Settings};
 use crate::transfers::Stripes;
 use crate::wake::WakeUp;
@@ -38,7 +39,7 @@ pub fn start(info: &StartInfo<'_>) -> Result<Net, ConduitError> {
 /// The error is a message without a full stop.
 fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let mut settings = Settings::read();
-    pinned::raise_limit();
+    limits::raise_limit();
     let policy = ConnectPolicy::read(&settings, info);
     let completes = policy == Ok(ConnectPolicy::Everybody);
     let has_thread = info.may_start_threads && settings.connects_later && !completes;
@@ -139,7 +140,7 @@ fn agree_on_credits(info: &StartInfo<'_>, settings: &Settings, all: &[BootRecord
     let window = all.iter().map(|record| u32::from(record.credits)).min().unwrap_or(1);
     let eager = all.iter().map(|record| record.buffer as usize).min().unwrap_or(0);
     if info.rank == JobRank(0) {
-        receive_plan::report(settings, (eager, window));
+        plan::report(settings, (eager, window));
     }
     let least = all.iter().map(|record| u32::from(record.spare_credits)).min();
     // A peer that kept all credits would stop this process.
@@ -150,7 +151,7 @@ fn agree_on_credits(info: &StartInfo<'_>, settings: &Settings, all: &[BootRecord
 
 impl Opened {
     /// Memory that this process of so many locks beside segments.
-    fn locked(&self, pools: &Pools, settings: &Settings, processes: usize) -> pinned::Own {
+    fn locked(&self, pools: &Pools, settings: &Settings, processes: usize) -> limits::Own {
         let hcas = self.rails.len();
         let queues = |rail| {
             let pairs = self.paths.iter().filter(|path| path.rail == rail).count();
@@ -158,8 +159,8 @@ impl Opened {
         };
         let (pooled, most_pooled) = pools.bytes();
         let buffers: usize = self.rails.iter().map(Rail::buffer_bytes).sum();
-        let rings = settings.rings * ring::BYTES;
-        pinned::Own {
+        let rings = settings.rings * eager_rdma::BYTES;
+        limits::Own {
             at_start: hcas * pooled,
             most: hcas * (most_pooled + rings) + buffers + (0..hcas).map(queues).sum::<usize>(),
             hcas,
@@ -172,11 +173,11 @@ impl Opened {
         let probed = all.iter().any(|record| record.probes).then(|| {
             let domains: Vec<&Domain> = self.rails.iter().map(|rail| &rail.domain).collect();
             let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
-            let share = pinned::share(info.host.len());
+            let share = limits::share(info.host.len());
             probe(info, pin, share, settings::reports_probe().then_some("ibv"))
         });
         let buffers = self.rails.iter().map(Rail::buffer_bytes).sum();
-        pinned::max_bytes(info.host.len(), buffers, probed, own)
+        limits::max_bytes(info.host.len(), buffers, probed, own)
     }
 }
 

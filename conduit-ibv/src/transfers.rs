@@ -7,14 +7,14 @@
 
 use crate::buffers::{AsLocal, Buffer};
 use crate::ffi::{Access, Errno, Local, Remote, Work};
+use crate::memory::limits::advised;
+use crate::memory::on_demand::Direction;
 use crate::memory::Registered;
 use crate::net::Net;
-use crate::on_demand::Direction;
 use crate::peers::Connection;
-use crate::pinned::advised;
 use crate::rma::copy_in;
 use crate::route::Route;
-use crate::send_queue::{CompletionAction, Refused};
+use crate::send::queue::{CompletionAction, Refused};
 use gasnet_conduit::config;
 use gasnet_conduit::{Busy, Completion, Cookie, LocalMemory, RemoteMemory, SegmentMemory};
 use gasnet_conduit_util::aligned_copy::copy_out;

@@ -2,7 +2,7 @@
 //! [`crate::ports::variables`]; [`crate::settings`] reads them.
 #![forbid(unsafe_code)]
 
-use crate::pinned::Regions;
+use crate::memory::limits::Regions;
 use crate::ports::variables as ports;
 use gasnet_conduit::config::{count, flag, form, int, path, size, text, Key, Scope, Variable};
 use gasnet_conduit::size_spec::{size_in, Limit};

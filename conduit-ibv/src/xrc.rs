@@ -8,21 +8,24 @@
 //! The queue of a link holds the work requests of [`Rail::depth_of`] peers. Several peers thus wait
 //! for each other when one lacks receive buffers, which credits make rare.
 
+pub mod groups;
+pub mod receive_queues;
+
 use crate::boot_record::BootRecord;
-use crate::connect_policy::FEW;
+use crate::connect::handshake::{Endpoint, MOST_PATHS};
+use crate::connect::policy::FEW;
+use crate::connect::resolve::Failure;
 use crate::events;
 use crate::ffi::{Errno, Pair};
-use crate::groups::Groups;
-use crate::handshake::{Endpoint, MOST_PATHS};
+use crate::memory::limits::advised;
 use crate::net::{Net, Opened};
 use crate::peers::Connection;
-use crate::pinned::advised;
 use crate::ports;
 use crate::rail::Rail;
-use crate::receivers::Receivers;
-use crate::resolve::Failure;
-use crate::send_queue::SendQueue;
+use crate::send::queue::SendQueue;
 use crate::settings::Settings;
+use crate::xrc::groups::Groups;
+use crate::xrc::receive_queues::Receivers;
 use gasnet_conduit::config;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};

@@ -3,7 +3,7 @@
 #![forbid(unsafe_code)]
 
 use crate::boot_record::Names;
-use crate::received::extent;
+use crate::receive::place::extent;
 use crate::wire::{is_request, Header, HEADER};
 use gasnet_conduit::conformance::fuzz::{number, Target};
 use gasnet_conduit::conformance::start_info;

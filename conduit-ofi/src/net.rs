@@ -3,14 +3,14 @@
 use crate::boot_record::Names;
 use crate::connect_timeout::Unreached;
 use crate::ffi::{Endpoint, Errno, Functions, Info, Minimum, Threads};
-use crate::long_put::Arrival;
 use crate::memory::{wants_registration, Segments};
 use crate::operation::{OwnedOperation, Pool};
-use crate::outsiders::Outsiders;
 use crate::peers::{self, Peers};
 use crate::presets;
 use crate::provider::{self, Needs, Offer};
+use crate::put_notify::long_put::Arrival;
 use crate::put_notify::PendingPuts;
+use crate::receive::outsiders::Outsiders;
 use crate::receive::{Buffers, Many, Receives};
 use crate::select::{self, Selected};
 use crate::stale_shm::Leftover;

@@ -1,14 +1,14 @@
-//! Polling: what the queue reports. [`crate::deliver`] delivers the messages of it.
+//! Polling: what the queue reports. [`crate::receive::deliver`] delivers the messages of it.
 //!
 //! A poll of either scope takes every message off the network. Requests that may not run yet wait
 //! in memory, which credits bound. So a process that waits for anything never keeps its peers from
 //! sending it what it waits for, and replies need no endpoint of their own.
 
 use crate::ffi::{bits, Completion, Errno, Failure};
-use crate::long_put::Arrival;
 use crate::net::{Net, Stalled};
 use crate::operation::{Access, Kind, OwnedOperation};
 use crate::provider;
+use crate::put_notify::long_put::Arrival;
 use crate::receive::{has_message, RESERVE};
 use crate::wire;
 use gasnet_conduit::{Completion as Part, JobRank, PollScope, Upcalls};

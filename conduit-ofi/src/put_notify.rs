@@ -1,10 +1,12 @@
 //! Packets that wait for a put. A put carries the rank of its source and a number to its target's
 //! queue, once for each part; the packet carries the number and how many parts there are. Whichever
 //! comes last delivers the packet. Where the provider takes no data with a put, a message follows
-//! the put ([`crate::long_put`]).
+//! the put ([`crate::put_notify::long_put`]).
 //!
 //! A put of no bytes needs no key, so anybody can send what the queue gets. It is masked by the
 //! job's token: what others send names no put that is under way.
+
+pub mod long_put;
 
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::aligned_copy::AlignedCopy;

@@ -6,9 +6,13 @@
 //! under which the queue is read: a thread that reads the end of a buffer cannot overtake one that
 //! has read a message in it and not counted it yet.
 
+pub mod deliver;
+pub mod outsiders;
+pub mod place;
+
 use crate::ffi::{bits, Completion, Endpoint, Errno};
 use crate::operation::{self, Kind, OwnedOperation, Pool};
-use crate::received::{self, Extent};
+use crate::receive::place::Extent;
 use crate::versions::End;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
@@ -191,7 +195,7 @@ impl Receives {
     #[inline]
     fn extent(&self, index: usize, completion: &Completion) -> Option<Extent> {
         let message = (self.message(index, completion), completion.len);
-        received::extent(message, (self.first(index), self.shape.bytes))
+        place::extent(message, (self.first(index), self.shape.bytes))
     }
 
     /// Whether a message of so many bytes was cut off by the end of its buffer, rather than by the

@@ -1,6 +1,6 @@
 //! Post descriptors: what is posted, what its completion means, and a little registered memory.
 
-use crate::done::CompletionAction;
+use crate::completion::CompletionAction;
 use gasnet_conduit::JobRank;
 use gasnet_gni_abi as abi;
 use std::ptr::NonNull;

@@ -4,7 +4,7 @@
 use super::filter::{self, Filter};
 use super::{Hca, LinkLayer, Port};
 use crate::buffers::MOST_RAILS;
-use crate::handshake::MOST_PATHS;
+use crate::connect::handshake::MOST_PATHS;
 use gasnet_conduit::locality;
 
 /// What a process wants.

@@ -3,7 +3,7 @@
 
 use super::choose::Wanted;
 use crate::buffers::MOST_RAILS;
-use crate::handshake::MOST_PATHS;
+use crate::connect::handshake::MOST_PATHS;
 use gasnet_conduit::config::{self, count, flag, form, ranks, text, Config, Key, RankSet, Scope};
 use gasnet_conduit::locality::{self, Device, Family, Ranks, Topology, Wishes};
 

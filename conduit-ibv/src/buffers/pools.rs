@@ -2,7 +2,7 @@
 
 use crate::buffers::{Buffer, Buffers};
 use crate::ffi::{Access, Domain};
-use crate::pinned::advised;
+use crate::memory::limits::advised;
 use crate::settings::Settings;
 
 /// Bytes of a small buffer.

@@ -20,6 +20,8 @@
 //! Nothing wakes a thread that sleeps when a slot is written, so only jobs whose threads do not
 //! sleep have rings.
 
+pub mod inbox;
+
 use crate::buffers::Buffer;
 use crate::ffi::{Access, Domain, Errno, Region, Remote};
 use gasnet_conduit::JobRank;

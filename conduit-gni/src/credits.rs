@@ -24,10 +24,12 @@
 //! The reply and these words may arrive in either order, and a reply before its request is known to
 //! have left. A slot is free when all of it has happened.
 
-use crate::outbox::Outbox;
+pub mod units;
+
+use crate::credits::units::Units;
 use crate::region::{Layout, OUTBOX};
+use crate::reply_buffers::Outbox;
 use crate::settings::{Settings, MOST_UNITS};
-use crate::units::Units;
 use gasnet_conduit::{Class, JobRank};
 use std::collections::VecDeque;
 

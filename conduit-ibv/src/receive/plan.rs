@@ -4,7 +4,7 @@
 //! each queue pair has buffers of its own, and their memory would grow with the job: 6.5 MiB for
 //! each peer at the default settings. There `GASNET_RBUF_COUNT` bounds the memory all the same.
 //! Beyond it buffers become smaller first, and larger packets are fetched by their receivers
-//! ([`crate::fetch`]); then peers get fewer credits.
+//! ([`crate::receive::fetch`]); then peers get fewer credits.
 #![forbid(unsafe_code)]
 
 use crate::settings::Settings;

@@ -23,8 +23,8 @@ struct Group {
 }
 
 impl Groups {
-    /// Those of processes with these hosts and ports ([`crate::boot_record::BootRecord::ports`]), by
-    /// rank.
+    /// Those of processes with these hosts and ports ([`crate::boot_record::BootRecord::ports`]),
+    /// by rank.
     pub fn new(processes: impl Iterator<Item = (u32, u64)>) -> Self {
         let (mut numbers, mut on_host) = (HashMap::new(), HashMap::<u32, usize>::new());
         let mut all: Vec<Group> = Vec::new();

@@ -10,10 +10,10 @@
 //! under which the completion queue is read.
 
 use crate::buffers::Buffer;
-use crate::fetch::Fetched;
 use crate::ffi::{Errno, Pair, Work};
 use crate::migration::Migration;
 use crate::rail::Rail;
+use crate::receive::fetch::Fetched;
 use crate::route::Route;
 use crate::transfers::Transfer;
 use gasnet_conduit::{Completion, Cookie, JobRank};

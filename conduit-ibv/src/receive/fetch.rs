@@ -11,8 +11,8 @@
 use crate::buffers::{AsLocal, Buffer};
 use crate::ffi::{Errno, Remote, Work};
 use crate::net::Net;
+use crate::send::queue::CompletionAction;
 use crate::send::{Grant, ROOM};
-use crate::send_queue::CompletionAction;
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};

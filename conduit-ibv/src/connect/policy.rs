@@ -2,7 +2,7 @@
 //! both sides, so a process is also connected to those that want it.
 #![forbid(unsafe_code)]
 
-use crate::connect_file;
+use crate::connect::file;
 use crate::settings::Settings;
 use gasnet_conduit::{warn, JobRank, StartInfo};
 use std::fs::{self, File, OpenOptions};
@@ -39,7 +39,7 @@ impl ConnectPolicy {
                 let file = of_rank(file, info.rank);
                 let failed = |why: String| format!("GASNET_CONNECTFILE_IN: {}: {why}", file.display());
                 let text = fs::read_to_string(&file).map_err(|why| failed(why.to_string()))?;
-                let peers = connect_file::parse(&text, info.rank, info.size).map_err(failed)?;
+                let peers = file::parse(&text, info.rank, info.size).map_err(failed)?;
                 Ok(Self::Some(peers.into_iter().collect()))
             }
             (wanted, None) if wanted.unwrap_or(info.size <= FEW) => Ok(Self::Everybody),
@@ -150,7 +150,7 @@ impl Record {
 
     /// Writes it, by one call, so that lines of several processes do not mix.
     pub fn write(&self, peers: &[JobRank]) {
-        let text = connect_file::format(self.rank, peers, self.size, self.base);
+        let text = file::format(self.rank, peers, self.size, self.base);
         if let Err(why) = (&self.file).write_all(text.as_bytes()) {
             warn(format_args!("ibv: GASNET_CONNECTFILE_OUT: {why}."));
         }

@@ -3,8 +3,8 @@
 
 use crate::boot_record::{BootRecord, Link};
 use crate::ffi::{Channel, Context, Datagrams, LocalPort};
+use crate::memory::limits::advised;
 use crate::net::{Opened, Path};
-use crate::pinned::advised;
 use crate::ports::subnet::{self, Offer, Prefix};
 use crate::ports::{self, Choice, Hca, Host};
 use crate::rail::Rail;

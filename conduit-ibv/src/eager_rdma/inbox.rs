@@ -1,9 +1,9 @@
 //! The rings of this process: offered to peers, and polled.
 
+use crate::eager_rdma::{Ring, Slot};
 use crate::net::Net;
 use crate::peers::Connection;
 use crate::rail::Batch;
-use crate::ring::{Ring, Slot};
 use crate::wire;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};

@@ -3,10 +3,10 @@
 
 use crate::buffers::AsLocal;
 use crate::ffi::{Local, Work};
+use crate::memory::on_demand::Direction;
 use crate::net::Net;
-use crate::on_demand::Direction;
+use crate::send::queue::CompletionAction;
 use crate::send::Grant;
-use crate::send_queue::CompletionAction;
 use gasnet_conduit::{Busy, Gather, GatheredPacket, LocalCompletion, SourceUse};
 
 impl Gather for Net {
