@@ -48,6 +48,7 @@ sources | grep '\.py$' | tr '\n' '\0' | xargs -0 "$ruff" check --quiet --no-cach
 sources | grep '\.py$' | tr '\n' '\0' | xargs -0 "$ruff" format --quiet --no-cache --diff
 python3 -B scripts/check/levels.py --selftest
 python3 -B scripts/check/levels.py
+python3 -B scripts/check/roles.py
 python3 -B scripts/check/style.py --selftest
 python3 -B scripts/check/style.py
 # The marker objects are compiled in every mode with warnings as errors by the header check and by

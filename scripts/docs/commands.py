@@ -31,7 +31,7 @@ def blocks(page):
 
 
 def commands(start, lines):
-    """(line number, command) of each command, which may go on behind a backslash or inside quotes."""
+    """(line number, command) of each command, which may go on behind a backslash or in quotes."""
     text, first = "", start
     for number, line in enumerate(lines, start):
         if not text:
