@@ -14,6 +14,7 @@ use crate::transfers::Transfer;
 use crate::wire::{Event, Kind};
 use gasnet_conduit::{JobRank, Stop};
 use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use gasnet_sys::gate::Gate;
@@ -47,15 +48,12 @@ pub struct Net {
     /// Bytes of segments that may be registered.
     pub max_bytes: usize,
     /// Posts that found no room, and their domains.
-    pub refused: Mutex<Vec<(usize, PostDescriptor, Option<u32>)>>,
-    pub refused_count: AtomicUsize,
+    pub refused: PendingQueue<(usize, PostDescriptor, Option<u32>)>,
     /// Transfers that wait for a post, a buffer or room.
     #[allow(clippy::vec_box, reason = "they move between posts and this list")]
-    pub stalled: Mutex<Vec<Box<Transfer>>>,
-    pub stalled_count: AtomicUsize,
+    pub stalled: PendingQueue<Box<Transfer>>,
     /// Messages whose payloads are complete.
-    pub messages: Mutex<Vec<Message>>,
-    pub has_messages: AtomicBool,
+    pub messages: PendingQueue<Message>,
     /// The barrier, in leaders.
     pub rounds: Option<Rounds>,
     /// Whether messages have arrived that are not complete, or not delivered.
@@ -165,9 +163,7 @@ impl Net {
         match unsafe { turn.post(endpoint, post, event) } {
             Ok(()) => {}
             Err((post, Code::RESOURCE)) => {
-                let mut refused = lock(&self.refused);
-                refused.push((domain, post, event));
-                self.refused_count.store(refused.len(), Ordering::Release);
+                self.refused.push((domain, post, event));
             }
             Err((post, code)) => {
                 let name = post.name();
@@ -208,11 +204,7 @@ impl Net {
     /// Tries again what found no room.
     #[cold]
     pub fn post_refused(&self) {
-        let mut refused = lock(&self.refused);
-        let waiting = std::mem::take(&mut *refused);
-        self.refused_count.store(0, Ordering::Relaxed);
-        drop(refused);
-        for (domain, post, event) in waiting {
+        for (domain, post, event) in self.refused.take_all() {
             let mut turn = self.domains[domain].turn();
             // SAFETY: as when it was posted first.
             unsafe { self.post(&mut turn, domain, post, event) };

@@ -48,13 +48,13 @@ impl Net {
         if self.delays_credits.load(Ordering::Relaxed) {
             self.flush_late_credits();
         }
-        if self.refused_count.load(Ordering::Relaxed) > 0 {
+        if !self.refused.is_empty() {
             self.post_refused();
         }
-        if self.has_messages.load(Ordering::Relaxed) {
+        if !self.messages.is_empty() {
             self.send_messages();
         }
-        if self.stalled_count.load(Ordering::Relaxed) > 0 {
+        if !self.stalled.is_empty() {
             self.restart();
         }
         self.report(upcalls);

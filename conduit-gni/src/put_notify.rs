@@ -13,11 +13,10 @@ use crate::net::{Net, FIRST};
 use crate::rma::{copy, PutKind};
 use crate::send::{length, Current, Packet};
 use crate::settings::Flavour;
-use crate::transfers::{Report, Transfer};
+use crate::transfers::Transfer;
 use crate::wire::Kind;
 use gasnet_conduit::{Busy, Class, Completion, JobRank, LocalCompletion, Put, PutNotify, SendBuffer, SourceUse};
-use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
+use gasnet_conduit_util::report::Report;
 
 /// A message that is sent when its payload is complete.
 #[derive(Debug)]
@@ -180,11 +179,7 @@ impl Net {
     /// Sends the messages whose payloads are complete, as far as possible.
     #[cold]
     pub fn send_messages(&self) {
-        let mut waiting = lock(&self.messages);
-        let messages = std::mem::take(&mut *waiting);
-        self.has_messages.store(false, Ordering::Relaxed);
-        drop(waiting);
-        for message in messages {
+        for message in self.messages.take_all() {
             let packet: [&[u8]; 1] = [&message.packet];
             let bytes = message.packet.len();
             let is_sent = match message.way {
@@ -204,8 +199,7 @@ impl Net {
                 Carrier::Further(peer) => self.further_reply(peer, &packet, bytes).is_ok(),
             };
             if !is_sent {
-                lock(&self.messages).push(message);
-                self.has_messages.store(true, Ordering::Relaxed);
+                self.messages.push(message);
             }
         }
     }

@@ -17,6 +17,7 @@ use gasnet_conduit::size_spec::Limit;
 use gasnet_conduit::{barrier, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::probe::probe;
 use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex};
@@ -300,12 +301,9 @@ impl Net {
             bounces,
             region,
             region_memory: memory,
-            refused: Mutex::default(),
-            refused_count: AtomicUsize::new(0),
-            stalled: Mutex::default(),
-            stalled_count: AtomicUsize::new(0),
-            messages: Mutex::default(),
-            has_messages: AtomicBool::new(false),
+            refused: PendingQueue::default(),
+            stalled: PendingQueue::default(),
+            messages: PendingQueue::default(),
             has_arrivals: AtomicBool::new(false),
             delays_credits: AtomicBool::new(false),
             polls: AtomicUsize::new(0),

@@ -12,10 +12,8 @@ use crate::put_notify::Message;
 use crate::rma::{copy, take_out, widened, PutKind, MOST};
 use crate::settings::Flavour;
 use gasnet_conduit::{Busy, Completion, Cookie, Get, JobRank, LocalMemory, Put};
+use gasnet_conduit_util::report::{ParentOperation, Report};
 use gasnet_gni_abi as abi;
-use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
-use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 
 /// Most transfers that wait for room, beyond which it is the client that waits.
@@ -51,22 +49,6 @@ enum LocalAccess {
     /// In copies of pieces: the one under way, the bytes in front of it that are not wanted, and
     /// its length.
     Copied(Option<(Bounce, usize, usize)>),
-}
-
-/// What is reported at the end.
-#[derive(Debug)]
-pub enum Report {
-    Nothing,
-    Part(Cookie, Completion),
-    /// This is a part of a get.
-    ParentOperation(Arc<ParentOperation>),
-}
-
-/// A get of several transfers.
-#[derive(Debug)]
-pub struct ParentOperation {
-    left: AtomicUsize,
-    cookie: Cookie,
 }
 
 impl Transfer {
@@ -124,7 +106,7 @@ impl Transfer {
 impl Net {
     /// Whether another transfer may begin.
     pub fn may_begin(&self) -> Result<(), Busy> {
-        if self.stalled_count.load(Ordering::Relaxed) < STALLED {
+        if self.stalled.len() < STALLED {
             Ok(())
         } else {
             Err(Busy)
@@ -145,10 +127,7 @@ impl Net {
             [(0, head, true), (head, middle, false), (head + middle, tail, true)]
         };
         let parts = parts.into_iter().filter(|(_, bytes, _)| *bytes > 0);
-        let whole = Arc::new(ParentOperation {
-            left: AtomicUsize::new(parts.clone().count()),
-            cookie: get.cookie,
-        });
+        let whole = ParentOperation::new(parts.clone().count(), (get.cookie, Completion::Both));
         for (first, bytes, is_copied) in parts {
             let mut transfer = Box::new(Transfer {
                 is_get: true,
@@ -161,7 +140,7 @@ impl Net {
                 aim: PutKind::Put,
                 then: None,
                 source: None,
-                report: Report::ParentOperation(Arc::clone(&whole)),
+                report: Report::Parent(Arc::clone(&whole)),
             });
             transfer.skip(first);
             self.begin(transfer);
@@ -203,24 +182,14 @@ impl Net {
         let post = self.domains[transfer.domain].turn().take();
         match post {
             Some(post) => self.advance(post, transfer),
-            None => self.stall(transfer),
+            None => self.stalled.push(transfer),
         }
-    }
-
-    fn stall(&self, transfer: Box<Transfer>) {
-        let mut stalled = lock(&self.stalled);
-        stalled.push(transfer);
-        self.stalled_count.store(stalled.len(), Ordering::Release);
     }
 
     /// Resumes transfers that wait.
     #[cold]
     pub fn restart(&self) {
-        let mut stalled = lock(&self.stalled);
-        let waiting = std::mem::take(&mut *stalled);
-        self.stalled_count.store(0, Ordering::Relaxed);
-        drop(stalled);
-        for transfer in waiting {
+        for transfer in self.stalled.take_all() {
             self.resume(transfer);
         }
     }
@@ -230,7 +199,7 @@ impl Net {
         let domain = transfer.domain;
         let Some((local, remote, bytes)) = self.next_part(&mut transfer) else {
             self.domains[domain].turn().put_back(post);
-            return self.stall(transfer);
+            return self.stalled.push(transfer);
         };
         let (aim, is_get) = (transfer.aim, transfer.is_get);
         let (kind, modes) = if is_get {
@@ -309,16 +278,9 @@ impl Net {
             self.registrations.give(&self.domains, transfer.domain, handle);
         }
         self.bounces.give(transfer.source);
-        let report = match transfer.report {
-            Report::Nothing => None,
-            Report::Part(cookie, part) => Some((cookie, part)),
-            Report::ParentOperation(whole) => {
-                (whole.left.fetch_sub(1, Ordering::AcqRel) == 1).then_some((whole.cookie, Completion::Both))
-            }
-        };
+        let report = transfer.report.completed();
         if let Some(message) = transfer.then {
-            lock(&self.messages).push(message);
-            self.has_messages.store(true, Ordering::Relaxed);
+            self.messages.push(message);
         }
         (Some(post), report)
     }

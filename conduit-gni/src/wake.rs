@@ -22,9 +22,9 @@ impl Wake for Net {
         let is_reducing = |rounds: &Rounds| rounds.is_active() && rounds.engine.is_some();
         let has_work = self.rounds.as_ref().is_some_and(is_reducing)
             || self.has_arrivals.load(Ordering::Relaxed)
-            || self.has_messages.load(Ordering::Relaxed)
-            || self.refused_count.load(Ordering::Relaxed) > 0
-            || self.stalled_count.load(Ordering::Relaxed) > 0;
+            || !self.messages.is_empty()
+            || !self.refused.is_empty()
+            || !self.stalled.is_empty();
         !has_work && self.domains[FIRST].try_turn().is_some_and(|mut turn| turn.arm())
     }
 }

@@ -16,9 +16,9 @@ use crate::transfers::{Stripes, Transfer};
 use crate::xrc::Xrc;
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::aligned_copy::AlignedCopy;
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
-use std::collections::VecDeque;
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
@@ -75,12 +75,10 @@ pub struct Net {
     pub has_atomics: bool,
     pub access: Access,
     /// Requests that could not run when they arrived, and their sources.
-    pub deferred: Mutex<VecDeque<(JobRank, AlignedCopy)>>,
-    pub deferred_count: AtomicUsize,
+    pub deferred: PendingQueue<(JobRank, AlignedCopy)>,
     /// Long operations that wait for room.
     #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
-    pub stalled: Mutex<Vec<Box<Transfer>>>,
-    pub stalled_count: AtomicUsize,
+    pub stalled: PendingQueue<Box<Transfer>>,
     /// Bytes of the largest packet that fits receive buffers.
     pub eager: usize,
     /// Packets that are larger.

@@ -48,10 +48,10 @@ impl Net {
         if self.inbox.is_used() {
             delivered += self.poll_rings(scope, upcalls);
         }
-        if self.deferred_count.load(Ordering::Acquire) > 0 && scope == PollScope::All {
+        if !self.deferred.is_empty() && scope == PollScope::All {
             delivered += self.deliver_deferred(upcalls);
         }
-        if self.stalled_count.load(Ordering::Relaxed) > 0 {
+        if !self.stalled.is_empty() {
             self.restart();
         }
         if self.fetches.has_work() {
@@ -348,20 +348,13 @@ impl Net {
         if !self.peers.connection(source).is_some_and(|it| self.peers.hold(it)) {
             return;
         }
-        let copy = AlignedCopy::new(packet);
-        let mut deferred = lock(&self.deferred);
-        deferred.push_back((source, copy));
-        self.deferred_count.store(deferred.len(), Ordering::Release);
+        self.deferred.push((source, AlignedCopy::new(packet)));
     }
 
     #[cold]
     fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
         for count in 0..DEFERRED {
-            let mut deferred = lock(&self.deferred);
-            let request = deferred.pop_front();
-            self.deferred_count.store(deferred.len(), Ordering::Release);
-            drop(deferred);
-            let Some((source, mut packet)) = request else {
+            let Some((source, mut packet)) = self.deferred.pop() else {
                 return count;
             };
             self.kept_request(source, packet.bytes(), upcalls);
@@ -422,11 +415,7 @@ impl Net {
     /// Posts what waited for room.
     #[cold]
     fn restart(&self) {
-        let mut stalled = lock(&self.stalled);
-        let transfers = std::mem::take(&mut *stalled);
-        self.stalled_count.store(0, Ordering::Release);
-        drop(stalled);
-        for transfer in transfers {
+        for transfer in self.stalled.take_all() {
             self.advance(transfer);
         }
     }

@@ -16,11 +16,12 @@ use crate::net::Net;
 use crate::route::Route;
 use crate::send::queue::CompletionAction;
 use crate::send::{buffer_of, Grant, ROOM};
-use crate::transfers::{Extent, Report, Transfer};
+use crate::transfers::{Extent, Transfer};
 use gasnet_conduit::{
     Busy, Class, Completion, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma, SendBuffer,
     SourceUse,
 };
+use gasnet_conduit_util::report::Report;
 
 /// Where local memory is for a work request.
 enum Place {

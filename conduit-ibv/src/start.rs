@@ -25,6 +25,7 @@ use crate::transfers::Stripes;
 use crate::wake::WakeUp;
 use crate::xrc::Xrc;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::probe::probe;
 use gasnet_sys::atomic::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -108,10 +109,8 @@ fn assemble(
         token: info.message_token(),
         has_atomics: all.iter().all(|record| record.has_atomics),
         access,
-        deferred: Mutex::default(),
-        deferred_count: AtomicUsize::new(0),
-        stalled: Mutex::default(),
-        stalled_count: AtomicUsize::new(0),
+        deferred: PendingQueue::default(),
+        stalled: PendingQueue::default(),
         stripes: Stripes::new(settings.stripes, opened.paths.len(), longest.unwrap_or(usize::MAX)),
         registrations: AtomicUsize::new(0),
         most_registrations: settings.registrations(regions.unwrap_or(0), info.host.len()),

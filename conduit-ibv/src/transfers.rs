@@ -18,9 +18,8 @@ use crate::send::queue::{CompletionAction, Refused};
 use gasnet_conduit::config;
 use gasnet_conduit::{Busy, Completion, Cookie, LocalMemory, RemoteMemory, SegmentMemory};
 use gasnet_conduit_util::aligned_copy::copy_out;
+use gasnet_conduit_util::report::{ParentOperation, Report};
 use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
-use std::sync::atomic::AtomicUsize;
 use std::sync::Arc;
 
 /// Most operations that wait for room, beyond which it is the client that waits.
@@ -78,22 +77,6 @@ pub enum LocalAccess {
     Reserved(Buffer),
     /// In copies of pieces: the one under way, and its length.
     Copied(Option<(Buffer, usize)>),
-}
-
-/// What is reported at the end.
-#[derive(Debug)]
-pub enum Report {
-    Nothing,
-    Part(Cookie, Completion),
-    /// This is a stripe.
-    ParentOperation(Arc<ParentOperation>),
-}
-
-/// An operation that was divided into stripes.
-#[derive(Debug)]
-pub struct ParentOperation {
-    left: AtomicUsize,
-    report: (Cookie, Completion),
 }
 
 /// Sizes above which operations are striped over the paths.
@@ -176,7 +159,7 @@ impl Transfer {
 impl Net {
     /// Whether another operation may begin.
     pub fn may_begin(&self) -> Result<(), Busy> {
-        if self.stalled_count.load(Ordering::Relaxed) < STALLED {
+        if self.stalled.len() < STALLED {
             Ok(())
         } else {
             Err(Busy)
@@ -197,14 +180,11 @@ impl Net {
         self.may_begin()?;
         let count = connection.queues.len().min(extent.bytes.div_ceil(stripe));
         let each = extent.bytes.div_ceil(count).next_multiple_of(PAGE);
-        let whole = Arc::new(ParentOperation {
-            left: AtomicUsize::new(extent.bytes.div_ceil(each)),
-            report,
-        });
+        let whole = ParentOperation::new(extent.bytes.div_ceil(each), report);
         for (path, first) in (0..extent.bytes).step_by(each).enumerate() {
             let mut stripe = extent.after(first);
             stripe.bytes = stripe.bytes.min(each);
-            self.begin(Transfer::new(stripe, path, Report::ParentOperation(Arc::clone(&whole))));
+            self.begin(Transfer::new(stripe, path, Report::Parent(Arc::clone(&whole))));
         }
         Ok(())
     }
@@ -278,7 +258,7 @@ impl Net {
         let rail = &self.rails[path.rail];
         loop {
             let Some(mut turn) = queue.turn(rail) else {
-                return self.stall(transfer);
+                return self.stalled.push(transfer);
             };
             if transfer.rest.bytes == 0 {
                 transfer.is_last = true;
@@ -290,7 +270,7 @@ impl Net {
             }
             let Some((local, remote)) = self.part(&mut transfer, path.rail, path.max_message) else {
                 drop(turn);
-                return self.stall(transfer);
+                return self.stalled.push(transfer);
             };
             let work = if transfer.rest.is_get {
                 Work::read(&local, remote)
@@ -373,17 +353,11 @@ impl Net {
             transfer.is_last = false;
             transfer.forget_piece();
             if why == Errno::NO_MEMORY {
-                return self.stall(transfer);
+                return self.stalled.push(transfer);
             }
             let _ = self.refused(queue, transfer.name(), why);
             self.end(*transfer);
         }
-    }
-
-    fn stall(&self, transfer: Box<Transfer>) {
-        let mut stalled = lock(&self.stalled);
-        stalled.push(transfer);
-        self.stalled_count.store(stalled.len(), Ordering::Release);
     }
 
     /// A work request of an operation that reports is complete. Returns what is reported, if it was
@@ -394,11 +368,7 @@ impl Net {
             self.advance(transfer);
             return None;
         }
-        match self.end(*transfer) {
-            Report::Nothing => None,
-            Report::Part(cookie, part) => Some((cookie, part)),
-            Report::ParentOperation(whole) => (whole.left.fetch_sub(1, Ordering::AcqRel) == 1).then_some(whole.report),
-        }
+        self.end(*transfer).completed()
     }
 
     /// Frees what an operation has. Returns what it reports.

@@ -54,9 +54,8 @@ impl Wake for Net {
 
     fn arm(&self) -> bool {
         self.rails.iter().for_each(|rail| self.take_events(rail));
-        let counts = [&self.stalled_count, &self.deferred_count];
         // Polls start what is stalled, and deliver what is deferred or fetched.
-        if counts.iter().any(|count| count.load(Ordering::Relaxed) > 0) || self.fetches.has_work() {
+        if !self.stalled.is_empty() || !self.deferred.is_empty() || self.fetches.has_work() {
             return false;
         }
         // The datagrams' events go to the first HCA's channel: armed after that was drained.

@@ -240,7 +240,7 @@ impl Wake for Net {
 
     fn arm(&self) -> bool {
         // What is stalled is started by polls.
-        self.stalled_count.load(std::sync::atomic::Ordering::Relaxed) == 0 && self.endpoint.may_sleep()
+        self.stalled.is_empty() && self.endpoint.may_sleep()
     }
 }
 

@@ -20,10 +20,10 @@ use crate::wire::{self, Header, Kind};
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{config, ConduitError, JobRank, StartInfo};
 use gasnet_conduit_util::aligned_copy::AlignedCopy;
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 
 /// Most bytes of an injected message, which is assembled on the stack.
 pub const INJECT: usize = 256;
@@ -57,11 +57,9 @@ pub struct Net {
     /// Local memory was copied because the provider does not register it.
     pub copies: AtomicBool,
     /// Requests that arrived while only replies were polled.
-    pub deferred: Mutex<VecDeque<(JobRank, AlignedCopy)>>,
-    pub deferred_count: AtomicUsize,
+    pub deferred: PendingQueue<(JobRank, AlignedCopy)>,
     /// Operations that the provider had no room for after they were accepted.
-    pub stalled: Mutex<Vec<Stalled>>,
-    pub stalled_count: AtomicUsize,
+    pub stalled: PendingQueue<Stalled>,
     /// To which peers those are.
     pub unreached: Unreached,
     pub outsiders: Outsiders,
@@ -159,10 +157,8 @@ impl Net {
             notices: PendingPuts::new(token, info.size),
             announces: AtomicBool::new(abilities.announces),
             copies: AtomicBool::new(false),
-            deferred: Mutex::default(),
-            deferred_count: AtomicUsize::new(0),
-            stalled: Mutex::default(),
-            stalled_count: AtomicUsize::new(0),
+            deferred: PendingQueue::default(),
+            stalled: PendingQueue::default(),
             unreached: Unreached::default(),
             outsiders: Outsiders::default(),
             stopped: AtomicBool::new(false),
@@ -329,14 +325,6 @@ impl Net {
         let text = format!("{:?}: {what}: {}", self.endpoint.info(), why.text());
         lock(&self.failure).get_or_insert(text);
         self.has_failed.store(true, Ordering::Release);
-    }
-
-    /// Something is to be started by a later poll.
-    #[cold]
-    pub fn stall(&self, operation: Stalled) {
-        let mut stalled = lock(&self.stalled);
-        stalled.push(operation);
-        self.stalled_count.store(stalled.len(), Ordering::Release);
     }
 }
 

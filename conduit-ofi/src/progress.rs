@@ -41,7 +41,7 @@ impl Net {
             return 0;
         }
         let mut delivered = 0;
-        if scope == PollScope::All && self.deferred_count.load(Ordering::Acquire) > 0 {
+        if scope == PollScope::All && !self.deferred.is_empty() {
             delivered += self.deliver_deferred(upcalls);
         }
         let mut left = self.settings.completions;
@@ -54,7 +54,7 @@ impl Net {
         if let Err(why) = self.receives.retry(&self.endpoint) {
             self.fail("fi_recvmsg", why);
         }
-        if self.stalled_count.load(Ordering::Relaxed) > 0 {
+        if !self.stalled.is_empty() {
             self.restart();
         }
         if self.peers.has_work() {
@@ -192,7 +192,7 @@ impl Net {
                 self.release(index);
             }
         }
-        if scope == PollScope::All && self.deferred_count.load(Ordering::Acquire) > 0 {
+        if scope == PollScope::All && !self.deferred.is_empty() {
             delivered += self.deliver_deferred(upcalls);
         }
         delivered
@@ -366,17 +366,13 @@ impl Net {
     /// Starts again what the provider had no room for.
     #[cold]
     fn restart(&self) {
-        let mut stalled = lock(&self.stalled);
-        let operations = std::mem::take(&mut *stalled);
-        self.stalled_count.store(0, Ordering::Release);
-        drop(stalled);
         let mut without_room: Vec<JobRank> = Vec::new();
         let mut reached: Vec<JobRank> = Vec::new();
-        for operation in operations {
+        for operation in self.stalled.take_all() {
             let peer = operation.peer();
             // Each try to connect costs a provider microseconds.
             if without_room.contains(&peer) {
-                self.stall(operation);
+                self.stalled.push(operation);
                 continue;
             }
             let is_over = match operation {

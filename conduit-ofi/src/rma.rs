@@ -124,8 +124,8 @@ impl Net {
         match self.advance(held) {
             Ok(()) => Ok(()),
             // Connecting may need polls of the peer, for which a client need not wait.
-            Err((held, Errno::AGAIN)) if self.stalled_count.load(Ordering::Relaxed) < STALLED => {
-                self.stall(Stalled::Rest(held));
+            Err((held, Errno::AGAIN)) if self.stalled.len() < STALLED => {
+                self.stalled.push(Stalled::Rest(held));
                 Ok(())
             }
             Err((held, why)) => {
@@ -246,7 +246,7 @@ impl Net {
         match self.advance(held) {
             Ok(()) => {}
             Err((held, Errno::AGAIN)) => {
-                self.stall(Stalled::Rest(held));
+                self.stalled.push(Stalled::Rest(held));
                 return false;
             }
             Err((held, why)) => {

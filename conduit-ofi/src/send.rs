@@ -112,8 +112,8 @@ impl Net {
     /// first message to a peer must not wait until it is connected.
     #[cold]
     fn keep(&self, (held, why): (OwnedOperation, Errno), message: usize) -> Result<(), Errno> {
-        if why == Errno::AGAIN && self.stalled_count.load(Ordering::Relaxed) < STALLED {
-            self.stall(Stalled::Message(held, message));
+        if why == Errno::AGAIN && self.stalled.len() < STALLED {
+            self.stalled.push(Stalled::Message(held, message));
             return Ok(());
         }
         held.release();
@@ -156,7 +156,7 @@ impl Net {
         match self.transmit(held, message, grant, class) {
             Ok(()) => {}
             Err((held, Errno::AGAIN)) => {
-                self.stall(Stalled::Message(held, message));
+                self.stalled.push(Stalled::Message(held, message));
                 return false;
             }
             Err((held, why)) => {
@@ -265,8 +265,8 @@ impl SendBuffers for Net {
         let header = self.header(Kind::Packet(class), grant.credits);
         header.encode(bytes, held.bytes(HEADER));
         match self.transmit(held, message, &grant, class) {
-            Err((held, Errno::AGAIN)) if self.stalled_count.load(Ordering::Relaxed) < STALLED => {
-                self.stall(Stalled::Message(held, message));
+            Err((held, Errno::AGAIN)) if self.stalled.len() < STALLED => {
+                self.stalled.push(Stalled::Message(held, message));
                 Ok(())
             }
             Err((held, why)) => {

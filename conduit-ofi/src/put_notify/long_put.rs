@@ -133,7 +133,7 @@ impl Net {
             .encode(0, &mut message);
         let sent = self.send_header(&message, peer, self.peers.number(peer));
         if sent == Err(Errno::AGAIN) {
-            self.stall(Stalled::Arrival(arrival));
+            self.stalled.push(Stalled::Arrival(arrival));
             return false;
         }
         if let Err(why) = sent {

@@ -5,8 +5,6 @@ use crate::put_notify::Outcome;
 use crate::wire::{self, Header, Refusal};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls, PACKET_ALIGN};
 use gasnet_conduit_util::aligned_copy::AlignedCopy;
-use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
 use std::ops::Range;
 
 /// Most deferred requests that a poll delivers.
@@ -152,20 +150,16 @@ impl Net {
         if !self.may_wait(source, message.bytes().len()) {
             return;
         }
-        let mut deferred = lock(&self.deferred);
-        deferred.push_back((source, message));
-        self.deferred_count.store(deferred.len(), Ordering::Release);
+        self.deferred.push((source, message));
     }
 
     #[cold]
     pub fn deliver_deferred(&self, upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
         while delivered < DEFERRED {
-            let mut deferred = lock(&self.deferred);
-            let first = deferred.pop_front();
-            self.deferred_count.store(deferred.len(), Ordering::Release);
-            drop(deferred);
-            let Some((source, mut message)) = first else { break };
+            let Some((source, mut message)) = self.deferred.pop() else {
+                break;
+            };
             let cost = self.peers.cost(message.bytes().len());
             self.peers.credits(source).release(cost);
             delivered += self.deliver_late(message, PollScope::All, upcalls);

@@ -1,0 +1,89 @@
+//! Work that found no room, or no poll that may do it, until a later poll. A poll that finds none
+//! takes no lock.
+#![forbid(unsafe_code)]
+
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::collections::VecDeque;
+use std::sync::atomic::AtomicUsize;
+
+/// A queue in order of arrival.
+#[derive(Debug)]
+pub struct PendingQueue<T> {
+    items: Mutex<VecDeque<T>>,
+    /// How many there are.
+    count: AtomicUsize,
+}
+
+impl<T> Default for PendingQueue<T> {
+    fn default() -> Self {
+        Self {
+            items: Mutex::default(),
+            count: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl<T> PendingQueue<T> {
+    /// How many wait, as of a moment ago.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Whether none waits, as of a moment ago.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn change<R>(&self, change: impl FnOnce(&mut VecDeque<T>) -> R) -> R {
+        let mut items = lock(&self.items);
+        let result = change(&mut items);
+        self.count.store(items.len(), Ordering::Release);
+        result
+    }
+
+    /// Adds an item behind the others.
+    #[cold]
+    pub fn push(&self, item: T) {
+        self.change(|items| items.push_back(item));
+    }
+
+    /// Takes the first.
+    #[cold]
+    pub fn pop(&self) -> Option<T> {
+        self.change(VecDeque::pop_front)
+    }
+
+    /// Takes all. Those that still find no room are to be pushed again.
+    #[cold]
+    pub fn take_all(&self) -> VecDeque<T> {
+        self.change(std::mem::take)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_come_back_in_order() {
+        let queue = PendingQueue::default();
+        assert!(queue.is_empty() && queue.pop().is_none() && queue.take_all().is_empty());
+        for item in 0..4 {
+            queue.push(item);
+        }
+        assert_eq!((queue.len(), queue.pop()), (4, Some(0)));
+        for item in queue.take_all() {
+            if item != 2 {
+                queue.push(item);
+            }
+        }
+        assert_eq!(
+            (queue.len(), queue.pop(), queue.pop(), queue.pop()),
+            (2, Some(1), Some(3), None)
+        );
+        assert!(queue.is_empty());
+    }
+}
