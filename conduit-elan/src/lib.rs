@@ -1,11 +1,11 @@
 //! conduit-elan of libgasnet: Quadrics QsNet (Elan3, Elan4) over libelan, through a shim that sites
 //! compile (`shim.h`).
 //!
-//! - [`shim`]: the shim behind safe types
+//! - [`ffi`]: the shim behind safe types
 //! - [`variables`], [`rms`], [`start`]: the start
 //! - [`net`]: the whole, and polling
-//! - [`credits`], [`send`], [`receive`], [`pool`]: messages
-//! - [`rma`], [`transfer`], [`flights`], [`segments`]: puts and gets
+//! - [`credits`], [`send`], [`receive`], [`buffers`]: messages
+//! - [`rma`], [`transfers`], [`pending`], [`memory`]: puts and gets
 //! - [`barrier`]: the hardware barrier
 
 mod barrier;

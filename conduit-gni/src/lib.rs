@@ -1,11 +1,10 @@
 //! conduit-gni of libgasnet: Cray Aries and Gemini over uGNI, with libugni opened at run time.
 //!
-//! - [`ugni`]: the library behind safe types
-//! - [`settings`], [`variables`], [`credentials`], [`pmi`], [`start`]: the start
-//! - [`region`], [`wire`], [`am`]: memory, events and state of Active Messages
-//! - [`send`], [`arrive`], [`notify`]: the life of a message
-//! - [`rma`], [`transfer`], [`bounce`], [`registrations`], [`segments`], [`atomics`]: one-sided
-//!   operations
+//! - [`ffi`]: the library behind safe types
+//! - [`settings`], [`variables`], [`pmi`], [`start`]: the start
+//! - [`region`], [`wire`], [`credits`]: memory, events and state of Active Messages
+//! - [`send`], [`receive`], [`put_notify`]: the life of a message
+//! - [`rma`], [`transfers`], [`buffers`], [`memory`], [`atomics`]: one-sided operations
 //! - [`barrier`], [`engine`]: the barrier
 //! - [`progress`], [`wake`]: polling
 

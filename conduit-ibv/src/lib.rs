@@ -1,19 +1,19 @@
 //! conduit-ibv of libgasnet: InfiniBand and RoCE over verbs, with libibverbs opened at run time.
 //!
-//! A process has a queue pair for each peer and path (a port of an HCA), connected at start
-//! ([`at_start`]) or at first contact by datagrams ([`handshake`], [`connect`]). Life of a packet:
-//! `send` pays for it with a credit of the peer ([`peers`]), writes it into the work request or a
-//! registered buffer ([`pools`]), and posts it ([`send_queue`]); 32 bits beside it say what it is
-//! ([`wire`]). It arrives in a receive buffer of its queue pair, or one that all peers share
-//! ([`receive`]), where a poll delivers it in place ([`progress`]). Small packets to a peer that
-//! gets many are written into its memory instead ([`ring`], [`inbox`]).
+//! A process has a queue pair for each peer and path (a port of an HCA), connected at start or at
+//! first contact by datagrams ([`connect`]). Life of a packet: `send` takes a credit of the peer
+//! ([`peers`]), writes the packet into the work request or a registered buffer ([`buffers`]), and
+//! posts it ([`send::queue`]); 32 bits beside it say what it is ([`wire`]). It arrives in a receive
+//! buffer of its queue pair, or one that all peers share ([`receive`]), where a poll delivers it in
+//! place ([`progress`]). Small packets to a peer that gets many are written into its memory instead
+//! ([`eager_rdma`]).
 //!
-//! With XRC a process has a queue pair for each host and path ([`xrc`], [`groups`], [`receivers`]);
-//! a [`route`] says what a work request on it needs to know of its peer.
+//! With XRC a process has a queue pair for each host and path ([`xrc`]); a [`route`] says what a
+//! work request on it needs to know of its peer.
 //!
 //! Over InfiniBand, HCAs move queue pairs to another port when theirs goes down ([`migration`]).
 //!
-//! Puts and gets are RDMA writes and reads ([`rma`], [`transfer`]). A Long that is not packed is a
+//! Puts and gets are RDMA writes and reads ([`rma`], [`transfers`]). A Long that is not packed is a
 //! write, and a message behind it on the same queue pair.
 
 mod atomics;

@@ -1,14 +1,14 @@
 //! conduit-ofi of libgasnet: any provider of libfabric with reliable connectionless endpoints,
 //! chosen at run time.
 //!
-//! A process has one endpoint with one completion queue. Life of a packet: `send` pays for it with
-//! credits of the peer ([`peers`]), writes header and packet ([`wire`]) on the stack or into a send
-//! buffer ([`operation`]), and passes it to the provider. The receiver's provider writes it into a
-//! buffer for many messages ([`receive`]), where a poll delivers it in place ([`progress`]).
+//! A process has one endpoint with one completion queue. Life of a packet: `send` takes credits of
+//! the peer ([`peers`]), writes header and packet ([`wire`]) on the stack or into a send buffer
+//! ([`operation`]), and passes it to the provider. The receiver's provider writes it into a buffer
+//! for many messages ([`receive`]), where a poll delivers it in place ([`progress`]).
 //!
 //! Puts, gets and atomics are the provider's ([`rma`], [`atomics`]), if it completes puts when
 //! their bytes are at the target. A Long that is not packed is a put, beside a packet with its
-//! number ([`long_put`], [`notices`]).
+//! number ([`put_notify`]).
 
 mod atomics;
 mod boot_record;

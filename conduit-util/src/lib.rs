@@ -1,10 +1,10 @@
 //! What several networks are made of. A conduit is its network; what it shares with others is here.
 //!
-//! [`credits`] bound the requests under way to a peer, [`peer_states`] tell which peers are there,
-//! [`pool`] has buffers in registered memory, [`pending_queue`] keeps what found no room, [`report`]
-//! is the end of an operation in parts, [`slot_table`] numbers values, [`aligned_copy`] keeps
-//! messages in memory, [`fixed_vec`] holds a few values on the stack, [`mapped`] is mapped memory,
-//! and [`mod@probe`] finds out how much memory can be registered.
+//! [`credits`] bound the requests under way to a peer, and [`peer_states`] tell which peers are
+//! there. [`pool`] has buffers in registered memory, [`pending_queue`] keeps what found no room,
+//! and [`report`] is the end of an operation in parts. [`slot_table`] numbers values,
+//! [`aligned_copy`] keeps messages in memory, [`fixed_vec`] holds a few values on the stack,
+//! [`mapped`] is mapped memory, and [`mod@probe`] finds out how much memory can be registered.
 
 pub mod aligned_copy;
 pub mod credits;
