@@ -1,32 +1,27 @@
 #!/usr/bin/env python3
-"""Deliberate defects, each caught by a named test. Called by scripts/check/mutants.sh;
-docs/mutants.md says how to write one.
+"""Applies deliberate defects, each of which a named test must catch. scripts/check/mutants.sh calls
+it; docs/mutants.md says how to write a definition.
 
 A definition, scripts/mutants/NAME.txt, has the lines `why:`, `file:` and `test:`, and the texts
 behind `--- find` and `--- replace`. The sources are copied to $BUILD/mutants/tree and built there.
-Every named test must pass on the unchanged copy; then each defect is put in, the library is built
-again, and its test must fail or run out of time. One line per defect: PASS when it was caught."""
+Every named test must pass on the unchanged copy. Then each defect is applied, the library is built
+again, and its test must fail or run out of time. Each defect prints one line: PASS when it was
+caught. With --check, only compares the definitions with the sources."""
 
-import concurrent.futures
+import filecmp
 import glob
 import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
-import tempfile
-import time
-import uuid
 
 ROOT = os.environ["ROOT"]
 WORK = os.path.join(os.environ["BUILD"], "mutants")
 TREE = os.path.join(WORK, "tree")
-DEFINITIONS = os.path.join(ROOT, "scripts", "mutants")
+PROGRAM = os.path.join(WORK, "program")
 CC = shlex.split(os.environ.get("CC") or "cc")
-JOBS = int(os.environ.get("MUTANTS_JOBS") or 2)
-NOT_COPIED = {".git", "build", "target", "shared", "__pycache__"}
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "scripts", "check"))
@@ -43,112 +38,140 @@ PROFILE = {
     "CARGO_TERM_COLOR": "never",
 }
 
-# Environment of programs with the stand-ins for device libraries.
-DEVICES = {}
-# The words that run a program on the emulated network of a conduit.
-NETWORKS = {}
 
-
-class Broken(Exception):
+class BrokenError(Exception):
     """A definition is out of date, or something does not build."""
 
 
-class Test:
-    """What a `test:` line names: `family/program key=value…`, `unit PACKAGE NAME`, or
-    `test PACKAGE TARGET NAME`."""
+class RustTest:
+    """`unit PACKAGE NAME` or `test PACKAGE TARGET NAME`."""
 
-    def __init__(self, line):
-        self.line = line
-        words = shlex.split(line)
-        self.kind = words[0] if words[0] in ("unit", "test") else "program"
-        if self.kind == "unit":
-            self.package, self.name = words[1:]
-            self.target = ["--lib"]
-            return
-        if self.kind == "test":
-            self.package, target, self.name = words[1:]
-            self.target = ["--test", target]
-            return
+    def __init__(self, words):
+        self.package, self.name = words[1], words[-1]
+        self.target = ["--lib"] if words[0] == "unit" else ["--test", words[2]]
+        self.library = (self.package, *self.target)
+
+    def build(self):
+        """Builds the test program of the crate."""
+        options = ["--quiet", "--locked", "--no-run", "--message-format=json", "--target-dir", f"{WORK}/unit"]
+        output = command(["cargo", "test", *options, "-p", self.package, *self.target])
+        found = re.findall(r'"executable":"([^"]+)"', output)
+        if not found:
+            raise BrokenError(f"{self.package} has no test program")
+        self.program = found[-1]
+
+    def run(self, timeout):
+        """Returns None if the test passed, else the failure, and the seconds."""
+        result = jobs.run([self.program, self.name, "--exact"], timeout, unprivileged=False)
+        if "running 0 tests" in result.output:
+            raise BrokenError(f"there is no test {self.name}")
+        passed = result.status == 0 and "1 passed" in result.output
+        return None if passed else ending(result.status), result.seconds
+
+
+class ProgramTest:
+    """`family/program` and `key=value` words: a program of gasnet-compat-tests."""
+
+    def __init__(self, words, tree):
         self.name = words[0]
-        options = dict(word.split("=", 1) for word in words[1:] if "=" in word)
-        self.ranks = int(options.pop("np", "2"))
+        options = dict(word.split("=", 1) for word in words[1:])
+        self.ranks = options.pop("np", "2")
         self.conduit = options.pop("conduit", "smp")
-        self.mode = options.pop("mode", "par")
         self.flavour = options.pop("flavour", "release")
-        self.segments = options.pop("segments", "fast")
         self.arguments = options.pop("args", "").split()
         self.environment = dict(word.split("=", 1) for word in options.pop("env", "").split())
         self.status = int(options.pop("status", "0"))
         self.output = options.pop("output", "")
-        self.stdin = int(options.pop("stdin", "0"))
         self.kill = options.pop("kill", "")
         maxsize = options.pop("maxsize", "" if self.conduit == "smp" else "1")
-        if maxsize:
-            self.environment["GASNET_SUPERNODE_MAXSIZE"] = maxsize
         if options:
-            raise Broken(f"unknown words in test: {options}")
-        self.source = os.path.join(TREE, "gasnet-compat-tests", self.name + ".c")
+            raise BrokenError(f"unknown words in test: {options}")
+        self.source = f"{tree}/gasnet-compat-tests/{self.name}.c"
         if not os.path.exists(self.source):
-            raise Broken(f"there is no {self.name}.c in gasnet-compat-tests")
-        found = jobs.directives(self.source)
-        for word in found.get("ENV", "").split():
-            self.environment.setdefault(*word.split("=", 1))
-        self.devices = jobs.wants_stand_ins(found)
+            raise BrokenError(f"there is no {self.name}.c in gasnet-compat-tests")
+        directives = jobs.directives(self.source)
+        defaults = dict(word.split("=", 1) for word in directives.get("ENV", "").split())
+        if maxsize:
+            defaults["GASNET_SUPERNODE_MAXSIZE"] = maxsize
+        self.environment = {**defaults, **self.environment}
+        self.devices = jobs.wants_stand_ins(directives)
+        self.library = (self.conduit, self.flavour)
 
-    def what_is_built(self):
-        """Key of the library that the test needs."""
-        return (self.conduit, self.flavour) if self.kind == "program" else (self.package, *self.target)
+    def build(self):
+        """Builds headers, library and program: the static library as Cargo makes it."""
+        command(["scripts/build/headers.sh", self.conduit], {"BUILD": WORK, "FLAVOUR": self.flavour})
+        debug = self.flavour == "debug"
+        features = f"gasnet-conduit-{self.conduit}" + (",debug-checks" if debug else "")
+        options = ["--quiet", "--locked", "--target-dir", f"{WORK}/cargo", "--crate-type", "staticlib"]
+        command(["cargo", "rustc", *options, "--lib", "-p", "gasnet-conduit-any", "--features", features])
+        include = f"{WORK}/{self.flavour}/include"
+        defines = ["_GNU_SOURCE", "GASNET_PAR", "_REENTRANT", "GASNET_SEGMENT_FAST"] + ["GASNET_DEBUG"] * debug
+        folders = [include, f"{include}/{self.conduit}-conduit", f"{TREE}/gasnet-compat-tests/common"]
+        flags = ["-O1", "-g", "-w", *(f"-D{name}=1" for name in defines), *(f"-I{path}" for path in folders)]
+        marker = f"{WORK}/marker.o"
+        command([*CC, *flags, "-DGASNETI_BUILDING_LIBRARY=1", "-c", "marker/marker.c", "-o", marker])
+        libraries = [f"{WORK}/cargo/debug/libgasnet_conduit_any.a", "-lpthread", "-ldl", "-lm"]
+        command([*CC, *flags, self.source, marker, *libraries, "-o", PROGRAM])
+
+    def run(self, timeout):
+        """Returns None if the job did as expected, else the failure, and the seconds."""
+        environment = {"GASNET_PSHM_NODES": self.ranks, "TEST_WATCHDOG": str(max(5, int(timeout) - 3))}
+        if self.devices:
+            environment.update(jobs.stand_ins(f"{WORK}/devices"))
+        environment.update(self.environment)
+        # In the foreground, timeout ends the launcher process alone.
+        killer = ["timeout", "--foreground", "-s", "KILL", self.kill] if self.kill else []
+        result = jobs.run([*killer, PROGRAM, *self.arguments], timeout, environment, unprivileged=False)
+        problem = None
+        if ending(result.status) != ending(self.status):
+            said = re.search(r"^(FAIL|\*\*\*|GASNet).{,120}", result.output.replace(TREE, ""), re.M)
+            problem = ending(result.status) + (f": {said.group()}" if said else "")
+        elif result.leftovers:
+            problem = f"left behind: {', '.join(result.leftovers)}"
+        elif not re.search(self.output, result.output, re.M):
+            problem = f"output lacks {self.output!r}"
+        return problem, result.seconds
+
+
+def ending(status):
+    """Words for a status: 128 + signal number if a signal ended the process."""
+    if status is None:
+        return "out of time"
+    return f"exit status {status if status >= 0 else 128 - status}"
 
 
 class Mutant:
     """One definition."""
 
-    def __init__(self, path):
-        self.name = os.path.splitext(os.path.basename(path))[0]
+    def __init__(self, path, tree):
         with open(path) as file:
             head, _, body = file.read().partition("--- find\n")
+        self.name = os.path.splitext(os.path.basename(path))[0]
         self.find, separator, self.replace = body.partition("\n--- replace\n")
         self.replace = self.replace.removesuffix("\n")
         fields = dict(re.findall(r"^(why|file|test):\s*(.*?)\s*$", head, re.M))
         if not separator or set(fields) != {"why", "file", "test"}:
-            raise Broken(f"{path}: a definition has why:, file:, test:, --- find and --- replace")
-        self.file, self.test_line, self.path = fields["file"], fields["test"], None
-
-    def locate(self):
-        """The file in which the search text stands, exactly once among those that `file:` names."""
+            raise BrokenError("a definition has why:, file:, test:, --- find and --- replace")
         hits = []
-        for path in sorted(glob.glob(os.path.join(TREE, self.file))):
-            with open(path) as file:
-                hits += [path] * file.read().count(self.find)
+        for source in sorted(glob.glob(f"{tree}/{fields['file']}")):
+            with open(source) as file:
+                hits += [source] * file.read().count(self.find)
         if len(hits) != 1:
-            raise Broken(f"the search text occurs {len(hits)} times in {self.file}, not once")
-        return hits[0]
+            raise BrokenError(f"the search text occurs {len(hits)} times in {fields['file']}, not once")
+        self.path, self.line = hits[0], fields["test"]
+        words = shlex.split(self.line)
+        self.test = RustTest(words) if words[0] in ("unit", "test") else ProgramTest(words, tree)
 
-
-def copy_tree(source, target):
-    """Makes `target` like `source`; leaves files alone that are the same, so that nothing is built
-    for nothing."""
-    os.makedirs(target, exist_ok=True)
-    # scripts/build is source; only the build folder at the top is not.
-    skipped = NOT_COPIED if source == ROOT else NOT_COPIED - {"build"}
-    names = {name for name in os.listdir(source) if name not in skipped}
-    for name in set(os.listdir(target)) - names:
-        path = os.path.join(target, name)
-        (shutil.rmtree if os.path.isdir(path) and not os.path.islink(path) else os.remove)(path)
-    for name in names:
-        old, new = os.path.join(source, name), os.path.join(target, name)
-        if os.path.isdir(old):
-            copy_tree(old, new)
-        elif os.path.isfile(old):
-            with open(old, "rb") as file:
-                content = file.read()
-            previous = None
-            if os.path.isfile(new):
-                with open(new, "rb") as file:
-                    previous = file.read()
-            if previous != content:
-                shutil.copyfile(old, new)
-                shutil.copymode(old, new)
+    def try_out(self, timeout):
+        """Applies the defect, builds, reverts it, and runs the test."""
+        with open(self.path) as file:
+            original = file.read()
+        try:
+            write(self.path, original.replace(self.find, self.replace))
+            self.test.build()
+        finally:
+            write(self.path, original)
+        return self.test.run(timeout)
 
 
 def write(path, text):
@@ -157,383 +180,101 @@ def write(path, text):
         file.write(text)
 
 
-def command(words, environment=None, what="a command"):
-    """Runs a build command in the copy."""
+def copy_tree():
+    """Makes the copy like the sources; leaves unchanged files alone, so that they are not compiled
+    again."""
+
+    def ignored(folder, names):
+        # scripts/build is source; only the folder at the top is not.
+        top = {"build", "target", "shared", ".git"} if folder == ROOT else {"target", "__pycache__"}
+        return top & set(names)
+
+    def update(source, target):
+        if not os.path.isfile(target) or not filecmp.cmp(source, target, shallow=False):
+            shutil.copyfile(source, target)
+            shutil.copymode(source, target)
+
+    for folder, _, names in os.walk(TREE):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not os.path.exists(os.path.join(ROOT, os.path.relpath(path, TREE))):
+                os.remove(path)
+    shutil.copytree(ROOT, TREE, ignore=ignored, copy_function=update, dirs_exist_ok=True)
+
+
+def command(words, environment=None):
+    """Runs a build command in the copy and returns its output."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "CARGO_PROFILE"))}
-    variables.update(PROFILE)
-    variables.update(environment or {})
-    result = subprocess.run(
-        words,
-        cwd=TREE,
-        env=variables,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        stdin=subprocess.DEVNULL,
-    )
+    variables.update(PROFILE, **(environment or {}))
+    options = {"capture_output": True, "text": True, "errors": "replace", "stdin": subprocess.DEVNULL}
+    result = subprocess.run(words, cwd=TREE, env=variables, **options)
     if result.returncode != 0:
         text = (result.stdout + result.stderr).strip().splitlines()
         errors = [line for line in text if line.startswith("error")]
-        raise Broken(f"{what} failed: {'; '.join(errors[:3]) or ' / '.join(text[-3:])}")
+        raise BrokenError(f"{words[0]} failed: {'; '.join(errors[:3]) or ' / '.join(text[-3:])}")
     return result.stdout
 
 
-def headers(flavour):
-    """The include tree of a flavour, made anew."""
-    command(
-        ["scripts/build/headers.sh", "smp", "sock", "loop"],
-        {"BUILD": WORK, "FLAVOUR": flavour},
-        "headers.sh",
-    )
-
-
-def c_flags(test):
-    """Flags for clients and for the marker."""
-    include, conduit, mode = (
-        os.path.join(WORK, test.flavour, "include"),
-        test.conduit,
-        test.mode,
-    )
-    debug = [f"-DGASNET_SEGMENT_{test.segments.upper()}"] + (["-DGASNET_DEBUG"] if test.flavour == "debug" else [])
-    return [
-        "-O1",
-        "-g",
-        "-w",
-        "-D_GNU_SOURCE=1",
-        f"-DGASNET_{mode.upper()}",
-        "-D_REENTRANT",
-        *debug,
-        f"-I{include}",
-        f"-I{include}/{conduit}-conduit",
-    ]
-
-
-def build_library(conduit, flavour):
-    """The static library, unstripped, as Cargo makes it."""
-    features = f"gasnet-conduit-{conduit}" + (",debug-checks" if flavour == "debug" else "")
-    command(
-        [
-            "cargo",
-            "rustc",
-            "--quiet",
-            "--locked",
-            "--target-dir",
-            os.path.join(WORK, "cargo"),
-            "-p",
-            "gasnet-conduit-any",
-            "--lib",
-            "--crate-type",
-            "staticlib",
-            "--features",
-            features,
-        ],
-        what="the library's build",
-    )
-    return os.path.join(WORK, "cargo", "debug", "libgasnet_conduit_any.a")
-
-
-def build_marker(test, output):
-    """The object that knows the thread mode and the segment configuration."""
-    command(
-        [
-            *CC,
-            "-std=c11",
-            "-fPIC",
-            *c_flags(test),
-            "-DGASNETI_BUILDING_LIBRARY=1",
-            "-c",
-            os.path.join(TREE, "marker", "marker.c"),
-            "-o",
-            output,
-        ],
-        what="the marker",
-    )
-
-
-def build_program(test, library, folder):
-    """A test program, linked with the library as it is now."""
-    objects = []
-    for name, source in (("marker", None), (test.name.replace("/", "-"), test.source)):
-        path = os.path.join(
-            folder,
-            f"{name}-{test.conduit}-{test.mode}-{test.flavour}-{test.segments}.o",
-        )
-        if not os.path.exists(path) and source is None:
-            build_marker(test, path)
-        elif not os.path.exists(path):
-            family = os.path.dirname(source)
-            command(
-                [
-                    *CC,
-                    *c_flags(test),
-                    f"-I{TREE}/gasnet-compat-tests/common",
-                    f"-I{family}",
-                    "-c",
-                    source,
-                    "-o",
-                    path,
-                ],
-                what=test.name,
-            )
-        objects.append(path)
-    output = os.path.join(folder, uuid.uuid4().hex)
-    command(
-        [*CC, *objects, library, "-lpthread", "-ldl", "-lm", "-o", output],
-        what=f"linking {test.name}",
-    )
-    return output
-
-
-def build_rust_test(test):
-    """A Rust test program; a list of words that run the one test."""
-    words = [
-        "cargo",
-        "test",
-        "--quiet",
-        "--locked",
-        "-p",
-        test.package,
-        *test.target,
-        "--no-run",
-        "--message-format=json",
-        "--target-dir",
-        os.path.join(WORK, "unit"),
-    ]
-    found = re.findall(r'"executable":"([^"]+)"', command(words, what="the Rust tests' build"))
-    if not found:
-        raise Broken(f"{test.package} has no test program")
-    # Beside the original: there may be an emulator, too.
-    copy = os.path.join(os.path.dirname(found[-1]), uuid.uuid4().hex)
-    shutil.copy(found[-1], copy)
-    return copy
-
-
-def build(test, folder):
-    """Whatever runs the test, with the sources as they are now."""
-    if test.kind != "program":
-        return build_rust_test(test)
-    return build_program(test, build_library(test.conduit, test.flavour), folder)
-
-
-def run_rust_test(test, program, timeout):
-    """None when the test passed, else what happened."""
-    try:
-        result = subprocess.run(
-            [program, test.name, "--exact"],
-            cwd=TREE,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired:
-        return "out of time"
-    if "1 passed" in result.stdout and result.returncode == 0:
-        return None
-    return "no such test" if "running 0 tests" in result.stdout else f"exit status {result.returncode}"
-
-
-def run_program(test, program, timeout):
-    """None when the job did what it should, else what it did."""
-    mark, folder = (
-        uuid.uuid4().hex,
-        tempfile.mkdtemp(prefix="gasnet-mutant-", dir=jobs.FOLDERS[-1]),
-    )
-    variables = {k: v for k, v in os.environ.items() if not k.startswith(("GASNET_", "MAKE", "MFLAGS"))}
-    variables.update(
-        {
-            jobs.MARK: mark,
-            "TMPDIR": folder,
-            "GASNET_PSHM_NODES": str(test.ranks),
-            "TEST_WATCHDOG": str(max(5, int(timeout) - 3)),
-        }
-    )
-    if test.devices:
-        variables.update(DEVICES)
-    variables.update(test.environment)
-    status = None
-    with tempfile.TemporaryFile() as captured, tempfile.TemporaryFile() as source:
-        source.write(b"x" * test.stdin)
-        source.seek(0)
-        reader = subprocess.Popen(["cat"], stdin=source, stdout=subprocess.PIPE) if test.stdin else None
-        process = subprocess.Popen(
-            [*NETWORKS[test.conduit], program, *test.arguments],
-            cwd=folder,
-            env=variables,
-            stdout=captured,
-            stderr=subprocess.STDOUT,
-            stdin=reader.stdout if reader else subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            if test.kill:
-                time.sleep(float(test.kill))
-                os.kill(process.pid, signal.SIGKILL)
-            status = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            pass
-        if reader:
-            reader.kill()
-            reader.wait()
-            reader.stdout.close()
-        deadline = time.monotonic() + jobs.GRACE_SECONDS
-        while status is not None and jobs.job_processes(mark) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        left = len(jobs.job_processes(mark))
-        jobs.kill_job(mark)
-        process.wait()
-        captured.seek(0)
-        output = captured.read().decode(errors="replace")
-    shutil.rmtree(folder, ignore_errors=True)
-    if status is None:
-        return "out of time"
-    status = 128 - status if status < 0 else status
-    lines = output.replace(f"{TREE}/gasnet-compat-tests/", "").splitlines()
-    said = [f": {line.strip()[:120]}" for line in lines if line.startswith(("FAIL", "***", "GASNet"))]
-    if status != test.status:
-        return f"exit status {status}" + (said[0] if said else "")
-    if left:
-        return f"{left} processes left behind"
-    return None if re.search(test.output, output, re.M) else f"output lacks {test.output!r}"
-
-
-def run(test, program, timeout):
-    """Runs and removes a test's program. Returns (None or what went wrong, seconds)."""
-    started = time.monotonic()
-    try:
-        runner = run_program if test.kind == "program" else run_rust_test
-        return runner(test, program, timeout), time.monotonic() - started
-    finally:
-        os.remove(program)
-
-
-def baseline(tests, pool):
-    """Runs every test on the unchanged copy. Returns what failed, and how long each took, by the
-    test's line."""
-    failed, seconds, running = {}, {}, {}
-    folder = os.path.join(WORK, "objects")
-    for line in sorted(tests, key=lambda line: tests[line].what_is_built()):
-        try:
-            running[line] = pool.submit(run, tests[line], build(tests[line], folder), 150)
-        except Broken as problem:
-            failed[line] = str(problem)
-    for line, future in running.items():
-        problem, seconds[line] = future.result()
-        if problem:
-            failed[line] = problem
-    for line, problem in failed.items():
-        print(f"FAIL unchanged: {line}: {problem}", flush=True)
-    return failed, seconds
-
-
-def try_mutant(mutant, test, timeout, pool):
-    """Puts the defect in, builds, takes it out again. Returns the running test."""
-    path = mutant.locate()
-    with open(path) as file:
-        original = file.read()
-    in_headers = os.path.relpath(path, TREE).startswith(("include", "marker"))
-    folder = tempfile.mkdtemp(dir=WORK) if in_headers else os.path.join(WORK, "objects")
-    try:
-        write(path, original.replace(mutant.find, mutant.replace))
-        if in_headers:
-            headers(test.flavour)
-        program = build(test, folder)
-    finally:
-        write(path, original)
-        if in_headers:
-            headers(test.flavour)
-    if in_headers:
-        moved = os.path.join(WORK, "objects", os.path.basename(program))
-        os.rename(program, moved)
-        program = moved
-        shutil.rmtree(folder)
-    return pool.submit(run, test, program, timeout)
-
-
-def check(paths):
-    """Whether every definition fits the sources as they are; nothing is built."""
-    global TREE
-    TREE, broken = ROOT, []
+def read(chosen, tree):
+    """Returns the chosen definitions (all if none are named), and the number of those that do not
+    fit the sources, which it prints."""
+    mutants, broken = [], 0
+    paths = sorted(glob.glob(os.path.join(ROOT, "scripts", "mutants", "*.txt")))
+    unknown = chosen - {os.path.splitext(os.path.basename(path))[0] for path in paths}
+    if unknown:
+        sys.exit(f"there is no mutant {' '.join(sorted(unknown))}")
     for path in paths:
+        name = os.path.splitext(os.path.basename(path))[0]
+        if chosen and name not in chosen:
+            continue
         try:
-            mutant = Mutant(path)
-            mutant.locate()
-            Test(mutant.test_line)
-        except Broken as problem:
-            broken.append(f"{os.path.basename(path)}: {problem}")
-    print("\n".join(broken))
-    return int(bool(broken))
+            mutants.append(Mutant(path, tree))
+        except BrokenError as problem:
+            print(f"FAIL mutant-{name} {problem}", flush=True)
+            broken += 1
+    return mutants, broken
+
+
+def judge(mutant, limits):
+    """Tries one mutant and prints the outcome. Returns whether it was caught."""
+    limit = limits.get(mutant.line)
+    try:
+        problem, seconds = mutant.try_out(limit) if limit else (None, 0)
+    except BrokenError as error:
+        print(f"FAIL mutant-{mutant.name} {error}", flush=True)
+        return False
+    if problem:
+        print(f"PASS mutant-{mutant.name} caught by {mutant.line} ({problem}; {seconds:.1f} s)", flush=True)
+    else:
+        reason = "survived" if limit else "its test fails without it"
+        print(f"FAIL mutant-{mutant.name} {reason}: {mutant.line}", flush=True)
+    return bool(problem)
 
 
 def main():
-    """All chosen mutants; exit status 1 unless every one was caught."""
+    """Tries all chosen mutants; exit status 1 unless every one was caught."""
     if "--check" in sys.argv[1:]:
-        return check(sorted(glob.glob(os.path.join(DEFINITIONS, "*.txt"))))
-    chosen = os.environ.get("MUTANTS", "").split()
-    paths = sorted(glob.glob(os.path.join(DEFINITIONS, "*.txt")))
-    names = [os.path.splitext(os.path.basename(path))[0] for path in paths]
-    if set(chosen) - set(names):
-        sys.exit(f"there is no mutant {' '.join(sorted(set(chosen) - set(names)))}")
-    copy_tree(ROOT, TREE)
-    shutil.rmtree(os.path.join(WORK, "objects"), ignore_errors=True)
-    os.makedirs(os.path.join(WORK, "objects"))
-    for flavour in ("release", "debug"):
-        headers(flavour)
-    DEVICES.update(jobs.stand_ins(os.path.join(WORK, "devices")))
-    mutants, tests, caught, count = [], {}, 0, 0
-    for path, name in zip(paths, names):
-        if chosen and name not in chosen:
+        return int(read(set(), ROOT)[1] > 0)
+    copy_tree()
+    mutants, broken = read(set(os.environ.get("MUTANTS", "").split()), TREE)
+    # Less is built when those that need the same library follow each other.
+    mutants.sort(key=lambda mutant: (mutant.test.library, mutant.name))
+    limits = {}
+    for mutant in mutants:
+        if mutant.line in limits:
             continue
-        count += 1
         try:
-            mutant = Mutant(path)
-            mutant.locate()
-            tests.setdefault(mutant.test_line, Test(mutant.test_line))
-            mutants.append(mutant)
-        except Broken as problem:
-            print(f"FAIL mutant-{name} {problem}", flush=True)
-    for conduit in {test.conduit for test in tests.values() if test.kind == "program"}:
-        NETWORKS[conduit] = jobs.emulated(conduit, os.path.join(WORK, "emulators"))
-    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
-        failed, seconds = baseline(tests, pool)
-        running = []
-        # Those that need the same library one after the other: less is built.
-        for mutant in sorted(mutants, key=lambda m: tests[m.test_line].what_is_built()):
-            line = mutant.test_line
-            if line in failed:
-                print(
-                    f"FAIL mutant-{mutant.name} its test fails without it: {line}",
-                    flush=True,
-                )
-                continue
-            timeout = min(60.0, max(15.0, 4 * seconds[line]))
-            try:
-                running.append((mutant, try_mutant(mutant, tests[line], timeout, pool)))
-            except Broken as problem:
-                print(f"FAIL mutant-{mutant.name} {problem}", flush=True)
-            while running and (running[0][1].done() or len(running) > 2 * JOBS):
-                caught += tell(*running.pop(0))
-        for pair in running:
-            caught += tell(*pair)
+            mutant.test.build()
+            problem, seconds = mutant.test.run(150)
+        except BrokenError as error:
+            problem, seconds = error, 0
+        limits[mutant.line] = None if problem else min(60.0, max(15.0, 4 * seconds))
+        if problem:
+            print(f"FAIL unchanged: {mutant.line}: {problem}", flush=True)
+    caught = sum(judge(mutant, limits) for mutant in mutants)
+    count = len(mutants) + broken
     print(f"{'PASS' if caught == count else 'FAIL'} mutants: {caught} of {count} caught")
     return int(caught < count or count == 0)
-
-
-def tell(mutant, future):
-    """Prints what became of a mutant. 1 when it was caught."""
-    problem, took = future.result()
-    if problem and problem != "no such test":
-        print(
-            f"PASS mutant-{mutant.name} caught by {mutant.test_line} ({problem}; {took:.1f} s)",
-            flush=True,
-        )
-        return 1
-    print(
-        f"FAIL mutant-{mutant.name} {problem or 'survived'}: {mutant.test_line}",
-        flush=True,
-    )
-    return 0
 
 
 if __name__ == "__main__":
