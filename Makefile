@@ -43,7 +43,9 @@
 #                         malformed input in greater numbers than in make check (docs/testing.md)
 #   make soak MINUTES=60  steps of make check again and again beside busy loops; STEPS="c launch"
 #   make lint             needs scripts/setup.sh lint
-#   make mutants | clean
+#   make mutants [MUTANTS=cargo]
+#                         deliberate defects that tests must catch (docs/mutants.md)
+#   make clean
 #
 # Clients that build GASNet themselves run ./configure, in this folder or another one, and make in
 # that.

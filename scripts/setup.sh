@@ -2,8 +2,8 @@
 # setup.sh [build|check|lint|all] [cluster] [rdma]: installs the Debian packages that are missing:
 # for building, for `make check` (the default), for `make lint`, for `make check-all`. "lint" and
 # "all" also install ruff, which Debian 12 has no package of, in $BUILD/ruff, and "all" cbindgen,
-# bindgen and cargo-deny likewise. "cluster" adds the ssh server and the process managers of
-# gasnet-compat-tests/cluster (20 MB to fetch, 83 MB on disk), "rdma" the virtual machine of
+# bindgen, cargo-deny and cargo-mutants likewise. "cluster" adds the ssh server and the process
+# managers of gasnet-compat-tests/cluster (20 MB to fetch, 83 MB on disk), "rdma" the virtual machine of
 # scripts/rdma-vm. When nothing is missing it uses no network. Rust itself must be installed already
 # (by rustup, or any toolchain from the version in Cargo.toml on).
 # SETUP=0: installs nothing, and names what is missing.
@@ -15,6 +15,7 @@ RUFF_VERSION=0.17.6
 CBINDGEN_VERSION=0.29.2
 BINDGEN_VERSION=0.71.1
 CARGO_DENY_VERSION=0.18.3
+CARGO_MUTANTS_VERSION=25.3.1
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 BUILD=${BUILD:-$root/build}
 
@@ -164,6 +165,7 @@ install_tools() {
         install_crate cbindgen cbindgen "$CBINDGEN_VERSION" prototypes
         install_crate bindgen-cli bindgen "$BINDGEN_VERSION" prototypes
         install_crate cargo-deny cargo-deny "$CARGO_DENY_VERSION" lint
+        install_crate cargo-mutants cargo-mutants "$CARGO_MUTANTS_VERSION" mutants
     fi
     ! has rdma || "$root/scripts/rdma-vm/setup.sh"
 }

@@ -128,6 +128,10 @@ mod tests {
         assert_eq!(notices.packet(source, (9, 2), b"xyz"), Outcome::Kept);
         assert_eq!(notices.packet(source, (9, 2), b"abc"), Outcome::Repeated);
         assert_eq!(delivered(2).unwrap().bytes(), b"xyz");
+        // The packet between two parts.
+        assert!(delivered(1).is_none());
+        assert_eq!(notices.packet(source, (9, 2), b"mid"), Outcome::Kept);
+        assert_eq!(delivered(1).unwrap().bytes(), b"mid");
         // One part with data, the others by a message.
         assert_eq!(notices.packet(source, (9, 3), b"uvw"), Outcome::Kept);
         assert!(notices.put(notices.data(source, 9)).is_none());

@@ -1,10 +1,6 @@
-# Deliberate defects, each caught by a named test.
+# Deliberate defects, each caught by a test: those of protocols, and those that cargo-mutants makes.
 . "$(dirname -- "$0")/lib.sh"
-if [ "$SCOPE" != all ]; then
-    skip "mutants: run in make check-all"
-elif [ -x "$ROOT/scripts/check/mutants.sh" ]; then
-    "$ROOT/scripts/check/mutants.sh" || failures=1
-else
-    skip "mutants: scripts/check/mutants.sh does not exist"
-fi
+in_check_all mutants
+"$ROOT/scripts/check/mutants.sh" || failures=$((failures + 1))
+MUTANTS=cargo "$ROOT/scripts/check/mutants.sh" || failures=$((failures + 1))
 finish

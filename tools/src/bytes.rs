@@ -55,5 +55,7 @@ mod tests {
         assert_ne!(checksum(b"abc"), checksum(b"acb"));
         assert_ne!(checksum(b""), checksum(b"\0"));
         assert_eq!(checksum(b"abc"), checksum(b"abc"));
+        // As published with FNV-1a.
+        assert_eq!(checksum(b"foobar"), 0x8594_4171_F739_67E8);
     }
 }

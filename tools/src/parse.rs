@@ -264,6 +264,7 @@ mod tests {
         for bad in ["", "2", "yess", "-1", "qq"] {
             assert_eq!(boolean(bad), Err(Malformed), "{bad}");
         }
+        assert_eq!(Malformed.to_string(), "not of the expected form");
     }
 
     #[test]
@@ -275,6 +276,7 @@ mod tests {
         assert_eq!(integer("-9223372036854775808"), Ok(i64::MIN));
         assert_eq!(integer("9223372036854775808"), Err(OutOfRange));
         assert_eq!(integer("0x10000000000000000"), Err(OutOfRange));
+        assert_eq!(integer("-0xFFFFFFFFFFFFFFFF"), Err(OutOfRange));
         for bad in ["", "-", "0x", "1.5", "12abc", "--3", "1 2", "4K"] {
             assert_eq!(integer(bad), Err(Malformed), "{bad}");
         }
