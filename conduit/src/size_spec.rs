@@ -66,6 +66,8 @@ mod tests {
         assert_eq!(Limit::parse(" 0.5 "), Some(Limit::Part(0.5)));
         assert_eq!(Limit::parse("100"), Some(Limit::Bytes(100 << 20)));
         assert_eq!(Limit::parse("1.5G"), Some(Limit::Bytes(3 << 29)));
+        // A whole is no part, so this is a size.
+        assert_eq!(Limit::parse("1"), Some(Limit::Bytes(1 << 20)));
         for bad in ["", "0", "3/2", "1/0", "abc", "-1", "0/3"] {
             assert_eq!(Limit::parse(bad), None, "{bad}");
         }

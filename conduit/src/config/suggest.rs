@@ -42,6 +42,7 @@ mod tests {
         assert_eq!(edits("", "abc"), 3);
         assert_eq!(edits("abc", "abc"), 0);
         assert_eq!(edits("abcd", "abdc"), 1);
+        assert_eq!(edits("ab", "ba"), 1);
         assert_eq!(edits("kitten", "sitting"), 3);
     }
 
@@ -53,5 +54,7 @@ mod tests {
         assert_eq!(suggest("GASNET_MAXSEGSIZE"), Some("GASNET_MAX_SEGSIZE"));
         assert_eq!(suggest("GASNET_FREZE"), Some("GASNET_FREEZE"));
         assert_eq!(suggest("GASNET_CLIENT_SETTING"), None);
+        // Six letters may have one edit.
+        assert_eq!(suggest("GASNET_FREXZY"), None);
     }
 }
