@@ -227,7 +227,7 @@ fn hexadecimal(text: &str) -> Result<f64, ParseError> {
         let digit = u128::from(digit.to_digit(16).ok_or(ParseError::Malformed)?);
         let is_whole = at < whole.len();
         if mantissa >> 120 == 0 {
-            mantissa = mantissa << 4 | digit;
+            mantissa = mantissa * 16 + digit;
             exponent -= if is_whole { 0 } else { 4 };
         } else {
             // Far below the last bit of a double: only whether it is zero matters for rounding.
@@ -319,14 +319,19 @@ mod tests {
         assert_eq!(double(&format!("0x.{}1p4", "0".repeat(30))), Ok(2_f64.powi(4 - 31 * 4)));
         // Halfway between two doubles, and a bit above it far to the right.
         assert_eq!(double("0x1.00000000000008p0"), Ok(1.0));
-        let above = format!("0x1.00000000000008{}1p0", "0".repeat(40));
-        assert_eq!(double(&above), Ok(1.0 + f64::EPSILON));
+        let zeros = "0".repeat(40);
+        assert_eq!(double(&format!("0x1.00000000000008{zeros}p0")), Ok(1.0));
+        for above in ["1", "11"] {
+            let above = format!("0x1.00000000000008{zeros}{above}p0");
+            assert_eq!(double(&above), Ok(1.0 + f64::EPSILON), "{above}");
+        }
         assert_eq!(double("0x1p1024"), Err(OutOfRange));
         for bad in ["0x", "0x.", "0x1p", "0x1p1.5", "0x1.2.3", "0xg", "0x1e+3", "0x-1"] {
             assert_eq!(double(bad), Err(Malformed), "{bad}");
         }
         assert_eq!(double("1/0"), Err(OutOfRange));
         assert_eq!(double("1e999"), Err(OutOfRange));
+        assert_eq!(double("1/1e999"), Err(OutOfRange));
         for bad in ["", "inf", "nan", "1/", "/2", "1/2/3", "x"] {
             assert_eq!(double(bad), Err(Malformed), "{bad}");
         }
