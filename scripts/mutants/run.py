@@ -27,7 +27,7 @@ PROGRAM = os.path.join(WORK, "program")
 CC = shlex.split(os.environ.get("CC") or "cc")
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(ROOT, "scripts", "check"))
+sys.path.insert(0, os.path.join(ROOT, "gasnet-compat-tests", "support"))
 import jobs  # noqa: E402  (found through the line above)
 
 # Fast to build, and without the checks of a Rust debug build: the tests, not the assertions, are to
