@@ -1,5 +1,5 @@
-/* Every way in which a job ends. The first argument names the case; run.py knows what each must
- * lead to. A case that is not collective is started by the last rank. With "handler" as second
+/* Every way in which a job ends. The first argument names the case; support/exits.py has its code
+ * and output. A case that is not collective is started by the last rank. With "handler" as second
  * argument, ranks have a SIGQUIT handler that says so and calls gasnet_exit(4), as the
  * specification permits. */
 #ifndef _GNU_SOURCE
@@ -161,7 +161,7 @@ static void at_exit(void) {
     }
 }
 
-/* More than the limit that run.py sets. */
+/* More than the limit that test_ends.py sets. */
 static void use_memory(void) {
     enum { MIB = 1 << 20, BLOCKS = 1024 };
     int i;

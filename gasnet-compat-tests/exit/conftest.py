@@ -1,0 +1,11 @@
+"""The program of most tests of how jobs end."""
+
+import os
+
+import pytest
+
+
+@pytest.fixture
+def exit_cases(shop):
+    """It ends as its first argument says."""
+    return shop.compile(f"{os.path.dirname(__file__)}/exit_cases.c")
