@@ -94,6 +94,13 @@ def scripted(config, family):
             yield configuration
 
 
+def pytest_itemcollected(item):
+    """Tests of a module in one configuration are a group for pytest-xdist (--dist loadgroup)."""
+    configuration = item.callspec.params.get("configuration") if hasattr(item, "callspec") else None
+    if configuration:
+        item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}/{item.path.stem} {configuration}"))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """Leaves out tests for which no configuration was chosen, or that are not for theirs. Those of
@@ -105,9 +112,6 @@ def pytest_collection_modifyitems(config, items):
             deselected.append(item)
             continue
         groups.setdefault((item.path, str(configuration)), []).append(item)
-        if configuration:
-            # For pytest-xdist with --dist loadgroup.
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.parent.name}/{item.path.stem} {configuration}"))
     config.hook.pytest_deselected(items=deselected)
     items[:] = [item for group in groups.values() for item in group]
 

@@ -11,8 +11,8 @@ class Lines:
         self.prefix, self.skipped = prefix, set()
 
     def show(self, verdict, name, detail="", text=""):
-        """One line, and a text below it. With --dist loadgroup the name of a group follows that of the
-        test."""
+        """One line, and a text below it. With --dist loadgroup the name of a group follows that of
+        the test."""
         name = re.sub(r"(?<=\])@.*", "", name)
         print(f"{verdict} {self.prefix}{name}{' ' + detail if detail else ''}", flush=True)
         for line in text.splitlines():
