@@ -107,8 +107,8 @@ class Workshop:
         return status, output.decode(errors="replace"), seconds, self.leftovers(mark, before)
 
     def expect(self, command, status, *patterns, ranks=0, extra=None, timeout=60, **options):
-        """Runs a job to its end, and fails the test if that is not as `problem_of` wants it. Returns
-        the output."""
+        """Runs a job to its end, and fails the test if that is not as `problem_of` wants it.
+        Returns the output."""
         got, output, _, left = self.run(command, ranks, extra, timeout, **options)
         check(problem_of(got, output, left, status, *patterns))
         return output
@@ -122,7 +122,11 @@ class Workshop:
         reap()
         left = [f"process {p}" for p in jobs.job_processes(mark)]
         jobs.kill_job(mark)
-        left += [f"TMPDIR/{name}" for name in os.listdir(self.temporary)]
+        for name in os.listdir(self.temporary):
+            left.append(f"TMPDIR/{name}")
+            # The next job is not to be blamed.
+            path = os.path.join(self.temporary, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
         # These may belong to a job of another script, which soon is over, too.
         while (names := named(before)) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -136,8 +140,8 @@ def check(problem):
 
 
 def problem_of(got, output, left, status, *patterns):
-    """What is wrong with the end of a job; empty: nothing. A pattern stands somewhere in the output,
-    behind "!" nowhere, and with a number, `(pattern, number)`, so many times."""
+    """What is wrong with the end of a job; empty: nothing. A pattern stands somewhere in the
+    output, behind "!" nowhere, and with a number, `(pattern, number)`, so many times."""
     if got is None:
         return f"out of time: {output[-400:]!r}"
     if got != status:
@@ -185,7 +189,7 @@ def named(before):
 
 
 def named_sockets():
-    """Unix sockets with a name of this library, but for those of jobs that others have under way."""
+    """Unix sockets with a name of this library, but for those of jobs of others under way."""
     with open("/proc/net/unix", errors="replace", encoding="utf-8") as file:
         lines = [line.split() for line in file if "gasnet-" in line.rpartition(" ")[2] and "gasnet-jobtest" not in line]
     return [words[-1] for words in lines if not is_of_a_job(words[-2])]
