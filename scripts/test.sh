@@ -78,7 +78,7 @@ for name; do
         libraries "smp udp"
         where="release:smp:0 release:udp:1"
         [ "$name" != tools ] || where=release:smp:0
-        programs "$where" --dist loadfile -m "not hosts" "$name"
+        programs "$where" --dist loadgroup -m "not hosts" "$name"
     else
         among "$name" "$crates" || name=gasnet-$name
         rust_tests -p "$name"

@@ -5,7 +5,7 @@
 calls="am rma atomic vis event coll"
 compat_tests $(families) || failures=1
 
-# with_faults CONDUIT EMULATOR ENVIRONMENT: over an emulator with these options, with these settings.
+# with_faults CONDUIT EMULATOR ENVIRONMENT: over an emulator with these options and settings.
 with_faults() {
     # shellcheck disable=SC2086 # several families
     compat_tests $calls --configurations "release:$1:1" --modes par --emulator "$2" --env "$3" || failures=1

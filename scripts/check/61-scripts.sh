@@ -2,6 +2,6 @@
 # same part as in step `c`.
 . "$(dirname -- "$0")/lib.sh"
 # shellcheck disable=SC2046 # several files
-compat_tests --dist loadfile -m "not hosts and not vendors" \
+compat_tests --dist loadgroup -m "not hosts and not vendors" \
     $(cd "$ROOT/gasnet-compat-tests" && ls -- */test_*.py) || failures=1
 finish
