@@ -33,7 +33,7 @@ run() {
     fi
 }
 rust_tests() {
-    run env CARGO_TARGET_DIR="$BUILD/unit" cargo test --quiet --locked "$@"
+    run env CARGO_TARGET_DIR="$BUILD/unit" python3 -B scripts/check/unit_tests.py "$@"
 }
 libraries() { # CONDUITS
     run env CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 BUILD="$BUILD/test" \

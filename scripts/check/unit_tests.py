@@ -2,8 +2,8 @@
 """unit_tests.py OPTION... [--and OPTION...]: builds and runs the tests of `cargo test`, once with
 each list of options. Runs several test programs at once, and builds those of the next list
 meanwhile. Cargo would run one program after the other, and many of them mostly wait. Documentation
-tests are those of the first list. Prints the output of tests that fail, and with VERBOSE set the
-time of each program."""
+tests are those of the first list. Prints the result of each program, the output of those that fail,
+and with VERBOSE set the time of each."""
 
 import concurrent.futures
 import json
@@ -57,9 +57,13 @@ def run(command, folder):
     except subprocess.TimeoutExpired as expired:
         has_passed, output = False, (expired.stdout or b"") + f"no end in {TIMEOUT} seconds\n".encode()
     name = " ".join(command[:2])
-    text = f"{time.monotonic() - start:.1f} s: {name}" if os.environ.get("VERBOSE") else ""
-    if not has_passed:
-        text = f"{output.decode(errors='replace')}\nFAILED: {name}"
+    text = output.decode(errors="replace")
+    if has_passed:
+        text = "\n".join(line for line in text.splitlines() if line.startswith("test result:"))
+    else:
+        text += f"\nFAILED: {name}"
+    if os.environ.get("VERBOSE"):
+        text += f"\n{time.monotonic() - start:.1f} s: {name}"
     return text, has_passed
 
 
