@@ -22,6 +22,8 @@ class Choice:
         )
         for mode in options.modes.split():
             matrix.known("thread mode", mode, matrix.MODES)
+        for word in options.leave_out.split():
+            matrix.known("program", word.partition("=")[0], programs.names())
 
 
 def pytest_addoption(parser):

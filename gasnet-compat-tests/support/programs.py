@@ -25,6 +25,7 @@ Exit codes of a program: 0 passed, 77 skipped (its last line says why), anything
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import jobs
 import matrix
@@ -37,6 +38,11 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 # have a core for every rank (GASNET_HOST_CORES).
 BY_CORES = "coll"
 CHOICE = pytest.StashKey()
+
+
+def names():
+    """All programs."""
+    return {path.stem for path in Path(TESTS).glob("*/*.c*")}
 
 
 class Failed(Exception):
