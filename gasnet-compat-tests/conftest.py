@@ -1,5 +1,6 @@
 """pytest for gasnet-compat-tests: options, the C and C++ programs as tests, and fixtures."""
 
+import re
 import sys
 
 sys.dont_write_bytecode = True
@@ -24,6 +25,16 @@ class Choice:
             matrix.known("thread mode", mode, matrix.MODES)
         for word in options.leave_out.split():
             matrix.known("program", word.partition("=")[0], programs.names())
+        for option, words, pattern in (
+            ("--leave-out", options.leave_out, r"\w+=\S+"),
+            ("--env", options.env, r"\w+=\S*"),
+            ("--np", options.np, r"[1-9]\d*"),
+            ("--few-ranks", options.few_ranks, r"[1-9]\d*"),
+        ):
+            if unfit := [word for word in words.split() if not re.fullmatch(pattern, word)]:
+                raise matrix.Unknown(f"{option} {unfit[0]}: not understood")
+        if options.emulator and not any(c.conduit in jobs.EMULATORS for c in self.configurations):
+            raise matrix.Unknown(f"--emulator: no conduit with an emulator is chosen ({', '.join(jobs.EMULATORS)})")
 
 
 def pytest_addoption(parser):

@@ -19,15 +19,32 @@ STAGE_DEBUG=$BUILD/stage-debug
 SEED=${SEED:-1}
 export ROOT BUILD CC CXX SCOPE STAGE_RELEASE STAGE_DEBUG SEED
 
+started=$(date +%s)
 log=$BUILD/check.log passed_before=$BUILD/check.passed
 mkdir -p "$BUILD" "$passed_before"
 : >"$log"
+# Limits make process groups of their own: a mark in the environment finds what steps have started
+# when this is ended.
+lane='' CHECK_STEPS=$$-$started
+export CHECK_STEPS
+stop() {
+    trap '' HUP INT TERM
+    [ -z "$lane" ] || kill "$lane" 2>/dev/null || :
+    # shellcheck disable=SC2013 # words
+    for _process in $(grep -slF "CHECK_STEPS=$CHECK_STEPS" /proc/[0-9]*/environ); do
+        _process=${_process#/proc/}
+        kill "${_process%/environ}" 2>/dev/null || :
+    done
+    exit "$1"
+}
+trap 'stop 129' HUP
+trap 'stop 130' INT
+trap 'stop 143' TERM
 # What is not committed has no name.
 sources=
 if [ -z "$(git -C "$ROOT" status --porcelain 2>&1)" ]; then
     sources=$(git -C "$ROOT" rev-parse 'HEAD^{tree}' 2>/dev/null) || sources=
 fi
-started=$(date +%s)
 
 # run STEP LOG: shows and keeps what a step prints.
 run() {
@@ -43,9 +60,11 @@ run() {
     rm -f "$kept"
     {
         status=0
-        timeout --kill-after=30 "${STEP_TIMEOUT:-5400}" sh "$script" </dev/null 2>&1 || status=$?
+        timeout --kill-after=30 "${STEP_TIMEOUT:-5400}" sh "$script" </dev/null 2>&1 &
+        wait $! || status=$?
         echo "$status" >"$printed.status"
-    } | tee "$printed"
+    } | tee "$printed" &
+    wait $!
     status=$(cat "$printed.status")
     cat "$printed" >>"$_log"
     if [ "$status" -ne 0 ] && ! grep -q '^FAIL ' "$printed"; then
@@ -72,7 +91,6 @@ for step in $before; do
     run "$step" "$log" || { [ "$step" != build ] || { after='' beside='' && break; }; }
 done
 : >"$log.beside"
-lane=
 if [ -n "$after" ] && [ -n "$beside" ]; then
     for step in $beside; do run "$step" "$log.beside" || :; done >"$BUILD/check.beside" 2>&1 &
     lane=$!

@@ -19,10 +19,15 @@ done
 end=$(($(date +%s) + 60 * MINUTES)) round=0
 while [ "$(date +%s)" -lt "$end" ]; do
     round=$((round + 1))
+    status=0
     # shellcheck disable=SC2086 # several steps
-    SEED=soak-$round "$ROOT/scripts/check.sh" quick $STEPS >"$BUILD/soak.round" 2>&1 || :
+    SEED=soak-$round "$ROOT/scripts/check.sh" quick $STEPS >"$BUILD/soak.round" 2>&1 || status=$?
+    if [ "$status" -gt 1 ]; then
+        cat "$BUILD/soak.round" >&2
+        exit "$status"
+    fi
     grep '^FAIL ' "$BUILD/soak.round" | sort -u | sed "s/^/round $round: /" | tee -a "$log"
     echo "round $round: $(tail -n 1 "$BUILD/soak.round")"
 done
 echo "$round rounds, $(wc -l <"$log") failures"
-[ ! -s "$log" ]
+[ ! -s "$log" ] && [ "$round" -gt 0 ]

@@ -91,7 +91,11 @@ class Installation:
         text = f"include {fragment}\n{extra}\nshow:\n\t@echo $({name})\n"
         environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
         result = subprocess.run(
-            ["make", "-s", "-f", "-", "show"], input=text, capture_output=True, text=True, env=environment
+            ["make", "-s", "-f", "-", "show", f"GASNET_PREFIX={self.prefix}"],
+            input=text,
+            capture_output=True,
+            text=True,
+            env=environment,
         )
         if result.returncode != 0:
             raise RuntimeError(f"{fragment}: {result.stderr.strip()}")
@@ -222,12 +226,14 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
 
 @contextlib.contextmanager
 def built_once(folder):
-    """Holds a lock and says whether this folder is still to be made: several processes of a check
-    may need it."""
+    """Holds a lock and says whether this folder or file is still to be made: several processes of a
+    check may need it. It is made when the block has ended without an exception."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
-    with open(f"{folder}.lock", "w", encoding="ascii") as lock:
+    with open(f"{folder}.lock", "a+", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield not os.path.exists(folder)
+        lock.seek(0)
+        yield not lock.read()
+        lock.write("made ")
 
 
 def stand_ins(folder):

@@ -84,6 +84,8 @@ def installations(words):
     """The prefixes by flavour, with a segment configuration other than FAST behind a dash
     (release-large), from words `flavour=prefix`; by default those that the step `build` made."""
     if words:
+        if unfit := [word for word in words if "=" not in word]:
+            raise Unknown(f"--library {unfit[0]}: not flavour=prefix")
         found = dict(word.split("=", 1) for word in words)
     else:
         stages = Path(os.environ.get("BUILD") or f"{jobs.ROOT}/build").glob("stage-*")

@@ -45,6 +45,13 @@ def names():
     return {path.stem for path in Path(TESTS).glob("*/*.c*")}
 
 
+def counts(options, found):
+    """Rank counts of a program with these directives."""
+    wanted = [int(n) for n in (options.np or found.get("NP", "1 2 4")).split()]
+    few = [int(n) for n in options.few_ranks.split()]
+    return [n for n in wanted if n in few or not few] or [min(wanted)]
+
+
 class Failed(Exception):
     """A program that does not compile or ends badly; the text says how."""
 
@@ -70,6 +77,9 @@ class ProgramFile(pytest.File):
         """A variant in one configuration, in its modes."""
         options = self.config.option
         if not matrix.runs_in(configuration, found) or self.is_left_out(configuration, family):
+            return
+        # Neighbours alone use no network.
+        if 1 < configuration.size >= max(counts(options, found)):
             return
         key = self.path.stem + (f"_{variant}" if variant else "")
         modes = matrix.modes_of(configuration, family, found, key, options.modes.split(), bool(options.slice))
@@ -109,12 +119,7 @@ class Program(pytest.Item):
 
     def counts(self):
         """Rank counts."""
-        if self.mode.startswith("tools-"):
-            return [1]
-        options = self.config.option
-        counts = [int(n) for n in (options.np or self.found.get("NP", "1 2 4")).split()]
-        few = [int(n) for n in options.few_ranks.split()]
-        return [n for n in counts if n in few or not few] or [min(counts)]
+        return [1] if self.mode.startswith("tools-") else counts(self.config.option, self.found)
 
     def runtest(self):
         """Compiles, and runs with every count."""

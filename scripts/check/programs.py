@@ -155,6 +155,9 @@ def main():
             if reasons:
                 file.write("\n" + "\n".join(f"- {r}" for r in reasons) + "\n")
     print(f"{passed} runs passed, {failed} failed")
+    if not passed and not failed:
+        print(f"programs: no program of {options.dir} has run", file=sys.stderr)
+        return 2
     return 1 if failed else 0
 
 

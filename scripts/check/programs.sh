@@ -6,6 +6,7 @@
 
 mkdir -p "$BUILD"
 : "${DIR:?say which folder: make check-programs DIR=...}"
+[ -d "$DIR" ] || { echo "programs: there is no folder '$DIR'" >&2; exit 2; }
 CONDUIT=${CONDUIT:-smp} MODE=${MODE:-par}
 prefix=${PREFIX_USED:-}
 if [ -z "$prefix" ]; then

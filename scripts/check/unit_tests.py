@@ -40,6 +40,24 @@ def build(options):
     return [(path, folder) for _, folder, path in sorted(programs)]
 
 
+def has_library(options):
+    """Whether a package of these options may have documentation tests: Cargo refuses to look for
+    them in programs alone."""
+    listed = subprocess.run(
+        ["cargo", "metadata", "--format-version=1", "--no-deps", "--locked"], stdout=subprocess.PIPE, check=True
+    )
+    packages = json.loads(listed.stdout)["packages"]
+    chosen = {name for word, name in zip(options, options[1:]) if word == "-p"}
+    kinds = {
+        kind
+        for package in packages
+        if not chosen or package["name"] in chosen
+        for target in package["targets"]
+        for kind in target["kind"]
+    }
+    return bool(kinds & {"lib", "rlib", "proc-macro"})
+
+
 def run(command, folder):
     """Runs a command that tests. Returns what is to be printed, and whether all have passed."""
     start = time.monotonic()
@@ -81,7 +99,8 @@ def main():
             programs = build(options)
             all_have_passed &= programs is not None
             running += [pool.submit(run, [path, "--quiet"], folder) for path, folder in programs or []]
-        running.append(pool.submit(run, cargo(lists[0], "--doc"), None))
+        if has_library(lists[0]):
+            running.append(pool.submit(run, cargo(lists[0], "--doc"), None))
         for ended in concurrent.futures.as_completed(running):
             text, has_passed = ended.result()
             all_have_passed &= has_passed
