@@ -126,11 +126,12 @@ int main(int argc, char **argv) {
     if (!strcmp(order, "mpi-between")) start_mpi(level, &argc, &argv);
     if (gex_Segment_Attach(&segment, tm, GASNET_PAGESIZE) != GASNET_OK) return 4;
     if (gex_EP_RegisterHandlers(ep, handlers, 1) != GASNET_OK) return 5;
+    if (!strcmp(order, "gasnet-first") && !worlds) start_mpi(level, &argc, &argv);
     /* One MPI after the other: each makes the folder of the host if it is not there, and Open MPI
      * 4.1 fails if another one is faster. */
-    for (rank = 0; rank < np && !strcmp(order, "gasnet-first"); rank++) {
-        if (worlds ? rank == me : rank == 0) start_mpi(level, &argc, &argv);
-        if (worlds) barrier();
+    for (rank = 0; worlds && rank < np; rank++) {
+        if (rank == me) start_mpi(level, &argc, &argv);
+        barrier();
     }
     barrier();
     printf("rank %u of %u is %d of %d in MPI\n", me, np, mpi_rank, mpi_size);

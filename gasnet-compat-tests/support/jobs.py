@@ -71,6 +71,10 @@ def missing(conduit):
     return ""
 
 
+# Variables of makefile fragments that were asked for, by prefix, conduit, thread mode and name.
+VARIABLES = {}
+
+
 class Installation:
     """One installed prefix, and how a client is compiled and started with it."""
 
@@ -128,12 +132,11 @@ class Installation:
         return result.returncode == 0, result.stdout + result.stderr
 
     def cached(self, conduit, mode, name):
-        """`variable`, asked once."""
-        cache = self.__dict__.setdefault("cache", {})
-        key = (conduit, mode, name)
-        if key not in cache:
-            cache[key] = self.variable(conduit, mode, name)
-        return cache[key]
+        """`variable`, asked once of each prefix."""
+        key = (self.prefix, conduit, mode, name)
+        if key not in VARIABLES:
+            VARIABLES[key] = self.variable(conduit, mode, name)
+        return VARIABLES[key]
 
 
 class Result:

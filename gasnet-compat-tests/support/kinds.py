@@ -126,10 +126,10 @@ def cluster(request):
 
 @pytest.fixture(scope="session")
 def built():
-    """Programs by flavour and conduit, and the folder for them."""
+    """A folder for programs, and those that are there by configuration."""
     folder = tempfile.mkdtemp(prefix="hosts-", dir=os.environ[jobs.FOLDER])
     os.chmod(folder, 0o755)
-    return {"": folder}
+    return folder, {}
 
 
 @pytest.fixture
@@ -139,23 +139,24 @@ def program(request, built):
     missing = jobs.missing(configuration.conduit)
     if missing:
         pytest.skip(missing)
-    if configuration not in built:
+    folder, found = built
+    if configuration not in found:
         # Other users cannot execute what lies in somebody's home.
-        reachable = f"{built['']}/{configuration.flavour}"
+        reachable = f"{folder}/{configuration.flavour}"
         if not os.path.exists(reachable):
             shutil.copytree(f"{configuration.prefix}/bin", f"{reachable}/bin", symlinks=True)
-        folder = f"{reachable}-{configuration.conduit}"
-        os.makedirs(folder, exist_ok=True)
+        place = f"{reachable}-{configuration.conduit}"
+        os.makedirs(place, exist_ok=True)
         network = jobs.emulated(configuration.conduit, os.path.join(os.environ[jobs.FOLDER], "emulators"))
-        built[configuration] = Program(
+        found[configuration] = Program(
             jobs.Installation(configuration.prefix),
             reachable,
             configuration.flavour,
             configuration.conduit,
-            folder,
+            place,
             network,
         )
-    return built[configuration]
+    return found[configuration]
 
 
 @pytest.fixture

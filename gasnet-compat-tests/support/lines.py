@@ -3,12 +3,14 @@ scripts/check.sh prints them, in the place of pytest's report."""
 
 import re
 
+import pytest
+
 
 class Lines:
     """Prints a line for each test when it has ended, and what failed below it."""
 
     def __init__(self, prefix):
-        self.prefix, self.skipped = prefix, set()
+        self.prefix = prefix
 
     def show(self, verdict, name, detail="", text=""):
         """One line, and a text below it. With --dist loadgroup the name of a group follows that of
@@ -36,6 +38,10 @@ class Lines:
     def pytest_collectreport(self, report):
         if report.failed:
             self.show("FAIL", report.nodeid or "collection", "cannot be collected", report.longreprtext)
+
+    def pytest_sessionfinish(self, exitstatus):
+        if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            self.show("FAIL", "pytest", "no test is chosen, or a path does not exist")
 
     def pytest_internalerror(self, excrepr):
         self.show("FAIL", "pytest", "internal error", str(excrepr))

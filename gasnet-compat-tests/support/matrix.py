@@ -40,9 +40,9 @@ class Unknown(Exception):
 def known(what, word, names):
     """Refuses a word that is none of these names: a run of no program would look like a success."""
     if word not in names:
-        close = difflib.get_close_matches(word, names, 3) or sorted(names)[:20]
-        more = "" if len(names) <= 20 else " and others"
-        raise Unknown(f"there is no {what} '{word}'; known: {', '.join(close)}{more}")
+        few = len(names) <= 20
+        close = sorted(names) if few else difflib.get_close_matches(word, names, 3) or sorted(names)[:20]
+        raise Unknown(f"there is no {what} '{word}'; known: {', '.join(close)}{'' if few else ' and others'}")
 
 
 def number(text):

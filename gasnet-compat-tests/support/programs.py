@@ -52,10 +52,6 @@ def counts(options, found):
     return [n for n in wanted if n in few or not few] or [min(wanted)]
 
 
-class Failed(Exception):
-    """A program that does not compile or ends badly; the text says how."""
-
-
 class ProgramFile(pytest.File):
     """A source file and the configurations that the command line chooses for it."""
 
@@ -143,7 +139,7 @@ class Program(pytest.Item):
             shutil.rmtree(folder, ignore_errors=True)
         self.user_properties.append(("np", ",".join(passed)))
         if problems:
-            raise Failed("\n".join(problems))
+            pytest.fail("\n".join(problems), pytrace=False)
         if skipped and not passed:
             pytest.skip(skipped)
 
@@ -161,7 +157,7 @@ class Program(pytest.Item):
             cxx=self.path.suffix == ".cc" or self.found.get("LANGUAGE") == "c++",
         )
         if not built:
-            raise Failed(f"does not compile\n{indented(messages, 12)}")
+            pytest.fail(f"does not compile\n{indented(messages, 12)}", pytrace=False)
         return binary
 
     def run(self, binary, count):
@@ -185,16 +181,12 @@ class Program(pytest.Item):
         as_root = "ROOT" in self.found and matrix.chance("root", f"{self.nodeid} {count}", 4)
         return jobs.run(command, timeout, environment, unprivileged=not as_root)
 
-    def repr_failure(self, excinfo):
-        """The text of a program that failed, or where this file did."""
-        return str(excinfo.value) if isinstance(excinfo.value, Failed) else super().repr_failure(excinfo)
-
     def reportinfo(self):
         return self.path, None, self.name
 
 
 def problem_of(result):
-    """Which end of a job is no success; empty: it is one."""
+    """Reason why the end of a job is no success; empty: it is one."""
     if result.status == 0 and not result.leftovers:
         return ""
     why = "out of time" if result.status is None else f"exit status {result.status}"

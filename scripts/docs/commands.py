@@ -12,8 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILTIN = {"cd", "export", "for", "done", "if", "fi", "set", "unset"}
-# Of sites and of distributions that are not this machine.
-ELSEWHERE = {"spack", "sudo", "salloc", "sbatch", "srun", "bsub", "mpirun", "mpiexec", "module", "dnf", "zypper"}
+# On machines of sites.
+ELSEWHERE = {"spack", "sudo"}
 
 
 def blocks(page):
