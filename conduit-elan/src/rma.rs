@@ -130,7 +130,7 @@ impl Net {
             bytes: put.bytes,
             vp: self.vp(put.to.peer),
             cookie: put.cookie,
-            parcel: Mutex::default(),
+            message: Mutex::default(),
             missing: AtomicUsize::new(put.bytes),
         }
     }
@@ -168,7 +168,7 @@ impl Net {
                 bytes: get.bytes,
                 vp,
                 cookie: get.cookie,
-                parcel: Mutex::default(),
+                message: Mutex::default(),
                 missing: AtomicUsize::new(get.bytes),
             });
             return Ok(());
@@ -192,7 +192,7 @@ impl Net {
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
         let place = self.take_channel().ok_or(Busy)?;
-        let parcel = self.parcel(put.to.peer, class, parts)?;
+        let message = self.prepare(put.to.peer, class, parts)?;
         let source = match reserved {
             Some(buffer) => Ok(Some(Source {
                 address: put.from.address,
@@ -203,20 +203,20 @@ impl Net {
         };
         match source {
             Err(Busy) => {
-                self.drop_parcel(parcel);
+                self.cancel_queued(message);
                 Err(Busy)
             }
             Ok(None) => {
                 drop(place);
-                let parcel = Mutex::new(Some(parcel));
+                let message = Mutex::new(Some(message));
                 self.begin(Transfer {
-                    parcel,
+                    message,
                     ..self.transfer(put, Use::of(class))
                 });
                 Ok(LocalCompletion::Later)
             }
             Ok(Some(source)) => Ok(self.start_put(put, source, place, |is_in_use, buffer| {
-                CompletionAction::Payload(Box::new(parcel), is_in_use.then_some(put.cookie), buffer)
+                CompletionAction::Payload(Box::new(message), is_in_use.then_some(put.cookie), buffer)
             })),
         }
     }
@@ -250,8 +250,8 @@ impl Net {
                 self.end_copied(buffer);
                 upcalls.done(cookie, part);
             }
-            CompletionAction::Payload(parcel, cookie, buffer) => {
-                self.send_parcel(*parcel);
+            CompletionAction::Payload(message, cookie, buffer) => {
+                self.send_queued(*message);
                 self.end_copied(buffer);
                 if let Some(cookie) = cookie {
                     upcalls.done(cookie, Completion::Source);

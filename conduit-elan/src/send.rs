@@ -166,7 +166,7 @@ impl Net {
     }
 
     /// Prepares a message that is sent later, and then is not refused.
-    pub fn parcel(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<QueuedMessage, Busy> {
+    pub fn prepare(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<QueuedMessage, Busy> {
         let bytes = length(parts);
         self.take_credit(peer, class)?;
         let content = if self.is_short(bytes) {
@@ -185,8 +185,8 @@ impl Net {
     }
 
     /// Sends it.
-    pub fn send_parcel(&self, parcel: QueuedMessage) {
-        let QueuedMessage { peer, class, content } = parcel;
+    pub fn send_queued(&self, message: QueuedMessage) {
+        let QueuedMessage { peer, class, content } = message;
         match content {
             Content::Short(mut message) => {
                 let queue = &self.queues[class as usize];
@@ -197,9 +197,9 @@ impl Net {
     }
 
     /// Gives up a message that was prepared.
-    pub fn drop_parcel(&self, parcel: QueuedMessage) {
-        self.credits.give_back(parcel.peer, parcel.class);
-        if let Content::Long(buffer, _) = parcel.content {
+    pub fn cancel_queued(&self, message: QueuedMessage) {
+        self.credits.give_back(message.peer, message.class);
+        if let Content::Long(buffer, _) = message.content {
             self.buffers.give(buffer);
         }
     }

@@ -30,7 +30,7 @@ pub struct Transfer {
     pub vp: u32,
     pub cookie: Cookie,
     /// The message that follows a put. Then only local completion is reported.
-    pub parcel: Mutex<Option<QueuedMessage>>,
+    pub message: Mutex<Option<QueuedMessage>>,
     /// Bytes that have not arrived.
     pub missing: AtomicUsize,
 }
@@ -133,10 +133,10 @@ impl Net {
             return;
         }
         self.end_operation();
-        let parcel = lock(&transfer.parcel).take();
-        match parcel {
-            Some(parcel) => {
-                self.send_parcel(parcel);
+        let message = lock(&transfer.message).take();
+        match message {
+            Some(message) => {
+                self.send_queued(message);
                 upcalls.done(transfer.cookie, Completion::Source);
             }
             None => upcalls.done(transfer.cookie, Completion::Both),

@@ -45,7 +45,7 @@ mod wake;
 mod wire;
 mod xrc;
 
-use connect::thread::Attendant;
+use connect::thread::ConnectionThread;
 use ffi::Domain;
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
@@ -69,7 +69,7 @@ pub struct Ibv {
 /// A started conduit, and its thread, which ends first.
 struct Started {
     #[allow(dead_code, reason = "ends the thread when it is dropped")]
-    attendant: Option<Attendant>,
+    connection_thread: Option<ConnectionThread>,
     net: Arc<Net>,
 }
 
@@ -103,11 +103,15 @@ impl Conduit for Ibv {
 
     fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
         let net = Arc::new(start::start(info)?);
-        let attendant = net.connector.has_channel().then(|| Attendant::start(&net)).transpose();
-        let attendant = attendant.map_err(|why| ConduitError {
+        let connection_thread = net
+            .connector
+            .has_channel()
+            .then(|| ConnectionThread::start(&net))
+            .transpose();
+        let connection_thread = connection_thread.map_err(|why| ConduitError {
             message: format!("The ibv conduit cannot start a thread: {why}."),
         })?;
-        let started = self.started.set(Started { attendant, net });
+        let started = self.started.set(Started { connection_thread, net });
         assert!(started.is_ok(), "defect: the ibv conduit was started twice");
         Ok(())
     }

@@ -8,9 +8,9 @@ use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use std::time::{Duration, Instant};
 
-/// When the user is warned first.
+/// Time until the first warning.
 const FIRST: Duration = Duration::from_secs(10);
-/// When next. Each later time is twice as long.
+/// Time until the second; each later one is twice as long.
 const SECOND: Duration = Duration::from_secs(300);
 
 /// A peer to which messages wait.
@@ -18,15 +18,15 @@ const SECOND: Duration = Duration::from_secs(300);
 struct Waiting {
     peer: JobRank,
     since: Instant,
-    /// After which time the user is warned.
+    /// Time after which the user is warned.
     next: Duration,
 }
 
 /// The peers to which messages wait, and since when.
 #[derive(Debug, Default)]
-pub struct Unreached(Mutex<Vec<Waiting>>);
+pub struct ConnectTimeouts(Mutex<Vec<Waiting>>);
 
-impl Unreached {
+impl ConnectTimeouts {
     /// The provider had room for messages to `reached`, then none for messages to `peers`. Of
     /// others nothing is known: another thread may be trying. Returns one that the user is to be
     /// warned about, and after which time.
@@ -55,10 +55,10 @@ mod tests {
 
     #[test]
     fn warnings_about_a_late_peer_become_rare() {
-        let (unreached, start) = (Unreached::default(), Instant::now());
+        let (connect_timeouts, start) = (ConnectTimeouts::default(), Instant::now());
         let ranks = |ranks: &[u32]| ranks.iter().copied().map(JobRank).collect::<Vec<_>>();
         let note = |reached: &[u32], peers: &[u32], seconds| {
-            unreached.note(&ranks(reached), &ranks(peers), start + Duration::from_secs(seconds))
+            connect_timeouts.note(&ranks(reached), &ranks(peers), start + Duration::from_secs(seconds))
         };
         let late = |rank, seconds| Some((JobRank(rank), Duration::from_secs(seconds)));
         assert_eq!(note(&[], &[1, 2], 0), None);

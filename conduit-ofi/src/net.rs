@@ -1,7 +1,7 @@
 //! A started conduit: its parts, start and stop.
 
 use crate::boot_record::Names;
-use crate::connect_timeout::Unreached;
+use crate::connect_timeout::ConnectTimeouts;
 use crate::ffi::{Endpoint, Errno, Functions, Info, Minimum, Threads};
 use crate::memory::{wants_registration, Segments};
 use crate::operation::{OwnedOperation, Pool};
@@ -13,7 +13,7 @@ use crate::put_notify::PendingPuts;
 use crate::receive::outsiders::Outsiders;
 use crate::receive::{Buffers, Many, Receives};
 use crate::select::{self, Selected};
-use crate::stale_shm::Leftover;
+use crate::stale_shm::StaleShm;
 use crate::variables::{self, Choice, Settings};
 use crate::versions::{self, End};
 use crate::wire::{self, Header, Kind};
@@ -61,10 +61,10 @@ pub struct Net {
     /// Operations that the provider had no room for after they were accepted.
     pub stalled: PendingQueue<Stalled>,
     /// To which peers those are.
-    pub unreached: Unreached,
+    pub connect_timeouts: ConnectTimeouts,
     pub outsiders: Outsiders,
     pub stopped: AtomicBool,
-    leftover: Leftover,
+    stale_shm: StaleShm,
     /// Why the network failed, until that is reported.
     pub failure: Mutex<Option<String>>,
     pub has_failed: AtomicBool,
@@ -131,7 +131,7 @@ impl Net {
             .map(|(endpoint, abilities, _)| (endpoint.info(), abilities.atomics));
         let names = Names::exchange(info, own, name.as_deref().ok());
         let (endpoint, mut abilities, receives) = opened.map_err(failed)?;
-        let leftover = Leftover::new(&name.map_err(failed)?);
+        let stale_shm = StaleShm::new(&name.map_err(failed)?);
         let names = names.map_err(failed)?;
         abilities.atomics = names.atomics;
         let numbers = names.insert(&endpoint).map_err(failed)?;
@@ -159,10 +159,10 @@ impl Net {
             copies: AtomicBool::new(false),
             deferred: PendingQueue::default(),
             stalled: PendingQueue::default(),
-            unreached: Unreached::default(),
+            connect_timeouts: ConnectTimeouts::default(),
             outsiders: Outsiders::default(),
             stopped: AtomicBool::new(false),
-            leftover,
+            stale_shm,
             failure: Mutex::default(),
             has_failed: AtomicBool::new(false),
             small: pools(SMALL),
@@ -290,7 +290,7 @@ impl Net {
     pub fn stop_at_once(&self) -> bool {
         let is_first = !self.stopped.swap(true, Ordering::SeqCst);
         if is_first {
-            self.leftover.remove();
+            self.stale_shm.remove();
         }
         is_first
     }

@@ -387,7 +387,7 @@ impl Net {
             }
         }
         let provider = self.endpoint.info();
-        if let Some((peer, late)) = self.unreached.note(&reached, &without_room, Instant::now()) {
+        if let Some((peer, late)) = self.connect_timeouts.note(&reached, &without_room, Instant::now()) {
             gasnet_conduit::warn(format_args!(
                 "rank {peer} has taken no message for {} seconds. It computes without polling, is stopped, or a \
                  firewall blocks the connections of {provider:?}.",

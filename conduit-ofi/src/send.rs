@@ -17,7 +17,7 @@ pub struct Grant {
     pub credits: u16,
 }
 
-/// What a header has room for; the window has no more units.
+/// Most credits in a header; the window has no more units.
 const MOST_CREDITS: u32 = u16::MAX as u32;
 
 impl Net {

@@ -8,10 +8,10 @@ const SCHEME: &[u8] = b"fi_shm://";
 
 /// The path of the file, if there is one.
 #[derive(Debug)]
-pub struct Leftover(Option<CString>);
+pub struct StaleShm(Option<CString>);
 
-impl Leftover {
-    /// What an endpoint with this address leaves.
+impl StaleShm {
+    /// The file that an endpoint with this address leaves.
     pub fn new(address: &[u8]) -> Self {
         let name = address.strip_prefix(SCHEME);
         let name = name.and_then(|name| name.split(|byte| *byte == 0).next());
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn only_files_of_shm() {
-        let path = |address: &[u8]| Leftover::new(address).0.map(|path| path.into_string().unwrap());
+        let path = |address: &[u8]| StaleShm::new(address).0.map(|path| path.into_string().unwrap());
         assert_eq!(path(b"fi_shm://123:0:4\0").as_deref(), Some("/dev/shm/123:0:4"));
         assert_eq!(path(b"fi_shm://../x\0"), None);
         assert_eq!(path(b"fi_shm://"), None);

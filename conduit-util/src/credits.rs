@@ -64,7 +64,7 @@ pub fn take(count: &AtomicU32, units: u32) -> bool {
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
 }
 
-/// What the credit of all peers has in common, and the peers that wait for a return.
+/// The limits of all peers' credit, and the peers that wait for a return.
 #[derive(Debug)]
 pub struct Credits {
     /// Units of requests under way to each peer.

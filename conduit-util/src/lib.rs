@@ -1,4 +1,4 @@
-//! What several networks are made of. A conduit is its network; what it shares with others is here.
+//! Parts that several networks are made of: a conduit has only what is its network's own.
 //!
 //! [`credits`] bound the requests under way to a peer, and [`peer_states`] tell which peers are
 //! there. [`pool`] has buffers in registered memory, [`pending_queue`] keeps what found no room,

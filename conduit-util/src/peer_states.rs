@@ -1,4 +1,4 @@
-//! Which peers are there, have stopped, or are lost; and losses until they are reported.
+//! States of peers (there, stopped, lost), and losses until they are reported.
 
 use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicUsize;
 #[derive(Debug)]
 pub struct PendingQueue<T> {
     items: Mutex<VecDeque<T>>,
-    /// How many there are.
+    /// Length of the queue.
     count: AtomicUsize,
 }
 
@@ -25,7 +25,7 @@ impl<T> Default for PendingQueue<T> {
 }
 
 impl<T> PendingQueue<T> {
-    /// How many wait, as of a moment ago.
+    /// Number of items that wait, as of a moment ago.
     #[inline]
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Acquire)

@@ -82,7 +82,7 @@ impl<H, C> Item<H, C> {
         unsafe { std::slice::from_raw_parts_mut(self.address() as *mut u8, bytes) }
     }
 
-    /// What a function finds in the chunk of this item.
+    /// Calls a function with the chunk of this item.
     pub fn with_chunk<R>(&self, find: impl FnOnce(&C) -> R) -> R
     where
         C: Chunk,
@@ -146,7 +146,7 @@ impl<H, C> Item<H, C> {
 #[derive(Debug)]
 pub struct Pool<H, C>(Box<Shared<H, C>>);
 
-/// What the items of a pool refer to.
+/// State of a pool, to which its items refer.
 #[derive(Debug)]
 struct Shared<H, C> {
     free: Mutex<Vec<Item<H, C>>>,
@@ -154,7 +154,7 @@ struct Shared<H, C> {
     bytes: usize,
     /// The largest number of items.
     most: usize,
-    /// How many there are.
+    /// Number of items.
     count: AtomicUsize,
     /// Their memory.
     chunks: Mutex<Vec<C>>,

@@ -48,7 +48,7 @@ fn register<P>(pin: impl Fn(usize) -> Option<P>, share: u64) -> (Vec<P>, u64) {
     (held, bytes)
 }
 
-/// What was found, by host, in words.
+/// The result in words, by host.
 fn report(all: &[u64], host: impl Fn(JobRank) -> u32) -> String {
     let mut hosts: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for (bytes, rank) in all.iter().zip(0..) {

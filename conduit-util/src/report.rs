@@ -5,7 +5,7 @@ use gasnet_conduit::{Completion, Cookie};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// What is reported when an operation is complete.
+/// The report of an operation that is complete.
 #[derive(Debug)]
 pub enum Report {
     /// Nothing.

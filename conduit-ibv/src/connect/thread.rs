@@ -18,12 +18,12 @@ const STACK_BYTES: usize = 512 << 10;
 const BUSY: Duration = Duration::from_millis(5);
 
 /// The running thread, which ends when this is dropped.
-pub struct Attendant {
+pub struct ConnectionThread {
     thread: Option<JoinHandle<()>>,
     end: Arc<Eventfd>,
 }
 
-impl Attendant {
+impl ConnectionThread {
     /// Starts it.
     pub fn start(net: &Arc<Net>) -> io::Result<Self> {
         let end = Arc::new(Eventfd::new()?);
@@ -38,7 +38,7 @@ impl Attendant {
     }
 }
 
-impl Drop for Attendant {
+impl Drop for ConnectionThread {
     fn drop(&mut self) {
         self.end.wake();
         if let Some(thread) = self.thread.take() {

@@ -1,4 +1,4 @@
-//! What is withheld, demanded and injected: the text of `STRICT_PLAN`, parsed.
+//! The text of `STRICT_PLAN`, parsed: capabilities withheld, demands made, errors injected.
 #![forbid(unsafe_code)]
 
 use crate::ffi;
