@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 /// What numbers a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SlotTable {
+pub enum Numbered {
     /// Its rank in the job.
     JobRank,
     /// Its index among the processes of its host.
@@ -37,28 +37,28 @@ pub enum By {
     /// Each has the nearest.
     Distance,
     /// By numbers.
-    Number(SlotTable, Operation),
+    Number(Numbered, Operation),
 }
 
 /// What is accepted, as a noun phrase.
 pub const ACCEPTS: &str = "Auto, None, or one of JRank, HRank, NRank, Machine, Package, Socket, Die, NUMANode, Node, \
                            L3Cache, L2Cache, L1Cache, Core and PU with or without \"/ N\" or \"% N\"";
 
-const NAMES: &[(&str, SlotTable)] = &[
-    ("jrank", SlotTable::JobRank),
-    ("hrank", SlotTable::HostRank),
-    ("nrank", SlotTable::NbrhdRank),
-    ("machine", SlotTable::Object(Object::Machine)),
-    ("package", SlotTable::Object(Object::Package)),
-    ("socket", SlotTable::Object(Object::Package)),
-    ("die", SlotTable::Object(Object::Die)),
-    ("numanode", SlotTable::Object(Object::Node)),
-    ("node", SlotTable::Object(Object::Node)),
-    ("l3cache", SlotTable::Object(Object::Cache(3))),
-    ("l2cache", SlotTable::Object(Object::Cache(2))),
-    ("l1cache", SlotTable::Object(Object::Cache(1))),
-    ("core", SlotTable::Object(Object::Core)),
-    ("pu", SlotTable::Object(Object::Processor)),
+const NAMES: &[(&str, Numbered)] = &[
+    ("jrank", Numbered::JobRank),
+    ("hrank", Numbered::HostRank),
+    ("nrank", Numbered::NbrhdRank),
+    ("machine", Numbered::Object(Object::Machine)),
+    ("package", Numbered::Object(Object::Package)),
+    ("socket", Numbered::Object(Object::Package)),
+    ("die", Numbered::Object(Object::Die)),
+    ("numanode", Numbered::Object(Object::Node)),
+    ("node", Numbered::Object(Object::Node)),
+    ("l3cache", Numbered::Object(Object::Cache(3))),
+    ("l2cache", Numbered::Object(Object::Cache(2))),
+    ("l1cache", Numbered::Object(Object::Cache(1))),
+    ("core", Numbered::Object(Object::Core)),
+    ("pu", Numbered::Object(Object::Processor)),
 ];
 
 /// A positive constant as in C: decimal, octal after 0, hexadecimal after 0x.
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn values() {
-        let node = SlotTable::Object(Object::Node);
+        let node = Numbered::Object(Object::Node);
         assert_eq!("Node".parse(), Ok(By::Number(node, Operation::None)));
         assert_eq!(
             " numanode / 0x10".parse(),
@@ -122,7 +122,7 @@ mod tests {
         );
         assert_eq!(
             "HRank%010".parse(),
-            Ok(By::Number(SlotTable::HostRank, Operation::Remainder(8)))
+            Ok(By::Number(Numbered::HostRank, Operation::Remainder(8)))
         );
         assert_eq!("Automatic".parse(), Ok(By::Distance));
         assert_eq!("NONE".parse(), Ok(By::Nothing));

@@ -10,7 +10,7 @@ pub use topology::{PciAddress, Topology};
 
 use crate::config::{self, BindingQuery, Config, Key};
 use crate::{JobRank, StartInfo};
-use by::SlotTable;
+use by::Numbered;
 use topology::Processors;
 
 /// The place of a process in groups of processes.
@@ -106,10 +106,10 @@ impl Wishes {
             By::Nothing => None,
             By::Number(numbered, operation) => {
                 let numbers = match numbered {
-                    SlotTable::JobRank => vec![ranks.job],
-                    SlotTable::HostRank => vec![ranks.host],
-                    SlotTable::NbrhdRank => vec![ranks.nbrhd],
-                    SlotTable::Object(object) => {
+                    Numbered::JobRank => vec![ranks.job],
+                    Numbered::HostRank => vec![ranks.host],
+                    Numbered::NbrhdRank => vec![ranks.nbrhd],
+                    Numbered::Object(object) => {
                         let host = host();
                         host.numbers(object, &host.allowed(self.whole_process))
                     }
