@@ -205,11 +205,11 @@ fn agree(info: &StartInfo<'_>, own: BootRecord) -> Result<(BootRecord, Option<Nu
         .chunks_exact(BootRecord::BYTES)
         .map(BootRecord::from_bytes)
         .collect();
-    if let Some(rank) = all.iter().position(|hello| hello.has_failed != 0) {
+    if let Some(rank) = all.iter().position(|record| record.has_failed != 0) {
         return Err(format!("rank {rank} cannot"));
     }
-    let settings = |hello: &BootRecord| (hello.credits, hello.putget, hello.barrier);
-    let differs = |hello: &BootRecord| settings(hello) != settings(&own);
+    let settings = |record: &BootRecord| (record.credits, record.putget, record.barrier);
+    let differs = |record: &BootRecord| settings(record) != settings(&own);
     if let Some(rank) = all.iter().position(differs) {
         return Err(format!(
             "ranks {} and {rank} have different settings: GASNET_ELAN_AM_CREDITS, GASNET_ELAN_PUTGET and \
@@ -217,8 +217,8 @@ fn agree(info: &StartInfo<'_>, own: BootRecord) -> Result<(BootRecord, Option<Nu
             info.rank
         ));
     }
-    let vps: Vec<u32> = all.iter().map(|hello| hello.vp).collect();
-    let has_barrier = u32::from(all.iter().all(|hello| hello.has_barrier != 0));
+    let vps: Vec<u32> = all.iter().map(|record| record.vp).collect();
+    let has_barrier = u32::from(all.iter().all(|record| record.has_barrier != 0));
     Ok((BootRecord { has_barrier, ..own }, numbers(&vps)?))
 }
 
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_hello_is_its_bytes() {
-        let hello = BootRecord {
+        let record = BootRecord {
             vp: 1,
             credits: 2,
             putget: 3,
@@ -356,6 +356,6 @@ mod tests {
             has_barrier: 5,
             barrier: 6,
         };
-        assert_eq!(BootRecord::from_bytes(&hello.bytes()), hello);
+        assert_eq!(BootRecord::from_bytes(&record.bytes()), record);
     }
 }

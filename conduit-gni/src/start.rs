@@ -222,7 +222,7 @@ impl Net {
         };
         let opened = open(info, job);
         // Every process takes part in the exchange, so that one that fails does not keep others.
-        let hello = match &opened {
+        let record = match &opened {
             Ok(opened) => BootRecord {
                 address: opened.address,
                 layout: opened.region.layout,
@@ -237,7 +237,7 @@ impl Net {
                 ..unsafe { std::mem::zeroed() }
             },
         };
-        let all = (info.exchange)(hello.bytes());
+        let all = (info.exchange)(record.bytes());
         let all: Vec<BootRecord> = all
             .chunks_exact(BootRecord::BYTES)
             .map(BootRecord::from_bytes)
@@ -266,7 +266,7 @@ impl Net {
                 info.rank
             )));
         }
-        if let Some(rank) = all.iter().position(|hello| hello.failed != 0) {
+        if let Some(rank) = all.iter().position(|record| record.failed != 0) {
             return Err(failed(format!("rank {rank} cannot")));
         }
         let least = settings
@@ -284,14 +284,14 @@ impl Net {
         }
         let layout = region.layout;
         let share = share(info.host.len());
-        let probed = all.iter().any(|hello| hello.probes != 0).then(|| {
+        let probed = all.iter().any(|record| record.probes != 0).then(|| {
             let reports = (!settings::is_quiet()).then_some("gni");
             probe_memory(info, &domains[FIRST], share, reports)
         });
         let mut net = Self {
             rounds: Rounds::new(info),
             rank: info.rank,
-            addresses: all.iter().map(|hello| hello.address).collect(),
+            addresses: all.iter().map(|record| record.address).collect(),
             // SAFETY: as above.
             am: unsafe { Gate::new(Am::new(&settings, layout, info.size, rendezvous_depth), are_several) },
             states: PeerStates::new(info.size as usize),

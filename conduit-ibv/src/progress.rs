@@ -124,7 +124,7 @@ impl Net {
         self.connector.is_busy() || alone && (polls % DATAGRAM_POLLS == 0 || self.may_be_asked.load(Ordering::Relaxed))
     }
 
-    /// State that the connection thread looks at.
+    /// Serves connection requests and events of all HCAs, for the connection thread.
     pub fn look_at_everything(&self) {
         self.attend();
         for rail in &self.rails {
