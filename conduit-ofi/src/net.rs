@@ -51,7 +51,7 @@ pub struct Net {
     /// Held while the queue is read ([`Receives`]).
     pub reader: Mutex<()>,
     pub segments: Segments,
-    pub notices: PendingPuts,
+    pub pending_puts: PendingPuts,
     /// Puts of Longs announce themselves, as far as the provider has refused none.
     pub announces: AtomicBool,
     /// Local memory was copied because the provider does not register it.
@@ -154,7 +154,7 @@ impl Net {
             inject_put,
             reader: Mutex::default(),
             segments: Segments::default(),
-            notices: PendingPuts::new(token, info.size),
+            pending_puts: PendingPuts::new(token, info.size),
             announces: AtomicBool::new(abilities.announces),
             copies: AtomicBool::new(false),
             deferred: PendingQueue::default(),

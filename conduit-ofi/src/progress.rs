@@ -163,7 +163,7 @@ impl Net {
                 Event::Nothing => completion.flags = 0,
                 Event::Announced(data) => {
                     completion.flags = 0;
-                    if let Some(message) = self.notices.put(data) {
+                    if let Some(message) = self.pending_puts.put(data) {
                         delivered += self.deliver_announced(message, PollScope::Replies, upcalls);
                     }
                 }

@@ -114,40 +114,40 @@ mod tests {
 
     #[test]
     fn a_packet_waits_for_all_parts() {
-        let (notices, source) = (PendingPuts::new(0x0123_4567_89ab_cdef, 4), JobRank(3));
+        let (pending_puts, source) = (PendingPuts::new(0x0123_4567_89ab_cdef, 4), JobRank(3));
         let delivered = |parts| {
             for _ in 1..parts {
-                assert!(notices.put(notices.data(source, 9)).is_none());
+                assert!(pending_puts.put(pending_puts.data(source, 9)).is_none());
             }
-            notices.put(notices.data(source, 9))
+            pending_puts.put(pending_puts.data(source, 9))
         };
         // Puts first.
         assert!(delivered(3).is_none());
-        assert_eq!(notices.packet(source, (9, 3), b"abc"), Outcome::Delivered);
+        assert_eq!(pending_puts.packet(source, (9, 3), b"abc"), Outcome::Delivered);
         // The packet first.
-        assert_eq!(notices.packet(source, (9, 2), b"xyz"), Outcome::Kept);
-        assert_eq!(notices.packet(source, (9, 2), b"abc"), Outcome::Repeated);
+        assert_eq!(pending_puts.packet(source, (9, 2), b"xyz"), Outcome::Kept);
+        assert_eq!(pending_puts.packet(source, (9, 2), b"abc"), Outcome::Repeated);
         assert_eq!(delivered(2).unwrap().bytes(), b"xyz");
         // The packet between two parts.
         assert!(delivered(1).is_none());
-        assert_eq!(notices.packet(source, (9, 2), b"mid"), Outcome::Kept);
+        assert_eq!(pending_puts.packet(source, (9, 2), b"mid"), Outcome::Kept);
         assert_eq!(delivered(1).unwrap().bytes(), b"mid");
         // One part with data, the others by a message.
-        assert_eq!(notices.packet(source, (9, 3), b"uvw"), Outcome::Kept);
-        assert!(notices.put(notices.data(source, 9)).is_none());
-        assert_eq!(notices.arrived(source, (9, 2)).unwrap().bytes(), b"uvw");
-        assert!(lock(&notices.table).is_empty());
+        assert_eq!(pending_puts.packet(source, (9, 3), b"uvw"), Outcome::Kept);
+        assert!(pending_puts.put(pending_puts.data(source, 9)).is_none());
+        assert_eq!(pending_puts.arrived(source, (9, 2)).unwrap().bytes(), b"uvw");
+        assert!(lock(&pending_puts.table).is_empty());
     }
 
     #[test]
     fn what_others_send_is_dropped() {
-        let notices = PendingPuts::new(0x0123_4567_89ab_cdef, 4);
+        let pending_puts = PendingPuts::new(0x0123_4567_89ab_cdef, 4);
         for source in 0..4 {
-            assert_eq!(notices.packet(JobRank(source), (9, 1), b"abc"), Outcome::Kept);
+            assert_eq!(pending_puts.packet(JobRank(source), (9, 1), b"abc"), Outcome::Kept);
         }
         for rank in 0..8 {
-            assert!(notices.put(rank << 32 | 9).is_none());
+            assert!(pending_puts.put(rank << 32 | 9).is_none());
         }
-        assert_eq!(lock(&notices.table).len(), 4);
+        assert_eq!(lock(&pending_puts.table).len(), 4);
     }
 }

@@ -179,7 +179,7 @@ impl Net {
                     ..
                 } => {
                     *parts -= 1;
-                    let data = self.notices.data(self.rank, *number);
+                    let data = self.pending_puts.data(self.rank, *number);
                     self.endpoint.write(part, whole.remote, context, (ANNOUNCED, data))
                 }
                 _ => self.endpoint.write(part, whole.remote, context, (DELIVERED, 0)),

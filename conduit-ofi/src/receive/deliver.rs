@@ -38,7 +38,7 @@ impl Net {
         }
         match header.kind {
             wire::Kind::Credits => 0,
-            wire::Kind::Arrived(number, parts) => match self.notices.arrived(source, (number, parts)) {
+            wire::Kind::Arrived(number, parts) => match self.pending_puts.arrived(source, (number, parts)) {
                 Some(message) => self.deliver_announced(message, scope, upcalls),
                 None => 0,
             },
@@ -63,7 +63,7 @@ impl Net {
                 if class == Class::Request && !self.may_wait(source, message.len()) {
                     return 0;
                 }
-                match self.notices.packet(source, (number, parts), message) {
+                match self.pending_puts.packet(source, (number, parts), message) {
                     Outcome::Kept => 0,
                     Outcome::Delivered => self.deliver_announced(AlignedCopy::new(message), scope, upcalls),
                     Outcome::Repeated => {
