@@ -165,6 +165,9 @@ install_tools() {
         install_crate cbindgen cbindgen "$CBINDGEN_VERSION" prototypes
         install_crate bindgen-cli bindgen "$BINDGEN_VERSION" prototypes
         install_crate cargo-deny cargo-deny "$CARGO_DENY_VERSION" lint
+        # It reads the manifests of all platforms' crates, of which a build fetches one platform's.
+        cargo fetch --quiet --locked --manifest-path "$root/Cargo.toml" ||
+            echo "setup: without all crates of Cargo.lock the step lint fails" >&2
         install_crate cargo-mutants cargo-mutants "$CARGO_MUTANTS_VERSION" mutants
     fi
     ! has rdma || "$root/scripts/rdma-vm/setup.sh"

@@ -12,7 +12,6 @@ use crate::client::Client;
 use crate::diagnose::stalled;
 use crate::endpoint::{self, Endpoint};
 use crate::flags::Flags;
-use crate::network::Network;
 use crate::placement::LateInPage;
 use crate::rma::{native, packets};
 use crate::runtime::{self, Runtime, RuntimeParts};
@@ -32,7 +31,8 @@ use crate::wait::{self, SleepEpisodes};
 use crate::{ad, coll, progress, vis};
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::{
-    Class, Completion, Conduit, ConduitError, Cookie, JobRank, Place, PollScope, Segments, StartInfo, Stop, Upcalls,
+    Abilities, Class, Completion, Conduit, ConduitError, Cookie, JobRank, Network, NoNetwork, Place, PollScope, Reach,
+    Segments, StartInfo, Stop, Upcalls,
 };
 use gasnet_job::{self as job, Count, Job, Library, Nbrhd, StartOptions};
 use gasnet_sys::{mem, membarrier};
@@ -114,32 +114,27 @@ pub fn init(
         mem::keep_freed();
     }
     let comm = map_comm(config, job, &nbrhd)?;
-    #[cfg(feature = "decorators")]
-    let conduit = with_faults(config, conduit);
-    if !single {
-        start_conduit(config, conduit, job, (mode, flags))?;
-    } else if rank == JobRank(0) && config.get(&config::FAULTS).is_some() {
+    let network: &dyn Network = if single {
+        &NoNetwork
+    } else {
+        let network = start_conduit(config, conduit, job, (mode, flags))?;
+        #[cfg(feature = "decorators")]
+        let network = with_faults(config, network, rank);
+        Box::leak(network)
+    };
+    if single && rank == JobRank(0) && config.get(&config::FAULTS).is_some() {
         gasnet_tools::process::warn(format_args!(
             "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network \
             (GASNET_SUPERNODE_MAXSIZE)"
         ));
     }
-    let network = if single {
-        Network::unused(conduit)
-    } else {
-        Network {
-            barrier: conduit.barrier().filter(|_| !rounds::are_declined(config)),
-            // In LARGE a segment may not be registered; all must use the same atomics.
-            atomics: conduit.atomics().filter(|_| segments == Configuration::Fast),
-            ..Network::new(conduit, segments != Configuration::Everything)
-        }
-    };
-    let registered = network.segments.filter(|_| segments == Configuration::Fast);
+    let abilities = abilities(config, network, segments);
+    let registered = abilities.segments.filter(|_| segments == Configuration::Fast);
     let most = registered.map_or(usize::MAX, Segments::max_bytes);
-    if let Some(notify) = network.put_notify {
+    if let Some(notify) = abilities.put_notify {
         by_put::set_limit(notify.packed_limit());
     }
-    if let Some(gather) = network.gather {
+    if let Some(gather) = abilities.gather {
         gather::set_limit(gather.gather_limit());
     }
     let max_local_bytes = segment::attach::max_local_bytes(job.host().len() as u32).min(most);
@@ -149,7 +144,7 @@ pub fn init(
     let team0 = LateInPage::leak(Team::primordial(job, &comm, flags));
     let leaders = job.leaders().iter().copied().map(JobRank).collect();
     barrier::install(Barrier::new(&comm, leaders, rank, oversubscribed));
-    if let Some(barrier) = network.barrier.filter(|_| rank == JobRank(nbrhd.first())) {
+    if let Some(barrier) = abilities.barrier.filter(|_| rank == JobRank(nbrhd.first())) {
         rounds::install(barrier);
     }
     let runtime = Runtime::new(RuntimeParts {
@@ -161,6 +156,8 @@ pub fn init(
         comm,
         oversubscribed,
         network,
+        abilities,
+        conduit: conduit.identity(),
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),
         client,
@@ -239,9 +236,9 @@ fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(Star
     refuse_faults(config)?;
     let library = Library {
         names: conduits.iter().map(|conduit| conduit.identity().name).collect(),
-        network: conduits.iter().any(|conduit| conduit.reaches_other_hosts()),
-        alone: conduits.iter().any(|conduit| conduit.needs_single_neighbourhood()),
-        count: count.filter(|_| matches!(conduits, [only] if only.takes_count())),
+        network: conduits.iter().any(|conduit| conduit.identity().reach == Reach::Hosts),
+        alone: conduits.iter().any(|conduit| !conduit.identity().has_network()),
+        count: count.filter(|_| matches!(conduits, [only] if only.identity().takes_count)),
         bootstrap: conduits
             .iter()
             .filter_map(|conduit| conduit.bootstrap())
@@ -403,22 +400,20 @@ fn refuse_faults(config: &Config) -> Result<(), InitError> {
     Ok(())
 }
 
-/// Wraps the conduit in the decorators that `GASNET_FAULTS` selects.
+/// Wraps the network in the decorators that `GASNET_FAULTS` selects.
 #[cfg(feature = "decorators")]
-fn with_faults(config: &Config, conduit: &'static dyn Conduit) -> &'static dyn Conduit {
+fn with_faults(config: &Config, network: Box<dyn Network>, rank: JobRank) -> Box<dyn Network> {
     use gasnet_conduit::{faulty::Faulty, soft_atomics::SoftAtomics};
 
-    match config.get(&config::FAULTS) {
-        Some(plan) => {
-            let conduit = if plan.atomics {
-                Box::leak(Box::new(SoftAtomics::new(conduit)))
-            } else {
-                conduit
-            };
-            Box::leak(Box::new(Faulty::new(conduit, &plan, Box::new(die))))
-        }
-        None => conduit,
-    }
+    let Some(plan) = config.get(&config::FAULTS) else {
+        return network;
+    };
+    let network = if plan.atomics {
+        Box::new(SoftAtomics::new(network))
+    } else {
+        network
+    };
+    Box::new(Faulty::new(network, rank, &plan, Box::new(die)))
 }
 
 /// Ends a rank that the fault plan kills.
@@ -427,12 +422,24 @@ fn die() {
     gasnet_sys::process::kill(gasnet_sys::process::pid(), libc::SIGKILL);
 }
 
+/// What the network can do, as far as the job uses it.
+fn abilities(config: &Config, network: &'static dyn Network, segments: Configuration) -> Abilities<'static> {
+    let all = network.abilities();
+    Abilities {
+        segments: all.segments.filter(|_| segments != Configuration::Everything),
+        // In LARGE a segment may not be registered; all must use the same atomics.
+        atomics: all.atomics.filter(|_| segments == Configuration::Fast),
+        barrier: all.barrier.filter(|_| !rounds::are_declined(config)),
+        ..all
+    }
+}
+
 fn start_conduit(
     config: &Config,
     conduit: &dyn Conduit,
     job: &'static Job,
     (mode, flags): (Mode, Flags),
-) -> Result<(), InitError> {
+) -> Result<Box<dyn Network>, InitError> {
     let ranks = |ranks: &[u32]| -> Vec<JobRank> { ranks.iter().copied().map(JobRank).collect() };
     let info = StartInfo {
         rank: JobRank(job.rank()),
@@ -491,7 +498,7 @@ fn stop(how: Stop) {
         rt.comm().wake_all();
         wait::receive::stop();
         if !rt.single_neighbourhood() {
-            rt.conduit().stop(how);
+            rt.network().stop(how);
         }
     }
 }
@@ -516,6 +523,6 @@ fn linger() {
     }
     // A signal handler that interrupts this may call exit again, which must not come here.
     thread::in_conduit_at_exit(|| {
-        runtime::get().conduit().poll(PollScope::All, &mut Drop);
+        runtime::get().network().poll(PollScope::All, &mut Drop);
     });
 }

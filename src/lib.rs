@@ -28,7 +28,6 @@ pub mod graveyard;
 pub mod hsl;
 pub mod init;
 pub mod mk;
-pub mod network;
 pub mod placement;
 pub mod progress;
 pub mod rma;

@@ -141,7 +141,7 @@ fn poll_from(scope: PollScope, network: bool) -> usize {
     let mut delivery = Delivery::new(rt);
     let mut count = rt.comm().poll(scope, &mut delivery);
     if network {
-        count += thread::in_conduit(|| rt.conduit().poll(scope, &mut delivery));
+        count += thread::in_conduit(|| rt.network().poll(scope, &mut delivery));
         runtime::check_loss();
     }
     if scope == PollScope::All {

@@ -8,12 +8,11 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::endpoint::{self, Endpoint};
-use crate::network::Network;
 use crate::segment::directory::Directory;
 use crate::shm::kernel_copy::KernelCopy;
 use crate::shm::Comm;
 use crate::team::Team;
-use gasnet_conduit::{Conduit, JobRank, Limits};
+use gasnet_conduit::{Abilities, Conduit, Identity, JobRank, Limits, Network};
 use gasnet_job::{self as job, Job, Nbrhd};
 use gasnet_sys::atomic::Mutex;
 
@@ -59,8 +58,12 @@ pub struct RuntimeParts {
     /// more than latency. The same on all ranks.
     pub oversubscribed: bool,
     /// The network.
-    pub network: Network,
-    /// Its name, as C reads it.
+    pub network: &'static dyn Network,
+    /// What it can do, as far as the job uses it.
+    pub abilities: Abilities<'static>,
+    /// Its conduit.
+    pub conduit: Identity,
+    /// The conduit's name, as C reads it.
     pub conduit_name: CString,
     /// What it carries.
     pub conduit_limits: Limits,
@@ -160,17 +163,23 @@ impl Runtime {
 
     /// The network.
     #[inline]
-    pub fn network(&self) -> &Network {
-        &self.0.network
+    pub fn network(&self) -> &'static dyn Network {
+        self.0.network
+    }
+
+    /// What it can do, as far as the job uses it.
+    #[inline]
+    pub fn abilities(&self) -> &Abilities<'static> {
+        &self.0.abilities
     }
 
     /// Its conduit.
     #[inline]
-    pub fn conduit(&self) -> &'static dyn Conduit {
-        self.0.network.conduit
+    pub fn conduit(&self) -> &Identity {
+        &self.0.conduit
     }
 
-    /// Its name, as C reads it.
+    /// The conduit's name, as C reads it.
     #[inline]
     pub fn conduit_name(&self) -> &CStr {
         &self.0.conduit_name

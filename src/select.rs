@@ -57,7 +57,7 @@ impl ConduitChoice {
             unsupported: None,
         };
         let splits = (1..options.ranks).contains(&options.nbrhd_max);
-        if choice.eligible().all(|i| conduits[i].needs_single_neighbourhood()) {
+        if choice.eligible().all(|i| !conduits[i].identity().has_network()) {
             choice.unsupported = Some(std::mem::take(&mut options.nbrhd_max)).filter(|_| splits);
         }
         for candidate in &mut choice.candidates {
@@ -162,7 +162,7 @@ impl ConduitChoice {
         let without = self
             .candidates
             .iter_mut()
-            .filter(|c| c.conduit.needs_single_neighbourhood());
+            .filter(|c| !c.conduit.identity().has_network());
         for candidate in without {
             let name = candidate.name();
             candidate.refusal.get_or_insert_with(|| {
@@ -243,9 +243,9 @@ pub struct Chosen {
 
 /// Why a conduit cannot carry a job with these options on any machine.
 fn refusal(conduit: &dyn Conduit, options: &StartOptions) -> Option<String> {
-    let (name, most) = (conduit.identity().name, conduit.limits().max_ranks);
-    let (size, nbrhd) = (options.ranks, options.nbrhd_max);
-    if conduit.needs_single_neighbourhood() && (1..size).contains(&nbrhd) {
+    let (identity, most) = (conduit.identity(), conduit.limits().max_ranks);
+    let (name, size, nbrhd) = (identity.name, options.ranks, options.nbrhd_max);
+    if !identity.has_network() && (1..size).contains(&nbrhd) {
         return Some(format!(
             "The {name} conduit has no network: all ranks must share one neighbourhood, but \
              GASNET_SUPERNODE_MAXSIZE={nbrhd} splits {size} ranks. Unset it, or use a conduit with a network."
@@ -258,15 +258,19 @@ fn refusal(conduit: &dyn Conduit, options: &StartOptions) -> Option<String> {
 mod tests {
     use super::*;
     use gasnet_conduit::config::Config;
-    use gasnet_conduit::{Busy, Class, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Upcalls};
+    use gasnet_conduit::{ConduitError, Identity, Limits, Network, NoNetwork, Reach, StartInfo};
     use gasnet_job::Library;
 
-    struct Named(&'static str, bool, u32);
+    struct Named(&'static str, Reach, u32);
 
     impl Conduit for Named {
         fn identity(&self) -> Identity {
-            let (name, version) = (self.0, "1");
-            Identity { name, version }
+            Identity {
+                name: self.0,
+                version: "1",
+                reach: self.1,
+                takes_count: false,
+            }
         }
         fn limits(&self) -> Limits {
             let (max_packet_bytes, max_ranks, requests_per_poll) = (1024, self.2, 0);
@@ -276,25 +280,15 @@ mod tests {
                 requests_per_poll,
             }
         }
-        fn start(&self, _: &StartInfo<'_>) -> Result<(), ConduitError> {
-            Ok(())
+        fn start(&self, _: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
+            Ok(Box::new(NoNetwork))
         }
-        fn needs_single_neighbourhood(&self) -> bool {
-            self.1
-        }
-        fn send(&self, _: JobRank, _: Class, _: &[&[u8]]) -> Result<(), Busy> {
-            Err(Busy)
-        }
-        fn poll(&self, _: PollScope, _: &mut dyn Upcalls) -> usize {
-            0
-        }
-        fn stop(&self, _: gasnet_conduit::Stop) {}
     }
 
     static THREE: [&dyn Conduit; 3] = [
-        &Named("near", true, 100),
-        &Named("fast", false, 8),
-        &Named("slow", false, 50),
+        &Named("near", Reach::Neighbourhood, 100),
+        &Named("fast", Reach::Hosts, 8),
+        &Named("slow", Reach::Hosts, 50),
     ];
 
     fn choice(wanted: &str, ranks: u32, nbrhd_max: u32) -> Result<ConduitChoice, String> {

@@ -27,11 +27,10 @@ mod variables;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, ProviderReport,
-    PutNotify, Rma, Segments, SendBuffers, StartInfo, Stop, Upcalls,
+    Abilities, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, Network, PollScope,
+    ProviderReport, PutNotify, Reach, Rma, StartInfo, Stop, Upcalls,
 };
 use net::Net;
-use std::sync::OnceLock;
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
@@ -42,7 +41,6 @@ pub struct Elan {
     /// Added to the number of the job.
     job: u32,
     rms: rms::Rms,
-    net: OnceLock<Net>,
 }
 
 impl Elan {
@@ -56,20 +54,18 @@ impl Elan {
         Self {
             job,
             rms: rms::Rms::new(),
-            net: OnceLock::new(),
         }
-    }
-
-    #[inline]
-    fn net(&self) -> Option<&Net> {
-        self.net.get()
     }
 }
 
 impl Conduit for Elan {
     fn identity(&self) -> Identity {
-        let (name, version) = ("elan", env!("CARGO_PKG_VERSION"));
-        Identity { name, version }
+        Identity {
+            name: "elan",
+            version: env!("CARGO_PKG_VERSION"),
+            reach: Reach::Hosts,
+            takes_count: false,
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -80,30 +76,14 @@ impl Conduit for Elan {
         }
     }
 
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let started = self.net.set(Net::open(info, self.rms.attached(), self.job)?);
-        assert!(started.is_ok(), "defect: the elan conduit was started twice");
-        Ok(())
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
+        Ok(Box::new(Net::open(info, self.rms.attached(), self.job)?))
     }
 
     fn probe(&self) -> Result<(), ConduitError> {
         start::can_start().map_err(|why| ConduitError {
             message: format!("The elan conduit cannot be used: {why}."),
         })
-    }
-
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.net().ok_or(Busy)?.send(peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.net().map_or(0, |net| net.poll(scope, upcalls))
-    }
-
-    fn stop(&self, how: Stop) {
-        if let Some(net) = self.net() {
-            net.stop(how);
-        }
     }
 
     fn variables(&self) -> &'static [Variable] {
@@ -117,27 +97,30 @@ impl Conduit for Elan {
     fn bootstrap(&self) -> Option<&dyn Bootstrap> {
         Some(&self.rms)
     }
+}
 
-    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
-        self.net().map(|net| net as &dyn SendBuffers)
+impl Network for Net {
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.send(peer, class, parts)
     }
 
-    fn segments(&self) -> Option<&dyn Segments> {
-        self.net().map(|net| net as &dyn Segments)
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.poll(scope, upcalls)
     }
 
-    fn rma(&self) -> Option<&dyn Rma> {
-        self.net().filter(|net| net.uses_putget).map(|net| net as &dyn Rma)
+    fn stop(&self, how: Stop) {
+        self.stop(how);
     }
 
-    fn put_notify(&self) -> Option<&dyn PutNotify> {
-        self.net()
-            .filter(|net| net.uses_putget)
-            .map(|net| net as &dyn PutNotify)
-    }
-
-    fn barrier(&self) -> Option<&dyn Barrier> {
-        self.net()?.rounds.as_ref().map(|rounds| rounds as &dyn Barrier)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            send_buffers: Some(self),
+            segments: Some(self),
+            rma: self.uses_putget.then_some(self as &dyn Rma),
+            put_notify: self.uses_putget.then_some(self as &dyn PutNotify),
+            barrier: self.rounds.as_ref().map(|rounds| rounds as &dyn Barrier),
+            ..Abilities::default()
+        }
     }
 }
 

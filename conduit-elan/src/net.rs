@@ -82,7 +82,7 @@ impl Net {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// See [`gasnet_conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.is_stopped() {
             return 0;
@@ -103,7 +103,7 @@ impl Net {
         count
     }
 
-    /// See [`gasnet_conduit::Conduit::stop`].
+    /// See [`gasnet_conduit::Network::stop`].
     pub fn stop(&self, how: Stop) {
         self.stopped.store(true, Ordering::Relaxed);
         if let (Some(rounds), Stop::Orderly) = (&self.rounds, how) {

@@ -124,7 +124,7 @@ impl Net {
         HEAD + bytes <= self.shim.info.queue_bytes as usize
     }
 
-    /// See [`gasnet_conduit::Conduit::send`].
+    /// See [`gasnet_conduit::Network::send`].
     #[inline]
     pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes = length(parts);

@@ -3,8 +3,7 @@
 
 mod emulated;
 
-use gasnet_conduit::conformance::job_number;
-use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::conformance::{job_number, with_faults};
 use gasnet_conduit::Conduit;
 use gasnet_conduit_elan::Elan;
 use std::sync::Once;
@@ -16,8 +15,7 @@ fn plain() -> Box<dyn Conduit> {
 }
 
 fn faulty() -> Box<dyn Conduit> {
-    let plan = "seed=5,busy=0.2,delay=0.1,reorder=0.1,split=0.1".parse().unwrap();
-    Box::new(Faulty::new(plain(), &plan, Box::new(|| {})))
+    with_faults(plain(), "seed=5,busy=0.2,delay=0.1,reorder=0.1,split=0.1")
 }
 
 mod packets {

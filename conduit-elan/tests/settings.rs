@@ -146,7 +146,8 @@ fn messages() {
         }
         others.wait(job.of(1), "a message", |others| others.packets.len() > sent);
     }
-    let abilities = (own.rma().is_some(), own.put_notify().is_some(), own.barrier().is_some());
+    let all = own.abilities();
+    let abilities = (all.rma.is_some(), all.put_notify.is_some(), all.barrier.is_some());
     eprintln!(
         "puts and gets {}, Longs {}, barriers {}",
         abilities.0, abilities.1, abilities.2
@@ -280,7 +281,7 @@ fn rounds() {
     for round in 0..ROUNDS {
         let own = [0, 1].map(|rank| words(&kind, rank, round));
         for (rank, words) in own.into_iter().enumerate() {
-            let barrier = job.of(rank).barrier().unwrap();
+            let barrier = job.of(rank).abilities().barrier.unwrap();
             inboxes[rank].wait(job.of(rank), "room", |_| barrier.enter(words) != Err(Busy));
         }
         let result = [own[0][0] & own[1][0], own[0][1] & own[1][1]];
@@ -396,7 +397,7 @@ fn longs() {
             source: SourceUse::Later,
             cookie: Cookie::new(1),
         };
-        let notify = job.of(0).put_notify().unwrap();
+        let notify = job.of(0).abilities().put_notify.unwrap();
         let begun = notify.put_and_notify(&put, None, Class::Request, &[&[number; 50]]);
         assert_eq!(begun, Ok(LocalCompletion::Later));
         others.wait(job.of(1), "a Long", |others| {

@@ -7,7 +7,7 @@ mod emulated;
 
 use gasnet_conduit::conformance::{expose, job_number, put, Job};
 use gasnet_conduit::{
-    atomic_codes as codes, Atomic, Busy, Class, Completion, Conduit, Cookie, Get, JobRank, LocalMemory, LocalSegment,
+    atomic_codes as codes, Atomic, Busy, Class, Completion, Cookie, Get, JobRank, LocalMemory, LocalSegment, Network,
     PollScope, SegmentMemory, SourceUse, Upcalls,
 };
 use gasnet_conduit_gni::Gni;
@@ -69,7 +69,7 @@ impl Upcalls for Counts {
 }
 
 /// Replies to requests.
-struct Replier<'a>(&'a dyn Conduit, usize);
+struct Replier<'a>(&'a dyn Network, usize);
 
 impl Upcalls for Replier<'_> {
     fn packet(&mut self, source: JobRank, class: Class, packet: &mut [u8]) {
@@ -120,7 +120,7 @@ fn ours(word: &mut [u64; 64], single_threaded: bool) -> Vec<(&'static str, f64)>
                 bytes: 8,
                 cookie: Cookie::new(1),
             };
-            a.rma().unwrap().get(&get).unwrap();
+            a.abilities().rma.unwrap().get(&get).unwrap();
         });
     });
     let amo = least(|| {
@@ -133,7 +133,7 @@ fn ours(word: &mut [u64; 64], single_threaded: bool) -> Vec<(&'static str, f64)>
                 fetched: (&raw mut place).cast(),
                 cookie: Cookie::new(1),
             };
-            a.atomics().unwrap().atomic(&atomic).unwrap();
+            a.abilities().atomics.unwrap().atomic(&atomic).unwrap();
         });
     });
     let mut counts = Counts::default();

@@ -37,12 +37,11 @@ mod wire;
 use ffi::Arrivals;
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Atomics, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment,
-    PollScope, ProviderReport, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers,
-    StartInfo, Stop, Upcalls, Wake,
+    Abilities, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment, Network,
+    PollScope, ProviderReport, Reach, Registration, RemoteSegment, SegmentMemory, Segments, StartInfo, Stop, Upcalls,
+    Wake,
 };
 use net::Net;
-use std::sync::OnceLock;
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
@@ -53,7 +52,6 @@ pub struct Gni {
     pmi: pmi::CrayPmi,
     /// Added to the cookie.
     job: u32,
-    net: OnceLock<Net>,
 }
 
 impl Gni {
@@ -68,20 +66,18 @@ impl Gni {
         Self {
             pmi: pmi::CrayPmi::new(),
             job,
-            net: OnceLock::new(),
         }
-    }
-
-    #[inline]
-    fn net(&self) -> Option<&Net> {
-        self.net.get()
     }
 }
 
 impl Conduit for Gni {
     fn identity(&self) -> Identity {
-        let (name, version) = ("gni", env!("CARGO_PKG_VERSION"));
-        Identity { name, version }
+        Identity {
+            name: "gni",
+            version: env!("CARGO_PKG_VERSION"),
+            reach: Reach::Hosts,
+            takes_count: false,
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -92,30 +88,14 @@ impl Conduit for Gni {
         }
     }
 
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let started = self.net.set(Net::open(info, self.job)?);
-        assert!(started.is_ok(), "defect: the gni conduit was started twice");
-        Ok(())
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
+        Ok(Box::new(Net::open(info, self.job)?))
     }
 
     fn probe(&self) -> Result<(), ConduitError> {
         start::can_start().map_err(|why| ConduitError {
             message: format!("The gni conduit cannot be used: {why}."),
         })
-    }
-
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.net().ok_or(Busy)?.send(peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.net().map_or(0, |net| net.poll(scope, upcalls))
-    }
-
-    fn stop(&self, how: Stop) {
-        if let Some(net) = self.net() {
-            net.stop(how);
-        }
     }
 
     fn variables(&self) -> &'static [Variable] {
@@ -129,34 +109,32 @@ impl Conduit for Gni {
     fn bootstrap(&self) -> Option<&dyn Bootstrap> {
         Some(&self.pmi)
     }
+}
 
-    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
-        self.net().map(|net| net as &dyn SendBuffers)
+impl Network for Net {
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.send(peer, class, parts)
     }
 
-    fn segments(&self) -> Option<&dyn Segments> {
-        self.net().map(|net| net as &dyn Segments)
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.poll(scope, upcalls)
     }
 
-    fn rma(&self) -> Option<&dyn Rma> {
-        self.net().map(|net| net as &dyn Rma)
+    fn stop(&self, how: Stop) {
+        self.stop(how);
     }
 
-    fn put_notify(&self) -> Option<&dyn PutNotify> {
-        self.net().map(|net| net as &dyn PutNotify)
-    }
-
-    fn barrier(&self) -> Option<&dyn Barrier> {
-        self.net().map(|net| net as &dyn Barrier)
-    }
-
-    fn wake(&self) -> Option<&dyn Wake> {
-        let net = self.net().filter(|net| net.domains[net::FIRST].channel.is_some())?;
-        Some(net as &dyn Wake)
-    }
-
-    fn atomics(&self) -> Option<&dyn Atomics> {
-        self.net().map(|net| net as &dyn Atomics)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            send_buffers: Some(self),
+            segments: Some(self),
+            rma: Some(self),
+            put_notify: Some(self),
+            atomics: Some(self),
+            barrier: Some(self),
+            wake: self.domains[net::FIRST].channel.is_some().then_some(self as &dyn Wake),
+            ..Abilities::default()
+        }
     }
 }
 

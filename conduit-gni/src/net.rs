@@ -79,7 +79,7 @@ impl Net {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// See [`gasnet_conduit::Conduit::stop`].
+    /// See [`gasnet_conduit::Network::stop`].
     pub fn stop(&self, how: Stop) {
         if self.stopped.swap(true, Ordering::AcqRel) || how == Stop::Signal {
             return;

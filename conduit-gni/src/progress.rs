@@ -22,7 +22,7 @@ thread_local! {
 }
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.is_stopped() {
             return 0;

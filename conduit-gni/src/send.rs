@@ -101,7 +101,7 @@ impl Net {
         }));
     }
 
-    /// See [`gasnet_conduit::Conduit::send`].
+    /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         match self.may_send(peer) {
             Some(true) => {}

@@ -49,22 +49,19 @@ use connect::thread::ConnectionThread;
 use ffi::Domain;
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
-    Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Gather, Identity, JobRank, Limits, LocalSegment, PollScope,
-    ProviderReport, PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop,
+    Abilities, Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Gather, Identity, JobRank, Limits, LocalSegment,
+    Network, PollScope, ProviderReport, Reach, Registration, RemoteSegment, SegmentMemory, Segments, StartInfo, Stop,
     Upcalls, Wake,
 };
 use memory::limits::advised;
 use net::Net;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
 
-/// The conduit. A library has one; tests have one per simulated rank.
-#[derive(Default)]
-pub struct Ibv {
-    started: OnceLock<Started>,
-}
+/// The conduit.
+pub struct Ibv;
 
 /// A started conduit, and its thread, which ends first.
 struct Started {
@@ -73,24 +70,14 @@ struct Started {
     net: Arc<Net>,
 }
 
-impl Ibv {
-    /// A conduit that was not started.
-    pub const fn new() -> Self {
-        Self {
-            started: OnceLock::new(),
-        }
-    }
-
-    #[inline]
-    fn net(&self) -> Option<&Net> {
-        self.started.get().map(|started| &*started.net)
-    }
-}
-
 impl Conduit for Ibv {
     fn identity(&self) -> Identity {
-        let (name, version) = ("ibv", env!("CARGO_PKG_VERSION"));
-        Identity { name, version }
+        Identity {
+            name: "ibv",
+            version: env!("CARGO_PKG_VERSION"),
+            reach: Reach::Hosts,
+            takes_count: false,
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -101,7 +88,7 @@ impl Conduit for Ibv {
         }
     }
 
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
         let net = Arc::new(start::start(info)?);
         let connection_thread = net
             .connector
@@ -111,33 +98,13 @@ impl Conduit for Ibv {
         let connection_thread = connection_thread.map_err(|why| ConduitError {
             message: format!("The ibv conduit cannot start a thread: {why}."),
         })?;
-        let started = self.started.set(Started { connection_thread, net });
-        assert!(started.is_ok(), "defect: the ibv conduit was started twice");
-        Ok(())
+        Ok(Box::new(Started { connection_thread, net }))
     }
 
     fn probe(&self) -> Result<(), ConduitError> {
         start::open::probe().map_err(|why| ConduitError {
             message: format!("The ibv conduit cannot be used: {why}."),
         })
-    }
-
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.net().ok_or(Busy)?.send(peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.net().map_or(0, |net| net.poll(scope, upcalls))
-    }
-
-    fn stop(&self, how: Stop) {
-        let Some(net) = self.net() else { return };
-        match how {
-            Stop::Orderly => net.stop(),
-            Stop::Signal => {
-                net.stop_at_once();
-            }
-        }
     }
 
     fn variables(&self) -> &'static [Variable] {
@@ -151,36 +118,38 @@ impl Conduit for Ibv {
             vec![ProviderReport { name, facts }]
         })
     }
+}
 
-    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
-        self.net().map(|net| net as &dyn SendBuffers)
+impl Network for Started {
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.net.send(peer, class, parts)
     }
 
-    fn gather(&self) -> Option<&dyn Gather> {
-        let net = self.net().filter(|net| net.settings.gather.is_some())?;
-        Some(net as &dyn Gather)
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.net.poll(scope, upcalls)
     }
 
-    fn segments(&self) -> Option<&dyn Segments> {
-        self.net().map(|net| net as &dyn Segments)
+    fn stop(&self, how: Stop) {
+        match how {
+            Stop::Orderly => self.net.stop(),
+            Stop::Signal => {
+                self.net.stop_at_once();
+            }
+        }
     }
 
-    fn rma(&self) -> Option<&dyn Rma> {
-        self.net().map(|net| net as &dyn Rma)
-    }
-
-    fn put_notify(&self) -> Option<&dyn PutNotify> {
-        self.net().map(|net| net as &dyn PutNotify)
-    }
-
-    fn atomics(&self) -> Option<&dyn Atomics> {
-        let net = self.net().filter(|net| net.has_atomics)?;
-        Some(net as &dyn Atomics)
-    }
-
-    fn wake(&self) -> Option<&dyn Wake> {
-        let net = self.net().filter(|net| net.wake.is_some())?;
-        Some(net as &dyn Wake)
+    fn abilities(&self) -> Abilities<'_> {
+        let net = &*self.net;
+        Abilities {
+            send_buffers: Some(net),
+            gather: net.settings.gather.map(|_| net as &dyn Gather),
+            segments: Some(net),
+            rma: Some(net),
+            put_notify: Some(net),
+            atomics: net.has_atomics.then_some(net as &dyn Atomics),
+            wake: net.wake.as_ref().map(|_| net as &dyn Wake),
+            ..Abilities::default()
+        }
     }
 }
 
@@ -247,4 +216,4 @@ impl Segments for Net {
 }
 
 /// The conduit of a library.
-pub static CONDUIT: Ibv = Ibv::new();
+pub static CONDUIT: Ibv = Ibv;

@@ -36,7 +36,7 @@ enum Event {
 }
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.is_stopped() {
             return 0;

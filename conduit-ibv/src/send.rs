@@ -137,7 +137,7 @@ impl Net {
         Busy
     }
 
-    /// See [`gasnet_conduit::Conduit::send`].
+    /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let Some(grant) = self.grant(peer, class)? else {
             return Ok(());

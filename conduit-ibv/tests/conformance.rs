@@ -3,7 +3,7 @@
 
 mod emulated;
 
-use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::conformance::with_faults;
 use gasnet_conduit::Conduit;
 use gasnet_conduit_ibv::Ibv;
 use std::sync::Once;
@@ -11,12 +11,11 @@ use std::sync::Once;
 fn plain() -> Box<dyn Conduit> {
     static EMULATOR: Once = Once::new();
     EMULATOR.call_once(emulated::emulate);
-    Box::new(Ibv::new())
+    Box::new(Ibv)
 }
 
 fn faulty() -> Box<dyn Conduit> {
-    let plan = "seed=5,busy=0.2,delay=0.1,reorder=0.1,split=0.1".parse().unwrap();
-    Box::new(Faulty::new(plain(), &plan, Box::new(|| {})))
+    with_faults(plain(), "seed=5,busy=0.2,delay=0.1,reorder=0.1,split=0.1")
 }
 
 mod packets {
@@ -68,14 +67,14 @@ mod attention {
         let word = AtomicU64::new(0);
         let segment = SegmentMemory::host(word.as_ptr() as usize, 8);
         let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
-        let (conduit, mut done, begun) = (job.of(0), Completed::default(), Instant::now());
+        let (network, mut done, begun) = (job.of(0), Completed::default(), Instant::now());
         let bytes = 7_u64.to_ne_bytes();
-        while put(conduit, targets[0], &bytes, SourceUse::Now, Cookie::new(1)) == Err(Busy) {
-            conduit.poll(PollScope::All, &mut done);
+        while put(network, targets[0], &bytes, SourceUse::Now, Cookie::new(1)) == Err(Busy) {
+            network.poll(PollScope::All, &mut done);
             assert!(begun.elapsed() < Duration::from_secs(30), "the peer was not connected");
         }
         while !done.0 {
-            conduit.poll(PollScope::All, &mut done);
+            network.poll(PollScope::All, &mut done);
             assert!(begun.elapsed() < Duration::from_secs(30), "the put did not complete");
         }
         assert_eq!(word.load(SeqCst), 7);

@@ -29,18 +29,18 @@ impl Upcalls for Count<'_> {
 /// Four ranks, each of which sends a message to the one that differs from it in these bits.
 fn exchange(bits: u32) {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 4);
+    let job = Job::start(&|| Box::new(Ibv), 4);
     let (arrived, begun) = (AtomicUsize::new(0), Instant::now());
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut count = Count(&arrived);
-        while conduit
+        while network
             .send(JobRank(rank.0 ^ bits), Class::Request, &[b"12345678"])
             .is_err()
         {
-            conduit.poll(PollScope::All, &mut count);
+            network.poll(PollScope::All, &mut count);
         }
         while arrived.load(SeqCst) < 4 {
-            conduit.poll(PollScope::All, &mut count);
+            network.poll(PollScope::All, &mut count);
             assert!(begun.elapsed() < Duration::from_secs(30), "a message did not arrive");
         }
     });

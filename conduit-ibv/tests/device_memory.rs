@@ -4,7 +4,7 @@ mod emulated;
 
 use gasnet_conduit::conformance::{Completed, Job};
 use gasnet_conduit::{
-    Busy, Conduit, Cookie, Device, Dmabuf, Get, JobRank, LocalMemory, PollScope, Put, Registration, RemoteMemory,
+    Busy, Cookie, Device, Dmabuf, Get, JobRank, LocalMemory, Network, PollScope, Put, Registration, RemoteMemory,
     SegmentMemory, SourceUse,
 };
 use gasnet_conduit_ibv::Ibv;
@@ -42,12 +42,16 @@ impl Fake {
         Self { segment, file }
     }
 
-    fn register(&self, conduit: &dyn Conduit) -> Option<Registration> {
+    fn register(&self, network: &dyn Network) -> Option<Registration> {
         let dmabuf = || {
             let fd = self.file.try_clone().unwrap().into();
             Some(Dmabuf { fd, offset: FIRST })
         };
-        conduit.segments().unwrap().register_device(&self.segment, &dmabuf)
+        network
+            .abilities()
+            .segments
+            .unwrap()
+            .register_device(&self.segment, &dmabuf)
     }
 
     fn write(&self, offset: usize, data: &[u8]) {
@@ -62,14 +66,14 @@ impl Fake {
 }
 
 /// Starts an operation and waits until it is complete.
-fn complete(conduit: &dyn Conduit, mut start: impl FnMut() -> Result<(), Busy>) {
+fn complete(network: &dyn Network, mut start: impl FnMut() -> Result<(), Busy>) {
     let (mut done, begun) = (Completed::default(), Instant::now());
     while start() == Err(Busy) {
-        conduit.poll(PollScope::All, &mut done);
+        network.poll(PollScope::All, &mut done);
         assert!(begun.elapsed() < Duration::from_secs(60), "no room");
     }
     while !done.0 {
-        conduit.poll(PollScope::All, &mut done);
+        network.poll(PollScope::All, &mut done);
         assert!(begun.elapsed() < Duration::from_secs(60), "no completion");
     }
 }
@@ -79,14 +83,14 @@ fn complete(conduit: &dyn Conduit, mut start: impl FnMut() -> Result<(), Busy>) 
 #[ignore = "a child of other tests"]
 fn put_and_got() {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let job = Job::start(&|| Box::new(Ibv), 2);
     let (mine, theirs) = (Fake::new(), Fake::new());
     let own = mine.register(job.of(0)).expect("registered");
     let other = theirs.register(job.of(1)).expect("registered");
-    let (conduit, peer) = (job.of(0), JobRank(1));
-    let segments = conduit.segments().unwrap();
+    let (network, peer) = (job.of(0), JobRank(1));
+    let segments = network.abilities().segments.unwrap();
     let segment = segments.learn(peer, &theirs.segment, &other.key).unwrap();
-    let rma = conduit.rma().unwrap();
+    let rma = network.abilities().rma.unwrap();
     let cookie = Cookie::new(1);
     let local = |offset| LocalMemory {
         address: mine.segment.base + offset,
@@ -117,7 +121,7 @@ fn put_and_got() {
             source: SourceUse::Later,
             cookie,
         };
-        complete(conduit, || rma.put(&put).map(drop));
+        complete(network, || rma.put(&put).map(drop));
         assert!(theirs.read(to, bytes) == data, "put of {bytes}");
         mine.write(from, &vec![0; bytes]);
         let get = Get {
@@ -126,12 +130,12 @@ fn put_and_got() {
             bytes,
             cookie,
         };
-        complete(conduit, || rma.get(&get));
+        complete(network, || rma.get(&get));
         assert!(mine.read(from, bytes) == data, "get of {bytes}");
     }
     segments.forget(peer, segment);
     segments.deregister(own.segment);
-    job.of(1).segments().unwrap().deregister(other.segment);
+    job.of(1).abilities().segments.unwrap().deregister(other.segment);
     job.stop();
 }
 
@@ -140,7 +144,7 @@ fn put_and_got() {
 #[ignore = "a child of other tests"]
 fn refused() {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let job = Job::start(&|| Box::new(Ibv), 2);
     assert!(Fake::new().register(job.of(0)).is_none());
     job.stop();
 }

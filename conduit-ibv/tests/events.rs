@@ -5,7 +5,7 @@ mod emulated;
 mod traffic;
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, Network, PollScope, Upcalls};
 use gasnet_conduit_ibv::Ibv;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -53,16 +53,16 @@ impl Upcalls for Reports {
 fn unplugged() {
     const LIMIT: Duration = Duration::from_secs(30);
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let job = Job::start(&|| Box::new(Ibv), 2);
     let begun = Instant::now();
-    job.run(|_, conduit: &dyn Conduit| {
+    job.run(|_, network: &dyn Network| {
         let mut reports = Reports::default();
         while reports.0 == 0 {
             assert!(begun.elapsed() < LIMIT, "nothing was reported");
-            conduit.poll(PollScope::All, &mut reports);
+            network.poll(PollScope::All, &mut reports);
         }
         for _ in 0..20_000 {
-            conduit.poll(PollScope::All, &mut reports);
+            network.poll(PollScope::All, &mut reports);
         }
         assert_eq!(reports.0, 1);
     });
@@ -70,7 +70,7 @@ fn unplugged() {
         assert!(begun.elapsed() < LIMIT, "a connection thread goes on");
         std::thread::sleep(Duration::from_millis(20));
     }
-    job.run(|_, conduit: &dyn Conduit| conduit.stop(gasnet_conduit::Stop::Orderly));
+    job.run(|_, network: &dyn Network| network.stop(gasnet_conduit::Stop::Orderly));
 }
 
 fn connection_threads() -> usize {

@@ -4,7 +4,7 @@
 mod emulated;
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, Stop, Upcalls};
+use gasnet_conduit::{Busy, Class, Completion, Cookie, JobRank, Network, PollScope, Stop, Upcalls};
 use gasnet_conduit_ibv::Ibv;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -30,19 +30,19 @@ impl Upcalls for Arrivals<'_> {
 #[ignore = "a child of other tests"]
 fn talk() {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let job = Job::start(&|| Box::new(Ibv), 2);
     let (arrivals, begun) = (AtomicU32::new(0), Instant::now());
-    job.run(|rank, conduit: &dyn Conduit| {
+    job.run(|rank, network: &dyn Network| {
         let mut upcalls = Arrivals(&arrivals);
         let message = [7; 10_000];
-        while conduit.send(JobRank(1 - rank.0), Class::Request, &[&message]) == Err(Busy) {
-            conduit.poll(PollScope::All, &mut upcalls);
+        while network.send(JobRank(1 - rank.0), Class::Request, &[&message]) == Err(Busy) {
+            network.poll(PollScope::All, &mut upcalls);
         }
         while arrivals.load(SeqCst) < 2 {
-            conduit.poll(PollScope::All, &mut upcalls);
+            network.poll(PollScope::All, &mut upcalls);
             assert!(begun.elapsed() < Duration::from_secs(60), "a message did not arrive");
         }
-        conduit.stop(Stop::Orderly);
+        network.stop(Stop::Orderly);
     });
 }
 

@@ -3,7 +3,7 @@
 mod emulated;
 
 use gasnet_conduit::conformance::{expose, put, Completed, Job};
-use gasnet_conduit::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Upcalls};
+use gasnet_conduit::{Busy, Class, Completion, Cookie, JobRank, Network, PollScope, SegmentMemory, SourceUse, Upcalls};
 use gasnet_conduit_ibv::Ibv;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::sync::Barrier;
@@ -23,31 +23,31 @@ fn ranks() -> u32 {
 fn inattentive() {
     emulated::emulate();
     let ranks = ranks();
-    let job = Job::start(&|| Box::new(Ibv::new()), ranks);
+    let job = Job::start(&|| Box::new(Ibv), ranks);
     let words: Vec<AtomicU64> = (0..ranks).map(|_| AtomicU64::new(0)).collect();
     let segment = SegmentMemory::host(words.as_ptr() as usize, 8 * ranks as usize);
-    let others: Vec<&dyn Conduit> = (1..ranks as usize).map(|rank| job.of(rank)).collect();
+    let others: Vec<&dyn Network> = (1..ranks as usize).map(|rank| job.of(rank)).collect();
     let (_, targets) = expose((JobRank(0), job.of(0)), &segment, &others);
     let (barrier, sent) = (Barrier::new(ranks as usize - 1), AtomicU32::new(0));
-    job.run(|rank, conduit: &dyn Conduit| {
+    job.run(|rank, network: &dyn Network| {
         let Some(index) = rank.index().checked_sub(1) else {
             return;
         };
         let mut done = Completed::default();
         for _ in 0..200 {
-            while conduit.send(JobRank(0), Class::Request, &[&[1; 2000]]).is_ok() {
+            while network.send(JobRank(0), Class::Request, &[&[1; 2000]]).is_ok() {
                 sent.fetch_add(1, SeqCst);
             }
-            conduit.poll(PollScope::All, &mut done);
+            network.poll(PollScope::All, &mut done);
         }
         barrier.wait();
         let (begun, target) = (Instant::now(), targets[index].plus(8 * rank.index()));
-        while put(conduit, target, &7_u64.to_ne_bytes(), SourceUse::Now, Cookie::new(1)) == Err(Busy) {
-            conduit.poll(PollScope::All, &mut done);
+        while put(network, target, &7_u64.to_ne_bytes(), SourceUse::Now, Cookie::new(1)) == Err(Busy) {
+            network.poll(PollScope::All, &mut done);
             assert!(begun.elapsed() < LIMIT, "there is no room for a put");
         }
         while !done.0 {
-            conduit.poll(PollScope::All, &mut done);
+            network.poll(PollScope::All, &mut done);
             assert!(begun.elapsed() < LIMIT, "a put waits for rank 0 to poll");
         }
     });
@@ -85,25 +85,25 @@ impl Upcalls for Answers {
 fn flood() {
     emulated::emulate();
     let ranks = ranks();
-    let job = Job::start(&|| Box::new(Ibv::new()), ranks);
+    let job = Job::start(&|| Box::new(Ibv), ranks);
     let (each, ended) = (2000_u64, AtomicU32::new(0));
     let all = each * u64::from(ranks - 1);
     let begun = Instant::now();
-    job.run(|rank, conduit: &dyn Conduit| {
+    job.run(|rank, network: &dyn Network| {
         let mut answers = Answers::default();
         if rank != JobRank(0) {
             for _ in 0..each {
-                while conduit.send(JobRank(0), Class::Request, &[&[1; 2000]]) == Err(Busy) {
-                    conduit.poll(PollScope::All, &mut answers);
+                while network.send(JobRank(0), Class::Request, &[&[1; 2000]]) == Err(Busy) {
+                    network.poll(PollScope::All, &mut answers);
                 }
             }
             ended.fetch_add(1, SeqCst);
         }
         while rank == JobRank(0) && answers.requests < all || ended.load(SeqCst) < ranks - 1 {
-            conduit.poll(PollScope::All, &mut answers);
+            network.poll(PollScope::All, &mut answers);
             for peer in std::mem::take(&mut answers.to) {
-                while conduit.send(peer, Class::Reply, &[&[2; 64]]) == Err(Busy) {
-                    conduit.poll(PollScope::Replies, &mut answers);
+                while network.send(peer, Class::Reply, &[&[2; 64]]) == Err(Busy) {
+                    network.poll(PollScope::Replies, &mut answers);
                 }
             }
         }

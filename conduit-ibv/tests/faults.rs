@@ -32,8 +32,8 @@ fn endurance() {
 fn start() {
     emulated::emulate();
     let exchange = |bytes: &[u8]| bytes.to_vec();
-    let started = Ibv::new().start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
-    eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".to_owned()));
+    let started = Ibv.start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
+    eprintln!("{}", started.map_or_else(|why| why.message, |_| "started".to_owned()));
 }
 
 /// A rank starts alone, and prints how much its segments may take.
@@ -42,11 +42,8 @@ fn start() {
 fn most_bytes() {
     emulated::emulate();
     let exchange = |bytes: &[u8]| bytes.to_vec();
-    let conduit = Ibv::new();
-    conduit
-        .start(&start_info(JobRank(0), &[JobRank(0)], &exchange))
-        .unwrap();
-    eprintln!("{} MB", conduit.segments().unwrap().max_bytes() >> 20);
+    let network = Ibv.start(&start_info(JobRank(0), &[JobRank(0)], &exchange)).unwrap();
+    eprintln!("{} MB", network.abilities().segments.unwrap().max_bytes() >> 20);
 }
 
 /// A rank whose limit on locked memory is below the hard limit starts, and prints whether the
@@ -64,8 +61,8 @@ fn raised_limit() {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const low) }, 0);
     emulated::emulate();
     let exchange = |bytes: &[u8]| bytes.to_vec();
-    let started = Ibv::new().start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
-    started.unwrap();
+    let started = Ibv.start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
+    let _network = started.unwrap();
     eprintln!("raised: {}", limit().rlim_cur == limit().rlim_max);
 }
 

@@ -71,7 +71,7 @@ fn pouring() {
 #[ignore = "a child of other tests"]
 fn talking() {
     emulated::emulate();
-    talk_under_forgery(&|| Box::new(Ibv::new()));
+    talk_under_forgery(&|| Box::new(Ibv));
 }
 
 /// One field of a message at random: its operation, length, immediate word, or a byte.

@@ -5,7 +5,7 @@ mod emulated;
 
 use gasnet_conduit::conformance::{expose, get, put, Job};
 use gasnet_conduit::{
-    atomic_codes as codes, Atomic, Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory,
+    atomic_codes as codes, Atomic, Busy, Class, Completion, Cookie, JobRank, Network, PollScope, RemoteMemory,
     SegmentMemory, SourceUse, Upcalls,
 };
 use gasnet_conduit_ibv::Ibv;
@@ -27,7 +27,7 @@ const WORDS: usize = 2000;
 /// What a rank knows of its operations.
 struct Rank<'a> {
     name: JobRank,
-    conduit: &'a dyn Conduit,
+    network: &'a dyn Network,
     /// What all ranks share.
     shared: &'a Shared,
     /// Where it puts, by peer.
@@ -66,7 +66,7 @@ impl Upcalls for Rank<'_> {
 
 impl Rank<'_> {
     fn poll(&mut self) {
-        self.conduit.poll(PollScope::All, self);
+        self.network.poll(PollScope::All, self);
     }
 
     fn poll_until(&mut self, is_over: impl Fn(&Self) -> bool) {
@@ -82,15 +82,15 @@ impl Rank<'_> {
         let end = Instant::now() + time;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
             self.poll();
-            let wake = self.conduit.wake().unwrap();
+            let wake = self.network.abilities().wake.unwrap();
             if wake.arm() {
                 fd::poll(&mut [fd::readable(wake.fd())], Some(left)).unwrap();
             }
         }
     }
 
-    fn until_taken<T>(&mut self, mut start: impl FnMut(&dyn Conduit) -> Result<T, Busy>) {
-        while start(self.conduit).is_err() && !self.shared.lost.load(SeqCst) {
+    fn until_taken<T>(&mut self, mut start: impl FnMut(&dyn Network) -> Result<T, Busy>) {
+        while start(self.network).is_err() && !self.shared.lost.load(SeqCst) {
             self.poll();
         }
     }
@@ -105,13 +105,13 @@ impl Rank<'_> {
         for peer in peers() {
             let target = self.targets[peer];
             self.pending += 1;
-            self.until_taken(|conduit| put(conduit, target.plus(8), source, SourceUse::Later, cookie));
+            self.until_taken(|network| put(network, target.plus(8), source, SourceUse::Later, cookie));
             if is_alone {
                 continue;
             }
             for _ in 0..REQUESTS {
                 let bytes = self.shared.sent[own][peer].fetch_add(1, SeqCst).to_ne_bytes();
-                self.until_taken(|conduit| conduit.send(JobRank(peer as u32), Class::Request, &[&bytes]));
+                self.until_taken(|network| network.send(JobRank(peer as u32), Class::Request, &[&bytes]));
             }
             self.pending += 1;
             let add = Atomic {
@@ -122,14 +122,14 @@ impl Rank<'_> {
                 fetched: old.as_mut_ptr().cast(),
                 cookie,
             };
-            self.until_taken(|conduit| conduit.atomics().unwrap().atomic(&add));
+            self.until_taken(|network| network.abilities().atomics.unwrap().atomic(&add));
         }
         self.poll_until(|rank| rank.pending == 0);
         for peer in peers() {
             let target = self.targets[peer];
             let back: &mut [u8] = vec![0; source.len()].leak();
             self.pending += 1;
-            self.until_taken(|conduit| get(conduit, target.plus(8), back, cookie));
+            self.until_taken(|network| get(network, target.plus(8), back, cookie));
             self.poll_until(|rank| rank.pending == 0);
             assert!(back == source || self.shared.lost.load(SeqCst), "round {number}");
         }
@@ -150,10 +150,10 @@ fn traffic() {
     let [begin, end, pause, alone] = ["BEGIN", "END", "PAUSE", "ALONE"].map(milliseconds);
     let is_alone = !alone.is_zero();
     let begun = Instant::now();
-    let job = Job::start(&|| Box::new(Ibv::new()), RANKS as u32);
+    let job = Job::start(&|| Box::new(Ibv), RANKS as u32);
     let mut memory = vec![0_u64; RANKS * RANKS * WORDS];
     let bytes = RANKS * WORDS * 8;
-    let users: Vec<&dyn Conduit> = (0..RANKS).map(|rank| job.of(rank)).collect();
+    let users: Vec<&dyn Network> = (0..RANKS).map(|rank| job.of(rank)).collect();
     let exposed: Vec<Vec<RemoteMemory>> = (0..RANKS)
         .map(|rank| {
             let segment = SegmentMemory::host(memory.as_mut_ptr() as usize + rank * bytes, bytes);
@@ -162,11 +162,11 @@ fn traffic() {
         .collect();
     let shared = Shared::default();
     std::thread::sleep(begin);
-    job.run(|rank, conduit: &dyn Conduit| {
+    job.run(|rank, network: &dyn Network| {
         let target = |peer: usize| exposed[peer][rank.index()].plus(rank.index() * WORDS * 8);
         let mut own = Rank {
             name: rank,
-            conduit,
+            network,
             shared: &shared,
             targets: std::array::from_fn(target),
             pending: 0,

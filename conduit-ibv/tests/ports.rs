@@ -11,7 +11,7 @@ use gasnet_conduit_ibv::Ibv;
 #[ignore = "a child of other tests"]
 fn job_of_two() {
     emulated::emulate();
-    for report in Ibv::new().providers() {
+    for report in Ibv.providers() {
         let facts: Vec<String> = report
             .facts
             .iter()
@@ -19,7 +19,7 @@ fn job_of_two() {
             .collect();
         gasnet_conduit::print_line(format_args!("{}: {}", report.name, facts.join("; ")));
     }
-    Job::start(&|| Box::new(Ibv::new()), 2);
+    Job::start(&|| Box::new(Ibv), 2);
 }
 
 mod plans {

@@ -18,8 +18,8 @@ use std::time::Duration;
 fn start() {
     emulated::emulate();
     let exchange = |bytes: &[u8]| bytes.to_vec();
-    let started = Ibv::new().start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
-    eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".to_owned()));
+    let started = Ibv.start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
+    eprintln!("{}", started.map_or_else(|why| why.message, |_| "started".to_owned()));
 }
 
 /// A rank starts beside one that cannot.
@@ -29,8 +29,8 @@ fn start_in_vain() {
     emulated::emulate();
     let exchange = |bytes: &[u8]| [bytes.to_vec(), vec![0; bytes.len()]].concat();
     let ranks = [JobRank(0), JobRank(1)];
-    let started = Ibv::new().start(&start_info(JobRank(0), &ranks, &exchange));
-    eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".to_owned()));
+    let started = Ibv.start(&start_info(JobRank(0), &ranks, &exchange));
+    eprintln!("{}", started.map_or_else(|why| why.message, |_| "started".to_owned()));
 }
 
 /// A rank starts for one thread. Another library of this process has opened a device before, makes
@@ -41,10 +41,9 @@ fn start_beside_another_library() {
     emulated::emulate();
     let other = OtherLibrary::open();
     let exchange = |bytes: &[u8]| bytes.to_vec();
-    let conduit = Ibv::new();
     let info = start_info(JobRank(0), &[JobRank(0)], &exchange);
     assert!(info.single_threaded);
-    conduit.start(&info).unwrap();
+    let _network = Ibv.start(&info).unwrap();
     assert_eq!(env::get(c"MLX5_SINGLE_THREADED"), None);
     let queue = other.create_queue() as usize;
     other.poll(queue);
@@ -109,7 +108,7 @@ impl OtherLibrary {
 #[ignore = "a child of other tests"]
 fn traffic() {
     emulated::emulate();
-    conformance::every_size(&|| Box::new(Ibv::new()));
+    conformance::every_size(&|| Box::new(Ibv));
     eprintln!("arrived");
 }
 
@@ -130,12 +129,12 @@ fn flood() {
         }
     }
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
-    let (conduit, mut losses) = (job.of(0), Losses(false));
-    while conduit.send(JobRank(1), Class::Request, &[&[1; 8]]).is_ok() {}
+    let job = Job::start(&|| Box::new(Ibv), 2);
+    let (network, mut losses) = (job.of(0), Losses(false));
+    while network.send(JobRank(1), Class::Request, &[&[1; 8]]).is_ok() {}
     std::thread::sleep(Duration::from_millis(300));
     while !losses.0 {
-        conduit.poll(PollScope::All, &mut losses);
+        network.poll(PollScope::All, &mut losses);
     }
 }
 
@@ -147,34 +146,33 @@ fn limited() {
     let limit: u64 = std::env::var("LOCKED").unwrap().parse().unwrap();
     limit_locked_memory(limit);
     emulated::emulate();
-    let conduit = Ibv::new();
     let (rank, exchange) = (JobRank(0), |bytes: &[u8]| bytes.to_vec());
-    if let Err(why) = conduit.start(&start_info(rank, &[rank], &exchange)) {
-        eprintln!("{}", why.message);
-        return;
-    }
-    let bytes = conduit.segments().unwrap().max_bytes();
+    let network = match Ibv.start(&start_info(rank, &[rank], &exchange)) {
+        Ok(network) => network,
+        Err(why) => return eprintln!("{}", why.message),
+    };
+    let bytes = network.abilities().segments.unwrap().max_bytes();
     let memory = Mapped::new(bytes).unwrap();
     let segment = SegmentMemory::host(memory.address(), bytes);
-    if let Err(why) = conduit.segments().unwrap().register(&segment) {
+    if let Err(why) = network.abilities().segments.unwrap().register(&segment) {
         eprintln!("{}", why.message);
         return;
     }
     eprintln!("{} KiB", bytes >> 10);
-    let most = conduit.limits().max_packet_bytes;
+    let most = Ibv.limits().max_packet_bytes;
     let (data, mut arrived) = (vec![7; most], Arrivals(0));
     for sent in 1..=1000 {
-        while conduit
+        while network
             .send(rank, Class::Request, &[&data[..most * sent / 1000]])
             .is_err()
         {
-            conduit.poll(PollScope::All, &mut arrived);
+            network.poll(PollScope::All, &mut arrived);
         }
     }
     while arrived.0 < 1000 {
-        conduit.poll(PollScope::All, &mut arrived);
+        network.poll(PollScope::All, &mut arrived);
     }
-    conduit.stop(Stop::Orderly);
+    network.stop(Stop::Orderly);
     eprintln!("all arrived");
 }
 

@@ -5,7 +5,7 @@ mod emulated;
 
 use emulated::run_again;
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit::{Busy, Class, Completion, Cookie, JobRank, Network, PollScope, Upcalls};
 use gasnet_conduit_ibv::Ibv;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -31,10 +31,10 @@ impl Upcalls for Events {
     }
 }
 
-fn send(conduit: &dyn Conduit, peer: JobRank, events: &mut Events) {
+fn send(network: &dyn Network, peer: JobRank, events: &mut Events) {
     let begun = Instant::now();
-    while events.lost == 0 && conduit.send(peer, Class::Request, &[&[1; 100]]) == Err(Busy) {
-        conduit.poll(PollScope::All, events);
+    while events.lost == 0 && network.send(peer, Class::Request, &[&[1; 100]]) == Err(Busy) {
+        network.poll(PollScope::All, events);
         assert!(begun.elapsed() < Duration::from_secs(30), "rank {peer} was not reached");
     }
 }
@@ -44,21 +44,21 @@ fn send(conduit: &dyn Conduit, peer: JobRank, events: &mut Events) {
 #[ignore = "a child of other tests"]
 fn all_to_all() {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 4);
+    let job = Job::start(&|| Box::new(Ibv), 4);
     let done = AtomicUsize::new(0);
-    job.run(|_, conduit| {
+    job.run(|_, network| {
         let mut events = Events::default();
         for peer in (0..4).map(JobRank) {
-            send(conduit, peer, &mut events);
+            send(network, peer, &mut events);
         }
         let begun = Instant::now();
         while events.requests < 4 {
-            conduit.poll(PollScope::All, &mut events);
+            network.poll(PollScope::All, &mut events);
             assert!(begun.elapsed() < Duration::from_secs(30), "a request did not arrive");
         }
         done.fetch_add(1, SeqCst);
         while done.load(SeqCst) < 4 {
-            conduit.poll(PollScope::All, &mut events);
+            network.poll(PollScope::All, &mut events);
         }
     });
     job.stop();
@@ -69,22 +69,22 @@ fn all_to_all() {
 #[ignore = "a child of other tests"]
 fn one_to_two() {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 4);
+    let job = Job::start(&|| Box::new(Ibv), 4);
     let over = AtomicUsize::new(0);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut events = Events::default();
         let begun = Instant::now();
         while rank == JobRank(0) && events.lost == 0 {
-            send(conduit, JobRank(1), &mut events);
-            send(conduit, JobRank(3), &mut events);
+            send(network, JobRank(1), &mut events);
+            send(network, JobRank(3), &mut events);
             assert!(begun.elapsed() < Duration::from_secs(30), "nothing was lost");
         }
         over.fetch_add(usize::from(rank == JobRank(0)), SeqCst);
         while over.load(SeqCst) == 0 {
-            conduit.poll(PollScope::All, &mut events);
+            network.poll(PollScope::All, &mut events);
         }
         for _ in 0..1000 {
-            conduit.poll(PollScope::All, &mut events);
+            network.poll(PollScope::All, &mut events);
         }
         assert_eq!(events.lost, usize::from(rank == JobRank(0)));
     });

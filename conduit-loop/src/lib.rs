@@ -33,15 +33,13 @@ mod wire;
 use bootstrap::Meeting;
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Atomics, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Gather, Identity, JobRank, Limits, PollScope,
-    PutNotify, Rma, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
+    Abilities, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, Network, PollScope, Reach,
+    StartInfo, Stop, Upcalls, Wake,
 };
-use gasnet_sys::atomic::Mutex;
-use gasnet_sys::lock;
 use pinned::Pinned;
 use start::Net;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 /// Maximum packet of the runtime in bytes.
@@ -51,9 +49,13 @@ const MAX_PACKET_BYTES: usize = 8 << 10;
 #[derive(Debug)]
 pub struct Loop {
     meeting: Meeting,
-    net: OnceLock<Arc<Net>>,
+}
+
+/// A started conduit.
+struct Started {
+    net: Arc<Net>,
     /// The NIC's thread, if it has one.
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Loop {
@@ -61,13 +63,7 @@ impl Loop {
     pub const fn new() -> Self {
         Self {
             meeting: Meeting::new(),
-            net: OnceLock::new(),
-            thread: Mutex::new(None),
         }
-    }
-
-    fn net(&self) -> Option<&Net> {
-        self.net.get().map(Arc::as_ref)
     }
 }
 
@@ -77,14 +73,12 @@ impl Default for Loop {
     }
 }
 
-impl Drop for Loop {
+impl Drop for Started {
     /// Ends the NIC, as the end of a process does, without a word to the peers.
     fn drop(&mut self) {
-        if let Some(net) = self.net() {
-            net.stopped.store(true, SeqCst);
-            net.doorbell.set();
-        }
-        if let Some(thread) = lock(&self.thread).take() {
+        self.net.stopped.store(true, SeqCst);
+        self.net.doorbell.set();
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
@@ -92,8 +86,12 @@ impl Drop for Loop {
 
 impl Conduit for Loop {
     fn identity(&self) -> Identity {
-        let (name, version) = ("loop", env!("CARGO_PKG_VERSION"));
-        Identity { name, version }
+        Identity {
+            name: "loop",
+            version: env!("CARGO_PKG_VERSION"),
+            reach: Reach::Host,
+            takes_count: false,
+        }
     }
 
     /// A process needs a descriptor per peer.
@@ -106,33 +104,13 @@ impl Conduit for Loop {
         }
     }
 
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
         let message = |why| format!("The loop conduit cannot open its sockets: {why}.");
         let pinned = Pinned::open(info)?;
         let net = Net::open(info, pinned).map_err(|why| ConduitError { message: message(why) })?;
-        let net = self.net.get_or_init(|| Arc::new(net));
-        if info.may_start_threads {
-            *lock(&self.thread) = Net::start_thread(net);
-        }
-        Ok(())
-    }
-
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.net().ok_or(Busy)?.send(peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.net().map_or(0, |net| net.poll(scope, upcalls))
-    }
-
-    /// Takes no lock in either case.
-    fn stop(&self, _: Stop) {
-        let _ = self.net().map(Net::stop);
-    }
-
-    /// Unix sockets are local to a host.
-    fn reaches_other_hosts(&self) -> bool {
-        false
+        let net = Arc::new(net);
+        let thread = info.may_start_threads.then(|| Net::start_thread(&net)).flatten();
+        Ok(Box::new(Started { net, thread }))
     }
 
     fn variables(&self) -> &'static [Variable] {
@@ -142,39 +120,35 @@ impl Conduit for Loop {
     fn bootstrap(&self) -> Option<&dyn Bootstrap> {
         Some(&self.meeting)
     }
+}
 
-    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
-        self.net().map(|net| net as &dyn SendBuffers)
+impl Network for Started {
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.net.send(peer, class, parts)
     }
 
-    fn gather(&self) -> Option<&dyn Gather> {
-        self.net().map(|net| net as &dyn Gather)
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.net.poll(scope, upcalls)
     }
 
-    fn segments(&self) -> Option<&dyn Segments> {
-        self.net().map(|net| net as &dyn Segments)
-    }
-
-    fn rma(&self) -> Option<&dyn Rma> {
-        self.net().map(|net| net as &dyn Rma)
-    }
-
-    fn put_notify(&self) -> Option<&dyn PutNotify> {
-        self.net().map(|net| net as &dyn PutNotify)
-    }
-
-    fn atomics(&self) -> Option<&dyn Atomics> {
-        self.net().map(|net| net as &dyn Atomics)
-    }
-
-    fn barrier(&self) -> Option<&dyn Barrier> {
-        self.net().map(|net| net as &dyn Barrier)
+    /// Takes no lock in either case.
+    fn stop(&self, _: Stop) {
+        self.net.stop();
     }
 
     /// Without a thread, only polls see what arrives.
-    fn wake(&self) -> Option<&dyn Wake> {
-        let net = self.net().filter(|net| net.has_thread.load(Relaxed))?;
-        Some(net as &dyn Wake)
+    fn abilities(&self) -> Abilities<'_> {
+        let net = &*self.net;
+        Abilities {
+            send_buffers: Some(net),
+            gather: Some(net),
+            segments: Some(net),
+            rma: Some(net),
+            put_notify: Some(net),
+            atomics: Some(net),
+            barrier: Some(net),
+            wake: self.thread.as_ref().map(|_| net as &dyn Wake),
+        }
     }
 }
 

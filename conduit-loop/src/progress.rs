@@ -57,7 +57,7 @@ fn sleep(net: &Net, nic: &Nic, limit: Option<Duration>) {
 }
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.stopped.load(Relaxed) {
             return 0;

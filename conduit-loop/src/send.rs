@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const GATHER_LIMIT: usize = 1 << 10;
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::send`].
+    /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         check_packet(parts.iter().map(|part| part.len()).sum());
         self.post(peer, class, || Content::Copied(parts.concat())).map(|_| ())

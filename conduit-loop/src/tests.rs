@@ -10,8 +10,8 @@ use crate::sys;
 use gasnet_conduit::conformance::{expose, get, put, start_info, Log};
 use gasnet_conduit::{
     Bootstrap, Busy, Class, Completion, Conduit, Cookie, Device, Dmabuf, Get, JobRank, LocalCompletion, LocalMemory,
-    LocalSegment, PollScope, Put, RemoteMemory, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo,
-    Upcalls, WakePromise,
+    LocalSegment, Network, PollScope, Put, RemoteMemory, RemoteSegment, SegmentMemory, SourceUse, StartInfo, Upcalls,
+    WakePromise,
 };
 use gasnet_sys::{fd, mem};
 use std::fs::File;
@@ -42,26 +42,25 @@ fn info(exchange: &dyn Fn(&[u8]) -> Vec<u8>, size: usize, may_start_threads: boo
 }
 
 /// A job of one process, which sends to itself. Without a thread each poll is a pass of the NIC.
-fn alone(may_start_threads: bool) -> crate::Loop {
-    let conduit = crate::Loop::new();
-    conduit.start(&info(&<[u8]>::to_vec, 1, may_start_threads)).unwrap();
-    conduit
+fn alone(may_start_threads: bool) -> Box<dyn Network> {
+    let info = info(&<[u8]>::to_vec, 1, may_start_threads);
+    crate::Loop::new().start(&info).unwrap()
 }
 
-fn poll_until(conduit: &dyn Conduit, log: &mut Log, done: impl Fn(&Log) -> bool) {
+fn poll_until(network: &dyn Network, log: &mut Log, done: impl Fn(&Log) -> bool) {
     for _ in 0..100_000 {
         if done(log) {
             return;
         }
-        conduit.poll(PollScope::All, log);
+        network.poll(PollScope::All, log);
     }
     panic!("no progress");
 }
 
 /// Exposes memory of a job of one process to itself.
-fn exposed(conduit: &dyn Conduit, memory: &mut [u8]) -> (LocalSegment, RemoteMemory) {
+fn exposed(network: &dyn Network, memory: &mut [u8]) -> (LocalSegment, RemoteMemory) {
     let memory = SegmentMemory::host(memory.as_mut_ptr() as usize, memory.len());
-    let (own, names) = expose((ME, conduit), &memory, &[conduit]);
+    let (own, names) = expose((ME, network), &memory, &[network]);
     (own, names[0])
 }
 
@@ -78,27 +77,27 @@ fn packets_are_aligned_to_16_bytes_and_no_better() {
 
 #[test]
 fn sources_are_read_late() {
-    let conduit = alone(false);
+    let network = alone(false);
     let mut memory = vec![0; 100];
-    let (_, target) = exposed(&conduit, &mut memory);
+    let (_, target) = exposed(&*network, &mut memory);
     let mut log = Log::default();
     let mut reported_with_the_rest = 0;
     for number in 0..200u64 {
         let mut source = [1; 100];
         let cookie = Cookie::new(number);
         assert_eq!(
-            put(&conduit, target, &source, SourceUse::Later, cookie),
+            put(&*network, target, &source, SourceUse::Later, cookie),
             Ok(LocalCompletion::Later)
         );
         source.fill(2);
-        poll_until(&conduit, &mut log, |log| log.done.iter().any(|done| done.0 == cookie));
+        poll_until(&*network, &mut log, |log| log.done.iter().any(|done| done.0 == cookie));
         reported_with_the_rest += usize::from(log.done.contains(&(cookie, Completion::Both)));
-        poll_until(&conduit, &mut log, |log| {
+        poll_until(&*network, &mut log, |log| {
             log.done.last().is_some_and(|done| done.1 != Completion::Source)
         });
         let mut back = [0; 100];
-        get(&conduit, target, &mut back, Cookie::new(1000 + number)).unwrap();
-        poll_until(&conduit, &mut log, |log| {
+        get(&*network, target, &mut back, Cookie::new(1000 + number)).unwrap();
+        poll_until(&*network, &mut log, |log| {
             log.done.last() == Some(&(Cookie::new(1000 + number), Completion::Both))
         });
         assert_eq!(back, [2; 100]);
@@ -109,9 +108,9 @@ fn sources_are_read_late() {
 #[test]
 fn a_packet_follows_its_data() {
     const BYTES: usize = 100_000;
-    let conduit = alone(false);
+    let network = alone(false);
     let mut memory = vec![0; BYTES];
-    let (_, target) = exposed(&conduit, &mut memory);
+    let (_, target) = exposed(&*network, &mut memory);
     let mut log = Log::default();
     for number in 1..20u8 {
         let source = vec![number; BYTES];
@@ -126,62 +125,62 @@ fn a_packet_follows_its_data() {
             source: SourceUse::Later,
             cookie: Cookie::new(number.into()),
         };
-        let notify = conduit.put_notify().unwrap();
+        let notify = network.abilities().put_notify.unwrap();
         notify.put_and_notify(&put, None, Class::Request, &[b"here"]).unwrap();
-        poll_until(&conduit, &mut log, |log| log.packets.len() == usize::from(number));
+        poll_until(&*network, &mut log, |log| log.packets.len() == usize::from(number));
         assert!(
             memory.iter().all(|&byte| byte == number),
             "placed before packet {number}"
         );
-        poll_until(&conduit, &mut log, |log| log.done.len() == usize::from(number));
+        poll_until(&*network, &mut log, |log| log.done.len() == usize::from(number));
     }
 }
 
 #[test]
 fn operations_and_packets_overtake_each_other() {
-    let conduit = alone(false);
+    let network = alone(false);
     let mut memory = vec![0; 8];
-    let (_, target) = exposed(&conduit, &mut memory);
+    let (_, target) = exposed(&*network, &mut memory);
     let mut log = Log::default();
     for number in 0..8 {
-        conduit.send(ME, Class::Request, &[&[number]]).unwrap();
-        put(&conduit, target, &[1], SourceUse::Now, Cookie::new(number.into())).unwrap();
+        network.send(ME, Class::Request, &[&[number]]).unwrap();
+        put(&*network, target, &[1], SourceUse::Now, Cookie::new(number.into())).unwrap();
     }
-    poll_until(&conduit, &mut log, |log| log.packets.len() == 8 && log.done.len() == 8);
+    poll_until(&*network, &mut log, |log| log.packets.len() == 8 && log.done.len() == 8);
     assert!(!log.packets.is_sorted_by_key(|packet| packet.2[0]), "packets in order");
     assert!(!log.done.is_sorted_by_key(|done| done.0.bits()), "completions in order");
 }
 
 #[test]
 fn limits_are_small_and_classes_independent() {
-    let conduit = alone(false);
+    let network = alone(false);
     let mut memory = vec![0; 8];
-    let (_, target) = exposed(&conduit, &mut memory);
+    let (_, target) = exposed(&*network, &mut memory);
     let fill = |class| {
         (0..1000)
-            .take_while(|_| conduit.send(ME, class, &[b"x"]).is_ok())
+            .take_while(|_| network.send(ME, class, &[b"x"]).is_ok())
             .count()
     };
     assert_eq!(
         (fill(Class::Request), fill(Class::Request), fill(Class::Reply)),
         (8, 0, 8)
     );
-    let start = |i| put(&conduit, target, &[1], SourceUse::Now, Cookie::new(i));
+    let start = |i| put(&*network, target, &[1], SourceUse::Now, Cookie::new(i));
     assert_eq!((0..1000).take_while(|i| start(*i).is_ok()).count(), 64);
     assert_eq!(start(0), Err(Busy));
     let mut log = Log::default();
-    poll_until(&conduit, &mut log, |log| {
+    poll_until(&*network, &mut log, |log| {
         log.packets.len() == 16 && log.done.len() == 64
     });
     assert_eq!(fill(Class::Request), 8);
 }
 
 /// Runs `misuse`, which must panic with a message that contains `text`.
-fn defect(text: &str, misuse: impl FnOnce(&crate::Loop, RemoteMemory, LocalSegment) + std::panic::UnwindSafe) {
+fn defect(text: &str, misuse: impl FnOnce(&dyn Network, RemoteMemory, LocalSegment) + std::panic::UnwindSafe) {
     let panic = std::panic::catch_unwind(|| {
-        let (conduit, mut memory) = (alone(false), vec![0; 64]);
-        let (own, target) = exposed(&conduit, &mut memory);
-        misuse(&conduit, target, own);
+        let (network, mut memory) = (alone(false), vec![0; 64]);
+        let (own, target) = exposed(&*network, &mut memory);
+        misuse(&*network, target, own);
     });
     let panic = panic.expect_err("the misuse was accepted");
     let message = panic.downcast_ref::<String>().cloned().unwrap_or_default();
@@ -190,29 +189,29 @@ fn defect(text: &str, misuse: impl FnOnce(&crate::Loop, RemoteMemory, LocalSegme
 
 #[test]
 fn numbers_that_name_nothing_are_defects() {
-    let start = |conduit: &crate::Loop, target| {
-        let _ = put(conduit, target, &[1], SourceUse::Now, Cookie::new(1));
+    let start = |network: &dyn Network, target| {
+        let _ = put(network, target, &[1], SourceUse::Now, Cookie::new(1));
     };
-    defect("not learned", move |conduit, target, _| {
+    defect("not learned", move |network, target, _| {
         let segment = RemoteSegment(target.segment.0 + 1);
-        start(conduit, RemoteMemory { segment, ..target });
+        start(network, RemoteMemory { segment, ..target });
     });
-    defect("was forgotten", move |conduit, target, _| {
-        let net = conduit.net().unwrap();
-        net.forget(ME, target.segment);
-        start(conduit, target);
+    defect("was forgotten", move |network, target, _| {
+        let segments = network.abilities().segments.unwrap();
+        segments.forget(ME, target.segment);
+        start(network, target);
     });
-    defect("forgotten but not learned", |conduit, target, _| {
-        let net = conduit.net().unwrap();
-        net.forget(ME, target.segment);
-        net.forget(ME, target.segment);
+    defect("forgotten but not learned", |network, target, _| {
+        let segments = network.abilities().segments.unwrap();
+        segments.forget(ME, target.segment);
+        segments.forget(ME, target.segment);
     });
-    defect("not registered", |conduit, _, own| {
-        let net = conduit.net().unwrap();
-        net.deregister(own);
-        net.deregister(own);
+    defect("not registered", |network, _, own| {
+        let segments = network.abilities().segments.unwrap();
+        segments.deregister(own);
+        segments.deregister(own);
     });
-    defect("not in that segment", |conduit, target, own| {
+    defect("not in that segment", |network, target, own| {
         let from = LocalMemory {
             address: target.address + 60,
             segment: own,
@@ -226,23 +225,23 @@ fn numbers_that_name_nothing_are_defects() {
             source,
             cookie,
         };
-        let _ = conduit.net().unwrap().put(&put);
+        let _ = network.abilities().rma.unwrap().put(&put);
     });
 }
 
 #[test]
 fn a_segment_that_was_registered_again_has_another_key() {
-    let (conduit, mut memory) = (alone(false), vec![0; 64]);
-    let (own, target) = exposed(&conduit, &mut memory);
-    let net = conduit.net().unwrap();
-    net.deregister(own);
-    let (_, again) = exposed(&conduit, &mut memory);
+    let (network, mut memory) = (alone(false), vec![0; 64]);
+    let (own, target) = exposed(&*network, &mut memory);
+    let segments = network.abilities().segments.unwrap();
+    segments.deregister(own);
+    let (_, again) = exposed(&*network, &mut memory);
     assert_ne!(again.segment, target.segment);
     let mut log = Log::default();
-    put(&conduit, again, &[1], SourceUse::Now, Cookie::new(1)).unwrap();
-    poll_until(&conduit, &mut log, |log| !log.done.is_empty());
-    put(&conduit, target, &[2], SourceUse::Now, Cookie::new(2)).unwrap();
-    poll_until(&conduit, &mut log, |log| !log.lost.is_empty());
+    put(&*network, again, &[1], SourceUse::Now, Cookie::new(1)).unwrap();
+    poll_until(&*network, &mut log, |log| !log.done.is_empty());
+    put(&*network, target, &[2], SourceUse::Now, Cookie::new(2)).unwrap();
+    poll_until(&*network, &mut log, |log| !log.lost.is_empty());
     assert_eq!((log.done.len(), log.lost.as_slice(), memory[0]), (1, &[ME][..], 1));
 }
 
@@ -274,48 +273,48 @@ fn unauthenticated_peers_are_ignored() {
 
 #[test]
 fn an_armed_descriptor_wakes() {
-    let conduit = alone(true);
-    let wake = conduit.wake().unwrap();
+    let network = alone(true);
+    let wake = network.abilities().wake.unwrap();
     let readable = |limit| fd::poll(&mut [fd::readable(wake.fd())], Some(limit)).unwrap() == 1;
     let mut log = Log::default();
     for class in [Class::Request, Class::Reply] {
         assert!(wake.arm());
         assert!(!readable(Duration::ZERO));
-        conduit.send(ME, class, &[b"wake up"]).unwrap();
+        network.send(ME, class, &[b"wake up"]).unwrap();
         assert!(readable(Duration::from_secs(60)));
         assert!(!wake.arm(), "armed while there is something to deliver");
-        poll_until(&conduit, &mut log, |log| log.packets.len() == 1 + class as usize);
+        poll_until(&*network, &mut log, |log| log.packets.len() == 1 + class as usize);
     }
 }
 
 #[test]
 fn a_watcher_is_called_until_the_next_poll() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
-    let conduit = alone(true);
-    let wake = conduit.wake().unwrap();
+    let network = alone(true);
+    let wake = network.abilities().wake.unwrap();
     let mut log = Log::default();
     assert_eq!(wake.watch(|| _ = CALLS.fetch_add(1, SeqCst)), WakePromise::Wakes);
-    conduit.send(ME, Class::Request, &[b"wake up"]).unwrap();
+    network.send(ME, Class::Request, &[b"wake up"]).unwrap();
     while CALLS.load(SeqCst) < 3 {
         std::thread::yield_now();
     }
     // Also for what arrived before. A poll of replies ends the watch, and leaves the packet.
-    conduit.poll(PollScope::Replies, &mut log);
+    network.poll(PollScope::Replies, &mut log);
     std::thread::sleep(Duration::from_millis(5));
     CALLS.store(0, SeqCst);
     assert_eq!(wake.watch(|| _ = CALLS.fetch_add(1, SeqCst)), WakePromise::Wakes);
     while CALLS.load(SeqCst) < 3 {
         std::thread::yield_now();
     }
-    poll_until(&conduit, &mut log, |log| log.packets.len() == 1);
+    poll_until(&*network, &mut log, |log| log.packets.len() == 1);
 }
 
 #[test]
 fn device_memory_is_reached_through_its_dmabuf() {
     const BASE: usize = 0x7000_0000_1000;
     let file = File::from(mem::file_of("device", Path::new("/tmp"), &[7; 12_345]).unwrap());
-    let conduit = alone(false);
-    let segments = conduit.segments().unwrap();
+    let network = alone(false);
+    let segments = network.abilities().segments.unwrap();
     let memory = SegmentMemory {
         base: BASE,
         bytes: 3000,
@@ -334,8 +333,8 @@ fn device_memory_is_reached_through_its_dmabuf() {
     };
     let mut log = Log::default();
     let source: Vec<u8> = (0..2900).map(|i| i as u8).collect();
-    put(&conduit, target, &source, SourceUse::Later, Cookie::new(1)).unwrap();
-    poll_until(&conduit, &mut log, |log| {
+    put(&*network, target, &source, SourceUse::Later, Cookie::new(1)).unwrap();
+    poll_until(&*network, &mut log, |log| {
         log.done.last().is_some_and(|done| done.1 != Completion::Source)
     });
     let mut now = [0; 12_345];
@@ -344,7 +343,7 @@ fn device_memory_is_reached_through_its_dmabuf() {
     assert!(before.iter().chain(&rest[2900..]).all(|&byte| byte == 7) && rest[..2900] == source);
     // As the local side.
     let host = &mut [9; 50];
-    let (_, from) = exposed(&conduit, host);
+    let (_, from) = exposed(&*network, host);
     let get = Get {
         from,
         to: LocalMemory {
@@ -355,8 +354,8 @@ fn device_memory_is_reached_through_its_dmabuf() {
         bytes: 50,
         cookie: Cookie::new(2),
     };
-    conduit.rma().unwrap().get(&get).unwrap();
-    poll_until(&conduit, &mut log, |log| {
+    network.abilities().rma.unwrap().get(&get).unwrap();
+    poll_until(&*network, &mut log, |log| {
         log.done.contains(&(Cookie::new(2), Completion::Both))
     });
     file.read_exact_at(&mut now[..52], 5000).unwrap();
@@ -367,7 +366,7 @@ fn device_memory_is_reached_through_its_dmabuf() {
 #[test]
 #[should_panic(expected = "defect: a segment up to byte 9001 of a dmabuf of 9000 bytes")]
 fn a_segment_lies_in_its_dmabuf() {
-    let conduit = alone(false);
+    let network = alone(false);
     let memory = SegmentMemory {
         base: 4096,
         bytes: 9000,
@@ -377,12 +376,12 @@ fn a_segment_lies_in_its_dmabuf() {
         let fd = mem::file_of("device", Path::new("/tmp"), &[0; 9000]).unwrap();
         Some(Dmabuf { fd, offset: 1 })
     };
-    let _ = conduit.segments().unwrap().register_device(&memory, &dmabuf);
+    let _ = network.abilities().segments.unwrap().register_device(&memory, &dmabuf);
 }
 
 #[test]
 fn a_second_reply_to_a_request_is_a_defect() {
-    struct Replies<'a>(&'a crate::Loop, usize);
+    struct Replies<'a>(&'a dyn Network, usize);
     impl Upcalls for Replies<'_> {
         fn packet(&mut self, source: JobRank, class: Class, _: &mut [u8]) {
             for _ in 0..self.1 * usize::from(class == Class::Request) {
@@ -394,12 +393,12 @@ fn a_second_reply_to_a_request_is_a_defect() {
         fn network_lost(&mut self, _: &str) {}
     }
     let reply = |count| {
-        move |conduit: &crate::Loop, _, _| {
+        move |network: &dyn Network, _, _| {
             for _ in 0..2 {
-                conduit.send(ME, Class::Request, &[b"well?"]).unwrap();
+                network.send(ME, Class::Request, &[b"well?"]).unwrap();
             }
             for _ in 0..1000 {
-                conduit.poll(PollScope::All, &mut Replies(conduit, count));
+                network.poll(PollScope::All, &mut Replies(network, count));
             }
             panic!("defect: none until reply {count}");
         }

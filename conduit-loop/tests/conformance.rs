@@ -1,6 +1,6 @@
 //! The conformance suite on the loop conduit, all families, with and without injected faults.
 
-use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::conformance::with_faults;
 use gasnet_conduit::Conduit;
 use gasnet_conduit_loop::Loop;
 
@@ -9,8 +9,7 @@ fn plain() -> Box<dyn Conduit> {
 }
 
 fn faulty() -> Box<dyn Conduit> {
-    let plan = "seed=3,busy=0.3,delay=0.1,reorder=0.1,split=0.1".parse().unwrap();
-    Box::new(Faulty::new(plain(), &plan, Box::new(|| {})))
+    with_faults(plain(), "seed=3,busy=0.3,delay=0.1,reorder=0.1,split=0.1")
 }
 
 mod packets {

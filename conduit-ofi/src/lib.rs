@@ -36,11 +36,11 @@ mod wire;
 
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
-    Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, PollScope, ProviderReport,
-    PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffers, StartInfo, Stop, Upcalls, Wake,
+    Abilities, Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Identity, JobRank, Limits, Network, PollScope,
+    ProviderReport, PutNotify, Reach, Registration, RemoteSegment, Rma, SegmentMemory, Segments, StartInfo, Stop,
+    Upcalls, Wake,
 };
 use net::Net;
-use std::sync::OnceLock;
 use variables::Choice;
 
 #[cfg(fuzzing)]
@@ -51,23 +51,18 @@ pub use fuzz::TARGETS as FUZZ_TARGETS;
 pub struct Ofi {
     /// The provider, for tests; else the environment chooses.
     provider: Option<&'static str>,
-    net: OnceLock<Net>,
 }
 
 impl Ofi {
     /// A conduit that was not started.
     pub const fn new() -> Self {
-        Self {
-            provider: None,
-            net: OnceLock::new(),
-        }
+        Self { provider: None }
     }
 
     /// The same with a provider that overrides the environment's and all that it offers, for tests.
     pub const fn with_provider(provider: &'static str) -> Self {
         Self {
             provider: Some(provider),
-            net: OnceLock::new(),
         }
     }
 }
@@ -85,8 +80,12 @@ impl Ofi {
 
 impl Conduit for Ofi {
     fn identity(&self) -> Identity {
-        let (name, version) = ("ofi", env!("CARGO_PKG_VERSION"));
-        Identity { name, version }
+        Identity {
+            name: "ofi",
+            version: env!("CARGO_PKG_VERSION"),
+            reach: Reach::Hosts,
+            takes_count: false,
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -99,10 +98,8 @@ impl Conduit for Ofi {
         }
     }
 
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let net = Net::open(info, &self.choice())?;
-        assert!(self.net.set(net).is_ok(), "defect: the ofi conduit was started twice");
-        Ok(())
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
+        Ok(Box::new(Net::open(info, &self.choice())?))
     }
 
     /// Unless the user names this conduit, it is for providers that are faster than UDP. Loading
@@ -127,24 +124,6 @@ impl Conduit for Ofi {
         }
     }
 
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.net.get().ok_or(Busy)?.send(peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.net.get().map_or(0, |net| net.poll(scope, upcalls))
-    }
-
-    fn stop(&self, how: Stop) {
-        let Some(net) = self.net.get() else { return };
-        match how {
-            Stop::Orderly => net.stop(),
-            Stop::Signal => {
-                net.stop_at_once();
-            }
-        }
-    }
-
     fn variables(&self) -> &'static [Variable] {
         variables::TABLE
     }
@@ -156,34 +135,37 @@ impl Conduit for Ofi {
             vec![ProviderReport { name, facts }]
         })
     }
+}
 
-    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
-        self.net.get().map(|net| net as &dyn SendBuffers)
+impl Network for Net {
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.send(peer, class, parts)
     }
 
-    fn segments(&self) -> Option<&dyn Segments> {
-        let net = self.net.get().filter(|net| net.selected.rma)?;
-        Some(net as &dyn Segments)
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.poll(scope, upcalls)
     }
 
-    fn rma(&self) -> Option<&dyn Rma> {
-        let net = self.net.get().filter(|net| net.selected.rma)?;
-        Some(net as &dyn Rma)
+    fn stop(&self, how: Stop) {
+        match how {
+            Stop::Orderly => self.stop(),
+            Stop::Signal => {
+                self.stop_at_once();
+            }
+        }
     }
 
-    fn put_notify(&self) -> Option<&dyn PutNotify> {
-        let net = self.net.get().filter(|net| net.selected.rma)?;
-        Some(net as &dyn PutNotify)
-    }
-
-    fn atomics(&self) -> Option<&dyn Atomics> {
-        let net = self.net.get().filter(|net| net.selected.atomics != 0)?;
-        Some(net as &dyn Atomics)
-    }
-
-    fn wake(&self) -> Option<&dyn Wake> {
-        let net = self.net.get().filter(|net| net.endpoint.wake_fd().is_some())?;
-        Some(net as &dyn Wake)
+    fn abilities(&self) -> Abilities<'_> {
+        let has_rma = self.selected.rma;
+        Abilities {
+            send_buffers: Some(self),
+            segments: has_rma.then_some(self as &dyn Segments),
+            rma: has_rma.then_some(self as &dyn Rma),
+            put_notify: has_rma.then_some(self as &dyn PutNotify),
+            atomics: (self.selected.atomics != 0).then_some(self as &dyn Atomics),
+            wake: self.endpoint.wake_fd().map(|_| self as &dyn Wake),
+            ..Abilities::default()
+        }
     }
 }
 

@@ -35,7 +35,7 @@ enum Event {
 }
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.stopped.load(Ordering::Relaxed) {
             return 0;

@@ -73,7 +73,7 @@ impl Net {
         Busy
     }
 
-    /// See [`gasnet_conduit::Conduit::send`].
+    /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let message = HEADER + bytes + padding(bytes);

@@ -2,7 +2,7 @@
 //! everywhere. None of them notices the end of a peer. A start over tcp;ofi_rxm takes a tenth of a
 //! second, so the check that starts most jobs runs over net, and shm reports no bad keys.
 
-use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::conformance::with_faults;
 use gasnet_conduit::Conduit;
 use gasnet_conduit_ofi::Ofi;
 
@@ -11,8 +11,7 @@ fn tcp() -> Box<dyn Conduit> {
 }
 
 fn faulty() -> Box<dyn Conduit> {
-    let plan = "seed=5,busy=0.2,delay=0.1,reorder=0.1,split=0.1".parse().unwrap();
-    Box::new(Faulty::new(tcp(), &plan, Box::new(|| {})))
+    with_faults(tcp(), "seed=5,busy=0.2,delay=0.1,reorder=0.1,split=0.1")
 }
 
 fn net() -> Box<dyn Conduit> {

@@ -4,20 +4,20 @@
 mod strict;
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, Conduit, JobRank, PollScope};
+use gasnet_conduit::{Class, JobRank, Network, PollScope};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use strict::{over_strict_provider, poll_until, take, Report};
 
 /// Sends so many messages of so many bytes to rank 1, and polls until all is over.
-fn send(conduit: &dyn Conduit, report: &mut Report, (messages, bytes): (usize, usize), [sent, over]: [&AtomicBool; 2]) {
+fn send(network: &dyn Network, report: &mut Report, (messages, bytes): (usize, usize), [sent, over]: [&AtomicBool; 2]) {
     let message = vec![1; bytes];
     for _ in 0..messages {
-        take(conduit, report, || {
-            conduit.send(JobRank(1), Class::Request, &[&message]).is_ok()
+        take(network, report, || {
+            network.send(JobRank(1), Class::Request, &[&message]).is_ok()
         });
     }
     sent.store(true, SeqCst);
-    poll_until(conduit, report, |_| over.load(SeqCst));
+    poll_until(network, report, |_| over.load(SeqCst));
 }
 
 /// Rank 0 sends so many messages of so many bytes: more than fit in all receive buffers. The
@@ -25,12 +25,12 @@ fn send(conduit: &dyn Conduit, report: &mut Report, (messages, bytes): (usize, u
 fn outlives(plan: &'static str, (messages, bytes): (usize, usize), least: usize) {
     let job = Job::start(&|| over_strict_provider(plan), 2);
     let [sent, over] = [const { AtomicBool::new(false) }; 2];
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut report = Report::default();
         if rank == JobRank(0) {
-            send(conduit, &mut report, (messages, bytes), [&sent, &over]);
+            send(network, &mut report, (messages, bytes), [&sent, &over]);
         } else {
-            poll_until(conduit, &mut report, |report| {
+            poll_until(network, &mut report, |report| {
                 report.done >= least && sent.load(SeqCst) || !report.lost.is_empty()
             });
             over.store(true, SeqCst);
@@ -90,21 +90,21 @@ fn errors_of_no_operation() {
 fn loses_its_sender(plan: &'static str, (messages, bytes, class): (usize, usize, Class), words: &str) {
     let job = Job::start(&|| over_strict_provider(plan), 2);
     let [sent, over] = [const { AtomicBool::new(false) }; 2];
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut report = Report::default();
         if rank == JobRank(0) {
             let mut message = vec![0; bytes];
             for number in 0..messages as u32 {
                 message[..4].copy_from_slice(&number.to_ne_bytes());
                 message[4] = 1;
-                take(conduit, &mut report, || {
-                    conduit.send(JobRank(1), class, &[&message]).is_ok()
+                take(network, &mut report, || {
+                    network.send(JobRank(1), class, &[&message]).is_ok()
                 });
             }
             sent.store(true, SeqCst);
-            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+            poll_until(network, &mut report, |_| over.load(SeqCst));
         } else {
-            poll_until(conduit, &mut report, |report| {
+            poll_until(network, &mut report, |report| {
                 !report.lost.is_empty() || sent.load(SeqCst) && report.done == messages
             });
             over.store(true, SeqCst);
@@ -153,16 +153,16 @@ fn messages_that_were_delivered_before() {
     const MESSAGES: usize = 300;
     let job = Job::start(&|| over_strict_provider("no=multi_recv stale=2;tcp;ofi_rxm"), 2);
     let [sent, over] = [const { AtomicBool::new(false) }; 2];
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut report = Report::default();
         if rank == JobRank(0) {
-            send(conduit, &mut report, (MESSAGES, 100), [&sent, &over]);
+            send(network, &mut report, (MESSAGES, 100), [&sent, &over]);
         } else {
-            poll_until(conduit, &mut report, |report| {
+            poll_until(network, &mut report, |report| {
                 report.done >= MESSAGES / 2 && sent.load(SeqCst)
             });
             for _ in 0..1000 {
-                conduit.poll(PollScope::All, &mut report);
+                network.poll(PollScope::All, &mut report);
             }
             over.store(true, SeqCst);
             assert_eq!(report.done, MESSAGES / 2);

@@ -45,18 +45,18 @@ stand_ins! {
 fn a_message_without_room_in_its_own_buffer_is_dropped() {
     let job = Job::start(&|| over_strict_provider("no=multi_recv cut=1;tcp;ofi_rxm"), 2);
     let over = AtomicBool::new(false);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut report = Report::default();
         if rank == JobRank(0) {
             for _ in 0..2 {
                 let message = [1; 5000];
-                take(conduit, &mut report, || {
-                    conduit.send(JobRank(1), Class::Request, &[&message]).is_ok()
+                take(network, &mut report, || {
+                    network.send(JobRank(1), Class::Request, &[&message]).is_ok()
                 });
             }
-            poll_until(conduit, &mut report, |_| over.load(SeqCst));
+            poll_until(network, &mut report, |_| over.load(SeqCst));
         } else {
-            poll_until(conduit, &mut report, |report| {
+            poll_until(network, &mut report, |report| {
                 report.done > 0 || !report.lost.is_empty()
             });
             over.store(true, SeqCst);

@@ -4,7 +4,7 @@ mod strict;
 
 use gasnet_conduit::conformance::{expose, put, Job};
 use gasnet_conduit::SourceUse;
-use gasnet_conduit::{Class, Conduit, Cookie, JobRank, LocalMemory, LocalSegment, Put, RemoteMemory, SegmentMemory};
+use gasnet_conduit::{Class, Cookie, JobRank, LocalMemory, LocalSegment, Network, Put, RemoteMemory, SegmentMemory};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use strict::{over_strict_provider, poll_until, take, Report};
 
@@ -29,15 +29,15 @@ fn read_only() -> &'static [u8] {
 }
 
 /// Puts `source`, also as the payload of a Long.
-fn put_all(conduit: &dyn Conduit, target: RemoteMemory, source: &[u8]) {
+fn put_all(network: &dyn Network, target: RemoteMemory, source: &[u8]) {
     let (mut report, cookie) = (Report::default(), Cookie::new(1));
     for bytes in [3000, 20_000, BYTES] {
         for source_use in [SourceUse::Now, SourceUse::Later] {
             let before = report.done;
-            take(conduit, &mut report, || {
-                put(conduit, target, &source[..bytes], source_use, cookie).is_ok()
+            take(network, &mut report, || {
+                put(network, target, &source[..bytes], source_use, cookie).is_ok()
             });
-            poll_until(conduit, &mut report, |report| {
+            poll_until(network, &mut report, |report| {
                 report.done > before || !report.lost.is_empty()
             });
         }
@@ -53,11 +53,11 @@ fn put_all(conduit: &dyn Conduit, target: RemoteMemory, source: &[u8]) {
         source: SourceUse::Later,
         cookie,
     };
-    let (notify, before) = (conduit.put_notify().unwrap(), report.done);
-    take(conduit, &mut report, || {
+    let (notify, before) = (network.abilities().put_notify.unwrap(), report.done);
+    take(network, &mut report, || {
         notify.put_and_notify(&long, None, Class::Request, &[&[7; 16]]).is_ok()
     });
-    poll_until(conduit, &mut report, |report| {
+    poll_until(network, &mut report, |report| {
         report.done > before || !report.lost.is_empty()
     });
     assert!(report.lost.is_empty(), "{:?}", report.lost);
@@ -70,19 +70,19 @@ fn are_copied(plan: &'static str) {
     let segment = SegmentMemory::host(memory.as_ptr() as usize, BYTES);
     let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
     let (source, over) = (read_only(), AtomicBool::new(false));
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         if rank == JobRank(0) {
-            put_all(conduit, target, source);
+            put_all(network, target, source);
         }
         let mut report = Report::default();
         if rank == JobRank(1) {
-            poll_until(conduit, &mut report, |report| report.done > 0);
+            poll_until(network, &mut report, |report| report.done > 0);
             // SAFETY: the Long was the last to write.
             let arrived = unsafe { std::slice::from_raw_parts(memory.as_ptr().cast::<u8>(), BYTES) };
             assert!(arrived == source, "{plan}: other bytes arrived");
             over.store(true, SeqCst);
         }
-        poll_until(conduit, &mut report, |_| over.load(SeqCst));
+        poll_until(network, &mut report, |_| over.load(SeqCst));
     });
     job.stop();
 }

@@ -38,14 +38,18 @@ fn ranks_of_this_host_and_of_others_are_asked_for() {
 
 #[test]
 fn unknown_demands_are_refused() {
-    let why = start_alone(&*over_strict_provider("demand=unknown;tcp;ofi_rxm")).unwrap_err();
+    let why = start_alone(&*over_strict_provider("demand=unknown;tcp;ofi_rxm"))
+        .err()
+        .unwrap();
     assert!(why.contains("demanded by demand=unknown;tcp;ofi_rxm"), "{why}");
     assert!(why.contains("mode 0x2000000000000"), "{why}");
 }
 
 #[test]
 fn an_address_that_is_refused_is_named() {
-    let why = start_alone(&*over_strict_provider("refuse=insert@1;tcp;ofi_rxm")).unwrap_err();
+    let why = start_alone(&*over_strict_provider("refuse=insert@1;tcp;ofi_rxm"))
+        .err()
+        .unwrap();
     assert!(
         why.contains("inserting the address of rank 0 failed: Cannot assign requested address"),
         "{why}"
@@ -66,9 +70,8 @@ fn providers_of_older_interfaces_are_used_with_device_memory() {
         "demand=mr_hmem interface=19;tcp;ofi_rxm",
         "demand=mr_hmem interface=17;tcp;ofi_rxm",
     ] {
-        let conduit = over_strict_provider(plan);
-        start_alone(&*conduit).unwrap();
-        let segments = conduit.segments().unwrap();
+        let network = start_alone(&*over_strict_provider(plan)).unwrap();
+        let segments = network.abilities().segments.unwrap();
         let registered = segments.register_device(&memory, &|| None);
         segments.deregister(registered.unwrap_or_else(|| panic!("{plan}: no device memory")).segment);
     }

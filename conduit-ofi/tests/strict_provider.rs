@@ -4,8 +4,8 @@ mod strict;
 
 use gasnet_conduit::conformance::{expose, get, put, Job};
 use gasnet_conduit::{
-    atomic_codes, Atomic, Class, Conduit, Cookie, Device, Get, JobRank, LocalMemory, PollScope, Put, Registration,
-    RemoteMemory, SegmentMemory, SourceUse,
+    atomic_codes, Atomic, Class, Cookie, Device, Get, JobRank, LocalMemory, Network, PollScope, Put,
+    Registration, RemoteMemory, SegmentMemory, SourceUse,
 };
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Mutex;
@@ -62,10 +62,17 @@ plans! {
 #[test]
 fn what_lacks_is_not_offered() {
     let offered = |plan| {
-        let conduit = over_strict_provider(plan);
-        start_alone(&*conduit).unwrap();
-        let (rma, announces) = (conduit.rma().is_some(), conduit.put_notify().is_some());
-        [rma, announces, conduit.atomics().is_some(), conduit.wake().is_some()]
+        let network = start_alone(&*over_strict_provider(plan)).unwrap();
+        let (rma, announces) = (
+            network.abilities().rma.is_some(),
+            network.abilities().put_notify.is_some(),
+        );
+        [
+            rma,
+            announces,
+            network.abilities().atomics.is_some(),
+            network.abilities().wake.is_some(),
+        ]
     };
     assert_eq!(offered("seed=1;tcp;ofi_rxm"), [true; 4]);
     assert_eq!(offered("no=multi_recv;tcp;ofi_rxm"), [true; 4]);
@@ -95,9 +102,8 @@ mod as_cxi {
 #[test]
 fn longs_over_cxi_are_not_announced_by_puts() {
     let packed_limit = |plan| {
-        let conduit = over_strict_provider(plan);
-        start_alone(&*conduit).unwrap();
-        conduit.put_notify().unwrap().packed_limit()
+        let network = start_alone(&*over_strict_provider(plan)).unwrap();
+        network.abilities().put_notify.unwrap().packed_limit()
     };
     let [tcp, cxi] = ["seed=1;tcp;ofi_rxm", "as=cxi;cxi"].map(packed_limit);
     assert_eq!((tcp, cxi), (8 << 10, (32 << 10) + 64));
@@ -112,9 +118,8 @@ fn psm_has_a_number_of_the_job() {
 
 #[test]
 fn atomics_are_offered_one_by_one() {
-    let conduit = over_strict_provider("no=atomic_prod;tcp;ofi_rxm");
-    start_alone(&*conduit).unwrap();
-    let atomics = conduit.atomics().unwrap();
+    let network = start_alone(&*over_strict_provider("no=atomic_prod;tcp;ofi_rxm")).unwrap();
+    let atomics = network.abilities().atomics.unwrap();
     for dt in [atomic_codes::I32, atomic_codes::U64] {
         let has = |op| [atomics.supports(dt, op), atomics.supports(dt, atomic_codes::fetch(op))];
         assert_eq!(has(atomic_codes::MULT), [false; 2]);
@@ -140,7 +145,7 @@ struct Fake {
 impl Fake {
     const BYTES: usize = 1 << 18;
 
-    fn new(conduit: &dyn Conduit) -> Self {
+    fn new(network: &dyn Network) -> Self {
         let (access, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: new memory, of which the half behind is made accessible.
         let base = unsafe {
@@ -156,7 +161,12 @@ impl Fake {
             bytes: Self::BYTES,
             device,
         };
-        let registration = conduit.segments().unwrap().register_device(&memory, &|| None).unwrap();
+        let registration = network
+            .abilities()
+            .segments
+            .unwrap()
+            .register_device(&memory, &|| None)
+            .unwrap();
         Self { memory, registration }
     }
 
@@ -187,17 +197,17 @@ impl Fake {
 fn device_memory_is_put_and_got_by_the_provider() {
     let job = Job::start(&|| over_strict_provider("demand=mr_hmem max_msg=70000;tcp;ofi_rxm"), 2);
     let [mine, theirs] = [0, 1].map(|rank| Fake::new(job.of(rank)));
-    let learned = job.of(0).segments().unwrap();
+    let learned = job.of(0).abilities().segments.unwrap();
     let segment = learned
         .learn(JobRank(1), &theirs.memory, &theirs.registration.key)
         .unwrap();
     let over = AtomicBool::new(false);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut report = Report::default();
         if rank == JobRank(1) {
-            return poll_until(conduit, &mut report, |_| over.load(SeqCst));
+            return poll_until(network, &mut report, |_| over.load(SeqCst));
         }
-        let (peer, rma) = (JobRank(1), conduit.rma().unwrap());
+        let (peer, rma) = (JobRank(1), network.abilities().rma.unwrap());
         for (round, bytes) in [1, 8, 100, 5000, 20_000, 100_000].into_iter().enumerate() {
             let source = [SourceUse::Now, SourceUse::Later][round % 2];
             let pattern: Vec<u8> = (0..bytes).map(|index| (index * 7 + bytes) as u8).collect();
@@ -216,8 +226,8 @@ fn device_memory_is_put_and_got_by_the_provider() {
                 cookie,
             };
             let before = report.done;
-            take(conduit, &mut report, || rma.put(&put).is_ok());
-            poll_until(conduit, &mut report, |report| report.done > before);
+            take(network, &mut report, || rma.put(&put).is_ok());
+            poll_until(network, &mut report, |report| report.done > before);
             assert!(theirs.contents()[48..][..bytes] == pattern && theirs.contents()[48 + bytes] == 0);
             mine.write(0, &vec![0; Fake::BYTES]);
             let get = Get {
@@ -226,8 +236,8 @@ fn device_memory_is_put_and_got_by_the_provider() {
                 bytes,
                 cookie,
             };
-            take(conduit, &mut report, || rma.get(&get).is_ok());
-            poll_until(conduit, &mut report, |report| report.done > before + 1);
+            take(network, &mut report, || rma.get(&get).is_ok());
+            poll_until(network, &mut report, |report| report.done > before + 1);
             assert!(mine.contents()[24..][..bytes] == pattern && mine.contents()[24 + bytes] == 0);
         }
         over.store(true, SeqCst);
@@ -239,12 +249,11 @@ fn device_memory_is_put_and_got_by_the_provider() {
 #[test]
 fn segments_come_with_their_descriptors() {
     const HALF: usize = 40_000;
-    let conduit = over_strict_provider("seed=3;tcp;ofi_rxm");
-    start_alone(&*conduit).unwrap();
+    let network = start_alone(&*over_strict_provider("seed=3;tcp;ofi_rxm")).unwrap();
     let memory: Vec<u64> = (0..HALF as u64 / 4).collect();
     let base = memory.as_ptr() as usize;
     let segment = SegmentMemory::host(base, 2 * HALF);
-    let segments = conduit.segments().unwrap();
+    let segments = network.abilities().segments.unwrap();
     let own = segments.register(&segment).unwrap();
     let segment = segments.learn(JobRank(0), &segment, &own.key).unwrap();
     let (mut report, cookie) = (Report::default(), Cookie::new(1));
@@ -272,10 +281,10 @@ fn segments_come_with_their_descriptors() {
             bytes,
             cookie,
         };
-        let (rma, before) = (conduit.rma().unwrap(), report.done);
-        take(&*conduit, &mut report, || rma.put(&put).is_ok());
-        take(&*conduit, &mut report, || rma.get(&get).is_ok());
-        poll_until(&*conduit, &mut report, |report| report.done == before + 2);
+        let (rma, before) = (network.abilities().rma.unwrap(), report.done);
+        take(&*network, &mut report, || rma.put(&put).is_ok());
+        take(&*network, &mut report, || rma.get(&get).is_ok());
+        poll_until(&*network, &mut report, |report| report.done == before + 2);
     }
     segments.deregister(own.segment);
 }
@@ -295,12 +304,12 @@ enum Deed {
 
 impl Deed {
     /// Tries to start it.
-    fn start(self, conduit: &dyn Conduit, target: RemoteMemory, local: &mut [u8]) -> bool {
+    fn start(self, network: &dyn Network, target: RemoteMemory, local: &mut [u8]) -> bool {
         let cookie = Cookie::new(1);
         match self {
-            Self::Send(bytes) => conduit.send(target.peer, Class::Request, &[&local[..bytes]]).is_ok(),
-            Self::Put(bytes) => put(conduit, target, &local[..bytes], SourceUse::Later, cookie).is_ok(),
-            Self::Get(bytes) => get(conduit, target, &mut local[..bytes], cookie).is_ok(),
+            Self::Send(bytes) => network.send(target.peer, Class::Request, &[&local[..bytes]]).is_ok(),
+            Self::Put(bytes) => put(network, target, &local[..bytes], SourceUse::Later, cookie).is_ok(),
+            Self::Get(bytes) => get(network, target, &mut local[..bytes], cookie).is_ok(),
             Self::Atomic => {
                 let atomic = Atomic {
                     target,
@@ -310,7 +319,7 @@ impl Deed {
                     fetched: std::ptr::null_mut(),
                     cookie,
                 };
-                conduit.atomics().expect("atomics").atomic(&atomic).is_ok()
+                network.abilities().atomics.expect("atomics").atomic(&atomic).is_ok()
             }
         }
     }
@@ -324,18 +333,18 @@ fn is_reported(plan: &'static str, deed: Deed, texts: &[&str]) {
     let segment = SegmentMemory::host(memory.as_ptr() as usize, BYTES);
     let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
     let (over, losses) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut report = Report::default();
         let mut local = vec![1; BYTES];
         if rank == JobRank(0) {
-            take(conduit, &mut report, || deed.start(conduit, target, &mut local));
+            take(network, &mut report, || deed.start(network, target, &mut local));
         }
-        poll_until(conduit, &mut report, |report| {
+        poll_until(network, &mut report, |report| {
             !report.lost.is_empty() || over.load(SeqCst)
         });
         over.store(true, SeqCst);
         for _ in 0..20 {
-            conduit.poll(PollScope::All, &mut report);
+            network.poll(PollScope::All, &mut report);
         }
         assert!(report.lost.len() <= 1, "reported more than once: {:?}", report.lost);
         losses.lock().unwrap().append(&mut report.lost);
@@ -422,11 +431,12 @@ fn faults_are_reported() {
 #[test]
 fn registrations_fail() {
     let outcome = |regs: usize| {
-        let conduit = over_strict_provider(format!("demand=mr_local regs={regs};tcp;ofi_rxm").leak());
-        start_alone(&*conduit)?;
+        let network = start_alone(&*over_strict_provider(
+            format!("demand=mr_local regs={regs};tcp;ofi_rxm").leak(),
+        ))?;
         let memory = vec![0_u64; 20_000];
         let segment = SegmentMemory::host(memory.as_ptr() as usize, 160_000);
-        let segments = conduit.segments().expect("registered memory");
+        let segments = network.abilities().segments.expect("registered memory");
         let registration = segments.register(&segment).map_err(|why| why.message)?;
         let segment = segments
             .learn(JobRank(0), &segment, &registration.key)
@@ -450,8 +460,8 @@ fn registrations_fail() {
             if let Deed::Get(_) = deed {
                 local.fill(2);
             }
-            take(&*conduit, &mut report, || deed.start(&*conduit, target, &mut local));
-            poll_until(&*conduit, &mut report, |report| {
+            take(&*network, &mut report, || deed.start(&*network, target, &mut local));
+            poll_until(&*network, &mut report, |report| {
                 report.done > before || !report.lost.is_empty()
             });
         }

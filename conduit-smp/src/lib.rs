@@ -1,12 +1,9 @@
 //! conduit-smp of libgasnet: shared memory only, without a network.
 //!
-//! A job over smp is one neighbourhood, and neighbours communicate without a conduit. So the
-//! conduit opens nothing and receives nothing, and a packet from the runtime is a defect of the
-//! runtime.
+//! A job over smp is one neighbourhood, and neighbours communicate without a network. So the
+//! conduit opens nothing and receives nothing.
 
-use gasnet_conduit::{
-    Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, PollScope, StartInfo, Stop, Upcalls,
-};
+use gasnet_conduit::{Conduit, ConduitError, Identity, Limits, Network, NoNetwork, Reach, StartInfo};
 
 /// The conduit. It has no state.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +14,8 @@ impl Conduit for Smp {
         Identity {
             name: "smp",
             version: env!("CARGO_PKG_VERSION"),
+            reach: Reach::Neighbourhood,
+            takes_count: false,
         }
     }
 
@@ -28,9 +27,9 @@ impl Conduit for Smp {
         }
     }
 
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
         if info.leaders.len() == 1 {
-            return Ok(());
+            return Ok(Box::new(NoNetwork));
         }
         Err(ConduitError {
             message: format!(
@@ -41,20 +40,6 @@ impl Conduit for Smp {
             ),
         })
     }
-
-    fn needs_single_neighbourhood(&self) -> bool {
-        true
-    }
-
-    fn send(&self, peer: JobRank, class: Class, _parts: &[&[u8]]) -> Result<(), Busy> {
-        panic!("defect: the smp conduit, which has no network, got a {class:?} packet for process {peer}");
-    }
-
-    fn poll(&self, _scope: PollScope, _upcalls: &mut dyn Upcalls) -> usize {
-        0
-    }
-
-    fn stop(&self, _: Stop) {}
 }
 
 /// The conduit of a library.
@@ -63,6 +48,7 @@ pub static CONDUIT: Smp = Smp;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_conduit::JobRank;
 
     fn start(leaders: &[JobRank]) -> Result<(), ConduitError> {
         let (all, exchange) = ([0, 1, 2, 3].map(JobRank), <[u8]>::to_vec);
@@ -70,7 +56,7 @@ mod tests {
             leaders,
             ..gasnet_conduit::conformance::start_info(JobRank(0), &all, &exchange)
         };
-        CONDUIT.start(&info)
+        CONDUIT.start(&info).map(|_| ())
     }
 
     #[test]
@@ -78,6 +64,5 @@ mod tests {
         assert!(start(&[JobRank(0)]).is_ok());
         let error = start(&[JobRank(0), JobRank(2)]).unwrap_err().to_string();
         assert!(error.contains("GASNET_SUPERNODE_MAXSIZE"), "{error}");
-        assert!(CONDUIT.needs_single_neighbourhood());
     }
 }

@@ -30,7 +30,7 @@ enum Read {
 }
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.stopped.load(Relaxed) {
             return 0;

@@ -31,7 +31,7 @@ pub fn header(kind: u32, rank: JobRank) -> [u8; HEADER] {
 }
 
 impl Net {
-    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that has stopped are dropped,
+    /// See [`gasnet_conduit::Network::send`]. Packets to a peer that has stopped are dropped,
     /// because the job is ending.
     pub fn send(&self, rank: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();

@@ -2,7 +2,7 @@
 //! its own, because it counts the descriptors of its process.
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, Network, PollScope, Upcalls};
 use gasnet_conduit_sock::Sock;
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,16 +40,16 @@ fn closes_on_exec(fd: u32) -> bool {
 #[test]
 fn all_are_closed() {
     let before = open();
-    let job = Job::start(&|| Box::new(Sock::new()), 3);
-    job.run(|_, conduit: &dyn Conduit| {
+    let job = Job::start(&|| Box::new(Sock), 3);
+    job.run(|_, network: &dyn Network| {
         let mut count = Count(0);
         for peer in 0..3 {
-            while conduit.send(JobRank(peer), Class::Request, &[b"hello"]).is_err() {}
+            while network.send(JobRank(peer), Class::Request, &[b"hello"]).is_err() {}
         }
         let begin = Instant::now();
         while count.0 < 3 {
             assert!(begin.elapsed().as_secs() < 60, "no progress");
-            conduit.poll(PollScope::All, &mut count);
+            network.poll(PollScope::All, &mut count);
         }
     });
     let during = open();

@@ -4,7 +4,7 @@
 //! `SOCK_TEST_RANKS` sets the number of ranks.
 
 use gasnet_conduit::conformance::start_info;
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Stop, Upcalls};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, Network, PollScope, StartInfo, Stop, Upcalls};
 use gasnet_conduit_sock::Sock;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -16,7 +16,7 @@ const PER_PEER: usize = 20;
 
 /// The upcalls of a rank: replies to requests, and counts packets.
 struct Rank<'a> {
-    conduit: &'a dyn Conduit,
+    network: &'a dyn Network,
     requests: usize,
     replies: usize,
     lost: Vec<JobRank>,
@@ -45,8 +45,8 @@ impl Upcalls for Rank<'_> {
 
 impl Rank<'_> {
     fn send(&mut self, peer: JobRank, class: Class, scope: PollScope, bytes: usize) {
-        while self.conduit.send(peer, class, &[&vec![0; bytes]]).is_err() {
-            self.conduit.poll(scope, self);
+        while self.network.send(peer, class, &[&vec![0; bytes]]).is_err() {
+            self.network.poll(scope, self);
             std::thread::yield_now();
         }
     }
@@ -55,7 +55,7 @@ impl Rank<'_> {
         let begin = Instant::now();
         while !done(self) {
             assert!(begin.elapsed() < Duration::from_secs(60), "no progress");
-            self.conduit.poll(PollScope::All, self);
+            self.network.poll(PollScope::All, self);
             std::thread::yield_now();
         }
     }
@@ -89,16 +89,15 @@ fn child() {
     let (Some(rank), Some(size)) = (number("SOCK_TEST_RANK"), number("SOCK_TEST_SIZE")) else {
         return;
     };
-    let sock = Sock::new();
     let exchange = |bytes: &[u8]| unhex(&ask_parent(&hex(bytes)));
     let all: Vec<_> = (0..size).map(JobRank).collect();
     let info = StartInfo {
         job_token: 99,
         ..start_info(JobRank(rank), &all, &exchange)
     };
-    sock.start(&info).unwrap();
+    let network = Sock.start(&info).unwrap();
     let mut me = Rank {
-        conduit: &sock,
+        network: &*network,
         requests: 0,
         replies: 0,
         lost: Vec::new(),
@@ -125,7 +124,7 @@ fn child() {
     me.poll_until(|me| !me.lost.is_empty());
     assert_eq!(me.lost, [JobRank(1)]);
     ask_parent("alone");
-    sock.stop(Stop::Orderly);
+    network.stop(Stop::Orderly);
 }
 
 /// A rank, for the parent. It is killed on drop.

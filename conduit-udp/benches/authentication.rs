@@ -18,7 +18,7 @@ mod per_class;
 mod wire;
 
 use gasnet_conduit::conformance::Job;
-use gasnet_conduit::{Class, Conduit, JobRank};
+use gasnet_conduit::{Class, JobRank, Network};
 use gasnet_conduit_udp::Udp;
 use mac::PayloadDigest;
 use measure::{rate, raw, selected, shortest, time, words, Inbox, TIME};
@@ -86,7 +86,7 @@ fn macs(payload: &[u8]) {
 
 /// Two processes, and the second one's socket.
 struct Ends<'a> {
-    conduit: &'a dyn Conduit,
+    network: &'a dyn Network,
     local: Inbox<'a>,
     remote: Inbox<'a>,
     socket: ManuallyDrop<UdpSocket>,
@@ -97,7 +97,7 @@ struct Ends<'a> {
 impl Ends<'_> {
     /// Sends a message to the second process, if there is room for it.
     fn send(&mut self, message: &[u8]) -> bool {
-        let taken = self.conduit.send(JobRank(1), Class::Request, &[message]).is_ok();
+        let taken = self.network.send(JobRank(1), Class::Request, &[message]).is_ok();
         self.sent += usize::from(taken);
         taken
     }
@@ -121,15 +121,15 @@ impl Ends<'_> {
 
 /// Cost of a datagram for its receiver, including its share of the system call.
 fn datagrams(payload: &[u8]) {
-    let job = Job::start(&|| Box::new(Udp::new()), 2);
-    let (conduit, remote_conduit) = (job.of(0), job.of(1));
-    let fd = remote_conduit.wake().expect("a socket").fd();
+    let job = Job::start(&|| Box::new(Udp), 2);
+    let (network, remote_conduit) = (job.of(0), job.of(1));
+    let fd = remote_conduit.abilities().wake.expect("a socket").fd();
     // SAFETY: the descriptor is the conduit's, which outlives this and closes it.
     let socket = ManuallyDrop::new(unsafe { UdpSocket::from_raw_fd(fd) });
     let address = socket.local_addr().expect("an address");
-    let (local, remote) = (Inbox::new(conduit), Inbox::new(remote_conduit));
+    let (local, remote) = (Inbox::new(network), Inbox::new(remote_conduit));
     let mut ends = Ends {
-        conduit,
+        network,
         local,
         remote,
         socket,

@@ -11,7 +11,7 @@ mod clnh;
 mod measure;
 
 use gasnet_conduit::conformance::{self, Job};
-use gasnet_conduit::{Class, Conduit, Cookie, JobRank, SegmentMemory, SourceUse};
+use gasnet_conduit::{Class, Cookie, JobRank, Network, SegmentMemory, SourceUse};
 use gasnet_conduit_udp::Udp;
 use measure::{rate, raw, time, words, Inbox};
 use std::hint::black_box;
@@ -56,20 +56,20 @@ fn main() {
             }
         });
     }
-    conduit();
+    network();
 }
 
-fn conduit() {
-    let job = Job::start(&|| Box::new(Udp::new()), 2);
-    let (conduit, remote_conduit) = (job.of(0), job.of(1));
-    let (mut local, mut remote) = (Inbox::new(conduit), Inbox::new(remote_conduit));
+fn network() {
+    let job = Job::start(&|| Box::new(Udp), 2);
+    let (network, remote_conduit) = (job.of(0), job.of(1));
+    let (mut local, mut remote) = (Inbox::new(network), Inbox::new(remote_conduit));
     let message = vec![3u8; 64 << 10];
     for bytes in [8, 1024, 8192] {
         remote.answer = Some(bytes);
         time(&format!("round trip {bytes}: conduit"), 100, || {
             for _ in 0..100 {
                 let before = local.packets;
-                conduit
+                network
                     .send(JobRank(1), Class::Request, &[&message[..bytes]])
                     .expect("room");
                 while local.packets == before {
@@ -84,7 +84,7 @@ fn conduit() {
     time("flood of 8: conduit", 1000, || {
         let before = remote.packets;
         for i in 0..1000 {
-            while conduit.send(JobRank(1), Class::Request, &[&message[..8]]).is_err() {
+            while network.send(JobRank(1), Class::Request, &[&message[..8]]).is_err() {
                 local.poll();
                 remote.poll();
             }
@@ -101,7 +101,7 @@ fn conduit() {
     rate("messages of 64 KiB: conduit", 10 << 16, || {
         let before = remote.packets;
         for _ in 0..10 {
-            while conduit.send(JobRank(1), Class::Request, &[&message]).is_err() {
+            while network.send(JobRank(1), Class::Request, &[&message]).is_err() {
                 remote.poll();
                 local.poll();
             }
@@ -111,22 +111,22 @@ fn conduit() {
             local.poll();
         }
     });
-    rma(conduit, remote_conduit, &mut local, &mut remote);
+    rma(network, remote_conduit, &mut local, &mut remote);
     job.stop();
 }
 
-fn rma(conduit: &dyn Conduit, remote_conduit: &dyn Conduit, local: &mut Inbox<'_>, remote: &mut Inbox<'_>) {
+fn rma(network: &dyn Network, remote_conduit: &dyn Network, local: &mut Inbox<'_>, remote: &mut Inbox<'_>) {
     let mut own = vec![7u8; 1 << 20];
     let mut segment = vec![0u8; 1 << 20];
     let memory = SegmentMemory::host(segment.as_mut_ptr() as usize, segment.len());
-    let target = conformance::expose((JobRank(1), remote_conduit), &memory, &[conduit]).1[0];
+    let target = conformance::expose((JobRank(1), remote_conduit), &memory, &[network]).1[0];
     let cookie = Cookie::new(1);
     let mut start = |put, bytes| {
         let own = &mut own[..bytes];
         if put {
-            conformance::put(conduit, target, own, SourceUse::Later, cookie).expect("room");
+            conformance::put(network, target, own, SourceUse::Later, cookie).expect("room");
         } else {
-            conformance::get(conduit, target, own, cookie).expect("room");
+            conformance::get(network, target, own, cookie).expect("room");
         }
     };
     for put in [true, false] {

@@ -39,11 +39,12 @@ mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits, LocalCompletion,
-    LocalSegment, PollScope, Put, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse, StartInfo,
-    Stop, Upcalls, Wake,
+    Abilities, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits, LocalCompletion,
+    LocalSegment, Network, PollScope, Put, Reach, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SourceUse,
+    StartInfo, Stop, Upcalls,
 };
-use std::sync::{Arc, OnceLock};
+use net::Net;
+use std::sync::Arc;
 
 /// Bytes of the runtime's largest packet: a Medium of 64 KiB with its header and arguments.
 const MAX_PACKET_BYTES: usize = 68 << 10;
@@ -54,22 +55,16 @@ const COPY_LIMIT: usize = 8 << 10;
 const COPY_LIMIT_NOW: usize = 64 << 10;
 
 /// The conduit. A library has one instance; tests have one per rank that they simulate.
-#[derive(Default)]
-pub struct Udp {
-    net: OnceLock<Arc<net::Net>>,
-}
-
-impl Udp {
-    /// A conduit that is not started.
-    pub const fn new() -> Self {
-        Self { net: OnceLock::new() }
-    }
-}
+pub struct Udp;
 
 impl Conduit for Udp {
     fn identity(&self) -> Identity {
-        let (name, version) = ("udp", env!("CARGO_PKG_VERSION"));
-        Identity { name, version }
+        Identity {
+            name: "udp",
+            version: env!("CARGO_PKG_VERSION"),
+            reach: Reach::Hosts,
+            takes_count: true,
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -81,67 +76,59 @@ impl Conduit for Udp {
         }
     }
 
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
         let message = |error| format!("The udp conduit cannot start: {error}.");
-        let net = net::Net::open(info).map_err(|error| ConduitError {
+        let net = Net::open(info).map_err(|error| ConduitError {
             message: message(error),
         })?;
         let net = Arc::new(net);
         if net.settings.progress_thread {
-            net::Net::start_progress_thread(&net);
+            Net::start_progress_thread(&net);
         }
-        assert!(self.net.set(net).is_ok(), "defect: the udp conduit was started twice");
-        Ok(())
-    }
-
-    fn takes_count(&self) -> bool {
-        true
-    }
-
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.net.get().ok_or(Busy)?.send(peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.net.get().map_or(0, |net| net.poll(scope, upcalls))
-    }
-
-    fn stop(&self, how: Stop) {
-        let _ = self.net.get().map(|net| net.stop(how));
+        Ok(Box::new(Started(net)))
     }
 
     fn variables(&self) -> &'static [Variable] {
         variables::TABLE
     }
+}
 
-    fn segments(&self) -> Option<&dyn Segments> {
-        Some(self)
+/// A started conduit, which its progress thread shares.
+struct Started(Arc<Net>);
+
+impl Network for Started {
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.0.send(peer, class, parts)
     }
 
-    fn rma(&self) -> Option<&dyn Rma> {
-        Some(self)
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        self.0.poll(scope, upcalls)
     }
 
-    fn wake(&self) -> Option<&dyn Wake> {
-        self.net.get().map(|net| &**net as &dyn Wake)
+    fn stop(&self, how: Stop) {
+        self.0.stop(how);
+    }
+
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            segments: Some(&*self.0),
+            rma: Some(&*self.0),
+            wake: Some(&*self.0),
+            ..Abilities::default()
+        }
     }
 }
 
-/// Addresses are enough: the owner checks them against its list of segments.
-impl Segments for Udp {
+impl Segments for Net {
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        let segment = self
-            .net
-            .get()
-            .map(|net| net.segments.register(memory.base, memory.bytes));
         Ok(Registration {
-            segment: segment.map_or(LocalSegment::NONE, LocalSegment),
+            segment: LocalSegment(self.segments.register(memory.base, memory.bytes)),
             key: Vec::new(),
         })
     }
 
     fn deregister(&self, segment: LocalSegment) {
-        let _ = self.net.get().map(|net| net.unregister_segment(segment.0));
+        self.unregister_segment(segment.0);
     }
 
     fn learn(&self, _: JobRank, _: &SegmentMemory, _: &[u8]) -> Result<RemoteSegment, ConduitError> {
@@ -149,13 +136,13 @@ impl Segments for Udp {
     }
 }
 
-impl Rma for Udp {
+impl Rma for Net {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        self.net.get().ok_or(Busy)?.put(put)
+        self.put(put)
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
-        self.net.get().ok_or(Busy)?.get(get)
+        self.get(get)
     }
 }
 
@@ -183,4 +170,4 @@ fn copy_limit(source: SourceUse) -> usize {
 pub static VARIABLES: &[Variable] = variables::TABLE;
 
 /// The instance in the libraries.
-pub static CONDUIT: Udp = Udp::new();
+pub static CONDUIT: Udp = Udp;

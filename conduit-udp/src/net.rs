@@ -260,7 +260,7 @@ impl Net {
         })
     }
 
-    /// See [`gasnet_conduit::Conduit::send`]. Packets to a peer that closed in order are dropped:
+    /// See [`gasnet_conduit::Network::send`]. Packets to a peer that closed in order are dropped:
     /// the job is ending.
     pub fn send(&self, rank: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
@@ -397,7 +397,7 @@ impl Net {
         batch.len()
     }
 
-    /// See [`gasnet_conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         if self.stopped.load(Relaxed) {
             return 0;

@@ -1,26 +1,22 @@
 //! The udp conduit against the conformance suite, as it is and with injected faults.
 
-use gasnet_conduit::faulty::Faulty;
+use gasnet_conduit::conformance::with_faults;
 use gasnet_conduit::Conduit;
 use gasnet_conduit_udp::Udp;
 
 /// A udp conduit with the faults of a plan.
 fn faulty(plan: &str) -> Box<dyn Conduit> {
-    Box::new(Faulty::new(
-        Box::new(Udp::new()),
-        &plan.parse().unwrap(),
-        Box::new(|| {}),
-    ))
+    with_faults(Box::new(Udp), plan)
 }
 
 gasnet_conduit::conformance_tests! {
-    udp: || Box::new(Udp::new());
+    udp: || Box::new(Udp);
     faulty_delay: || faulty("seed=1,delay=0.2,split=0.2");
     faulty_reorder: || faulty("seed=2,reorder=0.5,busy=0.1");
     faulty_busy: || faulty("seed=3,busy=0.5,delay=0.05,reorder=0.05,split=0.05");
 }
 
 gasnet_conduit::rma_conformance_tests! {
-    udp_rma: || Box::new(Udp::new());
+    udp_rma: || Box::new(Udp);
     faulty_rma: || faulty("seed=4,delay=0.2,busy=0.2,split=0.2");
 }

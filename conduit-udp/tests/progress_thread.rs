@@ -2,7 +2,7 @@
 
 use gasnet_conduit::conformance::{expose, get, put, Job};
 use gasnet_conduit::{
-    Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse, Upcalls, WakePromise,
+    Class, Completion, Conduit, Cookie, JobRank, Network, PollScope, SegmentMemory, SourceUse, Upcalls, WakePromise,
 };
 use gasnet_conduit_udp::Udp;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -37,10 +37,10 @@ impl Upcalls for Inbox {
 }
 
 /// Polls until a condition holds.
-fn until(conduit: &dyn Conduit, inbox: &mut Inbox, holds: impl Fn(&Inbox) -> bool) {
+fn until(network: &dyn Network, inbox: &mut Inbox, holds: impl Fn(&Inbox) -> bool) {
     let began = Instant::now();
     while !holds(inbox) {
-        conduit.poll(PollScope::All, inbox);
+        network.poll(PollScope::All, inbox);
         assert!(
             began.elapsed() < LIMIT,
             "{} packets, {:?}",
@@ -51,7 +51,7 @@ fn until(conduit: &dyn Conduit, inbox: &mut Inbox, holds: impl Fn(&Inbox) -> boo
 }
 
 fn pair() -> Job {
-    let make = || -> Box<dyn Conduit> { Box::new(Udp::new()) };
+    let make = || -> Box<dyn Conduit> { Box::new(Udp) };
     Job::start(&make, 2)
 }
 
@@ -62,7 +62,7 @@ fn transfers_progress_without_target_polls() {
     let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, BYTES);
     let target = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]).1[0];
     let over = Barrier::new(2);
-    job.run_threads(1, |rank, _, conduit| {
+    job.run_threads(1, |rank, _, network| {
         if rank == JobRank(1) {
             // This rank computes.
             over.wait();
@@ -70,11 +70,11 @@ fn transfers_progress_without_target_polls() {
         }
         let mut inbox = Inbox::default();
         let source: Vec<u8> = (0..BYTES).map(|i| (i * 7 + i / 256) as u8).collect();
-        put(conduit, target, &source, SourceUse::Later, Cookie::new(1)).unwrap();
-        until(conduit, &mut inbox, |inbox| inbox.done == [1]);
+        put(network, target, &source, SourceUse::Later, Cookie::new(1)).unwrap();
+        until(network, &mut inbox, |inbox| inbox.done == [1]);
         let mut copy = vec![0u8; BYTES];
-        get(conduit, target, &mut copy, Cookie::new(2)).unwrap();
-        until(conduit, &mut inbox, |inbox| inbox.done == [1, 2]);
+        get(network, target, &mut copy, Cookie::new(2)).unwrap();
+        until(network, &mut inbox, |inbox| inbox.done == [1, 2]);
         assert!(copy == source);
         over.wait();
     });
@@ -85,14 +85,14 @@ fn transfers_progress_without_target_polls() {
 fn requests_are_deferred_while_the_target_computes() {
     let job = pair();
     let (sent, over) = (Barrier::new(2), Barrier::new(2));
-    job.run_threads(1, |rank, _, conduit| {
+    job.run_threads(1, |rank, _, network| {
         let mut inbox = Inbox::default();
         if rank == JobRank(0) {
             let began = Instant::now();
             for number in 0..REQUESTS {
                 // Without a poll: there is room again when the target's progress thread has
                 // received some.
-                while conduit
+                while network
                     .send(JobRank(1), Class::Request, &[&number.to_le_bytes(), &[7; 90]])
                     .is_err()
                 {
@@ -103,7 +103,7 @@ fn requests_are_deferred_while_the_target_computes() {
             sent.wait();
         } else {
             sent.wait();
-            until(conduit, &mut inbox, |inbox| inbox.packets.len() == REQUESTS as usize);
+            until(network, &mut inbox, |inbox| inbox.packets.len() == REQUESTS as usize);
             let mut numbers: Vec<u32> = inbox
                 .packets
                 .iter()
@@ -128,12 +128,12 @@ fn acks_arrive_while_the_client_only_puts() {
         expose((JobRank(rank as u32), job.of(rank)), &segment, &[job.of(1 - rank)]).1[0]
     });
     let (received, over) = (AtomicBool::new(false), Barrier::new(2));
-    job.run_threads(1, |rank, _, conduit| {
+    job.run_threads(1, |rank, _, network| {
         let mut inbox = Inbox::default();
         let source = 7u64.to_ne_bytes();
         let put = |number| {
             let target = targets[1 - rank.index()];
-            put(conduit, target, &source, SourceUse::Later, Cookie::new(number))
+            put(network, target, &source, SourceUse::Later, Cookie::new(number))
         };
         if rank == JobRank(0) {
             // After the start of a burst, puts are held. Each is followed by the next without a
@@ -146,11 +146,11 @@ fn acks_arrive_while_the_client_only_puts() {
                     sleep(Duration::from_micros(300));
                 }
             }
-            until(conduit, &mut inbox, |inbox| inbox.done.len() as u64 == puts);
+            until(network, &mut inbox, |inbox| inbox.done.len() as u64 == puts);
         } else {
             sleep(Duration::from_millis(20));
             put(0).unwrap();
-            until(conduit, &mut inbox, |inbox| inbox.done == [0]);
+            until(network, &mut inbox, |inbox| inbox.done == [0]);
             received.store(true, SeqCst);
         }
         over.wait();
@@ -165,23 +165,23 @@ static WOKEN: AtomicBool = AtomicBool::new(false);
 fn a_sleeping_client_is_woken() {
     let job = pair();
     let over = Barrier::new(2);
-    job.run_threads(1, |rank, _, conduit| {
+    job.run_threads(1, |rank, _, network| {
         let mut inbox = Inbox::default();
         if rank == JobRank(0) {
             sleep(Duration::from_millis(20));
-            conduit.send(JobRank(1), Class::Request, &[b"wake up"]).unwrap();
+            network.send(JobRank(1), Class::Request, &[b"wake up"]).unwrap();
             over.wait();
             return;
         }
-        conduit.poll(PollScope::All, &mut inbox);
-        let promise = conduit.wake().unwrap().watch(|| WOKEN.store(true, SeqCst));
+        network.poll(PollScope::All, &mut inbox);
+        let promise = network.abilities().wake.unwrap().watch(|| WOKEN.store(true, SeqCst));
         assert_eq!(promise, WakePromise::Wakes);
         let began = Instant::now();
         while !WOKEN.load(SeqCst) {
             assert!(began.elapsed() < LIMIT);
             sleep(Duration::from_micros(200));
         }
-        until(conduit, &mut inbox, |inbox| inbox.packets == [b"wake up"]);
+        until(network, &mut inbox, |inbox| inbox.packets == [b"wake up"]);
         over.wait();
     });
     job.stop();

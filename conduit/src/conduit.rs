@@ -1,13 +1,13 @@
-//! The trait that every network implements.
+//! The two traits that every network implements.
 //!
 //! A conduit moves *packets* reliably between the processes of one job. The runtime encodes Active
-//! Messages into packets (`am::wire`); their contents are opaque to a conduit. Required of every
-//! conduit: [`Conduit::identity`], [`Conduit::limits`], [`Conduit::start`], [`Conduit::send`],
-//! [`Conduit::poll`], [`Conduit::stop`]. Each further ability is an object of its own that the
-//! conduit may return: [`Bootstrap`], [`SendBuffers`], [`Gather`], [`Segments`], [`Rma`],
-//! [`PutNotify`], [`Atomics`], [`Barrier`], [`Wake`]. Without it the runtime does the work over
-//! packets that `send` copies. Traffic inside a neighbourhood never uses a conduit, except remote
-//! atomics, and puts and gets of device memory that the initiator cannot reach itself.
+//! Messages into packets (`am::wire`); their contents are opaque to a conduit. [`Conduit`] is what
+//! exists before the start: name, limits, variables. [`Conduit::start`] makes the [`Network`],
+//! which has [`Network::send`], [`Network::poll`] and [`Network::stop`]. Each further ability is an
+//! object of its own in [`Abilities`]: [`SendBuffers`], [`Gather`], [`Segments`], [`Rma`],
+//! [`PutNotify`], [`Atomics`], [`Barrier`], [`Wake`]. Traffic inside a neighbourhood never uses a
+//! network, except remote atomics, and puts and gets of device memory that the initiator cannot
+//! reach itself.
 //!
 //! # What the runtime may rely on
 //!
@@ -15,12 +15,11 @@
 //!   the job ends. A network that does not notice the end of a peer leaves that to the node agents.
 //! - `Err(Busy)` from any method means that nothing was sent or changed. Polls on both sides
 //!   resolve it.
-//! - Only [`Conduit::start`] blocks, and only [`Conduit::poll`] makes upcalls, even if the conduit
+//! - Only [`Conduit::start`] blocks, and only [`Network::poll`] makes upcalls, even if the conduit
 //!   has threads of its own.
-//! - Every method may be called from any thread at any time after `start`. A conduit that needs a
+//! - Every method of a network may be called from any thread at any time. A conduit that needs a
 //!   lock takes a short one and never holds it across [`Upcalls`] or a wait.
-//! - The objects and their limits are constant after `start`, and which exist is the same in all
-//!   processes.
+//! - The abilities and their limits are constant, and which exist is the same in all processes.
 //!
 //! # What a conduit may rely on
 //!
@@ -42,7 +41,7 @@
 //! # What each network implements
 //!
 //! In addition to the required methods; "–" is the default over packets. smp implements none: its
-//! neighbourhood is the whole job ([`Conduit::needs_single_neighbourhood`]). loop implements all,
+//! neighbourhood is the whole job ([`Reach::Neighbourhood`]). loop implements all,
 //! for tests.
 //!
 //! | need | method | sock | udp | ofi | ibv | gni | elan |
@@ -122,13 +121,35 @@ pub enum PollScope {
     All,
 }
 
-/// Name and version of a conduit.
+/// The processes between which a conduit moves packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// There is no network. A job of several neighbourhoods is an error.
+    Neighbourhood,
+    /// Those of one host.
+    Host,
+    /// Those of all hosts.
+    Hosts,
+}
+
+/// Constant properties of a conduit.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// Lower-case name, as in file names: "smp".
     pub name: &'static str,
     /// Version string of this conduit.
     pub version: &'static str,
+    /// The processes that it reaches.
+    pub reach: Reach,
+    /// Whether a program without a launcher takes the number of ranks from its first argument.
+    pub takes_count: bool,
+}
+
+impl Identity {
+    /// Whether it carries jobs of several neighbourhoods.
+    pub fn has_network(&self) -> bool {
+        self.reach != Reach::Neighbourhood
+    }
 }
 
 /// Limits of a conduit.
@@ -252,7 +273,7 @@ impl fmt::Display for ConduitError {
 
 impl std::error::Error for ConduitError {}
 
-/// How a job ends, for [`Conduit::stop`].
+/// How a job ends, for [`Network::stop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// A thread ends it, which may wait for short locks.
@@ -263,17 +284,17 @@ pub enum Stop {
     Signal,
 }
 
-/// A network. See the module documentation for the contract.
+/// A conduit before its start. See the module documentation for the contract.
 pub trait Conduit: Sync {
-    /// Name and version.
+    /// Its constant properties.
     fn identity(&self) -> Identity;
 
-    /// Limits. Valid before `start`.
+    /// Limits. They depend on the environment only.
     fn limits(&self) -> Limits;
 
     /// Opens the network. Collective; called once, after the bootstrap. May block until the other
     /// processes call it.
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError>;
+    fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError>;
 
     /// Whether this process can start the conduit. Inspects the machine, changes nothing, does not
     /// block. Called before `start`, in the universal library only, which uses a conduit that all
@@ -282,21 +303,25 @@ pub trait Conduit: Sync {
         Ok(())
     }
 
-    /// Whether there is no network. Then a job of several neighbourhoods is an error.
-    fn needs_single_neighbourhood(&self) -> bool {
-        false
+    /// Environment variables of this conduit, for the table in `config`.
+    fn variables(&self) -> &'static [crate::config::Variable] {
+        &[]
     }
 
-    /// Whether the processes of a job may be on several hosts.
-    fn reaches_other_hosts(&self) -> bool {
-        !self.needs_single_neighbourhood()
+    /// The providers of this conduit's network on this machine, and how the conduit would use each.
+    /// Opens and closes devices. Never called in a job.
+    fn providers(&self) -> Vec<ProviderReport> {
+        Vec::new()
     }
 
-    /// Whether a program without a launcher takes the number of ranks from its first argument.
-    fn takes_count(&self) -> bool {
-        false
+    /// The system that the network brings along to start jobs.
+    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
+        None
     }
+}
 
+/// A started network, complete from then on. See the module documentation for the contract.
+pub trait Network: Send + Sync {
     /// Sends one packet: the concatenation of `parts`, which are copied before return (local
     /// completion is immediate). Never blocks, polls or makes upcalls. `Err(Busy)` means that
     /// nothing was sent: no space or credit now, or the first connection to the peer is not
@@ -314,59 +339,52 @@ pub trait Conduit: Sync {
     /// without blocking. Then `poll` delivers nothing.
     fn stop(&self, how: Stop);
 
-    /// Environment variables of this conduit, for the table in `config`.
-    fn variables(&self) -> &'static [crate::config::Variable] {
-        &[]
+    /// What it can do besides. Constant.
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities::default()
     }
+}
 
-    /// The providers of this conduit's network on this machine, and how the conduit would use each.
-    /// Opens and closes devices. Never called in a job.
-    fn providers(&self) -> Vec<ProviderReport> {
-        Vec::new()
-    }
-
-    /// The system that the network brings along to start jobs.
-    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
-        None
-    }
-
+/// The optional abilities of a network. Without one the runtime does the work over packets that
+/// [`Network::send`] copies.
+#[derive(Clone, Copy, Default)]
+pub struct Abilities<'a> {
     /// Buffers for negotiated payloads.
-    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
-        None
-    }
-
-    /// Payloads from the client's memory.
-    fn gather(&self) -> Option<&dyn Gather> {
-        None
-    }
-
+    pub send_buffers: Option<&'a dyn SendBuffers>,
+    /// Mediums from the client's memory.
+    pub gather: Option<&'a dyn Gather>,
     /// Registered memory.
-    fn segments(&self) -> Option<&dyn Segments> {
-        None
-    }
-
-    /// Puts and gets. Requires [`Conduit::segments`].
-    fn rma(&self) -> Option<&dyn Rma> {
-        None
-    }
-
-    /// Puts with notification. Requires [`Conduit::segments`].
-    fn put_notify(&self) -> Option<&dyn PutNotify> {
-        None
-    }
-
-    /// Remote atomics. Requires [`Conduit::segments`].
-    fn atomics(&self) -> Option<&dyn Atomics> {
-        None
-    }
-
+    pub segments: Option<&'a dyn Segments>,
+    /// Puts and gets. Requires `segments`.
+    pub rma: Option<&'a dyn Rma>,
+    /// Puts with notification, for Longs. Requires `segments`.
+    pub put_notify: Option<&'a dyn PutNotify>,
+    /// Remote atomics. Requires `segments`.
+    pub atomics: Option<&'a dyn Atomics>,
     /// The network's own barrier.
-    fn barrier(&self) -> Option<&dyn Barrier> {
-        None
+    pub barrier: Option<&'a dyn Barrier>,
+    /// Wakes sleeping threads.
+    pub wake: Option<&'a dyn Wake>,
+}
+
+impl Abilities<'_> {
+    /// Whether puts and gets reach memory that is not registered.
+    pub fn reaches_all_memory(&self) -> bool {
+        self.rma.is_some_and(Rma::reaches_all_memory)
+    }
+}
+
+/// The network of a job that needs none, for it is one neighbourhood.
+pub struct NoNetwork;
+
+impl Network for NoNetwork {
+    fn send(&self, peer: JobRank, class: Class, _: &[&[u8]]) -> Result<(), Busy> {
+        panic!("defect: there is no network, but a {class:?} packet for process {peer}");
     }
 
-    /// Wakes sleeping threads.
-    fn wake(&self) -> Option<&dyn Wake> {
-        None
+    fn poll(&self, _: PollScope, _: &mut dyn Upcalls) -> usize {
+        0
     }
+
+    fn stop(&self, _: Stop) {}
 }

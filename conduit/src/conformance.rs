@@ -5,7 +5,7 @@
 //!
 //! ```ignore
 //! gasnet_conduit::conformance_tests! {
-//!     sock: || Box::new(gasnet_conduit_sock::Sock::new());
+//!     sock: || Box::new(gasnet_conduit_sock::Sock);
 //! }
 //! ```
 //!
@@ -13,9 +13,11 @@
 //! minute.
 #![deny(unsafe_code)]
 
+use crate::config::FaultPlan;
+use crate::faulty::Faulty;
 use crate::{
-    Busy, Class, Completion, Conduit, ConduitError, Cookie, JobRank, Place, PollScope, StartInfo, Stop, Upcalls,
-    PACKET_ALIGN,
+    Busy, Class, Completion, Conduit, ConduitError, Cookie, Identity, JobRank, Limits, Network, Place, PollScope,
+    StartInfo, Stop, Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::mem;
 use std::cell::Cell;
@@ -30,6 +32,26 @@ pub type Make<'a> = &'a (dyn Fn() -> Box<dyn Conduit> + Sync);
 
 /// Time without progress after which a check fails.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The same conduit with the faults of a plan ([`crate::faulty`]), which kill no rank.
+pub fn with_faults(conduit: Box<dyn Conduit>, plan: &str) -> Box<dyn Conduit> {
+    /// Its networks are wrapped.
+    struct WithFaults(Box<dyn Conduit>, FaultPlan);
+
+    impl Conduit for WithFaults {
+        fn identity(&self) -> Identity {
+            self.0.identity()
+        }
+        fn limits(&self) -> Limits {
+            self.0.limits()
+        }
+        fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
+            let network = self.0.start(info)?;
+            Ok(Box::new(Faulty::new(network, info.rank, &self.1, Box::new(|| {}))))
+        }
+    }
+    Box::new(WithFaults(conduit, plan.parse().expect("a plan of faults")))
+}
 
 /// Makes a test of each check for each conduit: `name: constructor;`.
 #[macro_export]
@@ -191,10 +213,12 @@ pub fn job_number() -> u32 {
     NUMBER.get()
 }
 
-/// The conduits of a job, by rank.
+/// The networks of a job, by rank.
 pub struct Job {
-    /// The conduit of each rank, until it is taken out.
-    pub conduits: Vec<Option<Box<dyn Conduit>>>,
+    /// The network of each rank, until it is taken out.
+    pub networks: Vec<Option<Box<dyn Network>>>,
+    /// Limits of their conduit.
+    pub limits: Limits,
 }
 
 impl Job {
@@ -207,8 +231,7 @@ impl Job {
     /// The same, if `single_threaded` for one thread, which uses all conduits.
     pub fn start_for(make: Make<'_>, size: u32, single_threaded: bool) -> Self {
         NUMBER.set(JOBS.fetch_add(1, SeqCst));
-        let conduits: Vec<_> = (0..size).map(|_| Some(make())).collect();
-        let job = Self { conduits };
+        let conduits: Vec<_> = (0..size).map(|_| make()).collect();
         let all: Vec<_> = (0..size).map(JobRank).collect();
         let hosts = std::env::var("CONFORMANCE_HOSTS").map_or(1, |hosts| hosts.parse().expect("a number of hosts"));
         let place_of = |rank: JobRank| Place {
@@ -219,7 +242,7 @@ impl Job {
         let files: Vec<_> = (0..hosts).map(file).collect();
         let memories: Vec<OnceLock<usize>> = (0..hosts).map(|_| OnceLock::new()).collect();
         let (table, barrier) = (Mutex::new(vec![Vec::new(); size as usize]), Barrier::new(size as usize));
-        job.run(|rank, conduit| {
+        let start = |(rank, conduit): (JobRank, &dyn Conduit)| {
             let exchange = |bytes: &[u8]| {
                 table.lock().unwrap()[rank.index()] = bytes.to_vec();
                 barrier.wait();
@@ -244,37 +267,47 @@ impl Job {
                 single_threaded,
                 ..start_info(rank, &all, &exchange)
             };
-            conduit.start(&info).unwrap();
+            conduit.start(&info).unwrap()
+        };
+        let networks = std::thread::scope(|scope| {
+            let ranks = all.iter().copied().zip(conduits.iter().map(AsRef::as_ref));
+            let start = &start;
+            let starts: Vec<_> = ranks.map(|rank| scope.spawn(move || start(rank))).collect();
+            let networks = starts.into_iter().map(|start| start.join().expect("a start"));
+            networks.map(Some).collect()
         });
-        job
+        Self {
+            networks,
+            limits: conduits[0].limits(),
+        }
     }
 
-    /// Runs `body` in a thread for each rank whose conduit was not taken out.
-    pub fn run(&self, body: impl Fn(JobRank, &dyn Conduit) + Sync) {
-        self.run_threads(1, |rank, _, conduit| body(rank, conduit));
+    /// Runs `body` in a thread for each rank whose network was not taken out.
+    pub fn run(&self, body: impl Fn(JobRank, &dyn Network) + Sync) {
+        self.run_threads(1, |rank, _, network| body(rank, network));
     }
 
     /// Runs `body` in several threads for each rank.
-    pub fn run_threads(&self, threads: u32, body: impl Fn(JobRank, u32, &dyn Conduit) + Sync) {
+    pub fn run_threads(&self, threads: u32, body: impl Fn(JobRank, u32, &dyn Network) + Sync) {
         std::thread::scope(|scope| {
-            for (rank, conduit) in self.conduits.iter().enumerate() {
-                let Some(conduit) = conduit.as_deref() else { continue };
+            for (rank, network) in self.networks.iter().enumerate() {
+                let Some(network) = network.as_deref() else { continue };
                 for thread in 0..threads {
                     let body = &body;
-                    scope.spawn(move || body(JobRank(rank as u32), thread, conduit));
+                    scope.spawn(move || body(JobRank(rank as u32), thread, network));
                 }
             }
         });
     }
 
-    /// The conduit of a rank.
-    pub fn of(&self, rank: usize) -> &dyn Conduit {
-        self.conduits[rank].as_deref().expect("this rank was not taken out")
+    /// The network of a rank.
+    pub fn of(&self, rank: usize) -> &dyn Network {
+        self.networks[rank].as_deref().expect("this rank was not taken out")
     }
 
-    /// Stops all conduits.
+    /// Stops all networks.
     pub fn stop(&self) {
-        self.run(|_, conduit| conduit.stop(Stop::Orderly));
+        self.run(|_, network| network.stop(Stop::Orderly));
     }
 }
 
@@ -311,7 +344,7 @@ impl Seen {
 
 /// The upcalls of a thread: verifies and counts packets, and optionally replies to requests.
 struct Inbox<'a> {
-    conduit: &'a dyn Conduit,
+    network: &'a dyn Network,
     rank: JobRank,
     seen: &'a Mutex<Seen>,
     answers: bool,
@@ -321,9 +354,9 @@ struct Inbox<'a> {
 }
 
 impl<'a> Inbox<'a> {
-    fn new(conduit: &'a dyn Conduit, rank: JobRank, seen: &'a Mutex<Seen>) -> Self {
+    fn new(network: &'a dyn Network, rank: JobRank, seen: &'a Mutex<Seen>) -> Self {
         Self {
-            conduit,
+            network,
             rank,
             seen,
             answers: false,
@@ -337,7 +370,7 @@ impl<'a> Inbox<'a> {
     }
 
     fn poll(&mut self) {
-        self.conduit.poll(PollScope::All, self);
+        self.network.poll(PollScope::All, self);
     }
 
     /// Polls until `done`.
@@ -359,8 +392,8 @@ impl<'a> Inbox<'a> {
             PollScope::All
         };
         let watchdog = Watchdog::new();
-        while self.conduit.send(peer, class, &[&packet]) == Err(Busy) {
-            self.conduit.poll(scope, self);
+        while self.network.send(peer, class, &[&packet]) == Err(Busy) {
+            self.network.poll(scope, self);
             watchdog.check("a send");
         }
     }
@@ -458,10 +491,10 @@ fn check_packet(source: JobRank, received: &mut [u8]) -> u64 {
 
 /// Sends a packet of each class from each rank to each, so that all are connected.
 fn connect_all(job: &Job) {
-    let (size, done) = (job.conduits.len(), AtomicUsize::new(0));
-    job.run(|rank, conduit| {
+    let (size, done) = (job.networks.len(), AtomicUsize::new(0));
+    job.run(|rank, network| {
         let seen = Mutex::default();
-        let mut inbox = Inbox::new(conduit, rank, &seen);
+        let mut inbox = Inbox::new(network, rank, &seen);
         for peer in (0..size as u32).map(JobRank) {
             inbox.send(peer, Class::Request, 1, 16);
             inbox.send(peer, Class::Reply, 2, 16);
@@ -497,7 +530,7 @@ pub fn identity(make: Make<'_>) {
 /// sender itself.
 pub fn every_size(make: Make<'_>) {
     let job = Job::start(make, 2);
-    let max = job.of(0).limits().max_packet_bytes;
+    let max = job.limits.max_packet_bytes;
     let powers = (8..usize::BITS).map(|shift| 1_usize << shift).take_while(|&n| n < max);
     let mut sizes: Vec<usize> = (1..200)
         .chain(powers.flat_map(|n| [n - 1, n, n + 1]))
@@ -506,9 +539,9 @@ pub fn every_size(make: Make<'_>) {
     sizes.sort_unstable();
     sizes.dedup();
     let done = AtomicUsize::new(0);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let seen = Mutex::default();
-        let mut inbox = Inbox::new(conduit, rank, &seen);
+        let mut inbox = Inbox::new(network, rank, &seen);
         for (index, &bytes) in sizes.iter().enumerate() {
             let packet = packet(rank, bytes as u64, bytes);
             let parts: Vec<&[u8]> = packet.chunks(bytes.div_ceil(1 + index % 20)).collect();
@@ -518,7 +551,7 @@ pub fn every_size(make: Make<'_>) {
                 (0, Class::Reply),
                 (1, Class::Reply),
             ] {
-                inbox.poll_until("a send", |_| conduit.send(JobRank(peer), class, &parts).is_ok());
+                inbox.poll_until("a send", |_| network.send(JobRank(peer), class, &parts).is_ok());
             }
         }
         inbox.poll_until("all sizes", |inbox| {
@@ -537,8 +570,8 @@ fn all_to_all(make: Make<'_>, size: u32, threads: u32, each: u64, bytes: impl Fn
     let seen: Vec<Mutex<Seen>> = (0..size).map(|_| Mutex::default()).collect();
     let expected = size as usize * threads as usize * each as usize;
     let done = AtomicUsize::new(0);
-    job.run_threads(threads, |rank, thread, conduit| {
-        let mut inbox = Inbox::new(conduit, rank, &seen[rank.index()]).answering();
+    job.run_threads(threads, |rank, thread, network| {
+        let mut inbox = Inbox::new(network, rank, &seen[rank.index()]).answering();
         for index in 0..each {
             for peer in (0..size).map(JobRank) {
                 inbox.send(peer, Class::Request, u64::from(thread) << 32 | index, bytes(index));
@@ -570,9 +603,9 @@ pub fn one_way(make: Make<'_>) {
     const COUNT: u64 = 1000;
     let job = Job::start(make, 3);
     let done = AtomicUsize::new(0);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let seen = Mutex::default();
-        let mut inbox = Inbox::new(conduit, rank, &seen);
+        let mut inbox = Inbox::new(network, rank, &seen);
         if rank == JobRank(0) {
             inbox.poll_until("requests", |inbox| inbox.count(Class::Request) == 2 * COUNT as usize);
         } else {
@@ -596,14 +629,14 @@ pub fn replies_only(make: Make<'_>) {
     const COUNT: u64 = 20;
     let job = Job::start(make, 2);
     let (sent, done) = (AtomicUsize::new(0), AtomicBool::new(false));
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let seen = Mutex::default();
-        let mut inbox = Inbox::new(conduit, rank, &seen);
+        let mut inbox = Inbox::new(network, rank, &seen);
         if rank == JobRank(0) {
             for number in 0..COUNT {
                 let request = packet(rank, number, 100);
                 sent.fetch_add(
-                    usize::from(conduit.send(JobRank(1), Class::Request, &[&request]).is_ok()),
+                    usize::from(network.send(JobRank(1), Class::Request, &[&request]).is_ok()),
                     SeqCst,
                 );
             }
@@ -614,7 +647,7 @@ pub fn replies_only(make: Make<'_>) {
         }
         let watchdog = Watchdog::new();
         while inbox.count(Class::Reply) < COUNT as usize {
-            conduit.poll(PollScope::Replies, &mut inbox);
+            network.poll(PollScope::Replies, &mut inbox);
             watchdog.check("replies");
         }
         assert_eq!(
@@ -634,15 +667,15 @@ pub fn busy_recovers(make: Make<'_>) {
     const ENOUGH: usize = 64 << 20;
     let job = Job::start(make, 2);
     connect_all(&job);
-    let max = job.of(0).limits().max_packet_bytes;
+    let max = job.limits.max_packet_bytes;
     let (full, done, sent) = (Barrier::new(2), AtomicBool::new(false), AtomicUsize::new(0));
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let seen = Mutex::default();
-        let mut inbox = Inbox::new(conduit, rank, &seen);
+        let mut inbox = Inbox::new(network, rank, &seen);
         if rank == JobRank(0) {
             let accepted = (0..ENOUGH.div_ceil(max) as u64)
                 .take_while(|&number| {
-                    conduit
+                    network
                         .send(JobRank(1), Class::Request, &[&packet(rank, number, max)])
                         .is_ok()
                 })
@@ -656,7 +689,7 @@ pub fn busy_recovers(make: Make<'_>) {
         full.wait();
         let watchdog = Watchdog::new();
         while inbox.count(Class::Reply) == 0 {
-            conduit.poll(PollScope::Replies, &mut inbox);
+            network.poll(PollScope::Replies, &mut inbox);
             watchdog.check("a reply beside full requests");
         }
         inbox.poll_until("all requests", |inbox| inbox.count(Class::Request) == sent.load(SeqCst));
@@ -678,15 +711,15 @@ pub fn first_contact(make: Make<'_>) {
 pub fn stop_with_traffic(make: Make<'_>) {
     let job = Job::start(make, 2);
     connect_all(&job);
-    let max = job.of(0).limits().max_packet_bytes;
+    let max = job.limits.max_packet_bytes;
     let (traffic, over) = (Barrier::new(4), AtomicBool::new(false));
-    job.run_threads(2, |rank, thread, conduit| {
+    job.run_threads(2, |rank, thread, network| {
         if thread == 1 {
             traffic.wait();
-            conduit.stop(Stop::Orderly);
+            network.stop(Stop::Orderly);
             let seen = Mutex::default();
             assert_eq!(
-                conduit.poll(PollScope::All, &mut Inbox::new(conduit, rank, &seen)),
+                network.poll(PollScope::All, &mut Inbox::new(network, rank, &seen)),
                 0,
                 "packets arrived after stop"
             );
@@ -696,12 +729,12 @@ pub fn stop_with_traffic(make: Make<'_>) {
         let (request, other) = (packet(rank, 1, max), JobRank(1 - rank.0));
         // Until the conduit is busy, or has accepted 64.
         let _ = (0..64)
-            .take_while(|_| conduit.send(other, Class::Request, &[&request]).is_ok())
+            .take_while(|_| network.send(other, Class::Request, &[&request]).is_ok())
             .count();
         traffic.wait();
         while !over.load(SeqCst) {
-            let _ = conduit.send(other, Class::Reply, &[&[1]]);
-            conduit.poll(PollScope::All, &mut IgnoreAll);
+            let _ = network.send(other, Class::Reply, &[&[1]]);
+            network.poll(PollScope::All, &mut IgnoreAll);
         }
     });
 }
@@ -711,11 +744,11 @@ pub fn stop_with_traffic(make: Make<'_>) {
 pub fn peer_lost(make: Make<'_>) {
     let mut job = Job::start(make, 4);
     connect_all(&job);
-    drop(job.conduits[1].take());
+    drop(job.networks[1].take());
     let done = AtomicUsize::new(0);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let seen = Mutex::default();
-        let mut inbox = Inbox::new(conduit, rank, &seen);
+        let mut inbox = Inbox::new(network, rank, &seen);
         inbox.poll_until("the loss of a peer", |inbox| !inbox.lost.is_empty());
         for peer in [0, 2, 3].map(JobRank) {
             inbox.send(peer, Class::Request, 7, 100);
@@ -726,10 +759,10 @@ pub fn peer_lost(make: Make<'_>) {
         inbox.poll_until("the other ranks", |_| done.load(SeqCst) == 3);
     });
     job.of(2).stop(Stop::Orderly);
-    drop(job.conduits[2].take());
-    job.run(|rank, conduit| {
+    drop(job.networks[2].take());
+    job.run(|rank, network| {
         let seen = Mutex::default();
-        let mut inbox = Inbox::new(conduit, rank, &seen);
+        let mut inbox = Inbox::new(network, rank, &seen);
         for _ in 0..1000 {
             inbox.poll();
         }

@@ -1,6 +1,6 @@
-//! Fault injection: a conduit that behaves as badly as the contract allows.
+//! Fault injection: a network that behaves as badly as the contract allows.
 //!
-//! [`Faulty`] wraps any conduit. Its faults, the first four with a probability:
+//! [`Faulty`] wraps any started network. Its faults, the first four with a probability:
 //!
 //! - *delay*: a received packet is held for some polls;
 //! - *reorder*: later packets overtake a received packet;
@@ -18,12 +18,11 @@
 //! only if `GASNET_FAULTS` is set, in the debug flavour.
 #![forbid(unsafe_code)]
 
-use crate::config::{FaultPlan, Variable};
+use crate::config::FaultPlan;
 use crate::{
-    Atomic, Atomics, Barrier, Bootstrap, Busy, Class, Completion, Conduit, ConduitError, Cookie, Dmabuf, Gather,
-    GatheredPacket, Get, Identity, JobRank, Limits, LocalCompletion, LocalSegment, PollScope, ProviderReport, Put,
-    PutNotify, Registration, RemoteSegment, Rma, SegmentMemory, Segments, SendBuffer, SendBuffers, StartInfo, Stop,
-    Upcalls, PACKET_ALIGN,
+    Abilities, Atomic, Atomics, Barrier, Busy, Class, Completion, ConduitError, Cookie, Dmabuf, Gather, GatheredPacket,
+    Get, JobRank, LocalCompletion, LocalSegment, Network, PollScope, Put, PutNotify, Registration, RemoteSegment, Rma,
+    SegmentMemory, Segments, SendBuffer, SendBuffers, Stop, Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 use std::collections::VecDeque;
@@ -39,7 +38,7 @@ const MAX_PER_POLL: usize = 32;
 /// Upper bound of `busy`: with 1 no job can make progress.
 const MAX_BUSY: f64 = 0.95;
 
-/// The decorator. `C` points to a conduit: a box, or a reference to a static one.
+/// The decorator. `C` points to a network.
 pub struct Faulty<C> {
     inner: C,
     plan: FaultPlan,
@@ -151,23 +150,30 @@ impl State {
 }
 
 impl<C> Faulty<C> {
-    /// Wraps a conduit. `send` calls `die` in the process that the plan kills. If `die` returns,
-    /// the process neither sends nor receives from then on.
-    pub fn new(inner: C, plan: &FaultPlan, die: Box<dyn Fn() + Send + Sync>) -> Self {
-        let plan = FaultPlan {
-            busy: plan.busy.min(MAX_BUSY),
-            ..plan.clone()
+    /// Wraps the network of `rank`. `send` calls `die` in the process that the plan kills. If `die`
+    /// returns, the process neither sends nor receives from then on.
+    pub fn new(inner: C, rank: JobRank, plan: &FaultPlan, die: Box<dyn Fn() + Send + Sync>) -> Self {
+        let packets = |victim: Option<(JobRank, u64)>| victim.filter(|v| v.0 == rank).map(|v| v.1.max(1));
+        let state = State {
+            random: plan.seed ^ (u64::from(rank.0) << 32),
+            life: packets(plan.kill),
+            network: packets(plan.network),
+            refuses_memory: plan.register == Some(rank),
+            ..State::default()
         };
         Self {
             inner,
-            plan,
+            plan: FaultPlan {
+                busy: plan.busy.min(MAX_BUSY),
+                ..plan.clone()
+            },
             die,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             dead: AtomicBool::new(false),
         }
     }
 
-    /// The wrapped conduit.
+    /// The wrapped network.
     pub fn inner(&self) -> &C {
         &self.inner
     }
@@ -201,7 +207,7 @@ impl<C> Faulty<C> {
     }
 }
 
-/// The upcalls of the wrapped conduit during a poll: holds packets, or forwards them to the
+/// The upcalls of the wrapped network during a poll: holds packets, or forwards them to the
 /// runtime.
 struct Filter<'a, C> {
     faulty: &'a Faulty<C>,
@@ -265,42 +271,7 @@ impl<C> Upcalls for Filter<'_, C> {
     }
 }
 
-impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        let mut state = self.state();
-        state.random = self.plan.seed ^ (u64::from(info.rank.0) << 32);
-        let packets = |victim: Option<(JobRank, u64)>| victim.filter(|v| v.0 == info.rank).map(|v| v.1.max(1));
-        state.life = packets(self.plan.kill);
-        state.network = packets(self.plan.network);
-        state.refuses_memory = self.plan.register == Some(info.rank);
-        drop(state);
-        self.inner.start(info)
-    }
-
-    fn probe(&self) -> Result<(), ConduitError> {
-        self.inner.probe()
-    }
-
-    fn needs_single_neighbourhood(&self) -> bool {
-        self.inner.needs_single_neighbourhood()
-    }
-
-    fn takes_count(&self) -> bool {
-        self.inner.takes_count()
-    }
-
-    fn reaches_other_hosts(&self) -> bool {
-        self.inner.reaches_other_hosts()
-    }
-
+impl<C: Deref<Target: Network> + Send + Sync> Network for Faulty<C> {
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.admit()?;
         self.inner.send(peer, class, parts)?;
@@ -347,96 +318,73 @@ impl<C: Deref<Target: Conduit> + Sync> Conduit for Faulty<C> {
         self.inner.stop(how);
     }
 
-    fn variables(&self) -> &'static [Variable] {
-        self.inner.variables()
+    /// Without `wake`: held packets do not make a descriptor readable, so a waiter must poll
+    /// periodically.
+    fn abilities(&self) -> Abilities<'_> {
+        let inner = self.inner.abilities();
+        Abilities {
+            send_buffers: inner.send_buffers.map(|_| self as &dyn SendBuffers),
+            gather: inner.gather.map(|_| self as &dyn Gather),
+            segments: inner.segments.map(|_| self as &dyn Segments),
+            rma: inner.rma.map(|_| self as &dyn Rma),
+            put_notify: inner.put_notify.map(|_| self as &dyn PutNotify),
+            atomics: inner.atomics.map(|_| self as &dyn Atomics),
+            barrier: inner.barrier.map(|_| self as &dyn Barrier),
+            wake: None,
+        }
     }
-
-    fn providers(&self) -> Vec<ProviderReport> {
-        self.inner.providers()
-    }
-
-    fn bootstrap(&self) -> Option<&dyn Bootstrap> {
-        self.inner.bootstrap()
-    }
-
-    fn send_buffers(&self) -> Option<&dyn SendBuffers> {
-        self.inner.send_buffers().map(|_| self as &dyn SendBuffers)
-    }
-
-    fn gather(&self) -> Option<&dyn Gather> {
-        self.inner.gather().map(|_| self as &dyn Gather)
-    }
-
-    fn segments(&self) -> Option<&dyn Segments> {
-        self.inner.segments().map(|_| self as &dyn Segments)
-    }
-
-    fn rma(&self) -> Option<&dyn Rma> {
-        self.inner.rma().map(|_| self as &dyn Rma)
-    }
-
-    fn put_notify(&self) -> Option<&dyn PutNotify> {
-        self.inner.put_notify().map(|_| self as &dyn PutNotify)
-    }
-
-    fn atomics(&self) -> Option<&dyn Atomics> {
-        self.inner.atomics().map(|_| self as &dyn Atomics)
-    }
-
-    fn barrier(&self) -> Option<&dyn Barrier> {
-        self.inner.barrier().map(|_| self as &dyn Barrier)
-    }
-
-    // No `wake`: held packets do not make a descriptor readable, so a waiter must poll
-    // periodically.
 }
 
-/// An ability of the wrapped conduit. The decorator offers only those that exist.
-const OFFERED: &str = "defect: an ability that the conduit does not offer";
+/// An ability of the wrapped network. The decorator offers only those that exist.
+const OFFERED: &str = "defect: an ability that the network does not offer";
 
-impl<C: Deref<Target: Conduit> + Sync> SendBuffers for Faulty<C> {
+impl<C: Deref<Target: Network> + Send + Sync> SendBuffers for Faulty<C> {
     fn max_bytes(&self) -> usize {
-        self.inner.send_buffers().expect(OFFERED).max_bytes()
+        self.inner.abilities().send_buffers.expect(OFFERED).max_bytes()
     }
 
     fn reserve(&self, peer: JobRank, class: Class, bytes: usize) -> Result<SendBuffer, Busy> {
         self.admit()?;
-        self.inner.send_buffers().expect(OFFERED).reserve(peer, class, bytes)
+        self.inner
+            .abilities()
+            .send_buffers
+            .expect(OFFERED)
+            .reserve(peer, class, bytes)
     }
 
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
         self.admit()?;
-        let buffers = self.inner.send_buffers().expect(OFFERED);
+        let buffers = self.inner.abilities().send_buffers.expect(OFFERED);
         buffers.send_reserved(peer, class, buffer, bytes)?;
         self.count();
         Ok(())
     }
 
     fn release(&self, buffer: SendBuffer) {
-        self.inner.send_buffers().expect(OFFERED).release(buffer);
+        self.inner.abilities().send_buffers.expect(OFFERED).release(buffer);
     }
 }
 
-impl<C: Deref<Target: Conduit> + Sync> Gather for Faulty<C> {
+impl<C: Deref<Target: Network> + Send + Sync> Gather for Faulty<C> {
     fn gather_limit(&self) -> usize {
-        self.inner.gather().expect(OFFERED).gather_limit()
+        self.inner.abilities().gather.expect(OFFERED).gather_limit()
     }
 
     fn send_gathered(&self, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
         self.admit()?;
-        let local = self.inner.gather().expect(OFFERED).send_gathered(packet)?;
+        let local = self.inner.abilities().gather.expect(OFFERED).send_gathered(packet)?;
         self.count();
         Ok(local)
     }
 }
 
-impl<C: Deref<Target: Conduit> + Sync> Segments for Faulty<C> {
+impl<C: Deref<Target: Network> + Send + Sync> Segments for Faulty<C> {
     fn max_key_bytes(&self) -> usize {
-        self.inner.segments().expect(OFFERED).max_key_bytes()
+        self.inner.abilities().segments.expect(OFFERED).max_key_bytes()
     }
 
     fn max_bytes(&self) -> usize {
-        self.inner.segments().expect(OFFERED).max_bytes()
+        self.inner.abilities().segments.expect(OFFERED).max_bytes()
     }
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
@@ -448,45 +396,49 @@ impl<C: Deref<Target: Conduit> + Sync> Segments for Faulty<C> {
                 ),
             });
         }
-        self.inner.segments().expect(OFFERED).register(memory)
+        self.inner.abilities().segments.expect(OFFERED).register(memory)
     }
 
     fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
-        self.inner.segments().expect(OFFERED).register_device(memory, dmabuf)
+        self.inner
+            .abilities()
+            .segments
+            .expect(OFFERED)
+            .register_device(memory, dmabuf)
     }
 
     fn deregister(&self, segment: LocalSegment) {
-        self.inner.segments().expect(OFFERED).deregister(segment);
+        self.inner.abilities().segments.expect(OFFERED).deregister(segment);
     }
 
     fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        self.inner.segments().expect(OFFERED).learn(peer, memory, key)
+        self.inner.abilities().segments.expect(OFFERED).learn(peer, memory, key)
     }
 
     fn forget(&self, peer: JobRank, segment: RemoteSegment) {
-        self.inner.segments().expect(OFFERED).forget(peer, segment);
+        self.inner.abilities().segments.expect(OFFERED).forget(peer, segment);
     }
 }
 
-impl<C: Deref<Target: Conduit> + Sync> Rma for Faulty<C> {
+impl<C: Deref<Target: Network> + Send + Sync> Rma for Faulty<C> {
     fn reaches_all_memory(&self) -> bool {
-        self.inner.rma().expect(OFFERED).reaches_all_memory()
+        self.inner.abilities().rma.expect(OFFERED).reaches_all_memory()
     }
 
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
         self.admit()?;
-        self.inner.rma().expect(OFFERED).put(put)
+        self.inner.abilities().rma.expect(OFFERED).put(put)
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         self.admit()?;
-        self.inner.rma().expect(OFFERED).get(get)
+        self.inner.abilities().rma.expect(OFFERED).get(get)
     }
 }
 
-impl<C: Deref<Target: Conduit> + Sync> PutNotify for Faulty<C> {
+impl<C: Deref<Target: Network> + Send + Sync> PutNotify for Faulty<C> {
     fn packed_limit(&self) -> usize {
-        self.inner.put_notify().expect(OFFERED).packed_limit()
+        self.inner.abilities().put_notify.expect(OFFERED).packed_limit()
     }
 
     fn put_and_notify(
@@ -497,27 +449,27 @@ impl<C: Deref<Target: Conduit> + Sync> PutNotify for Faulty<C> {
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
         self.admit()?;
-        let notify = self.inner.put_notify().expect(OFFERED);
+        let notify = self.inner.abilities().put_notify.expect(OFFERED);
         let local = notify.put_and_notify(put, reserved, class, parts)?;
         self.count();
         Ok(local)
     }
 }
 
-impl<C: Deref<Target: Conduit> + Sync> Atomics for Faulty<C> {
+impl<C: Deref<Target: Network> + Send + Sync> Atomics for Faulty<C> {
     fn supports(&self, dt: u32, op: u32) -> bool {
-        self.inner.atomics().expect(OFFERED).supports(dt, op)
+        self.inner.abilities().atomics.expect(OFFERED).supports(dt, op)
     }
 
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
         self.admit()?;
-        self.inner.atomics().expect(OFFERED).atomic(atomic)
+        self.inner.abilities().atomics.expect(OFFERED).atomic(atomic)
     }
 }
 
-impl<C: Deref<Target: Conduit> + Sync> Barrier for Faulty<C> {
+impl<C: Deref<Target: Network> + Send + Sync> Barrier for Faulty<C> {
     fn enter(&self, words: [u64; 2]) -> Result<(), Busy> {
         self.admit()?;
-        self.inner.barrier().expect(OFFERED).enter(words)
+        self.inner.abilities().barrier.expect(OFFERED).enter(words)
     }
 }

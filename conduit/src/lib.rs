@@ -1,7 +1,7 @@
 //! What a network and the runtime agree on.
 //!
-//! [`Conduit`] is the trait that every network implements and [`Upcalls`] what it may call;
-//! [`mod@payload`] has packets whose payload is not copied, [`mod@rma`] one-sided operations,
+//! [`Conduit`] and [`Network`] are the traits that every network implements, before and after its
+//! start, and [`Upcalls`] what it may call; [`mod@payload`] has packets whose payload is not copied, [`mod@rma`] one-sided operations,
 //! [`mod@cookie`] their names, [`mod@barrier`] the barrier of a network, [`mod@wake`] the wake-up
 //! of sleeping threads; [`mod@config`] is the table of environment variables, to which a conduit
 //! adds its own; [`library`] opens vendors' libraries at run time; [`locality`] selects devices by

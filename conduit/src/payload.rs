@@ -1,4 +1,4 @@
-//! Packets whose payload is not copied, as [`crate::Conduit::send`] does: payloads that the client
+//! Packets whose payload is not copied, as [`crate::Network::send`] does: payloads that the client
 //! writes into a buffer of the conduit's, and large ones that the network reads from the client's
 //! memory.
 
@@ -20,7 +20,7 @@ pub trait SendBuffers: Sync {
     /// none left to reserve is [`Busy`], for which the runtime does not wait either.
     fn reserve(&self, peer: JobRank, class: Class, bytes: usize) -> Result<SendBuffer, Busy>;
 
-    /// Sends the first `bytes` bytes of a reserved buffer as [`crate::Conduit::send`] does, for the
+    /// Sends the first `bytes` bytes of a reserved buffer as [`crate::Network::send`] does, for the
     /// peer and class that it was reserved for. Then the buffer is the conduit's again; if busy, it
     /// stays reserved.
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy>;
@@ -52,11 +52,11 @@ pub struct GatheredPacket<'a> {
 /// Sends packets from two places ("gather").
 pub trait Gather: Sync {
     /// The least payload for which that is worth it. Smaller ones are sent by
-    /// [`crate::Conduit::send`], which copies. A conduit that knows better for one packet, say
+    /// [`crate::Network::send`], which copies. A conduit that knows better for one packet, say
     /// because its payload is in no segment, copies and returns [`LocalCompletion::AtReturn`].
     fn gather_limit(&self) -> usize;
 
-    /// Sends a packet as [`crate::Conduit::send`] does. Only local completion is reported: by the
+    /// Sends a packet as [`crate::Network::send`] does. Only local completion is reported: by the
     /// result, or as [`crate::Completion::Source`].
     fn send_gathered(&self, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy>;
 }

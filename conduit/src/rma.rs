@@ -1,5 +1,5 @@
-//! One-sided operations: registered memory, puts, gets and remote atomics. A conduit offers them
-//! with [`crate::Conduit::segments`], [`crate::Conduit::rma`] and [`crate::Conduit::atomics`].
+//! One-sided operations: registered memory, puts, gets and remote atomics. A network offers them
+//! in [`crate::Abilities`].
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -210,7 +210,7 @@ pub trait PutNotify: Sync {
     fn packed_limit(&self) -> usize;
 
     /// Starts a put and sends a packet, the concatenation of `parts`, which are copied before
-    /// return. It is delivered as one of [`crate::Conduit::send`], after the bytes of the put are
+    /// return. It is delivered as one of [`crate::Network::send`], after the bytes of the put are
     /// visible at its destination. Of the put only local completion is reported: by the result, or
     /// as [`crate::Completion::Source`].
     ///

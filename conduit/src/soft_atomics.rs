@@ -1,10 +1,10 @@
-//! Software NIC atomics: remote atomics for a conduit that has none. They test how the runtime uses
+//! Software NIC atomics: remote atomics for a network that has none. They test how the runtime uses
 //! the atomics of a conduit, between real processes and without a NIC. The runtime uses them only
 //! with `GASNET_FAULTS=atomics=1`, in the debug flavour.
 //!
 //! As on many networks, they are atomic only with respect to each other: the owner of the target
 //! performs them while it polls, under a lock, as a load, a pause and a store. So an atomic domain
-//! that mixes them with CPU atomics loses updates. Of the wrapped conduit only packets are used;
+//! that mixes them with CPU atomics loses updates. Of the wrapped network only packets are used;
 //! the runtime does all other work over packets.
 
 use std::collections::HashMap;
@@ -12,9 +12,8 @@ use std::collections::HashMap;
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 use crate::{
-    atomic_codes as codes, atomic_values, Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie,
-    Identity, JobRank, Limits, LocalSegment, PollScope, Registration, RemoteSegment, SegmentMemory, Segments,
-    StartInfo, Stop, Upcalls,
+    atomic_codes as codes, atomic_values, Abilities, Atomic, Atomics, Busy, Class, Completion, ConduitError, Cookie,
+    JobRank, LocalSegment, Network, PollScope, Registration, RemoteSegment, SegmentMemory, Segments, Stop, Upcalls,
 };
 
 /// First byte of a request packet. No packet of the runtime begins with it.
@@ -43,8 +42,6 @@ fn from_bytes<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
 /// The state of this process.
 #[derive(Debug, Default)]
 struct State {
-    /// This process.
-    rank: JobRank,
     /// Own segments, by number; None for those that were deregistered.
     segments: Vec<Option<SegmentMemory>>,
     /// Segments of peers, by number.
@@ -53,7 +50,7 @@ struct State {
     count: u64,
     /// Atomics under way, by number.
     pending: HashMap<u64, Pending>,
-    /// Replies to be sent when the conduit was busy.
+    /// Replies to be sent when the network was busy.
     replies: Vec<(JobRank, Vec<u8>)>,
 }
 
@@ -69,15 +66,15 @@ struct Pending {
 
 /// The decorator.
 pub struct SoftAtomics {
-    inner: &'static dyn Conduit,
+    inner: Box<dyn Network>,
     state: Mutex<State>,
     /// Locked from the load to the store.
     memory: Mutex<()>,
 }
 
 impl SoftAtomics {
-    /// Wraps a conduit that was not started.
-    pub fn new(inner: &'static dyn Conduit) -> Self {
+    /// Wraps a network.
+    pub fn new(inner: Box<dyn Network>) -> Self {
         Self {
             inner,
             state: Mutex::default(),
@@ -177,7 +174,7 @@ fn contains(segment: &SegmentMemory, address: usize, bytes: usize) -> bool {
     offset <= segment.bytes && bytes <= segment.bytes - offset
 }
 
-/// The upcalls of the wrapped conduit: handles packets of atomics, and forwards all others.
+/// The upcalls of the wrapped network: handles packets of atomics, and forwards all others.
 struct Filter<'a> {
     atomics: &'a SoftAtomics,
     upcalls: &'a mut dyn Upcalls,
@@ -211,46 +208,26 @@ impl Upcalls for Filter<'_> {
     }
 }
 
-impl Conduit for SoftAtomics {
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-    fn start(&self, info: &StartInfo<'_>) -> Result<(), ConduitError> {
-        self.state().rank = info.rank;
-        self.inner.start(info)
-    }
-    fn probe(&self) -> Result<(), ConduitError> {
-        self.inner.probe()
-    }
-    fn needs_single_neighbourhood(&self) -> bool {
-        self.inner.needs_single_neighbourhood()
-    }
-
-    fn takes_count(&self) -> bool {
-        self.inner.takes_count()
-    }
-
-    fn reaches_other_hosts(&self) -> bool {
-        self.inner.reaches_other_hosts()
-    }
+impl Network for SoftAtomics {
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         self.inner.send(peer, class, parts)
     }
+
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         self.send_replies();
         self.inner.poll(scope, &mut Filter { atomics: self, upcalls })
     }
+
     fn stop(&self, how: Stop) {
         self.inner.stop(how);
     }
-    fn segments(&self) -> Option<&dyn Segments> {
-        Some(self)
-    }
-    fn atomics(&self) -> Option<&dyn Atomics> {
-        Some(self)
+
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            segments: Some(self),
+            atomics: Some(self),
+            ..Abilities::default()
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use gasnet_conduit::config::{AUTO_CONDUIT as AUTO, TABLE};
-use gasnet_conduit::SystemLauncher;
+use gasnet_conduit::{Reach, SystemLauncher};
 use gasnet_conduit_any::gasneti_conduits;
 use gasnet_job::spawner::{self, Decision, Source, Spawner, Starter};
 use gasnet_job::{hosts, launcher_record, Library, MAX_RANKS};
@@ -31,7 +31,8 @@ use manager::Filling;
 /// The conduits of this project, and whether their jobs can span several hosts.
 fn conduits() -> impl Iterator<Item = (&'static str, bool)> {
     let all = gasneti_conduits().iter();
-    all.map(|conduit| (conduit.identity().name, conduit.reaches_other_hosts()))
+    all.map(|conduit| conduit.identity())
+        .map(|identity| (identity.name, identity.reach == Reach::Hosts))
 }
 
 const OPTIONS: &str = "\

@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 
 use crate::client::Client;
 use crate::flags::{Flags, ERR_BAD_ARG, ERR_RESOURCE, OK, RANK_INVALID};
-use crate::network::Network;
 use crate::rules;
 use crate::runtime::{self, Runtime};
 use crate::sync::Mode;
@@ -92,11 +91,11 @@ unsafe impl Sync for Deferred {}
 unsafe impl Send for Deferred {}
 
 impl Deferred {
-    fn of(network: &Network) -> Self {
-        let mut devices = network.wake.map(Wake::devices).unwrap_or_default().join(",");
+    fn of(rt: &Runtime) -> Self {
+        let mut devices = rt.abilities().wake.map(Wake::devices).unwrap_or_default().join(",");
         if devices.is_empty() {
             // It serves neighbours only, and no entry of the list may be empty.
-            devices = network.conduit.identity().name.into();
+            devices = rt.conduit().name.into();
         }
         let devices = CString::new(devices).unwrap_or_default().into_raw();
         Self([ProgressThreadInfo {
@@ -114,7 +113,7 @@ impl Deferred {
         if !wait::receive::is_deferred() {
             return &[];
         }
-        &DEFERRED.get_or_init(|| Self::of(runtime::get().network())).0
+        &DEFERRED.get_or_init(|| Self::of(runtime::get())).0
     }
 }
 

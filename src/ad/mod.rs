@@ -110,7 +110,7 @@ impl Call {
 
 /// Whether the conduit is to perform all operations of a domain. The same answer on all members.
 fn offload(rt: &Runtime, team: &Team, dt: u32, ops: u32, flags: Flags) -> bool {
-    let Some(atomics) = rt.network().atomics else {
+    let Some(atomics) = rt.abilities().atomics else {
         return false;
     };
     if flags.has(Flags::AD_FAVOR_MY_RANK | Flags::AD_FAVOR_MY_NBRHD) {
@@ -304,8 +304,8 @@ pub fn start(domain: &Domain, operation: &RemoteOperation, op: &'static Op) -> R
         fence(Ordering::SeqCst);
     }
     let immediate = flags.has(Flags::IMMEDIATE);
-    let network = rt.network();
-    match network.atomics.zip(network.segments).filter(|_| domain.offloaded) {
+    let abilities = rt.abilities();
+    match abilities.atomics.zip(abilities.segments).filter(|_| domain.offloaded) {
         None => packets::start(peer, &call, op, immediate),
         Some((atomics, segments)) => match rt.remote_segment(segments, peer) {
             Some(segment) => {

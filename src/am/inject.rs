@@ -324,7 +324,7 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     };
     let (front, length) = packet_front(m, &head(m, packet_kind, IN_PLACE));
     if m.category == AmCategory::Short {
-        return thread::in_conduit(|| rt.conduit().send(m.target.rank, m.class, &[&front.0[..length]]));
+        return thread::in_conduit(|| rt.network().send(m.target.rank, m.class, &[&front.0[..length]]));
     }
     let offset = payload_offset(m.args.len());
     let payload: &[u8] = if m.bytes == 0 {
@@ -334,7 +334,7 @@ fn send_packet(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
         unsafe { std::slice::from_raw_parts(m.payload, m.bytes) }
     };
     let parts = [&front.0[..offset], payload];
-    thread::in_conduit(|| rt.conduit().send(m.target.rank, m.class, &parts))
+    thread::in_conduit(|| rt.network().send(m.target.rank, m.class, &parts))
 }
 
 /// What precedes the payload of a packet: header and arguments, of which the length is returned.

@@ -238,7 +238,7 @@ pub fn lub_medium() -> usize {
     *LEAST.get_or_init(|| {
         let networks = crate::runtime::linked_conduits()
             .iter()
-            .filter(|conduit| !conduit.needs_single_neighbourhood());
+            .filter(|conduit| conduit.identity().has_network());
         networks
             .map(|conduit| network_medium(&conduit.limits()))
             .min()

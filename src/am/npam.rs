@@ -452,7 +452,7 @@ impl SrcDesc {
             if let Some(block) = p.block {
                 rt.comm().pool(p.class).blocks().free(block);
             }
-            if let (true, Some(buffers)) = (p.in_send_buffer, rt.network().send_buffers) {
+            if let (true, Some(buffers)) = (p.in_send_buffer, rt.abilities().send_buffers) {
                 reserved::release(buffers, p.address, p.nargs);
             }
         }
@@ -484,7 +484,7 @@ impl PayloadBuffer {
 /// A send buffer of the conduit's, if it has one. Polls once for it, unless IMMEDIATE.
 #[inline(never)]
 fn send_buffer(wanted: &Preparation<'_>, bytes: usize) -> Option<PayloadBuffer> {
-    let (buffers, args) = (runtime::get().network().send_buffers?, wanted.args);
+    let (buffers, args) = (runtime::get().abilities().send_buffers?, wanted.args);
     let peer = (wanted.target.rank, wanted.class);
     let reserve = || reserved::reserve(buffers, peer, args.nargs, (args.least, bytes));
     let mut found = reserve();
@@ -503,7 +503,7 @@ fn send_buffer(wanted: &Preparation<'_>, bytes: usize) -> Option<PayloadBuffer> 
 #[inline(never)]
 fn commit_reserved(message: Message<'_>, immediate: bool) -> Result<(), Busy> {
     let rt = runtime::get();
-    match rt.network().send_buffers {
+    match rt.abilities().send_buffers {
         Some(buffers) => reserved::send(rt, buffers, &message, immediate),
         None => unreachable!("a buffer of a conduit that has none"),
     }

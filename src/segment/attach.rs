@@ -195,7 +195,7 @@ impl Runtime {
         let fd = memory.fd();
         let shape = TableShape {
             ranks: self.size() as usize,
-            key_bytes: self.network().segments.map_or(0, Segments::max_key_bytes),
+            key_bytes: self.abilities().segments.map_or(0, Segments::max_key_bytes),
         };
         let mut first = Ok(None);
         if leads {
@@ -226,10 +226,10 @@ impl Runtime {
     /// Registers the segment with the conduit, on all ranks or on none, which only LARGE allows.
     /// Returns what the conduit has returned, and the keys of all ranks.
     fn register_everywhere(&self, base: usize, bytes: usize) -> Result<(Option<Registration>, Keys), AttachError> {
-        let Some(segments) = self.network().segments else {
+        let Some(segments) = self.abilities().segments else {
             return Ok((None, Keys::default()));
         };
-        let registered = super::register(self.network(), &SegmentMemory::host(base, bytes));
+        let registered = super::register(self.abilities(), &SegmentMemory::host(base, bytes));
         let own = registered.as_ref().ok().and_then(Option::as_ref);
         let keys = Keys::exchange(
             self,

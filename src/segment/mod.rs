@@ -20,11 +20,10 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use crate::mk::MemoryKind;
-use crate::network::Network;
 use crate::thread;
 use configuration::Configuration;
 use directory::Learned;
-use gasnet_conduit::{ConduitError, JobRank, Registration, RemoteSegment, SegmentMemory, Segments};
+use gasnet_conduit::{Abilities, ConduitError, JobRank, Registration, RemoteSegment, SegmentMemory, Segments};
 
 /// A local segment.
 #[derive(Debug)]
@@ -100,8 +99,8 @@ fn segment_memory(base: usize, bytes: usize, kind: Option<&MemoryKind>) -> Segme
 }
 
 /// Registers host memory, if the conduit is to reach it. In LARGE it need not.
-fn register(network: &Network, memory: &SegmentMemory) -> Result<Option<Registration>, ConduitError> {
-    let Some(segments) = network.segments else {
+fn register(abilities: &Abilities<'_>, memory: &SegmentMemory) -> Result<Option<Registration>, ConduitError> {
+    let Some(segments) = abilities.segments else {
         return Ok(None);
     };
     if Configuration::get() == Configuration::Large {
@@ -114,8 +113,8 @@ fn register(network: &Network, memory: &SegmentMemory) -> Result<Option<Registra
 }
 
 /// Registers memory of a device, if the conduit can reach it by puts and gets.
-fn register_device(network: &Network, memory: &SegmentMemory, kind: &MemoryKind) -> Option<Registration> {
-    let segments = network.segments.filter(|_| network.rma.is_some())?;
+fn register_device(abilities: &Abilities<'_>, memory: &SegmentMemory, kind: &MemoryKind) -> Option<Registration> {
+    let segments = abilities.segments.filter(|_| abilities.rma.is_some())?;
     let dmabuf = || kind.driver().export(memory.base, memory.bytes);
     thread::in_conduit(|| segments.register_device(memory, &dmabuf))
 }

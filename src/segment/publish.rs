@@ -57,7 +57,7 @@ pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Re
             let Some((ep, memory, key)) = published::decode(&mut rest) else {
                 return Err(format!("rank {rank} published a malformed segment"));
             };
-            published::add(Location { rank, ep }, memory, key, rt.network().segments);
+            published::add(Location { rank, ep }, memory, key, rt.abilities().segments);
         }
     }
     // Only now may a member's request be answered with an access to its segment.

@@ -50,8 +50,8 @@ impl Runtime {
     /// The conduit's way to the attached segment of a process that is no neighbour.
     #[inline]
     fn reach_attached(&self, rank: JobRank, address: usize, bytes: usize) -> Option<Reach<'_>> {
-        let network = self.network();
-        let (rma, segments) = network.rma.zip(network.segments)?;
+        let abilities = self.abilities();
+        let (rma, segments) = abilities.rma.zip(abilities.segments)?;
         let directory = self.directory().get()?;
         let inside = directory.elsewhere(rank)?.contains(address, bytes);
         let segment = directory.remote_segment(segments, rank).filter(|_| inside)?;
@@ -87,7 +87,7 @@ impl Runtime {
     /// kernel. Neighbours' device memory takes it: no driver here reaches memory of another
     /// process's device, and with messages the owner copies, in two steps and in its polls.
     fn reach_by_network(&self, place: Location) -> Reach<'_> {
-        match self.network().rma.zip(self.network_segment(place)) {
+        match self.abilities().rma.zip(self.network_segment(place)) {
             Some((rma, segment)) => Reach::Network(rma, segment),
             None => Reach::Messages,
         }
@@ -115,11 +115,11 @@ impl Runtime {
         if place.ep & ANYWHERE != 0 {
             return None;
         }
-        let network = self.network();
-        let segment = network
+        let abilities = self.abilities();
+        let segment = abilities
             .segments
             .and_then(|segments| self.remote_segment(segments, place));
-        let reaches_all = || network.reaches_all_memory() && !self.is_on_device(place);
+        let reaches_all = || abilities.reaches_all_memory() && !self.is_on_device(place);
         segment.or_else(|| reaches_all().then_some(RemoteSegment::ALL_MEMORY))
     }
 

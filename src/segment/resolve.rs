@@ -31,7 +31,7 @@ impl Runtime {
     /// The conduit's number for the registered segment of this process that a range lies in.
     #[inline]
     pub fn registered_segment(&self, memory: MemRef, bytes: usize) -> LocalSegment {
-        if self.network().segments.is_none() {
+        if self.abilities().segments.is_none() {
             return LocalSegment::NONE;
         }
         let on_same = |kind: Option<&MemoryKind>| kind.map(std::ptr::from_ref) == memory.kind.map(std::ptr::from_ref);

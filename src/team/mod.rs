@@ -378,7 +378,7 @@ pub fn no_rank(why: fmt::Arguments<'_>) -> ! {
         "rank {}: {why}. This job has one rank: to have more, start the program with its launcher, for example \
         gasnetrun_{} -n N",
         rt.rank(),
-        rt.conduit().identity().name
+        rt.conduit().name
     )
 }
 

@@ -305,7 +305,7 @@ impl Waiter {
                 let began = monotonic_ns();
                 let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
                 let alone = network_wake(rt);
-                let watch = match rt.network().wake.filter(|_| alone.is_none()) {
+                let watch = match rt.abilities().wake.filter(|_| alone.is_none()) {
                     Some(wake) => network::watch(wake),
                     None if alone.is_some() || rt.single_neighbourhood() => WakePromise::Wakes,
                     None => WakePromise::Never,
@@ -349,7 +349,7 @@ impl Waiter {
 /// Whether a wait that is not over after its yield phase sleeps. A network that cannot wake this
 /// process would serve its peers late; then only mode BLOCK sleeps.
 fn may_sleep() -> bool {
-    let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.network().wake.is_some();
+    let wakes = |rt: &Runtime| rt.single_neighbourhood() || rt.abilities().wake.is_some();
     mode() == WaitMode::Block || runtime::try_get().is_none_or(wakes)
 }
 
@@ -377,7 +377,7 @@ fn notify_process() {
 /// messages do not arrive there, or if a thread takes what arrives.
 fn network_wake(rt: &Runtime) -> Option<&'static dyn Wake> {
     let alone = rt.nbrhd().count() == 1 && !network::receives();
-    rt.network().wake.filter(|_| alone)
+    rt.abilities().wake.filter(|_| alone)
 }
 
 /// Sleeps for at most `limit` until network traffic arrives, which a poll then finds. Refused also

@@ -45,13 +45,10 @@ pub fn start(config: &Config, rt: &Runtime) {
         return;
     }
     let has_neighbours = rt.nbrhd().count() > 1;
-    let reason = match rt.network().wake {
+    let reason = match rt.abilities().wake {
         _ if Mode::get() != Mode::Par => "this program is not linked with the library for threads (PAR)",
         // The headers of such a library promise that no handler runs on another thread.
-        _ if runtime::linked_conduits()
-            .iter()
-            .all(|c| c.needs_single_neighbourhood()) =>
-        {
+        _ if runtime::linked_conduits().iter().all(|c| !c.identity().has_network()) => {
             "the network of this job, if it has one, cannot wake a thread"
         }
         Some(wake) if !has_neighbours => {
@@ -167,7 +164,7 @@ impl ReceiveThread {
 /// Sleeps until something arrives. `known`: the eventcount before the last poll.
 fn sleep(known: u32) -> Slept {
     let rt = runtime::get();
-    let promise = rt.network().wake.map_or(WakePromise::Wakes, network::watch);
+    let promise = rt.abilities().wake.map_or(WakePromise::Wakes, network::watch);
     if promise == WakePromise::Arrived {
         return Slept::Refused;
     }

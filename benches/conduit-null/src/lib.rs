@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 
 use gasnet_conduit::{
-    Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits,
-    LocalCompletion, LocalSegment, PollScope, Put, Registration, RemoteSegment, Rma, SegmentMemory, Segments,
-    StartInfo, Stop, Upcalls,
+    Abilities, Atomic, Atomics, Busy, Class, Completion, Conduit, ConduitError, Cookie, Get, Identity, JobRank, Limits,
+    LocalCompletion, LocalSegment, Network, PollScope, Put, Reach, Registration, RemoteSegment, Rma, SegmentMemory,
+    Segments, StartInfo, Stop, Upcalls,
 };
 use std::cell::RefCell;
 
@@ -64,6 +64,8 @@ impl Conduit for Null {
         Identity {
             name: "null",
             version: env!("CARGO_PKG_VERSION"),
+            reach: Reach::Host,
+            takes_count: false,
         }
     }
 
@@ -75,14 +77,12 @@ impl Conduit for Null {
         }
     }
 
-    fn start(&self, _: &StartInfo<'_>) -> Result<(), ConduitError> {
-        Ok(())
+    fn start(&self, _: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
+        Ok(Box::new(Null))
     }
+}
 
-    fn reaches_other_hosts(&self) -> bool {
-        false
-    }
-
+impl Network for Null {
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
         QUEUE.with_borrow_mut(|queue| {
             let mut buffer = queue.free.pop().ok_or(Busy)?;
@@ -117,16 +117,13 @@ impl Conduit for Null {
 
     fn stop(&self, _: Stop) {}
 
-    fn segments(&self) -> Option<&dyn Segments> {
-        Some(self)
-    }
-
-    fn rma(&self) -> Option<&dyn Rma> {
-        Some(self)
-    }
-
-    fn atomics(&self) -> Option<&dyn Atomics> {
-        Some(self)
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            segments: Some(self),
+            rma: Some(self),
+            atomics: Some(self),
+            ..Abilities::default()
+        }
     }
 }
 

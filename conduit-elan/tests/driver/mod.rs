@@ -2,7 +2,7 @@
 
 use crate::emulated;
 use gasnet_conduit::conformance::{end_after, expose, job_number, Job};
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory, SegmentMemory, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, Network, PollScope, RemoteMemory, SegmentMemory, Upcalls};
 use gasnet_conduit_elan::Elan;
 use std::time::{Duration, Instant};
 
@@ -39,10 +39,10 @@ impl Upcalls for Inbox {
 
 impl Inbox {
     /// Polls until something holds.
-    pub fn wait(&mut self, conduit: &dyn Conduit, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+    pub fn wait(&mut self, network: &dyn Network, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let begun = Instant::now();
         while !holds(self) {
-            conduit.poll(PollScope::All, self);
+            network.poll(PollScope::All, self);
             assert!(begun.elapsed() < LIMIT, "{what} hangs");
         }
     }

@@ -48,10 +48,10 @@ fn victims() {
     emulate();
     let (place, conduit, mut inbox) = (Place::find(), Elan::new(), Inbox::default());
     let exchange = |bytes: &[u8]| place.exchange(bytes);
-    conduit.start(&start_info(place.rank, &place.all, &exchange)).unwrap();
+    let network = conduit.start(&start_info(place.rank, &place.all, &exchange)).unwrap();
     let memory: &mut [u8] = vec![0; 4096].leak();
     let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, memory.len());
-    let segments = conduit.segments().unwrap();
+    let segments = network.abilities().segments.unwrap();
     let own = segments.register(&segment).unwrap();
     let keys = exchange(&[&segment.base.to_le_bytes(), &own.key[..]].concat());
     let memory_of = |peer: JobRank| {
@@ -74,32 +74,32 @@ fn victims() {
     wait_for_end(&fs::read_to_string(place.file("pid", VICTIM)).unwrap());
     let local: &mut [u8] = vec![0; 1000].leak();
     let (victim, other) = (memory_of(VICTIM), memory_of(JobRank(2 - place.rank.0)));
-    let short = accepted(|| conduit.send(VICTIM, Class::Reply, &[&[1; 100]]));
+    let short = accepted(|| network.send(VICTIM, Class::Reply, &[&[1; 100]]));
     // The buffers that are left are for replies.
-    let long = accepted(|| conduit.send(VICTIM, Class::Request, &[&[1; 10_000]]));
-    let puts = accepted(|| put(&conduit, victim, local, SourceUse::Later, Cookie::new(1)).map(|_| ()));
+    let long = accepted(|| network.send(VICTIM, Class::Request, &[&[1; 10_000]]));
+    let puts = accepted(|| put(&*network, victim, local, SourceUse::Later, Cookie::new(1)).map(|_| ()));
     eprintln!("rank {}: {short} short, {long} long, {puts} puts", place.rank);
     let until = Instant::now() + Duration::from_millis(300);
     while Instant::now() < until {
-        conduit.poll(PollScope::All, &mut inbox);
+        network.poll(PollScope::All, &mut inbox);
     }
     assert_eq!(inbox.done, 0, "a put to a rank that is gone is complete");
     assert_eq!(
-        get(&conduit, other, local, Cookie::new(2)),
+        get(&*network, other, local, Cookie::new(2)),
         Err(Busy),
         "the throttle counts them"
     );
     // Messages still reach the others.
-    conduit.send(other.peer, Class::Request, &[&[2; 100]]).unwrap();
-    conduit.send(other.peer, Class::Reply, &[&[2; 3000]]).unwrap();
-    inbox.wait(&conduit, "a message of the other rank", |inbox| {
+    network.send(other.peer, Class::Request, &[&[2; 100]]).unwrap();
+    network.send(other.peer, Class::Reply, &[&[2; 3000]]).unwrap();
+    inbox.wait(&*network, "a message of the other rank", |inbox| {
         inbox.packets.len() == 2
     });
     assert_eq!(inbox.losses, Vec::<String>::new());
-    assert_eq!(conduit.barrier().unwrap().enter([1, 2]), Ok(()));
-    conduit.poll(PollScope::All, &mut inbox);
+    assert_eq!(network.abilities().barrier.unwrap().enter([1, 2]), Ok(()));
+    network.poll(PollScope::All, &mut inbox);
     let begun = Instant::now();
-    conduit.stop(if place.rank.0 == 0 { Stop::Orderly } else { Stop::Signal });
+    network.stop(if place.rank.0 == 0 { Stop::Orderly } else { Stop::Signal });
     assert!(
         begun.elapsed() < CALL && inbox.rounds.is_empty(),
         "the stop waits for a rank that is gone"
@@ -134,7 +134,7 @@ fn a_rank_is_killed() {
 #[ignore = "a child of other tests"]
 fn half_a_round() {
     let (mut job, mut inbox) = (pair(), Inbox::default());
-    let barrier = job.of(0).barrier().unwrap();
+    let barrier = job.of(0).abilities().barrier.unwrap();
     assert_eq!(barrier.enter([1, 1]), Ok(()));
     let until = Instant::now() + Duration::from_millis(100);
     while Instant::now() < until {
@@ -142,7 +142,7 @@ fn half_a_round() {
     }
     let begun = Instant::now();
     job.stop();
-    job.conduits.iter_mut().for_each(|conduit| drop(conduit.take()));
+    job.networks.iter_mut().for_each(|network| drop(network.take()));
     assert!(
         begun.elapsed() < CALL && inbox.rounds.is_empty(),
         "the stop waits for the round"

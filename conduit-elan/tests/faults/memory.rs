@@ -13,7 +13,7 @@ const PEER: JobRank = JobRank(1);
 fn segments() {
     const BYTES: usize = 16 << 10;
     let (job, mut memory) = (pair(), vec![0_u8; 16 * BYTES]);
-    let segments = job.of(0).segments().unwrap();
+    let segments = job.of(0).abilities().segments.unwrap();
     let base = (memory.as_mut_ptr() as usize).next_multiple_of(4096);
     let segment = |number: usize| SegmentMemory::host(base + number * BYTES, BYTES);
     for _ in 0..2 {

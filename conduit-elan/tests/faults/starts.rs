@@ -20,9 +20,14 @@ fn start() {
     let (place, conduit) = (Place::find(), Elan::new());
     let exchange = |bytes: &[u8]| place.exchange(bytes);
     let started = conduit.start(&start_info(place.rank, &place.all, &exchange));
-    eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".into()));
-    // Ranks that have started may leave one after the other.
-    conduit.stop(Stop::Orderly);
+    match started {
+        Ok(network) => {
+            eprintln!("started");
+            // Ranks that have started may leave one after the other.
+            network.stop(Stop::Orderly);
+        }
+        Err(why) => eprintln!("{}", why.message),
+    }
 }
 
 /// Two ranks start with these options of the emulator and variables, and print that.

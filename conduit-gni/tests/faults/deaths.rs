@@ -22,21 +22,26 @@ fn victims() {
     emulate();
     let (place, kind) = (Place::find(), variable("FAULTS_KINDS"));
     let (exchange, conduit) = (|bytes: &[u8]| place.exchange(bytes), Gni::new());
-    conduit.start(&start_info(place.rank, &place.all, &exchange)).unwrap();
+    let network = conduit.start(&start_info(place.rank, &place.all, &exchange)).unwrap();
     let mut memory = vec![0_u64; 16 << 10];
     let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, 128 << 10);
-    let own = conduit.segments().unwrap().register(&segment).unwrap();
+    let own = network.abilities().segments.unwrap().register(&segment).unwrap();
     let keys = exchange(&[&segment.base.to_le_bytes(), &own.key[..]].concat());
     let peers = place.all.iter().zip(keys.chunks_exact(8 + own.key.len()));
     let memories: Vec<_> = peers
         .map(|(peer, key)| RemoteMemory {
             peer: *peer,
-            segment: conduit.segments().unwrap().learn(*peer, &segment, &key[8..]).unwrap(),
+            segment: network
+                .abilities()
+                .segments
+                .unwrap()
+                .learn(*peer, &segment, &key[8..])
+                .unwrap(),
             address: usize::from_le_bytes(*key.first_chunk().unwrap()),
         })
         .collect();
     let (lost, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let mut rank = Driver::new(place.rank, &conduit, &lost, &requests);
+    let mut rank = Driver::new(place.rank, &*network, &lost, &requests);
     let begun = Instant::now();
     if place.rank == VICTIM {
         let others = [0, 2].map(|other| place.file("ready", JobRank(other)));
@@ -71,7 +76,7 @@ fn victims() {
     let has_reached = |_: &mut Driver| place.file("reached", JobRank(2 - place.rank.0)).exists();
     assert!(rank.wait("the other rank", has_reached));
     print_line(&format!("rank {} has reached the other one", rank.rank));
-    conduit.stop(Stop::Orderly);
+    network.stop(Stop::Orderly);
 }
 
 impl Driver<'_> {
@@ -92,10 +97,10 @@ impl Driver<'_> {
         };
         let is_send = name == "send";
         let start = |rank: &mut Self| match name {
-            "put" => put(rank.conduit, memory, &bytes, SourceUse::Later, cookie) != Err(Busy),
-            "get" => get(rank.conduit, memory, &mut bytes, cookie) != Err(Busy),
-            "add" => rank.conduit.atomics().unwrap().atomic(&add) != Err(Busy),
-            _ => rank.conduit.send(memory.peer, Class::Request, &[ANONYMOUS]) != Err(Busy),
+            "put" => put(rank.network, memory, &bytes, SourceUse::Later, cookie) != Err(Busy),
+            "get" => get(rank.network, memory, &mut bytes, cookie) != Err(Busy),
+            "add" => rank.network.abilities().atomics.unwrap().atomic(&add) != Err(Busy),
+            _ => rank.network.send(memory.peer, Class::Request, &[ANONYMOUS]) != Err(Busy),
         };
         let is_started = self.wait(kind, start);
         // Requests are few, so that some can still be sent when their receiver has died.

@@ -2,7 +2,7 @@
 
 use crate::emulated::{self, run_again};
 use gasnet_conduit::conformance::{end_after, job_number, Job};
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, RemoteMemory, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, Network, PollScope, RemoteMemory, Upcalls};
 use gasnet_conduit_gni::Gni;
 use gasnet_sys::env;
 use std::ffi::CString;
@@ -28,7 +28,7 @@ pub const ANONYMOUS: &[u8] = &[0xff; 200];
 /// Drives a rank: prints what it loses, counts what arrives, and answers requests.
 pub struct Driver<'a> {
     pub rank: JobRank,
-    pub conduit: &'a dyn Conduit,
+    pub network: &'a dyn Network,
     /// Whether any rank has lost something.
     pub lost: &'a AtomicBool,
     /// Requests that any rank has received.
@@ -52,7 +52,7 @@ impl Upcalls for Driver<'_> {
         let number = self.requests.fetch_add(1, SeqCst);
         assert_eq!(packet, [number as u8; 300], "a request was altered");
         if self.answers {
-            let reply = self.conduit.send(source, Class::Reply, &[&[number as u8; 300]]);
+            let reply = self.network.send(source, Class::Reply, &[&[number as u8; 300]]);
             assert_eq!(reply, Ok(()), "there was no room for a first reply");
         }
     }
@@ -80,10 +80,10 @@ pub struct Target {
 
 impl<'a> Driver<'a> {
     /// One that does not answer.
-    pub fn new(rank: JobRank, conduit: &'a dyn Conduit, lost: &'a AtomicBool, requests: &'a AtomicUsize) -> Self {
+    pub fn new(rank: JobRank, network: &'a dyn Network, lost: &'a AtomicBool, requests: &'a AtomicUsize) -> Self {
         Self {
             rank,
-            conduit,
+            network,
             lost,
             requests,
             answers: false,
@@ -100,7 +100,7 @@ impl<'a> Driver<'a> {
             if self.lost.load(SeqCst) {
                 return false;
             }
-            self.conduit.poll(PollScope::All, self);
+            self.network.poll(PollScope::All, self);
             assert!(begun.elapsed() < LIMIT, "rank {}: {what} hangs", self.rank);
         }
         true

@@ -24,7 +24,7 @@ impl Driver<'_> {
             "put" => {
                 let source = vec![byte; bytes];
                 let start = |rank: &mut Self| {
-                    let started = put(rank.conduit, target.memory, &source, SourceUse::Now, cookie);
+                    let started = put(rank.network, target.memory, &source, SourceUse::Now, cookie);
                     started != Err(Busy)
                 };
                 let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
@@ -35,7 +35,7 @@ impl Driver<'_> {
             "get" => {
                 there().fill(byte);
                 let mut destination = vec![0; bytes];
-                let start = |rank: &mut Self| get(rank.conduit, target.memory, &mut destination, cookie) != Err(Busy);
+                let start = |rank: &mut Self| get(rank.network, target.memory, &mut destination, cookie) != Err(Busy);
                 let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
                 assert!(!is_done || there() == destination, "get {number} has altered its data");
                 keep(destination, is_done);
@@ -51,20 +51,20 @@ impl Driver<'_> {
                     fetched: (&raw mut *old).cast(),
                     cookie,
                 };
-                let start = |rank: &mut Self| rank.conduit.atomics().unwrap().atomic(&add) != Err(Busy);
+                let start = |rank: &mut Self| rank.network.abilities().atomics.unwrap().atomic(&add) != Err(Busy);
                 let is_done = self.wait(kind, start) && self.wait(kind, |rank| rank.done > before);
                 assert!(!is_done || *old == number as u64, "add {number} has found {old}");
                 is_done
             }
             "send" | "ask" => {
                 let packet = [number as u8; 300];
-                let send = |rank: &mut Self| rank.conduit.send(JobRank(1), Class::Request, &[&packet]) != Err(Busy);
+                let send = |rank: &mut Self| rank.network.send(JobRank(1), Class::Request, &[&packet]) != Err(Busy);
                 let has_come =
                     |rank: &mut Self| rank.requests.load(SeqCst) > number && (name == "send" || rank.replies > number);
                 self.wait(kind, send) && self.wait(kind, has_come)
             }
             "barrier" => {
-                let enter = |rank: &mut Self| rank.conduit.barrier().unwrap().enter([7; 2]) != Err(Busy);
+                let enter = |rank: &mut Self| rank.network.abilities().barrier.unwrap().enter([7; 2]) != Err(Busy);
                 self.wait(kind, enter) && self.wait(kind, |rank| rank.rounds > number)
             }
             _ => panic!("there is no operation {name}"),
@@ -90,8 +90,8 @@ fn operations() {
     };
     let (lost, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
     let over = AtomicBool::new(false);
-    job.run(|rank, conduit| {
-        let mut rank = Driver::new(rank, conduit, &lost, &requests);
+    job.run(|rank, network| {
+        let mut rank = Driver::new(rank, network, &lost, &requests);
         rank.answers = kinds.contains("ask");
         for kind in kinds.split(',') {
             // Both enter a barrier. The other operations are those of rank 0.
@@ -109,20 +109,20 @@ fn operations() {
             over.store(true, SeqCst);
         }
         while !over.load(SeqCst) && !lost.load(SeqCst) {
-            conduit.poll(PollScope::All, &mut rank);
+            network.poll(PollScope::All, &mut rank);
         }
         // A loss is reported once only.
         for _ in 0..100 {
-            conduit.poll(PollScope::All, &mut rank);
+            network.poll(PollScope::All, &mut rank);
         }
     });
-    job.run(|_, conduit| conduit.stop(Stop::Orderly));
+    job.run(|_, network| network.stop(Stop::Orderly));
     if !lost.load(SeqCst) {
-        let forget = |rank: usize, segment| job.of(rank).segments().unwrap().forget(JobRank(1), segment);
+        let forget = |rank: usize, segment| job.of(rank).abilities().segments.unwrap().forget(JobRank(1), segment);
         forget(0, target.memory.segment);
         forget(0, target.counter.segment);
         for segment in [own, own_counter] {
-            job.of(1).segments().unwrap().deregister(segment);
+            job.of(1).abilities().segments.unwrap().deregister(segment);
         }
     }
     drop(job);

@@ -2,7 +2,7 @@
 
 use crate::driver::{child, start_job, Driver};
 use gasnet_conduit::conformance::{expose, get, put};
-use gasnet_conduit::{Busy, Conduit, Cookie, JobRank, SegmentMemory, SourceUse};
+use gasnet_conduit::{Busy, Cookie, JobRank, Network, SegmentMemory, SourceUse};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 /// Memory for local buffers, in a mapping that has a name by which the emulator refuses it.
@@ -39,8 +39,8 @@ const OFFSETS: [(usize, usize); 4] = [(0, 0), (1, 3), (4093, 2), (7, 4096)];
 const AREA: usize = (1 << 20) + 8192;
 
 /// Registers memory with a conduit until nothing more can be registered.
-fn exhaust(conduit: &dyn Conduit) {
-    let segments = conduit.segments().unwrap();
+fn exhaust(network: &dyn Network) {
+    let segments = network.abilities().segments.unwrap();
     let mut bytes = 64 << 20;
     while bytes >= 4096 {
         let ballast = Named::new(bytes);
@@ -60,16 +60,17 @@ fn copies() {
     let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, bytes);
     let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
     let (lost, requests) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let conduit = job.of(0);
+    let network = job.of(0);
     if std::env::var_os("FAULTS_EXHAUST").is_some() {
-        exhaust(conduit);
+        exhaust(network);
     }
-    let registered = conduit
-        .segments()
+    let registered = network
+        .abilities()
+        .segments
         .unwrap()
         .register(&SegmentMemory::host(local.0, AREA));
     eprintln!("{}", registered.map_or_else(|why| why.message, |_| "registered".into()));
-    let mut rank = Driver::new(JobRank(0), conduit, &lost, &requests);
+    let mut rank = Driver::new(JobRank(0), network, &lost, &requests);
     let pattern: Vec<u8> = (0..AREA).map(|place| (place * 7 + place / 251) as u8).collect();
     for (round, size) in SIZES.into_iter().enumerate() {
         for source_use in [SourceUse::Now, SourceUse::Later] {
@@ -80,14 +81,14 @@ fn copies() {
                 let source = local.slice(index * AREA + here, size);
                 source.copy_from_slice(&pattern[7 * round + index..][..size]);
                 let to = targets[0].plus(index * AREA + there);
-                let start = |rank: &mut Driver| put(rank.conduit, to, source, source_use, Cookie::new(1)) != Err(Busy);
+                let start = |rank: &mut Driver| put(rank.network, to, source, source_use, Cookie::new(1)) != Err(Busy);
                 assert!(rank.wait("a put", start));
             }
             assert!(rank.wait("puts", |rank| rank.done == before + OFFSETS.len()));
             for (index, (here, there)) in OFFSETS.into_iter().enumerate() {
                 let destination = local.slice(bytes + index * AREA + here, size);
                 let from = targets[0].plus(index * AREA + there);
-                let start = |rank: &mut Driver| get(rank.conduit, from, destination, Cookie::new(1)) != Err(Busy);
+                let start = |rank: &mut Driver| get(rank.network, from, destination, Cookie::new(1)) != Err(Busy);
                 assert!(rank.wait("a get", start));
             }
             assert!(rank.wait("gets", |rank| rank.done == before + 2 * OFFSETS.len()));

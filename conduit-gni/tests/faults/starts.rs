@@ -27,7 +27,7 @@ fn start() {
     eprintln!("{probed}");
     let started = conduit
         .start(&info)
-        .map_or_else(|why| why.message, |()| "started".into());
+        .map_or_else(|why| why.message, |_| "started".into());
     eprintln!("{started}");
 }
 
@@ -157,7 +157,7 @@ fn start_of_job() {
     let place = Place::find();
     let exchange = |bytes: &[u8]| place.exchange(bytes);
     let started = Gni::new().start(&start_info(place.rank, &place.all, &exchange));
-    eprintln!("{}", started.map_or_else(|why| why.message, |()| "started".into()));
+    eprintln!("{}", started.map_or_else(|why| why.message, |_| "started".into()));
 }
 
 /// Two ranks start with these options of the emulator and variables, and print these lines.

@@ -25,7 +25,7 @@ pub fn emulate() {
         env::set(c"GASNET_IBV_LIBRARY", &library);
         env::set(c"EMU_VERBS", &options);
     }
-    config::install(Config::load(&[Ibv::new().variables()]).unwrap());
+    config::install(Config::load(&[Ibv.variables()]).unwrap());
 }
 
 /// See [`Emulator::run_again`].

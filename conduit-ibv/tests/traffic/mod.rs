@@ -3,7 +3,7 @@
 use crate::emulated::{self, run_again};
 use gasnet_conduit::conformance::{expose, get, put, Job};
 use gasnet_conduit::{
-    atomic_codes as codes, Atomic, Class, Completion, Conduit, Cookie, JobRank, PollScope, SegmentMemory, SourceUse,
+    atomic_codes as codes, Atomic, Class, Completion, Cookie, JobRank, Network, PollScope, SegmentMemory, SourceUse,
     Upcalls,
 };
 use gasnet_conduit_ibv::Ibv;
@@ -50,7 +50,7 @@ pub fn is_lost_among(least: u64, time: Duration) -> bool {
 /// not, at least so many must have arrived.
 fn is_lost_before(least: u64, is_over: impl Fn(Duration, u64) -> bool + Sync) -> bool {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let job = Job::start(&|| Box::new(Ibv), 2);
     let word = AtomicU64::new(0);
     let mut memory = vec![0_u64; 8192];
     let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, 65536);
@@ -58,7 +58,7 @@ fn is_lost_before(least: u64, is_over: impl Fn(Duration, u64) -> bool + Sync) ->
     let counter = SegmentMemory::host(word.as_ptr() as usize, 8);
     let (_, counters) = expose((JobRank(1), job.of(1)), &counter, &[job.of(0)]);
     let (any, messages, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
-    job.run(|rank, conduit: &dyn Conduit| {
+    job.run(|rank, network: &dyn Network| {
         let mut losses = Losses {
             rank,
             any: &any,
@@ -66,11 +66,11 @@ fn is_lost_before(least: u64, is_over: impl Fn(Duration, u64) -> bool + Sync) ->
         };
         let (source, mut destination, mut old) = (vec![7; 20_000], vec![0; 20_000], 0_u64);
         while !is_over(begun.elapsed(), messages.load(SeqCst)) && !any.load(SeqCst) {
-            let _ = conduit.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
+            let _ = network.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
             if rank == JobRank(0) {
                 let cookie = Cookie::new(1);
-                let _ = put(conduit, targets[0], &source, SourceUse::Now, cookie);
-                let _ = get(conduit, targets[0], &mut destination, cookie);
+                let _ = put(network, targets[0], &source, SourceUse::Now, cookie);
+                let _ = get(network, targets[0], &mut destination, cookie);
                 let add = Atomic {
                     target: counters[0],
                     dt: codes::U64,
@@ -79,14 +79,14 @@ fn is_lost_before(least: u64, is_over: impl Fn(Duration, u64) -> bool + Sync) ->
                     fetched: (&raw mut old).cast(),
                     cookie,
                 };
-                let _ = conduit.atomics().unwrap().atomic(&add);
+                let _ = network.abilities().atomics.unwrap().atomic(&add);
             }
             for _ in 0..100 {
-                conduit.poll(PollScope::All, &mut losses);
+                network.poll(PollScope::All, &mut losses);
             }
         }
         // The destination of a get is written until the conduit has stopped.
-        conduit.stop(gasnet_conduit::Stop::Orderly);
+        network.stop(gasnet_conduit::Stop::Orderly);
     });
     let is_lost = any.load(SeqCst);
     let messages = messages.load(SeqCst);
@@ -98,10 +98,10 @@ fn is_lost_before(least: u64, is_over: impl Fn(Duration, u64) -> bool + Sync) ->
 #[allow(dead_code, reason = "not every test program calls it")]
 pub fn connect() {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), 2);
+    let job = Job::start(&|| Box::new(Ibv), 2);
     let (any, messages) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 2]);
     let begun = Instant::now();
-    job.run(|rank, conduit: &dyn Conduit| {
+    job.run(|rank, network: &dyn Network| {
         let (any, messages_here) = (&any, &messages[rank.index()]);
         let mut losses = Losses {
             rank,
@@ -113,8 +113,8 @@ pub fn connect() {
                 begun.elapsed() < Duration::from_secs(60) && !any.load(SeqCst),
                 "no message"
             );
-            let _ = conduit.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
-            conduit.poll(PollScope::All, &mut losses);
+            let _ = network.send(JobRank(1 - rank.0), Class::Request, &[&[1; 100]]);
+            network.poll(PollScope::All, &mut losses);
         }
     });
     job.stop();
@@ -125,9 +125,9 @@ pub fn connect() {
 #[allow(dead_code, reason = "not every test program calls it")]
 pub fn pour(ranks: u32, class: Class, bytes: usize, scope: PollScope) {
     emulated::emulate();
-    let job = Job::start(&|| Box::new(Ibv::new()), ranks);
+    let job = Job::start(&|| Box::new(Ibv), ranks);
     let (any, messages, begun) = (AtomicBool::new(false), AtomicU64::new(0), Instant::now());
-    job.run(|rank, conduit: &dyn Conduit| {
+    job.run(|rank, network: &dyn Network| {
         let mut losses = Losses {
             rank,
             any: &any,
@@ -136,11 +136,11 @@ pub fn pour(ranks: u32, class: Class, bytes: usize, scope: PollScope) {
         while !any.load(SeqCst) {
             assert!(begun.elapsed() < Duration::from_secs(30), "nothing was lost");
             if rank != JobRank(0) {
-                let _ = conduit.send(JobRank(0), class, &[&vec![7; bytes]]);
+                let _ = network.send(JobRank(0), class, &[&vec![7; bytes]]);
             }
-            conduit.poll(scope, &mut losses);
+            network.poll(scope, &mut losses);
         }
-        conduit.stop(gasnet_conduit::Stop::Orderly);
+        network.stop(gasnet_conduit::Stop::Orderly);
     });
 }
 

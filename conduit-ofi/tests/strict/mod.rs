@@ -3,7 +3,7 @@
 
 use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::conformance::start_info;
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, StartInfo, Upcalls};
+use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, Network, PollScope, StartInfo, Upcalls};
 use gasnet_conduit_ofi::Ofi;
 use gasnet_sys::env;
 use std::ffi::CString;
@@ -28,14 +28,14 @@ pub fn over_strict_provider(provider: &'static str) -> Box<dyn Conduit> {
 }
 
 /// Starts a job of one rank.
-pub fn start_alone(conduit: &dyn Conduit) -> Result<(), String> {
+pub fn start_alone(conduit: &dyn Conduit) -> Result<Box<dyn Network>, String> {
     let exchange = |bytes: &[u8]| bytes.to_vec();
     let started = conduit.start(&start_info(JobRank(0), &[JobRank(0)], &exchange));
     started.map_err(|why| why.message)
 }
 
 /// The same beside a rank on another host, which never comes.
-pub fn start_beside_another_host(conduit: &dyn Conduit) -> Result<(), String> {
+pub fn start_beside_another_host(conduit: &dyn Conduit) -> Result<Box<dyn Network>, String> {
     let exchange = |bytes: &[u8]| bytes.repeat(2);
     let info = StartInfo {
         host: &[JobRank(0)],
@@ -70,19 +70,19 @@ impl Upcalls for Report {
 const HANG: Duration = Duration::from_secs(60);
 
 /// Polls until `ready`.
-pub fn poll_until(conduit: &dyn Conduit, report: &mut Report, ready: impl Fn(&Report) -> bool) {
+pub fn poll_until(network: &dyn Network, report: &mut Report, ready: impl Fn(&Report) -> bool) {
     let start = Instant::now();
     while !ready(report) {
-        conduit.poll(PollScope::All, report);
+        network.poll(PollScope::All, report);
         assert!(start.elapsed() < HANG, "no progress; reported: {:?}", report.lost);
     }
 }
 
 /// Tries until the conduit takes an operation, or something is lost.
-pub fn take(conduit: &dyn Conduit, report: &mut Report, mut attempt: impl FnMut() -> bool) {
+pub fn take(network: &dyn Network, report: &mut Report, mut attempt: impl FnMut() -> bool) {
     let start = Instant::now();
     while report.lost.is_empty() && !attempt() {
-        conduit.poll(PollScope::All, report);
+        network.poll(PollScope::All, report);
         assert!(start.elapsed() < HANG, "no room for an operation");
     }
 }

@@ -1,6 +1,6 @@
 //! Shared parts of the benchmarks: rows, and the two ends of a job of two.
 
-use gasnet_conduit::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use gasnet_conduit::{Class, Completion, Cookie, JobRank, Network, PollScope, Upcalls};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ static ANSWER: [u8; 64 << 10] = [5; 64 << 10];
 
 /// Counts of what was received.
 pub struct Inbox<'a> {
-    conduit: &'a dyn Conduit,
+    network: &'a dyn Network,
     /// Answers each request with a reply of so many bytes.
     pub answer: Option<usize>,
     pub packets: usize,
@@ -20,9 +20,9 @@ pub struct Inbox<'a> {
 }
 
 impl<'a> Inbox<'a> {
-    pub fn new(conduit: &'a dyn Conduit) -> Self {
+    pub fn new(network: &'a dyn Network) -> Self {
         Self {
-            conduit,
+            network,
             answer: None,
             packets: 0,
             done: 0,
@@ -30,7 +30,7 @@ impl<'a> Inbox<'a> {
     }
 
     pub fn poll(&mut self) {
-        self.conduit.poll(PollScope::All, self);
+        self.network.poll(PollScope::All, self);
     }
 }
 
@@ -38,7 +38,7 @@ impl Upcalls for Inbox<'_> {
     fn packet(&mut self, source: JobRank, class: Class, _packet: &mut [u8]) {
         self.packets += 1;
         if let (Some(bytes), Class::Request) = (self.answer, class) {
-            self.conduit
+            self.network
                 .send(source, Class::Reply, &[&ANSWER[..bytes]])
                 .expect("room for a reply");
         }

@@ -2,7 +2,7 @@
 //! `conformance_tests!`.
 
 use super::{Job, Make, Watchdog};
-use crate::{Busy, Class, Completion, Conduit, Cookie, JobRank, PollScope, Upcalls};
+use crate::{Busy, Class, Completion, Cookie, JobRank, Network, PollScope, Upcalls};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// The words of the rounds that have ended.
@@ -38,18 +38,18 @@ impl Upcalls for Ended<'_> {
 
 impl Ended<'_> {
     /// Polls until `done`, in both scopes.
-    fn poll_until(&mut self, conduit: &dyn Conduit, what: &str, mut done: impl FnMut(&Self) -> bool) {
+    fn poll_until(&mut self, network: &dyn Network, what: &str, mut done: impl FnMut(&Self) -> bool) {
         let watchdog = Watchdog::new();
         while !done(self) {
-            conduit.poll(PollScope::Replies, self);
-            conduit.poll(PollScope::All, self);
+            network.poll(PollScope::Replies, self);
+            network.poll(PollScope::All, self);
             watchdog.check(what);
         }
     }
 
-    fn enter(&mut self, conduit: &dyn Conduit, words: [u64; 2]) {
-        let barrier = conduit.barrier().expect("a barrier");
-        self.poll_until(conduit, "room in the barrier", |_| barrier.enter(words) != Err(Busy));
+    fn enter(&mut self, network: &dyn Network, words: [u64; 2]) {
+        let barrier = network.abilities().barrier.expect("a barrier");
+        self.poll_until(network, "room in the barrier", |_| barrier.enter(words) != Err(Busy));
         self.entered += 1;
     }
 }
@@ -61,12 +61,12 @@ pub fn barrier_waits_for_all(make: Make<'_>) {
     for size in 1..6 {
         let job = Job::start(make, size);
         let (size, entered, over) = (size as usize, AtomicUsize::new(0), AtomicUsize::new(0));
-        job.run(|rank, conduit| {
+        job.run(|rank, network| {
             let mut ended = Ended::default();
             for round in 0..ROUNDS {
                 if round % size == rank.index() {
                     let all_others = |_: &Ended| entered.load(SeqCst) == round * size + size - 1;
-                    ended.poll_until(conduit, "the other ranks", all_others);
+                    ended.poll_until(network, "the other ranks", all_others);
                     assert_eq!(
                         ended.rounds.len(),
                         round,
@@ -74,13 +74,13 @@ pub fn barrier_waits_for_all(make: Make<'_>) {
                     );
                 }
                 entered.fetch_add(1, SeqCst);
-                ended.enter(conduit, [u64::MAX, round as u64]);
-                ended.poll_until(conduit, "the end of a round", |ended| ended.rounds.len() > round);
+                ended.enter(network, [u64::MAX, round as u64]);
+                ended.poll_until(network, "the end of a round", |ended| ended.rounds.len() > round);
                 assert_eq!(ended.rounds[round..], [[u64::MAX, round as u64]], "round {round}");
             }
             over.fetch_add(1, SeqCst);
             // A second report would come now.
-            ended.poll_until(conduit, "the end", |_| over.load(SeqCst) == size);
+            ended.poll_until(network, "the end", |_| over.load(SeqCst) == size);
             assert_eq!(ended.rounds.len(), ROUNDS);
         });
         job.stop();
@@ -106,8 +106,8 @@ pub fn barrier_ands_words(make: Make<'_>) {
         }
     };
     let over = AtomicUsize::new(0);
-    job.run(|rank, conduit| {
-        let barrier = conduit.barrier().expect("a barrier");
+    job.run(|rank, network| {
+        let barrier = network.abilities().barrier.expect("a barrier");
         let next = |round| match round % 3 {
             0 => Err(Busy),
             _ => barrier.enter(words(rank.0, round as u32)),
@@ -118,9 +118,9 @@ pub fn barrier_ands_words(make: Make<'_>) {
         };
         for round in 0..ROUNDS {
             if ended.entered == round as usize {
-                ended.enter(conduit, words(rank.0, round));
+                ended.enter(network, words(rank.0, round));
             }
-            ended.poll_until(conduit, "the end of a round", |ended| {
+            ended.poll_until(network, "the end of a round", |ended| {
                 ended.rounds.len() > round as usize
             });
             let all = (0..SIZE).map(|rank| words(rank, round));
@@ -128,7 +128,7 @@ pub fn barrier_ands_words(make: Make<'_>) {
             assert_eq!(ended.rounds[round as usize], expected, "round {round}");
         }
         over.fetch_add(1, SeqCst);
-        ended.poll_until(conduit, "the end", |_| over.load(SeqCst) == SIZE as usize);
+        ended.poll_until(network, "the end", |_| over.load(SeqCst) == SIZE as usize);
     });
     job.stop();
 }

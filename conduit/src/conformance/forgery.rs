@@ -2,7 +2,7 @@
 //! rank works on, or loses that one, by name: nothing else.
 
 use super::{Emulator, Job, Make};
-use crate::{Class, Completion, Conduit, Cookie, JobRank, PollScope, Stop, Upcalls, PACKET_ALIGN};
+use crate::{Class, Completion, Cookie, JobRank, Network, PollScope, Stop, Upcalls, PACKET_ALIGN};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ struct State {
 /// A rank: answers requests, and prints what it loses.
 struct End<'a> {
     rank: JobRank,
-    conduit: &'a dyn Conduit,
+    network: &'a dyn Network,
     state: &'a State,
     /// Bytes of the largest packet.
     largest: usize,
@@ -44,13 +44,13 @@ impl End<'_> {
         let (mut sent, mut polls, mut before, mut quiet) = (0, 0, 0, Instant::now());
         while !self.state.is_over.load(SeqCst) {
             let length = lengths[sent % lengths.len()];
-            if sent < REQUESTS && self.conduit.send(peer, Class::Request, &[&content[..length]]).is_ok() {
+            if sent < REQUESTS && self.network.send(peer, Class::Request, &[&content[..length]]).is_ok() {
                 sent += 1;
             }
             polls += 1;
             // Requests that arrive in the others wait in the conduit.
             let scope = [PollScope::Replies, PollScope::All][usize::from(polls % 8 == 0)];
-            self.conduit.poll(scope, self);
+            self.network.poll(scope, self);
             let arrivals = self.state.arrivals.load(SeqCst);
             if arrivals != before {
                 (before, quiet) = (arrivals, Instant::now());
@@ -74,7 +74,7 @@ impl Upcalls for End<'_> {
         }
         if class == Class::Request {
             self.state.arrivals.fetch_add(1, SeqCst);
-            let _ = self.conduit.send(source, Class::Reply, &[&[9; 300]]);
+            let _ = self.network.send(source, Class::Reply, &[&[9; 300]]);
         }
     }
     fn done(&mut self, _: Cookie, _: Completion) {}
@@ -90,15 +90,15 @@ impl Upcalls for End<'_> {
 pub fn talk_under_forgery(make: Make<'_>) {
     super::end_after(Duration::from_secs(30));
     let (job, state) = (Job::start(make, 2), State::default());
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut end = End {
             rank,
-            conduit,
+            network,
             state: &state,
-            largest: conduit.limits().max_packet_bytes,
+            largest: job.limits.max_packet_bytes,
         };
         end.talk();
-        conduit.stop(Stop::Orderly);
+        network.stop(Stop::Orderly);
     });
 }
 

@@ -4,7 +4,7 @@ use super::payload::{buffers, fill};
 use super::rma::{expose, host, until_taken, Parts};
 use super::{Job, Make, Watchdog};
 use crate::{
-    Busy, Class, Completion, Conduit, Cookie, JobRank, LocalCompletion, PollScope, Put, RemoteMemory, SegmentMemory,
+    Busy, Class, Completion, Cookie, JobRank, LocalCompletion, Network, PollScope, Put, RemoteMemory, SegmentMemory,
     SourceUse, Upcalls,
 };
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::SeqCst};
@@ -34,7 +34,7 @@ fn payload(number: usize) -> Vec<u8> {
 
 /// Starts a put from memory outside all segments, whose packet is its number in two parts.
 fn put_and_notify(
-    conduit: &dyn Conduit,
+    network: &dyn Network,
     to: RemoteMemory,
     from: &[u8],
     (source, class): (SourceUse, Class),
@@ -48,7 +48,7 @@ fn put_and_notify(
         cookie: Cookie::new(number as u64),
     };
     let packet = (number as u64).to_le_bytes();
-    let notify = conduit.put_notify().expect("puts with notification");
+    let notify = network.abilities().put_notify.expect("puts with notification");
     notify.put_and_notify(&put, None, class, &[&packet[..3], &packet[3..]])
 }
 
@@ -114,10 +114,10 @@ impl<'a> Rank<'a> {
         }
     }
 
-    fn poll_until(&mut self, conduit: &dyn Conduit, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
+    fn poll_until(&mut self, network: &dyn Network, what: &str, mut done: impl FnMut(&mut Self) -> bool) {
         let watchdog = Watchdog::new();
         while !done(self) {
-            conduit.poll(PollScope::All, self);
+            network.poll(PollScope::All, self);
             watchdog.check(what);
         }
     }
@@ -155,38 +155,42 @@ pub fn notified_after_data(make: Make<'_>) {
     let (target, received) = (memory(COUNT), received(COUNT));
     let (own, names) = expose((JobRank(1), job.of(1)), &segment(&target), &[job.of(0)]);
     let over = AtomicBool::new(false);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut me = Rank::new(&target, &received, by_turns);
         if rank == JobRank(1) {
-            me.poll_until(conduit, "the packets", |me| me.count() == COUNT);
+            me.poll_until(network, "the packets", |me| me.count() == COUNT);
             return over.store(true, SeqCst);
         }
         let mut sources: Vec<_> = (0..COUNT).map(payload).collect();
         for (number, source) in sources.iter().enumerate() {
             let how = ([SourceUse::Later, SourceUse::Now][number / 2 % 2], by_turns(number));
             let to = names[0].plus(number * SLOT);
-            let local = until_taken(conduit, &mut me, || put_and_notify(conduit, to, source, how, number));
+            let local = until_taken(network, &mut me, || put_and_notify(network, to, source, how, number));
             if local == LocalCompletion::AtReturn {
                 me.own.source_at_return(Cookie::new(number as u64));
             }
             // A conduit may treat the first messages to a peer differently.
             if number % 20 == 19 {
-                me.poll_until(conduit, "the packets so far", |me| me.count() == number + 1);
+                me.poll_until(network, "the packets so far", |me| me.count() == number + 1);
             }
         }
         for (number, source) in sources.iter_mut().enumerate() {
             let cookie = Cookie::new(number as u64);
-            me.poll_until(conduit, "local completion", |me| me.own.source(cookie));
+            me.poll_until(network, "local completion", |me| me.own.source(cookie));
             source.fill(0xee);
         }
-        me.poll_until(conduit, "the target", |_| over.load(SeqCst));
+        me.poll_until(network, "the target", |_| over.load(SeqCst));
         // A second report would come now, or would have come.
         for _ in 0..1000 {
-            conduit.poll(PollScope::All, &mut me);
+            network.poll(PollScope::All, &mut me);
         }
     });
-    job.of(0).segments().unwrap().forget(JobRank(1), names[0].segment);
-    job.of(1).segments().unwrap().deregister(own);
+    job.of(0)
+        .abilities()
+        .segments
+        .unwrap()
+        .forget(JobRank(1), names[0].segment);
+    job.of(1).abilities().segments.unwrap().deregister(own);
     job.stop();
 }
 
@@ -198,17 +202,17 @@ pub fn notified_from_send_buffers(make: Make<'_>) {
     let (target, received) = (memory(COUNT), received(COUNT));
     let (_, names) = expose((JobRank(1), job.of(1)), &segment(&target), &[job.of(0)]);
     let over = AtomicBool::new(false);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut me = Rank::new(&target, &received, by_turns);
         if rank == JobRank(1) {
-            me.poll_until(conduit, "the packets", |me| me.count() == numbers(conduit).count());
+            me.poll_until(network, "the packets", |me| me.count() == numbers(network).count());
             return over.store(true, SeqCst);
         }
-        let notify = conduit.put_notify().expect("puts with notification");
-        let pool = buffers(conduit);
-        for number in numbers(conduit) {
+        let notify = network.abilities().put_notify.expect("puts with notification");
+        let pool = buffers(network);
+        for number in numbers(network) {
             let (source, class) = (payload(number), by_turns(number));
-            let buffer = until_taken(conduit, &mut me, || pool.reserve(JobRank(1), class, source.len()));
+            let buffer = until_taken(network, &mut me, || pool.reserve(JobRank(1), class, source.len()));
             fill(buffer, &source);
             let put = Put {
                 to: names[0].plus(number * SLOT),
@@ -218,12 +222,12 @@ pub fn notified_from_send_buffers(make: Make<'_>) {
                 cookie: Cookie::new(0),
             };
             let packet = (number as u64).to_le_bytes();
-            let local = until_taken(conduit, &mut me, || {
+            let local = until_taken(network, &mut me, || {
                 notify.put_and_notify(&put, Some(buffer), class, &[&packet])
             });
             assert_eq!(local, LocalCompletion::AtReturn, "of a put from a send buffer");
         }
-        me.poll_until(conduit, "the target", |_| over.load(SeqCst));
+        me.poll_until(network, "the target", |_| over.load(SeqCst));
         assert!(
             !me.own.source(Cookie::new(0)),
             "of a put from a send buffer something was reported"
@@ -232,8 +236,8 @@ pub fn notified_from_send_buffers(make: Make<'_>) {
     job.stop();
 
     /// The puts that fit in a buffer.
-    fn numbers(conduit: &dyn Conduit) -> impl Iterator<Item = usize> {
-        let most = buffers(conduit).max_bytes();
+    fn numbers(network: &dyn Network) -> impl Iterator<Item = usize> {
+        let most = buffers(network).max_bytes();
         (0..COUNT).filter(move |&number| size(number) <= most)
     }
 }
@@ -245,23 +249,23 @@ pub fn notified_source_is_free(make: Make<'_>) {
     let (target, received) = (memory(COUNT), received(COUNT));
     let (_, names) = expose((JobRank(1), job.of(1)), &segment(&target), &[job.of(0)]);
     let over = AtomicBool::new(false);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut me = Rank::new(&target, &received, by_turns);
         if rank == JobRank(1) {
-            me.poll_until(conduit, "the packets", |me| me.count() == COUNT);
+            me.poll_until(network, "the packets", |me| me.count() == COUNT);
             return over.store(true, SeqCst);
         }
         for number in 0..COUNT {
             let mut source = payload(number);
             let (cookie, to) = (Cookie::new(number as u64), names[0].plus(number * SLOT));
             let how = ([SourceUse::Now, SourceUse::Later][number / 2 % 2], by_turns(number));
-            match until_taken(conduit, &mut me, || put_and_notify(conduit, to, &source, how, number)) {
+            match until_taken(network, &mut me, || put_and_notify(network, to, &source, how, number)) {
                 LocalCompletion::AtReturn => me.own.source_at_return(cookie),
-                LocalCompletion::Later => me.poll_until(conduit, "local completion", |me| me.own.source(cookie)),
+                LocalCompletion::Later => me.poll_until(network, "local completion", |me| me.own.source(cookie)),
             }
             source.fill(0xbb);
         }
-        me.poll_until(conduit, "the target", |_| over.load(SeqCst));
+        me.poll_until(network, "the target", |_| over.load(SeqCst));
     });
     job.stop();
 }
@@ -277,20 +281,20 @@ pub fn notified_busy_recovers(make: Make<'_>) {
     let (target, received) = (memory(MOST + 2), received(MOST + 2));
     let (_, names) = expose((JobRank(1), job.of(1)), &segment(&target), &[job.of(0)]);
     let (full, sent, over) = (Barrier::new(2), AtomicUsize::new(0), AtomicBool::new(false));
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut me = Rank::new(&target, &received, class);
         let start = |number: usize, source: &[u8]| {
             let (to, how) = (names[0].plus(number * SLOT), (SourceUse::Later, class(number)));
-            put_and_notify(conduit, to, source, how, number)
+            put_and_notify(network, to, source, how, number)
         };
         if rank == JobRank(1) {
             full.wait();
             let watchdog = Watchdog::new();
             while !me.received.lock().unwrap().packets[REPLY] {
-                conduit.poll(PollScope::Replies, &mut me);
+                network.poll(PollScope::Replies, &mut me);
                 watchdog.check("a reply beside full requests");
             }
-            me.poll_until(conduit, "all requests", |me| me.count() == sent.load(SeqCst));
+            me.poll_until(network, "all requests", |me| me.count() == sent.load(SeqCst));
             return over.store(true, SeqCst);
         }
         let sources: Vec<_> = (0..MOST + 2).map(payload).collect();
@@ -306,15 +310,15 @@ pub fn notified_busy_recovers(make: Make<'_>) {
         sent.store(taken + 2, SeqCst);
         full.wait();
         for number in [REPLY, LAST] {
-            if until_taken(conduit, &mut me, || start(number, &sources[number])) == LocalCompletion::AtReturn {
+            if until_taken(network, &mut me, || start(number, &sources[number])) == LocalCompletion::AtReturn {
                 me.own.source_at_return(Cookie::new(number as u64));
             }
         }
         for number in (0..taken).chain([REPLY, LAST]) {
             let cookie = Cookie::new(number as u64);
-            me.poll_until(conduit, "local completion", |me| me.own.source(cookie));
+            me.poll_until(network, "local completion", |me| me.own.source(cookie));
         }
-        me.poll_until(conduit, "the target", |_| over.load(SeqCst));
+        me.poll_until(network, "the target", |_| over.load(SeqCst));
     });
     job.stop();
 }
@@ -328,7 +332,7 @@ pub fn notified_many_at_once(make: Make<'_>) {
     let job = Job::start(make, RANKS as u32);
     let memories: Vec<_> = (0..RANKS).map(|_| memory(SLOTS)).collect();
     let received: Vec<_> = (0..RANKS).map(|_| received(SLOTS)).collect();
-    let users: Vec<&dyn Conduit> = (0..RANKS).map(|rank| job.of(rank)).collect();
+    let users: Vec<&dyn Network> = (0..RANKS).map(|rank| job.of(rank)).collect();
     let exposed: Vec<_> = memories
         .iter()
         .enumerate()
@@ -336,7 +340,7 @@ pub fn notified_many_at_once(make: Make<'_>) {
         .collect();
     let completed: Vec<Mutex<Parts>> = (0..RANKS).map(|_| Mutex::default()).collect();
     let done = AtomicUsize::new(0);
-    job.run_threads(THREADS as u32, |rank, thread, conduit| {
+    job.run_threads(THREADS as u32, |rank, thread, network| {
         let me = rank.index();
         let completed = &completed[me];
         let mut upcalls = Shared {
@@ -348,7 +352,7 @@ pub fn notified_many_at_once(make: Make<'_>) {
         let mut poll_until = |what: &str, ready: &mut dyn FnMut() -> bool| {
             let watchdog = Watchdog::new();
             while !ready() {
-                conduit.poll(PollScope::All, &mut upcalls);
+                network.poll(PollScope::All, &mut upcalls);
                 watchdog.check(what);
             }
         };
@@ -358,7 +362,7 @@ pub fn notified_many_at_once(make: Make<'_>) {
             poll_until("room for a put", &mut || {
                 // Locked, so that another thread does not report completion before the result.
                 let mut completed = completed.lock().unwrap();
-                let local = put_and_notify(conduit, to, source, how, number);
+                let local = put_and_notify(network, to, source, how, number);
                 if local == Ok(LocalCompletion::AtReturn) {
                     completed.source_at_return(Cookie::new(number as u64));
                 }
@@ -392,7 +396,7 @@ pub fn notified_by_threads(make: Make<'_>) {
         expose((JobRank(rank as u32), job.of(rank)), &segment(&memories[rank]), &users).1[0]
     });
     let (arrived, over) = ([0; 2].map(AtomicUsize::new), AtomicUsize::new(0));
-    job.run_threads(THREADS as u32, |rank, thread, conduit| {
+    job.run_threads(THREADS as u32, |rank, thread, network| {
         let (me, peer) = (rank.index(), 1 - rank.index());
         let mut counter = Counter(&arrived[me]);
         let to = exposed[peer].plus(thread as usize * SLOT);
@@ -400,18 +404,18 @@ pub fn notified_by_threads(make: Make<'_>) {
             let how = (SourceUse::Now, Class::Request);
             // It may be in use after this thread has gone on.
             let source = &sources[number % 2];
-            until_taken(conduit, &mut counter, || {
-                put_and_notify(conduit, to, source, how, number)
+            until_taken(network, &mut counter, || {
+                put_and_notify(network, to, source, how, number)
             });
         }
         let watchdog = Watchdog::new();
         while arrived[me].load(SeqCst) < THREADS * EACH {
-            conduit.poll(PollScope::All, &mut counter);
+            network.poll(PollScope::All, &mut counter);
             watchdog.check("packets");
         }
         over.fetch_add(1, SeqCst);
         while over.load(SeqCst) < 2 * THREADS {
-            conduit.poll(PollScope::All, &mut counter);
+            network.poll(PollScope::All, &mut counter);
             watchdog.check("the other threads");
         }
     });

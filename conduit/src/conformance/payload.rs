@@ -4,7 +4,7 @@
 use super::rma::{host, until_taken, Parts};
 use super::{check_packet, connect_all, packet, Inbox, Job, Make, Seen, Watchdog};
 use crate::{
-    Busy, Class, Completion, Conduit, Cookie, Gather, GatheredPacket, JobRank, LocalCompletion, PollScope, SendBuffer,
+    Busy, Class, Completion, Cookie, Gather, GatheredPacket, JobRank, LocalCompletion, Network, PollScope, SendBuffer,
     SendBuffers, SourceUse, Upcalls, PACKET_ALIGN,
 };
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -16,12 +16,12 @@ pub(super) fn fill(buffer: SendBuffer, bytes: &[u8]) {
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.0, bytes.len()) };
 }
 
-pub(super) fn buffers(conduit: &dyn Conduit) -> &dyn SendBuffers {
-    conduit.send_buffers().expect("send buffers")
+pub(super) fn buffers(network: &dyn Network) -> &dyn SendBuffers {
+    network.abilities().send_buffers.expect("send buffers")
 }
 
-fn gather(conduit: &dyn Conduit) -> &dyn Gather {
-    conduit.gather().expect("gathered packets")
+fn gather(network: &dyn Network) -> &dyn Gather {
+    network.abilities().gather.expect("gathered packets")
 }
 
 /// Sizes of all magnitudes up to the largest.
@@ -40,19 +40,19 @@ fn sizes(max: usize) -> Vec<usize> {
 /// are sent by copy.
 pub fn reserved_packets_arrive(make: Make<'_>) {
     let job = Job::start(make, 2);
-    let sizes = sizes(job.of(0).limits().max_packet_bytes);
+    let sizes = sizes(job.limits.max_packet_bytes);
     assert!(buffers(job.of(0)).max_bytes() >= sizes[sizes.len() - 1]);
     let done = AtomicUsize::new(0);
-    job.run(|rank, conduit| {
-        let (seen, pool) = (Mutex::default(), buffers(conduit));
-        let mut inbox = Inbox::new(conduit, rank, &seen);
+    job.run(|rank, network| {
+        let (seen, pool) = (Mutex::default(), buffers(network));
+        let mut inbox = Inbox::new(network, rank, &seen);
         for (index, &bytes) in sizes.iter().enumerate() {
             let class = [Class::Request, Class::Reply][index % 2];
             for peer in [0, 1].map(JobRank) {
-                let buffer = until_taken(conduit, &mut inbox, || pool.reserve(peer, class, bytes));
+                let buffer = until_taken(network, &mut inbox, || pool.reserve(peer, class, bytes));
                 assert_eq!(buffer.0 as usize % PACKET_ALIGN, 0, "a send buffer is not aligned");
                 fill(buffer, &packet(rank, bytes as u64, bytes));
-                until_taken(conduit, &mut inbox, || pool.send_reserved(peer, class, buffer, bytes));
+                until_taken(network, &mut inbox, || pool.send_reserved(peer, class, buffer, bytes));
                 inbox.send(peer, class, 1 << 40 | index as u64, 100);
             }
         }
@@ -68,20 +68,20 @@ pub fn reserved_packets_arrive(make: Make<'_>) {
 /// However many buffers are reserved, packets are sent; buffers that are released or sent can be
 /// reserved again; and one that the conduit was too busy to send is still what it was.
 pub fn reserved_buffers_hold_nothing_up(make: Make<'_>) {
-    /// Conduits whose pool grows without limit stop here.
+    /// Networks whose pool grows without limit stop here.
     const MOST: usize = 64;
     const EACH: u64 = 60;
     let job = Job::start(make, 2);
     connect_all(&job);
-    let max = job.of(0).limits().max_packet_bytes;
+    let max = job.limits.max_packet_bytes;
     let (prepared, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    job.run(|rank, conduit| {
-        let (seen, pool) = (Mutex::new(Seen::default()), buffers(conduit));
-        let mut inbox = Inbox::new(conduit, rank, &seen).answering();
+    job.run(|rank, network| {
+        let (seen, pool) = (Mutex::new(Seen::default()), buffers(network));
+        let mut inbox = Inbox::new(network, rank, &seen).answering();
         let peer = JobRank(1 - rank.0);
         for round in 0..3 {
             // A busy decorator may refuse the first.
-            let first = until_taken(conduit, &mut inbox, || pool.reserve(peer, Class::Request, max));
+            let first = until_taken(network, &mut inbox, || pool.reserve(peer, Class::Request, max));
             let more = std::iter::from_fn(|| pool.reserve(peer, Class::Request, max).ok());
             let held: Vec<_> = std::iter::once(first).chain(more.take(MOST)).collect();
             let numbers = (0..held.len() as u64).map(|index| 1 << 40 | round << 32 | index);
@@ -100,7 +100,7 @@ pub fn reserved_buffers_hold_nothing_up(make: Make<'_>) {
                     pool.release(buffer);
                     continue;
                 }
-                until_taken(conduit, &mut inbox, || {
+                until_taken(network, &mut inbox, || {
                     pool.send_reserved(peer, Class::Request, buffer, max)
                 });
                 let is_answered = |inbox: &Inbox<'_>| inbox.seen.lock().unwrap().replies.contains(&(peer, number));
@@ -146,10 +146,10 @@ pub fn gathered_packets_arrive(make: Make<'_>) {
     const COUNT: usize = 150;
     let job = Job::start(make, 2);
     let least = gather(job.of(0)).gather_limit();
-    let most = job.of(0).limits().max_packet_bytes - FRONT;
+    let most = job.limits.max_packet_bytes - FRONT;
     assert!(least <= most, "a gather limit above the largest packet");
     let over = AtomicBool::new(false);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let seen = Mutex::default();
         let mut me = Rank {
             seen: &seen,
@@ -158,7 +158,7 @@ pub fn gathered_packets_arrive(make: Make<'_>) {
         let watchdog = Watchdog::new();
         if rank == JobRank(1) {
             while seen.lock().unwrap().len() < COUNT {
-                conduit.poll(PollScope::All, &mut me);
+                network.poll(PollScope::All, &mut me);
                 watchdog.check("gathered packets");
             }
             return over.store(true, SeqCst);
@@ -177,25 +177,25 @@ pub fn gathered_packets_arrive(make: Make<'_>) {
                 source: [SourceUse::Later, SourceUse::Now][number % 2],
                 cookie,
             };
-            let attempt = || gather(conduit).send_gathered(&sent);
-            if until_taken::<LocalCompletion>(conduit, &mut me, attempt) == LocalCompletion::AtReturn {
+            let attempt = || gather(network).send_gathered(&sent);
+            if until_taken::<LocalCompletion>(network, &mut me, attempt) == LocalCompletion::AtReturn {
                 me.own.source_at_return(cookie);
             }
         }
         for (number, packet) in packets.iter_mut().enumerate() {
             while !me.own.source(Cookie::new(number as u64)) {
-                conduit.poll(PollScope::All, &mut me);
+                network.poll(PollScope::All, &mut me);
                 watchdog.check("local completion");
             }
             packet.fill(0xee);
         }
         while !over.load(SeqCst) {
-            conduit.poll(PollScope::All, &mut me);
+            network.poll(PollScope::All, &mut me);
             watchdog.check("the receiver");
         }
         // A second report would come now, or would have come.
         for _ in 0..1000 {
-            conduit.poll(PollScope::All, &mut me);
+            network.poll(PollScope::All, &mut me);
         }
     });
     job.stop();
@@ -208,7 +208,7 @@ pub fn gathered_busy_recovers(make: Make<'_>) {
     let job = Job::start(make, 2);
     connect_all(&job);
     let (over, sent) = (AtomicBool::new(false), AtomicUsize::new(0));
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let seen = Mutex::default();
         let mut me = Rank {
             seen: &seen,
@@ -220,12 +220,12 @@ pub fn gathered_busy_recovers(make: Make<'_>) {
                 watchdog.check("a busy conduit");
             }
             while seen.lock().unwrap().len() < sent.load(SeqCst) {
-                conduit.poll(PollScope::All, &mut me);
+                network.poll(PollScope::All, &mut me);
                 watchdog.check("gathered packets");
             }
             return over.store(true, SeqCst);
         }
-        let gather = gather(conduit);
+        let gather = gather(network);
         let mut packets = Vec::new();
         let refused = loop {
             let number = packets.len();
@@ -251,16 +251,16 @@ pub fn gathered_busy_recovers(make: Make<'_>) {
             );
         };
         sent.store(packets.len() + 1, SeqCst);
-        until_taken(conduit, &mut me, || {
-            conduit.send(JobRank(1), Class::Request, &[&refused])
+        until_taken(network, &mut me, || {
+            network.send(JobRank(1), Class::Request, &[&refused])
         });
         while !over.load(SeqCst) {
-            conduit.poll(PollScope::All, &mut me);
+            network.poll(PollScope::All, &mut me);
             watchdog.check("the receiver");
         }
         for number in 0..packets.len() as u64 {
             while !me.own.source(Cookie::new(number)) {
-                conduit.poll(PollScope::All, &mut me);
+                network.poll(PollScope::All, &mut me);
                 watchdog.check("local completion");
             }
         }

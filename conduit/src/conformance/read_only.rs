@@ -19,20 +19,20 @@ static CONSTANTS: [u8; BYTES] = {
 
 /// The source of a put may be read-only memory outside segments.
 pub fn constants_are_put(make: Make<'_>) {
-    with_target(make, BYTES, |conduit, target, parts| {
+    with_target(make, BYTES, |network, target, parts| {
         for (i, bytes) in [8, 100, 2000, 5000, 70_001, BYTES].into_iter().enumerate() {
             for (j, source) in [SourceUse::Later, SourceUse::Now].into_iter().enumerate() {
                 let [put_cookie, get_cookie] = [0, 1].map(|k| Cookie::new((4 * i + 2 * j + k) as u64));
                 let from = &CONSTANTS[BYTES - bytes..];
-                if until_taken(conduit, parts, || put(conduit, target, from, source, put_cookie))
+                if until_taken(network, parts, || put(network, target, from, source, put_cookie))
                     == LocalCompletion::AtReturn
                 {
                     parts.source_at_return(put_cookie);
                 }
-                parts.wait(conduit, "a put", |parts| parts.whole(put_cookie));
+                parts.wait(network, "a put", |parts| parts.whole(put_cookie));
                 let mut back = vec![0; bytes];
-                until_taken(conduit, parts, || get(conduit, target, &mut back, get_cookie));
-                parts.wait(conduit, "a get", |parts| parts.whole(get_cookie));
+                until_taken(network, parts, || get(network, target, &mut back, get_cookie));
+                parts.wait(network, "a get", |parts| parts.whole(get_cookie));
                 assert!(back == from, "{bytes} constant bytes");
             }
         }

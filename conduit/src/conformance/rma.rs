@@ -3,8 +3,8 @@
 
 use super::{Inbox, Job, Make, Watchdog};
 use crate::{
-    atomic_codes as codes, Atomic, Busy, Class, Completion, Conduit, Cookie, Get, JobRank, LocalCompletion,
-    LocalMemory, LocalSegment, PollScope, Put, RemoteMemory, SegmentMemory, SourceUse, Upcalls,
+    atomic_codes as codes, Atomic, Busy, Class, Completion, Cookie, Get, JobRank, LocalCompletion, LocalMemory,
+    LocalSegment, Network, PollScope, Put, RemoteMemory, SegmentMemory, SourceUse, Upcalls,
 };
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -13,18 +13,18 @@ use std::sync::{Barrier, Mutex};
 /// Registers memory of the conduit of `owner`, and announces it to the conduits of `users`: what
 /// they name its first byte.
 pub fn expose(
-    owner: (JobRank, &dyn Conduit),
+    owner: (JobRank, &dyn Network),
     memory: &SegmentMemory,
-    users: &[&dyn Conduit],
+    users: &[&dyn Network],
 ) -> (LocalSegment, Vec<RemoteMemory>) {
-    let segments = owner.1.segments().expect("registered memory");
+    let segments = owner.1.abilities().segments.expect("registered memory");
     let registration = segments.register(memory).expect("a registration");
     assert!(
         registration.key.len() <= segments.max_key_bytes(),
         "a key beyond the limit"
     );
-    let learn = |user: &&dyn Conduit| {
-        let segments = user.segments().expect("registered memory");
+    let learn = |user: &&dyn Network| {
+        let segments = user.abilities().segments.expect("registered memory");
         let segment = segments.learn(owner.0, memory, &registration.key).expect("a segment");
         RemoteMemory {
             peer: owner.0,
@@ -57,7 +57,7 @@ pub(super) const fn host(address: usize) -> LocalMemory {
 
 /// Starts a put from memory outside all segments.
 pub fn put(
-    conduit: &dyn Conduit,
+    network: &dyn Network,
     to: RemoteMemory,
     from: &[u8],
     source: SourceUse,
@@ -70,18 +70,18 @@ pub fn put(
         source,
         cookie,
     };
-    conduit.rma().expect("RMA").put(&put)
+    network.abilities().rma.expect("RMA").put(&put)
 }
 
 /// Starts a get to memory outside all segments.
-pub fn get(conduit: &dyn Conduit, from: RemoteMemory, to: &mut [u8], cookie: Cookie) -> Result<(), Busy> {
+pub fn get(network: &dyn Network, from: RemoteMemory, to: &mut [u8], cookie: Cookie) -> Result<(), Busy> {
     let get = Get {
         from,
         to: host(to.as_mut_ptr() as usize),
         bytes: to.len(),
         cookie,
     };
-    conduit.rma().expect("RMA").get(&get)
+    network.abilities().rma.expect("RMA").get(&get)
 }
 
 /// Whether an operation, the only one under way, is complete. What is lost fails the test.
@@ -141,10 +141,10 @@ impl Parts {
         self.done.entry(cookie.bits()).or_default().0 = true;
     }
 
-    pub(super) fn wait(&mut self, conduit: &dyn Conduit, what: &str, done: impl Fn(&Self) -> bool) {
+    pub(super) fn wait(&mut self, network: &dyn Network, what: &str, done: impl Fn(&Self) -> bool) {
         let watchdog = Watchdog::new();
         while !done(self) {
-            conduit.poll(PollScope::All, self);
+            network.poll(PollScope::All, self);
             watchdog.check(what);
         }
     }
@@ -184,7 +184,7 @@ fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
 
 /// Tries until the conduit takes an operation.
 pub(super) fn until_taken<T>(
-    conduit: &dyn Conduit,
+    network: &dyn Network,
     upcalls: &mut dyn Upcalls,
     mut attempt: impl FnMut() -> Result<T, Busy>,
 ) -> T {
@@ -193,63 +193,67 @@ pub(super) fn until_taken<T>(
         if let Ok(taken) = attempt() {
             return taken;
         }
-        conduit.poll(PollScope::All, upcalls);
+        network.poll(PollScope::All, upcalls);
         watchdog.check("room for an operation");
     }
 }
 
 /// Two ranks, of which rank 1 has exposed `bytes` bytes to both; `body` runs on rank 0 while rank 1
 /// polls.
-pub(super) fn with_target(make: Make<'_>, bytes: usize, body: impl Fn(&dyn Conduit, RemoteMemory, &mut Parts) + Sync) {
+pub(super) fn with_target(make: Make<'_>, bytes: usize, body: impl Fn(&dyn Network, RemoteMemory, &mut Parts) + Sync) {
     let job = Job::start(make, 2);
     let mut memory = vec![0u64; bytes.div_ceil(8)];
     let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, bytes);
     let (own, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
     let over = AtomicBool::new(false);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut parts = Parts::default();
         if rank == JobRank(0) {
-            body(conduit, targets[0], &mut parts);
+            body(network, targets[0], &mut parts);
             over.store(true, SeqCst);
         } else {
-            parts.wait(conduit, "the initiator", |_| over.load(SeqCst));
+            parts.wait(network, "the initiator", |_| over.load(SeqCst));
         }
     });
-    job.of(0).segments().unwrap().forget(JobRank(1), targets[0].segment);
-    job.of(1).segments().unwrap().deregister(own);
+    job.of(0)
+        .abilities()
+        .segments
+        .unwrap()
+        .forget(JobRank(1), targets[0].segment);
+    job.of(1).abilities().segments.unwrap().deregister(own);
     job.stop();
 }
 
 /// Puts and gets of any size and alignment move exactly their bytes, and complete part by part.
 pub fn every_put_and_get(make: Make<'_>) {
     const SEGMENT: usize = 1 << 20;
-    with_target(make, SEGMENT, |conduit, target, parts| {
+    with_target(make, SEGMENT, |network, target, parts| {
         let sizes = (1..40).chain([63, 64, 65, 127, 1023, 4096, 4097, 65_535, 65_536, 65_537, 300_001]);
         for (i, bytes) in sizes.enumerate() {
             let at = 16 + (i * 37) % 100;
             let [before, put_cookie, get_cookie] = [0, 1, 2].map(|j| Cookie::new(3 * i as u64 + j));
             let clean = vec![0xee; bytes + 32];
-            let local = until_taken(conduit, parts, || {
-                put(conduit, target.plus(at - 16), &clean, SourceUse::Later, before)
+            let local = until_taken(network, parts, || {
+                put(network, target.plus(at - 16), &clean, SourceUse::Later, before)
             });
             if local == LocalCompletion::AtReturn {
                 parts.source_at_return(before);
             }
-            parts.wait(conduit, "a put", |parts| parts.whole(before));
+            parts.wait(network, "a put", |parts| parts.whole(before));
             let data = pattern(i, bytes);
             let source = [SourceUse::Later, SourceUse::Now][i % 2];
-            let local = until_taken(conduit, parts, || {
-                put(conduit, target.plus(at), &data, source, put_cookie)
+            let local = until_taken(network, parts, || {
+                put(network, target.plus(at), &data, source, put_cookie)
             });
             if local == LocalCompletion::AtReturn {
                 parts.source_at_return(put_cookie);
             }
-            parts.wait(conduit, "a put", |parts| parts.whole(put_cookie));
+            parts.wait(network, "a put", |parts| parts.whole(put_cookie));
             let mut back = vec![0; bytes + 32];
-            until_taken(conduit, parts, || {
-                get(conduit, target.plus(at - 16), &mut back, get_cookie)
+            until_taken(network, parts, || {
+                get(network, target.plus(at - 16), &mut back, get_cookie)
             });
-            parts.wait(conduit, "a get", |parts| parts.whole(get_cookie));
+            parts.wait(network, "a get", |parts| parts.whole(get_cookie));
             assert!(back[16..16 + bytes] == data, "{bytes} bytes at {at}");
             let around = back[..16].iter().chain(&back[16 + bytes..]);
             assert!(around.eq(&[0xee; 32]), "bytes beside {bytes} at {at} were changed");
@@ -261,28 +265,28 @@ pub fn every_put_and_get(make: Make<'_>) {
 pub fn source_is_free(make: Make<'_>) {
     const EACH: usize = 20_000;
     const COUNT: usize = 16;
-    with_target(make, EACH * COUNT, |conduit, target, parts| {
+    with_target(make, EACH * COUNT, |network, target, parts| {
         for round in 0..8 {
             let mut data = vec![0; EACH];
             for i in 0..COUNT {
                 data.copy_from_slice(&pattern(round * COUNT + i, EACH));
                 let cookie = Cookie::new((round * COUNT + i) as u64);
                 let source = [SourceUse::Now, SourceUse::Later][i % 2];
-                match until_taken(conduit, parts, || {
-                    put(conduit, target.plus(EACH * i), &data, source, cookie)
+                match until_taken(network, parts, || {
+                    put(network, target.plus(EACH * i), &data, source, cookie)
                 }) {
                     LocalCompletion::AtReturn => parts.source_at_return(cookie),
-                    LocalCompletion::Later => parts.wait(conduit, "local completion", |parts| parts.source(cookie)),
+                    LocalCompletion::Later => parts.wait(network, "local completion", |parts| parts.source(cookie)),
                 }
                 data.fill(0xbb);
             }
             for i in 0..COUNT {
                 let cookie = Cookie::new((round * COUNT + i) as u64);
-                parts.wait(conduit, "remote completion", |parts| parts.whole(cookie));
+                parts.wait(network, "remote completion", |parts| parts.whole(cookie));
                 let mut back = vec![0; EACH];
                 let again = Cookie::new((1000 + round * COUNT + i) as u64);
-                until_taken(conduit, parts, || get(conduit, target.plus(EACH * i), &mut back, again));
-                parts.wait(conduit, "a get", |parts| parts.whole(again));
+                until_taken(network, parts, || get(network, target.plus(EACH * i), &mut back, again));
+                parts.wait(network, "a get", |parts| parts.whole(again));
                 assert!(back == pattern(round * COUNT + i, EACH), "put {i} of round {round}");
             }
         }
@@ -297,10 +301,10 @@ pub fn before_packets(make: Make<'_>) {
     let segment = SegmentMemory::host(memory.as_ptr() as usize, 8 * ROUNDS as usize);
     let (_, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
     let done = AtomicBool::new(false);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         if rank == JobRank(1) {
             let seen = Mutex::default();
-            let mut inbox = Inbox::new(conduit, rank, &seen);
+            let mut inbox = Inbox::new(network, rank, &seen);
             for round in 0..ROUNDS {
                 inbox.poll_until("a packet", |inbox| inbox.count(Class::Request) > round as usize);
                 assert_eq!(
@@ -315,18 +319,18 @@ pub fn before_packets(make: Make<'_>) {
         for round in 0..ROUNDS {
             let (cookie, value) = (Cookie::new(round), (round + 1).to_ne_bytes());
             let to = targets[0].plus(8 * round as usize);
-            if until_taken(conduit, &mut parts, || put(conduit, to, &value, SourceUse::Now, cookie))
+            if until_taken(network, &mut parts, || put(network, to, &value, SourceUse::Now, cookie))
                 == LocalCompletion::AtReturn
             {
                 parts.source_at_return(cookie);
             }
-            parts.wait(conduit, "a put", |parts| parts.whole(cookie));
+            parts.wait(network, "a put", |parts| parts.whole(cookie));
             let packet = super::packet(rank, round, 16);
-            until_taken(conduit, &mut parts, || {
-                conduit.send(JobRank(1), Class::Request, &[&packet])
+            until_taken(network, &mut parts, || {
+                network.send(JobRank(1), Class::Request, &[&packet])
             });
         }
-        parts.wait(conduit, "the target", |_| done.load(SeqCst));
+        parts.wait(network, "the target", |_| done.load(SeqCst));
     });
     job.stop();
 }
@@ -347,7 +351,7 @@ pub fn many_at_once(make: Make<'_>) {
     let job = Job::start(make, RANKS);
     let slots = (RANKS * THREADS) as usize * EACH;
     let mut memories = vec![vec![0u64; slots * SLOT / 8]; RANKS as usize];
-    let users: Vec<&dyn Conduit> = (0..RANKS as usize).map(|rank| job.of(rank)).collect();
+    let users: Vec<&dyn Network> = (0..RANKS as usize).map(|rank| job.of(rank)).collect();
     let exposed: Vec<_> = memories
         .iter_mut()
         .enumerate()
@@ -362,13 +366,13 @@ pub fn many_at_once(make: Make<'_>) {
     };
     let parts: Vec<Mutex<Parts>> = (0..RANKS).map(|_| Mutex::new(unordered())).collect();
     let done = AtomicUsize::new(0);
-    job.run_threads(THREADS, |rank, thread, conduit| {
+    job.run_threads(THREADS, |rank, thread, network| {
         let known = &parts[rank.index()];
         let mut upcalls = SharedParts(known);
         let mut poll_until = |what: &str, ready: &mut dyn FnMut() -> bool| {
             let watchdog = Watchdog::new();
             while !ready() {
-                conduit.poll(PollScope::All, &mut upcalls);
+                network.poll(PollScope::All, &mut upcalls);
                 watchdog.check(what);
             }
         };
@@ -386,7 +390,7 @@ pub fn many_at_once(make: Make<'_>) {
             poll_until("room for a put", &mut || {
                 // Locked, so that remote completion is not seen before the result.
                 let mut known = known.lock().unwrap();
-                let local = put(conduit, target(i), data, source, cookie(0, i));
+                let local = put(network, target(i), data, source, cookie(0, i));
                 if local == Ok(LocalCompletion::AtReturn) {
                     known.source_at_return(cookie(0, i));
                 }
@@ -396,7 +400,7 @@ pub fn many_at_once(make: Make<'_>) {
         poll_until("puts", &mut || all_whole(0));
         for (i, back) in back.iter_mut().enumerate() {
             poll_until("room for a get", &mut || {
-                get(conduit, target(i), back, cookie(1, i)).is_ok()
+                get(network, target(i), back, cookie(1, i)).is_ok()
             });
         }
         poll_until("gets", &mut || all_whole(1));
@@ -441,23 +445,23 @@ pub fn keys_are_checked(make: Make<'_>) {
         let segment = SegmentMemory::host(memory.as_mut_ptr() as usize, PAGE);
         let (own, targets) = expose((JobRank(1), job.of(1)), &segment, &[job.of(0)]);
         let target = if stale {
-            job.of(1).segments().unwrap().deregister(own);
+            job.of(1).abilities().segments.unwrap().deregister(own);
             targets[0]
         } else {
             // Beyond the end of the segment, but still memory of the process.
             targets[0].plus(PAGE - 6)
         };
         let lost = AtomicBool::new(false);
-        job.run(|_, conduit| {
+        job.run(|_, network| {
             let mut upcalls = Lost(&lost);
             // Which side notices is the conduit's choice.
-            let start = || put(conduit, target, &[0xff; 16], SourceUse::Now, Cookie::new(1));
-            if std::ptr::eq(conduit, job.of(0)) {
-                let _ = until_taken(conduit, &mut upcalls, start);
+            let start = || put(network, target, &[0xff; 16], SourceUse::Now, Cookie::new(1));
+            if std::ptr::eq(network, job.of(0)) {
+                let _ = until_taken(network, &mut upcalls, start);
             }
             let watchdog = Watchdog::new();
             while !lost.load(SeqCst) {
-                conduit.poll(PollScope::All, &mut upcalls);
+                network.poll(PollScope::All, &mut upcalls);
                 watchdog.check("the report of a bad access");
             }
         });
@@ -491,14 +495,19 @@ pub fn atomics_lose_nothing(make: Make<'_>) {
     const EACH: usize = 200;
     let job = Job::start(make, RANKS);
     let add = codes::fetch(codes::ADD);
-    assert!(job.of(0).atomics().expect("atomics").supports(codes::U64, add));
+    assert!(job
+        .of(0)
+        .abilities()
+        .atomics
+        .expect("atomics")
+        .supports(codes::U64, add));
     let word = AtomicU64::new(0);
     let segment = SegmentMemory::host(word.as_ptr() as usize, 8);
-    let users: Vec<&dyn Conduit> = (0..RANKS as usize).map(|rank| job.of(rank)).collect();
+    let users: Vec<&dyn Network> = (0..RANKS as usize).map(|rank| job.of(rank)).collect();
     let (_, targets) = expose((JobRank(0), job.of(0)), &segment, &users);
     let (all, finished) = (Mutex::new(Vec::new()), Barrier::new(RANKS as usize));
     let done = AtomicUsize::new(0);
-    job.run(|rank, conduit| {
+    job.run(|rank, network| {
         let mut parts = Parts::default();
         let mut fetched = vec![u64::MAX; EACH];
         for (i, old) in fetched.iter_mut().enumerate() {
@@ -510,15 +519,15 @@ pub fn atomics_lose_nothing(make: Make<'_>) {
                 fetched: std::ptr::from_mut(old).cast(),
                 cookie: Cookie::new(i as u64),
             };
-            let start = || conduit.atomics().expect("atomics").atomic(&atomic);
-            until_taken(conduit, &mut parts, start);
+            let start = || network.abilities().atomics.expect("atomics").atomic(&atomic);
+            until_taken(network, &mut parts, start);
         }
-        parts.wait(conduit, "atomics", |parts| {
+        parts.wait(network, "atomics", |parts| {
             (0..EACH).all(|i| parts.whole(Cookie::new(i as u64)))
         });
         all.lock().unwrap().extend(fetched);
         done.fetch_add(1, SeqCst);
-        parts.wait(conduit, "the other ranks", |_| done.load(SeqCst) == RANKS as usize);
+        parts.wait(network, "the other ranks", |_| done.load(SeqCst) == RANKS as usize);
         finished.wait();
     });
     let mut all = all.into_inner().unwrap();

@@ -1,7 +1,7 @@
 //! A conduit stops inside a signal handler: part of `conformance_tests!`.
 
 use super::{connect_all, packet, IgnoreAll, Job, Make};
-use crate::{Class, Conduit, JobRank, PollScope, Stop};
+use crate::{Class, JobRank, Network, PollScope, Stop};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::os::unix::thread::JoinHandleExt;
@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 /// The conduit that the interrupted thread uses, and where it learns that it was stopped.
-type Target = (*const dyn Conduit, *const AtomicBool);
+type Target = (*const dyn Network, *const AtomicBool);
 
 thread_local! {
     static TARGET: Cell<Option<Target>> = const { Cell::new(None) };
 }
 
 extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
-    if let Some((conduit, stopped)) = TARGET.get() {
+    if let Some((network, stopped)) = TARGET.get() {
         // SAFETY: `interrupted` keeps both while the thread runs.
-        let (conduit, stopped) = unsafe { (&*conduit, &*stopped) };
-        conduit.stop(Stop::Signal);
+        let (network, stopped) = unsafe { (&*network, &*stopped) };
+        network.stop(Stop::Signal);
         stopped.store(true, SeqCst);
     }
 }
@@ -41,12 +41,12 @@ fn interrupted(job: Job, after: Duration) {
     let job: &'static Job = Box::leak(Box::new(job));
     let stopped: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
     let thread = std::thread::spawn(move || {
-        let conduit = job.of(0);
-        TARGET.set(Some((std::ptr::from_ref(conduit), std::ptr::from_ref(stopped))));
+        let network = job.of(0);
+        TARGET.set(Some((std::ptr::from_ref(network), std::ptr::from_ref(stopped))));
         let request = packet(JobRank(0), 1, 200);
         while !stopped.load(SeqCst) {
-            let _ = conduit.send(JobRank(1), Class::Request, &[&request]);
-            conduit.poll(PollScope::All, &mut IgnoreAll);
+            let _ = network.send(JobRank(1), Class::Request, &[&request]);
+            network.poll(PollScope::All, &mut IgnoreAll);
         }
     });
     let peer = std::thread::spawn(move || {
