@@ -40,7 +40,7 @@ stop() {
 trap 'stop 129' HUP
 trap 'stop 130' INT
 trap 'stop 143' TERM
-# What is not committed has no name.
+# A tree with uncommitted changes has no name.
 sources=
 if [ -z "$(git -C "$ROOT" status --porcelain 2>&1)" ]; then
     sources=$(git -C "$ROOT" rev-parse 'HEAD^{tree}' 2>/dev/null) || sources=

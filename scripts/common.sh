@@ -46,8 +46,8 @@ OPT_CFLAGS=$OPT_CFLAGS${CONFIG_CFLAGS:+ $CONFIG_CFLAGS} OPT_CXXFLAGS=$OPT_CXXFLA
 replacement() { printf '%s' "$1" | sed 's/[\\&|]/\\&/g'; }
 c_string() { replacement "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
 
-# What a library is called, by conduit and thread mode. The universal library is "any" and serves
-# all modes.
+# Name of a library, by conduit and thread mode. The universal library is "any" and serves all
+# modes.
 library_name() {
     case $1 in
     tools) echo "gasnet_tools-$2" ;;
@@ -61,7 +61,7 @@ upper() { printf %s "$1" | tr '[:lower:]-' '[:upper:]_'; }
 
 # expand TEMPLATE CONDUIT MODE PREFIX: the template on standard output with every @NAME@ replaced.
 expand() {
-    # Where lib has the development links itself (LIBDIR_SO), the loader finds it without our help.
+    # With the development links in lib itself (LIBDIR_SO), the loader needs no run path.
     _rpath=-Wl,-rpath,$4/lib
     [ -z "${LIBDIR_SO:-}" ] || _rpath=
     _mode_uc=$(upper "$3") _threads='' _word=safe _flags='-DGASNETT_THREAD_SAFE -D_REENTRANT'

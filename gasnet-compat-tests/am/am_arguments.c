@@ -22,8 +22,8 @@ static gex_Rank_t source_of(gex_Token_t token) {
     return info.gex_srcrank;
 }
 
-/* Where `sender` writes Long payloads in the segment of a receiver: one slot for requests, one for
- * replies. */
+/* Place of the Long payloads of `sender` in the segment of a receiver: one slot for requests, one
+ * for replies. */
 #define TARGET(receiver, sender, is_reply) (bases[receiver] + (2 * (size_t)(sender) + (is_reply)) * SLOT)
 
 #define HANDLERS(n)                                                                                                    \

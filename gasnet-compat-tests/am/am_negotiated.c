@@ -56,7 +56,7 @@ static void on_ack(gex_Token_t token) {
     ATOMIC_ADD(&acknowledged, 1);
 }
 
-/* What a descriptor must say. Returns the size it grants. */
+/* Checks a descriptor. Returns the size that it grants. */
 static size_t inspect(gex_AM_SrcDesc_t sd, const void *client_buf, size_t least, size_t most) {
     REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);
     CHECKF(gex_AM_SrcDescSize(sd) >= least && gex_AM_SrcDescSize(sd) <= most, "size %zu not in %zu..%zu",
@@ -68,7 +68,7 @@ static size_t inspect(gex_AM_SrcDesc_t sd, const void *client_buf, size_t least,
     return gex_AM_SrcDescSize(sd);
 }
 
-/* How much of the granted size is committed. */
+/* The bytes to commit of the granted size. */
 static size_t part(size_t granted, int how) {
     return how == 0 ? granted : how == 1 ? granted / 2 + 1 : how == 2 ? 1 : 0;
 }

@@ -126,7 +126,8 @@ int main(int argc, char **argv) {
     register_handler(long_index[0], (gex_AM_Fn_t)on_long, request | GEX_FLAG_AM_LONG, 2);
     register_handler(long_reply, (gex_AM_Fn_t)on_long_reply, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_LONG, 1);
 
-    /* What all these messages allow; Longs are capped, since some networks allow gigabytes. */
+    /* The limits common to all these messages. Longs are capped, since some networks allow
+     * gigabytes. */
     medium_limit = gex_AM_MaxRequestMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 3);
     if (gex_AM_MaxReplyMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2) < medium_limit)
         medium_limit = gex_AM_MaxReplyMedium(tm, GEX_RANK_INVALID, GEX_EVENT_NOW, 0, 2);

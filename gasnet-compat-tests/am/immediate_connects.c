@@ -50,7 +50,7 @@ static int attempt(int kind, gex_Rank_t peer) {
 /* A barrier does not connect ranks at these distances. */
 enum { DISTANCES = 2 };
 static const gex_Rank_t distances[DISTANCES] = {3, 5};
-/* What a rank sends first. */
+/* The kind of message that a rank sends first. */
 static int kind_of(gex_Rank_t rank, int distance) {
     return (int)(rank + KINDS / DISTANCES * (gex_Rank_t)distance) % KINDS;
 }

@@ -12,7 +12,7 @@
 
 enum { EACH = 150, WINDOW = 30 };
 
-// Where the locations are in every rank's segment.
+// Places of the locations in each rank's segment.
 enum { TICKET, SUM, SWAPPED, CHAIN, CLAIMED, BITS, PRODUCT, LEAST, MOST, SWORD, REAL, SINGLE, PLACES };
 static char *at(gex_Rank_t rank, int place) { return seg_of(rank) + 64 * place; }
 static void *tickets_of(gex_Rank_t rank) { return seg_of(rank) + 64 * PLACES; }
@@ -67,7 +67,7 @@ static void hammer(gex_Rank_t home) {
             chain ^= swapped[i];
         }
     }
-    // Whoever swaps takes what another left: all that was put in and taken out cancel, but for the
+    // A swap takes the value that another one left: values put in and taken out cancel, except the
     // last.
     blocking_U64(u64, NULL, home, at(home, CHAIN), GEX_OP_XOR, chain, 0, 0, 0);
 }

@@ -23,7 +23,7 @@ static gex_Flags_t flag_sets[] = {
     GEX_FLAG_RANK_IS_JOBRANK | GEX_FLAG_IMMEDIATE,
 };
 
-// What the specification says that is stored, in C.
+// The stored value by the specification, in C.
 #define EXPECT_COMMON(wide)                        \
     case GEX_OP_ADD:                               \
     case GEX_OP_FADD: return (wide)old + (wide)a;  \

@@ -1,7 +1,7 @@
-// What the reference's release build accepts of handlers: entries whose flags and argument count do
+// Handlers that the reference's release build accepts: entries whose flags and argument count do
 // not describe the message, a second reply to a request, and, where one thread at a time is inside
 // GASNet, a handler-safe lock that is held already. The debug flavour refuses each
-// (misuse/messages, misuse/locks), so that there only what it accepts is tried.
+// (misuse/messages, misuse/locks), so there only accepted ones are tried.
 // NP: 1 2 3
 // TIMEOUT: 60
 #include "check.h"

@@ -48,8 +48,8 @@ int main(int argc, char **argv) {
     GASNET_BLOCKUNTIL(ATOMIC_GET(&asked) == WAYS);
 #ifdef GASNET_CONDUIT_SMP
     PHASE("barriers");
-    /* What was sent before a barrier is there after it: the first one runs the request, the second
-     * one the reply. */
+    /* Messages sent before a barrier have arrived after it: the first barrier runs the request, the
+     * second one the reply. */
     barrier();
     OK(gex_AM_RequestShort0(tm, peer, ASK, 0));
     for (way = 0; way < 3; way++) {

@@ -41,7 +41,7 @@ Result = collections.namedtuple("Result", "code stdout stderr")
 
 
 class Host:
-    """What is known outside of one host: its process 1, held so that its number cannot come to mean
+    """A host, seen from outside: its process 1, held so that its number cannot become that of
     another process."""
 
     def __init__(self, number, pid, networks):
@@ -215,7 +215,8 @@ class Hosts:
                 self.hosts[message["host"]] = Host(message["host"], struct.unpack("3i", extra[0][2])[0], self.networks)
 
     def accept(self):
-        """What runs now belongs to the hosts, like their ssh servers, and is no stray."""
+        """Records the running processes as those of the hosts, such as ssh servers: they are no
+        strays."""
         self.own = {p.pid for p in self.processes()}
 
     def processes(self):
@@ -223,7 +224,8 @@ class Hosts:
         return processes_in({os.fstat(h.namespace).st_ino: h.number for h in self.hosts.values()})
 
     def strays(self, grace=0):
-        """What jobs have left running; `grace`: seconds in which that may still end."""
+        """Lists processes that jobs have left running; `grace`: seconds in which they may still
+        end."""
         end = time.monotonic() + grace
         while True:
             found = [p for p in self.processes() if p.pid not in self.own]

@@ -180,9 +180,9 @@ SetEnv TMPDIR={BASE}/tmp
 
 
 def private_folders(plan, host):
-    """What another machine has for itself, in this host's mount namespace: /run, the place for
-    temporary files, shared memory, logs, the network's part of /sys, names and identity. BASE
-    itself is the same folder on all hosts, as a file server's would be."""
+    """Gives this host's mount namespace what a machine has of its own: /run, a folder for temporary
+    files, shared memory, logs, the network's part of /sys, names and identity. BASE itself is the
+    same folder on all hosts, as a file server's would be."""
     stage = f"{BASE}/stage/{host['name']}"
     os.makedirs(stage)
     mount("tmpfs", stage, "tmpfs", NOSUID | NODEV, "mode=755")
@@ -237,8 +237,8 @@ def net(number, six):
 
 
 def bridges(plan):
-    """What the hosts will be joined by: a bridge for each network. The other ends of the cables
-    need no address on it."""
+    """Makes the switches that join the hosts: a bridge for each network. The other ends of the
+    cables need no address on it."""
     setting("ipv6/conf/default/disable_ipv6", 1)
     ip(
         "link set lo up",
@@ -254,7 +254,7 @@ def bridges(plan):
 
 
 def router(plan):
-    """What the hosts will be joined by: a router. It has an address of its own, from which it
+    """Makes the router that joins the hosts. It has an address of its own, from which it
     reports."""
     for name, value in (("ipv4/ip_forward", 1), ("ipv6/conf/default/accept_dad", 0), ("ipv6/conf/all/forwarding", 1)):
         setting(name, value)

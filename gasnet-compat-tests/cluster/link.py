@@ -12,7 +12,7 @@ PLACES = (0, 4, 20, 60)
 class Link:
     """The state of one host's link, and the commands that bring it about."""
 
-    # What can be changed, and what makes a value of it.
+    # The properties that can be changed, and the type of their values.
     KINDS = {
         "loss": float,
         "burst": int,

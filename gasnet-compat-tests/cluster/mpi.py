@@ -5,7 +5,7 @@ from processes import need
 
 
 def shares(n, names):
-    """How many of `n` processes each host gets, in blocks: [(name, number)]."""
+    """Deals `n` processes to the hosts, in blocks: [(name, number)]."""
     each, more = divmod(n, len(names))
     return [(name, each + (place < more)) for place, name in enumerate(names) if each + (place < more)]
 

@@ -1,4 +1,4 @@
-/* What `relay.c` does to one IP packet: finds the datagram in it, and damages that. Packets are
+/* Functions of `relay.c` for one IP packet: find the datagram in it, and damage it. Packets are
  * IPv4 without options, or IPv6. */
 #ifndef CLUSTER_PACKET_H
 #define CLUSTER_PACKET_H

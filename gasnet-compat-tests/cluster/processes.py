@@ -1,5 +1,5 @@
-"""What runs: found by process namespace or by a word of its command line, and ended; and whether
-the commands that we need are there."""
+"""Finds processes by namespace or by a word of their command line, and ends them; looks for the
+commands that we need."""
 
 import collections
 import os

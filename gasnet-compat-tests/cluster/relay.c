@@ -32,14 +32,14 @@
 /* Packets that can wait, and those taken from one device before the others have their turn. */
 enum { MOST_WAITING = 1 << 15, MOST_AT_ONCE = 64, MOST_BYTES = 1 << 16, MOST_HOSTS = 200, LINE_BYTES = 256 };
 
-/* What can be set. Per cent of the packets, but for BURST: lost packets in a row, on average; DELAY
- * and HOLD: milliseconds. */
+/* Settings. Per cent of the packets, except BURST: lost packets in a row, on average; DELAY and
+ * HOLD: milliseconds. */
 enum { LOSS, BURST, DUPLICATE, DELAY, LATE, HOLD, CORRUPT, DISGUISE, TRUNCATE, KNOBS };
 static const char *const knobs[KNOBS] = {"loss", "burst",   "duplicate", "delay",   "late",
                                          "hold", "corrupt", "disguise",  "truncate"};
 static double value[KNOBS];
 
-/* What was done. */
+/* Counts of what was done. */
 enum { CAME, WENT, LOST, DOUBLED, HELD, OVERTAKEN, CORRUPTED, DISGUISED, TRUNCATED, OVERFLOWN, REFUSED, COUNTS };
 static const char *const names[COUNTS] = {"came",      "went",      "lost",      "doubled",   "held",   "overtaken",
                                           "corrupted", "disguised", "truncated", "overflown", "refused"};
@@ -167,8 +167,8 @@ static void pass_on(const unsigned char *data, size_t bytes, struct flow *flow, 
     wait_for(packet);
 }
 
-/* Decides about one that has come from a host. What is for none of the hosts, such as a host's
- * search for routers, is forgotten. */
+/* Decides about a packet that has come from a host. Packets for none of the hosts, such as a host's
+ * search for routers, are dropped. */
 static void take_in(const unsigned char *data, size_t bytes, int from, uint64_t now) {
     unsigned to = is_packet(data, bytes) ? target_of(data) : 0;
     struct flow *flow;

@@ -37,7 +37,7 @@ class Tunnel:
     """The network, from `with` (or `start`) to the end of it. `seed` decides about packets; `mtu`
     is that of all its devices."""
 
-    # What `change` takes, each with the count that shows that it happened.
+    # The faults that `change` takes, each with the count that shows that it happened.
     FAULTS = {
         "loss": "lost",
         "burst": "lost",
@@ -157,8 +157,8 @@ class Tunnel:
         self.change(**dict.fromkeys(self.FAULTS, 0))
 
     def counts(self):
-        """What the relay has done: packets that came and went, and what happened to others; see
-        `names` in relay.c."""
+        """Counts of the relay: packets that came and went, and faults by kind; see `names` in
+        relay.c."""
         self.say("counts")
         return json.loads(self.answer())
 

@@ -10,7 +10,7 @@ enum { COUNT = 24, WORDS = 3000 };
 
 static uint64_t src[WORDS], dst[WORDS];
 
-/* What a team computes, in a note and in chunks. */
+/* Computes in a team, with data that fit an inline slot and in chunks. */
 static void use(gex_TM_t team, uint64_t salt) {
     gex_Rank_t rank = gex_TM_QueryRank(team), size = gex_TM_QuerySize(team);
     size_t lengths[] = {1, 14, 15, WORDS}, i, j;

@@ -8,7 +8,7 @@
 static gex_TM_t team;
 static gex_Rank_t rank, size;
 
-/* What member `from` has for member `to`. */
+/* Seed of the data from member `from` to member `to`. */
 static uint64_t seed(gex_Rank_t from, gex_Rank_t to, size_t bytes) { return from * 1000003u + to * 101u + bytes; }
 
 static void equal_parts(size_t bytes) {

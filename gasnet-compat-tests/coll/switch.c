@@ -36,7 +36,7 @@ static void fill(char *p, size_t bytes, size_t salt) {
     }
 }
 
-/* What the sum over the first `members` is. */
+/* Checks the sum over the first `members`. */
 static void check_sum(const char *p, size_t bytes, size_t salt, gex_Rank_t members, const char *what) {
     size_t i;
     gex_Rank_t r;
@@ -240,7 +240,7 @@ static void everything(gex_TM_t on) {
     for (i = 0; i < ARRAY_LENGTH(sizes); i++) {
         for (where = 0; where < 2; where++) {
             gex_Rank_t root = (gex_Rank_t)(i + (size_t)where) % size;
-            /* Where a member's buffers lie is its own affair. */
+            /* Each member places its buffers as it likes. */
             int mine = (where + (int)(rank % 3 == 1)) % 2;
             size_t shift = sizes[i] % 16 == 0 ? 0 : 8;
             one_size(sizes[i], root, buffer[2 * mine] + shift, buffer[2 * mine + 1] + shift);

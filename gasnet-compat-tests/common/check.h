@@ -28,7 +28,7 @@
 
 #define TEST_UNUSED __attribute__((unused))
 
-/* What every program works with. `me` and `np` are the rank and the size of the primordial team. */
+/* Objects of every program. `me` and `np` are the rank and the size of the primordial team. */
 static gex_Client_t client TEST_UNUSED;
 static gex_EP_t ep TEST_UNUSED;
 static gex_TM_t tm TEST_UNUSED;

@@ -38,7 +38,7 @@ static volatile sig_atomic_t wanted_code;
 
 enum { EXIT_INDEX = 200, NOTHING_INDEX, PREPARE_INDEX, THREADS = 4 };
 
-/* What abort and SIGSEGV give as a status ends the job by them. */
+/* Exits with the code; 134 and 139 abort and raise SIGSEGV instead. */
 static void exit_handler(gex_Token_t token, gex_AM_Arg_t code) {
     (void)token;
     if (code == 134) abort();

@@ -17,7 +17,7 @@ static int entries;
 static int replies;
 static char payload[KINDS][17][128];
 
-/* Where `from` writes Long payloads in the segment of `to`: one slot for requests, one for
+/* Place of the Long payloads of `from` in the segment of `to`: one slot for requests, one for
  * replies. */
 #define TARGET(to, from, is_reply) at(to, (2 * (size_t)(from) + (is_reply)) * SLOT)
 

@@ -23,7 +23,7 @@ TEST_UNUSED static void gasnet1_init(const char *name, int *argc, char ***argv) 
     np = gasnet_nodes();
 }
 
-/* What the helpers of check.h need, and where the segments are. After attach. */
+/* Sets the objects that the helpers of check.h need, and the table of segments. After attach. */
 TEST_UNUSED static void gasnet1_look_around(void) {
     gasnet_QueryGexObjects(&client, &ep, &tm, &segment);
     segments = (gasnet_seginfo_t *)malloc(np * sizeof *segments);

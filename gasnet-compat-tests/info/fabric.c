@@ -14,7 +14,7 @@ void **ibv_get_device_list(int *count) {
 void ibv_free_device_list(void **list) { freed += list == devices; }
 const char *ibv_get_device_name(void *which) { return which == &device ? "standin_0" : "?"; }
 
-/* What a library of devices is known by. */
+/* The functions by which a library of devices is recognised. */
 int cuInit(unsigned flags);
 int cuInit(unsigned flags) { return (int)flags; }
 int zeInit(unsigned flags);

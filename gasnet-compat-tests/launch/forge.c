@@ -1,6 +1,6 @@
-/* Who is on the network of a job of the udp conduit, but no member of it: sees what its processes
- * send each other on this host, and sends them what it makes of that. It needs a raw socket. See
- * network/test_flood.py.
+/* An attacker on the network of a job of the udp conduit, and no member of the job: reads the
+ * datagrams that its processes exchange on this host, and sends them forged ones. It needs a raw
+ * socket. See network/test_flood.py.
  *
  * forge NUMBER [FREE]: sends NUMBER datagrams; the first FREE of them as fast as it can, the others
  * only while little waits at the receivers. Now and then it says that nobody listens there. Prints
@@ -49,7 +49,7 @@ struct seen {
 
 static struct seen seen[SEEN];
 static unsigned seen_count;
-/* Where the two processes receive, and what each sends from to the other. */
+/* Ports on which the two processes receive, and from which each sends to the other. */
 static uint16_t ports[2], lines[2];
 static unsigned long forged[2], replayed[2];
 
@@ -75,7 +75,7 @@ static void set_number(unsigned char *data, unsigned at, uint32_t value) {
     for (i = 0; i < 4; i++) data[at + i] = (unsigned char)(value >> 8 * i);
 }
 
-/* How long the first datagram of some is: those of a train have the same job, version and
+/* Length of the first datagram of a super-packet, whose datagrams have the same job, version and
  * sender. */
 static size_t first_of(const unsigned char *data, size_t bytes) {
     size_t at;

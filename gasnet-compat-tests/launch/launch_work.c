@@ -38,7 +38,7 @@ static void on_reply(gex_Token_t token, void *bytes, size_t count, gex_AM_Arg_t 
     ATOMIC_ADD(&replies, 1U);
 }
 
-/* What this rank does with the next one. Its pieces of the segment lie one behind the other. */
+/* The work of this rank with the next one. Its pieces of the segment are consecutive. */
 static void work(unsigned round) {
     gex_Rank_t next = (me + 1) % np, before = (me + np - 1) % np;
     char *there = seg_of(next), *here = seg_of(me);

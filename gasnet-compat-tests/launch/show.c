@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "error line of %u\n", me);
         used = (size_t)snprintf(line, sizeof line, "first line of %u\nsecond line of %u\nno end", me, me);
     } else if (!strcmp(what, "descriptors")) {
-        /* What a program that the client runs would inherit: three streams. */
+        /* Descriptors that a program run by the client inherits: three streams. */
         fflush(stdout);
         if (me == 0) rc = system("ls /proc/self/fd | wc -l");
     } else if (!strcmp(what, "wait")) {

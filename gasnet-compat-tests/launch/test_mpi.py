@@ -26,9 +26,9 @@ USED = r"^rank \d+ has used both: 0 failures$"
 
 
 def jobs_of(mpi, modes, quick):
-    """Number of ranks, order of initialisation, level of threads, end, exit code. Which library is
-    initialised first does not matter where MPI's launcher starts the ranks. Either library ends the
-    job, with its code."""
+    """Number of ranks, order of initialisation, level of threads, end, exit code. The order of
+    initialisation does not matter if MPI's launcher starts the ranks. Either library ends the job,
+    with its code."""
     levels = ("single", "serialized", "multiple") if "par" in modes else ("single", "serialized")
     for order in ORDERS:
         for ranks in (2,) if quick else (1, 2, 4):

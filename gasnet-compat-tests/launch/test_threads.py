@@ -98,7 +98,7 @@ def test_end_by_signal(shop, threads, number, status):
     ids=["absent", "forked"],
 )
 def test_refusal(shop, threads, what, message):
-    """What cannot be started so ends with a message, and at once."""
+    """A program that cannot be started in this way ends with a message, and at once."""
     shop.expect([threads, what], 1, message, ranks=RANKS, timeout=LIMIT)
 
 

@@ -73,7 +73,8 @@ def test_no_word(launch, shop):
 
 @pytest.fixture(scope="module")
 def reports(shop):
-    """What a job of this module's configuration says about each under GASNET_VERBOSEENV."""
+    """The line about each that a job of this module's configuration prints with
+    GASNET_VERBOSEENV."""
     extra = values(shop.conduit) | {"GASNET_VERBOSEENV": "1"}
     _, output, _, _ = shop.run([shop.compile(f"{os.path.dirname(__file__)}/show.c")], 2, extra)
     return {line.split()[2]: line for line in output.splitlines() if line.startswith("ENV parameter: ")}

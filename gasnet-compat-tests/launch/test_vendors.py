@@ -16,7 +16,7 @@ import pytest
 
 # Vendor: conduit and its emulator.
 VENDORS = {"cray": ("gni", "ugni"), "quadrics": ("elan", "elan")}
-# What the last rank prints.
+# Output of the last rank.
 GOOD = "rank 3 of 4"
 RUN = "{prefix}/bin/gasnetrun_"
 # Per vendor: a name, the exit status, a text of the output, and the command.

@@ -35,7 +35,7 @@ static int note(struct come *come, uint32_t number) {
     return 1;
 }
 
-/* What a thing's size and content derive from. */
+/* Key from which size and contents of a message or transfer derive. */
 static uint64_t key_of(uint64_t seed, gex_Rank_t from, gex_Rank_t to, int kind, uint32_t number) {
     const uint64_t words[] = {from, to, (uint64_t)kind, number};
     uint64_t key = seed;

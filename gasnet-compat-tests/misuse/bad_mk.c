@@ -1,5 +1,5 @@
-// What must not be done with device memory, and devices that fail: bad_mk CASE. Needs the stand-ins
-// for device libraries.
+// Invalid calls with device memory, and devices that fail: bad_mk CASE. Needs the stand-ins for
+// device libraries.
 #include "../mk/device.h"
 
 #include <gasnet_ratomic.h>

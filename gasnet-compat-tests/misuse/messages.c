@@ -1,4 +1,4 @@
-/* Active Messages that the specification forbids, and HSLs. What concerns the place of a call is in
+/* Active Messages that the specification forbids, and HSLs. Calls in the wrong place are in
  * context.c. */
 #include <gasnet.h>
 

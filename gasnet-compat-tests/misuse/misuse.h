@@ -25,8 +25,7 @@ static gex_Rank_t me MISUSE_UNUSED, np MISUSE_UNUSED;
 static char *own MISUSE_UNUSED;  /* this rank's segment, 64 KiB */
 static char *last MISUSE_UNUSED; /* the last rank's, as it addresses it */
 
-/* What "any" stands for: both flavours. A pattern that begins with "=" is for a case that ends
- * well. */
+/* Flavour "any": both. A pattern that begins with "=" is for a case that ends well. */
 typedef struct {
     const char *name, *flavour; /* debug, any, or for one thread mode: debug-seq */
     int ranks;                  /* 0: before initialisation */

@@ -95,9 +95,8 @@ static void tm_with_event(int others_enter) {
 }
 static void tm_with_collective(void) { tm_with_event(0); }
 static void tm_with_unsynced(void) { tm_with_event(1); }
-/* What is right: lent memory is lent again when its team has ended, whose domains have ended and
- * whose events were synchronised, also by arrays; then operations of other kinds use their
- * places. */
+/* Valid calls: memory is lent again after the end of its team, whose domains have ended and whose
+ * events were synchronised, also by arrays. Then operations of other kinds use their places. */
 static void tm_in_order(void) {
     int turn;
     for (turn = 0; turn < 3; turn++) {

@@ -1,6 +1,6 @@
 /* The stall watchdog (GASNET_STALL_TIMEOUT). Rank 0 waits for the last rank, which goes on only
- * when it has read rank 0's report: no case depends on time. What was read goes to standard
- * output. */
+ * when it has read rank 0's report: no case depends on time. The text that was read goes to
+ * standard output. */
 #include <gasnetex.h>
 
 #include <sys/wait.h>

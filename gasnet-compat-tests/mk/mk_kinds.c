@@ -127,7 +127,7 @@ static void many(device_class *c) {
     CHECK(!c->live || c->live(LIVE_STREAMS) == before);
 }
 
-/* What the stand-in fails at: codes, and nothing is kept of what failed. */
+/* Failures of the stand-in: their codes, and nothing is kept of a failed call. */
 static void failures(device_class *c) {
     gex_MK_Create_args_t args = kind_args(c, 0);
     gex_MK_t kind = untouched;

@@ -86,7 +86,7 @@ static void lists(place *local, place *remote, gex_Rank_t peer, uint64_t seed) {
     barrier();
 }
 
-/* What the payload says. */
+/* The payload. */
 struct note {
     uint64_t seed;
     int place;

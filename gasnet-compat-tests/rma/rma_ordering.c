@@ -1,6 +1,6 @@
-// What a rank completed before it sends a message, or before it enters a barrier, is visible to the
-// handler, or behind the barrier; the payload of a Long is visible before its handler, and to
-// whoever the handler tells.
+// Transfers that a rank completed before it sent a message or entered a barrier are visible in the
+// handler, or after the barrier. The payload of a Long is visible to its handler, and to ranks that
+// the handler notifies.
 // NP: 1 2 4 7
 // TIMEOUT: 60
 #include "check.h"

@@ -29,7 +29,7 @@ static void on_long(gex_Token_t token, void *payload, size_t bytes) {
     ATOMIC_ADD(&longs, 1);
 }
 
-/* Takes the upper half away. What is there stays. */
+/* Takes the upper half away. Its contents stay. */
 static void withdraw(void) {
     barrier();
     if (me == 1) REQUIRE(mprotect(area + HALF, HALF, PROT_NONE) == 0);

@@ -1,6 +1,6 @@
-// What packagers build and run to see that an installation works: a little of everything between
-// all pairs of ranks, then the library's own diagnosis. Built in a build tree by make -C
-// CONDUIT-conduit testgasnet-MODE. "done." is what they look for.
+// For packagers, to verify an installation: a little of everything between all pairs of ranks, then
+// the library's own diagnosis. Built in a build tree by make -C CONDUIT-conduit testgasnet-MODE.
+// They look for "done." in the output.
 // NP: 1 2 4
 // TIMEOUT: 120
 #include "check.h"

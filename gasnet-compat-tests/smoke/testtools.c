@@ -1,5 +1,5 @@
-// What packagers build and run to see that the tools work: no job, no communication. Built in a
-// build tree by make -C CONDUIT-conduit testtools-MODE. "Done." is what they look for.
+// For packagers, to verify the tools: no job, no communication. Built in a build tree by make -C
+// CONDUIT-conduit testtools-MODE. They look for "Done." in the output.
 // NP: 1
 // CONDUITS: smp
 #include <gasnet_tools.h>

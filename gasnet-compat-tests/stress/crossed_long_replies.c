@@ -13,7 +13,7 @@ static size_t length;
 static char *answer;
 static int replies, damaged;
 
-/* Where a rank puts its replies to another one: all to the same place. */
+/* Place of the replies of a rank to another one: the same for all of them. */
 static char *place(gex_Rank_t owner, gex_Rank_t from) { return (char *)seg_of(owner) + from * ((size_t)160 << 10); }
 
 static void on_request(gex_Token_t token, void *payload, size_t bytes, gex_AM_Arg_t from) {

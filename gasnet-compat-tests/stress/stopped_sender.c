@@ -44,7 +44,7 @@ static int is_stopped(pid_t pid) {
     return after && after[1] == ' ' && after[2] == 'T';
 }
 
-/* The rank that stops: 1. What it prepares is for rank 0. */
+/* Rank 1 stops. Its prepared message is for rank 0. */
 static void stop_half_way(void) {
     gex_AM_SrcDesc_t sd = gex_AM_PrepareRequestMedium(tm, 0, NULL, LATE_BYTES, LATE_BYTES, NULL, 0, 1);
     REQUIRE(sd != GEX_AM_SRCDESC_NO_OP);

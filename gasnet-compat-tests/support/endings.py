@@ -14,9 +14,9 @@ def expect(shop, wanted, pattern, command, ranks, extra=None, flags=re.I | re.M)
 
 
 def problem_of(job, wanted, pattern, flags):
-    """What is wrong with a job, as Workshop.run returns it; empty: nothing. `wanted`: a status,
-    "bad" (any but 0) or "handled": it works and prints a line that begins with "fine", or ends with
-    another status and a text that matches."""
+    """Describes the defects of a job, as Workshop.run returns it; empty if there are none.
+    `wanted`: a status, "bad" (any but 0) or "handled": it works and prints a line that begins with
+    "fine", or ends with another status and a text that matches."""
     status, output, _, left = job
     if status is None or (wanted == "handled" and status in (-signal.SIGKILL, 137)):
         return "it hangs or was killed"

@@ -41,8 +41,8 @@ class Case:
         return "-".join([self.name, *variant])
 
     def command(self, program):
-        """What to start: the program, or a shell that ignores for it what shells make their
-        background jobs ignore."""
+        """The command to start: the program, or a shell that ignores for it the signals that shells
+        make background jobs ignore."""
         words = [program, self.name] + ["handler"] * self.handler
         return ["sh", "-c", 'trap "" INT QUIT; exec "$@"', "sh", *words] if self.background else words
 

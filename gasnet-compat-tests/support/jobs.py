@@ -47,7 +47,7 @@ def scratch():
 def clean_up_after(reader, folder, mark):
     """Waits until nobody holds the other end of a pipe, and cleans up."""
     try:
-        # Who ends the check's session, or reads what it says, is not to meet this process.
+        # The end of the check's session, and readers of its output, must not reach this process.
         os.setsid()
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
@@ -140,7 +140,7 @@ class Installation:
 
 
 class Result:
-    """What a job did: its status (None: ran out of time), its output, and what it left behind."""
+    """Outcome of a job: its status (None: ran out of time), its output, and what it left behind."""
 
     def __init__(self, status, output, leftovers, seconds):
         self.status, self.output, self.leftovers, self.seconds = status, output, leftovers, seconds

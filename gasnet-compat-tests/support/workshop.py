@@ -114,7 +114,7 @@ class Workshop:
         return output
 
     def leftovers(self, mark, before, limit=3.0):
-        """What a job that should be over has left, as text; empty: nothing."""
+        """Lists what a job that should be over has left; empty if nothing."""
         deadline = time.monotonic() + limit
         while jobs.job_processes(mark) and time.monotonic() < deadline:
             reap()
@@ -140,8 +140,8 @@ def check(problem):
 
 
 def problem_of(got, output, left, status, *patterns):
-    """What is wrong with the end of a job; empty: nothing. A pattern stands somewhere in the
-    output, behind "!" nowhere, and with a number, `(pattern, number)`, so many times."""
+    """Describes the defects of the end of a job; empty if there are none. A pattern must occur in
+    the output, after "!" it must not, and `(pattern, number)` must occur that number of times."""
     if got is None:
         return f"out of time: {output[-400:]!r}"
     if got != status:
@@ -184,7 +184,8 @@ def shared_memory():
 
 
 def named(before):
-    """What has a name of this library: shared memory, but for the given names, and Unix sockets."""
+    """Lists objects with names of this library: shared memory, except the given names, and Unix
+    sockets."""
     return [f"/dev/shm/{name}" for name in shared_memory() - before] + named_sockets()
 
 

@@ -46,7 +46,7 @@ static int TEST_UNUSED test_skip(const char *name, const char *reason) {
     return 77;
 }
 
-/* What a child did. */
+/* Outcome of a child process. */
 typedef struct {
     int status;         /* as from waitpid */
     char output[16384]; /* its standard output and standard error */

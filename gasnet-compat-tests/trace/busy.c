@@ -257,8 +257,7 @@ static void locks(void) {
     gex_HSL_Unlock(&lock);
 }
 
-/* The client's own lines. What is formatted must not be evaluated away: the counter tells whether
- * it was. */
+/* Source lines and notes of the client. */
 static void notes(void) {
     const char *file = NULL;
     unsigned int line = 0;

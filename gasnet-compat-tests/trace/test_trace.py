@@ -116,7 +116,7 @@ class Busy:
         return output
 
     def expected(self, rank):
-        """What busy wrote down: kinds, cells."""
+        """The expectations that busy wrote: kinds, cells."""
         kinds, cells = {}, {}
         with open(self.path(f"expect-{rank}"), encoding="ascii") as file:
             for line in file:

@@ -1,6 +1,6 @@
-// What VIS calls return: complete at once in the own neighbourhood; events, leaves and access
-// regions elsewhere; IMMEDIATE gives the whole or nothing. Lists may be divided differently at the
-// two sides.
+// Results of VIS calls: complete at once in the own neighbourhood; events, leaves and access
+// regions elsewhere; with IMMEDIATE, everything or nothing. The two sides may divide lists
+// differently.
 // NP: 1 2 4 7
 #include "check.h"
 #include <gasnet_vis.h>

@@ -22,7 +22,7 @@ enum {
 static char *local;
 static char *remote;
 
-/* Where `at` is for a call with these flags. */
+/* `at` as the argument of a call with these flags. */
 static void *own(size_t at, gex_Flags_t flags) {
     return flags & GEX_FLAG_SELF_SEG_OFFSET ? (void *)(uintptr_t)at : (void *)(local + at);
 }

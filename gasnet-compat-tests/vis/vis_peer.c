@@ -7,7 +7,7 @@
 
 enum { HANDLER = 201, OTHER = 202, LARGE = 300000, PIECE = 8, STEP = 16 };
 
-/* What the payload says: where the data is at the target, and what it must be. */
+/* The payload: place of the data at the target, and their expected contents. */
 struct note {
     uint64_t seed;
     uint32_t offset, pieces;

@@ -43,7 +43,7 @@ static unsigned arrivals, bad_payloads;
 
 static size_t pick(size_t low, size_t high) { return low + (size_t)(next_random(&state) % (high - low + 1)); }
 
-/* Where the slot of this rank is in the segment of `rank`, and its model. */
+/* The slot of this rank in the segment of `rank`, and its model. */
 static char *remote_slot(gex_Rank_t rank, int slot) {
     return seg_of(rank) + ((size_t)me * SLOTS + (size_t)slot) * slot_bytes;
 }

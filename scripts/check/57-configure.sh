@@ -177,7 +177,7 @@ case $(make -n -C words install prefix=here DESTDIR=stage 2>&1) in
 *"PREFIX='$WORK/words/here' DESTDIR='$WORK/words/stage'"*) pass "configure: relative prefix and DESTDIR" ;;
 *) fail "configure: relative prefix and DESTDIR" ;;
 esac
-# What a site says about the launcher.
+# A site's defaults for the launcher.
 in_tree "a site's defaults" site --with-ssh-cmd='rsh $x' --with-ssh-out-degree=7 --with-ssh-nodefile=hosts \
     --without-mpirun-cmd --with-ofi-spawner=pmi --with-ofi-provider=verbs:ofi_rxm --with-ofi-max-medium=8192 \
     --with-ofi-num-completions=32 --with-ibv-spawner=ssh --with-ibv-ports=mlx5_0+mlx5_1:2 \
@@ -307,7 +307,7 @@ if [ "$SCOPE" = all ]; then
     attempt "dist: configured in place and elsewhere" configured
     attempt "dist: builds offline, in place" in_place
     attempt "dist: installs from both" installed
-    # What the site says counts where the environment says nothing.
+    # The site's defaults count for variables that are not set.
     for value in 'rsh -x $y' '-o "A b"' 7 "$WORK/other/hosts" mpi verbs:ofi_rxm 8192 32 7/16 8000; do
         has "the site's default is in the programs" "default: $value (site default)" env
     done

@@ -5,7 +5,7 @@ scratch
 run=$STAGE_RELEASE/bin/gasnetrun
 program=$STAGE_RELEASE/bin/gasnet_perf
 quick="-b 1 -d 1 -m 64:256"
-# Where ranks or threads outnumber cores a busy machine makes every wait long: a few tests.
+# With more ranks or threads than cores, a busy machine makes every wait long: only a few tests.
 few="-b 1 -d 1 -m 64:64 am-short,am-medium-flood,put,put-2d,ad-fadd,barrier-team,allreduce"
 
 "$program" --list | sed '$d' | awk '{ print $1 }' >"$WORK/names"

@@ -19,8 +19,7 @@ HEADERS = ["gasnet.h", "gasnet_coll.h", "gasnet_vis.h", "gasnet_ratomic.h", "gas
 TYPES = {"I32": "int32_t", "U32": "uint32_t", "I64": "int64_t", "U64": "uint64_t", "FLT": "float", "DBL": "double"}
 PUBLIC = re.compile(r"(?:gex|gasnetx?|gasnett)_\w+")
 CALLED = re.compile(r"\((\w+)\)")
-# What the headers alone use of the public name space, and what is written in a synopsis as a
-# declaration.
+# Public names that only the headers use, or that a synopsis shows as declarations.
 NOT_FUNCTIONS = re.compile(r"gasnett?_needs_(?:debug|release)_library_\w+")
 
 

@@ -70,7 +70,7 @@ EXPORT = re.compile(
     r'pub\s+(?:unsafe\s+)?extern\s+"C(?:-unwind)?"\s+fn\s+(\w+)\s*\('
 )
 
-# What cbindgen needs to know. It takes each type as it stands.
+# Settings of cbindgen, which takes each type as it stands.
 CONFIG = """language = "C"
 no_includes = true
 usize_is_size_t = true

@@ -99,7 +99,7 @@ class Headers:
         return (self.declared - fields) | set(self.macros)
 
     def kind(self, name, exported):
-        """What a name is."""
+        """The kind of a name."""
         if name.endswith("_t") and name not in exported:
             return "type"
         if name in exported:
@@ -112,7 +112,7 @@ class Headers:
 
 
 class Tests:
-    """Which programs use a name, by their texts."""
+    """The programs that use a name, by their texts."""
 
     def __init__(self, root):
         self.written, self.pasted = collections.defaultdict(set), collections.defaultdict(set)
@@ -158,8 +158,8 @@ def families(rows):
 
 
 def differences(page, fresh, programs):
-    """What is wrong with a page. Its last column may lack programs that were added since; it must
-    not name one that is gone."""
+    """The defects of a page. Its last column may lack programs that were added since; it must not
+    name one that is gone."""
     tested = {}
     for line in fresh:
         tested[line.partition(" | ")[0]] = line.rpartition(" | ")[2] != "– |"

@@ -65,7 +65,7 @@ def exists(word, folder, installed):
 
 
 def main():
-    """Everything."""
+    """Prints the unknown commands; exit status 1 if there are any."""
     installed = set(os.listdir(sys.argv[1])) if len(sys.argv) > 1 else set()
     pages = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
     failed = 0

@@ -16,7 +16,7 @@ esac
 case $PREFIX in /*) ;; *) PREFIX=$(pwd)/$PREFIX ;; esac
 [ "$PREFIX" = / ] || PREFIX=${PREFIX%/}
 to=${DESTDIR:-}$PREFIX
-# What is installed is for everybody.
+# All users can read the installed files.
 umask 022
 if [ "$to" -ef "$ROOT" ]; then
     echo "PREFIX is the source tree, $ROOT: choose another folder (a build tree that configure made elsewhere will do)" >&2

@@ -19,8 +19,8 @@ import time
 
 WINDOW = 50
 UDP_SEGMENT = 103
-# How long nothing must come before the next ones are sent: with all back already, and without; and
-# before it is over.
+# Silence before the next datagrams are sent: while some are missing, and with all back already; and
+# before the end.
 SILENCE_SECONDS = (0.1, 0.01)
 LAST_SILENCE_SECONDS = 2
 
