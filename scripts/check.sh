@@ -1,10 +1,9 @@
 #!/bin/sh
 # check.sh quick|all [STEP...]: runs the steps in scripts/check/ (all, or those whose names are
-# given, for example "symbols install")
-# and counts. SEED (any word) chooses the part of the large matrices that a quick check takes. A
-# step prints lines "PASS name", "FAIL name why", "SKIP name reason"; everything else is
-# explanation. CONTINUE=1: a step that has passed here before, with the very same sources, is not
-# run again; what it said then counts. For checks that are interrupted.
+# given, for example "symbols install") and counts. SEED (any word) chooses the part of the large
+# matrices that a quick check takes. A step prints lines "PASS name", "FAIL name why", "SKIP name
+# reason"; everything else is explanation. CONTINUE=1: a step that has passed here before, with the
+# very same sources, is not run again; its former output counts. For checks that are interrupted.
 . "$(dirname -- "$0")/common.sh"
 
 SCOPE=${1:-}
@@ -23,8 +22,8 @@ started=$(date +%s)
 log=$BUILD/check.log passed_before=$BUILD/check.passed
 mkdir -p "$BUILD" "$passed_before"
 : >"$log"
-# Limits make process groups of their own: a mark in the environment finds what steps have started
-# when this is ended.
+# Time limits put commands into process groups of their own. A mark in the environment finds the
+# processes of steps when this script is ended.
 lane='' CHECK_STEPS=$$-$started
 export CHECK_STEPS
 stop() {
@@ -46,7 +45,7 @@ if [ -z "$(git -C "$ROOT" status --porcelain 2>&1)" ]; then
     sources=$(git -C "$ROOT" rev-parse 'HEAD^{tree}' 2>/dev/null) || sources=
 fi
 
-# run STEP LOG: shows and keeps what a step prints.
+# run STEP LOG: shows and keeps the output of a step.
 run() {
     step=$1 _log=$2
     script=$(echo "$ROOT"/scripts/check/[0-9]*-"$step".sh)
@@ -77,8 +76,8 @@ run() {
     return "$status"
 }
 
-# These wait more than they compute: they run beside the steps after `build`, and are shown when
-# those have ended.
+# These steps wait more than they compute. They run beside the steps after `build`, and their output
+# is shown after them.
 waiting="scripts launch"
 before='' after='' beside=''
 for step in $steps; do

@@ -1,6 +1,5 @@
-# Sourced by the build scripts: where things are, and what the templates' @NAMES@ stand for.
-# Set by the Makefile (or by hand): FLAVOUR=release|debug, SEGMENT=fast|large|everything, BUILD, CC,
-# CXX.
+# Sourced by the build scripts: paths, and the values of the templates' @NAMES@. Set by the Makefile
+# (or by hand): FLAVOUR=release|debug, SEGMENT=fast|large|everything, BUILD, CC, CXX.
 
 set -eu
 LC_ALL=C
@@ -38,11 +37,11 @@ debug) DEBUG=1 OPT_CFLAGS=-g OPT_CXXFLAGS=-g DEBUG_DEFINES=' -DGASNET_DEBUG' TOO
 *) echo "$0: FLAVOUR is '$FLAVOUR'; it must be release or debug" >&2; exit 1 ;;
 esac
 
-# The compiler flags for clients that `configure` was given.
+# Compiler flags for clients, from the arguments of `configure`.
 OPT_CFLAGS=$OPT_CFLAGS${CONFIG_CFLAGS:+ $CONFIG_CFLAGS} OPT_CXXFLAGS=$OPT_CXXFLAGS${CONFIG_CXXFLAGS:+ $CONFIG_CXXFLAGS}
 : "${CONFIG_LDFLAGS:=}" "${CONFIGURE_ARGS:=FLAVOUR=$FLAVOUR SEGMENT=$SEGMENT}"
 
-# The text that remains itself on the right side of sed's s|||, in a C string if need be.
+# Quote a text for the right side of sed's s|||; the second also for a C string.
 replacement() { printf '%s' "$1" | sed 's/[\\&|]/\\&/g'; }
 c_string() { replacement "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
 
@@ -71,7 +70,7 @@ expand() {
     # Makefile fragments name the prefix in one line only.
     _conduit_include_mak=" -I\$(GASNET_PREFIX)/include/$2-conduit"
     _about="$2, thread mode $3"
-    # Whether jobs can be on several hosts.
+    # Whether jobs can span several hosts.
     case " any tools $("$ROOT/scripts/build/conduits.sh" --hosts) " in *" $2 "*) _ssh=1 ;; *) _ssh=0 ;; esac
     [ "$2" != any ] || { _mode_define='' _conduit_include='' _conduit_include_mak='' \
         _about="${CONDUITS:-any conduit}: chosen at start, every thread mode"; }

@@ -7,7 +7,7 @@
 cd "$ROOT"
 target=$BUILD/lint
 
-# tool COMMAND: the command to run. $BUILD/ruff is what setup.sh makes.
+# tool COMMAND: the command to run. setup.sh creates $BUILD/ruff.
 tool() {
     PATH=$BUILD/ruff/bin:$PATH command -v "$1" && return
     echo "lint: $1 is not installed; run scripts/setup.sh lint" >&2

@@ -1,9 +1,9 @@
-# Sourced by what runs gasnet-compat-tests; ROOT is the source tree.
+# Sourced by scripts that run gasnet-compat-tests; ROOT is the source tree.
 
 # tests FOLDER|OPTION...: pytest in gasnet-compat-tests; Debian's, or that of the Python on PATH.
 tests() {
     _pytest=$(command -v pytest-3 || echo "python3 -B -m pytest")
-    # Not in a folder with settings, which want a library.
+    # Not in a folder with settings of pytest, which require a library.
     if ! (cd / && $_pytest -p xdist --version) >/dev/null 2>&1; then
         echo "SKIP gasnet-compat-tests: python3-pytest or python3-pytest-xdist is not installed"
         return

@@ -19,7 +19,7 @@ CARGO_MUTANTS_VERSION=25.3.1
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 BUILD=${BUILD:-$root/build}
 
-# Daemons lie in folders that an ordinary user's PATH need not have.
+# Daemons are in folders that an ordinary user's PATH may lack.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 missing=
 # need COMMAND PACKAGE
@@ -51,7 +51,7 @@ check() {
     need ibv_rc_pingpong ibverbs-utils
     # The headers of libibverbs for tests of its emulator, and its library to compare with.
     [ -e /usr/include/infiniband/verbs.h ] || missing="$missing libibverbs-dev"
-    # Its headers for a program that attacks jobs.
+    # libfabric's headers, for a program that attacks jobs.
     need_file libfabric1 libfabric.so.1 /usr/lib /usr/local/lib
     [ -e /usr/include/rdma/fabric.h ] || missing="$missing libfabric-dev"
 }
@@ -90,7 +90,7 @@ cluster() {
     need mpirun.openmpi openmpi-bin
     need mpicc.mpich libmpich-dev
     need mpicc.openmpi libopenmpi-dev
-    # Login shells that read a command line in other ways than sh does.
+    # Login shells that parse a command line differently from sh.
     need tcsh tcsh
     need fish fish
     # Slurm's plugin for PMIx loads the library by the name that only this package has.
@@ -117,7 +117,7 @@ for part; do
     *) echo "setup: '$part' is not known; build, check, lint, all, cluster and rdma are" >&2; exit 2 ;;
     esac
 done
-# has PART: whether it was asked for.
+# has PART: whether this part was requested.
 has() { case " $parts " in *" $1 "*) ;; *) return 1 ;; esac; }
 parts=$*
 # Two parts may need the same package.
@@ -141,7 +141,7 @@ if { has lint || has all; } && command -v rustup >/dev/null 2>&1; then
             rustup component add "$component"
     done
 fi
-# Only lint needs it: without a network all else goes on.
+# Only lint needs it: without a network the rest continues.
 install_ruff() {
     "$BUILD/ruff/bin/ruff" --version 2>/dev/null | grep -qx "ruff $RUFF_VERSION" && return
     echo "setup: installing ruff $RUFF_VERSION in $BUILD/ruff"
@@ -186,10 +186,9 @@ else
     echo "setup: needs root or sudo to install: $missing" >&2
     exit 1
 fi
-# Another package manager may be at work: wait for its lock, and begin again when it has emptied the
-# folder of downloaded packages.
-# Tests start daemons of their own: those of the packages run neither now (policy-rc.d, which we
-# take away again) nor when the machine starts.
+# Another package manager may be running: wait for its lock, and retry if it has emptied the folder
+# of downloaded packages. Tests start their own daemons. Those of the packages start neither now
+# (policy-rc.d, removed afterwards) nor at boot.
 install() {
     # shellcheck disable=SC2086 # several words
     $as_root env DEBIAN_FRONTEND=noninteractive sh -c '

@@ -23,7 +23,7 @@ families=$(cd gasnet-compat-tests && for family in *; do
     case $family in common | headers | support | cluster | network | __* | *.*) ;; *) printf '%s ' "$family" ;; esac
 done)
 
-# run COMMAND...: shows and keeps what it prints. A failure that has no line of its own gets one.
+# run COMMAND...: shows and keeps the output. A failure without a line of its own gets one.
 run() {
     _before=$(wc -l <"$log")
     { "$@" 2>&1 || echo "exit status $? of $*"; } | tee -a "$log"

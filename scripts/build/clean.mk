@@ -2,11 +2,11 @@
 # BUILD, CONDUITS, tests, and tree, the folder where configure ran.
 
 .PHONY: clean distclean
-# Leaves what clients can read before the library is built.
+# Keeps the files that clients read before the library is built.
 clean:
 	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),$(foreach t,$(tests),'$(tree)/$c-conduit/$t'))
 	@BUILD_TREE='$(tree)' '$(SRCDIR)/scripts/build/tree.sh'
-# Leaves nothing that configure or make wrote.
+# Removes everything that configure or make wrote.
 distclean:
 	rm -rf '$(BUILD)' $(foreach c,$(CONDUITS),'$(tree)/$c-conduit' '$(tree)/bin/gasnetrun_$c') \
 		'$(tree)/bin/gasnetrun_aries' '$(tree)/bin/gasnetrun_gemini' \

@@ -10,7 +10,7 @@
 what=$1
 cd "$ROOT"
 
-# Neither the sources' place nor the user's home may reach the objects.
+# The objects must not contain the path of the sources or of the user's home.
 cargo_home=${CARGO_HOME:-${HOME:-}/.cargo}
 RUSTFLAGS="${RUSTFLAGS:-} --remap-path-prefix=$cargo_home=/cargo --remap-path-prefix=$BUILD=/build"
 RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$ROOT=/gasnet"
@@ -18,8 +18,8 @@ RUSTFLAGS="$RUSTFLAGS --remap-path-prefix=$ROOT=/gasnet"
 CFLAGS="${CFLAGS:-} -fno-lto -ffile-prefix-map=$BUILD=/build -ffile-prefix-map=$ROOT=/gasnet"
 export RUSTFLAGS CFLAGS
 
-# For this machine, or for what CARGO_BUILD_TARGET says; a user's own settings for Cargo do not move
-# the results.
+# For this machine, or for CARGO_BUILD_TARGET. A user's own settings for Cargo do not move the
+# results.
 triple=${CARGO_BUILD_TARGET:-$(rustc -vV | sed -n 's/^host: //p')}
 mkdir -p "$CORE/core"
 if [ "$what" = launcher ]; then

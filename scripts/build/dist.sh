@@ -1,7 +1,7 @@
 #!/bin/sh
 # dist.sh: $BUILD/GASNet-VERSION.tar.gz, a release that builds offline (its crates are inside) and
 # that clients unpack and configure themselves. Takes what git has under version control, or, in an
-# unpacked release, all files. Twice the same sources make the same bytes.
+# unpacked release, all files. The same sources give the same bytes.
 . "$(dirname -- "$0")/../common.sh"
 
 name=GASNet-$VERSION
@@ -13,7 +13,7 @@ if [ -e .git ]; then
     git ls-files -z | tar -c --null -T - -f - | tar -x -C "$stage/$name" -f -
     date=$(git log -1 --format=%ct)
 else
-    # Not what configure and make wrote.
+    # Without the files that configure and make wrote.
     tar -c --exclude=./build --exclude=./target --exclude='./config.*' --exclude='./*-conduit' --exclude=./bin \
         --exclude=./lib \
         --exclude=./gasnet_config.h --exclude='./gasnet*.mak' -f - . | tar -x -C "$stage/$name" -f -

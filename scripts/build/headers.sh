@@ -39,7 +39,7 @@ for conduit; do
         [ ! -f "$template" ] || expand "$template" "$conduit" "" "" |
             replace "$B/include/$conduit-conduit/$(basename -- "$template" .in)"
     done
-    # A conduit may have header files of its own, which then win.
+    # A conduit may have header files of its own, which take precedence.
     for header in "$ROOT/conduit-$conduit"/include/*.h; do
         # shellcheck disable=SC2094 # replace writes below $B
         [ ! -f "$header" ] || replace "$B/include/$conduit-conduit/$(basename -- "$header")" <"$header"

@@ -35,7 +35,7 @@ if [ "$conduit" != tools ]; then
     objects=$tmp/marker.o
 fi
 
-# What is exported: the lists of the source tree and the marker's names, as far as they are defined.
+# Exports: the lists of the source tree and the marker's names, as far as they are defined.
 nm -g --defined-only "$core" 2>/dev/null | awk 'NF == 3 { print $3 }' | sort -u >"$tmp/core.names"
 sort -u "$tmp/core.names" "$tmp/marker.names" >"$tmp/defined"
 "$ROOT/scripts/build/exports.sh" "$conduit" | cat - "$tmp/marker.names" | sort -u >"$tmp/wanted"
@@ -52,8 +52,8 @@ entry=$(head -n 1 "$tmp/exports")
 # shellcheck disable=SC2046,SC2086 # one -u per name
 ld -r --gc-sections --force-group-allocation $(sed 's/^/-u /' "$tmp/exports") -e "$entry" $objects "$core" \
     -o "$tmp/all.o"
-# Without -R .llvmbc binutils 2.40 aborts on leftover bitcode; .comment only says which compilers
-# the build machine had. PACKAGE_OBJCOPY: options of the sanitizer builds
+# Without -R .llvmbc binutils 2.40 aborts on leftover bitcode; .comment only names the compilers of
+# the build machine. PACKAGE_OBJCOPY: options of the sanitizer builds
 # (scripts/check/70-sanitize.sh).
 # shellcheck disable=SC2086
 objcopy ${PACKAGE_OBJCOPY:-} -R .llvmbc -R .llvmcmd -R .comment --keep-global-symbols="$tmp/exports" "$tmp/all.o" \

@@ -6,8 +6,8 @@ PREFIX := $(prefix)
 endif
 DESTDIR ?=
 UNIVERSAL ?= 1
-# What may have quotes goes by the environment. The source tree's own config.mk, if somebody
-# configured in place, is not for us.
+# Values that may have quotes are passed in the environment. The source tree's own config.mk, from
+# configuring in place, is ignored.
 CONFIGURED := 1
 export CC CXX CONFIG_CFLAGS CONFIG_CXXFLAGS CONFIG_LDFLAGS CONFIGURE_ARGS CONFIGURED
 export DEFAULT_SSH_CMD DEFAULT_SSH_OPTIONS DEFAULT_SSH_NODEFILE DEFAULT_SSH_OUT_DEGREE
@@ -20,13 +20,13 @@ export DEFAULT_GNI_SPAWNER DEFAULT_GNI_MAX_MEDIUM DEFAULT_USE_UDREG DEFAULT_ELAN
 # Make splits names at spaces.
 $(if $(word 2,$(PREFIX)),$(error the prefix must not have spaces in its name: $(PREFIX)))
 $(if $(word 2,$(DESTDIR)),$(error DESTDIR must not have spaces in its name: $(DESTDIR)))
-# As seen from this folder, whatever folder the work is done in.
+# Relative to this folder, whatever folder make runs in.
 override PREFIX := $(abspath $(PREFIX))
 override DESTDIR := $(abspath $(DESTDIR))
 
 source = +@$(LOCKED) $(MAKE) --no-print-directory -C '$(SRCDIR)' CONDUITS='$(CONDUITS)' \
 	UNIVERSAL='$(UNIVERSAL)' DEBUG='$(DEBUG)' SEGMENT='$(SEGMENT)' BUILD='$(BUILD)'
-# Two makes at a time would write the same files: one waits for the other.
+# Concurrent makes would write the same files, so one waits for the other.
 LOCKED := mkdir -p '$(BUILD)' && $(shell command -v flock && echo "'$(BUILD)/.lock'")
 tree := $(patsubst %/build,%,$(BUILD))
 
@@ -39,7 +39,7 @@ launcher:
 	$(source) CONDUITS= UNIVERSAL=0 launcher
 install:
 	$(source) MODES='$(MODES)' PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' install
-# For those who know that headers have a target of their own elsewhere.
+# For clients that call the target of the headers by its name in the reference.
 install-includeHEADERS: install
 uninstall:
 	$(source) PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' uninstall

@@ -149,7 +149,7 @@ for entry in \$files; do
     # shellcheck disable=SC2086 # split at the colons
     set -- \${templates#:}
     IFS=\$old_ifs
-    # As others do: a template that is not here is that of the source tree.
+    # As in other projects, a template that is not here is that of the source tree.
     for template; do
         shift
         if [ "\$template" != - ] && [ ! -f "\$template" ]; then

@@ -3,7 +3,7 @@
 cd "$ROOT" || exit 1
 SHOW_LINES=60
 CARGO_TARGET_DIR=$BUILD/unit
-# An incremental build from nothing takes a seventh more time.
+# An incremental build from scratch takes a seventh longer.
 CARGO_INCREMENTAL=0
 export CARGO_TARGET_DIR CARGO_INCREMENTAL
 
@@ -13,13 +13,13 @@ rust_tests() { timeout 1800 python3 -B "$ROOT/scripts/check/unit_tests.py" "$@";
 
 # Of the plans of ibv, gni and elan a quick check takes one in three.
 [ "$SCOPE" = all ] || export GASNET_TEST_PLANS="$SEED:3"
-# All crates but two, which have no tests, but examples, which would be built: the libraries.
+# All crates except the two of the libraries: these have no tests, and examples that would be built.
 set -- --workspace --exclude gasnet-conduit-any --exclude gasnet-libraries --features "$conduits"
 if [ "$SCOPE" = all ]; then
     attempt "unit tests in both flavours" rust_tests "$@" --and "$@" --all-features
     attempt "fuzzer" env MINUTES=10 ROUNDS=1000000 timeout 3600 sh "$ROOT/scripts/check/fuzz.sh"
 else
-    # The crates that have checks.
+    # The crates with debug checks.
     attempt "unit tests in both flavours" rust_tests "$@" \
         --and -p gasnet -p gasnet-conduit -p gasnet-tools --all-features
 fi

@@ -7,10 +7,10 @@ attempt "symbols: lists and headers agree" sh "$ROOT/exports/check-headers.sh"
 
 # Libraries that any Linux machine with a C compiler has.
 allowed_needed='^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[a-z0-9-]*)\.so\.[0-9]+$'
-# Prefixes that belong to this interface.
+# Prefixes of the names of this interface.
 ours='^_?(gasnet|gasnetx|gasnett|gasneti|gasnetti|gasnetc|gasnete|gex|_gasneti)_'
 
-# Strings that would tell where, when or by whom the library was built.
+# Strings that would reveal the place, time or user of the build.
 traces() {
     { echo "$ROOT"; echo "$BUILD"; echo "$HOME/"; date +%Y-%m-%d; date '+%b %e %Y'; uname -n; } | sort -u |
         # A short host name also occurs by chance.

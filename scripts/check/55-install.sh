@@ -19,7 +19,7 @@ expect() {
     fi
 }
 
-# named NAME PROGRAM: upcxx-run starts only what has this string, whatever the program was linked
+# named NAME PROGRAM: upcxx-run starts only programs with this string, whatever they were linked
 # with.
 named() {
     if grep -aqF '$GASNetConduitName: SMP $' "$2"; then
@@ -125,7 +125,7 @@ if "$STAGE_RELEASE/bin/ident" "$WORK/h" |
     fail "install: ident does not find GASNetConduitName in a program:" \
         "$("$STAGE_RELEASE/bin/ident" "$WORK/h" | head -n 5 | tr '\n' ' ')"
 fi
-# UPC++'s upcxx-run takes each for a conduit.
+# UPC++'s upcxx-run takes each of these for a conduit.
 printf '#include <gasnetex.h>\nint second(void) { return gex_System_QueryJobSize() > 0; }\n' >"$WORK/second.c"
 # shellcheck disable=SC2046
 if attempt "install: two files compile" "$CC" -O0 "$HELLO" "$WORK/second.c" -o "$WORK/two" \

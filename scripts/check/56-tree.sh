@@ -74,8 +74,8 @@ for file in lib/libgasnet.a lib/pkgconfig/gasnet.pc include/gasnet.mak; do [ -r 
 for file in gasnetrun ident; do [ -x "$P/bin/$file" ] || odd="$odd bin/$file"; done
 good "libraries, fragments and programs have the names that clients put together" "$odd"
 
-# ---- tokens of every fragment and .pc file ----
-# only PATTERN WORDS...: complains about words that are none of the kinds.
+# ---- tokens of every fragment and .pc file ---- only PATTERN WORDS...: lists the words that do not
+# match.
 only() {
     _kinds=$1
     shift

@@ -66,7 +66,7 @@ attempt "configure: make echovar" \
     sh -c "make -s -C upcxx echovar VARNAME=CONDUITS | grep -qx 'CONDUITS=\"elan gni ibv ofi smp udp\"'"
 attempt "configure: config.status knows AR" \
     sh -c "echo 'AR=@AR@' | (cd upcxx && ./config.status --file=-:-) | grep -q '^AR=/.*ar$'"
-# Only asked for: both are built in make check-all.
+# Only configured: make check-all builds both.
 make -C upcxx/other/amudp -p clean >amudp.rules 2>&1
 has "other/amudp has the target of UPC++" '^amudprun:' amudp.rules
 has "other/amudp has the target of Chapel" '^amudprun-host:' amudp.rules
@@ -88,7 +88,7 @@ attempt "configure: distclean" make -s -C upcxx distclean
 left=$(find upcxx -mindepth 1)
 [ -z "$left" ] || fail "configure: distclean leaves $left"
 
-# Others' options, values of their own line, one dash, and what is not known.
+# Options of other programs, values as separate words, one dash, and unknown options.
 in_tree "options of Chapel" chapel \
     --enable-segment-everything --disable-auto-conduit-detect --enable-smp --enable-pshm \
     --disable-aligned-segments --disable-hwloc \
@@ -172,7 +172,7 @@ if (cd words && "$ROOT/configure" CC="$CC -g" CFLAGS=-DA=1 LDFLAGS=-Wl,-O1 \
     grep -qx 'DEFAULT_MAX_SEGSIZE := 64MB/P' words/config.mk; then pass "configure: CC=, CFLAGS=, LDFLAGS="; else
     fail "configure: CC=, CFLAGS=, LDFLAGS=: $(tail -n 3 "$WORK/log" | tr '\n' ' ')"
 fi
-# Relative places are as seen from the build tree.
+# Relative paths are relative to the build tree.
 case $(make -n -C words install prefix=here DESTDIR=stage 2>&1) in
 *"PREFIX='$WORK/words/here' DESTDIR='$WORK/words/stage'"*) pass "configure: relative prefix and DESTDIR" ;;
 *) fail "configure: relative prefix and DESTDIR" ;;
@@ -278,7 +278,7 @@ if [ "$SCOPE" = all ]; then
             --with-ofi-max-medium=8192 --with-ofi-num-completions=32 --with-ibv-physmem-max=7/16 \
             --with-aries-max-medium=+8000
     )
-    # Each of these runs in a subshell of its own, and means its variables for that.
+    # Each of these runs in a subshell, and sets its variables for that only.
     # shellcheck disable=SC2030,SC2031
     in_place() (
         export CARGO_HOME="$WORK/home" CARGO_NET_OFFLINE=true

@@ -107,7 +107,8 @@ says "the launcher's option" "conduit sock" "$STAGE_RELEASE/bin/gasnetrun" -n 2 
 says "the launcher's name" "conduit sock" "$STAGE_RELEASE/bin/gasnetrun_sock" -n 2 "$program"
 says "its identity" 'GASNetConduitName: ANY ' "$STAGE_RELEASE/bin/ident" "$program"
 
-# A library of one conduit cannot obey, and says so. Headers and library of two kinds do not link.
+# A library of one conduit cannot select another one, and prints a message. Headers and library of
+# two kinds do not link.
 # shellcheck disable=SC2046
 attempt "universal: smp alone compiles" "$CC" "$ROOT/scripts/check/hello.c" -o "$WORK/smp" \
     $(pc "$STAGE_RELEASE" --cflags --libs gasnet-smp-par)

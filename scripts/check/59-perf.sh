@@ -1,5 +1,5 @@
 # gasnet_perf: every test runs, at odd numbers of ranks, with threads, over a network, and its files
-# can be read. Times are not looked at.
+# can be read. Times are not checked.
 . "$(dirname -- "$0")/lib.sh"
 scratch
 run=$STAGE_RELEASE/bin/gasnetrun

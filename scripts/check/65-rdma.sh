@@ -50,7 +50,7 @@ jobs() {
     GASNET_SUPERNODE_MAXSIZE=1 GASNET_QP_TIMEOUT=21 in_vm 900 sh -c '
         failed=0
         for program in "$1"/jobs/*; do
-            # An emulated machine on a busy one is late at times.
+            # An emulated machine on a busy host may be late.
             for _ in 1 2; do
                 timeout 120 "$2/bin/gasnetrun_ibv" -n 2 "$program" && continue 2
                 echo "${program##*/}: exit status $?"
@@ -89,7 +89,7 @@ fi
 in_vm 2 sleep 100 2>/dev/null
 if [ $? -eq 124 ]; then pass "rdma: timeout of the machine"; else fail "rdma: the machine outlived its timeout"; fi
 TMPDIR=$WORK timeout -s KILL 4 "$vm" sleep 100
-# left: what is still there of the killed machine, whose parts end one after another.
+# left: the remaining processes of the killed machine, which end one after another.
 left() { find "$WORK" -name 'rdma-vm.*' && pgrep -f "$WORK/rdma-vm"; }
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     [ -n "$(left)" ] || break

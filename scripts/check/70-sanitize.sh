@@ -45,7 +45,8 @@ if [ -n "$nightly" ]; then
         programs asan "$BUILD/asan/stage" "ASAN_OPTIONS=$asan_options" "" 4
     fi
     if attempt "tsan: library" instrument tsan thread "-fsanitize=thread" gasnet_tsan; then
-        # The standard library is not instrumented: that its scoped threads have ended is not seen.
+        # The standard library is not instrumented: the tool does not see the end of its scoped
+        # threads.
         others=$skip
         why=scoped_threads_of_the_standard_library_are_not_instrumented
         skip="$skip diagnosis=$why testgasnet=$why"

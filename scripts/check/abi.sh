@@ -1,7 +1,7 @@
 #!/bin/sh
 # abi.sh [--write]: fails when what a C compiler computes from the headers (sizes, offsets,
 # constants) differs from docs/abi-baseline.txt, which is the binary interface that clients were
-# compiled against. See docs/abi.md for what to raise then.
+# compiled against. docs/abi.md names the numbers to raise then.
 FLAVOUR=release
 . "$(dirname -- "$0")/../common.sh"
 
@@ -65,7 +65,7 @@ TYPES
         sort -u | sed 's/.*/VALUE(&)/'
     echo 'return 0; }'
 } >"$scratch/abi.c"
-# Nothing is linked in but what the program calls, which is nothing of the library.
+# The program calls nothing of the library, so nothing of it is linked in.
 # shellcheck disable=SC2086 # two options
 "$CC" -std=gnu11 -O1 -w -DGASNET_PAR -DGASNETI_BUILDING_LIBRARY -DGASNETI_NO_LINK_CHECK \
     -ffunction-sections -Wl,--gc-sections $include \

@@ -8,10 +8,10 @@ import subprocess
 import sys
 
 LIMIT = 2048
-# A message of QsNet has 2 KiB, and is put together on the stack (docs/elan.md).
+# A message of QsNet has 2 KiB, and is assembled on the stack (docs/elan.md).
 LIMIT_OF_ELAN = 2560
-# Start, attach and exit, where a job stands still anyway; node agents and launchers, which are
-# processes of their own; messages of fatal errors, backtraces and statistics.
+# Start, attach and exit, where no client computes; node agents and launchers, which are processes
+# of their own; messages of fatal errors, backtraces and statistics.
 ELSEWHERE = (
     r"<?gasnet_job::",
     r"gasnet::(init|select|diagnose|abi::compat::diagnose)::",
@@ -30,7 +30,7 @@ STARTS_ELSEWHERE = re.compile("|".join(ELSEWHERE))
 
 
 def limit(name):
-    """Most bytes of a function; none for those elsewhere."""
+    """Maximum bytes of the frame of a function; sys.maxsize if it is not limited."""
     if STARTS_ELSEWHERE.match(name):
         return sys.maxsize
     return LIMIT_OF_ELAN if "gasnet_conduit_elan::" in name else LIMIT
@@ -57,7 +57,7 @@ def frames(archive):
 
 
 def main():
-    """Everything."""
+    """Prints functions with large frames; exit status 1 if there are any."""
     failed = False
     for archive in sys.argv[1:]:
         for name, size in sorted(set(frames(archive)), key=lambda frame: -frame[1]):

@@ -1,6 +1,5 @@
 #!/bin/sh
-# fuzz.sh: more of what is not as it should be than `make check` tries, for whatever reads what
-# comes from elsewhere.
+# fuzz.sh: more hostile input than `make check` tries, for all parsers of data from outside.
 #   ROUNDS    inputs of each test that makes them at random (5000000), and SEED of the conduit's
 #             (1): a test that fails says which it had
 #   MINUTES   how long libFuzzer then looks for bytes that reach code which none has reached, in
@@ -13,7 +12,7 @@
 cd "$ROOT"
 GASNET_TEST_ROUNDS=${ROUNDS:-5000000} GASNET_TEST_SEED=${SEED:-1}
 export GASNET_TEST_ROUNDS GASNET_TEST_SEED
-# Overflows are to be seen, and it is to be fast.
+# Optimised, with overflow checks and debug assertions.
 CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RELEASE_LTO=off
 export CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS CARGO_PROFILE_RELEASE_LTO
 for tests in "gasnet am::wire" "gasnet-conduit-ofi wire::" "gasnet-conduit-udp fuzz::"; do
@@ -35,7 +34,7 @@ ASAN_OPTIONS=detect_leaks=0
 export ASAN_OPTIONS
 targets=${TARGETS:-$("$fuzzer")}
 
-# share TARGET: its part of the time. Whole conversations need more of it than single messages.
+# share TARGET: its part of the time. Conversations need more of it than single messages.
 share() { case $1 in udp-datagrams) echo 6 ;; *) echo 1 ;; esac }
 shares=0 failed=0
 for target in $targets; do shares=$((shares + $(share "$target"))); done

@@ -88,7 +88,7 @@ def without_text(source):
 
 
 def closing(source, at, pairs="{}"):
-    """The position behind the bracket that closes the one at `at`."""
+    """The position after the bracket that closes the one at `at`."""
     depth = 0
     for position in range(at, len(source)):
         depth += (source[position] == pairs[0]) - (source[position] == pairs[1])
@@ -101,7 +101,7 @@ TEST = re.compile(r"#\[cfg\(\s*(?:test\s*\)|all\(\s*test\b)")
 
 
 def without_tests(source):
-    """Overwrites with spaces each item behind `#[cfg(test)]`. Also returns the names of the modules
+    """Overwrites with spaces each item after `#[cfg(test)]`. Also returns the names of the modules
     in files among them."""
     files = []
     while found := TEST.search(source):
@@ -161,7 +161,7 @@ MODULE = re.compile(r"\bmod\s+(\w+)\s*([{;])")
 def uses(source, path):
     """(position, module path as a tuple) of everything in this crate that the source of module
     `path` names by a path."""
-    # Inline modules: what `self` and `super` are inside.
+    # Inline modules, to resolve `self` and `super` inside.
     inner = [
         (found.start(), closing(source, found.end() - 1), found[1])
         for found in MODULE.finditer(source)
@@ -208,11 +208,11 @@ def modules(root):
 
 
 def check(levels, files):
-    """Sorted lines about upward uses, and lines about what is wrong with the list itself."""
+    """Sorted lines about upward uses, and lines about defects of the list itself."""
     upward, errors = [], list(levels.errors)
     tops = {path[0] for path in files if path}
     names = {"::".join(path[:length]) for path in files for length in range(1, len(path) + 1)}
-    # A module may stand in its parent's file.
+    # A module may be in its parent's file.
     for path, (_, source) in files.items():
         names |= {"::".join((*path, found[1])) for found in MODULE.finditer(source)}
     errors += [f"{entry} is listed, but is no module of src/" for entry in levels.level if entry not in names]

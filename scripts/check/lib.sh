@@ -9,8 +9,7 @@ pass() { echo "PASS $*"; }
 skip() { echo "SKIP $*"; }
 fail() { echo "FAIL $*"; failures=$((failures + 1)); }
 
-# attempt NAME COMMAND...: PASS when the command succeeds; otherwise FAIL and the end of what it
-# printed.
+# attempt NAME COMMAND...: PASS when the command succeeds; otherwise FAIL and the end of its output.
 attempt() {
     _name=$1
     shift
@@ -28,8 +27,8 @@ in_check_all() {
     [ "$SCOPE" = all ] || { skip "$1: in make check-all"; finish; }
 }
 
-# conduits_of release|debug: those that step build installs in this flavour. The debug flavour
-# checks what clients do, and a quick check has few networks in it.
+# conduits_of release|debug: the conduits that step build installs in this flavour. The debug
+# flavour checks calls of clients, so a quick check has few networks in it.
 conduits_of() {
     case $SCOPE$1 in
     quickdebug) echo "smp ibv udp sock" ;;
@@ -46,8 +45,8 @@ scratch() {
 }
 
 # compat_tests FOLDER|OPTION...: gasnet-compat-tests over everything that was built, as lines of a
-# step; a quick check takes a part of the matrix. Time limits are three times what the programs ask
-# for: a busy machine is no failure.
+# step; a quick check takes a part of the matrix. Time limits are three times those of the programs:
+# a busy machine must not fail.
 compat_tests() {
     [ "$SCOPE" = all ] && _slice= || _slice=$SEED
     tests --lines --slice "$_slice" --timeout-factor 3 -n "$(nproc)" "$@"

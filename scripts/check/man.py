@@ -123,8 +123,8 @@ def main():
     wrong = [f"no page has {name}" for name in sorted(must - set(names) - variables)]
     wrong += sorted(references())
 
-    # All names exist, and the prototypes agree: a compiler says so. Macros of the same names are in
-    # the way.
+    # A compiler checks that all names exist and the prototypes agree. Macros of the same names are
+    # undefined first.
     functions = list(prototypes())
     code = "".join(f"#include <{header}>\n" for header in HEADERS)
     code += "".join(

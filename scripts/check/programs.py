@@ -61,7 +61,7 @@ def pairs(text):
 
 
 def judge(result, done):
-    """One word for the table, and why."""
+    """The outcome in a word for the table, and its reason."""
     lines = [line for line in result.output.splitlines() if line.strip()]
     bad = [line for line in lines if BAD_LINE.search(line)]
     if result.status is None:

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-# Every crate has these, or may.
+# Modules that every crate has or may have.
 COMMON = {"lib", "tests", "fuzz"}
 
 
 def table():
-    """The modules of each conduit, by the page."""
+    """The modules of each conduit, from the page."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Files of a conduit")[2]
     found = {}
     for row in re.findall(r"^\| (`.*) \|$", text.partition("\n## ")[0], re.M):
@@ -27,7 +27,7 @@ def table():
 
 
 def main():
-    """Everything."""
+    """Prints the differences; exit status 1 if there are any."""
     failed = 0
     for conduit, named in sorted(table().items()):
         source = ROOT / f"conduit-{conduit}" / "src"

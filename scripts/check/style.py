@@ -22,7 +22,7 @@ WORDS_FAIL = True
 
 CODE, TEXT = 120, 100
 
-# Lines are not looked at: generated, or quoted from elsewhere.
+# Files whose lines are not checked: generated, or quoted from elsewhere.
 GENERATED = (
     "Cargo.lock",
     "LICENSE-APACHE",
@@ -34,7 +34,7 @@ GENERATED = (
     "docs/GASNet-EX.txt",
     "scripts/mutants/*.txt",
 )
-# Folders whose lines are being wrapped: their long lines are counted, but are no error.
+# Folders whose long lines are counted, but are no error.
 LATER = ()
 
 # (pattern, better words, paths). A pattern is compared with text in which `_`, `-` and the humps of
@@ -162,7 +162,7 @@ def markdown(path, lines, findings):
 
 
 def manual(path, lines, findings):
-    """The lines of a manual page. A list head (.It) has no way to go on in a next line."""
+    """The lines of a manual page. A list head (.It) cannot continue on the next line."""
     display = False
     for number, line in enumerate(lines, 1):
         if line.startswith((".Bd", ".nf", ".Ed", ".fi")):
@@ -189,7 +189,7 @@ def source(path, lines, findings, rust):
         elif not text:
             fence = False
         table = text and (fence or body.startswith("|") or LINK.search(body) or DIRECTIVE.match(body))
-        # A shell has no way to write one word in two lines.
+        # A shell cannot write one word on two lines.
         table = table or (path.endswith(SHELL) and re.search(r"'[^']{70,}|\"[^\"]{70,}", line))
         if not table:
             findings.line_width(path, number, line, TEXT if text else code)

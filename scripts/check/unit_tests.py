@@ -14,7 +14,7 @@ import time
 
 # Seconds for a program.
 TIMEOUT = 900
-# Programs beside each other, in each of which as many tests run as there are cores.
+# Programs that run concurrently. Each runs as many tests at once as there are cores.
 PROGRAMS = max(3, (os.cpu_count() or 1) // 2)
 
 
@@ -26,7 +26,7 @@ def cargo(options, *more):
 def build(options):
     """Builds tests. Returns their programs: path, and folder of the package. Those of folders named
     tests come first, because they take longest. None: not all can be built."""
-    # Errors of compilers go to the standard error.
+    # Compiler errors go to standard error.
     command = cargo(options, "--tests", "--no-run", "--message-format=json-render-diagnostics")
     built = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if built.returncode:
@@ -59,7 +59,7 @@ def has_library(options):
 
 
 def run(command, folder):
-    """Runs a command that tests. Returns what is to be printed, and whether all have passed."""
+    """Runs a test command. Returns its output, and whether all tests have passed."""
     start = time.monotonic()
     try:
         ended = subprocess.run(

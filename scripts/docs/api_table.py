@@ -146,7 +146,7 @@ def table_row(names, where, kind, state, programs):
 
 
 def families(rows):
-    """Neighbouring rows that differ in a number only, together."""
+    """Merges neighbouring rows that differ in a number only."""
     groups = []
     for row in rows:
         stem = re.sub(r"\d+(?=$|_v2$)", "#", row.name)

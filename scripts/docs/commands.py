@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILTIN = {"cd", "export", "for", "done", "if", "fi", "set", "unset"}
-# On machines of sites.
+# Commands of sites, which this machine may lack.
 ELSEWHERE = {"spack", "sudo"}
 
 
@@ -31,7 +31,8 @@ def blocks(page):
 
 
 def commands(start, lines):
-    """(line number, command) of each command, which may go on behind a backslash or in quotes."""
+    """(line number, command) of each command, which may continue after a backslash or inside
+    quotes."""
     text, first = "", start
     for number, line in enumerate(lines, start):
         if not text:

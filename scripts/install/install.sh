@@ -61,7 +61,7 @@ generated() {
     rm -f "$notes.file"
 }
 
-# library NAME: archive, shared library and its links.
+# library NAME: installs the archive, the shared library and its links.
 library() {
     put "$B/lib/lib$1.a" "lib/lib$1.a"
     put "$B/lib/lib$1.so.$LIBRARY_VERSION" "lib/lib$1.so.$LIBRARY_VERSION" 755
@@ -70,7 +70,7 @@ library() {
     [ -z "${LIBDIR_SO:-}" ] || link "lib$1.so.$SOVERSION" "lib/lib$1.so"
 }
 
-# program NAME AS: one of those in Rust.
+# program NAME AS: installs a program in Rust.
 program() { [ "$PROGRAMS" != 1 ] || put "$CORE/core/$1" "bin/$2" 755; }
 
 hosts=$("$ROOT/scripts/build/conduits.sh" --hosts)
@@ -86,7 +86,7 @@ for conduit in $CONDUITS; do
         generated conduit-shared.pc.in "$conduit" "$mode" "lib/pkgconfig/gasnet-$conduit-$mode-shared.pc"
     done
     program gasnetrun "gasnetrun_$conduit"
-    # Names that programs of the reference's conduits are started by.
+    # Launchers' names in the reference.
     case $conduit in
     udp) link gasnetrun_udp bin/amudprun && link gasnetrun_smp.1 share/man/man1/amudprun.1 ;;
     elan)

@@ -30,8 +30,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "gasnet-compat-tests", "support"))
 import jobs  # noqa: E402  (found through the line above)
 
-# Fast to build, and without the checks of a Rust debug build: the tests, not the assertions, are to
-# catch the defects.
+# Builds fast, and without the checks of a Rust debug build: tests must catch the defects, not
+# assertions.
 PROFILE = {
     "CARGO_PROFILE_DEV_OPT_LEVEL": "1",
     "CARGO_PROFILE_DEV_DEBUG": "0",
@@ -184,8 +184,8 @@ def write(path, text):
 
 
 def copy_tree():
-    """Makes the copy like the sources; leaves unchanged files alone, so that they are not compiled
-    again."""
+    """Updates the copy from the sources. Does not touch unchanged files, so that they are not
+    compiled again."""
 
     def ignored(folder, names):
         # scripts/build is source; only the folder at the top is not.
@@ -279,7 +279,7 @@ def main():
     if chosen == {"cargo"}:
         return cargo_mutants()
     mutants, broken = read(chosen, TREE)
-    # Less is built when those that need the same library follow each other.
+    # Consecutive mutants of the same library need fewer builds.
     mutants.sort(key=lambda mutant: (mutant.test.library, mutant.name))
     limits = {}
     for mutant in mutants:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# setup.sh: downloads Debian's kernel (70 MB) and busybox, and makes of them what scripts/rdma-vm/run
-# boots: $BUILD/rdma-vm/vmlinuz and initrd. When these are there it uses no network. The packages it
-# needs are installed by scripts/setup.sh.
+# setup.sh: downloads Debian's kernel (70 MB) and busybox, and makes the images that
+# scripts/rdma-vm/run boots: $BUILD/rdma-vm/vmlinuz and initrd. When these are there it uses no
+# network. The packages it needs are installed by scripts/setup.sh.
 . "$(dirname -- "$0")/../common.sh"
 PATH=$PATH:/usr/sbin:/sbin
 image=$BUILD/rdma-vm
