@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The round under way, at the first leader.
 #[derive(Debug)]
 pub struct Round {
-    /// Who has entered, among the leaders.
+    /// Whether each leader has entered.
     entered: Vec<bool>,
     words: [u64; 2],
 }

@@ -20,7 +20,7 @@ pub const BOOTSTRAP: Key<Option<String>> = text(
 )
 .ours();
 
-/// How much later than others a process may come.
+/// Longest time that a process may come later than others.
 const LATE: Duration = Duration::from_secs(60);
 
 /// The place of this process among those that meet.

@@ -9,7 +9,7 @@ use gasnet_conduit::{Busy, Class, JobRank};
 pub const BYTES: usize = MAX_PACKET_BYTES + (4 << 10);
 /// Buffers of a process.
 const COUNT: usize = 4;
-/// What a free buffer holds.
+/// Contents of a free buffer.
 const FREE: u8 = 0xf3;
 
 /// A buffer, from the client's Prepare to the NIC's last read.

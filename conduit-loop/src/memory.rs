@@ -31,7 +31,7 @@ struct Own {
 }
 
 impl Own {
-    /// Where the NIC reaches `[address, address + bytes)`. None if that is beyond the bounds.
+    /// The NIC's address of `[address, address + bytes)`. None if that is beyond the bounds.
     fn reach(&self, address: usize, bytes: usize) -> Option<usize> {
         let offset = address.wrapping_sub(self.memory.base);
         let is_inside = offset <= self.memory.bytes && bytes <= self.memory.bytes - offset;
@@ -106,7 +106,7 @@ impl Keys {
         key
     }
 
-    /// Where the NIC reaches the local side of an operation. Verifies what the runtime states of
+    /// The NIC's address of the local side of an operation. Verifies the runtime's description of
     /// it.
     pub fn local(&self, local: &LocalMemory, bytes: usize) -> usize {
         if local.segment == LocalSegment::NONE {

@@ -294,7 +294,7 @@ impl Nic {
                         break;
                     }
                     Ok(bytes) => self.accept(net, peer, &buffer[..bytes]),
-                    // What was sent before a reset can still be read; end-of-file follows it.
+                    // Data sent before a reset can still be read; end-of-file follows them.
                     Err(why) if why.kind() == ErrorKind::ConnectionReset => {}
                     Err(_) => break,
                 }
@@ -303,7 +303,7 @@ impl Nic {
         self.buffer = buffer;
     }
 
-    /// Sends what links take. What this process sends to itself arrives.
+    /// Sends as much as the links take. Messages to this process arrive at once.
     fn flush(&mut self, net: &Net) {
         for (rank, link) in net.links.iter().enumerate() {
             let Some(link) = link else { continue };

@@ -1,4 +1,5 @@
-//! How much memory the NIC pins, for all processes of the host together: `GASNET_LOOP_PINNED_MAX`.
+//! Limit of the memory that the NIC pins, for all processes of the host together:
+//! `GASNET_LOOP_PINNED_MAX`.
 
 use crate::random::setting;
 use gasnet_conduit::config::{size, Key};
@@ -20,7 +21,7 @@ pub const PINNED_MAX: Key<u64> = size(
 #[derive(Debug)]
 pub struct Pinned {
     max: u64,
-    /// What this process may take without asking others.
+    /// Bytes that this process may take without asking others.
     share: u64,
     /// Taken by all processes of the host; none without a limit.
     taken: Option<&'static AtomicU64>,
@@ -42,7 +43,7 @@ impl Pinned {
         Ok(Self { max, share, taken })
     }
 
-    /// What every process of the host can take.
+    /// Bytes that every process of the host can take.
     pub fn share(&self) -> usize {
         self.taken.map_or(usize::MAX, |_| self.share as usize)
     }

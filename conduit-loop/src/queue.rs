@@ -32,7 +32,7 @@ pub enum Content {
     Gathered(Vec<u8>, (usize, usize), Cookie),
 }
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Put,
@@ -40,7 +40,7 @@ pub enum Kind {
     Atomic { dt: u32, op: u32, operands: [u64; 2] },
 }
 
-/// What is known of the source of a put.
+/// State of the source of a put.
 #[derive(Debug)]
 pub enum Source {
     /// It was copied.
@@ -63,7 +63,7 @@ pub struct Operation {
     /// Names the remote memory to its NIC.
     pub key: u64,
     pub remote: usize,
-    /// Where the NIC reaches the local side.
+    /// The NIC's address of the local side.
     pub local: usize,
     pub bytes: usize,
     pub cookie: Cookie,

@@ -33,7 +33,7 @@ const STACK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct Net {
     pub rank: JobRank,
-    /// Who takes part in barriers.
+    /// Processes that take part in barriers.
     pub leaders: Vec<JobRank>,
     /// By rank; none to this process.
     pub links: Vec<Option<OwnedFd>>,

@@ -26,7 +26,7 @@ pub struct At {
     pub address: usize,
 }
 
-/// What one NIC sends to another. Answers begin with the number of the operation.
+/// A message of one NIC to another. Answers begin with the number of the operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Message<'a> {
     /// A packet of the runtime.

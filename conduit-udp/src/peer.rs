@@ -62,7 +62,7 @@ impl Turn {
     }
 }
 
-/// What [`Peer::transmit`] sends next.
+/// The next transmission of [`Peer::transmit`].
 struct NextSend {
     class: Class,
     turn: Turn,
@@ -122,7 +122,7 @@ pub struct Peer {
     pub bulk: PerClass<VecDeque<BulkTransfer>>,
     /// Gets whose data has not all arrived.
     pub gets: Slab<PendingGet>,
-    /// Whose turn it is to transmit.
+    /// The traffic that transmits next.
     turn: Turn,
     /// Congestion control.
     pub congestion: Congestion,
@@ -270,7 +270,7 @@ impl Peer {
         Body::Copied(copy, hash)
     }
 
-    /// What has been received, by class.
+    /// SACK blocks, by class.
     fn sacks(&self) -> PerClass<Sack> {
         PerClass::from_fn(|class| self.rx[class].sack())
     }

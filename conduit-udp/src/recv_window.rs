@@ -54,7 +54,7 @@ impl RecvWindow {
         widen(low, self.next)
     }
 
-    /// What has been received, as far as a header can say.
+    /// The received numbers, as far as a header can describe them.
     pub fn sack(&self) -> Sack {
         Sack {
             next: self.next,

@@ -56,7 +56,7 @@ impl Batch {
 pub struct BatchContext {
     /// Rank of the peer.
     pub target: JobRank,
-    /// What has been received from the peer.
+    /// Numbers received from the peer.
     pub sacks: PerClass<Sack>,
     /// Whether the last datagram asks for an acknowledgement.
     pub ack_now: bool,

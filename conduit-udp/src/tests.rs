@@ -1,4 +1,4 @@
-//! What the conformance suite cannot test: unauthenticated, forged and replayed datagrams, and the
+//! Tests beyond the conformance suite: unauthenticated, forged and replayed datagrams, and the
 //! wake-up descriptor.
 
 use crate::fragment;

@@ -78,7 +78,7 @@ pub const ACK_NOW: u8 = 1;
 /// number but different payloads are equal.
 pub const TRANSMISSION: u8 = 2;
 
-/// What has been received of one class: cumulative acknowledgement and SACK bitmap.
+/// Received numbers of one class: cumulative acknowledgement and SACK bitmap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sack {
     /// Number of the first missing datagram. A header holds its low half.

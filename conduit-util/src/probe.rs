@@ -1,4 +1,4 @@
-//! How much memory can be registered: found out by registering it (`GASNET_PHYSMEM_PROBE`). All
+//! The probe of the memory that can be registered: it registers it (`GASNET_PHYSMEM_PROBE`). All
 //! processes do so at the same time, so that the limits of their host count.
 #![forbid(unsafe_code)]
 

@@ -20,7 +20,7 @@ pub struct BootstrapPlace {
 /// The program that starts processes for such a system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemLauncher {
-    /// What is run.
+    /// The program to run.
     pub program: &'static str,
     /// Another program of the system, which tells this one from others of the same name.
     pub companion: Option<&'static str>,
@@ -35,8 +35,8 @@ pub trait Bootstrap: Sync {
     /// Whether this system has started the process. Looks at the environment only.
     fn has_started_this(&self) -> bool;
 
-    /// What starts processes for this system, other than srun of Slurm. gasnetrun runs it where it
-    /// is on the path.
+    /// The program that starts processes for this system, other than srun of Slurm. gasnetrun runs
+    /// it if it is on the path.
     fn launcher(&self) -> Option<SystemLauncher> {
         None
     }

@@ -173,7 +173,7 @@ pub use read_only::*;
 pub use rma::*;
 pub use stop::*;
 
-/// What a conduit gets at its start, in a job of these processes on one host, each of which is a
+/// Start information of a conduit, in a job of these processes on one host, each of which is a
 /// neighbourhood of its own. As in a job, their threads do not sleep if GASNET_WAITMODE is SPIN.
 pub fn start_info<'a>(rank: JobRank, all: &'a [JobRank], exchange: &'a dyn Fn(&[u8]) -> Vec<u8>) -> StartInfo<'a> {
     fn place_of(rank: JobRank) -> Place {
@@ -472,7 +472,7 @@ fn packet(source: JobRank, number: u64, bytes: usize) -> Vec<u8> {
     packet
 }
 
-/// What the receiver of a packet writes into it.
+/// The byte with which the receiver overwrites a packet.
 const USED: u8 = 0xee;
 
 /// Verifies a packet, and returns its number; for a packet that is too short, its length. Then

@@ -17,7 +17,7 @@ impl Cookie {
         Self(bits)
     }
 
-    /// What the runtime has put in, without the conduit's tag.
+    /// The runtime's bits, without the conduit's tag.
     #[inline]
     pub const fn bits(self) -> u64 {
         self.0 & ((1 << Self::TAG_SHIFT) - 1)

@@ -13,11 +13,11 @@ use gasnet_sys::process;
 /// How to find a library.
 #[derive(Debug)]
 pub struct Vendor {
-    /// What it is for.
+    /// Purpose of the library.
     pub what: &'static str,
     /// File names to try, in this order.
     pub names: &'static [&'static CStr],
-    /// Where to get it, for messages, without a full stop.
+    /// Where to get it: a phrase for messages, without a full stop.
     pub source: &'static str,
     /// The variable that names another file.
     pub variable: &'static Key<Option<String>>,
@@ -79,7 +79,7 @@ pub static PMIX: Vendor = Vendor {
 #[derive(Debug)]
 pub struct Library {
     handle: ManuallyDrop<loader::Library>,
-    /// What `dlopen` returned, as a number.
+    /// The result of `dlopen`, as a number.
     raw: usize,
     vendor: &'static Vendor,
     name: String,

@@ -36,14 +36,13 @@ pub struct GatheredPacket<'a> {
     pub peer: JobRank,
     /// Its channel.
     pub class: Class,
-    /// What precedes the payload: a multiple of [`crate::PACKET_ALIGN`] bytes, copied before
-    /// return.
+    /// The front of the packet: a multiple of [`crate::PACKET_ALIGN`] bytes, copied before return.
     pub front: &'a [u8],
     /// The payload, unchanged until local completion.
     pub payload: LocalMemory,
     /// Its length. Together with the front at most [`crate::Limits::max_packet_bytes`].
     pub bytes: usize,
-    /// Who waits for the payload.
+    /// The waiter for the payload.
     pub source: SourceUse,
     /// Names it.
     pub cookie: Cookie,

@@ -52,8 +52,8 @@ impl SegmentMemory {
 /// A dmabuf with the memory of a device segment.
 #[derive(Debug)]
 pub struct Dmabuf {
-    /// Close-on-exec. What was registered with it (`ibv_reg_dmabuf_mr`, `FI_MR_DMABUF`) or mapped
-    /// holds the buffer, so it may be closed then.
+    /// Close-on-exec. Registrations made with it (`ibv_reg_dmabuf_mr`, `FI_MR_DMABUF`) and mappings
+    /// hold the buffer, so it may be closed after them.
     pub fd: OwnedFd,
     /// Offset in the buffer of the segment's first byte.
     pub offset: usize,
@@ -79,12 +79,12 @@ impl RemoteSegment {
     pub const ALL_MEMORY: Self = Self(u32::MAX);
 }
 
-/// What [`Segments::register`] returns.
+/// The result of [`Segments::register`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     /// The conduit's number for the segment.
     pub segment: LocalSegment,
-    /// What peers need to access it: at most [`Segments::max_key_bytes`], opaque to the runtime,
+    /// Key with which peers access it: at most [`Segments::max_key_bytes`], opaque to the runtime,
     /// which passes it to [`Segments::learn`] there.
     pub key: Vec<u8>,
 }
@@ -148,7 +148,7 @@ pub struct LocalMemory {
     pub device: Option<Device>,
 }
 
-/// Who waits for the source of a put or the payload of a packet.
+/// The waiter for the source of a put or the payload of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SourceUse {
     /// Nobody yet. The conduit does not copy a large source.
@@ -167,7 +167,7 @@ pub struct Put {
     pub from: LocalMemory,
     /// At least 1; no upper limit (the conduit splits).
     pub bytes: usize,
-    /// Who waits for the source.
+    /// The waiter for the source.
     pub source: SourceUse,
     /// Names it.
     pub cookie: Cookie,
@@ -237,7 +237,7 @@ pub struct Atomic {
     /// The bits of values, in the low bytes. Of a compare-and-swap the first is expected, the
     /// second is new.
     pub operands: [u64; 2],
-    /// Where the old value goes; null if the operation does not fetch.
+    /// Destination of the old value; null if the operation does not fetch.
     pub fetched: *mut u8,
     /// Names it.
     pub cookie: Cookie,

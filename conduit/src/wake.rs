@@ -1,6 +1,6 @@
 //! Waking threads that sleep until the network has something for them.
 
-/// What a thread that is about to sleep can expect from the network.
+/// Promise of the network to a thread that is about to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WakePromise {
     /// It wakes the process.

@@ -48,7 +48,7 @@ fn a_privileged_program_ignores_variables_of_files() {
     assert!(privileged.contains("privileged: true"), "{privileged}");
 }
 
-/// What a copy of this program prints, with these permissions and as another user.
+/// The output of a copy of this program, with these permissions and as another user.
 fn run(program: &Path, mode: u32) -> String {
     fs::copy(env::current_exe().unwrap(), program).unwrap();
     fs::set_permissions(program, fs::Permissions::from_mode(mode)).unwrap();

@@ -247,7 +247,7 @@ fn has_spawner_variable(conduit: &str) -> bool {
     TABLE.iter().chain(own).any(|variable| variable.name == name)
 }
 
-/// What the program's library may hold: one conduit, or all.
+/// The program's library by its possible conduits: one, or all.
 fn library(conduit: &str) -> Library<'static> {
     let is_possible = |name: &str| name == conduit || (conduit == AUTO && has_spawner_variable(name));
     let possible: Vec<_> = conduits().filter(|c| is_possible(c.0)).collect();

@@ -169,7 +169,7 @@ pub fn peer_process(fd: RawFd) -> io::Result<(libc::pid_t, libc::uid_t)> {
     Ok((peer.pid, peer.uid))
 }
 
-/// How long a process may take from `bind` to `listen`.
+/// Longest time of a process from `bind` to `listen`.
 const LISTENS: Duration = Duration::from_secs(1);
 
 /// Connects to a local socket in the abstract namespace. Blocks for at most `limit` while the

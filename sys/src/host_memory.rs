@@ -8,7 +8,7 @@ use std::fs;
 pub struct HostMemory {
     /// Physical memory, or the limit of the control group if that is lower.
     pub physical: u64,
-    /// What new allocations can use without swapping, by the kernel's estimate.
+    /// Bytes that new allocations can use without swapping, by the kernel's estimate.
     pub available: u64,
 }
 

@@ -55,7 +55,7 @@ pub fn want_huge_pages(base: usize, bytes: usize) -> io::Result<()> {
     check(unsafe { libc::madvise(base as *mut libc::c_void, bytes, libc::MADV_HUGEPAGE) }).map(drop)
 }
 
-/// What an [`AnonMemory`] consists of.
+/// Kind of memory of an [`AnonMemory`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// `memfd_create`: only memory limits its size, which can be sealed.
@@ -136,7 +136,7 @@ impl AnonMemory {
         Ok(Self { fd, backing })
     }
 
-    /// What it consists of.
+    /// Its kind of memory.
     pub fn backing(&self) -> Backing {
         self.backing
     }

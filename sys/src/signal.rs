@@ -65,7 +65,7 @@ pub fn number(name: &str) -> Option<i32> {
     NAMES.iter().find(|(full, _)| matches(full)).map(|(_, number)| *number)
 }
 
-/// What a signal does.
+/// Effect of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// The default action.

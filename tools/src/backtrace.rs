@@ -178,7 +178,7 @@ fn is_executable(file: &Path) -> bool {
         .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
 }
 
-/// What `/proc` calls captured output.
+/// Name of captured output in `/proc`.
 const CAPTURED: &CStr = c"gasnet-backtrace";
 
 /// Prints a backtrace to `fd` by the first mechanism that works, and passes it to the function of

@@ -28,7 +28,7 @@ const MAX_DATAGRAM: usize = 65_507;
 const KEEPALIVE: Duration = Duration::from_millis(500);
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What a process received.
+/// Messages and completions that a process received.
 #[derive(Default, Debug, PartialEq, Clone)]
 struct Got {
     messages: Vec<(Class, Vec<u8>)>,

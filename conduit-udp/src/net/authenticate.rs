@@ -24,7 +24,7 @@ pub struct Sender<'a> {
 pub struct Processed {
     /// Rank of the sender.
     pub source: JobRank,
-    /// What the caller must do with it.
+    /// The work left to the caller.
     pub disposition: Disposition,
 }
 
@@ -45,7 +45,7 @@ pub struct AuthenticHeader<'a> {
 pub struct AuthenticDatagram<'a> {
     /// Its header.
     pub header: AuthenticHeader<'a>,
-    /// What follows the header.
+    /// Bytes after the header.
     pub payload: &'a [u8],
 }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicU8, Ordering::Relaxe
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long held requests wait for more. Doubles with each iteration in which the client added
+/// Time that held requests wait for more. Doubles with each iteration in which the client added
 /// some, up to the maximum.
 const FLUSH_DELAY: Duration = Duration::from_micros(100);
 const MAX_FLUSH_DELAY: Duration = Duration::from_millis(1);

@@ -16,7 +16,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What a poll may deliver. The rest is deferred.
+/// Packets that a poll may deliver. The rest is deferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deliverable {
     /// Requests, replies and completions.
@@ -36,7 +36,7 @@ impl Deliverable {
 
 /// The receive buffers of a poll. Each thread that polls, and each nested poll, has its own.
 pub struct ReceiveContext {
-    /// What this poll may deliver.
+    /// Packets that this poll may deliver.
     pub deliverable: Deliverable,
     /// Packets, parts of transfers and completions delivered in this poll.
     pub delivered: usize,
@@ -48,7 +48,7 @@ pub struct ReceiveContext {
     batch: usize,
     /// Calls in a row that filled all of them.
     full: u32,
-    /// What the last call received into each buffer.
+    /// Datagrams that the last call received, by buffer.
     pub found: Vec<Received>,
     /// Senders of the datagrams in this poll.
     pub touched: Vec<JobRank>,

@@ -15,7 +15,7 @@ use gasnet_conduit::Class;
 /// Datagrams received before an ACK is due, unless other traffic carries it.
 const ACK_AFTER: u32 = 32;
 
-/// What [`Peer::receive`] did with a datagram, or leaves to the caller.
+/// Result of [`Peer::receive`]: work done, or left to the caller.
 #[derive(Debug, PartialEq)]
 pub enum Disposition {
     /// Nothing to deliver.

@@ -14,7 +14,7 @@ pub const RECV_BATCH: usize = 16;
 /// Bytes of a receive buffer; a super-packet has up to 65,535.
 pub const RECV_BUFFER: usize = 64 << 10;
 
-/// What one receive buffer holds.
+/// Contents of one receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Bytes received; 0 if they did not fit.

@@ -34,7 +34,7 @@ impl Joined {
         Self { bootstrap, rank, size }
     }
 
-    /// What a rank contributes to an exchange.
+    /// The contribution of a rank to an exchange.
     fn bytes(rank: u32, round: usize, bytes: usize) -> Vec<u8> {
         let seed = rank as usize * 31 + round * 7;
         (0..bytes).map(|index| (seed + index / 3) as u8).collect()

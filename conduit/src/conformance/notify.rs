@@ -52,7 +52,7 @@ fn put_and_notify(
     notify.put_and_notify(&put, None, class, &[&packet[..3], &packet[3..]])
 }
 
-/// What a target has received.
+/// Puts and notifications that a target has received.
 #[derive(Default)]
 struct Received {
     /// By number of the put.

@@ -201,7 +201,7 @@ pub fn gathered_packets_arrive(make: Make<'_>) {
     job.stop();
 }
 
-/// What a conduit refuses it has not begun: the same packet can be sent by copy.
+/// A refused packet was not begun: it can be sent by copy.
 pub fn gathered_busy_recovers(make: Make<'_>) {
     const FRONT: usize = PACKET_ALIGN;
     const MOST: usize = 10_000;

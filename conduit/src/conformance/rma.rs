@@ -84,7 +84,7 @@ pub fn get(network: &dyn Network, from: RemoteMemory, to: &mut [u8], cookie: Coo
     network.abilities().rma.expect("RMA").get(&get)
 }
 
-/// Whether an operation, the only one under way, is complete. What is lost fails the test.
+/// Whether an operation, the only one under way, is complete. A lost peer fails the test.
 #[derive(Debug, Default)]
 pub struct Completed(pub bool);
 
@@ -454,7 +454,7 @@ pub fn keys_are_checked(make: Make<'_>) {
         let lost = AtomicBool::new(false);
         job.run(|_, network| {
             let mut upcalls = Lost(&lost);
-            // Which side notices is the conduit's choice.
+            // Either side may notice, as the conduit chooses.
             let start = || put(network, target, &[0xff; 16], SourceUse::Now, Cookie::new(1));
             if std::ptr::eq(network, job.of(0)) {
                 let _ = until_taken(network, &mut upcalls, start);

@@ -4,7 +4,7 @@
 use super::topology::Object;
 use std::str::FromStr;
 
-/// What numbers a process has.
+/// Numbers of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Numbered {
     /// Its rank in the job.
@@ -17,7 +17,7 @@ pub enum Numbered {
     Object(Object),
 }
 
-/// What is done with a number.
+/// Operation on a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Nothing.
@@ -40,7 +40,7 @@ pub enum By {
     Number(Numbered, Operation),
 }
 
-/// What is accepted, as a noun phrase.
+/// Accepted values, as a noun phrase.
 pub const ACCEPTS: &str = "Auto, None, or one of JRank, HRank, NRank, Machine, Package, Socket, Die, NUMANode, Node, \
                            L3Cache, L2Cache, L1Cache, Core and PU with or without \"/ N\" or \"% N\"";
 

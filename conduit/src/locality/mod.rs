@@ -48,7 +48,7 @@ pub struct Family {
     pub numbered: Key<Option<String>>,
 }
 
-/// What the environment asks for.
+/// The request of the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     /// `NAME`.
@@ -70,7 +70,7 @@ pub enum Device {
     Default,
     /// The one nearest to the processors.
     Nearest,
-    /// What a variable says.
+    /// The value of a variable.
     Named {
         /// The variable.
         variable: String,

@@ -189,8 +189,8 @@ impl Topology {
         }
     }
 
-    /// How far the memory of `node` is from these processors: the sum of the distances between
-    /// nodes, as the firmware has them (10 within a node).
+    /// Distance of the memory of `node` from these processors: the sum of the distances between
+    /// nodes that the firmware reports (10 within a node).
     pub fn distance(&self, node: u32, processors: &Processors) -> Option<u64> {
         let column = self.nodes.iter().position(|(other, _)| *other == node)?;
         let mut sum = 0;
@@ -289,7 +289,7 @@ pub mod tests {
             host
         }
 
-        /// What is read from it.
+        /// The topology that is read from it.
         pub fn topology(&self) -> Topology {
             Topology::new(&self.0)
         }

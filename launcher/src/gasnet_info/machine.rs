@@ -1,4 +1,4 @@
-//! What this machine provides for jobs, and advice where it restricts them.
+//! Resources of this machine for jobs, and advice where it restricts them.
 //!
 //! Files are read below a root folder, which tests replace. Functions that use system calls instead
 //! say so.
@@ -17,7 +17,7 @@ pub struct Fact {
     pub text: String,
     /// Value as a number (bytes, cores, …), if it is one.
     pub number: Option<u64>,
-    /// What to change, and why; none if nothing needs to change.
+    /// Advice: a change, and its reason; none if nothing needs to change.
     pub advice: Option<String>,
 }
 

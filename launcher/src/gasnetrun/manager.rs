@@ -19,7 +19,7 @@ pub struct Filling<'a> {
     pub nodes: Option<u32>,
     /// Whether `MPIRUN_CMD` takes precedence over `PMIRUN_CMD`.
     pub mpi: bool,
-    /// What starts processes for the system of the conduit.
+    /// The program that starts processes for the system of the conduit.
     pub launcher: Option<SystemLauncher>,
     /// Whether the user wants to see what happens, by `-v`.
     pub verbose: bool,
@@ -133,7 +133,7 @@ fn forwarded(filling: &Filling<'_>) -> Vec<OsString> {
         .collect()
 }
 
-/// What a program prints, on standard output and standard error.
+/// The output of a program, on standard output and standard error.
 fn output(program: impl AsRef<OsStr>, option: &str) -> String {
     let output = Command::new(program).arg(option).output();
     output.map_or_else(
