@@ -1,5 +1,5 @@
-//! The completion queue, shared by all threads: what the NIC has for the client, and how that is
-//! woken.
+//! The completion queue, shared by all threads: packets and completions from the NIC, and the
+//! wake-up of the client.
 #![forbid(unsafe_code)]
 
 use crate::start::Net;
@@ -24,8 +24,7 @@ pub enum Arrival {
     Packet(JobRank, Class, Packet),
 }
 
-/// Packets begin so many bytes after a multiple of [`LINE`]: aligned as the trait promises, and no
-/// better.
+/// Offset of packets from a multiple of [`LINE`]: aligned as the trait promises, and no better.
 const OFFSET: usize = gasnet_conduit::PACKET_ALIGN;
 const LINE: usize = 64;
 

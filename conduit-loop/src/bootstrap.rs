@@ -1,4 +1,4 @@
-//! The start of jobs without a launcher, for tests of [`gasnet_conduit::Bootstrap`]: whoever starts
+//! The start of jobs without a launcher, for tests of [`gasnet_conduit::Bootstrap`]: the starter of
 //! the processes sets `GASNET_LOOP_BOOTSTRAP=name:rank:size` for each, with a name that is new on
 //! this host. The processes meet at an abstract socket of rank 0, which gathers.
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ fn failed(why: impl std::fmt::Display) -> ConduitError {
 }
 
 impl Meeting {
-    /// As the variable says.
+    /// From the variable.
     pub const fn new() -> Self {
         Self {
             text: None,

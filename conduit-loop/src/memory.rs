@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::Acq
 
 /// Bytes of a key: the key proper, base and length of its memory.
 pub const KEY_BYTES: usize = 24;
-/// The first number of an own segment. Those of peers begin at 0, so that nobody mixes them up.
+/// The first number of an own segment. Those of peers begin at 0, so that a mix-up shows.
 const FIRST_LOCAL: u32 = 1000;
 
 /// Own segments and those of peers.

@@ -1,5 +1,5 @@
-//! The NIC: takes work in any order, sends fragments, and reports completions late. What it does at
-//! the target of operations is in [`crate::target`].
+//! The NIC: takes work in any order, sends fragments, and reports completions late. Its work at the
+//! target of operations is in [`crate::target`].
 //!
 //! Time is counted in passes. A pass advances everything once.
 
@@ -67,7 +67,7 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// The NIC of a process in a job of this size, with so many leaders.
+    /// The NIC of a process in a job with this number of processes and leaders.
     pub fn new(rank: JobRank, size: usize, leaders: usize) -> Self {
         Self {
             random: Random::of(rank),

@@ -28,7 +28,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Opens it. An exchange, if there is a limit.
+    /// Opens the account: an exchange, if there is a limit.
     pub fn open(info: &StartInfo<'_>) -> Result<Self, ConduitError> {
         let max = setting(&PINNED_MAX).unwrap_or(0);
         let taken = if max == 0 {
@@ -48,7 +48,7 @@ impl Pinned {
         self.taken.map_or(usize::MAX, |_| self.share as usize)
     }
 
-    /// Takes so many bytes, if there are.
+    /// Takes bytes, if enough are left.
     pub fn take(&self, bytes: usize) -> Result<(), ConduitError> {
         let Some(taken) = self.taken else { return Ok(()) };
         let (bytes, max) = (bytes as u64, self.max);
@@ -62,7 +62,7 @@ impl Pinned {
         })
     }
 
-    /// Gives back what was taken.
+    /// Returns taken bytes.
     pub fn give_back(&self, bytes: usize) {
         if let Some(taken) = self.taken {
             taken.fetch_sub(bytes as u64, Relaxed);

@@ -1,5 +1,4 @@
-//! The work queue: what the client posts, within limits small enough to be reached, and the NIC
-//! takes.
+//! The work queue: posted by the client, taken by the NIC, with limits small enough to be reached.
 #![forbid(unsafe_code)]
 
 use gasnet_conduit::{Busy, Class, Cookie, JobRank};
@@ -25,10 +24,10 @@ pub enum Work {
 pub enum Content {
     /// They were copied.
     Copied(Vec<u8>),
-    /// The NIC reads so many from the send buffer at this address.
+    /// Number of bytes that the NIC reads from the send buffer at this address.
     Reserved(usize, usize),
-    /// A front that was copied, and so many bytes that the NIC reads from the client's memory at
-    /// this address.
+    /// A front that was copied, then address and number of the bytes that the NIC reads from the
+    /// client's memory.
     Gathered(Vec<u8>, (usize, usize), Cookie),
 }
 
@@ -49,7 +48,7 @@ pub enum Source {
     InUse,
     /// The NIC reads the send buffer at this address.
     Reserved(usize),
-    /// The NIC has read it, and reports that in so many passes.
+    /// The NIC has read it, and reports that after this number of passes.
     Due(usize),
     /// Local completion was reported.
     Reported,
@@ -72,7 +71,7 @@ pub struct Operation {
     pub notice: Option<(Class, Vec<u8>)>,
 }
 
-/// The work queue, and what limits it.
+/// The work queue, and its limits.
 #[derive(Debug)]
 pub struct Queue {
     posted: Vec<Work>,
@@ -139,7 +138,7 @@ impl Queue {
         !self.posted.is_empty() || self.delivered.iter().any(|counts| *counts != [0; 2])
     }
 
-    /// NIC: takes what was posted.
+    /// NIC: takes the posted work.
     pub fn take(&mut self) -> Vec<Work> {
         std::mem::take(&mut self.posted)
     }

@@ -113,8 +113,8 @@ impl Net {
         thread.ok()
     }
 
-    /// Tells all peers that this is no crash, and ends the NIC. Takes no lock, because a signal
-    /// handler may be what ends the job.
+    /// Notifies all peers that this is no crash, and ends the NIC. Takes no lock, because a signal
+    /// handler may end the job.
     pub fn stop(&self) {
         self.stopped.store(true, SeqCst);
         for link in self.links.iter().flatten() {

@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct Placement {
     /// Fragments at their destination.
     placed: u32,
-    /// The packet, and of how many fragments it tells.
+    /// The packet, and the number of its fragments.
     packet: Option<(Class, Packet, u32)>,
 }
 

@@ -31,15 +31,15 @@ pub struct At {
 pub enum Message<'a> {
     /// A packet of the runtime.
     Packet(Class, &'a [u8]),
-    /// So many packets were delivered.
+    /// Number of packets that were delivered.
     Credit(Class, u32),
     /// A fragment of a put; `true`: of one with notification.
     Put(At, bool, &'a [u8]),
-    /// A packet, to be delivered when so many fragments of a put are placed.
+    /// A packet, to be delivered when this number of fragments of a put are placed.
     Notice(u64, Class, u32, &'a [u8]),
-    /// Asks for so many bytes of a get, which begin at an offset of the whole.
+    /// Requests a number of bytes of a get, from an offset of the whole.
     Get(At, usize, usize),
-    /// Asks for an atomic: type, operation, operands.
+    /// Requests an atomic: type, operation, operands.
     Atomic(At, u32, u32, [u64; 2]),
     /// A fragment of a put is at its destination.
     Placed(u64),
@@ -58,7 +58,7 @@ pub enum Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// As it travels.
+    /// The encoded message.
     pub fn encode(&self) -> Vec<u8> {
         let at = |kind, at: At, [x, y, z]: [u64; 3]| [kind, at.id, at.key, at.address as u64, x, y, z];
         let short = |kind, id, x, y| [kind, id, 0, 0, x, y, 0];

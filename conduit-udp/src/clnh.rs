@@ -4,7 +4,7 @@
 //! equal length, chosen without knowledge of the key, collide with probability of about 2^-60. The
 //! hash alone authenticates nothing: [`crate::mac`] masks it.
 
-/// Words of a block, and of its key. With so many, combining the blocks costs next to nothing.
+/// Words of a block, and of its key. With this many, combining the blocks costs next to nothing.
 const BLOCK: usize = 512;
 
 /// The secret key: a random word for each word of a block, and one for the polynomial.

@@ -11,7 +11,7 @@ use crate::wire::{at, HEADER_BYTES, MAC_OFFSET};
 
 /// A source of choices.
 pub trait Choices {
-    /// A number of so many bytes.
+    /// A number of `bytes` bytes.
     fn number(&mut self, bytes: usize) -> u64;
 
     /// Whether the source is exhausted.

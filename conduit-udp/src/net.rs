@@ -34,8 +34,8 @@ use std::time::Instant;
 
 /// Nanoseconds between two runs of the timers of peers with unacknowledged data.
 const TIMER_INTERVAL: u64 = 50_000;
-/// The first so many peers on this host get connected sockets. Peers elsewhere do not: a route
-/// lookup is short beside their round trip, and a firewall may admit the main port only.
+/// This number of peers on this host get connected sockets: the first ones. Peers elsewhere do not:
+/// a route lookup is short beside their round trip, and a firewall may admit the main port only.
 const MAX_CONNECTED: usize = 16;
 
 /// Datagrams that were dropped.

@@ -22,7 +22,7 @@ use gasnet_conduit::{Class, JobRank};
 pub use receive::Disposition;
 use std::collections::VecDeque;
 
-/// One datagram in so many asks for an acknowledgement.
+/// One datagram in this number asks for an acknowledgement.
 const ACK_REQUEST_EVERY: u64 = 64;
 /// Requests, or bytes of them, that make a full batch: it is not held for more.
 const FULL_BATCH: usize = 16;

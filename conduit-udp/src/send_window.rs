@@ -292,7 +292,7 @@ impl SendWindow {
     }
 
     /// Processes an acknowledgement with full numbers. Payload buffers that are no longer needed go
-    /// to `free`. `None`: the peer acknowledges what was never sent; nothing has changed.
+    /// to `free`. `None`: the peer acknowledges a number that was never sent; nothing has changed.
     pub fn on_sack(&mut self, sack: Sack, now: u64, free: &mut Vec<Vec<u8>>) -> Option<AckOutcome> {
         let next = sack.next;
         let behind = 65 - u64::from(sack.bitmap.leading_zeros());

@@ -1,4 +1,4 @@
-//! Messages that wait in memory, and what was read into a buffer.
+//! Messages that wait in memory, and data that was read into a buffer.
 
 use gasnet_conduit::PACKET_ALIGN;
 
@@ -33,7 +33,7 @@ impl AlignedCopy {
     }
 }
 
-/// Copies what was read into a buffer to where it belongs. Aligned words are written at once,
+/// Copies data that was read into a buffer to its destination. Aligned words are written at once,
 /// because clients wait on flags.
 ///
 /// # Safety

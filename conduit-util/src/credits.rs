@@ -2,7 +2,7 @@
 //!
 //! A request costs units of its sender's credit. Its receiver owes them from its delivery on, and
 //! returns them with its next message, or, when more than a limit are owed, in a message of their
-//! own: [`Credits::note_owed`] and [`Credits::take_owing`] tell a poll to whom. Replies cost
+//! own: [`Credits::note_owed`] and [`Credits::take_owing`] keep the peers for a poll. Replies cost
 //! nothing, since each answers a request.
 #![forbid(unsafe_code)]
 
@@ -104,8 +104,8 @@ impl Credits {
         }
     }
 
-    /// Adds units that the peer returned, or those of a request that was not sent. An error says
-    /// what is wrong with the peer: requests to it did not cost as much.
+    /// Adds units that the peer returned, or those of a request that was not sent. An error
+    /// describes the defect of the peer: requests to it did not cost as much.
     #[inline]
     pub fn give_back(&self, peer: &PeerCredits, units: u32) -> Result<(), String> {
         if units == 0 {
@@ -154,7 +154,7 @@ impl Credits {
     pub fn take_owing<'a>(&self, peer_of: impl Fn(JobRank) -> Option<&'a PeerCredits>) -> Vec<JobRank> {
         let owing = std::mem::take(&mut *lock(&self.owing));
         for peer in owing.iter().filter_map(|rank| peer_of(*rank)) {
-            // Before what is owed is read.
+            // Before the owed units are read.
             peer.is_owing.swap(false, Ordering::AcqRel);
         }
         owing

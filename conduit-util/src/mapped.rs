@@ -12,7 +12,7 @@ pub struct Mapped {
 }
 
 impl Mapped {
-    /// At least so many bytes.
+    /// Maps at least this number of bytes.
     pub fn new(bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(4096);
         let address = mem::map_private(bytes)?;

@@ -19,7 +19,7 @@ pub struct PeerStates {
 }
 
 impl PeerStates {
-    /// So many processes, all present.
+    /// States of this number of processes, all present.
     pub fn new(ranks: usize) -> Self {
         Self {
             all: std::iter::repeat_with(|| AtomicU8::new(PRESENT)).take(ranks).collect(),
@@ -39,7 +39,7 @@ impl PeerStates {
         self.of(rank).load(Ordering::Relaxed) == PRESENT
     }
 
-    /// Whether the peer has stopped, so that what is sent to it may be dropped.
+    /// Whether the peer has stopped, so that messages to it may be dropped.
     pub fn has_stopped(&self, rank: JobRank) -> bool {
         self.of(rank).load(Ordering::Relaxed) == STOPPED
     }

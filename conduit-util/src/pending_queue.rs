@@ -56,7 +56,7 @@ impl<T> PendingQueue<T> {
         self.change(VecDeque::pop_front)
     }
 
-    /// Takes all. Those that still find no room are to be pushed again.
+    /// Takes all. The caller pushes those again that still find no room.
     #[cold]
     pub fn take_all(&self) -> VecDeque<T> {
         self.change(std::mem::take)

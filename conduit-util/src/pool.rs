@@ -208,8 +208,8 @@ impl<H, C: Chunk> Pool<H, C> {
         lock(&self.0.free).pop()
     }
 
-    /// Makes up to `more` items, within the limit: `chunk` makes memory of so many bytes, and
-    /// `head` the head of each item in it.
+    /// Makes up to `more` items, within the limit: `chunk` makes memory of this number of bytes,
+    /// and `head` the head of each item in it.
     #[cold]
     pub fn grow<E>(
         &self,

@@ -24,7 +24,7 @@ pub struct ParentOperation {
 }
 
 impl ParentOperation {
-    /// One of so many parts.
+    /// An operation of `parts` parts.
     pub fn new(parts: usize, report: (Cookie, Completion)) -> Arc<Self> {
         Arc::new(Self {
             left: AtomicUsize::new(parts),
@@ -34,7 +34,7 @@ impl ParentOperation {
 }
 
 impl Report {
-    /// The operation is complete: what is to be reported now.
+    /// The operation is complete: the completions to report now.
     pub fn completed(self) -> Option<(Cookie, Completion)> {
         match self {
             Self::Nothing => None,

@@ -22,7 +22,8 @@ pub struct BootstrapPlace {
 pub struct SystemLauncher {
     /// The program to run.
     pub program: &'static str,
-    /// Another program of the system, which tells this one from others of the same name.
+    /// Another program of the system. Its presence distinguishes this one from others of the same
+    /// name.
     pub companion: Option<&'static str>,
 }
 

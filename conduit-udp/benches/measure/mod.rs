@@ -10,10 +10,10 @@ pub const TIME: Duration = Duration::from_millis(1500);
 
 static ANSWER: [u8; 64 << 10] = [5; 64 << 10];
 
-/// Counts of what was received.
+/// Counts of received packets and completions.
 pub struct Inbox<'a> {
     network: &'a dyn Network,
-    /// Answers each request with a reply of so many bytes.
+    /// Answers each request with a reply of this number of bytes.
     pub answer: Option<usize>,
     pub packets: usize,
     pub done: usize,

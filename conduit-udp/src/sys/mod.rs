@@ -84,7 +84,7 @@ impl Address {
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         match libc::c_int::from(self.bytes.ss_family) {
             libc::AF_INET => {
-                // SAFETY: the family says what the bytes are.
+                // SAFETY: the family determines the type of the bytes.
                 let v4 = unsafe { *ptr::from_ref(&self.bytes).cast::<libc::sockaddr_in>() };
                 let ip = Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes());
                 Some(SocketAddrV4::new(ip, u16::from_be(v4.sin_port)).into())

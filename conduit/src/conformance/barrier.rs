@@ -55,7 +55,7 @@ impl Ended<'_> {
 }
 
 /// A round ends at no rank before all have entered it, and once at each. Jobs of one to five ranks;
-/// the rank that comes last changes.
+/// the last rank to enter changes.
 pub fn barrier_waits_for_all(make: Make<'_>) {
     const ROUNDS: usize = 40;
     for size in 1..6 {
@@ -98,7 +98,7 @@ pub fn barrier_ands_words(make: Make<'_>) {
         let seed = u64::from(round * SIZE + rank + 1);
         // Most bits are set, so that some survive.
         let own = [3, 5].map(|factor: u64| !(1 << (seed * factor % 64) | 1 << (seed * 11 * factor % 64)));
-        // A barrier may expect words that have come before, and one rank has others.
+        // A barrier may expect the words of an earlier round; here one rank has others.
         match round % 5 {
             0..3 => [u64::MAX; 2],
             3 if rank != round / 5 % SIZE => [u64::MAX; 2],

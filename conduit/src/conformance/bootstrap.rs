@@ -84,7 +84,7 @@ fn in_jobs(make: MakeBootstrap<'_>, body: fn(&Joined, &AtomicUsize, &Barrier)) {
 }
 
 /// Exchanges of every length gather the bytes of all ranks, in order. None returns before all
-/// processes have called it; the one that comes last changes.
+/// processes have called it; the last one to call changes.
 pub fn bootstrap_gathers(make: MakeBootstrap<'_>) {
     in_jobs(make, |process, entered, _| {
         let (rank, size) = (process.rank as usize, process.size as usize);

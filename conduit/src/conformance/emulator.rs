@@ -64,14 +64,15 @@ impl Emulator {
         command
     }
 
-    /// Runs tests of this program so. Returns whether all have passed, and what was printed.
+    /// Runs tests of this program over the emulator. Returns whether all have passed, and their
+    /// output.
     pub fn run(&self, options: &str, variables: &str, arguments: &str) -> (bool, String) {
         let output = self.command(options, variables, arguments).output().unwrap();
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         (output.status.success(), text.concat())
     }
 
-    /// The same for tests that must pass. Returns what was printed.
+    /// The same for tests that must pass. Returns their output.
     pub fn run_again(&self, options: &str, variables: &str, arguments: &str) -> String {
         let (has_passed, output) = self.run(options, variables, arguments);
         assert!(

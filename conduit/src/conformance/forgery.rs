@@ -21,7 +21,7 @@ struct State {
     is_over: AtomicBool,
 }
 
-/// A rank: answers requests, and prints what it loses.
+/// A rank: answers requests, and prints the peers that it loses.
 struct End<'a> {
     rank: JobRank,
     network: &'a dyn Network,

@@ -242,7 +242,7 @@ pub fn notified_from_send_buffers(make: Make<'_>) {
     }
 }
 
-/// The source may be overwritten at return or from local completion on, while the put goes on.
+/// The source may be overwritten at return or from local completion on, while the put is under way.
 pub fn notified_source_is_free(make: Make<'_>) {
     const COUNT: usize = 64;
     let job = Job::start(make, 2);

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 
 /// Writes into a reserved buffer.
 pub(super) fn fill(buffer: SendBuffer, bytes: &[u8]) {
-    // SAFETY: the caller has reserved so many bytes, and nobody else accesses them.
+    // SAFETY: the caller has reserved this number of bytes, and nobody else accesses them.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.0, bytes.len()) };
 }
 
@@ -66,7 +66,7 @@ pub fn reserved_packets_arrive(make: Make<'_>) {
 }
 
 /// However many buffers are reserved, packets are sent; buffers that are released or sent can be
-/// reserved again; and one that the conduit was too busy to send is still what it was.
+/// reserved again; and one that the conduit was too busy to send is unchanged.
 pub fn reserved_buffers_hold_nothing_up(make: Make<'_>) {
     /// Networks whose pool grows without limit stop here.
     const MOST: usize = 64;

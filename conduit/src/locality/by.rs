@@ -1,4 +1,4 @@
-//! The values of `NAME_TYPE`: by what the devices of processes differ.
+//! The values of `NAME_TYPE`: the property by which processes choose devices.
 #![forbid(unsafe_code)]
 
 use super::topology::Object;

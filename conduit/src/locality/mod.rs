@@ -158,7 +158,7 @@ pub fn nearest(ranks: &[Option<usize>], host_rank: usize, count: usize) -> Vec<u
     for rank in different {
         let is_equal = |index: &usize| ranks[*index].unwrap_or(farthest) == rank;
         let mut equal: Vec<usize> = (0..ranks.len()).filter(is_equal).collect();
-        // Of these, each process takes so many.
+        // Number of these that each process takes.
         let share = count.saturating_sub(order.len()).min(equal.len());
         let first = host_rank * share % equal.len();
         equal.rotate_left(first);
