@@ -8,6 +8,7 @@
 mod fabrics;
 #[path = "gasnet_info/installed.rs"]
 mod installed;
+mod json;
 #[path = "gasnet_info/kernel.rs"]
 mod kernel;
 #[path = "gasnet_info/machine.rs"]
@@ -21,8 +22,8 @@ mod processors;
 #[path = "gasnet_info/providers.rs"]
 mod providers;
 
-use gasnet_conduit::config::report::{self, json_string};
-use gasnet_conduit::config::{Config, Variable, TABLE};
+use gasnet_conduit::config::report;
+use gasnet_conduit::config::{Config, Origin, Variable, TABLE};
 use gasnet_conduit_any::gasneti_conduits;
 use gasnet_sys::fd;
 use std::fmt::Write as _;
@@ -174,31 +175,48 @@ fn as_json(topics: &[Topic]) -> (String, bool) {
     let mut members = Vec::new();
     let mut good = true;
     for topic in topics {
-        members.push(match topic {
-            Topic::Version => format!("\"version\": {}", object(&version())),
-            Topic::Conduits => format!("\"conduits\": {}", installed::as_json(&installed::libraries())),
-            Topic::Env => format!("\"variables\": {}", report::as_json(&variables()).trim_end()),
-            Topic::Build => format!(
-                "\"build\": {},\n\"library_limits\": {}",
-                object(&installed::build()),
-                object(&installed::limits())
-            ),
-            Topic::Limits => format!("\"machine\": {}", machine::as_json(&machine::sections(&root()))),
-            Topic::Providers => format!(
-                "\"providers\": {}",
-                providers::as_json(&providers::reports(&networks()))
-            ),
-            Topic::EnvMarkdown => format!("\"markdown\": {}", json_string(&report::as_markdown(&variables()))),
-            Topic::Help => format!("\"usage\": {}", json_string(USAGE)),
+        let member = match topic {
+            Topic::Version => ("version", object(&version())),
+            Topic::Conduits => ("conduits", installed::as_json(&installed::libraries())),
+            Topic::Env => ("variables", json::array(variables().iter().map(variable))),
+            Topic::Build => {
+                members.push(("build", object(&installed::build())));
+                ("library_limits", object(&installed::limits()))
+            }
+            Topic::Limits => ("machine", machine::as_json(&machine::sections(&root()))),
+            Topic::Providers => ("providers", providers::as_json(&providers::reports(&networks()))),
+            Topic::EnvMarkdown => ("markdown", json::string(&report::as_markdown(&variables()))),
+            Topic::Help => ("usage", json::string(USAGE)),
             Topic::CheckEnv => {
                 let problems = Config::load(&networks()).err().map(|e| e.problems).unwrap_or_default();
                 good &= problems.is_empty();
-                let list: Vec<String> = problems.iter().map(|p| json_string(p)).collect();
-                format!("\"problems\": [{}]", list.join(", "))
+                ("problems", json::array(problems.iter().map(|p| json::string(p))))
             }
-        });
+        };
+        members.push(member);
     }
-    (format!("{{{}}}\n", members.join(",\n")), good)
+    (json::object(members) + "\n", good)
+}
+
+fn variable(v: &Variable) -> String {
+    let origin = match v.origin {
+        Origin::Ours => "libgasnet",
+        Origin::Gasnet => "GASNet-EX",
+    };
+    let members = [
+        ("name", v.name),
+        ("type", v.kind.name()),
+        ("accepts", &report::accepted(v)),
+        ("default", &report::default_of(v)),
+        ("unit", v.unit),
+        ("scope", v.scope.name()),
+        ("status", v.status.name()),
+        ("origin", origin),
+        ("since", v.since),
+        ("section", v.section),
+        ("help", v.help),
+    ];
+    json::object(members.map(|(name, value)| (name, json::string(value))))
 }
 
 /// The root folder of the system's files.
@@ -215,9 +233,5 @@ fn lines(facts: &Facts) -> String {
 }
 
 fn object(facts: &Facts) -> String {
-    let members: Vec<String> = facts
-        .iter()
-        .map(|(name, value)| format!("{}: {}", json_string(name), json_string(value)))
-        .collect();
-    format!("{{{}}}", members.join(", "))
+    json::object(facts.iter().map(|(name, value)| (name, json::string(value))))
 }

@@ -8,6 +8,7 @@
 mod heap;
 #[path = "gasnet_trace/html.rs"]
 mod html;
+mod json;
 #[path = "gasnet_trace/line.rs"]
 mod line;
 #[path = "gasnet_trace/model.rs"]

@@ -53,7 +53,7 @@ fn line(setting: &Setting) -> String {
 }
 
 /// The default of a variable as text.
-fn default_of(variable: &Variable) -> String {
+pub fn default_of(variable: &Variable) -> String {
     match (variable.default, variable.default_note) {
         ("", "") => "not set".into(),
         (default, "") => variable.kind.show(
@@ -67,7 +67,7 @@ fn default_of(variable: &Variable) -> String {
 }
 
 /// Type, range and unit in a few words.
-fn accepted(variable: &Variable) -> String {
+pub fn accepted(variable: &Variable) -> String {
     if matches!(variable.kind, super::ValueType::Bool) {
         return "boolean".into();
     }
@@ -139,57 +139,6 @@ pub fn as_markdown(table: &[Variable]) -> String {
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('*', "\\*")
-}
-
-/// The table as a JSON array.
-pub fn as_json(table: &[Variable]) -> String {
-    let rows: Vec<String> = table.iter().map(json_row).collect();
-    format!("[\n{}\n]\n", rows.join(",\n"))
-}
-
-fn json_row(v: &Variable) -> String {
-    let fields = [
-        ("name", v.name),
-        ("type", v.kind.name()),
-        ("accepts", &accepted(v)),
-        ("default", &default_of(v)),
-        ("unit", v.unit),
-        ("scope", v.scope.name()),
-        ("status", v.status.name()),
-        (
-            "origin",
-            if v.origin == Origin::Ours {
-                "libgasnet"
-            } else {
-                "GASNet-EX"
-            },
-        ),
-        ("since", v.since),
-        ("section", v.section),
-        ("help", v.help),
-    ];
-    let fields: Vec<String> = fields
-        .iter()
-        .map(|(k, v)| format!("{}: {}", json_string(k), json_string(v)))
-        .collect();
-    format!("  {{{}}}", fields.join(", "))
-}
-
-/// A JSON string, with its quotes.
-pub fn json_string(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            c if (c as u32) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// Calls `each` once per heading, in order of first appearance.

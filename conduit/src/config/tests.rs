@@ -194,11 +194,6 @@ fn conduits_read_their_own_declaration_of_a_name() {
     assert_eq!(load("1001").unwrap_err().problems.len(), 1);
 }
 
-#[test]
-fn json_strings_are_escaped() {
-    assert_eq!(report::json_string("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
-}
-
 /// Every variable with random texts: no panic, and an accepted value is shown as text that parses
 /// to the same value.
 #[test]

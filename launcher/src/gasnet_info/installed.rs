@@ -1,8 +1,7 @@
 //! The libraries installed beside this program, by the file names in `../lib`: the report describes
 //! this installation, not the build.
 
-use super::Facts;
-use gasnet_conduit::config::report::json_string;
+use super::{json, Facts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -150,15 +149,13 @@ pub fn as_text(found: &Libraries) -> String {
 /// A JSON array.
 pub fn as_json(found: &Libraries) -> String {
     let row = |((conduit, mode), kinds): (&(String, String), &Vec<&str>)| {
-        let kinds: Vec<String> = kinds.iter().map(|k| json_string(k)).collect();
-        format!(
-            "{{\"conduit\": {}, \"mode\": {}, \"kinds\": [{}]}}",
-            json_string(conduit),
-            json_string(mode),
-            kinds.join(", ")
-        )
+        json::object([
+            ("conduit", json::string(conduit)),
+            ("mode", json::string(mode)),
+            ("kinds", json::array(kinds.iter().map(|kind| json::string(kind)))),
+        ])
     };
-    format!("[{}]", found.iter().map(row).collect::<Vec<_>>().join(", "))
+    json::array(found.iter().map(row))
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 //! Files are read below a root folder, which tests replace. Functions that use system calls instead
 //! say so.
 
-use super::{fabrics, kernel, memory, network, processors};
-use gasnet_conduit::config::report::json_string;
+use super::{fabrics, json, kernel, memory, network, processors};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -162,18 +161,14 @@ pub fn as_text(sections: &[Section]) -> String {
 /// The report as JSON: an object of sections, each an object of facts with `text` and, where they
 /// exist, `number` and `advice`.
 pub fn as_json(sections: &[Section]) -> String {
-    let one = |f: &Fact| {
-        let mut members = vec![format!("\"text\": {}", json_string(&f.text))];
-        members.extend(f.number.map(|n| format!("\"number\": {n}")));
-        members.extend(f.advice.as_ref().map(|a| format!("\"advice\": {}", json_string(a))));
-        format!("{}: {{{}}}", json_string(&f.name), members.join(", "))
+    let fact = |f: &Fact| {
+        let mut members = vec![("text", json::string(&f.text))];
+        members.extend(f.number.map(|number| ("number", number.to_string())));
+        members.extend(f.advice.as_ref().map(|advice| ("advice", json::string(advice))));
+        (f.name.clone(), json::object(members))
     };
-    let section = |(title, facts): &Section| {
-        let facts: Vec<String> = facts.iter().map(one).collect();
-        format!("{}: {{{}}}", json_string(title), facts.join(",\n  "))
-    };
-    let sections: Vec<String> = sections.iter().map(section).collect();
-    format!("{{{}}}", sections.join(",\n "))
+    let section = |(title, facts): &Section| (*title, json::object(facts.iter().map(fact)));
+    json::object(sections.iter().map(section))
 }
 
 #[cfg(test)]
@@ -237,7 +232,7 @@ pub mod tests {
         let json = as_json(&[("S", facts)]);
         assert_eq!(
             json,
-            "{\"S\": {\"a\": {\"text\": \"x\\\"y\", \"advice\": \"do\"},\n  \"b\": {\"text\": \"5 B\", \"number\": 5}}}"
+            "{\"S\": {\"a\": {\"text\": \"x\\\"y\", \"advice\": \"do\"},\n\"b\": {\"text\": \"5 B\", \"number\": 5}}}"
         );
     }
 }

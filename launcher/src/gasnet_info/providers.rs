@@ -1,7 +1,6 @@
 //! The providers of networks, as the conduits report them.
 
-use super::Facts;
-use gasnet_conduit::config::report::json_string;
+use super::{json, Facts};
 use gasnet_conduit::config::{self, Config, Variable};
 use gasnet_conduit::ProviderReport;
 use gasnet_conduit_any::gasneti_conduits;
@@ -42,12 +41,8 @@ pub fn as_text(reports: &[(&'static str, Vec<ProviderReport>)]) -> String {
 
 /// An object of conduits, each an object of providers, each an object of facts.
 pub fn as_json(reports: &[(&'static str, Vec<ProviderReport>)]) -> String {
-    let provider =
-        |report: &ProviderReport| format!("{}: {}", json_string(&report.name), super::object(&facts(report)));
-    let conduit = |(name, providers): &(&'static str, Vec<ProviderReport>)| {
-        let providers: Vec<String> = providers.iter().map(provider).collect();
-        format!("{}: {{{}}}", json_string(name), providers.join(",\n  "))
-    };
-    let conduits: Vec<String> = reports.iter().map(conduit).collect();
-    format!("{{{}}}", conduits.join(",\n "))
+    let provider = |report: &ProviderReport| (report.name.clone(), super::object(&facts(report)));
+    let conduit =
+        |(name, providers): &(&'static str, Vec<ProviderReport>)| (*name, json::object(providers.iter().map(provider)));
+    json::object(reports.iter().map(conduit))
 }

@@ -2,10 +2,8 @@
 //! external references.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use gasnet_conduit::config::report::json_string;
-
+use super::json;
 use super::model::{Model, Sums, CLASSES, STATES};
 use super::states::{self, States};
 
@@ -19,17 +17,19 @@ const LANES: usize = 256;
 /// Rows of the list of source lines.
 const SOURCES: usize = 25;
 
+/// A name, and its value as JSON.
+type Member = (&'static str, String);
+
 /// The page.
 pub fn page(model: &Model) -> String {
     let states = states::of(model);
-    let mut data = String::from("{");
-    about(&mut data, model);
-    matrix(&mut data, model);
-    sizes(&mut data, model);
-    times(&mut data, model, &states);
-    timeline(&mut data, model, &states);
-    tables(&mut data, model);
-    data.push('}');
+    let mut data = about(model);
+    data.extend(matrix(model));
+    data.push(("sizes", sizes(model)));
+    data.push(("times", times(model, &states)));
+    data.extend(timeline(model, &states));
+    data.extend(tables(model));
+    let data = json::object(data);
     // In a script element only the end tag and comments are special; both begin with <.
     PAGE.replace("/*DATA*/null", &data.replace('<', "\\u003c"))
         .replace("<!--TITLE-->", &escape(&title(model)))
@@ -51,30 +51,15 @@ fn escape(text: &str) -> String {
         .replace('"', "&quot;")
 }
 
-/// `[a,b,…]`.
-fn array<T>(items: impl Iterator<Item = T>, mut write: impl FnMut(&mut String, T)) -> String {
-    let mut out = String::from("[");
-    for (i, item) in items.enumerate() {
-        if i > 0 {
-            out.push(',');
-        }
-        write(&mut out, item);
-    }
-    out.push(']');
-    out
+fn numbers<N: ToString>(items: impl IntoIterator<Item = N>) -> String {
+    json::array(items.into_iter().map(|number| number.to_string()))
 }
 
-fn numbers<'a>(items: impl Iterator<Item = &'a u64>) -> String {
-    array(items, |out, n| {
-        let _ = write!(out, "{n}");
-    })
+fn strings<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+    json::array(items.into_iter().map(json::string))
 }
 
-fn strings<'a>(items: impl Iterator<Item = &'a str>) -> String {
-    array(items, |out, s| out.push_str(&json_string(s)))
-}
-
-fn about(data: &mut String, model: &Model) {
+fn about(model: &Model) -> Vec<Member> {
     let mut hosts: Vec<&str> = model
         .ranks
         .values()
@@ -83,48 +68,43 @@ fn about(data: &mut String, model: &Model) {
         .collect();
     hosts.sort_unstable();
     hosts.dedup();
-    let _ = write!(
-        data,
-        "\"title\":{},\"program\":{},\"size\":{},\"traced\":{},\"conduit\":{},\"wall\":{},\"span\":{},\"lines\":{},\
-         \"hosts\":{},\"warnings\":{},\"classes\":{},\"states\":{}",
-        json_string(&title(model)),
-        json_string(&model.program),
-        model.size,
-        model.ranks.len(),
-        json_string(&model.conduit),
-        json_string(&model.wall),
-        model.span(),
-        model.lines,
-        strings(hosts.into_iter()),
-        strings(model.warnings.iter().map(String::as_str)),
-        strings(CLASSES.into_iter()),
-        strings(STATES.into_iter())
-    );
+    vec![
+        ("title", json::string(&title(model))),
+        ("program", json::string(&model.program)),
+        ("size", model.size.to_string()),
+        ("traced", model.ranks.len().to_string()),
+        ("conduit", json::string(&model.conduit)),
+        ("wall", json::string(&model.wall)),
+        ("span", model.span().to_string()),
+        ("lines", model.lines.to_string()),
+        ("hosts", strings(hosts)),
+        ("warnings", strings(model.warnings.iter().map(String::as_str))),
+        ("classes", strings(CLASSES)),
+        ("states", strings(STATES)),
+    ]
 }
 
 /// Sparse: `[class, from, to, count, bytes]`, in units of `group` ranks.
-fn matrix(data: &mut String, model: &Model) {
+fn matrix(model: &Model) -> [Member; 2] {
     let group = model.size.div_ceil(MATRIX_SIDE).max(1);
     let mut cells: BTreeMap<(usize, u32, u32), [u64; 2]> = BTreeMap::new();
     for (&(class, from, to), cell) in &model.matrix {
         let own = cells.entry((class, from / group, to / group)).or_default();
         *own = [own[0] + cell[0], own[1].saturating_add(cell[1])];
     }
-    let cells = array(cells.iter(), |out, (&(class, from, to), [count, bytes])| {
-        let _ = write!(out, "[{class},{from},{to},{count},{bytes}]");
-    });
-    let _ = write!(data, ",\"group\":{group},\"matrix\":{cells}");
+    let rows = cells
+        .into_iter()
+        .map(|((class, from, to), [count, bytes])| format!("[{class},{from},{to},{count},{bytes}]"));
+    [("group", group.to_string()), ("matrix", json::array(rows))]
 }
 
-fn sizes(data: &mut String, model: &Model) {
-    let bars = array(model.sizes.iter(), |out, (&(class, from), [count, bytes])| {
-        let _ = write!(out, "[{class},{from},{count},{bytes}]");
-    });
-    let _ = write!(data, ",\"sizes\":{bars}");
+fn sizes(model: &Model) -> String {
+    let bars = model.sizes.iter();
+    json::array(bars.map(|((class, from), [count, bytes])| format!("[{class},{from},{count},{bytes}]")))
 }
 
 /// Nanoseconds by rank and state, and the number of threads of each rank.
-fn times(data: &mut String, model: &Model, all: &[((u32, u32), States)]) {
+fn times(model: &Model, all: &[((u32, u32), States)]) -> String {
     let mut ranks: BTreeMap<u32, ([u64; STATES.len()], u64)> =
         model.ranks.keys().map(|&rank| (rank, Default::default())).collect();
     for ((rank, _), states) in all {
@@ -134,33 +114,40 @@ fn times(data: &mut String, model: &Model, all: &[((u32, u32), States)]) {
             *sum += ns;
         }
     }
-    let rows = array(ranks.iter(), |out, (rank, (sums, threads))| {
-        let _ = write!(
-            out,
-            "{{\"rank\":{rank},\"threads\":{threads},\"ns\":{}}}",
-            numbers(sums.iter())
-        );
-    });
-    let _ = write!(data, ",\"times\":{rows}");
+    let row = |(rank, (sums, threads)): (u32, ([u64; STATES.len()], u64))| {
+        json::object([
+            ("rank", rank.to_string()),
+            ("threads", threads.to_string()),
+            ("ns", numbers(sums)),
+        ])
+    };
+    json::array(ranks.into_iter().map(row))
 }
 
-fn timeline(data: &mut String, model: &Model, all: &[((u32, u32), States)]) {
+fn timeline(model: &Model, all: &[((u32, u32), States)]) -> [Member; 3] {
     let lanes = &all[..all.len().min(LANES)];
     let count = (SLICES.1 / lanes.len().max(1)).min(SLICES.0);
-    let rows = array(lanes.iter(), |out, ((rank, thread), states)| {
+    let lane = |((rank, thread), states): &((u32, u32), States)| {
         let slices = states::slices(states, model.span(), count);
-        let slices = array(slices.iter(), |out, (first, length, state, percent)| {
-            let _ = write!(out, "[{first},{length},{state},{percent}]");
-        });
-        let _ = write!(out, "{{\"rank\":{rank},\"thread\":{thread},\"slices\":{slices}}}");
-    });
-    let hidden = all.len() - lanes.len();
-    let _ = write!(data, ",\"slices\":{count},\"lanes\":{rows},\"hiddenLanes\":{hidden}");
+        let slices = slices
+            .iter()
+            .map(|(first, length, state, percent)| format!("[{first},{length},{state},{percent}]"));
+        json::object([
+            ("rank", rank.to_string()),
+            ("thread", thread.to_string()),
+            ("slices", json::array(slices)),
+        ])
+    };
+    [
+        ("slices", count.to_string()),
+        ("lanes", json::array(lanes.iter().map(lane))),
+        ("hiddenLanes", (all.len() - lanes.len()).to_string()),
+    ]
 }
 
 /// Barriers and collectives by name, with the ranks that spent most and least time in them; source
 /// lines by time.
-fn tables(data: &mut String, model: &Model) {
+fn tables(model: &Model) -> [Member; 2] {
     let mut names: BTreeMap<(&str, &str), BTreeMap<u32, Sums>> = BTreeMap::new();
     let mut places: BTreeMap<u32, [u64; 3]> = BTreeMap::new();
     for (key, sums) in &model.rows {
@@ -183,7 +170,7 @@ fn tables(data: &mut String, model: &Model) {
         let place = places.entry(key.source).or_default();
         place[2] = place[2].saturating_add(sums.total);
     }
-    let rows = array(names.iter(), |out, ((section, kind), ranks)| {
+    let row = |((section, kind), ranks): (&(&str, &str), &BTreeMap<u32, Sums>)| {
         let mut all = Sums::default();
         for sums in ranks.values() {
             all.merge(sums);
@@ -202,26 +189,25 @@ fn tables(data: &mut String, model: &Model) {
             ("BARRIER", "TEAM") => "gex_Coll_BarrierNB",
             (_, kind) => kind,
         };
-        let _ = write!(
-            out,
-            "{{\"name\":{},\"calls\":{},\"total\":{},\"most\":{},\"mostRank\":[{},{}],\"leastRank\":[{},{}]}}",
-            json_string(name),
-            all.count,
-            all.total,
-            all.most,
-            most.0,
-            most.1,
-            least.0,
-            least.1
-        );
-    });
+        json::object([
+            ("name", json::string(name)),
+            ("calls", all.count.to_string()),
+            ("total", all.total.to_string()),
+            ("most", all.most.to_string()),
+            ("mostRank", numbers([u64::from(most.0), most.1])),
+            ("leastRank", numbers([u64::from(least.0), least.1])),
+        ])
+    };
     let mut places: Vec<(u32, [u64; 3])> = places.into_iter().collect();
     places.sort_by_key(|(source, [_, bytes, ns])| (std::cmp::Reverse((*ns, *bytes)), *source));
-    let lines = array(places.iter().take(SOURCES), |out, (source, sums)| {
-        let name = json_string(&model.sources[*source as usize]);
-        let _ = write!(out, "{{\"name\":{name},\"sums\":{}}}", numbers(sums.iter()));
-    });
-    let _ = write!(data, ",\"collectives\":{rows},\"sources\":{lines}");
+    let line = |(source, sums): &(u32, [u64; 3])| {
+        let name = json::string(&model.sources[*source as usize]);
+        json::object([("name", name), ("sums", numbers(sums))])
+    };
+    [
+        ("collectives", json::array(names.iter().map(row))),
+        ("sources", json::array(places.iter().take(SOURCES).map(line))),
+    ]
 }
 
 #[cfg(test)]

@@ -5,8 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use gasnet_conduit::config::report::json_string;
-
+use super::json;
 use super::model::{Model, TraceEvent};
 
 fn category(letter: char) -> &'static str {
@@ -42,7 +41,7 @@ fn write_event(out: &mut impl Write, model: &Model, event: &TraceEvent, phase: &
     write!(
         out,
         ",\n{{\"name\":{},\"cat\":\"{}\",\"ph\":\"{phase}\",\"ts\":{},\"pid\":{},\"tid\":{}",
-        json_string(name.unwrap_or(&event.name)),
+        json::string(name.unwrap_or(&event.name)),
         category(event.letter),
         us(event.at),
         event.rank,
@@ -60,8 +59,8 @@ fn write_event(out: &mut impl Write, model: &Model, event: &TraceEvent, phase: &
     write!(
         out,
         ",\"args\":{{\"source\":{},\"words\":{}}}}}",
-        json_string(source),
-        json_string(&event.words)
+        json::string(source),
+        json::string(&event.words)
     )
 }
 
@@ -70,7 +69,7 @@ pub fn write(out: &mut impl Write, model: &Model) -> io::Result<()> {
     write!(
         out,
         "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"program\":{},\"ranks\":{}}},\n\"traceEvents\":[\n",
-        json_string(&model.program),
+        json::string(&model.program),
         model.size
     )?;
     write!(
@@ -78,7 +77,7 @@ pub fn write(out: &mut impl Write, model: &Model) -> io::Result<()> {
         "{{\"name\":\"trace\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{{}}}}"
     )?;
     for (rank, about) in &model.ranks {
-        let name = json_string(&format!("rank {rank} ({})", about.host));
+        let name = json::string(&format!("rank {rank} ({})", about.host));
         write!(
             out,
             ",\n{{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":{rank},\"tid\":0,\"args\":{{\"name\":{name}}}}}"
