@@ -130,7 +130,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def is_for(item, configuration):
-    """Whether a test runs in a configuration, as its marks say."""
+    """Whether a test runs in a configuration, by its marks."""
     return isinstance(configuration, matrix.Configuration) and (
         all(configuration.conduit in mark.args for mark in item.iter_markers("conduits"))
         and all(configuration.conduit not in mark.args for mark in item.iter_markers("not_conduits"))

@@ -220,7 +220,7 @@ class Hosts:
         self.own = {p.pid for p in self.processes()}
 
     def processes(self):
-        """All that runs on the hosts."""
+        """All processes on the hosts."""
         return processes_in({os.fstat(h.namespace).st_ino: h.number for h in self.hosts.values()})
 
     def strays(self, grace=0):
@@ -234,7 +234,7 @@ class Hosts:
             time.sleep(0.05)
 
     def sweep(self):
-        """Kills what jobs have left running, and says what that was."""
+        """Kills the processes that jobs have left running, and lists them."""
         found = self.strays()
         for process in found:
             try:
@@ -367,8 +367,7 @@ class Hosts:
         select.select([host.pidfd], [], [], END_SECONDS)
 
     def close(self, check=True):
-        """Ends all hosts and what runs on them. With `check`, what is left all the same is an
-        error."""
+        """Ends all hosts and their processes. With `check`, anything left is an error."""
         for process in self.running:
             if process.poll() is None:
                 kill_group(process)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The inside of `hosts.py`: process 1 of the container, and what builds the hosts in it. Started by
-`hosts.py` in namespaces of its own (network, mounts, host name, IPC, processes); everything that it
-makes ends with it: interfaces, mounts, files in /run, processes.
+"""The inside of `hosts.py`: process 1 of the container, and the construction of the hosts in it.
+Started by `hosts.py` in namespaces of its own (network, mounts, host name, IPC, processes);
+everything that it makes ends with it: interfaces, mounts, files in /run, processes.
 
     inside.py PLAN LIFELINE CONTROL MARK
 
@@ -45,7 +45,7 @@ def mount(source, target, kind=None, flags=0, data=None):
 
 
 def bind_text(text, path, target):
-    """Writes `text` to `path` and lets it stand in the place of `target`, where that exists."""
+    """Writes `text` to `path`, and mounts it over `target` if that exists."""
     write(path, text)
     if os.path.exists(target):
         mount(path, os.path.realpath(target), flags=BIND)
@@ -61,7 +61,7 @@ def write(path, text, mode=0o644, owner=0):
 
 
 def command(words, text=None):
-    """Runs a command; its failure is an error with what it said."""
+    """Runs a command; its failure is an error with its output."""
     result = subprocess.run(
         words, input=text, capture_output=True, text=True, stdin=None if text else subprocess.DEVNULL
     )
@@ -320,7 +320,7 @@ def build_host(plan, host, control):
 
 
 def guarded(control, work, *arguments):
-    """Runs `work` in a forked process and ends that; reports what went wrong."""
+    """Runs `work` in a forked process, which then ends; reports its errors."""
     try:
         work(*arguments)
     except BaseException as error:  # whatever it was: the process must end here

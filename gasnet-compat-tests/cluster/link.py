@@ -57,7 +57,7 @@ class Link:
             self.changed.add(name)
 
     def commands(self):
-        """(place, command, its input) for what has changed; place is `host` or `bridge`."""
+        """(place, command, its input) for the changes; place is `host` or `bridge`."""
         state, changed, self.changed = self.state, self.changed, set()
         port, found = self.port, []
         if "mtu" in changed:
@@ -108,7 +108,7 @@ class Link:
 
 
 def some(percent):
-    """The condition that makes so many per cent of packets, at random, be meant."""
+    """The condition that matches this percentage of packets, at random."""
     share = round(percent / 100 * CHANCES)
     return f"numgen random mod {CHANCES} < {share}" if share < CHANCES else ""
 

@@ -13,12 +13,12 @@ Process = collections.namedtuple("Process", "pid host command")
 
 
 class Unavailable(unittest.SkipTest):
-    """This machine, or this user, cannot have such a cluster; the text says why. Tests skip
+    """This machine, or this user, cannot have such a cluster; the text is the reason. Tests skip
     then."""
 
 
 def need(*commands):
-    """Raises Unavailable unless we are root and these commands are there."""
+    """Raises Unavailable unless we are root and these commands exist."""
     if os.geteuid() != 0:
         raise Unavailable("only root can make hosts out of namespaces")
     missing = [c for c in commands if not shutil.which(c, path=SEARCH_PATH)]

@@ -98,7 +98,7 @@ class Tunnel:
             )
             if built.returncode != 0:
                 raise RuntimeError(f"relay.c does not compile: {built.stderr.strip()}")
-            # Its standard input is what it lives by: the kernel closes that when this process has
+            # It lives as long as its standard input, which the kernel closes when this process has
             # gone.
             self.relay = subprocess.Popen(
                 [program, str(self.seed), DEVICE, *spaces],

@@ -147,7 +147,7 @@ def test_no_dev_shm(shop, fine, mounts):
 
 
 def test_no_tmp(shop, fine, mounts):
-    """An empty /tmp that is read-only. TMPDIR was in the other one."""
+    """An empty, read-only /tmp. TMPDIR was in the former one."""
     folder = Path(shop.folder, "mnt")
     folder.mkdir()
     shutil.copy(fine, folder / "fine")

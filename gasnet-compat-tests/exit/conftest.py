@@ -7,5 +7,5 @@ import pytest
 
 @pytest.fixture
 def exit_cases(shop):
-    """It ends as its first argument says."""
+    """A program that ends as its first argument requests."""
     return shop.compile(f"{os.path.dirname(__file__)}/exit_cases.c")

@@ -52,7 +52,7 @@ def test_network_failure(shop, exit_cases):
 
 @contextlib.contextmanager
 def memory_group(limit):
-    """A control group that may use so many bytes; none if this user cannot make one."""
+    """A control group with this limit of bytes; None if this user cannot make one."""
     root = "/sys/fs/cgroup"
     unified = os.path.exists(f"{root}/cgroup.controllers")
     group = f"{root}/{'' if unified else 'memory/'}gasnet-exit-test-{os.getpid()}"

@@ -127,8 +127,8 @@ def test_signal_to_the_manager(bed, manager, signal):
             # Slurm asks for a second one.
             time.sleep(0.3)
             bed.hosts.run(1, ["sh", "-c", "kill -INT $(pgrep -o '^srun$')"])
-        # After a signal hydra now and then says that all went well, whatever it has started
-        # (SIGTERM: 1 of 30 with `sleep`).
+        # After a signal hydra sometimes reports success, whatever it has started (SIGTERM: 1 of 30
+        # with `sleep`).
         job.over(ANY if manager.startswith("hydra") else None)
 
 
@@ -162,8 +162,8 @@ def test_sigkill_of_a_managers_part(bed, manager, part, shell):
         job.over(None)
 
 
-# srun waits for what it has started, whatever becomes of the rest. (Slurm's part for PMIx does not
-# end when its ranks give up a fence.)
+# srun waits for the processes that it has started, whatever happens to the rest. (Slurm's part for
+# PMIx does not end when its ranks give up a fence.)
 @pytest.mark.parametrize(
     "manager, way",
     (
@@ -319,7 +319,7 @@ def test_a_stopped_agent_is_given_up(bed):
         got = job.await_end(AFTER_SILENCE)
         if got == 0 or "node3 has been silent" not in " ".join(job.text()):
             raise Wrong(f"exit code {got}: {short(' '.join(job.text()))}")
-        # It goes on, sees that nobody is there, and takes its ranks along.
+        # It continues, finds its connections closed, and ends its ranks.
         bed.kill(3, agent, "CONT")
         left = bed.left(15)
         if left:

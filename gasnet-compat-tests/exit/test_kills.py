@@ -17,8 +17,8 @@ SEED = os.environ.get("SEED") or "20250830"  # any text
 
 @dataclass
 class Kill:
-    """One SIGKILL: after which part of the job's usual time, and of whom (rank None: the process
-    that was started)."""
+    """One SIGKILL: at which part of the job's usual time, and of which rank (None: the process that
+    was started)."""
 
     instant: float
     count: int
@@ -34,7 +34,7 @@ def kills(seed, count):
     """Random ones, the same for the same seed."""
     generator = random.Random(seed)
     for _ in range(count):
-        # Half of the instants lie in the first tenth: start and attach.
+        # Half of the instants are in the first tenth: start and attach.
         instant = generator.uniform(0, 0.15 if generator.random() < 0.5 else 1.05)
         ranks, launched = generator.choice((1, 2, 4, 7)), generator.random() < 0.5
         yield Kill(instant, ranks, launched, generator.choice((None, generator.randrange(ranks))))

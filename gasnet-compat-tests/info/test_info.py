@@ -34,7 +34,7 @@ class Program:
         self.path = f"{prefix}/bin/gasnet_info"
 
     def run(self, *options, before=(), environment=None, **streams):
-        """The result behind the words `before`."""
+        """The result, run after the words `before`."""
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **streams}
         variables = {**os.environ, **(environment or {})}
         command = [*before, self.path, *options]

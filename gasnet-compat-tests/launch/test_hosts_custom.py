@@ -116,7 +116,7 @@ LATE = r"(received no rank in the job|cannot connect to the launcher process)[\s
         pytest.param("echo %M; %C", "GASNET_CSPAWN_SERVERS names no hosts", id="no-hosts"),
         pytest.param("GASNET_WORKER_RANK=NOT_SET %C & %C; wait", "GASNET_WORKER_RANK=NOT_SET", id="no-rank"),
         pytest.param("GASNET_WORKER_RANK=1 %C & GASNET_WORKER_RANK=1 %C; wait", "each once", id="same-rank"),
-        # Other processes of the shell end, too.
+        # Other processes of the shell end as well.
         pytest.param(
             "sleep 600 & (sleep 601; :) & GASNET_WORKER_RANK=1 %C & GASNET_WORKER_RANK=1 %C; wait",
             "each once",
@@ -184,7 +184,7 @@ def has_labels(text, ranks):
 
 
 def has_lines(text, lines):
-    """Fails unless three ranks wrote so many lines, in order."""
+    """Fails unless three ranks wrote this number of lines, in order."""
     for rank in range(3):
         numbers = [line.split()[4] for line in text.splitlines() if line.startswith(f"rank {rank} says line ")]
         if numbers != [str(n) for n in range(lines)]:
@@ -246,7 +246,7 @@ def test_output_reader_pauses_at_the_end(bed):
         raise Wrong(f"three ranks wrote {lines + 1} lines each, of which {came} came: {each}")
 
 
-# Ranks wait for the reader, or have ended, and remote shells do: what is lost then is no success.
+# Ranks or remote shells wait for the reader, or have ended: lost output then is no success.
 @pytest.mark.parametrize("lines", (20_000, 2_000))
 @pytest.mark.hosts("three")
 def test_output_reader_never_reads(bed, lines):

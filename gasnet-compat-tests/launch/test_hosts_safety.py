@@ -143,7 +143,7 @@ print("called", calls, flush=True)
 def test_unauthenticated_peers_where_ranks_meet(bed, folder):
     late = ["sh", "-c", '[ $PMI_RANK -lt 2 ] || sleep 1; ulimit -Sn 40; exec "$0"', bed.program.path]
     try:
-        # The two jobs whose ranks come late are there long enough.
+        # The two jobs whose ranks start late exist long enough.
         with calling(bed, f"{folder}/stop", MEETER, least=2):
             for length in ("1", "4096"):
                 # The queue of callers may be as short as can be.

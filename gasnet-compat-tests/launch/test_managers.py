@@ -53,7 +53,7 @@ def test_cyclic_ranks(bed, manager):
     else:
         kind = manager.removeprefix("srun-")
         words = managers.srun(bed, kind, 9, options=["-m", "cyclic"])
-        # Slurm gives the first node more, and deals what is left.
+        # Slurm gives the first node more, and deals the rest.
         bed.run(managers.srun(bed, kind, 7, options=["-m", "cyclic"]), ranks=7, nbrhds=3, manager=True)
     bed.run(words, places=cyclic(9, bed.names()), nbrhds=3, manager=True)
 
@@ -127,7 +127,7 @@ def test_launcher_with_mpirun_of_open_mpi(bed):
         variables={"GASNET_X": "a b"},
         manager=True,
     )
-    # Variables that -E names reach Open MPI's ranks elsewhere, also behind env.
+    # Variables that -E names reach Open MPI's ranks elsewhere, also with `env` before the launcher.
     bed.run(
         bed.launch(5, "--env=TEST_X", options=["-spawner=mpi", "-E", "TEST_X=a b"]),
         env={"MPIRUN_CMD": f"env -u NOT_SET TEST_Y=1 {open_mpi} -np %N %C"},

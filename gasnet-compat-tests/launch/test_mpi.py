@@ -64,7 +64,7 @@ def expect(shop, mpi, job, extra=None, options=()):
     ranks, order, level, end, code = job
     command = [*MPIS[mpi][1].split(), *options, "-n", str(ranks), compiled(shop, mpi), order, level, end, str(code)]
     patterns = (rf"^rank (\d+) of {ranks} is \1 of {ranks} in MPI$", ranks), USED
-    # After an abort, MPI's launcher may end before it has forwarded what the ranks wrote.
+    # After an abort, MPI's launcher may end before it has forwarded the ranks' output.
     shop.expect(command, code, *(() if end == "abort" else patterns), extra=extra, timeout=LIMIT)
 
 

@@ -84,8 +84,8 @@ def test_number_first(launch, command, status, patterns, extra):
     launch.expect(command, status, *patterns, extra=extra)
 
 
-# Processes that no launcher starts, and that meet by what the conduit brings along: one job, whose
-# exit code all have, and which ends when one of them is killed.
+# Processes without a launcher, which meet by the bootstrap of the conduit: one job, whose exit code
+# all have, and which ends when one of them is killed.
 START = 'for rank in 0 1 2; do GASNET_LOOP_BOOTSTRAP="$0:$rank:3" "$@" & pids="$pids $!"; done; '
 CODES = 'for pid in $pids; do wait $pid; echo "code $?"; done'
 

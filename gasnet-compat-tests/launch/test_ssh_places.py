@@ -1,4 +1,4 @@
-"""Places of ranks, and what reaches them: the fork and the ssh spawner."""
+"""Places of ranks, and their environment and input: the fork and the ssh spawner."""
 
 import os
 import re
@@ -158,7 +158,7 @@ def test_ssh_list_of_a_batch_system(bed, folder, variable):
     node_file.write_text("node2\nnode2\nnode3\n", encoding="ascii")
     env, two = {variable: LISTS[variable] or str(node_file)}, blocks(5, ["node2", "node3"])
     bed.run(bed.launch(5, options=["-spawner=ssh"]), env=env, places=two)
-    # Found without a word, too, where no process manager is nearer.
+    # Found without an option, too, where no process manager has precedence.
     if variable in ("PBS_NODEFILE", "LSB_HOSTS", "LSB_MCPU_HOSTS"):
         bed.run(bed.launch(5), env=env, places=two)
         bed.run([bed.program.path], env={"GASNET_PSHM_NODES": "5", **env}, places=two)
@@ -421,7 +421,7 @@ def test_ssh_variables_of_a_session_stay(bed):
 
 
 def read_input(bed, env, places):
-    """Standard input reaches rank 0, all of it, and an empty one ends."""
+    """All of standard input reaches rank 0, and an empty one ends."""
     data = bytes(range(256)) * 2000
     total = 0
     for byte in data:

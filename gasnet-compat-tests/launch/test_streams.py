@@ -90,7 +90,7 @@ def test_control_c(launch, shop):
 
 
 def test_stopped_and_continued(launch):
-    """A job that was stopped and continued as a group goes on."""
+    """A job that was stopped and continued as a group works on."""
 
     def pause(process):
         process.stdout.readline()

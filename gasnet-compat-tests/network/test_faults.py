@@ -21,7 +21,7 @@ from working import (
     under_way,
 )
 
-# Name, what the tunnel does, the program's arguments, the shape of a quick check.
+# Name, faults of the tunnel, the program's arguments, the shape of a quick check.
 FAULTS = [
     ("good", {}, ["--rounds=3", "--steps=300"], None),
     ("loss-1", {"loss": 1}, ["--rounds=3", "--steps=300"], None),
@@ -113,8 +113,8 @@ def test_network(bed, shape, faults, arguments):
     idle = [name for name in faults if not done[bed.tunnel.FAULTS[name]]]
     if idle or done["came"] < 100:
         raise Wrong(f"the network did not do what it should ({', '.join(idle) or 'it had nothing to carry'}): {done}")
-    # Kernels drop what has a wrong checksum. The rest is the library's to find, and it finds
-    # nothing else.
+    # Kernels drop datagrams with a wrong checksum. The library must find the rest, and nothing
+    # else.
     dropped, harmed = sum(map(int, re.findall(DROPPED, text))), done["disguised"] + done["truncated"]
     if not (0 < dropped <= harmed if harmed else dropped == 0):
         raise Wrong(f"{dropped} datagrams were dropped, {harmed} were damaged: {done}")

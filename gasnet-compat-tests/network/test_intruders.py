@@ -14,8 +14,8 @@ from bed import CLIENTS, Wrong, short
 from working import at_work
 
 TCP = "tcp;ofi_rxm"
-# Calls the ports of the arguments behind the address: with garbage of all sizes, and 200 times
-# without a word. It keeps all connections until its standard input ends.
+# Calls the ports given after the address: with garbage of all sizes, and 200 times silently. It
+# keeps all connections until its standard input ends.
 CALLER = r"""
 import os, socket, sys
 kept, address = [], sys.argv[1]
@@ -52,7 +52,7 @@ def intruder(bed):
 
 
 def listening(bed, provider):
-    """Addresses and ports of this host on which somebody awaits what a provider sends."""
+    """Addresses and ports of this host on which providers listen."""
     # State 7 of a datagram socket is that of one without a peer.
     table, state = ("udp", "07") if provider.startswith("udp") else ("tcp", "0A")
     found = set()
@@ -90,7 +90,7 @@ def disturbed(bed, provider, works, **variables):
 
 
 def calls(bed, work, arguments):
-    """One who does not know libfabric. The job goes on while the connections stay."""
+    """An intruder without libfabric. The job continues while the connections stay."""
     caller = bed.hosts.popen(1, ["python3", "-c", CALLER, *arguments], stdin=-1, stdout=-1, text=True)
     try:
         said = caller.stdout.readline()
@@ -156,7 +156,8 @@ def test_mutated_bytes(bed, record_property, first, provider, spared, variables)
 
     def intrude(seed, work, address, ports):
         words = {"LD_PRELOAD": library, "INTRUDER_SECONDS": LIMIT, "MUTATE_SEED": seed, "MUTATE_FROM": spared}
-        # It may crash by what the job answers, or wait for ever. psm leaves files of crashes.
+        # The intruder may crash on the job's answers, or wait for ever. psm leaves files of
+        # crashes.
         words |= {"HFI_NO_BACKTRACE": 1, "IPATH_NO_BACKTRACE": 1}
         words = [f"{name}={value}" for name, value in words.items()]
         command = [rogue, provider, ways[seed // 3 % len(ways)], address, *ports]

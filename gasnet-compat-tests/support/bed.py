@@ -29,7 +29,7 @@ ANY = "any"
 
 
 class Wrong(pytest.fail.Exception):
-    """A failure; the text says why."""
+    """A failure; the text is the reason."""
 
     def __init__(self, text):
         super().__init__(text, pytrace=False)
@@ -127,7 +127,7 @@ class Job:
         return texts
 
     def await_text(self, text, limit=TIMEOUT):
-        """Until the job has said this."""
+        """Waits until the job has printed this."""
         end = time.monotonic() + limit
         while text not in self.text()[0]:
             if self.process.poll() is not None or time.monotonic() > end:
@@ -135,7 +135,7 @@ class Job:
             time.sleep(0.02)
 
     def await_ranks(self, text="waiting\n"):
-        """Until all ranks wait, or rank 0 has said this; returns the places of all."""
+        """Waits until all ranks wait, or rank 0 has printed this; returns the places of all."""
         self.await_text(text)
         end = time.monotonic() + TIMEOUT
         # Managers pass on output in any order.
@@ -228,7 +228,7 @@ class Bed:
 
     @contextlib.contextmanager
     def firewall(self, rule):
-        """A rule of nftables for what comes in, on all hosts, while it is needed."""
+        """A rule of nftables for incoming packets, on all hosts, for the duration of the block."""
         table = f"table inet wall {{ chain input {{ type filter hook input priority 0; {rule}; }}; }}\n"
         try:
             for host in self.hosts.numbers():
@@ -251,7 +251,7 @@ class Bed:
         return found
 
     def look_around(self):
-        """Before a job: what lies there already."""
+        """Before a job: records the objects that exist already."""
         self.before = self.files()
 
     def start(self, words, env):

@@ -1,4 +1,4 @@
-"""Ends of jobs in a bad environment, or after a wrong call: they work, or say what is wrong."""
+"""Ends of jobs in a bad environment, or after a wrong call: they work, or print a message."""
 
 import re
 import signal

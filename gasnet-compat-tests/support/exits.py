@@ -32,7 +32,8 @@ class Case:
     ):
         self.name, self.status, self.patterns, self.ranks, self.tries = name, status, patterns, ranks, tries
         self.handler, self.threads, self.environment = handler, threads, environment or {}
-        # `stdin`: one that stays open and empty. `networks`: not only on smp; `alone`: on smp, too.
+        # `stdin`: an input that stays open and empty. `networks`: not only on smp; `alone`: on smp,
+        # too.
         self.stdin, self.background, self.networks, self.alone = stdin, background, networks, alone
 
     def __str__(self):

@@ -24,9 +24,9 @@ RUN, FOLDER = "CHECK_RUN", "CHECK_FOLDER"
 
 @contextlib.contextmanager
 def scratch():
-    """A folder for all that this check and the processes that it starts make, which other users can
-    read. When this process ends, in whatever way, SIGKILL included, a process of its own ends what
-    the check has started, and removes the folder. To be entered before there are threads."""
+    """A folder for all files of this check and of the processes that it starts, which other users
+    can read. When this process ends, in whatever way, SIGKILL included, a process of its own ends
+    what the check has started, and removes the folder. To be entered before there are threads."""
     folder, mark = tempfile.mkdtemp(prefix="gasnet-check-", dir="/tmp"), uuid.uuid4().hex
     os.chmod(folder, 0o755)
     reader, writer = os.pipe()
@@ -229,8 +229,8 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
 
 @contextlib.contextmanager
 def built_once(folder):
-    """Holds a lock and says whether this folder or file is still to be made: several processes of a
-    check may need it. It is made when the block has ended without an exception."""
+    """Holds a lock, and yields whether this folder or file is missing: several processes of a check
+    may need it. It is made when the block has ended without an exception."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with open(f"{folder}.lock", "a+", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -269,8 +269,8 @@ def emulator(name, folder):
 
 
 def emulated(conduit, folder, options=()):
-    """The words that run a command on what stands in for the hardware of a conduit, if anything
-    does: its emulator, with these options, which is built into a folder."""
+    """The words that run a command on the stand-in for the hardware of a conduit, if anything does:
+    its emulator, with these options, which is built into a folder."""
     name = EMULATORS.get(conduit)
     if not name:
         return []
@@ -280,7 +280,7 @@ def emulated(conduit, folder, options=()):
 
 
 def wants_stand_ins(found):
-    """Whether a program with these directives is to run with stand-ins for device libraries."""
+    """Whether a program with these directives runs with stand-ins for device libraries."""
     return "DEVICES" in found and not os.environ.get("REAL_DEVICES")
 
 

@@ -77,7 +77,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.hookimpl(trylast=True)  # after that of conftest.py, which brings together tests of a file
 def pytest_collection_modifyitems(config, items):
-    """Leaves out what is not chosen, and brings together tests over the same hosts."""
+    """Leaves out tests that are not chosen, and groups tests over the same hosts."""
     over_hosts = [item for item in items if "bed" in getattr(item, "fixturenames", ())]
     chosen = [item for item in over_hosts if is_chosen(config, item)]
     by_kind = {kind: [item for item in chosen if item.callspec.params["cluster"] == kind] for kind in KINDS}
@@ -126,7 +126,7 @@ def cluster(request):
 
 @pytest.fixture(scope="session")
 def built():
-    """A folder for programs, and those that are there by configuration."""
+    """A folder for programs, and its programs by configuration."""
     folder = tempfile.mkdtemp(prefix="hosts-", dir=os.environ[jobs.FOLDER])
     os.chmod(folder, 0o755)
     return folder, {}
@@ -141,7 +141,7 @@ def program(request, built):
         pytest.skip(missing)
     folder, found = built
     if configuration not in found:
-        # Other users cannot execute what lies in somebody's home.
+        # Other users cannot execute programs in somebody's home.
         reachable = f"{folder}/{configuration.flavour}"
         if not os.path.exists(reachable):
             shutil.copytree(f"{configuration.prefix}/bin", f"{reachable}/bin", symlinks=True)

@@ -7,7 +7,7 @@ import pytest
 
 
 class Lines:
-    """Prints a line for each test when it has ended, and what failed below it."""
+    """Prints a line for each test when it has ended, and its failure below it."""
 
     def __init__(self, prefix):
         self.prefix = prefix

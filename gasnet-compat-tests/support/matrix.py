@@ -81,7 +81,7 @@ class Configuration:
 
 
 def installations(words):
-    """The prefixes by flavour, with a segment configuration other than FAST behind a dash
+    """The prefixes by flavour, with a segment configuration other than FAST after a dash
     (release-large), from words `flavour=prefix`; by default those that the step `build` made."""
     if words:
         if unfit := [word for word in words if "=" not in word]:
@@ -108,7 +108,7 @@ def conduits():
 def table(installed):
     """(flavour, conduit, size, one in how many cases a slice takes)."""
     rows = [("release", "smp", 0, 10), ("debug", "smp", 0, 10), (*ONLY_DEBUG, 20)]
-    # Every network. That of loop is slow, and nobody's.
+    # Every network, except loop, which is slow and for tests only.
     for conduit in conduits():
         rare = 3 if conduit == "loop" else 1
         if conduit != "smp":

@@ -93,7 +93,7 @@ class ProgramFile(pytest.File):
 
 
 class Reason(pytest.Item):
-    """A program that is not run, and why."""
+    """A program that is not run, and the reason."""
 
     def __init__(self, *, reason, **others):
         super().__init__(**others)

@@ -1,5 +1,5 @@
-"""Jobs over hosts that work until a file is there, while a test disturbs them: net_faults, which
-does rounds of messages and transfers, and launch_work, whose ranks work in turns."""
+"""Jobs over hosts that work until a file exists, while a test disturbs them: net_faults, which does
+rounds of messages and transfers, and launch_work, whose ranks work in turns."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ def environment(bed, shape):
 
 
 def all_right(text, ranks):
-    """Every rank said so."""
+    """Every rank has printed its line."""
     found = re.findall(RIGHT, text, re.M)
     if len(found) != ranks:
         raise Wrong(f"{len(found)} of {ranks} ranks found all right: {short(text)}")
@@ -68,13 +68,13 @@ class UnderWay:
         all_right(self.job.text()[0], self.size)
 
     def kill(self, rank, signal="KILL"):
-        """Sends a signal to a rank, and returns what is known of it."""
+        """Sends a signal to a rank, and returns its record."""
         place = self.ranks[rank]
         self.job.bed.kill(int(place.host.removeprefix("node")), place.pid, signal)
         return place
 
     def stop(self, rank, seconds):
-        """Stops a rank for so long, while others send to it; it goes on, and ends in order."""
+        """Stops a rank for this time, while others send to it. It continues, and ends normally."""
         self.kill(rank, "STOP")
         time.sleep(seconds)
         self.kill(rank, "CONT")
@@ -120,7 +120,7 @@ class Work:
         return int(found[-1]) if found else 0
 
     def await_rounds(self, more):
-        """Until so many more rounds are done."""
+        """Waits for this number of further rounds."""
         before, end = self.rounds(), time.monotonic() + TIMEOUT
         while self.rounds() < before + more:
             if self.job.process.poll() is not None or time.monotonic() > end:

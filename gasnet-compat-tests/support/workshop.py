@@ -26,7 +26,7 @@ class Workshop:
     def __init__(self, configuration, network, modes, quick):
         self.configuration, self.modes, self.quick = configuration, modes, quick
         self.conduit, self.flavour, self.prefix = configuration.conduit, configuration.build, configuration.prefix
-        # The usual thread mode, for what is the same in all.
+        # The usual thread mode, for tests that are the same in all.
         self.mode = "par" if "par" in modes else modes[0]
         self.launcher = f"{self.prefix}/bin/gasnetrun" + ("" if self.conduit == "any" else f"_{self.conduit}")
         self.installation = jobs.Installation(self.prefix)
@@ -84,9 +84,9 @@ class Workshop:
         return process
 
     def run(self, command, ranks, extra=None, timeout=60, stdin=None, source=None, during=None):
-        """Runs a job to its end: (status or None, output, seconds, what it left). `stdin` is text
-        for its standard input, `source` an open descriptor instead; `during` is called with the
-        running process."""
+        """Runs a job to its end: (status or None, output, seconds, leftovers). `stdin` is text for
+        its standard input, `source` an open descriptor instead; `during` is called with the running
+        process."""
         mark = os.urandom(12).hex()
         before = shared_memory()
         standard_input = (
@@ -127,7 +127,7 @@ class Workshop:
             # The next job is not to be blamed.
             path = os.path.join(self.temporary, name)
             shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
-        # These may belong to a job of another script, which soon is over, too.
+        # These may belong to a job of another script, which also ends soon.
         while (names := named(before)) and time.monotonic() < deadline:
             time.sleep(0.02)
         return ", ".join(left + names)
@@ -219,8 +219,7 @@ def children_of(pid):
 
 @contextlib.contextmanager
 def network_of(conduit, options):
-    """The variables of an emulated network, which is there meanwhile; none where a conduit needs
-    none."""
+    """Variables of an emulated network, which exists meanwhile; none where a conduit needs none."""
     words = jobs.emulated(conduit, os.path.join(os.environ[jobs.FOLDER], "emulators"), options)
     if not words:
         yield {}

@@ -1,6 +1,6 @@
-"""Tracing, statistics and gasnet_trace. The program busy.c writes down what it does; every file
-that the library writes, and every number that gasnet_trace shows, in text, in JSON and in a
-browser, is compared with that."""
+"""Tracing, statistics and gasnet_trace. The program busy.c records its operations; every file that
+the library writes, and every number that gasnet_trace shows, in text, in JSON and in a browser, is
+compared with that."""
 
 import collections
 import json
@@ -25,7 +25,7 @@ UNCOUNTED = {"WAIT", "TEST", "BARRIER_TRY", "INTERNAL_SEND", "INTERNAL_RAN", "PO
 
 
 def parse(path):
-    """The lines of a file as dictionaries: the words, and in capitals what stands before them."""
+    """The lines of a file as dictionaries: the words, and in capitals the fields before them."""
     out = []
     with open(path, encoding="utf-8") as file:
         for number, text in enumerate(file, 1):
@@ -251,7 +251,7 @@ def check_forms(lines, rank):
 
 
 def check_statistics(busy, rank, kinds, cells):
-    """The statistics of a rank say the same as the program."""
+    """The statistics of a rank agree with the program."""
     lines = parse(busy.path(f"s-{rank}"))
     got = {line["kind"]: (int(line["count"]), int(line.get("bytes", 0))) for line in lines if line["EVENT"] == "STAT"}
     notes = ("NOTE", "NOTE_FORCED")
@@ -282,7 +282,7 @@ def check_statistics(busy, rank, kinds, cells):
     ("mask", "allowed"), [("PB", "PB"), ("pd", "PD"), ("AN", "AN"), ("^GPRSWLAXIOCDNH", "B"), ("^X", "GPRSWBLAIOCDNH")]
 )
 def test_mask(busy, mask, allowed):
-    """Only the categories of a mask, and what no mask suppresses."""
+    """Only the categories of a mask, and lines that no mask suppresses."""
     busy.job(2, GASNET_TRACEFILE="t-%", GASNET_TRACEMASK=mask, GASNET_STATSFILE="s-%", GASNET_STATSMASK=mask)
     lines = parse(busy.path("t-1"))
     got = {line["LETTER"] for line in lines}
@@ -374,7 +374,7 @@ def test_old_files(busy):
 
 
 def test_off(busy):
-    """Without a file nothing is written, whatever the masks say."""
+    """Without a file nothing is written, whatever the masks are."""
     output = busy.job(2, GASNET_TRACEMASK="P", GASNET_STATSMASK="P", GASNET_TRACEFILE="", GASNET_STATSFILE="")
     if "(P)" in output or "START" in output or any(n.startswith(("t-", "s-")) for n in os.listdir(busy.folder)):
         fail(f"something was written: {output[-300:]!r}")
@@ -503,7 +503,7 @@ def test_wait_without_end(busy):
 
 
 def test_tables(busy):
-    """Tables have the sums of what the program did."""
+    """Tables have the sums of the program's operations."""
     ranks = 4
     busy.job(ranks, GASNET_TRACEFILE="t-%", GASNET_STATSFILE="s-%")
     files = [f"t-{rank}" for rank in range(ranks)]

@@ -37,8 +37,8 @@ def limit(name):
 
 
 def frames(archive):
-    """(function, bytes) of all functions: what they subtract from the stack pointer, in steps of a
-    page where large frames are probed."""
+    """(function, bytes) of all functions: the amounts that they subtract from the stack pointer, in
+    steps of a page where large frames are probed."""
     words = ["objdump", "-d", "-C", "--no-show-raw-insn", archive]
     text = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
     name, size, probed = None, 0, False

@@ -98,7 +98,7 @@ def pmix():
 
 
 def main():
-    """Prints where it is and what it found."""
+    """Prints its place and its findings."""
     kinds = {
         "pmi1": pmi1,
         "pmi2": pmi2,

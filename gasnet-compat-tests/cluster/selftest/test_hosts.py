@@ -20,7 +20,7 @@ KILLS = 10
 # As many processes as there are when all jobs of the killed command run.
 ALL_JOBS = 25
 
-# Sends what is too long until the path's MTU is known to be another one, and prints that.
+# Sends datagrams that are too long until the kernel has learnt another path MTU, and prints it.
 PATH_MTU = """
 import socket, sys, time
 six = ":" in sys.argv[1]

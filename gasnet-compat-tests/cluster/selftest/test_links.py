@@ -1,4 +1,5 @@
-"""Links that misbehave, as datagrams see them: each does what it says, and about as often."""
+"""Links that misbehave, as datagrams see them: each applies its fault, and about as often as
+configured."""
 
 import json
 import os
@@ -57,7 +58,8 @@ def test_link(hosts):
 
 
 def test_tunnel(hosts):
-    """The same for a tunnel, over IPv4 and IPv6. Nothing happens but what its relay says."""
+    """The same for a tunnel, over IPv4 and IPv6. Nothing happens except the faults that its relay
+    counts."""
     seen = []
     with (
         Tunnel(hosts) as tunnel,

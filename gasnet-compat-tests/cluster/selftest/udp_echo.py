@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Datagrams to and fro, for the self test: what a link does to them.
+"""Datagrams to and fro, for the self test: the faults of a link.
 
 udp_echo.py PORT                    answers every datagram with itself; prints `ready`
 udp_echo.py PORT HOST NUMBER [bundled]
