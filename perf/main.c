@@ -2,6 +2,7 @@
 #include "perf.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -166,63 +167,62 @@ static void list(void) {
     exit(0);
 }
 
+static void read_sizes(const char *text) {
+    const char *end;
+    options.least = options.most = size(text, &end);
+    if (*end == ':') options.most = size(end + 1, &end);
+    if (*end != '\0' || options.least > options.most || options.least == 0)
+        wrong("FROM:TO is expected, with FROM at least 1", text);
+}
+
+static void read_tests(const char *text) {
+    if (options.wanted != NULL) wrong("separate the names of tests by commas", text);
+    options.wanted = text;
+}
+
+/* Codes of the options without a letter. */
+enum { LIMITS = 256, IN_JOB, WAIT, START, LAUNCHER, JSON, SVG };
+static const struct option names[] = {
+    {"list", no_argument, NULL, 'l'},          {"pin", no_argument, NULL, 'p'},
+    {"segment", no_argument, NULL, 's'},       {"help", no_argument, NULL, 'h'},
+    {"limits", no_argument, NULL, LIMITS},     {"in-job", no_argument, NULL, IN_JOB},
+    {"wait", required_argument, NULL, WAIT},   {"launcher", required_argument, NULL, LAUNCHER},
+    {"start", required_argument, NULL, START}, {"json", required_argument, NULL, JSON},
+    {"svg", required_argument, NULL, SVG},     {NULL, 0, NULL, 0},
+};
+
 static void read_options(int argc, char **argv) {
-    int i;
+    int option = 0;
     /* With some networks the first argument is the number of ranks; the ranks themselves do not get
      * it. */
-    int first = argc > 1 && argv[1][0] && strspn(argv[1], "0123456789") == strlen(argv[1]) ? 2 : 1;
-    for (i = first; i < argc; i++) {
-        const char *a = argv[i];
-        char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(a, "-l") == 0 || strcmp(a, "--list") == 0) list();
-        if (strcmp(a, "-h") == 0 || strcmp(a, "--help") == 0) {
-            fputs(usage, stdout);
-            exit(0);
-        }
-        if (strcmp(a, "--limits") == 0) {
-            options.limits = 1;
-        } else if (strcmp(a, "-p") == 0 || strcmp(a, "--pin") == 0) {
-            options.pin = 1;
-        } else if (strcmp(a, "-s") == 0 || strcmp(a, "--segment") == 0) {
-            options.in_segment = 1;
-        } else if (strcmp(a, "--in-job") == 0) {
-            options.in_job = 1;
-        } else if (a[0] != '-') {
-            if (options.wanted != NULL) wrong("separate the names of tests by commas", a);
-            options.wanted = a;
-        } else if (value == NULL) {
-            wrong("an unknown option, or one without its value", a);
-        } else {
-            i++;
-            if (strcmp(a, "-m") == 0) {
-                const char *end;
-                options.least = options.most = size(value, &end);
-                if (*end == ':') options.most = size(end + 1, &end);
-                if (*end != '\0' || options.least > options.most || options.least == 0)
-                    wrong("FROM:TO is expected, with FROM at least 1", value);
-            } else if (strcmp(a, "-b") == 0) {
-                options.blocks = (int)number(value, 1, 100000);
-            } else if (strcmp(a, "-d") == 0) {
-                options.block_ms = (double)number(value, 1, 100000);
-            } else if (strcmp(a, "-w") == 0) {
-                options.window = (int)number(value, 1, 65536);
-            } else if (strcmp(a, "-t") == 0) {
-                options.threads = (int)number(value, 1, MOST_THREADS);
-            } else if (strcmp(a, "--wait") == 0) {
-                options.wait_mode = wait_mode(value);
-            } else if (strcmp(a, "--start") == 0) {
-                read_starts(value);
-            } else if (strcmp(a, "--launcher") == 0) {
-                options.launcher = value;
-            } else if (strcmp(a, "--json") == 0) {
-                options.json = value;
-            } else if (strcmp(a, "--svg") == 0) {
-                options.svg = value;
-            } else {
-                wrong("an unknown option", a);
-            }
+    optind = argc > 1 && argv[1][0] && strspn(argv[1], "0123456789") == strlen(argv[1]) ? 2 : 1;
+    while (option != -1) {
+        const char *word = argv[optind]; /* holds the option of an error */
+        option = getopt_long(argc, argv, "-:lpshm:b:d:w:t:", names, NULL);
+        switch (option) {
+            case -1: break;
+            case 'l': list(); break;
+            case 'h': fputs(usage, stdout); exit(0);
+            case 'p': options.pin = 1; break;
+            case 's': options.in_segment = 1; break;
+            case 'm': read_sizes(optarg); break;
+            case 'b': options.blocks = (int)number(optarg, 1, 100000); break;
+            case 'd': options.block_ms = (double)number(optarg, 1, 100000); break;
+            case 'w': options.window = (int)number(optarg, 1, 65536); break;
+            case 't': options.threads = (int)number(optarg, 1, MOST_THREADS); break;
+            case LIMITS: options.limits = 1; break;
+            case IN_JOB: options.in_job = 1; break;
+            case WAIT: options.wait_mode = wait_mode(optarg); break;
+            case START: read_starts(optarg); break;
+            case LAUNCHER: options.launcher = optarg; break;
+            case JSON: options.json = optarg; break;
+            case SVG: options.svg = optarg; break;
+            case 1: read_tests(optarg); break;
+            case ':': wrong("an option without its value", word); break;
+            default: wrong("an unknown option", word);
         }
     }
+    while (optind < argc) read_tests(argv[optind++]);
     check_names();
     if (options.starts > 0 && options.svg != NULL) wrong("--start cannot write plots", NULL);
 #ifndef GASNET_PAR
