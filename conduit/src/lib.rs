@@ -1,14 +1,18 @@
 //! What a network and the runtime agree on.
 //!
-//! [`Conduit`] and [`Network`] are the traits that every network implements, before and after its
-//! start, and [`Upcalls`] what it may call; [`mod@payload`] has packets whose payload is not copied, [`mod@rma`] one-sided operations,
-//! [`mod@cookie`] their names, [`mod@barrier`] the barrier of a network, [`mod@wake`] the wake-up
-//! of sleeping threads; [`mod@config`] is the table of environment variables, to which a conduit
-//! adds its own; [`library`] opens vendors' libraries at run time; [`locality`] selects devices by
-//! topology; [`atomic_codes`] are the types and operations of remote atomics, [`atomic_values`]
-//! their results; [`size_spec`] has sizes as users write them. `faulty` and `soft_atomics` wrap a
-//! conduit for tests (feature `decorators`), and `conformance` (a feature) has the checks that
-//! every conduit must pass. The crate `conduit-util` has what several networks are made of.
+//! - [`Conduit`] and [`Network`]: the traits that every network implements, before and after its
+//!   start; [`Upcalls`]: the functions that it may call.
+//! - [`mod@payload`]: packets whose payload is not copied. [`mod@rma`]: one-sided operations, and
+//!   [`mod@cookie`] their names. [`mod@barrier`]: the barrier of a network. [`mod@wake`]: the
+//!   wake-up of sleeping threads.
+//! - [`mod@config`]: the table of environment variables, to which a conduit adds its own.
+//!   [`size_spec`]: sizes as users write them.
+//! - [`library`]: vendors' libraries, opened at run time. [`locality`]: devices by topology.
+//! - [`atomic_codes`]: types and operations of remote atomics; [`atomic_values`]: their results.
+//! - `faulty` and `soft_atomics` (feature `decorators`): networks that wrap another, for tests.
+//! - `conformance` (a feature): the checks that every conduit must pass.
+//!
+//! The crate `conduit-util` has the parts that several networks are made of.
 
 pub mod atomic_codes;
 pub mod atomic_values;
