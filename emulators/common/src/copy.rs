@@ -17,51 +17,109 @@ pub enum Fault {
     Dead,
 }
 
-type Call = unsafe extern "C" fn(pid_t, *const iovec, c_ulong, *const iovec, c_ulong, c_ulong) -> isize;
+/// Up to N pieces of memory, in order.
+#[derive(Clone, Copy)]
+pub struct Pieces<const N: usize> {
+    pieces: [iovec; N],
+    count: usize,
+}
 
-/// What is copied: from and to these addresses here and there, so many bytes.
-type Piece = (u64, u64, u64);
-
-/// Copies pieces, one after the other, by one call.
-fn copy<const N: usize>(call: Call, pid: pid_t, mut pieces: [Piece; N]) -> Result<(), Fault> {
-    let mut first = 0;
-    loop {
-        while first < N && pieces[first].2 == 0 {
-            first += 1;
-        }
-        if first == N {
-            return Ok(());
-        }
-        let left = &pieces[first..];
-        let lists = [|piece: &Piece| piece.0, |piece: &Piece| piece.1].map(|address| {
-            let mut list = [iovec {
-                iov_base: std::ptr::null_mut(),
-                iov_len: 0,
-            }; N];
-            for (entry, piece) in list.iter_mut().zip(left) {
-                entry.iov_base = address(piece) as *mut _;
-                entry.iov_len = piece.2 as usize;
-            }
-            list
-        });
-        let [here, there] = &lists;
-        let count = left.len() as c_ulong;
-        // SAFETY: the lists are valid; the kernel checks the addresses in them.
-        let copied = unsafe { call(pid, here.as_ptr(), count, there.as_ptr(), count, 0) };
-        if copied <= 0 {
-            return Err(match Error::last_os_error().raw_os_error() {
-                Some(libc::ESRCH) => Fault::Dead,
-                _ => Fault::Unmapped,
-            });
-        }
-        // The kernel copies less than 2 GiB at once, and stops in front of what is not mapped.
-        let mut copied = copied as u64;
-        for (here, there, bytes) in &mut pieces[first..] {
-            let done = copied.min(*bytes);
-            (*here, *there, *bytes) = (*here + done, *there + done, *bytes - done);
-            copied -= done;
+impl<const N: usize> Default for Pieces<N> {
+    fn default() -> Self {
+        let none = iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
+        Pieces {
+            pieces: [none; N],
+            count: 0,
         }
     }
+}
+
+impl<const N: usize> Pieces<N> {
+    pub fn of(addr: u64, bytes: u64) -> Self {
+        let mut pieces = Self::default();
+        pieces.push(addr, bytes);
+        pieces
+    }
+
+    /// Empty pieces do not count.
+    pub fn push(&mut self, addr: u64, bytes: u64) {
+        if bytes != 0 {
+            self.pieces[self.count] = iovec {
+                iov_base: addr as *mut _,
+                iov_len: bytes as usize,
+            };
+            self.count += 1;
+        }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.slice().iter().map(|piece| piece.iov_len as u64).sum()
+    }
+
+    pub fn slice(&self) -> &[iovec] {
+        &self.pieces[..self.count]
+    }
+
+    /// Leaves out the first bytes.
+    pub fn skip(&mut self, mut bytes: u64) {
+        let mut kept = Self::default();
+        for piece in self.slice() {
+            let skipped = bytes.min(piece.iov_len as u64);
+            bytes -= skipped;
+            kept.push(piece.iov_base as u64 + skipped, piece.iov_len as u64 - skipped);
+        }
+        *self = kept;
+    }
+
+    /// Leaves out what is beyond so many bytes.
+    pub fn truncate(&mut self, mut bytes: u64) {
+        let mut kept = Self::default();
+        for piece in self.slice() {
+            let taken = bytes.min(piece.iov_len as u64);
+            bytes -= taken;
+            kept.push(piece.iov_base as u64, taken);
+        }
+        *self = kept;
+    }
+}
+
+type Call = unsafe extern "C" fn(pid_t, *const iovec, c_ulong, *const iovec, c_ulong, c_ulong) -> isize;
+
+fn copy<const N: usize>(call: Call, pid: pid_t, local: &Pieces<N>, remote: &Pieces<N>) -> Result<(), Fault> {
+    let left = local.bytes().min(remote.bytes());
+    if left == 0 {
+        return Ok(());
+    }
+    let (here, there) = (local.slice(), remote.slice());
+    // SAFETY: the lists are valid; the kernel checks the addresses in them.
+    let copied = unsafe { call(pid, here.as_ptr(), here.len() as _, there.as_ptr(), there.len() as _, 0) };
+    if copied as u64 == left {
+        return Ok(());
+    }
+    if copied <= 0 {
+        return Err(match Error::last_os_error().raw_os_error() {
+            Some(libc::ESRCH) => Fault::Dead,
+            _ => Fault::Unmapped,
+        });
+    }
+    // The kernel copies less than 2 GiB at once, and stops in front of memory that is not mapped.
+    let (mut local, mut remote) = (*local, *remote);
+    local.skip(copied as u64);
+    remote.skip(copied as u64);
+    copy(call, pid, &local, &remote)
+}
+
+/// Copies `local` into `remote` memory of process `pid`, as much as both have.
+pub fn scatter<const N: usize>(pid: pid_t, local: &Pieces<N>, remote: &Pieces<N>) -> Result<(), Fault> {
+    copy(libc::process_vm_writev, pid, local, remote)
+}
+
+/// Copies `remote` memory of process `pid` into `local`, as much as both have.
+pub fn collect<const N: usize>(pid: pid_t, local: &Pieces<N>, remote: &Pieces<N>) -> Result<(), Fault> {
+    copy(libc::process_vm_readv, pid, local, remote)
 }
 
 /// Copies within this process. The memory is that of the program.
@@ -97,20 +155,21 @@ pub fn write<F: Layout>(process: &Member<F>, slot: u32, local: u64, remote: u64,
         unsafe { within(local, remote, bytes) };
         return Ok(());
     }
-    copy(libc::process_vm_writev, process.pid_of(slot), [(local, remote, bytes)])
+    let [local, remote] = [local, remote].map(|addr| Pieces::<1>::of(addr, bytes));
+    scatter(process.pid_of(slot), &local, &remote)
 }
 
-/// The same, and then writes a word to an address, which appears at once.
+/// The same for addresses here and there with a length, then writes a word to an address, which
+/// appears at once.
 #[inline(always)]
 pub fn write_flagged<F: Layout>(
     process: &Member<F>,
     slot: u32,
-    data: Piece,
+    (local, remote, bytes): (u64, u64, u64),
     (word, address): (&u64, u64),
 ) -> Result<(), Fault> {
     let word = std::ptr::from_ref(word) as u64;
     if slot == process.slot {
-        let (local, remote, bytes) = data;
         // SAFETY: as in `write`.
         unsafe {
             within(local, remote, bytes);
@@ -118,11 +177,12 @@ pub fn write_flagged<F: Layout>(
         }
         return Ok(());
     }
-    copy(
-        libc::process_vm_writev,
-        process.pid_of(slot),
-        [data, (word, address, 8)],
-    )
+    let [local, remote] = [(local, word), (remote, address)].map(|(data, flag)| {
+        let mut pieces = Pieces::<2>::of(data, bytes);
+        pieces.push(flag, 8);
+        pieces
+    });
+    scatter(process.pid_of(slot), &local, &remote)
 }
 
 /// Copies memory of a slot to that of this process.
@@ -133,17 +193,37 @@ pub fn read<F: Layout>(process: &Member<F>, slot: u32, local: u64, remote: u64, 
         unsafe { within(remote, local, bytes) };
         return Ok(());
     }
-    copy(libc::process_vm_readv, process.pid_of(slot), [(local, remote, bytes)])
+    let [local, remote] = [local, remote].map(|addr| Pieces::<1>::of(addr, bytes));
+    collect(process.pid_of(slot), &local, &remote)
 }
 
-/// A range of this process's memory, read by the kernel. None: it is not mapped.
-pub fn gather<F: Layout>(process: &Member<F>, addr: u64, bytes: u64) -> Option<Vec<u8>> {
-    let mut data = vec![0; bytes as usize];
-    copy(
-        libc::process_vm_readv,
-        process.pid,
-        [(data.as_mut_ptr() as u64, addr, bytes)],
-    )
-    .ok()
-    .map(|()| data)
+/// Pieces of this process's memory, read by the kernel. None: some are not mapped.
+pub fn gather<const N: usize>(pieces: &Pieces<N>) -> Option<Vec<u8>> {
+    let mut data = vec![0; pieces.bytes() as usize];
+    let here = Pieces::of(data.as_mut_ptr() as u64, data.len() as u64);
+    collect(std::process::id() as i32, &here, pieces).ok().map(|()| data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_cut_at_both_ends() {
+        let mut pieces = Pieces::<4>::of(100, 10);
+        pieces.push(200, 0);
+        pieces.push(300, 10);
+        pieces.skip(12);
+        pieces.truncate(5);
+        assert_eq!(pieces.count, 1);
+        assert_eq!((pieces.pieces[0].iov_base as u64, pieces.bytes()), (302, 5));
+    }
+
+    #[test]
+    fn unmapped_memory_is_found() {
+        assert_eq!(gather(&Pieces::<1>::of(16, 8)), None);
+        let word = 7_u64;
+        let data = gather(&Pieces::<1>::of(&raw const word as u64, 8));
+        assert_eq!(data, Some(word.to_ne_bytes().to_vec()));
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relax
 
 use crate::heap::Heap;
 use crate::lock::{Guard, Lock};
+use crate::table::{HasEntry, Table};
 
 /// Most processes that use a fabric at one time.
 pub const PROCESSES: usize = 4096;
@@ -47,6 +48,8 @@ pub struct Member<F: 'static> {
     pub words: &'static [AtomicU64],
     pub slot: u32,
     pub pid: i32,
+    /// The fabric's folder.
+    pub dir: String,
     /// The fabric's file. A POSIX lock on byte `slot` says that this process lives.
     file: File,
 }
@@ -68,9 +71,17 @@ fn file_lock(file: &File, command: i32, kind: i32, start: u64, length: u64) -> i
 }
 
 impl<F: Layout> Member<F> {
-    /// Joins the fabric in a folder. It is never left: a fork's child joins for itself.
-    /// `reclaim_dead` comes next.
-    pub fn join(dir: &str) -> io::Result<Member<F>> {
+    /// Joins the fabric in a folder. It is never left: a fork's child joins for itself. `reclaim`
+    /// frees the objects of the process of a slot, which is dead.
+    pub fn join(dir: &str, reclaim: impl Fn(&Self, u32)) -> Result<Self, String> {
+        let joined = Self::attach(dir).and_then(|member| {
+            member.reclaim_dead(reclaim)?;
+            Ok(member)
+        });
+        joined.map_err(|error| format!("{dir}: {error}"))
+    }
+
+    fn attach(dir: &str) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -116,6 +127,7 @@ impl<F: Layout> Member<F> {
             words,
             slot: 0,
             pid: std::process::id() as i32,
+            dir: dir.to_string(),
             file,
         };
         member.take_slot()?;
@@ -135,12 +147,12 @@ impl<F: Layout> Member<F> {
 
     /// Frees the slots of dead processes, after `reclaim` has freed all objects of each. Peers may
     /// be about to use one of these.
-    pub fn reclaim_dead(&self, reclaim: impl Fn(u32)) -> io::Result<()> {
+    fn reclaim_dead(&self, reclaim: impl Fn(&Self, u32)) -> io::Result<()> {
         let beyond = PROCESSES as u64;
         file_lock(&self.file, libc::F_SETLKW, libc::F_WRLCK, beyond, 1)?;
         for slot in 0..PROCESSES as u32 {
             if self.pid_of(slot) != 0 && !self.alive(slot) {
-                reclaim(slot);
+                reclaim(self, slot);
                 self.fabric.head().pids[slot as usize].store(0, Relaxed);
             }
         }
@@ -160,6 +172,23 @@ impl<F: Layout> Member<F> {
 
     pub fn allocation(&self) -> Guard<'static> {
         self.fabric.head().allocation.lock()
+    }
+
+    /// Takes a place in a table for an object of this process.
+    pub fn take<T: HasEntry, const N: usize>(&self, table: &Table<T, N>) -> Option<u32> {
+        let _guard = self.allocation();
+        table.take(self.slot)
+    }
+
+    /// Indices of the objects of a process in a table.
+    pub fn owned<T: HasEntry, const N: usize>(&self, table: &Table<T, N>, slot: u32) -> Vec<u32> {
+        let _guard = self.allocation();
+        table.owned(slot).collect()
+    }
+
+    /// The words of a block of the heap.
+    pub fn block(&self, offset: u64, bytes: u64) -> &'static [AtomicU64] {
+        &self.words[offset as usize / 8..][..bytes as usize / 8]
     }
 
     /// A block of the heap of at least so many bytes. None: the heap is full.

@@ -2,10 +2,13 @@
 //! fabric, a file that all of them map. Reading order:
 //!
 //! - `lock`, `heap`, `table`: what a fabric consists of
-//! - `fabric`: how a process joins one, and how it detects the death of another
+//! - `fabric`: how a process joins one, detects the death of another, and takes back what it left
 //! - `copy`: copies between processes
+//! - `words`: options of an emulator
+//! - `per_process`, `object`: state of this process, and objects behind handles
 //! - `maps`: what a process has mapped
-//! - `random`, `timers`, `forge`: random numbers of faults, and what they delay or alter
+//! - `wait`, `timers`: waiting, and tasks that are done later
+//! - `random`, `forge`: random numbers of faults, and messages that they alter
 
 #![allow(missing_docs, reason = "internal to the emulators")]
 
@@ -15,6 +18,10 @@ pub mod forge;
 pub mod heap;
 pub mod lock;
 pub mod maps;
+pub mod object;
+pub mod per_process;
 pub mod random;
 pub mod table;
 pub mod timers;
+pub mod wait;
+pub mod words;

@@ -3,6 +3,12 @@
 //! a killed holder leaves is a message that is half delivered.
 
 use std::cell::UnsafeCell;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex of this process, also after a panic.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A robust mutex that processes share. All zero is not valid: `init` comes first.
 #[repr(C)]

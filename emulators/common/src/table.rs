@@ -16,8 +16,33 @@ pub struct Entry {
     next_free: AtomicU32,
 }
 
+impl Entry {
+    /// The slot of the process that made it; `u32::MAX` if the place is free.
+    #[inline(always)]
+    pub fn slot(&self) -> u32 {
+        self.owner.load(Relaxed).wrapping_sub(1)
+    }
+}
+
 pub trait HasEntry {
     fn entry(&self) -> &Entry;
+}
+
+/// Implements [`HasEntry`] for structs with the field `entry`.
+#[macro_export]
+macro_rules! has_entry {
+    ($($type:ty),*) => { $(impl $crate::table::HasEntry for $type {
+        fn entry(&self) -> &$crate::table::Entry {
+            &self.entry
+        }
+    })* };
+}
+
+/// Stores fields of an object that others do not know yet.
+pub fn set<const N: usize>(fields: [(&AtomicU32, u32); N]) {
+    for (field, value) in fields {
+        field.store(value, Relaxed);
+    }
 }
 
 /// All zero, a table is empty.

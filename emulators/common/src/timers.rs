@@ -3,82 +3,69 @@
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::fabric::now_ns;
+use crate::lock::locked;
 
-struct Timer<T> {
+/// Something that is done later.
+pub type Task = Box<dyn FnOnce() + Send>;
+
+struct Timer {
     due_ns: u64,
     /// Timers of the same time fire in order.
     number: u64,
-    task: T,
+    task: Task,
 }
 
-impl<T> Ord for Timer<T> {
+impl Ord for Timer {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due_ns, other.number).cmp(&(self.due_ns, self.number))
     }
 }
-impl<T> PartialOrd for Timer<T> {
+impl PartialOrd for Timer {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl<T> PartialEq for Timer<T> {
+impl PartialEq for Timer {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl<T> Eq for Timer<T> {}
+impl Eq for Timer {}
 
-struct State<T> {
-    heap: BinaryHeap<Timer<T>>,
+#[derive(Default)]
+struct State {
+    heap: BinaryHeap<Timer>,
     count: u64,
     is_running: bool,
 }
 
 /// Tasks that wait for their times.
-pub struct Timers<T> {
-    state: Mutex<State<T>>,
+#[derive(Default)]
+pub struct Timers {
+    state: Mutex<State>,
     wake: Condvar,
 }
 
-impl<T> Default for Timers<T> {
-    fn default() -> Self {
-        let state = State {
-            heap: BinaryHeap::new(),
-            count: 0,
-            is_running: false,
-        };
-        Self {
-            state: Mutex::new(state),
-            wake: Condvar::new(),
-        }
-    }
-}
-
-impl<T: Send + 'static> Timers<T> {
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does a task at a time of `now_ns`, or soon after, by `perform`, which is the same in all
-    /// calls.
-    pub fn at(&'static self, due_ns: u64, task: T, perform: impl Fn(T) + Send + 'static) {
-        let mut state = self.state();
-        let number = state.count;
+impl Timers {
+    /// Does a task at a time of `now_ns`, or soon after.
+    pub fn at(&'static self, due_ns: u64, task: impl FnOnce() + Send + 'static) {
+        let mut state = locked(&self.state);
+        let (number, task) = (state.count, Box::new(task));
         state.count += 1;
         state.heap.push(Timer { due_ns, number, task });
         if !state.is_running {
             state.is_running = true;
-            start(move || self.run(perform));
+            start(|| self.run());
         }
         self.wake.notify_one();
     }
 
-    fn run(&self, perform: impl Fn(T)) {
-        let mut state = self.state();
+    fn run(&self) {
+        let mut state = locked(&self.state);
         loop {
             let wait = state.heap.peek().map(|next| next.due_ns.saturating_sub(now_ns()));
             match wait {
@@ -87,9 +74,9 @@ impl<T: Send + 'static> Timers<T> {
                     let timer = state.heap.pop();
                     drop(state);
                     if let Some(timer) = timer {
-                        perform(timer.task);
+                        (timer.task)();
                     }
-                    state = self.state();
+                    state = locked(&self.state);
                 }
                 Some(ns) => {
                     let waited = self.wake.wait_timeout(state, Duration::from_nanos(ns));

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::Mutex;
 
+use emulator_common::lock::locked;
+use emulator_common::wait::Misses;
 use gasnet_elan_abi as abi;
 
-use crate::event::Events;
+use crate::event::{Event, Events, Kind, Slot};
 use crate::misuse::die_as;
 use crate::object::object;
 use crate::pool::Pool;
-use crate::process::{locked, Process};
+use crate::process::Process;
+use crate::reclaim::members;
 use crate::shm::{Endpoint, Job, INDEX_BITS};
 use crate::traffic::Traffic;
-use crate::window::Window;
 
 #[repr(C)]
 pub struct Attachment {
@@ -30,7 +32,8 @@ pub struct Attachment {
     pub members: &'static [AtomicU64],
     pub pool: Pool,
     pub symmetric: Pool,
-    pub window: Window,
+    /// Memory that `map` has mapped, in the order of pages of the window.
+    pub mappings: Mutex<Vec<Mapping>>,
     pub events: Events,
     /// Collective calls so far, and whether a thread is in one.
     pub calls: AtomicU64,
@@ -46,8 +49,7 @@ pub struct Attachment {
     pub arrivals: Mutex<HashMap<(u32, u32), u64>>,
     /// The thread that is in a call; 0: none. Only with option `serial`.
     inside: AtomicUsize,
-    /// Polls in a row that found nothing.
-    misses: AtomicU32,
+    misses: Misses,
 }
 object!(Attachment, abi::gasnet_elan_t, 0xe1a4_0000, "an attachment");
 
@@ -61,7 +63,25 @@ pub struct Counts {
     pub message: AtomicU64,
 }
 
-/// What `start` has found out.
+/// Memory that `map` has mapped, and its first page in the window.
+#[derive(Clone, Copy, Debug)]
+pub struct Mapping {
+    pub memory: u64,
+    pub bytes: u64,
+    pub page: u64,
+}
+
+/// Attachments that have not stopped, also those of a process from which this one was forked.
+static ATTACHED: Mutex<Vec<&'static Attachment>> = Mutex::new(Vec::new());
+
+/// The attachments of a process that have not stopped.
+pub fn attached(process: &Process) -> Vec<&'static Attachment> {
+    let all = locked(&ATTACHED);
+    let own = all.iter().filter(|one| std::ptr::eq(one.process, process));
+    own.copied().collect()
+}
+
+/// Arguments of a new attachment.
 pub struct Start {
     pub process: &'static Process,
     pub vp: u32,
@@ -75,21 +95,19 @@ impl Attachment {
         let fabric = process.fabric;
         let endpoint = fabric.endpoints.at(start.index);
         let job = fabric.jobs.at(endpoint.job.load(Relaxed));
-        let size = job.size.load(Relaxed);
-        let members = job.members.load(Relaxed) as usize / 8;
         Attachment {
             kind: AtomicU32::new(0),
             process,
             vp,
-            size,
+            size: job.size.load(Relaxed),
             job,
             endpoint,
             index: start.index,
             key: fabric.endpoints.key(start.index, INDEX_BITS),
-            members: &process.words[members..members + size as usize],
+            members: members(process, job),
             pool: start.pools.0,
             symmetric: start.pools.1,
-            window: Window::default(),
+            mappings: Mutex::default(),
             events: Events::default(),
             calls: AtomicU64::new(0),
             is_collecting: AtomicU32::new(0),
@@ -100,8 +118,29 @@ impl Attachment {
             buffers: Mutex::default(),
             arrivals: Mutex::default(),
             inside: AtomicUsize::new(0),
-            misses: AtomicU32::new(0),
+            misses: Misses::default(),
         }
+    }
+
+    /// Adds the attachment to those that have not stopped.
+    pub fn enlist(&'static self) {
+        locked(&ATTACHED).push(self);
+    }
+
+    /// Removes it from them.
+    pub fn delist(&self) {
+        locked(&ATTACHED).retain(|other| !std::ptr::eq(*other, self));
+    }
+
+    pub fn new_event(&self, call: &str, kind: Kind, data: u64) -> Event {
+        let event = self.events.make(kind, data);
+        event.unwrap_or_else(|| self.die(call, "too many events: is none of them polled?"))
+    }
+
+    /// The event of a pointer, which must be of this kind and not be gone, and whether it is done.
+    #[inline(always)]
+    pub fn event(&self, call: &str, handle: *mut abi::gasnet_elan_event_t, kind: Kind) -> (Event, &Slot, bool) {
+        self.events.of(handle, kind).unwrap_or_else(|why| self.die(call, why))
     }
 
     #[cold]
@@ -141,11 +180,7 @@ impl Attachment {
     /// A poll found nothing: with option `yield` some of them yield the core.
     #[inline(always)]
     pub fn miss(&self) {
-        let yields = self.process.config.yields;
-        if yields != 0 && self.misses.fetch_add(1, Relaxed) + 1 >= yields {
-            self.misses.store(0, Relaxed);
-            std::thread::yield_now();
-        }
+        self.misses.count(self.process.config.yields);
     }
 
     /// The attachment of process `vp`, whose memory stays while this is held. None: it has stopped,
@@ -164,7 +199,7 @@ impl Attachment {
         let endpoints = &self.process.fabric.endpoints;
         let endpoint = endpoints.find(key, INDEX_BITS)?;
         endpoint.users.fetch_add(1, SeqCst);
-        let slot = endpoint.entry.owner.load(Relaxed).wrapping_sub(1);
+        let slot = endpoint.entry.slot();
         let peer = Peer { endpoint, slot };
         let is_live = endpoints.find(key, INDEX_BITS).is_some() && endpoint.live.load(SeqCst) != 0;
         is_live.then_some(peer)
@@ -177,7 +212,7 @@ impl Attachment {
             self.vp,
             self.pool.count(),
             self.symmetric.count(),
-            self.window.count(),
+            locked(&self.mappings).len(),
             self.events.count(),
             locked(&self.buffers).len()
         );

@@ -5,16 +5,16 @@ use std::ffi::c_void;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::time::Duration;
 
+use emulator_common::copy::{self, Fault};
+use emulator_common::wait::Backoff;
 use gasnet_elan_abi as abi;
 
 use crate::attachment::Attachment;
-use crate::backoff::Backoff;
-use crate::object::Object;
+use crate::object::Living;
 use crate::shm::{Record, RECORDS};
 use crate::traffic::count;
-use emulator_common::copy::{self, Fault};
 
-/// What is called.
+/// A collective call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Call {

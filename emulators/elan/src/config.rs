@@ -1,6 +1,6 @@
-//! EMU_ELAN: words "name" or "name=value" between spaces. docs: emulators/README.md.
+//! EMU_ELAN. docs: emulators/README.md.
 
-use std::str::FromStr;
+use emulator_common::words::{check_dir, either, no, number, text, within, yes, Words};
 
 use crate::forge::Forgery;
 
@@ -9,154 +9,72 @@ pub const WINDOW_START: u64 = 0x8000_0000;
 const WINDOW_MOST: u64 = (1 << 32) - WINDOW_START;
 const MIB: u64 = 1 << 20;
 
-/// The options; each word that has no value is one of the flags.
-#[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools)]
-pub struct Config {
-    pub dir: String,
-    /// 3 or 4.
-    pub elan: u32,
-    pub seed: u64,
-    pub rails: u32,
-    /// `port_slots`, `small_put` and `throttle` of the information.
-    pub slots: u32,
-    pub small: u32,
-    pub throttle: u32,
-    /// Bytes of the pools of `alloc` and `symmetric`; 0: those of the flavour.
-    alloc: u64,
-    symmetric: u64,
-    /// Bytes that `map` makes accessible on Elan3.
-    pub window: u64,
-    pub has_hardware_broadcast: bool,
-    /// Two threads in calls of one attachment are fatal.
-    pub serial: bool,
-    /// A process's vp is not its rank.
-    pub shuffle: bool,
-    /// Every so many polls in a row that find nothing yield the core; 0: none.
-    pub yields: u32,
-    /// Longest random delay.
-    pub delay_us: u64,
-    /// Sources of large puts are read a random time after the call.
-    pub late: bool,
-    /// Puts, gets and messages arrive after random times.
-    pub reorder: bool,
-    /// The nth call in each attachment finds no room; 0: none.
-    pub fail_alloc: u64,
-    pub fail_symmetric: u64,
-    pub fail_map: u64,
-    pub fail_queue: u64,
-    /// The nth message of queues that an attachment sends has other bytes; 0: none.
-    pub spoil_message: u64,
-    pub forge: Vec<Forgery>,
-    /// The interface has a later version.
-    pub other_version: bool,
-    /// `start` fails.
-    pub fail_start: bool,
-    pub start_timeout_s: u64,
-    /// A `put` or `queue_send` that would wait is fatal.
-    pub must_not_wait: bool,
-    /// Checks of threads.
-    pub check: bool,
-    /// What never completes is reported.
-    pub trace: bool,
-    /// `stop` and the end of the process report what is left.
-    pub report: bool,
+emulator_common::words! {
+    pub struct Config {
+        pub dir: String = String::new(), "dir" => text;
+        /// 3 or 4.
+        pub elan: u32 = 4, "flavour" => either(("elan3", 3), ("elan4", 4));
+        pub seed: u64 = 1, "seed" => number;
+        pub rails: u32 = 1, "rails" => within(1, 16);
+        /// `port_slots`, `small_put` and `throttle` of the information.
+        pub slots: u32 = 64, "slots" => within(1, 1 << 16);
+        pub small: u32 = 128, "small" => number;
+        pub throttle: u32 = 64, "throttle" => within(1, 64);
+        /// Bytes of the pools of `alloc` and `symmetric`; 0: those of the flavour.
+        alloc: u64 = 0, "alloc" => within(1, 1 << 40);
+        symmetric: u64 = 0, "symmetric" => within(1, 1 << 30);
+        /// Bytes that `map` makes accessible on Elan3.
+        pub window: u64 = 512 * MIB, "window" => within(1, WINDOW_MOST);
+        pub has_hardware_broadcast: bool = true, "no-hwbcast" => no;
+        /// Two threads in calls of one attachment are fatal.
+        pub serial: bool = false, "serial" => yes;
+        /// A process's vp is not its rank.
+        pub shuffle: bool = false, "shuffle" => yes;
+        /// Every so many polls in a row that find nothing yield the core; 0: none.
+        pub yields: u32 = 0, "yield" => number;
+        /// Longest random delay.
+        pub delay_us: u64 = 200, "delay" => number;
+        /// Sources of large puts are read a random time after the call.
+        pub late: bool = false, "late" => yes;
+        /// Puts, gets and messages arrive after random times.
+        pub reorder: bool = false, "reorder" => yes;
+        /// The nth call in each attachment finds no room; 0: none.
+        pub fail_alloc: u64 = 0, "fail-alloc" => number;
+        pub fail_symmetric: u64 = 0, "fail-symmetric" => number;
+        pub fail_map: u64 = 0, "fail-map" => number;
+        pub fail_queue: u64 = 0, "fail-queue" => number;
+        /// The nth message of queues that an attachment sends has other bytes; 0: none.
+        pub spoil_message: u64 = 0, "spoil-message" => number;
+        pub forge: Vec<Forgery> = Vec::new(), "forge" += Forgery::parse;
+        /// The interface has a later version.
+        pub other_version: bool = false, "other-version" => yes;
+        /// `start` fails.
+        pub fail_start: bool = false, "fail-start" => yes;
+        pub start_timeout_s: u64 = 60, "start-timeout" => number;
+        /// A `put` or `queue_send` that would wait is fatal.
+        pub must_not_wait: bool = false, "must-not-wait" => yes;
+        /// Checks of threads.
+        pub check: bool = true, "no-check" => no;
+        /// Operations that never complete are reported.
+        pub trace: bool = false, "trace" => yes;
+        /// `stop` and the end of the process report what is left.
+        pub report: bool = false, "report" => yes;
+    }
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            dir: String::new(),
-            elan: 4,
-            seed: 1,
-            rails: 1,
-            slots: 64,
-            small: 128,
-            throttle: 64,
-            alloc: 0,
-            symmetric: 0,
-            window: 512 * MIB,
-            has_hardware_broadcast: true,
-            serial: false,
-            shuffle: false,
-            yields: 0,
-            delay_us: 200,
-            late: false,
-            reorder: false,
-            fail_alloc: 0,
-            fail_symmetric: 0,
-            fail_map: 0,
-            fail_queue: 0,
-            spoil_message: 0,
-            forge: Vec::new(),
-            other_version: false,
-            fail_start: false,
-            start_timeout_s: 60,
-            must_not_wait: false,
-            check: true,
-            trace: false,
-            report: false,
-        }
+impl Words for Config {
+    const VARIABLE: &'static str = "EMU_ELAN";
+
+    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
+        self.set_word(name, value)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_dir(&self.dir)
     }
 }
 
 impl Config {
-    /// Parses the value of EMU_ELAN.
-    pub fn parse(text: &str) -> Result<Config, String> {
-        let mut config = Config::default();
-        for word in text.split_whitespace() {
-            let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            config.set(name, value).map_err(|why| format!("{word}: {why}"))?;
-        }
-        if config.dir.is_empty() {
-            return Err("dir=FOLDER is missing".to_string());
-        }
-        Ok(config)
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "dir" => self.dir = value.to_string(),
-            "flavour" => {
-                self.elan = match value {
-                    "elan3" => 3,
-                    "elan4" => 4,
-                    _ => return Err("must be elan3 or elan4".to_string()),
-                }
-            }
-            "seed" => self.seed = number(value)?,
-            "rails" => self.rails = within(value, 1, 16)?,
-            "slots" => self.slots = within(value, 1, 1 << 16)?,
-            "small" => self.small = number(value)?,
-            "throttle" => self.throttle = within(value, 1, 64)?,
-            "alloc" => self.alloc = within(value, 1, 1 << 40)?,
-            "symmetric" => self.symmetric = within(value, 1, 1 << 30)?,
-            "window" => self.window = within(value, 1, WINDOW_MOST)?,
-            "no-hwbcast" => self.has_hardware_broadcast = false,
-            "serial" => self.serial = true,
-            "shuffle" => self.shuffle = true,
-            "yield" => self.yields = number(value)?,
-            "delay" => self.delay_us = number(value)?,
-            "late" => self.late = true,
-            "reorder" => self.reorder = true,
-            "fail-alloc" => self.fail_alloc = number(value)?,
-            "fail-symmetric" => self.fail_symmetric = number(value)?,
-            "fail-map" => self.fail_map = number(value)?,
-            "fail-queue" => self.fail_queue = number(value)?,
-            "spoil-message" => self.spoil_message = number(value)?,
-            "forge" => self.forge.push(Forgery::parse(value)?),
-            "other-version" => self.other_version = true,
-            "fail-start" => self.fail_start = true,
-            "start-timeout" => self.start_timeout_s = number(value)?,
-            "must-not-wait" => self.must_not_wait = true,
-            "no-check" => self.check = false,
-            "trace" => self.trace = true,
-            "report" => self.report = true,
-            _ => return Err("no such option".to_string()),
-        }
-        Ok(())
-    }
-
     pub fn is_elan3(&self) -> bool {
         self.elan == 3
     }
@@ -188,17 +106,6 @@ impl Config {
             0 => 64 * MIB,
             bytes => bytes,
         }
-    }
-}
-
-fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "needs a number".to_string())
-}
-
-fn within<T: Copy + FromStr + PartialOrd + std::fmt::Display>(text: &str, least: T, most: T) -> Result<T, String> {
-    match number::<T>(text) {
-        Ok(number) if number >= least && number <= most => Ok(number),
-        _ => Err(format!("needs a number from {least} to {most}")),
     }
 }
 

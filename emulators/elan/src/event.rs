@@ -4,10 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, OnceLock};
 
+use emulator_common::lock::locked;
 use gasnet_elan_abi as abi;
-
-use crate::attachment::Attachment;
-use crate::process::locked;
 
 /// Slots of the first chunk; each further one has twice as many.
 const FIRST_CHUNK: u32 = 1024;
@@ -102,53 +100,47 @@ impl Events {
         let is_same = word >> GENERATION_SHIFT == number >> INDEX_BITS && word & KIND != 0;
         (is_same && event.0.trailing_zeros() >= LOW_BITS).then_some((slot, word))
     }
-}
 
-impl Attachment {
-    pub fn new_event(&self, call: &str, kind: Kind, data: u64) -> Event {
-        let taken = self
-            .events
-            .take()
-            .and_then(|index| Some((index, self.events.slot(index)?)));
-        let Some((index, slot)) = taken else {
-            self.die(call, "too many events: is none of them polled?");
-        };
+    /// A new event. None: all are in use.
+    pub fn make(&self, kind: Kind, data: u64) -> Option<Event> {
+        let index = self.take()?;
+        let slot = self.slot(index)?;
         let generation = slot.word.load(Relaxed) >> GENERATION_SHIFT;
         slot.data.store(data, Relaxed);
         slot.word.store(generation << GENERATION_SHIFT | kind as u64, Release);
-        Event((generation << INDEX_BITS | u64::from(index)) << LOW_BITS)
+        Some(Event((generation << INDEX_BITS | u64::from(index)) << LOW_BITS))
     }
 
     /// The event of a pointer, which must be of this kind and not be gone, and whether it is done.
     #[inline(always)]
-    pub fn event(&self, call: &str, handle: *mut abi::gasnet_elan_event_t, kind: Kind) -> (Event, &Slot, bool) {
+    pub fn of(&self, handle: *mut abi::gasnet_elan_event_t, kind: Kind) -> Result<(Event, &Slot, bool), &'static str> {
         let event = Event(handle as u64);
-        match self.events.find(event) {
-            None => self.die(call, "the event is gone, and used again"),
-            Some((_, word)) if word & KIND != kind as u64 => self.die(call, "the event is of another kind"),
-            Some((slot, word)) => (event, slot, word & DONE != 0),
+        match self.find(event) {
+            None => Err("the event is gone, and used again"),
+            Some((_, word)) if word & KIND != kind as u64 => Err("the event is of another kind"),
+            Some((slot, word)) => Ok((event, slot, word & DONE != 0)),
         }
     }
 
     /// The event occurs.
     pub fn finish(&self, event: Event) {
-        if let Some((slot, _)) = self.events.find(event) {
+        if let Some((slot, _)) = self.find(event) {
             slot.word.fetch_or(DONE, Release);
         }
     }
 
     /// The slot of an event that only the library has so far.
     pub fn slot_of(&self, event: Event) -> Option<&Slot> {
-        self.events.find(event).map(|(slot, _)| slot)
+        self.find(event).map(|(slot, _)| slot)
     }
 
     /// The event is gone.
     pub fn release(&self, event: Event) {
-        if let Some((slot, word)) = self.events.find(event) {
+        if let Some((slot, word)) = self.find(event) {
             slot.word
                 .store(((word >> GENERATION_SHIFT) + 1) << GENERATION_SHIFT, Release);
             let index = (event.0 >> LOW_BITS) & ((1 << INDEX_BITS) - 1);
-            let mut free = locked(&self.events.free);
+            let mut free = locked(&self.free);
             free.used -= 1;
             free.indices.push(index as u32);
         }

@@ -2,24 +2,21 @@
 //! (emulators/README.md). It has no daemon: queues lie in shared memory, and the process that puts
 //! or gets accesses the memory of its peer. Reading order:
 //!
-//! - `config`: EMU_ELAN
-//! - `shm`, `process`, `reclaim`: the fabric, this process's part of it, and the end of attachments
-//! - `misuse`, `object`, `backoff`, `later`: tools
-//! - `attachment`, `start`: attachments of this process and its peers
-//! - `traffic`: what an attachment has done
+//! - `config`, `forge`, `misuse`, `object`: options, altered messages, fatal errors, handles
+//! - `shm`, `ring`, `parcel`: the fabric, and queues and ports in it
+//! - `reclaim`, `process`: the end of attachments, and this process's part of a fabric
+//! - `pool`, `event`, `traffic`, `attachment`: an attachment of this process, and its parts
 //! - `collective`: calls that all processes make
-//! - `pool`, `memory`, `window`: memory and network addresses
-//! - `event`, `transfer`: puts and gets
-//! - `queue`, `parcel`, `message`, `port`, `forge`: messages
-//! - `signal`: the end of a job
+//! - `memory`, `window`: memory and network addresses
+//! - `transfer`: puts and gets
+//! - `queue`, `message`, `port`: messages
+//! - `start`, `signal`: how a job starts, and how it ends
 
 mod attachment;
-mod backoff;
 mod collective;
 mod config;
 mod event;
 mod forge;
-mod later;
 mod memory;
 mod message;
 mod misuse;
@@ -30,6 +27,7 @@ mod port;
 mod process;
 mod queue;
 mod reclaim;
+mod ring;
 mod shm;
 mod signal;
 mod start;
@@ -37,6 +35,7 @@ mod traffic;
 mod transfer;
 mod window;
 
+use emulator_common::words::Words;
 use gasnet_elan_abi as abi;
 
 const TABLE: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
@@ -82,8 +81,7 @@ static OTHER: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
 /// The interface. It is constant.
 #[no_mangle]
 pub extern "C" fn gasnet_elan_shim() -> *const abi::gasnet_elan_shim_t {
-    let options = std::env::var("EMU_ELAN").unwrap_or_default();
-    let is_other = config::Config::parse(&options).is_ok_and(|config| config.other_version);
+    let is_other = config::Config::of_environment().is_ok_and(|config| config.other_version);
     if is_other {
         &raw const OTHER
     } else {

@@ -6,7 +6,7 @@ use gasnet_elan_abi as abi;
 
 use crate::attachment::Attachment;
 use crate::collective::Call;
-use crate::object::Object;
+use crate::object::Living;
 
 pub extern "C" fn alloc(elan: *mut abi::gasnet_elan_t, align: usize, bytes: usize) -> *mut c_void {
     let attachment = Attachment::of(elan, "alloc");

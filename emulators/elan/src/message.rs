@@ -4,14 +4,14 @@
 
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
+use emulator_common::copy::{self, Fault};
 use emulator_common::fabric::now_ns;
+use emulator_common::lock::locked;
 
+use crate::attachment::Attachment;
 use crate::event::Event;
 use crate::parcel::{self, Content, ANNOUNCED, ARRIVED, BUFFERED};
-use crate::port::Port;
-use crate::process::locked;
 use crate::shm::{Parcel, INDEX_BITS};
-use emulator_common::copy::{self, Fault};
 
 /// Longer messages wait in the sender's memory.
 const SHORT: u64 = 8192;
@@ -19,7 +19,9 @@ const SHORT: u64 = 8192;
 /// A message in transit.
 #[derive(Clone, Copy)]
 pub struct Message {
-    pub port: &'static Port,
+    pub attachment: &'static Attachment,
+    /// The number of the port.
+    pub port: usize,
     pub event: Event,
     pub vp: u32,
     pub tag: u32,
@@ -32,12 +34,12 @@ pub struct Message {
 impl Message {
     /// Delivers, now or when it must wait for a buffer.
     pub fn deliver(&self) {
-        let attachment = self.port.attachment;
+        let attachment = self.attachment;
         let (process, fabric) = (attachment.process, attachment.process.fabric);
         let Some(peer) = attachment.peer("port_send", self.vp) else {
             return self.lose();
         };
-        let key = peer.endpoint.ports[self.port.number].load(Acquire);
+        let key = peer.endpoint.ports[self.port].load(Acquire);
         let Some(port) = fabric.ports.find(key, INDEX_BITS) else {
             return self.lose();
         };
@@ -54,7 +56,7 @@ impl Message {
                 }
                 Err(_) => return self.lose(),
             }
-            return attachment.finish(self.event);
+            return attachment.events.finish(self.event);
         }
         if !process.alive(peer.slot) {
             return self.lose();
@@ -73,8 +75,8 @@ impl Message {
             attachment.die("port_send", "too many messages that nobody receives");
         };
         if is_short {
-            attachment.finish(self.event);
-        } else if let Some(slot) = attachment.slot_of(self.event) {
+            attachment.events.finish(self.event);
+        } else if let Some(slot) = attachment.events.slot_of(self.event) {
             slot.data.store(parcel::key(process, index).into(), Release);
         }
         port.messages.append(fabric, index);
@@ -82,7 +84,7 @@ impl Message {
 
     /// Copies a short message to the heap.
     fn store(&self) -> u64 {
-        let attachment = self.port.attachment;
+        let attachment = self.attachment;
         if self.bytes == 0 {
             return 0;
         }
@@ -97,7 +99,7 @@ impl Message {
 
     fn lose(&self) {
         let (bytes, vp) = (self.bytes, self.vp);
-        let attachment = self.port.attachment;
+        let attachment = self.attachment;
         attachment.trace(&format!(
             "a message of {bytes} bytes to a port of process {vp}, which is gone"
         ));
@@ -105,10 +107,10 @@ impl Message {
 
     /// When it arrives: after earlier messages of this process to the same port and process.
     pub fn due_ns(&self) -> u64 {
-        let attachment = self.port.attachment;
+        let attachment = self.attachment;
         let due = now_ns() + attachment.process.delay_ns();
         let mut arrivals = locked(&attachment.arrivals);
-        let last = arrivals.entry((self.port.number as u32, self.vp)).or_default();
+        let last = arrivals.entry((self.port as u32, self.vp)).or_default();
         *last = due.max(*last);
         *last
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
 use emulator_common::fabric::Member;
 use emulator_common::random::Random;
+use emulator_common::table::set;
 
 use crate::shm::{Fabric, List, Parcel, INDEX_BITS};
 
@@ -32,15 +33,13 @@ pub fn create(member: &Member<Fabric>, slot: u32, port: u32, content: &Content) 
     let index = member.fabric.parcels.take(slot)?;
     drop(guard);
     let parcel = member.fabric.parcels.at(index);
-    for (field, value) in [
+    set([
         (&parcel.port, port),
         (&parcel.next, 0),
         (&parcel.tag, content.tag),
         (&parcel.vp, content.vp),
         (&parcel.sender, content.sender),
-    ] {
-        field.store(value, Relaxed);
-    }
+    ]);
     parcel.bytes.store(content.bytes, Relaxed);
     parcel.address.store(content.address, Relaxed);
     parcel.state.store(content.state, Release);
@@ -55,6 +54,24 @@ pub fn destroy(member: &Member<Fabric>, index: u32) {
         member.give_bytes(parcel.address.load(Relaxed), parcel.bytes.load(Relaxed));
     }
     member.fabric.parcels.give(index);
+}
+
+/// Frees a port and its parcels.
+pub fn destroy_port(member: &Member<Fabric>, index: u32) {
+    let fabric = member.fabric;
+    let key = fabric.ports.key(index, INDEX_BITS);
+    let port = fabric.ports.at(index);
+    let _lock = port.entry.lock.lock();
+    let used = |&i: &u32| {
+        let parcel = fabric.parcels.at(i);
+        parcel.state.load(Relaxed) != 0 && parcel.port.load(Relaxed) == key
+    };
+    let parcels: Vec<u32> = fabric.parcels.used().filter(used).collect();
+    for index in parcels {
+        destroy(member, index);
+    }
+    let _guard = member.allocation();
+    fabric.ports.give(index);
 }
 
 pub fn key(member: &Member<Fabric>, index: u32) -> u32 {

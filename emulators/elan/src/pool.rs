@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use crate::process::locked;
+use emulator_common::lock::locked;
 
 /// How much of new memory is made unlike zero, because libelan's pools are used again.
 const SPOILT: usize = 1 << 16;

@@ -3,49 +3,29 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use emulator_common::fabric::Member;
+use emulator_common::copy::{self, Fault};
+use emulator_common::lock::locked;
 use gasnet_elan_abi as abi;
 
 use crate::attachment::Attachment;
 use crate::collective::Call;
 use crate::event::Kind;
-use crate::later::schedule;
 use crate::message::Message;
-use crate::object::{object, Object};
+use crate::object::{object, Living, Object};
 use crate::parcel::{self, Content, ARRIVED, BUFFERED, FETCHED, WAITING};
-use crate::process::locked;
-use crate::shm::{self, Fabric, Parcel, INDEX_BITS, PORTS};
+use crate::shm::{self, Parcel, INDEX_BITS, PORTS};
 use crate::traffic::count;
-use emulator_common::copy::{self, Fault};
 
 #[repr(C)]
 pub struct Port {
     kind: AtomicU32,
-    pub attachment: &'static Attachment,
-    /// Which of the attachment's, and so of all others'.
-    pub number: usize,
+    attachment: &'static Attachment,
+    /// Number among the ports of the attachment; all attachments have the same order.
+    number: usize,
     key: u32,
     shared: &'static shm::Port,
 }
 object!(Port, abi::gasnet_elan_port_t, 0xe1a4_0003, "a port");
-
-/// Frees a port and its parcels.
-pub fn destroy(member: &Member<Fabric>, index: u32) {
-    let fabric = member.fabric;
-    let key = fabric.ports.key(index, INDEX_BITS);
-    let port = fabric.ports.at(index);
-    let _lock = port.entry.lock.lock();
-    let used = |&i: &u32| {
-        let parcel = fabric.parcels.at(i);
-        parcel.state.load(Relaxed) != 0 && parcel.port.load(Relaxed) == key
-    };
-    let parcels: Vec<u32> = fabric.parcels.used().filter(used).collect();
-    for index in parcels {
-        parcel::destroy(member, index);
-    }
-    let _guard = member.allocation();
-    fabric.ports.give(index);
-}
 
 impl Attachment {
     pub fn check_room(&self, bytes: u64, room: u64) {
@@ -66,7 +46,9 @@ impl Attachment {
         let bytes = message.bytes.load(Relaxed) as usize;
         let mut buffer = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
         let at = buffer.as_mut_ptr();
-        let words = &self.process.words[message.address.load(Relaxed) as usize / 8..][..bytes.div_ceil(8)];
+        let words = self
+            .process
+            .block(message.address.load(Relaxed), bytes.next_multiple_of(8) as u64);
         for (to, from) in buffer.iter_mut().zip(words) {
             *to = from.load(Relaxed);
         }
@@ -151,9 +133,7 @@ pub extern "C" fn port(elan: *mut abi::gasnet_elan_t) -> *mut abi::gasnet_elan_p
     let _inside = attachment.enter("port");
     let process = attachment.process;
     let number = attachment.ports.fetch_add(1, Relaxed) as usize;
-    let guard = process.allocation();
-    let index = process.fabric.ports.take(process.slot);
-    drop(guard);
+    let index = process.take(&process.fabric.ports);
     let Some(index) = index.filter(|_| number < PORTS) else {
         attachment.die("port", "too many ports");
     };
@@ -193,7 +173,8 @@ pub extern "C" fn port_send(
     }
     count(&attachment.traffic.by_port);
     let message = Message {
-        port,
+        attachment,
+        port: port.number,
         event: attachment.new_event("port_send", Kind::Send, 0),
         vp,
         tag,
@@ -202,7 +183,7 @@ pub extern "C" fn port_send(
         reported: attachment.process.forge.length(),
     };
     if attachment.process.delays {
-        schedule(attachment.process, message.due_ns(), move || {
+        attachment.process.schedule(message.due_ns(), move || {
             // Its memory stays while this is held.
             let own = attachment.peer_of(attachment.key);
             if own.is_some() {
@@ -228,7 +209,7 @@ pub extern "C" fn port_sent(port: *mut abi::gasnet_elan_port_t, event: *mut abi:
         is_sent = true;
     }
     if is_sent {
-        attachment.release(event);
+        attachment.events.release(event);
     } else {
         attachment.miss();
     }
@@ -286,7 +267,7 @@ pub extern "C" fn port_receive(
         bytes.write(parcel.bytes.load(Relaxed) as usize);
     }
     parcel::destroy(attachment.process, parcel::index(key as u32));
-    attachment.release(event);
+    attachment.events.release(event);
     buffer
 }
 

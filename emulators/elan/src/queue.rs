@@ -1,121 +1,30 @@
-//! Queues of short messages. The ring lies in shared memory. It begins with the slot number of each
-//! position, so that messages can change places; the slots follow. A slot has a word with sender
-//! and length, one with the time from which the message is visible, then the message.
+//! Queues of short messages.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use emulator_common::fabric::{now_ns, Member};
+use emulator_common::fabric::now_ns;
+use emulator_common::wait::Backoff;
 use gasnet_elan_abi as abi;
 
 use crate::attachment::Attachment;
-use crate::backoff::Backoff;
 use crate::collective::Call;
-use crate::object::{object, Object};
-use crate::shm::{self, Fabric, INDEX_BITS, QUEUES};
+use crate::object::{object, Living, Object};
+use crate::ring::{self, Ring, SLOT_WORDS};
+use crate::shm::{self, INDEX_BITS, QUEUES};
 use crate::traffic::count;
-
-const SLOT_WORDS: usize = 2;
 
 #[repr(C)]
 pub struct Queue {
     kind: AtomicU32,
     attachment: &'static Attachment,
-    /// Which of the attachment's, and so of all others'.
+    /// Number among the queues of the attachment; all attachments have the same order.
     number: usize,
     shared: &'static shm::Queue,
     /// 1: a thread is in `queue_receive`.
     is_receiving: AtomicU32,
 }
 object!(Queue, abi::gasnet_elan_queue_t, 0xe1a4_0002, "a queue");
-
-/// The words of a ring.
-struct Ring {
-    order: &'static [AtomicU64],
-    slots: &'static [AtomicU64],
-    slot_words: usize,
-}
-
-fn slot_words(bytes: u64) -> usize {
-    SLOT_WORDS + bytes.div_ceil(8) as usize
-}
-
-/// Bytes of a ring on the heap.
-fn ring_bytes(slots: u64, bytes: u64) -> u64 {
-    slots * (1 + slot_words(bytes) as u64) * 8
-}
-
-impl Ring {
-    fn of(member: &Member<Fabric>, queue: &shm::Queue) -> Ring {
-        let slots = queue.slots.load(Relaxed) as usize;
-        let slot_words = slot_words(queue.bytes.load(Relaxed).into());
-        let start = queue.ring.load(Relaxed) as usize / 8;
-        let (order, rest) = member.words[start..].split_at(slots);
-        Ring {
-            order,
-            slots: &rest[..slots * slot_words],
-            slot_words,
-        }
-    }
-
-    /// The slot at a position.
-    fn slot(&self, position: u32) -> &'static [AtomicU64] {
-        let slot = self.place(position).load(Relaxed) as usize;
-        &self.slots[slot * self.slot_words..(slot + 1) * self.slot_words]
-    }
-
-    fn place(&self, position: u32) -> &'static AtomicU64 {
-        &self.order[position as usize % self.order.len()]
-    }
-
-    fn sender(&self, position: u32) -> u32 {
-        (self.slot(position)[0].load(Relaxed) >> 32) as u32
-    }
-
-    fn is_visible(&self, position: u32) -> bool {
-        self.slot(position)[1].load(Relaxed) <= now_ns()
-    }
-}
-
-/// The queue's index in the fabric. None: there is no room.
-fn create(attachment: &Attachment, slots: u32, bytes: u32) -> Option<u32> {
-    let process = attachment.process;
-    let room = ring_bytes(slots.into(), bytes.into());
-    let ring = process.take_bytes(room)?;
-    let guard = process.allocation();
-    let Some(index) = process.fabric.queues.take(process.slot) else {
-        process.give_bytes(ring, room);
-        return None;
-    };
-    drop(guard);
-    let queue = process.fabric.queues.at(index);
-    for (field, value) in [
-        (&queue.endpoint, attachment.key),
-        (&queue.slots, slots),
-        (&queue.bytes, bytes),
-        (&queue.written, 0),
-        (&queue.taken, 0),
-    ] {
-        field.store(value, Relaxed);
-    }
-    queue.ring.store(ring, Release);
-    let order = Ring::of(process, queue).order;
-    order
-        .iter()
-        .zip(0..)
-        .for_each(|(place, slot)| place.store(slot, Relaxed));
-    Some(index)
-}
-
-/// Frees a queue.
-pub fn destroy(member: &Member<Fabric>, index: u32) {
-    let queue = member.fabric.queues.at(index);
-    let _lock = queue.entry.lock.lock();
-    let _guard = member.allocation();
-    let bytes = ring_bytes(queue.slots.load(Relaxed).into(), queue.bytes.load(Relaxed).into());
-    member.give_bytes(queue.ring.load(Relaxed), bytes);
-    member.fabric.queues.give(index);
-}
 
 /// How an attempt to send ended.
 enum Sent {
@@ -246,7 +155,7 @@ pub extern "C" fn queue(elan: *mut abi::gasnet_elan_t, slots: usize, bytes: usiz
     }
     let fails = Attachment::fails(&attachment.counts.queue, config.fail_queue);
     let index = (!fails)
-        .then(|| create(attachment, slots as u32, bytes as u32))
+        .then(|| ring::create(attachment.process, attachment.key, slots as u32, bytes as u32))
         .flatten();
     let queues = &attachment.process.fabric.queues;
     if let Some(index) = index {
@@ -268,7 +177,7 @@ pub extern "C" fn queue(elan: *mut abi::gasnet_elan_t, slots: usize, bytes: usiz
         index => {
             attachment.endpoint.queues[number].store(0, Relaxed);
             if let Some(index) = index {
-                destroy(attachment.process, index);
+                ring::destroy(attachment.process, index);
             }
             std::ptr::null_mut()
         }

@@ -1,18 +1,16 @@
 //! The end of an attachment: by `stop`, or when another process finds its process dead.
 
-use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::fabric::Member;
 
+use crate::parcel::destroy_port;
+use crate::ring;
 use crate::shm::{Fabric, Job, INDEX_BITS};
-use crate::{port, queue};
 
 /// Frees what the process of a slot has left.
 pub fn reclaim(member: &Member<Fabric>, slot: u32) {
-    let guard = member.allocation();
-    let endpoints: Vec<u32> = member.fabric.endpoints.owned(slot).collect();
-    drop(guard);
-    for index in endpoints {
+    for index in member.owned(&member.fabric.endpoints, slot) {
         // It may have been killed while it was about to access its own memory.
         member.fabric.endpoints.at(index).users.store(0, SeqCst);
         destroy_endpoint(member, index);
@@ -25,20 +23,16 @@ pub fn destroy_endpoint(member: &Member<Fabric>, index: u32) {
     let endpoint = fabric.endpoints.at(index);
     let key = fabric.endpoints.key(index, INDEX_BITS);
     endpoint.live.store(0, SeqCst);
-    let guard = member.allocation();
-    let owner = endpoint.entry.owner.load(Relaxed).wrapping_sub(1);
-    let queues: Vec<u32> = fabric.queues.owned(owner).collect();
-    let ports: Vec<u32> = fabric.ports.owned(owner).collect();
-    drop(guard);
-    let is_its = |of: u32| of == key;
+    let owner = endpoint.entry.slot();
+    let is_its = |of: &AtomicU32| of.load(Relaxed) == key;
+    let queues = member.owned(&fabric.queues, owner).into_iter();
     queues
-        .into_iter()
-        .filter(|&i| is_its(fabric.queues.at(i).endpoint.load(Relaxed)))
-        .for_each(|i| queue::destroy(member, i));
+        .filter(|&i| is_its(&fabric.queues.at(i).endpoint))
+        .for_each(|i| ring::destroy(member, i));
+    let ports = member.owned(&fabric.ports, owner).into_iter();
     ports
-        .into_iter()
-        .filter(|&i| is_its(fabric.ports.at(i).endpoint.load(Relaxed)))
-        .for_each(|i| port::destroy(member, i));
+        .filter(|&i| is_its(&fabric.ports.at(i).endpoint))
+        .for_each(|i| destroy_port(member, i));
     let _starting = fabric.starting.lock();
     let job_index = endpoint.job.load(Relaxed);
     let job = fabric.jobs.at(job_index);
@@ -61,7 +55,6 @@ pub fn destroy_endpoint(member: &Member<Fabric>, index: u32) {
 }
 
 /// Keys of the endpoints of a job, by vp.
-pub fn members(member: &Member<Fabric>, job: &Job) -> &'static [std::sync::atomic::AtomicU64] {
-    let start = job.members.load(Relaxed) as usize / 8;
-    &member.words[start..start + job.size.load(Relaxed) as usize]
+pub fn members(member: &Member<Fabric>, job: &Job) -> &'static [AtomicU64] {
+    member.block(job.members.load(Relaxed), u64::from(job.size.load(Relaxed)) * 8)
 }

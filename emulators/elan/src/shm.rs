@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use emulator_common::fabric::{Head, Layout};
 use emulator_common::lock::Lock;
-use emulator_common::table::{Entry, HasEntry, Table};
+use emulator_common::table::{Entry, Table};
 
 /// Bits of the index in a key of a table.
 pub const INDEX_BITS: u32 = 16;
@@ -135,14 +135,7 @@ pub struct Parcel {
     pub address: AtomicU64,
 }
 
-macro_rules! has_entry {
-    ($($type:ty),*) => { $(impl HasEntry for $type {
-        fn entry(&self) -> &Entry {
-            &self.entry
-        }
-    })* };
-}
-has_entry!(Job, Endpoint, Queue, Port, Parcel);
+emulator_common::has_entry!(Job, Endpoint, Queue, Port, Parcel);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {

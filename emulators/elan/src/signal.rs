@@ -4,14 +4,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use libc::c_char;
 
-use crate::process::{existing, locked, Process};
+use crate::attachment::attached;
+use crate::process::{existing, Process};
 use crate::shm::INDEX_BITS;
 use crate::start::explain;
 
 /// All other living processes of the jobs that this process is attached to.
 fn others(process: &Process) -> Vec<i32> {
-    let attached = locked(&process.attached).clone();
-    let members = attached.iter().flat_map(|attachment| attachment.members);
+    let members = attached(process).into_iter().flat_map(|attachment| attachment.members);
     let endpoints = members.filter_map(|key| process.fabric.endpoints.find(key.load(Relaxed) as u32, INDEX_BITS));
     let slots = endpoints.filter_map(|endpoint| endpoint.entry.owner.load(Relaxed).checked_sub(1));
     let mut slots: Vec<u32> = slots.collect();
@@ -24,7 +24,7 @@ fn others(process: &Process) -> Vec<i32> {
 }
 
 pub extern "C" fn signal_job(signal: libc::c_int, why: *mut c_char, why_bytes: usize) -> libc::c_int {
-    let Some(process) = existing().filter(|process| !locked(&process.attached).is_empty()) else {
+    let Some(process) = existing().filter(|process| !attached(process).is_empty()) else {
         explain("the process is not attached to a job", why, why_bytes);
         return 1;
     };

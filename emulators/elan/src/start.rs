@@ -3,21 +3,20 @@
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use emulator_common::lock::locked;
+use emulator_common::wait::{drain, Backoff};
 use gasnet_elan_abi as abi;
 use libc::c_char;
 
-use crate::attachment::{Attachment, Start};
-use crate::backoff::Backoff;
+use crate::attachment::{attached, Attachment, Start};
 use crate::config::Config;
-use crate::object::Object;
+use crate::object::{Living, Object};
 use crate::pool::Pool;
-use crate::process::{current, locked, Process};
+use crate::process::{current, existing, Process};
 use crate::reclaim::{destroy_endpoint, members};
 use crate::shm::{Job, INDEX_BITS};
 use crate::window;
 
-/// How long `stop` waits for others that access memory: a process that was killed never ends.
-const USERS: Duration = Duration::from_secs(1);
 const MOST_PROCESSES: u32 = 1 << 13;
 
 /// Where a process is.
@@ -103,8 +102,7 @@ fn job(process: &Process, place: Place) -> Result<u32, String> {
 
 /// Clears the memory that a job or an endpoint gets.
 fn clear(process: &Process, offset: u64, bytes: u64) {
-    let words = &process.words[offset as usize / 8..][..bytes as usize / 8];
-    for word in words {
+    for word in process.block(offset, bytes) {
         word.store(0, Relaxed);
     }
 }
@@ -188,8 +186,15 @@ fn gather(process: &Process, job: &Job) -> Result<(), String> {
     Ok(())
 }
 
+/// Option `report`, at the end of the process.
+extern "C" fn report() {
+    for attachment in existing().map_or(Vec::new(), attached) {
+        attachment.report("has not stopped");
+    }
+}
+
 fn attach(given: Option<&abi::gasnet_elan_place_t>) -> Result<&'static Attachment, String> {
-    let process = current()?;
+    let process = current(report)?;
     let config = &process.config;
     if config.fail_start {
         return Err("the network is down (fail-start)".to_string());
@@ -219,7 +224,7 @@ fn attach(given: Option<&abi::gasnet_elan_place_t>) -> Result<&'static Attachmen
         pools,
     });
     let attachment = attachment.publish();
-    locked(&process.attached).push(attachment);
+    attachment.enlist();
     Ok(attachment)
 }
 
@@ -282,15 +287,12 @@ pub extern "C" fn stop(elan: *mut abi::gasnet_elan_t) {
     let attachment = Attachment::of(elan, "stop");
     let process = attachment.process;
     attachment.retire();
-    locked(&process.attached).retain(|other| !std::ptr::eq(*other, attachment));
+    attachment.delist();
     if process.config.report {
         attachment.report("stops");
     }
     attachment.endpoint.live.store(0, SeqCst);
-    let (start, mut backoff) = (Instant::now(), Backoff::default());
-    while attachment.endpoint.users.load(SeqCst) != 0 && start.elapsed() < USERS {
-        backoff.pause();
-    }
+    drain(&attachment.endpoint.users);
     destroy_endpoint(process, attachment.index);
     attachment.pool.discard();
     attachment.symmetric.discard();

@@ -4,15 +4,14 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
+use emulator_common::copy::{self, Fault, Pieces};
+use emulator_common::wait::Backoff;
 use gasnet_elan_abi as abi;
 
 use crate::attachment::{Attachment, Peer};
-use crate::backoff::Backoff;
 use crate::event::{Event, Kind};
-use crate::later::schedule_soon;
-use crate::object::{object, Object};
+use crate::object::{object, Living, Object};
 use crate::traffic::count;
-use emulator_common::copy::{self, Fault};
 
 #[repr(C)]
 pub struct Channel {
@@ -80,7 +79,7 @@ impl Transfer {
                 if let Some(channel) = self.channel {
                     channel.under_way.fetch_sub(1, SeqCst);
                 }
-                self.attachment.finish(self.event);
+                self.attachment.events.finish(self.event);
             }
             Err(Fault::Unmapped) if self.attachment.process.alive(peer.slot) => self.trap(),
             Err(_) => self.lose(),
@@ -104,15 +103,15 @@ impl Transfer {
 
     /// Reads the source of a put, which lands later.
     fn read(self) {
-        let Some(data) = copy::gather(self.attachment.process, self.local, self.bytes) else {
+        let Some(data) = copy::gather(&Pieces::<1>::of(self.local, self.bytes)) else {
             self.attachment.die("put", "trap: the source is not mapped");
         };
-        schedule_soon(self.attachment.process, move || {
+        self.attachment.process.schedule_soon(move || {
             self.do_if_attached(|transfer| transfer.land(data.as_ptr() as u64));
         });
     }
 
-    /// What is left to do when the attachment has stopped is not done.
+    /// Does nothing once the attachment has stopped.
     fn do_if_attached(self, act: impl FnOnce(Transfer)) {
         // Its memory stays while this is held.
         let own = self.attachment.peer_of(self.attachment.key);
@@ -191,7 +190,8 @@ pub extern "C" fn put(
     if !attachment.process.delays {
         transfer.land(from as u64);
     } else if config.late && !is_small {
-        schedule_soon(attachment.process, move || transfer.do_if_attached(Transfer::read));
+        let process = attachment.process;
+        process.schedule_soon(move || transfer.do_if_attached(Transfer::read));
     } else {
         transfer.read();
     }
@@ -222,7 +222,7 @@ pub extern "C" fn get(
         vp,
     };
     if attachment.process.delays {
-        schedule_soon(attachment.process, move || {
+        attachment.process.schedule_soon(move || {
             transfer.do_if_attached(|transfer| transfer.fetch());
         });
     } else {
@@ -241,7 +241,7 @@ fn is_complete(attachment: &Attachment, call: &str, event: *mut abi::gasnet_elan
             unsafe { &*channel }.unpolled.fetch_sub(1, Relaxed);
             attachment.traffic.end_put();
         }
-        attachment.release(event);
+        attachment.events.release(event);
     }
     is_done
 }

@@ -1,40 +1,20 @@
-//! Which memory the network reads and writes, and at which network addresses. On Elan4 that is all
-//! memory, at its virtual addresses. Symmetric memory has addresses of its own on both, since the
-//! attachments of one process cannot have it at one virtual address.
+//! Network addresses of memory that the network reads and writes. On Elan4 that is all memory, at
+//! its virtual addresses. Symmetric memory has addresses of its own on both, since the attachments
+//! of one process cannot have it at one virtual address.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::Mutex;
 
+use emulator_common::lock::locked;
 use gasnet_elan_abi as abi;
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, Mapping};
 use crate::config::{Config, WINDOW_START};
-use crate::object::Object;
-use crate::process::{locked, Process};
+use crate::object::Living;
+use crate::process::Process;
 use crate::shm::Endpoint;
 
 pub const PAGE: u64 = 4096;
-
-/// What `map` mapped: so many bytes of memory, and the first page in the window.
-#[derive(Clone, Copy, Debug)]
-struct Mapping {
-    memory: u64,
-    bytes: u64,
-    page: u64,
-}
-
-#[derive(Default)]
-pub struct Window {
-    /// In the order of pages.
-    mappings: Mutex<Vec<Mapping>>,
-}
-
-impl Window {
-    pub fn count(&self) -> usize {
-        locked(&self.mappings).len()
-    }
-}
 
 /// Pages of the window.
 pub fn pages(config: &Config) -> u64 {
@@ -56,8 +36,7 @@ fn symmetric_start(config: &Config) -> u64 {
 
 /// The page table of an endpoint of Elan3.
 fn table(process: &Process, endpoint: &Endpoint) -> &'static [AtomicU64] {
-    let start = endpoint.pages.load(Relaxed) as usize / 8;
-    &process.words[start..start + pages(&process.config) as usize]
+    process.block(endpoint.pages.load(Relaxed), pages(&process.config) * 8)
 }
 
 impl Attachment {
@@ -97,9 +76,7 @@ impl Attachment {
         let is_mapped = |m: &Mapping| memory >= m.memory && memory - m.memory <= m.bytes.wrapping_sub(bytes);
         self.pool.find(at, length).is_some()
             || self.symmetric.find(at, length).is_some()
-            || locked(&self.window.mappings)
-                .iter()
-                .any(|m| bytes <= m.bytes && is_mapped(m))
+            || locked(&self.mappings).iter().any(|m| bytes <= m.bytes && is_mapped(m))
     }
 
     fn map(&self, memory: u64, bytes: u64) -> u64 {
@@ -110,7 +87,7 @@ impl Attachment {
         if Attachment::fails(&self.counts.map, process.config.fail_map) {
             return 0;
         }
-        let mut mappings = locked(&self.window.mappings);
+        let mut mappings = locked(&self.mappings);
         let (mut page, count) = (0, bytes / PAGE);
         let mut place = 0;
         if process.config.is_elan3() {
@@ -138,7 +115,7 @@ impl Attachment {
     }
 
     fn unmap(&self, memory: u64, bytes: u64) {
-        let mut mappings = locked(&self.window.mappings);
+        let mut mappings = locked(&self.mappings);
         let Some(place) = mappings.iter().position(|m| (m.memory, m.bytes) == (memory, bytes)) else {
             self.die("unmap", &format!("{memory:#x}, {bytes} bytes: `map` did not map them"));
         };

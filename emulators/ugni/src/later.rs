@@ -9,7 +9,7 @@ use crate::ce;
 use crate::operation::Op;
 use crate::process::Process;
 use crate::refuse::die;
-use emulator_common::copy::gather;
+use emulator_common::copy::{gather, Pieces};
 
 /// What is done later, with the data of a put once they are read.
 pub enum Task {
@@ -30,7 +30,7 @@ pub struct Announced {
     global: bool,
 }
 
-pub type Later = Timers<Task>;
+pub type Later = Timers;
 
 /// Posts an operation. What must be read now is read.
 pub fn post(op: Op) {
@@ -61,13 +61,13 @@ fn schedule(process: &'static Process, task: Task, delayed: bool) {
 
 /// A task after some time.
 fn schedule_in(process: &'static Process, task: Task, delay_ns: u64) {
-    process.later.at(now_ns() + delay_ns, task, perform);
+    process.later.at(now_ns() + delay_ns, move || perform(task));
 }
 
 /// Reads the source of a put: it may be used again if it is the BTE's.
 fn read(op: Op) {
     let process = op.process();
-    let Some(data) = gather(process, op.local, op.length) else {
+    let Some(data) = gather(&Pieces::<1>::of(op.local, op.length)) else {
         die("a put", "its source is not mapped");
     };
     op.complete_local();

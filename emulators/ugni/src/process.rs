@@ -74,11 +74,7 @@ pub fn current() -> Result<&'static Process, String> {
         return Ok(process);
     }
     let config = config()?;
-    let joined = Member::join(&config.dir).and_then(|member| {
-        member.reclaim_dead(|slot| crate::reclaim::reclaim(&member, slot))?;
-        Ok(member)
-    });
-    let member = joined.map_err(|error| format!("{}: {error}", config.dir))?;
+    let member = Member::join(&config.dir, crate::reclaim::reclaim)?;
     let process: &'static Process = Box::leak(Box::new(Process {
         random: Random::new(config.seed, member.slot),
         later: Later::default(),

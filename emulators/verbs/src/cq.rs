@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use emulator_common::table::set;
 use gasnet_ibv_abi as abi;
 
 use crate::event;
 use crate::process::{now_ns, Process};
+use crate::reclaim::destroy_cq;
 use crate::shm::{Cq, INDEX_BITS};
 
 /// Words of a completion.
@@ -186,21 +188,16 @@ pub fn forget(process: &Process, key: u32, qp_num: u32) {
 
 /// Makes a CQ for `capacity` completions. `channel`, `events`: of `Fabric::events`.
 pub fn create(process: &Process, capacity: u32, channel: u32, events: u32) -> Option<u32> {
-    let index = {
-        let _guard = process.allocation();
-        process.fabric.cqs.take(process.slot)?
-    };
+    let index = process.take(&process.fabric.cqs)?;
     let cq = process.fabric.cqs.at(index);
-    for (field, value) in [
+    set([
         (&cq.armed, 0),
         (&cq.channel, channel),
         (&cq.events, events),
         (&cq.overrun, 0),
-    ] {
-        field.store(value, Relaxed);
-    }
-    if process.set_ring(&cq.ring, capacity, STRIDE).is_none() {
-        release(process, index);
+    ]);
+    if cq.ring.make(process, capacity, STRIDE).is_none() {
+        destroy_cq(process, index);
         return None;
     }
     Some(index)
@@ -219,21 +216,9 @@ pub fn resize(process: &Process, cq: &Cq, capacity: u32) -> Option<()> {
     }
     {
         let _guard = process.allocation();
-        process.free_ring(&cq.ring, STRIDE);
+        cq.ring.free(process);
     }
-    process.set_ring(&cq.ring, capacity, STRIDE)?;
+    cq.ring.make(process, capacity, STRIDE)?;
     let fit = kept.iter().all(|record| cq.ring.push(process.words, record));
     fit.then_some(())
-}
-
-pub fn destroy(process: &Process, index: u32) {
-    let _lock = process.fabric.cqs.at(index).entry.lock.lock();
-    let _guard = process.allocation();
-    release(process, index);
-}
-
-/// Gives the place back. The caller holds `allocation`.
-pub fn release(process: &Process, index: u32) {
-    process.free_ring(&process.fabric.cqs.at(index).ring, STRIDE);
-    process.fabric.cqs.give(index);
 }

@@ -18,6 +18,7 @@ use crate::poll;
 use crate::process::{current, now_ns, Process};
 use crate::qp::{is_of_qp, MAX_RD_ATOMIC};
 use crate::raise::{self, Opened};
+use crate::reclaim::destroy_events;
 use crate::send::MAX_MESSAGE;
 use crate::shm::{Port, INDEX_BITS};
 use crate::verbs;
@@ -205,7 +206,7 @@ extern "C" fn ibv_close_device(context: *mut abi::ibv_context) -> c_int {
             eprintln!("emulator of verbs: {overlong} datagrams longer than their receives");
         }
     }
-    event::destroy(object.process, object.events);
+    destroy_events(object.process, object.events);
     Context::free(context);
     0
 }

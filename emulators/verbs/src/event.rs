@@ -2,12 +2,12 @@
 //! queue is in shared memory; the descriptor is a datagram socket that holds a doorbell exactly
 //! while the queue is not empty, so that `poll` and `O_NONBLOCK` work as on hardware.
 
-use std::ffi::CString;
 use std::io::{Error, Result};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::process::Process;
+use crate::reclaim::{destroy_events, events_path};
 use crate::shm::Events;
 
 /// Events that a queue holds at most; more are lost. An armed CQ makes one.
@@ -17,16 +17,12 @@ const STRIDE: u32 = 2;
 /// An event: `ibv_event_type` (channels: 0), and the key of an object or the number of a port.
 pub type Event = (u32, u32);
 
-fn path(process: &Process, index: u32) -> CString {
-    CString::new(format!("{}/e{index}", process.config.dir)).unwrap_or_default()
-}
-
 /// The address of the socket of a queue.
 fn address(process: &Process, index: u32) -> libc::sockaddr_un {
     // SAFETY: all zero is valid.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
     address.sun_family = libc::AF_UNIX as _;
-    for (to, from) in address.sun_path.iter_mut().zip(path(process, index).as_bytes()) {
+    for (to, from) in address.sun_path.iter_mut().zip(events_path(process, index).as_bytes()) {
         *to = *from as _;
     }
     address
@@ -34,19 +30,13 @@ fn address(process: &Process, index: u32) -> libc::sockaddr_un {
 
 /// Makes a queue and its descriptor.
 pub fn create(process: &Process) -> Result<(u32, OwnedFd)> {
-    let index = {
-        let _guard = process.allocation();
-        process
-            .fabric
-            .events
-            .take(process.slot)
-            .ok_or_else(|| Error::from_raw_os_error(libc::ENOMEM))?
-    };
+    let no_memory = || Error::from_raw_os_error(libc::ENOMEM);
+    let index = process.take(&process.fabric.events).ok_or_else(no_memory)?;
     let made = bind(process, index);
     let ring = &process.fabric.events.at(index).ring;
-    if made.is_err() || process.set_ring(ring, CAPACITY, STRIDE).is_none() {
-        destroy(process, index);
-        return Err(made.err().unwrap_or_else(|| Error::from_raw_os_error(libc::ENOMEM)));
+    if made.is_err() || ring.make(process, CAPACITY, STRIDE).is_none() {
+        destroy_events(process, index);
+        return Err(made.err().unwrap_or_else(no_memory));
     }
     made.map(|descriptor| (index, descriptor))
 }
@@ -60,26 +50,13 @@ fn bind(process: &Process, index: u32) -> Result<OwnedFd> {
             return Err(Error::last_os_error());
         }
         let descriptor = OwnedFd::from_raw_fd(descriptor);
-        libc::unlink(path(process, index).as_ptr());
+        libc::unlink(events_path(process, index).as_ptr());
         let size = size_of_val(&address) as libc::socklen_t;
         match libc::bind(descriptor.as_raw_fd(), (&raw const address).cast(), size) {
             0 => Ok(descriptor),
             _ => Err(Error::last_os_error()),
         }
     }
-}
-
-pub fn destroy(process: &Process, index: u32) {
-    // SAFETY: a valid path.
-    unsafe { libc::unlink(path(process, index).as_ptr()) };
-    let _guard = process.allocation();
-    release(process, index);
-}
-
-/// Gives the queue's place back. The caller holds `allocation`.
-pub fn release(process: &Process, index: u32) {
-    process.free_ring(&process.fabric.events.at(index).ring, STRIDE);
-    process.fabric.events.give(index);
 }
 
 /// Adds an event and rings.

@@ -25,7 +25,7 @@ pub enum Task {
 }
 
 #[derive(Default)]
-pub struct Nic(Timers<Task>);
+pub struct Nic(Timers);
 
 impl Nic {
     /// Does a task of a process at a time of `now_ns`, or soon after.
@@ -35,7 +35,7 @@ impl Nic {
             Task::Land(_) => &process.bus,
             _ => &process.nic,
         };
-        nic.0.at(due_ns, task, |task| perform(process, task));
+        nic.0.at(due_ns, move || perform(process, task));
     }
 }
 

@@ -13,6 +13,7 @@ use crate::device;
 use crate::event;
 use crate::footprint::{self, Locked};
 use crate::handle::{check, misuse, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
+use crate::reclaim::{destroy_cq, destroy_events};
 use crate::shm::INDEX_BITS;
 
 #[no_mangle]
@@ -50,7 +51,7 @@ extern "C" fn ibv_destroy_comp_channel(channel: *mut abi::ibv_comp_channel) -> c
     if object.users.load(Relaxed) != 0 {
         return libc::EBUSY;
     }
-    event::destroy(context_of(channel).process, object.events);
+    destroy_events(context_of(channel).process, object.events);
     release(&context_of(channel).users);
     Channel::free(channel);
     0
@@ -148,7 +149,7 @@ extern "C" fn ibv_destroy_cq(cq: *mut abi::ibv_cq) -> c_int {
         return libc::EBUSY;
     }
     let (process, shared) = (object.process, object.shared);
-    cq::destroy(process, object.index);
+    destroy_cq(process, object.index);
     event::forget(process, shared.channel.load(Relaxed), object.key, |_| true);
     event::forget(process, shared.events.load(Relaxed), object.key, |kind| {
         kind == abi::IBV_EVENT_CQ_ERR

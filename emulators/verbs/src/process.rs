@@ -1,6 +1,5 @@
 //! This process's part of its fabric, and what is only its own.
 
-use std::io;
 use std::ops::Deref;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
@@ -15,6 +14,7 @@ use crate::config::Config;
 use crate::faults::Faults;
 use crate::nic::Nic;
 use crate::raise::Awaiting;
+use crate::reclaim::reclaim;
 use crate::shm::Fabric;
 use crate::stale::Watch;
 
@@ -71,8 +71,7 @@ pub fn current() -> Result<&'static Process, String> {
     }
     let text = std::env::var("EMU_VERBS").map_err(|_| "EMU_VERBS is not set; use scripts/with-emulator".to_string())?;
     let config = Config::parse(&text).map_err(|why| format!("EMU_VERBS: {why}"))?;
-    let dir = config.dir.clone();
-    let process = attach(config).map_err(|error| format!("{dir}: {error}"))?;
+    let process = attach(config)?;
     let process: &'static Process = Box::leak(Box::new(process));
     if process.config.stale {
         let watch = Watch::new().map_err(|error| format!("userfaultfd: {error}"))?;
@@ -83,15 +82,17 @@ pub fn current() -> Result<&'static Process, String> {
     Ok(process)
 }
 
-fn attach(config: Config) -> io::Result<Process> {
-    let member = Member::join(&config.dir)?;
+fn attach(config: Config) -> Result<Process, String> {
+    let member = Member::join(&config.dir, reclaim)?;
     let process = Process {
         faults: Faults::new(&config, member.slot),
         config,
         member,
         nic: Nic::default(),
         bus: Nic::default(),
-        socket: UnixDatagram::unbound()?.into(),
+        socket: UnixDatagram::unbound()
+            .map_err(|error| format!("socket: {error}"))?
+            .into(),
         watch: OnceLock::new(),
         awaiting: Mutex::default(),
         registrations: AtomicU64::new(0),
@@ -102,24 +103,5 @@ fn attach(config: Config) -> io::Result<Process> {
     // A full queue of doorbells must not block who rings.
     // SAFETY: a plain call on an own descriptor.
     unsafe { libc::fcntl(process.socket.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-    process.reclaim_dead(|slot| crate::reclaim::reclaim(&process, slot))?;
     Ok(process)
-}
-
-impl Process {
-    /// Makes room for a ring and sets it. None: the heap is full.
-    pub fn set_ring(&self, ring: &crate::shm::Ring, capacity: u32, stride: u32) -> Option<()> {
-        let bytes = crate::shm::Ring::bytes(capacity.max(1), stride);
-        let offset = self.take_bytes(bytes)?;
-        ring.set(offset, capacity.max(1), stride);
-        Some(())
-    }
-
-    /// Frees a ring's room. The caller holds `allocation`.
-    pub fn free_ring(&self, ring: &crate::shm::Ring, stride: u32) {
-        if ring.capacity() != 0 {
-            self.give_bytes(ring.offset(), crate::shm::Ring::bytes(ring.capacity(), stride));
-            ring.set(0, 0, 1);
-        }
-    }
 }

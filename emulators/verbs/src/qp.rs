@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
+use emulator_common::table::set;
 use gasnet_ibv_abi as abi;
 
 use crate::cq::{self, Cqe, From};
@@ -13,6 +14,7 @@ use crate::migration;
 use crate::path::vector_is_valid;
 use crate::process::Process;
 use crate::receive;
+use crate::reclaim::release_qp;
 use crate::send::{progress, Wqe};
 use crate::shm::{Port, Qp as Shared, INDEX_BITS};
 use crate::state;
@@ -84,7 +86,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
         has_room.then(|| qps.take(process.slot)).flatten().ok_or(libc::ENOMEM)?
     };
     let shared = process.fabric.qps.at(index);
-    for (field, value) in [
+    set([
         (&shared.kind, attributes.kind),
         (&shared.state, abi::IBV_QPS_RESET),
         (&shared.handles, 1),
@@ -99,9 +101,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
         (&shared.sends_polled, 0),
         (&shared.dest_qpn, 0),
         (&shared.events, attributes.events),
-    ] {
-        field.store(value, Relaxed);
-    }
+    ]);
     shared.user.store(0, Relaxed);
     shared.cut.store(0, Relaxed);
     migration::reset(shared);
@@ -115,8 +115,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
         (0, 0)
     };
     if receive::create(process, &shared.receives, max_recv_wr, max_recv_sge).is_none() {
-        let _guard = process.allocation();
-        release(process, index);
+        release_qp(process, index);
         return Err(libc::ENOMEM);
     }
     let key = process.fabric.qps.key(index, INDEX_BITS);
@@ -163,12 +162,6 @@ pub fn open(process: &'static Process, key: u32, (device, xrcd): (u32, u32)) -> 
             queue: Mutex::default(),
         })
     })
-}
-
-/// Gives the place back. The caller holds `allocation`.
-pub fn release(process: &Process, index: u32) {
-    receive::release(process, &process.fabric.qps.at(index).receives);
-    process.fabric.qps.give(index);
 }
 
 /// Takes all receives out with status "flushed". The caller holds the QP's lock.
@@ -349,8 +342,7 @@ impl Qp {
             return;
         }
         self.reset(&mut queue);
-        let _guard = self.process.allocation();
-        release(self.process, self.index);
+        release_qp(self.process, self.index);
     }
 }
 

@@ -38,12 +38,7 @@ pub fn create(process: &Process, receives: &Receives, max_wr: u32, max_sge: u32)
     receives.lock.init();
     receives.max_sge.store(max_sge, Relaxed);
     receives.outstanding.store(0, Relaxed);
-    process.set_ring(&receives.ring, max_wr, stride(max_sge))
-}
-
-/// Frees the queue. The caller holds `allocation`.
-pub fn release(process: &Process, receives: &Receives) {
-    process.free_ring(&receives.ring, stride(receives.max_sge.load(Relaxed)));
+    receives.ring.make(process, max_wr, stride(max_sge))
 }
 
 /// Posts a receive; `max_wr` is the limit of the queue. Err: errno.

@@ -2,11 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use emulator_common::table::set;
 use gasnet_ibv_abi as abi;
 
 use crate::event;
 use crate::process::Process;
 use crate::receive::{self, Posted};
+use crate::reclaim::destroy_srq;
 use crate::shm::{Srq, INDEX_BITS};
 
 /// What an SRQ is made of; `xrcd`, `cq`: 0 unless it is for XRC.
@@ -28,23 +30,18 @@ pub fn find(process: &Process, key: u32) -> Option<&Srq> {
 }
 
 pub fn create(process: &Process, attributes: &Attributes) -> Option<u32> {
-    let index = {
-        let _guard = process.allocation();
-        process.fabric.srqs.take(process.slot)?
-    };
+    let index = process.take(&process.fabric.srqs)?;
     let srq = process.fabric.srqs.at(index);
-    for (field, value) in [
+    set([
         (&srq.device, attributes.device),
         (&srq.pd, attributes.pd),
         (&srq.xrcd, attributes.xrcd),
         (&srq.cq, attributes.cq),
         (&srq.limit, attributes.limit),
         (&srq.events, attributes.events),
-    ] {
-        field.store(value, Relaxed);
-    }
+    ]);
     if receive::create(process, &srq.receives, attributes.max_wr, attributes.max_sge).is_none() {
-        destroy(process, index);
+        destroy_srq(process, index);
         return None;
     }
     Some(index)
@@ -76,16 +73,4 @@ pub fn arm(process: &Process, key: u32, srq: &Srq, limit: u32) {
             (abi::IBV_EVENT_SRQ_LIMIT_REACHED, key),
         );
     }
-}
-
-pub fn destroy(process: &Process, index: u32) {
-    let _lock = process.fabric.srqs.at(index).entry.lock.lock();
-    let _guard = process.allocation();
-    release(process, index);
-}
-
-/// Gives the place back. The caller holds `allocation`.
-pub fn release(process: &Process, index: u32) {
-    receive::release(process, &process.fabric.srqs.at(index).receives);
-    process.fabric.srqs.give(index);
 }

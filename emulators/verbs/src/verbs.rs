@@ -12,6 +12,7 @@ use crate::footprint::{self, Locked};
 use crate::handle::{load, null, release, retain, store, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd};
 use crate::qp::{self, Attributes};
 use crate::receive::{self, Sge};
+use crate::reclaim::destroy_srq;
 use crate::send::{self, Wqe};
 use crate::shm::INDEX_BITS;
 use crate::srq;
@@ -172,7 +173,7 @@ extern "C" fn ibv_destroy_srq(srq: *mut abi::ibv_srq) -> c_int {
     if object.users.load(Relaxed) != 0 {
         return libc::EBUSY;
     }
-    srq::destroy(object.process, object.index);
+    destroy_srq(object.process, object.index);
     let of_srq = |kind| matches!(kind, abi::IBV_EVENT_SRQ_ERR | abi::IBV_EVENT_SRQ_LIMIT_REACHED);
     event::forget(object.process, object.shared.events.load(Relaxed), object.key, of_srq);
     object.asynchronous.wait();

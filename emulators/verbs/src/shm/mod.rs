@@ -4,7 +4,6 @@ mod objects;
 mod ring;
 
 pub use objects::{Cq, Events, Fabric, Mr, Path, Port, Qp, Receives, Srq, DEVICES, PORTS};
-pub use ring::Ring;
 
 /// Bits of the index in a key of a table.
 pub const INDEX_BITS: u32 = 16;

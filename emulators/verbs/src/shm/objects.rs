@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 
 use emulator_common::fabric::{Head, Layout};
 use emulator_common::lock::Lock;
-use emulator_common::table::{Entry, HasEntry, Table};
+use emulator_common::table::{Entry, Table};
 
 use super::ring::Ring;
 
@@ -177,14 +177,7 @@ pub struct Events {
     pub ring: Ring,
 }
 
-macro_rules! has_entry {
-    ($($type:ty),*) => { $(impl HasEntry for $type {
-        fn entry(&self) -> &Entry {
-            &self.entry
-        }
-    })* };
-}
-has_entry!(Mr, Cq, Srq, Qp, Events);
+emulator_common::has_entry!(Mr, Cq, Srq, Qp, Events);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {

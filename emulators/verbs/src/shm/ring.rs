@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
+use emulator_common::fabric::{Layout, Member};
+
 /// Where a ring lies and what it holds. Positions count without end; the lock of the object that
 /// has the ring guards all but `is_empty`.
 #[repr(C)]
@@ -18,11 +20,27 @@ pub struct Ring {
 }
 
 impl Ring {
-    pub fn bytes(capacity: u32, stride: u32) -> u64 {
+    fn bytes(capacity: u32, stride: u32) -> u64 {
         u64::from(capacity.next_power_of_two()) * u64::from(stride) * 8
     }
 
-    pub fn set(&self, offset: u64, capacity: u32, stride: u32) {
+    /// Makes room for at least one record. None: the heap is full.
+    pub fn make<F: Layout>(&self, member: &Member<F>, capacity: u32, stride: u32) -> Option<()> {
+        let capacity = capacity.max(1);
+        let offset = member.take_bytes(Self::bytes(capacity, stride))?;
+        self.set(offset, capacity, stride);
+        Some(())
+    }
+
+    /// Frees its room. The caller holds `allocation`.
+    pub fn free<F: Layout>(&self, member: &Member<F>) {
+        if self.capacity() != 0 {
+            member.give_bytes(self.offset(), Self::bytes(self.capacity(), self.stride.load(Relaxed)));
+            self.set(0, 0, 1);
+        }
+    }
+
+    fn set(&self, offset: u64, capacity: u32, stride: u32) {
         self.offset.store(offset, Relaxed);
         self.capacity.store(capacity, Relaxed);
         self.stride.store(stride, Relaxed);
@@ -34,11 +52,11 @@ impl Ring {
         self.written.store(0, Relaxed);
     }
 
-    pub fn offset(&self) -> u64 {
+    fn offset(&self) -> u64 {
         self.offset.load(Relaxed)
     }
 
-    pub fn capacity(&self) -> u32 {
+    fn capacity(&self) -> u32 {
         self.capacity.load(Relaxed)
     }
 
