@@ -2,14 +2,16 @@
 #![allow(non_snake_case)]
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::PoisonError;
 
+use emulator_common::lock::locked;
+use emulator_common::table::{set, HasEntry, Table};
 use gasnet_gni_abi as abi;
 
-use crate::object::{Cdm, Nic, Object};
+use crate::config::Config;
+use crate::object::{Cdm, Living, Nic, Object};
 use crate::process::{self, current, take};
 use crate::refuse::{code, complain, invalid, quiet, refusal, store, Outcome};
-use crate::{memory, reclaim};
+use crate::{ce, datagram, memory, reclaim};
 
 /// Most NICs of a domain.
 const MOST_NICS: usize = 32;
@@ -44,7 +46,7 @@ extern "C" fn GNI_CdmCreate(
 
 /// A device of the address exists, and no other domain has the same name.
 fn check(cdm: &Cdm, device: u32, address: u32) -> Outcome {
-    let nics = cdm.nics.lock().unwrap_or_else(PoisonError::into_inner);
+    let nics = locked(&cdm.nics);
     if nics.iter().any(|nic| nic.device == device) {
         return Err(refusal(
             abi::GNI_RC_INVALID_STATE,
@@ -98,15 +100,13 @@ fn attach(cdm: &'static Cdm, device: u32) -> Outcome<&'static Nic> {
         return Err(quiet(abi::GNI_RC_ERROR_NOMEM));
     };
     let domain = process.fabric.domains.at(index);
-    for (field, value) in [
+    set([
         (&domain.address, address),
         (&domain.instance, cdm.instance),
         (&domain.ptag, u32::from(cdm.ptag)),
         (&domain.cookie, cdm.cookie),
         (&domain.dedicated, u32::from(dedicated)),
-    ] {
-        field.store(value, Relaxed);
-    }
+    ]);
     drop(guard);
     let nic = Nic {
         kind: AtomicU32::new(0),
@@ -120,7 +120,7 @@ fn attach(cdm: &'static Cdm, device: u32) -> Outcome<&'static Nic> {
     };
     process.attached.fetch_add(1, Relaxed);
     let nic = nic.publish();
-    cdm.nics.lock().unwrap_or_else(PoisonError::into_inner).push(nic);
+    locked(&cdm.nics).push(nic);
     Ok(nic)
 }
 
@@ -143,25 +143,24 @@ extern "C" fn GNI_CdmAttach(
     code("GNI_CdmAttach", attach())
 }
 
+/// Indices of the objects of a domain in a table.
+fn of_domain<T: HasEntry, const N: usize>(
+    nic: &Nic,
+    table: &Table<T, N>,
+    domain: impl Fn(&T) -> &AtomicU32,
+) -> Vec<u32> {
+    let mut own = nic.process.owned(table, nic.process.slot);
+    own.retain(|&index| domain(table.at(index)).load(Relaxed) == nic.domain);
+    own
+}
+
 /// Frees what a domain has on a NIC, as the kernel does. Option `report` counts it.
 fn detach(nic: &'static Nic) {
     let process = nic.process;
-    let mine = |domain: &AtomicU32| domain.load(Relaxed) == nic.domain;
-    let guard = process.allocation();
     let fabric = process.fabric;
-    let regions: Vec<u32> = fabric.regions.owned(process.slot).collect();
-    let cqs: Vec<u32> = fabric.cqs.owned(process.slot).collect();
-    let engines: Vec<u32> = fabric.engines.owned(process.slot).collect();
-    drop(guard);
-    let regions: Vec<u32> = regions
-        .into_iter()
-        .filter(|i| mine(&fabric.regions.at(*i).domain))
-        .collect();
-    let cqs: Vec<u32> = cqs.into_iter().filter(|i| mine(&fabric.cqs.at(*i).domain)).collect();
-    let engines: Vec<u32> = engines
-        .into_iter()
-        .filter(|i| mine(&fabric.engines.at(*i).domain))
-        .collect();
+    let regions = of_domain(nic, &fabric.regions, |region| &region.domain);
+    let cqs = of_domain(nic, &fabric.cqs, |cq| &cq.domain);
+    let engines = of_domain(nic, &fabric.engines, |engine| &engine.domain);
     if process.config.report {
         eprintln!(
             "emulator of uGNI: instance {} left {} regions, {} completion queues, {} endpoints, {} engines",
@@ -178,9 +177,9 @@ fn detach(nic: &'static Nic) {
         memory::release(process, index);
     }
     for index in engines {
-        crate::ce::release(process, index);
+        ce::release(process, index);
     }
-    crate::datagram::forget(nic);
+    datagram::forget(nic);
     for index in cqs {
         reclaim::destroy_cq(process, index);
     }
@@ -192,7 +191,7 @@ extern "C" fn GNI_CdmDestroy(cdm: abi::gni_cdm_handle_t) -> abi::gni_return_t {
     let destroy = || {
         let cdm = Cdm::of(cdm)?;
         cdm.retire();
-        let nics = std::mem::take(&mut *cdm.nics.lock().unwrap_or_else(PoisonError::into_inner));
+        let nics = std::mem::take(&mut *locked(&cdm.nics));
         nics.into_iter().for_each(detach);
         Ok(())
     };
@@ -202,7 +201,7 @@ extern "C" fn GNI_CdmDestroy(cdm: abi::gni_cdm_handle_t) -> abi::gni_return_t {
 #[no_mangle]
 extern "C" fn GNI_CdmGetNicAddress(device: u32, address: *mut u32, cpu: *mut u32) -> abi::gni_return_t {
     let get = || {
-        let config = process::config().map_err(|why| {
+        let config = Config::of_process().map_err(|why| {
             complain("GNI_CdmGetNicAddress", abi::GNI_RC_NO_MATCH, &why);
             quiet(abi::GNI_RC_NO_MATCH)
         })?;

@@ -1,9 +1,9 @@
 //! The collective engine: a tree of engines, whose leaves are processing elements that post. The
 //! last child to join passes the partial result on, and the root's goes down to all leaves.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use emulator_common::copy;
 use gasnet_gni_abi as abi;
 
 use crate::entry;
@@ -16,7 +16,6 @@ use crate::reduce::{self, Reduction};
 use crate::refuse::{invalid, refusal, Outcome};
 use crate::shm;
 use crate::status;
-use emulator_common::copy;
 
 /// The control word: bit 63 says that the result is complete.
 pub const DONE: u64 = 1 << 63;
@@ -250,9 +249,4 @@ pub fn reset(engine: &shm::Engine) {
     }
     let kinds = engine.children.iter().map(|child| &child.kind);
     kinds.for_each(|kind: &AtomicU32| kind.store(abi::GNI_CE_CHILD_UNUSED, Relaxed));
-}
-
-/// Entries of an engine come from any process.
-pub fn share(is_private: &Cell<bool>) {
-    is_private.set(false);
 }

@@ -1,12 +1,10 @@
 //! Chained transactions: operations of one type that have one completion.
 #![allow(non_snake_case)]
 
-use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
-
 use gasnet_gni_abi as abi;
 
-use crate::object::{Ep, Object};
-use crate::operation::Op;
+use crate::object::{Ep, Living};
+use crate::operation::{Chain, Op};
 use crate::post::{begin, check_fma, inject, launch, no_local, take_request};
 use crate::refuse::{code, invalid, refusal, Outcome};
 
@@ -38,37 +36,6 @@ struct Write {
     ep: abi::gni_ep_handle_t,
     handle: abi::gni_mem_handle_t,
     value: u64,
-}
-
-/// How many operations of a chain are still to complete, and how the first failed.
-pub struct Chain {
-    left: AtomicU32,
-    status: AtomicU8,
-}
-
-impl Chain {
-    fn new(operations: usize) -> &'static Chain {
-        Box::leak(Box::new(Chain {
-            left: AtomicU32::new(operations as u32),
-            status: AtomicU8::new(0),
-        }))
-    }
-
-    /// Completes one operation. Some: it was the last, and this is the status of the chain, which
-    /// ends here.
-    pub fn end(&'static self, status: u8) -> Option<u8> {
-        if status != 0 {
-            // Only the first failure counts.
-            let _ = self.status.compare_exchange(0, status, Relaxed, Relaxed);
-        }
-        if self.left.fetch_sub(1, AcqRel) != 1 {
-            return None;
-        }
-        let status = self.status.load(Relaxed);
-        // SAFETY: `new` made it by a box, and no other operation refers to it any more.
-        drop(unsafe { Box::from_raw(std::ptr::from_ref(self).cast_mut()) });
-        Some(status)
-    }
 }
 
 /// The operation of a link, whose events are those of the first.
@@ -174,18 +141,4 @@ extern "C" fn GNI_CtPostCqWrite(ep: abi::gni_ep_handle_t, d: *mut abi::gni_post_
         _ => Err(invalid("GNI_CtPostCqWrite posts only CQ writes")),
     };
     code("GNI_CtPostCqWrite", post(ep, d, check, write))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_operation_ends_a_chain_with_the_first_failure() {
-        let chain = Chain::new(4);
-        assert_eq!(chain.end(0), None);
-        assert_eq!(chain.end(7), None);
-        assert_eq!(chain.end(9), None);
-        assert_eq!(chain.end(0), Some(7));
-    }
 }

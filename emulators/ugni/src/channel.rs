@@ -5,17 +5,18 @@
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use emulator_common::lock::locked;
 use gasnet_gni_abi as abi;
 
-use crate::object::{Channel, Cq, Nic, Object};
+use crate::object::{Channel, Cq, Living, Nic, Object};
 use crate::process::Process;
 use crate::refuse::{code, invalid, quiet, store, Outcome};
 use crate::shm;
 
 fn path(process: &Process, number: u32) -> String {
-    format!("{}/channel{number}", process.config.dir)
+    format!("{}/channel{number}", process.dir)
 }
 
 /// Rings the doorbell of an armed queue's channel.
@@ -93,7 +94,7 @@ extern "C" fn GNI_CqAttachCompChan(
             return Err(invalid("the queue has a channel"));
         }
         cq.shared.channel.store(channel.number, SeqCst);
-        channel.cqs.lock().unwrap_or_else(PoisonError::into_inner).push(cq);
+        locked(&channel.cqs).push(cq);
         Ok(())
     };
     code("GNI_CqAttachCompChan", attach())
@@ -139,7 +140,7 @@ fn next(channel: &Channel) -> Outcome<abi::gni_cq_handle_t> {
         return Err(quiet(abi::GNI_RC_NOT_DONE));
     }
     let offset = u64::from_ne_bytes(bytes);
-    let cqs = channel.cqs.lock().unwrap_or_else(PoisonError::into_inner);
+    let cqs = locked(&channel.cqs);
     let found = cqs.iter().find(|cq| cq.shared.offset.load(Relaxed) == offset);
     found.map(|cq| cq.handle()).ok_or(quiet(abi::GNI_RC_NOT_DONE))
 }

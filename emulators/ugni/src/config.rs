@@ -1,8 +1,8 @@
-//! EMU_UGNI: words "name" or "name=value" between spaces. docs: emulators/README.md.
+//! EMU_UGNI. docs: emulators/README.md.
 
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 
+use emulator_common::words::{check_dir, either, fields, no, number, percent, text, yes, Words};
 use gasnet_gni_abi as abi;
 
 use crate::forge::Forgery;
@@ -36,99 +36,74 @@ pub enum Unregistrable {
     Named(String),
 }
 
-/// The options; each word that has no value is one of the flags.
-#[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools)]
-pub struct Config {
-    pub dir: String,
-    pub flavour: Flavour,
-    pub seed: u64,
-    /// The node of this process; EMU_UGNI_NODE wins.
-    pub node: u32,
-    /// Devices of each node.
-    pub nics: u32,
-    /// Every so many polls in a row that find nothing yield the core; 0: none.
-    pub yields: u32,
-    /// Longest random delay of an operation or an event.
-    pub delay_us: u64,
-    /// Operations take effect a random time after they are posted, and so do their events.
-    pub reorder: bool,
-    /// Sources are read a random time after the post.
-    pub late: bool,
-    /// REMOTE events may precede the data, in regions without STRICT_PI_ORDERING or PI_FLUSH.
-    pub early_event: bool,
-    /// Percent of posts and of registrations that find no resources.
-    pub busy: u32,
-    pub reg_busy: u32,
-    /// The nth registration of a process finds no resources; 0: none.
-    pub reg_fail: u64,
-    pub reg_invalid: Vec<Unregistrable>,
-    /// Bytes that a process may register.
-    pub reg_bytes: u64,
-    pub post_error: Vec<PostError>,
-    pub forge: Vec<Forgery>,
-    /// Dedicated FMA descriptors, regions, CQs, and engines of a NIC.
-    pub fma: u32,
-    pub mdd: u32,
-    pub cq: Option<u32>,
-    pub ce: u32,
-    /// A CQ has more entries than were requested, as in the library.
-    pub cq_round: bool,
-    /// A failed operation kills a process without ERR_NO_KILL.
-    pub kill: bool,
-    /// Two threads in one domain are fatal.
-    pub check: bool,
-    /// Operations that fail are reported.
-    pub trace: bool,
-    /// The end of a process reports what it did not destroy.
-    pub report: bool,
+emulator_common::words! {
+    pub struct Config {
+        pub dir: String = String::new(), "dir" => text;
+        pub flavour: Flavour = Flavour::Aries,
+            "flavour" => either(("aries", Flavour::Aries), ("gemini", Flavour::Gemini));
+        pub seed: u64 = 1, "seed" => number;
+        /// The node of this process; EMU_UGNI_NODE wins.
+        pub node: u32 = 0, "node" => number;
+        /// Devices of each node.
+        pub nics: u32 = 1, "nics" => number;
+        /// Every so many polls in a row that find nothing yield the core; 0: none.
+        pub yields: u32 = 0, "yield" => number;
+        /// Longest random delay of an operation or an event.
+        pub delay_us: u64 = 200, "delay" => number;
+        /// Operations take effect a random time after they are posted, and so do their events.
+        pub reorder: bool = false, "reorder" => yes;
+        /// Sources are read a random time after the post.
+        pub late: bool = false, "late" => yes;
+        /// REMOTE events may precede the data, in regions without STRICT_PI_ORDERING or PI_FLUSH.
+        pub early_event: bool = false, "early-event" => yes;
+        /// Percent of posts and of registrations that find no resources.
+        pub busy: u32 = 0, "busy" => percent;
+        pub reg_busy: u32 = 0, "reg-busy" => percent;
+        /// The nth registration of a process finds no resources; 0: none.
+        pub reg_fail: u64 = 0, "reg-fail" => number;
+        pub reg_invalid: Vec<Unregistrable> = Vec::new(), "reg-invalid" += unregistrable;
+        /// Bytes that a process may register.
+        pub reg_bytes: u64 = u64::MAX, "reg-bytes" => number;
+        pub post_error: Vec<PostError> = Vec::new(), "post-error" += post_error;
+        pub forge: Vec<Forgery> = Vec::new(), "forge" += Forgery::parse;
+        /// Dedicated FMA descriptors, regions, CQs, and engines of a NIC.
+        pub fma: u32 = 123, "fma" => number;
+        pub mdd: u32 = 4096, "mdd" => number;
+        pub cq: Option<u32> = None, "cq" => |text| number(text).map(Some);
+        pub ce: u32 = 4, "ce" => number;
+        /// A CQ has more entries than were requested, as in the library.
+        pub cq_round: bool = false, "cq-round" => yes;
+        /// A failed operation kills a process without ERR_NO_KILL.
+        pub kill: bool = false, "kill" => yes;
+        /// Two threads in one domain are fatal.
+        pub check: bool = true, "no-check" => no;
+        /// Operations that fail are reported.
+        pub trace: bool = false, "trace" => yes;
+        /// The end of a process reports what it did not destroy.
+        pub report: bool = false, "report" => yes;
+    }
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            dir: String::new(),
-            flavour: Flavour::Aries,
-            seed: 1,
-            node: 0,
-            nics: 1,
-            yields: 0,
-            delay_us: 200,
-            reorder: false,
-            late: false,
-            early_event: false,
-            busy: 0,
-            reg_busy: 0,
-            reg_fail: 0,
-            reg_invalid: Vec::new(),
-            reg_bytes: u64::MAX,
-            post_error: Vec::new(),
-            forge: Vec::new(),
-            fma: 123,
-            mdd: 4096,
-            cq: None,
-            ce: 4,
-            cq_round: false,
-            kill: false,
-            check: true,
-            trace: false,
-            report: false,
-        }
+impl Words for Config {
+    const VARIABLE: &'static str = "EMU_UGNI";
+
+    fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
+        self.set_word(name, value)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        check_dir(&self.dir)?;
+        self.check_node()
     }
 }
 
 impl Config {
-    /// Parses the value of EMU_UGNI.
-    pub fn parse(text: &str) -> Result<Config, String> {
-        let mut config = Config::default();
-        for word in text.split_whitespace() {
-            let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            config.set(name, value).map_err(|why| format!("{word}: {why}"))?;
+    /// EMU_UGNI, and EMU_UGNI_NODE.
+    pub fn of_process() -> Result<Config, String> {
+        let mut config = Config::of_environment()?;
+        if let Ok(node) = std::env::var("EMU_UGNI_NODE") {
+            config.set_node(&node).map_err(|why| format!("EMU_UGNI_NODE: {why}"))?;
         }
-        if config.dir.is_empty() {
-            return Err("dir=FOLDER is missing".to_string());
-        }
-        config.check_node()?;
         Ok(config)
     }
 
@@ -146,48 +121,9 @@ impl Config {
     }
 
     /// Puts this process on a node.
-    pub fn set_node(&mut self, text: &str) -> Result<(), String> {
+    fn set_node(&mut self, text: &str) -> Result<(), String> {
         self.node = number(text)?;
         self.check_node()
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "dir" => self.dir = value.to_string(),
-            "flavour" => {
-                self.flavour = match value {
-                    "aries" => Flavour::Aries,
-                    "gemini" => Flavour::Gemini,
-                    _ => return Err("must be aries or gemini".to_string()),
-                }
-            }
-            "seed" => self.seed = number(value)?,
-            "node" => self.node = number(value)?,
-            "nics" => self.nics = number(value)?,
-            "yield" => self.yields = number(value)?,
-            "delay" => self.delay_us = number(value)?,
-            "reorder" => self.reorder = true,
-            "late" => self.late = true,
-            "early-event" => self.early_event = true,
-            "busy" => self.busy = percent(value)?,
-            "reg-busy" => self.reg_busy = percent(value)?,
-            "reg-fail" => self.reg_fail = number(value)?,
-            "reg-invalid" => self.reg_invalid.push(unregistrable(value)?),
-            "reg-bytes" => self.reg_bytes = number(value)?,
-            "post-error" => self.post_error.push(post_error(value)?),
-            "forge" => self.forge.push(Forgery::parse(value)?),
-            "fma" => self.fma = number(value)?,
-            "mdd" => self.mdd = number(value)?,
-            "cq" => self.cq = Some(number(value)?),
-            "ce" => self.ce = number(value)?,
-            "cq-round" => self.cq_round = true,
-            "kill" => self.kill = true,
-            "no-check" => self.check = false,
-            "trace" => self.trace = true,
-            "report" => self.report = true,
-            _ => return Err("no such option".to_string()),
-        }
-        Ok(())
     }
 
     pub fn is_gemini(&self) -> bool {
@@ -203,17 +139,6 @@ impl Config {
     pub fn cqs(&self) -> u32 {
         self.cq.unwrap_or(if self.is_gemini() { 1024 } else { 2048 })
     }
-}
-
-fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "needs a number".to_string())
-}
-
-fn percent(text: &str) -> Result<u32, String> {
-    number(text)
-        .ok()
-        .filter(|&p| p <= 100)
-        .ok_or_else(|| "needs a number up to 100".to_string())
 }
 
 /// N, 0xFROM-0xTO, or part of a name.
@@ -233,10 +158,7 @@ fn unregistrable(text: &str) -> Result<Unregistrable, String> {
 }
 
 fn post_error(text: &str) -> Result<PostError, String> {
-    let fields: Vec<&str> = text.split(':').collect();
-    let [kind, nth, status] = fields[..] else {
-        return Err("needs KIND:N:STATUS".to_string());
-    };
+    let [kind, nth, status] = fields(text).map_err(|_| "needs KIND:N:STATUS")?;
     let (kind, lengths) = match kind.split_once('/') {
         None => (kind, 0..=u64::MAX),
         Some((kind, lengths)) => {

@@ -6,10 +6,12 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use emulator_common::wait::Misses;
 use gasnet_gni_abi as abi;
 
+use crate::config::Config;
 use crate::entry;
-use crate::object::{Cq, Nic, Object, Role};
+use crate::object::{Cq, Living, Nic, Object, Role};
 use crate::queue;
 use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
 use crate::request::MOST;
@@ -75,7 +77,7 @@ extern "C" fn GNI_CqCreate(
             is_private: Cell::new(!nic.process.delays),
             endpoints: Cell::new(0),
             requests: UnsafeCell::new(None),
-            misses: AtomicU32::new(0),
+            misses: Misses::default(),
         };
         store(out, cq.publish().handle(), "no place for the handle")
     };
@@ -278,7 +280,7 @@ extern "C" fn GNI_CqErrorStr(entry: abi::gni_cq_entry_t, buffer: *mut c_void, le
             return Err(invalid("no buffer"));
         }
         let status = entry::status(entry);
-        let text = match crate::process::config() {
+        let text = match Config::of_process() {
             Ok(config) if config.is_gemini() => status::gemini_name(status::gemini(status)),
             _ => status::name(status),
         };

@@ -6,22 +6,14 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use emulator_common::table::set;
 use gasnet_gni_abi as abi;
 
-use crate::object::{Ep, Nic, Object};
+use crate::object::{Answer, Ep, Living, Nic};
 use crate::refuse::{code, invalid, quiet, store, Outcome};
 use crate::shm::{Datagram, Packet};
 
 const LONGEST: u16 = 128;
-
-/// Where the answer to a datagram goes.
-#[derive(Clone, Copy)]
-pub struct Answer {
-    index: u32,
-    id: u64,
-    buffer: *mut u8,
-    room: u16,
-}
 
 impl Packet {
     fn set(&self, data: *const u8, length: u16) {
@@ -103,13 +95,10 @@ fn post(ep: abi::gni_ep_handle_t, post: &Post) -> Outcome {
     let process = ep.nic.process;
     let datagrams = &process.fabric.datagrams;
     let _lock = process.fabric.matching.lock();
-    let index = {
-        let _guard = process.allocation();
-        datagrams.take(process.slot).ok_or(quiet(abi::GNI_RC_ERROR_NOMEM))?
-    };
+    let index = process.take(datagrams).ok_or(quiet(abi::GNI_RC_ERROR_NOMEM))?;
     let datagram = datagrams.at(index);
     let to = if ep.bound.get() { ep.remote_address.get() } else { 0 };
-    for (field, value) in [
+    set([
         (&datagram.domain, ep.nic.domain),
         (&datagram.address, ep.nic.address),
         (&datagram.instance, ep.nic.cdm.instance),
@@ -118,9 +107,7 @@ fn post(ep: abi::gni_ep_handle_t, post: &Post) -> Outcome {
         (&datagram.to_address, to),
         (&datagram.to_instance, ep.remote_id.get()),
         (&datagram.state, abi::GNI_POST_PENDING),
-    ] {
-        field.store(value, Relaxed);
-    }
+    ]);
     datagram.id.store(post.id, Relaxed);
     datagram.data.set(post.data.0, post.data.1);
     ep.answers.borrow_mut().push(Answer {

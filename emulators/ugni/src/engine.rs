@@ -3,10 +3,11 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
+use emulator_common::table::set;
 use gasnet_gni_abi as abi;
 
 use crate::ce;
-use crate::object::{Cq, Engine, Ep, Nic, Object};
+use crate::object::{Cq, Engine, Ep, Living, Nic, Object};
 use crate::process::take;
 use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
 use crate::shm::INDEX_BITS;
@@ -40,15 +41,13 @@ extern "C" fn GNI_CeCreate(nic: abi::gni_nic_handle_t, out: *mut abi::gni_ce_han
         let id = engines.key(index, INDEX_BITS);
         let shared = engines.at(index);
         ce::reset(shared);
-        for (field, value) in [
+        set([
             (&shared.address, nic.address),
             (&shared.domain, nic.domain),
             (&shared.id, id),
             (&shared.ptag, u32::from(nic.cdm.ptag)),
             (&shared.cookie, nic.cdm.cookie),
-        ] {
-            field.store(value, Relaxed);
-        }
+        ]);
         let engine = Engine {
             kind: AtomicU32::new(0),
             nic,
@@ -137,7 +136,8 @@ extern "C" fn GNI_CeConfigure(
             0
         } else {
             let cq = Cq::of(cq)?;
-            ce::share(&cq.is_private);
+            // Entries of an engine come from any process.
+            cq.is_private.set(false);
             cq.key
         };
         // SAFETY: the program passes so many handles.

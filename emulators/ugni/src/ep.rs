@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use gasnet_gni_abi as abi;
 
 use crate::datagram;
-use crate::object::{Cq, Ep, Nic, Object, Role};
+use crate::object::{Cq, Ep, Living, Nic, Object, Role};
 use crate::queue;
 use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gasnet_gni_abi as abi;
 
-use crate::object::{Errors, Nic, Object};
+use crate::object::{Errors, Living, Nic, Object};
 use crate::refuse::{code, quiet, store};
 
 #[no_mangle]

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use gasnet_gni_abi as abi;
 
+use crate::config::Config;
 use crate::process::{self, current};
 use crate::refuse::{code, complain, invalid, quiet, store, Outcome};
 
@@ -55,8 +56,8 @@ const GEMINI_VERSION: u32 = 0x0055_00ad;
 const ARIES_VERSION: u32 = 0x005d_0102;
 
 /// EMU_UGNI; without it there is no device.
-fn config(function: &str) -> Outcome<crate::config::Config> {
-    process::config().map_err(|why| {
+fn config(function: &str) -> Outcome<Config> {
+    Config::of_process().map_err(|why| {
         complain(function, abi::GNI_RC_ERROR_RESOURCE, &why);
         quiet(abi::GNI_RC_ERROR_RESOURCE)
     })
@@ -101,7 +102,7 @@ extern "C" fn GNI_GetLocalDeviceIds(length: i32, out: *mut i32) -> abi::gni_retu
 }
 
 fn version() -> u32 {
-    match process::config() {
+    match Config::of_process() {
         Ok(config) if config.is_gemini() => GEMINI_VERSION,
         _ => ARIES_VERSION,
     }

@@ -1,71 +1,52 @@
 //! Operations that are executed later than they are posted, for the faults `reorder`, `late` and
 //! `early-event`.
 
+use emulator_common::copy::{gather, Pieces};
 use emulator_common::fabric::now_ns;
-use emulator_common::timers::Timers;
 use gasnet_gni_abi as abi;
 
 use crate::ce;
 use crate::operation::Op;
 use crate::process::Process;
 use crate::refuse::die;
-use emulator_common::copy::{gather, Pieces};
-
-/// What is done later, with the data of a put once they are read.
-pub enum Task {
-    /// The source is read.
-    Read(Op),
-    /// Data land at the target. Events may have preceded them.
-    Land(Op, Option<Vec<u8>>, Announced),
-    /// The REMOTE event, to a queue.
-    Remote(Op, u32),
-    /// The GLOBAL event, with a status.
-    Global(Op, u8),
-}
 
 /// The events of an operation that preceded its data.
 #[derive(Clone, Copy, Default)]
-pub struct Announced {
+struct Announced {
     remote: bool,
     global: bool,
 }
 
-pub type Later = Timers;
-
-/// Posts an operation. What must be read now is read.
+/// Posts an operation. The source is read now unless option `late` delays it.
 pub fn post(op: Op) {
     let process = op.process();
     let is_late = process.config.late && (op.is_rdma() || !process.is_gemini);
     if !op.is_put() || op.error.is_some() {
-        schedule(
-            process,
-            Task::Land(op, None, Announced::default()),
-            is_late || process.config.reorder,
-        );
+        schedule(process, is_late || process.config.reorder, move || {
+            land(op, None, Announced::default());
+        });
     } else if is_late {
-        schedule(process, Task::Read(op), true);
+        schedule(process, true, move || read(op));
     } else {
         read(op);
     }
 }
 
-/// A task now or, mostly, after a random time.
-fn schedule(process: &'static Process, task: Task, delayed: bool) {
-    let delay_ns = if delayed {
+/// Does something now or, mostly, after a random time.
+fn schedule(process: &'static Process, is_delayed: bool, task: impl FnOnce() + Send + 'static) {
+    let delay_ns = if is_delayed {
         process.random.below(process.config.delay_us * 1000)
     } else {
         0
     };
-    schedule_in(process, task, delay_ns);
-}
-
-/// A task after some time.
-fn schedule_in(process: &'static Process, task: Task, delay_ns: u64) {
-    process.later.at(now_ns() + delay_ns, move || perform(task));
+    process.later.at(now_ns() + delay_ns, task);
 }
 
 /// Reads the source of a put: it may be used again if it is the BTE's.
 fn read(op: Op) {
+    if !op.is_live() {
+        return;
+    }
     let process = op.process();
     let Some(data) = gather(&Pieces::<1>::of(op.local, op.length)) else {
         die("a put", "its source is not mapped");
@@ -78,21 +59,25 @@ fn read(op: Op) {
             announced.remote = true;
         }
         if !op.is_flushed() {
-            schedule(process, Task::Global(op, 0), true);
+            schedule(process, true, move || op.complete_global(0));
             announced.global = true;
         }
     }
-    let land = Task::Land(op, Some(data), announced);
+    let land = move || land(op, Some(&data), announced);
     if announced.global {
         // Longer than a message takes that was sent for the event.
-        schedule_in(process, land, 3 * process.config.delay_us * 1000);
+        let delay_ns = 3 * process.config.delay_us * 1000;
+        process.later.at(now_ns() + delay_ns, land);
     } else {
-        schedule(process, land, true);
+        schedule(process, true, land);
     }
 }
 
-/// The operation takes effect. Its events follow, in any order.
+/// The operation takes effect, with the data of a put. Its events follow, in any order.
 fn land(mut op: Op, data: Option<&[u8]>, announced: Announced) {
+    if !op.is_live() {
+        return;
+    }
     let process = op.process();
     if op.kind == abi::GNI_POST_CE && op.error.is_none() {
         ce::run(&op);
@@ -105,25 +90,15 @@ fn land(mut op: Op, data: Option<&[u8]>, announced: Announced) {
     match op.execute() {
         Ok(cq) => {
             if cq != 0 && op.remote_entry().is_some() && !announced.remote {
-                schedule(process, Task::Remote(op, cq), reorder);
+                schedule(process, reorder, move || op.send_remote(cq));
             }
             if data.is_none() {
                 op.complete_local();
             }
             if !announced.global {
-                schedule(process, Task::Global(op, 0), reorder);
+                schedule(process, reorder, move || op.complete_global(0));
             }
         }
-        Err(status) => schedule(process, Task::Global(op, status), reorder),
-    }
-}
-
-fn perform(task: Task) {
-    match task {
-        Task::Read(op) if op.is_live() => read(op),
-        Task::Land(op, data, announced) if op.is_live() => land(op, data.as_deref(), announced),
-        Task::Read(_) | Task::Land(..) => (),
-        Task::Remote(op, cq) => op.send_remote(cq),
-        Task::Global(op, status) => op.complete_global(status),
+        Err(status) => schedule(process, reorder, move || op.complete_global(status)),
     }
 }

@@ -2,14 +2,15 @@
 //! no daemon: tables and queues lie in shared memory, and the process that posts an operation
 //! executes it, also in the memory of its peer. Reading order:
 //!
-//! - `config`: EMU_UGNI
-//! - `shm`, `process`, `reclaim`: the fabric, this process's part of it, and what the dead leave
-//! - `refuse`, `object`: how functions refuse, and what handles name
-//! - `entry`, `status`, `request`, `queue`: completion queues
-//! - `region`, `amo`, `operation`, `later`, `forge`: operations
+//! - `config`, `forge`, `status`: options, altered messages, statuses of completions
+//! - `shm`, `reclaim`, `process`: the fabric, the end of its objects, this process's part of it
+//! - `refuse`, `request`, `object`: refusals, requests, and the objects behind handles
+//! - `entry`, `channel`, `queue`: completion queues
+//! - `region`, `memory`, `amo`, `operation`: registered memory, and operations
 //! - `reduce`, `ce`: the collective engine
-//! - `cdm`, `cq`, `ep`, `memory`, `post`, `chain`, `engine`, `smsg`, `datagram`, `channel`,
-//!   `errors`, `info`, `unsupported`: the C interface
+//! - `later`, `post`, `chain`: when an operation is executed, and how it is posted
+//! - `cdm`, `cq`, `ep`, `engine`, `smsg`, `datagram`, `errors`, `info`, `unsupported`: the rest of
+//!   the C interface
 
 mod amo;
 mod cdm;

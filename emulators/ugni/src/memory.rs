@@ -4,10 +4,12 @@
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::maps::{mapped, Mapped};
+use emulator_common::table::set;
+use emulator_common::wait::drain;
 use gasnet_gni_abi as abi;
 
 use crate::config::Unregistrable;
-use crate::object::{Cq, Nic, Object, Role};
+use crate::object::{Cq, Living, Nic, Role};
 use crate::process::{take, Process};
 use crate::refuse::{code, invalid, load, quiet, refusal, store, Outcome};
 use crate::region::{self, FLAG_READ_ONLY, PAGE_SHIFT};
@@ -142,16 +144,14 @@ fn register(nic: &'static Nic, wanted: &Wanted, cq: Option<&'static Cq>) -> Outc
     let read_only = wanted.flags & abi::GNI_MEM_READ_ONLY != 0;
     let flags = if read_only { FLAG_READ_ONLY } else { 0 };
     let handle = region::handle(key, wanted.start(), wanted.bytes() / PAGE, flags);
-    for (field, value) in [
+    set([
         (&region.domain, nic.domain),
         (&region.ptag, u32::from(nic.cdm.ptag)),
         (&region.cookie, nic.cdm.cookie),
         (&region.flags, wanted.flags),
         (&region.users, 0),
         (&region.cq, cq.map_or(0, |cq| cq.key)),
-    ] {
-        field.store(value, Relaxed);
-    }
+    ]);
     region.start.store(wanted.start(), Relaxed);
     region.bytes.store(wanted.bytes(), Relaxed);
     region.words[0].store(handle.qword1, Relaxed);
@@ -226,7 +226,7 @@ extern "C" fn GNI_MemRegisterSegments(
 pub fn release(process: &Process, index: u32) {
     let region = process.fabric.regions.at(index);
     let address = region.address.swap(0, SeqCst);
-    region::drain(&region.users);
+    drain(&region.users);
     process.registered.fetch_sub(region.bytes.load(Relaxed), Relaxed);
     if let Some(nic) = process.nic(address) {
         nic.mdd.fetch_sub(1, Relaxed);
@@ -241,11 +241,10 @@ pub fn release(process: &Process, index: u32) {
 extern "C" fn GNI_MemDeregister(nic: abi::gni_nic_handle_t, handle: *mut abi::gni_mem_handle_t) -> abi::gni_return_t {
     let deregister = || {
         let nic = Nic::of(nic)?;
-
         let handle = load(handle, "no handle of memory")?;
         let stale = invalid("the handle names no registered memory (any more)");
         let (region, key) = region::find(nic.process, &handle).ok_or(stale)?;
-        if region.entry.owner.load(Relaxed) != nic.process.slot + 1 || region.domain.load(Relaxed) != nic.domain {
+        if region.entry.slot() != nic.process.slot || region.domain.load(Relaxed) != nic.domain {
             return Err(invalid("the memory was registered by another domain"));
         }
         release(nic.process, key & ((1 << INDEX_BITS) - 1));
@@ -281,7 +280,7 @@ pub fn check_local(nic: &Nic, handle: &abi::gni_mem_handle_t, range: (u64, u64),
     let Some((region, _)) = region::find(nic.process, handle) else {
         return Err(invalid("the handle of the local memory names nothing"));
     };
-    if region.entry.owner.load(Relaxed) != nic.process.slot + 1 || region.address.load(Relaxed) != nic.address {
+    if region.entry.slot() != nic.process.slot || region.address.load(Relaxed) != nic.address {
         return Err(invalid("the handle of the local memory is of another process or NIC"));
     }
     if !region::contains(region, range.0, range.1) {

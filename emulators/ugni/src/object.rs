@@ -1,70 +1,45 @@
-//! The objects behind handles. None is ever freed, so that a stale handle is an error instead of
-//! undefined behaviour; a destroyed one loses its kind.
+//! The objects behind handles. A stale handle is an error.
 
-use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::cell::{Cell, RefCell, UnsafeCell};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::Mutex;
 
+use emulator_common::object::Invalid;
+pub use emulator_common::object::Object;
+use emulator_common::wait::Misses;
 use gasnet_gni_abi as abi;
 
-use crate::datagram::Answer;
 use crate::process::Process;
 use crate::refuse::{die, invalid, Outcome};
 use crate::request::Requests;
 use crate::shm;
-use crate::smsg::Mailbox;
 
-/// A type of objects that C has handles of. It begins with its kind.
-pub trait Object: Sized + 'static {
-    type Handle;
-    const KIND: u32;
+/// An object of the interface.
+pub trait Living: Object {
     const MISSING: &'static str;
     const STALE: &'static str;
 
-    fn kind(&self) -> &AtomicU32;
-    /// Whether what it belongs to lives.
+    /// Whether the NIC that it belongs to is attached.
     fn belongs(&self) -> bool;
 
     /// The living object of a handle.
     #[inline(always)]
     fn of(handle: *mut Self::Handle) -> Outcome<&'static Self> {
-        if handle.is_null() || handle as usize % align_of::<Self>() != 0 {
-            return Err(invalid(Self::MISSING));
+        match Self::find(handle) {
+            Ok(object) if object.belongs() => Ok(object),
+            Ok(_) | Err(Invalid::Stale) => Err(invalid(Self::STALE)),
+            Err(Invalid::Pointer) => Err(invalid(Self::MISSING)),
         }
-        // SAFETY: handles come from `publish`, and what they name is never freed.
-        let object = unsafe { &*handle.cast::<Self>() };
-        if object.kind().load(Relaxed) != Self::KIND || !object.belongs() {
-            return Err(invalid(Self::STALE));
-        }
-        Ok(object)
-    }
-
-    fn publish(self) -> &'static Self {
-        let object: &'static Self = Box::leak(Box::new(self));
-        object.kind().store(Self::KIND, Release);
-        object
-    }
-
-    fn handle(&self) -> *mut Self::Handle {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-
-    /// Makes all handles of it stale.
-    fn retire(&self) {
-        self.kind().store(0, Relaxed);
     }
 }
 
 macro_rules! object {
     ($type:ty, $handle:ty, $kind:expr, $name:literal, $self:ident => $belongs:expr) => {
-        impl Object for $type {
-            type Handle = $handle;
-            const KIND: u32 = $kind;
+        emulator_common::object!($type, $handle, $kind);
+        impl Living for $type {
             const MISSING: &'static str = concat!("no valid handle of ", $name);
             const STALE: &'static str = concat!("the handle is not, or no longer, that of ", $name);
-            fn kind(&self) -> &AtomicU32 {
-                &self.kind
-            }
             #[inline(always)]
             fn belongs(&self) -> bool {
                 let $self = self;
@@ -185,6 +160,35 @@ impl Nic {
     }
 }
 
+/// One side's mailbox.
+#[derive(Clone, Copy)]
+pub struct Side {
+    pub base: u64,
+    pub handle: abi::gni_mem_handle_t,
+    pub credits: u64,
+    pub slot: u64,
+    pub longest: u64,
+}
+
+/// The mailboxes of an endpoint, and how many messages went through them.
+#[derive(Clone, Copy)]
+pub struct Mailbox {
+    pub local: Side,
+    pub remote: Side,
+    pub sent: u64,
+    pub received: u64,
+    pub released: u64,
+}
+
+/// Room for the answer to a datagram, which has this index in `Fabric::datagrams`.
+#[derive(Clone, Copy)]
+pub struct Answer {
+    pub index: u32,
+    pub id: u64,
+    pub buffer: *mut u8,
+    pub room: u16,
+}
+
 /// An endpoint. Cells are for the one thread that is in the domain.
 #[repr(C)]
 pub struct Ep {
@@ -200,8 +204,8 @@ pub struct Ep {
     pub outstanding: Cell<u32>,
     /// Mailboxes, after `GNI_SmsgInit`.
     pub mailbox: Cell<Option<Mailbox>>,
-    /// Where the answer to a datagram goes, by its index in `Fabric::datagrams`.
-    pub answers: std::cell::RefCell<Vec<Answer>>,
+    /// Of datagrams that are posted.
+    pub answers: RefCell<Vec<Answer>>,
     /// Of the collective engine: id, child, `gni_ce_child_t`.
     pub engine: Cell<(u32, u32, u32)>,
 }
@@ -209,7 +213,7 @@ pub struct Ep {
 // SAFETY: the program calls from one thread of a domain at a time; `Nic::enter` checks it.
 unsafe impl Sync for Ep {}
 
-/// What a completion queue is for, once it is known.
+/// Purpose of a completion queue, once it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     Unknown,
@@ -223,7 +227,7 @@ pub struct Cq {
     pub nic: &'static Nic,
     pub shared: &'static shm::Cq,
     /// Its entries.
-    pub slots: &'static [std::sync::atomic::AtomicU64],
+    pub slots: &'static [AtomicU64],
     pub index: u32,
     pub key: u32,
     pub requested: u32,
@@ -237,8 +241,7 @@ pub struct Cq {
     pub endpoints: Cell<u32>,
     /// Made by the first bind.
     pub requests: UnsafeCell<Option<Requests>>,
-    /// Polls in a row that found nothing.
-    pub misses: AtomicU32,
+    pub misses: Misses,
 }
 
 // SAFETY: as for `Ep`; `GNI_CqTestEvent`, which any thread may call, reads only atomics.
@@ -283,7 +286,7 @@ pub struct Channel {
     pub nic: &'static Nic,
     /// The name of its socket.
     pub number: u32,
-    pub socket: std::os::fd::OwnedFd,
+    pub socket: OwnedFd,
     /// Queues that are attached.
     pub cqs: Mutex<Vec<&'static Cq>>,
 }

@@ -1,16 +1,17 @@
-//! What a posted operation does: it is executed by the thread that posts it, or later.
+//! Posted operations, which the thread that posts them executes, or a timer.
 
+use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::AcqRel, Ordering::Relaxed, Ordering::Release};
+
+use emulator_common::copy::{self, Fault};
 use gasnet_gni_abi as abi;
 
 use crate::amo::{self, Amo};
-use crate::chain::Chain;
 use crate::entry;
 use crate::object::{Cq, Nic};
 use crate::process::Process;
 use crate::queue;
 use crate::region::{grant, Asker, Grant};
 use crate::status;
-use emulator_common::copy::{self, Fault};
 
 /// An operation, with all that it needs of its descriptor and endpoint.
 #[derive(Clone, Copy)]
@@ -40,6 +41,38 @@ pub struct Op {
     pub error: Option<u8>,
     /// The chained transaction that it belongs to, which has one GLOBAL event.
     pub chain: Option<&'static Chain>,
+}
+
+/// A chained transaction: operations that have not completed, and the status of the first that
+/// failed.
+pub struct Chain {
+    left: AtomicU32,
+    status: AtomicU8,
+}
+
+impl Chain {
+    pub fn new(operations: usize) -> &'static Chain {
+        Box::leak(Box::new(Chain {
+            left: AtomicU32::new(operations as u32),
+            status: AtomicU8::new(0),
+        }))
+    }
+
+    /// Completes one operation. Some: it was the last, and this is the status of the chain, which
+    /// ends here.
+    pub fn end(&'static self, status: u8) -> Option<u8> {
+        if status != 0 {
+            // Only the first failure counts.
+            let _ = self.status.compare_exchange(0, status, Relaxed, Relaxed);
+        }
+        if self.left.fetch_sub(1, AcqRel) != 1 {
+            return None;
+        }
+        let status = self.status.load(Relaxed);
+        // SAFETY: `new` made it by a box, and no other operation refers to it any more.
+        drop(unsafe { Box::from_raw(std::ptr::from_ref(self).cast_mut()) });
+        Some(status)
+    }
 }
 
 fn status_of(fault: Fault) -> u8 {
@@ -127,7 +160,7 @@ impl Op {
                 granted
             }
         };
-        let cq = granted.region.cq.load(std::sync::atomic::Ordering::Relaxed);
+        let cq = granted.region.cq.load(Relaxed);
         Ok(cq)
     }
 
@@ -138,8 +171,7 @@ impl Op {
             let flag = (self.local + self.length) as *mut u32;
             // SAFETY: the post has checked that the registered range includes the flag, and its
             // alignment.
-            unsafe { std::sync::atomic::AtomicU32::from_ptr(flag) }
-                .store(self.flag.0 as u32, std::sync::atomic::Ordering::Release);
+            unsafe { AtomicU32::from_ptr(flag) }.store(self.flag.0 as u32, Release);
         }
     }
 
@@ -227,7 +259,7 @@ impl Op {
         if self.length != 0 {
             granted.check(self.remote, self.length).ok()?;
         }
-        Some(granted.region.cq.load(std::sync::atomic::Ordering::Relaxed))
+        Some(granted.region.cq.load(Relaxed))
     }
 
     /// Reports a failure.
@@ -257,5 +289,19 @@ impl Op {
             }
             Err(status) => self.complete_global(status),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_operation_ends_a_chain_with_the_first_failure() {
+        let chain = Chain::new(4);
+        assert_eq!(chain.end(0), None);
+        assert_eq!(chain.end(7), None);
+        assert_eq!(chain.end(9), None);
+        assert_eq!(chain.end(0), Some(7));
     }
 }

@@ -8,7 +8,7 @@ use crate::ce;
 use crate::forge::Change;
 use crate::later;
 use crate::memory::check_local;
-use crate::object::{Cq, Ep, Object};
+use crate::object::{Cq, Ep, Living, Object};
 use crate::operation::Op;
 use crate::queue;
 use crate::refuse::{code, invalid, quiet, refusal, Outcome};

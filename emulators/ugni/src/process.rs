@@ -1,24 +1,26 @@
 //! This process's part of its fabric, and what its faults count.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use emulator_common::fabric::Member;
+use emulator_common::per_process::PerProcess;
 use emulator_common::random::Random;
+use emulator_common::timers::Timers;
 use gasnet_gni_abi as abi;
 
 use crate::config::Config;
 use crate::forge::Forge;
-use crate::later::Later;
+use crate::reclaim::reclaim;
 use crate::shm::{Fabric, Nic, FIRST_ADDRESS};
 
-/// All that a process has of a fabric. Never freed: a fork's child makes its own.
+/// All that a process has of a fabric.
 pub struct Process {
     pub config: Config,
     pub member: Member<Fabric>,
     pub random: Random,
-    pub later: Later,
+    /// Operations that faults delay.
+    pub later: Timers,
     pub is_gemini: bool,
     /// `Config::delays`.
     pub delays: bool,
@@ -43,67 +45,40 @@ impl Deref for Process {
     }
 }
 
-static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
-static ATTACHING: Mutex<()> = Mutex::new(());
-
-/// EMU_UGNI, and EMU_UGNI_NODE.
-pub fn config() -> Result<Config, String> {
-    let text = std::env::var("EMU_UGNI").map_err(|_| "EMU_UGNI is not set; use scripts/with-emulator".to_string())?;
-    let mut config = Config::parse(&text).map_err(|why| format!("EMU_UGNI: {why}"))?;
-    if let Ok(node) = std::env::var("EMU_UGNI_NODE") {
-        config.set_node(&node).map_err(|why| format!("EMU_UGNI_NODE: {why}"))?;
-    }
-    Ok(config)
-}
+static CURRENT: PerProcess<Process> = PerProcess::new();
 
 /// The process's state, made at the first call. Err: EMU_UGNI is not set, or cannot be used.
 pub fn current() -> Result<&'static Process, String> {
-    let pid = std::process::id() as i32;
-    let find = || {
-        let process = CURRENT.load(Acquire);
-        // SAFETY: never freed once it is stored.
-        (!process.is_null())
-            .then(|| unsafe { &*process })
-            .filter(|p| p.member.pid == pid)
+    let make = || {
+        let config = Config::of_process()?;
+        let member = Member::join(&config.dir, reclaim)?;
+        Ok(Process {
+            random: Random::new(config.seed, member.slot),
+            later: Timers::default(),
+            is_gemini: config.is_gemini(),
+            delays: config.delays(),
+            has_post_faults: config.busy != 0 || !config.post_error.is_empty() || !config.forge.is_empty(),
+            registrations: AtomicU64::new(0),
+            registered: AtomicU64::new(0),
+            attached: AtomicU64::new(0),
+            forge: Forge::new(config.forge.clone()),
+            posted: config.post_error.iter().map(|_| AtomicU64::new(0)).collect(),
+            config,
+            member,
+        })
     };
-    if let Some(process) = find() {
-        return Ok(process);
-    }
-    let _guard = ATTACHING.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(process) = find() {
-        return Ok(process);
-    }
-    let config = config()?;
-    let member = Member::join(&config.dir, crate::reclaim::reclaim)?;
-    let process: &'static Process = Box::leak(Box::new(Process {
-        random: Random::new(config.seed, member.slot),
-        later: Later::default(),
-        is_gemini: config.is_gemini(),
-        delays: config.delays(),
-        has_post_faults: config.busy != 0 || !config.post_error.is_empty() || !config.forge.is_empty(),
-        registrations: AtomicU64::new(0),
-        registered: AtomicU64::new(0),
-        attached: AtomicU64::new(0),
-        forge: Forge::new(config.forge.clone()),
-        posted: config.post_error.iter().map(|_| AtomicU64::new(0)).collect(),
-        config,
-        member,
-    }));
-    CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
-    if process.config.report {
-        // SAFETY: the handler needs nothing but CURRENT.
-        unsafe { libc::atexit(report) };
-    }
-    Ok(process)
+    CURRENT.get_or_make(make, |process| {
+        if process.config.report {
+            // SAFETY: a plain call; the handler needs nothing but CURRENT.
+            unsafe { libc::atexit(report) };
+        }
+    })
 }
 
 /// Option `report`, at the end of the process.
 extern "C" fn report() {
-    let process = CURRENT.load(Acquire);
-    // SAFETY: never freed once it is stored.
-    let process = unsafe { &*process };
-    let left = process.attached.load(Relaxed);
-    if left != 0 && process.member.pid == std::process::id() as i32 {
+    let left = CURRENT.get().map_or(0, |process| process.attached.load(Relaxed));
+    if left != 0 {
         eprintln!("emulator of uGNI: the process ends with {left} domains attached");
     }
 }
@@ -140,7 +115,7 @@ pub fn address(config: &Config, device: u32) -> Option<u32> {
 }
 
 /// Takes one of a resource of which there are `limit`. False: there is none left.
-pub fn take(used: &std::sync::atomic::AtomicU32, limit: u32) -> bool {
+pub fn take(used: &AtomicU32, limit: u32) -> bool {
     let more = |used: u32| (used < limit).then_some(used + 1);
     used.fetch_update(Relaxed, Relaxed, more).is_ok()
 }

@@ -1,17 +1,23 @@
-//! Completion queues in shared memory: whoever completes an operation appends, the owner reads.
+//! Completion queues in shared memory: the thread that completes an operation appends, the owner
+//! reads.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
+use emulator_common::table::set;
 use gasnet_gni_abi as abi;
 
+use crate::channel;
 use crate::entry;
 use crate::object::{Cq, Nic, Object, Role};
 use crate::process::{take, Process};
-use crate::refuse::{complain, die, quiet, refusal, Outcome};
+use crate::reclaim;
+use crate::refuse::{complain, die, invalid, quiet, refusal, Outcome};
+use crate::request::Requests;
 use crate::shm::{self, cq_bytes, INDEX_BITS};
+use crate::status;
 
 /// Makes the shared part of a queue, and finds its entries.
-pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [std::sync::atomic::AtomicU64])> {
+pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [AtomicU64])> {
     let process = nic.process;
     let no_memory = quiet(abi::GNI_RC_ERROR_NOMEM);
     if !take(&nic.hardware.cq, process.config.cqs()) {
@@ -31,7 +37,7 @@ pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [std::
         return Err(no_memory);
     };
     let cq = process.fabric.cqs.at(index);
-    for (field, value) in [
+    set([
         (&cq.address, nic.address),
         (&cq.domain, nic.domain),
         (&cq.capacity, capacity),
@@ -40,12 +46,9 @@ pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [std::
         (&cq.overrun, 0),
         (&cq.armed, 0),
         (&cq.channel, 0),
-    ] {
-        field.store(value, Relaxed);
-    }
+    ]);
     cq.offset.store(offset, Release);
-    let first = offset as usize / 8;
-    Ok((index, &process.words[first..first + cq_bytes(capacity) as usize / 8]))
+    Ok((index, process.block(offset, cq_bytes(capacity))))
 }
 
 /// Appends an entry to a destination queue, if it still exists.
@@ -83,24 +86,14 @@ fn append(process: &Process, cq: &shm::Cq, entry: u64) {
     process.words[cq.offset.load(Relaxed) as usize / 8 + place as usize].store(entry, Relaxed);
     cq.written.store(written.wrapping_add(1), Release);
     if cq.armed.load(Relaxed) != 0 {
-        crate::channel::ring(process, cq);
+        channel::ring(process, cq);
     }
 }
 
 /// A poll found nothing: with option `yield` some of them yield the core.
 #[inline(always)]
 pub fn miss(cq: &Cq) {
-    let yields = cq.nic.process.config.yields;
-    if yields == 0 {
-        return;
-    }
-    let misses = cq.misses.load(Relaxed) + 1;
-    if misses < yields {
-        cq.misses.store(misses, Relaxed);
-    } else {
-        cq.misses.store(0, Relaxed);
-        std::thread::yield_now();
-    }
+    cq.misses.count(cq.nic.process.config.yields);
 }
 
 /// Takes the oldest entry. Err: there is none.
@@ -148,7 +141,7 @@ pub fn get_event(cq: &Cq) -> Result<u64, (abi::gni_return_t, u64)> {
 /// Option `kill`: what a failed operation does to a process that did not ask to live.
 fn fatal(cq: &Cq, status: u8) {
     if cq.nic.process.config.kill && !cq.nic.cdm.has(abi::GNI_CDM_MODE_ERR_NO_KILL) {
-        die("the NIC", crate::status::name(status));
+        die("the NIC", status::name(status));
     }
 }
 
@@ -201,14 +194,11 @@ fn process_event(cq: &Cq, entry: u64) -> bool {
 }
 
 /// The descriptor of an event, with the code to return. A request ends with its last event.
-pub fn completed(
-    cq: &Cq,
-    entry: u64,
-) -> Result<(*mut abi::gni_post_descriptor_t, abi::gni_return_t), crate::refuse::Refusal> {
+pub fn completed(cq: &Cq, entry: u64) -> Outcome<(*mut abi::gni_post_descriptor_t, abi::gni_return_t)> {
     if !is_request(entry) {
         return Err(quiet(abi::GNI_RC_DESCRIPTOR_ERROR));
     }
-    let unknown = crate::refuse::invalid("no request has this event, or it was called for it before");
+    let unknown = invalid("no request has this event, or it was called for it before");
     let index = entry::request(entry);
     let requests = cq.requests().ok_or(unknown)?;
     let request = requests.get(index).ok_or(unknown)?;
@@ -234,15 +224,13 @@ pub fn completed(
 /// Makes a queue a source queue, with a table of requests.
 pub fn make_source(cq: &Cq) -> Outcome {
     if cq.role.get() == Role::Destination {
-        return Err(crate::refuse::invalid(
-            "the completion queue is that of registered memory",
-        ));
+        return Err(invalid("the completion queue is that of registered memory"));
     }
     cq.role.set(Role::Source);
     if cq.requests().is_none() {
         let capacity = cq.shared.capacity.load(Relaxed);
         let dual = cq.nic.cdm.has(abi::GNI_CDM_MODE_DUAL_EVENTS);
-        let requests = crate::request::Requests::new(if dual { capacity / 2 } else { capacity });
+        let requests = Requests::new(if dual { capacity / 2 } else { capacity });
         // SAFETY: one thread is in the domain, and nothing refers to the table yet.
         unsafe { *cq.requests.get() = Some(requests) };
     }
@@ -252,7 +240,7 @@ pub fn make_source(cq: &Cq) -> Outcome {
 /// Ends a queue.
 pub fn destroy(cq: &Cq) {
     cq.retire();
-    crate::reclaim::destroy_cq(cq.nic.process, cq.index);
+    reclaim::destroy_cq(cq.nic.process, cq.index);
 }
 
 /// Reports an overrun of a source queue, which loses requests for ever.

@@ -1,4 +1,4 @@
-//! What a dead process left in the fabric is freed when another one joins.
+//! The end of shared objects: by their owner, or when another process joins and finds it dead.
 
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -15,7 +15,7 @@ fn nic(fabric: &Fabric, address: u32) -> &Nic {
 /// nothing is freed twice.
 pub fn reclaim(member: &Member<Fabric>, slot: u32) {
     let fabric = member.fabric;
-    for index in owned(member, || fabric.regions.owned(slot).collect()) {
+    for index in member.owned(&fabric.regions, slot) {
         let region = fabric.regions.at(index);
         let address = region.address.swap(0, SeqCst);
         let _guard = member.allocation();
@@ -24,30 +24,24 @@ pub fn reclaim(member: &Member<Fabric>, slot: u32) {
             nic(fabric, address).mdd.fetch_sub(1, Relaxed);
         }
     }
-    for index in owned(member, || fabric.engines.owned(slot).collect()) {
+    for index in member.owned(&fabric.engines, slot) {
         let _lock = fabric.reductions.lock();
         let address = fabric.engines.at(index).address.load(Relaxed);
         let _guard = member.allocation();
         fabric.engines.give(index);
         nic(fabric, address).ce.fetch_sub(1, Relaxed);
     }
-    for index in owned(member, || fabric.datagrams.owned(slot).collect()) {
+    for index in member.owned(&fabric.datagrams, slot) {
         let _lock = fabric.matching.lock();
         let _guard = member.allocation();
         fabric.datagrams.give(index);
     }
-    for index in owned(member, || fabric.cqs.owned(slot).collect()) {
+    for index in member.owned(&fabric.cqs, slot) {
         destroy_cq(member, index);
     }
-    for index in owned(member, || fabric.domains.owned(slot).collect()) {
+    for index in member.owned(&fabric.domains, slot) {
         destroy_domain(member, index);
     }
-}
-
-/// Indices that are looked up under the allocation lock.
-fn owned(member: &Member<Fabric>, find: impl Fn() -> Vec<u32>) -> Vec<u32> {
-    let _guard = member.allocation();
-    find()
 }
 
 /// Frees a CQ. Regions may still name it.

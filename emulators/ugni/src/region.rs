@@ -3,8 +3,7 @@
 //! A handle has the address's page and 12 bits of entropy in its first word; pages, page size,
 //! flags, MDD index and a CRC in its second. The entropy is generation and the rest of the index.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use gasnet_gni_abi as abi;
 
@@ -129,7 +128,7 @@ pub fn grant<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t, asker: &A
     region.users.fetch_add(1, SeqCst);
     let grant = Grant {
         region,
-        slot: region.entry.owner.load(Relaxed).wrapping_sub(1),
+        slot: region.entry.slot(),
     };
     // Deregistration takes the address away and then waits for users.
     if region.address.load(SeqCst) != asker.address || region.words[1].load(Relaxed) != word {
@@ -171,14 +170,6 @@ pub fn contains(region: &Region, addr: u64, bytes: u64) -> bool {
     let (start, length) = (region.start.load(Relaxed), region.bytes.load(Relaxed));
     let offset = addr.wrapping_sub(start);
     offset <= length && bytes <= length - offset
-}
-
-/// Waits, for a second at most, until no operation uses the region. Who died in one stays counted.
-pub fn drain(users: &AtomicU32) {
-    let end = Instant::now() + Duration::from_secs(1);
-    while users.load(SeqCst) != 0 && Instant::now() < end {
-        std::thread::yield_now();
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use emulator_common::fabric::{Head, Layout};
 use emulator_common::lock::Lock;
-use emulator_common::table::{Entry, HasEntry, Table};
+use emulator_common::table::{Entry, Table};
 
 /// NIC addresses of a fabric, from [`FIRST_ADDRESS`].
 pub const NICS: usize = 1024;
@@ -179,14 +179,7 @@ pub struct Packet {
     pub words: [AtomicU64; 16],
 }
 
-macro_rules! has_entry {
-    ($($type:ty),*) => { $(impl HasEntry for $type {
-        fn entry(&self) -> &Entry {
-            &self.entry
-        }
-    })* };
-}
-has_entry!(Domain, Region, Cq, Engine, Datagram);
+emulator_common::has_entry!(Domain, Region, Cq, Engine, Datagram);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {

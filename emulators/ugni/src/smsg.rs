@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 use gasnet_gni_abi as abi;
 
 use crate::entry;
-use crate::object::{Ep, Nic, Object};
+use crate::object::{Ep, Living, Mailbox, Nic, Side};
 use crate::operation::Op;
 use crate::queue;
 use crate::refuse::{code, invalid, load, quiet, refusal, store, Outcome};
@@ -17,26 +17,6 @@ use crate::refuse::{code, invalid, load, quiet, refusal, store, Outcome};
 const LINE: u64 = 64;
 const SLOT_HEADER: u64 = 16;
 const ANY_TAG: u8 = 0xff;
-
-/// One side's mailbox.
-#[derive(Clone, Copy)]
-struct Side {
-    base: u64,
-    handle: abi::gni_mem_handle_t,
-    credits: u64,
-    slot: u64,
-    longest: u64,
-}
-
-/// The mailboxes of an endpoint, and how many messages went through them.
-#[derive(Clone, Copy)]
-pub struct Mailbox {
-    local: Side,
-    remote: Side,
-    sent: u64,
-    received: u64,
-    released: u64,
-}
 
 fn slot_bytes(longest: u32) -> u64 {
     (SLOT_HEADER + u64::from(longest)).next_multiple_of(LINE)
