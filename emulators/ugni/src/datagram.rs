@@ -1,5 +1,6 @@
 //! Datagrams, by which endpoints exchange addresses: two that are posted to each other exchange
 //! their data. One of an endpoint that is not bound matches any that comes to its domain.
+//! Proof: the gni provider of libfabric 1.18.2 connects by them (emulators/README.md); messages.c.
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;

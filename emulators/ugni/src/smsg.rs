@@ -1,6 +1,7 @@
 //! SMSG: messages into mailboxes. A mailbox begins with a line in which the peer counts messages
 //! that it has released; slots for `mbox_maxcredit` messages follow. A slot has a word with number
 //! and tag of its message, one with the lengths of header and data, then both.
+//! Proof: the tests of the gni provider of libfabric 1.18.2 (emulators/README.md) and messages.c.
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;

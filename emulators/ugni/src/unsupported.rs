@@ -7,7 +7,7 @@ use crate::refuse::{code, refusal};
 
 macro_rules! unsupported {
     ($($name:ident)*) => { $(
-        /// Its arguments are not looked at, so they are not declared.
+        /// Ignores its arguments, so they are not declared.
         #[no_mangle]
         extern "C" fn $name() -> abi::gni_return_t {
             let why = "the emulator does not have this function";
@@ -23,6 +23,8 @@ unsupported! {
 }
 // Registrations of other kinds.
 unsupported! { GNI_SetMddResources GNI_RebuildMemHndl GNI_MemQueryHndls }
+// Chains of CQ writes.
+unsupported! { GNI_CtPostCqWrite }
 // Message queues.
 unsupported! {
     GNI_MsgqInit GNI_MsgqRelease GNI_MsgqIdle GNI_MsgqGetConnAttrs GNI_MsgqConnect GNI_MsgqConnRelease GNI_MsgqSend

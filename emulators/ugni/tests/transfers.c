@@ -75,10 +75,8 @@ static void chains(struct end *a, struct end *b) {
         NULL, a->ep, 8, (uintptr_t)b->buffer + 8, b->handle, (uintptr_t)a->buffer + 8, a->handle, GNI_FMA_ATOMIC_FADD,
         5,    0,
     };
-    gni_ct_cqw_post_descriptor_t write = {NULL, a->ep, b->handle, 77};
     gni_return_t code;
     gni_cq_entry_t entry;
-    unsigned long values = 0;
     int i;
     memset(b->buffer, 0, BUFFER);
     memset(a->buffer, 0, BUFFER);
@@ -132,16 +130,6 @@ static void chains(struct end *a, struct end *b) {
     d.type = GNI_POST_AMO;
     d.dlvr_mode = GNI_DLVMODE_ORDERED_TAIL;
     say("transfers", "chain with an ordered tail: %s", name(GNI_CtPostFma(a->ep, &d)));
-
-    d = descriptor(GNI_POST_CQWRITE, a, b, 0);
-    d.cqwrite_value = 700;
-    d.next_descr = &write;
-    must(GNI_CtPostCqWrite(a->ep, &d) == 0 && complete(a, &d) == 0, "chain of CQ writes");
-    for (i = 0; i < 2; i++) {
-        must(wait_for(b->destination, &entry) == 0, "the entry");
-        values += gni_cq_get_data(entry);
-    }
-    say("transfers", "chain of CQ writes: %lu, another event: %s", values, nothing(a->source) ? "no" : "yes");
 }
 
 // Many operations of random sizes and kinds, some of them to oneself.
