@@ -6,20 +6,43 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::config::{Config, Link};
 use crate::ports::Entry;
 use crate::process::Process;
-use crate::raise;
 use crate::shm::{Port, DEVICES, PORTS};
-use crate::ud::V4_PREFIX;
 
 /// Values of `ibv_gid_type`.
 pub const TYPE_IB: u32 = 0;
 pub const TYPE_ROCE_V1: u32 = 1;
 pub const TYPE_ROCE_V2: u32 = 2;
 
+/// IPv4 addresses as GIDs.
+pub const V4_PREFIX: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
 /// An address as an address vector has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Address {
     Lid(u16),
     Gid([u8; 16]),
+}
+
+/// The path of an address handle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vector {
+    /// From this port.
+    pub port: Port,
+    pub to: Address,
+    /// The destination GID, if datagrams have a global route header.
+    pub dgid: Option<[u8; 16]>,
+    pub sgid_index: u32,
+    pub service_level: u8,
+    pub hop_limit: u8,
+    pub traffic_class: u8,
+}
+
+/// The receiver of a datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Destination {
+    pub vector: Vector,
+    pub qpn: u32,
+    pub qkey: u32,
 }
 
 /// Entries of the GID table of a port, used or not.
@@ -113,7 +136,7 @@ impl Process {
     pub fn check(&self, device: u32) -> Result<(), i32> {
         let is_open = self.fabric.opened_ns.load(Relaxed) != 0;
         let has_failed = self.config.device_fatal.iter().any(|(failing, after)| {
-            *failing == device && is_open && u128::from(raise::time_ns(self)) >= after.as_nanos()
+            *failing == device && is_open && u128::from(self.fault_time_ns()) >= after.as_nanos()
         });
         if has_failed {
             return Err(libc::EIO);
@@ -127,7 +150,7 @@ impl Process {
         if config.port_down.is_empty() && config.device_fatal.is_empty() {
             return true;
         }
-        let since = u128::from(raise::time_ns(self));
+        let since = u128::from(self.fault_time_ns());
         let down = config.port_down.iter().any(|fault| {
             (fault.device, fault.port) == (port.device, port.port)
                 && since >= fault.after.as_nanos()
@@ -145,6 +168,8 @@ const _: () = assert!(DEVICES * PORTS < 0xc000, "LIDs of unicast");
 
 #[cfg(test)]
 mod tests {
+    use emulator_common::words::Words;
+
     use super::*;
 
     #[test]

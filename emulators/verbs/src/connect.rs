@@ -5,15 +5,16 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use emulator_common::lock::locked;
 use gasnet_ibv_abi as abi;
 
-use crate::address::Address;
+use crate::address::{self, Address, Vector, V4_PREFIX};
 use crate::config::{Config, Link};
-use crate::handle::{load, null, release, retain, store, Ah, Context, Object, Pd, Qp};
+use crate::handle::{context_of, load, null, release, retain, store, Ah, Context, Object, Pd, Qp};
 use crate::path::vector_is_valid;
-use crate::poll::context_of;
+use crate::send;
 use crate::shm::Port;
-use crate::ud::{Vector, GRH_BYTES, V4_PREFIX};
+use crate::ud::GRH_BYTES;
 
 /// The vector of attributes, if the port can send to it.
 fn vector(config: &Config, device: u32, attr: &abi::ibv_ah_attr) -> Option<Vector> {
@@ -127,9 +128,9 @@ extern "C" fn ibv_init_ah_from_wc(
             port: u32::from(port_num).wrapping_sub(1),
         };
         // An IPv4 header is of RoCE v2; among equal GIDs the last one has the newer type.
-        let own = (0..crate::address::gid_table_len(config))
+        let own = (0..address::gid_table_len(config))
             .rev()
-            .find(|&index| crate::address::gid(config, port, index).is_some_and(|(gid, _)| gid == target));
+            .find(|&index| address::gid(config, port, index).is_some_and(|(gid, _)| gid == target));
         let Some(own) = own else { return -1 };
         attr.is_global = 1;
         attr.grh.dgid = abi::ibv_gid { raw: source };
@@ -166,8 +167,10 @@ extern "C" fn ibv_modify_qp(qp: *mut abi::ibv_qp, attr: *mut abi::ibv_qp_attr, m
             return errno;
         }
     }
-    match object.qp.modify(&given, mask as u32) {
+    let mut queue = locked(&object.qp.queue);
+    match object.qp.modify(&mut queue, &given, mask as u32) {
         Ok(state) => {
+            send::progress(&object.qp, &mut queue);
             // SAFETY: a field of the handle, which the program only reads.
             unsafe { (*object.visible.get()).qp_base.state = state };
             0

@@ -119,10 +119,6 @@ extern "C" fn ibv_get_device_index(device: *mut abi::ibv_device) -> c_int {
     Device::of(device).index as c_int
 }
 
-/// Whether queues are made without locks. As in libmlx5, the last device that was opened decides
-/// for all queues of the process.
-pub static IS_SINGLE_THREADED: AtomicBool = AtomicBool::new(false);
-
 #[no_mangle]
 extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_context {
     let Ok(process) = current() else {
@@ -133,7 +129,7 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
         return null(errno);
     }
     let is_single_threaded = std::env::var("MLX5_SINGLE_THREADED").is_ok_and(|value| value == "1");
-    IS_SINGLE_THREADED.store(is_single_threaded, Relaxed);
+    poll::IS_SINGLE_THREADED.store(is_single_threaded, Relaxed);
     let (events, descriptor) = match event::create(process) {
         Ok(made) => made,
         Err(error) => return null(error.raw_os_error().unwrap_or(libc::EIO)),

@@ -4,12 +4,13 @@ use std::ffi::{c_int, c_void};
 
 use gasnet_ibv_abi as abi;
 
+use crate::address::Destination;
+use crate::copy::{gather_inline, Sge};
 use crate::cq::{self, Cqe};
-use crate::handle::{load, null, Ah, Cq, Object, Qp};
+use crate::handle::{load, null, sges, Ah, Cq, Object, Qp};
 use crate::poll;
-use crate::receive::Sge;
-use crate::send::{self, Wqe};
-use crate::ud::Destination;
+use crate::send;
+use crate::wqe::Wqe;
 
 pub extern "C" fn create_cq_ex(
     context: *mut abi::ibv_context,
@@ -212,7 +213,7 @@ extern "C" fn wr_set_sge(qp: *mut abi::ibv_qp_ex, lkey: u32, addr: u64, length: 
     amend(qp, |wqe| wqe.sges = vec![Sge { addr, length, lkey }]);
 }
 extern "C" fn wr_set_sge_list(qp: *mut abi::ibv_qp_ex, count: usize, list: *const abi::ibv_sge) {
-    amend(qp, |wqe| wqe.sges = crate::verbs::sges(list, count));
+    amend(qp, |wqe| wqe.sges = sges(list, count));
 }
 /// The data are read now. Flag and length are checked when the batch is posted.
 extern "C" fn wr_set_inline_data(qp: *mut abi::ibv_qp_ex, addr: *mut c_void, bytes: usize) {
@@ -230,7 +231,7 @@ extern "C" fn wr_set_inline_data_list(qp: *mut abi::ibv_qp_ex, count: usize, lis
         .collect();
     let bytes = sges.iter().map(|sge| sge.length as usize).sum();
     amend(qp, |wqe| {
-        wqe.data = Some(crate::copy::gather_inline(&sges, bytes));
+        wqe.data = Some(gather_inline(&sges, bytes));
         wqe.flags |= abi::IBV_SEND_INLINE;
     });
 }

@@ -2,10 +2,6 @@
 
 use emulator_common::forge::{self, bits, size};
 use emulator_common::random::Random;
-use gasnet_ibv_abi as abi;
-
-use crate::copy;
-use crate::send::Wqe;
 
 pub type Forgery = forge::Forgery<Change>;
 
@@ -47,33 +43,6 @@ impl forge::Change for Change {
             3 => Self::NoImm,
             4 | 5 => Self::Imm(bits(random, 32) as u32),
             _ => Self::Byte(size(random, 16) as u32),
-        }
-    }
-}
-
-impl Change {
-    pub fn apply(self, wqe: &mut Wqe) {
-        let mut fill = |bytes: u32| {
-            wqe.sges.clear();
-            wqe.data = Some(vec![0xa5; bytes as usize]);
-        };
-        match self {
-            Self::Write(bytes) => {
-                fill(0);
-                wqe.opcode = abi::IBV_WR_RDMA_WRITE_WITH_IMM;
-                wqe.reported = Some(bytes);
-            }
-            Self::Length(bytes) => fill(bytes),
-            Self::Imm(word) => wqe.imm ^= word.to_be(),
-            Self::NoImm => wqe.opcode = abi::IBV_WR_SEND,
-            Self::Byte(index) => {
-                let mut bytes = copy::gather_inline(&wqe.sges, wqe.length() as usize);
-                let length = bytes.len().max(1);
-                if let Some(byte) = bytes.get_mut(index as usize % length) {
-                    *byte ^= 0xa5;
-                }
-                wqe.data = Some(bytes);
-            }
         }
     }
 }

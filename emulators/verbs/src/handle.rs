@@ -9,18 +9,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
+use emulator_common::lock::locked;
+use emulator_common::wait::Misses;
 use gasnet_ibv_abi as abi;
 
+use crate::address::Vector;
+use crate::copy::Sge;
 use crate::cq::Cqe;
 use crate::device_memory::Mapping;
 use crate::footprint::Locked;
 use crate::process::Process;
 use crate::qp;
-use crate::send::Wqe;
 use crate::shm;
-use crate::ud::Vector;
+use crate::wqe::Wqe;
 
-/// Counts events that were delivered and acknowledged; who destroys an object waits for the latter.
+/// Counts events that were delivered and acknowledged. The destruction of an object waits until all
+/// are acknowledged.
 #[derive(Default)]
 pub struct Acknowledged {
     pending: Mutex<u32>,
@@ -29,11 +33,11 @@ pub struct Acknowledged {
 
 impl Acknowledged {
     pub fn deliver(&self) {
-        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *locked(&self.pending) += 1;
     }
 
     pub fn acknowledge(&self, events: u32) {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = locked(&self.pending);
         *pending = pending.saturating_sub(events);
         if *pending == 0 {
             self.none.notify_all();
@@ -41,7 +45,7 @@ impl Acknowledged {
     }
 
     pub fn wait(&self) {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = locked(&self.pending);
         while *pending != 0 {
             pending = self.none.wait(pending).unwrap_or_else(PoisonError::into_inner);
         }
@@ -106,8 +110,7 @@ pub struct Cq {
     /// Made without a lock (`MLX5_SINGLE_THREADED`), for the thread that polls first.
     pub single_threaded: bool,
     pub poller: OnceLock<ThreadId>,
-    /// Polls that found nothing, in a row.
-    pub empty: AtomicU32,
+    pub misses: Misses,
     pub completions: Acknowledged,
     pub asynchronous: Acknowledged,
     pub locked: Locked,
@@ -211,7 +214,7 @@ fn bury<T, H>(handle: *mut H, object: *mut T) {
         object.drop_in_place();
         handle.cast::<usize>().write(ENDED);
     }
-    let mut ended = ENDED_ONES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut ended = locked(&ENDED_ONES);
     ended.push_back((object as usize, Layout::new::<T>()));
     if ended.len() > MOST {
         if let Some((object, layout)) = ended.pop_front() {
@@ -260,6 +263,13 @@ impl Object for Context {
     }
 }
 
+/// The context of an object whose C struct begins with it.
+pub fn context_of<T>(handle: *mut T) -> &'static Context {
+    check(handle, std::any::type_name::<T>());
+    // SAFETY: all objects of verbs but contexts and devices begin with their context.
+    Context::of(unsafe { *handle.cast::<*mut abi::ibv_context>() })
+}
+
 /// Takes a reference; `release` gives it back.
 pub fn retain(users: &AtomicU32) {
     users.fetch_add(1, Relaxed);
@@ -279,6 +289,18 @@ pub fn store<T>(place: *mut T, value: T) {
 pub fn load<T>(place: *const T) -> T {
     // SAFETY: verbs' callers pass valid structs.
     unsafe { place.read() }
+}
+
+/// The SGEs of a list in C.
+pub fn sges(list: *const abi::ibv_sge, count: usize) -> Vec<Sge> {
+    (0..count)
+        .map(|n| load(list.wrapping_add(n)))
+        .map(|sge| Sge {
+            addr: sge.addr,
+            length: sge.length,
+            lkey: sge.lkey,
+        })
+        .collect()
 }
 
 /// Sets errno and returns null.

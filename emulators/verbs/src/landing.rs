@@ -3,28 +3,12 @@
 //! CPUs and other devices find them later. Option `relaxed`: some overtake others.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
+
+use emulator_common::wait::until;
 
 use crate::copy::{self, Pieces};
 use crate::mr::{grant, Wanted};
-use crate::nic::{Nic, Task};
 use crate::process::{now_ns, Process};
-
-/// Data of a write that has completed.
-pub struct Landing {
-    to: Wanted,
-    data: Vec<u8>,
-    /// Its place among those of the device.
-    number: u32,
-}
-
-/// Waits, for a second at most: who should have gone on may be dead.
-fn wait(mut is_over: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(1);
-    while !is_over() && Instant::now() < end {
-        std::thread::yield_now();
-    }
-}
 
 /// Lets the data of a write land later.
 pub fn later(process: &'static Process, to: Wanted, data: Vec<u8>) {
@@ -34,7 +18,7 @@ pub fn later(process: &'static Process, to: Wanted, data: Vec<u8>) {
     let delay = process.faults.delay_ns(&process.config, to.device);
     let due_ns = landings.due_ns.load(SeqCst).max(now_ns()) + delay;
     landings.due_ns.store(due_ns, SeqCst);
-    Nic::at(process, due_ns, Task::Land(Box::new(Landing { to, data, number })));
+    process.bus.at(due_ns, move || land(process, &to, &data, number));
 }
 
 /// Data of a write land at once, before those of earlier ones, the last bytes first (option
@@ -44,7 +28,7 @@ pub fn overtake(pid: libc::pid_t, addr: u64, data: &[u8]) {
     const BLOCK: usize = 64;
     for (block, bytes) in data.chunks(BLOCK).enumerate().rev() {
         let from = Pieces::of(bytes.as_ptr() as u64, bytes.len() as u64);
-        // Who owned the memory may be dead.
+        // The owner of the memory may be dead.
         let _ = copy::write(
             pid,
             &from,
@@ -53,14 +37,13 @@ pub fn overtake(pid: libc::pid_t, addr: u64, data: &[u8]) {
     }
 }
 
-/// They land, after those before them.
-pub fn land(process: &Process, landing: &Landing) {
-    let Landing { to, data, number } = landing;
+/// Data of a write land, after those of the writes before it.
+fn land(process: &Process, to: &Wanted, data: &[u8], number: u32) {
     let landings = &process.fabric.landings[to.device as usize];
-    wait(|| landings.landed.load(SeqCst) == *number);
+    until(|| landings.landed.load(SeqCst) == number);
     if let Some(grant) = grant(process, to) {
         let data = Pieces::of(data.as_ptr() as u64, data.len() as u64);
-        // Who owned the memory may be dead.
+        // The owner of the memory may be dead.
         let _ = copy::write(process.pid_of(grant.slot), &data, &Pieces::of(grant.addr, to.bytes));
     }
     landings.landed.store(number.wrapping_add(1), SeqCst);
@@ -70,5 +53,5 @@ pub fn land(process: &Process, landing: &Landing) {
 pub fn settle(process: &Process, device: u32) {
     let landings = &process.fabric.landings[device as usize];
     let completed = landings.completed.load(SeqCst);
-    wait(|| landings.landed.load(SeqCst).wrapping_sub(completed) as i32 >= 0);
+    until(|| landings.landed.load(SeqCst).wrapping_sub(completed) as i32 >= 0);
 }

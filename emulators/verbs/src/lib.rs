@@ -2,14 +2,17 @@
 //! has no daemon: tables and queues lie in shared memory, and the process that posts an operation
 //! executes it, also in the memory of its peer. Reading order:
 //!
-//! - `config`, `ports`, `faults`: EMU_VERBS and the faults it asks for
-//! - `shm`, `process`, `reclaim`: the fabric, who uses it, and what the dead leave
-//! - `address`, `mr`, `copy`: LIDs and GIDs, keys, copies between processes
-//! - `stale`, `device_memory`: what is no longer mapped, and memory of devices
-//! - `event`, `cq`, `receive`, `srq`, `footprint`: queues
-//! - `state`, `path`, `migration`, `qp`, `send`, `respond`, `ud`, `nic`: queue pairs
-//! - `handle`, `device`, `tables`, `memory`, `poll`, `verbs`, `connect`, `extended`, `misc`,
-//!   `private`, `text`: the C interface
+//! - `config`, `ports`, `text`, `forge`, `faults`: EMU_VERBS and the faults it asks for
+//! - `shm`, `reclaim`, `stale`, `process`: the fabric, the end of its objects, memory that is no
+//!   longer mapped, this process's part of it
+//! - `address`, `path`, `copy`: LIDs and GIDs, paths of QPs, copies between processes
+//! - `footprint`, `fork`, `device_memory`, `mr`, `landing`: registered memory
+//! - `event`, `cq`, `receive`, `srq`, `wqe`: queues
+//! - `state`, `migration`, `qp`: queue pairs
+//! - `respond`, `ud`, `send`: operations
+//! - `handle`, `raise`: the objects behind handles, and asynchronous events of faults
+//! - `memory`, `poll`, `extended`, `verbs`, `connect`, `device`, `tables`, `misc`, `private`: the C
+//!   interface
 
 mod address;
 mod config;
@@ -23,13 +26,13 @@ mod extended;
 mod faults;
 mod footprint;
 mod forge;
+mod fork;
 mod handle;
 mod landing;
 mod memory;
 mod migration;
 mod misc;
 mod mr;
-mod nic;
 mod path;
 mod poll;
 mod ports;
@@ -49,3 +52,4 @@ mod tables;
 mod text;
 mod ud;
 mod verbs;
+mod wqe;

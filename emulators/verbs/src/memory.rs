@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use gasnet_ibv_abi as abi;
 
 use crate::device_memory::{Mapping, PAGE};
-use crate::handle::{load, null, release, retain, Context, Mr, Object, Pd, Xrcd};
+use crate::handle::{context_of, load, null, release, retain, Context, Mr, Object, Pd, Xrcd};
+use crate::landing;
 use crate::mr::{self, Region};
-use crate::poll::context_of;
 use crate::process::Process;
 
 /// A number for a PD or an XRCD; never 0.
@@ -51,7 +51,7 @@ fn register(pd: *mut abi::ibv_pd, addr: *mut c_void, (region, mapping): (Region,
         Ok(index) => index,
         Err(error) => return null(error),
     };
-    let key = mr::key(context.process, index);
+    let key = context.process.fabric.mr_key(index);
     retain(&Pd::of(pd).users);
     let context = context.visible.get().cast::<u8>();
     let context = context
@@ -97,7 +97,7 @@ extern "C" fn ibv_reg_mr_iova2(
     };
     let is_watched = mapping.is_none() && !on_demand;
     let mr = register(pd, addr, (region, mapping));
-    if let Some(watch) = context.process.watch.get().filter(|_| is_watched && !mr.is_null()) {
+    if let Some(watch) = context.process.watch.as_ref().filter(|_| is_watched && !mr.is_null()) {
         watch.add(addr as u64, length as u64);
     }
     mr
@@ -216,8 +216,11 @@ extern "C" fn ibv_rereg_mr(
 
 #[no_mangle]
 extern "C" fn ibv_dereg_mr(mr: *mut abi::ibv_mr) -> c_int {
-    let object = Mr::of(mr);
-    mr::deregister(context_of(mr).process, object.index);
+    let (object, context) = (Mr::of(mr), context_of(mr));
+    if context.process.config.early_completion {
+        landing::settle(context.process, context.device);
+    }
+    mr::deregister(context.process, object.index);
     // SAFETY: set when it was registered.
     release(&Pd::of(unsafe { (*object.visible.get()).pd }).users);
     Mr::free(mr);

@@ -14,7 +14,6 @@ use crate::config::Config;
 use crate::event;
 use crate::path::vector_is_valid;
 use crate::process::Process;
-use crate::qp::Qp;
 use crate::shm::{Port, Qp as Shared};
 
 /// Whether the attributes of this mask that are about migration are valid.
@@ -42,8 +41,7 @@ pub fn attributes_are_valid(config: &Config, qp: &Shared, attr: &abi::ibv_qp_att
 }
 
 /// Stores them. The caller holds the QP's lock.
-pub fn set(qp: &Qp, attr: &abi::ibv_qp_attr, mask: u32) {
-    let shared = qp.shared;
+pub fn set(process: &Process, (key, shared): (u32, &Shared), attr: &abi::ibv_qp_attr, mask: u32) {
     if mask & abi::IBV_QP_ALT_PATH != 0 {
         let path = &shared.alternate;
         path.set_vector(&attr.alt_ah_attr);
@@ -55,7 +53,7 @@ pub fn set(qp: &Qp, attr: &abi::ibv_qp_attr, mask: u32) {
     if mask & abi::IBV_QP_PATH_MIG_STATE != 0 {
         let is_armed = shared.migration.load(Relaxed) == abi::IBV_MIG_ARMED;
         if is_armed && attr.path_mig_state == abi::IBV_MIG_MIGRATED {
-            migrate(qp.process, shared, qp.key);
+            migrate(process, shared, key);
         } else {
             shared.migration.store(attr.path_mig_state, Relaxed);
         }
@@ -80,12 +78,11 @@ pub fn note_exchange(first: &Shared, other: &Shared) {
 
 /// Retries are exhausted on the path that a QP has after so many migrations. Returns whether it has
 /// another one now.
-pub fn leave(qp: &Qp, migrations: u32) -> bool {
-    let shared = qp.shared;
+pub fn leave(process: &Process, (key, shared): (u32, &Shared), migrations: u32) -> bool {
     let _guard = shared.entry.lock.lock();
     let is_first = shared.migrations.load(Relaxed) == migrations;
     if is_first && shared.migration.load(Relaxed) == abi::IBV_MIG_ARMED {
-        migrate(qp.process, shared, qp.key);
+        migrate(process, shared, key);
     }
     shared.migrations.load(Relaxed) != migrations
 }

@@ -1,18 +1,17 @@
 //! Memory regions: registration, and the checks of every access through a key.
 
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
+use emulator_common::maps::is_mapped;
+use emulator_common::wait::drain;
 use gasnet_ibv_abi as abi;
 
 use crate::footprint;
-use crate::landing;
-use crate::misc::can_keep_from_children;
+use crate::fork::can_keep_from_children;
 use crate::process::Process;
-use crate::shm::{Mr, INDEX_BITS};
-use emulator_common::maps::is_mapped;
+use crate::shm::Mr;
 
-/// What a registration is of.
+/// Memory to register.
 pub struct Region {
     pub device: u32,
     pub pd: u32,
@@ -24,16 +23,6 @@ pub struct Region {
 
 const LOCAL_WRITE: u32 = abi::IBV_ACCESS_LOCAL_WRITE;
 const NEEDS_LOCAL_WRITE: u32 = abi::IBV_ACCESS_REMOTE_WRITE | abi::IBV_ACCESS_REMOTE_ATOMIC;
-
-/// Index << 8 | generation.
-fn wire(key: u32) -> u32 {
-    key.rotate_left(8) & 0x00ff_ffff | key >> INDEX_BITS & 0xff
-}
-
-/// The key of a table from that of the wire.
-fn from_wire(key: u32) -> u32 {
-    key >> 8 | (key & 0xff) << INDEX_BITS
-}
 
 fn pages(addr: u64, length: u64) -> u64 {
     (addr + length).next_multiple_of(4096) - addr / 4096 * 4096
@@ -89,7 +78,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
 
 /// Waits until no event of earlier memory at an address is to come. The caller holds no lock.
 fn settle(process: &Process, addr: u64) {
-    if let Some(watch) = process.watch.get() {
+    if let Some(watch) = &process.watch {
         watch.settle(addr);
     }
 }
@@ -109,33 +98,17 @@ fn unpin(process: &Process, addr: u64, length: u64, access: u32) {
     }
 }
 
-/// The key of a region for `lkey` and `rkey`.
-pub fn key(process: &Process, index: u32) -> u32 {
-    wire(process.fabric.mrs.key(index, INDEX_BITS))
-}
-
-/// Waits, for a second at most, until no operation uses the region. Who died in one stays counted.
-fn drain(users: &AtomicU32) {
-    let end = Instant::now() + Duration::from_secs(1);
-    while users.load(SeqCst) != 0 && Instant::now() < end {
-        std::thread::yield_now();
-    }
+/// Ends all access to a region, and unpins it.
+fn close(process: &Process, mr: &Mr) {
+    mr.pd.store(0, SeqCst);
+    drain(&mr.users);
+    let [addr, length] = [&mr.addr, &mr.length].map(|field| field.load(Relaxed));
+    unpin(process, addr, length, mr.access.load(Relaxed));
 }
 
 /// No access is granted, and none is under way, when this returns.
 pub fn deregister(process: &Process, index: u32) {
-    let mr = process.fabric.mrs.at(index);
-    if process.config.early_completion {
-        landing::settle(process, mr.device.load(Relaxed));
-    }
-    mr.pd.store(0, SeqCst);
-    drain(&mr.users);
-    unpin(
-        process,
-        mr.addr.load(Relaxed),
-        mr.length.load(Relaxed),
-        mr.access.load(Relaxed),
-    );
+    close(process, process.fabric.mrs.at(index));
     let _guard = process.allocation();
     process.fabric.mrs.give(index);
 }
@@ -179,7 +152,7 @@ impl Drop for Grant<'_> {
     }
 }
 
-/// Who asks for access, and to what.
+/// An access, and the PD and device of the QP that asks for it.
 #[derive(Clone, Copy)]
 pub struct Wanted {
     pub device: u32,
@@ -193,7 +166,7 @@ pub struct Wanted {
 
 /// Checks key, device, PD, bounds and access. None: a protection error.
 pub fn grant<'a>(process: &'a Process, wanted: &Wanted) -> Option<Grant<'a>> {
-    let mr = process.fabric.mrs.find(from_wire(wanted.key), INDEX_BITS)?;
+    let mr = process.fabric.find_mr(wanted.key)?;
     mr.users.fetch_add(1, SeqCst);
     let grant = Grant {
         mr,
@@ -223,29 +196,9 @@ pub fn change(process: &Process, index: u32, region: &Region) -> Result<(), i32>
         return Err(libc::EFAULT);
     }
     let mr = process.fabric.mrs.at(index);
-    mr.pd.store(0, SeqCst);
-    drain(&mr.users);
-    unpin(
-        process,
-        mr.addr.load(Relaxed),
-        mr.length.load(Relaxed),
-        mr.access.load(Relaxed),
-    );
+    close(process, mr);
     process.pinned.fetch_add(pages(region.addr, region.length), Relaxed);
     settle(process, region.addr);
     set(process, mr, region);
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_survive_the_wire() {
-        for key in [1, 0x1234, 0x00ff_0001, 0x0012_ffff] {
-            assert_eq!(from_wire(wire(key)), key);
-        }
-        assert_eq!(wire(0x0003_0002), 0x0203);
-    }
 }

@@ -3,18 +3,22 @@
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::OnceLock;
 
+use emulator_common::wait::Misses;
 use gasnet_ibv_abi as abi;
 
 use crate::cq::{self, Cqe};
-use crate::device;
 use crate::event;
 use crate::footprint::{self, Locked};
-use crate::handle::{check, misuse, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
+use crate::handle::{context_of, misuse, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
 use crate::reclaim::{destroy_cq, destroy_events};
 use crate::shm::INDEX_BITS;
+
+/// Whether queues are made without locks. As in libmlx5, the last device that was opened decides
+/// for all queues of the process.
+pub static IS_SINGLE_THREADED: AtomicBool = AtomicBool::new(false);
 
 #[no_mangle]
 extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut abi::ibv_comp_channel {
@@ -36,13 +40,6 @@ extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut ab
         }
         Err(error) => null(error.raw_os_error().unwrap_or(libc::EIO)),
     }
-}
-
-/// The context of an object whose C struct begins with it.
-pub fn context_of<T>(handle: *mut T) -> &'static Context {
-    check(handle, std::any::type_name::<T>());
-    // SAFETY: all objects of verbs but contexts and devices begin with their context.
-    Context::of(unsafe { *handle.cast::<*mut abi::ibv_context>() })
 }
 
 #[no_mangle]
@@ -98,9 +95,9 @@ pub fn create(
         index,
         key: owner.process.fabric.cqs.key(index, INDEX_BITS),
         users: AtomicU32::new(0),
-        single_threaded: device::IS_SINGLE_THREADED.load(Relaxed),
+        single_threaded: IS_SINGLE_THREADED.load(Relaxed),
         poller: OnceLock::new(),
-        empty: AtomicU32::new(0),
+        misses: Misses::default(),
         completions: Acknowledged::default(),
         asynchronous: Acknowledged::default(),
         locked,
@@ -220,19 +217,13 @@ pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::i
         store(next, completion(cqe));
         next = next.wrapping_add(1);
     });
-    if object.process.config.yields != 0 {
-        be_kind(object, polled == Ok(0));
+    let yields = object.process.config.yields;
+    if polled == Ok(0) {
+        object.misses.count(yields);
+    } else if yields != 0 {
+        object.misses.reset();
     }
     polled.map_or(-1, |count| count as c_int)
-}
-
-/// Option `yield`.
-fn be_kind(cq: &Cq, empty: bool) {
-    if !empty {
-        cq.empty.store(0, Relaxed);
-    } else if cq.empty.fetch_add(1, Relaxed) % cq.process.config.yields == cq.process.config.yields - 1 {
-        std::thread::yield_now();
-    }
 }
 
 fn completion(cqe: &Cqe) -> abi::ibv_wc {

@@ -2,16 +2,17 @@
 //! MTUs.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
+
+use emulator_common::words::{hexadecimal, number};
 
 use crate::shm::Port;
 
 /// Entries of the GID table before those of IP addresses.
 const LINK_LOCAL: u32 = 2;
 
-/// What a word puts in place of an entry of a GID table.
+/// Replacement of an entry of a GID table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
     /// A hole.
@@ -23,7 +24,7 @@ pub enum Entry {
     Address(Ipv6Addr, bool),
 }
 
-/// Where it is; no index: the whole table.
+/// Its place; no index: the whole table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Gid {
     port: Port,
@@ -137,14 +138,6 @@ pub fn is_one_partition(keys: [u16; 2]) -> bool {
     const FULL: u16 = 0x8000;
     let [one, other] = keys.map(|key| key & !FULL);
     one == other && one != 0 && (keys[0] | keys[1]) & FULL != 0
-}
-
-fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "needs a number".to_string())
-}
-
-fn hexadecimal(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| "needs a hexadecimal number".to_string())
 }
 
 fn mtu(text: &str) -> Result<u32, String> {

@@ -1,37 +1,38 @@
 //! This process's part of its fabric, and what is only its own.
 
 use std::ops::Deref;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Acquire, Ordering::Release};
-use std::sync::{Mutex, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
 
 pub use emulator_common::fabric::now_ns;
 use emulator_common::fabric::Member;
-use emulator_common::timers;
+use emulator_common::per_process::PerProcess;
+use emulator_common::timers::{self, Task, Timers};
+use emulator_common::words::Words;
 
 use crate::config::Config;
 use crate::faults::Faults;
-use crate::nic::Nic;
-use crate::raise::Awaiting;
 use crate::reclaim::reclaim;
 use crate::shm::Fabric;
 use crate::stale::Watch;
 
-/// All that a process has of a fabric. Never freed: a fork's child makes its own.
+/// All that a process has of a fabric.
 pub struct Process {
     pub config: Config,
     pub member: Member<Fabric>,
     pub faults: Faults,
-    pub nic: Nic,
-    /// Lets data land, for option `early-completion`.
-    pub bus: Nic,
+    /// Retries, delayed operations, and events of ports and devices.
+    pub later: Timers,
+    /// Data that land, for option `early-completion`: tasks of `later` may wait for them.
+    pub bus: Timers,
     /// Sends doorbells to the descriptors of all processes.
     pub socket: OwnedFd,
     /// Option `stale`.
-    pub watch: OnceLock<Watch>,
-    /// Events that come with a step, for option `steps`.
-    pub awaiting: Mutex<Vec<Awaiting>>,
+    pub watch: Option<Watch>,
+    /// Tasks of times of faults that have not come, for option `steps`.
+    pub awaiting: Mutex<Vec<(u64, Task)>>,
     /// Registrations so far.
     pub registrations: AtomicU64,
     /// RNR NAKs that this process has received, for `report`.
@@ -49,59 +50,51 @@ impl Deref for Process {
     }
 }
 
-static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
-static ATTACHING: Mutex<()> = Mutex::new(());
-
 /// The process's state, made at the first call. Err: EMU_VERBS is not set, or cannot be used.
 pub fn current() -> Result<&'static Process, String> {
-    let pid = std::process::id() as i32;
-    let find = || {
-        let process = CURRENT.load(Acquire);
-        // SAFETY: never freed once it is stored.
-        (!process.is_null())
-            .then(|| unsafe { &*process })
-            .filter(|p| p.pid == pid)
-    };
-    if let Some(process) = find() {
-        return Ok(process);
-    }
-    let _guard = ATTACHING.lock();
-    if let Some(process) = find() {
-        return Ok(process);
-    }
-    let text = std::env::var("EMU_VERBS").map_err(|_| "EMU_VERBS is not set; use scripts/with-emulator".to_string())?;
-    let config = Config::parse(&text).map_err(|why| format!("EMU_VERBS: {why}"))?;
-    let process = attach(config)?;
-    let process: &'static Process = Box::leak(Box::new(process));
-    if process.config.stale {
-        let watch = Watch::new().map_err(|error| format!("userfaultfd: {error}"))?;
-        let watch = process.watch.get_or_init(|| watch);
-        timers::start(|| watch.run(process));
-    }
-    CURRENT.store(std::ptr::from_ref(process).cast_mut(), Release);
-    Ok(process)
+    static CURRENT: PerProcess<Process> = PerProcess::new();
+    CURRENT.get_or_make(attach, |process| {
+        if let Some(watch) = &process.watch {
+            timers::start(|| watch.run(process, &process.registrations));
+        }
+    })
 }
 
-fn attach(config: Config) -> Result<Process, String> {
+fn attach() -> Result<Process, String> {
+    let config = Config::of_environment()?;
     let member = Member::join(&config.dir, reclaim)?;
-    let process = Process {
+    let socket = UnixDatagram::unbound().and_then(|socket| {
+        // A full queue of doorbells must not block the thread that rings.
+        socket.set_nonblocking(true)?;
+        Ok(socket)
+    });
+    let watch = config.stale.then(Watch::new).transpose();
+    Ok(Process {
         faults: Faults::new(&config, member.slot),
         config,
         member,
-        nic: Nic::default(),
-        bus: Nic::default(),
-        socket: UnixDatagram::unbound()
-            .map_err(|error| format!("socket: {error}"))?
-            .into(),
-        watch: OnceLock::new(),
+        later: Timers::default(),
+        bus: Timers::default(),
+        socket: socket.map_err(|error| format!("a socket: {error}"))?.into(),
+        watch: watch.map_err(|error| format!("userfaultfd: {error}"))?,
         awaiting: Mutex::default(),
         registrations: AtomicU64::new(0),
         rnr_naks: AtomicU64::new(0),
         overlong: AtomicU64::new(0),
         pinned: AtomicU64::new(0),
-    };
-    // A full queue of doorbells must not block who rings.
-    // SAFETY: a plain call on an own descriptor.
-    unsafe { libc::fcntl(process.socket.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
-    Ok(process)
+    })
+}
+
+impl Process {
+    /// The time of faults, in nanoseconds: since the first `ibv_open_device`.
+    pub fn fault_time_ns(&self) -> u64 {
+        let fabric = self.fabric;
+        if self.config.steps {
+            return fabric.stepped_ns.load(Relaxed);
+        }
+        match fabric.opened_ns.load(Relaxed) {
+            0 => 0,
+            opened => now_ns() - opened,
+        }
+    }
 }

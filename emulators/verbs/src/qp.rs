@@ -1,12 +1,14 @@
-//! Queue pairs: their attributes, states and ends. What they do is in `send` and `respond`.
+//! Queue pairs: their attributes, states and ends. `send` and `respond` execute.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
+use emulator_common::lock::locked;
 use emulator_common::table::set;
 use gasnet_ibv_abi as abi;
 
+use crate::copy::Sge;
 use crate::cq::{self, Cqe, From};
 use crate::event;
 use crate::footprint;
@@ -15,14 +17,14 @@ use crate::path::vector_is_valid;
 use crate::process::Process;
 use crate::receive;
 use crate::reclaim::release_qp;
-use crate::send::{progress, Wqe};
 use crate::shm::{Port, Qp as Shared, INDEX_BITS};
 use crate::state;
+use crate::wqe::Wqe;
 
 /// Depth of outstanding reads and atomics, as initiator and as responder.
 pub const MAX_RD_ATOMIC: u32 = 16;
 
-/// What a QP is made of; keys are of `Fabric`, 0: none.
+/// Attributes of a new QP; keys are of `Fabric`, 0: none.
 pub struct Attributes {
     pub kind: u32,
     pub device: u32,
@@ -205,7 +207,7 @@ impl Qp {
     }
 
     /// Posts a receive. Err: errno.
-    pub fn post_receive(&self, wr_id: u64, sges: &[receive::Sge]) -> Result<(), i32> {
+    pub fn post_receive(&self, wr_id: u64, sges: &[Sge]) -> Result<(), i32> {
         if self.state() == abi::IBV_QPS_RESET || self.shared.srq.load(Relaxed) != 0 {
             return Err(libc::EINVAL);
         }
@@ -217,33 +219,28 @@ impl Qp {
         Ok(())
     }
 
-    /// `ibv_modify_qp`. Err: errno.
-    pub fn modify(self: &Arc<Self>, attr: &abi::ibv_qp_attr, mask: u32) -> Result<u32, i32> {
+    /// `ibv_modify_qp`. The send queue can make progress then. Err: errno.
+    pub fn modify(&self, queue: &mut SendQueue, attr: &abi::ibv_qp_attr, mask: u32) -> Result<u32, i32> {
         self.process.check(self.shared.device.load(Relaxed))?;
-        let mut queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let to = {
-            let _guard = self.shared.entry.lock.lock();
-            let from = self.state();
-            if mask & abi::IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != from {
-                return Err(libc::EINVAL);
+        let _guard = self.shared.entry.lock.lock();
+        let from = self.state();
+        if mask & abi::IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != from {
+            return Err(libc::EINVAL);
+        }
+        // Drivers do not follow an HCA into this state.
+        let leaves_sqe = from == abi::IBV_QPS_SQE && mask & abi::IBV_QP_STATE != 0;
+        if leaves_sqe && attr.qp_state == abi::IBV_QPS_RTS && mask & abi::IBV_QP_CUR_STATE == 0 {
+            return Err(libc::EINVAL);
+        }
+        let to = state::check(self.kind, from, attr.qp_state, mask)?;
+        match to {
+            abi::IBV_QPS_ERR => fail(self.process, self.shared, self.key),
+            abi::IBV_QPS_RESET => self.reset(queue),
+            _ => {
+                self.set(attr, mask)?;
+                self.shared.state.store(to, Relaxed);
             }
-            // Drivers do not follow an HCA into this state.
-            let leaves_sqe = from == abi::IBV_QPS_SQE && mask & abi::IBV_QP_STATE != 0;
-            if leaves_sqe && attr.qp_state == abi::IBV_QPS_RTS && mask & abi::IBV_QP_CUR_STATE == 0 {
-                return Err(libc::EINVAL);
-            }
-            let to = state::check(self.kind, from, attr.qp_state, mask)?;
-            match to {
-                abi::IBV_QPS_ERR => fail(self.process, self.shared, self.key),
-                abi::IBV_QPS_RESET => self.reset(&mut queue),
-                _ => {
-                    self.set(attr, mask)?;
-                    self.shared.state.store(to, Relaxed);
-                }
-            }
-            to
-        };
-        progress(self, &mut queue);
+        }
         Ok(to)
     }
 
@@ -326,14 +323,14 @@ impl Qp {
         if has(abi::IBV_QP_AV) {
             shared.path.set_vector(&attr.ah_attr);
         }
-        migration::set(self, attr, mask);
+        migration::set(self.process, (self.key, shared), attr, mask);
         Ok(())
     }
 
     /// Ends a handle, and with the last one the QP: when this returns nothing of it executes, and
     /// no completion of it is left.
     pub fn destroy(&self) {
-        let mut queue = self.queue.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut queue = locked(&self.queue);
         let _lock = self.shared.entry.lock.lock();
         if !self.is_opened {
             event::forget(self.process, self.shared.events.swap(0, Relaxed), self.key, is_of_qp);

@@ -2,18 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::copy::{Pieces, PIECES};
+use crate::copy::{Pieces, Sge, PIECES};
 use crate::mr::{grant, Grant, Wanted};
 use crate::process::Process;
 use crate::shm::Receives;
-
-/// A gather or scatter element.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Sge {
-    pub addr: u64,
-    pub length: u32,
-    pub lkey: u32,
-}
 
 /// A receive taken from its queue.
 #[derive(Clone, Copy)]

@@ -17,11 +17,11 @@ use crate::path::are_connected;
 use crate::process::Process;
 use crate::qp::{fail, Qp};
 use crate::receive::{self, Memory, Posted};
-use crate::send::Wqe;
 use crate::shm::{Path, Qp as Shared, Srq, INDEX_BITS};
 use crate::srq;
+use crate::wqe::Wqe;
 
-/// What the requester learns.
+/// Answer to the requester.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
     Done,

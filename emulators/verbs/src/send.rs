@@ -2,8 +2,9 @@
 //! that posts them unless something must wait.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
+use emulator_common::lock::locked;
 use gasnet_ibv_abi as abi;
 
 use crate::config::Operation;
@@ -11,97 +12,17 @@ use crate::copy;
 use crate::cq::{self, Cqe, From};
 use crate::event;
 use crate::migration;
-use crate::nic::{Nic, Task};
 use crate::process::now_ns;
 use crate::qp::{fail, Qp, SendQueue};
-use crate::receive::{self, Memory, Sge};
+use crate::receive::{self, Memory};
 use crate::respond::{self, Answer};
 use crate::ud;
+use crate::wqe::{class, completion_opcode, Outcome, Wqe};
 
 /// A QP of fault `qp-event`: nothing of it completes, or arrives.
 const SILENT: u8 = 2;
 /// Largest message of all transports but UD.
 pub const MAX_MESSAGE: u64 = 1 << 30;
-
-/// A work request of a send queue.
-#[derive(Default)]
-pub struct Wqe {
-    pub wr_id: u64,
-    pub opcode: u32,
-    pub flags: u32,
-    pub imm: u32,
-    pub rkey: u32,
-    pub remote_addr: u64,
-    pub compare_add: u64,
-    pub swap: u64,
-    /// XRC: number of the SRQ.
-    pub srqn: u32,
-    pub ud: Option<ud::Destination>,
-    pub sges: Vec<Sge>,
-    /// The data, if they were read when it was posted.
-    pub data: Option<Vec<u8>>,
-    /// Of `SendQueue::posted`, after it.
-    pub number: u32,
-    /// Not before this time.
-    pub due_ns: u64,
-    /// Transmissions that nobody answered, on the path that the QP has after so many migrations.
-    pub lost: u32,
-    pub migrations: u32,
-    /// RNR NAKs.
-    pub rnr: u32,
-    /// Fault `cqe-error`.
-    pub forced: Option<u32>,
-    /// Fault `forge`: the length that the completion of its receive has.
-    pub reported: Option<u32>,
-    /// Its status, when it has executed but those before it have not completed.
-    pub done: Option<u32>,
-}
-
-/// What became of a try to execute a work request.
-pub enum Outcome {
-    Done,
-    Failed(u32),
-    /// Try again so much later.
-    Again(u64),
-}
-
-fn class(opcode: u32) -> Option<Operation> {
-    Some(match opcode {
-        abi::IBV_WR_SEND | abi::IBV_WR_SEND_WITH_IMM => Operation::Send,
-        abi::IBV_WR_RDMA_WRITE | abi::IBV_WR_RDMA_WRITE_WITH_IMM => Operation::Write,
-        abi::IBV_WR_RDMA_READ => Operation::Read,
-        abi::IBV_WR_ATOMIC_CMP_AND_SWP | abi::IBV_WR_ATOMIC_FETCH_AND_ADD => Operation::Atomic,
-        _ => return None,
-    })
-}
-
-fn completion_opcode(opcode: u32) -> u32 {
-    match opcode {
-        abi::IBV_WR_RDMA_WRITE | abi::IBV_WR_RDMA_WRITE_WITH_IMM => abi::IBV_WC_RDMA_WRITE,
-        abi::IBV_WR_RDMA_READ => abi::IBV_WC_RDMA_READ,
-        abi::IBV_WR_ATOMIC_CMP_AND_SWP => abi::IBV_WC_COMP_SWAP,
-        abi::IBV_WR_ATOMIC_FETCH_AND_ADD => abi::IBV_WC_FETCH_ADD,
-        _ => abi::IBV_WC_SEND,
-    }
-}
-
-impl Wqe {
-    pub fn operation(&self) -> Operation {
-        class(self.opcode).unwrap_or(Operation::Send)
-    }
-
-    pub fn length(&self) -> u64 {
-        match &self.data {
-            Some(data) => data.len() as u64,
-            None => self.sges.iter().map(|sge| u64::from(sge.length)).sum(),
-        }
-    }
-
-    /// Whether it carries immediate data.
-    pub fn has_imm(&self) -> bool {
-        matches!(self.opcode, abi::IBV_WR_SEND_WITH_IMM | abi::IBV_WR_RDMA_WRITE_WITH_IMM)
-    }
-}
 
 /// Whether a transport has an operation.
 fn offered(kind: u32, opcode: u32, atomics: bool) -> bool {
@@ -135,7 +56,7 @@ impl Qp {
             return Err(libc::ENOMEM);
         }
         if let Some(forgery) = wqe.has_imm().then(|| self.process.faults.forgery()).flatten() {
-            forgery.change.apply(&mut wqe);
+            wqe.alter(forgery.change);
         }
         if inline && wqe.data.is_none() {
             wqe.data = Some(copy::gather_inline(&wqe.sges, wqe.length() as usize));
@@ -157,7 +78,7 @@ impl Qp {
         }
         let device = self.port().device;
         if config.delays(device) {
-            // What a fence waits for may change the data.
+            // Operations that a fence waits for may change the data.
             if config.late_visible && !config.late && wqe.flags & abi::IBV_SEND_FENCE == 0 {
                 self.capture(&mut wqe);
             }
@@ -185,7 +106,7 @@ impl Qp {
         receive::memory(self.process, &wqe.sges, device, pd, access)
     }
 
-    /// What a transmission without an answer comes to.
+    /// Retries a transmission without an answer, or fails.
     fn unanswered(&self, wqe: &mut Wqe) -> Outcome {
         if self.kind == abi::IBV_QPT_UC {
             return Outcome::Done;
@@ -199,7 +120,7 @@ impl Qp {
         if timeout == 0 || wqe.lost <= self.shared.retry_cnt.load(Relaxed) {
             return Outcome::Again(retry_ns(timeout));
         }
-        if migration::leave(self, migrations) {
+        if migration::leave(self.process, (self.key, self.shared), migrations) {
             return Outcome::Again(0);
         }
         Outcome::Failed(abi::IBV_WC_RETRY_EXC_ERR)
@@ -341,13 +262,18 @@ fn execute_ready(qp: &Qp, queue: &mut SendQueue) -> Option<u64> {
 fn wait(qp: &Arc<Qp>, queue: &mut SendQueue, due_ns: u64) {
     if queue.timer_ns == 0 || due_ns < queue.timer_ns {
         queue.timer_ns = due_ns;
-        Nic::at(qp.process, due_ns, Task::Progress(Arc::clone(qp)));
+        let qp = Arc::clone(qp);
+        qp.process.later.at(due_ns, move || {
+            let mut queue = locked(&qp.queue);
+            queue.timer_ns = 0;
+            progress(&qp, &mut queue);
+        });
     }
 }
 
 /// Posts work requests. Err: errno, and how many were posted before.
 pub fn post(qp: &Arc<Qp>, wqes: impl Iterator<Item = Wqe>) -> Result<(), (i32, usize)> {
-    let mut queue = qp.queue.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut queue = locked(&qp.queue);
     let mut result = Ok(());
     for (n, wqe) in wqes.enumerate() {
         if let Err(error) = qp.enqueue(&mut queue, wqe) {

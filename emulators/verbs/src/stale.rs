@@ -5,10 +5,11 @@
 use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use crate::mr;
-use crate::process::Process;
+use emulator_common::fabric::Member;
+
+use crate::shm::Fabric;
 
 // <linux/userfaultfd.h>
 const UFFD_USER_MODE_ONLY: libc::c_int = 1;
@@ -101,17 +102,18 @@ impl Watch {
             events: libc::POLLIN,
             revents: 0,
         };
-        // SAFETY: one live item. What goes wrong shows when the event is read.
+        // SAFETY: one live item. A failure shows when the event is read.
         unsafe { libc::poll(&raw mut item, 1, -1) };
     }
 
-    /// Reads events for ever. Whoever unmaps waits until its event is read, and who registers what
-    /// was mapped there meanwhile waits too ([`Watch::settle`]): such regions have later numbers.
-    pub fn run(&self, process: &Process) {
+    /// Reads events for ever. A thread that unmaps waits until its event is read, and one that
+    /// registers what was mapped there meanwhile waits too ([`Watch::settle`]): such regions have
+    /// later numbers.
+    pub fn run(&self, member: &Member<Fabric>, registrations: &AtomicU64) {
         let mut message = Message::default();
         loop {
             self.wait();
-            let before = process.registrations.load(SeqCst);
+            let before = registrations.load(SeqCst);
             // SAFETY: one message fits.
             if unsafe { libc::read(self.0.as_raw_fd(), (&raw mut message).cast(), size_of::<Message>()) } <= 0 {
                 if Error::last_os_error().kind() == ErrorKind::WouldBlock {
@@ -121,8 +123,8 @@ impl Watch {
             }
             let [first, second, third] = message.arguments;
             match message.event {
-                EVENT_REMOVE | EVENT_UNMAP => revoke(process, first..second, before),
-                EVENT_REMAP => revoke(process, first..first + third, before),
+                EVENT_REMOVE | EVENT_UNMAP => revoke(member, first..second, before),
+                EVENT_REMAP => revoke(member, first..first + third, before),
                 _ => {}
             }
         }
@@ -130,30 +132,30 @@ impl Watch {
 }
 
 /// Takes the rights of all regions with a number below `before` that overlap a range.
-fn revoke(process: &Process, range: Range<u64>, before: u64) {
+fn revoke(member: &Member<Fabric>, range: Range<u64>, before: u64) {
     let Range { start, end } = range;
     let is_meant = |index: u32| {
-        let region = process.fabric.mrs.at(index);
+        let region = member.fabric.mrs.at(index);
         let addr = region.addr.load(Relaxed);
         let is_old = region.number.load(Relaxed) < before;
         let pinned = region.access.load(Relaxed) & gasnet_ibv_abi::IBV_ACCESS_ON_DEMAND == 0;
         is_old && pinned && addr < end && start < addr.saturating_add(region.length.load(Relaxed))
     };
-    for index in process.fabric.mrs.owned(process.slot).filter(|&index| is_meant(index)) {
+    for index in member.fabric.mrs.owned(member.slot).filter(|&index| is_meant(index)) {
         let was_valid = {
             // Once all places have been used, another thread may give this one to a new region. It
             // may not while the lock is held.
-            let _guard = process.allocation();
-            let region = process.fabric.mrs.at(index);
-            let is_ours = region.entry.owner.load(Relaxed) == process.slot + 1;
+            let _guard = member.allocation();
+            let region = member.fabric.mrs.at(index);
+            let is_ours = region.entry.slot() == member.slot;
             is_ours && is_meant(index) && region.pd.swap(0, SeqCst) != 0
         };
         if was_valid {
             eprintln!(
                 "emulator of verbs: process {}: memory at {start:#x} to {end:#x} was unmapped while it was \
                  registered (key {:#x})",
-                process.pid,
-                mr::key(process, index)
+                member.pid,
+                member.fabric.mr_key(index)
             );
         }
     }

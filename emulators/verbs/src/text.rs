@@ -54,6 +54,29 @@ const EVENTS: [&CStr; 20] = [
     c"WQ fatal",
 ];
 
+/// Short names for EMU_VERBS, by `ibv_event_type`.
+const EVENT_NAMES: [&str; 19] = [
+    "cq_err",
+    "qp_fatal",
+    "qp_req_err",
+    "qp_access_err",
+    "comm_est",
+    "sq_drained",
+    "path_mig",
+    "path_mig_err",
+    "device_fatal",
+    "port_active",
+    "port_err",
+    "lid_change",
+    "pkey_change",
+    "sm_change",
+    "srq_err",
+    "srq_limit_reached",
+    "qp_last_wqe_reached",
+    "client_reregister",
+    "gid_change",
+];
+
 const PORT_STATES: [&CStr; 6] = [
     c"no state change (NOP)",
     c"down",
@@ -80,6 +103,13 @@ fn lookup(table: &[&'static CStr], index: u32) -> &'static CStr {
 
 pub fn status_named(name: &str) -> Option<u32> {
     STATUSES.iter().position(|(short, _)| *short == name).map(|i| i as u32)
+}
+
+pub fn event_named(name: &str) -> Option<u32> {
+    EVENT_NAMES
+        .iter()
+        .position(|other| *other == name)
+        .map(|kind| kind as u32)
 }
 
 pub fn status(status: u32) -> &'static CStr {
@@ -124,3 +154,23 @@ pub const RATES: [(u32, i32, i32); 23] = [
     (23, 320, 850_000),
     (24, 480, 1_275_000),
 ];
+
+#[cfg(test)]
+mod tests {
+    use gasnet_ibv_abi as abi;
+
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_header() {
+        for (name, kind) in [
+            ("cq_err", abi::IBV_EVENT_CQ_ERR),
+            ("comm_est", abi::IBV_EVENT_COMM_EST),
+            ("device_fatal", abi::IBV_EVENT_DEVICE_FATAL),
+            ("srq_limit_reached", abi::IBV_EVENT_SRQ_LIMIT_REACHED),
+            ("gid_change", abi::IBV_EVENT_GID_CHANGE),
+        ] {
+            assert_eq!(event_named(name), Some(kind));
+        }
+    }
+}

@@ -4,45 +4,22 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use gasnet_ibv_abi as abi;
 
-use crate::address::{self, Address, TYPE_ROCE_V2};
+use crate::address::{self, Address, Destination, Vector, TYPE_ROCE_V2, V4_PREFIX};
 use crate::config::Link;
 use crate::copy::{self, Pieces};
 use crate::cq::{self, Cqe, From};
-use crate::nic::{Nic, Task};
 use crate::ports::is_one_partition;
 use crate::process::{now_ns, Process};
 use crate::qp::{fail, Qp};
 use crate::receive;
-use crate::send::{Outcome, Wqe};
 use crate::shm::{Port, Qp as Shared, INDEX_BITS};
 use crate::srq;
+use crate::wqe::{Outcome, Wqe};
 
 /// Bytes in front of each received datagram.
 pub const GRH_BYTES: usize = 40;
 /// Largest datagram: the MTU of all ports.
 pub const MAX_DATAGRAM: u64 = 4096;
-
-/// Where an address handle leads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Vector {
-    /// From this port.
-    pub port: Port,
-    pub to: Address,
-    /// The destination GID, if datagrams have a global route header.
-    pub dgid: Option<[u8; 16]>,
-    pub sgid_index: u32,
-    pub service_level: u8,
-    pub hop_limit: u8,
-    pub traffic_class: u8,
-}
-
-/// Whom a datagram is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Destination {
-    pub vector: Vector,
-    pub qpn: u32,
-    pub qkey: u32,
-}
 
 /// Sends a datagram: what is wrong at the other end is not noticed here.
 pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
@@ -97,7 +74,7 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
     }
     if faults.hits(config.ud_reorder) {
         let delay = config.delay.as_nanos() as u64;
-        Nic::at(process, now_ns() + delay, Task::Deliver(Box::new(datagram)));
+        process.later.at(now_ns() + delay, move || deliver(process, &datagram));
     } else {
         deliver(process, &datagram);
     }
@@ -106,7 +83,7 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
 
 /// A datagram under way.
 #[derive(Clone)]
-pub struct Datagram {
+struct Datagram {
     /// Key of the sending QP, its Q_Key and its P_Key.
     from: u32,
     qkey: u32,
@@ -166,7 +143,7 @@ fn find<'a>(process: &'a Process, datagram: &Datagram) -> Option<&'a Shared> {
 }
 
 /// Puts a datagram into a receive of its destination, if there is one.
-pub fn deliver(process: &Process, datagram: &Datagram) {
+fn deliver(process: &Process, datagram: &Datagram) {
     let destination = &datagram.destination;
     let Some(peer) = find(process, datagram) else { return };
     let _guard = peer.entry.lock.lock();
@@ -241,7 +218,7 @@ fn place(pid: i32, memory: &Pieces, header: Option<&[u8; GRH_BYTES]>, payload: &
     let mut from = Pieces::default();
     match header {
         Some(header) => from.push(header.as_ptr() as u64, GRH_BYTES as u64),
-        None => to.skip(GRH_BYTES),
+        None => to.skip(GRH_BYTES as u64),
     }
     from.push(payload.as_ptr() as u64, payload.len() as u64);
     match copy::write(pid, &from, &to) {
@@ -276,6 +253,3 @@ fn header(process: &Process, destination: &Destination, bytes: usize) -> Option<
     header[24..].copy_from_slice(&dgid);
     Some(header)
 }
-
-/// IPv4 addresses as GIDs.
-pub const V4_PREFIX: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];

@@ -6,29 +6,21 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use gasnet_ibv_abi as abi;
 
+use crate::address::Destination;
+use crate::copy::{Sge, PIECES};
 use crate::event;
 use crate::extended;
 use crate::footprint::{self, Locked};
-use crate::handle::{load, null, release, retain, store, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd};
+use crate::handle::{
+    load, null, release, retain, sges, store, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd,
+};
 use crate::qp::{self, Attributes};
-use crate::receive::{self, Sge};
+use crate::receive;
 use crate::reclaim::destroy_srq;
-use crate::send::{self, Wqe};
+use crate::send;
 use crate::shm::INDEX_BITS;
 use crate::srq;
-use crate::ud::Destination;
-
-/// The SGEs of a list in C.
-pub fn sges(list: *const abi::ibv_sge, count: usize) -> Vec<Sge> {
-    (0..count)
-        .map(|n| load(list.wrapping_add(n)))
-        .map(|sge| Sge {
-            addr: sge.addr,
-            length: sge.length,
-            lkey: sge.lkey,
-        })
-        .collect()
-}
+use crate::wqe::Wqe;
 
 fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> *mut abi::ibv_srq {
     let owner = Context::of(context);
@@ -197,7 +189,7 @@ fn post_receives(
     while !next.is_null() {
         let wr = load(next);
         let posted = match usize::try_from(wr.num_sge) {
-            Ok(count) if count <= crate::copy::PIECES => post(wr.wr_id, &sges(wr.sg_list, count)),
+            Ok(count) if count <= PIECES => post(wr.wr_id, &sges(wr.sg_list, count)),
             _ => Err(libc::EINVAL),
         };
         if let Err(errno) = posted {

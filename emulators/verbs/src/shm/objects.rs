@@ -7,6 +7,7 @@ use emulator_common::lock::Lock;
 use emulator_common::table::{Entry, Table};
 
 use super::ring::Ring;
+use super::INDEX_BITS;
 
 pub const DEVICES: usize = 16;
 pub const PORTS: usize = 4;
@@ -29,6 +30,28 @@ pub struct Fabric {
     pub cqs: Table<Cq, { 1 << 15 }>,
     pub srqs: Table<Srq, { 1 << 14 }>,
     pub events: Table<Events, { 1 << 14 }>,
+}
+
+/// Index << 8 | generation.
+fn wire(key: u32) -> u32 {
+    key.rotate_left(8) & 0x00ff_ffff | key >> INDEX_BITS & 0xff
+}
+
+/// The key of a table from that of the wire.
+fn from_wire(key: u32) -> u32 {
+    key >> 8 | (key & 0xff) << INDEX_BITS
+}
+
+impl Fabric {
+    /// The key of a region for `lkey` and `rkey`.
+    pub fn mr_key(&self, index: u32) -> u32 {
+        wire(self.mrs.key(index, INDEX_BITS))
+    }
+
+    /// The live region of a key.
+    pub fn find_mr(&self, key: u32) -> Option<&Mr> {
+        self.mrs.find(from_wire(key), INDEX_BITS)
+    }
 }
 
 /// Writes of a device that have completed, and those of which the data are visible.
@@ -190,5 +213,18 @@ unsafe impl Layout for Fabric {
     fn init(&self) {
         self.atomics.iter().for_each(Lock::init);
         self.landings.iter().for_each(|landings| landings.lock.init());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_the_wire() {
+        for key in [1, 0x1234, 0x00ff_0001, 0x0012_ffff] {
+            assert_eq!(from_wire(wire(key)), key);
+        }
+        assert_eq!(wire(0x0003_0002), 0x0203);
     }
 }
