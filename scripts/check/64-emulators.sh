@@ -54,7 +54,7 @@ gni_faults() {
 # gni_program: compiles the conformance program of uGNI.
 gni_program() {
     # shellcheck disable=SC2046 # several sources
-    "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror -I"$ugni/include" -o "$WORK/gni" $(echo "$ugni"/tests/*.c) \
+    "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror -I"$ugni/include" -o "$WORK/gni" $(suite ugni) \
         -L"$EMULATORS/ugni" -lugni -lpthread
 }
 
@@ -80,7 +80,7 @@ elan_faults() {
 # elan_program: compiles the conformance program of Elan.
 elan_program() {
     # shellcheck disable=SC2046 # several sources
-    "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror -I"$ROOT/conduit-elan" -o "$WORK/elan" $(echo "$elan"/tests/*.c) \
+    "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror -I"$ROOT/conduit-elan" -o "$WORK/elan" $(suite elan) \
         -ldl -lpthread
 }
 
@@ -89,14 +89,14 @@ elan_exports() {
     [ "$(objdump -T "$EMULATORS/elan/libgasnet_elan_shim.so" | sed -n 's/.* DF \.text.* //p')" = gasnet_elan_shim ]
 }
 
-# pingpong PROGRAM: a program of ibverbs-utils, as server and client. The client tries until the
-# server listens.
+# pingpong PROGRAM OPTION...: a program of ibverbs-utils, as server and client. The client tries
+# until the server listens.
 pingpong() {
     # shellcheck disable=SC2016 # for the other shell
     timeout 60 "$ROOT/scripts/with-emulator" verbs --faults yield=10 sh -c '
-        "$1" -p "$2" -n 200 & server=$!
-        until "$1" -p "$2" -n 200 localhost; do kill -0 $server || exit 1; done
-        wait $server' pingpong "$1" $((20000 + $$ % 20000))
+        "$@" & server=$!
+        until "$@" localhost; do kill -0 $server || exit 1; done
+        wait $server' pingpong "$@" -p $((20000 + $$ % 20000)) -n 200
 }
 
 random=$(printf %s "$SEED" | cksum | cut -d' ' -f1)
@@ -148,6 +148,9 @@ for program in rc uc ud srq xsrq; do
         skip "emulators: verbs, ibv_${program}_pingpong: ibverbs-utils is not installed"
     fi
 done
+# Posting by calls, and polling a CQ field by field.
+command -v ibv_rc_pingpong >/dev/null &&
+    attempt "emulators: verbs, ibv_rc_pingpong, extended interfaces" pingpong ibv_rc_pingpong -N -t
 before=$(find /dev/shm -maxdepth 1 -name 'emu-*.*')
 timeout -s KILL 1 "$ROOT/scripts/with-emulator" verbs sleep 3
 sleep 0.5

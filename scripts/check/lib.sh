@@ -52,11 +52,16 @@ compat_tests() {
     tests --lines --slice "$_slice" --timeout-factor 3 -n "$(nproc)" "$@"
 }
 
+# suite EMULATOR: options and sources of its conformance program.
+suite() {
+    echo "-I$ROOT/emulators/common/tests" "$ROOT/emulators/common/tests"/*.c "$ROOT/emulators/$1/tests"/*.c
+}
+
 # conformance_program FILE: compiles the conformance program of verbs.
 conformance_program() {
     # shellcheck disable=SC2046 # several sources
     attempt "compile the conformance program of verbs" "$CC" -std=gnu11 -O1 -Wall -Wextra -Werror \
-        -o "$1" $(echo "$ROOT"/emulators/verbs/tests/*.c) -libverbs
+        -o "$1" $(suite verbs) -libverbs
 }
 
 finish() { exit $((failures > 0)); }

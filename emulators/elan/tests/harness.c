@@ -3,14 +3,12 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 const gasnet_elan_shim_t *shim;
@@ -20,31 +18,6 @@ __thread uint32_t me, size;
 static uint64_t job;
 // The thread is of the second job of `run_threads`, which prints nothing.
 static __thread bool is_second;
-
-void say(const char *test, const char *format, ...) {
-    va_list arguments;
-    if (elan != NULL && (me != 0 || is_second)) return;
-    printf("%s: ", test);
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    printf("\n");
-    fflush(stdout);
-}
-
-void must(bool good, const char *what) {
-    if (good) return;
-    printf("FAILED: process %u: %s\n", me, what);
-    fflush(stdout);
-    _exit(1);
-}
-
-const char *yes(bool is) { return is ? "yes" : "no"; }
-
-void pause_ms(int ms) {
-    struct timespec pause = {ms / 1000, ms % 1000 * 1000000L};
-    nanosleep(&pause, NULL);
-}
 
 gasnet_elan_place_t place(uint32_t rank, uint32_t processes) {
     gasnet_elan_place_t place = {job + is_second, rank, processes};
@@ -58,6 +31,7 @@ void attach(uint32_t rank, uint32_t processes) {
     if (elan == NULL) printf("start: %s\n", why);
     must(elan != NULL, "start");
     me = info.vp;
+    is_silent = me != 0 || is_second;
     size = info.size;
 }
 
@@ -90,7 +64,7 @@ void run(uint32_t processes, void (*part)(void)) {
     for (i = 0; i < processes; i++) must(status[i] == 0, "a process ended badly");
 }
 
-// What the threads of `run_threads` run, and how many there are.
+// The function that the threads of `run_threads` run, and their number.
 static void (*shared_part)(void);
 static uint32_t threads;
 
@@ -181,18 +155,15 @@ gasnet_elan_queue_t *make_queue(size_t slots) {
     return queue;
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] = {
-    {"start", test_start},       {"memory", test_memory},    {"transfers", test_transfers},
-    {"queues", test_queues},     {"ports", test_ports},      {"collectives", test_collectives},
-    {"together", test_together}, {"ends", test_ends},        {"misuse", fault_misuse},
-    {"late", fault_late},        {"reorder", fault_reorder}, {"limits", fault_limits},
-    {"waits", fault_waits},      {"threads", fault_threads}, {"no-start", fault_start},
-    {"leaks", fault_leaks},      {"spoilt", fault_spoilt},
+static const struct test tests[] = {
+    {"start", test_start}, {"memory", test_memory},           {"transfers", test_transfers}, {"queues", test_queues},
+    {"ports", test_ports}, {"collectives", test_collectives}, {"together", test_together},   {"ends", test_ends},
 };
-enum { ALWAYS = 8 };
+static const struct test faults[] = {
+    {"misuse", fault_misuse},  {"late", fault_late},   {"reorder", fault_reorder},
+    {"limits", fault_limits},  {"waits", fault_waits}, {"threads", fault_threads},
+    {"no-start", fault_start}, {"leaks", fault_leaks}, {"spoilt", fault_spoilt},
+};
 
 // Without arguments all tests but those of faults, whose names are arguments.
 int main(int argc, char **argv) {
@@ -200,8 +171,7 @@ int main(int argc, char **argv) {
     const char *path = getenv("GASNET_ELAN_SHIM");
     struct rlimit no_cores = {0, 0};
     void *library = dlopen(path != NULL ? path : "", RTLD_NOW);
-    size_t i;
-    int k;
+    (void)argc;
     // No two programs of a fabric have a job in common.
     job = (uint64_t)getpid() << 16;
     setrlimit(RLIMIT_CORE, &no_cores);
@@ -209,11 +179,8 @@ int main(int argc, char **argv) {
     *(void **)&find = dlsym(library, "gasnet_elan_shim");
     must(find != NULL && (shim = find()) != NULL, "gasnet_elan_shim");
     must(shim->version == GASNET_ELAN_SHIM_VERSION, "the version");
-    for (i = 0; i < sizeof tests / sizeof *tests; i++) {
-        bool wanted = argc < 2 && i < ALWAYS;
-        for (k = 1; k < argc; k++) wanted |= strcmp(argv[k], tests[i].name) == 0;
-        if (wanted) tests[i].run();
-    }
+    run_tests(tests, sizeof tests / sizeof *tests, true, argv);
+    run_tests(faults, sizeof faults / sizeof *faults, false, argv);
     printf("done\n");
     return 0;
 }

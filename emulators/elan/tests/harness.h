@@ -4,8 +4,8 @@
 #define HARNESS_H
 
 #include "shim.h"
+#include "suite.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* The library of GASNET_ELAN_SHIM. */
@@ -16,7 +16,7 @@ extern __thread gasnet_elan_t *elan;
 extern __thread gasnet_elan_info_t info;
 extern __thread uint32_t me, size;
 
-/* Runs a function in so many processes. Ends the program if one of them fails. */
+/* Runs a function in processes. Ends the program if one of them fails. */
 void run(uint32_t processes, void (*part)(void));
 /* The same in threads of one process, each with an attachment of its own, by two jobs at a time. */
 void run_threads(uint32_t threads, void (*part)(void));
@@ -28,20 +28,13 @@ void run_alone(const char *test, void (*part)(void));
 /* The place of a rank in a new job of each `run`. */
 gasnet_elan_place_t place(uint32_t rank, uint32_t processes);
 
-/* Prints "test: what" as printf does. In `run`, only process 0 prints. */
-void say(const char *test, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends the process with a message if something that must succeed did not. */
-void must(bool good, const char *what);
-void pause_ms(int ms);
-const char *yes(bool is);
-
-/* Attaches, as `run` does. */
+/* Attaches, as `run` does. Only process 0 prints then. */
 void attach(uint32_t rank, uint32_t processes);
 /* Whole pages, and their network address. */
 uint8_t *pages(size_t bytes);
 /* Symmetric memory whose network address is the same everywhere. */
 uint8_t *symmetric(size_t bytes, uint64_t *address);
-/* A queue for so many messages of 64 bytes. */
+/* A queue for messages of 64 bytes. */
 gasnet_elan_queue_t *make_queue(size_t slots);
 
 void test_start(void);
@@ -52,7 +45,7 @@ void test_ports(void);
 void test_collectives(void);
 void test_together(void);
 void test_ends(void);
-/* What test_together runs. */
+/* Parts of test_together. */
 void transfer_parts(void);
 void queue_parts(void);
 void port_parts(void);

@@ -4,41 +4,26 @@
 #include "harness.h"
 
 #include <stdio.h>
-#include <string.h>
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} tests[] =
-    {
-        {"layout", test_layout},     {"processes", test_processes}, {"domains", test_domains},
-        {"checks", test_checks},     {"transfers", test_transfers}, {"events", test_events},
-        {"atomics", test_atomics},   {"memory", test_memory},       {"engine", test_engine},
-        {"messages", test_messages},
-},
-  faults[] = {
-      {"busy", fault_busy},       {"errors", fault_errors},   {"registrations", fault_registrations},
-      {"reorder", fault_reorder}, {"late", fault_late},       {"early", fault_early},
-      {"limits", fault_limits},   {"threads", fault_threads}, {"leaks", fault_leaks},
-      {"kill", fault_kill},
+static const struct test tests[] = {
+    {"layout", test_layout},       {"processes", test_processes}, {"domains", test_domains}, {"checks", test_checks},
+    {"transfers", test_transfers}, {"events", test_events},       {"atomics", test_atomics}, {"memory", test_memory},
+    {"engine", test_engine},       {"messages", test_messages},
 };
-
-static bool named(const char *name, int argc, char **argv) {
-    int i;
-    for (i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0) return true;
-    return false;
-}
+static const struct test faults[] = {
+    {"busy", fault_busy},       {"errors", fault_errors},   {"registrations", fault_registrations},
+    {"reorder", fault_reorder}, {"late", fault_late},       {"early", fault_early},
+    {"limits", fault_limits},   {"threads", fault_threads}, {"leaks", fault_leaks},
+    {"kill", fault_kill},
+};
 
 int main(int argc, char **argv) {
     gni_nic_device_t device;
-    size_t i;
+    (void)argc;
     must(GNI_GetDeviceType(&device) == 0, "GNI_GetDeviceType");
     gemini = device == GNI_DEVICE_GEMINI;
-    for (i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (argc < 2 || named(tests[i].name, argc, argv)) tests[i].run();
-    for (i = 0; i < sizeof faults / sizeof *faults; i++)
-        if (named(faults[i].name, argc, argv)) faults[i].run();
+    run_tests(tests, sizeof tests / sizeof *tests, true, argv);
+    run_tests(faults, sizeof faults / sizeof *faults, false, argv);
     printf("done\n");
     return 0;
 }

@@ -1,31 +1,11 @@
 // harness.c: ends, descriptors and completions for all tests.
 #include "harness.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 bool gemini;
-
-void say(const char *test, const char *format, ...) {
-    va_list arguments;
-    printf("%s: ", test);
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    printf("\n");
-    fflush(stdout);
-}
-
-void must(bool good, const char *what) {
-    if (good) return;
-    printf("FAILED: %s\n", what);
-    fflush(stdout);
-    exit(1);
-}
 
 const char *name(gni_return_t code) { return code < 14 ? gni_err_str[code] + strlen("GNI_RC_") : "?"; }
 
@@ -85,7 +65,7 @@ void destroy_pair(struct end *a, struct end *b) {
 
 gni_post_descriptor_t descriptor(gni_post_type_t type, const struct end *a, const struct end *b, uint64_t bytes) {
     gni_post_descriptor_t d;
-    // What an operation does not use may be anything.
+    // Fields that an operation does not use may be anything.
     memset(&d, 0xa5, sizeof d);
     d.type = type;
     d.cq_mode = GNI_CQMODE_GLOBAL_EVENT;
@@ -106,11 +86,6 @@ gni_post_descriptor_t descriptor(gni_post_type_t type, const struct end *a, cons
 gni_return_t post(struct end *a, gni_post_descriptor_t *d) {
     if (d->type == GNI_POST_RDMA_PUT || d->type == GNI_POST_RDMA_GET) return GNI_PostRdma(a->ep, d);
     return d->type == GNI_POST_CQWRITE ? GNI_PostCqWrite(a->ep, d) : GNI_PostFma(a->ep, d);
-}
-
-void pause_ms(int ms) {
-    struct timespec pause = {0, ms * 1000000L};
-    nanosleep(&pause, NULL);
 }
 
 gni_return_t wait_for(gni_cq_handle_t cq, gni_cq_entry_t *entry) {

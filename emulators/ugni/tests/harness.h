@@ -3,8 +3,9 @@
 #ifndef HARNESS_H
 #define HARNESS_H
 
+#include "suite.h"
+
 #include <gni_pub.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 enum { BUFFER = 1 << 16, ENTRIES = 64, RESULTS = BUFFER - 4096 };
@@ -20,7 +21,7 @@ struct end {
     uint32_t address, instance;
 };
 
-/* What differs from the usual end. */
+/* Differences from the usual end. */
 struct options {
     uint32_t modes, memory;       /* added to the usual ones */
     uint32_t source, destination; /* entries; 0: ENTRIES */
@@ -29,10 +30,6 @@ struct options {
 
 extern bool gemini;
 
-/* Prints "test: what" as printf does. */
-void say(const char *test, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends the program with a message if something that must succeed did not. */
-void must(bool good, const char *what);
 /* The name of a return code. */
 const char *name(gni_return_t code);
 
@@ -55,7 +52,6 @@ bool nothing(gni_cq_handle_t cq);
 gni_return_t complete(struct end *a, gni_post_descriptor_t *d);
 /* Posts and completes; the first code that is not success. */
 gni_return_t transfer(struct end *a, gni_post_descriptor_t *d);
-void pause_ms(int ms);
 
 void test_layout(void);
 void test_domains(void);
@@ -68,7 +64,7 @@ void test_engine(void);
 void test_messages(void);
 void test_processes(void);
 
-/* What faults of the emulator look like. */
+/* Faults of the emulator, as a program sees them. */
 void fault_busy(void);
 void fault_errors(void);
 void fault_registrations(void);

@@ -1,30 +1,11 @@
 // harness.c: devices, ends and completions for all tests.
 #include "harness.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 struct device devices[2];
-
-void say(const char *test, const char *format, ...) {
-    va_list arguments;
-    printf("%s: ", test);
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    printf("\n");
-    fflush(stdout);
-}
-
-void must(bool good, const char *what) {
-    if (good) return;
-    printf("FAILED: %s\n", what);
-    fflush(stdout);
-    exit(1);
-}
 
 // RoCE has no LIDs: the last GID of the table that is in use has the newest type.
 static void find_gid(struct device *device) {

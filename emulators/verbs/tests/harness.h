@@ -4,8 +4,9 @@
 #ifndef HARNESS_H
 #define HARNESS_H
 
+#include "suite.h"
+
 #include <infiniband/verbs.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 /* A device that is open, and what both ends of all tests use of it. */
@@ -33,7 +34,7 @@ struct end {
 
 enum { BUFFER = 16384, DEPTH = 8, SGES = 4, INLINE = 64 };
 
-/* What differs from the usual end. */
+/* Differences from the usual end. */
 struct options {
     enum ibv_qp_type type; /* 0: RC */
     int cq_depth, mr_access, qp_access;
@@ -42,11 +43,6 @@ struct options {
 };
 
 extern struct device devices[2];
-
-/* Prints "test: what" as printf does. */
-void say(const char *test, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Ends the program with a message if something that must succeed did not. */
-void must(bool good, const char *what);
 
 /* Lets time pass for the faults of an emulator with `steps`. False: they have a clock. */
 bool step(unsigned milliseconds);
@@ -95,7 +91,7 @@ void test_memory(void);
 void test_extended(void);
 void test_processes(void);
 
-/* What faults of the emulator look like. */
+/* Faults of the emulator, as a program sees them. */
 void fault_offers(void);
 void fault_registrations(void);
 void fault_messages(void);
