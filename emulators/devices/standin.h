@@ -9,10 +9,10 @@
 
 enum { STANDIN_MOST_DEVICES = 8 };
 
-// What a call may be asked to fail at (standin_fail).
+// Calls that can be asked to fail (standin_fail).
 enum standin_fault { STANDIN_ALLOC, STANDIN_COPY, STANDIN_SYNC, STANDIN_INIT, STANDIN_EXPORT, STANDIN_FAULTS };
 
-// What is counted (standin_live).
+// Objects that are counted (standin_live).
 enum standin_count { STANDIN_MEMORIES, STANDIN_STREAMS, STANDIN_CONTEXTS, STANDIN_COUNTS };
 
 typedef struct standin_stream standin_stream;

@@ -63,7 +63,7 @@ impl<const N: usize> Pieces<N> {
         &self.pieces[..self.count]
     }
 
-    /// Leaves out the first bytes.
+    /// Drops the first bytes.
     pub fn skip(&mut self, mut bytes: u64) {
         let mut kept = Self::default();
         for piece in self.slice() {
@@ -74,7 +74,7 @@ impl<const N: usize> Pieces<N> {
         *self = kept;
     }
 
-    /// Leaves out what is beyond so many bytes.
+    /// Keeps the first bytes.
     pub fn truncate(&mut self, mut bytes: u64) {
         let mut kept = Self::default();
         for piece in self.slice() {

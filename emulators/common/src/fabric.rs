@@ -16,7 +16,7 @@ pub const PROCESSES: usize = 4096;
 /// Bytes of the heap. The file is sparse, so only what is used costs memory.
 const HEAP_BYTES: usize = 16 << 30;
 
-/// What every fabric begins with. All zero but for the lock.
+/// The head of every fabric. All zero but for the lock.
 #[repr(C)]
 pub struct Head {
     /// `Layout::MAGIC` when the locks are initialised.
@@ -41,7 +41,7 @@ pub unsafe trait Layout {
     fn init(&self);
 }
 
-/// What a process has of a fabric.
+/// The part of a process in a fabric.
 pub struct Member<F: 'static> {
     pub fabric: &'static F,
     /// The heap, as words.
@@ -191,7 +191,7 @@ impl<F: Layout> Member<F> {
         &self.words[offset as usize / 8..][..bytes as usize / 8]
     }
 
-    /// A block of the heap of at least so many bytes. None: the heap is full.
+    /// A block of the heap of at least `bytes` bytes. None: the heap is full.
     pub fn take_bytes(&self, bytes: u64) -> Option<u64> {
         let _guard = self.allocation();
         self.fabric.head().heap.take(self.words, bytes)

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::random::Random;
 
-/// `seed`: the message that is altered is one of so many.
+/// `seed` alters one of the first messages, of which this many count.
 const FIRST: u64 = 64;
 
 /// A way to alter a message.
@@ -53,7 +53,7 @@ fn number(text: &str) -> Result<u64, String> {
     number.map_err(|_| format!("{text} is no number"))
 }
 
-/// Bits to flip: one of so many, or many of them.
+/// Bits to flip among the lowest `count`: one of them, or many.
 pub fn bits(random: &Random, count: u64) -> u64 {
     let (bit, all) = (1 << random.below(count), u64::MAX >> (64 - count));
     match random.below(2) {
@@ -62,7 +62,7 @@ pub fn bits(random: &Random, count: u64) -> u64 {
     }
 }
 
-/// A number of up to so many bits, of each length alike.
+/// A number of up to `count` bits, of each length alike.
 pub fn size(random: &Random, count: u64) -> u64 {
     random.next() >> (64 - count) >> random.below(count)
 }

@@ -20,7 +20,7 @@ fn class(bytes: u64) -> u32 {
 }
 
 impl Heap {
-    /// The offset of a block of at least so many bytes; its content is arbitrary.
+    /// The offset of a block of at least `bytes` bytes; its content is arbitrary.
     pub fn take(&self, words: &[AtomicU64], bytes: u64) -> Option<u64> {
         let class = class(bytes);
         let first = self.free[class as usize].load(Relaxed);

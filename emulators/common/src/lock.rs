@@ -1,5 +1,5 @@
 //! A mutex in shared memory that survives the death of its holder: the kernel releases it, and the
-//! next holder goes on with what it finds. What it guards are counters and rings, so the worst that
+//! next holder goes on with what it finds. It guards counters and rings, so the worst that
 //! a killed holder leaves is a message that is half delivered.
 
 use std::cell::UnsafeCell;

@@ -1,4 +1,4 @@
-//! What this process has mapped, as `/proc/self/maps` says.
+//! Mappings of this process, from `/proc/self/maps`.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -54,7 +54,7 @@ const READABLE: u64 = 1;
 const WRITABLE: u64 = 2;
 const SHARED: u64 = 8;
 
-/// Where ranges come from.
+/// The source of ranges.
 enum Maps {
     /// A kernel from 6.11 on finds the range of an address, in a small part of the time.
     Queried(File),
@@ -119,7 +119,7 @@ fn query(file: &File, addr: u64, name: &mut [u8]) -> Result<Range, i32> {
     })
 }
 
-/// What registration must know of a range of memory.
+/// Rights of a range of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mapped {
     No,

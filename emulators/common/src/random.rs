@@ -1,5 +1,5 @@
-//! Random numbers behind the faults of a process. The same seed, slot and order of calls give the
-//! same faults.
+//! Random numbers for the faults of a process. The same seed, slot and order of calls give the same
+//! faults.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -20,7 +20,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// True in so many of a hundred calls.
+    /// True in `percent` of a hundred calls.
     pub fn hits(&self, percent: u32) -> bool {
         percent != 0 && self.next() % 100 < u64::from(percent)
     }

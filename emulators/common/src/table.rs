@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::lock::Lock;
 
-/// What every entry of a table has.
+/// The head of every entry of a table.
 #[repr(C)]
 pub struct Entry {
     /// Guards the object; initialised once, when the place is first used.

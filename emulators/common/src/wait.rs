@@ -34,7 +34,7 @@ pub fn drain(users: &AtomicU32) {
     until(|| users.load(SeqCst) == 0);
 }
 
-/// Polls that found nothing. Option `yield`: every so many of them yield the core.
+/// Counts polls that found nothing, for option `yield`.
 #[derive(Default)]
 pub struct Misses(AtomicU32);
 

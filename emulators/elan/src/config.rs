@@ -30,7 +30,7 @@ emulator_common::words! {
         pub serial: bool = false, "serial" => yes;
         /// A process's vp is not its rank.
         pub shuffle: bool = false, "shuffle" => yes;
-        /// Every so many polls in a row that find nothing yield the core; 0: none.
+        /// Polls in a row that find nothing until one yields the core; 0: none does.
         pub yields: u32 = 0, "yield" => number;
         /// Longest random delay.
         pub delay_us: u64 = 200, "delay" => number;

@@ -14,7 +14,7 @@ const CHUNKS: usize = 10;
 const LOW_BITS: u32 = 4;
 const INDEX_BITS: u32 = 20;
 
-/// What an event is of.
+/// The operation that an event is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Kind {

@@ -17,7 +17,7 @@ pub const BUFFERED: u32 = 3;
 pub const ANNOUNCED: u32 = 4;
 pub const FETCHED: u32 = 5;
 
-/// What a parcel is made with.
+/// Content of a new parcel.
 pub struct Content {
     pub state: u32,
     pub tag: u32,

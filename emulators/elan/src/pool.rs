@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use emulator_common::lock::locked;
 
-/// How much of new memory is made unlike zero, because libelan's pools are used again.
+/// Bytes of a new block that are made unlike zero, because libelan's pools are used again.
 const SPOILT: usize = 1 << 16;
 /// Of each block.
 const GRANULE: usize = 64;

@@ -38,7 +38,7 @@ pub struct Job {
     pub complete: AtomicU32,
     /// Attachments that exist.
     pub attached: AtomicU32,
-    /// Where on the heap the endpoints' keys are, by vp; 0: none.
+    /// Offset on the heap of the endpoints' keys, by vp; 0: none.
     pub members: AtomicU64,
     pub records: [Record; RECORDS],
 }
@@ -73,7 +73,7 @@ pub struct Endpoint {
     pub users: AtomicU32,
     /// The address of its symmetric memory in its process.
     pub symmetric: AtomicU64,
-    /// Where on the heap its page table is (Elan3). An entry is the address of a page in its
+    /// Offset on the heap of its page table (Elan3). An entry is the address of a page in its
     /// process, or 0.
     pub pages: AtomicU64,
     pub page_bytes: AtomicU64,
@@ -94,7 +94,7 @@ pub struct Queue {
     /// Messages ever written and taken.
     pub written: AtomicU32,
     pub taken: AtomicU32,
-    /// Where on the heap the ring is.
+    /// Offset of the ring on the heap.
     pub ring: AtomicU64,
 }
 

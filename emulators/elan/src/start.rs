@@ -19,7 +19,7 @@ use crate::window;
 
 const MOST_PROCESSES: u32 = 1 << 13;
 
-/// Where a process is.
+/// The place of a process in a job.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     job: u64,

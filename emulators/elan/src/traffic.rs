@@ -1,4 +1,4 @@
-//! What an attachment has done, for option `report`.
+//! Counts of the calls of an attachment, for option `report`.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,5 +1,5 @@
-//! Puts and gets. The process that calls does them, unless options delay them. What goes to a
-//! process that is gone never completes.
+//! Puts and gets. The process that calls does them, unless options delay them. A transfer
+//! with a process that is gone never completes.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -47,7 +47,7 @@ impl Transfer {
         }
     }
 
-    /// Where the remote memory is. A process that is gone has none.
+    /// The remote process and the address there. None: the process is gone.
     fn target(&self) -> Option<(Peer, u64)> {
         let Some(peer) = self.attachment.peer(self.call(), self.vp) else {
             self.lose();

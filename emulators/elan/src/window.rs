@@ -25,7 +25,7 @@ pub fn pages(config: &Config) -> u64 {
     }
 }
 
-/// Where symmetric memory begins in the network: on Elan4 no process has such virtual addresses.
+/// Network address of symmetric memory: on Elan4 no process has such virtual addresses.
 fn symmetric_start(config: &Config) -> u64 {
     if config.is_elan3() {
         0x1000_0000

@@ -124,7 +124,7 @@ static void one(void) {
     _exit(0);
 }
 
-// What two processes do. The first waits in vain.
+// The part of two processes, of which the first waits in vain.
 static void not_there(void) {
     prepare();
     if (me == 1) shim->wait(elan, shim->put(channel, own, 0x20, 8, 0));

@@ -15,7 +15,7 @@ pub mod launch;
 mod protocol;
 mod words;
 
-/// What functions of the library return. Only `SUCCESS` is known of Cray's; the others have the
+/// Return codes of the library. Only `SUCCESS` is known of Cray's; the others have the
 /// numbers of PMI-1.
 mod code {
     pub const SUCCESS: i32 = 0;

@@ -19,7 +19,7 @@ pub enum Collective {
     Fence,
 }
 
-/// What a rank asks for.
+/// A request of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The process is this rank. The answer is the [`Layout`] of the job.
@@ -111,7 +111,7 @@ pub fn first_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((rest.get(..length as usize)?, 4 + length as usize))
 }
 
-/// What all ranks know of a job.
+/// Facts about a job that all its ranks know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// The name of the job.

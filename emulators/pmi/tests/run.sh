@@ -56,7 +56,7 @@ killed() {
         # The parent of a rank's shell, not the one that the user started.
         for _stat in /proc/[0-9]*/stat; do
             { read -r _own _ _ _parent _ <"$_stat"; } 2>/dev/null || continue
-            # What the signal has ended may be listed still.
+            # A process that the signal has ended may be listed still.
             [ "$_parent" != "$_pid" ] || kill "-$1" "$_own" 2>/dev/null || continue
         done
     else

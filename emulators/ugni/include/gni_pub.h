@@ -43,7 +43,7 @@ typedef uint32_t gni_cq_mode_t;
 typedef uint64_t gni_cq_entry_t;
 typedef uint8_t gni_error_mask_t;
 
-/* What functions return. */
+/* Return codes. */
 typedef enum gni_return {
     GNI_RC_SUCCESS = 0,
     GNI_RC_NOT_DONE = 1,
@@ -71,7 +71,7 @@ typedef enum gni_nic_device {
     GNI_DEVICE_LAST = 3
 } gni_nic_device_t;
 
-/* What is posted. */
+/* Types of operations. */
 typedef enum gni_post_type {
     GNI_POST_RDMA_PUT = 1,
     GNI_POST_RDMA_GET = 2,
@@ -443,8 +443,8 @@ typedef struct gni_mem_handle {
     uint64_t qword2;
 } gni_mem_handle_t;
 
-/* What is posted. The library keeps its address until GNI_GetCompleted has returned it for the last
- * event. */
+/* A posted operation. The library keeps its address until GNI_GetCompleted has returned it for the
+ * last event. */
 typedef struct gni_post_descriptor {
     void *next_descr;
     void *prev_descr;
@@ -473,7 +473,7 @@ typedef struct gni_post_descriptor {
     uint64_t ce_red_id;
 } gni_post_descriptor_t;
 
-/* What follows the descriptor in a chained transaction, one structure for each type. The descriptor
+/* Links behind the descriptor of a chained transaction, a structure for each type. The descriptor
  * and each link point to the next link; the last one has NULL. */
 typedef struct gni_ct_put_post_descriptor {
     void *next_descr;

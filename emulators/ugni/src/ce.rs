@@ -210,7 +210,7 @@ fn distribute(process: &Process, engine: &shm::Engine, result: &Reduction) {
             result.operands[1],
         ];
         let (slot, to) = (child.owner.load(Relaxed).wrapping_sub(1), child.result.load(Relaxed));
-        // The control word last. Who is dead gets nothing.
+        // The control word last. A dead process gets nothing.
         let base = words.as_ptr() as u64;
         let _ = copy::write(process, slot, base + 8, to + 8, 16).and_then(|()| copy::write(process, slot, base, to, 8));
     }

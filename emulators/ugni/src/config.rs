@@ -46,7 +46,7 @@ emulator_common::words! {
         pub node: u32 = 0, "node" => number;
         /// Devices of each node.
         pub nics: u32 = 1, "nics" => number;
-        /// Every so many polls in a row that find nothing yield the core; 0: none.
+        /// Polls in a row that find nothing until one yields the core; 0: none does.
         pub yields: u32 = 0, "yield" => number;
         /// Longest random delay of an operation or an event.
         pub delay_us: u64 = 200, "delay" => number;
@@ -135,7 +135,7 @@ impl Config {
         self.reorder || self.late || self.early_event
     }
 
-    /// CQs of a NIC. What Aries has is not known.
+    /// CQs of a NIC. The number of Aries is not known.
     pub fn cqs(&self) -> u32 {
         self.cq.unwrap_or(if self.is_gemini() { 1024 } else { 2048 })
     }

@@ -167,7 +167,7 @@ extern "C" fn GNI_GetCompleted(
     code("GNI_GetCompleted", get())
 }
 
-/// How long a queue may stay empty: milliseconds, all ones: for ever.
+/// The end of a wait of so many milliseconds; all ones: none.
 fn deadline(timeout: u64) -> Option<Instant> {
     (timeout != u64::MAX).then(|| Instant::now().checked_add(Duration::from_millis(timeout)))?
 }

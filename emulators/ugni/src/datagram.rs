@@ -74,7 +74,7 @@ fn exchange(a: &Datagram, b: &Datagram, number: u32) {
     }
 }
 
-/// What is posted: data and room for the answer.
+/// A datagram to post: data and room for the answer.
 struct Post {
     data: (*const u8, u16),
     room: (*mut u8, u16),

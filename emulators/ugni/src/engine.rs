@@ -174,7 +174,7 @@ fn control(result: *const abi::gni_ce_result_t) -> u64 {
     unsafe { AtomicU64::from_ptr(result.cast_mut().cast()) }.load(Acquire)
 }
 
-/// Whether a result has arrived. What `length` means is not known; programs pass 0.
+/// Whether a result has arrived. The meaning of `length` is not known; programs pass 0.
 #[no_mangle]
 extern "C" fn GNI_CeCheckResult(result: *mut abi::gni_ce_result_t, _length: u32) -> abi::gni_return_t {
     let check = || {

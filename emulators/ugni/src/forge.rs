@@ -3,7 +3,7 @@
 use emulator_common::forge::{self, bits, Count};
 use emulator_common::random::Random;
 
-/// `seed`: the word that is altered is one of so many: more than are in front of packets.
+/// `seed` alters one of the first words, of which this many count: more than a packet's header has.
 const WORDS: u64 = 4;
 /// Bits of an event that `seed` leaves alone: the number of the sender, which nothing vouches for.
 const SENDER_BITS: u32 = 22;

@@ -1,4 +1,4 @@
-//! What the library says about itself and its devices.
+//! Information about the library and its devices.
 #![allow(non_snake_case, non_upper_case_globals)]
 
 use std::ffi::{c_char, CStr};

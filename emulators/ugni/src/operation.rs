@@ -20,7 +20,7 @@ pub struct Op {
     /// `GNI_CQMODE_*`.
     pub mode: u16,
     pub nic: &'static Nic,
-    /// Where LOCAL and GLOBAL events go, for which request.
+    /// The queue for LOCAL and GLOBAL events, and the request they belong to.
     pub cq: Option<&'static Cq>,
     pub request: u32,
     pub local_event: u32,

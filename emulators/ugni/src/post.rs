@@ -307,7 +307,7 @@ pub fn launch(op: Op) {
     }
 }
 
-/// What the three functions have in common: `check` is theirs.
+/// The common part of the three functions, with the `check` of each.
 #[inline(always)]
 fn post(
     ep: abi::gni_ep_handle_t,

@@ -1,4 +1,4 @@
-//! What the collective engine computes.
+//! Reductions of the collective engine.
 
 use gasnet_gni_abi as abi;
 
@@ -10,7 +10,7 @@ pub struct Reduction {
     pub mode: u32,
     pub id: u64,
     pub operands: [u64; 2],
-    /// What spoiled it.
+    /// A status that spoils it; 0: none.
     pub status: u8,
     /// `GNI_CE_FPE_*`.
     pub exceptions: u32,

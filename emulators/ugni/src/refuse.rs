@@ -2,7 +2,7 @@
 
 use gasnet_gni_abi as abi;
 
-/// Why a function does not do what it was called for.
+/// Reason why a function refuses.
 #[derive(Clone, Copy, Debug)]
 pub struct Refusal {
     pub code: abi::gni_return_t,
@@ -12,7 +12,7 @@ pub struct Refusal {
 
 pub type Outcome<T = ()> = Result<T, Refusal>;
 
-/// What a correct program may meet.
+/// A refusal that a correct program may meet.
 pub const fn quiet(code: abi::gni_return_t) -> Refusal {
     Refusal { code, why: "" }
 }
@@ -47,14 +47,14 @@ pub fn complain(function: &str, code: abi::gni_return_t, why: &str) {
     eprintln!("emulator of uGNI: {function}: {why}: {name}");
 }
 
-/// Misuse that no return code can express.
+/// Ends the process after misuse that no return code expresses.
 #[cold]
 pub fn die(function: &str, why: &str) -> ! {
     eprintln!("emulator of uGNI: {function}: {why}");
     std::process::abort();
 }
 
-/// Reads what a caller's pointer names.
+/// Reads the value behind a caller's pointer.
 pub fn load<T: Copy>(pointer: *const T, why: &'static str) -> Outcome<T> {
     if pointer.is_null() {
         return Err(invalid(why));
@@ -63,7 +63,7 @@ pub fn load<T: Copy>(pointer: *const T, why: &'static str) -> Outcome<T> {
     Ok(unsafe { pointer.read() })
 }
 
-/// Writes to where a caller's pointer points.
+/// Writes a value behind a caller's pointer.
 #[inline(always)]
 pub fn store<T>(pointer: *mut T, value: T, why: &'static str) -> Outcome {
     if pointer.is_null() {

@@ -79,7 +79,7 @@ pub fn find<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t) -> Option<
     (words == [handle.qword1, handle.qword2]).then_some((region, key))
 }
 
-/// The region of a handle that a program has put together. Hardware looks only at the NIC, the MDD
+/// The region of a handle that a program has assembled. Hardware looks only at the NIC, the MDD
 /// index and the address's page, so this is the old format with any number of pages and any CRC.
 #[cold]
 fn find_rebuilt<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t, address: u32) -> Option<&'a Region> {
@@ -108,7 +108,7 @@ impl Drop for Grant<'_> {
     }
 }
 
-/// Who asks for access, by NIC address, tag and cookie, and whether it writes.
+/// A request for access: NIC address, tag and cookie of the target, and whether it writes.
 pub struct Asker {
     pub address: u32,
     pub ptag: u32,

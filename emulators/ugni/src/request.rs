@@ -4,7 +4,7 @@ use gasnet_gni_abi as abi;
 
 use crate::object::Ep;
 
-/// Most requests of a queue: an entry has so many bits for the index.
+/// Most requests of a queue: an entry has 20 bits for the index.
 pub const MOST: u32 = 1 << 20;
 
 pub struct Request {

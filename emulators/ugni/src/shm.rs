@@ -84,7 +84,7 @@ pub struct Cq {
     pub address: AtomicU32,
     pub domain: AtomicU32,
     pub capacity: AtomicU32,
-    /// Where its entries lie on the heap; a power of two of them.
+    /// Offset of its entries on the heap; a power of two of them.
     pub offset: AtomicU64,
     /// Entries ever written.
     pub written: AtomicU32,

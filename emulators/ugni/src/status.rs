@@ -84,7 +84,7 @@ pub fn name(status: u8) -> &'static str {
         .map_or("UNNAMED", |(_, name)| name)
 }
 
-/// What Gemini has in four bits.
+/// The status of Gemini, which has four bits.
 pub fn gemini(status: u8) -> u8 {
     match status {
         OKAY => 0,

@@ -9,7 +9,7 @@
 
 enum { ROUNDS = 500 };
 
-/* What a process tells another. */
+/* A message from one process to another. */
 struct card {
     uint32_t address;
     gni_mem_handle_t handle;

@@ -1,5 +1,5 @@
-//! LIDs and GIDs of the ports of a fabric, and who an address vector names. All ports of a subnet
-//! reach each other, also through the same port; on Ethernet, routers connect all.
+//! LIDs and GIDs of the ports of a fabric, and the port that an address vector names. All ports of
+//! a subnet reach each other, also through the same port; on Ethernet, routers connect all.
 
 use std::sync::atomic::Ordering::Relaxed;
 

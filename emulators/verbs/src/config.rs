@@ -90,7 +90,7 @@ emulator_common::words! {
         /// and to make an address handle.
         pub resolve_fail: Option<(u64, i32)> = None, "resolve-fail" => failing;
         pub ah_fail: Option<(u64, i32)> = None, "ah-fail" => failing;
-        /// They return after so many polls of the CQs of their device, or after a while.
+        /// Polls of the CQs of their device after which they return, at the latest after a while.
         pub resolve_polls: u64 = 0, "resolve-polls" => number;
         pub rnr: u32 = 0, "rnr" => percent;
         /// Devices print what they have done when they are closed.
@@ -99,7 +99,7 @@ emulator_common::words! {
         pub reg_fail: u64 = 0, "reg-fail" => number;
         /// Memory that is unmapped while registered is noticed.
         pub stale: bool = false, "stale" => yes;
-        /// Every so many polls in a row that find nothing yield the core; 0: none.
+        /// Polls in a row that find nothing until one yields the core; 0: none does.
         pub yields: u32 = 0, "yield" => number;
         pub max_mr: u64 = 1 << 40, "max-mr" => number;
         pub pin_limit: u64 = u64::MAX, "pin-limit" => number;

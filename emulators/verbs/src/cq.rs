@@ -13,10 +13,10 @@ use crate::shm::{Cq, INDEX_BITS};
 /// Words of a completion.
 pub const STRIDE: u32 = 8;
 
-/// Which queue the work request was in, to free its room when the completion is polled.
+/// The queue of the work request, whose room is freed when the completion is polled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
-    /// The send queue of a QP (key), after so many posted work requests.
+    /// The send queue of a QP (key), and the number of work requests posted up to this one.
     Send(u32, u32),
     /// The receive queue of a QP (key).
     Receive(u32),

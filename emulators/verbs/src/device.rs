@@ -1,4 +1,4 @@
-//! Devices, contexts, and what they say of themselves.
+//! Devices, contexts, and their attributes.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};

@@ -8,7 +8,7 @@ use emulator_common::maps;
 
 pub const PAGE: u64 = 4096;
 
-/// Where operations reach a region of device memory, in its owner's address space.
+/// A second mapping of a region of device memory, through which operations reach it.
 pub struct Mapping {
     /// Whole pages.
     base: *mut c_void,

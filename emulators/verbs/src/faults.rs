@@ -83,7 +83,7 @@ impl Faults {
         self.random.hits(percent)
     }
 
-    /// How much later than it could an operation of a device executes.
+    /// The delay of an operation of a device.
     pub fn delay_ns(&self, config: &Config, device: u32) -> u64 {
         let slow = config
             .slow_hca

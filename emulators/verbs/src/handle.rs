@@ -1,5 +1,5 @@
 //! The objects behind the pointers that programs hold. Each begins with the struct of
-//! `<infiniband/verbs.h>`, which programs may read, and goes on with what only the emulator knows.
+//! `<infiniband/verbs.h>`, which programs may read; fields of the emulator follow.
 
 use std::alloc::Layout;
 use std::cell::UnsafeCell;
@@ -197,7 +197,7 @@ pub fn check<T>(handle: *const T, what: &str) {
     }
 }
 
-/// Reports what no program may do, and aborts.
+/// Reports misuse, and aborts.
 #[cold]
 pub fn misuse(what: &str) -> ! {
     eprintln!("emulator of verbs: {what}");

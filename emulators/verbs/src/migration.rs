@@ -76,8 +76,8 @@ pub fn note_exchange(first: &Shared, other: &Shared) {
     }
 }
 
-/// Retries are exhausted on the path that a QP has after so many migrations. Returns whether it has
-/// another one now.
+/// Retries are exhausted on the path that a QP has after this number of migrations. Returns
+/// whether it has another one now.
 pub fn leave(process: &Process, (key, shared): (u32, &Shared), migrations: u32) -> bool {
     let _guard = shared.entry.lock.lock();
     let is_first = shared.migrations.load(Relaxed) == migrations;

@@ -152,7 +152,7 @@ impl Drop for Grant<'_> {
     }
 }
 
-/// An access, and the PD and device of the QP that asks for it.
+/// An access, with the device and PD of the QP that asks for it.
 #[derive(Clone, Copy)]
 pub struct Wanted {
     pub device: u32,

@@ -180,8 +180,8 @@ fn flush_receives(process: &Process, qp: &Shared, key: u32) {
     }
 }
 
-/// Moves any QP to the error state; its receives are flushed. The caller holds the QP's lock. What
-/// is in its send queue, its own process flushes.
+/// Moves any QP to the error state; its receives are flushed. The caller holds the QP's lock. Its
+/// own process flushes its send queue.
 pub fn fail(process: &Process, qp: &Shared, key: u32) {
     if qp.state.swap(abi::IBV_QPS_ERR, Relaxed) == abi::IBV_QPS_ERR {
         return;

@@ -1,4 +1,4 @@
-//! Asynchronous events that faults make: option `event`, and those of ports and devices that fail.
+//! Asynchronous events of faults: option `event`, and ports and devices that fail.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,8 +26,8 @@ pub struct Opened {
     pub descriptor: RawFd,
 }
 
-/// Option `steps`: lets so much time pass for faults, and makes the events that are due, for this
-/// process. False, with no effect, without that option.
+/// Option `steps`: lets time pass for faults, and makes the events that are due, for this process.
+/// False, with no effect, without that option.
 #[no_mangle]
 extern "C" fn emu_verbs_step(milliseconds: u32) -> bool {
     let Some(process) = current().ok().filter(|process| process.config.steps) else {

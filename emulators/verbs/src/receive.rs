@@ -73,7 +73,7 @@ fn decode(record: &[AtomicU64]) -> Posted {
     posted
 }
 
-/// Takes the oldest receive, and says how many are left.
+/// Takes the oldest receive, and returns the number of those left.
 pub fn take(process: &Process, receives: &Receives) -> Option<(Posted, u32)> {
     if receives.ring.is_empty() {
         return None;
@@ -91,7 +91,7 @@ pub fn clear(receives: &Receives) {
     receives.outstanding.store(0, Relaxed);
 }
 
-/// The memory behind SGEs, and what keeps it registered.
+/// The memory behind SGEs, with the grants that keep it registered.
 pub struct Memory<'a> {
     pub pieces: Pieces,
     /// Held, not read.

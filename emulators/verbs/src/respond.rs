@@ -31,7 +31,7 @@ pub enum Answer {
     Nak(u32),
     /// No receive is posted; the responder's RNR timer.
     NotReady(u32),
-    /// Nobody answers.
+    /// No answer arrives.
     Silence,
 }
 
@@ -234,7 +234,7 @@ impl<'a> Peer<'a> {
         grant(self.process, &wanted).ok_or_else(|| self.refuse(abi::IBV_WC_REM_ACCESS_ERR))
     }
 
-    /// What a work request accesses.
+    /// The access of a work request.
     fn wanted(&self, wqe: &Wqe, bytes: u64, access: u32) -> Wanted {
         Wanted {
             device: self.qp.device.load(Relaxed),

@@ -93,7 +93,7 @@ impl Qp {
         Ok(())
     }
 
-    /// Reads the data of a send or write now. What cannot be read fails when it executes.
+    /// Reads the data of a send or write now. A failure to read shows when it executes.
     fn capture(&self, wqe: &mut Wqe) {
         if matches!(wqe.operation(), Operation::Send | Operation::Write) && wqe.data.is_none() {
             wqe.data = self.local(wqe, 0).and_then(|memory| copy::gather(&memory.pieces).ok());

@@ -11,7 +11,7 @@ use crate::receive::{self, Posted};
 use crate::reclaim::destroy_srq;
 use crate::shm::{Srq, INDEX_BITS};
 
-/// What an SRQ is made of; `xrcd`, `cq`: 0 unless it is for XRC.
+/// Attributes of a new SRQ; `xrcd`, `cq`: 0 unless it is for XRC.
 pub struct Attributes {
     pub device: u32,
     pub pd: u32,

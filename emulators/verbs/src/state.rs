@@ -21,7 +21,7 @@ const PATH: u32 = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
 
 fn masks(kind: u32, from: u32, to: u32) -> Option<Masks> {
     let ud = kind == IBV_QPT_UD;
-    // What may change whenever the QP is up.
+    // Attributes that may change whenever the QP is up.
     let tunable = if ud { IBV_QP_QKEY } else { IBV_QP_ACCESS_FLAGS | PATH };
     let rnr_timer = if matches!(kind, IBV_QPT_RC | IBV_QPT_XRC_RECV) {
         IBV_QP_MIN_RNR_TIMER

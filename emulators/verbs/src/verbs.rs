@@ -317,7 +317,7 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
     Ok(handle)
 }
 
-/// What was made is written back, as real devices do with what they round up.
+/// Writes the capabilities back, as real devices do after they round up.
 #[no_mangle]
 extern "C" fn ibv_create_qp(pd: *mut abi::ibv_pd, init: *mut abi::ibv_qp_init_attr) -> *mut abi::ibv_qp {
     let given = load(init);

@@ -28,7 +28,7 @@ pub struct Wqe {
     pub number: u32,
     /// Not before this time.
     pub due_ns: u64,
-    /// Transmissions that nobody answered, on the path that the QP has after so many migrations.
+    /// Transmissions without an answer on the path that the QP has after this number of migrations.
     pub lost: u32,
     pub migrations: u32,
     /// RNR NAKs.
@@ -45,7 +45,7 @@ pub struct Wqe {
 pub enum Outcome {
     Done,
     Failed(u32),
-    /// Try again so much later.
+    /// Try again after this time, in nanoseconds.
     Again(u64),
 }
 

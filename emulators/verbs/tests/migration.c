@@ -64,7 +64,7 @@ static bool say_events(struct end *a, struct end *b, int milliseconds) {
     return any;
 }
 
-// Which paths and states are taken, and when QPs are armed.
+// Paths and states that are taken, and when QPs are armed.
 void fault_alternate(void) {
     struct end a, b;
     int loaded;

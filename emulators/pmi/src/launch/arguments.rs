@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// Whose command line it is.
+/// The launcher whose command line is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Cray's ALPS.
@@ -25,7 +25,7 @@ pub enum Order {
 /// Ranks that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
-    /// How many.
+    /// Number of ranks.
     pub ranks: u32,
     /// The program and its arguments.
     pub command: Vec<OsString>,

@@ -9,7 +9,7 @@ use crate::words::{Words, VARIABLE};
 /// The first address of the NICs that the emulator of uGNI has.
 const FIRST_NIC: u32 = 0x100;
 
-/// What is the same for all ranks of a job.
+/// Facts that are the same for all ranks of a job.
 #[derive(Debug)]
 pub struct Job<'a> {
     /// The command line.
@@ -94,7 +94,7 @@ impl Job<'_> {
         (0..rank).filter(|&other| self.plan.node_of(other) == node).count()
     }
 
-    /// What libelan needs: RMS sets it, and Slurm's plugin switch/elan.
+    /// Variables of libelan, which RMS sets, and Slurm's plugin switch/elan.
     fn of_rms(&self, rank: u32) -> Vec<Pair> {
         words([
             ("RMS_RANK", rank.to_string()),

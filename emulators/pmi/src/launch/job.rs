@@ -19,7 +19,7 @@ use super::state::{Phase, State};
 use crate::protocol::Layout;
 use crate::words::{Words, VARIABLE};
 
-/// How long processes that ranks have started may outlive them.
+/// Time that processes which ranks have started may outlive them.
 const GRACE: Duration = Duration::from_secs(2);
 /// The exit code of a job that was killed, as of one that SIGKILL ended.
 const KILLED: i32 = 128 + libc::SIGKILL;

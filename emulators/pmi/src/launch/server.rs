@@ -36,7 +36,7 @@ impl Server {
         })
     }
 
-    /// What to wait for: the listener, then connections.
+    /// Descriptors to wait for: the listener, then connections.
     pub fn items(&self) -> Vec<libc::pollfd> {
         let item = |fd, events| libc::pollfd { fd, events, revents: 0 };
         let listener = item(self.listener.as_raw_fd(), libc::POLLIN);

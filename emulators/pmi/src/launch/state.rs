@@ -1,4 +1,4 @@
-//! What the launcher knows of the job as its library sees it: who has joined, the store, and the
+//! State of the job as its library sees it: the ranks that have joined, the store, and the
 //! collective calls that wait for others. No system calls.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use crate::protocol::{Collective, Layout, Request};
 /// The answer to a rank: a code of the library, and bytes.
 pub type Answer = (u32, i32, Vec<u8>);
 
-/// What a rank has done.
+/// State of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// It has not joined.
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// What a rank has done.
+    /// State of a rank.
     pub fn phase(&self, rank: u32) -> Phase {
         self.phases[rank as usize]
     }

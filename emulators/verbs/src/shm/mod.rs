@@ -1,4 +1,4 @@
-//! What the processes of a fabric share: one sparse file in the fabric's directory, mapped by all.
+//! State that the processes of a fabric share: a sparse file in its folder, which all map.
 
 mod objects;
 mod ring;

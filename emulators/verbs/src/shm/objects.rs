@@ -80,11 +80,11 @@ pub struct Mr {
     pub access: AtomicU32,
     /// Operations that use it now; deregistration waits for them.
     pub users: AtomicU32,
-    /// How many registrations of its process precede it.
+    /// The number of registrations of its process that precede it.
     pub number: AtomicU64,
     /// The address by which work requests name the first byte.
     pub iova: AtomicU64,
-    /// Where it lies in its owner's memory.
+    /// Its address in its owner's memory.
     pub addr: AtomicU64,
     pub length: AtomicU64,
 }
@@ -141,15 +141,15 @@ pub struct Path {
     pub dgid: [AtomicU64; 2],
     pub sgid_index: AtomicU32,
     pub service_level: AtomicU32,
-    /// Which of its port's LIDs it sends from.
+    /// Its source LID, among those of its port.
     pub source_bits: AtomicU32,
     pub hop_limit: AtomicU32,
     pub pkey_index: AtomicU32,
     pub timeout: AtomicU32,
 }
 
-/// A queue pair, as far as other processes see it. `entry.lock` is held by who executes as its
-/// responder and by who changes its state.
+/// A queue pair, as far as other processes see it. A thread that executes as its
+/// responder, or changes its state, holds `entry.lock`.
 #[repr(C)]
 pub struct Qp {
     pub entry: Entry,

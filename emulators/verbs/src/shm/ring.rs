@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Relea
 
 use emulator_common::fabric::{Layout, Member};
 
-/// Where a ring lies and what it holds. Positions count without end; the lock of the object that
+/// A ring. Positions count without end; the lock of the object that
 /// has the ring guards all but `is_empty`.
 #[repr(C)]
 pub struct Ring {
