@@ -159,26 +159,35 @@ pub fn write<F: Layout>(process: &Member<F>, slot: u32, local: u64, remote: u64,
     scatter(process.pid_of(slot), &local, &remote)
 }
 
-/// The same for addresses here and there with a length, then writes a word to an address, which
-/// appears at once.
+/// Data to copy, by their addresses here and there.
+#[derive(Clone, Copy)]
+pub struct Data {
+    pub local: u64,
+    pub remote: u64,
+    pub bytes: u64,
+}
+
+/// A word to write to a remote address.
+#[derive(Clone, Copy)]
+pub struct Flag {
+    pub value: u64,
+    pub address: u64,
+}
+
+/// As `write`, then writes a word, which appears at once.
 #[inline(always)]
-pub fn write_flagged<F: Layout>(
-    process: &Member<F>,
-    slot: u32,
-    (local, remote, bytes): (u64, u64, u64),
-    (word, address): (&u64, u64),
-) -> Result<(), Fault> {
-    let word = std::ptr::from_ref(word) as u64;
+pub fn write_flagged<F: Layout>(process: &Member<F>, slot: u32, data: &Data, flag: &Flag) -> Result<(), Fault> {
+    let value = &raw const flag.value as u64;
     if slot == process.slot {
         // SAFETY: as in `write`.
         unsafe {
-            within(local, remote, bytes);
-            within(word, address, 8);
+            within(data.local, data.remote, data.bytes);
+            within(value, flag.address, 8);
         }
         return Ok(());
     }
-    let [local, remote] = [(local, word), (remote, address)].map(|(data, flag)| {
-        let mut pieces = Pieces::<2>::of(data, bytes);
+    let [local, remote] = [(data.local, value), (data.remote, flag.address)].map(|(addr, flag)| {
+        let mut pieces = Pieces::<2>::of(addr, data.bytes);
         pieces.push(flag, 8);
         pieces
     });

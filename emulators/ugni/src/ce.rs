@@ -55,7 +55,7 @@ pub fn check(op: &Op, local_handle: &abi::gni_mem_handle_t) -> Outcome {
     if op.engine == (0, 0) {
         return Err(invalid("the endpoint has no attributes of a collective engine"));
     }
-    check_local(op.nic, local_handle, (op.local, 24), true)
+    check_local(op.nic, local_handle, op.local, 24, true)
 }
 
 /// The engine of an id on a NIC.

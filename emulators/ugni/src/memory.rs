@@ -276,14 +276,14 @@ extern "C" fn GNI_MemHndlQueryAttr(
 /// Checks a local range of an operation: a handle of this process that covers it. A handle of
 /// memory that can only be read does not for writing.
 #[inline(always)]
-pub fn check_local(nic: &Nic, handle: &abi::gni_mem_handle_t, range: (u64, u64), writes: bool) -> Outcome {
+pub fn check_local(nic: &Nic, handle: &abi::gni_mem_handle_t, address: u64, length: u64, writes: bool) -> Outcome {
     let Some((region, _)) = region::find(nic.process, handle) else {
         return Err(invalid("the handle of the local memory names nothing"));
     };
     if region.entry.slot() != nic.process.slot || region.address.load(Relaxed) != nic.address {
         return Err(invalid("the handle of the local memory is of another process or NIC"));
     }
-    if !region::contains(region, range.0, range.1) {
+    if !region::contains(region, address, length) {
         return Err(invalid("the local memory is not in the range of its handle"));
     }
     if writes && region.flags.load(Relaxed) & abi::GNI_MEM_READ_ONLY != 0 {

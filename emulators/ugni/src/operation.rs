@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::AcqRel, Ordering::Relaxed, Ordering::Release};
 
-use emulator_common::copy::{self, Fault};
+use emulator_common::copy::{self, Data, Fault, Flag};
 use gasnet_gni_abi as abi;
 
 use crate::amo::{self, Amo};
@@ -30,7 +30,7 @@ pub struct Op {
     pub remote: u64,
     pub handle: abi::gni_mem_handle_t,
     pub length: u64,
-    pub flag: (u64, u64),
+    pub flag: Flag,
     pub command: u32,
     pub operands: (u64, u64),
     /// Of the collective engine: id and child, mode, reduction.
@@ -124,15 +124,16 @@ impl Op {
                 if self.length != 0 {
                     granted.check(self.remote, self.length)?;
                 }
-                let flagged = self.kind == abi::GNI_POST_FMA_PUT_W_SYNCFLAG;
-                if flagged {
-                    granted.check(self.flag.1, 8)?;
-                }
-                let data = (self.local, self.remote, self.length);
-                if flagged {
-                    copy::write_flagged(process, granted.slot, data, (&self.flag.0, self.flag.1)).map_err(fault)?;
+                if self.kind == abi::GNI_POST_FMA_PUT_W_SYNCFLAG {
+                    granted.check(self.flag.address, 8)?;
+                    let data = Data {
+                        local: self.local,
+                        remote: self.remote,
+                        bytes: self.length,
+                    };
+                    copy::write_flagged(process, granted.slot, &data, &self.flag).map_err(fault)?;
                 } else if self.length != 0 {
-                    copy::write(process, granted.slot, data.0, data.1, data.2).map_err(fault)?;
+                    copy::write(process, granted.slot, self.local, self.remote, self.length).map_err(fault)?;
                 }
                 granted
             }
@@ -171,7 +172,7 @@ impl Op {
             let flag = (self.local + self.length) as *mut u32;
             // SAFETY: the post has checked that the registered range includes the flag, and its
             // alignment.
-            unsafe { AtomicU32::from_ptr(flag) }.store(self.flag.0 as u32, Release);
+            unsafe { AtomicU32::from_ptr(flag) }.store(self.flag.value as u32, Release);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Posting: what the library checks before an operation leaves.
 #![allow(non_snake_case)]
 
+use emulator_common::copy::Flag;
 use gasnet_gni_abi as abi;
 
 use crate::amo;
@@ -45,7 +46,10 @@ fn operation(ep: &Ep, d: *const Descriptor) -> Op {
             remote: (*d).remote_addr,
             handle: (*d).remote_mem_hndl,
             length: (*d).length,
-            flag: ((*d).sync_flag_value, (*d).sync_flag_addr),
+            flag: Flag {
+                value: (*d).sync_flag_value,
+                address: (*d).sync_flag_addr,
+            },
             command: if is_engine { (*d).ce_cmd } else { (*d).amo_cmd },
             operands: if kind == abi::GNI_POST_CQWRITE {
                 ((*d).cqwrite_value, 0)
@@ -129,16 +133,16 @@ fn check_amo(op: &Op) -> Outcome<bool> {
 pub fn check_fma(op: &Op, local_handle: impl Fn() -> abi::gni_mem_handle_t) -> Outcome {
     match op.kind {
         abi::GNI_POST_FMA_PUT => Ok(()),
-        abi::GNI_POST_FMA_PUT_W_SYNCFLAG if op.flag.1 % 8 == 0 => Ok(()),
+        abi::GNI_POST_FMA_PUT_W_SYNCFLAG if op.flag.address % 8 == 0 => Ok(()),
         abi::GNI_POST_FMA_PUT_W_SYNCFLAG => Err(misaligned("a sync flag needs an address that is a multiple of 8")),
         abi::GNI_POST_FMA_GET => {
             check_get(op)?;
-            check_local(op.nic, &local_handle(), (op.local, op.length), true)
+            check_local(op.nic, &local_handle(), op.local, op.length, true)
         }
         abi::GNI_POST_FMA_GET_W_FLAG => {
             check_get(op)?;
             check_flagged(op)?;
-            check_local(op.nic, &local_handle(), (op.local, op.length + 4), true)
+            check_local(op.nic, &local_handle(), op.local, op.length + 4, true)
         }
         abi::GNI_POST_AMO | abi::GNI_POST_AMO_W_FLAG => {
             let flagged = op.kind == abi::GNI_POST_AMO_W_FLAG;
@@ -150,7 +154,8 @@ pub fn check_fma(op: &Op, local_handle: impl Fn() -> abi::gni_mem_handle_t) -> O
                 check_local(
                     op.nic,
                     &local_handle(),
-                    (op.local, op.length + if flagged { 4 } else { 0 }),
+                    op.local,
+                    op.length + if flagged { 4 } else { 0 },
                     true,
                 )
             } else {
@@ -187,7 +192,7 @@ fn check_rdma(op: &Op, d: *const Descriptor) -> Outcome {
         return Err(invalid("a fence needs GNI_CDM_MODE_BTE_SINGLE_CHANNEL"));
     }
     let writes = op.kind == abi::GNI_POST_RDMA_GET;
-    check_local(op.nic, &local_handle, (op.local, op.length), writes)
+    check_local(op.nic, &local_handle, op.local, op.length, writes)
 }
 
 /// The queue for the events of an RDMA operation, which the descriptor may name.

@@ -7,9 +7,11 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire};
 
+use emulator_common::copy::{Data, Flag};
 use gasnet_gni_abi as abi;
 
 use crate::entry;
+use crate::memory::check_local;
 use crate::object::{Ep, Living, Mailbox, Nic, Side};
 use crate::operation::Op;
 use crate::queue;
@@ -74,7 +76,7 @@ extern "C" fn GNI_SmsgInit(
         let local = side(&load(local, "no attributes")?)?;
         let remote = side(&load(remote, "no attributes")?)?;
         let bytes = LINE + local.credits * local.slot;
-        crate::memory::check_local(ep.nic, &local.handle, (local.base, bytes), true)?;
+        check_local(ep.nic, &local.handle, local.base, bytes, true)?;
         ep.mailbox.set(Some(Mailbox {
             local,
             remote,
@@ -87,8 +89,8 @@ extern "C" fn GNI_SmsgInit(
     code("GNI_SmsgInit", init())
 }
 
-/// The operation that writes `length` bytes and then a word into the peer's mailbox.
-fn write(ep: &'static Ep, side: &Side, data: (u64, u64, u64), word: (u64, u64)) -> Op {
+/// The operation that writes data and then a word into the peer's mailbox.
+fn write(ep: &'static Ep, side: &Side, data: &Data, flag: Flag) -> Op {
     Op {
         kind: abi::GNI_POST_FMA_PUT_W_SYNCFLAG,
         mode: 0,
@@ -98,11 +100,11 @@ fn write(ep: &'static Ep, side: &Side, data: (u64, u64, u64), word: (u64, u64)) 
         local_event: 0,
         remote_event: ep.remote_event.get(),
         remote_address: ep.remote_address.get(),
-        local: data.0,
-        remote: data.1,
+        local: data.local,
+        remote: data.remote,
         handle: side.handle,
-        length: data.2,
-        flag: word,
+        length: data.bytes,
+        flag,
         command: 0,
         operands: (0, 0),
         engine: (0, 0),
@@ -152,13 +154,16 @@ fn send(ep: abi::gni_ep_handle_t, message: &Message) -> Outcome {
     let slot = mailbox.remote.base + LINE + mailbox.sent % mailbox.remote.credits * mailbox.remote.slot;
     mailbox.sent += 1;
     ep.mailbox.set(Some(mailbox));
-    let flag = (mailbox.sent << 8 | u64::from(message.tag), slot);
-    let op = write(
-        ep,
-        &mailbox.remote,
-        (bytes.as_ptr() as u64, slot + 8, bytes.len() as u64),
-        flag,
-    );
+    let flag = Flag {
+        value: mailbox.sent << 8 | u64::from(message.tag),
+        address: slot,
+    };
+    let data = Data {
+        local: bytes.as_ptr() as u64,
+        remote: slot + 8,
+        bytes: bytes.len() as u64,
+    };
+    let op = write(ep, &mailbox.remote, &data, flag);
     let status = match op.execute() {
         Ok(0) => 0,
         Ok(cq) => {
@@ -255,7 +260,16 @@ extern "C" fn GNI_SmsgRelease(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
         }
         mailbox.released += 1;
         ep.mailbox.set(Some(mailbox));
-        let op = write(ep, &mailbox.remote, (0, 0, 0), (mailbox.released, mailbox.remote.base));
+        let no_data = Data {
+            local: 0,
+            remote: 0,
+            bytes: 0,
+        };
+        let flag = Flag {
+            value: mailbox.released,
+            address: mailbox.remote.base,
+        };
+        let op = write(ep, &mailbox.remote, &no_data, flag);
         op.execute().map(drop).map_err(|_| quiet(abi::GNI_RC_TRANSACTION_ERROR))
     };
     code("GNI_SmsgRelease", release())

@@ -45,9 +45,9 @@ extern "C" fn ibv_dealloc_pd(pd: *mut abi::ibv_pd) -> c_int {
 
 /// Registers memory and makes its handle, with the program's address and the mapping of memory of a
 /// device.
-fn register(pd: *mut abi::ibv_pd, addr: *mut c_void, (region, mapping): (Region, Option<Mapping>)) -> *mut abi::ibv_mr {
+fn register(pd: *mut abi::ibv_pd, addr: *mut c_void, region: &Region, mapping: Option<Mapping>) -> *mut abi::ibv_mr {
     let (context, length) = (context_of(pd), region.length as usize);
-    let index = match mr::register(context.process, &region) {
+    let index = match mr::register(context.process, region) {
         Ok(index) => index,
         Err(error) => return null(error),
     };
@@ -96,7 +96,7 @@ extern "C" fn ibv_reg_mr_iova2(
         access,
     };
     let is_watched = mapping.is_none() && !on_demand;
-    let mr = register(pd, addr, (region, mapping));
+    let mr = register(pd, addr, &region, mapping);
     if let Some(watch) = context.process.watch.as_ref().filter(|_| is_watched && !mr.is_null()) {
         watch.add(addr as u64, length as u64);
     }
@@ -155,7 +155,7 @@ extern "C" fn ibv_reg_dmabuf_mr(
         iova,
         access,
     };
-    register(pd, std::ptr::null_mut(), (region, Some(mapping)))
+    register(pd, std::ptr::null_mut(), &region, Some(mapping))
 }
 
 /// Changes that are not asked for are taken from the region. Memory of devices stays where it is.

@@ -41,7 +41,7 @@ pub fn attributes_are_valid(config: &Config, qp: &Shared, attr: &abi::ibv_qp_att
 }
 
 /// Stores them. The caller holds the QP's lock.
-pub fn set(process: &Process, (key, shared): (u32, &Shared), attr: &abi::ibv_qp_attr, mask: u32) {
+pub fn set(process: &Process, key: u32, shared: &Shared, attr: &abi::ibv_qp_attr, mask: u32) {
     if mask & abi::IBV_QP_ALT_PATH != 0 {
         let path = &shared.alternate;
         path.set_vector(&attr.alt_ah_attr);
@@ -78,7 +78,7 @@ pub fn note_exchange(first: &Shared, other: &Shared) {
 
 /// Retries are exhausted on the path that a QP has after this number of migrations. Returns
 /// whether it has another one now.
-pub fn leave(process: &Process, (key, shared): (u32, &Shared), migrations: u32) -> bool {
+pub fn leave(process: &Process, key: u32, shared: &Shared, migrations: u32) -> bool {
     let _guard = shared.entry.lock.lock();
     let is_first = shared.migrations.load(Relaxed) == migrations;
     if is_first && shared.migration.load(Relaxed) == abi::IBV_MIG_ARMED {
@@ -88,7 +88,7 @@ pub fn leave(process: &Process, (key, shared): (u32, &Shared), migrations: u32) 
 }
 
 /// A packet arrives on the alternate path of a QP. Returns whether it has migrated.
-pub fn follow(process: &Process, sender: &Shared, (key, qp): (u32, &Shared)) -> bool {
+pub fn follow(process: &Process, sender: &Shared, key: u32, qp: &Shared) -> bool {
     let _guard = qp.entry.lock.lock();
     let listens = matches!(
         qp.state.load(Relaxed),

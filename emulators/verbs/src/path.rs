@@ -26,23 +26,29 @@ pub fn vector_is_valid(config: &Config, port: Port, vector: &abi::ibv_ah_attr) -
         && (!global || address::gid(config, port, u32::from(vector.grh.sgid_index)).is_some())
 }
 
-/// Whether packets of a QP on a path arrive on that of its peer, and the peer's on this one.
-pub fn are_connected(config: &Config, (own, port): (&Path, Port), (other, target): (&Path, Port)) -> bool {
+/// An end of a connection: a path, and its own port.
+#[derive(Clone, Copy)]
+pub struct End<'a> {
+    pub path: &'a Path,
+    pub port: Port,
+}
+
+/// Whether packets of each of two QPs arrive on the path of the other.
+pub fn are_connected(config: &Config, [own, other]: [End; 2]) -> bool {
     let words = &config.of_ports;
-    let key = |path: &Path, port| words.partition(port, path.pkey_index.load(Relaxed));
-    let ways = [(own, port, other, target), (other, target, own, port)];
-    is_one_partition([key(own, port), key(other, target)])
-        && ways.into_iter().all(|(path, from, receiver, to)| {
-            let destination = path.destination(config);
-            let is_named = match destination {
-                Address::Lid(lid) => u32::from(lid) == u32::from(address::lid(config, to)) | receiver.source_bits(),
-                Address::Gid(_) => true,
-            };
-            is_named
-                && address::find(config, from, destination) == Some(to)
-                && (!words.needs_global(to) || path.is_global())
-                && path.survives(config, from)
-        })
+    let key = |end: End| words.partition(end.port, end.path.pkey_index.load(Relaxed));
+    let arrive = |from: End, to: End| {
+        let destination = from.path.destination(config);
+        let is_named = match destination {
+            Address::Lid(lid) => u32::from(lid) == u32::from(address::lid(config, to.port)) | to.path.source_bits(),
+            Address::Gid(_) => true,
+        };
+        is_named
+            && address::find(config, from.port, destination) == Some(to.port)
+            && (!words.needs_global(to.port) || from.path.is_global())
+            && from.path.survives(config, from.port)
+    };
+    is_one_partition([key(own), key(other)]) && arrive(own, other) && arrive(other, own)
 }
 
 impl Path {

@@ -136,7 +136,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
 
 /// Another handle of the XRC receive QP of a number, if it is of this domain of this device. The QP
 /// lives as long as any handle.
-pub fn open(process: &'static Process, key: u32, (device, xrcd): (u32, u32)) -> Option<Arc<Qp>> {
+pub fn open(process: &'static Process, key: u32, device: u32, xrcd: u32) -> Option<Arc<Qp>> {
     let shared = process.fabric.qps.find(key, INDEX_BITS)?;
     let _lock = shared.entry.lock.lock();
     let kind = shared.kind.load(Relaxed);
@@ -323,7 +323,7 @@ impl Qp {
         if has(abi::IBV_QP_AV) {
             shared.path.set_vector(&attr.ah_attr);
         }
-        migration::set(self.process, (self.key, shared), attr, mask);
+        migration::set(self.process, self.key, shared, attr, mask);
         Ok(())
     }
 

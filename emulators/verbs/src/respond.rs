@@ -13,7 +13,7 @@ use crate::event;
 use crate::landing;
 use crate::migration;
 use crate::mr::{grant, Grant, Wanted};
-use crate::path::are_connected;
+use crate::path::{are_connected, End};
 use crate::process::Process;
 use crate::qp::{fail, Qp};
 use crate::receive::{self, Memory, Posted};
@@ -82,19 +82,20 @@ fn connected(qp: &Qp) -> Option<(u32, &'static Shared)> {
         return None;
     }
     let leads_back = |path: &Path| {
-        path.port(peer.device.load(Relaxed)) == target && are_connected(config, (&own.path, port), (path, target))
+        let ends = [End { path: &own.path, port }, End { path, port: target }];
+        path.port(peer.device.load(Relaxed)) == target && are_connected(config, ends)
     };
     let has_arrived = leads_back(&peer.path)
         || peer.has_alternate.load(Relaxed) != 0
             && leads_back(&peer.alternate)
-            && migration::follow(process, own, (key, peer));
+            && migration::follow(process, own, key, peer);
     has_arrived.then_some((key, peer))
 }
 
 /// Whether a message between QPs fits into packets that both ports take. Both ends must divide
 /// messages in the same way.
-fn fits_packets(process: &Process, (qp, shared): (&Qp, &Shared), bytes: u64) -> bool {
-    let words = &process.config.of_ports;
+fn fits_packets(qp: &Qp, shared: &Shared, bytes: u64) -> bool {
+    let words = &qp.process.config.of_ports;
     let mtus = [qp.shared, shared].map(|qp| 128_u64 << qp.path_mtu.load(Relaxed));
     let ports = [qp.shared, shared].map(|qp| u64::from(words.mtu(qp.path.port(qp.device.load(Relaxed)))));
     bytes <= mtus[0].min(mtus[1]) && bytes <= ports[0].min(ports[1])
@@ -137,7 +138,7 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     let Some((key, shared)) = connected(qp) else {
         return Answer::Silence;
     };
-    if !fits_packets(qp.process, (qp, shared), wqe.length()) {
+    if !fits_packets(qp, shared, wqe.length()) {
         return Answer::Silence;
     }
     if qp.process.config.early_completion && (operation != Operation::Write || wqe.has_imm()) {

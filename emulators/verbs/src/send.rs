@@ -120,7 +120,7 @@ impl Qp {
         if timeout == 0 || wqe.lost <= self.shared.retry_cnt.load(Relaxed) {
             return Outcome::Again(retry_ns(timeout));
         }
-        if migration::leave(self.process, (self.key, self.shared), migrations) {
+        if migration::leave(self.process, self.key, self.shared, migrations) {
             return Outcome::Again(0);
         }
         Outcome::Failed(abi::IBV_WC_RETRY_EXC_ERR)

@@ -378,8 +378,8 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
     if attr.comp_mask & must != must || attr.qp_type != abi::IBV_QPT_XRC_RECV {
         return null(libc::EINVAL);
     }
-    let domain = (owner.device, Xrcd::of(attr.xrcd).number);
-    let found = qp::open(owner.process, attr.qp_num, domain);
+    let domain = Xrcd::of(attr.xrcd).number;
+    let found = qp::open(owner.process, attr.qp_num, owner.device, domain);
     let Some(opened) = found else { return null(libc::EINVAL) };
     retain(&Xrcd::of(attr.xrcd).users);
     // SAFETY: all zero is valid.
