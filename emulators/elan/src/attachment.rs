@@ -10,7 +10,7 @@ use gasnet_elan_abi as abi;
 
 use crate::event::{Event, Events, Kind, Slot};
 use crate::misuse::die_as;
-use crate::object::object;
+use crate::object::{object, Living};
 use crate::pool::Pool;
 use crate::process::Process;
 use crate::reclaim::members;
@@ -160,21 +160,23 @@ impl Attachment {
         count.fetch_add(1, Relaxed) + 1 == nth
     }
 
-    /// Option `serial`: checks that no other thread is in a call.
+    /// Enters a call. Option `serial`: no other thread may be in one.
     #[inline(always)]
-    pub fn enter(&self, call: &str) -> Inside<'_> {
-        let config = &self.process.config;
+    pub fn enter(handle: *mut abi::gasnet_elan_t, call: &str) -> (&'static Attachment, Inside) {
+        let attachment = Attachment::of(handle, call);
+        let config = &attachment.process.config;
         if !config.serial || !config.check {
-            return Inside(None);
+            return (attachment, Inside(None));
         }
         // SAFETY: a plain call.
         let me = unsafe { libc::pthread_self() } as usize;
-        match self.inside.compare_exchange(0, me, Acquire, Relaxed) {
-            Ok(_) => Inside(Some(&self.inside)),
+        let inside = match attachment.inside.compare_exchange(0, me, Acquire, Relaxed) {
+            Ok(_) => Some(&attachment.inside),
             // A signal's handler may call while its thread is in a call.
-            Err(other) if other == me => Inside(None),
-            Err(_) => self.die(call, "two threads are in calls of a serial library"),
-        }
+            Err(other) if other == me => None,
+            Err(_) => attachment.die(call, "two threads are in calls of a serial library"),
+        };
+        (attachment, Inside(inside))
     }
 
     /// A poll found nothing: with option `yield` some of them yield the core.
@@ -221,9 +223,9 @@ impl Attachment {
 }
 
 /// A thread is in a call.
-pub struct Inside<'a>(Option<&'a AtomicUsize>);
+pub struct Inside(Option<&'static AtomicUsize>);
 
-impl Drop for Inside<'_> {
+impl Drop for Inside {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(inside) = self.0 {

@@ -10,7 +10,6 @@ use emulator_common::wait::Backoff;
 use gasnet_elan_abi as abi;
 
 use crate::attachment::Attachment;
-use crate::object::Living;
 use crate::shm::{Record, RECORDS};
 use crate::traffic::count;
 
@@ -156,14 +155,12 @@ impl Part<'_> {
 }
 
 pub extern "C" fn sync(elan: *mut abi::gasnet_elan_t) {
-    let attachment = Attachment::of(elan, "sync");
-    let _inside = attachment.enter("sync");
+    let (attachment, _inside) = Attachment::enter(elan, "sync");
     attachment.meet(Call::Sync, 0, false);
 }
 
 pub extern "C" fn barrier(elan: *mut abi::gasnet_elan_t) {
-    let attachment = Attachment::of(elan, "barrier");
-    let _inside = attachment.enter("barrier");
+    let (attachment, _inside) = Attachment::enter(elan, "barrier");
     count(&attachment.traffic.barriers);
     attachment.meet(Call::Barrier, 0, false);
     if attachment.process.delays {
@@ -172,8 +169,7 @@ pub extern "C" fn barrier(elan: *mut abi::gasnet_elan_t) {
 }
 
 pub extern "C" fn broadcast(elan: *mut abi::gasnet_elan_t, memory: *mut c_void, bytes: usize, root: u32) {
-    let attachment = Attachment::of(elan, "broadcast");
-    let _inside = attachment.enter("broadcast");
+    let (attachment, _inside) = Attachment::enter(elan, "broadcast");
     if root >= attachment.size {
         attachment.die(
             "broadcast",

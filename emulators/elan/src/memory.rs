@@ -6,11 +6,9 @@ use gasnet_elan_abi as abi;
 
 use crate::attachment::Attachment;
 use crate::collective::Call;
-use crate::object::Living;
 
 pub extern "C" fn alloc(elan: *mut abi::gasnet_elan_t, align: usize, bytes: usize) -> *mut c_void {
-    let attachment = Attachment::of(elan, "alloc");
-    let _inside = attachment.enter("alloc");
+    let (attachment, _inside) = Attachment::enter(elan, "alloc");
     check_align(attachment, "alloc", align);
     if Attachment::fails(&attachment.counts.alloc, attachment.process.config.fail_alloc) {
         return std::ptr::null_mut();
@@ -22,8 +20,7 @@ pub extern "C" fn alloc(elan: *mut abi::gasnet_elan_t, align: usize, bytes: usiz
 }
 
 pub extern "C" fn free(elan: *mut abi::gasnet_elan_t, memory: *mut c_void) {
-    let attachment = Attachment::of(elan, "free");
-    let _inside = attachment.enter("free");
+    let (attachment, _inside) = Attachment::enter(elan, "free");
     if !attachment.pool.give(memory as usize) {
         attachment.die("free", "the memory is not of `alloc`, or is free");
     }
@@ -35,8 +32,7 @@ pub extern "C" fn symmetric(
     bytes: usize,
     address: *mut u64,
 ) -> *mut c_void {
-    let attachment = Attachment::of(elan, "symmetric");
-    let _inside = attachment.enter("symmetric");
+    let (attachment, _inside) = Attachment::enter(elan, "symmetric");
     check_align(attachment, "symmetric", align);
     let fails = Attachment::fails(&attachment.counts.symmetric, attachment.process.config.fail_symmetric);
     // Equal calls in equal pools: the offset is the same everywhere.
@@ -62,8 +58,7 @@ pub extern "C" fn symmetric(
 }
 
 pub extern "C" fn symmetric_free(elan: *mut abi::gasnet_elan_t, memory: *mut c_void) {
-    let attachment = Attachment::of(elan, "symmetric_free");
-    let _inside = attachment.enter("symmetric_free");
+    let (attachment, _inside) = Attachment::enter(elan, "symmetric_free");
     let Some(offset) = attachment.symmetric.find(memory as usize, 1) else {
         attachment.die("symmetric_free", "the memory is not of `symmetric`, or is free");
     };

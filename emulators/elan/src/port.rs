@@ -7,7 +7,7 @@ use emulator_common::copy::{self, Fault};
 use emulator_common::lock::locked;
 use gasnet_elan_abi as abi;
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, Inside};
 use crate::collective::Call;
 use crate::event::Kind;
 use crate::message::Message;
@@ -58,10 +58,11 @@ impl Attachment {
 }
 
 impl Port {
-    fn living(port: *mut abi::gasnet_elan_port_t, call: &str) -> &'static Port {
+    /// Enters a call of a port, whose attachment has not stopped.
+    fn enter(port: *mut abi::gasnet_elan_port_t, call: &str) -> (&'static Port, Inside) {
         let port = Port::of(port, call);
-        Attachment::of(port.attachment.handle(), call);
-        port
+        let (_, inside) = Attachment::enter(port.attachment.handle(), call);
+        (port, inside)
     }
 
     /// Fetches a long message into an offered buffer. False: its sender is gone.
@@ -129,8 +130,7 @@ impl Port {
 }
 
 pub extern "C" fn port(elan: *mut abi::gasnet_elan_t) -> *mut abi::gasnet_elan_port_t {
-    let attachment = Attachment::of(elan, "port");
-    let _inside = attachment.enter("port");
+    let (attachment, _inside) = Attachment::enter(elan, "port");
     let process = attachment.process;
     let number = attachment.ports.fetch_add(1, Relaxed) as usize;
     let index = process.take(&process.fabric.ports);
@@ -161,9 +161,8 @@ pub extern "C" fn port_send(
     message: *const c_void,
     bytes: usize,
 ) -> *mut abi::gasnet_elan_event_t {
-    let port = Port::living(port, "port_send");
+    let (port, _inside) = Port::enter(port, "port_send");
     let attachment = port.attachment;
-    let _inside = attachment.enter("port_send");
     attachment.check_alloc("port_send", message, bytes);
     if vp >= attachment.size {
         attachment.die(
@@ -197,9 +196,8 @@ pub extern "C" fn port_send(
 }
 
 pub extern "C" fn port_sent(port: *mut abi::gasnet_elan_port_t, event: *mut abi::gasnet_elan_event_t) -> libc::c_int {
-    let port = Port::living(port, "port_sent");
+    let (port, _inside) = Port::enter(port, "port_sent");
     let attachment = port.attachment;
-    let _inside = attachment.enter("port_sent");
     let (event, slot, mut is_sent) = attachment.event("port_sent", event, Kind::Send);
     let key = slot.data.load(Acquire) as u32;
     let parcel = attachment.process.fabric.parcels.find(key, INDEX_BITS);
@@ -222,9 +220,8 @@ pub extern "C" fn port_offer(
     buffer: *mut c_void,
     bytes: usize,
 ) -> *mut abi::gasnet_elan_event_t {
-    let port = Port::living(port, "port_offer");
+    let (port, _inside) = Port::enter(port, "port_offer");
     let attachment = port.attachment;
-    let _inside = attachment.enter("port_offer");
     attachment.check_alloc("port_offer", buffer, bytes);
     let key = port.offer(tag, buffer as u64, bytes as u64);
     attachment.new_event("port_offer", Kind::Offer, key.into()).handle()
@@ -234,8 +231,7 @@ pub extern "C" fn port_arrived(
     port: *mut abi::gasnet_elan_port_t,
     event: *mut abi::gasnet_elan_event_t,
 ) -> libc::c_int {
-    let port = Port::living(port, "port_arrived");
-    let _inside = port.attachment.enter("port_arrived");
+    let (port, _inside) = Port::enter(port, "port_arrived");
     let (_, slot, _) = port.attachment.event("port_arrived", event, Kind::Offer);
     let parcel = port.parcel("port_arrived", slot.data.load(Relaxed));
     let has_arrived = parcel.state.load(Acquire) == ARRIVED;
@@ -251,9 +247,8 @@ pub extern "C" fn port_receive(
     vp: *mut u32,
     bytes: *mut usize,
 ) -> *mut c_void {
-    let port = Port::living(port, "port_receive");
+    let (port, _inside) = Port::enter(port, "port_receive");
     let attachment = port.attachment;
-    let _inside = attachment.enter("port_receive");
     let (event, slot, _) = attachment.event("port_receive", event, Kind::Offer);
     let key = slot.data.load(Relaxed);
     let parcel = port.parcel("port_receive", key);
@@ -272,8 +267,7 @@ pub extern "C" fn port_receive(
 }
 
 pub extern "C" fn port_free(port: *mut abi::gasnet_elan_port_t, buffer: *mut c_void) {
-    let port = Port::living(port, "port_free");
-    let _inside = port.attachment.enter("port_free");
+    let (port, _inside) = Port::enter(port, "port_free");
     if locked(&port.attachment.buffers).remove(&(buffer as usize)).is_none() {
         port.attachment
             .die("port_free", "the buffer is not the library's, or is free");

@@ -7,7 +7,7 @@ use emulator_common::fabric::now_ns;
 use emulator_common::wait::Backoff;
 use gasnet_elan_abi as abi;
 
-use crate::attachment::Attachment;
+use crate::attachment::{Attachment, Inside};
 use crate::collective::Call;
 use crate::object::{object, Living, Object};
 use crate::ring::{self, Ring, SLOT_WORDS};
@@ -36,6 +36,13 @@ enum Sent {
 }
 
 impl Queue {
+    /// Enters a call of a queue, whose attachment has not stopped.
+    fn enter(queue: *mut abi::gasnet_elan_queue_t, call: &str) -> (&'static Queue, Inside) {
+        let queue = Queue::of(queue, call);
+        let (_, inside) = Attachment::enter(queue.attachment.handle(), call);
+        (queue, inside)
+    }
+
     fn try_send(&self, vp: u32, message: &[u8]) -> Sent {
         let attachment = self.attachment;
         let process = attachment.process;
@@ -141,8 +148,7 @@ impl Queue {
 }
 
 pub extern "C" fn queue(elan: *mut abi::gasnet_elan_t, slots: usize, bytes: usize) -> *mut abi::gasnet_elan_queue_t {
-    let attachment = Attachment::of(elan, "queue");
-    let _inside = attachment.enter("queue");
+    let (attachment, _inside) = Attachment::enter(elan, "queue");
     let config = &attachment.process.config;
     let longest = config.queue_bytes() as usize;
     if slots == 0 || slots > 1 << 24 || bytes == 0 || bytes > longest {
@@ -184,17 +190,9 @@ pub extern "C" fn queue(elan: *mut abi::gasnet_elan_t, slots: usize, bytes: usiz
     }
 }
 
-/// The queue, whose attachment has not stopped.
-fn living(queue: *mut abi::gasnet_elan_queue_t, call: &str) -> &'static Queue {
-    let queue = Queue::of(queue, call);
-    Attachment::of(queue.attachment.handle(), call);
-    queue
-}
-
 pub extern "C" fn queue_send(queue: *mut abi::gasnet_elan_queue_t, vp: u32, message: *const c_void, bytes: usize) {
-    let queue = living(queue, "queue_send");
+    let (queue, _inside) = Queue::enter(queue, "queue_send");
     let attachment = queue.attachment;
-    let _inside = attachment.enter("queue_send");
     let longest = queue.shared.bytes.load(Relaxed) as usize;
     if bytes > longest {
         attachment.die(
@@ -207,7 +205,7 @@ pub extern "C" fn queue_send(queue: *mut abi::gasnet_elan_queue_t, vp: u32, mess
     } else {
         message.cast::<u8>()
     };
-    // SAFETY: the program passes so many bytes.
+    // SAFETY: the program passes `bytes` bytes.
     let mut message = unsafe { std::slice::from_raw_parts(message, bytes) };
     count(&attachment.traffic.by_queue);
     let spoilt;
@@ -239,8 +237,7 @@ pub extern "C" fn queue_send(queue: *mut abi::gasnet_elan_queue_t, vp: u32, mess
 }
 
 pub extern "C" fn queue_has(queue: *mut abi::gasnet_elan_queue_t) -> libc::c_int {
-    let queue = living(queue, "queue_has");
-    let _inside = queue.attachment.enter("queue_has");
+    let (queue, _inside) = Queue::enter(queue, "queue_has");
     let has = queue.has();
     if !has {
         queue.attachment.miss();
@@ -249,8 +246,7 @@ pub extern "C" fn queue_has(queue: *mut abi::gasnet_elan_queue_t) -> libc::c_int
 }
 
 pub extern "C" fn queue_receive(queue: *mut abi::gasnet_elan_queue_t, message: *mut c_void) {
-    let queue = living(queue, "queue_receive");
-    let _inside = queue.attachment.enter("queue_receive");
+    let (queue, _inside) = Queue::enter(queue, "queue_receive");
     let is_checked = queue.attachment.process.config.check;
     if is_checked && queue.is_receiving.swap(1, Acquire) != 0 {
         queue

@@ -67,7 +67,7 @@ pub struct Endpoint {
     pub entry: Entry,
     pub job: AtomicU32,
     pub vp: AtomicU32,
-    /// 0: it has stopped, and nobody may access its memory.
+    /// 0: it has stopped, and its memory must not be accessed.
     pub live: AtomicU32,
     /// Others that access its memory now; `stop` waits for them.
     pub users: AtomicU32,

@@ -255,7 +255,7 @@ fn info(attachment: &Attachment) -> abi::gasnet_elan_info_t {
 pub fn explain(text: &str, why: *mut c_char, why_bytes: usize) {
     let length = text.len().min(why_bytes.saturating_sub(1));
     if why_bytes != 0 && !why.is_null() {
-        // SAFETY: the caller passes room for so many bytes.
+        // SAFETY: the caller passes room for `why_bytes` bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr().cast::<c_char>(), why, length);
             why.add(length).write(0);

@@ -149,8 +149,7 @@ fn check(attachment: &Attachment, call: &str, bytes: usize, vp: u32) {
 }
 
 pub extern "C" fn channel(elan: *mut abi::gasnet_elan_t) -> *mut abi::gasnet_elan_channel_t {
-    let attachment = Attachment::of(elan, "channel");
-    let _inside = attachment.enter("channel");
+    let (attachment, _inside) = Attachment::enter(elan, "channel");
     let channel = Channel {
         kind: AtomicU32::new(0),
         attachment,
@@ -169,8 +168,7 @@ pub extern "C" fn put(
     vp: u32,
 ) -> *mut abi::gasnet_elan_event_t {
     let channel = Channel::of(channel, "put");
-    let attachment = Attachment::of(channel.attachment.handle(), "put");
-    let _inside = attachment.enter("put");
+    let (attachment, _inside) = Attachment::enter(channel.attachment.handle(), "put");
     check(attachment, "put", bytes, vp);
     let config = &attachment.process.config;
     let is_small = bytes as u64 <= u64::from(config.small);
@@ -205,8 +203,7 @@ pub extern "C" fn get(
     bytes: usize,
     vp: u32,
 ) -> *mut abi::gasnet_elan_event_t {
-    let attachment = Attachment::of(elan, "get");
-    let _inside = attachment.enter("get");
+    let (attachment, _inside) = Attachment::enter(elan, "get");
     check(attachment, "get", bytes, vp);
     if !attachment.is_addressable(to as u64, bytes as u64) {
         attachment.die("get", "the destination is not addressable");
@@ -247,8 +244,7 @@ fn is_complete(attachment: &Attachment, call: &str, event: *mut abi::gasnet_elan
 }
 
 pub extern "C" fn poll(elan: *mut abi::gasnet_elan_t, event: *mut abi::gasnet_elan_event_t) -> libc::c_int {
-    let attachment = Attachment::of(elan, "poll");
-    let _inside = attachment.enter("poll");
+    let (attachment, _inside) = Attachment::enter(elan, "poll");
     let is_complete = is_complete(attachment, "poll", event);
     if !is_complete {
         attachment.miss();
@@ -257,8 +253,7 @@ pub extern "C" fn poll(elan: *mut abi::gasnet_elan_t, event: *mut abi::gasnet_el
 }
 
 pub extern "C" fn wait(elan: *mut abi::gasnet_elan_t, event: *mut abi::gasnet_elan_event_t) {
-    let attachment = Attachment::of(elan, "wait");
-    let _inside = attachment.enter("wait");
+    let (attachment, _inside) = Attachment::enter(elan, "wait");
     let mut backoff = Backoff::default();
     while !is_complete(attachment, "wait", event) {
         backoff.pause();

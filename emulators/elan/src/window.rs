@@ -10,7 +10,6 @@ use gasnet_elan_abi as abi;
 
 use crate::attachment::{Attachment, Mapping};
 use crate::config::{Config, WINDOW_START};
-use crate::object::Living;
 use crate::process::Process;
 use crate::shm::Endpoint;
 
@@ -130,19 +129,16 @@ impl Attachment {
 }
 
 pub extern "C" fn is_addressable(elan: *mut abi::gasnet_elan_t, memory: *const c_void, bytes: usize) -> libc::c_int {
-    let attachment = Attachment::of(elan, "is_addressable");
-    let _inside = attachment.enter("is_addressable");
+    let (attachment, _inside) = Attachment::enter(elan, "is_addressable");
     attachment.is_addressable(memory as u64, bytes as u64).into()
 }
 
 pub extern "C" fn map(elan: *mut abi::gasnet_elan_t, memory: *mut c_void, bytes: usize) -> u64 {
-    let attachment = Attachment::of(elan, "map");
-    let _inside = attachment.enter("map");
+    let (attachment, _inside) = Attachment::enter(elan, "map");
     attachment.map(memory as u64, bytes as u64)
 }
 
 pub extern "C" fn unmap(elan: *mut abi::gasnet_elan_t, memory: *mut c_void, bytes: usize) {
-    let attachment = Attachment::of(elan, "unmap");
-    let _inside = attachment.enter("unmap");
+    let (attachment, _inside) = Attachment::enter(elan, "unmap");
     attachment.unmap(memory as u64, bytes as u64);
 }

@@ -233,7 +233,7 @@ impl Engine {
     }
 }
 
-/// Not configured: nobody can join.
+/// Clears the configuration: no child can join.
 pub fn reset(engine: &shm::Engine) {
     for field in [
         &engine.modes,

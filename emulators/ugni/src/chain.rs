@@ -56,8 +56,7 @@ fn follow(first: &Op, link: *const Transfer) -> Outcome<(Op, *const Transfer)> {
 }
 
 fn post(ep: abi::gni_ep_handle_t, d: *mut abi::gni_post_descriptor_t) -> Outcome {
-    let ep = Ep::of(ep)?;
-    let _inside = ep.nic.enter();
+    let (ep, _inside) = Ep::enter(ep)?;
     if ep.nic.process.is_gemini {
         return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no chained transactions"));
     }

@@ -39,8 +39,7 @@ extern "C" fn GNI_CompChanCreate(
     out: *mut abi::gni_comp_chan_handle_t,
 ) -> abi::gni_return_t {
     let create = || {
-        let nic = Nic::of(nic)?;
-        let _inside = nic.enter();
+        let (nic, _inside) = Nic::enter(nic)?;
         let number = nic.process.fabric.channels.fetch_add(1, SeqCst) + 1;
         let path = path(nic.process, number);
         let socket = UnixDatagram::bind(path).map_err(|_| quiet(abi::GNI_RC_ERROR_RESOURCE))?;
@@ -60,8 +59,7 @@ extern "C" fn GNI_CompChanCreate(
 #[no_mangle]
 extern "C" fn GNI_CompChanDestroy(channel: abi::gni_comp_chan_handle_t) -> abi::gni_return_t {
     let destroy = || {
-        let channel = Channel::of(channel)?;
-        let _inside = channel.nic.enter();
+        let (channel, _inside) = Channel::enter(channel)?;
         channel.retire();
         let _ = std::fs::remove_file(path(channel.nic.process, channel.number));
         Ok(())
@@ -86,7 +84,7 @@ extern "C" fn GNI_CqAttachCompChan(
     let attach = || {
         let cq = Cq::of(cq)?;
         let channel = Channel::of(channel)?;
-        let _inside = cq.nic.enter();
+        let _inside = cq.nic.enter_domain();
         if cq.mode & abi::GNI_CQ_BLOCKING == 0 {
             return Err(invalid("the queue was not created for waiting (GNI_CQ_BLOCKING)"));
         }
@@ -107,10 +105,10 @@ extern "C" fn GNI_CqArmCompChan(cqs: *const abi::gni_cq_handle_t, count: u32) ->
         if cqs.is_null() || count == 0 {
             return Err(invalid("no completion queues"));
         }
-        // SAFETY: the program passes so many handles.
+        // SAFETY: the program passes `count` handles.
         for cq in unsafe { std::slice::from_raw_parts(cqs, count as usize) } {
             let cq = Cq::of(*cq)?;
-            let _inside = cq.nic.enter();
+            let _inside = cq.nic.enter_domain();
             if cq.shared.channel.load(Relaxed) == 0 {
                 return Err(invalid("the queue has no channel"));
             }

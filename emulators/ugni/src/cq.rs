@@ -37,8 +37,7 @@ extern "C" fn GNI_CqCreate(
     out: *mut abi::gni_cq_handle_t,
 ) -> abi::gni_return_t {
     let create = || {
-        let nic = Nic::of(nic)?;
-        let _inside = nic.enter();
+        let (nic, _inside) = Nic::enter(nic)?;
         if entry_count == 0 || entry_count > MOST {
             return Err(invalid("a completion queue has 1 to 2^20 entries"));
         }
@@ -87,8 +86,7 @@ extern "C" fn GNI_CqCreate(
 #[no_mangle]
 extern "C" fn GNI_CqDestroy(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
     let destroy = || {
-        let cq = Cq::of(cq)?;
-        let _inside = cq.nic.enter();
+        let (cq, _inside) = Cq::enter(cq)?;
         if cq.endpoints.get() != 0 {
             return Err(refusal(abi::GNI_RC_ERROR_RESOURCE, "endpoints still have the queue"));
         }
@@ -143,7 +141,7 @@ extern "C" fn GNI_CqGetEvent(cq: abi::gni_cq_handle_t, out: *mut abi::gni_cq_ent
         queue::miss(cq);
         return abi::GNI_RC_NOT_DONE;
     }
-    let _inside = cq.nic.enter();
+    let _inside = cq.nic.enter_domain();
     deliver(cq, queue::get_event(cq), out)
 }
 
@@ -154,8 +152,7 @@ extern "C" fn GNI_GetCompleted(
     out: *mut *mut abi::gni_post_descriptor_t,
 ) -> abi::gni_return_t {
     let get = || {
-        let cq = Cq::of(cq)?;
-        let _inside = cq.nic.enter();
+        let (cq, _inside) = Cq::enter(cq)?;
         store(out, std::ptr::null_mut(), "no place for the descriptor")?;
         let (descriptor, result) = queue::completed(cq, entry)?;
         store(out, descriptor, "")?;
@@ -167,7 +164,7 @@ extern "C" fn GNI_GetCompleted(
     code("GNI_GetCompleted", get())
 }
 
-/// The end of a wait of so many milliseconds; all ones: none.
+/// The end of a wait of `timeout` milliseconds; all ones: none.
 fn deadline(timeout: u64) -> Option<Instant> {
     (timeout != u64::MAX).then(|| Instant::now().checked_add(Duration::from_millis(timeout)))?
 }
@@ -191,7 +188,7 @@ fn blocking(handles: *const abi::gni_cq_handle_t, count: u32) -> Outcome<Vec<&'s
     if handles.is_null() || count == 0 {
         return Err(invalid("no completion queues"));
     }
-    // SAFETY: the program passes so many handles.
+    // SAFETY: the program passes `count` handles.
     let handles = unsafe { std::slice::from_raw_parts(handles, count as usize) };
     let one = |handle: &abi::gni_cq_handle_t| {
         let cq = Cq::of(*handle)?;
@@ -232,7 +229,7 @@ extern "C" fn GNI_CqVectorWaitEvent(
             });
             let index = wait(&cqs, left)?;
             let cq = cqs[index];
-            let _inside = cq.nic.enter();
+            let _inside = cq.nic.enter_domain();
             match deliver(cq, queue::get_event(cq), out) {
                 abi::GNI_RC_SUCCESS => return store(which, index as u32, ""),
                 // The entry was of a cancelled request.
@@ -261,7 +258,7 @@ extern "C" fn GNI_CqVectorMonitor(
     code("GNI_CqVectorMonitor", monitor())
 }
 
-/// Interrupts need not be masked: nobody sleeps on them.
+/// Interrupts need not be masked: no thread sleeps on them.
 #[no_mangle]
 extern "C" fn GNI_CqInterruptMask(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
     code("GNI_CqInterruptMask", blocking(&cq, 1).map(drop))
@@ -287,7 +284,7 @@ extern "C" fn GNI_CqErrorStr(entry: abi::gni_cq_entry_t, buffer: *mut c_void, le
         if text.len() >= length as usize {
             return Err(quiet(abi::GNI_RC_SIZE_ERROR));
         }
-        // SAFETY: the buffer has so many bytes.
+        // SAFETY: the buffer has `length` bytes.
         unsafe {
             buffer.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), text.len());
             buffer.cast::<u8>().add(text.len()).write(0);

@@ -20,7 +20,7 @@ impl Packet {
     fn set(&self, data: *const u8, length: u16) {
         let mut bytes = [0_u8; LONGEST as usize];
         if length != 0 {
-            // SAFETY: the program passes so many bytes, at most 128.
+            // SAFETY: the program passes `length` bytes, at most 128.
             unsafe { bytes.as_mut_ptr().copy_from_nonoverlapping(data, usize::from(length)) };
         }
         for (word, chunk) in self.words.iter().zip(bytes.chunks_exact(8)) {
@@ -47,7 +47,7 @@ impl Packet {
             .collect();
         let length = usize::from(answer.room).min(self.length.load(Relaxed) as usize);
         if length != 0 {
-            // SAFETY: the program has given so much room when it posted the datagram.
+            // SAFETY: the program gave `answer.room` bytes when it posted the datagram.
             unsafe { answer.buffer.copy_from_nonoverlapping(bytes.as_ptr(), length) };
         }
     }
@@ -82,8 +82,7 @@ struct Post {
 }
 
 fn post(ep: abi::gni_ep_handle_t, post: &Post) -> Outcome {
-    let ep = Ep::of(ep)?;
-    let _inside = ep.nic.enter();
+    let (ep, _inside) = Ep::enter(ep)?;
     if post.data.1 > LONGEST || post.room.1 > LONGEST {
         return Err(crate::refuse::refusal(
             abi::GNI_RC_SIZE_ERROR,
@@ -124,13 +123,13 @@ fn post(ep: abi::gni_ep_handle_t, post: &Post) -> Outcome {
             && other.state.load(Relaxed) == abi::GNI_POST_PENDING
             && other.ptag.load(Relaxed) == datagram.ptag.load(Relaxed)
             && other.cookie.load(Relaxed) == datagram.cookie.load(Relaxed)
-            // Two that wait for anybody do not meet.
+            // Two datagrams without a destination do not meet.
             && (to != 0 || other.to_address.load(Relaxed) != 0)
             && goes_to(datagram, other)
             && goes_to(other, datagram)
     };
     let found: Vec<u32> = datagrams.used().filter(fits).collect();
-    // Those that are for this domain come before those that wait for anybody.
+    // Datagrams for this domain come before those without a destination.
     let best = found
         .iter()
         .min_by_key(|other| datagrams.at(**other).to_address.load(Relaxed) == 0);
@@ -179,8 +178,7 @@ extern "C" fn GNI_EpPostData(
 type Out = (*mut abi::gni_post_state_t, *mut u32, *mut u32);
 
 fn test(ep: abi::gni_ep_handle_t, id: u64, out: &Out) -> Outcome<abi::gni_post_state_t> {
-    let ep = Ep::of(ep)?;
-    let _inside = ep.nic.enter();
+    let (ep, _inside) = Ep::enter(ep)?;
     let process = ep.nic.process;
     let found = ep.answers.borrow().iter().position(|answer| answer.id == id);
     let place = found.ok_or(quiet(abi::GNI_RC_NO_MATCH))?;
@@ -352,8 +350,7 @@ pub fn forget(nic: &Nic) {
 #[no_mangle]
 extern "C" fn GNI_EpPostDataCancelById(ep: abi::gni_ep_handle_t, id: u64) -> abi::gni_return_t {
     let take_back = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         if cancel(ep, |answer| answer.id == id) {
             Ok(())
         } else {

@@ -22,8 +22,7 @@ fn supported(nic: &Nic) -> Outcome {
 #[no_mangle]
 extern "C" fn GNI_CeCreate(nic: abi::gni_nic_handle_t, out: *mut abi::gni_ce_handle_t) -> abi::gni_return_t {
     let create = || {
-        let nic = Nic::of(nic)?;
-        let _inside = nic.enter();
+        let (nic, _inside) = Nic::enter(nic)?;
         supported(nic)?;
         if out.is_null() {
             return Err(invalid("no place for the handle"));
@@ -113,8 +112,7 @@ extern "C" fn GNI_CeConfigure(
     modes: u32,
 ) -> abi::gni_return_t {
     let configure = || {
-        let engine = Engine::of(engine)?;
-        let _inside = engine.nic.enter();
+        let (engine, _inside) = Engine::enter(engine)?;
         if children.is_null() || count == 0 || count > abi::GNI_CE_MAX_CHILDREN {
             return Err(invalid("an engine has 1 to 32 children"));
         }
@@ -140,7 +138,7 @@ extern "C" fn GNI_CeConfigure(
             cq.is_private.set(false);
             cq.key
         };
-        // SAFETY: the program passes so many handles.
+        // SAFETY: the program passes `count` handles.
         let children = unsafe { std::slice::from_raw_parts(children, count as usize) };
         if let Err(refusal) = self::configure(engine, children, parent) {
             ce::reset(engine.shared());
@@ -156,8 +154,7 @@ extern "C" fn GNI_CeConfigure(
 #[no_mangle]
 extern "C" fn GNI_CeDestroy(engine: abi::gni_ce_handle_t) -> abi::gni_return_t {
     let destroy = || {
-        let engine = Engine::of(engine)?;
-        let _inside = engine.nic.enter();
+        let (engine, _inside) = Engine::enter(engine)?;
         engine.retire();
         ce::release(engine.nic.process, engine.index);
         Ok(())

@@ -18,8 +18,7 @@ extern "C" fn GNI_EpCreate(
     out: *mut abi::gni_ep_handle_t,
 ) -> abi::gni_return_t {
     let create = || {
-        let nic = Nic::of(nic)?;
-        let _inside = nic.enter();
+        let (nic, _inside) = Nic::enter(nic)?;
         let cq = if cq.is_null() { None } else { Some(Cq::of(cq)?) };
         if out.is_null() {
             return Err(invalid("no place for the handle"));
@@ -56,8 +55,7 @@ extern "C" fn GNI_EpCreate(
 #[no_mangle]
 extern "C" fn GNI_EpBind(ep: abi::gni_ep_handle_t, remote_address: u32, remote_id: u32) -> abi::gni_return_t {
     let bind = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         if ep.bound.get() {
             return Err(invalid("the endpoint is bound"));
         }
@@ -80,8 +78,7 @@ extern "C" fn GNI_EpBind(ep: abi::gni_ep_handle_t, remote_address: u32, remote_i
 #[no_mangle]
 extern "C" fn GNI_EpSetEventData(ep: abi::gni_ep_handle_t, local: u32, remote: u32) -> abi::gni_return_t {
     let set = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         ep.local_event.set(local);
         ep.remote_event.set(remote);
         Ok(())
@@ -92,8 +89,7 @@ extern "C" fn GNI_EpSetEventData(ep: abi::gni_ep_handle_t, local: u32, remote: u
 #[no_mangle]
 extern "C" fn GNI_EpUnbind(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
     let unbind = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         if ep.outstanding.get() != 0 || !ep.answers.borrow().is_empty() {
             return Err(quiet(abi::GNI_RC_NOT_DONE));
         }
@@ -107,8 +103,7 @@ extern "C" fn GNI_EpUnbind(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
 #[no_mangle]
 extern "C" fn GNI_EpDestroy(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
     let destroy = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         if let Some(cq) = ep.cq {
             cq.endpoints.set(cq.endpoints.get() - 1);
             if ep.outstanding.get() != 0 {
@@ -129,8 +124,7 @@ extern "C" fn GNI_EpDestroy(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
 #[no_mangle]
 extern "C" fn GNI_EpIdle(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
     let ask = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         match ep.outstanding.get() {
             0 => Ok(()),
             _ => Err(quiet(abi::GNI_RC_NOT_DONE)),
@@ -140,8 +134,7 @@ extern "C" fn GNI_EpIdle(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
 }
 
 fn set_engine(ep: abi::gni_ep_handle_t, id: u32, child: u32, kind: abi::gni_ce_child_t) -> Outcome {
-    let ep = Ep::of(ep)?;
-    let _inside = ep.nic.enter();
+    let (ep, _inside) = Ep::enter(ep)?;
     if ep.nic.process.is_gemini {
         return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no collective engine"));
     }

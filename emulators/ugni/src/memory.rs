@@ -175,8 +175,7 @@ extern "C" fn GNI_MemRegister(
     out: *mut abi::gni_mem_handle_t,
 ) -> abi::gni_return_t {
     let register = || {
-        let nic = Nic::of(nic)?;
-        let _inside = nic.enter();
+        let (nic, _inside) = Nic::enter(nic)?;
         let cq = if cq.is_null() { None } else { Some(Cq::of(cq)?) };
         if out.is_null() {
             return Err(invalid("no place for the handle"));
@@ -206,7 +205,7 @@ extern "C" fn GNI_MemRegisterSegments(
         if segments.is_null() || count == 0 {
             return Err(invalid("no segments"));
         }
-        // SAFETY: the program passes so many segments.
+        // SAFETY: the program passes `count` segments.
         let segments = unsafe { std::slice::from_raw_parts(segments, count as usize) };
         if segments
             .windows(2)

@@ -20,41 +20,48 @@ pub trait Living: Object {
     const MISSING: &'static str;
     const STALE: &'static str;
 
-    /// Whether the NIC that it belongs to is attached.
-    fn belongs(&self) -> bool;
+    /// The NIC that it belongs to.
+    fn nic(&'static self) -> Option<&'static Nic>;
 
     /// The living object of a handle.
     #[inline(always)]
     fn of(handle: *mut Self::Handle) -> Outcome<&'static Self> {
         match Self::find(handle) {
-            Ok(object) if object.belongs() => Ok(object),
+            Ok(object) if object.nic().is_none_or(Nic::is_attached) => Ok(object),
             Ok(_) | Err(Invalid::Stale) => Err(invalid(Self::STALE)),
             Err(Invalid::Pointer) => Err(invalid(Self::MISSING)),
         }
     }
+
+    /// Enters a call with the living object of a handle.
+    #[inline(always)]
+    fn enter(handle: *mut Self::Handle) -> Outcome<(&'static Self, Option<Inside>)> {
+        let object = Self::of(handle)?;
+        Ok((object, object.nic().map(Nic::enter_domain)))
+    }
 }
 
 macro_rules! object {
-    ($type:ty, $handle:ty, $kind:expr, $name:literal, $self:ident => $belongs:expr) => {
+    ($type:ty, $handle:ty, $kind:expr, $name:literal, $self:ident => $nic:expr) => {
         emulator_common::object!($type, $handle, $kind);
         impl Living for $type {
             const MISSING: &'static str = concat!("no valid handle of ", $name);
             const STALE: &'static str = concat!("the handle is not, or no longer, that of ", $name);
             #[inline(always)]
-            fn belongs(&self) -> bool {
+            fn nic(&'static self) -> Option<&'static Nic> {
                 let $self = self;
-                $belongs
+                $nic
             }
         }
     };
 }
-object!(Cdm, abi::gni_cdm, 0xabcd_0000, "a communication domain", _cdm => true);
-object!(Nic, abi::gni_nic, 0xabcd_0001, "a NIC", _nic => true);
-object!(Ep, abi::gni_ep, 0xabcd_0002, "an endpoint", ep => ep.nic.is_attached());
-object!(Cq, abi::gni_cq, 0xabcd_0004, "a completion queue", cq => cq.nic.is_attached());
-object!(Errors, abi::gni_err, 0xabcd_0005, "an error queue", errors => errors.nic.is_attached());
-object!(Channel, abi::gni_comp_chan, 0xabcd_0008, "a completion channel", channel => channel.nic.is_attached());
-object!(Engine, abi::gni_ce, 0xabcd_0007, "a collective engine", engine => engine.nic.is_attached());
+object!(Cdm, abi::gni_cdm, 0xabcd_0000, "a communication domain", _cdm => None);
+object!(Nic, abi::gni_nic, 0xabcd_0001, "a NIC", nic => Some(nic));
+object!(Ep, abi::gni_ep, 0xabcd_0002, "an endpoint", ep => Some(ep.nic));
+object!(Cq, abi::gni_cq, 0xabcd_0004, "a completion queue", cq => Some(cq.nic));
+object!(Errors, abi::gni_err, 0xabcd_0005, "an error queue", errors => Some(errors.nic));
+object!(Channel, abi::gni_comp_chan, 0xabcd_0008, "a completion channel", channel => Some(channel.nic));
+object!(Engine, abi::gni_ce, 0xabcd_0007, "a collective engine", engine => Some(engine.nic));
 
 #[repr(C)]
 pub struct Cdm {
@@ -128,7 +135,7 @@ impl Nic {
         self.kind.load(Relaxed) == Nic::KIND
     }
 
-    /// As `enter`, for a call that is too short for others to meet it.
+    /// As `enter_domain`, for a call that is too short for others to meet it.
     #[inline(always)]
     pub fn look_around(&self) {
         let inside = self.cdm.inside.load(Relaxed);
@@ -141,7 +148,7 @@ impl Nic {
     /// Checks that no other thread is in a call of the domain. Loads and stores suffice to catch
     /// most cases, and cost less than atomic exchanges.
     #[inline(always)]
-    pub fn enter(&self) -> Inside {
+    pub fn enter_domain(&self) -> Inside {
         let inside = &self.cdm.inside;
         if !self.process.config.check {
             return Inside(inside, 0);
@@ -210,7 +217,7 @@ pub struct Ep {
     pub engine: Cell<(u32, u32, u32)>,
 }
 
-// SAFETY: the program calls from one thread of a domain at a time; `Nic::enter` checks it.
+// SAFETY: the program calls from one thread of a domain at a time; `Nic::enter_domain` checks it.
 unsafe impl Sync for Ep {}
 
 /// Purpose of a completion queue, once it is known.

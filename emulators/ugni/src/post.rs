@@ -287,7 +287,7 @@ fn forge(op: &mut Op) {
                 }
             }
             Change::Word(word, bits) => {
-                // SAFETY: the program's data, of so many bytes.
+                // SAFETY: the program's data, of `op.length` bytes.
                 let data = unsafe { std::slice::from_raw_parts(op.local as *const u8, op.length as usize) };
                 let mut data = data.to_vec();
                 let at = word % (data.len() / 8) * 8;
@@ -319,8 +319,7 @@ fn post(
     d: *mut Descriptor,
     check: impl FnOnce(&Op, &'static Ep) -> Outcome<Option<&'static Cq>>,
 ) -> Outcome {
-    let ep = Ep::of(ep)?;
-    let _inside = ep.nic.enter();
+    let (ep, _inside) = Ep::enter(ep)?;
     let mut op = begin(ep, d)?;
     let cq = check(&op, ep)?;
     inject(&mut op)?;

@@ -161,8 +161,8 @@ fn events_of(entry: u64, waiting: u16) -> u16 {
     }
 }
 
-/// Restores the descriptor of a request. False: the request was cancelled, nobody must see the
-/// entry.
+/// Restores the descriptor of a request. False: the request was cancelled, so the program must not
+/// see the entry.
 #[inline(always)]
 fn process_event(cq: &Cq, entry: u64) -> bool {
     let index = entry::request(entry);

@@ -108,7 +108,8 @@ impl Drop for Grant<'_> {
     }
 }
 
-/// A request for access: NIC address, tag and cookie of the target, and whether it writes.
+/// A request for access: NIC address of the target, tag and cookie of the domain that asks, and
+/// whether it writes.
 pub struct Asker {
     pub address: u32,
     pub ptag: u32,

@@ -157,7 +157,7 @@ pub struct Datagram {
     pub instance: AtomicU32,
     pub ptag: AtomicU32,
     pub cookie: AtomicU32,
-    /// To whom; address 0: to the first that posts one to this domain.
+    /// Its destination; address 0: the first domain that posts one to this domain.
     pub to_address: AtomicU32,
     pub to_instance: AtomicU32,
     /// `gni_post_state_t`.
@@ -166,7 +166,7 @@ pub struct Datagram {
     pub number: AtomicU32,
     pub id: AtomicU64,
     pub data: Packet,
-    /// The peer's, and who it is.
+    /// Data of the peer, and its name.
     pub answer: Packet,
     pub from_address: AtomicU32,
     pub from_instance: AtomicU32,

@@ -68,8 +68,7 @@ extern "C" fn GNI_SmsgInit(
     remote: *const abi::gni_smsg_attr_t,
 ) -> abi::gni_return_t {
     let init = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         if !ep.bound.get() {
             return Err(invalid("the endpoint is not bound"));
         }
@@ -130,8 +129,7 @@ struct Message {
 }
 
 fn send(ep: abi::gni_ep_handle_t, message: &Message) -> Outcome {
-    let ep = Ep::of(ep)?;
-    let _inside = ep.nic.enter();
+    let (ep, _inside) = Ep::enter(ep)?;
     let mut mailbox = ep.mailbox.get().ok_or(invalid("the endpoint has no mailbox"))?;
     let length = u64::from(message.header.1) + u64::from(message.data.1);
     if length > mailbox.remote.longest {
@@ -147,7 +145,7 @@ fn send(ep: abi::gni_ep_handle_t, message: &Message) -> Outcome {
     bytes.extend((u64::from(message.header.1) << 32 | u64::from(message.data.1)).to_ne_bytes());
     for (pointer, length) in [message.header, message.data] {
         if length != 0 {
-            // SAFETY: the program passes so many bytes.
+            // SAFETY: the program passes `length` bytes.
             bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(pointer.cast::<u8>(), length as usize) });
         }
     }
@@ -217,8 +215,7 @@ extern "C" fn GNI_SmsgSend(
 #[no_mangle]
 extern "C" fn GNI_SmsgGetNextWTag(ep: abi::gni_ep_handle_t, out: *mut *mut c_void, tag: *mut u8) -> abi::gni_return_t {
     let next = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         let mut mailbox = ep.mailbox.get().ok_or(invalid("the endpoint has no mailbox"))?;
         let wanted = load(tag, "no tag")?;
         let slot = mailbox.local.base + LINE + mailbox.received % mailbox.local.credits * mailbox.local.slot;
@@ -252,8 +249,7 @@ extern "C" fn GNI_SmsgGetNext(ep: abi::gni_ep_handle_t, out: *mut *mut c_void) -
 #[no_mangle]
 extern "C" fn GNI_SmsgRelease(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
     let release = || {
-        let ep = Ep::of(ep)?;
-        let _inside = ep.nic.enter();
+        let (ep, _inside) = Ep::enter(ep)?;
         let mut mailbox = ep.mailbox.get().ok_or(invalid("the endpoint has no mailbox"))?;
         if mailbox.received == mailbox.released {
             return Err(refusal(abi::GNI_RC_INVALID_STATE, "there is no message to release"));
