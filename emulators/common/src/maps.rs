@@ -160,7 +160,7 @@ pub fn is_mapped(addr: u64, length: u64, write: bool) -> bool {
     }
 }
 
-/// Whether a range is memory of a stand-in's device: shared, and nobody may touch it.
+/// Whether a range is memory of a stand-in's device: shared, and without rights.
 pub fn on_device(addr: u64, length: u64) -> bool {
     let owner = Maps::open().and_then(|maps| maps.at(addr));
     owner.is_some_and(|range| range.is_shared && !range.can_read && !range.can_write && length <= range.to - addr)

@@ -59,7 +59,7 @@ const GENERATIONS: u32 = 0xff;
 
 impl<T: HasEntry, const N: usize> Table<T, N> {
     /// Takes a place. The caller holds the fabric's allocation lock. Places are used again only
-    /// when all have been used, so that late packets meet nobody.
+    /// when all have been used, so that late packets find no object.
     pub fn take(&self, owner: u32) -> Option<u32> {
         let top = self.top.load(Relaxed).max(1);
         let index = if (top as usize) < N {

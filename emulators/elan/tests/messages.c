@@ -5,7 +5,7 @@
 
 enum { MANY = 300, TAGS = 3, LONG = 100000, BUFFERS = 4 };
 
-// A message: who sent it, and which of his it is.
+// A message: its sender, and its number among the messages of the sender.
 struct card {
     uint32_t vp, number;
 };

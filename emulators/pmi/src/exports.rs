@@ -250,10 +250,10 @@ pub unsafe extern "C" fn PMI_Get_pes_on_smp(ranks: *mut c_int, count: c_int) -> 
     returned(get())
 }
 
-/// A collective call with `bytes` bytes at `data`, and what it returns.
+/// Makes a collective call with `bytes` bytes at `data`. Returns its result.
 ///
 /// # Safety
-/// So many bytes are readable.
+/// `bytes` bytes are readable.
 unsafe fn collect(call: Collective, data: *const c_void, bytes: c_int) -> Result<Vec<u8>, i32> {
     let rank = client::current()?;
     let bytes = usize::try_from(bytes).map_err(|_| code::ERR_INVALID_LENGTH)?;
@@ -296,7 +296,7 @@ pub extern "C" fn PMI_Barrier() -> c_int {
 /// The bytes of rank 0.
 ///
 /// # Safety
-/// So many bytes are readable and writable.
+/// `bytes` bytes are readable and writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Bcast(data: *mut c_void, bytes: c_int) -> c_int {
     // SAFETY: the caller vouches for the bytes.
@@ -323,10 +323,10 @@ pub unsafe extern "C" fn PMI_Allgather_on_smp(data: *mut c_void, all: *mut c_voi
     unsafe { collect_into(Collective::GatherOnNode, data, all, bytes) }
 }
 
-/// Copies text and its terminating zero into `room` bytes. False: as much as fits.
+/// Copies text and its terminating zero into `room` bytes. False: the text was cut.
 ///
 /// # Safety
-/// So many bytes are writable; `room` is not 0.
+/// `room` bytes are writable, and it is not 0.
 unsafe fn copy_text(text: &[u8], target: *mut c_char, room: usize) -> bool {
     let length = text.len().min(room - 1);
     // SAFETY: shorter than the room.
@@ -339,7 +339,7 @@ unsafe fn copy_text(text: &[u8], target: *mut c_char, room: usize) -> bool {
 /// The name of the job, which is that of its store.
 ///
 /// # Safety
-/// So many bytes are writable.
+/// `room` bytes are writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI2_Job_GetId(id: *mut c_char, room: c_int) -> c_int {
     let get = || {

@@ -92,7 +92,7 @@ void fault_reorder(void) {
     destroy_pair(&a, &b);
 }
 
-// The source is overwritten at once: who may do so?
+// The source is overwritten at once, which not all operations allow.
 static void overwrite(const char *what, struct end *a, struct end *b, gni_post_type_t type, bool local) {
     gni_post_descriptor_t d;
     gni_cq_entry_t entry;

@@ -23,7 +23,7 @@ fn overhead(kind: u32) -> u64 {
     }
 }
 
-/// Bytes of a work request of a send queue; None: none is so long.
+/// Bytes of a work request of a send queue; None: it would be too long.
 fn work_request(kind: u32, cap: &abi::ibv_qp_cap) -> Option<u64> {
     let inline = match u64::from(cap.max_inline_data) {
         0 => 0,

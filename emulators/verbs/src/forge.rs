@@ -9,7 +9,7 @@ pub type Forgery = forge::Forgery<Change>;
 pub enum Change {
     /// An RDMA write with immediate data instead, whose completion has this length.
     Write(u32),
-    /// So many bytes.
+    /// Another length.
     Length(u32),
     /// An immediate word with these bits flipped.
     Imm(u32),

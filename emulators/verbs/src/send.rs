@@ -285,7 +285,7 @@ pub fn post(qp: &Arc<Qp>, wqes: impl Iterator<Item = Wqe>) -> Result<(), (i32, u
     result
 }
 
-/// Time between transmissions that nobody answers. A timeout t means 4.096 µs · 2^t; here an
+/// Time between transmissions without an answer. A timeout t means 4.096 µs · 2^t; here an
 /// eighth, but at least a few ms, since processes share few cores.
 fn retry_ns(timeout: u32) -> u64 {
     match timeout {

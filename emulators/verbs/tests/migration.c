@@ -44,7 +44,7 @@ static void exchange(struct end *from, struct end *to, const char *what) {
     say("migration", "%s: %s", what, ibv_wc_status_str(wc.status));
 }
 
-// Prints events of both devices until there is none for so long, which passes at once with `steps`.
+// Prints events of both devices until none comes for that time, which passes at once with `steps`.
 // Whether there was any.
 static bool say_events(struct end *a, struct end *b, int milliseconds) {
     int timeout = step((unsigned)milliseconds) ? 0 : milliseconds;

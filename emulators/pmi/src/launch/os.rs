@@ -68,7 +68,7 @@ pub fn next_signal(descriptor: &OwnedFd) -> Option<i32> {
     // SAFETY: all-zero bytes are valid: it has numbers only.
     let mut info: libc::signalfd_siginfo = unsafe { zeroed() };
     let bytes = size_of::<libc::signalfd_siginfo>();
-    // SAFETY: so many bytes are writable.
+    // SAFETY: the buffer has room for its length.
     let got = unsafe { libc::read(descriptor.as_raw_fd(), (&raw mut info).cast(), bytes) };
     (got == bytes as isize).then_some(info.ssi_signo as i32)
 }
@@ -177,7 +177,7 @@ pub fn kill_all() {
 pub fn name_host(name: &[u8]) {
     // SAFETY: no memory.
     if unsafe { libc::unshare(libc::CLONE_NEWUTS) } == 0 {
-        // SAFETY: so many readable bytes.
+        // SAFETY: the bytes are readable.
         unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) };
     }
 }

@@ -102,7 +102,7 @@ impl Server {
 fn is_ours(stream: &UnixStream) -> bool {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: so many bytes are writable.
+    // SAFETY: the buffer has room for its length.
     let result = unsafe {
         libc::getsockopt(
             stream.as_raw_fd(),
