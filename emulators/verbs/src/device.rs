@@ -101,7 +101,7 @@ extern "C" fn ibv_get_device_name(device: *mut abi::ibv_device) -> *const c_char
         .cast()
 }
 
-/// As on the wire; 0: the device has none.
+/// GUID in network byte order; 0: the device has none.
 fn node_guid(config: &Config, device: u32) -> u64 {
     if config.of_ports.no_guid {
         return 0;
@@ -119,6 +119,40 @@ extern "C" fn ibv_get_device_index(device: *mut abi::ibv_device) -> c_int {
     Device::of(device).index as c_int
 }
 
+/// The part of a context that programs see: the operations that its device offers.
+fn new_context(config: &Config, device: *mut abi::ibv_device, async_fd: c_int) -> abi::verbs_context {
+    // SAFETY: all zero is valid: no operation is offered.
+    let mut visible: abi::verbs_context = unsafe { std::mem::zeroed() };
+    visible.sz = size_of::<abi::verbs_context>();
+    visible.query_port = Some(query_port);
+    visible.query_device_ex = Some(query_device_ex);
+    visible.query_rt_values = Some(query_rt_values);
+    visible.create_cq_ex = Some(extended::create_cq_ex);
+    visible.create_qp_ex = Some(verbs::create_qp_ex);
+    visible.advise_mr = Some(memory::advise_mr);
+    if config.xrc {
+        visible.open_qp = Some(verbs::open_qp);
+        visible.open_xrcd = Some(memory::open_xrcd);
+        visible.close_xrcd = Some(memory::close_xrcd);
+    }
+    if config.srq {
+        visible.create_srq_ex = Some(verbs::create_srq_ex);
+        visible.get_srq_num = Some(verbs::get_srq_num);
+    }
+    let context = &mut visible.context;
+    context.device = device;
+    context.abi_compat = usize::MAX as *mut _;
+    context.cmd_fd = -1;
+    context.async_fd = async_fd;
+    context.num_comp_vectors = 4;
+    context.ops.poll_cq = Some(poll::poll_cq);
+    context.ops.req_notify_cq = Some(poll::req_notify_cq);
+    context.ops.post_send = Some(verbs::post_send);
+    context.ops.post_recv = Some(verbs::post_recv);
+    context.ops.post_srq_recv = Some(verbs::post_srq_recv);
+    visible
+}
+
 #[no_mangle]
 extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_context {
     let Ok(process) = current() else {
@@ -134,35 +168,7 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
         Ok(made) => made,
         Err(error) => return null(error.raw_os_error().unwrap_or(libc::EIO)),
     };
-    // SAFETY: all zero is valid: no operation is offered.
-    let mut visible: abi::verbs_context = unsafe { std::mem::zeroed() };
-    visible.sz = size_of::<abi::verbs_context>();
-    visible.query_port = Some(query_port);
-    visible.query_device_ex = Some(query_device_ex);
-    visible.query_rt_values = Some(query_rt_values);
-    visible.create_cq_ex = Some(extended::create_cq_ex);
-    visible.create_qp_ex = Some(verbs::create_qp_ex);
-    visible.advise_mr = Some(memory::advise_mr);
-    if process.config.xrc {
-        visible.open_qp = Some(verbs::open_qp);
-        visible.open_xrcd = Some(memory::open_xrcd);
-        visible.close_xrcd = Some(memory::close_xrcd);
-    }
-    if process.config.srq {
-        visible.create_srq_ex = Some(verbs::create_srq_ex);
-        visible.get_srq_num = Some(verbs::get_srq_num);
-    }
-    let context = &mut visible.context;
-    context.device = device;
-    context.abi_compat = usize::MAX as *mut _;
-    context.cmd_fd = -1;
-    context.async_fd = descriptor.as_raw_fd();
-    context.num_comp_vectors = 4;
-    context.ops.poll_cq = Some(poll::poll_cq);
-    context.ops.req_notify_cq = Some(poll::req_notify_cq);
-    context.ops.post_send = Some(verbs::post_send);
-    context.ops.post_recv = Some(verbs::post_recv);
-    context.ops.post_srq_recv = Some(verbs::post_srq_recv);
+    let visible = new_context(&process.config, device, descriptor.as_raw_fd());
     let open = Arc::new(AtomicBool::new(true));
     let opened = Opened {
         device: index,
@@ -289,7 +295,7 @@ extern "C" fn query_device_ex(
     attr.orig_attr = attributes(object.process, object.device);
     if config.odp {
         attr.odp_caps.general_caps = u64::from(abi::IBV_ODP_SUPPORT | abi::IBV_ODP_SUPPORT_IMPLICIT);
-        // As a ConnectX-6 reports (openucx/ucx#9727).
+        // A ConnectX-6 reports the same (openucx/ucx#9727).
         let common = abi::IBV_ODP_SUPPORT_SEND
             | abi::IBV_ODP_SUPPORT_WRITE
             | abi::IBV_ODP_SUPPORT_READ
@@ -301,7 +307,7 @@ extern "C" fn query_device_ex(
         }
     }
     attr.completion_timestamp_mask = u64::MAX;
-    // In kHz: the clock counts nanoseconds.
+    // Unit: kHz. The clock counts nanoseconds.
     attr.hca_core_clock = 1_000_000;
     attr.phys_port_cnt_ex = config.ports;
     store_prefix(place, &attr, bytes);

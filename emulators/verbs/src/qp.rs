@@ -15,7 +15,7 @@ use crate::footprint;
 use crate::migration;
 use crate::path::vector_is_valid;
 use crate::process::Process;
-use crate::receive;
+use crate::receive::{self, Memory};
 use crate::reclaim::release_qp;
 use crate::shm::{Port, Qp as Shared, INDEX_BITS};
 use crate::state;
@@ -23,6 +23,15 @@ use crate::wqe::Wqe;
 
 /// Depth of outstanding reads and atomics, as initiator and as responder.
 pub const MAX_RD_ATOMIC: u32 = 16;
+
+/// Capabilities of a QP that is neither sent from nor received at: an XRC receive QP.
+pub const NO_QUEUES: abi::ibv_qp_cap = abi::ibv_qp_cap {
+    max_send_wr: 0,
+    max_recv_wr: 0,
+    max_send_sge: 0,
+    max_recv_sge: 0,
+    max_inline_data: 0,
+};
 
 /// Attributes of a new QP; keys are of `Fabric`, 0: none.
 pub struct Attributes {
@@ -47,7 +56,7 @@ pub struct Qp {
     pub kind: u32,
     pub cap: abi::ibv_qp_cap,
     pub sig_all: bool,
-    /// Of `ibv_open_qp`. Events go to the process that has made the QP.
+    /// Handle of `ibv_open_qp`. Events go to the process that has made the QP.
     pub is_opened: bool,
     pub queue: Mutex<SendQueue>,
 }
@@ -144,13 +153,6 @@ pub fn open(process: &'static Process, key: u32, device: u32, xrcd: u32) -> Opti
     let lives = process.fabric.qps.find(key, INDEX_BITS).is_some();
     (lives && kind == abi::IBV_QPT_XRC_RECV && is_of_domain).then(|| {
         shared.handles.fetch_add(1, Relaxed);
-        let cap = abi::ibv_qp_cap {
-            max_send_wr: 0,
-            max_recv_wr: 0,
-            max_send_sge: 0,
-            max_recv_sge: 0,
-            max_inline_data: 0,
-        };
         let index = key & ((1 << INDEX_BITS) - 1);
         Arc::new(Qp {
             process,
@@ -158,7 +160,7 @@ pub fn open(process: &'static Process, key: u32, device: u32, xrcd: u32) -> Opti
             key,
             index,
             kind,
-            cap,
+            cap: NO_QUEUES,
             sig_all: false,
             is_opened: true,
             queue: Mutex::default(),
@@ -204,6 +206,12 @@ impl Qp {
 
     pub fn port(&self) -> Port {
         self.shared.path.port(self.shared.device.load(Relaxed))
+    }
+
+    /// The local memory of a work request; None: a protection error.
+    pub fn local(&self, wqe: &Wqe, access: u32) -> Option<Memory<'static>> {
+        let (device, pd) = (self.shared.device.load(Relaxed), self.shared.pd.load(Relaxed));
+        receive::memory(self.process, &wqe.sges, device, pd, access)
     }
 
     /// Posts a receive. Err: errno.

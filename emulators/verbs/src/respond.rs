@@ -47,7 +47,7 @@ struct Peer<'a> {
     process: &'a Process,
     qp: &'a Shared,
     key: u32,
-    /// Of RC: the QP's own; of XRC: the one that the request names.
+    /// SRQ of an RC QP, or the one that a request to an XRC QP names.
     srq: Option<(u32, &'a Srq)>,
 }
 
@@ -115,19 +115,15 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     let operation = wqe.operation();
     let local_access = match operation {
         Operation::Read | Operation::Atomic => abi::IBV_ACCESS_LOCAL_WRITE,
-        _ => 0,
+        Operation::Send | Operation::Write => 0,
     };
-    let memory = match &wqe.data {
-        Some(_) => None,
-        None => match qp.local(wqe, local_access) {
-            Some(memory) => Some(memory),
-            None => return Answer::Local(abi::IBV_WC_LOC_PROT_ERR),
-        },
-    };
-    let local = match (&wqe.data, &memory) {
-        (Some(data), _) => Pieces::of(data.as_ptr() as u64, data.len() as u64),
-        (None, Some(memory)) => memory.pieces,
-        (None, None) => Pieces::default(),
+    // The memory stays registered while it is held.
+    let (local, _memory) = if let Some(data) = &wqe.data {
+        (Pieces::of(data.as_ptr() as u64, data.len() as u64), None)
+    } else if let Some(memory) = qp.local(wqe, local_access) {
+        (memory.pieces, Some(memory))
+    } else {
+        return Answer::Local(abi::IBV_WC_LOC_PROT_ERR);
     };
     if local_access != 0 && qp.shared.max_rd_atomic.load(Relaxed) == 0 {
         return Answer::Local(abi::IBV_WC_LOC_QP_OP_ERR);
@@ -135,12 +131,9 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
     if operation == Operation::Atomic && local.bytes() != 8 {
         return Answer::Local(abi::IBV_WC_LOC_LEN_ERR);
     }
-    let Some((key, shared)) = connected(qp) else {
+    let Some((key, shared)) = connected(qp).filter(|(_, shared)| fits_packets(qp, shared, wqe.length())) else {
         return Answer::Silence;
     };
-    if !fits_packets(qp, shared, wqe.length()) {
-        return Answer::Silence;
-    }
     if qp.process.config.early_completion && (operation != Operation::Write || wqe.has_imm()) {
         landing::settle(qp.process, shared.device.load(Relaxed));
     }
@@ -154,47 +147,22 @@ pub fn execute(qp: &Qp, wqe: &Wqe) -> Answer {
         return Answer::Silence;
     }
     migration::note_exchange(qp.shared, shared);
-    let mut srq_lock = None;
     let mut peer = Peer {
         process: qp.process,
         qp: shared,
         key,
         srq: None,
     };
-    let srqn = if qp.kind == abi::IBV_QPT_XRC_SEND {
-        wqe.srqn
-    } else {
-        shared.srq.load(Relaxed)
-    };
-    if srqn != 0 || qp.kind == abi::IBV_QPT_XRC_SEND {
-        peer.srq = srq::find(qp.process, srqn).map(|srq| (srqn, srq));
-        if let Some((_, srq)) = peer.srq.filter(|_| qp.kind == abi::IBV_QPT_XRC_SEND) {
-            // No QP keeps it from being destroyed meanwhile.
-            srq_lock = Some(srq.entry.lock.lock());
-            peer.srq = srq::find(qp.process, srqn).map(|srq| (srqn, srq));
-        }
-        let same = |(_, srq): &(u32, &Srq)| {
-            srq.xrcd.load(Relaxed) == shared.xrcd.load(Relaxed)
-                && srq.device.load(Relaxed) == shared.device.load(Relaxed)
-        };
-        if qp.kind == abi::IBV_QPT_XRC_SEND && !peer.srq.as_ref().is_some_and(same) {
-            return peer.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
-        }
+    if qp.kind == abi::IBV_QPT_XRC_SEND {
+        return peer.respond_xrc(qp, wqe, &local);
     }
-    let answer = match operation {
-        Operation::Send => peer.receive(qp, wqe, &local),
-        Operation::Write => peer.write(qp, wqe, &local),
-        Operation::Read => peer.read(wqe, &local),
-        Operation::Atomic => peer.atomic(wqe, &local),
-    };
-    drop(srq_lock);
-    // The SRQ of a dead process is gone, while the QP lives on in others.
-    let maker = shared.entry.owner.load(Relaxed).wrapping_sub(1);
-    let is_xrc = qp.kind == abi::IBV_QPT_XRC_SEND;
-    if is_xrc && answer == Answer::Silence && !peer.lives() && qp.process.alive(maker) {
-        return peer.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
-    }
-    answer
+    peer.srq = find_srq(qp.process, shared.srq.load(Relaxed));
+    peer.respond(qp, wqe, &local)
+}
+
+/// The live SRQ of a key, with the key.
+fn find_srq(process: &Process, key: u32) -> Option<(u32, &Srq)> {
+    srq::find(process, key).map(|srq| (key, srq))
 }
 
 /// The process of a fault, for the requester.
@@ -211,6 +179,37 @@ impl<'a> Peer<'a> {
             Some((_, srq)) if self.qp.kind.load(Relaxed) == abi::IBV_QPT_XRC_RECV => srq.pd.load(Relaxed),
             _ => self.qp.pd.load(Relaxed),
         }
+    }
+
+    fn respond(&self, qp: &Qp, wqe: &Wqe, local: &Pieces) -> Answer {
+        match wqe.operation() {
+            Operation::Send => self.receive(qp, wqe, local),
+            Operation::Write => self.write(qp, wqe, local),
+            Operation::Read => self.read(wqe, local),
+            Operation::Atomic => self.atomic(wqe, local),
+        }
+    }
+
+    /// Responds as an XRC receive QP, with the SRQ that the request names.
+    fn respond_xrc(&mut self, qp: &Qp, wqe: &Wqe, local: &Pieces) -> Answer {
+        let found = find_srq(self.process, wqe.srqn);
+        // No QP keeps the SRQ from being destroyed, so it is looked up again under its lock.
+        let lock = found.map(|(_, srq)| srq.entry.lock.lock());
+        self.srq = found.and_then(|(key, _)| find_srq(self.process, key));
+        let is_of_domain = self.srq.is_some_and(|(_, srq)| {
+            srq.xrcd.load(Relaxed) == self.qp.xrcd.load(Relaxed)
+                && srq.device.load(Relaxed) == self.qp.device.load(Relaxed)
+        });
+        if !is_of_domain {
+            return self.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
+        }
+        let answer = self.respond(qp, wqe, local);
+        drop(lock);
+        // The SRQ of a dead process is gone, while the QP lives on in others.
+        if answer == Answer::Silence && !self.lives() && self.process.alive(self.qp.entry.slot()) {
+            return self.refuse(abi::IBV_WC_REM_INV_REQ_ERR);
+        }
+        answer
     }
 
     /// Answers with a NAK: the connection is over for the responder too.

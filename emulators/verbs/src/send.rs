@@ -14,7 +14,6 @@ use crate::event;
 use crate::migration;
 use crate::process::now_ns;
 use crate::qp::{fail, Qp, SendQueue};
-use crate::receive::{self, Memory};
 use crate::respond::{self, Answer};
 use crate::ud;
 use crate::wqe::{class, completion_opcode, Outcome, Wqe};
@@ -98,12 +97,6 @@ impl Qp {
         if matches!(wqe.operation(), Operation::Send | Operation::Write) && wqe.data.is_none() {
             wqe.data = self.local(wqe, 0).and_then(|memory| copy::gather(&memory.pieces).ok());
         }
-    }
-
-    /// The local memory of a work request; None: a protection error.
-    pub fn local(&self, wqe: &Wqe, access: u32) -> Option<Memory<'static>> {
-        let (device, pd) = (self.shared.device.load(Relaxed), self.shared.pd.load(Relaxed));
-        receive::memory(self.process, &wqe.sges, device, pd, access)
     }
 
     /// Retries a transmission without an answer, or fails.

@@ -33,19 +33,11 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
     if destination.vector.port != qp.port() {
         return Outcome::Failed(abi::IBV_WC_LOC_QP_OP_ERR);
     }
-    let memory = match &wqe.data {
-        Some(_) => None,
-        None => match qp.local(wqe, 0) {
-            Some(memory) => Some(memory),
-            None => return Outcome::Failed(abi::IBV_WC_LOC_PROT_ERR),
-        },
+    let payload = match &wqe.data {
+        Some(data) => Some(data.clone()),
+        None => qp.local(wqe, 0).and_then(|memory| copy::gather(&memory.pieces).ok()),
     };
-    let payload = match (&wqe.data, &memory) {
-        (Some(data), _) => Ok(data.clone()),
-        (None, Some(memory)) => copy::gather(&memory.pieces),
-        (None, None) => Ok(Vec::new()),
-    };
-    let Ok(payload) = payload else {
+    let Some(payload) = payload else {
         return Outcome::Failed(abi::IBV_WC_LOC_PROT_ERR);
     };
     let datagram = Datagram {

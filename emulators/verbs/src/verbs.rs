@@ -14,7 +14,7 @@ use crate::footprint::{self, Locked};
 use crate::handle::{
     load, null, release, retain, sges, store, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd,
 };
-use crate::qp::{self, Attributes};
+use crate::qp::{self, Attributes, NO_QUEUES};
 use crate::receive;
 use crate::reclaim::destroy_srq;
 use crate::send;
@@ -226,38 +226,54 @@ fn retain_cq(cq: *mut abi::ibv_cq) {
     }
 }
 
-fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Result<*mut abi::ibv_qp, i32> {
-    let owner = Context::of(context);
-    let target = init.qp_type == abi::IBV_QPT_XRC_RECV;
-    match init.qp_type {
-        abi::IBV_QPT_RC | abi::IBV_QPT_UC | abi::IBV_QPT_UD => {}
-        abi::IBV_QPT_XRC_SEND | abi::IBV_QPT_XRC_RECV if owner.process.config.xrc => {}
-        _ => return Err(libc::EOPNOTSUPP),
-    }
+/// Checks the type of a QP, and that it has the objects that it needs. Err: errno.
+fn check_init(owner: &Context, init: &abi::ibv_qp_init_attr_ex) -> Result<(), i32> {
     let has = |bit: u32| init.comp_mask & bit != 0;
-    let complete = match init.qp_type {
-        abi::IBV_QPT_XRC_RECV => has(abi::IBV_QP_INIT_ATTR_XRCD),
-        abi::IBV_QPT_XRC_SEND => has(abi::IBV_QP_INIT_ATTR_PD) && !init.send_cq.is_null(),
-        _ => has(abi::IBV_QP_INIT_ATTR_PD) && !init.send_cq.is_null() && !init.recv_cq.is_null(),
+    let has_sender = has(abi::IBV_QP_INIT_ATTR_PD) && !init.send_cq.is_null();
+    let is_complete = match init.qp_type {
+        abi::IBV_QPT_RC | abi::IBV_QPT_UC | abi::IBV_QPT_UD => has_sender && !init.recv_cq.is_null(),
+        abi::IBV_QPT_XRC_SEND if owner.process.config.xrc => has_sender,
+        abi::IBV_QPT_XRC_RECV if owner.process.config.xrc => has(abi::IBV_QP_INIT_ATTR_XRCD),
+        _ => return Err(libc::EOPNOTSUPP),
     };
-    let has_srq = !init.srq.is_null() && matches!(init.qp_type, abi::IBV_QPT_RC | abi::IBV_QPT_UD | abi::IBV_QPT_UC);
-    let srq_is_basic = !has_srq || Srq::of(init.srq).xrc.is_none() && init.qp_type != abi::IBV_QPT_UC;
-    if !complete || !srq_is_basic || init.create_flags != 0 && has(abi::IBV_QP_INIT_ATTR_CREATE_FLAGS) {
+    let srq_is_basic = !has_srq(init) || Srq::of(init.srq).xrc.is_none() && init.qp_type != abi::IBV_QPT_UC;
+    if !is_complete || !srq_is_basic || init.create_flags != 0 && has(abi::IBV_QP_INIT_ATTR_CREATE_FLAGS) {
         return Err(libc::EINVAL);
     }
-    let mut cap = init.cap;
-    if target {
-        cap = abi::ibv_qp_cap {
-            max_send_wr: 0,
+    Ok(())
+}
+
+/// Whether a QP of these attributes takes its receives from an SRQ.
+fn has_srq(init: &abi::ibv_qp_init_attr_ex) -> bool {
+    !init.srq.is_null() && matches!(init.qp_type, abi::IBV_QPT_RC | abi::IBV_QPT_UD | abi::IBV_QPT_UC)
+}
+
+/// The capabilities that a QP of these attributes uses.
+fn used_cap(init: &abi::ibv_qp_init_attr_ex) -> abi::ibv_qp_cap {
+    match init.qp_type {
+        abi::IBV_QPT_XRC_RECV => NO_QUEUES,
+        kind if kind == abi::IBV_QPT_XRC_SEND || has_srq(init) => abi::ibv_qp_cap {
             max_recv_wr: 0,
-            max_send_sge: 0,
             max_recv_sge: 0,
-            max_inline_data: 0,
-        };
+            ..init.cap
+        },
+        _ => init.cap,
     }
-    if has_srq || init.qp_type == abi::IBV_QPT_XRC_SEND {
-        (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
+}
+
+/// The key of a CQ; 0: there is none.
+fn key_of(cq: *mut abi::ibv_cq) -> u32 {
+    if cq.is_null() {
+        0
+    } else {
+        Cq::of(cq).key
     }
+}
+
+fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Result<*mut abi::ibv_qp, i32> {
+    let owner = Context::of(context);
+    check_init(owner, init)?;
+    let (target, has_srq, cap) = (init.qp_type == abi::IBV_QPT_XRC_RECV, has_srq(init), used_cap(init));
     let (send_cq, recv_cq) = match init.qp_type {
         abi::IBV_QPT_XRC_RECV => (std::ptr::null_mut(), std::ptr::null_mut()),
         abi::IBV_QPT_XRC_SEND => (init.send_cq, std::ptr::null_mut()),
@@ -268,8 +284,8 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
         device: owner.device,
         pd: if target { 0 } else { Pd::of(init.pd).number },
         xrcd: if target { Xrcd::of(init.xrcd).number } else { 0 },
-        send_cq: if send_cq.is_null() { 0 } else { Cq::of(send_cq).key },
-        recv_cq: if recv_cq.is_null() { 0 } else { Cq::of(recv_cq).key },
+        send_cq: key_of(send_cq),
+        recv_cq: key_of(recv_cq),
         srq: if has_srq { Srq::of(init.srq).key } else { 0 },
         cap,
         sig_all: init.sq_sig_all != 0,
@@ -300,7 +316,7 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
     base.handle = made.index;
     base.qp_num = made.key;
     base.qp_type = init.qp_type;
-    if has(abi::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
+    if init.comp_mask & abi::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
         extended::set_calls(&mut visible);
     }
     let shared = made.shared;
