@@ -174,7 +174,7 @@ pub struct Flag {
     pub address: u64,
 }
 
-/// As `write`, then writes a word, which appears at once.
+/// Copies as `write` does, then writes a word, which appears at once.
 #[inline(always)]
 pub fn write_flagged<F: Layout>(process: &Member<F>, slot: u32, data: &Data, flag: &Flag) -> Result<(), Fault> {
     let value = &raw const flag.value as u64;

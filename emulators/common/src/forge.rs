@@ -9,7 +9,7 @@ const FIRST: u64 = 64;
 
 /// A way to alter a message.
 pub trait Change: Sized {
-    /// That of a word, with its value. Err: why there is none.
+    /// The change of a word with its value. Err: the reason why there is none.
     fn parse(name: &str, value: Option<u64>) -> Result<Self, String>;
 
     /// Any.

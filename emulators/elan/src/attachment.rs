@@ -25,7 +25,7 @@ pub struct Attachment {
     pub size: u32,
     pub job: &'static Job,
     pub endpoint: &'static Endpoint,
-    /// Of the endpoint.
+    /// Index and key of the endpoint.
     pub index: u32,
     pub key: u32,
     /// Keys of all endpoints of the job, by vp.
@@ -195,7 +195,7 @@ impl Attachment {
         self.peer_of(member.load(Acquire) as u32)
     }
 
-    /// The same, by the key of its endpoint.
+    /// The attachment of a key of an endpoint, as `peer`.
     #[inline(always)]
     pub fn peer_of(&self, key: u32) -> Option<Peer> {
         let endpoints = &self.process.fabric.endpoints;

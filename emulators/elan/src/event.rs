@@ -10,7 +10,8 @@ use gasnet_elan_abi as abi;
 /// Slots of the first chunk; each further one has twice as many.
 const FIRST_CHUNK: u32 = 1024;
 const CHUNKS: usize = 10;
-/// Of the number: its lowest bits are zero, as in a pointer, then the index, then the generation.
+/// Fields of the number: its lowest bits are zero, as in a pointer, then the index, then the
+/// generation.
 const LOW_BITS: u32 = 4;
 const INDEX_BITS: u32 = 20;
 
@@ -23,7 +24,7 @@ pub enum Kind {
     Offer = 3,
 }
 
-/// In the lowest bits of `Slot::word`, above the kind; the generation is above both.
+/// Bit of `Slot::word` above the kind; the generation is above both.
 const DONE: u64 = 1 << 4;
 const KIND: u64 = 0xf;
 const GENERATION_SHIFT: u32 = 8;
@@ -32,7 +33,7 @@ const GENERATION_SHIFT: u32 = 8;
 pub struct Slot {
     /// Generation, state and kind; kind 0: free.
     word: AtomicU64,
-    /// Of a put: its channel; of a port: the key of a parcel. 0: none.
+    /// Channel of a put, or key of a parcel of a port; 0: none.
     pub data: AtomicU64,
 }
 

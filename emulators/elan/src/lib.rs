@@ -72,7 +72,7 @@ const TABLE: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
 };
 
 static SHIM: abi::gasnet_elan_shim_t = TABLE;
-/// With option `other-version`.
+/// The interface with option `other-version`.
 static OTHER: abi::gasnet_elan_shim_t = abi::gasnet_elan_shim_t {
     version: abi::GASNET_ELAN_SHIM_VERSION + 1,
     ..TABLE

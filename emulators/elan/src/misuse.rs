@@ -6,7 +6,7 @@ pub fn die(call: &str, why: &str) -> ! {
     std::process::abort();
 }
 
-/// The same, for a call of process `vp`.
+/// Reports misuse in a call of process `vp`, and ends the process.
 #[cold]
 pub fn die_as(vp: u32, call: &str, why: &str) -> ! {
     eprintln!("emulator of Elan: process {vp}: {call}: {why}");

@@ -7,9 +7,9 @@ use emulator_common::lock::locked;
 
 /// Bytes of a new block that are made unlike zero, because libelan's pools are used again.
 const SPOILT: usize = 1 << 16;
-/// Of each block.
+/// Unit of blocks.
 const GRANULE: usize = 64;
-/// Of the pool, and so the largest of a block.
+/// Alignment of the pool, and so the largest of a block.
 const ALIGN: usize = 1 << 21;
 
 pub struct Pool {

@@ -11,7 +11,7 @@ use crate::shm::{Fabric, Job, INDEX_BITS};
 /// Frees what the process of a slot has left.
 pub fn reclaim(member: &Member<Fabric>, slot: u32) {
     for index in member.owned(&member.fabric.endpoints, slot) {
-        // It may have been killed while it was about to access its own memory.
+        // The process may have been killed while it was about to access its own memory.
         member.fabric.endpoints.at(index).users.store(0, SeqCst);
         destroy_endpoint(member, index);
     }

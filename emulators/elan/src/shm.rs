@@ -129,9 +129,9 @@ pub struct Parcel {
     pub vp: AtomicU32,
     /// Key of the sender's endpoint.
     pub sender: AtomicU32,
-    /// Of the message; of a waiting buffer: its room.
+    /// Length of the message, or room of a waiting buffer.
     pub bytes: AtomicU64,
-    /// In the process, or on the heap.
+    /// Address in the process, or offset on the heap.
     pub address: AtomicU64,
 }
 

@@ -27,7 +27,7 @@ struct Place {
     size: u32,
 }
 
-/// As the resource manager says, or else the caller.
+/// The place that the resource manager names, or else the caller.
 fn place(given: Option<&abi::gasnet_elan_place_t>) -> Result<Place, String> {
     let variable = |name: &str| std::env::var(name).ok();
     let number = |name: &str| {

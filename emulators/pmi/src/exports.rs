@@ -64,7 +64,7 @@ queries! {
     PMI_Get_rank_in_app = |rank| in_app(rank).take_while(|&other| other < rank.number).count();
     /// Processes on this node.
     PMI_Get_numpes_on_smp = |rank| rank.layout.neighbours(rank.number).len();
-    /// Those of them that run the same program.
+    /// Ranks of the node that run the same program.
     PMI_Get_numpes_in_app_on_smp = |rank| {
         let here = rank.layout.neighbours(rank.number);
         in_app(rank).filter(|other| here.contains(other)).count()
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn PMI2_Abort(_flag: c_int, message: *const c_char) -> c_i
     unsafe { libc::_exit(1) }
 }
 
-/// The same. The code is lost, as with Cray's launchers.
+/// Ends the job. The code is lost, as with Cray's launchers.
 ///
 /// # Safety
 /// As for [`PMI2_Abort`].
@@ -313,7 +313,7 @@ pub unsafe extern "C" fn PMI_Allgather(data: *mut c_void, all: *mut c_void, byte
     unsafe { collect_into(Collective::Gather, data, all, bytes) }
 }
 
-/// The same among the processes of a node.
+/// Gathers among the processes of a node.
 ///
 /// # Safety
 /// As for [`PMI_Allgather`].

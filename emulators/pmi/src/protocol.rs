@@ -59,7 +59,7 @@ fn take_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 impl Request {
-    /// As a frame.
+    /// The frame of a request.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Join(rank) => frame(&[&[1], &rank.to_ne_bytes()]),
@@ -123,7 +123,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// As bytes.
+    /// The bytes of a layout.
     pub fn encode(&self) -> Vec<u8> {
         let numbers = [&[self.nodes.len() as u32], &self.nodes[..], &self.apps[..]].concat();
         let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();

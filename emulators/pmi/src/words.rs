@@ -8,7 +8,7 @@ pub const VARIABLE: &str = "EMU_PMI";
 #[allow(clippy::struct_excessive_bools)] // Each is a word of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
-    /// Of the order in which gathers return contributions.
+    /// Seed of the order in which gathers return contributions.
     pub seed: u64,
     /// A fence is no barrier.
     pub lazy_fence: bool,
@@ -62,7 +62,7 @@ impl Words {
         Ok(words)
     }
 
-    /// Those of this process.
+    /// Reads the variable of this process.
     pub fn of_environment() -> Result<Self, String> {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         Self::parse(&text).map_err(|why| format!("{VARIABLE}: {why}"))

@@ -169,7 +169,7 @@ mod tests {
     fn exactly_the_documented_codes_exist() {
         let mut known = Vec::new();
         for (code, operation) in SECOND_GENERATION {
-            // As the table lists them: F, F_S, F_C, F_SC, then the same without fetch.
+            // The order of the table: F, F_S, F_C, F_SC, then the same without fetch.
             for (bits, short, fetches) in [
                 (code, false, true),
                 (code + 0x1ff, true, true),

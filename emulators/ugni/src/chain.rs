@@ -23,7 +23,7 @@ struct Transfer {
     remote: u64,
     handle: abi::gni_mem_handle_t,
     local: u64,
-    /// Of gets and AMOs, as all that follows is of AMOs.
+    /// Valid for gets and AMOs; the fields after it, for AMOs.
     local_handle: abi::gni_mem_handle_t,
     command: abi::gni_fma_cmd_type_t,
     first: u64,

@@ -19,7 +19,7 @@ pub enum Flavour {
 pub struct PostError {
     /// `gni_post_type_t`; 0: any.
     pub kind: abi::gni_post_type_t,
-    /// In bytes.
+    /// Lengths in bytes.
     pub lengths: RangeInclusive<u64>,
     pub nth: u64,
     pub status: u8,

@@ -135,7 +135,8 @@ impl Nic {
         self.kind.load(Relaxed) == Nic::KIND
     }
 
-    /// As `enter_domain`, for a call that is too short for others to meet it.
+    /// Checks that no other thread is in a call of the domain, for a call that is too short for
+    /// others to meet it.
     #[inline(always)]
     pub fn look_around(&self) {
         let inside = self.cdm.inside.load(Relaxed);
@@ -211,9 +212,9 @@ pub struct Ep {
     pub outstanding: Cell<u32>,
     /// Mailboxes, after `GNI_SmsgInit`.
     pub mailbox: Cell<Option<Mailbox>>,
-    /// Of datagrams that are posted.
+    /// Answers to posted datagrams.
     pub answers: RefCell<Vec<Answer>>,
-    /// Of the collective engine: id, child, `gni_ce_child_t`.
+    /// Attributes of a collective engine: id, child, `gni_ce_child_t`.
     pub engine: Cell<(u32, u32, u32)>,
 }
 

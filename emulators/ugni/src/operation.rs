@@ -33,7 +33,7 @@ pub struct Op {
     pub flag: Flag,
     pub command: u32,
     pub operands: (u64, u64),
-    /// Of the collective engine: id and child, mode, reduction.
+    /// Collective engine: id and child, mode, reduction.
     pub engine: (u32, u32),
     pub ce_mode: u32,
     pub reduction: u64,

@@ -34,7 +34,7 @@ pub struct Process {
     pub attached: AtomicU64,
     /// Operations posted, of those that each `Config::post_error` counts.
     posted: Vec<AtomicU64>,
-    /// Of operations with a REMOTE event.
+    /// Forgeries of operations with a REMOTE event.
     pub forge: Forge,
 }
 

@@ -14,7 +14,7 @@ pub struct Request {
     pub endpoint: Option<&'static Ep>,
     /// `GNI_CQMODE_*` of events that are still to come.
     pub waiting: u16,
-    /// Those that were read and that `GNI_GetCompleted` was not called for.
+    /// Events that were read, but not passed to `GNI_GetCompleted`.
     pub fetched: u16,
     /// Its endpoint was destroyed.
     pub cancelled: bool,

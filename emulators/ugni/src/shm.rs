@@ -139,11 +139,11 @@ pub struct Engine {
 pub struct Child {
     /// `gni_ce_child_t`; 0: unused.
     pub kind: AtomicU32,
-    /// Of an engine: NIC address and id.
+    /// NIC address and id, if the child is an engine.
     pub address: AtomicU32,
     pub id: AtomicU32,
     pub operands: [AtomicU64; 2],
-    /// Of a PE: slot + 1 of the process, and where its result goes.
+    /// Slot + 1 of the process and the address for its result, if the child is a PE.
     pub owner: AtomicU32,
     pub result: AtomicU64,
 }

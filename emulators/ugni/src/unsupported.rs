@@ -30,7 +30,7 @@ unsupported! {
     GNI_MsgqInit GNI_MsgqRelease GNI_MsgqIdle GNI_MsgqGetConnAttrs GNI_MsgqConnect GNI_MsgqConnRelease GNI_MsgqSend
     GNI_MsgqProgress GNI_MsgqSize
 }
-// Of other versions.
+// Functions of other versions.
 unsupported! {
     GNI_CdmCheckpoint GNI_CdmResume GNI_CdmHold GNI_CdmRelease GNI_GetCapabilities GNI_ValidateCapabilities
     GNI_DqueueInit GNI_DqueueFini GNI_DqueueConnect GNI_DqueuePut GNI_DqueueProgress GNI_ConfigureJobFd

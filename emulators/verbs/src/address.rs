@@ -79,7 +79,7 @@ pub fn gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u32)> {
     }
 }
 
-/// The same without the words of single ports.
+/// The GID at an index without the words of single ports.
 pub fn usual_gid(config: &Config, port: Port, index: u32) -> Option<([u8; 16], u32)> {
     let mut link_local = [0; 16];
     let prefix = match config.link {

@@ -120,7 +120,7 @@ emulator_common::words! {
         pub atomics: bool = true, "atomic" => either(("none", false), ("hca", true));
         /// Devices that fail, and when.
         pub device_fatal: Vec<(u32, Duration)> = Vec::new(), "device-fatal" += |text| device_and(text, ms);
-        /// Those of them that are unplugged then.
+        /// Failing devices that are unplugged then.
         pub unplug: Vec<u32> = Vec::new();
         pub events: Vec<Raised> = Vec::new(), "event" += raised;
         /// Devices whose GIDs of IP addresses vanish at the event.

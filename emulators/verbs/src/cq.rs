@@ -38,7 +38,7 @@ pub struct Cqe {
     pub slid: u16,
     pub service_level: u8,
     pub from: From,
-    /// Not of the record: whether a CQ armed for solicited completions makes an event.
+    /// Whether a CQ armed for solicited completions makes an event. Not in the record.
     pub solicited: bool,
     /// When it was appended; set by `push`.
     pub time_ns: u64,

@@ -13,7 +13,7 @@ pub struct Mapping {
     /// Whole pages.
     base: *mut c_void,
     bytes: usize,
-    /// Of the region's first byte in them.
+    /// Offset of the region's first byte in them.
     offset: u64,
 }
 

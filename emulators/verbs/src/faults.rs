@@ -144,7 +144,7 @@ impl Faults {
         self.resolve_fail.check()
     }
 
-    /// The same of an address handle.
+    /// Whether an address handle finds the address of its peer. Err: errno.
     pub fn resolve_handle(&self) -> Result<(), i32> {
         self.ah_fail.check()
     }

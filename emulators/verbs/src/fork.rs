@@ -8,8 +8,7 @@ use gasnet_ibv_abi as abi;
 use crate::config::Config;
 use crate::process::current;
 
-/// With `huge-pages`, the page size of `madvise(MADV_DONTFORK)` since `ibv_fork_init`; 0: not
-/// called.
+/// Page size of `madvise(MADV_DONTFORK)` since `ibv_fork_init`, with `huge-pages`; 0: not called.
 static FORK_PAGE: AtomicU64 = AtomicU64::new(0);
 
 /// Nothing is pinned for the device, so a fork is harmless. With `huge-pages` it is as on kernels

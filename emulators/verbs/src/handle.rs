@@ -87,7 +87,7 @@ pub struct Pd {
 pub struct Mr {
     pub visible: UnsafeCell<abi::ibv_mr>,
     pub index: u32,
-    /// Of memory of a device.
+    /// Second mapping of memory of a device.
     pub mapping: Option<Mapping>,
 }
 
@@ -127,7 +127,7 @@ pub struct Srq {
     pub key: u32,
     pub max_wr: u32,
     pub max_sge: u32,
-    /// Of an XRC SRQ: the handles of its domain and its CQ.
+    /// Handles of the domain and the CQ of an XRC SRQ.
     pub xrc: Option<(usize, usize)>,
     pub users: AtomicU32,
     pub asynchronous: Acknowledged,

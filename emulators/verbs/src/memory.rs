@@ -238,7 +238,7 @@ pub extern "C" fn advise_mr(
     0
 }
 
-/// Without a file the domain is of this process; with one, of all that name the same file.
+/// A domain without a file belongs to this process; one with a file, to all that name it.
 pub extern "C" fn open_xrcd(context: *mut abi::ibv_context, attr: *mut abi::ibv_xrcd_init_attr) -> *mut abi::ibv_xrcd {
     let attr = load(attr);
     let both = abi::IBV_XRCD_INIT_ATTR_FD | abi::IBV_XRCD_INIT_ATTR_OFLAGS;

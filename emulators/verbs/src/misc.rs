@@ -141,7 +141,7 @@ not_offered! {
     ibv_copy_ah_attr_from_kern(to: *mut c_void, from: *mut c_void) -> (),
 }
 
-/// As mlx5 answers: for pairs in RTS only.
+/// Answers as mlx5 does: for pairs in RTS only.
 #[no_mangle]
 extern "C" fn ibv_query_qp_data_in_order(qp: *mut abi::ibv_qp, opcode: u32, _flags: u32) -> c_int {
     let state = Qp::of(qp).qp.shared.state.load(Relaxed);

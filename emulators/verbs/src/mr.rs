@@ -116,7 +116,7 @@ pub fn deregister(process: &Process, index: u32) {
 /// Access to a part of a region; the region stays while this exists.
 pub struct Grant<'a> {
     mr: &'a Mr,
-    /// In the memory of the process of `slot`.
+    /// Address in the memory of the process of `slot`.
     pub addr: u64,
     pub slot: u32,
 }

@@ -197,7 +197,7 @@ extern "C" fn ibv_ack_cq_events(cq: *mut abi::ibv_cq, events: u32) {
     Cq::of(cq).completions.acknowledge(events);
 }
 
-/// Also after an overrun the completions before it can be polled; then the CQ is in error.
+/// Completions before an overrun can still be polled; then the CQ is in error.
 pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::ibv_wc) -> c_int {
     let object = Cq::of(cq);
     let Ok(limit) = usize::try_from(limit) else { return -1 };
@@ -243,7 +243,7 @@ fn completion(cqe: &Cqe) -> abi::ibv_wc {
         wc.slid = cqe.slid;
         wc.sl = cqe.service_level;
     } else {
-        // Of a failed work request only wr_id, status, qp_num and vendor_err are valid.
+        // Only wr_id, status, qp_num and vendor_err of a failed work request are valid.
         wc.opcode = abi::IBV_WC_DRIVER3;
         wc.byte_len = 0xdead_dead;
     }

@@ -17,7 +17,7 @@ const LINK_LOCAL: u32 = 2;
 pub enum Entry {
     /// A hole.
     None,
-    /// That of an interface in another network namespace: its address can be read, its type not,
+    /// Entry of an interface in another network namespace: its address can be read, its type not,
     /// and no packet leaves from it.
     Foreign,
     /// An address, and whether it is one of RoCE v1.
@@ -105,7 +105,7 @@ impl Ports {
 
     /// The subnet prefix of a device.
     pub fn subnet(&self, device: u32) -> u64 {
-        /// That of subnets to which their managers give none.
+        /// Prefix of subnets to which their managers give none.
         const DEFAULT: u64 = 0xfe80 << 48;
         let own = self.subnets.iter().rfind(|word| word.0 == device);
         own.map_or(DEFAULT, |word| word.1)

@@ -21,7 +21,7 @@ use crate::shm::INDEX_BITS;
 pub struct Opened {
     pub device: u32,
     pub is_open: Arc<AtomicBool>,
-    /// Of `Fabric::events`, and its descriptor.
+    /// Index in `Fabric::events`, and its descriptor.
     pub events: u32,
     pub descriptor: RawFd,
 }

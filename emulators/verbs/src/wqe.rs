@@ -24,9 +24,9 @@ pub struct Wqe {
     pub sges: Vec<Sge>,
     /// The data, if they were read when it was posted.
     pub data: Option<Vec<u8>>,
-    /// Of `SendQueue::posted`, after it.
+    /// Value of `SendQueue::posted` after it.
     pub number: u32,
-    /// Not before this time.
+    /// Earliest time of its execution.
     pub due_ns: u64,
     /// Transmissions without an answer on the path that the QP has after this number of migrations.
     pub lost: u32,

@@ -16,7 +16,7 @@ pub enum Style {
 /// How ranks follow nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// In blocks.
+    /// Consecutive ranks on each node.
     Block,
     /// One for each node, and again.
     Cyclic,

@@ -69,7 +69,7 @@ fn words<const N: usize>(pairs: [(&str, String); N]) -> Vec<Pair> {
 }
 
 impl Job<'_> {
-    /// Those of a rank. `text`: the user's words.
+    /// Variables of a rank. `text`: the user's words.
     pub fn variables(&self, rank: u32, text: &str, path: Option<&OsStr>) -> Vec<Pair> {
         let mut found = if self.is_elan {
             self.of_rms(rank)

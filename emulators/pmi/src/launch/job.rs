@@ -246,7 +246,7 @@ impl Running<'_> {
         let phase = self.state.phase(rank);
         let answers = self.state.ended(rank);
         self.judge(rank, status, phase);
-        // Else nobody sees them.
+        // They would be lost.
         if !self.is_ending {
             self.server.answer(answers);
         }

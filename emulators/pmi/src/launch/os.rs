@@ -48,7 +48,7 @@ impl Signals {
         Self { blocked: set, before }
     }
 
-    /// As before. Async-signal-safe.
+    /// Restores the signals. Async-signal-safe.
     pub fn restore(&self) {
         // SAFETY: a live set.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
@@ -130,7 +130,7 @@ pub fn fork() -> io::Result<Option<i32>> {
     Ok((pid > 0).then_some(pid))
 }
 
-/// As many descriptors as the system allows.
+/// Raises the limit on descriptors to what the system allows.
 pub fn allow_descriptors() {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

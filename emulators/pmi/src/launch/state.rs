@@ -49,7 +49,7 @@ pub struct State {
     store: HashMap<Vec<u8>, Stored>,
     /// By node; None: of all.
     pending: HashMap<Option<u32>, Pending>,
-    /// With a lazy fence: ranks that wait for a value.
+    /// Ranks that wait for a value, with a lazy fence.
     getting: Vec<(u32, Vec<u8>)>,
     /// Messages about misuse, and of ranks that end the job.
     pub complaints: Vec<String>,

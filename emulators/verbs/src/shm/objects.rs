@@ -17,7 +17,7 @@ pub struct Fabric {
     head: Head,
     /// CLOCK_MONOTONIC of the first `ibv_open_device`, to which `port-down` is relative.
     pub opened_ns: AtomicU64,
-    /// With option `steps`: the time since then, as tests let it pass.
+    /// Time since then, as tests let it pass, with option `steps`.
     pub stepped_ns: AtomicU64,
     /// Serialises atomic operations that a device executes as responder.
     pub atomics: [Lock; DEVICES],
@@ -155,7 +155,7 @@ pub struct Qp {
     pub entry: Entry,
     pub kind: AtomicU32,
     pub state: AtomicU32,
-    /// Those of all processes: 1, or more of an XRC receive QP that others have opened.
+    /// Handles in all processes: 1, or more of an XRC receive QP that others have opened.
     pub handles: AtomicU32,
     pub device: AtomicU32,
     pub pd: AtomicU32,

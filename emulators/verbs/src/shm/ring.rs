@@ -64,7 +64,7 @@ impl Ring {
         self.written.load(Relaxed).wrapping_sub(self.taken.load(Relaxed))
     }
 
-    /// Without the lock: whether there was nothing a moment ago.
+    /// Whether there was nothing a moment ago. Needs no lock.
     pub fn is_empty(&self) -> bool {
         self.written.load(Relaxed) == self.taken.load(Relaxed)
     }
