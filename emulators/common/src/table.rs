@@ -54,8 +54,15 @@ pub struct Table<T, const N: usize> {
     items: [T; N],
 }
 
-/// Bits of a key that are the generation.
+/// Bits of the index in a key; the generation is above them.
+pub const INDEX_BITS: u32 = 16;
+/// Values of the generation.
 const GENERATIONS: u32 = 0xff;
+
+/// The index in a key.
+pub fn index_of(key: u32) -> u32 {
+    key & ((1 << INDEX_BITS) - 1)
+}
 
 impl<T: HasEntry, const N: usize> Table<T, N> {
     /// Takes a place. The caller holds the fabric's allocation lock. Places are used again only
@@ -94,19 +101,20 @@ impl<T: HasEntry, const N: usize> Table<T, N> {
         &self.items[index as usize]
     }
 
-    /// The key in `bits` bits of index and 8 of generation above them.
-    pub fn key(&self, index: u32, bits: u32) -> u32 {
-        self.at(index).entry().generation.load(Relaxed) << bits | index
+    /// The key of an index.
+    pub fn key(&self, index: u32) -> u32 {
+        const { assert!(N <= 1 << INDEX_BITS) };
+        self.at(index).entry().generation.load(Relaxed) << INDEX_BITS | index
     }
 
     /// The live object of a key.
-    pub fn find(&self, key: u32, bits: u32) -> Option<&T> {
-        let index = key & ((1 << bits) - 1);
+    pub fn find(&self, key: u32) -> Option<&T> {
+        let index = index_of(key);
         if index == 0 || index as usize >= N {
             return None;
         }
         let entry = self.items[index as usize].entry();
-        let live = entry.owner.load(Relaxed) != 0 && entry.generation.load(Relaxed) == key >> bits & GENERATIONS;
+        let live = entry.owner.load(Relaxed) != 0 && entry.generation.load(Relaxed) == key >> INDEX_BITS & GENERATIONS;
         live.then(|| self.at(index))
     }
 

@@ -14,7 +14,7 @@ use crate::object::{object, Living};
 use crate::pool::Pool;
 use crate::process::Process;
 use crate::reclaim::members;
-use crate::shm::{Endpoint, Job, INDEX_BITS};
+use crate::shm::{Endpoint, Job};
 use crate::traffic::Traffic;
 
 #[repr(C)]
@@ -103,7 +103,7 @@ impl Attachment {
             job,
             endpoint,
             index: start.index,
-            key: fabric.endpoints.key(start.index, INDEX_BITS),
+            key: fabric.endpoints.key(start.index),
             members: members(process, job),
             pool: start.pools.0,
             symmetric: start.pools.1,
@@ -199,11 +199,11 @@ impl Attachment {
     #[inline(always)]
     pub fn peer_of(&self, key: u32) -> Option<Peer> {
         let endpoints = &self.process.fabric.endpoints;
-        let endpoint = endpoints.find(key, INDEX_BITS)?;
+        let endpoint = endpoints.find(key)?;
         endpoint.users.fetch_add(1, SeqCst);
         let slot = endpoint.entry.slot();
         let peer = Peer { endpoint, slot };
-        let is_live = endpoints.find(key, INDEX_BITS).is_some() && endpoint.live.load(SeqCst) != 0;
+        let is_live = endpoints.find(key).is_some() && endpoint.live.load(SeqCst) != 0;
         is_live.then_some(peer)
     }
 

@@ -11,7 +11,7 @@ use emulator_common::lock::locked;
 use crate::attachment::Attachment;
 use crate::event::Event;
 use crate::parcel::{self, Content, ANNOUNCED, ARRIVED, BUFFERED};
-use crate::shm::{Parcel, INDEX_BITS};
+use crate::shm::Parcel;
 
 /// Longer messages wait in the sender's memory.
 const SHORT: u64 = 8192;
@@ -40,11 +40,11 @@ impl Message {
             return self.lose();
         };
         let key = peer.endpoint.ports[self.port].load(Acquire);
-        let Some(port) = fabric.ports.find(key, INDEX_BITS) else {
+        let Some(port) = fabric.ports.find(key) else {
             return self.lose();
         };
         let _guard = port.entry.lock.lock();
-        if fabric.ports.find(key, INDEX_BITS).is_none() {
+        if fabric.ports.find(key).is_none() {
             return self.lose();
         }
         if let Some((_, offer)) = port.offers.take(fabric, self.tag, None) {

@@ -7,7 +7,7 @@ use emulator_common::fabric::Member;
 use emulator_common::random::Random;
 use emulator_common::table::set;
 
-use crate::shm::{Fabric, List, Parcel, INDEX_BITS};
+use crate::shm::{Fabric, List, Parcel};
 
 /// States: a buffer that waits, one whose message has arrived, a message that lies on the heap, one
 /// that lies in the sender's memory, and one that the receiver has fetched from there.
@@ -59,7 +59,7 @@ pub fn destroy(member: &Member<Fabric>, index: u32) {
 /// Frees a port and its parcels.
 pub fn destroy_port(member: &Member<Fabric>, index: u32) {
     let fabric = member.fabric;
-    let key = fabric.ports.key(index, INDEX_BITS);
+    let key = fabric.ports.key(index);
     let port = fabric.ports.at(index);
     let _lock = port.entry.lock.lock();
     let used = |&i: &u32| {
@@ -75,12 +75,7 @@ pub fn destroy_port(member: &Member<Fabric>, index: u32) {
 }
 
 pub fn key(member: &Member<Fabric>, index: u32) -> u32 {
-    member.fabric.parcels.key(index, INDEX_BITS)
-}
-
-/// The index in a key.
-pub fn index(key: u32) -> u32 {
-    key & ((1 << INDEX_BITS) - 1)
+    member.fabric.parcels.key(index)
 }
 
 impl List {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Orderin
 
 use emulator_common::copy::{self, Fault};
 use emulator_common::lock::locked;
+use emulator_common::table::index_of;
 use gasnet_elan_abi as abi;
 
 use crate::attachment::{Attachment, Inside};
@@ -13,7 +14,7 @@ use crate::event::Kind;
 use crate::message::Message;
 use crate::object::{object, Living, Object};
 use crate::parcel::{self, Content, ARRIVED, BUFFERED, FETCHED, WAITING};
-use crate::shm::{self, Parcel, INDEX_BITS, PORTS};
+use crate::shm::{self, Parcel, PORTS};
 use crate::traffic::count;
 
 #[repr(C)]
@@ -122,7 +123,7 @@ impl Port {
 
     /// The parcel of an offered buffer.
     fn parcel(&self, call: &str, key: u64) -> &'static Parcel {
-        match self.attachment.process.fabric.parcels.find(key as u32, INDEX_BITS) {
+        match self.attachment.process.fabric.parcels.find(key as u32) {
             Some(parcel) => parcel,
             None => self.attachment.die(call, "the emulator has lost a buffer"),
         }
@@ -141,7 +142,7 @@ pub extern "C" fn port(elan: *mut abi::gasnet_elan_t) -> *mut abi::gasnet_elan_p
     shared.endpoint.store(attachment.key, Relaxed);
     shared.offers.clear();
     shared.messages.clear();
-    let key = process.fabric.ports.key(index, INDEX_BITS);
+    let key = process.fabric.ports.key(index);
     attachment.endpoint.ports[number].store(key, Release);
     attachment.meet(Call::Port, 0, false);
     let port = Port {
@@ -200,10 +201,10 @@ pub extern "C" fn port_sent(port: *mut abi::gasnet_elan_port_t, event: *mut abi:
     let attachment = port.attachment;
     let (event, slot, mut is_sent) = attachment.event("port_sent", event, Kind::Send);
     let key = slot.data.load(Acquire) as u32;
-    let parcel = attachment.process.fabric.parcels.find(key, INDEX_BITS);
+    let parcel = attachment.process.fabric.parcels.find(key);
     // A message that waits here has been fetched, or its receiver is gone.
     if parcel.is_some_and(|parcel| parcel.state.load(Acquire) == FETCHED) {
-        parcel::destroy(attachment.process, parcel::index(key));
+        parcel::destroy(attachment.process, index_of(key));
         is_sent = true;
     }
     if is_sent {
@@ -261,7 +262,7 @@ pub extern "C" fn port_receive(
         vp.write(parcel.vp.load(Relaxed));
         bytes.write(parcel.bytes.load(Relaxed) as usize);
     }
-    parcel::destroy(attachment.process, parcel::index(key as u32));
+    parcel::destroy(attachment.process, index_of(key as u32));
     attachment.events.release(event);
     buffer
 }

@@ -11,7 +11,7 @@ use crate::attachment::{Attachment, Inside};
 use crate::collective::Call;
 use crate::object::{object, Living, Object};
 use crate::ring::{self, Ring, SLOT_WORDS};
-use crate::shm::{self, INDEX_BITS, QUEUES};
+use crate::shm::{self, QUEUES};
 use crate::traffic::count;
 
 #[repr(C)]
@@ -50,11 +50,11 @@ impl Queue {
             return Sent::Gone;
         };
         let key = peer.endpoint.queues[self.number].load(Acquire);
-        let Some(queue) = process.fabric.queues.find(key, INDEX_BITS) else {
+        let Some(queue) = process.fabric.queues.find(key) else {
             return Sent::Gone;
         };
         let _guard = queue.entry.lock.lock();
-        if process.fabric.queues.find(key, INDEX_BITS).is_none() {
+        if process.fabric.queues.find(key).is_none() {
             return Sent::Gone;
         }
         let written = queue.written.load(Relaxed);
@@ -165,7 +165,7 @@ pub extern "C" fn queue(elan: *mut abi::gasnet_elan_t, slots: usize, bytes: usiz
         .flatten();
     let queues = &attachment.process.fabric.queues;
     if let Some(index) = index {
-        attachment.endpoint.queues[number].store(queues.key(index, INDEX_BITS), Release);
+        attachment.endpoint.queues[number].store(queues.key(index), Release);
     }
     let is_good = attachment.meet(Call::Queue, bytes as u64, index.is_none());
     match index {

@@ -6,7 +6,7 @@ use emulator_common::fabric::Member;
 
 use crate::parcel::destroy_port;
 use crate::ring;
-use crate::shm::{Fabric, Job, INDEX_BITS};
+use crate::shm::{Fabric, Job};
 
 /// Frees what the process of a slot has left.
 pub fn reclaim(member: &Member<Fabric>, slot: u32) {
@@ -21,7 +21,7 @@ pub fn reclaim(member: &Member<Fabric>, slot: u32) {
 pub fn destroy_endpoint(member: &Member<Fabric>, index: u32) {
     let fabric = member.fabric;
     let endpoint = fabric.endpoints.at(index);
-    let key = fabric.endpoints.key(index, INDEX_BITS);
+    let key = fabric.endpoints.key(index);
     endpoint.live.store(0, SeqCst);
     let owner = endpoint.entry.slot();
     let is_its = |of: &AtomicU32| of.load(Relaxed) == key;

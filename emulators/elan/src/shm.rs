@@ -6,8 +6,6 @@ use emulator_common::fabric::{Head, Layout};
 use emulator_common::lock::Lock;
 use emulator_common::table::{Entry, Table};
 
-/// Bits of the index in a key of a table.
-pub const INDEX_BITS: u32 = 16;
 /// Queues and ports of an attachment.
 pub const QUEUES: usize = 32;
 pub const PORTS: usize = 8;

@@ -6,13 +6,12 @@ use libc::c_char;
 
 use crate::attachment::attached;
 use crate::process::{existing, Process};
-use crate::shm::INDEX_BITS;
 use crate::start::explain;
 
 /// All other living processes of the jobs that this process is attached to.
 fn others(process: &Process) -> Vec<i32> {
     let members = attached(process).into_iter().flat_map(|attachment| attachment.members);
-    let endpoints = members.filter_map(|key| process.fabric.endpoints.find(key.load(Relaxed) as u32, INDEX_BITS));
+    let endpoints = members.filter_map(|key| process.fabric.endpoints.find(key.load(Relaxed) as u32));
     let slots = endpoints.filter_map(|endpoint| endpoint.entry.owner.load(Relaxed).checked_sub(1));
     let mut slots: Vec<u32> = slots.collect();
     slots.sort_unstable();

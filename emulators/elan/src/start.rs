@@ -14,7 +14,7 @@ use crate::object::{Living, Object};
 use crate::pool::Pool;
 use crate::process::{current, existing, Process};
 use crate::reclaim::{destroy_endpoint, members};
-use crate::shm::{Job, INDEX_BITS};
+use crate::shm::Job;
 use crate::window;
 
 const MOST_PROCESSES: u32 = 1 << 13;
@@ -152,7 +152,7 @@ fn join(process: &Process, place: Place, vp: u32, symmetric: &Pool) -> Result<u3
     endpoint.pages.store(pages, Relaxed);
     endpoint.page_bytes.store(page_bytes, Relaxed);
     endpoint.live.store(1, SeqCst);
-    entry.store(process.fabric.endpoints.key(index, INDEX_BITS).into(), Release);
+    entry.store(process.fabric.endpoints.key(index).into(), Release);
     job.attached.fetch_add(1, Relaxed);
     if job.joined.fetch_add(1, Relaxed) + 1 == place.size {
         job.complete.store(1, Release);

@@ -61,7 +61,7 @@ pub fn check(op: &Op, local_handle: &abi::gni_mem_handle_t) -> Outcome {
 /// The engine of an id on a NIC.
 fn find(process: &Process, address: u32, id: u32) -> Option<&shm::Engine> {
     let engines = &process.fabric.engines;
-    let engine = engines.find(id, shm::INDEX_BITS)?;
+    let engine = engines.find(id)?;
     (engine.address.load(Relaxed) == address).then_some(engine)
 }
 

@@ -15,7 +15,6 @@ use crate::object::{Cq, Living, Nic, Object, Role};
 use crate::queue;
 use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
 use crate::request::MOST;
-use crate::shm::INDEX_BITS;
 use crate::status;
 
 const MODES: u32 = abi::GNI_CQ_BLOCKING
@@ -67,7 +66,7 @@ extern "C" fn GNI_CqCreate(
             shared: shared.at(index),
             slots,
             index,
-            key: shared.key(index, INDEX_BITS),
+            key: shared.key(index),
             requested: entry_count,
             mode,
             handler,

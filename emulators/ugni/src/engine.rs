@@ -10,7 +10,6 @@ use crate::ce;
 use crate::object::{Cq, Engine, Ep, Living, Nic, Object};
 use crate::process::take;
 use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
-use crate::shm::INDEX_BITS;
 
 fn supported(nic: &Nic) -> Outcome {
     if nic.process.is_gemini {
@@ -37,7 +36,7 @@ extern "C" fn GNI_CeCreate(nic: abi::gni_nic_handle_t, out: *mut abi::gni_ce_han
             nic.hardware.ce.fetch_sub(1, Relaxed);
             return Err(quiet(abi::GNI_RC_ERROR_NOMEM));
         };
-        let id = engines.key(index, INDEX_BITS);
+        let id = engines.key(index);
         let shared = engines.at(index);
         ce::reset(shared);
         set([

@@ -4,7 +4,7 @@
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::maps::{mapped, Mapped};
-use emulator_common::table::set;
+use emulator_common::table::{index_of, set};
 use emulator_common::wait::drain;
 use gasnet_gni_abi as abi;
 
@@ -13,7 +13,6 @@ use crate::object::{Cq, Living, Nic, Role};
 use crate::process::{take, Process};
 use crate::refuse::{code, invalid, load, quiet, refusal, store, Outcome};
 use crate::region::{self, FLAG_READ_ONLY, PAGE_SHIFT};
-use crate::shm::INDEX_BITS;
 
 const FLAGS: u32 = abi::GNI_MEM_READ_ONLY
     | abi::GNI_MEM_USE_GART
@@ -140,7 +139,7 @@ fn register(nic: &'static Nic, wanted: &Wanted, cq: Option<&'static Cq>) -> Outc
         return Err(no_resources);
     };
     let region = process.fabric.regions.at(index);
-    let key = process.fabric.regions.key(index, INDEX_BITS);
+    let key = process.fabric.regions.key(index);
     let read_only = wanted.flags & abi::GNI_MEM_READ_ONLY != 0;
     let flags = if read_only { FLAG_READ_ONLY } else { 0 };
     let handle = region::handle(key, wanted.start(), wanted.bytes() / PAGE, flags);
@@ -246,7 +245,7 @@ extern "C" fn GNI_MemDeregister(nic: abi::gni_nic_handle_t, handle: *mut abi::gn
         if region.entry.slot() != nic.process.slot || region.domain.load(Relaxed) != nic.domain {
             return Err(invalid("the memory was registered by another domain"));
         }
-        release(nic.process, key & ((1 << INDEX_BITS) - 1));
+        release(nic.process, index_of(key));
         Ok(())
     };
     code("GNI_MemDeregister", deregister())

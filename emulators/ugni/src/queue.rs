@@ -13,7 +13,7 @@ use crate::process::{take, Process};
 use crate::reclaim;
 use crate::refuse::{complain, die, invalid, quiet, refusal, Outcome};
 use crate::request::Requests;
-use crate::shm::{self, cq_bytes, INDEX_BITS};
+use crate::shm::{self, cq_bytes};
 use crate::status;
 
 /// Makes the shared part of a queue, and finds its entries.
@@ -53,11 +53,11 @@ pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [Atomi
 
 /// Appends an entry to a destination queue, if it still exists.
 pub fn push(process: &Process, key: u32, entry: u64) {
-    let Some(cq) = process.fabric.cqs.find(key, INDEX_BITS) else {
+    let Some(cq) = process.fabric.cqs.find(key) else {
         return;
     };
     let _guard = cq.entry.lock.lock();
-    if process.fabric.cqs.find(key, INDEX_BITS).is_some() {
+    if process.fabric.cqs.find(key).is_some() {
         append(process, cq, entry);
     }
 }

@@ -5,10 +5,11 @@
 
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
+use emulator_common::table::INDEX_BITS;
 use gasnet_gni_abi as abi;
 
 use crate::process::Process;
-use crate::shm::{Region, INDEX_BITS};
+use crate::shm::Region;
 use crate::status;
 
 pub const PAGE_SHIFT: u32 = 12;
@@ -74,7 +75,7 @@ pub fn is_whole(handle: &abi::gni_mem_handle_t) -> bool {
 #[inline(always)]
 pub fn find<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t) -> Option<(&'a Region, u32)> {
     let key = key(handle);
-    let region = process.fabric.regions.find(key, INDEX_BITS)?;
+    let region = process.fabric.regions.find(key)?;
     let words = [region.words[0].load(Relaxed), region.words[1].load(Relaxed)];
     (words == [handle.qword1, handle.qword2]).then_some((region, key))
 }

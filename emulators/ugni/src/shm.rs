@@ -9,8 +9,6 @@ use emulator_common::table::{Entry, Table};
 /// NIC addresses of a fabric, from [`FIRST_ADDRESS`].
 pub const NICS: usize = 1024;
 pub const FIRST_ADDRESS: u32 = 0x100;
-/// Bits of the index in a key of a table.
-pub const INDEX_BITS: u32 = 16;
 
 #[repr(C)]
 pub struct Fabric {

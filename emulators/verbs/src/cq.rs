@@ -8,7 +8,7 @@ use gasnet_ibv_abi as abi;
 use crate::event;
 use crate::process::{now_ns, Process};
 use crate::reclaim::destroy_cq;
-use crate::shm::{Cq, INDEX_BITS};
+use crate::shm::Cq;
 
 /// Words of a completion.
 pub const STRIDE: u32 = 8;
@@ -109,7 +109,7 @@ impl Cqe {
 
 /// The live CQ of a key.
 pub fn find(process: &Process, key: u32) -> Option<&Cq> {
-    process.fabric.cqs.find(key, INDEX_BITS)
+    process.fabric.cqs.find(key)
 }
 
 /// Appends a completion. False: the CQ has overrun, and the QP must go to the error state.
@@ -155,17 +155,17 @@ pub fn poll(process: &Process, cq: &Cq, limit: usize, mut each: impl FnMut(&Cqe)
 fn free_room(process: &Process, from: From) {
     match from {
         From::Send(key, count) => {
-            if let Some(qp) = process.fabric.qps.find(key, INDEX_BITS) {
+            if let Some(qp) = process.fabric.qps.find(key) {
                 qp.sends_polled.store(count, Relaxed);
             }
         }
         From::Receive(key) => {
-            if let Some(qp) = process.fabric.qps.find(key, INDEX_BITS) {
+            if let Some(qp) = process.fabric.qps.find(key) {
                 qp.receives.outstanding.fetch_sub(1, Relaxed);
             }
         }
         From::Shared(key) => {
-            if let Some(srq) = process.fabric.srqs.find(key, INDEX_BITS) {
+            if let Some(srq) = process.fabric.srqs.find(key) {
                 srq.receives.outstanding.fetch_sub(1, Relaxed);
             }
         }

@@ -20,7 +20,7 @@ use crate::qp::{is_of_qp, MAX_RD_ATOMIC};
 use crate::raise::{self, Opened};
 use crate::reclaim::destroy_events;
 use crate::send::MAX_MESSAGE;
-use crate::shm::{Port, INDEX_BITS};
+use crate::shm::Port;
 use crate::verbs;
 
 /// Writes a string into an array of C, with its zero.
@@ -398,17 +398,17 @@ fn element(process: &Process, kind: u32, key: u32) -> Option<abi::ibv_async_even
     let fabric = process.fabric;
     Some(match kind {
         abi::IBV_EVENT_CQ_ERR => {
-            let cq = fabric.cqs.find(key, INDEX_BITS)?.user.load(Relaxed) as *mut abi::ibv_cq;
+            let cq = fabric.cqs.find(key)?.user.load(Relaxed) as *mut abi::ibv_cq;
             Cq::of(cq).asynchronous.deliver();
             abi::ibv_async_event__bindgen_ty_1 { cq }
         }
         abi::IBV_EVENT_SRQ_LIMIT_REACHED | abi::IBV_EVENT_SRQ_ERR => {
-            let srq = fabric.srqs.find(key, INDEX_BITS)?.user.load(Relaxed) as *mut abi::ibv_srq;
+            let srq = fabric.srqs.find(key)?.user.load(Relaxed) as *mut abi::ibv_srq;
             Srq::of(srq).asynchronous.deliver();
             abi::ibv_async_event__bindgen_ty_1 { srq }
         }
         kind if is_of_qp(kind) => {
-            let qp = fabric.qps.find(key, INDEX_BITS)?.user.load(Relaxed) as *mut abi::ibv_qp;
+            let qp = fabric.qps.find(key)?.user.load(Relaxed) as *mut abi::ibv_qp;
             Qp::of(qp).asynchronous.deliver();
             abi::ibv_async_event__bindgen_ty_1 { qp }
         }

@@ -14,7 +14,6 @@ use crate::event;
 use crate::footprint::{self, Locked};
 use crate::handle::{context_of, misuse, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
 use crate::reclaim::{destroy_cq, destroy_events};
-use crate::shm::INDEX_BITS;
 
 /// Whether queues are made without locks. As in libmlx5, the last device that was opened decides
 /// for all queues of the process.
@@ -93,7 +92,7 @@ pub fn create(
         process: owner.process,
         shared,
         index,
-        key: owner.process.fabric.cqs.key(index, INDEX_BITS),
+        key: owner.process.fabric.cqs.key(index),
         users: AtomicU32::new(0),
         single_threaded: IS_SINGLE_THREADED.load(Relaxed),
         poller: OnceLock::new(),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use emulator_common::lock::locked;
-use emulator_common::table::set;
+use emulator_common::table::{index_of, set};
 use gasnet_ibv_abi as abi;
 
 use crate::copy::Sge;
@@ -17,7 +17,7 @@ use crate::path::vector_is_valid;
 use crate::process::Process;
 use crate::receive::{self, Memory};
 use crate::reclaim::release_qp;
-use crate::shm::{Port, Qp as Shared, INDEX_BITS};
+use crate::shm::{Port, Qp as Shared};
 use crate::state;
 use crate::wqe::Wqe;
 
@@ -129,7 +129,7 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
         release_qp(process, index);
         return Err(libc::ENOMEM);
     }
-    let key = process.fabric.qps.key(index, INDEX_BITS);
+    let key = process.fabric.qps.key(index);
     Ok(Arc::new(Qp {
         process,
         shared,
@@ -146,14 +146,14 @@ pub fn create(process: &'static Process, attributes: &Attributes) -> Result<Arc<
 /// Another handle of the XRC receive QP of a number, if it is of this domain of this device. The QP
 /// lives as long as any handle.
 pub fn open(process: &'static Process, key: u32, device: u32, xrcd: u32) -> Option<Arc<Qp>> {
-    let shared = process.fabric.qps.find(key, INDEX_BITS)?;
+    let shared = process.fabric.qps.find(key)?;
     let _lock = shared.entry.lock.lock();
     let kind = shared.kind.load(Relaxed);
     let is_of_domain = shared.device.load(Relaxed) == device && shared.xrcd.load(Relaxed) == xrcd;
-    let lives = process.fabric.qps.find(key, INDEX_BITS).is_some();
+    let lives = process.fabric.qps.find(key).is_some();
     (lives && kind == abi::IBV_QPT_XRC_RECV && is_of_domain).then(|| {
         shared.handles.fetch_add(1, Relaxed);
-        let index = key & ((1 << INDEX_BITS) - 1);
+        let index = index_of(key);
         Arc::new(Qp {
             process,
             shared,

@@ -14,7 +14,6 @@ use gasnet_ibv_abi as abi;
 use crate::event::{self, Event};
 use crate::process::{current, Process};
 use crate::qp::is_of_qp;
-use crate::shm::INDEX_BITS;
 
 /// An opened device, for tasks that outlive it.
 #[derive(Clone)]
@@ -85,7 +84,7 @@ fn of_context<'a, T: HasEntry, const N: usize>(
 ) -> impl Iterator<Item = u32> + 'a {
     let indices = table.owned(process.slot);
     let own = indices.filter(move |&index| events(table.at(index)).load(Relaxed) == opened.events);
-    own.map(|index| table.key(index, INDEX_BITS))
+    own.map(|index| table.key(index))
 }
 
 /// Makes an event of an opened device: of each object, if it is one of objects.

@@ -17,7 +17,7 @@ use crate::path::{are_connected, End};
 use crate::process::Process;
 use crate::qp::{fail, Qp};
 use crate::receive::{self, Memory, Posted};
-use crate::shm::{Path, Qp as Shared, Srq, INDEX_BITS};
+use crate::shm::{Path, Qp as Shared, Srq};
 use crate::srq;
 use crate::wqe::Wqe;
 
@@ -65,7 +65,7 @@ fn gid_type(process: &Process, qp: &Shared) -> Option<u32> {
 fn connected(qp: &Qp) -> Option<(u32, &'static Shared)> {
     let (process, own) = (qp.process, qp.shared);
     let key = own.dest_qpn.load(Relaxed);
-    let peer = process.fabric.qps.find(key, INDEX_BITS)?;
+    let peer = process.fabric.qps.find(key)?;
     let kind = match qp.kind {
         abi::IBV_QPT_XRC_SEND => abi::IBV_QPT_XRC_RECV,
         kind => kind,
@@ -105,7 +105,7 @@ fn fits_packets(qp: &Qp, shared: &Shared, bytes: u64) -> bool {
 /// Fault `drop-connection`: nothing arrives any more at either end.
 pub fn cut(qp: &Qp) {
     qp.shared.cut.store(1, Relaxed);
-    if let Some(peer) = qp.process.fabric.qps.find(qp.shared.dest_qpn.load(Relaxed), INDEX_BITS) {
+    if let Some(peer) = qp.process.fabric.qps.find(qp.shared.dest_qpn.load(Relaxed)) {
         peer.cut.store(1, Relaxed);
     }
 }

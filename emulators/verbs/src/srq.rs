@@ -9,7 +9,7 @@ use crate::event;
 use crate::process::Process;
 use crate::receive::{self, Posted};
 use crate::reclaim::destroy_srq;
-use crate::shm::{Srq, INDEX_BITS};
+use crate::shm::Srq;
 
 /// Attributes of a new SRQ; `xrcd`, `cq`: 0 unless it is for XRC.
 pub struct Attributes {
@@ -26,7 +26,7 @@ pub struct Attributes {
 
 /// The live SRQ of a key, which is also its number.
 pub fn find(process: &Process, key: u32) -> Option<&Srq> {
-    process.fabric.srqs.find(key, INDEX_BITS)
+    process.fabric.srqs.find(key)
 }
 
 pub fn create(process: &Process, attributes: &Attributes) -> Option<u32> {

@@ -12,7 +12,7 @@ use crate::ports::is_one_partition;
 use crate::process::{now_ns, Process};
 use crate::qp::{fail, Qp};
 use crate::receive;
-use crate::shm::{Port, Qp as Shared, INDEX_BITS};
+use crate::shm::{Port, Qp as Shared};
 use crate::srq;
 use crate::wqe::{Outcome, Wqe};
 
@@ -100,7 +100,7 @@ fn survives(process: &Process, vector: &Vector) -> bool {
 /// The QP that a datagram reaches.
 fn find<'a>(process: &'a Process, datagram: &Datagram) -> Option<&'a Shared> {
     let destination = &datagram.destination;
-    let peer = process.fabric.qps.find(destination.qpn, INDEX_BITS)?;
+    let peer = process.fabric.qps.find(destination.qpn)?;
     let (config, vector) = (&process.config, &destination.vector);
     let port = address::find(config, vector.port, vector.to)?;
     let is_taken = match vector.to {

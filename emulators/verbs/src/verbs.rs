@@ -18,7 +18,6 @@ use crate::qp::{self, Attributes, NO_QUEUES};
 use crate::receive;
 use crate::reclaim::destroy_srq;
 use crate::send;
-use crate::shm::INDEX_BITS;
 use crate::srq;
 use crate::wqe::Wqe;
 
@@ -68,7 +67,7 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
         process: owner.process,
         shared,
         index,
-        key: owner.process.fabric.srqs.key(index, INDEX_BITS),
+        key: owner.process.fabric.srqs.key(index),
         max_wr: attr.max_wr,
         max_sge,
         xrc: if xrc {

@@ -4,6 +4,3 @@ mod objects;
 mod ring;
 
 pub use objects::{Cq, Events, Fabric, Mr, Path, Port, Qp, Receives, Srq, DEVICES, PORTS};
-
-/// Bits of the index in a key of a table.
-pub const INDEX_BITS: u32 = 16;

@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 
 use emulator_common::fabric::{Head, Layout};
 use emulator_common::lock::Lock;
-use emulator_common::table::{Entry, Table};
+use emulator_common::table::{Entry, Table, INDEX_BITS};
 
 use super::ring::Ring;
-use super::INDEX_BITS;
 
 pub const DEVICES: usize = 16;
 pub const PORTS: usize = 4;
@@ -45,12 +44,12 @@ fn from_wire(key: u32) -> u32 {
 impl Fabric {
     /// The key of a region for `lkey` and `rkey`.
     pub fn mr_key(&self, index: u32) -> u32 {
-        wire(self.mrs.key(index, INDEX_BITS))
+        wire(self.mrs.key(index))
     }
 
     /// The live region of a key.
     pub fn find_mr(&self, key: u32) -> Option<&Mr> {
-        self.mrs.find(from_wire(key), INDEX_BITS)
+        self.mrs.find(from_wire(key))
     }
 }
 
