@@ -5,13 +5,15 @@
 //! minima and maxima of signed integers and of floating-point numbers, but not sums of doubles.
 
 use crate::completion::CompletionAction;
-use crate::net::Net;
+use crate::ffi::Extent;
+use crate::posts::Reach;
+use crate::rma::OneSided;
 use crate::settings::Flavour;
 use gasnet_conduit::atomic_codes::{self as codes, fetch, DBL, FLT, I32, I64, U64};
 use gasnet_conduit::{Atomic, Atomics, Busy};
 use gasnet_gni_abi::amo::{first, second, NO_FETCH, SHORT};
 
-/// What the NIC does.
+/// A command of the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Command {
     /// `GNI_FMA_ATOMIC*`.
@@ -98,34 +100,42 @@ fn command(flavour: Flavour, dt: u32, op: u32, operands: [u64; 2]) -> Option<Com
     })
 }
 
-impl Atomics for Net {
+impl Atomics for OneSided {
     fn supports(&self, dt: u32, op: u32) -> bool {
-        command(self.settings.flavour, dt, op, [0; 2]).is_some()
+        command(self.settings().flavour, dt, op, [0; 2]).is_some()
     }
 
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
-        let peer = atomic.target.peer;
-        if self.may_send(peer) != Some(true) {
+        let (posts, peer) = (self.posts(), atomic.target.peer);
+        if posts.reach(peer) != Reach::Open {
             return Err(Busy);
         }
         let Atomic { dt, op, operands, .. } = *atomic;
-        let Some(Command { code, operands }) = command(self.settings.flavour, dt, op, operands) else {
+        let Some(Command { code, operands }) = command(self.settings().flavour, dt, op, operands) else {
             panic!("defect: an atomic that is not supported");
         };
-        let (domain, bytes) = (self.domain_of_thread(), codes::bytes(dt));
-        let mut turn = self.domains[domain].turn();
-        let Some(mut post) = turn.take() else { return Err(Busy) };
+        let mut queue = posts.lock(posts.domain_of_thread());
+        let Some(mut post) = queue.take() else { return Err(Busy) };
+        let (cookie, bytes) = (atomic.cookie, codes::bytes(dt));
         post.peer = peer;
         post.done = if atomic.fetched.is_null() {
-            CompletionAction::Direct(atomic.cookie)
+            CompletionAction::Direct(cookie)
         } else {
-            CompletionAction::Atomic(atomic.cookie, (atomic.fetched as usize, bytes))
+            CompletionAction::Atomic {
+                cookie,
+                to: atomic.fetched as usize,
+                bytes,
+            }
         };
-        let handle = self.domains[domain].posts_memory.handle;
-        post.atomic(code, operands, (self.remote(&atomic.target), bytes), handle);
+        let extent = Extent {
+            local: queue.inline(&post),
+            remote: self.memory().remote(&atomic.target),
+            bytes,
+        };
+        post.atomic(code, operands, extent);
         // SAFETY: inline memory.
-        unsafe { self.try_post(&mut turn, post, None) }.map_err(|post| {
-            turn.put_back(post);
+        unsafe { queue.try_post(post, None) }.map_err(|post| {
+            queue.put_back(post);
             Busy
         })
     }

@@ -9,11 +9,11 @@
 
 use crate::completion::CompletionAction;
 use crate::engine::Engine;
-use crate::net::{Net, FIRST};
-use crate::region::ENGINE_ROUND;
-use crate::send::MESSAGE;
+use crate::ffi::SyncFlag;
+use crate::posts::{Posts, FIRST, MESSAGE};
+use crate::region::{Region, ENGINE_ROUND};
 use crate::wire::Kind;
-use gasnet_conduit::{Barrier, Busy, JobRank, StartInfo, Upcalls};
+use gasnet_conduit::{Busy, JobRank, StartInfo};
 use gasnet_sys::atomic::{AtomicBool, Mutex, Ordering};
 use gasnet_sys::lock;
 
@@ -23,11 +23,11 @@ const STEPS: usize = 24;
 /// The rounds of this leader.
 #[derive(Debug)]
 pub struct Rounds {
-    /// The leaders, and which this process is.
+    /// The leaders, and the index of this process among them.
     leaders: Box<[JobRank]>,
     own: usize,
     steps: usize,
-    pub engine: Option<Engine>,
+    engine: Option<Engine>,
     state: Mutex<State>,
     /// Whether a round is under way.
     is_active: AtomicBool,
@@ -45,7 +45,7 @@ struct State {
 
 impl Rounds {
     /// None if this process leads no neighbourhood.
-    pub fn new(info: &StartInfo<'_>) -> Option<Self> {
+    pub fn new(info: &StartInfo<'_>, engine: Option<Engine>) -> Option<Self> {
         let own = info.leaders.binary_search(&info.rank).ok()?;
         let steps = info.leaders.len().next_power_of_two().trailing_zeros() as usize;
         assert!(steps <= STEPS, "defect: {} leaders", info.leaders.len());
@@ -53,7 +53,7 @@ impl Rounds {
             leaders: info.leaders.into(),
             own,
             steps,
-            engine: None,
+            engine,
             state: Mutex::default(),
             is_active: AtomicBool::new(false),
         })
@@ -65,107 +65,114 @@ impl Rounds {
         self.is_active.load(Ordering::Relaxed)
     }
 
+    /// Whether the collective engine reduces, whose result comes without an event.
+    pub fn is_reducing(&self) -> bool {
+        self.is_active() && self.engine.is_some()
+    }
+
+    /// The collective engine has taken the operands.
+    pub fn note_reduction(&self) {
+        if let Some(engine) = &self.engine {
+            engine.note_reduction();
+        }
+    }
+
+    /// Gives the engine back.
+    pub fn release_engine(&mut self, posts: &Posts) {
+        if let Some(engine) = self.engine.take() {
+            engine.release(posts);
+        }
+    }
+
     /// The place of a step.
     fn place(round: u64, step: usize) -> usize {
         round as usize % 2 * STEPS + step
     }
-}
 
-impl Net {
-    /// Advances the round that is under way. Returns what it ends with.
-    fn advance_round(&self, rounds: &Rounds) -> Option<[u64; 2]> {
-        let mut state = rounds.state.try_lock().ok()?;
-        if !rounds.is_active() {
-            return None;
-        }
-        if let Some(engine) = &rounds.engine {
-            let words = self.reduced(engine)?;
-            rounds.is_active.store(false, Ordering::Relaxed);
-            return Some(words);
-        }
-        while state.come < rounds.steps {
-            if state.sent == state.come {
-                if !self.send_step(rounds, &state) {
-                    return None;
-                }
-                state.sent += 1;
-            }
-            let offset = self.region.layout.round(Rounds::place(state.round, state.come));
-            // SYNC POINT step: the NIC writes the number after the words.
-            if self.region.word(offset).load(Ordering::Acquire) != state.round {
-                return None;
-            }
-            for (index, word) in state.words.iter_mut().enumerate() {
-                *word &= self.region.word(offset + 8 + 8 * index).load(Ordering::Relaxed);
-            }
-            state.come += 1;
-        }
-        rounds.is_active.store(false, Ordering::Relaxed);
-        Some(state.words)
-    }
-
-    fn send_step(&self, rounds: &Rounds, state: &State) -> bool {
-        let mut turn = self.domains[FIRST].turn();
-        let Some(mut post) = turn.take() else { return false };
-        let peer = rounds.leaders[(rounds.own + (1 << state.sent)) % rounds.leaders.len()];
-        for (place, word) in post.inline().chunks_exact_mut(8).zip(state.words) {
-            place.copy_from_slice(&word.to_ne_bytes());
-        }
-        let offset = self.region.layout.round(Rounds::place(state.round, state.sent));
-        let flag = (state.round, self.in_region(peer, offset).address);
-        let (from, to) = (post.inline_address(), self.in_region(peer, offset + 8));
-        post.peer = peer;
-        post.done = CompletionAction::Nothing;
-        post.put_and_flag(MESSAGE, (from, 16), to, flag);
-        let event = self.event(Kind::Barrier, 0);
-        // SAFETY: inline memory.
-        unsafe { self.post(&mut turn, FIRST, post, Some(event)) };
-        true
-    }
-
-    /// Advances the barrier, and reports the end of a round.
-    #[cold]
-    pub fn poll_barrier(&self, rounds: &Rounds, upcalls: &mut dyn Upcalls) -> usize {
-        let Some(words) = self.advance_round(rounds) else {
-            return 0;
-        };
-        upcalls.barrier(words);
-        1
-    }
-}
-
-impl Barrier for Net {
-    fn enter(&self, words: [u64; 2]) -> Result<(), Busy> {
-        let Some(rounds) = &self.rounds else { return Err(Busy) };
-        if self.is_stopped() {
+    /// See [`gasnet_conduit::Barrier::enter`].
+    pub fn enter(&self, posts: &Posts, region: &Region, words: [u64; 2]) -> Result<(), Busy> {
+        if posts.is_stopped() {
             return Err(Busy);
         }
-        let mut state = lock(&rounds.state);
-        assert!(!rounds.is_active(), "defect: a round was entered inside another");
-        if let Some(engine) = &rounds.engine {
-            self.reduce(engine, words)?;
+        let mut state = lock(&self.state);
+        assert!(!self.is_active(), "defect: a round was entered inside another");
+        if let Some(engine) = &self.engine {
+            engine.reduce(posts, region, words)?;
         }
         *state = State {
             round: state.round + 1,
             words,
             ..State::default()
         };
-        rounds.is_active.store(true, Ordering::Relaxed);
+        self.is_active.store(true, Ordering::Relaxed);
         drop(state);
-        if rounds.engine.is_none() {
+        if self.engine.is_none() {
             // The first message leaves now; a poll reports the end.
-            self.begin_round(rounds);
+            self.begin(posts, region);
         }
         Ok(())
     }
-}
 
-impl Net {
-    fn begin_round(&self, rounds: &Rounds) {
-        let mut state = lock(&rounds.state);
-        if state.sent == 0 && rounds.steps > 0 && self.send_step(rounds, &state) {
+    fn begin(&self, posts: &Posts, region: &Region) {
+        let mut state = lock(&self.state);
+        if state.sent == 0 && self.steps > 0 && self.send_step(posts, region, &state) {
             state.sent = 1;
         }
+    }
+
+    /// Advances the round that is under way. Returns the result at its end.
+    #[cold]
+    pub fn advance(&self, posts: &Posts, region: &Region) -> Option<[u64; 2]> {
+        let mut state = self.state.try_lock().ok()?;
+        if !self.is_active() {
+            return None;
+        }
+        if let Some(engine) = &self.engine {
+            let words = engine.result(posts, region)?;
+            self.is_active.store(false, Ordering::Relaxed);
+            return Some(words);
+        }
+        while state.come < self.steps {
+            if state.sent == state.come {
+                if !self.send_step(posts, region, &state) {
+                    return None;
+                }
+                state.sent += 1;
+            }
+            let offset = region.layout.round(Self::place(state.round, state.come));
+            // SYNC POINT step: the NIC writes the number after the words.
+            if region.word(offset).load(Ordering::Acquire) != state.round {
+                return None;
+            }
+            for (index, word) in state.words.iter_mut().enumerate() {
+                *word &= region.word(offset + 8 + 8 * index).load(Ordering::Relaxed);
+            }
+            state.come += 1;
+        }
+        self.is_active.store(false, Ordering::Relaxed);
+        Some(state.words)
+    }
+
+    fn send_step(&self, posts: &Posts, region: &Region, state: &State) -> bool {
+        let mut queue = posts.lock(FIRST);
+        let Some(mut post) = queue.take() else { return false };
+        let peer = self.leaders[(self.own + (1 << state.sent)) % self.leaders.len()];
+        for (place, word) in post.inline().chunks_exact_mut(8).zip(state.words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        let offset = region.layout.round(Self::place(state.round, state.sent));
+        let (from, to) = (post.inline_address(), posts.peers().in_region(peer, offset + 8));
+        post.peer = peer;
+        post.done = CompletionAction::Nothing;
+        post.put(MESSAGE, from, 16, to);
+        post.and_flag(SyncFlag {
+            value: state.round,
+            address: posts.peers().in_region(peer, offset).address,
+        });
+        let event = posts.peers().event(Kind::Barrier, 0);
+        // SAFETY: inline memory.
+        unsafe { queue.post(post, Some(event)) };
+        true
     }
 }
 

@@ -1,7 +1,7 @@
 //! Registered buffers for copies: of memory that is not registered, of sources that are to be free
 //! at once, and of replies.
 
-use crate::ffi::{Arrivals, Code, Domain, Memory};
+use crate::ffi::{Arrivals, Code, Domain, RegisteredMemory};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_gni_abi as abi;
 use gasnet_sys::gate::Gate;
@@ -41,7 +41,7 @@ pub struct Bounces {
     free: Gate<Vec<Bounce>>,
     bytes: usize,
     /// By domain.
-    registered: Vec<Memory>,
+    registered: Vec<RegisteredMemory>,
     memory: Mapped,
     all: usize,
 }
@@ -70,7 +70,7 @@ impl Bounces {
     }
 
     /// Registers them with a further domain.
-    pub fn register(&mut self, domain: &Domain) -> Result<(), Code> {
+    pub fn register<A>(&mut self, domain: &Domain<A>) -> Result<(), Code> {
         let range = (self.memory.address(), self.all);
         // SAFETY: unmapped with this, after the domain is gone.
         let memory = unsafe { domain.register_all(range, Arrivals::None, abi::GNI_MEM_RELAXED_PI_ORDERING)? };
@@ -79,7 +79,7 @@ impl Bounces {
     }
 
     /// Reverts it for all domains, in their order.
-    pub fn deregister(&mut self, domains: &[Domain]) {
+    pub fn deregister<A>(&mut self, domains: &[Domain<A>]) {
         for (domain, memory) in domains.iter().zip(self.registered.drain(..)) {
             domain.deregister(memory);
         }

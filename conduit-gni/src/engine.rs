@@ -6,9 +6,9 @@
 //! them.
 
 use crate::completion::CompletionAction;
-use crate::ffi::{Code, EngineHandle, Local};
-use crate::net::{Net, FIRST};
-use crate::region::ENGINE_ROUND;
+use crate::ffi::{Code, EngineHandle};
+use crate::posts::{DomainGuard, Posts, FIRST};
+use crate::region::{Region, ENGINE_ROUND};
 use crate::settings::{Flavour, Settings};
 use gasnet_conduit::config::{self, BARRIER};
 use gasnet_conduit::{Busy, JobRank, StartInfo};
@@ -23,16 +23,16 @@ const NONE: u32 = u32::MAX;
 struct Tree {
     /// The first leader of this host.
     host_leader: JobRank,
-    /// Which child of the host's engine this process is.
+    /// Number of this process among the children of the host's engine.
     leaf: u32,
-    /// If this is the first leader: what its engine is connected to.
+    /// Connections of the engine, if this is the first leader.
     node: Option<Node>,
 }
 
 /// The engine of a host in the tree.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Node {
-    /// The first leader of the host above, and which child of its engine this one is.
+    /// The first leader of the host above, and the number of this engine among its children.
     parent: Option<(JobRank, u32)>,
     /// The leaders of this host, its first one too: the first children.
     leaves: Vec<JobRank>,
@@ -103,16 +103,17 @@ fn is_wanted(settings: &Settings, info: &StartInfo<'_>) -> bool {
 
 impl Engine {
     /// Prepares the engine. Collective. None: there is none for all.
-    pub fn prepare(net: &Net, info: &StartInfo<'_>) -> Option<Self> {
+    pub fn prepare(posts: &Posts, settings: &Settings, info: &StartInfo<'_>) -> Option<Self> {
+        let domain = &posts.domains()[FIRST];
         let leaders: Vec<_> = info
             .leaders
             .iter()
             .map(|leader| (*leader, (info.place_of)(*leader).host))
             .collect();
-        let wanted = is_wanted(&net.settings, info);
-        let tree = Tree::new(&leaders, info.rank, net.settings.engine_radix);
+        let wanted = is_wanted(settings, info);
+        let tree = Tree::new(&leaders, info.rank, settings.engine_radix);
         let leads = tree.as_ref().is_some_and(|tree| tree.node.is_some());
-        let own = (wanted && leads).then(|| net.domains[FIRST].engine().ok()).flatten();
+        let own = (wanted && leads).then(|| domain.engine().ok()).flatten();
         // Leaves and other processes have no engine, but must not hinder those that do.
         let fits = wanted && (tree.is_some() || info.leaders.binary_search(&info.rank).is_err());
         let number = own.as_ref().map_or(NONE, |engine| engine.number);
@@ -125,7 +126,7 @@ impl Engine {
         let is_ready = (0..info.size as usize).all(|rank| word(2 * rank) == 1);
         let number_of = |rank: JobRank| word(2 * rank.index() + 1);
         let configured = match (&tree, is_ready) {
-            (Some(tree), true) => net.configure(tree, own.as_ref(), &number_of),
+            (Some(tree), true) => configure(posts, tree, own.as_ref(), &number_of),
             (None, true) => Ok(()),
             _ => Err(Code::NOT_DONE),
         };
@@ -133,7 +134,7 @@ impl Engine {
         let all = (info.exchange)(&[u8::from(configured.is_ok())]);
         if all.contains(&0) {
             if let Some(own) = own {
-                net.domains[FIRST].destroy_engine(&own);
+                domain.destroy_engine(&own);
             }
             return None;
         }
@@ -143,91 +144,81 @@ impl Engine {
             is_taken: AtomicBool::new(false),
         })
     }
-}
-
-impl Net {
-    fn configure(
-        &self,
-        tree: &Tree,
-        own: Option<&EngineHandle>,
-        number_of: &impl Fn(JobRank) -> u32,
-    ) -> Result<(), Code> {
-        let mut turn = self.domains[FIRST].turn();
-        let endpoint = |turn: &mut crate::ffi::QueueGuard<'_>, rank| self.endpoint(turn, rank).ok_or(Code::INVALID);
-        if let (Some(node), Some(own)) = (&tree.node, own) {
-            let mut children = Vec::new();
-            let leaves = node.leaves.iter().map(|leader| (*leader, abi::GNI_CE_CHILD_PE));
-            let below = node.below.iter().map(|leader| (*leader, abi::GNI_CE_CHILD_VCE));
-            for (child, (leader, kind)) in (0..).zip(leaves.chain(below)) {
-                let endpoint = endpoint(&mut turn, leader)?;
-                turn.set_engine(endpoint, number_of(leader), child, kind)?;
-                children.push(endpoint);
-            }
-            let parent = match node.parent {
-                Some((leader, child)) => {
-                    let endpoint = endpoint(&mut turn, leader)?;
-                    turn.set_engine(endpoint, number_of(leader), child, abi::GNI_CE_CHILD_VCE)?;
-                    Some(endpoint)
-                }
-                None => None,
-            };
-            turn.configure_engine(own, &children, parent)?;
-        }
-        let leaf = endpoint(&mut turn, tree.host_leader)?;
-        turn.set_engine(leaf, number_of(tree.host_leader), tree.leaf, abi::GNI_CE_CHILD_PE)
-    }
 
     /// Gives operands to the engine.
-    pub fn reduce(&self, engine: &Engine, words: [u64; 2]) -> Result<(), Busy> {
-        let mut turn = self.domains[FIRST].turn();
-        let Some(mut post) = turn.take() else { return Err(Busy) };
-        let offset = self.region.layout.round(ENGINE_ROUND);
+    pub fn reduce(&self, posts: &Posts, region: &Region, words: [u64; 2]) -> Result<(), Busy> {
+        let mut queue = posts.lock(FIRST);
+        let Some(mut post) = queue.take() else { return Err(Busy) };
+        let offset = region.layout.round(ENGINE_ROUND);
         for index in 0..3 {
-            self.region.word(offset + 8 * index).store(0, Ordering::Relaxed);
+            region.word(offset + 8 * index).store(0, Ordering::Relaxed);
         }
-        engine.is_taken.store(false, Ordering::Relaxed);
-        let result = Local {
-            address: self.region.base() + offset,
-            handle: self.region_memory.handle,
-        };
-        post.peer = engine.host_leader;
+        self.is_taken.store(false, Ordering::Relaxed);
+        post.peer = self.host_leader;
         post.done = CompletionAction::Reduction;
-        post.reduce(abi::GNI_FMA_CE_AND, words, result);
+        post.reduce(abi::GNI_FMA_CE_AND, words, region.local(offset));
         // SAFETY: the result lies in the region.
-        unsafe { self.post(&mut turn, FIRST, post, None) };
+        unsafe { queue.post(post, None) };
         Ok(())
     }
 
     /// The operands were taken.
     pub fn note_reduction(&self) {
-        if let Some(engine) = self.rounds.as_ref().and_then(|rounds| rounds.engine.as_ref()) {
-            engine.is_taken.store(true, Ordering::Relaxed);
-        }
+        self.is_taken.store(true, Ordering::Relaxed);
     }
 
     /// The result of a reduction, if it is there.
-    pub fn reduced(&self, engine: &Engine) -> Option<[u64; 2]> {
-        if !engine.is_taken.load(Ordering::Relaxed) {
+    pub fn result(&self, posts: &Posts, region: &Region) -> Option<[u64; 2]> {
+        if !self.is_taken.load(Ordering::Relaxed) {
             return None;
         }
-        let offset = self.region.layout.round(ENGINE_ROUND);
-        match self.domains[FIRST].turn().engine_result(self.region.base() + offset) {
-            Ok(()) => Some([1, 2].map(|index| self.region.word(offset + 8 * index).load(Ordering::Acquire))),
+        let offset = region.layout.round(ENGINE_ROUND);
+        let result = posts.lock(FIRST).queue().engine_result(region.base() + offset);
+        match result {
+            Ok(()) => Some([1, 2].map(|index| region.word(offset + 8 * index).load(Ordering::Acquire))),
             Err(Code::NOT_DONE) => None,
             Err(code) => {
-                self.fail(&format!("a reduction by the collective engine failed: {code}"));
+                posts.fail(&format!("a reduction by the collective engine failed: {code}"));
                 None
             }
         }
     }
 
     /// Gives the engine back.
-    pub fn release_engine(&mut self) {
-        let engine = self.rounds.as_mut().and_then(|rounds| rounds.engine.take());
-        if let Some(own) = engine.and_then(|engine| engine.own) {
-            self.domains[FIRST].destroy_engine(&own);
+    pub fn release(self, posts: &Posts) {
+        if let Some(own) = self.own {
+            posts.domains()[FIRST].destroy_engine(&own);
         }
     }
+}
+
+/// Connects the engine of this host, if this process owns it, and this process to that engine.
+fn configure(
+    posts: &Posts,
+    tree: &Tree,
+    own: Option<&EngineHandle>,
+    number_of: &impl Fn(JobRank) -> u32,
+) -> Result<(), Code> {
+    let mut guard = posts.lock(FIRST);
+    let connect = |guard: &mut DomainGuard<'_>, leader, child, kind| {
+        let endpoint = guard.endpoint(leader).ok_or(Code::INVALID)?;
+        guard.queue().set_engine(endpoint, number_of(leader), child, kind)?;
+        Ok(endpoint)
+    };
+    if let (Some(node), Some(own)) = (&tree.node, own) {
+        let leaves = node.leaves.iter().map(|leader| (*leader, abi::GNI_CE_CHILD_PE));
+        let below = node.below.iter().map(|leader| (*leader, abi::GNI_CE_CHILD_VCE));
+        let children = (0..)
+            .zip(leaves.chain(below))
+            .map(|(child, (leader, kind))| connect(&mut guard, leader, child, kind))
+            .collect::<Result<Vec<_>, _>>()?;
+        let parent = node
+            .parent
+            .map(|(leader, child)| connect(&mut guard, leader, child, abi::GNI_CE_CHILD_VCE))
+            .transpose()?;
+        guard.queue().configure_engine(own, &children, parent)?;
+    }
+    connect(&mut guard, tree.host_leader, tree.leaf, abi::GNI_CE_CHILD_PE).map(|_| ())
 }
 
 #[cfg(test)]

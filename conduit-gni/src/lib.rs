@@ -1,16 +1,19 @@
 //! conduit-gni of libgasnet: Cray Aries and Gemini over uGNI, with libugni opened at run time.
 //!
 //! - [`ffi`]: the library behind safe types
-//! - [`settings`], [`variables`], [`pmi`], [`start`]: the start
+//! - [`settings`], [`variables`], [`pmi`], [`start`], [`boot_record`]: the start
 //! - [`region`], [`wire`], [`credits`]: memory, events and state of Active Messages
-//! - [`send`], [`receive`], [`put_notify`]: the life of a message
+//! - [`posts`], [`peers`], [`completion`]: posts on their way to peers, and their completion
+//! - [`carrier`], [`send`], [`receive`], [`put_notify`]: the life of a message
 //! - [`rma`], [`transfers`], [`buffers`], [`memory`], [`atomics`]: one-sided operations
 //! - [`barrier`], [`engine`]: the barrier
-//! - [`progress`], [`wake`]: polling
+//! - [`net`], [`progress`], [`wake`]: the parts together; polling
 
 mod atomics;
 mod barrier;
+mod boot_record;
 mod buffers;
+mod carrier;
 mod completion;
 mod credits;
 mod engine;
@@ -19,7 +22,9 @@ mod ffi;
 mod fuzz;
 mod memory;
 mod net;
+mod peers;
 mod pmi;
+mod posts;
 mod progress;
 mod put_notify;
 mod receive;
@@ -34,7 +39,6 @@ mod variables;
 mod wake;
 mod wire;
 
-use ffi::Arrivals;
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
     Abilities, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment, Network,
@@ -89,7 +93,7 @@ impl Conduit for Gni {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
-        Ok(Box::new(Net::open(info, self.job)?))
+        Ok(Box::new(start::open(info, self.job)?))
     }
 
     fn probe(&self) -> Result<(), ConduitError> {
@@ -128,11 +132,11 @@ impl Network for Net {
         Abilities {
             send_buffers: Some(self),
             segments: Some(self),
-            rma: Some(self),
+            rma: Some(self.rma()),
             put_notify: Some(self),
-            atomics: Some(self),
+            atomics: Some(self.rma()),
             barrier: Some(self),
-            wake: self.domains[net::FIRST].channel.is_some().then_some(self as &dyn Wake),
+            wake: self.posts().channel().is_some().then_some(self as &dyn Wake),
             ..Abilities::default()
         }
     }
@@ -144,18 +148,11 @@ impl Segments for Net {
     }
 
     fn max_bytes(&self) -> usize {
-        self.max_bytes
+        self.rma().memory().max_bytes()
     }
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        let events = if self.settings.flushes_by_events() {
-            Arrivals::Sink
-        } else {
-            Arrivals::Ours
-        };
-        let registered = self
-            .segments
-            .register(&self.domains, memory, (events, self.settings.segment_flags()));
+        let registered = self.rma().memory().register(self.posts().domains(), memory);
         let (segment, key) = registered.map_err(|code| ConduitError {
             message: format!(
                 "The gni conduit cannot register {} bytes at {:#x}: {code}. GASNET_MAX_SEGSIZE and \
@@ -167,17 +164,17 @@ impl Segments for Net {
     }
 
     fn deregister(&self, segment: LocalSegment) {
-        self.segments.deregister(&self.domains, segment);
+        self.rma().memory().deregister(self.posts().domains(), segment);
     }
 
     fn learn(&self, peer: JobRank, _: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        self.segments.learn(key).ok_or_else(|| ConduitError {
+        self.rma().memory().learn(key).ok_or_else(|| ConduitError {
             message: format!("The gni conduit cannot use the key of a segment of rank {peer}."),
         })
     }
 
     fn forget(&self, _: JobRank, segment: RemoteSegment) {
-        self.segments.forget(segment);
+        self.rma().memory().forget(segment);
     }
 }
 

@@ -1,8 +1,11 @@
-//! Segments of this process, registered with all its domains, and those of peers.
+//! Segments of this process, registered with all its domains, segments of peers, and registrations
+//! for single operations.
 
 pub mod registrations;
 
-use crate::ffi::{Arrivals, Code, Domain, Memory};
+use crate::ffi::{Arrivals, Code, Domain, RegisteredMemory, Remote};
+use crate::memory::registrations::Registrations;
+use crate::settings::Settings;
 use gasnet_conduit::{LocalMemory, LocalSegment, RemoteMemory, RemoteSegment, SegmentMemory};
 use gasnet_conduit_util::slot_table::SlotTable;
 use gasnet_gni_abi as abi;
@@ -12,29 +15,56 @@ pub const KEY_BYTES: usize = 16;
 
 /// A segment of this process: its registrations by domain.
 #[derive(Debug)]
-struct Own(Box<[Memory]>);
+struct Own(Box<[RegisteredMemory]>);
 
-/// All of them.
-#[derive(Debug, Default)]
-pub struct Segments {
+/// Memory that posts reach.
+#[derive(Debug)]
+pub struct Memory {
     own: SlotTable<Own>,
     learned: SlotTable<abi::gni_mem_handle_t>,
+    registrations: Registrations,
+    /// Destination of the events of peers' operations on segments, and `GNI_MEM_*` of these.
+    events: Arrivals,
+    flags: u32,
+    /// Bytes of segments that may be registered.
+    max_bytes: usize,
 }
 
-impl Segments {
+impl Memory {
+    /// No segments, of which so many bytes may be registered.
+    pub fn new(settings: &Settings, max_bytes: usize) -> Self {
+        Self {
+            own: SlotTable::default(),
+            learned: SlotTable::default(),
+            registrations: Registrations::new(settings.registrations, settings.shares_registrations),
+            events: if settings.flushes_by_events() {
+                Arrivals::Sink
+            } else {
+                Arrivals::Ours
+            },
+            flags: settings.segment_flags(),
+            max_bytes,
+        }
+    }
+
+    /// Bytes of segments that may be registered.
+    pub fn max_bytes(&self) -> usize {
+        self.max_bytes
+    }
+
+    /// Registrations of memory outside segments.
+    pub fn registrations(&self) -> &Registrations {
+        &self.registrations
+    }
+
     /// Registers a segment. Returns it, and its key for peers.
-    pub fn register(
-        &self,
-        domains: &[Domain],
-        memory: &SegmentMemory,
-        (events, flags): (Arrivals, u32),
-    ) -> Result<(LocalSegment, Vec<u8>), Code> {
+    pub fn register<A>(&self, domains: &[Domain<A>], memory: &SegmentMemory) -> Result<(LocalSegment, Vec<u8>), Code> {
         let mut registered = Vec::new();
         for (index, domain) in domains.iter().enumerate() {
             // Operations of peers name the first domain's handle.
-            let events = if index == 0 { events } else { Arrivals::None };
+            let events = if index == 0 { self.events } else { Arrivals::None };
             // SAFETY: the runtime keeps segments mapped until they are deregistered.
-            match unsafe { domain.register_all((memory.base, memory.bytes), events, flags) } {
+            match unsafe { domain.register_all((memory.base, memory.bytes), events, self.flags) } {
                 Ok(memory) => registered.push(memory),
                 Err(code) => {
                     release(domains, &registered);
@@ -48,7 +78,7 @@ impl Segments {
     }
 
     /// Reverts it.
-    pub fn deregister(&self, domains: &[Domain], segment: LocalSegment) {
+    pub fn deregister<A>(&self, domains: &[Domain<A>], segment: LocalSegment) {
         // SAFETY: the runtime uses the segment no more.
         if let Some(own) = unsafe { self.own.remove(segment.0) } {
             release(domains, &own.0);
@@ -83,18 +113,21 @@ impl Segments {
         Some(own.0[domain].handle)
     }
 
-    /// That of a peer's memory.
+    /// Memory of a peer.
     #[inline]
-    pub fn remote(&self, memory: &RemoteMemory) -> abi::gni_mem_handle_t {
+    pub fn remote(&self, memory: &RemoteMemory) -> Remote {
         // SAFETY: the runtime forgets a segment only when no operation uses it.
         match unsafe { self.learned.get(memory.segment.0) } {
-            Some(handle) => *handle,
+            Some(handle) => Remote {
+                address: memory.address,
+                handle: *handle,
+            },
             None => panic!("defect: no segment {} of rank {}", memory.segment.0, memory.peer),
         }
     }
 }
 
-fn release(domains: &[Domain], registered: &[Memory]) {
+fn release<A>(domains: &[Domain<A>], registered: &[RegisteredMemory]) {
     for (domain, memory) in domains.iter().zip(registered) {
         domain.deregister(*memory);
     }

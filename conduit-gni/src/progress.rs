@@ -2,15 +2,15 @@
 
 use crate::buffers::Bounce;
 use crate::completion::CompletionAction;
-use crate::ffi::{Completed, Domain, Failure, PostDescriptor, QueueGuard, BURST};
-use crate::net::{Net, FIRST};
-use crate::rma::{take_out, PutKind};
+use crate::credits::arrivals::Fetch;
+use crate::ffi::{Completed, Failure, BURST};
+use crate::net::Net;
+use crate::posts::{name, DomainGuard, PostDescriptor, FIRST};
+use crate::transfers::{take_out, PutKind, Transfer};
 use crate::wire::Kind;
 use gasnet_conduit::{Completion, Cookie, JobRank, PollScope, Upcalls};
 use gasnet_conduit_util::aligned_copy::copy_out;
 use gasnet_conduit_util::fixed_vec::FixedVec;
-use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
 use std::cell::Cell;
 
 /// Times that an operation is posted before its peer is lost.
@@ -21,41 +21,61 @@ thread_local! {
     static POLLS: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Work that is left for a post that is complete.
+enum Ready {
+    Report(Cookie, Completion),
+    /// The request in this slot has left.
+    Left(usize),
+    /// Credits have arrived at a peer.
+    CreditsReturned(JobRank),
+    /// A message that waits in its sender is here: its first part, or all of it.
+    Fetched {
+        post: PostDescriptor,
+        fetch: Fetch,
+        is_all: bool,
+    },
+    /// A part of a transfer is complete.
+    Part(PostDescriptor, Box<Transfer>),
+}
+
 impl Net {
     /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        if self.is_stopped() {
+        let (posts, messages, receiver) = (self.posts(), self.messages(), self.receiver());
+        if posts.is_stopped() {
             return 0;
         }
         let mut count = 0;
-        for domain in &self.domains {
+        for (number, domain) in posts.domains().iter().enumerate() {
             if domain.is_busy() {
-                count += self.complete(domain, upcalls);
+                count += self.poll_completions(number, upcalls);
             }
         }
-        if self.looks_at_arrivals() && (self.has_arrivals.load(Ordering::Relaxed) || self.domains[FIRST].has_arrivals())
-        {
-            if self.take_arrivals() {
-                self.fetch(scope);
+        if self.looks_at_arrivals() && (receiver.has_arrivals() || posts.domains()[FIRST].has_arrivals()) {
+            if receiver.take_arrivals(messages, posts) {
+                messages.fetch(posts, scope);
             }
-            if self.has_arrivals.load(Ordering::Relaxed) {
-                count += self.deliver(scope, upcalls);
+            if receiver.has_arrivals() {
+                count += receiver.deliver(messages, posts, scope, upcalls);
             }
         }
-        if let Some(rounds) = self.rounds.as_ref().filter(|rounds| rounds.is_active()) {
-            count += self.poll_barrier(rounds, upcalls);
+        if let Some(rounds) = self.rounds().filter(|rounds| rounds.is_active()) {
+            if let Some(words) = rounds.advance(posts, messages.region()) {
+                upcalls.barrier(words);
+                count += 1;
+            }
         }
-        if self.delays_credits.load(Ordering::Relaxed) {
-            self.flush_late_credits();
+        if receiver.delays_credits() {
+            receiver.return_delayed_credits(messages, posts);
         }
-        if !self.refused.is_empty() {
-            self.post_refused();
+        if posts.has_refused() {
+            posts.post_refused();
         }
-        if !self.messages.is_empty() {
-            self.send_messages();
+        if !messages.queued().is_empty() {
+            messages.send_queued(posts);
         }
-        if !self.stalled.is_empty() {
-            self.restart();
+        if self.rma().has_stalled() {
+            self.rma().resume_stalled();
         }
         self.report(upcalls);
         count
@@ -65,44 +85,46 @@ impl Net {
     /// the first is its own.
     #[inline]
     fn looks_at_arrivals(&self) -> bool {
-        self.domains.len() == 1 || self.domain_of_thread() == FIRST || {
+        let posts = self.posts();
+        posts.domains().len() == 1 || posts.domain_of_thread() == FIRST || {
             let polls = POLLS.get().wrapping_add(1);
             POLLS.set(polls);
-            polls & self.settings.poll_mask == 0
+            polls & self.rma().settings().poll_mask == 0
         }
     }
 
-    /// Reports what is lost.
+    /// Reports losses.
     #[inline]
     fn report(&self, upcalls: &mut dyn Upcalls) {
-        if self.states.has_losses() {
-            for (peer, why) in self.states.take_losses() {
+        let states = self.posts().peers().states();
+        if states.has_losses() {
+            for (peer, why) in states.take_losses() {
                 upcalls.peer_lost(peer, &why);
             }
         }
-        if self.has_failed.load(Ordering::Relaxed) {
-            let failure = lock(&self.failure).take();
-            if let Some(why) = failure {
-                upcalls.network_lost(&why);
-            }
+        if let Some(why) = self.posts().take_failure() {
+            upcalls.network_lost(&why);
         }
     }
 
     /// Handles completions of a domain.
-    fn complete(&self, domain: &Domain, upcalls: &mut dyn Upcalls) -> usize {
+    fn poll_completions(&self, number: usize, upcalls: &mut dyn Upcalls) -> usize {
         let (mut ready, mut count) = (FixedVec::<Ready, BURST>::new(), 0);
+        let domain = &self.posts().domains()[number];
         {
-            let Some(mut turn) = domain.try_turn() else { return 0 };
+            let Some(mut queue) = self.posts().try_lock(number) else {
+                return 0;
+            };
             while count < BURST && domain.is_busy() {
-                match turn.completion() {
+                match queue.queue().completion() {
                     Ok(Some(completed)) => {
-                        if let Some(more) = self.settle(&mut turn, completed) {
+                        if let Some(more) = self.complete(&mut queue, completed) {
                             ready.push(more);
                         }
                     }
                     Ok(None) => break,
                     Err(why) => {
-                        self.fail(&why);
+                        self.posts().fail(&why);
                         break;
                     }
                 }
@@ -110,144 +132,140 @@ impl Net {
             }
         }
         for ready in ready.by_ref() {
-            self.follow(domain, ready, upcalls);
+            self.follow_up(number, ready, upcalls);
         }
         count
     }
 
-    /// A post is complete. Under the lock of its domain: frees what it has, and returns what is
+    /// A post is complete. Under the lock of its domain: frees its resources, and returns what is
     /// left to do.
     #[inline]
-    fn settle(&self, turn: &mut QueueGuard<'_>, completed: Completed) -> Option<Ready> {
+    fn complete(&self, queue: &mut DomainGuard<'_>, completed: Completed<CompletionAction>) -> Option<Ready> {
         let mut post = match completed {
-            Completed::ParentOperation(post) => post,
+            Completed::Last(post) => post,
             Completed::Local(mut post) => {
-                let CompletionAction::Put(cookie, _, is_in_use) = &mut post.done else {
+                let CompletionAction::Put { cookie, is_in_use, .. } = &mut post.done else {
                     return None;
                 };
                 *is_in_use = false;
                 return Some(Ready::Report(*cookie, Completion::Source));
             }
             Completed::Failed(post, failure) => {
-                self.note_failure(turn, post, &failure);
+                note_failure(queue, post, &failure);
                 return None;
             }
         };
-        let ready = match std::mem::replace(&mut post.done, CompletionAction::Nothing) {
+        let buffers = self.posts().buffers();
+        let ready = match std::mem::take(&mut post.done) {
             CompletionAction::Nothing => None,
             CompletionAction::Reduction => {
-                self.note_reduction();
+                if let Some(rounds) = self.rounds() {
+                    rounds.note_reduction();
+                }
                 None
             }
             CompletionAction::Request(slot, bounce) => {
-                self.bounces.give(bounce);
+                buffers.give(bounce);
                 Some(Ready::Left(slot))
             }
             CompletionAction::Reply(bounce) => {
-                self.bounces.give(bounce);
+                buffers.give(bounce);
                 None
             }
-            CompletionAction::Released => Some(Ready::Released(post.peer)),
+            CompletionAction::CreditsReturned => Some(Ready::CreditsReturned(post.peer)),
             CompletionAction::Source(cookie) => Some(Ready::Report(cookie, Completion::Source)),
-            CompletionAction::Put(cookie, bounce, was_in_use) => {
-                self.bounces.give(bounce);
-                let part = if was_in_use {
+            CompletionAction::Put {
+                cookie,
+                bounce,
+                is_in_use,
+            } => {
+                buffers.give(bounce);
+                let part = if is_in_use {
                     Completion::Both
                 } else {
                     Completion::Remote
                 };
                 Some(Ready::Report(cookie, part))
             }
-            CompletionAction::Get(cookie, bounce, skip, (to, bytes)) => {
+            CompletionAction::Get {
+                cookie,
+                bounce,
+                skip,
+                to,
+                bytes,
+            } => {
                 let from = bounce.as_ref().map_or(post.inline_address(), Bounce::address);
                 // SAFETY: the runtime keeps the destination writable until the get is reported.
                 unsafe { take_out(from, skip, to, bytes) };
-                self.bounces.give(bounce);
+                buffers.give(bounce);
                 Some(Ready::Report(cookie, Completion::Both))
             }
             CompletionAction::Direct(cookie) => Some(Ready::Report(cookie, Completion::Both)),
-            CompletionAction::Atomic(cookie, (to, bytes)) => {
+            CompletionAction::Atomic { cookie, to, bytes } => {
                 // SAFETY: the runtime keeps the place of the old value writable until it is
                 // reported.
                 unsafe { copy_out(post.inline_address(), to, bytes) };
                 Some(Ready::Report(cookie, Completion::Both))
             }
-            again @ (CompletionAction::Fetched { .. } | CompletionAction::Part(_)) => {
-                return Some(Ready::Again(post, again))
-            }
+            CompletionAction::Fetched { fetch, is_all } => return Some(Ready::Fetched { post, fetch, is_all }),
+            CompletionAction::Part(transfer) => return Some(Ready::Part(post, transfer)),
         };
-        turn.put_back(post);
+        queue.put_back(post);
         ready
     }
 
-    /// An operation has failed: it is posted again, or its peer is lost.
-    #[cold]
-    fn note_failure(&self, turn: &mut QueueGuard<'_>, mut post: PostDescriptor, failure: &Failure) {
-        let (peer, name, status) = (post.peer, post.name(), &failure.status);
-        post.failures += 1;
-        let repeats = failure.is_transient && post.failures < TRIES && may_repeat(&post);
-        let domain = (0..)
-            .zip(&self.domains)
-            .find(|(_, domain)| std::ptr::eq(*domain, turn.domain()));
-        if let Some((domain, _)) = domain.filter(|_| repeats && self.states.is_present(peer)) {
-            let event = matches!(post.done, CompletionAction::Released).then(|| self.event(Kind::Released, 0));
-            post.repeat();
-            // SAFETY: as when it was posted first; `may_repeat` has found that the source is kept.
-            return unsafe { self.post(turn, domain, post, event) };
-        }
-        let times = match post.failures {
-            1 => String::new(),
-            times => format!(" {times} times"),
-        };
-        let why = format!("{name} failed{times}: {status}");
-        // The engine works for all hosts, so none of them is to blame.
-        match post.done {
-            CompletionAction::Reduction => self.fail(&why),
-            _ => self.states.lose(peer, why),
-        }
-    }
-
-    /// Does what is left, without the lock.
+    /// Does the work that is left, without the lock.
     #[inline]
-    fn follow(&self, domain: &Domain, ready: Ready, upcalls: &mut dyn Upcalls) {
+    fn follow_up(&self, domain: usize, ready: Ready, upcalls: &mut dyn Upcalls) {
         match ready {
             Ready::Report(cookie, part) => upcalls.done(cookie, part),
-            Ready::Left(slot) => self.am.lock().has_left(slot),
-            Ready::Released(peer) => self.words_arrived(peer),
-            Ready::Again(post, done) => {
-                let (post, report) = self.next_post(post, done);
+            Ready::Left(slot) => self.messages().lock().has_left(slot),
+            Ready::CreditsReturned(peer) => self.receiver().credits_returned(self.messages(), peer),
+            Ready::Fetched { post, fetch, is_all } => {
+                let post = self.messages().fetched(self.posts(), post, fetch, is_all);
+                self.receiver().note_arrivals();
                 if let Some(post) = post {
-                    domain.turn().put_back(post);
+                    self.posts().lock(domain).put_back(post);
                 }
-                if let Some((cookie, part)) = report {
-                    upcalls.done(cookie, part);
+            }
+            Ready::Part(post, transfer) => {
+                if let Some((post, ended)) = self.rma().advance_or_end(post, transfer) {
+                    if let Some(message) = ended.then {
+                        self.messages().queued().push(message);
+                    }
+                    self.posts().lock(domain).put_back(post);
+                    if let Some((cookie, part)) = ended.report {
+                        upcalls.done(cookie, part);
+                    }
                 }
             }
         }
     }
+}
 
-    /// The next post of an operation that takes several. Returns the post, unless it is used again,
-    /// and what is reported.
-    #[cold]
-    fn next_post(
-        &self,
-        post: PostDescriptor,
-        done: CompletionAction,
-    ) -> (Option<PostDescriptor>, Option<(Cookie, Completion)>) {
-        match done {
-            CompletionAction::Fetched {
-                class,
-                index,
-                landing,
-                is_all,
-            } => {
-                let post = self.fetched(post, (class, index), landing, is_all);
-                self.has_arrivals.store(true, Ordering::Relaxed);
-                (post, None)
-            }
-            CompletionAction::Part(transfer) => self.advance_or_end(post, transfer),
-            _ => (Some(post), None),
-        }
+/// An operation has failed: it is posted again, or its peer is lost.
+#[cold]
+fn note_failure(queue: &mut DomainGuard<'_>, mut post: PostDescriptor, failure: &Failure) {
+    let (posts, peer) = (queue.posts(), post.peer);
+    let (peers, states) = (posts.peers(), posts.peers().states());
+    post.failures += 1;
+    let repeats = failure.is_transient && post.failures < TRIES && may_repeat(&post);
+    if repeats && states.is_present(peer) {
+        let is_return = matches!(post.done, CompletionAction::CreditsReturned);
+        let event = is_return.then(|| peers.event(Kind::Released, 0));
+        post.repeat();
+        // SAFETY: as when it was posted first; `may_repeat` has found that the source is kept.
+        return unsafe { queue.post(post, event) };
+    }
+    let times = match post.failures {
+        1 => String::new(),
+        times => format!(" {times} times"),
+    };
+    let why = format!("{} failed{times}: {}", name(&post), failure.status);
+    // The engine works for all hosts, so none of them is to blame.
+    match post.done {
+        CompletionAction::Reduction => posts.fail(&why),
+        _ => states.lose(peer, why),
     }
 }
 
@@ -256,21 +274,10 @@ impl Net {
 /// events would be counted twice.
 fn may_repeat(post: &PostDescriptor) -> bool {
     match &post.done {
-        CompletionAction::Put(_, bounce, is_in_use) => *is_in_use || bounce.is_some() || post.is_inline(),
-        CompletionAction::Part(transfer) => !matches!(transfer.aim, PutKind::Notify(_)),
+        CompletionAction::Put { bounce, is_in_use, .. } => *is_in_use || bounce.is_some() || post.is_inline(),
+        CompletionAction::Part(transfer) => !matches!(transfer.kind, PutKind::Notify(_)),
         // The event asks the peer to read words that replace one another.
-        CompletionAction::Released => true,
+        CompletionAction::CreditsReturned => true,
         _ => post.is_get(),
     }
-}
-
-/// What is left to do for a post that is complete.
-enum Ready {
-    Report(Cookie, Completion),
-    /// The request in this slot has left.
-    Left(usize),
-    /// Words have arrived at a peer.
-    Released(JobRank),
-    /// There is more to post.
-    Again(PostDescriptor, CompletionAction),
 }

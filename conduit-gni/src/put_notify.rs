@@ -7,115 +7,104 @@
 //! that are not the first to their request.
 
 use crate::buffers::Bounce;
-use crate::credits::SendReservation;
-use crate::ffi::PostDescriptor;
-use crate::net::{Net, FIRST};
-use crate::rma::{copy, PutKind};
-use crate::send::{length, Current, Packet};
+use crate::carrier::{Carrier, QueuedMessage};
+use crate::posts::{Posts, Reach, FIRST};
+use crate::rma::OneSided;
+use crate::send::{Messages, Packet, Parts, ReplyRoom, RequestRoom};
 use crate::settings::Flavour;
-use crate::transfers::Transfer;
+use crate::transfers::{copy, PutKind};
 use crate::wire::Kind;
-use gasnet_conduit::{Busy, Class, Completion, JobRank, LocalCompletion, Put, PutNotify, SendBuffer, SourceUse};
+use gasnet_conduit::{Busy, Class, Completion, LocalCompletion, Put, SourceUse};
 use gasnet_conduit_util::report::Report;
 
-/// A message that is sent when its payload is complete.
-#[derive(Debug)]
-pub struct Message {
-    packet: Box<[u8]>,
-    way: Carrier,
+/// A put that is followed by a message.
+pub struct LongPut<'a> {
+    pub put: &'a Put,
+    /// The buffer of its source, if the client has filled one.
+    pub filled: Option<Bounce>,
+    pub class: Class,
+    pub packet: Parts<'a>,
 }
 
-/// How it is sent.
-#[derive(Debug)]
-enum Carrier {
-    Request(SendReservation),
-    Reply(Current),
-    Further(JobRank),
-}
-
-/// What a message needs, taken before its payload is posted.
+/// Resources of a message, taken before its payload is posted.
 enum Room {
-    Request(PostDescriptor, SendReservation),
-    Reply((PostDescriptor, Option<Bounce>), Current),
+    Request(RequestRoom),
+    Reply(ReplyRoom),
     Further,
 }
 
-impl Net {
-    fn room(&self, peer: JobRank, class: Class, bytes: usize) -> Result<Room, Busy> {
-        if class == Class::Reply {
+impl Room {
+    fn give_back(self, messages: &Messages, posts: &Posts) {
+        match self {
+            Self::Request(RequestRoom { post, reservation }) => {
+                posts.lock(FIRST).put_back(post);
+                messages.lock().cancel(reservation);
+            }
+            Self::Reply(room) => room.give_back(posts),
+            Self::Further => {}
+        }
+    }
+}
+
+impl Messages {
+    /// Takes the resources of the message.
+    fn room(&self, posts: &Posts, long: &LongPut<'_>) -> Result<Room, Busy> {
+        let (peer, bytes) = (long.put.to.peer, long.packet.bytes());
+        if long.class == Class::Reply {
             return Ok(match self.current(peer) {
-                Some(current) => {
-                    let mut turn = self.domains[FIRST].turn();
-                    Room::Reply(self.room_for_reply(&mut turn, bytes)?, current)
-                }
+                Some(current) => Room::Reply(ReplyRoom::take(&mut posts.lock(FIRST), current, bytes)?),
                 None => Room::Further,
             });
         }
-        let admission = self.admit(peer, bytes, true)?;
-        // The domain is locked inside `am`, never around it.
-        let post = self.domains[FIRST].turn().take();
+        let reservation = self.reserve(posts, peer, bytes, true)?;
+        // The domain is locked inside the messages' state, never around it.
+        let post = posts.lock(FIRST).take();
         let Some(post) = post else {
-            self.am.lock().cancel(admission);
+            self.lock().cancel(reservation);
             return Err(Busy);
         };
-        Ok(Room::Request(post, admission))
+        Ok(Room::Request(RequestRoom { post, reservation }))
     }
 
-    fn leave(&self, room: Room) {
-        match room {
-            Room::Request(post, admission) => {
-                self.domains[FIRST].turn().put_back(post);
-                self.am.lock().cancel(admission);
-            }
-            Room::Reply(room, _) => self.leave_room(room),
-            Room::Further => {}
+    /// Puts, and sends a message that counts the events of the put's parts.
+    pub fn put_with_message(&self, rma: &OneSided, long: LongPut<'_>) -> Result<LocalCompletion, Busy> {
+        let posts = rma.posts();
+        if posts.reach(long.put.to.peer) != Reach::Open {
+            return Err(Busy);
         }
-    }
-
-    /// Puts, maybe from a buffer that the client has filled, and sends a message that counts the
-    /// events of the put's parts.
-    fn put_with_message(
-        &self,
-        put: &Put,
-        source: Option<Bounce>,
-        class: Class,
-        packet: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        let (peer, bytes) = (put.to.peer, length(packet));
-        let room = self.room(peer, class, bytes)?;
+        let room = self.room(posts, &long)?;
         let event = match &room {
-            Room::Request(_, admission) => self.event(Kind::RequestPayload, admission.index),
-            Room::Reply(_, current) => self.payload_event(*current),
-            Room::Further => return self.put_before_message(put, source, room, packet),
+            Room::Request(room) => posts.peers().event(Kind::RequestPayload, room.reservation.index),
+            Room::Reply(room) => posts.peers().event(Kind::ReplyPayload, room.current.index),
+            Room::Further => return self.put_before_message(rma, long, room),
         };
-        if self.settings.flavour == Flavour::Gemini {
-            return self.put_before_message(put, source, room, packet);
+        if rma.settings().flavour == Flavour::Gemini {
+            return self.put_before_message(rma, long, room);
         }
-        let (parts, completion) = if source.is_none() && self.is_long(put, FIRST) {
+        let LongPut { put, packet, .. } = long;
+        let (parts, completion) = if long.filled.is_none() && rma.is_long(put, FIRST) {
             let report = Report::Part(put.cookie, Completion::Source);
-            let mut transfer = Transfer::put(put, self.remote(&put.to), FIRST, report);
-            if !self.prepare(&mut transfer) {
-                return self.put_before_message(put, None, room, packet);
+            let mut transfer = rma.transfer(put, FIRST, report);
+            if !rma.choose_access(&mut transfer) {
+                return self.put_before_message(rma, long, room);
             }
-            transfer.aim = PutKind::Notify(event);
+            transfer.kind = PutKind::Notify(event);
             let parts = transfer.parts();
-            self.begin(transfer);
+            rma.begin(transfer);
             (parts, LocalCompletion::Later)
-        } else if let Ok(completion) = self.start_put(put, source, FIRST, PutKind::Notify(event)) {
+        } else if let Ok(completion) = rma.start_put(put, long.filled, FIRST, PutKind::Notify(event)) {
             (1, completion)
         } else {
-            self.leave(room);
+            room.give_back(self, posts);
             return Err(Busy);
         };
+        let mut queue = posts.lock(FIRST);
         match room {
-            Room::Request(post, admission) => {
-                let mut turn = self.domains[FIRST].turn();
-                self.send_request(&mut turn, post, admission, (Packet::Parts(packet, bytes), parts));
-            }
-            Room::Reply(room, current) => {
-                let mut turn = self.domains[FIRST].turn();
-                self.send_reply(&mut turn, room, current, (packet, bytes, parts));
-                Self::note_reply(current);
+            Room::Request(room) => self.send_request(&mut queue, room, Packet::Parts(packet), parts),
+            Room::Reply(room) => {
+                let current = room.current;
+                self.send_reply(&mut queue, room, packet, parts);
+                current.note_reply();
             }
             Room::Further => {}
         }
@@ -124,20 +113,15 @@ impl Net {
 
     /// Puts, and sends a message when the put is complete.
     #[cold]
-    fn put_before_message(
-        &self,
-        put: &Put,
-        source: Option<Bounce>,
-        room: Room,
-        packet: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        let peer = put.to.peer;
+    fn put_before_message(&self, rma: &OneSided, long: LongPut<'_>, room: Room) -> Result<LocalCompletion, Busy> {
+        let (posts, put) = (rma.posts(), long.put);
+        let buffers = posts.buffers();
         // The source is copied if somebody waits for it.
-        let copies = source.is_none() && put.source == SourceUse::Now && self.copies(put);
-        let copy_to = copies.then(|| self.bounces.take()).flatten();
-        if self.may_begin().is_err() || copies && copy_to.is_none() {
-            self.bounces.give(copy_to);
-            self.leave(room);
+        let copies = long.filled.is_none() && put.source == SourceUse::Now && rma.copies(put);
+        let copy_to = copies.then(|| buffers.take()).flatten();
+        if rma.may_begin().is_err() || copies && copy_to.is_none() {
+            buffers.give(copy_to);
+            room.give_back(self, posts);
             return Err(Busy);
         }
         let mut address = put.from.address;
@@ -146,81 +130,64 @@ impl Net {
             unsafe { copy(address, bounce.address(), put.bytes) };
             address = bounce.address();
         }
-        let source = source.or(copy_to);
-        let way = match room {
-            Room::Request(post, admission) => {
-                self.domains[FIRST].turn().put_back(post);
-                Carrier::Request(admission)
+        let carrier = match room {
+            Room::Request(RequestRoom { post, reservation }) => {
+                posts.lock(FIRST).put_back(post);
+                Carrier::Request(reservation)
             }
-            Room::Reply(room, current) => {
-                self.leave_room(room);
-                Self::note_reply(current);
+            Room::Reply(room) => {
+                let current = room.current;
+                room.give_back(posts);
+                current.note_reply();
                 Carrier::Reply(current)
             }
-            Room::Further => Carrier::Further(peer),
+            Room::Further => Carrier::Further(put.to.peer),
         };
+        let source = long.filled.or(copy_to);
         let (report, completion) = match &source {
             Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
             None => (Report::Part(put.cookie, Completion::Source), LocalCompletion::Later),
         };
-        let mut transfer = Transfer::put(put, self.remote(&put.to), FIRST, report);
+        let mut transfer = rma.transfer(put, FIRST, report);
         if let Some(source) = source {
-            transfer.use_buffer(source, address, self.bounces.handle(FIRST));
+            transfer.use_buffer(source, address, buffers.handle(FIRST));
         }
-        transfer.aim = PutKind::Payload;
-        transfer.then = Some(Message {
-            packet: packet.concat().into(),
-            way,
+        transfer.kind = PutKind::Payload;
+        transfer.then = Some(QueuedMessage {
+            packet: long.packet.concat(),
+            carrier,
         });
-        self.begin(transfer);
+        rma.begin(transfer);
         Ok(completion)
     }
 
     /// Sends the messages whose payloads are complete, as far as possible.
     #[cold]
-    pub fn send_messages(&self) {
-        for message in self.messages.take_all() {
-            let packet: [&[u8]; 1] = [&message.packet];
-            let bytes = message.packet.len();
-            let is_sent = match message.way {
-                Carrier::Request(admission) => {
-                    let mut turn = self.domains[FIRST].turn();
-                    let post = turn.take();
-                    let packet = Packet::Parts(&packet, bytes);
-                    post.map(|post| self.send_request(&mut turn, post, admission, (packet, 0)))
-                        .is_some()
-                }
-                Carrier::Reply(current) => {
-                    let mut turn = self.domains[FIRST].turn();
-                    let room = self.room_for_reply(&mut turn, bytes);
-                    room.map(|room| self.send_reply(&mut turn, room, current, (&packet, bytes, 0)))
-                        .is_ok()
-                }
-                Carrier::Further(peer) => self.further_reply(peer, &packet, bytes).is_ok(),
-            };
-            if !is_sent {
-                self.messages.push(message);
+    pub fn send_queued(&self, posts: &Posts) {
+        for message in self.queued().take_all() {
+            if !self.try_send_queued(posts, &message) {
+                self.queued().push(message);
             }
         }
     }
-}
 
-impl PutNotify for Net {
-    fn packed_limit(&self) -> usize {
-        self.settings.packed
-    }
-
-    fn put_and_notify(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        class: Class,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        if self.may_send(put.to.peer) != Some(true) {
-            return Err(Busy);
+    fn try_send_queued(&self, posts: &Posts, message: &QueuedMessage) -> bool {
+        let parts: [&[u8]; 1] = [&message.packet];
+        let packet = Parts::new(&parts);
+        match message.carrier {
+            Carrier::Request(reservation) => {
+                let mut queue = posts.lock(FIRST);
+                let Some(post) = queue.take() else { return false };
+                let room = RequestRoom { post, reservation };
+                self.send_request(&mut queue, room, Packet::Parts(packet), 0);
+                true
+            }
+            Carrier::Reply(current) => {
+                let mut queue = posts.lock(FIRST);
+                let room = ReplyRoom::take(&mut queue, current, packet.bytes());
+                room.map(|room| self.send_reply(&mut queue, room, packet, 0)).is_ok()
+            }
+            Carrier::Further(peer) => self.further_reply(posts, peer, packet).is_ok(),
         }
-        let source = reserved.map(|buffer| self.bounces.at(buffer.0 as usize));
-        self.put_with_message(put, source, class, parts)
     }
 }

@@ -1,18 +1,20 @@
 //! The memory that peers write messages into, registered as one region of the same layout in all
 //! processes:
 //!
-//! | part | what it has |
+//! | part | contents |
 //! |---|---|
-//! | words | for each process: what it has granted, and what of its space is free again |
-//! | rounds | what leaders write in barriers |
+//! | words | for each process: the space that it has granted, and the credits that it has returned |
+//! | rounds | words of leaders in barriers |
 //! | slots | own requests under way, each with its reply's place |
 //! | outbox | replies that are not the first to their request, until they are fetched |
-//! | landings | where requests and such replies are fetched to |
-//! | spaces | where peers write their requests |
+//! | landings | requests and such replies that are fetched from their senders |
+//! | spaces | requests that peers write |
 
+use crate::ffi::{Arrivals, Code, Domain, Local, RegisteredMemory};
 use crate::settings::{Settings, MOST_UNITS};
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
+use gasnet_gni_abi as abi;
 use std::io;
 use std::sync::atomic::AtomicU64;
 
@@ -141,13 +143,46 @@ impl Layout {
 pub struct Region {
     memory: Mapped,
     pub layout: Layout,
+    registered: RegisteredMemory,
 }
 
 impl Region {
     /// Maps it.
     pub fn new(layout: Layout) -> io::Result<Self> {
-        let memory = Mapped::new(layout.bytes)?;
-        Ok(Self { memory, layout })
+        let handle = abi::gni_mem_handle_t::default();
+        Ok(Self {
+            memory: Mapped::new(layout.bytes)?,
+            layout,
+            registered: RegisteredMemory { handle },
+        })
+    }
+
+    /// Registers it.
+    pub fn register<A>(&mut self, domain: &Domain<A>) -> Result<(), Code> {
+        let flags = abi::GNI_MEM_STRICT_PI_ORDERING | abi::GNI_MEM_PI_FLUSH;
+        let range = (self.base(), self.layout.bytes);
+        // SAFETY: unmapped after it is deregistered.
+        self.registered = unsafe { domain.register_all(range, Arrivals::Ours, flags)? };
+        Ok(())
+    }
+
+    /// Reverts it.
+    pub fn deregister<A>(&self, domain: &Domain<A>) {
+        domain.deregister(self.registered);
+    }
+
+    /// Its registration.
+    pub fn handle(&self) -> abi::gni_mem_handle_t {
+        self.registered.handle
+    }
+
+    /// Memory of the region.
+    #[inline]
+    pub fn local(&self, offset: usize) -> Local {
+        Local {
+            address: self.base() + offset,
+            handle: self.registered.handle,
+        }
     }
 
     /// First byte.

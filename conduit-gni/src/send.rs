@@ -1,154 +1,253 @@
 //! Sending packets: see [`crate::credits`].
 
 use crate::buffers::Bounce;
+use crate::carrier::{Current, QueuedMessage};
 use crate::completion::CompletionAction;
-use crate::credits::{RequestPath, SendReservation};
-use crate::ffi::{PostDescriptor, QueueGuard, INLINE};
-use crate::net::{Net, FIRST};
-use crate::region::{FRONT, HEAD};
+use crate::credits::{Am, RequestPath, SendReservation};
+use crate::ffi::{SyncFlag, INLINE};
+use crate::posts::{DomainGuard, PostDescriptor, Posts, Reach, FIRST, MESSAGE};
+use crate::region::{Region, FRONT, HEAD};
+use crate::settings::Settings;
 use crate::wire::{Head, Kind};
-use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
-use gasnet_gni_abi as abi;
+use gasnet_conduit::{Busy, Class, JobRank};
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::atomic::Ordering;
-use std::cell::Cell;
+use gasnet_sys::gate::{Gate, GateGuard};
 
-/// What messages complete: at the sender and at the receiver.
-pub const MESSAGE: u16 = abi::GNI_CQMODE_GLOBAL_EVENT | abi::GNI_CQMODE_REMOTE_EVENT;
-
-/// A request that a thread delivers.
+/// A packet in parts.
 #[derive(Clone, Copy, Debug)]
-pub struct Current {
-    /// Address of the conduit, of which a process may have several in tests.
-    net: usize,
-    pub source: JobRank,
-    /// What it is called at its sender, and its slot there.
-    index: usize,
-    slot: usize,
-    /// Whether its first reply was sent.
-    pub has_replied: bool,
+pub struct Parts<'a> {
+    parts: &'a [&'a [u8]],
+    /// Bytes of all.
+    bytes: usize,
 }
 
-thread_local! {
-    static CURRENT: Cell<Option<Current>> = const { Cell::new(None) };
-}
+impl<'a> Parts<'a> {
+    /// These parts.
+    #[inline]
+    pub fn new(parts: &'a [&'a [u8]]) -> Self {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        Self { parts, bytes }
+    }
 
-/// A packet.
-#[derive(Debug)]
-pub enum Packet<'a> {
-    /// In parts, of so many bytes in all.
-    Parts(&'a [&'a [u8]], usize),
-    /// So many bytes in a buffer that the client has filled.
-    Reserved(Bounce, usize),
-}
-
-impl Packet<'_> {
-    /// Its length.
+    /// Bytes of all.
     #[inline]
     pub fn bytes(&self) -> usize {
-        match self {
-            Self::Parts(_, bytes) | Self::Reserved(_, bytes) => *bytes,
+        self.bytes
+    }
+
+    /// One packet.
+    pub fn concat(&self) -> Box<[u8]> {
+        self.parts.concat().into()
+    }
+
+    /// Writes the packet.
+    #[inline]
+    fn gather(&self, to: &mut [u8]) {
+        let mut at = 0;
+        for part in self.parts {
+            to[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
         }
     }
 }
 
-/// Bytes of a packet.
-#[inline]
-pub fn length(parts: &[&[u8]]) -> usize {
-    parts.iter().map(|part| part.len()).sum()
+/// The packet of a request.
+#[derive(Debug)]
+pub enum Packet<'a> {
+    Parts(Parts<'a>),
+    Reserved(Filled),
 }
 
-/// Writes a packet.
-#[inline]
-pub fn gather(parts: &[&[u8]], to: &mut [u8]) {
-    let mut at = 0;
-    for part in parts {
-        to[at..at + part.len()].copy_from_slice(part);
-        at += part.len();
+/// A packet in a buffer that the client has filled.
+#[derive(Debug)]
+pub struct Filled {
+    pub bounce: Bounce,
+    pub bytes: usize,
+}
+
+impl Packet<'_> {
+    #[inline]
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Parts(parts) => parts.bytes,
+            Self::Reserved(filled) => filled.bytes,
+        }
+    }
+
+    /// Copies the packet, whose buffer is free then.
+    fn copy_to(self, to: &mut [u8], posts: &Posts) {
+        match self {
+            Self::Parts(parts) => parts.gather(to),
+            Self::Reserved(mut filled) => {
+                to.copy_from_slice(filled.bounce.prefix(filled.bytes));
+                posts.buffers().give(filled.bounce);
+            }
+        }
     }
 }
 
-impl Net {
-    /// Delivers a request: `run` may reply to it. Returns whether it did.
+/// Resources of a request.
+#[derive(Debug)]
+pub struct RequestRoom {
+    pub post: PostDescriptor,
+    pub reservation: SendReservation,
+}
+
+/// Resources of a first reply.
+#[derive(Debug)]
+pub struct ReplyRoom {
+    post: PostDescriptor,
+    /// For a reply that does not fit into the post.
+    bounce: Option<Bounce>,
+    pub current: Current,
+}
+
+impl ReplyRoom {
+    /// Takes the resources of a reply of so many bytes.
     #[inline]
-    pub fn as_current(&self, source: JobRank, index: usize, slot: usize, run: impl FnOnce()) -> bool {
-        let current = Current {
-            net: std::ptr::from_ref(self) as usize,
-            source,
-            index,
-            slot,
-            has_replied: false,
-        };
-        let before = CURRENT.replace(Some(current));
-        run();
-        let after = CURRENT.replace(before);
-        after.is_some_and(|current| current.has_replied)
+    pub fn take(queue: &mut DomainGuard<'_>, current: Current, bytes: usize) -> Result<Self, Busy> {
+        let Some(post) = queue.take() else { return Err(Busy) };
+        let mut bounce = None;
+        if FRONT + bytes > INLINE {
+            bounce = queue.posts().buffers().take();
+            if bounce.is_none() {
+                queue.put_back(post);
+                return Err(Busy);
+            }
+        }
+        Ok(Self { post, bounce, current })
+    }
+
+    /// Gives them back.
+    pub fn give_back(self, posts: &Posts) {
+        posts.lock(FIRST).put_back(self.post);
+        posts.buffers().give(self.bounce);
+    }
+}
+
+/// Active Messages of a process.
+pub struct Messages {
+    am: Gate<Am>,
+    region: Region,
+    /// Messages whose payloads are complete.
+    queued: PendingQueue<QueuedMessage>,
+    max_packet: usize,
+    /// Largest get by FMA.
+    get_fma: usize,
+}
+
+impl Messages {
+    /// No message is under way.
+    pub fn new(settings: &Settings, am: Gate<Am>, region: Region) -> Self {
+        Self {
+            am,
+            region,
+            queued: PendingQueue::default(),
+            max_packet: settings.max_packet,
+            get_fma: settings.get_fma,
+        }
+    }
+
+    /// Locks their state. Domains are locked inside, never around it.
+    #[inline]
+    pub fn lock(&self) -> GateGuard<'_, Am> {
+        self.am.lock()
+    }
+
+    /// The same, unless another thread has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<GateGuard<'_, Am>> {
+        self.am.try_lock()
+    }
+
+    /// The region that peers write messages into.
+    #[inline]
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Messages whose payloads are complete.
+    #[inline]
+    pub fn queued(&self) -> &PendingQueue<QueuedMessage> {
+        &self.queued
+    }
+
+    /// Bytes of the largest packet.
+    #[inline]
+    pub fn max_packet(&self) -> usize {
+        self.max_packet
+    }
+
+    /// Largest get by FMA.
+    #[inline]
+    pub fn get_fma(&self) -> usize {
+        self.get_fma
+    }
+
+    /// A request that this thread delivers now.
+    #[inline]
+    pub fn as_current(&self, source: JobRank, index: usize, slot: usize) -> Current {
+        Current::new(std::ptr::from_ref(self) as usize, source, index, slot)
     }
 
     /// The request that this thread delivers, if a reply to `peer` is its first.
     #[inline]
     pub fn current(&self, peer: JobRank) -> Option<Current> {
-        let current = CURRENT.get()?;
-        (current.net == std::ptr::from_ref(self) as usize && current.source == peer && !current.has_replied)
-            .then_some(current)
-    }
-
-    /// Its first reply is sent.
-    #[inline]
-    pub fn note_reply(current: Current) {
-        CURRENT.set(Some(Current {
-            has_replied: true,
-            ..current
-        }));
+        Current::find(std::ptr::from_ref(self) as usize, peer)
     }
 
     /// See [`gasnet_conduit::Network::send`].
-    pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        match self.may_send(peer) {
-            Some(true) => {}
-            Some(false) => return Err(Busy),
-            None => return Ok(()),
+    pub fn send(&self, posts: &Posts, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        match posts.reach(peer) {
+            Reach::Open => {}
+            Reach::Dropped => return Ok(()),
+            Reach::Closed => return Err(Busy),
         }
-        let bytes = length(parts);
-        assert!(bytes <= self.settings.max_packet, "defect: a packet of {bytes} bytes");
+        let packet = Parts::new(parts);
+        let bytes = packet.bytes;
+        assert!(bytes <= self.max_packet, "defect: a packet of {bytes} bytes");
         if class == Class::Request {
-            return self.request(peer, Packet::Parts(parts, bytes));
+            return self.request(posts, peer, Packet::Parts(packet));
         }
         match self.current(peer) {
             Some(current) => {
-                self.reply(current, parts, bytes)?;
-                Self::note_reply(current);
+                let mut queue = posts.lock(FIRST);
+                let room = ReplyRoom::take(&mut queue, current, bytes)?;
+                self.send_reply(&mut queue, room, packet, 0);
+                current.note_reply();
                 Ok(())
             }
-            None => self.further_reply(peer, parts, bytes),
+            None => self.further_reply(posts, peer, packet),
         }
     }
 
     /// Sends a request.
     #[inline]
-    fn request(&self, peer: JobRank, packet: Packet<'_>) -> Result<(), Busy> {
-        let admission = self.admit(peer, packet.bytes(), false)?;
-        let mut turn = self.domains[FIRST].turn();
-        let Some(post) = turn.take() else {
-            drop(turn);
-            self.am.lock().cancel(admission);
+    fn request(&self, posts: &Posts, peer: JobRank, packet: Packet<'_>) -> Result<(), Busy> {
+        let reservation = self.reserve(posts, peer, packet.bytes(), false)?;
+        let mut queue = posts.lock(FIRST);
+        let Some(post) = queue.take() else {
+            drop(queue);
+            self.lock().cancel(reservation);
             return Err(Busy);
         };
-        self.send_request(&mut turn, post, admission, (packet, 0));
+        self.send_request(&mut queue, RequestRoom { post, reservation }, packet, 0);
         Ok(())
     }
 
-    /// Takes what a request needs.
+    /// Reserves the resources of a request, except its post.
     #[inline]
-    pub fn admit(&self, peer: JobRank, bytes: usize, is_long: bool) -> Result<SendReservation, Busy> {
-        let mut am = self.am.lock();
-        if let Some(admission) = am.admit(peer, bytes, is_long) {
-            return Ok(admission);
+    pub fn reserve(&self, posts: &Posts, peer: JobRank, bytes: usize, is_long: bool) -> Result<SendReservation, Busy> {
+        let mut am = self.lock();
+        if let Some(reservation) = am.reserve(peer, bytes, is_long) {
+            return Ok(reservation);
         }
-        // Peers may keep back what is free.
-        let asked = am.asks(peer);
+        // Peers may keep credits back.
+        let asked = am.ask(peer);
         drop(am);
-        if let Some(peer) = asked.filter(|peer| !self.signal(*peer, Kind::Wanted, 0)) {
-            self.am.lock().peer(peer).has_asked = false;
+        if let Some(peer) = asked.filter(|peer| !posts.signal(*peer, Kind::Wanted, 0)) {
+            self.lock().cancel_ask(peer);
         }
         Err(Busy)
     }
@@ -157,189 +256,151 @@ impl Net {
     #[inline]
     pub fn send_request(
         &self,
-        turn: &mut QueueGuard<'_>,
-        mut post: PostDescriptor,
-        admission: SendReservation,
-        (packet, parts): (Packet<'_>, usize),
+        queue: &mut DomainGuard<'_>,
+        room: RequestRoom,
+        packet: Packet<'_>,
+        payload_parts: usize,
     ) {
-        let SendReservation { peer, slot, way, index } = admission;
-        let layout = &self.region.layout;
+        let RequestRoom { mut post, reservation } = room;
+        let SendReservation {
+            peer,
+            slot,
+            path,
+            index,
+        } = reservation;
+        let (layout, peers) = (&self.region.layout, queue.posts().peers());
         let (offset, bytes) = (layout.slot(slot), packet.bytes());
-        let head = Head { bytes, slot, parts }.encode();
+        let head = Head {
+            bytes,
+            slot,
+            parts: payload_parts,
+        };
+        let head = head.encode();
         post.peer = peer;
-        let event = match (way, packet) {
-            (RequestPath::Eager(space), Packet::Reserved(bounce, _)) => {
+        let event = match (path, packet) {
+            (RequestPath::Eager(space), Packet::Reserved(Filled { bounce, .. })) => {
                 let unit = layout.unit(space, index);
-                let flag = (head, self.in_region(peer, unit + HEAD).address);
-                let to = self.in_region(peer, unit + FRONT);
-                post.put_and_flag(MESSAGE, (bounce.address(), bytes), to, flag);
+                post.put(MESSAGE, bounce.address(), bytes, peers.in_region(peer, unit + FRONT));
+                post.and_flag(SyncFlag {
+                    value: head,
+                    address: peers.in_region(peer, unit + HEAD).address,
+                });
                 post.done = CompletionAction::Request(slot, Some(bounce));
-                Some(self.event(Kind::Request, index))
+                Some(peers.event(Kind::Request, index))
             }
-            (way, packet) => {
+            (path, packet) => {
                 // SAFETY: the slot is this request's, and has room for the largest packet.
-                self.copy_packet(packet, unsafe { self.region.packet(offset, bytes) });
+                packet.copy_to(unsafe { self.region.packet(offset, bytes) }, queue.posts());
                 self.region.word(offset + HEAD).store(head, Ordering::Release);
                 post.done = CompletionAction::Request(slot, None);
-                if let RequestPath::Eager(space) = way {
+                if let RequestPath::Eager(space) = path {
                     let from = self.region.base() + offset + HEAD;
-                    let to = self.in_region(peer, layout.unit(space, index) + HEAD);
-                    post.put(MESSAGE, (from, FRONT - HEAD + bytes), to);
-                    Some(self.event(Kind::Request, index))
+                    let to = peers.in_region(peer, layout.unit(space, index) + HEAD);
+                    post.put(MESSAGE, from, FRONT - HEAD + bytes, to);
+                    Some(peers.event(Kind::Request, index))
                 } else {
-                    let event = self.event(Kind::WaitingRequest, index);
-                    post.event(MESSAGE, self.addresses[peer.index()].handle, event);
+                    let event = peers.event(Kind::WaitingRequest, index);
+                    post.event(MESSAGE, peers.address(peer).handle, event);
                     None
                 }
             }
         };
         // SAFETY: the slot stays as it is until the request has left and is answered.
-        unsafe { self.post(turn, FIRST, post, event) };
-    }
-
-    /// Copies a packet, whose buffer is free then.
-    fn copy_packet(&self, packet: Packet<'_>, to: &mut [u8]) {
-        match packet {
-            Packet::Parts(parts, _) => gather(parts, to),
-            Packet::Reserved(mut bounce, bytes) => {
-                to.copy_from_slice(bounce.prefix(bytes));
-                self.bounces.give(bounce);
-            }
-        }
-    }
-
-    /// Sends the first reply to a request.
-    #[inline]
-    fn reply(&self, current: Current, packet: &[&[u8]], bytes: usize) -> Result<(), Busy> {
-        let mut turn = self.domains[FIRST].turn();
-        let room = self.room_for_reply(&mut turn, bytes)?;
-        self.send_reply(&mut turn, room, current, (packet, bytes, 0));
-        Ok(())
-    }
-
-    /// Takes what a reply needs.
-    #[inline]
-    pub fn room_for_reply(
-        &self,
-        turn: &mut QueueGuard<'_>,
-        bytes: usize,
-    ) -> Result<(PostDescriptor, Option<Bounce>), Busy> {
-        let Some(post) = turn.take() else { return Err(Busy) };
-        if FRONT + bytes <= INLINE {
-            return Ok((post, None));
-        }
-        if let Some(bounce) = self.bounces.take() {
-            Ok((post, Some(bounce)))
-        } else {
-            turn.put_back(post);
-            Err(Busy)
-        }
-    }
-
-    /// Gives it back.
-    pub fn leave_room(&self, (post, bounce): (PostDescriptor, Option<Bounce>)) {
-        self.domains[FIRST].turn().put_back(post);
-        self.bounces.give(bounce);
+        unsafe { queue.post(post, event) };
     }
 
     /// Sends a reply that has all it needs, with a payload of so many parts.
     #[inline]
-    pub fn send_reply(
-        &self,
-        turn: &mut QueueGuard<'_>,
-        (mut post, mut bounce): (PostDescriptor, Option<Bounce>),
-        current: Current,
-        (packet, bytes, parts): (&[&[u8]], usize, usize),
-    ) {
-        let head = Head::of_reply(bytes, parts);
+    pub fn send_reply(&self, queue: &mut DomainGuard<'_>, room: ReplyRoom, packet: Parts<'_>, payload_parts: usize) {
+        let ReplyRoom {
+            mut post,
+            mut bounce,
+            current,
+        } = room;
+        let bytes = FRONT + packet.bytes;
+        let head = Head::of_reply(packet.bytes, payload_parts);
         let (from, place) = match &mut bounce {
-            None => (post.inline_address(), &mut post.inline()[..FRONT + bytes]),
-            Some(bounce) => (bounce.address(), bounce.prefix(FRONT + bytes)),
+            None => (post.inline_address(), &mut post.inline()[..bytes]),
+            Some(bounce) => (bounce.address(), bounce.prefix(bytes)),
         };
         place[..8].copy_from_slice(&head.to_ne_bytes());
-        gather(packet, &mut place[FRONT..]);
+        packet.gather(&mut place[FRONT..]);
         post.done = CompletionAction::Reply(bounce);
-        let to = self.in_region(current.source, self.region.layout.slot(current.slot));
-        post.put(MESSAGE, (from, FRONT + bytes), to);
-        self.post_reply(turn, post, current);
+        let slot = self.region.layout.slot(current.slot);
+        post.put(
+            MESSAGE,
+            from,
+            bytes,
+            queue.posts().peers().in_region(current.source, slot),
+        );
+        post_reply(queue, post, current);
     }
 
-    /// Posts a reply.
-    #[inline]
-    fn post_reply(&self, turn: &mut QueueGuard<'_>, mut post: PostDescriptor, current: Current) {
-        post.peer = current.source;
-        let event = self.event(Kind::Reply, current.index);
-        // SAFETY: inline memory or a buffer, kept until it has left.
-        unsafe { self.post(turn, FIRST, post, Some(event)) };
-    }
-
-    /// The event of a payload's parts, for the reply to a request.
-    pub fn payload_event(&self, current: Current) -> u32 {
-        self.event(Kind::ReplyPayload, current.index)
+    /// Sends the first reply to a request from a buffer that the client has filled.
+    fn send_reserved_reply(&self, posts: &Posts, current: Current, filled: Filled) -> Result<(), Busy> {
+        let Filled { bounce, bytes } = filled;
+        let mut queue = posts.lock(FIRST);
+        let Some(mut post) = queue.take() else { return Err(Busy) };
+        let (slot, peers) = (self.region.layout.slot(current.slot), posts.peers());
+        let to = peers.in_region(current.source, slot + FRONT);
+        post.put(MESSAGE, bounce.address(), bytes, to);
+        post.and_flag(SyncFlag {
+            value: Head::of_reply(bytes, 0),
+            address: peers.in_region(current.source, slot).address,
+        });
+        post.done = CompletionAction::Reply(Some(bounce));
+        post_reply(&mut queue, post, current);
+        current.note_reply();
+        Ok(())
     }
 
     /// Sends a reply that is not the first to a request that this thread delivers: it waits in the
     /// outbox until its receiver has fetched it.
     #[cold]
-    pub fn further_reply(&self, peer: JobRank, packet: &[&[u8]], bytes: usize) -> Result<(), Busy> {
-        let Some(place) = self.am.lock().outbox.take(peer) else {
+    pub fn further_reply(&self, posts: &Posts, peer: JobRank, packet: Parts<'_>) -> Result<(), Busy> {
+        let Some(place) = self.lock().outbox.take(peer) else {
             return Err(Busy);
         };
-        let offset = self.region.layout.outbox(place);
+        let (offset, bytes) = (self.region.layout.outbox(place), packet.bytes);
         // SAFETY: the place is this reply's.
-        gather(packet, unsafe { self.region.packet(offset, bytes) });
+        packet.gather(unsafe { self.region.packet(offset, bytes) });
         let head = Head::of_reply(bytes, 0);
         self.region.word(offset + HEAD).store(head, Ordering::Release);
-        if self.signal(peer, Kind::WaitingReply, place) {
+        if posts.signal(peer, Kind::WaitingReply, place) {
             return Ok(());
         }
-        self.am.lock().outbox.give(peer, place);
+        self.lock().outbox.give(peer, place);
         Err(Busy)
+    }
+
+    /// Sends a packet in a buffer that the client has filled.
+    pub fn send_reserved(&self, posts: &Posts, peer: JobRank, class: Class, mut filled: Filled) -> Result<(), Busy> {
+        match posts.reach(peer) {
+            Reach::Open => {}
+            Reach::Dropped => {
+                posts.buffers().give(filled.bounce);
+                return Ok(());
+            }
+            Reach::Closed => return Err(Busy),
+        }
+        match (class, self.current(peer)) {
+            (Class::Request, _) => self.request(posts, peer, Packet::Reserved(filled)),
+            (Class::Reply, Some(current)) => self.send_reserved_reply(posts, current, filled),
+            (Class::Reply, None) => {
+                let packet: &[u8] = filled.bounce.prefix(filled.bytes);
+                self.further_reply(posts, peer, Parts::new(&[packet]))?;
+                posts.buffers().give(filled.bounce);
+                Ok(())
+            }
+        }
     }
 }
 
-impl SendBuffers for Net {
-    fn max_bytes(&self) -> usize {
-        self.bounces.bytes()
-    }
-
-    fn reserve(&self, _: JobRank, _: Class, _: usize) -> Result<SendBuffer, Busy> {
-        let bounce = self.bounces.reserve().ok_or(Busy)?;
-        Ok(SendBuffer(bounce.address() as *mut u8))
-    }
-
-    fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-        match self.may_send(peer) {
-            Some(true) => {}
-            Some(false) => return Err(Busy),
-            None => {
-                self.release(buffer);
-                return Ok(());
-            }
-        }
-        let mut bounce = self.bounces.at(buffer.0 as usize);
-        match (class, self.current(peer)) {
-            (Class::Request, _) => self.request(peer, Packet::Reserved(bounce, bytes))?,
-            (Class::Reply, Some(current)) => {
-                let mut turn = self.domains[FIRST].turn();
-                let Some(mut post) = turn.take() else { return Err(Busy) };
-                let slot = self.region.layout.slot(current.slot);
-                let flag = (Head::of_reply(bytes, 0), self.in_region(current.source, slot).address);
-                let to = self.in_region(current.source, slot + FRONT);
-                post.put_and_flag(MESSAGE, (bounce.address(), bytes), to, flag);
-                post.done = CompletionAction::Reply(Some(bounce));
-                self.post_reply(&mut turn, post, current);
-                Self::note_reply(current);
-            }
-            (Class::Reply, None) => {
-                self.further_reply(peer, &[bounce.prefix(bytes)], bytes)?;
-                self.bounces.give(bounce);
-            }
-        }
-        Ok(())
-    }
-
-    fn release(&self, buffer: SendBuffer) {
-        self.bounces.give(self.bounces.at(buffer.0 as usize));
-    }
+/// Posts a first reply.
+#[inline]
+fn post_reply(queue: &mut DomainGuard<'_>, mut post: PostDescriptor, current: Current) {
+    post.peer = current.source;
+    let event = queue.posts().peers().event(Kind::Reply, current.index);
+    // SAFETY: inline memory or a buffer, kept until it has left.
+    unsafe { queue.post(post, Some(event)) };
 }

@@ -3,24 +3,25 @@
 pub mod credentials;
 
 use crate::barrier::Rounds;
+use crate::boot_record::BootRecord;
 use crate::buffers::Bounces;
 use crate::credits::Am;
 use crate::engine::Engine;
-use crate::ffi::{register_failed, Arrivals, Domain, Functions, Identity, Memory, Threads};
-use crate::memory::registrations::Registrations;
-use crate::memory::Segments;
-use crate::net::{Address, Net, FIRST};
+use crate::ffi::{register_failed, Arrivals, DomainOptions, Functions, Identity, RegisteredMemory, Threads};
+use crate::memory::Memory;
+use crate::net::Net;
+use crate::peers::{Address, Peers};
+use crate::posts::{Domain, Posts, FIRST};
 use crate::region::{Layout, Region, FRONT};
+use crate::rma::OneSided;
+use crate::send::Messages;
 use crate::settings::{self, Flavour, Settings};
 use crate::start::credentials::Credentials;
 use gasnet_conduit::size_spec::Limit;
-use gasnet_conduit::{barrier, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
+use gasnet_conduit::{print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;
-use gasnet_conduit_util::peer_states::PeerStates;
-use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::probe::probe;
 use gasnet_gni_abi as abi;
-use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex};
 use gasnet_sys::gate::Gate;
 use gasnet_sys::host_memory;
 
@@ -80,45 +81,35 @@ pub fn provider() -> ProviderReport {
     ProviderReport { name, facts }
 }
 
-/// What each process tells the others.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct BootRecord {
-    address: Address,
-    /// Of the region, which is the same in all processes.
+/// Sizes of the resources of messages.
+struct Sizes {
     layout: Layout,
-    flavour: u64,
-    /// What decides how barriers go.
-    barrier: u64,
-    /// Whether it wants to find out how much can be registered.
-    probes: u64,
-    /// Whether the process has failed.
-    failed: u64,
-}
-
-impl BootRecord {
-    const BYTES: usize = size_of::<Self>();
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: integers only, whose sizes leave no padding; the assertion below holds that.
-        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), Self::BYTES) }
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Self {
-        assert_eq!(bytes.len(), Self::BYTES, "defect: an exchange of other bytes");
-        // SAFETY: integers only, of which any bytes are valid.
-        unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() }
-    }
-}
-
-/// What a process has opened before it knows of the others.
-struct Opened {
-    domains: Vec<Domain>,
-    region: Region,
-    memory: Memory,
-    settings: Settings,
-    address: Address,
+    /// Requests that a peer may announce, to be fetched.
     rendezvous_depth: usize,
+    /// Entries of the queue of arrivals.
+    arrivals: usize,
+}
+
+impl Sizes {
+    /// For the settings and the job.
+    fn new(info: &StartInfo<'_>, settings: &Settings) -> Self {
+        let own = (info.place_of)(info.rank);
+        let is_neighbour = |rank: u32| (info.place_of)(JobRank(rank)).nbrhd == own.nbrhd;
+        let peers = 1 + (0..info.size).filter(|rank| !is_neighbour(*rank)).count();
+        let eager = match settings.rendezvous {
+            None => peers,
+            Some(cutover) if info.size >= cutover => 0,
+            Some(_) => settings.eager_peers.min(peers),
+        };
+        // Events of requests that wait are as many for each peer as leave the queue bounded.
+        let rendezvous_depth = ((128 << 10) / peers).clamp(1, settings.depth);
+        let layout = Layout::new(settings, info.size, eager, true);
+        Self {
+            layout,
+            rendezvous_depth,
+            arrivals: arrivals(settings, &layout, peers, rendezvous_depth),
+        }
+    }
 }
 
 /// The arrivals that the queue has room for, so that it cannot overrun.
@@ -132,201 +123,166 @@ fn arrivals(settings: &Settings, layout: &Layout, peers: usize, rendezvous_depth
     peers * each + layout.space_count * eager + 2 * layout.slot_count + 1024
 }
 
-fn open(info: &StartInfo<'_>, job: u32) -> Result<Opened, String> {
-    let functions = Functions::get()?;
-    let flavour = flavour(functions)?;
-    let settings = Settings::read(flavour);
-    let Credentials {
-        ptag,
-        cookie,
-        device,
-        nic,
-    } = credentials(functions)?;
-    let nic = match nic {
-        Some(nic) => nic,
-        None => functions
-            .nic_address(device)
-            .map_err(|code| format!("GNI_CdmGetNicAddress failed for NIC {device}: {code}"))?,
-    };
-    let own = (info.place_of)(info.rank);
-    let is_neighbour = |rank: u32| (info.place_of)(JobRank(rank)).nbrhd == own.nbrhd;
-    let peers = 1 + (0..info.size).filter(|rank| !is_neighbour(*rank)).count();
-    let eager = match settings.rendezvous {
-        None => peers,
-        Some(cutover) if info.size >= cutover => 0,
-        Some(_) => settings.eager_peers.min(peers),
-    };
-    // Events of requests that wait are as many for each peer as leave the queue bounded.
-    let rendezvous_depth = ((128 << 10) / peers).clamp(1, settings.depth);
-    let layout = Layout::new(&settings, info.size, eager, true);
-    let domains = if info.single_threaded { 1 } else { settings.domains };
-    let identity = |domain: usize| Identity {
-        instance: info.rank.0 + domain as u32 * info.size,
-        ptag,
-        cookie: cookie.wrapping_add(job),
-        device,
-        modes: settings.modes(info.host.len() * domains),
-    };
-    let room = |domain: usize| {
-        if domain == FIRST {
-            arrivals(&settings, &layout, peers, rendezvous_depth)
-        } else {
-            0
-        }
-    };
-    // A thread that sleeps waits for the first domain, which must be the only one then.
-    let threads = Threads {
-        are_several: !info.single_threaded,
-        sleep: info.threads_sleep && flavour == Flavour::Aries && domains == 1,
-    };
-    let open = |domain| {
-        // SAFETY: the runtime says how many threads there are.
-        unsafe {
-            Domain::open(
-                functions,
-                identity(domain),
-                &settings,
-                (info.size, room(domain)),
-                threads,
-            )
-        }
-    };
-    let domains = (0..domains).map(open).collect::<Result<Vec<_>, _>>()?;
-    let region = Region::new(layout).map_err(|why| format!("{} bytes cannot be mapped: {why}", layout.bytes))?;
-    let flags = abi::GNI_MEM_STRICT_PI_ORDERING | abi::GNI_MEM_PI_FLUSH;
-    let range = (region.base(), layout.bytes);
-    // SAFETY: unmapped after it is deregistered.
-    let memory = unsafe { domains[FIRST].register_all(range, Arrivals::Ours, flags) }
-        .map_err(|code| register_failed("messages", layout.bytes, code))?;
-    let address = Address {
-        nic,
-        instance: info.rank.0,
-        base: region.base(),
-        handle: memory.handle,
-    };
-    Ok(Opened {
-        domains,
-        region,
-        memory,
-        settings,
-        address,
-        rendezvous_depth,
-    })
+/// Resources that a process opens before it knows of the others.
+struct Opened {
+    settings: Settings,
+    sizes: Sizes,
+    domains: Vec<Domain>,
+    region: Region,
+    address: Address,
 }
 
-impl Net {
-    /// Opens the network, with a cookie for a job of the process. Collective.
-    pub fn open(info: &StartInfo<'_>, job: u32) -> Result<Self, ConduitError> {
-        let failed = |why: String| ConduitError {
-            message: format!("The gni conduit cannot start: {why}."),
+impl Opened {
+    /// Opens the domains, with a cookie for a job of the process, and the region.
+    fn open(info: &StartInfo<'_>, job: u32) -> Result<Self, String> {
+        let functions = Functions::get()?;
+        let settings = Settings::read(flavour(functions)?);
+        let credentials = credentials(functions)?;
+        let device = credentials.device;
+        let nic = match credentials.nic {
+            Some(nic) => nic,
+            None => functions
+                .nic_address(device)
+                .map_err(|code| format!("GNI_CdmGetNicAddress failed for NIC {device}: {code}"))?,
         };
-        let opened = open(info, job);
-        // Every process takes part in the exchange, so that one that fails does not keep others.
-        let record = match &opened {
-            Ok(opened) => BootRecord {
-                address: opened.address,
-                layout: opened.region.layout,
-                flavour: opened.settings.flavour as u64,
-                barrier: barrier_choice(&opened.settings),
-                probes: settings::probes().into(),
-                failed: 0,
-            },
-            Err(_) => BootRecord {
-                failed: 1,
-                // SAFETY: integers only.
-                ..unsafe { std::mem::zeroed() }
-            },
+        let sizes = Sizes::new(info, &settings);
+        let mut options = domain_options(info, &settings, &credentials);
+        options.identity.cookie = credentials.cookie.wrapping_add(job);
+        let count = domain_count(info, &settings);
+        let open = |domain: usize| {
+            let mut options = options;
+            options.identity.instance = info.rank.0 + domain as u32 * info.size;
+            options.arrivals = if domain == FIRST { sizes.arrivals } else { 0 };
+            // SAFETY: the runtime says how many threads there are.
+            unsafe { Domain::open(functions, &options) }
         };
-        let all = (info.exchange)(record.bytes());
-        let all: Vec<BootRecord> = all
-            .chunks_exact(BootRecord::BYTES)
-            .map(BootRecord::from_bytes)
-            .collect();
-        let Opened {
+        let domains = (0..count).map(open).collect::<Result<Vec<_>, _>>()?;
+        let bytes = sizes.layout.bytes;
+        let mut region = Region::new(sizes.layout).map_err(|why| format!("{bytes} bytes cannot be mapped: {why}"))?;
+        region
+            .register(&domains[FIRST])
+            .map_err(|code| register_failed("messages", bytes, code))?;
+        let address = Address {
+            nic,
+            instance: info.rank.0,
+            base: region.base(),
+            handle: region.handle(),
+        };
+        Ok(Self {
+            settings,
+            sizes,
             domains,
             region,
-            memory,
-            settings,
-            address: _,
-            rendezvous_depth,
-        } = opened.map_err(failed)?;
-        let differs = |other: &&(usize, &BootRecord)| {
-            // Neighbourhoods may differ in size, and so in peers.
-            let (mine, theirs) = (region.layout, other.1.layout);
-            let same = (mine.units, mine.unit_bytes, mine.slot_bytes, mine.slot_count)
-                == (theirs.units, theirs.unit_bytes, theirs.slot_bytes, theirs.slot_count);
-            let own = (settings.flavour as u64, barrier_choice(&settings));
-            other.1.failed == 0 && (!same || (other.1.flavour, other.1.barrier) != own)
-        };
-        if let Some((rank, _)) = all.iter().enumerate().collect::<Vec<_>>().iter().find(differs) {
-            return Err(failed(format!(
-                "ranks {} and {rank} have different networks or settings: GASNET_NETWORKDEPTH, \
-                 GASNET_NETWORKDEPTH_TOTAL, GASNET_NETWORKDEPTH_SPACE, GASNET_GNI_MAX_MEDIUM, GASNET_GNI_CE_RADIX and \
-                 GASNET_BARRIER must be the same in all processes",
-                info.rank
-            )));
-        }
-        if let Some(rank) = all.iter().position(|record| record.failed != 0) {
-            return Err(failed(format!("rank {rank} cannot")));
-        }
-        let least = settings
-            .put_bounce
-            .max(settings.get_bounce)
-            .max(FRONT + settings.max_packet);
-        let are_several = !info.single_threaded;
+            address,
+        })
+    }
+
+    /// The record of this process for the others.
+    fn boot_record(&self) -> BootRecord {
+        BootRecord::new(self.address, self.region.layout, &self.settings)
+    }
+
+    /// Buffers for copies, registered with the domains.
+    fn open_buffers(&self, are_several: bool) -> Result<Bounces, String> {
+        let settings = &self.settings;
+        let packet = FRONT + settings.max_packet;
+        let least = settings.put_bounce.max(settings.get_bounce).max(packet);
         // SAFETY: the runtime says how many threads there are.
-        let mut bounces = unsafe { Bounces::new(least, settings.bounces, are_several) }
-            .map_err(|why| failed(format!("buffers for copies cannot be mapped: {why}")))?;
-        for domain in &domains {
-            bounces
+        let mut buffers = unsafe { Bounces::new(least, settings.bounces, are_several) }
+            .map_err(|why| format!("buffers for copies cannot be mapped: {why}"))?;
+        for domain in &self.domains {
+            buffers
                 .register(domain)
-                .map_err(|code| failed(register_failed("copies", bounces.all(), code)))?;
+                .map_err(|code| register_failed("copies", buffers.all(), code))?;
         }
-        let layout = region.layout;
+        Ok(buffers)
+    }
+
+    /// Bytes of segments that may be registered. Collective.
+    fn max_bytes(&self, info: &StartInfo<'_>, probes: bool) -> usize {
         let share = share(info.host.len());
-        let probed = all.iter().any(|record| record.probes != 0).then(|| {
+        let probed = probes.then(|| {
             let reports = (!settings::is_quiet()).then_some("gni");
-            probe_memory(info, &domains[FIRST], share, reports)
+            probe_memory(info, &self.domains[FIRST], share, reports)
         });
-        let mut net = Self {
-            rounds: Rounds::new(info),
-            rank: info.rank,
-            addresses: all.iter().map(|record| record.address).collect(),
-            // SAFETY: as above.
-            am: unsafe { Gate::new(Am::new(&settings, layout, info.size, rendezvous_depth), are_several) },
-            states: PeerStates::new(info.size as usize),
-            segments: Segments::default(),
-            registrations: Registrations::new(settings.registrations, settings.shares_registrations),
-            max_bytes: (share.min(probed.unwrap_or(u64::MAX)) as usize).saturating_sub(layout.bytes) / PAGE * PAGE,
-            bounces,
-            region,
-            region_memory: memory,
-            refused: PendingQueue::default(),
-            stalled: PendingQueue::default(),
-            messages: PendingQueue::default(),
-            has_arrivals: AtomicBool::new(false),
-            delays_credits: AtomicBool::new(false),
-            polls: AtomicUsize::new(0),
-            stopped: AtomicBool::new(false),
-            failure: Mutex::default(),
-            has_failed: AtomicBool::new(false),
-            settings,
-            domains: domains.into(),
-        };
-        let engine = Engine::prepare(&net, info);
-        if let Some(rounds) = &mut net.rounds {
-            rounds.engine = engine;
-        }
-        if net.settings.reports_memory {
-            report(&net.region.layout, info.rank);
-        }
-        Ok(net)
+        (share.min(probed.unwrap_or(u64::MAX)) as usize).saturating_sub(self.region.layout.bytes) / PAGE * PAGE
     }
 }
 
-/// What the settings of the barrier are, in a word: the algorithm, and the radix.
-fn barrier_choice(settings: &Settings) -> u64 {
-    u64::from(barrier::choice(&barrier::wanted())) << 32 | settings.engine_radix as u64
+/// Number of domains.
+fn domain_count(info: &StartInfo<'_>, settings: &Settings) -> usize {
+    if info.single_threaded {
+        1
+    } else {
+        settings.domains
+    }
+}
+
+/// Options of the domains of this process.
+fn domain_options(info: &StartInfo<'_>, settings: &Settings, credentials: &Credentials) -> DomainOptions {
+    let domains = domain_count(info, settings);
+    DomainOptions {
+        identity: Identity {
+            instance: info.rank.0,
+            ptag: credentials.ptag,
+            cookie: credentials.cookie,
+            device: credentials.device,
+            modes: settings.modes(info.host.len() * domains),
+        },
+        // A thread that sleeps waits for the first domain, which must be the only one then.
+        threads: Threads {
+            are_several: !info.single_threaded,
+            sleep: info.threads_sleep && settings.flavour == Flavour::Aries && domains == 1,
+        },
+        ranks: info.size,
+        posts: settings.posts,
+        routing: settings.routing,
+        arrivals: 0,
+        has_sink: settings.flushes_by_events(),
+    }
+}
+
+/// Opens the network, with a cookie for a job of the process. Collective.
+pub fn open(info: &StartInfo<'_>, job: u32) -> Result<Net, ConduitError> {
+    try_open(info, job).map_err(|why| ConduitError {
+        message: format!("The gni conduit cannot start: {why}."),
+    })
+}
+
+fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
+    let opened = Opened::open(info, job);
+    // Every process takes part in the exchange, so that one that fails does not keep others.
+    let record = opened.as_ref().map_or(BootRecord::FAILED, Opened::boot_record);
+    let all = record.exchange(info);
+    let opened = opened?;
+    record.agree(info.rank, &all)?;
+    let are_several = !info.single_threaded;
+    let buffers = opened.open_buffers(are_several)?;
+    let max_bytes = opened.max_bytes(info, all.iter().any(BootRecord::probes));
+    let Opened {
+        settings,
+        sizes,
+        domains,
+        region,
+        ..
+    } = opened;
+    let addresses = all.iter().map(|record| record.address).collect();
+    let posts = Posts::new(
+        Peers::new(info.rank, addresses),
+        domains,
+        buffers,
+        settings.threads_per_domain,
+    );
+    let am = Am::new(&settings, sizes.layout, info.size, sizes.rendezvous_depth);
+    // SAFETY: the runtime says how many threads there are.
+    let messages = Messages::new(&settings, unsafe { Gate::new(am, are_several) }, region);
+    let engine = Engine::prepare(&posts, &settings, info);
+    let rounds = Rounds::new(info, engine);
+    if settings.reports_memory {
+        report(&sizes.layout, info.rank);
+    }
+    let memory = Memory::new(&settings, max_bytes);
+    Ok(Net::new(OneSided::new(settings, memory, posts), messages, rounds))
 }
 
 /// Bytes that this process may register, one of so many on its host.
@@ -335,12 +291,12 @@ fn share(processes: usize) -> u64 {
     limit.bytes(host_memory::query().physical) / processes.max(1) as u64
 }
 
-/// What each process of this host can register, up to `share`.
+/// Bytes that each process of this host can register, up to `share`.
 fn probe_memory(info: &StartInfo<'_>, domain: &Domain, share: u64, reports: Option<&str>) -> u64 {
     /// Memory that is registered, and its domain.
     struct OwnedRegistration<'a>(
         &'a Domain,
-        Memory,
+        RegisteredMemory,
         #[allow(dead_code, reason = "unmapped with it")] Mapped,
     );
     impl Drop for OwnedRegistration<'_> {

@@ -1,54 +1,99 @@
 //! Operations of several posts: longer than a post, of memory that must be registered first, or
-//! gets of which the ends are no whole words.
+//! gets whose ends are no whole words. Here is what the next post of each transfers;
+//! [`crate::rma::long`] posts it.
 //!
 //! The posts of a transfer follow one another, each when the one before is complete. If memory
 //! cannot be registered, it is copied in pieces.
 
-use crate::buffers::Bounce;
-use crate::completion::CompletionAction;
-use crate::ffi::{Local, PostDescriptor, Remote};
-use crate::net::Net;
-use crate::put_notify::Message;
-use crate::rma::{copy, take_out, widened, PutKind, MOST};
-use crate::settings::Flavour;
-use gasnet_conduit::{Busy, Completion, Cookie, Get, JobRank, LocalMemory, Put};
+use crate::buffers::{Bounce, Bounces};
+use crate::carrier::QueuedMessage;
+use crate::ffi::{Domain, Extent, Local, Remote};
+use crate::memory::registrations::MemoryUse;
+use crate::memory::Memory;
+use gasnet_conduit::{Completion, Cookie, Get, JobRank, LocalMemory, Put};
+use gasnet_conduit_util::aligned_copy::copy_out;
 use gasnet_conduit_util::report::{ParentOperation, Report};
 use gasnet_gni_abi as abi;
 use std::sync::Arc;
 
-/// Most transfers that wait for room, beyond which it is the client that waits.
-const STALLED: usize = 256;
+/// Largest post.
+pub const MOST: usize = 0xffc0_0000;
 /// Alignment of gets.
-const WORD: usize = 4;
+pub const WORD: usize = 4;
 
-/// What is left of an operation.
+/// Purpose of a put.
+#[derive(Clone, Copy, Debug)]
+pub enum PutKind {
+    /// Local and remote completion are reported.
+    Put,
+    /// Local completion is reported. The peer gets an event for each part.
+    Notify(u32),
+    /// Local completion is reported. A message follows.
+    Payload,
+}
+
+impl PutKind {
+    /// Events of its completion.
+    #[inline]
+    pub fn modes(self) -> u16 {
+        match self {
+            Self::Notify(_) => abi::GNI_CQMODE_GLOBAL_EVENT | abi::GNI_CQMODE_REMOTE_EVENT,
+            _ => abi::GNI_CQMODE_GLOBAL_EVENT,
+        }
+    }
+
+    /// The event at the peer.
+    #[inline]
+    pub fn event(self) -> Option<u32> {
+        match self {
+            Self::Notify(event) => Some(event),
+            _ => None,
+        }
+    }
+}
+
+/// An operation under way, without the parts that are complete.
 #[derive(Debug)]
 pub struct Transfer {
     pub is_get: bool,
     pub peer: JobRank,
+    pub domain: usize,
+    pub kind: PutKind,
+    /// The message that follows.
+    pub then: Option<QueuedMessage>,
     remote: Remote,
     local: LocalMemory,
     bytes: usize,
-    domain: usize,
-    way: Option<LocalAccess>,
-    pub aim: PutKind,
-    /// The message that follows.
-    pub then: Option<Message>,
+    access: Option<LocalAccess>,
     /// The buffer that the client has filled.
     source: Option<Bounce>,
     report: Report,
 }
 
-/// How posts reach the local memory.
+/// Access of posts to the local memory.
 #[derive(Debug)]
 enum LocalAccess {
     /// By the handle of its segment.
     InPlace(abi::gni_mem_handle_t),
     /// By a registration for this operation.
     Registered(abi::gni_mem_handle_t),
-    /// In copies of pieces: the one under way, the bytes in front of it that are not wanted, and
-    /// its length.
-    Copied(Option<(Bounce, usize, usize)>),
+    /// In copies of pieces: the one under way.
+    Copied(Option<Piece>),
+}
+
+/// A piece of a transfer in a buffer.
+#[derive(Debug)]
+struct Piece {
+    bounce: Bounce,
+    /// Bytes in front that are not wanted.
+    skip: usize,
+    bytes: usize,
+}
+
+/// A transfer is complete: its report, and the message that follows.
+pub struct Ended {
+    pub report: Option<(Cookie, Completion)>,
+    pub then: Option<QueuedMessage>,
 }
 
 impl Transfer {
@@ -57,67 +102,22 @@ impl Transfer {
         Box::new(Self {
             is_get: false,
             peer: put.to.peer,
+            domain,
+            kind: PutKind::Put,
+            then: None,
             remote,
             local: put.from,
             bytes: put.bytes,
-            domain,
-            way: None,
-            aim: PutKind::Put,
-            then: None,
+            access: None,
             source: None,
             report,
         })
     }
 
-    /// The source lies at an address in a buffer, which is registered by this handle.
-    pub fn use_buffer(&mut self, source: Bounce, address: usize, handle: abi::gni_mem_handle_t) {
-        self.local.address = address;
-        self.way = Some(LocalAccess::InPlace(handle));
-        self.source = Some(source);
-    }
-
-    /// The parts of a put whose source is not copied.
-    pub fn parts(&self) -> usize {
-        self.bytes.div_ceil(MOST)
-    }
-
-    /// Without its first bytes.
-    fn skip(&mut self, bytes: usize) {
-        self.remote.address += bytes;
-        self.local.address += bytes;
-        self.bytes -= bytes;
-    }
-
-    /// A piece has arrived: what was read goes to its destination.
-    fn take_piece(&mut self) -> Option<Bounce> {
-        let Some(LocalAccess::Copied(piece)) = &mut self.way else {
-            return None;
-        };
-        let (bounce, skip, bytes) = piece.take()?;
-        if self.is_get {
-            // SAFETY: the runtime keeps the destination writable until the operation is reported.
-            unsafe { take_out(bounce.address(), skip, self.local.address, bytes) };
-        }
-        self.skip(bytes);
-        Some(bounce)
-    }
-}
-
-impl Net {
-    /// Whether another transfer may begin.
-    pub fn may_begin(&self) -> Result<(), Busy> {
-        if self.stalled.len() < STALLED {
-            Ok(())
-        } else {
-            Err(Busy)
-        }
-    }
-
-    /// Starts a get: its whole words, and the ends by copies.
-    pub fn begin_get(&self, get: &Get, remote: Remote, domain: usize) {
+    /// A get: its whole words, and the ends by copies. All by copies, if the words of both sides do
+    /// not meet, and the NIC needs that.
+    pub fn get(get: &Get, remote: Remote, domain: usize, needs_alignment: bool) -> impl Iterator<Item = Box<Self>> {
         let head = (remote.address.next_multiple_of(WORD) - remote.address).min(get.bytes);
-        let needs_alignment = self.settings.flavour == Flavour::Gemini;
-        // Where the words of both sides do not meet, Gemini gets all by copies.
         let all_copied = needs_alignment && (get.to.address + head) % WORD != 0;
         let tail = (get.bytes - head) % WORD;
         let parts = if all_copied {
@@ -127,161 +127,190 @@ impl Net {
             [(0, head, true), (head, middle, false), (head + middle, tail, true)]
         };
         let parts = parts.into_iter().filter(|(_, bytes, _)| *bytes > 0);
-        let whole = ParentOperation::new(parts.clone().count(), (get.cookie, Completion::Both));
-        for (first, bytes, is_copied) in parts {
-            let mut transfer = Box::new(Transfer {
+        let parent = ParentOperation::new(parts.clone().count(), (get.cookie, Completion::Both));
+        let (peer, local) = (get.from.peer, get.to);
+        parts.map(move |(first, bytes, is_copied)| {
+            let mut transfer = Box::new(Self {
                 is_get: true,
-                peer: get.from.peer,
-                remote,
-                local: get.to,
-                bytes: first + bytes,
+                peer,
                 domain,
-                way: is_copied.then_some(LocalAccess::Copied(None)),
-                aim: PutKind::Put,
+                kind: PutKind::Put,
                 then: None,
+                remote,
+                local,
+                bytes: first + bytes,
+                access: is_copied.then_some(LocalAccess::Copied(None)),
                 source: None,
-                report: Report::Parent(Arc::clone(&whole)),
+                report: Report::Parent(Arc::clone(&parent)),
             });
             transfer.skip(first);
-            self.begin(transfer);
-        }
+            transfer
+        })
     }
 
-    /// Starts a transfer.
-    pub fn begin(&self, mut transfer: Box<Transfer>) {
-        if transfer.way.is_none() {
-            transfer.way = Some(self.find_way(&transfer));
-        }
-        self.resume(transfer);
+    /// The source lies at an address in a buffer, which is registered by this handle.
+    pub fn use_buffer(&mut self, source: Bounce, address: usize, handle: abi::gni_mem_handle_t) {
+        self.local.address = address;
+        self.access = Some(LocalAccess::InPlace(handle));
+        self.source = Some(source);
     }
 
-    /// How posts reach the local memory: in place, registered, or by copies.
-    fn find_way(&self, transfer: &Transfer) -> LocalAccess {
-        if let Some(handle) = self.segments.local(&transfer.local, transfer.domain) {
+    /// The parts of a put whose source is not copied.
+    pub fn parts(&self) -> usize {
+        self.bytes.div_ceil(MOST)
+    }
+
+    /// Chooses the access to the local memory: in place, registered, or by copies. Returns whether
+    /// it is without copies, so that the parts of a put can notify.
+    pub fn choose_access<A>(&mut self, memory: &Memory, domains: &[Domain<A>]) -> bool {
+        let access = self.access.take().unwrap_or_else(|| self.find_access(memory, domains));
+        let is_direct = !matches!(access, LocalAccess::Copied(_));
+        self.access = Some(access);
+        is_direct
+    }
+
+    fn find_access<A>(&self, memory: &Memory, domains: &[Domain<A>]) -> LocalAccess {
+        if let Some(handle) = memory.local(&self.local, self.domain) {
             return LocalAccess::InPlace(handle);
         }
-        let range = (transfer.local.address, transfer.bytes);
-        let (domains, domain) = (&self.domains, transfer.domain);
+        let wanted = MemoryUse {
+            domain: self.domain,
+            address: self.local.address,
+            bytes: self.bytes,
+            is_written: self.is_get,
+        };
         // SAFETY: the runtime keeps the memory until the operation is complete.
-        match unsafe { self.registrations.take(domains, domain, range, transfer.is_get) } {
+        match unsafe { memory.registrations().take(domains, wanted) } {
             Ok(handle) => LocalAccess::Registered(handle),
             Err(_) => LocalAccess::Copied(None),
         }
     }
 
-    /// Whether the source of a put is reached without copies, so that its parts can notify.
-    pub fn prepare(&self, transfer: &mut Transfer) -> bool {
-        let way = self.find_way(transfer);
-        let can = !matches!(way, LocalAccess::Copied(_));
-        transfer.way = Some(way);
-        can
+    /// Without its first bytes.
+    fn skip(&mut self, bytes: usize) {
+        self.remote.address += bytes;
+        self.local.address += bytes;
+        self.bytes -= bytes;
     }
 
-    /// Posts the next part of a transfer, or lets it wait.
-    fn resume(&self, transfer: Box<Transfer>) {
-        let post = self.domains[transfer.domain].turn().take();
-        match post {
-            Some(post) => self.advance(post, transfer),
-            None => self.stalled.push(transfer),
-        }
-    }
-
-    /// Resumes transfers that wait.
-    #[cold]
-    pub fn restart(&self) {
-        for transfer in self.stalled.take_all() {
-            self.resume(transfer);
-        }
-    }
-
-    /// Posts the next part.
-    fn advance(&self, mut post: PostDescriptor, mut transfer: Box<Transfer>) {
-        let domain = transfer.domain;
-        let Some((local, remote, bytes)) = self.next_part(&mut transfer) else {
-            self.domains[domain].turn().put_back(post);
-            return self.stalled.push(transfer);
-        };
-        let (aim, is_get) = (transfer.aim, transfer.is_get);
-        let (kind, modes) = if is_get {
-            let by_fma = bytes <= self.settings.get_fma;
-            let kind = if by_fma {
-                abi::GNI_POST_FMA_GET
-            } else {
-                abi::GNI_POST_RDMA_GET
-            };
-            (kind, abi::GNI_CQMODE_GLOBAL_EVENT)
-        } else {
-            let by_fma = bytes <= self.settings.put_fma;
-            let kind = if by_fma {
-                abi::GNI_POST_FMA_PUT
-            } else {
-                abi::GNI_POST_RDMA_PUT
-            };
-            (kind, self.put_modes(aim, by_fma))
-        };
-        post.peer = transfer.peer;
-        post.transfer(kind, modes, (local, remote), bytes);
-        if !matches!(transfer.way, Some(LocalAccess::Copied(_))) {
-            transfer.skip(bytes);
-        }
-        post.done = CompletionAction::Part(transfer);
-        let mut turn = self.domains[domain].turn();
-        // SAFETY: the runtime keeps the memory until the operation is reported, and pieces are kept
-        // until they have arrived.
-        unsafe { self.post(&mut turn, domain, post, aim.event()) };
-    }
-
-    /// What the next post transfers. None: it needs a buffer, and there is none.
-    fn next_part(&self, transfer: &mut Transfer) -> Option<(Local, Remote, usize)> {
-        let remote = transfer.remote;
-        let address = transfer.local.address;
-        match transfer.way.as_mut()? {
+    /// The next post. None: it needs a buffer, and there is none.
+    pub fn next_part(&mut self, buffers: &Bounces) -> Option<Extent> {
+        let (remote, address) = (self.remote, self.local.address);
+        match self.access.as_mut()? {
             LocalAccess::InPlace(handle) | LocalAccess::Registered(handle) => {
-                let handle = *handle;
-                Some((Local { address, handle }, remote, transfer.bytes.min(MOST)))
+                let (handle, bytes) = (*handle, self.bytes.min(MOST));
+                self.skip(bytes);
+                let local = Local { address, handle };
+                Some(Extent { local, remote, bytes })
             }
             LocalAccess::Copied(piece) => {
-                let bounce = self.bounces.take()?;
+                let bounce = buffers.take()?;
                 let local = Local {
                     address: bounce.address(),
-                    handle: self.bounces.handle(transfer.domain),
+                    handle: buffers.handle(self.domain),
                 };
                 // Room for what a get reads in vain.
-                let bytes = transfer.bytes.min(self.bounces.bytes() - 2 * WORD);
-                if !transfer.is_get {
+                let bytes = self.bytes.min(buffers.bytes() - 2 * WORD);
+                if !self.is_get {
                     // SAFETY: the source, and a buffer of more bytes.
                     unsafe { copy(address, bounce.address(), bytes) };
-                    *piece = Some((bounce, 0, bytes));
-                    return Some((local, remote, bytes));
+                    let skip = 0;
+                    *piece = Some(Piece { bounce, skip, bytes });
+                    return Some(Extent { local, remote, bytes });
                 }
                 let (skip, read) = widened(remote.address, bytes);
-                *piece = Some((bounce, skip, bytes));
-                let mut remote = remote;
-                remote.address -= skip;
-                Some((local, remote, read))
+                *piece = Some(Piece { bounce, skip, bytes });
+                let address = remote.address - skip;
+                Some(Extent {
+                    local,
+                    remote: Remote { address, ..remote },
+                    bytes: read,
+                })
             }
         }
     }
 
-    /// A part is complete. Posts the next one, with the same post, or returns what is reported.
-    pub fn advance_or_end(
-        &self,
-        post: PostDescriptor,
-        mut transfer: Box<Transfer>,
-    ) -> (Option<PostDescriptor>, Option<(Cookie, Completion)>) {
-        self.bounces.give(transfer.take_piece());
-        if transfer.bytes > 0 {
-            self.advance(post, transfer);
-            return (None, None);
+    /// A part is complete. Returns whether there are more.
+    pub fn end_part(&mut self, buffers: &Bounces) -> bool {
+        buffers.give(self.take_piece());
+        self.bytes > 0
+    }
+
+    /// A piece has arrived: what was read goes to its destination.
+    fn take_piece(&mut self) -> Option<Bounce> {
+        let Some(LocalAccess::Copied(piece)) = &mut self.access else {
+            return None;
+        };
+        let Piece { bounce, skip, bytes } = piece.take()?;
+        if self.is_get {
+            // SAFETY: the runtime keeps the destination writable until the operation is reported.
+            unsafe { take_out(bounce.address(), skip, self.local.address, bytes) };
         }
-        if let Some(LocalAccess::Registered(handle)) = transfer.way {
-            self.registrations.give(&self.domains, transfer.domain, handle);
+        self.skip(bytes);
+        Some(bounce)
+    }
+
+    /// All parts are complete.
+    pub fn end<A>(self, memory: &Memory, domains: &[Domain<A>], buffers: &Bounces) -> Ended {
+        if let Some(LocalAccess::Registered(handle)) = self.access {
+            memory.registrations().give(domains, self.domain, handle);
         }
-        self.bounces.give(transfer.source);
-        let report = transfer.report.completed();
-        if let Some(message) = transfer.then {
-            self.messages.push(message);
+        buffers.give(self.source);
+        Ended {
+            report: self.report.completed(),
+            then: self.then,
         }
-        (Some(post), report)
+    }
+}
+
+/// Bytes in front that a widened get reads in vain, and all that it reads.
+#[inline]
+pub fn widened(address: usize, bytes: usize) -> (usize, usize) {
+    let skip = address % WORD;
+    (skip, (skip + bytes).next_multiple_of(WORD))
+}
+
+/// Copies the source of a put.
+///
+/// # Safety
+/// Both are so many bytes long, and do not overlap.
+#[inline]
+pub unsafe fn copy(from: usize, to: usize, bytes: usize) {
+    // SAFETY: by contract.
+    unsafe { (to as *mut u8).copy_from_nonoverlapping(from as *const u8, bytes) };
+}
+
+/// Copies what was read, without what is in front of it, to where it belongs.
+///
+/// # Safety
+/// `from` is aligned as for [`copy_out`], and both are long enough.
+#[inline]
+pub unsafe fn take_out(from: usize, skip: usize, to: usize, bytes: usize) {
+    // SAFETY: by contract.
+    unsafe {
+        if skip == 0 {
+            copy_out(from, to, bytes);
+        } else {
+            copy(from + skip, to, bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gets_are_widened_to_words() {
+        let cases = [
+            ((0x1000, 4), (0, 4)),
+            ((0x1001, 1), (1, 4)),
+            ((0x1003, 2), (3, 8)),
+            ((0x1002, 6), (2, 8)),
+            ((0x1001, 8), (1, 12)),
+        ];
+        for ((address, bytes), expected) in cases {
+            assert_eq!(widened(address, bytes), expected);
+        }
     }
 }

@@ -1,30 +1,33 @@
-//! What sleeping threads wait for.
+//! Wake-up of sleeping threads.
 
 use crate::barrier::Rounds;
 use crate::ffi::Channel;
-use crate::net::{Net, FIRST};
+use crate::net::Net;
+use crate::posts::FIRST;
 use gasnet_conduit::Wake;
-use gasnet_sys::atomic::Ordering;
 use std::os::fd::RawFd;
 
 impl Wake for Net {
     fn fd(&self) -> RawFd {
-        self.domains[FIRST].channel.as_ref().map_or(-1, Channel::fd)
+        self.posts().channel().map_or(-1, Channel::fd)
     }
 
     fn devices(&self) -> Vec<String> {
-        vec![format!("kgni{}", self.domains[FIRST].device)]
+        vec![format!("kgni{}", self.posts().domains()[FIRST].device)]
     }
 
     fn arm(&self) -> bool {
         // What waits for room is tried again by polls, and what has arrived delivered. The engine's
         // result comes without an event.
-        let is_reducing = |rounds: &Rounds| rounds.is_active() && rounds.engine.is_some();
-        let has_work = self.rounds.as_ref().is_some_and(is_reducing)
-            || self.has_arrivals.load(Ordering::Relaxed)
-            || !self.messages.is_empty()
-            || !self.refused.is_empty()
-            || !self.stalled.is_empty();
-        !has_work && self.domains[FIRST].try_turn().is_some_and(|mut turn| turn.arm())
+        let has_work = self.rounds().is_some_and(Rounds::is_reducing)
+            || self.receiver().has_arrivals()
+            || !self.messages().queued().is_empty()
+            || self.posts().has_refused()
+            || self.rma().has_stalled();
+        !has_work
+            && self
+                .posts()
+                .try_lock(FIRST)
+                .is_some_and(|mut queue| queue.queue().arm())
     }
 }

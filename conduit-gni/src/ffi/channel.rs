@@ -1,6 +1,5 @@
 //! Completion channels (Aries): a descriptor that becomes readable when a queue has something.
 
-use super::domain::{Domain, QueueGuard};
 use super::{Code, Functions};
 use gasnet_gni_abi as abi;
 use std::os::fd::RawFd;
@@ -69,25 +68,18 @@ impl Channel {
         // SAFETY: one live entry.
         unsafe { libc::poll(&raw mut waited, 1, 0) > 0 }
     }
-}
 
-impl QueueGuard<'_> {
-    /// Makes the next entry of the domain's queues an event. False if that is impossible now, or
-    /// there are entries.
-    pub fn arm(&mut self) -> bool {
-        let domain: &Domain = self.domain();
-        let functions = domain.functions;
-        let (Some(channel), Some(arm), Some(take)) = (&domain.channel, functions.channel_arm, functions.channel_event)
-        else {
+    /// Makes the next entry of the queues an event. False if that is impossible now, or there are
+    /// entries.
+    pub(super) fn arm(&self, functions: &Functions, mut queues: [abi::gni_cq_handle_t; 2]) -> bool {
+        let (Some(arm), Some(take)) = (functions.channel_arm, functions.channel_event) else {
             return false;
         };
-        let (_, completions, arrivals) = domain.handles();
-        let mut queues = [completions, arrivals];
-        // SAFETY: handles of this domain, and live variables.
+        // SAFETY: handles of one domain, whose lock the caller has, and live variables.
         unsafe {
-            while channel.has_event() {
+            while self.has_event() {
                 let mut queue = null_mut();
-                if take(channel.handle, &raw mut queue) != abi::GNI_RC_SUCCESS {
+                if take(self.handle, &raw mut queue) != abi::GNI_RC_SUCCESS {
                     break;
                 }
             }

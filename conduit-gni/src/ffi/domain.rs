@@ -2,10 +2,8 @@
 //! library, which serves one thread of a domain at a time.
 
 use super::channel::Channel;
-use super::post::{Post, PostDescriptor};
+use super::post::{Local, Post, PostDescriptor};
 use super::{Code, Functions};
-
-use crate::settings::Settings;
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_gni_abi as abi;
@@ -17,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Most completions that a poll takes at once.
 pub const BURST: usize = 16;
 
-/// Who this process is to the network: what `CdmCreate` needs.
+/// Identity of this process in the network, for `CdmCreate`.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity {
     /// Different for every domain of a job.
@@ -38,13 +36,30 @@ pub struct Threads {
     pub sleep: bool,
 }
 
+/// Sizes and abilities of a domain.
+#[derive(Clone, Copy, Debug)]
+pub struct DomainOptions {
+    pub identity: Identity,
+    pub threads: Threads,
+    /// Processes of the job.
+    pub ranks: u32,
+    /// Number of post descriptors.
+    pub posts: usize,
+    /// Mode of their packets in the network: `GNI_DLVMODE_*`.
+    pub routing: u16,
+    /// Entries of the queue of arrivals; 0: it has none.
+    pub arrivals: usize,
+    /// Whether it has a queue of one entry that nobody reads.
+    pub has_sink: bool,
+}
+
 /// Registered memory of this process.
 #[derive(Clone, Copy, Debug)]
-pub struct Memory {
+pub struct RegisteredMemory {
     pub handle: abi::gni_mem_handle_t,
 }
 
-/// What the queue of arrivals has.
+/// Head of the queue of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     Nothing,
@@ -54,15 +69,15 @@ pub enum Received {
     Overrun,
 }
 
-/// What the queue of completions has.
+/// Head of the queue of completions.
 #[derive(Debug)]
-pub enum Completed {
+pub enum Completed<A> {
     /// The source of a put may be reused; another completion follows.
-    Local(PostDescriptor),
-    /// All is done.
-    ParentOperation(PostDescriptor),
+    Local(PostDescriptor<A>),
+    /// The last completion of a post.
+    Last(PostDescriptor<A>),
     /// The operation failed: the post, which is lost unless it is posted again, and why.
-    Failed(PostDescriptor, Failure),
+    Failed(PostDescriptor<A>, Failure),
 }
 
 /// Why an operation failed.
@@ -74,7 +89,7 @@ pub struct Failure {
     pub is_transient: bool,
 }
 
-/// Where the events of peers' operations on memory go.
+/// Destination of the events of peers' operations on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrivals {
     /// Nowhere.
@@ -85,9 +100,9 @@ pub enum Arrivals {
     Sink,
 }
 
-/// A domain.
-pub struct Domain {
-    pub functions: &'static Functions,
+/// A domain, whose posts have an action of their owner: `A`.
+pub struct Domain<A> {
+    functions: &'static Functions,
     /// Number of the NIC.
     pub device: u32,
     cdm: abi::gni_cdm_handle_t,
@@ -97,37 +112,37 @@ pub struct Domain {
     sink: abi::gni_cq_handle_t,
     /// Wakes threads that sleep.
     pub channel: Option<Channel>,
-    initiator: Gate<Initiator>,
+    initiator: Gate<Initiator<A>>,
     /// Posts under way, which the holder of the lock changes.
     under_way: AtomicUsize,
-    /// The memory that posts are in.
+    /// Memory of the posts.
     posts: Mapped,
-    pub posts_memory: Memory,
+    posts_memory: RegisteredMemory,
 }
 
 // SAFETY: the handles are used under the lock, except by `has_arrivals`, which the vendor allows.
-unsafe impl Send for Domain {}
+unsafe impl<A: Send> Send for Domain<A> {}
 // SAFETY: as above.
-unsafe impl Sync for Domain {}
+unsafe impl<A: Send> Sync for Domain<A> {}
 
-/// What the lock of a domain guards.
-pub struct Initiator {
-    free: Vec<PostDescriptor>,
+/// State under the lock of a domain.
+struct Initiator<A> {
+    free: Vec<PostDescriptor<A>>,
     /// Endpoints by rank, null until first use.
     endpoints: Box<[abi::gni_ep_handle_t]>,
 }
 
 // SAFETY: the handles are used under the lock.
-unsafe impl Send for Initiator {}
+unsafe impl<A: Send> Send for Initiator<A> {}
 
 /// An endpoint that is bound to a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint(pub(crate) abi::gni_ep_handle_t);
 
 /// A domain whose lock the holder has.
-pub struct QueueGuard<'a> {
-    domain: &'a Domain,
-    initiator: GateGuard<'a, Initiator>,
+pub struct QueueGuard<'a, A> {
+    domain: &'a Domain<A>,
+    initiator: GateGuard<'a, Initiator<A>>,
 }
 
 /// A message of a call that failed.
@@ -139,7 +154,60 @@ fn failed(what: &str) -> impl Fn(Code) -> String + '_ {
 struct Opening {
     functions: &'static Functions,
     cdm: abi::gni_cdm_handle_t,
+    nic: abi::gni_nic_handle_t,
     cqs: Vec<abi::gni_cq_handle_t>,
+}
+
+impl Opening {
+    /// Attaches to a NIC.
+    fn attach(functions: &'static Functions, identity: &Identity) -> Result<Self, String> {
+        let mut opening = Self {
+            functions,
+            cdm: null_mut(),
+            nic: null_mut(),
+            cqs: Vec::new(),
+        };
+        let Identity {
+            instance,
+            ptag,
+            cookie,
+            device,
+            modes,
+        } = *identity;
+        // SAFETY: the handle is written to a live variable.
+        let code = unsafe { (functions.cdm_create)(instance, ptag, cookie, modes, &raw mut opening.cdm) };
+        Code::check(code).map_err(failed("GNI_CdmCreate"))?;
+        let mut address = 0;
+        // SAFETY: as above.
+        let code = unsafe { (functions.cdm_attach)(opening.cdm, device, &raw mut address, &raw mut opening.nic) };
+        Code::check(code).map_err(|code| attach_failed(code, device, modes))?;
+        Ok(opening)
+    }
+
+    /// Makes a completion queue, if it is to have entries.
+    fn queue(&mut self, entries: usize, threads: Threads) -> Result<abi::gni_cq_handle_t, String> {
+        let mut cq = null_mut();
+        if entries == 0 {
+            return Ok(cq);
+        }
+        let mode = if threads.sleep {
+            abi::GNI_CQ_BLOCKING
+        } else {
+            abi::GNI_CQ_NOBLOCK
+        };
+        let create = self.functions.cq_create;
+        // SAFETY: the handle is written to a live variable; no handler.
+        let code = unsafe { create(self.nic, entries as u32, 0, mode, None, null_mut(), &raw mut cq) };
+        Code::check(code).map_err(queue_failed)?;
+        self.cqs.push(cq);
+        Ok(cq)
+    }
+
+    /// All is open: nothing is closed any more.
+    fn keep(mut self) {
+        self.cdm = null_mut();
+        self.cqs.clear();
+    }
 }
 
 impl Drop for Opening {
@@ -155,104 +223,48 @@ impl Drop for Opening {
     }
 }
 
-impl Domain {
-    /// Opens a domain in a job of so many processes, with a queue for so many arrivals, which may
-    /// be none. The error says what failed.
+/// Post descriptors in memory that has room for so many.
+fn posts_in<A: Default>(memory: &Mapped, count: usize, routing: u16) -> Vec<PostDescriptor<A>> {
+    let post = |index: usize| {
+        let post = (memory.address() + index * size_of::<Post<A>>()) as *mut Post<A>;
+        // SAFETY: inside the mapping, which lives as long as the domain, and aligned.
+        unsafe { post.write(Post::empty(routing)) };
+        // SAFETY: not null.
+        PostDescriptor(unsafe { NonNull::new_unchecked(post) })
+    };
+    (0..count).rev().map(post).collect()
+}
+
+impl<A: Default> Domain<A> {
+    /// Opens a domain. The error says what failed.
     ///
     /// # Safety
     /// Unless there are several threads, one uses it.
-    pub unsafe fn open(
-        functions: &'static Functions,
-        identity: Identity,
-        settings: &Settings,
-        (size, arrivals): (u32, usize),
-        threads: Threads,
-    ) -> Result<Self, String> {
-        let (mut opening, mut nic, mut address) = (
-            Opening {
-                functions,
-                cdm: null_mut(),
-                cqs: Vec::new(),
-            },
-            null_mut(),
-            0,
-        );
-        let Identity {
-            instance,
-            ptag,
-            cookie,
-            device,
-            modes,
-        } = identity;
-        // SAFETY: handles are written to live variables.
-        unsafe {
-            Code::check((functions.cdm_create)(
-                instance,
-                ptag,
-                cookie,
-                modes,
-                &raw mut opening.cdm,
-            ))
-            .map_err(failed("GNI_CdmCreate"))?;
-            Code::check((functions.cdm_attach)(
-                opening.cdm,
-                device,
-                &raw mut address,
-                &raw mut nic,
-            ))
-            .map_err(|code| attach_failed(code, device, modes))?;
-        }
-        let mode = if threads.sleep {
-            abi::GNI_CQ_BLOCKING
-        } else {
-            abi::GNI_CQ_NOBLOCK
-        };
-        let queue = |entries: usize| {
-            let mut cq = null_mut();
-            // SAFETY: as above; no handler.
-            let code = unsafe { (functions.cq_create)(nic, entries as u32, 0, mode, None, null_mut(), &raw mut cq) };
-            Code::check(code).map(|()| cq).map_err(queue_failed)
-        };
+    pub unsafe fn open(functions: &'static Functions, options: &DomainOptions) -> Result<Self, String> {
+        let threads = options.threads;
+        let mut opening = Opening::attach(functions, &options.identity)?;
+        let (cdm, nic) = (opening.cdm, opening.nic);
         // With dual events, each operation counts twice.
-        let completions = queue(2 * (settings.posts + 1))?;
-        opening.cqs.push(completions);
-        let arrivals = if arrivals == 0 { null_mut() } else { queue(arrivals)? };
-        if !arrivals.is_null() {
-            opening.cqs.insert(0, arrivals);
-        }
+        let completions = opening.queue(2 * (options.posts + 1), threads)?;
+        let arrivals = opening.queue(options.arrivals, threads)?;
         let channel = threads
             .sleep
             .then(|| Channel::new(functions, nic, &opening.cqs))
             .flatten();
-        let sink = if settings.flushes_by_events() {
-            queue(1)?
-        } else {
-            null_mut()
-        };
-        if !sink.is_null() {
-            opening.cqs.push(sink);
-        }
-        let posts = Mapped::new(settings.posts * size_of::<Post>()).map_err(|why| format!("mmap failed: {why}"))?;
-        let (base, bytes) = (posts.address(), settings.posts * size_of::<Post>());
-        let order = abi::GNI_MEM_RELAXED_PI_ORDERING;
-        let posts_memory = insist(|| register(functions, nic, (base, bytes), null_mut(), order))
+        let sink = opening.queue(usize::from(options.has_sink), threads)?;
+        let bytes = options.posts * size_of::<Post<A>>();
+        let posts = Mapped::new(bytes).map_err(|why| format!("mmap failed: {why}"))?;
+        let (range, order) = ((posts.address(), bytes), abi::GNI_MEM_RELAXED_PI_ORDERING);
+        let posts_memory = insist(|| register(functions, nic, range, null_mut(), order))
             .map_err(|code| register_failed("post descriptors", bytes, code))?;
-        let free = (0..settings.posts).rev().map(|index| {
-            let post = (base + index * size_of::<Post>()) as *mut Post;
-            // SAFETY: inside the mapping, which lives as long as the domain, and aligned.
-            unsafe { post.write(Post::empty(settings.routing)) };
-            // SAFETY: not null.
-            PostDescriptor(unsafe { NonNull::new_unchecked(post) })
-        });
         let initiator = Initiator {
-            free: free.collect(),
-            endpoints: vec![null_mut(); size as usize].into(),
+            free: posts_in(&posts, options.posts, options.routing),
+            endpoints: vec![null_mut(); options.ranks as usize].into(),
         };
-        let cdm = std::mem::replace(&mut opening.cdm, null_mut());
-        opening.cqs.clear();
+        opening.keep();
         Ok(Self {
             functions,
-            device: identity.device,
+            device: options.identity.device,
             cdm,
             nic,
             completions,
@@ -266,10 +278,12 @@ impl Domain {
             posts_memory,
         })
     }
+}
 
+impl<A> Domain<A> {
     /// Takes the lock.
     #[inline]
-    pub fn turn(&self) -> QueueGuard<'_> {
+    pub fn lock(&self) -> QueueGuard<'_, A> {
         QueueGuard {
             domain: self,
             initiator: self.initiator.lock(),
@@ -278,7 +292,7 @@ impl Domain {
 
     /// Takes the lock, unless another thread has it.
     #[inline]
-    pub fn try_turn(&self) -> Option<QueueGuard<'_>> {
+    pub fn try_lock(&self) -> Option<QueueGuard<'_, A>> {
         let initiator = self.initiator.try_lock()?;
         Some(QueueGuard {
             domain: self,
@@ -303,8 +317,13 @@ impl Domain {
     ///
     /// # Safety
     /// The memory stays mapped until [`Domain::deregister`].
-    pub unsafe fn register(&self, range: (usize, usize), events: Arrivals, flags: u32) -> Result<Memory, Code> {
-        let _turn = self.turn();
+    pub unsafe fn register(
+        &self,
+        range: (usize, usize),
+        events: Arrivals,
+        flags: u32,
+    ) -> Result<RegisteredMemory, Code> {
+        let _lock = self.lock();
         let queue = match events {
             Arrivals::None => null_mut(),
             Arrivals::Ours => self.arrivals,
@@ -317,27 +336,42 @@ impl Domain {
     ///
     /// # Safety
     /// As for [`Domain::register`].
-    pub unsafe fn register_all(&self, range: (usize, usize), events: Arrivals, flags: u32) -> Result<Memory, Code> {
+    pub unsafe fn register_all(
+        &self,
+        range: (usize, usize),
+        events: Arrivals,
+        flags: u32,
+    ) -> Result<RegisteredMemory, Code> {
         // SAFETY: by contract.
         insist(|| unsafe { self.register(range, events, flags) })
     }
 
     /// Reverts it.
-    pub fn deregister(&self, memory: Memory) {
-        let _turn = self.turn();
+    pub fn deregister(&self, memory: RegisteredMemory) {
+        let _lock = self.lock();
         let mut handle = memory.handle;
         // SAFETY: a handle of this NIC. A failure leaves it to the end of the process.
         unsafe { (self.functions.deregister)(self.nic, &raw mut handle) };
     }
 
-    /// The NIC, and the queues of completions and arrivals.
-    pub fn handles(&self) -> (abi::gni_nic_handle_t, abi::gni_cq_handle_t, abi::gni_cq_handle_t) {
-        (self.nic, self.completions, self.arrivals)
+    /// The library's functions, for calls that only one module makes.
+    pub(super) fn functions(&self) -> &'static Functions {
+        self.functions
+    }
+
+    /// Handle of the NIC.
+    pub(super) fn nic(&self) -> abi::gni_nic_handle_t {
+        self.nic
+    }
+
+    /// Handle of the queue of completions.
+    pub(super) fn completions(&self) -> abi::gni_cq_handle_t {
+        self.completions
     }
 }
 
 /// Repeats a registration that finds no resources.
-fn insist(register: impl Fn() -> Result<Memory, Code>) -> Result<Memory, Code> {
+fn insist(register: impl Fn() -> Result<RegisteredMemory, Code>) -> Result<RegisteredMemory, Code> {
     const TRIES: usize = 10;
     for _ in 1..TRIES {
         match register() {
@@ -354,13 +388,13 @@ fn register(
     (address, bytes): (usize, usize),
     queue: abi::gni_cq_handle_t,
     flags: u32,
-) -> Result<Memory, Code> {
+) -> Result<RegisteredMemory, Code> {
     /// "Let the library choose."
     const ANY: u32 = u32::MAX;
     let mut handle = abi::gni_mem_handle_t::default();
     // SAFETY: the library checks the range, and writes the handle.
     let code = unsafe { (functions.register)(nic, address as u64, bytes as u64, queue, flags, ANY, &raw mut handle) };
-    Code::check(code).map(|()| Memory { handle })
+    Code::check(code).map(|()| RegisteredMemory { handle })
 }
 
 /// Why a NIC cannot be opened.
@@ -396,16 +430,16 @@ pub fn register_failed(what: &str, bytes: usize, code: Code) -> String {
     format!("GNI_MemRegister of {bytes} bytes for {what} failed: {code}{advice}")
 }
 
-impl QueueGuard<'_> {
+impl<A> QueueGuard<'_, A> {
     /// A post, if one is free.
     #[inline]
-    pub fn take(&mut self) -> Option<PostDescriptor> {
+    pub fn take(&mut self) -> Option<PostDescriptor<A>> {
         self.initiator.free.pop()
     }
 
     /// Puts one back.
     #[inline]
-    pub fn put_back(&mut self, post: PostDescriptor) {
+    pub fn put_back(&mut self, post: PostDescriptor<A>) {
         self.initiator.free.push(post);
     }
 
@@ -445,9 +479,9 @@ impl QueueGuard<'_> {
     pub unsafe fn post(
         &mut self,
         endpoint: Endpoint,
-        post: PostDescriptor,
+        post: PostDescriptor<A>,
         event: Option<u32>,
-    ) -> Result<(), (PostDescriptor, Code)> {
+    ) -> Result<(), (PostDescriptor<A>, Code)> {
         let functions = self.domain.functions;
         if let Some(event) = event {
             // SAFETY: an endpoint of this domain, bound.
@@ -484,7 +518,7 @@ impl QueueGuard<'_> {
 
     /// The next completion. `Err`: the queue is lost.
     #[inline]
-    pub fn completion(&mut self) -> Result<Option<Completed>, String> {
+    pub fn completion(&mut self) -> Result<Option<Completed<A>>, String> {
         let (functions, queue, mut entry) = (self.domain.functions, self.domain.completions, 0);
         // SAFETY: a queue of this domain, and a live variable.
         let code = unsafe { (functions.cq_get)(queue, &raw mut entry) };
@@ -499,7 +533,7 @@ impl QueueGuard<'_> {
         let Some(descriptor) = NonNull::new(descriptor) else {
             return Err(format!("GNI_GetCompleted failed: {}", Code(code)));
         };
-        let mut post = PostDescriptor(descriptor.cast::<Post>());
+        let mut post = PostDescriptor(descriptor.cast::<Post<A>>());
         post.events -= 1;
         if code != abi::GNI_RC_SUCCESS {
             self.add_under_way(usize::MAX);
@@ -513,7 +547,7 @@ impl QueueGuard<'_> {
             return Ok(Some(Completed::Local(post)));
         }
         self.add_under_way(usize::MAX);
-        Ok(Some(Completed::ParentOperation(post)))
+        Ok(Some(Completed::Last(post)))
     }
 
     /// The next arrival.
@@ -530,14 +564,25 @@ impl QueueGuard<'_> {
         }
     }
 
-    /// The domain.
-    pub fn domain(&self) -> &Domain {
-        self.domain
+    /// The inline memory of a post of this domain.
+    #[inline]
+    pub fn inline(&self, post: &Post<A>) -> Local {
+        let handle = self.domain.posts_memory.handle;
+        let address = post.inline_address();
+        Local { address, handle }
     }
 
-    /// The library's functions, for calls that only one module makes.
-    pub fn functions(&self) -> &'static Functions {
-        self.domain.functions
+    /// Makes the next entry of the domain's queues an event. False if that is impossible now, or
+    /// there are entries.
+    pub fn arm(&mut self) -> bool {
+        let domain = self.domain;
+        let arm = |channel: &Channel| channel.arm(domain.functions, [domain.completions, domain.arrivals]);
+        domain.channel.as_ref().is_some_and(arm)
+    }
+
+    /// The domain.
+    pub(super) fn domain(&self) -> &Domain<A> {
+        self.domain
     }
 
     /// Destroys the endpoints. Operations under way may keep one.
@@ -556,14 +601,14 @@ impl QueueGuard<'_> {
     }
 }
 
-impl Domain {
+impl<A> Domain<A> {
     /// Takes the completions of operations under way, at most for a while.
     pub fn drain(&self) {
         /// Longer than an operation takes.
         const LIMIT: Duration = Duration::from_secs(1);
         let begun = Instant::now();
         while self.is_busy() && begun.elapsed() < LIMIT {
-            match self.turn().completion() {
+            match self.lock().completion() {
                 Ok(Some(_)) => {}
                 Ok(None) => gasnet_sys::atomic::yield_now(),
                 Err(_) => break,
@@ -572,10 +617,10 @@ impl Domain {
     }
 }
 
-impl Drop for Domain {
+impl<A> Drop for Domain<A> {
     fn drop(&mut self) {
         self.drain();
-        self.turn().unbind_all();
+        self.lock().unbind_all();
         self.deregister(self.posts_memory);
         // SAFETY: handles of this domain, which nothing uses any more.
         unsafe {

@@ -9,9 +9,9 @@ mod post;
 
 pub use channel::Channel;
 pub use domain::{
-    register_failed, Arrivals, Completed, Domain, Endpoint, Failure, Identity, Memory, QueueGuard, Received, Threads,
-    BURST,
+    register_failed, Arrivals, Completed, Domain, DomainOptions, Endpoint, Failure, Identity, QueueGuard, Received,
+    RegisteredMemory, Threads, BURST,
 };
 pub use engine::EngineHandle;
 pub use library::{Code, Functions};
-pub use post::{Local, Post, PostDescriptor, Remote, INLINE};
+pub use post::{Extent, Local, PostDescriptor, Remote, SyncFlag, INLINE};

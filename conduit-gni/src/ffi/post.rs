@@ -1,6 +1,6 @@
-//! Post descriptors: what is posted, what its completion means, and a little registered memory.
+//! Post descriptors, each with a little registered memory, and with an action of its owner for its
+//! completion.
 
-use crate::completion::CompletionAction;
 use gasnet_conduit::JobRank;
 use gasnet_gni_abi as abi;
 use std::ptr::NonNull;
@@ -10,7 +10,7 @@ pub const INLINE: usize = 128;
 
 /// A post descriptor. It lies in registered memory for as long as its domain.
 #[repr(C, align(64))]
-pub struct Post {
+pub struct Post<A> {
     /// First: the library returns its address.
     pub(super) descriptor: abi::gni_post_descriptor_t,
     /// The process at the other end.
@@ -19,8 +19,8 @@ pub struct Post {
     pub(super) events: u8,
     /// Times that it was posted and failed.
     pub failures: u8,
-    /// What the last one means.
-    pub done: CompletionAction,
+    /// Action of the last completion.
+    pub done: A,
     inline: Inline,
 }
 
@@ -30,23 +30,23 @@ struct Inline([u8; INLINE]);
 /// A post that its holder has for itself, until it is posted or put back.
 #[derive(Debug)]
 #[must_use = "a post that is not put back is lost"]
-pub struct PostDescriptor(pub(super) NonNull<Post>);
+pub struct PostDescriptor<A>(pub(super) NonNull<Post<A>>);
 
 // SAFETY: the holder has it alone.
-unsafe impl Send for PostDescriptor {}
+unsafe impl<A: Send> Send for PostDescriptor<A> {}
 
-impl std::ops::Deref for PostDescriptor {
-    type Target = Post;
+impl<A> std::ops::Deref for PostDescriptor<A> {
+    type Target = Post<A>;
     #[inline]
-    fn deref(&self) -> &Post {
+    fn deref(&self) -> &Post<A> {
         // SAFETY: the holder has it alone, and domains outlive their posts' holders.
         unsafe { self.0.as_ref() }
     }
 }
 
-impl std::ops::DerefMut for PostDescriptor {
+impl<A> std::ops::DerefMut for PostDescriptor<A> {
     #[inline]
-    fn deref_mut(&mut self) -> &mut Post {
+    fn deref_mut(&mut self) -> &mut Post<A> {
         // SAFETY: as above.
         unsafe { self.0.as_mut() }
     }
@@ -66,8 +66,23 @@ pub struct Local {
     pub handle: abi::gni_mem_handle_t,
 }
 
-impl Post {
-    /// A post with nothing in it, of which packets have this mode in the network: `GNI_DLVMODE_*`.
+/// Memory at both ends of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    pub local: Local,
+    pub remote: Remote,
+    pub bytes: usize,
+}
+
+/// An aligned word that follows a put, under the same remote handle.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncFlag {
+    pub value: u64,
+    pub address: usize,
+}
+
+impl<A: Default> Post<A> {
+    /// An empty post, whose packets have this mode in the network: `GNI_DLVMODE_*`.
     pub(super) fn empty(routing: u16) -> Self {
         // SAFETY: all zero is valid: numbers and null pointers.
         let zero: abi::gni_post_descriptor_t = unsafe { std::mem::zeroed() };
@@ -79,11 +94,13 @@ impl Post {
             peer: JobRank(0),
             events: 0,
             failures: 0,
-            done: CompletionAction::Nothing,
+            done: A::default(),
             inline: Inline([0; INLINE]),
         }
     }
+}
 
+impl<A> Post<A> {
     /// Its registered memory.
     #[inline]
     pub fn inline(&mut self) -> &mut [u8; INLINE] {
@@ -96,7 +113,7 @@ impl Post {
         self.inline.0.as_ptr() as usize
     }
 
-    /// What is posted, and what completes: `GNI_CQMODE_*`.
+    /// Sets the operation, and its events: `GNI_CQMODE_*`.
     #[inline]
     fn begin(&mut self, kind: abi::gni_post_type_t, modes: u16) {
         self.descriptor.r#type = kind;
@@ -128,56 +145,37 @@ impl Post {
 
     /// A transfer: `GNI_POST_FMA_PUT`, `_GET`, `GNI_POST_RDMA_PUT` or `_GET`.
     #[inline]
-    pub fn transfer(&mut self, kind: abi::gni_post_type_t, modes: u16, (local, remote): (Local, Remote), bytes: usize) {
+    pub fn transfer(&mut self, kind: abi::gni_post_type_t, modes: u16, extent: Extent) {
         self.begin(kind, modes);
         let descriptor = &mut self.descriptor;
-        descriptor.local_addr = local.address as u64;
-        descriptor.local_mem_hndl = local.handle;
-        descriptor.remote_addr = remote.address as u64;
-        descriptor.remote_mem_hndl = remote.handle;
-        descriptor.length = bytes as u64;
+        descriptor.local_addr = extent.local.address as u64;
+        descriptor.local_mem_hndl = extent.local.handle;
+        descriptor.remote_addr = extent.remote.address as u64;
+        descriptor.remote_mem_hndl = extent.remote.handle;
+        descriptor.length = extent.bytes as u64;
         descriptor.rdma_mode = 0;
         descriptor.src_cq_hndl = std::ptr::null_mut();
     }
 
     /// A put by FMA whose source needs no handle.
     #[inline]
-    pub fn put(&mut self, modes: u16, (from, bytes): (usize, usize), remote: Remote) {
-        let local = Local {
-            address: from,
-            handle: abi::gni_mem_handle_t::default(),
-        };
-        self.transfer(abi::GNI_POST_FMA_PUT, modes, (local, remote), bytes);
+    pub fn put(&mut self, modes: u16, from: usize, bytes: usize, remote: Remote) {
+        let handle = abi::gni_mem_handle_t::default();
+        let local = Local { address: from, handle };
+        self.transfer(abi::GNI_POST_FMA_PUT, modes, Extent { local, remote, bytes });
     }
 
-    /// The same, followed by an aligned word, also under the remote handle.
+    /// A word follows the put that this post is.
     #[inline]
-    pub fn put_and_flag(
-        &mut self,
-        modes: u16,
-        (from, bytes): (usize, usize),
-        remote: Remote,
-        (flag, address): (u64, usize),
-    ) {
-        self.put(modes, (from, bytes), remote);
+    pub fn and_flag(&mut self, flag: SyncFlag) {
         self.descriptor.r#type = abi::GNI_POST_FMA_PUT_W_SYNCFLAG;
-        self.descriptor.sync_flag_value = flag;
-        self.descriptor.sync_flag_addr = address as u64;
+        self.descriptor.sync_flag_value = flag.value;
+        self.descriptor.sync_flag_addr = flag.address as u64;
     }
 
-    /// An atomic. An old value goes to the inline memory.
-    pub fn atomic(
-        &mut self,
-        command: u32,
-        operands: [u64; 2],
-        (remote, bytes): (Remote, usize),
-        handle: abi::gni_mem_handle_t,
-    ) {
-        let local = Local {
-            address: self.inline_address(),
-            handle,
-        };
-        self.transfer(abi::GNI_POST_AMO, abi::GNI_CQMODE_GLOBAL_EVENT, (local, remote), bytes);
+    /// An atomic, whose old value goes to the local memory.
+    pub fn atomic(&mut self, command: u32, operands: [u64; 2], extent: Extent) {
+        self.transfer(abi::GNI_POST_AMO, abi::GNI_CQMODE_GLOBAL_EVENT, extent);
         self.descriptor.amo_cmd = command;
         [self.descriptor.first_operand, self.descriptor.second_operand] = operands;
     }
@@ -203,17 +201,13 @@ impl Post {
         [self.descriptor.first_operand, self.descriptor.second_operand] = operands;
     }
 
-    /// What it is, for messages.
-    pub fn name(&self) -> &'static str {
+    /// Name of the operation, for messages. A put by FMA may be an Active Message.
+    pub fn name(&self, is_message: bool) -> &'static str {
         match self.descriptor.r#type {
             abi::GNI_POST_RDMA_PUT => "a put by BTE",
             abi::GNI_POST_RDMA_GET => "a get by BTE",
             abi::GNI_POST_FMA_PUT_W_SYNCFLAG => "an Active Message",
-            abi::GNI_POST_FMA_PUT
-                if matches!(self.done, CompletionAction::Request(..) | CompletionAction::Reply(_)) =>
-            {
-                "an Active Message"
-            }
+            abi::GNI_POST_FMA_PUT if is_message => "an Active Message",
             abi::GNI_POST_FMA_PUT => "a put by FMA",
             abi::GNI_POST_FMA_GET => "a get by FMA",
             abi::GNI_POST_AMO => "an atomic",

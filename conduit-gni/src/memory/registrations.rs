@@ -4,7 +4,7 @@
 //! unmapped by a notification of the kernel. Here none outlives its operations, so none can go
 //! stale; operations at the same time on the same memory share one.
 
-use crate::ffi::{Arrivals, Code, Domain, Memory};
+use crate::ffi::{Arrivals, Code, Domain, RegisteredMemory};
 use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
@@ -19,8 +19,28 @@ struct Entry {
     /// First byte, and the byte after the last one.
     range: (usize, usize),
     writable: bool,
-    memory: Memory,
+    memory: RegisteredMemory,
     users: usize,
+}
+
+/// Memory that an operation of a domain uses.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryUse {
+    pub domain: usize,
+    pub address: usize,
+    pub bytes: usize,
+    /// Whether the operation writes it.
+    pub is_written: bool,
+}
+
+impl Entry {
+    /// Whether the operation may use this registration as well.
+    fn covers(&self, wanted: &MemoryUse) -> bool {
+        self.domain == wanted.domain
+            && self.range.0 <= wanted.address
+            && wanted.address + wanted.bytes <= self.range.1
+            && (self.writable || !wanted.is_written)
+    }
 }
 
 /// Those of a process.
@@ -41,26 +61,14 @@ impl Registrations {
         }
     }
 
-    /// Registers memory for an operation of a domain, which writes it if `writable`.
+    /// Registers memory for an operation.
     ///
     /// # Safety
     /// The memory stays mapped until [`Registrations::give`].
-    pub unsafe fn take(
-        &self,
-        domains: &[Domain],
-        domain: usize,
-        (address, bytes): (usize, usize),
-        writable: bool,
-    ) -> Result<abi::gni_mem_handle_t, Code> {
+    pub unsafe fn take<A>(&self, domains: &[Domain<A>], wanted: MemoryUse) -> Result<abi::gni_mem_handle_t, Code> {
         let mut entries = lock(&self.entries);
-        let has = |entry: &&mut Entry| {
-            entry.domain == domain
-                && entry.range.0 <= address
-                && address + bytes <= entry.range.1
-                && (entry.writable || !writable)
-        };
         if self.shares {
-            if let Some(entry) = entries.iter_mut().find(has) {
+            if let Some(entry) = entries.iter_mut().find(|entry| entry.covers(&wanted)) {
                 entry.users += 1;
                 return Ok(entry.memory.handle);
             }
@@ -68,6 +76,12 @@ impl Registrations {
         if entries.len() >= self.most {
             return Err(Code::RESOURCE);
         }
+        let MemoryUse {
+            domain,
+            address,
+            bytes,
+            is_written: writable,
+        } = wanted;
         let flags = abi::GNI_MEM_RELAXED_PI_ORDERING | if writable { 0 } else { abi::GNI_MEM_READ_ONLY };
         let start = address - address % PAGE;
         let range = (start, (address + bytes).next_multiple_of(PAGE));
@@ -84,7 +98,7 @@ impl Registrations {
     }
 
     /// An operation that used a handle is complete.
-    pub fn give(&self, domains: &[Domain], domain: usize, handle: abi::gni_mem_handle_t) {
+    pub fn give<A>(&self, domains: &[Domain<A>], domain: usize, handle: abi::gni_mem_handle_t) {
         let mut entries = lock(&self.entries);
         let is_it = |entry: &Entry| entry.domain == domain && entry.memory.handle == handle;
         let Some(index) = entries.iter().position(is_it) else {

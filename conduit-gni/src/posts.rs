@@ -1,0 +1,333 @@
+//! Posts on their way to peers, through the domains of this process.
+
+use crate::buffers::Bounces;
+use crate::completion::CompletionAction;
+use crate::ffi::{self, Channel, Code, Endpoint, Local, QueueGuard};
+use crate::peers::Peers;
+use crate::wire::Kind;
+use gasnet_conduit::JobRank;
+use gasnet_conduit_util::pending_queue::PendingQueue;
+use gasnet_gni_abi as abi;
+use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
+use gasnet_sys::lock;
+use std::cell::Cell;
+
+pub type Domain = ffi::Domain<CompletionAction>;
+pub type PostDescriptor = ffi::PostDescriptor<CompletionAction>;
+
+/// The domain of Active Messages.
+pub const FIRST: usize = 0;
+/// Events of a message: at the sender and at the receiver.
+pub const MESSAGE: u16 = abi::GNI_CQMODE_GLOBAL_EVENT | abi::GNI_CQMODE_REMOTE_EVENT;
+
+/// A post that found no room.
+#[derive(Debug)]
+struct Refused {
+    domain: usize,
+    post: PostDescriptor,
+    event: Option<u32>,
+}
+
+/// Fate of a message to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Open,
+    /// The peer has stopped: the message is dropped.
+    Dropped,
+    /// The peer is lost, or this conduit has stopped.
+    Closed,
+}
+
+/// The domains of a process, their buffers, and the way to its peers.
+pub struct Posts {
+    peers: Peers,
+    buffers: Bounces,
+    refused: PendingQueue<Refused>,
+    threads_per_domain: usize,
+    is_stopped: AtomicBool,
+    /// Why the network failed, until that is reported.
+    failure: Mutex<Option<String>>,
+    has_failed: AtomicBool,
+    // Last: all of the above is registered with them.
+    domains: Box<[Domain]>,
+}
+
+impl Posts {
+    /// Nothing is posted. The buffers are registered with the domains.
+    pub fn new(peers: Peers, domains: Vec<Domain>, buffers: Bounces, threads_per_domain: usize) -> Self {
+        Self {
+            peers,
+            buffers,
+            refused: PendingQueue::default(),
+            threads_per_domain,
+            is_stopped: AtomicBool::new(false),
+            failure: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            domains: domains.into(),
+        }
+    }
+
+    /// The processes of the job.
+    #[inline]
+    pub fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
+    /// Registered buffers for copies.
+    #[inline]
+    pub fn buffers(&self) -> &Bounces {
+        &self.buffers
+    }
+
+    /// The domains.
+    #[inline]
+    pub fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    /// The channel of the first domain, if threads may sleep.
+    pub fn channel(&self) -> Option<&Channel> {
+        self.domains[FIRST].channel.as_ref()
+    }
+
+    /// The domain of this thread.
+    #[inline]
+    pub fn domain_of_thread(&self) -> usize {
+        if self.domains.len() == 1 {
+            return 0;
+        }
+        self.assigned_domain()
+    }
+
+    fn assigned_domain(&self) -> usize {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+        }
+        let number = NUMBER.get().unwrap_or_else(|| {
+            let number = THREADS.fetch_add(1, Ordering::Relaxed);
+            NUMBER.set(Some(number));
+            number
+        });
+        number / self.threads_per_domain % self.domains.len()
+    }
+
+    /// Locks a domain.
+    #[inline]
+    pub fn lock(&self, domain: usize) -> DomainGuard<'_> {
+        DomainGuard {
+            posts: self,
+            domain,
+            queue: self.domains[domain].lock(),
+        }
+    }
+
+    /// Locks a domain, unless another thread has it.
+    #[inline]
+    pub fn try_lock(&self, domain: usize) -> Option<DomainGuard<'_>> {
+        Some(DomainGuard {
+            posts: self,
+            domain,
+            queue: self.domains[domain].try_lock()?,
+        })
+    }
+
+    /// Whether the conduit was stopped.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Stops the conduit. Returns whether it was stopped before.
+    pub fn stop(&self) -> bool {
+        self.is_stopped.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether a peer may be sent to.
+    #[inline]
+    pub fn reach(&self, peer: JobRank) -> Reach {
+        let states = self.peers.states();
+        if self.is_stopped() {
+            Reach::Closed
+        } else if states.is_present(peer) {
+            Reach::Open
+        } else if states.has_stopped(peer) {
+            Reach::Dropped
+        } else {
+            Reach::Closed
+        }
+    }
+
+    /// The network of this process has failed.
+    #[cold]
+    pub fn fail(&self, why: &str) {
+        let mut failure = lock(&self.failure);
+        if failure.is_none() && !self.is_stopped() {
+            *failure = Some(why.to_owned());
+            self.has_failed.store(true, Ordering::Release);
+        }
+    }
+
+    /// Why the network failed, once.
+    #[inline]
+    pub fn take_failure(&self) -> Option<String> {
+        if !self.has_failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        lock(&self.failure).take()
+    }
+
+    /// Whether posts wait for room.
+    #[inline]
+    pub fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Posts again what found no room.
+    #[cold]
+    pub fn post_refused(&self) {
+        for Refused { domain, post, event } in self.refused.take_all() {
+            // SAFETY: as when it was posted first.
+            unsafe { self.lock(domain).post(post, event) };
+        }
+    }
+
+    /// Sends an event without data, if a post is free.
+    pub fn signal(&self, peer: JobRank, kind: Kind, index: usize) -> bool {
+        let mut queue = self.lock(FIRST);
+        let Some(mut post) = queue.take() else { return false };
+        post.peer = peer;
+        post.done = CompletionAction::Nothing;
+        let event = self.peers.event(kind, index);
+        post.event(MESSAGE, self.peers.address(peer).handle, event);
+        // SAFETY: no memory is named.
+        unsafe { queue.post(post, None) };
+        true
+    }
+
+    /// Waits for posts under way, at most for a while.
+    pub fn drain(&self) {
+        self.domains.iter().for_each(Domain::drain);
+    }
+
+    /// Deregisters the buffers, at the end of the conduit.
+    pub fn deregister_buffers(&mut self) {
+        self.buffers.deregister(&self.domains);
+    }
+}
+
+/// A domain whose lock the holder has.
+pub struct DomainGuard<'a> {
+    posts: &'a Posts,
+    domain: usize,
+    queue: QueueGuard<'a, CompletionAction>,
+}
+
+impl<'a> DomainGuard<'a> {
+    /// The domains of the process.
+    #[inline]
+    pub fn posts(&self) -> &'a Posts {
+        self.posts
+    }
+
+    /// Its queues.
+    #[inline]
+    pub fn queue(&mut self) -> &mut QueueGuard<'a, CompletionAction> {
+        &mut self.queue
+    }
+
+    /// A post, if one is free.
+    #[inline]
+    pub fn take(&mut self) -> Option<PostDescriptor> {
+        self.queue.take()
+    }
+
+    /// Puts one back.
+    #[inline]
+    pub fn put_back(&mut self, post: PostDescriptor) {
+        self.queue.put_back(post);
+    }
+
+    /// The inline memory of a post.
+    #[inline]
+    pub fn inline(&self, post: &PostDescriptor) -> Local {
+        self.queue.inline(post)
+    }
+
+    /// The endpoint of a peer. If it cannot be made, the peer is lost.
+    #[inline]
+    pub fn endpoint(&mut self, peer: JobRank) -> Option<Endpoint> {
+        let peers = &self.posts.peers;
+        let address = || {
+            let address = peers.address(peer);
+            (address.nic, address.instance)
+        };
+        match self.queue.endpoint(peer, address) {
+            Ok(endpoint) => Some(endpoint),
+            Err(code) => {
+                let why = format!("an endpoint cannot be bound: {code}");
+                peers.states().lose(peer, why);
+                None
+            }
+        }
+    }
+
+    /// Posts: later, if there is no room. If the post is refused, the peer is lost.
+    ///
+    /// # Safety
+    /// As for [`QueueGuard::post`].
+    #[inline]
+    pub unsafe fn post(&mut self, post: PostDescriptor, event: Option<u32>) {
+        let Some(endpoint) = self.endpoint(post.peer) else {
+            return forget(post);
+        };
+        // SAFETY: by contract.
+        match unsafe { self.queue.post(endpoint, post, event) } {
+            Ok(()) => {}
+            Err((post, Code::RESOURCE)) => {
+                let domain = self.domain;
+                self.posts.refused.push(Refused { domain, post, event });
+            }
+            Err((post, code)) => {
+                self.lose(&post, code);
+                forget(post);
+            }
+        }
+    }
+
+    /// Posts, if there is room.
+    ///
+    /// # Safety
+    /// As for [`QueueGuard::post`].
+    #[inline]
+    pub unsafe fn try_post(&mut self, post: PostDescriptor, event: Option<u32>) -> Result<(), PostDescriptor> {
+        let Some(endpoint) = self.endpoint(post.peer) else {
+            return Err(post);
+        };
+        // SAFETY: by contract.
+        unsafe { self.queue.post(endpoint, post, event) }.map_err(|(post, code)| {
+            if code != Code::RESOURCE {
+                self.lose(&post, code);
+            }
+            post
+        })
+    }
+
+    /// A post was refused: its peer is lost.
+    #[cold]
+    fn lose(&self, post: &PostDescriptor, code: Code) {
+        let why = format!("{} was refused: {code}", name(post));
+        self.posts.peers.states().lose(post.peer, why);
+    }
+}
+
+/// Name of a post, for messages.
+pub fn name(post: &PostDescriptor) -> &'static str {
+    post.name(post.done.is_message())
+}
+
+/// A post to a peer that is lost: the job ends.
+#[cold]
+fn forget(mut post: PostDescriptor) {
+    post.done = CompletionAction::Nothing;
+}
