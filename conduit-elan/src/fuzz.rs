@@ -1,6 +1,6 @@
 //! The parser of messages in the queues, for a fuzzer ([`gasnet_conduit::conformance::fuzz`]).
 
-use crate::send::{Slot, HEAD, MOST_SLOT};
+use crate::wire::{Slot, HEAD, MOST_SLOT};
 use gasnet_conduit::conformance::fuzz::{number, Target};
 
 /// All of them.

@@ -3,20 +3,25 @@
 //!
 //! - [`ffi`]: the shim behind safe types
 //! - [`variables`], [`rms`], [`start`]: the start
-//! - [`net`]: the whole, and polling
-//! - [`credits`], [`send`], [`receive`], [`buffers`]: messages
-//! - [`rma`], [`transfers`], [`pending`], [`memory`]: puts and gets
+//! - [`net`]: the parts together, and polling
+//! - [`link`], [`peers`]: the way into the network
+//! - [`credits`], [`wire`], [`send`], [`receive`], [`buffers`], [`put_notify`]: messages
+//! - [`rma`], [`channels`], [`transfers`], [`pending`], [`memory`]: puts and gets
 //! - [`barrier`]: the hardware barrier
 
 mod barrier;
 mod buffers;
+mod channels;
 mod credits;
 mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+mod link;
 mod memory;
 mod net;
+mod peers;
 mod pending;
+mod put_notify;
 mod receive;
 mod rma;
 mod rms;
@@ -24,11 +29,12 @@ mod send;
 mod start;
 mod transfers;
 mod variables;
+mod wire;
 
 use gasnet_conduit::config::Variable;
 use gasnet_conduit::{
-    Abilities, Barrier, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, Network, PollScope,
-    ProviderReport, PutNotify, Reach, Rma, StartInfo, Stop, Upcalls,
+    Abilities, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, Network, PollScope,
+    ProviderReport, Reach, Rma, StartInfo, Stop, Upcalls,
 };
 use net::Net;
 
@@ -77,7 +83,7 @@ impl Conduit for Elan {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
-        Ok(Box::new(Net::open(info, self.rms.attached(), self.job)?))
+        Ok(Box::new(start::open(info, self.rms.attached(), self.job)?))
     }
 
     fn probe(&self) -> Result<(), ConduitError> {
@@ -115,10 +121,10 @@ impl Network for Net {
     fn abilities(&self) -> Abilities<'_> {
         Abilities {
             send_buffers: Some(self),
-            segments: Some(self),
-            rma: self.uses_putget.then_some(self as &dyn Rma),
-            put_notify: self.uses_putget.then_some(self as &dyn PutNotify),
-            barrier: self.rounds.as_ref().map(|rounds| rounds as &dyn Barrier),
+            segments: Some(self.memory()),
+            rma: self.rma().map(|rma| rma as &dyn Rma),
+            put_notify: self.put_notify(),
+            barrier: self.barrier(),
             ..Abilities::default()
         }
     }

@@ -1,11 +1,12 @@
-//! Segments of this process, and those of peers: where they begin in the process, and in the
-//! network. On Elan4 both are the same.
+//! Segments of this process, and those of peers: their addresses in the process and in the network.
+//! On Elan4 both are the same.
 
-use crate::net::Net;
+use crate::ffi::Shim;
 use gasnet_conduit::{
     ConduitError, JobRank, LocalSegment, Registration, RemoteMemory, RemoteSegment, SegmentMemory, Segments,
 };
 use gasnet_conduit_util::slot_table::SlotTable;
+use std::sync::Arc;
 
 /// Bytes of a key: the network address.
 const KEY_BYTES: usize = 8;
@@ -13,18 +14,31 @@ const KEY_BYTES: usize = 8;
 const PAGE: usize = 4096;
 
 /// All of them.
-#[derive(Debug, Default)]
-pub struct Table {
+#[derive(Debug)]
+pub struct Memory {
     /// The mapped pages: address and bytes.
     own: SlotTable<(usize, usize)>,
-    /// By how much network addresses of a segment are larger than the owner's.
+    /// Difference between the network addresses of a segment and the owner's.
     learned: SlotTable<u64>,
+    shim: Arc<Shim>,
 }
 
-impl Table {
-    /// The network address of memory in a peer's segment.
+impl Memory {
+    /// No segments.
+    pub fn new(shim: Arc<Shim>) -> Self {
+        Self {
+            own: SlotTable::default(),
+            learned: SlotTable::default(),
+            shim,
+        }
+    }
+
+    /// The network address of memory of a peer.
     #[inline]
     pub fn address(&self, memory: &RemoteMemory) -> u64 {
+        if memory.segment == RemoteSegment::ALL_MEMORY {
+            return memory.address as u64;
+        }
         // SAFETY: the runtime forgets a segment only when no operation uses it.
         match unsafe { self.learned.get(memory.segment.0) } {
             Some(distance) => distance.wrapping_add(memory.address as u64),
@@ -33,7 +47,7 @@ impl Table {
     }
 }
 
-impl Segments for Net {
+impl Segments for Memory {
     fn max_key_bytes(&self) -> usize {
         KEY_BYTES
     }
@@ -55,14 +69,14 @@ impl Segments for Net {
         })?;
         let address = mapped + (memory.base - start) as u64;
         Ok(Registration {
-            segment: LocalSegment(self.segments.own.add((start, bytes))),
+            segment: LocalSegment(self.own.add((start, bytes))),
             key: address.to_le_bytes().into(),
         })
     }
 
     fn deregister(&self, segment: LocalSegment) {
         // SAFETY: the runtime uses the segment no more.
-        if let Some((start, bytes)) = unsafe { self.segments.own.remove(segment.0) } {
+        if let Some((start, bytes)) = unsafe { self.own.remove(segment.0) } {
             self.shim.unmap(start, bytes);
         }
     }
@@ -72,11 +86,11 @@ impl Segments for Net {
             message: format!("The elan conduit cannot use the key of a segment of rank {peer}."),
         })?;
         let distance = address.wrapping_sub(memory.base as u64);
-        Ok(RemoteSegment(self.segments.learned.add(distance)))
+        Ok(RemoteSegment(self.learned.add(distance)))
     }
 
     fn forget(&self, _: JobRank, segment: RemoteSegment) {
         // SAFETY: no operation on the segment is under way.
-        let _ = unsafe { self.segments.learned.remove(segment.0) };
+        let _ = unsafe { self.learned.remove(segment.0) };
     }
 }

@@ -1,22 +1,23 @@
-//! What is under way: events of puts, gets and long messages, and what their completion means.
-//! Events say so only when they are asked.
+//! Operations under way: events of puts, gets and long messages, and the actions of their
+//! completion. Events report it only when they are polled.
 #![forbid(unsafe_code)]
 
 use crate::buffers::Buffer;
 use crate::ffi::{Event, Port, Shim};
-use crate::send::QueuedMessage;
 use crate::transfers::Transfer;
+use crate::wire::QueuedMessage;
 use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_conduit_util::fixed_vec::FixedVec;
 use gasnet_sys::atomic::{AtomicU32, Mutex, Ordering};
 use gasnet_sys::lock;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Events that a poll asks.
 const ASKED: usize = 16;
 
-/// What the completion of a flight means.
+/// Action of the completion of a flight.
 #[derive(Debug)]
 pub enum CompletionAction {
     /// A long message has left its buffer.
@@ -30,8 +31,8 @@ pub enum CompletionAction {
     Payload(Box<QueuedMessage>, Option<Cookie>, Option<Buffer>),
     /// A get, into a buffer if its destination, with this address and length, is not addressable.
     Get(Cookie, Option<(Buffer, usize, usize)>),
-    /// A piece of a longer transfer, in a buffer: what it is of it.
-    Piece(Arc<Transfer>, Buffer, (usize, usize)),
+    /// A piece of a longer transfer, in a buffer.
+    Piece(Arc<Transfer>, Buffer, Range<usize>),
 }
 
 /// Something under way.
@@ -43,14 +44,14 @@ pub struct Flight {
     pub done: CompletionAction,
 }
 
-/// What is complete.
+/// Operations that are complete.
 pub type Reaped = FixedVec<(Option<usize>, CompletionAction), ASKED>;
 
 /// All that is under way.
 #[derive(Debug, Default)]
 pub struct PendingOperations {
     all: Mutex<VecDeque<Flight>>,
-    /// How many, so that a poll that finds none takes no lock.
+    /// Number of them, so that a poll that finds none takes no lock.
     count: AtomicU32,
 }
 

@@ -2,10 +2,13 @@
 //! port.
 
 use crate::buffers::{Buffer, BUFFER};
+use crate::credits::Credits;
 use crate::ffi::{Event, Port, Shim};
-use crate::net::Net;
-use crate::send::Slot;
-use gasnet_conduit::{Class, JobRank, Upcalls};
+use crate::link::Link;
+use crate::send::Messages;
+use crate::wire::Slot;
+use gasnet_conduit::{Class, JobRank, Upcalls, PACKET_ALIGN};
+use gasnet_conduit_util::aligned_copy::AlignedCopy;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use std::collections::VecDeque;
@@ -44,78 +47,93 @@ impl PostedReceives {
     }
 }
 
-impl Net {
+/// Arrivals of messages, by class.
+#[derive(Debug)]
+pub struct Receiver {
+    /// Held while a message is taken out of the queue.
+    receiving: [Mutex<()>; 2],
+    offers: [PostedReceives; 2],
+}
+
+impl Receiver {
+    /// With these buffers.
+    pub fn new(offers: [PostedReceives; 2]) -> Self {
+        let receiving = [Mutex::default(), Mutex::default()];
+        Self { receiving, offers }
+    }
+
     /// Delivers messages of a class.
-    pub fn receive(&self, class: Class, upcalls: &mut dyn Upcalls) -> usize {
+    pub fn receive(&self, messages: &Messages, link: &Link, class: Class, upcalls: &mut dyn Upcalls) -> usize {
         let mut delivered = 0;
-        while delivered < BURST && (self.receive_short(class, upcalls) || self.receive_long(class, upcalls)) {
+        while delivered < BURST
+            && (self.receive_short(messages, link, class, upcalls) || self.receive_long(messages, link, class, upcalls))
+        {
             delivered += 1;
         }
         delivered
     }
 
-    fn receive_short(&self, class: Class, upcalls: &mut dyn Upcalls) -> bool {
+    fn receive_short(&self, messages: &Messages, link: &Link, class: Class, upcalls: &mut dyn Upcalls) -> bool {
         let mut slot = Slot::new();
         {
             let Ok(_receiving) = self.receiving[class as usize].try_lock() else {
                 return false;
             };
-            let queue = &self.queues[class as usize];
             // SAFETY: as many bytes as the longest slots have, and the lock.
-            if !unsafe { self.shim.queue_receive(queue, slot.0.as_mut_ptr().cast()) } {
+            if !unsafe {
+                link.shim
+                    .queue_receive(messages.queue(class), slot.0.as_mut_ptr().cast())
+            } {
                 return false;
             }
         }
         // SAFETY: it was received.
-        match unsafe { slot.message(self.shim.info.queue_bytes as usize) } {
-            (source, _) if source.0 >= self.size => {
+        match unsafe { slot.message(link.shim.info.queue_bytes as usize) } {
+            (source, _) if !link.peers.contains(source) => {
                 upcalls.network_lost("a message with a head that no process has written has arrived in the queue");
             }
             (source, None) => upcalls.peer_lost(source, "it sent a message that is longer than a slot of the queue"),
             (source, Some(message)) => {
-                self.credits.received(source, class);
+                messages.credits().received(source, class);
                 upcalls.packet(source, class, message);
             }
         }
         true
     }
 
-    fn receive_long(&self, class: Class, upcalls: &mut dyn Upcalls) -> bool {
+    fn receive_long(&self, messages: &Messages, link: &Link, class: Class, upcalls: &mut dyn Upcalls) -> bool {
+        let Link { shim, port, peers, .. } = link;
         let offers = &self.offers[class as usize];
-        let Some((event, buffer)) = offers.take(&self.shim, &self.port) else {
+        let Some((event, buffer)) = offers.take(shim, port) else {
             return false;
         };
-        let (address, vp, bytes) = self.shim.port_receive(&self.port, event);
-        match self.rank_of(vp) {
+        let (address, vp, bytes) = shim.port_receive(port, event);
+        match peers.rank_of(vp) {
             Some(source) if bytes > BUFFER => {
                 upcalls.peer_lost(source, &format!("it sent {bytes} bytes to a buffer of {BUFFER}"));
             }
             Some(source) => {
                 // SAFETY: the message, which nobody else has until its buffer is given back.
                 let message = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };
-                self.deliver_long(source, class, message, upcalls);
+                deliver_long(messages.credits(), source, class, message, upcalls);
             }
             None => upcalls.network_lost("a message that no process has sent has arrived in the port"),
         }
         if address != buffer.address() {
             // SAFETY: the library's, and the message was delivered.
-            unsafe { self.shim.port_free(&self.port, address) };
+            unsafe { shim.port_free(port, address) };
         }
-        offers.offer(&self.shim, &self.port, class, buffer);
+        offers.offer(shim, port, class, buffer);
         true
     }
+}
 
-    fn deliver_long(&self, source: JobRank, class: Class, message: &mut [u8], upcalls: &mut dyn Upcalls) {
-        self.credits.received(source, class);
-        if message.as_ptr().addr() % gasnet_conduit::PACKET_ALIGN == 0 {
-            upcalls.packet(source, class, message);
-        } else {
-            // The library aligns its buffers as it likes.
-            upcalls.packet(
-                source,
-                class,
-                gasnet_conduit_util::aligned_copy::AlignedCopy::new(message).bytes(),
-            );
-        }
+fn deliver_long(credits: &Credits, source: JobRank, class: Class, message: &mut [u8], upcalls: &mut dyn Upcalls) {
+    credits.received(source, class);
+    if message.as_ptr().addr() % PACKET_ALIGN == 0 {
+        upcalls.packet(source, class, message);
+    } else {
+        // The library aligns its buffers as it likes.
+        upcalls.packet(source, class, AlignedCopy::new(message).bytes());
     }
 }

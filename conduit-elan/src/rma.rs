@@ -1,42 +1,84 @@
-//! Puts, gets, and puts that notify. libelan copies a small source at the call. A longer one is
-//! used in place, if the network reaches it, else it is copied through buffers.
+//! Puts and gets. libelan copies a small source at the call. A longer one is used in place, if the
+//! network reaches it, else it is copied through buffers.
 
 use crate::buffers::{Buffer, Use, BUFFER};
-use crate::ffi::ChannelSlot;
-use crate::net::Net;
+use crate::channels::{Channels, Place};
+use crate::link::Link;
+use crate::memory::Memory;
 use crate::pending::{CompletionAction, Flight};
-use crate::send::{length, HEAD};
-use crate::transfers::{Direction, Transfer};
-use gasnet_conduit::{
-    Busy, Class, Completion, Get, LocalCompletion, Put, PutNotify, RemoteMemory, RemoteSegment, Rma, SendBuffer,
-    SourceUse, Upcalls,
-};
-use gasnet_conduit_util::aligned_copy::copy_out;
-use gasnet_sys::atomic::{AtomicUsize, Mutex, Ordering};
+use crate::transfers::{Direction, Operation, Transfer, Transfers};
+use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put, Rma, SourceUse};
+use gasnet_sys::atomic::{AtomicU32, Ordering};
+use std::ops::Range;
+use std::sync::Arc;
 
-/// Room for the header and the arguments of a Long beside its payload.
-const ARGUMENTS: usize = 128;
-
-/// Where a put in one piece reads its source.
-struct Source {
-    address: usize,
+/// Source of a put in one piece.
+pub struct Source {
+    pub address: usize,
     /// The buffer that it lies in.
-    buffer: Option<Buffer>,
+    pub buffer: Option<Buffer>,
     /// Whether the client may not change it yet.
-    is_in_use: bool,
+    pub is_in_use: bool,
 }
 
-impl Net {
-    /// Counts an operation of the client. Busy: there are too many. Those for replies are never too
-    /// many: the others may wait for processes that wait for them.
-    fn begin_operation(&self, purpose: Use) -> Result<(), Busy> {
-        if self.is_stopped() {
+/// One-sided operations of a process.
+#[derive(Debug)]
+pub struct OneSided {
+    channels: Channels,
+    /// Operations of the client under way, and the most.
+    operations: AtomicU32,
+    most_operations: u32,
+    transfers: Transfers,
+    memory: Memory,
+    link: Link,
+}
+
+impl OneSided {
+    /// Nothing is under way, and at most so many operations of the client may be.
+    pub fn new(link: Link, channels: Channels, most_operations: u32) -> Self {
+        Self {
+            channels,
+            operations: AtomicU32::new(0),
+            most_operations,
+            transfers: Transfers::default(),
+            memory: Memory::new(Arc::clone(&link.shim)),
+            link,
+        }
+    }
+
+    /// The way into the network.
+    #[inline]
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Segments.
+    #[inline]
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Channels for puts.
+    #[inline]
+    pub fn channels(&self) -> &Channels {
+        &self.channels
+    }
+
+    /// Counts an operation of the client, and starts it. Busy: there are too many. Those for
+    /// replies are never too many: the others may wait for processes that wait for them.
+    pub fn operation<T>(&self, purpose: Use, start: impl FnOnce() -> Result<T, Busy>) -> Result<T, Busy> {
+        if self.link.is_stopped() {
             return Err(Busy);
         }
         let may_begin = |count: u32| count < self.most_operations || purpose == Use::Reply;
         let more = |count: u32| may_begin(count).then_some(count + 1);
         let begun = self.operations.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        begun.map(|_| ()).map_err(|_| Busy)
+        begun.map_err(|_| Busy)?;
+        let started = start();
+        if started.is_err() {
+            self.end_operation();
+        }
+        started
     }
 
     /// One is complete.
@@ -45,34 +87,22 @@ impl Net {
         self.operations.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A place in a channel, and its number, if any has one.
-    #[inline]
-    pub fn take_channel(&self) -> Option<(ChannelSlot<'_>, usize)> {
-        let last = self.last_channel.load(Ordering::Relaxed);
-        let numbers = (last..self.channels.len()).chain(0..last);
-        let mut places = numbers.filter_map(|number| Some((self.channels[number].take()?, number)));
-        let (slot, number) = places.next()?;
-        if number != last {
-            self.last_channel.store(number, Ordering::Relaxed);
-        }
-        Some((slot, number))
-    }
-
-    /// Where a put reads its source. None: through buffers, in pieces. Busy: it needs a buffer.
-    fn source(&self, put: &Put, purpose: Use) -> Result<Option<Source>, Busy> {
+    /// The source of a put. None: through buffers, in pieces. Busy: it needs a buffer.
+    pub fn source(&self, put: &Put, purpose: Use) -> Result<Option<Source>, Busy> {
+        let Link { shim, buffers, .. } = &self.link;
         let in_place = |is_in_use| Source {
             address: put.from.address,
             buffer: None,
             is_in_use,
         };
-        if put.bytes <= self.shim.info.small_put as usize {
+        if put.bytes <= shim.info.small_put as usize {
             return Ok(Some(in_place(false)));
         }
-        let is_addressable = self.shim.is_addressable(put.from.address, put.bytes);
+        let is_addressable = shim.is_addressable(put.from.address, put.bytes);
         if put.bytes > BUFFER || put.source == SourceUse::Later && is_addressable {
             return Ok(is_addressable.then(|| in_place(true)));
         }
-        let mut buffer = self.buffers.take(purpose).ok_or(Busy)?;
+        let mut buffer = buffers.take(purpose).ok_or(Busy)?;
         // SAFETY: the source.
         let source = unsafe { std::slice::from_raw_parts(put.from.address as *const u8, put.bytes) };
         buffer.prefix(put.bytes).copy_from_slice(source);
@@ -83,35 +113,24 @@ impl Net {
         }))
     }
 
-    /// The network address of memory in a peer's segment.
-    #[inline]
-    fn remote(&self, memory: &RemoteMemory) -> u64 {
-        if memory.segment == RemoteSegment::ALL_MEMORY {
-            return memory.address as u64;
-        }
-        self.segments.address(memory)
-    }
-
-    /// Starts a put in one piece. `done` says what its completion means, from whether its source is
-    /// in use, and its buffer.
-    fn start_put(
+    /// Starts a put in one piece. `done` makes the action of its completion from whether its source
+    /// is in use, and its buffer.
+    pub fn start_put(
         &self,
         put: &Put,
         source: Source,
-        (slot, channel): (ChannelSlot<'_>, usize),
+        place: Place<'_>,
         done: impl FnOnce(bool, Option<Buffer>) -> CompletionAction,
     ) -> LocalCompletion {
-        let to = self.remote(&put.to);
+        let Link { shim, peers, .. } = &self.link;
+        let (to, vp) = (self.memory.address(&put.to), peers.vp(put.to.peer));
         // SAFETY: addressable or small; the runtime keeps the source until local completion, and
         // `done` keeps its buffer.
-        let event = unsafe {
-            self.shim
-                .put(&slot, source.address, to, put.bytes, self.vp(put.to.peer))
-        };
-        slot.keep();
-        self.flights.add(Flight {
+        let event = unsafe { shim.put(&place.slot, source.address, to, put.bytes, vp) };
+        place.slot.keep();
+        self.link.pending.add(Flight {
             event,
-            channel: Some(channel),
+            channel: Some(place.channel),
             done: done(source.is_in_use, source.buffer),
         });
         if source.is_in_use {
@@ -121,25 +140,24 @@ impl Net {
         }
     }
 
-    fn transfer(&self, put: &Put, purpose: Use) -> Transfer {
-        Transfer {
-            way: Direction::Put,
+    /// A put in pieces.
+    pub fn put_in_pieces(&self, put: &Put, purpose: Use) -> Operation {
+        Operation {
+            direction: Direction::Put,
             purpose,
             local: put.from.address,
-            remote: self.remote(&put.to),
+            remote: self.memory.address(&put.to),
             bytes: put.bytes,
-            vp: self.vp(put.to.peer),
+            vp: self.link.peers.vp(put.to.peer),
             cookie: put.cookie,
-            message: Mutex::default(),
-            missing: AtomicUsize::new(put.bytes),
         }
     }
 
     fn put_now(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        let place = self.take_channel().ok_or(Busy)?;
+        let place = self.channels.take().ok_or(Busy)?;
         let Some(source) = self.source(put, Use::Other)? else {
             drop(place);
-            self.begin(self.transfer(put, Use::Other));
+            self.begin(Transfer::new(self.put_in_pieces(put, Use::Other), None));
             return Ok(LocalCompletion::Later);
         };
         Ok(self.start_put(put, source, place, |is_in_use, buffer| {
@@ -153,30 +171,32 @@ impl Net {
     }
 
     fn get_now(&self, get: &Get) -> Result<(), Busy> {
-        let (from, vp) = (self.remote(&get.from), self.vp(get.from.peer));
-        let (to, into) = if self.shim.is_addressable(get.to.address, get.bytes) {
+        let Link {
+            shim, buffers, pending, ..
+        } = &self.link;
+        let (from, vp) = (self.memory.address(&get.from), self.link.peers.vp(get.from.peer));
+        let (to, into) = if shim.is_addressable(get.to.address, get.bytes) {
             (get.to.address, None)
         } else if get.bytes <= BUFFER {
-            let buffer = self.buffers.take(Use::Other).ok_or(Busy)?;
+            let buffer = buffers.take(Use::Other).ok_or(Busy)?;
             (buffer.address(), Some((buffer, get.to.address, get.bytes)))
         } else {
-            self.begin(Transfer {
-                way: Direction::Get,
+            let operation = Operation {
+                direction: Direction::Get,
                 purpose: Use::Other,
                 local: get.to.address,
                 remote: from,
                 bytes: get.bytes,
                 vp,
                 cookie: get.cookie,
-                message: Mutex::default(),
-                missing: AtomicUsize::new(get.bytes),
-            });
+            };
+            self.begin(Transfer::new(operation, None));
             return Ok(());
         };
         // SAFETY: addressable, and kept by the runtime or by `done` until completion.
-        let event = unsafe { self.shim.get(from, to, get.bytes, vp) };
+        let event = unsafe { shim.get(from, to, get.bytes, vp) };
         let done = CompletionAction::Get(get.cookie, into);
-        self.flights.add(Flight {
+        pending.add(Flight {
             event,
             channel: None,
             done,
@@ -184,109 +204,58 @@ impl Net {
         Ok(())
     }
 
-    fn notify_now(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        class: Class,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        let place = self.take_channel().ok_or(Busy)?;
-        let message = self.prepare(put.to.peer, class, parts)?;
-        let source = match reserved {
-            Some(buffer) => Ok(Some(Source {
-                address: put.from.address,
-                buffer: Some(self.buffers.reclaim(buffer)),
-                is_in_use: false,
-            })),
-            None => self.source(put, Use::of(class)),
+    /// Begins a transfer.
+    pub fn begin(&self, transfer: Transfer) {
+        self.transfers.add(transfer);
+        self.advance_transfers();
+    }
+
+    /// Begins pieces while there are buffers and places in channels.
+    pub fn advance_transfers(&self) {
+        self.transfers
+            .advance(|transfer, piece| self.begin_piece(transfer, piece));
+    }
+
+    fn begin_piece(&self, transfer: &Arc<Transfer>, piece: Range<usize>) -> bool {
+        let Link {
+            shim, buffers, pending, ..
+        } = &self.link;
+        let operation = &transfer.operation;
+        let Some(mut buffer) = buffers.take(operation.purpose) else {
+            return false;
         };
-        match source {
-            Err(Busy) => {
-                self.cancel_queued(message);
-                Err(Busy)
+        let (remote, bytes) = (operation.remote + piece.start as u64, piece.len());
+        let (event, channel) = match operation.direction {
+            Direction::Put => {
+                let Some(place) = self.channels.take() else {
+                    buffers.give(buffer);
+                    return false;
+                };
+                let from = (operation.local + piece.start) as *const u8;
+                // SAFETY: the source, which the runtime keeps until local completion.
+                let source = unsafe { std::slice::from_raw_parts(from, bytes) };
+                buffer.prefix(bytes).copy_from_slice(source);
+                // SAFETY: the buffer is kept until completion.
+                let event = unsafe { shim.put(&place.slot, buffer.address(), remote, bytes, operation.vp) };
+                place.slot.keep();
+                (event, Some(place.channel))
             }
-            Ok(None) => {
-                drop(place);
-                let message = Mutex::new(Some(message));
-                self.begin(Transfer {
-                    message,
-                    ..self.transfer(put, Use::of(class))
-                });
-                Ok(LocalCompletion::Later)
-            }
-            Ok(Some(source)) => Ok(self.start_put(put, source, place, |is_in_use, buffer| {
-                CompletionAction::Payload(Box::new(message), is_in_use.then_some(put.cookie), buffer)
-            })),
-        }
-    }
-
-    /// Counts an operation, and starts it.
-    fn operation<T>(&self, purpose: Use, start: impl FnOnce() -> Result<T, Busy>) -> Result<T, Busy> {
-        self.begin_operation(purpose)?;
-        let started = start();
-        if started.is_err() {
-            self.end_operation();
-        }
-        started
-    }
-
-    /// Something is complete. Returns whether that is progress.
-    pub fn end_flight(&self, channel: Option<usize>, done: CompletionAction, upcalls: &mut dyn Upcalls) -> bool {
-        if let Some(channel) = channel {
-            self.channels[channel].give_back();
-        }
-        match done {
-            CompletionAction::Sent(buffer) => self.buffers.give(buffer),
-            // Else a process that waits for credits asks at once again, and never sleeps.
-            CompletionAction::Counts(peer) => {
-                let answer = self.credits.answered(peer);
-                if answer.is_none() {
-                    upcalls.peer_lost(peer, "it counts messages that it was not sent");
-                }
-                return answer.unwrap_or(true);
-            }
-            CompletionAction::Put(cookie, part, buffer) => {
-                self.end_copied(buffer);
-                upcalls.done(cookie, part);
-            }
-            CompletionAction::Payload(message, cookie, buffer) => {
-                self.send_queued(*message);
-                self.end_copied(buffer);
-                if let Some(cookie) = cookie {
-                    upcalls.done(cookie, Completion::Source);
-                }
-            }
-            CompletionAction::Get(cookie, into) => {
-                if let Some((buffer, to, bytes)) = into {
-                    // SAFETY: the destination, which the runtime keeps until completion; buffers
-                    // are aligned.
-                    unsafe { copy_out(buffer.address(), to, bytes) };
-                    self.buffers.give(buffer);
-                }
-                self.end_operation();
-                upcalls.done(cookie, Completion::Both);
-            }
-            CompletionAction::Piece(transfer, mut buffer, piece) => {
-                self.end_piece(&transfer, piece, buffer.prefix(piece.1), upcalls);
-                self.buffers.give(buffer);
-            }
-        }
+            // SAFETY: as above.
+            Direction::Get => (unsafe { shim.get(remote, buffer.address(), bytes, operation.vp) }, None),
+        };
+        pending.add(Flight {
+            event,
+            channel,
+            done: CompletionAction::Piece(Arc::clone(transfer), buffer, piece),
+        });
         true
-    }
-
-    fn end_copied(&self, buffer: Option<Buffer>) {
-        if let Some(buffer) = buffer {
-            self.buffers.give(buffer);
-        }
-        self.end_operation();
     }
 }
 
-impl Rma for Net {
+impl Rma for OneSided {
     /// Elan4's addresses are those of the process.
     fn reaches_all_memory(&self) -> bool {
-        self.shim.info.elan == 4
+        self.link.shim.info.elan == 4
     }
 
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
@@ -295,22 +264,5 @@ impl Rma for Net {
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
         self.operation(Use::Other, || self.get_now(get))
-    }
-}
-
-impl PutNotify for Net {
-    fn packed_limit(&self) -> usize {
-        self.shim.info.queue_bytes as usize - HEAD - ARGUMENTS
-    }
-
-    fn put_and_notify(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        class: Class,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        debug_assert!(length(parts) <= BUFFER);
-        self.operation(Use::of(class), || self.notify_now(put, reserved, class, parts))
     }
 }

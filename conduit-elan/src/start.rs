@@ -3,16 +3,19 @@
 
 use crate::barrier::{self, Rounds};
 use crate::buffers::{Buffer, Buffers, BUFFER};
+use crate::channels::Channels;
 use crate::credits::{Credits, COUNTS};
 use crate::ffi::{Functions, Shim};
-use crate::net::{Net, Numbers};
-use crate::pending::PendingOperations;
-use crate::receive::PostedReceives;
-use crate::send::MOST_SLOT;
+use crate::link::Link;
+use crate::net::Net;
+use crate::peers::{Numbers, Peers};
+use crate::receive::{PostedReceives, Receiver};
+use crate::rma::OneSided;
+use crate::send::Messages;
 use crate::variables;
+use crate::wire::MOST_SLOT;
 use gasnet_conduit::{config, Class, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_elan_abi as abi;
-use gasnet_sys::atomic::{AtomicBool, AtomicU32, AtomicUsize, Mutex};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -222,47 +225,45 @@ fn agree(info: &StartInfo<'_>, own: BootRecord) -> Result<(BootRecord, Option<Nu
     Ok((BootRecord { has_barrier, ..own }, numbers(&vps)?))
 }
 
-impl Net {
-    /// Opens the network; `attached` to it already, or not. `job`: added to the number of the job.
-    pub fn open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Result<Self, ConduitError> {
-        Self::try_open(info, attached, job).map_err(|why| failed(&why))
-    }
+/// Opens the network; `attached` to it already, or not. `job`: added to the number of the job.
+pub fn open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Result<Net, ConduitError> {
+    try_open(info, attached, job).map_err(|why| failed(&why))
+}
 
-    fn try_open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Result<Self, String> {
-        let job = info.message_token().wrapping_add(u64::from(job));
-        let shim = if let Some(shim) = attached {
-            Ok(shim)
-        } else {
-            // libelan waits for all processes.
-            all_can(info, can_start())?;
-            attach(job, info.rank.0, info.size)
-        };
-        let found = shim.and_then(|shim| {
-            let size = shim.info.size;
-            if size != info.size {
-                return Err(format!("libelan has {size} processes, and the job {}", info.size));
-            }
-            Ok(shim)
-        });
-        let config = config::get();
-        let is_alone = info.leaders.len() == info.size as usize;
-        let mut own = BootRecord {
-            credits: credits(info.size - 1),
-            putget: u32::from(config.get(&variables::PUTGET)),
-            has_failed: u32::from(found.is_err()),
-            barrier: gasnet_conduit::barrier::choice(&barrier_name()),
-            ..BootRecord::default()
-        };
-        if let Ok(shim) = &found {
-            own.vp = shim.info.vp;
-            own.has_barrier = u32::from(is_alone && info.may_start_threads && shim.info.is_serial == 0);
+fn try_open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Result<Net, String> {
+    let job = info.message_token().wrapping_add(u64::from(job));
+    let shim = if let Some(shim) = attached {
+        Ok(shim)
+    } else {
+        // libelan waits for all processes.
+        all_can(info, can_start())?;
+        attach(job, info.rank.0, info.size)
+    };
+    let found = shim.and_then(|shim| {
+        let size = shim.info.size;
+        if size != info.size {
+            return Err(format!("libelan has {size} processes, and the job {}", info.size));
         }
-        let agreed = agree(info, own);
-        let shim = found?;
-        let (agreed, numbers) = agreed?;
-        let opening = Opening { info, agreed, shim };
-        all_can(info, opening.open(numbers))
+        Ok(shim)
+    });
+    let config = config::get();
+    let is_alone = info.leaders.len() == info.size as usize;
+    let mut own = BootRecord {
+        credits: credits(info.size - 1),
+        putget: u32::from(config.get(&variables::PUTGET)),
+        has_failed: u32::from(found.is_err()),
+        barrier: gasnet_conduit::barrier::choice(&barrier_name()),
+        ..BootRecord::default()
+    };
+    if let Ok(shim) = &found {
+        own.vp = shim.info.vp;
+        own.has_barrier = u32::from(is_alone && info.may_start_threads && shim.info.is_serial == 0);
     }
+    let agreed = agree(info, own);
+    let shim = found?;
+    let (agreed, numbers) = agreed?;
+    let opening = Opening { info, agreed, shim };
+    all_can(info, opening.open(numbers))
 }
 
 /// What the processes have agreed on.
@@ -309,28 +310,16 @@ impl Opening<'_> {
         let channels = (0..depth.div_ceil(shim.info.throttle.max(1)))
             .map(|_| shim.channel())
             .collect();
-        Ok(Net {
-            rank: info.rank,
-            size: info.size,
-            numbers,
-            queues: [requests, replies],
-            receiving: [Mutex::default(), Mutex::default()],
-            port,
-            offers,
-            credits,
-            buffers: Buffers::new(free),
-            channels,
-            last_channel: AtomicUsize::new(0),
-            operations: AtomicU32::new(0),
-            most_operations: config.get(&variables::NBI_THROTTLE).unwrap_or(depth),
-            uses_putget: agreed.putget != 0,
-            flights: PendingOperations::default(),
-            transfers: crate::transfers::Transfers::default(),
-            segments: crate::memory::Table::default(),
+        let peers = Peers::new(info.rank, info.size, numbers);
+        let link = Link::new(peers, port, Buffers::new(free), Arc::clone(shim));
+        let most_operations = config.get(&variables::NBI_THROTTLE).unwrap_or(depth);
+        Ok(Net::new(
+            OneSided::new(link, Channels::new(channels), most_operations),
+            Messages::new([requests, replies], credits),
+            Receiver::new(offers),
             rounds,
-            stopped: AtomicBool::new(false),
-            shim: Arc::clone(shim),
-        })
+            agreed.putget != 0,
+        ))
     }
 }
 
