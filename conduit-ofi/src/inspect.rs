@@ -3,6 +3,7 @@
 
 use crate::ffi::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
 use crate::net::{self, Abilities, Net};
+use crate::presets;
 use crate::provider::{self, Needs, Verdict};
 use crate::select;
 use crate::variables::{Choice, Settings};
@@ -11,7 +12,7 @@ use gasnet_conduit::ProviderReport;
 
 /// The providers: those that can be used, in libfabric's order, then the others.
 pub fn providers(choice: &Choice) -> Result<Vec<ProviderReport>, String> {
-    let library = Functions::get()?;
+    let library = presets::library()?;
     let all: Vec<Info> = Infos::everything(library)?.iter().collect();
     let chosen = select::select(library, choice, Needs::default()).map(|selected| selected.info.provider());
     let mut reports = Vec::new();

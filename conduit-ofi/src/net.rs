@@ -207,7 +207,7 @@ impl Net {
         choice: &Choice,
         settings: &Settings,
     ) -> Result<(Endpoint, Abilities, Receives), String> {
-        let library = Functions::get()?;
+        let library = presets::library()?;
         presets::set_universe_size(info.size, library.version);
         let needs = Needs {
             job: presets::set_job(info.job_token),
@@ -380,7 +380,7 @@ pub fn inject_limits(settings: &Settings, provider: &Info) -> (usize, usize) {
 
 /// Names the provider, for `GASNET_VERBOSEENV`.
 fn report(endpoint: &Endpoint, abilities: Abilities) {
-    let Ok(library) = Functions::get() else { return };
+    let Some(library) = Functions::get() else { return };
     let (info, (major, minor)) = (endpoint.info(), library.version);
     let by = |provider| if provider { "the provider" } else { "Active Messages" };
     gasnet_conduit::print_line(format_args!(

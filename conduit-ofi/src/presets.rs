@@ -1,5 +1,6 @@
 //! Variables of libfabric that this conduit sets, unless the user has, before libfabric reads them.
 
+use crate::ffi::Functions;
 use crate::provider;
 use crate::variables;
 use gasnet_sys::env;
@@ -20,8 +21,13 @@ const UNIVERSE_SIZE: &CStr = c"FI_UNIVERSE_SIZE";
 /// How the cxi provider matches messages to receives.
 const CXI_MATCHING: &CStr = c"FI_CXI_RX_MATCH_MODE";
 
-/// Sets what is the same in every job. Called before the first use of libfabric.
-pub fn before_first_use() {
+/// libfabric, whose variables are set before its first use. The error is a message.
+pub fn library() -> Result<&'static Functions, String> {
+    Functions::load(before_first_use)
+}
+
+/// Sets the variables that are the same in every job.
+fn before_first_use() {
     // The libraries of the psm providers, which libfabric brings along, would catch signals, and
     // bind threads to cores.
     const PSM: [&CStr; 4] = [

@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn devices_are_listed_with_distances() {
         let choice = choice(None, &["tcp"], &[]);
-        let lines = Offer::query(Functions::get().unwrap(), &choice, Needs::default())
+        let lines = Offer::query(crate::presets::library().unwrap(), &choice, Needs::default())
             .unwrap()
             .lines(&choice);
         assert!(lines.iter().any(|line| line == "tcp;ofi_rxm on lo"), "{lines:?}");

@@ -1,6 +1,7 @@
 //! What a process opens of the provider that it uses: the best of what that offers on its domain.
 
 use crate::ffi::{bits, Functions, Info, Infos, Wanted};
+use crate::presets;
 use crate::provider::{has_file, is_fast, Needs, Offer};
 use crate::variables::Choice;
 use crate::versions::{self, Version};
@@ -121,7 +122,7 @@ fn asks_for_device_memory(choice: &Choice, version: (u32, u32), provider: &str) 
 
 /// The provider that a process would use.
 pub fn probe(choice: &Choice) -> Result<String, String> {
-    let selected = select(Functions::get()?, choice, Needs::default())?;
+    let selected = select(presets::library()?, choice, Needs::default())?;
     Ok(selected.info.provider())
 }
 
@@ -144,7 +145,7 @@ mod tests {
 
     /// What would be selected on this machine: provider, domain.
     fn selected(choice: &Choice) -> Result<(String, String), String> {
-        let selected = select(Functions::get()?, choice, Needs::default())?;
+        let selected = select(presets::library()?, choice, Needs::default())?;
         Ok((selected.info.provider(), selected.info.domain()))
     }
 

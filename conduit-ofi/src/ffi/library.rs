@@ -1,7 +1,6 @@
 //! `libfabric.so.1`, opened at run time.
 
 use super::bindings as abi;
-use crate::presets;
 use crate::variables::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
@@ -51,6 +50,9 @@ type GetInfo = unsafe extern "C" fn(
     info: *mut *mut abi::fi_info,
 ) -> c_int;
 
+/// The functions of this process.
+static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+
 /// The functions that the library exports. All others are in the tables of its objects.
 pub struct Functions {
     pub(super) getinfo: GetInfo,
@@ -68,14 +70,21 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// The functions, looked up once per process. The error is a message.
-    pub fn get() -> Result<&'static Self, String> {
-        static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
-        FUNCTIONS.get_or_init(Self::open).as_ref().map_err(Clone::clone)
+    /// The functions, looked up once per process, after `prepare`. The error is a message.
+    pub fn load(prepare: impl FnOnce()) -> Result<&'static Self, String> {
+        let open = || {
+            prepare();
+            Self::open()
+        };
+        FUNCTIONS.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+
+    /// The functions, if they were looked up.
+    pub fn get() -> Option<&'static Self> {
+        FUNCTIONS.get()?.as_ref().ok()
     }
 
     fn open() -> Result<Self, String> {
-        presets::before_first_use();
         let library = Library::open(&VENDOR, config::get())?;
         // SAFETY: fi_version(3): no arguments, and a number.
         let fi_version = unsafe { library.function::<unsafe extern "C" fn() -> u32>(c"fi_version")? };

@@ -112,7 +112,7 @@ impl Errno {
 
     /// The library's text, and the usual reason for a descriptor that is closed.
     pub fn text(self) -> String {
-        let text = Functions::get().map_or_else(|_| format!("error {}", self.0), |library| library.text(self.0));
+        let text = Functions::get().map_or_else(|| format!("error {}", self.0), |library| library.text(self.0));
         if [libc::EBADF, libc::ENOTSOCK].contains(&self.0) {
             return format!("{text} (does the program close descriptors that it did not open?)");
         }
