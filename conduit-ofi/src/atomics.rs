@@ -5,9 +5,9 @@
 //! performed.
 
 use crate::ffi::{atomic as numbers, AtomicCode, Endpoint, ATOMIC_RESULT};
-use crate::net::Net;
 use crate::operation::Kind;
-use gasnet_conduit::{atomic_codes as codes, Atomic, Atomics, Busy};
+use crate::rma::OneSided;
+use gasnet_conduit::{atomic_codes as codes, Atomic, Busy};
 
 /// Types.
 const TYPES: [(u32, u32); 4] = [
@@ -31,7 +31,7 @@ const OPERATIONS: [u32; 10] = [
     numbers::CSWAP,
 ];
 
-/// What an operation of GASNet is to the provider.
+/// Operand of the provider for an operation of GASNet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operand {
     /// The client's first operand.
@@ -90,22 +90,25 @@ pub fn are_all(supported: u64) -> bool {
     supported == (1 << codes_by_bit().count()) - 1
 }
 
-impl Atomics for Net {
-    fn supports(&self, dt: u32, op: u32) -> bool {
-        let (Some(datatype), Some((op, _))) = (datatype(dt), translate(op)) else {
-            return false;
-        };
-        let bit = codes_by_bit().position(|code| code == AtomicCode { datatype, op });
-        bit.is_some_and(|bit| self.selected.atomics >> bit & 1 != 0)
-    }
+/// Whether a process supports an operation, if every process has the `supported` ones.
+pub fn supports(supported: u64, dt: u32, op: u32) -> bool {
+    let (Some(datatype), Some((op, _))) = (datatype(dt), translate(op)) else {
+        return false;
+    };
+    let bit = codes_by_bit().position(|code| code == AtomicCode { datatype, op });
+    bit.is_some_and(|bit| supported >> bit & 1 != 0)
+}
 
-    fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
+impl OneSided {
+    /// See [`gasnet_conduit::Atomics::atomic`].
+    pub fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
         let Atomic { dt, op, operands, .. } = *atomic;
         let (Some(datatype), Some((number, operand))) = (datatype(dt), translate(op)) else {
             panic!("defect: an atomic {op:#x} on type {dt:#x}");
         };
-        let target = self.segments.remote(&atomic.target, self.target(atomic.target.peer)?);
-        let mut held = self.bounces.take(&self.endpoint).ok_or(Busy)?;
+        let link = self.link();
+        let target = self.segments().remote(&atomic.target, link.target(atomic.target.peer)?);
+        let mut held = self.bounces().take(&link.endpoint).ok_or(Busy)?;
         let bytes = codes::bytes(dt);
         let (value, expected) = match operand {
             Operand::First => (operands[0], 0),
@@ -130,7 +133,7 @@ impl Atomics for Net {
         held.peer = atomic.target.peer;
         let (source, code) = (held.source(bytes), AtomicCode { datatype, op: number });
         // SAFETY: operands and result are the operation's own bytes.
-        match unsafe { self.endpoint.atomic(code, source, target, held.context()) } {
+        match unsafe { link.endpoint.atomic(code, source, target, held.context()) } {
             Ok(()) => {
                 held.into_context();
                 Ok(())
@@ -138,7 +141,7 @@ impl Atomics for Net {
             Err(why) => {
                 let what = held.kind.name();
                 held.release();
-                Err(self.refused(atomic.target.peer, what, why))
+                Err(link.refused(atomic.target.peer, what, why))
             }
         }
     }

@@ -1,11 +1,12 @@
-//! What `gasnet_info` prints about the providers of this machine. Each is selected and opened as in
+//! Reports of `gasnet_info` about the providers of this machine. Each is selected and opened as in
 //! a job, so that the facts are those of a job.
 
 use crate::ffi::{mr_mode, Endpoint, Functions, Info, Infos, Threads};
-use crate::net::{self, Abilities, Net};
+use crate::net::Abilities;
 use crate::presets;
 use crate::provider::{self, Needs, Verdict};
 use crate::select;
+use crate::start::{self, Opened};
 use crate::variables::{Choice, Settings};
 use crate::versions::{self, End, Version};
 use gasnet_conduit::ProviderReport;
@@ -74,7 +75,7 @@ const THREADS: Threads = Threads {
     sleep: true,
 };
 
-/// What the conduit does over a provider, or why it cannot.
+/// Facts about the conduit over a provider, or the reason why it cannot use the provider.
 fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Vec<(&'static str, String)>, String> {
     let choice = Choice {
         provider: Some(name.to_owned()),
@@ -87,7 +88,11 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     let (has_multi_receive, has_atomics) = (selected.multi_receive, selected.atomics);
     let end = versions::end(name, selected.version);
     let settings = Settings::read();
-    let (mut endpoint, abilities, receives) = Net::open_selected(selected, &choice, &settings, THREADS)?;
+    let Opened {
+        mut endpoint,
+        abilities,
+        receives,
+    } = start::open_selected(selected, &choice, &settings, THREADS)?;
     let info = endpoint.info();
     let mut facts = vec![
         ("device", info.domain()),
@@ -98,7 +103,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     ];
     facts.extend(operations(
         abilities,
-        net::atomics_by_messages(has_atomics, &choice, &endpoint),
+        start::atomics_by_messages(has_atomics, &choice, &endpoint),
         info,
     ));
     for (label, names) in info.names() {
@@ -116,7 +121,7 @@ fn opened(library: &'static Functions, choice: &Choice, name: &str) -> Result<Ve
     };
     facts.push(("keys", format!("{} bytes, {author}", info.key_bytes())));
     facts.push(("wait object", wait_text(&endpoint)));
-    let (messages, puts) = net::inject_limits(&settings, info);
+    let (messages, puts) = start::inject_limits(&settings, info);
     facts.push((
         "injected",
         format!("messages of {messages} bytes, puts of {puts} bytes"),
@@ -143,7 +148,7 @@ fn receive_text(takes_many: bool, has_multi_receive: bool, end: End) -> String {
     }
 }
 
-/// Who does the operations on memory.
+/// Implementations of the operations on memory.
 fn operations(abilities: Abilities, atomics_by_messages: Option<&str>, info: &Info) -> [(&'static str, String); 4] {
     let puts = if abilities.rma {
         "provider (FI_RMA with FI_DELIVERY_COMPLETE)".into()

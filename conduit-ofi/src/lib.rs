@@ -17,6 +17,7 @@ mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
 mod inspect;
+mod link;
 mod memory;
 mod net;
 mod operation;
@@ -30,6 +31,7 @@ mod rma;
 mod select;
 mod send;
 mod stale_shm;
+mod start;
 mod variables;
 mod versions;
 mod wire;
@@ -99,7 +101,7 @@ impl Conduit for Ofi {
     }
 
     fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
-        Ok(Box::new(Net::open(info, &self.choice())?))
+        Ok(Box::new(start::open(info, &self.choice())?))
     }
 
     /// Unless the user names this conduit, it is for providers that are faster than UDP. Loading
@@ -156,14 +158,14 @@ impl Network for Net {
     }
 
     fn abilities(&self) -> Abilities<'_> {
-        let has_rma = self.selected.rma;
+        let has_rma = self.selected().rma;
         Abilities {
             send_buffers: Some(self),
             segments: has_rma.then_some(self as &dyn Segments),
-            rma: has_rma.then_some(self as &dyn Rma),
+            rma: has_rma.then_some(self.rma() as &dyn Rma),
             put_notify: has_rma.then_some(self as &dyn PutNotify),
-            atomics: (self.selected.atomics != 0).then_some(self as &dyn Atomics),
-            wake: self.endpoint.wake_fd().map(|_| self as &dyn Wake),
+            atomics: (self.selected().atomics != 0).then_some(self as &dyn Atomics),
+            wake: self.link().endpoint.wake_fd().map(|_| self as &dyn Wake),
             ..Abilities::default()
         }
     }
@@ -171,24 +173,30 @@ impl Network for Net {
 
 impl Segments for Net {
     fn max_key_bytes(&self) -> usize {
-        memory::Segments::max_key_bytes(self.endpoint.info())
+        memory::Segments::max_key_bytes(self.link().endpoint.info())
     }
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        self.segments.register(&self.endpoint, memory)
+        self.rma().segments().register(&self.link().endpoint, memory)
     }
 
     fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
-        let device = memory.device.filter(|_| self.endpoint.info().takes_device_memory())?;
-        match self.segments.register_device(&self.endpoint, memory, device, dmabuf) {
+        let device = memory
+            .device
+            .filter(|_| self.link().endpoint.info().takes_device_memory())?;
+        match self
+            .rma()
+            .segments()
+            .register_device(&self.link().endpoint, memory, device, dmabuf)
+        {
             Ok(registration) => Some(registration),
             Err(why) => {
                 if config::get().get_or_default(&config::VERBOSEENV) {
                     gasnet_conduit::print_line(format_args!(
                         "GASNet: ofi: rank {}: {:?} does not register {} bytes of {device}: {}. Active Messages move \
                          its data.",
-                        self.rank,
-                        self.endpoint.info(),
+                        self.link().rank,
+                        self.link().endpoint.info(),
                         memory.bytes,
                         why.text()
                     ));
@@ -199,30 +207,30 @@ impl Segments for Net {
     }
 
     fn deregister(&self, segment: gasnet_conduit::LocalSegment) {
-        self.segments.deregister(segment);
+        self.rma().segments().deregister(segment);
     }
 
     fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        self.segments.learn(&self.endpoint, peer, memory, key)
+        self.rma().segments().learn(&self.link().endpoint, peer, memory, key)
     }
 
     fn forget(&self, _: JobRank, segment: RemoteSegment) {
-        self.segments.forget(&self.endpoint, segment);
+        self.rma().segments().forget(&self.link().endpoint, segment);
     }
 }
 
 impl Wake for Net {
     fn fd(&self) -> i32 {
-        self.endpoint.wake_fd().unwrap_or(-1)
+        self.link().endpoint.wake_fd().unwrap_or(-1)
     }
 
     fn devices(&self) -> Vec<String> {
-        vec![self.endpoint.device()]
+        vec![self.link().endpoint.device()]
     }
 
     fn arm(&self) -> bool {
-        // What is stalled is started by polls.
-        self.stalled.is_empty() && self.endpoint.may_sleep()
+        // Polls start operations that are stalled.
+        self.link().stalled.is_empty() && self.link().endpoint.may_sleep()
     }
 }
 

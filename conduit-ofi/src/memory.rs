@@ -10,7 +10,7 @@ use gasnet_conduit_util::slot_table::SlotTable;
 /// Most bytes of a long key, and of those that follow its base address.
 const RAW_KEY_BYTES: usize = 256;
 
-/// What segments are registered for.
+/// Access to segments.
 const ACCESS: u64 = bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE | bits::SEND | bits::RECV;
 
 /// Whether local host memory of operations must be registered.
@@ -188,8 +188,8 @@ mod tests {
             ..Choice::default()
         };
         let all = [JobRank(0)];
-        let net = Net::open(&start_info(JobRank(0), &all, &<[u8]>::to_vec), &choice).unwrap();
-        assert_eq!(net.endpoint.info().takes_device_memory(), provider == "shm");
+        let net = crate::start::open(&start_info(JobRank(0), &all, &<[u8]>::to_vec), &choice).unwrap();
+        assert_eq!(net.link().endpoint.info().takes_device_memory(), provider == "shm");
         test(&net);
     }
 
@@ -205,7 +205,10 @@ mod tests {
             assert_eq!(gasnet_conduit::Segments::register_device(net, &memory, &|| None), None);
         });
         with_net("shm", |net| {
-            let refused = net.segments.register_device(&net.endpoint, &memory, CUDA, &|| None);
+            let refused = net
+                .rma()
+                .segments()
+                .register_device(&net.link().endpoint, &memory, CUDA, &|| None);
             assert_eq!(refused, Err(Errno(libc::ENOSYS)));
             assert_eq!(gasnet_conduit::Segments::register_device(net, &memory, &|| None), None);
         });
@@ -223,11 +226,16 @@ mod tests {
     #[test]
     fn memory_of_segments_has_a_descriptor() {
         with_net("shm", |net| {
-            assert!(!wants_registration(net.endpoint.info()));
+            assert!(!wants_registration(net.link().endpoint.info()));
             // It stands for memory of a device, which this host lacks.
             let room = vec![0_u8; 4096];
             let memory = SegmentMemory::host(room.as_ptr() as usize, room.len());
-            let segment = net.segments.register(&net.endpoint, &memory).unwrap().segment;
+            let segment = net
+                .rma()
+                .segments()
+                .register(&net.link().endpoint, &memory)
+                .unwrap()
+                .segment;
             let descriptor = |device| {
                 let address = memory.base + 8;
                 let memory = LocalMemory {
@@ -235,10 +243,14 @@ mod tests {
                     segment,
                     device,
                 };
-                net.segments.local(&net.endpoint, &memory, 16).unwrap().descriptor
+                net.rma()
+                    .segments()
+                    .local(&net.link().endpoint, &memory, 16)
+                    .unwrap()
+                    .descriptor
             };
             assert!(!descriptor(None).is_null() && !descriptor(Some(CUDA)).is_null());
-            net.segments.deregister(segment);
+            net.rma().segments().deregister(segment);
         });
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of the other processes: addresses, credits, and whether they are there.
+//! The processes of the job: addresses, credits and states.
 //!
 //! Not every provider bounds what a sender may have in flight to a receiver that does not poll, so
 //! [`credits`] do. A request costs units by its length, and half a window that is owed is returned.
@@ -80,7 +80,7 @@ impl Peers {
         units(message).min(self.credits.window() / 2)
     }
 
-    /// How many there are.
+    /// Number of processes.
     pub fn count(&self) -> u32 {
         self.all.len() as u32
     }
@@ -99,17 +99,11 @@ impl Peers {
         peer.number
     }
 
-    /// Numbers of the peers that were contacted and are present.
-    pub fn contacted(&self) -> impl Iterator<Item = (JobRank, u64)> + '_ {
-        let ranks = (0..self.count())
-            .map(JobRank)
-            .filter(|rank| self.states.is_present(*rank));
-        ranks.filter_map(|rank| {
-            let peer = self.of(rank);
-            peer.was_contacted
-                .load(Ordering::Relaxed)
-                .then_some((rank, peer.number))
-        })
+    /// The peers that were contacted and are present.
+    pub fn contacted(&self) -> impl Iterator<Item = JobRank> + '_ {
+        let is_present = |rank: &JobRank| self.states.is_present(*rank);
+        let was_contacted = |rank: &JobRank| self.of(*rank).was_contacted.load(Ordering::Relaxed);
+        (0..self.count()).map(JobRank).filter(is_present).filter(was_contacted)
     }
 
     /// The credit of a peer.

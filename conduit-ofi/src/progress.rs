@@ -5,16 +5,16 @@
 //! sending it what it waits for, and replies need no endpoint of their own.
 
 use crate::ffi::{bits, Completion, Errno, Failure};
-use crate::net::{Net, Stalled};
+use crate::link::{Arrival, Stalled};
+use crate::net::Net;
 use crate::operation::{Access, Kind, OwnedOperation};
 use crate::provider;
-use crate::put_notify::long_put::Arrival;
+use crate::put_notify::PutParts;
 use crate::receive::{has_message, RESERVE};
+use crate::send::transmit_again;
 use crate::wire;
 use gasnet_conduit::{Completion as Part, JobRank, PollScope, Upcalls};
 use gasnet_conduit_util::aligned_copy::copy_out;
-use gasnet_sys::atomic::Ordering;
-use gasnet_sys::lock;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Completions that a poll takes at once: they lie on a stack that may be small.
 const AT_ONCE: usize = 32;
 
-/// What a completion is of.
+/// Subject of a completion.
 enum Event {
     /// A message in this receive buffer.
     Message(usize),
@@ -34,96 +34,67 @@ enum Event {
     Nothing,
 }
 
+/// Completions that were taken, and messages that were delivered.
+struct Taken {
+    completions: usize,
+    delivered: usize,
+}
+
 impl Net {
     /// See [`gasnet_conduit::Network::poll`].
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        if self.stopped.load(Ordering::Relaxed) {
+        let (link, receiver) = (self.link(), self.receiver());
+        if link.is_stopped() {
             return 0;
         }
-        let mut delivered = 0;
-        if scope == PollScope::All && !self.deferred.is_empty() {
-            delivered += self.deliver_deferred(upcalls);
-        }
-        let mut left = self.settings.completions;
+        let mut delivered = receiver.poll_deferred(link, scope, upcalls);
+        let mut left = self.completions();
         while left > 0 {
-            let (most, taken) = (left.min(AT_ONCE), self.take(left.min(AT_ONCE), scope, upcalls));
-            delivered += taken.1;
+            let most = left.min(AT_ONCE);
+            let taken = self.take(most, scope, upcalls);
+            delivered += taken.delivered;
             // Fewer than there was room for: there are no more.
-            left = if taken.0 < most { 0 } else { left - most };
+            left = if taken.completions < most { 0 } else { left - most };
         }
-        if let Err(why) = self.receives.retry(&self.endpoint) {
-            self.fail("fi_recvmsg", why);
+        if let Err(why) = receiver.receives().retry(&link.endpoint) {
+            link.fail("fi_recvmsg", why);
         }
-        if !self.stalled.is_empty() {
+        if !link.stalled.is_empty() {
             self.restart();
         }
-        if self.peers.has_work() {
-            self.settle(upcalls);
+        if link.peers.has_work() {
+            self.return_credits();
+            self.report_losses(upcalls);
         }
-        if self.has_failed.load(Ordering::Relaxed) {
-            if let Some(why) = lock(&self.failure).take() {
-                upcalls.network_lost(&why);
-            }
+        if let Some(why) = link.take_failure() {
+            upcalls.network_lost(&why);
         }
         delivered
     }
 
-    /// Takes and handles at most `most` completions. Returns how many it took, and delivered
-    /// messages.
-    fn take(&self, most: usize, scope: PollScope, upcalls: &mut dyn Upcalls) -> (usize, usize) {
+    /// Takes and handles at most `most` completions.
+    fn take(&self, most: usize, scope: PollScope, upcalls: &mut dyn Upcalls) -> Taken {
+        let link = self.link();
         let mut room = [const { MaybeUninit::uninit() }; AT_ONCE];
-        match self.read(&mut room[..most]) {
-            Ok(completions) => return (completions.len(), self.handle(completions, scope, upcalls)),
+        match self.receiver().read(link, &mut room[..most]) {
+            Ok(completions) => {
+                return Taken {
+                    completions: completions.len(),
+                    delivered: self.handle(completions, scope, upcalls),
+                }
+            }
             Err(Errno::AGAIN) => {}
             Err(Errno::ERROR_AVAILABLE) => {
-                if let Some(failure) = self.endpoint.failure() {
+                if let Some(failure) = link.endpoint.failure() {
                     self.failed(&failure);
                 }
             }
-            Err(why) => self.fail("fi_cq_read", why),
+            Err(why) => link.fail("fi_cq_read", why),
         }
-        (0, 0)
-    }
-
-    /// Takes completions, and references to their messages. Another thread that does the same is
-    /// not waited for.
-    fn read<'a>(&self, room: &'a mut [MaybeUninit<Completion>]) -> Result<&'a mut [Completion], Errno> {
-        let Ok(_reader) = self.reader.try_lock() else {
-            return Err(Errno::AGAIN);
-        };
-        let completions = self.endpoint.completions(room)?;
-        for completion in &mut *completions {
-            if completion.flags & (bits::RECV | bits::MULTI_RECV) != 0 {
-                // SAFETY: the context of a posted receive, which is not released before its
-                // messages.
-                let Some(held) = (unsafe { OwnedOperation::from_context(completion.op_context) }) else {
-                    continue;
-                };
-                if let Kind::Receive(index) = held.kind {
-                    held.into_context();
-                    // The completions are out of the queue, so they are handled all the same.
-                    self.refer(index, completion);
-                }
-            }
+        Taken {
+            completions: 0,
+            delivered: 0,
         }
-        Ok(completions)
-    }
-
-    /// Takes a reference to the message of a completion, if that lies in its buffer. Whether it
-    /// does.
-    fn refer(&self, index: usize, completion: &mut Completion) -> bool {
-        match self.receives.refer(&self.endpoint, index, completion) {
-            Ok(true) => return true,
-            Ok(false) => {
-                let (bytes, place) = (completion.len, completion.buf);
-                self.outsiders.drop(
-                    self.rank,
-                    &format!("a message of {bytes} bytes at {place:?}, outside its buffer"),
-                );
-            }
-            Err(why) => self.fail("fi_recvmsg", why),
-        }
-        false
     }
 
     fn event(completion: &Completion) -> Event {
@@ -157,59 +128,41 @@ impl Net {
     /// may need what they return. A request in the reserve is copied, so that its buffer can be
     /// posted again whatever handlers wait for.
     fn handle(&self, completions: &mut [Completion], scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let (link, receiver) = (self.link(), self.receiver());
         let mut delivered = 0;
         for completion in &mut *completions {
             match Self::event(completion) {
                 Event::Nothing => completion.flags = 0,
                 Event::Announced(data) => {
                     completion.flags = 0;
-                    if let Some(message) = self.pending_puts.put(data) {
-                        delivered += self.deliver_announced(message, PollScope::Replies, upcalls);
-                    }
+                    delivered += receiver.note_put(link, data, upcalls);
                 }
                 Event::Done(held) => {
                     completion.flags = 0;
                     delivered += self.done(held, upcalls);
                 }
                 Event::Message(index) => {
-                    let message = self.message(index, completion);
+                    let message = receiver.message(index, completion);
                     let in_place = scope == PollScope::All && index != RESERVE;
                     if in_place && wire::is_request(message) {
                         continue;
                     }
                     completion.flags = 0;
-                    delivered += self.deliver(message, PollScope::Replies, upcalls);
+                    delivered += receiver.deliver(link, message, PollScope::Replies, upcalls);
                     wire::spend(message);
-                    self.release(index);
+                    receiver.release(link, index);
                 }
             }
         }
         for completion in completions.iter().filter(|completion| completion.flags != 0) {
             if let Event::Message(index) = Self::event(completion) {
-                let message = self.message(index, completion);
-                delivered += self.deliver(message, scope, upcalls);
+                let message = receiver.message(index, completion);
+                delivered += receiver.deliver(link, message, scope, upcalls);
                 wire::spend(message);
-                self.release(index);
+                receiver.release(link, index);
             }
         }
-        if scope == PollScope::All && !self.deferred.is_empty() {
-            delivered += self.deliver_deferred(upcalls);
-        }
-        delivered
-    }
-
-    /// The message of a completion.
-    fn message<'a>(&self, index: usize, completion: &Completion) -> &'a mut [u8] {
-        let address = self.receives.message(index, completion);
-        // SAFETY: a message inside a receive buffer, as `refer` has verified, to which this thread
-        // has a reference.
-        unsafe { std::slice::from_raw_parts_mut(address as *mut u8, completion.len) }
-    }
-
-    fn release(&self, index: usize) {
-        if let Err(why) = self.receives.release(&self.endpoint, index) {
-            self.fail("fi_recvmsg", why);
-        }
+        delivered + receiver.poll_deferred(link, scope, upcalls)
     }
 
     /// An operation of ours is complete.
@@ -219,7 +172,7 @@ impl Net {
                 // SAFETY: as below.
                 unsafe { copy_out(held.address(), to.0, to.1) };
             }
-            self.resume(held);
+            self.rma().resume(held);
             return 0;
         }
         let cookie = held.cookie;
@@ -232,8 +185,8 @@ impl Net {
                 reports,
             } => {
                 if by_message {
-                    let peer = held.peer;
-                    self.announce(Arrival { peer, number, parts });
+                    let (peer, put) = (held.peer, PutParts { number, parts });
+                    self.messages().announce(self.rma(), Arrival { peer, put });
                 }
                 reports.then_some(Part::Source)
             }
@@ -265,9 +218,8 @@ impl Net {
     /// without one, and with pointers of their own (libfabric@v1.17.0:prov/rxm/src/rxm_cq.c).
     #[cold]
     fn named(&self, context: *mut c_void) -> Option<OwnedOperation> {
-        let pools = self.small.iter().chain(&self.large);
-        let mut pools = pools.chain([&self.reserved, &self.operations, &self.bounces]);
-        let is_ours = self.receives.owns(context) || pools.any(|pool| pool.owns(context));
+        let mut pools = self.messages().pools().chain(self.rma().pools());
+        let is_ours = self.receiver().receives().owns(context) || pools.any(|pool| pool.owns(context));
         // SAFETY: an operation of this process, with which the provider is done.
         is_ours
             .then(|| unsafe { OwnedOperation::from_context(context) })
@@ -278,12 +230,13 @@ impl Net {
     /// job: anybody can cause other errors.
     #[cold]
     fn failed(&self, failure: &Failure) {
+        let link = self.link();
         let Some(held) = self.named(failure.of.op_context) else {
             // An injected message of ours has no context.
             let is_ours = failure.of.flags & (bits::SEND | bits::WRITE | bits::READ) != 0;
-            match self.peers.states.any_stopped() {
+            match link.peers.states.any_stopped() {
                 true => {}
-                false if is_ours => self.fail_text(&format!("an operation failed: {}", failure.text)),
+                false if is_ours => link.fail_text(&format!("an operation failed: {}", failure.text)),
                 false => self.drop_error("an error without an operation", failure),
             }
             return;
@@ -299,8 +252,8 @@ impl Net {
                 self.drop_error("an error of an operation that is complete", failure);
             }
             kind => {
-                let text = format!("{:?}: {} failed: {}", self.endpoint.info(), kind.name(), failure.text);
-                self.peers.states.lose(held.peer, text);
+                let text = format!("{:?}: {} failed: {}", link.endpoint.info(), kind.name(), failure.text);
+                link.peers.states.lose(held.peer, text);
                 held.release();
             }
         }
@@ -313,15 +266,16 @@ impl Net {
     fn receive_failed(&self, index: usize, failure: &Failure) {
         /// The setting with which no message is cut off by one before it.
         const REMEDY: &str = "GASNET_OFI_RECEIVE_BUFF_SIZE=recv gives each message a buffer of its own";
-        let largest = self.settings.max_packet + wire::OVERHEAD;
+        let (link, receives) = (self.link(), self.receiver().receives());
+        let largest = self.receiver().max_message();
         let (is_truncated, bytes) = (failure.errno == Errno::TRUNCATED, failure.bytes);
         // A message of the job fits into a buffer of its own.
-        let is_cut_off = is_truncated && self.receives.takes_many();
+        let is_cut_off = is_truncated && receives.takes_many();
         // Many providers do not report the length. Over sockets anybody may have sent the message.
-        let is_exposed = !provider::is_fast(&self.endpoint.info().provider());
+        let is_exposed = !provider::is_fast(&link.endpoint.info().provider());
         let is_ours = match bytes {
             0 => !is_exposed,
-            _ => bytes <= largest && self.receives.cuts_off(index, &failure.of, bytes),
+            _ => bytes <= largest && receives.cuts_off(index, &failure.of, bytes),
         };
         if is_cut_off && is_ours {
             let length = if bytes == 0 {
@@ -329,7 +283,7 @@ impl Net {
             } else {
                 bytes.to_string()
             };
-            return self.fail_text(&format!(
+            return link.fail_text(&format!(
                 "a message of {length} bytes was cut off, though the provider was to keep room for {largest} bytes in \
                  its receive buffer (FI_OPT_MIN_MULTI_RECV). {REMEDY}"
             ));
@@ -341,44 +295,34 @@ impl Net {
         if !is_truncated && failure.errno != Errno::CANCELED {
             self.drop_error("a receive", failure);
         }
-        let mut message = failure.of;
-        let reader = lock(&self.reader);
-        let is_referred = self.refer(index, &mut message);
-        drop(reader);
-        if is_referred && has_message(&message) {
-            self.release(index);
-        }
+        self.receiver().drop_failed(link, index, failure.of);
     }
 
     /// Counts an error that is not the job's.
     #[cold]
     fn drop_error(&self, what: &str, failure: &Failure) {
-        let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), failure.text);
-        self.outsiders.drop_error(self.rank, &text);
-    }
-
-    #[cold]
-    pub fn fail_text(&self, what: &str) {
-        lock(&self.failure).get_or_insert(format!("{:?}: {what}", self.endpoint.info()));
-        self.has_failed.store(true, Ordering::Release);
+        let link = self.link();
+        let text = format!("{:?}: {what} failed: {}", link.endpoint.info(), failure.text);
+        self.receiver().outsiders().drop_error(link.rank, &text);
     }
 
     /// Starts again what the provider had no room for.
     #[cold]
     fn restart(&self) {
+        let link = self.link();
         let mut without_room: Vec<JobRank> = Vec::new();
         let mut reached: Vec<JobRank> = Vec::new();
-        for operation in self.stalled.take_all() {
+        for operation in link.stalled.take_all() {
             let peer = operation.peer();
             // Each try to connect costs a provider microseconds.
             if without_room.contains(&peer) {
-                self.stalled.push(operation);
+                link.stalled.push(operation);
                 continue;
             }
             let is_over = match operation {
-                Stalled::Rest(held) => self.resume(held),
-                Stalled::Message(held, message) => self.transmit_again(held, message),
-                Stalled::Arrival(arrival) => self.announce(arrival),
+                Stalled::Rest(held) => self.rma().resume(held),
+                Stalled::Message(held, message) => transmit_again(link, held, message),
+                Stalled::Arrival(arrival) => self.messages().announce(self.rma(), arrival),
             };
             if !is_over {
                 without_room.push(peer);
@@ -386,8 +330,8 @@ impl Net {
                 reached.push(peer);
             }
         }
-        let provider = self.endpoint.info();
-        if let Some((peer, late)) = self.connect_timeouts.note(&reached, &without_room, Instant::now()) {
+        let provider = link.endpoint.info();
+        if let Some((peer, late)) = self.connect_timeouts().note(&reached, &without_room, Instant::now()) {
             gasnet_conduit::warn(format_args!(
                 "rank {peer} has taken no message for {} seconds. It computes without polling, is stopped, or a \
                  firewall blocks the connections of {provider:?}.",
@@ -396,13 +340,17 @@ impl Net {
         }
     }
 
-    /// Returns credits, and reports losses.
+    /// Returns credits to the peers that are owed half a window.
     #[cold]
-    fn settle(&self, upcalls: &mut dyn Upcalls) {
-        for peer in self.peers.take_owing() {
-            self.return_credits(peer);
+    fn return_credits(&self) {
+        for peer in self.link().peers.take_owing() {
+            self.messages().return_credits(self.link(), peer);
         }
-        for (peer, why) in self.peers.states.take_losses() {
+    }
+
+    #[cold]
+    fn report_losses(&self, upcalls: &mut dyn Upcalls) {
+        for (peer, why) in self.link().peers.states.take_losses() {
             upcalls.peer_lost(peer, &why);
         }
     }

@@ -14,6 +14,19 @@ use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use std::collections::HashMap;
 
+/// Parts of a put with a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PutParts {
+    pub number: u32,
+    pub parts: u32,
+}
+
+/// Data of a part of a put for the queue of its target.
+#[inline]
+pub fn data(token: u64, source: JobRank, number: u32) -> u64 {
+    (u64::from(source.0) << 32 | u64::from(number)) ^ token
+}
+
 /// A packet that waits.
 #[derive(Debug)]
 struct Waiting {
@@ -45,7 +58,7 @@ pub struct PendingPuts {
     table: Mutex<HashMap<(JobRank, u32), Put>>,
     /// The job's token.
     mask: u64,
-    /// How many processes the job has.
+    /// Number of processes of the job.
     ranks: u32,
 }
 
@@ -59,11 +72,6 @@ impl PendingPuts {
         }
     }
 
-    /// What the queue of the target gets.
-    pub fn data(&self, source: JobRank, number: u32) -> u64 {
-        (u64::from(source.0) << 32 | u64::from(number)) ^ self.mask
-    }
-
     /// A part of a put has arrived, with this data. Returns the packet, if that was the last of
     /// both.
     pub fn put(&self, data: u64) -> Option<AlignedCopy> {
@@ -72,12 +80,12 @@ impl PendingPuts {
         if source.0 >= self.ranks {
             return None;
         }
-        self.arrived(source, (data as u32, 1))
+        let number = data as u32;
+        self.arrived(source, PutParts { number, parts: 1 })
     }
 
-    /// So many parts of a put of this number have arrived. Returns the packet, if those were the
-    /// last of both.
-    pub fn arrived(&self, source: JobRank, (number, parts): (u32, u32)) -> Option<AlignedCopy> {
+    /// Parts of a put have arrived. Returns the packet, if those were the last of both.
+    pub fn arrived(&self, source: JobRank, PutParts { number, parts }: PutParts) -> Option<AlignedCopy> {
         let key = (source, number);
         let mut table = lock(&self.table);
         let put = table.entry(key).or_default();
@@ -89,7 +97,7 @@ impl PendingPuts {
     }
 
     /// A packet has arrived for a put of so many parts.
-    pub fn packet(&self, source: JobRank, (number, parts): (u32, u32), message: &[u8]) -> Outcome {
+    pub fn packet(&self, source: JobRank, PutParts { number, parts }: PutParts, message: &[u8]) -> Outcome {
         let key = (source, number);
         let mut table = lock(&self.table);
         let put = table.entry(key).or_default();
@@ -112,38 +120,44 @@ impl PendingPuts {
 mod tests {
     use super::*;
 
+    const TOKEN: u64 = 0x0123_4567_89ab_cdef;
+
+    fn nine(parts: u32) -> PutParts {
+        PutParts { number: 9, parts }
+    }
+
     #[test]
     fn a_packet_waits_for_all_parts() {
-        let (pending_puts, source) = (PendingPuts::new(0x0123_4567_89ab_cdef, 4), JobRank(3));
+        let (pending_puts, source) = (PendingPuts::new(TOKEN, 4), JobRank(3));
         let delivered = |parts| {
             for _ in 1..parts {
-                assert!(pending_puts.put(pending_puts.data(source, 9)).is_none());
+                assert!(pending_puts.put(data(TOKEN, source, 9)).is_none());
             }
-            pending_puts.put(pending_puts.data(source, 9))
+            pending_puts.put(data(TOKEN, source, 9))
         };
         // Puts first.
         assert!(delivered(3).is_none());
-        assert_eq!(pending_puts.packet(source, (9, 3), b"abc"), Outcome::Delivered);
+        assert_eq!(pending_puts.packet(source, nine(3), b"abc"), Outcome::Delivered);
         // The packet first.
-        assert_eq!(pending_puts.packet(source, (9, 2), b"xyz"), Outcome::Kept);
-        assert_eq!(pending_puts.packet(source, (9, 2), b"abc"), Outcome::Repeated);
+        assert_eq!(pending_puts.packet(source, nine(2), b"xyz"), Outcome::Kept);
+        assert_eq!(pending_puts.packet(source, nine(2), b"abc"), Outcome::Repeated);
         assert_eq!(delivered(2).unwrap().bytes(), b"xyz");
         // The packet between two parts.
         assert!(delivered(1).is_none());
-        assert_eq!(pending_puts.packet(source, (9, 2), b"mid"), Outcome::Kept);
+        assert_eq!(pending_puts.packet(source, nine(2), b"mid"), Outcome::Kept);
         assert_eq!(delivered(1).unwrap().bytes(), b"mid");
         // One part with data, the others by a message.
-        assert_eq!(pending_puts.packet(source, (9, 3), b"uvw"), Outcome::Kept);
-        assert!(pending_puts.put(pending_puts.data(source, 9)).is_none());
-        assert_eq!(pending_puts.arrived(source, (9, 2)).unwrap().bytes(), b"uvw");
+        assert_eq!(pending_puts.packet(source, nine(3), b"uvw"), Outcome::Kept);
+        assert!(pending_puts.put(data(TOKEN, source, 9)).is_none());
+        assert_eq!(pending_puts.arrived(source, nine(2)).unwrap().bytes(), b"uvw");
         assert!(lock(&pending_puts.table).is_empty());
     }
 
     #[test]
     fn what_others_send_is_dropped() {
-        let pending_puts = PendingPuts::new(0x0123_4567_89ab_cdef, 4);
+        let pending_puts = PendingPuts::new(TOKEN, 4);
         for source in 0..4 {
-            assert_eq!(pending_puts.packet(JobRank(source), (9, 1), b"abc"), Outcome::Kept);
+            assert_eq!(pending_puts.packet(JobRank(source), nine(1), b"abc"), Outcome::Kept);
         }
         for rank in 0..8 {
             assert!(pending_puts.put(rank << 32 | 9).is_none());

@@ -5,12 +5,18 @@
 //! as long as its operation cannot go stale. Memory that cannot be registered is copied part by
 //! part.
 
-use crate::ffi::{bits, Errno, Remote, Source};
-use crate::net::{Net, Stalled, STALLED};
-use crate::operation::{Access, Kind, OwnedOperation, Rest};
+use crate::ffi::{bits, Delivery, Errno, Remote, Source};
+use crate::link::{Link, Stalled};
+use crate::memory::Segments;
+use crate::operation::{Access, Kind, OwnedOperation, Pool, Rest};
+use crate::put_notify;
+use crate::variables::Settings;
 use gasnet_conduit::{config, Busy, Get, JobRank, LocalCompletion, LocalMemory, Put, Rma, SourceUse};
 use gasnet_sys::atomic::Ordering;
+use std::sync::atomic::AtomicBool;
 
+/// Most operations without bytes of their own: puts, gets, atomics.
+const OPERATIONS: usize = 1 << 20;
 /// Flags of a put that completes when its bytes are at the target.
 const DELIVERED: u64 = bits::COMPLETION | bits::DELIVERY_COMPLETE;
 /// Flags of a put that announces itself. Its completion is that of its source.
@@ -25,23 +31,85 @@ struct Ready {
     is_copy: bool,
 }
 
-impl Net {
-    /// The peer of an operation, in the address vector.
-    pub fn target(&self, peer: JobRank) -> Result<u64, Busy> {
-        if self.stopped.load(Ordering::Relaxed) || !self.peers.states.is_present(peer) {
-            return Err(Busy);
+/// One-sided operations of a process.
+pub struct OneSided {
+    /// Most bytes of an injected put.
+    inject_put: usize,
+    segments: Segments,
+    /// Puts of Longs announce themselves, as far as the provider has refused none.
+    announces: AtomicBool,
+    /// Local memory was copied because the provider does not register it.
+    copies: AtomicBool,
+    operations: Pool,
+    bounces: Pool,
+    // Last: what is above has regions of its endpoint.
+    link: Link,
+}
+
+impl OneSided {
+    /// Nothing is under way. Puts of up to `inject_put` bytes are injected; puts of Longs announce
+    /// themselves if they can.
+    pub fn new(link: Link, settings: &Settings, inject_put: usize, announces: bool) -> Self {
+        Self {
+            inject_put,
+            segments: Segments::default(),
+            announces: AtomicBool::new(announces),
+            copies: AtomicBool::new(false),
+            operations: Pool::new(0, OPERATIONS),
+            bounces: Pool::new(settings.bounce_bytes, settings.bounces),
+            link,
         }
-        Ok(self.peers.number(peer))
+    }
+
+    /// The endpoint and its peers.
+    #[inline]
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Segments and keys.
+    #[inline]
+    pub fn segments(&self) -> &Segments {
+        &self.segments
+    }
+
+    /// Operations with bytes of their own.
+    #[inline]
+    pub fn bounces(&self) -> &Pool {
+        &self.bounces
+    }
+
+    /// All operations.
+    pub fn pools(&self) -> [&Pool; 2] {
+        [&self.operations, &self.bounces]
+    }
+
+    /// Whether puts of Longs announce themselves now.
+    #[inline]
+    pub fn announces(&self) -> bool {
+        self.announces.load(Ordering::Relaxed)
+    }
+
+    /// Ends the endpoint as the end of a process does, without a word to the peers.
+    ///
+    /// # Safety
+    /// Nobody uses this any more, and the regions of other parts are dropped next.
+    pub unsafe fn close(&mut self) {
+        // cxi does not close an endpoint to which regions are bound. Those of posted buffers follow
+        // it, as the provider writes to them until then.
+        drop(std::mem::take(&mut self.segments));
+        // SAFETY: by contract.
+        unsafe { self.link.endpoint.close() };
     }
 
     /// Prepares local memory: `copies` allows a copy, which is filled later.
     /// `access`: [`bits::WRITE`] of the source of a put, which may be read-only memory, or
     /// [`bits::READ`] of the destination of a get.
-    fn ready(&self, memory: &LocalMemory, bytes: usize, (copies, access): (bool, u64)) -> Result<Ready, Busy> {
-        let known = self.segments.local(&self.endpoint, memory, bytes);
+    fn ready(&self, memory: &LocalMemory, bytes: usize, copies: bool, access: u64) -> Result<Ready, Busy> {
+        let known = self.segments.local(&self.link.endpoint, memory, bytes);
         let small = bytes <= self.bounces.bytes();
         if small && (copies || known.is_none()) {
-            let held = self.bounces.take(&self.endpoint).ok_or(Busy)?;
+            let held = self.bounces.take(&self.link.endpoint).ok_or(Busy)?;
             let source = held.source(bytes);
             return Ok(Ready {
                 held,
@@ -58,7 +126,7 @@ impl Net {
                 is_copy: false,
             })
         };
-        let mut held = self.operations.take(&self.endpoint).ok_or(Busy)?;
+        let mut held = self.operations.take(&self.link.endpoint).ok_or(Busy)?;
         if let Some(source) = known {
             let is_host = memory.device.is_none();
             return ready(held, source, if is_host { Access::Client } else { Access::Fixed });
@@ -69,7 +137,7 @@ impl Net {
             descriptor: std::ptr::null_mut(),
         };
         // SAFETY: the runtime keeps the memory until the operation is complete.
-        match unsafe { self.endpoint.register(memory.address, bytes, access) } {
+        match unsafe { self.link.endpoint.register(memory.address, bytes, access) } {
             Ok(region) => {
                 source.descriptor = region.descriptor();
                 held.region = Some(Box::new(region));
@@ -81,7 +149,7 @@ impl Net {
             }
             Err(why) => {
                 held.release();
-                let held = self.bounces.take(&self.endpoint).ok_or(Busy)?;
+                let held = self.bounces.take(&self.link.endpoint).ok_or(Busy)?;
                 self.note_copies(why);
                 ready(held, source, Access::Copied)
             }
@@ -96,7 +164,7 @@ impl Net {
         copies: bool,
         kind: impl FnOnce(bool) -> Kind,
     ) -> Result<LocalCompletion, Busy> {
-        let mut ready = self.ready(&put.from, put.bytes, (copies, bits::WRITE))?;
+        let mut ready = self.ready(&put.from, put.bytes, copies, bits::WRITE)?;
         if ready.is_copy {
             copy_in(&mut ready.held, put.from.address, put.bytes);
         }
@@ -124,14 +192,14 @@ impl Net {
         match self.advance(held) {
             Ok(()) => Ok(()),
             // Connecting may need polls of the peer, for which a client need not wait.
-            Err((held, Errno::AGAIN)) if self.stalled.len() < STALLED => {
-                self.stalled.push(Stalled::Rest(held));
+            Err((held, Errno::AGAIN)) if self.link.may_stall() => {
+                self.link.stalled.push(Stalled::Rest(held));
                 Ok(())
             }
             Err((held, why)) => {
                 let what = held.kind.name();
                 held.release();
-                Err(self.refused(peer, what, why))
+                Err(self.link.refused(peer, what, why))
             }
         }
     }
@@ -153,7 +221,7 @@ impl Net {
             panic!("defect: {:?} has no part left", held.kind);
         };
         let kind = held.kind;
-        let mut bytes = whole.local.bytes.min(self.endpoint.info().max_bytes());
+        let mut bytes = whole.local.bytes.min(self.link.endpoint.info().max_bytes());
         let mut part = Source { bytes, ..whole.local };
         if whole.access == Access::Copied {
             bytes = bytes.min(held.room());
@@ -171,7 +239,7 @@ impl Net {
         // completion.
         let started = unsafe {
             match &mut held.kind {
-                Kind::Get { .. } => self.endpoint.read(part, whole.remote, context),
+                Kind::Get { .. } => self.link.endpoint.read(part, whole.remote, context),
                 Kind::PutNotify {
                     number,
                     parts,
@@ -179,10 +247,13 @@ impl Net {
                     ..
                 } => {
                     *parts -= 1;
-                    let data = self.pending_puts.data(self.rank, *number);
-                    self.endpoint.write(part, whole.remote, context, (ANNOUNCED, data))
+                    let delivery = Delivery {
+                        flags: ANNOUNCED,
+                        data: put_notify::data(self.link.token(), self.link.rank, *number),
+                    };
+                    self.link.endpoint.write(part, whole.remote, context, delivery)
                 }
-                _ => self.endpoint.write(part, whole.remote, context, (DELIVERED, 0)),
+                _ => self.link.endpoint.write(part, whole.remote, context, delivered(0)),
             }
         };
         match started {
@@ -212,7 +283,7 @@ impl Net {
         if !why.refuses_memory() || held.rest.is_none_or(|rest| rest.access != Access::Client) {
             return Err((held, why));
         }
-        let Some(mut copy) = self.bounces.take(&self.endpoint) else {
+        let Some(mut copy) = self.bounces.take(&self.link.endpoint) else {
             return Err((held, Errno::AGAIN));
         };
         self.note_copies(why);
@@ -232,8 +303,8 @@ impl Net {
         if !self.copies.swap(true, Ordering::Relaxed) && config::get().get_or_default(&config::VERBOSEENV) {
             gasnet_conduit::print_line(format_args!(
                 "GASNet: ofi: rank {}: {:?} does not register memory of a put or get: {}. Such memory is copied.",
-                self.rank,
-                self.endpoint.info(),
+                self.link.rank,
+                self.link.endpoint.info(),
                 why.text()
             ));
         }
@@ -246,13 +317,13 @@ impl Net {
         match self.advance(held) {
             Ok(()) => {}
             Err((held, Errno::AGAIN)) => {
-                self.stalled.push(Stalled::Rest(held));
+                self.link.stalled.push(Stalled::Rest(held));
                 return false;
             }
             Err((held, why)) => {
                 let what = held.kind.name();
                 held.release();
-                let _ = self.refused(peer, what, why);
+                let _ = self.link.refused(peer, what, why);
             }
         }
         true
@@ -260,7 +331,7 @@ impl Net {
 
     /// Starts a put whose source fits the provider's own buffer. No operation needs it afterwards.
     fn put_injected(&self, put: &Put, remote: Remote) -> Result<(), Errno> {
-        let mut held = self.operations.take(&self.endpoint).ok_or(Errno::AGAIN)?;
+        let mut held = self.operations.take(&self.link.endpoint).ok_or(Errno::AGAIN)?;
         held.kind = Kind::Put { source_is_free: true };
         held.peer = put.to.peer;
         held.cookie = put.cookie;
@@ -271,8 +342,10 @@ impl Net {
         };
         // SAFETY: the source is read before this returns.
         let started = unsafe {
-            self.endpoint
-                .write(source, remote, held.context(), (DELIVERED | bits::INJECT, 0))
+            let context = held.context();
+            self.link
+                .endpoint
+                .write(source, remote, context, delivered(bits::INJECT))
         };
         match started {
             Ok(()) => {
@@ -287,6 +360,14 @@ impl Net {
     }
 }
 
+/// A put that completes when its bytes are at the target, with further flags.
+fn delivered(flags: u64) -> Delivery {
+    Delivery {
+        flags: DELIVERED | flags,
+        data: 0,
+    }
+}
+
 /// Copies the source of a put.
 fn copy_in(held: &mut OwnedOperation, from: usize, bytes: usize) {
     let room = held.bytes(bytes);
@@ -294,9 +375,9 @@ fn copy_in(held: &mut OwnedOperation, from: usize, bytes: usize) {
     unsafe { room.as_mut_ptr().copy_from_nonoverlapping(from as *const u8, bytes) };
 }
 
-impl Rma for Net {
+impl Rma for OneSided {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        let remote = self.segments.remote(&put.to, self.target(put.to.peer)?);
+        let remote = self.segments.remote(&put.to, self.link.target(put.to.peer)?);
         let is_host = put.from.device.is_none();
         let injects = (1..=self.inject_put).contains(&put.bytes) && is_host;
         if injects {
@@ -304,7 +385,7 @@ impl Rma for Net {
                 Ok(()) => return Ok(LocalCompletion::AtReturn),
                 // A copy of it waits for room, or goes without the flag.
                 Err(why) if why == Errno::AGAIN || why.refuses_flags() => {}
-                Err(why) => return Err(self.refused(put.to.peer, "a put", why)),
+                Err(why) => return Err(self.link.refused(put.to.peer, "a put", why)),
             }
         }
         let copies = is_host && (injects || put.source == SourceUse::Now);
@@ -312,8 +393,8 @@ impl Rma for Net {
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
-        let remote = self.segments.remote(&get.from, self.target(get.from.peer)?);
-        let mut ready = self.ready(&get.to, get.bytes, (false, bits::READ))?;
+        let remote = self.segments.remote(&get.from, self.link.target(get.from.peer)?);
+        let mut ready = self.ready(&get.to, get.bytes, false, bits::READ)?;
         ready.held.kind = Kind::Get {
             copy_to: ready.is_copy.then_some((get.to.address, get.bytes)),
         };

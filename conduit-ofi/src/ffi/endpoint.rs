@@ -23,8 +23,16 @@ pub struct AtomicCode {
     pub op: u32,
 }
 
-/// Where the old value of an atomic goes, in its local memory.
+/// Offset of the old value of an atomic in its local memory.
 pub const ATOMIC_RESULT: usize = 16;
+
+/// Flags of a put, and data for the queue of its target.
+#[derive(Clone, Copy, Debug)]
+pub struct Delivery {
+    /// [`super::bits`].
+    pub flags: u64,
+    pub data: u64,
+}
 
 /// Local memory of an operation.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +127,7 @@ macro_rules! call {
 /// A thread inside the provider: alone if there is a gate, and not cancellable.
 pub(super) type Entered<'a> = (Option<MutexGuard<'a, ()>>, cancel::Disabled);
 
-/// How the threads of this process use an endpoint.
+/// Use of an endpoint by the threads of this process.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads {
     /// Several may call it at a time.
@@ -250,7 +258,7 @@ impl Endpoint {
         (self.gate.as_deref().map(lock), whole)
     }
 
-    /// What the provider offers.
+    /// The record of the provider.
     pub fn info(&self) -> &Info {
         &self.info
     }
@@ -438,7 +446,7 @@ impl Endpoint {
         Errno::check(code).map(|_| ())
     }
 
-    /// Writes to memory of a peer. `flags`: [`super::bits`]; `data` for the target's queue.
+    /// Writes to memory of a peer.
     ///
     /// # Safety
     /// The source, unless injected, and the context are the provider's until completion.
@@ -448,12 +456,12 @@ impl Endpoint {
         from: Source,
         to: Remote,
         context: *mut c_void,
-        (flags, data): (u64, u64),
+        delivery: Delivery,
     ) -> Result<(), Errno> {
         let call = RmaCall::new(from, to);
-        let message = call.message(context, data);
+        let message = call.message(context, delivery.data);
         let _gate = self.enter();
-        Errno::check(call!(self.ep, rma.writemsg(&raw const message, flags))).map(|_| ())
+        Errno::check(call!(self.ep, rma.writemsg(&raw const message, delivery.flags))).map(|_| ())
     }
 
     /// Reads memory of a peer.

@@ -18,7 +18,7 @@ mod info;
 mod library;
 mod region;
 
-pub use endpoint::{AtomicCode, Completion, Endpoint, Minimum, Remote, Source, Threads, ATOMIC_RESULT};
+pub use endpoint::{AtomicCode, Completion, Delivery, Endpoint, Minimum, Remote, Source, Threads, ATOMIC_RESULT};
 pub use failure::Failure;
 pub use info::{Info, Infos, Wanted};
 pub use library::Functions;
@@ -44,7 +44,7 @@ pub mod bits {
     }
 }
 
-/// What registration demands (`fi_mr(3)`, mode bits).
+/// Demands of registration (`fi_mr(3)`, mode bits).
 pub mod mr_mode {
     use super::bindings as abi;
 

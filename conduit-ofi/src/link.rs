@@ -1,0 +1,172 @@
+//! The endpoint of a process, its peers, and the operations that the endpoint has no room for.
+
+use crate::ffi::{Endpoint, Errno};
+use crate::operation::OwnedOperation;
+use crate::peers::Peers;
+use crate::put_notify::PutParts;
+use crate::wire::{Header, Kind};
+use gasnet_conduit::{Busy, JobRank};
+use gasnet_conduit_util::pending_queue::PendingQueue;
+use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::lock;
+use std::sync::atomic::AtomicBool;
+
+/// Most operations that wait for room at the provider, beyond which it is the client that waits.
+const STALLED: usize = 256;
+
+/// A put that is complete, and whose target does not know of these parts of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    pub peer: JobRank,
+    pub put: PutParts,
+}
+
+/// An operation that is started by a later poll.
+pub enum Stalled {
+    /// A message of so many bytes, to a peer.
+    Message(OwnedOperation, usize),
+    /// The next part of a put or get.
+    Rest(OwnedOperation),
+    /// The announcement of a put.
+    Arrival(Arrival),
+}
+
+impl Stalled {
+    /// The process at the other end.
+    pub fn peer(&self) -> JobRank {
+        match self {
+            Self::Message(held, _) | Self::Rest(held) => held.peer,
+            Self::Arrival(arrival) => arrival.peer,
+        }
+    }
+}
+
+/// Fate of a message to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    Open,
+    /// The peer has stopped: the message is dropped.
+    Dropped,
+    /// The peer is lost, or this conduit has stopped.
+    Closed,
+}
+
+/// The endpoint and its peers. Locks are taken one at a time.
+pub struct Link {
+    pub rank: JobRank,
+    pub peers: Peers,
+    /// Operations that the provider had no room for after they were accepted.
+    pub stalled: PendingQueue<Stalled>,
+    /// Authenticates messages.
+    token: u64,
+    is_stopped: AtomicBool,
+    /// Why the network failed, until that is reported.
+    failure: Mutex<Option<String>>,
+    has_failed: AtomicBool,
+    pub endpoint: Endpoint,
+}
+
+impl Link {
+    /// Nothing is under way.
+    pub fn new(rank: JobRank, peers: Peers, token: u64, endpoint: Endpoint) -> Self {
+        Self {
+            rank,
+            peers,
+            stalled: PendingQueue::default(),
+            token,
+            is_stopped: AtomicBool::new(false),
+            failure: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+            endpoint,
+        }
+    }
+
+    /// Authenticates messages.
+    #[inline]
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Whether the conduit was stopped.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
+    /// Stops the conduit. Returns whether it was stopped before. Async-signal-safe.
+    pub fn stop(&self) -> bool {
+        self.is_stopped.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether a peer may be sent to.
+    #[inline]
+    pub fn reach(&self, peer: JobRank) -> Reach {
+        let states = &self.peers.states;
+        if self.is_stopped() {
+            Reach::Closed
+        } else if states.is_present(peer) {
+            Reach::Open
+        } else if states.has_stopped(peer) {
+            Reach::Dropped
+        } else {
+            Reach::Closed
+        }
+    }
+
+    /// The peer of an operation, in the address vector.
+    #[inline]
+    pub fn target(&self, peer: JobRank) -> Result<u64, Busy> {
+        match self.reach(peer) {
+            Reach::Open => Ok(self.peers.number(peer)),
+            _ => Err(Busy),
+        }
+    }
+
+    /// The header of a message.
+    #[inline]
+    pub fn header(&self, kind: Kind, credits: u16) -> Header {
+        Header {
+            token: self.token,
+            source: self.rank,
+            credits,
+            kind,
+        }
+    }
+
+    /// Whether another operation may wait for room.
+    pub fn may_stall(&self) -> bool {
+        self.stalled.len() < STALLED
+    }
+
+    /// A call for a peer failed: what it was to do. Anything but a lack of room loses the peer.
+    #[cold]
+    pub fn refused(&self, peer: JobRank, what: &str, why: Errno) -> Busy {
+        if why != Errno::AGAIN {
+            let text = format!("{:?}: {what} failed: {}", self.endpoint.info(), why.text());
+            self.peers.states.lose(peer, text);
+        }
+        Busy
+    }
+
+    /// A call failed, and no single peer is the reason.
+    #[cold]
+    pub fn fail(&self, what: &str, why: Errno) {
+        self.fail_text(&format!("{what}: {}", why.text()));
+    }
+
+    /// The network of this process has failed.
+    #[cold]
+    pub fn fail_text(&self, what: &str) {
+        lock(&self.failure).get_or_insert(format!("{:?}: {what}", self.endpoint.info()));
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Why the network failed, once.
+    #[inline]
+    pub fn take_failure(&self) -> Option<String> {
+        if !self.has_failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        lock(&self.failure).take()
+    }
+}
