@@ -14,7 +14,7 @@
 //!
 //! It exists if each process is a neighbourhood of its own: the hardware's group is the whole job.
 
-use crate::ffi::{Channel, Event, Shim};
+use crate::ffi::{Channel, Event, Local, Shim};
 use gasnet_conduit::{config, Barrier, Busy};
 use gasnet_sys::atomic::{AtomicBool, AtomicU64, Mutex, Ordering};
 use gasnet_sys::{lock, process};
@@ -39,12 +39,12 @@ struct Set {
     is_unexpected: AtomicU64,
     /// Whether somebody lacks a bit of process 0's words.
     is_reported: AtomicU64,
-    /// What process 0 broadcasts: its words, and the result.
+    /// Broadcasts of process 0: its words, and the result.
     words: [AtomicU64; 2],
     result: [AtomicU64; 2],
 }
 
-/// What this process puts into the memory of others, behind all that. Only small puts may have any
+/// Sources of puts into the memory of others, behind all that. Only small puts may have any
 /// source, and a site decides which are small (LIBELAN_PUTGET_SMALLPUTSIZE).
 #[repr(C)]
 struct Sources {
@@ -62,7 +62,7 @@ pub fn memory_bytes(size: u32) -> usize {
     sources_offset(size) + size_of::<Sources>()
 }
 
-/// What the thread and the others share.
+/// State that the thread and the others share.
 #[derive(Debug, Default)]
 struct Mail {
     state: Mutex<State>,
@@ -181,7 +181,7 @@ impl Mail {
     }
 }
 
-/// What does the rounds.
+/// The rounds, as the thread does them.
 struct Engine {
     shim: Arc<Shim>,
     channel: Channel,
@@ -302,11 +302,11 @@ impl Engine {
         let inverted = &self.sources().words;
         store(inverted, own.map(|word| !word));
         let mut puts = Puts::new(self);
-        puts.put(
-            (inverted.as_ptr().addr(), size_of::<Words>()),
-            self.report_offset(self.shim.info.vp),
-            ROOT,
-        );
+        let from = Local {
+            address: inverted.as_ptr().addr(),
+            bytes: size_of::<Words>(),
+        };
+        puts.put(from, self.report_offset(self.shim.info.vp), ROOT);
     }
 
     /// Sets a flag in the memory of all processes, this one too.
@@ -314,8 +314,12 @@ impl Engine {
         let set = &self.sources().flag;
         set.store(1, Ordering::Release);
         let mut puts = Puts::new(self);
+        let from = Local {
+            address: set.as_ptr().addr(),
+            bytes: size_of::<u64>(),
+        };
         for vp in 0..self.shim.info.size {
-            puts.put((set.as_ptr().addr(), size_of::<u64>()), self.offset() + flag, vp);
+            puts.put(from, self.offset() + flag, vp);
         }
     }
 }
@@ -335,7 +339,8 @@ impl<'a> Puts<'a> {
     }
 
     /// Puts a few bytes of the symmetric memory into that of a process.
-    fn put(&mut self, (from, bytes): (usize, usize), offset: usize, vp: u32) {
+    fn put(&mut self, from: Local, offset: usize, vp: u32) {
+        let Local { address, bytes } = from;
         let Engine {
             shim, channel, memory, ..
         } = self.engine;
@@ -346,7 +351,7 @@ impl<'a> Puts<'a> {
             }
         };
         // SAFETY: symmetric memory, whose source is not written before the put is complete.
-        let event = unsafe { shim.put(&place, from, memory.1 + offset as u64, bytes, vp) };
+        let event = unsafe { shim.put(&place, address, memory.1 + offset as u64, bytes, vp) };
         place.keep();
         self.events.push_back(event);
     }

@@ -10,7 +10,7 @@ use std::ffi::{c_char, CStr};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// What a site has compiled.
+/// The shim that a site has compiled.
 static VENDOR: Vendor = Vendor {
     what: "shim of Quadrics' libelan",
     names: &[c"libgasnet_elan_shim.so"],
@@ -80,7 +80,7 @@ functions! {
     signal_job(i32, *mut c_char, usize) -> i32;
 }
 
-/// What was written to a buffer for a message, without a full stop.
+/// The text in a buffer for a message, without a full stop.
 fn text(buffer: &[c_char]) -> String {
     // SAFETY: as many bytes, and a C character is one.
     let bytes: &[u8] = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast(), buffer.len()) };
@@ -150,6 +150,13 @@ unsafe impl Sync for Shim {}
 
 /// One inside a serial library.
 type QueueGuard<'a> = Option<MutexGuard<'a, ()>>;
+
+/// Memory of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct Local {
+    pub address: usize,
+    pub bytes: usize,
+}
 
 impl Shim {
     /// Attaches this process. Collective; blocks. The error is a message without a full stop.
@@ -388,7 +395,8 @@ impl Shim {
     /// # Safety
     /// It is in memory of `alloc`, which is not written until it has been sent.
     #[inline]
-    pub unsafe fn port_send(&self, port: &Port, vp: u32, tag: u32, (address, bytes): (usize, usize)) -> Event {
+    pub unsafe fn port_send(&self, port: &Port, vp: u32, tag: u32, memory: Local) -> Event {
+        let Local { address, bytes } = memory;
         let _turn = self.turn();
         // SAFETY: a port, and by contract.
         Event(unsafe { (self.functions.port_send)(port.0, vp, tag, address as ConstMemory, bytes) })
@@ -410,7 +418,8 @@ impl Shim {
     /// # Safety
     /// It is memory of `alloc`, which is not used until a message has been received in it.
     #[inline]
-    pub unsafe fn port_offer(&self, port: &Port, tag: u32, (address, bytes): (usize, usize)) -> Event {
+    pub unsafe fn port_offer(&self, port: &Port, tag: u32, memory: Local) -> Event {
+        let Local { address, bytes } = memory;
         let _turn = self.turn();
         // SAFETY: a port, and by contract.
         Event(unsafe { (self.functions.port_offer)(port.0, tag, address as Memory, bytes) })

@@ -3,7 +3,7 @@
 
 use crate::buffers::{Buffer, BUFFER};
 use crate::credits::Credits;
-use crate::ffi::{Event, Port, Shim};
+use crate::ffi::{Event, Local, Port, Shim};
 use crate::link::Link;
 use crate::send::Messages;
 use crate::wire::Slot;
@@ -33,8 +33,12 @@ impl PostedReceives {
 
     fn offer(&self, shim: &Shim, port: &Port, class: Class, buffer: Buffer) {
         let mut offers = lock(&self.0);
+        let memory = Local {
+            address: buffer.address(),
+            bytes: BUFFER,
+        };
         // SAFETY: memory of the network, which is kept until a message was received.
-        let event = unsafe { shim.port_offer(port, class as u32, (buffer.address(), BUFFER)) };
+        let event = unsafe { shim.port_offer(port, class as u32, memory) };
         offers.push_back((event, buffer));
     }
 

@@ -3,7 +3,7 @@
 
 use crate::buffers::{Buffer, Use, BUFFER};
 use crate::credits::{Credits, COUNTS};
-use crate::ffi::Queue;
+use crate::ffi::{Local, Queue};
 use crate::link::Link;
 use crate::pending::{CompletionAction, Flight};
 use crate::wire::{gather, length, Content, QueuedMessage, Slot, HEAD};
@@ -116,7 +116,8 @@ impl Messages {
         match content {
             Content::Short(mut message) => link.shim.queue_send(self.queue(class), vp, message.bytes()),
             Content::Long(buffer, bytes) => {
-                let memory = (buffer.address(), bytes);
+                let address = buffer.address();
+                let memory = Local { address, bytes };
                 // SAFETY: memory of the network, which is kept until it was sent.
                 let event = unsafe { link.shim.port_send(&link.port, vp, class as u32, memory) };
                 link.pending.add(Flight {
