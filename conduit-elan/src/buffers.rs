@@ -56,7 +56,7 @@ struct Pool {
     reserved: HashSet<usize>,
 }
 
-/// What a buffer is for.
+/// Purpose of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// A reply, or its payload: both arrive whatever the receiver does, so that the buffer becomes

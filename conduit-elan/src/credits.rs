@@ -11,11 +11,11 @@ use gasnet_sys::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// Bytes of the counts of a sender: a word of 32 bits for each class.
 pub const COUNTS: usize = 8;
 
-/// What this process has sent to a peer.
+/// Messages that this process has sent to a peer.
 #[derive(Debug, Default)]
 struct Peer {
     sent: [AtomicU32; 2],
-    /// What the peer had received when its counts were read, by class.
+    /// Messages that the peer had received when its counts were read, by class.
     received: [AtomicU32; 2],
     /// Whether its counts are being read.
     is_asking: AtomicBool,
@@ -38,7 +38,7 @@ unsafe impl Send for Credits {}
 // SAFETY: as above.
 unsafe impl Sync for Credits {}
 
-/// What may be sent.
+/// Answer to a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
     /// Whether the counts of the peer are to be read now: [`Credits::ask`].
@@ -85,7 +85,7 @@ impl Credits {
         self.peers[peer.index()].sent[class as usize].fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Where a get reads the counts of a peer, and where it puts them. `own`: this process.
+    /// Source and destination of a get that reads the counts of a peer. `own`: this process.
     #[inline]
     pub fn ask(&self, peer: JobRank, own: JobRank) -> (u64, usize) {
         // SAFETY: one for each peer.

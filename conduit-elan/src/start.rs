@@ -84,7 +84,7 @@ fn landing(shim: &Shim) -> Result<NonNull<u8>, String> {
     Ok(memory)
 }
 
-/// What the exchange at the start tells of a process.
+/// Record of a process in the exchange at the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BootRecord {
     vp: u32,
@@ -191,7 +191,7 @@ fn failed(why: &str) -> ConduitError {
     }
 }
 
-/// What this process has found or opened, if all processes have. Collective.
+/// Passes on the result of this process, if all processes have one. Collective.
 fn all_can<T>(info: &StartInfo<'_>, own: Result<T, String>) -> Result<T, String> {
     let all = (info.exchange)(&[u8::from(own.is_err())]);
     let own = own?;
@@ -201,7 +201,7 @@ fn all_can<T>(info: &StartInfo<'_>, own: Result<T, String>) -> Result<T, String>
     }
 }
 
-/// What all processes know of one another before they open what all must open.
+/// Exchanges the records of all processes, and checks that their settings agree.
 fn agree(info: &StartInfo<'_>, own: BootRecord) -> Result<(BootRecord, Option<Numbers>), String> {
     let all = (info.exchange)(&own.bytes());
     let all: Vec<BootRecord> = all
@@ -266,7 +266,7 @@ fn try_open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Resu
     all_can(info, opening.open(numbers))
 }
 
-/// What the processes have agreed on.
+/// The agreement of the processes.
 struct Opening<'a> {
     info: &'a StartInfo<'a>,
     agreed: BootRecord,

@@ -20,7 +20,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Bytes in front of a packet, with its head.
 pub const FRONT: usize = 16;
-/// Where the head is: directly in front of the packet. That of a reply is in front of that of its
+/// Offset of the head: directly in front of the packet. That of a reply is in front of that of its
 /// request.
 pub const HEAD: usize = 8;
 /// Bytes of the words of a process.
@@ -37,7 +37,7 @@ pub const ENGINE_ROUND: usize = ROUNDS - 1;
 /// The words that a peer writes.
 #[derive(Clone, Copy, Debug)]
 pub enum Word {
-    /// Where the space for this process's requests is: its index, plus one.
+    /// Index of the space for this process's requests, plus one.
     Grant = 0,
     /// By unit or slot: toggled when a request without reply has run.
     Released = 1,
@@ -45,7 +45,7 @@ pub enum Word {
     Replied = 2,
 }
 
-/// Where things are. All in bytes from the begin of the region.
+/// Offsets of the parts, in bytes from the begin of the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     rounds: usize,
@@ -58,11 +58,11 @@ pub struct Layout {
     /// Bytes and number of the units of a space.
     pub unit_bytes: usize,
     pub units: usize,
-    /// How many.
+    /// Numbers of slots, landings and spaces.
     pub slot_count: usize,
     pub landing_count: usize,
     pub space_count: usize,
-    /// Of all.
+    /// Bytes of the region.
     pub bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What travels beside packets: the 32 bits of an event at the peer, and the word in front of a
+//! Companions of packets: the 32 bits of an event at the peer, and the word in front of a
 //! message.
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ pub const MOST_RANKS: u32 = 1 << RANK_BITS;
 const RANK_BITS: u32 = 22;
 const INDEX_BITS: u32 = 6;
 
-/// What has happened. With an index: of the unit that a request begins at in the space for it, or
+/// Kind of an event. With an index: of the unit that a request begins at in the space for it, or
 /// of the slot in its sender, if it waits there to be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -58,7 +58,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub kind: Kind,
-    /// Who caused it.
+    /// The process that caused it.
     pub source: JobRank,
     /// Less than 64.
     pub index: usize,

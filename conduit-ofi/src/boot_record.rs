@@ -14,7 +14,7 @@ const NAMING: u32 = mr_mode::VIRT_ADDR | mr_mode::RAW;
 /// Bytes of an [`Entry`].
 const ENTRY: usize = PROVIDER + 2 + 4 + 8;
 
-/// What processes tell each other first.
+/// The first record that processes exchange.
 #[derive(Clone, Copy)]
 struct Entry<'a>(&'a [u8]);
 

@@ -11,7 +11,7 @@ use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::pool::{self, Item};
 use std::ffi::c_void;
 
-/// What an operation does.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// In a pool, or being filled.
@@ -63,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// What it is in messages.
+    /// Name for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle | Self::Receive(_) => "a receive",
@@ -87,19 +87,19 @@ pub enum Access {
     Copied,
 }
 
-/// What is left of a put or get that is longer than an operation of the provider.
+/// The rest of a put or get that is longer than an operation of the provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Rest {
     /// Whether local memory is used in place.
     pub access: Access,
     /// Local memory: what is not started yet.
     pub local: Source,
-    /// Where that goes.
+    /// Remote memory for it.
     pub remote: Remote,
 }
 
 impl Rest {
-    /// What is left after the first `bytes` bytes.
+    /// The rest after the first `bytes` bytes.
     pub fn after(self, bytes: usize) -> Option<Self> {
         (bytes < self.local.bytes).then(|| Self {
             local: Source {
@@ -121,13 +121,13 @@ impl Rest {
 pub struct Operation {
     /// `struct fi_context2`, which the provider may write at any time while it has the operation.
     context: [u64; 8],
-    /// What it does.
+    /// Kind of the operation.
     pub kind: Kind,
     /// With whom.
     pub peer: JobRank,
-    /// What it is reported with.
+    /// Cookie of its report.
     pub cookie: Cookie,
-    /// What follows.
+    /// Parts that follow.
     pub rest: Option<Rest>,
     /// Registration of the local memory, for this operation only. It is rare, and boxed.
     pub region: Option<Box<Region>>,
@@ -202,7 +202,7 @@ impl OwnedOperation {
         }
     }
 
-    /// How many bytes are behind it.
+    /// Number of bytes behind it.
     pub fn room(&self) -> usize {
         self.0.room()
     }

@@ -18,7 +18,7 @@ const JOBS: [&CStr; 3] = [c"FI_PSM2_UUID", c"FI_PSM3_UUID", c"FI_OPX_UUID"];
 /// Peers of an endpoint.
 const UNIVERSE_SIZE: &CStr = c"FI_UNIVERSE_SIZE";
 
-/// How the cxi provider matches messages to receives.
+/// Matching of messages to receives by the cxi provider.
 const CXI_MATCHING: &CStr = c"FI_CXI_RX_MATCH_MODE";
 
 /// libfabric, whose variables are set before its first use. The error is a message.
@@ -97,7 +97,7 @@ fn caches_registrations(provider: &str) -> bool {
     ["cxi", "verbs"].contains(&provider::first_word(provider))
 }
 
-/// What is done with a variable.
+/// A change to a variable.
 #[derive(Debug, PartialEq, Eq)]
 enum Change {
     Set,

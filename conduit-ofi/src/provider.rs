@@ -1,4 +1,4 @@
-//! Which provider and domain a process uses.
+//! The choice of a provider and a domain.
 //!
 //! libfabric lists what the machine has, the fastest first. The user's choice, then the excluded
 //! providers, then the address of the host narrow the list; its first record is used. Every
@@ -11,7 +11,7 @@ use gasnet_conduit::locality::{self, Device, Ranks, Topology};
 use gasnet_sys::env;
 use std::net::IpAddr;
 
-/// What the job needs from the provider.
+/// Needs of the job from the provider.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
     /// It reaches other hosts.
@@ -226,7 +226,7 @@ fn distances(infos: &[&Info], choice: &Choice) -> (Vec<String>, Vec<Option<usize
 }
 
 impl Needs {
-    /// What to ask libfabric for.
+    /// Hints for libfabric.
     pub fn wanted(&self, caps: u64, delivery_complete: bool) -> Wanted<'static> {
         Wanted {
             // Ranks of a host may be no neighbours. Asked for one of both only, opx lacks the
@@ -248,7 +248,7 @@ impl Needs {
     }
 }
 
-/// What the user should know about the choice of a provider of this version, without a full stop.
+/// Warnings about the choice of a provider of this version, without a full stop.
 /// `fabric`: the host has a device that a fast provider could use.
 pub fn warnings(choice: &Choice, provider: &str, version: Version, fabric: bool) -> Vec<String> {
     let mut warnings = Vec::new();

@@ -31,7 +31,7 @@ struct Slot {
     references: AtomicUsize,
     /// Bytes of the messages that have arrived.
     arrived: AtomicUsize,
-    /// Where the last of them ends, in the buffer.
+    /// End of the last of them, in the buffer.
     end: AtomicUsize,
     /// The buffer's operation, while the provider has it.
     context: AtomicUsize,
@@ -57,7 +57,7 @@ pub struct Buffers {
 pub struct Many {
     /// The provider ends a buffer when it has less room than this.
     pub least: usize,
-    /// How the end of a buffer is recognised.
+    /// Sign of the end of a buffer.
     pub end: End,
 }
 
@@ -214,7 +214,7 @@ impl Receives {
         self.pool.owns(context)
     }
 
-    /// Where the message of a completion is.
+    /// Address of the message of a completion.
     #[inline]
     pub fn message(&self, index: usize, completion: &Completion) -> usize {
         if self.takes_many() {

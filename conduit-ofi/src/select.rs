@@ -1,4 +1,4 @@
-//! What a process opens of the provider that it uses: the best of what that offers on its domain.
+//! The record of a provider that a process opens: the best one of its domain.
 
 use crate::ffi::{bits, Functions, Info, Infos, Wanted};
 use crate::presets;
@@ -39,7 +39,7 @@ const ACCELERATORS: &[(&str, &str)] = &[("/dev", "nvidiactl"), ("/dev", "kfd"), 
 /// Providers that keep jobs of a host apart by a number of the job.
 const BY_JOB: [&str; 2] = ["psm2", "psm3"];
 
-/// What to ask for, the best first: capabilities, and delivery of puts.
+/// Hints, the best first: capabilities, and delivery of puts.
 const LEVELS: &[(u64, bool)] = &[
     (bits::MSG | bits::RMA | bits::ATOMIC | bits::MULTI_RECV, true),
     (bits::MSG | bits::RMA | bits::MULTI_RECV, true),

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 
-/// What goes before the name of the file in an address of the provider.
+/// Prefix of the name of the file in an address of the provider.
 const SCHEME: &[u8] = b"fi_shm://";
 
 /// The path of the file, if there is one.

@@ -99,7 +99,7 @@ pub enum End {
     Unknown,
 }
 
-/// How receive buffers of a provider end.
+/// Sign of the end of a receive buffer of a provider.
 pub fn end(provider: &str, version: Version) -> End {
     let among = |from: Version, until: Version| (from..until).contains(&version);
     match provider.rsplit(';').next().unwrap_or(provider) {

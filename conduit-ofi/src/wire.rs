@@ -16,7 +16,7 @@ pub const OVERHEAD: usize = HEADER + NUMBER + PACKET_ALIGN;
 /// Bytes of the number of a put and its parts, padded.
 pub const NUMBER: usize = PACKET_ALIGN;
 
-/// What a message is.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A packet.
@@ -40,7 +40,7 @@ pub struct Header {
     pub source: JobRank,
     /// Units of credit that are returned to the receiver of this message.
     pub credits: u16,
-    /// What follows.
+    /// Kind of the message.
     pub kind: Kind,
 }
 

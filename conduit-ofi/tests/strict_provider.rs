@@ -85,7 +85,7 @@ fn what_lacks_is_not_offered() {
     assert_eq!(offered("no=wait_fd;tcp;ofi_rxm"), [true, true, true, false]);
 }
 
-/// What Slingshot demands and lacks, together.
+/// Demands and gaps of Slingshot, together.
 mod as_cxi {
     fn conduit() -> Box<dyn gasnet_conduit::Conduit> {
         crate::strict::over_strict_provider(concat!(
@@ -170,7 +170,7 @@ impl Fake {
         Self { memory, registration }
     }
 
-    /// What the device would see.
+    /// Memory as the device would see it.
     fn contents(&self) -> &[u8] {
         // SAFETY: mapped, and used only when no operation is under way.
         unsafe { std::slice::from_raw_parts((self.memory.base + Self::BYTES) as *const u8, Self::BYTES) }
@@ -289,7 +289,7 @@ fn segments_come_with_their_descriptors() {
     segments.deregister(own.segment);
 }
 
-/// What rank 0 does to rank 1.
+/// Operations of rank 0 on rank 1.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     /// Sends a packet of so many bytes.

@@ -1,4 +1,4 @@
-//! What the children of these tests have in common.
+//! Parts that the children of these tests have in common.
 
 use crate::emulated;
 use gasnet_conduit::conformance::{end_after, expose, job_number, Job};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Something that takes longer hangs, on any machine.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a rank has received, in order.
+/// Messages that a rank has received, in order.
 #[derive(Debug, Default)]
 pub struct Inbox {
     pub packets: Vec<(Class, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! Which units of the space in a peer are free: a bit for each.
+//! Free units of the space in a peer: a bit for each.
 #![forbid(unsafe_code)]
 
 /// At most 64 units.

@@ -22,7 +22,7 @@ static VENDOR: Vendor = Vendor {
     probe: c"GNI_CdmCreate",
 };
 
-/// What a call returned, other than success.
+/// Result of a call, other than success.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Code(pub abi::gni_return_t);
 

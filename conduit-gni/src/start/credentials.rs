@@ -1,4 +1,4 @@
-//! What a process needs to use the NIC, from Cray's launcher: `PMI_GNI_PTAG`, `PMI_GNI_COOKIE`,
+//! Credentials of a process for the NIC, from Cray's launcher: `PMI_GNI_PTAG`, `PMI_GNI_COOKIE`,
 //! `PMI_GNI_DEV_ID` and `PMI_GNI_LOC_ADDR`; or `CRAY_COOKIES`, from native Slurm. Launchers write
 //! some of them as lists, of which the first entry counts, or that of the device.
 #![forbid(unsafe_code)]

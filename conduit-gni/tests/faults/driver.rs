@@ -1,4 +1,4 @@
-//! What the children of these tests have in common.
+//! Parts that the children of these tests have in common.
 
 use crate::emulated::{self, run_again};
 use gasnet_conduit::conformance::{end_after, job_number, Job};
@@ -72,7 +72,7 @@ impl Upcalls for Driver<'_> {
     }
 }
 
-/// What the operations of rank 0 use in rank 1.
+/// Memory of rank 1 that the operations of rank 0 use.
 pub struct Target {
     pub memory: RemoteMemory,
     pub counter: RemoteMemory,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How a rank has ended, and what it printed.
+/// End of a rank, and its output.
 pub struct Ended {
     pub pid: u32,
     pub status: ExitStatus,

@@ -1,4 +1,4 @@
-//! What providers offer: `fi_getinfo` and its records.
+//! Offers of providers: `fi_getinfo` and its records.
 
 use super::bindings as abi;
 use super::library::WITH_DMABUF;
@@ -22,7 +22,7 @@ const MR_MODE: u32 = mr_mode::LOCAL
     | mr_mode::ENDPOINT
     | mr_mode::HMEM;
 
-/// What is asked for.
+/// Hints for `fi_getinfo`.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted<'a> {
     /// Capabilities ([`super::bits`]).

@@ -7,7 +7,7 @@ use gasnet_conduit::library::{Library, Vendor};
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::sync::OnceLock;
 
-/// Where libfabric is found.
+/// Search for libfabric.
 static VENDOR: Vendor = Vendor {
     what: "libfabric library",
     names: &[c"libfabric.so.1"],

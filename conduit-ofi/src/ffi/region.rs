@@ -40,13 +40,13 @@ impl Region {
         unsafe { &raw mut (*self.mr.as_ptr()).fid }
     }
 
-    /// What local operations name it by.
+    /// Its name in local operations.
     pub fn descriptor(&self) -> *mut c_void {
         // SAFETY: a field of a live object.
         unsafe { self.mr.as_ref() }.mem_desc
     }
 
-    /// What peers name it by.
+    /// Its name for peers.
     pub fn key(&self) -> u64 {
         // SAFETY: a field of a live object.
         unsafe { self.mr.as_ref() }.key

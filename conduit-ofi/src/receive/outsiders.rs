@@ -1,11 +1,12 @@
-//! What is dropped because no member of the job can have caused it: messages outside their buffers,
-//! and errors of no operation of this process. Providers accept anybody, so neither ends a job.
+//! Messages and errors that no member of the job can have caused, and that are dropped: messages
+//! outside their buffers, and errors of no operation of this process. Providers accept anybody, so
+//! neither ends a job.
 #![forbid(unsafe_code)]
 
 use gasnet_conduit::{config, JobRank};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What was dropped by this process.
+/// Messages and errors that this process has dropped.
 #[derive(Debug, Default)]
 pub struct Outsiders {
     dropped: AtomicU64,
@@ -36,7 +37,7 @@ impl Outsiders {
         self.drop(rank, what);
     }
 
-    /// How much was dropped.
+    /// Number of those.
     #[cfg(test)]
     fn count(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
