@@ -3,9 +3,9 @@
 use crate::buffers::Bounce;
 use crate::completion::CompletionAction;
 use crate::credits::arrivals::Fetch;
-use crate::ffi::{Completed, Failure, BURST};
+use crate::ffi::{Completed, Failure, QueueGuard, BURST};
 use crate::net::Net;
-use crate::posts::{name, DomainGuard, PostDescriptor, FIRST};
+use crate::posts::{name, Domain, PostDescriptor, FIRST};
 use crate::transfers::{take_out, PutKind, Transfer};
 use crate::wire::Kind;
 use gasnet_conduit::{Completion, Cookie, JobRank, PollScope, Upcalls};
@@ -36,6 +36,8 @@ enum Ready {
     },
     /// A part of a transfer is complete.
     Part(PostDescriptor, Box<Transfer>),
+    /// The operation has failed.
+    Failed(PostDescriptor, Failure),
 }
 
 impl Net {
@@ -48,7 +50,7 @@ impl Net {
         let mut count = 0;
         for (number, domain) in posts.domains().iter().enumerate() {
             if domain.is_busy() {
-                count += self.poll_completions(number, upcalls);
+                count += self.poll_completions(number, domain, upcalls);
             }
         }
         if self.looks_at_arrivals() && (receiver.has_arrivals() || posts.domains()[FIRST].has_arrivals()) {
@@ -108,15 +110,12 @@ impl Net {
     }
 
     /// Handles completions of a domain.
-    fn poll_completions(&self, number: usize, upcalls: &mut dyn Upcalls) -> usize {
+    fn poll_completions(&self, number: usize, domain: &Domain, upcalls: &mut dyn Upcalls) -> usize {
         let (mut ready, mut count) = (FixedVec::<Ready, BURST>::new(), 0);
-        let domain = &self.posts().domains()[number];
         {
-            let Some(mut queue) = self.posts().try_lock(number) else {
-                return 0;
-            };
+            let Some(mut queue) = domain.try_lock() else { return 0 };
             while count < BURST && domain.is_busy() {
-                match queue.queue().completion() {
+                match queue.completion() {
                     Ok(Some(completed)) => {
                         if let Some(more) = self.complete(&mut queue, completed) {
                             ready.push(more);
@@ -132,7 +131,7 @@ impl Net {
             }
         }
         for ready in ready.by_ref() {
-            self.follow_up(number, ready, upcalls);
+            self.follow_up(number, domain, ready, upcalls);
         }
         count
     }
@@ -140,7 +139,11 @@ impl Net {
     /// A post is complete. Under the lock of its domain: frees its resources, and returns what is
     /// left to do.
     #[inline]
-    fn complete(&self, queue: &mut DomainGuard<'_>, completed: Completed<CompletionAction>) -> Option<Ready> {
+    fn complete(
+        &self,
+        queue: &mut QueueGuard<'_, CompletionAction>,
+        completed: Completed<CompletionAction>,
+    ) -> Option<Ready> {
         let mut post = match completed {
             Completed::Last(post) => post,
             Completed::Local(mut post) => {
@@ -150,10 +153,7 @@ impl Net {
                 *is_in_use = false;
                 return Some(Ready::Report(*cookie, Completion::Source));
             }
-            Completed::Failed(post, failure) => {
-                note_failure(queue, post, &failure);
-                return None;
-            }
+            Completed::Failed(post, failure) => return Some(Ready::Failed(post, failure)),
         };
         let buffers = self.posts().buffers();
         let ready = match std::mem::take(&mut post.done) {
@@ -214,18 +214,45 @@ impl Net {
         ready
     }
 
+    /// An operation has failed: it is posted again, or its peer is lost.
+    #[cold]
+    fn note_failure(&self, domain: usize, mut post: PostDescriptor, failure: &Failure) {
+        let (posts, peer) = (self.posts(), post.peer);
+        let (peers, states) = (posts.peers(), posts.peers().states());
+        post.failures += 1;
+        let repeats = failure.is_transient && post.failures < TRIES && may_repeat(&post);
+        if repeats && states.is_present(peer) {
+            let is_return = matches!(post.done, CompletionAction::CreditsReturned);
+            let event = is_return.then(|| peers.event(Kind::Released, 0));
+            post.repeat();
+            // SAFETY: as when it was posted first; `may_repeat` has found that the source is kept.
+            return unsafe { posts.lock(domain).post(post, event) };
+        }
+        let times = match post.failures {
+            1 => String::new(),
+            times => format!(" {times} times"),
+        };
+        let why = format!("{} failed{times}: {}", name(&post), failure.status);
+        // The engine works for all hosts, so none of them is to blame.
+        match post.done {
+            CompletionAction::Reduction => posts.fail(&why),
+            _ => states.lose(peer, why),
+        }
+    }
+
     /// Does the work that is left, without the lock.
     #[inline]
-    fn follow_up(&self, domain: usize, ready: Ready, upcalls: &mut dyn Upcalls) {
+    fn follow_up(&self, number: usize, domain: &Domain, ready: Ready, upcalls: &mut dyn Upcalls) {
         match ready {
             Ready::Report(cookie, part) => upcalls.done(cookie, part),
             Ready::Left(slot) => self.messages().lock().has_left(slot),
+            Ready::Failed(post, failure) => self.note_failure(number, post, &failure),
             Ready::CreditsReturned(peer) => self.receiver().credits_returned(self.messages(), peer),
             Ready::Fetched { post, fetch, is_all } => {
                 let post = self.messages().fetched(self.posts(), post, fetch, is_all);
                 self.receiver().note_arrivals();
                 if let Some(post) = post {
-                    self.posts().lock(domain).put_back(post);
+                    domain.lock().put_back(post);
                 }
             }
             Ready::Part(post, transfer) => {
@@ -233,39 +260,13 @@ impl Net {
                     if let Some(message) = ended.then {
                         self.messages().queued().push(message);
                     }
-                    self.posts().lock(domain).put_back(post);
+                    domain.lock().put_back(post);
                     if let Some((cookie, part)) = ended.report {
                         upcalls.done(cookie, part);
                     }
                 }
             }
         }
-    }
-}
-
-/// An operation has failed: it is posted again, or its peer is lost.
-#[cold]
-fn note_failure(queue: &mut DomainGuard<'_>, mut post: PostDescriptor, failure: &Failure) {
-    let (posts, peer) = (queue.posts(), post.peer);
-    let (peers, states) = (posts.peers(), posts.peers().states());
-    post.failures += 1;
-    let repeats = failure.is_transient && post.failures < TRIES && may_repeat(&post);
-    if repeats && states.is_present(peer) {
-        let is_return = matches!(post.done, CompletionAction::CreditsReturned);
-        let event = is_return.then(|| peers.event(Kind::Released, 0));
-        post.repeat();
-        // SAFETY: as when it was posted first; `may_repeat` has found that the source is kept.
-        return unsafe { queue.post(post, event) };
-    }
-    let times = match post.failures {
-        1 => String::new(),
-        times => format!(" {times} times"),
-    };
-    let why = format!("{} failed{times}: {}", name(&post), failure.status);
-    // The engine works for all hosts, so none of them is to blame.
-    match post.done {
-        CompletionAction::Reduction => posts.fail(&why),
-        _ => states.lose(peer, why),
     }
 }
 

@@ -7,10 +7,11 @@
 //! that are not the first to their request.
 
 use crate::buffers::Bounce;
-use crate::carrier::{Carrier, QueuedMessage};
-use crate::posts::{Posts, Reach, FIRST};
+use crate::carrier::{Carrier, Current, QueuedMessage};
+use crate::credits::SendReservation;
+use crate::posts::{PostDescriptor, Posts, Reach, FIRST};
 use crate::rma::OneSided;
-use crate::send::{Messages, Packet, Parts, ReplyRoom, RequestRoom};
+use crate::send::{Messages, Packet, Parts, ReplyRoom};
 use crate::settings::Flavour;
 use crate::transfers::{copy, PutKind};
 use crate::wire::Kind;
@@ -28,19 +29,19 @@ pub struct LongPut<'a> {
 
 /// Resources of a message, taken before its payload is posted.
 enum Room {
-    Request(RequestRoom),
-    Reply(ReplyRoom),
+    Request(PostDescriptor, SendReservation),
+    Reply(ReplyRoom, Current),
     Further,
 }
 
 impl Room {
     fn give_back(self, messages: &Messages, posts: &Posts) {
         match self {
-            Self::Request(RequestRoom { post, reservation }) => {
+            Self::Request(post, reservation) => {
                 posts.lock(FIRST).put_back(post);
                 messages.lock().cancel(reservation);
             }
-            Self::Reply(room) => room.give_back(posts),
+            Self::Reply(room, _) => room.give_back(posts),
             Self::Further => {}
         }
     }
@@ -52,7 +53,7 @@ impl Messages {
         let (peer, bytes) = (long.put.to.peer, long.packet.bytes());
         if long.class == Class::Reply {
             return Ok(match self.current(peer) {
-                Some(current) => Room::Reply(ReplyRoom::take(&mut posts.lock(FIRST), current, bytes)?),
+                Some(current) => Room::Reply(ReplyRoom::take(&mut posts.lock(FIRST), bytes)?, current),
                 None => Room::Further,
             });
         }
@@ -63,7 +64,7 @@ impl Messages {
             self.lock().cancel(reservation);
             return Err(Busy);
         };
-        Ok(Room::Request(RequestRoom { post, reservation }))
+        Ok(Room::Request(post, reservation))
     }
 
     /// Puts, and sends a message that counts the events of the put's parts.
@@ -74,8 +75,8 @@ impl Messages {
         }
         let room = self.room(posts, &long)?;
         let event = match &room {
-            Room::Request(room) => posts.peers().event(Kind::RequestPayload, room.reservation.index),
-            Room::Reply(room) => posts.peers().event(Kind::ReplyPayload, room.current.index),
+            Room::Request(_, reservation) => posts.peers().event(Kind::RequestPayload, reservation.index),
+            Room::Reply(_, current) => posts.peers().event(Kind::ReplyPayload, current.index),
             Room::Further => return self.put_before_message(rma, long, room),
         };
         if rma.settings().flavour == Flavour::Gemini {
@@ -98,12 +99,14 @@ impl Messages {
             room.give_back(self, posts);
             return Err(Busy);
         };
+        let packet = packet.with_payload(parts);
         let mut queue = posts.lock(FIRST);
         match room {
-            Room::Request(room) => self.send_request(&mut queue, room, Packet::Parts(packet), parts),
-            Room::Reply(room) => {
-                let current = room.current;
-                self.send_reply(&mut queue, room, packet, parts);
+            Room::Request(post, reservation) => {
+                self.send_request(&mut queue, post, reservation, Packet::Parts(packet));
+            }
+            Room::Reply(room, current) => {
+                self.send_reply(&mut queue, room, current, packet);
                 current.note_reply();
             }
             Room::Further => {}
@@ -131,12 +134,11 @@ impl Messages {
             address = bounce.address();
         }
         let carrier = match room {
-            Room::Request(RequestRoom { post, reservation }) => {
+            Room::Request(post, reservation) => {
                 posts.lock(FIRST).put_back(post);
                 Carrier::Request(reservation)
             }
-            Room::Reply(room) => {
-                let current = room.current;
+            Room::Reply(room, current) => {
                 room.give_back(posts);
                 current.note_reply();
                 Carrier::Reply(current)
@@ -178,14 +180,14 @@ impl Messages {
             Carrier::Request(reservation) => {
                 let mut queue = posts.lock(FIRST);
                 let Some(post) = queue.take() else { return false };
-                let room = RequestRoom { post, reservation };
-                self.send_request(&mut queue, room, Packet::Parts(packet), 0);
+                self.send_request(&mut queue, post, reservation, Packet::Parts(packet));
                 true
             }
             Carrier::Reply(current) => {
                 let mut queue = posts.lock(FIRST);
-                let room = ReplyRoom::take(&mut queue, current, packet.bytes());
-                room.map(|room| self.send_reply(&mut queue, room, packet, 0)).is_ok()
+                let room = ReplyRoom::take(&mut queue, packet.bytes());
+                room.map(|room| self.send_reply(&mut queue, room, current, packet))
+                    .is_ok()
             }
             Carrier::Further(peer) => self.further_reply(posts, peer, packet).is_ok(),
         }

@@ -85,7 +85,9 @@ impl Receiver {
                 }
             }
         }
-        messages.recheck(&mut am);
+        if am.has_incomplete() {
+            messages.recheck(&mut am);
+        }
         self.note_work(&am);
         am.has_waiting()
     }
@@ -202,7 +204,6 @@ impl Messages {
     }
 
     /// Looks again at the messages that were not complete.
-    #[inline]
     fn recheck(&self, am: &mut Am) {
         for arrival in am.take_incomplete() {
             self.queue(am, arrival);

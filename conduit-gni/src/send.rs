@@ -17,17 +17,28 @@ use gasnet_sys::gate::{Gate, GateGuard};
 /// A packet in parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
-    parts: &'a [&'a [u8]],
+    slices: &'a [&'a [u8]],
     /// Bytes of all.
     bytes: usize,
+    /// Number of parts of the payload, which travels apart.
+    payload: usize,
 }
 
 impl<'a> Parts<'a> {
     /// These parts.
     #[inline]
     pub fn new(parts: &'a [&'a [u8]]) -> Self {
-        let bytes = parts.iter().map(|part| part.len()).sum();
-        Self { parts, bytes }
+        Self {
+            bytes: parts.iter().map(|part| part.len()).sum(),
+            slices: parts,
+            payload: 0,
+        }
+    }
+
+    /// The same with a payload of so many parts.
+    #[inline]
+    pub fn with_payload(self, payload: usize) -> Self {
+        Self { payload, ..self }
     }
 
     /// Bytes of all.
@@ -38,14 +49,14 @@ impl<'a> Parts<'a> {
 
     /// One packet.
     pub fn concat(&self) -> Box<[u8]> {
-        self.parts.concat().into()
+        self.slices.concat().into()
     }
 
     /// Writes the packet.
     #[inline]
     fn gather(&self, to: &mut [u8]) {
         let mut at = 0;
-        for part in self.parts {
+        for part in self.slices {
             to[at..at + part.len()].copy_from_slice(part);
             at += part.len();
         }
@@ -75,6 +86,14 @@ impl Packet<'_> {
         }
     }
 
+    #[inline]
+    fn payload(&self) -> usize {
+        match self {
+            Self::Parts(parts) => parts.payload,
+            Self::Reserved(_) => 0,
+        }
+    }
+
     /// Copies the packet, whose buffer is free then.
     fn copy_to(self, to: &mut [u8], posts: &Posts) {
         match self {
@@ -87,26 +106,18 @@ impl Packet<'_> {
     }
 }
 
-/// Resources of a request.
-#[derive(Debug)]
-pub struct RequestRoom {
-    pub post: PostDescriptor,
-    pub reservation: SendReservation,
-}
-
 /// Resources of a first reply.
 #[derive(Debug)]
 pub struct ReplyRoom {
     post: PostDescriptor,
     /// For a reply that does not fit into the post.
     bounce: Option<Bounce>,
-    pub current: Current,
 }
 
 impl ReplyRoom {
     /// Takes the resources of a reply of so many bytes.
     #[inline]
-    pub fn take(queue: &mut DomainGuard<'_>, current: Current, bytes: usize) -> Result<Self, Busy> {
+    pub fn take(queue: &mut DomainGuard<'_>, bytes: usize) -> Result<Self, Busy> {
         let Some(post) = queue.take() else { return Err(Busy) };
         let mut bounce = None;
         if FRONT + bytes > INLINE {
@@ -116,7 +127,7 @@ impl ReplyRoom {
                 return Err(Busy);
             }
         }
-        Ok(Self { post, bounce, current })
+        Ok(Self { post, bounce })
     }
 
     /// Gives them back.
@@ -213,8 +224,8 @@ impl Messages {
         match self.current(peer) {
             Some(current) => {
                 let mut queue = posts.lock(FIRST);
-                let room = ReplyRoom::take(&mut queue, current, bytes)?;
-                self.send_reply(&mut queue, room, packet, 0);
+                let room = ReplyRoom::take(&mut queue, bytes)?;
+                self.send_reply(&mut queue, room, current, packet);
                 current.note_reply();
                 Ok(())
             }
@@ -232,7 +243,7 @@ impl Messages {
             self.lock().cancel(reservation);
             return Err(Busy);
         };
-        self.send_request(&mut queue, RequestRoom { post, reservation }, packet, 0);
+        self.send_request(&mut queue, post, reservation, packet);
         Ok(())
     }
 
@@ -252,16 +263,15 @@ impl Messages {
         Err(Busy)
     }
 
-    /// Sends a request that has all it needs, with a payload of so many parts.
+    /// Sends a request that has all it needs.
     #[inline]
     pub fn send_request(
         &self,
         queue: &mut DomainGuard<'_>,
-        room: RequestRoom,
+        mut post: PostDescriptor,
+        reservation: SendReservation,
         packet: Packet<'_>,
-        payload_parts: usize,
     ) {
-        let RequestRoom { mut post, reservation } = room;
         let SendReservation {
             peer,
             slot,
@@ -270,12 +280,8 @@ impl Messages {
         } = reservation;
         let (layout, peers) = (&self.region.layout, queue.posts().peers());
         let (offset, bytes) = (layout.slot(slot), packet.bytes());
-        let head = Head {
-            bytes,
-            slot,
-            parts: payload_parts,
-        };
-        let head = head.encode();
+        let parts = packet.payload();
+        let head = Head { bytes, slot, parts }.encode();
         post.peer = peer;
         let event = match (path, packet) {
             (RequestPath::Eager(space), Packet::Reserved(Filled { bounce, .. })) => {
@@ -309,16 +315,12 @@ impl Messages {
         unsafe { queue.post(post, event) };
     }
 
-    /// Sends a reply that has all it needs, with a payload of so many parts.
+    /// Sends a first reply that has all it needs.
     #[inline]
-    pub fn send_reply(&self, queue: &mut DomainGuard<'_>, room: ReplyRoom, packet: Parts<'_>, payload_parts: usize) {
-        let ReplyRoom {
-            mut post,
-            mut bounce,
-            current,
-        } = room;
+    pub fn send_reply(&self, queue: &mut DomainGuard<'_>, room: ReplyRoom, current: Current, packet: Parts<'_>) {
+        let ReplyRoom { mut post, mut bounce } = room;
         let bytes = FRONT + packet.bytes;
-        let head = Head::of_reply(packet.bytes, payload_parts);
+        let head = Head::of_reply(packet.bytes, packet.payload);
         let (from, place) = match &mut bounce {
             None => (post.inline_address(), &mut post.inline()[..bytes]),
             Some(bounce) => (bounce.address(), bounce.prefix(bytes)),

@@ -104,7 +104,7 @@ impl Am {
     pub fn has_work(&self) -> bool {
         !self.requests.is_empty()
             || !self.replies.is_empty()
-            || !self.incomplete.is_empty()
+            || self.has_incomplete()
             || self.has_due()
             || self.has_waiting()
     }
@@ -180,8 +180,13 @@ impl Am {
         self.incomplete.push(arrival);
     }
 
-    /// The messages that were not complete.
+    /// Whether messages have arrived that are not complete.
     #[inline]
+    pub fn has_incomplete(&self) -> bool {
+        !self.incomplete.is_empty()
+    }
+
+    /// The messages that were not complete.
     pub fn take_incomplete(&mut self) -> Vec<Arrival> {
         std::mem::take(&mut self.incomplete)
     }
