@@ -6,7 +6,7 @@
 
 use crate::completion::CompletionAction;
 use crate::ffi::Extent;
-use crate::posts::Reach;
+use crate::posts::PeerState;
 use crate::rma::OneSided;
 use crate::settings::Flavour;
 use gasnet_conduit::atomic_codes::{self as codes, fetch, DBL, FLT, I32, I64, U64};
@@ -107,7 +107,7 @@ impl Atomics for OneSided {
 
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
         let (posts, peer) = (self.posts(), atomic.target.peer);
-        if posts.reach(peer) != Reach::Open {
+        if posts.peer_state(peer) != PeerState::Present {
             return Err(Busy);
         }
         let Atomic { dt, op, operands, .. } = *atomic;

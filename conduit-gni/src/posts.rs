@@ -28,14 +28,14 @@ struct Refused {
     event: Option<u32>,
 }
 
-/// Fate of a message to a peer.
+/// State of a peer for a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    Open,
-    /// The peer has stopped: the message is dropped.
-    Dropped,
+pub enum PeerState {
+    Present,
+    /// Messages to the peer are dropped.
+    Stopped,
     /// The peer is lost, or this conduit has stopped.
-    Closed,
+    Lost,
 }
 
 /// The domains of a process, their buffers, and the way to its peers.
@@ -143,18 +143,18 @@ impl Posts {
         self.is_stopped.swap(true, Ordering::AcqRel)
     }
 
-    /// Whether a peer may be sent to.
+    /// State of a peer, for a message to it.
     #[inline]
-    pub fn reach(&self, peer: JobRank) -> Reach {
+    pub fn peer_state(&self, peer: JobRank) -> PeerState {
         let states = self.peers.states();
         if self.is_stopped() {
-            Reach::Closed
+            PeerState::Lost
         } else if states.is_present(peer) {
-            Reach::Open
+            PeerState::Present
         } else if states.has_stopped(peer) {
-            Reach::Dropped
+            PeerState::Stopped
         } else {
-            Reach::Closed
+            PeerState::Lost
         }
     }
 

@@ -9,7 +9,7 @@
 use crate::buffers::Bounce;
 use crate::carrier::{Carrier, Current, QueuedMessage};
 use crate::credits::SendReservation;
-use crate::posts::{PostDescriptor, Posts, Reach, FIRST};
+use crate::posts::{PeerState, PostDescriptor, Posts, FIRST};
 use crate::rma::OneSided;
 use crate::send::{Messages, Packet, Parts, ReplyRoom};
 use crate::settings::Flavour;
@@ -70,7 +70,7 @@ impl Messages {
     /// Puts, and sends a message that counts the events of the put's parts.
     pub fn put_with_message(&self, rma: &OneSided, long: LongPut<'_>) -> Result<LocalCompletion, Busy> {
         let posts = rma.posts();
-        if posts.reach(long.put.to.peer) != Reach::Open {
+        if posts.peer_state(long.put.to.peer) != PeerState::Present {
             return Err(Busy);
         }
         let room = self.room(posts, &long)?;

@@ -13,7 +13,7 @@ use crate::buffers::Bounce;
 use crate::completion::CompletionAction;
 use crate::ffi::{Extent, Local, INLINE};
 use crate::memory::Memory;
-use crate::posts::{DomainGuard, PostDescriptor, Posts, Reach};
+use crate::posts::{DomainGuard, PeerState, PostDescriptor, Posts};
 use crate::settings::{Flavour, Settings};
 use crate::transfers::{copy, widened, PutKind, Transfer, MOST, WORD};
 use gasnet_conduit::{Busy, Get, LocalCompletion, Put, Rma, SourceUse};
@@ -175,7 +175,7 @@ impl OneSided {
         domain: usize,
         kind: PutKind,
     ) -> Result<LocalCompletion, Busy> {
-        if self.posts.reach(put.to.peer) != Reach::Open {
+        if self.posts.peer_state(put.to.peer) != PeerState::Present {
             return Err(Busy);
         }
         let was_filled = filled.is_some();
@@ -250,7 +250,7 @@ impl OneSided {
     /// Starts a get.
     #[inline]
     fn start_get(&self, get: &Get, domain: usize) -> Result<(), Busy> {
-        if self.posts.reach(get.from.peer) != Reach::Open {
+        if self.posts.peer_state(get.from.peer) != PeerState::Present {
             return Err(Busy);
         }
         let buffers = self.posts.buffers();

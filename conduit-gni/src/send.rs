@@ -5,7 +5,7 @@ use crate::carrier::{Current, QueuedMessage};
 use crate::completion::CompletionAction;
 use crate::credits::{Am, RequestPath, SendReservation};
 use crate::ffi::{SyncFlag, INLINE};
-use crate::posts::{DomainGuard, PostDescriptor, Posts, Reach, FIRST, MESSAGE};
+use crate::posts::{DomainGuard, PeerState, PostDescriptor, Posts, FIRST, MESSAGE};
 use crate::region::{Region, FRONT, HEAD};
 use crate::settings::Settings;
 use crate::wire::{Head, Kind};
@@ -210,10 +210,10 @@ impl Messages {
 
     /// See [`gasnet_conduit::Network::send`].
     pub fn send(&self, posts: &Posts, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        match posts.reach(peer) {
-            Reach::Open => {}
-            Reach::Dropped => return Ok(()),
-            Reach::Closed => return Err(Busy),
+        match posts.peer_state(peer) {
+            PeerState::Present => {}
+            PeerState::Stopped => return Ok(()),
+            PeerState::Lost => return Err(Busy),
         }
         let packet = Parts::new(parts);
         let bytes = packet.bytes;
@@ -377,13 +377,13 @@ impl Messages {
 
     /// Sends a packet in a buffer that the client has filled.
     pub fn send_reserved(&self, posts: &Posts, peer: JobRank, class: Class, mut filled: Filled) -> Result<(), Busy> {
-        match posts.reach(peer) {
-            Reach::Open => {}
-            Reach::Dropped => {
+        match posts.peer_state(peer) {
+            PeerState::Present => {}
+            PeerState::Stopped => {
                 posts.buffers().give(filled.bounce);
                 return Ok(());
             }
-            Reach::Closed => return Err(Busy),
+            PeerState::Lost => return Err(Busy),
         }
         match (class, self.current(peer)) {
             (Class::Request, _) => self.request(posts, peer, Packet::Reserved(filled)),

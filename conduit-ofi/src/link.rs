@@ -41,14 +41,14 @@ impl Stalled {
     }
 }
 
-/// Fate of a message to a peer.
+/// State of a peer for a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    Open,
-    /// The peer has stopped: the message is dropped.
-    Dropped,
+pub enum PeerState {
+    Present,
+    /// Messages to the peer are dropped.
+    Stopped,
     /// The peer is lost, or this conduit has stopped.
-    Closed,
+    Lost,
 }
 
 /// The endpoint and its peers. Locks are taken one at a time.
@@ -98,26 +98,26 @@ impl Link {
         self.is_stopped.swap(true, Ordering::SeqCst)
     }
 
-    /// Whether a peer may be sent to.
+    /// State of a peer, for a message to it.
     #[inline]
-    pub fn reach(&self, peer: JobRank) -> Reach {
+    pub fn peer_state(&self, peer: JobRank) -> PeerState {
         let states = &self.peers.states;
         if self.is_stopped() {
-            Reach::Closed
+            PeerState::Lost
         } else if states.is_present(peer) {
-            Reach::Open
+            PeerState::Present
         } else if states.has_stopped(peer) {
-            Reach::Dropped
+            PeerState::Stopped
         } else {
-            Reach::Closed
+            PeerState::Lost
         }
     }
 
     /// The peer of an operation, in the address vector.
     #[inline]
     pub fn target(&self, peer: JobRank) -> Result<u64, Busy> {
-        match self.reach(peer) {
-            Reach::Open => Ok(self.peers.number(peer)),
+        match self.peer_state(peer) {
+            PeerState::Present => Ok(self.peers.number(peer)),
             _ => Err(Busy),
         }
     }

@@ -1,7 +1,7 @@
 //! Sending packets.
 
 use crate::ffi::Errno;
-use crate::link::{Link, Reach, Stalled};
+use crate::link::{Link, PeerState, Stalled};
 use crate::operation::{self, OwnedOperation, Pool};
 use crate::variables::Settings;
 use crate::wire::{padding, Kind, HEADER, OVERHEAD};
@@ -42,10 +42,10 @@ impl SendReservation {
     /// Pays for a message of so many bytes. `None` if it is to be dropped.
     #[inline]
     pub fn take(link: &Link, peer: JobRank, class: Class, message: usize) -> Result<Option<Self>, Busy> {
-        match link.reach(peer) {
-            Reach::Open => {}
-            Reach::Dropped => return Ok(None),
-            Reach::Closed => return Err(Busy),
+        match link.peer_state(peer) {
+            PeerState::Present => {}
+            PeerState::Stopped => return Ok(None),
+            PeerState::Lost => return Err(Busy),
         }
         let cost = match class {
             Class::Request => link.peers.cost(message),
@@ -165,7 +165,7 @@ impl Messages {
 
     /// Returns credits to a peer in a message of their own.
     pub fn return_credits(&self, link: &Link, peer: JobRank) {
-        if link.reach(peer) != Reach::Open {
+        if link.peer_state(peer) != PeerState::Present {
             return;
         }
         let credits = link.peers.credits(peer).take_owed(MOST_CREDITS) as u16;

@@ -4,8 +4,8 @@ mod strict;
 
 use gasnet_conduit::conformance::{expose, get, put, Job};
 use gasnet_conduit::{
-    atomic_codes, Atomic, Class, Cookie, Device, Get, JobRank, LocalMemory, Network, PollScope, Put,
-    Registration, RemoteMemory, SegmentMemory, SourceUse,
+    atomic_codes, Atomic, Class, Cookie, Device, Get, JobRank, LocalMemory, Network, PollScope, Put, Registration,
+    RemoteMemory, SegmentMemory, SourceUse,
 };
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Mutex;
