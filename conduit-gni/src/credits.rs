@@ -33,8 +33,8 @@ pub mod units;
 
 use crate::credits::arrivals::Arrival;
 use crate::credits::units::Units;
-use crate::region::{Layout, OUTBOX};
-use crate::reply_buffers::Outbox;
+use crate::region::{Layout, REPLY_BUFFERS};
+use crate::reply_buffers::ReplyBuffers;
 use crate::settings::{Settings, MOST_UNITS};
 use gasnet_conduit::JobRank;
 use std::collections::VecDeque;
@@ -166,7 +166,7 @@ pub struct Am {
     /// Requests that are fetched from this process, to one peer.
     rendezvous_depth: usize,
     long_depth: usize,
-    pub outbox: Outbox,
+    pub reply_buffers: ReplyBuffers,
     /// Free landings for replies, and for requests.
     landings: [Vec<u16>; 2],
     next_space: usize,
@@ -201,8 +201,8 @@ impl Am {
             free_high: slots(low..count),
             rendezvous_depth,
             long_depth: settings.long_depth,
-            outbox: Outbox::default(),
-            landings: [slots(0..OUTBOX), slots(OUTBOX..layout.landing_count)],
+            reply_buffers: ReplyBuffers::default(),
+            landings: [slots(0..REPLY_BUFFERS), slots(REPLY_BUFFERS..layout.landing_count)],
             next_space: 0,
             fetches_before: if layout.space_count >= size as usize { 1 } else { 16 },
             replies: VecDeque::new(),

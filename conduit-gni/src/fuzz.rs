@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use crate::pmi::order::Order;
-use crate::region::OUTBOX;
-use crate::reply_buffers::Outbox;
+use crate::region::REPLY_BUFFERS;
+use crate::reply_buffers::ReplyBuffers;
 use crate::start::credentials::Credentials;
 use crate::wire::{Event, Head};
 use gasnet_conduit::conformance::fuzz::{number, Target};
@@ -18,15 +18,15 @@ pub const TARGETS: &[Target] = &[
 
 /// Events of peers, the replies that they free, and the words in front of messages.
 fn event(mut bytes: &[u8]) {
-    let mut outbox = Outbox::default();
+    let mut buffers = ReplyBuffers::default();
     while !bytes.is_empty() {
         let (event, head) = (number(&mut bytes, 4) as u32, number(&mut bytes, 8));
         if let Ok(event) = Event::decode(event) {
             assert_eq!(Event::decode(event.encode()), Ok(event));
-            let taken = outbox.take(event.source);
-            let is_given = outbox.give(event.source, event.index);
-            assert!(!is_given || event.index < OUTBOX);
-            assert!(taken.is_some() || !is_given || outbox.take(event.source).is_some());
+            let taken = buffers.take(event.source);
+            let is_given = buffers.give(event.source, event.index);
+            assert!(!is_given || event.index < REPLY_BUFFERS);
+            assert!(taken.is_some() || !is_given || buffers.take(event.source).is_some());
         }
         if let Some(head) = Head::decode(head) {
             assert_eq!(Head::decode(head.encode()), Some(head));

@@ -5,7 +5,7 @@ use crate::credits::arrivals::{Arrival, End, Fetch, Place};
 use crate::credits::Am;
 use crate::ffi::{Extent, Received};
 use crate::posts::{PostDescriptor, Posts, FIRST, MESSAGE};
-use crate::region::{Layout, Word, FRONT, HEAD, OUTBOX};
+use crate::region::{Layout, Word, FRONT, HEAD, REPLY_BUFFERS};
 use crate::send::Messages;
 use crate::wire::{Event, Head, Kind};
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
@@ -182,8 +182,8 @@ impl Messages {
             Kind::WaitingRequest => {
                 index < self.region().layout.slot_count && am.note_waiting(Class::Request, source, index)
             }
-            Kind::WaitingReply => index < OUTBOX && am.note_waiting(Class::Reply, source, index),
-            Kind::Fetched => am.outbox.give(source, index),
+            Kind::WaitingReply => index < REPLY_BUFFERS && am.note_waiting(Class::Reply, source, index),
+            Kind::Fetched => am.reply_buffers.give(source, index),
             Kind::Released => {
                 let word = |word| {
                     let word = self.region().word(Layout::word(source, word));
@@ -321,7 +321,7 @@ impl Messages {
         let layout = &self.region().layout;
         let from = match fetch.class {
             Class::Request => layout.slot(fetch.index),
-            Class::Reply => layout.outbox(fetch.index),
+            Class::Reply => layout.reply_buffer(fetch.index),
         };
         let extent = Extent {
             local: self.region().local(layout.landing(fetch.landing) + HEAD + range.start),

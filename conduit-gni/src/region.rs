@@ -6,7 +6,7 @@
 //! | words | for each process: the space that it has granted, and the credits that it has returned |
 //! | rounds | words of leaders in barriers |
 //! | slots | own requests under way, each with its reply's place |
-//! | outbox | replies that are not the first to their request, until they are fetched |
+//! | reply buffers | replies that are not the first to their request, until they are fetched |
 //! | landings | requests and such replies that are fetched from their senders |
 //! | spaces | requests that peers write |
 
@@ -25,8 +25,8 @@ pub const FRONT: usize = 16;
 pub const HEAD: usize = 8;
 /// Bytes of the words of a process.
 const WORDS: usize = 32;
-/// Replies that may wait in the outbox, and landings for those of peers.
-pub const OUTBOX: usize = 4;
+/// Replies that may wait in reply buffers, and landings for those of peers.
+pub const REPLY_BUFFERS: usize = 4;
 /// Bytes of a round's place.
 pub const ROUND: usize = 64;
 /// Places for rounds.
@@ -52,7 +52,7 @@ pub struct Layout {
     slots: usize,
     /// Bytes of a slot, or of a landing.
     pub slot_bytes: usize,
-    outbox: usize,
+    reply_buffers: usize,
     landings: usize,
     spaces: usize,
     /// Bytes and number of the units of a space.
@@ -77,15 +77,15 @@ impl Layout {
         let unit_bytes = (space.max(slot_bytes) / units).next_multiple_of(FRONT);
         let rounds = (WORDS * size as usize).next_multiple_of(64);
         let slots = rounds + ROUND * ROUNDS;
-        let outbox = slots + slot_bytes * settings.total_depth;
-        let landings = outbox + slot_bytes * OUTBOX;
-        let landing_count = OUTBOX + if fetches { settings.fetches } else { 0 };
+        let reply_buffers = slots + slot_bytes * settings.total_depth;
+        let landings = reply_buffers + slot_bytes * REPLY_BUFFERS;
+        let landing_count = REPLY_BUFFERS + if fetches { settings.fetches } else { 0 };
         let spaces = landings + slot_bytes * landing_count;
         Self {
             rounds,
             slots,
             slot_bytes,
-            outbox,
+            reply_buffers,
             landings,
             spaces,
             unit_bytes,
@@ -114,12 +114,12 @@ impl Layout {
         self.slots + self.slot_bytes * index
     }
 
-    /// A place of the outbox.
-    pub fn outbox(&self, index: usize) -> usize {
-        self.outbox + self.slot_bytes * index
+    /// A reply buffer.
+    pub fn reply_buffer(&self, index: usize) -> usize {
+        self.reply_buffers + self.slot_bytes * index
     }
 
-    /// A landing. The first [`OUTBOX`] are for replies.
+    /// A landing. The first [`REPLY_BUFFERS`] are for replies.
     #[inline]
     pub fn landing(&self, index: usize) -> usize {
         self.landings + self.slot_bytes * index

@@ -2,14 +2,14 @@
 //! them.
 #![forbid(unsafe_code)]
 
-use crate::region::OUTBOX;
+use crate::region::REPLY_BUFFERS;
 use gasnet_conduit::JobRank;
 
-/// For whom the reply in each place waits.
+/// The receiver of the reply in each buffer.
 #[derive(Debug, Default)]
-pub struct Outbox([Option<JobRank>; OUTBOX]);
+pub struct ReplyBuffers([Option<JobRank>; REPLY_BUFFERS]);
 
-impl Outbox {
+impl ReplyBuffers {
     /// A place for a reply to a peer.
     pub fn take(&mut self, peer: JobRank) -> Option<usize> {
         let place = self.0.iter().position(Option::is_none)?;
@@ -33,19 +33,21 @@ mod tests {
 
     #[test]
     fn only_the_peer_of_a_reply_frees_its_place() {
-        let mut outbox = Outbox::default();
-        let places: Vec<_> = (0..OUTBOX as u32).map(|rank| outbox.take(JobRank(rank))).collect();
-        assert_eq!(places, (0..OUTBOX).map(Some).collect::<Vec<_>>());
-        assert_eq!(outbox.take(JobRank(9)), None);
+        let mut buffers = ReplyBuffers::default();
+        let places: Vec<_> = (0..REPLY_BUFFERS as u32)
+            .map(|rank| buffers.take(JobRank(rank)))
+            .collect();
+        assert_eq!(places, (0..REPLY_BUFFERS).map(Some).collect::<Vec<_>>());
+        assert_eq!(buffers.take(JobRank(9)), None);
         for (peer, place, is_its) in [
             (0, 1, false),
-            (1, OUTBOX, false),
+            (1, REPLY_BUFFERS, false),
             (1, 63, false),
             (1, 1, true),
             (1, 1, false),
         ] {
-            assert_eq!(outbox.give(JobRank(peer), place), is_its, "{peer} {place}");
+            assert_eq!(buffers.give(JobRank(peer), place), is_its, "{peer} {place}");
         }
-        assert_eq!(outbox.take(JobRank(9)), Some(1));
+        assert_eq!(buffers.take(JobRank(9)), Some(1));
     }
 }

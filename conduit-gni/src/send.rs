@@ -356,14 +356,14 @@ impl Messages {
         Ok(())
     }
 
-    /// Sends a reply that is not the first to a request that this thread delivers: it waits in the
-    /// outbox until its receiver has fetched it.
+    /// Sends a reply that is not the first to a request that this thread delivers: it waits in a
+    /// reply buffer until its receiver has fetched it.
     #[cold]
     pub fn further_reply(&self, posts: &Posts, peer: JobRank, packet: Parts<'_>) -> Result<(), Busy> {
-        let Some(place) = self.lock().outbox.take(peer) else {
+        let Some(place) = self.lock().reply_buffers.take(peer) else {
             return Err(Busy);
         };
-        let (offset, bytes) = (self.region.layout.outbox(place), packet.bytes);
+        let (offset, bytes) = (self.region.layout.reply_buffer(place), packet.bytes);
         // SAFETY: the place is this reply's.
         packet.gather(unsafe { self.region.packet(offset, bytes) });
         let head = Head::of_reply(bytes, 0);
@@ -371,7 +371,7 @@ impl Messages {
         if posts.signal(peer, Kind::WaitingReply, place) {
             return Ok(());
         }
-        self.lock().outbox.give(peer, place);
+        self.lock().reply_buffers.give(peer, place);
         Err(Busy)
     }
 

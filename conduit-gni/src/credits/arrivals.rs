@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Am;
-use crate::region::OUTBOX;
+use crate::region::REPLY_BUFFERS;
 use gasnet_conduit::{Class, JobRank, PollScope};
 use std::collections::VecDeque;
 
@@ -232,6 +232,6 @@ impl Am {
     /// It is free again.
     #[inline]
     pub fn give_landing(&mut self, landing: usize) {
-        self.landings[usize::from(landing >= OUTBOX)].push(landing as u16);
+        self.landings[usize::from(landing >= REPLY_BUFFERS)].push(landing as u16);
     }
 }
