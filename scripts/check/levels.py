@@ -1,7 +1,10 @@
-"""levels.py [--report] [--selftest] [ROOT]: modules of src/ use only modules of their own level or
-a lower one.
+"""levels.py [--report] [--selftest] [ROOT]: modules of a crate use only modules of their own level
+or a lower one.
 
-The levels stand in ARCHITECTURE.md, in a fenced block under a heading "Levels of src/":
+The levels of a crate stand in ARCHITECTURE.md, in a fenced block under a heading that names its
+folder of sources:
+
+    ## Levels of conduit-ibv/src/
 
     ```levels
     types flags sync        # the lowest level; a comment ends the line
@@ -11,7 +14,7 @@ The levels stand in ARCHITECTURE.md, in a fenced block under a heading "Levels o
 
 One line is one level, lowest first, and lists module paths. Of a path the longest prefix in the
 block counts. Modules of one line may use each other only where the line ends with `*`. A module may
-always use itself and what is below it in the same entry. The crate's root (src/lib.rs) may use
+always use itself and what is below it in the same entry. The crate's root (lib.rs) may use
 everything. Test code is not looked at: `#[cfg(test)]` items and the files of such modules.
 
 --report prints the upward uses and succeeds.
@@ -21,12 +24,20 @@ import re
 import sys
 from pathlib import Path
 
-HEADING = "## Levels of src/"
-BLOCK = re.compile(r"^## Levels of src/$.*?^```levels\n(.*?)^```$", re.M | re.S)
+HEADING = re.compile(r"^## Levels of (\S+)/$", re.M)
+BLOCK = re.compile(r"^```levels\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(text):
+    """Each folder of sources that ARCHITECTURE.md has a heading for, and its block, or None."""
+    _, *parts = HEADING.split(text)
+    for folder, section in zip(parts[::2], parts[1::2]):
+        block = BLOCK.search(section.split("\n## ")[0])
+        yield folder, block and block[1]
 
 
 class Levels:
-    """The block of ARCHITECTURE.md: the level of each entry, and the levels whose modules may use
+    """A block of ARCHITECTURE.md: the level of each entry, and the levels whose modules may use
     each other."""
 
     def __init__(self, text):
@@ -190,12 +201,12 @@ def uses(source, path):
                 yield found.start(), (*base, *leaf)
 
 
-def modules(root):
+def modules(root, folder):
     """Module path (a tuple of names) → (file, source without comments, literals and tests), of
-    every file below src/."""
+    every file below a folder of sources."""
     found, tests = {}, set()
-    for file in sorted((root / "src").rglob("*.rs")):
-        path = file.relative_to(root / "src").with_suffix("").parts
+    for file in sorted((root / folder).rglob("*.rs")):
+        path = file.relative_to(root / folder).with_suffix("").parts
         path = path[:-1] if path[-1] in ("mod", "lib") else path
         source, test_files = without_tests(without_text(file.read_text()))
         tests |= {(*path, name) for name in test_files}
@@ -215,7 +226,7 @@ def check(levels, files):
     # A module may be in its parent's file.
     for path, (_, source) in files.items():
         names |= {"::".join((*path, found[1])) for found in MODULE.finditer(source)}
-    errors += [f"{entry} is listed, but is no module of src/" for entry in levels.level if entry not in names]
+    errors += [f"{entry} is listed, but is no module" for entry in levels.level if entry not in names]
     for path, (file, source) in files.items():
         if not path:
             continue
@@ -276,7 +287,9 @@ def selftest():
     }
     upward, errors = check(Levels("low\nx2 y2\ntop\nnone"), files)
     assert [line.split(": ")[0] for line in upward] == ["low.rs:1", "low.rs:2", "x2.rs:1"], upward
-    assert errors == ["none is listed, but is no module of src/"], errors
+    assert errors == ["none is listed, but is no module"], errors
+    text = "## Levels of src/\n```levels\na\n```\n## Levels of x/src/\n## Next\n```levels\nb\n```\n"
+    assert list(blocks(text)) == [("src", "a\n"), ("x/src", None)], list(blocks(text))
 
 
 def main():
@@ -289,11 +302,16 @@ def main():
     root = (
         Path(places[0]) if places else next(p for p in Path(__file__).resolve().parents if (p / "Cargo.lock").is_file())
     )
-    block = BLOCK.search((root / "ARCHITECTURE.md").read_text())
-    if not block:
-        upward, errors = [], [f'ARCHITECTURE.md has no ```levels block under "{HEADING}"']
-    else:
-        upward, errors = check(Levels(block[1]), modules(root))
+    upward, errors, crates = [], [], dict(blocks((root / "ARCHITECTURE.md").read_text()))
+    if "src" not in crates:
+        errors.append('ARCHITECTURE.md has no "## Levels of src/"')
+    for folder, block in crates.items():
+        if block is None:
+            errors.append(f'ARCHITECTURE.md has no ```levels block under "## Levels of {folder}/"')
+            continue
+        more_upward, more_errors = check(Levels(block), modules(root, folder))
+        upward += more_upward
+        errors += [f"{folder}: {error}" for error in more_errors]
     for line in [*errors, *upward]:
         print(line)
     if upward:
