@@ -4,8 +4,9 @@
 
 use crate::buffers::AsLocal;
 use crate::ffi::{Local, Work};
-use crate::net::Net;
+use crate::rma::Operations;
 use crate::send::queue::CompletionAction;
+use crate::send::Messages;
 use gasnet_conduit::atomic_codes as codes;
 use gasnet_conduit::{Atomic, Atomics, Busy};
 
@@ -42,29 +43,30 @@ fn does(op: u32, [first, second]: [u64; 2]) -> Does {
     }
 }
 
-impl Atomics for Net {
+impl Atomics for Operations {
     fn supports(&self, dt: u32, op: u32) -> bool {
-        self.has_atomics && matches!(dt, codes::I64 | codes::U64) && op & SUPPORTED == op
+        self.has_atomics() && matches!(dt, codes::I64 | codes::U64) && op & SUPPORTED == op
     }
 
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
-        let connection = self.reach(atomic.target.peer)?.ok_or(Busy)?;
+        let Messages { fabric, pools, .. } = &self.messages;
+        let connection = self.messages.reach(atomic.target.peer)?.ok_or(Busy)?;
         let bytes = codes::bytes(atomic.dt);
-        let Some(remote) = self.remote(&atomic.target, bytes, 0) else {
+        let Some(remote) = fabric.remote(&atomic.target, bytes, 0) else {
             panic!("defect: an atomic on {bytes} bytes in two regions");
         };
-        let mut buffer = self.pools.small_copies.take(self.domains()).ok_or(Busy)?;
+        let mut buffer = pools.small_copies.take(fabric.domains()).ok_or(Busy)?;
         buffer.copy_to = (
             atomic.fetched as usize,
             if atomic.fetched.is_null() { 0 } else { bytes },
         );
-        let local: Local = buffer.local(self.paths[0].rail, bytes);
+        let local: Local = buffer.local(fabric.paths[0].rail, bytes);
         let work = match does(atomic.op, atomic.operands) {
             Does::Add(addend) => Work::fetch_add(&local, remote, addend),
             Does::Swap(expected, new) => Work::compare_swap(&local, remote, expected, new),
         };
         let done = CompletionAction::Atomic(atomic.cookie, buffer);
-        self.post_fenced(connection.route(0), (work, remote), done, "an atomic")
+        self.post_fenced(connection.route(0), work, remote, done)
     }
 }
 

@@ -1,35 +1,13 @@
 //! What processes exchange at start, and which of them fit together.
 #![forbid(unsafe_code)]
 
-use crate::connect::handshake::MOST_PATHS;
 use crate::connect::policy::Kind;
-use crate::ffi::{Address, Context};
-use crate::net::{Opened, Path};
+use crate::ffi::Address;
 use crate::peers::Mailbox;
-use crate::ports::pkey;
-use crate::rail::Rail;
-use crate::settings::{self, Settings};
+use crate::ports::{pkey, Link, MOST_PATHS};
 use gasnet_conduit::{JobRank, Place, StartInfo};
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
-
-/// The link layer of a process's ports, and how packets are routed on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// InfiniBand.
-    InfiniBand,
-    /// Ethernet, with RoCE packets of a version.
-    Roce(u8),
-}
-
-impl std::fmt::Display for Link {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::InfiniBand => f.write_str("InfiniBand"),
-            Self::Roce(version) => write!(f, "RoCE v{version}"),
-        }
-    }
-}
 
 /// What a process tells the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +50,7 @@ pub struct BootRecord {
 }
 
 /// By path, whether it is on another rail than the path before.
-fn turns(rails: impl Iterator<Item = usize>) -> u8 {
+pub fn turns(rails: impl Iterator<Item = usize>) -> u8 {
     let (mut last, mut turns) = (None, 0);
     for (path, rail) in rails.enumerate() {
         let is_other = last.replace(rail).is_some_and(|last| last != rail);
@@ -85,99 +63,6 @@ const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 
 /// Bytes of one.
 pub const BYTES: usize = 58;
-
-/// Mixes values to one. Equal ones give the same in all processes.
-pub fn mix(values: impl Iterator<Item = u64>) -> u64 {
-    values.fold(0, |sum, value| {
-        let mixed = (sum.rotate_left(5) ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed ^ mixed >> 32
-    })
-}
-
-/// A number for an HCA, the same in all processes of a host: its GUID. Virtual functions may have
-/// none; then that of its name.
-fn name_of(context: &Context) -> u64 {
-    match context.attributes.node_guid {
-        0 => mix(context.name.bytes().map(u64::from)),
-        guid => guid,
-    }
-}
-
-impl Opened {
-    /// What the others need of it.
-    pub fn boot_record(&self, settings: &Settings, connects: Kind, processes: u32) -> BootRecord {
-        BootRecord {
-            paths: self.paths.len() as u8,
-            rails: self.rails.len() as u8,
-            turns: turns(self.paths.iter().map(|path| path.rail)),
-            link: self.link,
-            has_atomics: self.has_atomics && settings.atomics,
-            probes: settings::probes(),
-            connects,
-            has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
-            is_global: self.paths.iter().any(|path| path.port.is_global),
-            has_xrc: self.rails.iter().all(Rail::has_xrc),
-            max_packet: settings.max_packet as u32,
-            spare_credits: settings.spare_credits(processes) as u16,
-            credits: self
-                .rails
-                .iter()
-                .fold(settings.credits, |least, rail| least.min(rail.plan.credits)) as u16,
-            buffer: self.rails.iter().map(|rail| rail.plan.bytes).min().unwrap_or(0) as u32,
-            hca: name_of(&self.rails[0].context),
-            pkey: self.paths[0].port.pkey,
-            ports: mix(self.paths.iter().flat_map(|path| self.identity(path))),
-            mailbox: Mailbox {
-                address: self.paths[0].port.address,
-                number: self.datagrams.number(),
-            },
-        }
-    }
-}
-
-impl Opened {
-    /// Gives all packets a global header if those of any process have one: a port that requires it
-    /// takes no others. Then no path has an alternate one.
-    pub fn agree_on_headers(&mut self, all: &[BootRecord]) -> Result<(), String> {
-        let Some(rank) = all.iter().position(|record| record.is_global) else {
-            return Ok(());
-        };
-        for path in &mut self.paths {
-            if path.port.address.gid == [0; 16] {
-                return Err(format!(
-                    "packets of rank {rank} have a global header, but port {} of {} has no GID",
-                    path.port.number, self.rails[path.rail].context.name
-                ));
-            }
-            path.port.is_global = true;
-            path.alternate = None;
-        }
-        self.datagrams.use_global_header();
-        Ok(())
-    }
-
-    /// What makes a path the same in two processes of a host.
-    fn identity(&self, path: &Path) -> [u64; 5] {
-        let (port, gid) = (&path.port, u128::from_le_bytes(path.port.address.gid));
-        let small = [
-            port.number,
-            path.mtu,
-            path.reads,
-            path.initiated,
-            port.gid_index,
-            port.service_level,
-            u8::from(port.is_global),
-            port.traffic_class,
-        ];
-        [
-            name_of(&self.rails[path.rail].context),
-            u64::from(port.address.lid) << 16 | u64::from(port.pkey_index),
-            gid as u64,
-            (gid >> 64) as u64,
-            u64::from_le_bytes(small),
-        ]
-    }
-}
 
 impl BootRecord {
     /// That of a process that cannot start.

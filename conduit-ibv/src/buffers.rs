@@ -5,10 +5,8 @@ pub mod pools;
 
 use crate::ffi::{Access, Domain, Errno, Local};
 use crate::memory::mapped::Pinned;
+use crate::ports::MOST_RAILS;
 use gasnet_conduit_util::pool::{Item, Pool};
-
-/// Most HCAs of a process.
-pub const MOST_RAILS: usize = 8;
 
 /// State of a buffer.
 #[derive(Debug)]

@@ -1,31 +1,36 @@
 //! Connections: at start by an exchange, later by handshakes with retransmission and a limit.
 
+mod at_start;
 pub mod file;
 pub mod handshake;
+pub mod pairs;
 pub mod policy;
 pub mod resolve;
 pub mod thread;
+pub mod transport;
 
-use crate::connect::handshake::{Datagram, Endpoint, Step, MOST_PATHS};
+use crate::connect::handshake::{Datagram, Step};
+use crate::connect::pairs::PairMaker;
 use crate::connect::resolve::{Failure, Unresolved};
-use crate::events;
-use crate::ffi::{Access, Channel, Datagrams, Errno, SendError, Transport};
-use crate::memory::limits::advised;
-use crate::net::Net;
-use crate::peers::{pair_name, Connection};
-use crate::send::queue::SendQueue;
-use crate::xrc::XrcPeer;
+use crate::fabric::Fabric;
+use crate::ffi::{Channel, Datagrams, SendError};
+use crate::settings::Settings;
 use gasnet_conduit::{JobRank, StartInfo};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::lock;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The handshakes of a process. Its lock is taken before all others.
+/// Makes connections, by handshakes. Its lock is taken before all others.
 pub struct Connector {
+    pairs: PairMaker,
+    /// Whether peers are connected after the start.
+    connects_later: bool,
+    /// Time until a handshake is sent again, and until it fails.
+    retransmission: Duration,
+    limit: Duration,
     inner: Mutex<Inner>,
     /// That of the datagrams, if a thread waits for them.
     channel: Option<Channel>,
@@ -51,15 +56,20 @@ struct Waiting {
     /// What is sent again.
     step: Step,
     begun: Instant,
-    /// When that is.
+    /// Time of the next retransmission.
     next: Instant,
     interval: Duration,
 }
 
 impl Connector {
     /// No handshakes yet. With a channel of the datagrams' own, a thread waits for them.
-    pub fn new(datagrams: Datagrams, channel: Option<Channel>) -> Self {
+    pub fn new(pairs: PairMaker, settings: &Settings, datagrams: Datagrams, channel: Option<Channel>) -> Self {
+        let (retransmission, limit) = settings.retransmission;
         Self {
+            pairs,
+            connects_later: settings.connects_later,
+            retransmission: Duration::from_micros(retransmission),
+            limit: Duration::from_micros(limit),
             inner: Mutex::new(Inner {
                 datagrams,
                 waiting: Vec::new(),
@@ -112,232 +122,68 @@ impl Connector {
     pub fn arm(&self) -> bool {
         !self.is_busy() && (self.has_channel() || lock(&self.inner).datagrams.arm().is_ok())
     }
-}
 
-impl Net {
+    /// Connects to all peers of `wanted`, which contains this process for each of them. Collective.
+    pub fn connect_all(&self, fabric: &Fabric, info: &StartInfo<'_>, wanted: &[JobRank]) -> Result<(), String> {
+        self.pairs.connect_all(fabric, info, wanted)
+    }
+
+    /// Ends the queue pairs that lead to several peers.
+    pub fn disconnect(&mut self) {
+        self.pairs.xrc = None;
+    }
+
     /// Begins to connect to a peer, if nobody has. Polls do the rest. No effect if another thread
     /// does the same for any peer.
     #[cold]
-    pub fn connect(&self, peer: JobRank) {
-        let Ok(mut inner) = self.connector.inner.try_lock() else {
+    pub fn connect(&self, fabric: &Fabric, peer: JobRank) {
+        let Ok(mut inner) = self.inner.try_lock() else {
             return;
         };
-        if self.peers.connection(peer).is_some() || !self.peers.states.is_present(peer) {
+        if fabric.peers.connection(peer).is_some() || !fabric.peers.states.is_present(peer) {
             return;
         }
-        if !self.settings.connects_later && peer != self.rank {
+        if !self.connects_later && peer != fabric.rank {
             let why = "GASNET_CONNECTFILE_IN does not name it, and GASNET_CONNECT_DYNAMIC is off";
-            self.peers.states.lose(peer, format!("it is not connected: {why}"));
+            fabric.peers.states.lose(peer, format!("it is not connected: {why}"));
             return;
         }
-        let created = self.create(peer).and_then(|connection| {
-            if peer != self.rank {
-                self.wait_for(&mut inner, peer, Step::Ask);
+        let created = self.pairs.create(fabric, peer).and_then(|connection| {
+            if peer != fabric.rank {
+                self.wait_for(fabric, &mut inner, peer, Step::Ask);
                 return Ok(());
             }
-            let own = self.endpoints(connection);
-            self.ready(connection, &own).map_err(|failure| failure.why)?;
+            let own = self.pairs.endpoints(fabric, connection);
+            let ready = self.pairs.ready(fabric, connection, &own);
+            ready.map_err(|failure| failure.why)?;
             connection.is_established.store(true, Ordering::Release);
-            self.arm_migration(connection);
+            fabric.arm_migration(connection);
             Ok(())
         });
         if let Err(why) = created {
-            self.not_connected(peer, &Failure::local(why));
+            not_connected(fabric, peer, &Failure::local(why));
         }
-    }
-
-    /// Connects to all peers of `wanted`, which contains this process for each of them. Collective.
-    ///
-    /// Each process contributes its ports, and the numbers of its queue pairs by peer.
-    pub fn connect_all(&self, info: &StartInfo<'_>, wanted: &[JobRank]) -> Result<(), String> {
-        let failed = |why: Errno| format!("{}: connections failed: {}", self.name(0), self.why_no_pair(why));
-        let created = wanted.iter().try_for_each(|peer| self.create(*peer).map(|_| ()));
-        let ports: Vec<Endpoint> = self.paths.iter().map(|path| path.endpoint(0)).collect();
-        let numbers = self.peers.ranks().flat_map(|peer| {
-            let connection = self.peers.connection(peer);
-            let number = move |path: usize| connection.map_or(0, |it: &Connection| Self::target(it, path));
-            (0..self.paths.len()).map(number)
-        });
-        let senders = self.xrc.as_ref().map(|xrc| xrc.senders(self.paths.len()));
-        let mut own: Vec<u8> = ports.iter().flat_map(Endpoint::encode).collect();
-        let front = own.len();
-        own.extend(numbers.chain(senders.into_iter().flatten()).flat_map(u32::to_le_bytes));
-        let all = (info.exchange)(&own);
-        let connected = created.map_err(failed).and_then(|()| {
-            wanted.iter().try_for_each(|peer| {
-                let theirs = &all[peer.index() * own.len()..][..own.len()];
-                let number = |place: usize| {
-                    let at = &theirs[front + 4 * place..];
-                    u32::from_le_bytes([at[0], at[1], at[2], at[3]])
-                };
-                let ports = theirs[..front].chunks_exact(Endpoint::BYTES).enumerate();
-                let paths = self.paths.len();
-                let first_sender = self.peers.count() as usize * paths;
-                let endpoints = ports.map(|(path, port)| Endpoint {
-                    number: number(self.rank.index() * paths + path),
-                    sender: self
-                        .xrc
-                        .as_ref()
-                        .map_or(0, |xrc| number(first_sender + xrc.sender_to(self.rank, path, paths))),
-                    ..Endpoint::decode(port)
-                });
-                let endpoints: Vec<Endpoint> = endpoints.collect();
-                let connection = self.peers.connection(*peer).ok_or("defect: no connection")?;
-                resolve::in_time(|| self.ready(connection, &endpoints)).map_err(|failure| {
-                    let host = (info.place_of)(*peer).host;
-                    format!(
-                        "no connection to rank {peer} (host {host}): {}",
-                        self.describe(&failure)
-                    )
-                })
-            })
-        });
-        // A message to a queue pair that is not connected yet would be lost, and sent again late.
-        let all = (info.exchange)(&[u8::from(connected.is_ok())]);
-        connected?;
-        if let Some(rank) = all.iter().position(|ok| *ok == 0) {
-            return Err(format!("rank {rank} could not connect"));
-        }
-        for connection in wanted.iter().filter_map(|peer| self.peers.connection(*peer)) {
-            connection.is_established.store(true, Ordering::Release);
-            self.arm_migration(connection);
-        }
-        Ok(())
-    }
-
-    /// The connection to a peer failed, so that it is lost.
-    fn not_connected(&self, peer: JobRank, failure: &Failure) {
-        self.peers
-            .states
-            .lose(peer, format!("a connection failed: {}", self.describe(failure)));
     }
 
     /// A call with the address of a peer failed. If that may pass, the datagram that led to it
     /// counts as lost: it is sent again.
-    fn not_reached(&self, inner: &mut Inner, peer: JobRank, failure: &Failure) {
+    fn not_reached(&self, fabric: &Fabric, inner: &mut Inner, peer: JobRank, failure: &Failure) {
         if !failure.why.is_unresolved() || inner.unresolved.is_given_up(peer) {
-            return self.not_connected(peer, failure);
+            return not_connected(fabric, peer, failure);
         }
-        self.connector.may_block.store(true, Ordering::Relaxed);
-        if let Some(alarm) = &self.connector.alarm {
+        self.may_block.store(true, Ordering::Relaxed);
+        if let Some(alarm) = &self.alarm {
             alarm.wake();
         }
     }
 
     fn note_resolved(&self, inner: &mut Inner, peer: JobRank) {
         let any_left = inner.unresolved.forget(peer);
-        self.connector.may_block.store(any_left, Ordering::Relaxed);
+        self.may_block.store(any_left, Ordering::Relaxed);
     }
 
-    /// Why a connection could not be made, and what to do about it.
-    pub fn why_no_pair(&self, why: Errno) -> String {
-        if why != Errno::NO_MEMORY {
-            return why.to_string();
-        }
-        format!(
-            "{}. It has {} queue pairs for all processes of its host: GASNET_CONNECT_STATIC=0 makes only those that \
-             are used, and GASNET_USE_XRC=1 one for each host",
-            advised(why),
-            self.rails[0].context.attributes.max_qp
-        )
-    }
-
-    /// Makes queue pairs for a peer, which take receive buffers.
-    fn create(&self, peer: JobRank) -> Result<&Connection, Errno> {
-        let queue = |(index, path): (usize, &crate::net::Path)| {
-            let rail = &self.rails[path.rail];
-            let (pair, depth) = rail.new_pair(events::name(peer, index))?;
-            pair.initialise(&path.port, self.access)?;
-            Ok(SendQueue::new(peer, index, (pair, depth), false))
-        };
-        let queues = if let Some(xrc) = &self.xrc {
-            self.create_over_xrc(xrc, peer)?
-        } else {
-            let queues: Result<Arc<[SendQueue]>, Errno> = self.paths.iter().enumerate().map(queue).collect();
-            (queues?, XrcPeer::new(peer))
-        };
-        // Both sides choose the same.
-        let home = (self.rank.index() + peer.index()) % self.paths.len();
-        let mut pairs = [0; MOST_PATHS];
-        for ((name, path), queue) in pairs.iter_mut().zip(&self.paths).zip(queues.0.iter()) {
-            *name = pair_name(path.rail, queues.1.receiver(queue));
-        }
-        let connection = self.peers.connect(peer, queues, (home, pairs));
-        for queue in connection.queues.iter() {
-            let rail = &self.rails[self.paths[queue.path].rail];
-            match &rail.shared {
-                Some(shared) => rail
-                    .receives
-                    .add_shared(&rail.domain, shared, self.settings.receives_of_peer())?,
-                None => rail.receives.add_owned(&rail.domain, queue)?,
-            }
-        }
-        Ok(connection)
-    }
-
-    /// The queue pairs of a connection, as a peer needs them.
-    fn endpoints(&self, connection: &Connection) -> Vec<Endpoint> {
-        let endpoint = |queue: &SendQueue| Endpoint {
-            sender: if self.xrc.is_some() { queue.pair.number } else { 0 },
-            ..self.paths[queue.path].endpoint(Self::target(connection, queue.path))
-        };
-        connection.queues.iter().map(endpoint).collect()
-    }
-
-    /// The number of the pair that the peer sends to.
-    fn target(connection: &Connection, path: usize) -> u32 {
-        connection.ends.receiver(&connection.queues[path])
-    }
-
-    /// Connects queue pairs to those of the peer, if they are not.
-    fn ready(&self, connection: &Connection, theirs: &[Endpoint]) -> Result<(), Failure> {
-        if connection.is_ready.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        if let Some(xrc) = &self.xrc {
-            self.ready_over_xrc(xrc, connection, theirs)?;
-        } else {
-            let (low, high) = (
-                self.rank.min(connection.ends.peer).0,
-                self.rank.max(connection.ends.peer).0,
-            );
-            for (queue, endpoint) in connection.queues.iter().zip(theirs) {
-                let transport = self.transport(queue.path, endpoint, (low, high));
-                let port = &self.paths[queue.path].port;
-                queue
-                    .pair
-                    .connect(port, (&endpoint.address, endpoint.number), transport)
-                    .map_err(|why| Failure::of(queue.path, endpoint.address, why))?;
-                self.add_alternate(queue, endpoint);
-            }
-        }
-        connection.is_ready.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    /// How a queue pair of a path transmits. `ends` are the same numbers at both ends, and others
-    /// for each two pairs of a path.
-    pub fn transport(&self, path: usize, endpoint: &Endpoint, ends: (u32, u32)) -> Transport {
-        let own = &self.paths[path];
-        Transport {
-            mtu: u32::from(own.mtu.min(endpoint.mtu)),
-            timeout: self.settings.timeout,
-            retries: self.settings.retries,
-            reads: own.initiated.min(endpoint.reads),
-            peer_reads: own.reads,
-            first_packet: self.first_packet(path, ends),
-        }
-    }
-
-    /// The number of the first packet of a queue pair: the same at both ends, another in each job.
-    fn first_packet(&self, path: usize, (low, high): (u32, u32)) -> u32 {
-        let pair = u64::from(low) << 32 | u64::from(high);
-        let mixed = (self.token ^ pair ^ (path as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 40) as u32
-    }
-
-    fn wait_for(&self, inner: &mut Inner, peer: JobRank, step: Step) {
-        let (now, interval) = (Instant::now(), Duration::from_micros(self.settings.retransmission.0));
+    fn wait_for(&self, fabric: &Fabric, inner: &mut Inner, peer: JobRank, step: Step) {
+        let (now, interval) = (Instant::now(), self.retransmission);
         match inner.waiting.iter_mut().find(|waiting| waiting.peer == peer) {
             Some(waiting) => waiting.step = step,
             None => inner.waiting.push(Waiting {
@@ -348,56 +194,38 @@ impl Net {
                 interval,
             }),
         }
-        self.connector.count.store(inner.waiting.len(), Ordering::Relaxed);
-        self.tell(inner, peer, step);
+        self.count.store(inner.waiting.len(), Ordering::Relaxed);
+        self.tell(fabric, inner, peer, step);
     }
 
     /// Sends a datagram.
-    fn tell(&self, inner: &mut Inner, peer: JobRank, step: Step) {
-        let Some(connection) = self.peers.connection(peer) else {
+    fn tell(&self, fabric: &Fabric, inner: &mut Inner, peer: JobRank, step: Step) {
+        let Some(connection) = fabric.peers.connection(peer) else {
             return;
         };
         let datagram = Datagram {
-            token: self.token,
-            source: self.rank,
+            token: self.pairs.transports.token,
+            source: fabric.rank,
             target: peer,
             step,
-            endpoints: self.endpoints(connection),
+            endpoints: self.pairs.endpoints(fabric, connection),
         };
-        let mailbox = self.peers.mailbox(peer);
+        let mailbox = fabric.peers.mailbox(peer);
         let sent = inner
             .datagrams
             .send(&mailbox.address, mailbox.number, &datagram.encode());
         match sent {
-            Err(why) => self.not_reached(inner, peer, &Failure::of(0, mailbox.address, why)),
+            Err(why) => self.not_reached(fabric, inner, peer, &Failure::of(0, mailbox.address, why)),
             // Else its queue pairs need the address, too.
             Ok(()) if connection.is_ready.load(Ordering::Acquire) => self.note_resolved(inner, peer),
             Ok(()) => {}
         }
     }
 
-    /// A datagram failed at its sender, and counts as lost.
-    fn note_send_error(&self, inner: &mut Inner, error: SendError) {
-        /// More errors in a row mean that no datagram is ever sent.
-        const MOST: u32 = 8;
-        let status = self.rails[self.paths[0].rail].context.library().status(error.status);
-        let text = format!(
-            "{}: a datagram failed: {status} (vendor error {:#x})",
-            self.name(0),
-            error.vendor
-        );
-        if error.failures > MOST {
-            return self.fail(&format!("{text}, as did {MOST} before it"));
-        }
-        if !std::mem::replace(&mut inner.has_warned, true) {
-            gasnet_conduit::warn(format_args!("ibv: {text}. It is sent again."));
-        }
-    }
-
     /// Handles datagrams and time-outs.
     #[cold]
-    pub fn attend(&self) {
-        let Ok(mut inner) = self.connector.inner.try_lock() else {
+    pub fn attend(&self, fabric: &Fabric) {
+        let Ok(mut inner) = self.inner.try_lock() else {
             return;
         };
         let mut arrived = Vec::new();
@@ -406,49 +234,53 @@ impl Net {
             .poll(&mut |bytes| arrived.extend(Datagram::decode(bytes)));
         match polled {
             Ok(None) => {}
-            Ok(Some(error)) => self.note_send_error(&mut inner, error),
-            Err(why) => self.fail(&format!("{}: datagrams failed: {why}", self.name(0))),
+            Ok(Some(error)) => note_send_error(fabric, &mut inner, error),
+            Err(why) => fabric
+                .failure
+                .note(&format!("{}: datagrams failed: {why}", fabric.name(0))),
         }
         for datagram in arrived {
-            self.arrived(&mut inner, &datagram);
+            self.arrived(fabric, &mut inner, &datagram);
         }
-        self.repeat(&mut inner);
-        self.connector.count.store(inner.waiting.len(), Ordering::Relaxed);
+        self.repeat(fabric, &mut inner);
+        self.count.store(inner.waiting.len(), Ordering::Relaxed);
     }
 
     #[inline(never)]
-    fn arrived(&self, inner: &mut Inner, datagram: &Datagram) {
+    fn arrived(&self, fabric: &Fabric, inner: &mut Inner, datagram: &Datagram) {
         let peer = datagram.source;
-        let is_ours = datagram.token == self.token
-            && datagram.target == self.rank
-            && peer.0 < self.peers.count()
-            && datagram.endpoints.len() == self.paths.len();
-        if !is_ours || !self.peers.states.is_present(peer) || self.is_stopped() {
+        let is_ours = datagram.token == self.pairs.transports.token
+            && datagram.target == fabric.rank
+            && peer.0 < fabric.peers.count()
+            && datagram.endpoints.len() == fabric.paths.len();
+        if !is_ours || !fabric.peers.states.is_present(peer) || fabric.is_stopped() {
             return;
         }
-        let connection = match (self.peers.connection(peer), datagram.step) {
+        let connection = match (fabric.peers.connection(peer), datagram.step) {
             (Some(connection), _) => Ok(connection),
-            (None, Step::Ask) => self.create(peer),
+            (None, Step::Ask) => self.pairs.create(fabric, peer),
             (None, _) => return,
         };
         let is_ready = connection.map_err(Failure::local).and_then(|connection| {
             if datagram.step != Step::Confirm && !connection.is_ready.load(Ordering::Acquire) {
-                self.ready(connection, &datagram.endpoints)?;
+                self.pairs.ready(fabric, connection, &datagram.endpoints)?;
                 self.note_resolved(inner, peer);
             }
             Ok(connection)
         });
         let connection = match is_ready {
             Ok(connection) => connection,
-            Err(failure) => return self.not_reached(inner, peer, &failure),
+            Err(failure) => return self.not_reached(fabric, inner, peer, &failure),
         };
         match datagram.step {
-            Step::Ask if connection.is_established.load(Ordering::Acquire) => self.tell(inner, peer, Step::Answer),
-            Step::Ask => self.wait_for(inner, peer, Step::Answer),
+            Step::Ask if connection.is_established.load(Ordering::Acquire) => {
+                self.tell(fabric, inner, peer, Step::Answer);
+            }
+            Step::Ask => self.wait_for(fabric, inner, peer, Step::Answer),
             Step::Answer => {
                 connection.is_established.store(true, Ordering::Release);
-                self.tell(inner, peer, Step::Confirm);
-                self.arm_migration(connection);
+                self.tell(fabric, inner, peer, Step::Confirm);
+                fabric.arm_migration(connection);
             }
             Step::Confirm if connection.is_ready.load(Ordering::Acquire) => {
                 connection.is_established.store(true, Ordering::Release);
@@ -459,27 +291,27 @@ impl Net {
 
     /// Sends again what was not answered, and gives up what was not for long.
     #[inline(never)]
-    fn repeat(&self, inner: &mut Inner) {
+    fn repeat(&self, fabric: &Fabric, inner: &mut Inner) {
         if inner.waiting.is_empty() {
             return;
         }
         let now = Instant::now();
         let is_over = |waiting: &Waiting| {
-            let connection = self.peers.connection(waiting.peer);
-            !self.peers.states.is_present(waiting.peer)
+            let connection = fabric.peers.connection(waiting.peer);
+            !fabric.peers.states.is_present(waiting.peer)
                 || connection.is_none_or(|connection| connection.is_established.load(Ordering::Acquire))
         };
         inner.waiting.retain(|waiting| !is_over(waiting));
-        let limit = Duration::from_micros(self.settings.retransmission.1);
+        let limit = self.limit;
         let mut due = Vec::new();
         for waiting in &mut inner.waiting {
             if now.duration_since(waiting.begun) > limit {
                 let why = format!(
                     "{}: it has not answered connection requests for {} seconds",
-                    self.name(0),
+                    fabric.name(0),
                     limit.as_secs()
                 );
-                self.peers.states.lose(waiting.peer, why);
+                fabric.peers.states.lose(waiting.peer, why);
             } else if now >= waiting.next {
                 waiting.interval = longer(waiting.interval);
                 waiting.next = now + waiting.interval;
@@ -487,8 +319,35 @@ impl Net {
             }
         }
         for (peer, step) in due {
-            self.tell(inner, peer, step);
+            self.tell(fabric, inner, peer, step);
         }
+    }
+}
+
+/// The connection to a peer failed, so that it is lost.
+fn not_connected(fabric: &Fabric, peer: JobRank, failure: &Failure) {
+    let why = format!("a connection failed: {}", fabric.describe(failure));
+    fabric.peers.states.lose(peer, why);
+}
+
+/// A datagram failed at its sender, and counts as lost.
+fn note_send_error(fabric: &Fabric, inner: &mut Inner, error: SendError) {
+    /// More errors in a row mean that no datagram is ever sent.
+    const MOST: u32 = 8;
+    let status = fabric.rails[fabric.paths[0].rail]
+        .context
+        .library()
+        .status(error.status);
+    let text = format!(
+        "{}: a datagram failed: {status} (vendor error {:#x})",
+        fabric.name(0),
+        error.vendor
+    );
+    if error.failures > MOST {
+        return fabric.failure.note(&format!("{text}, as did {MOST} before it"));
+    }
+    if !std::mem::replace(&mut inner.has_warned, true) {
+        gasnet_conduit::warn(format_args!("ibv: {text}. It is sent again."));
     }
 }
 
@@ -496,15 +355,6 @@ impl Net {
 fn longer(interval: Duration) -> Duration {
     const MOST: Duration = Duration::from_secs(1);
     (interval * 2).min(interval.max(MOST))
-}
-
-/// What queue pairs allow peers.
-pub const fn access(atomics: bool) -> Access {
-    if atomics {
-        Access::REMOTE_ATOMIC
-    } else {
-        Access::REMOTE
-    }
 }
 
 #[cfg(test)]

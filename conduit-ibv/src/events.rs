@@ -2,8 +2,8 @@
 //! ([`crate::ffi::Context::next_event`]). The other events (communication established, send queue
 //! drained, changes of partitions or of the subnet manager) need nothing.
 
+use crate::fabric::Fabric;
 use crate::ffi::Event;
-use crate::net::Net;
 use crate::rail::Rail;
 use gasnet_conduit::JobRank;
 use gasnet_ibv_abi as abi;
@@ -25,7 +25,7 @@ const fn named(name: usize) -> Option<(JobRank, usize)> {
     }
 }
 
-impl Net {
+impl Fabric {
     /// Handles what an HCA reports.
     #[cold]
     pub fn take_events(&self, rail: &Rail) {
@@ -35,7 +35,7 @@ impl Net {
                 Ok(None) => break,
                 Err(why) => {
                     let name = &rail.context.name;
-                    self.fail(&format!(
+                    self.failure.note(&format!(
                         "{name}: it reports no events any more: {why}. Was it unplugged or reset?"
                     ));
                     break;
@@ -47,7 +47,7 @@ impl Net {
 
     /// Loses a peer, and over XRC all others that its queue pairs lead to.
     fn lose_all_behind(&self, peer: JobRank, why: &str) {
-        let queues = |peer| self.peers.connection(peer).map(|connection| &connection.queues);
+        let queues = |peer| self.peers.connection(peer).map(|connection| &connection.pairs.queues);
         let lost = queues(peer);
         for other in self.peers.ranks() {
             let is_behind = lost
@@ -64,7 +64,7 @@ impl Net {
         let name = &rail.context.name;
         match event.kind {
             abi::IBV_EVENT_DEVICE_FATAL | abi::IBV_EVENT_CQ_ERR | abi::IBV_EVENT_SRQ_ERR => {
-                self.fail(&format!("{name}: {}", text()));
+                self.failure.note(&format!("{name}: {}", text()));
             }
             abi::IBV_EVENT_QP_FATAL | abi::IBV_EVENT_QP_REQ_ERR | abi::IBV_EVENT_QP_ACCESS_ERR => {
                 // Some HCAs report the death of a pair by this alone, without completions.
@@ -73,7 +73,7 @@ impl Net {
                         let why = format!("{}: its queue pair failed: {}", self.name(path), text());
                         self.lose_all_behind(peer, &why);
                     }
-                    None => self.fail(&format!("{name}: a queue pair failed: {}", text())),
+                    None => self.failure.note(&format!("{name}: a queue pair failed: {}", text())),
                 }
             }
             abi::IBV_EVENT_PATH_MIG => {

@@ -8,7 +8,7 @@ use crate::connect::policy::exchange;
 use crate::eager_rdma::{self, Report, Rings, Slot, SlotHeader};
 use crate::memory::Keys;
 use crate::ports::filter::Filter;
-use crate::receive::fetch::Offer;
+use crate::receive::offer::Offer;
 use crate::wire;
 use gasnet_conduit::conformance::fuzz::{number, Target};
 use gasnet_conduit::conformance::start_info;

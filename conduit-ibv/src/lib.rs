@@ -22,6 +22,8 @@ mod buffers;
 mod connect;
 mod eager_rdma;
 mod events;
+mod fabric;
+mod failure;
 mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
@@ -53,7 +55,7 @@ use gasnet_conduit::{
     Network, PollScope, ProviderReport, Reach, Registration, RemoteSegment, SegmentMemory, Segments, StartInfo, Stop,
     Upcalls, Wake,
 };
-use memory::limits::advised;
+use memory::advice::advised;
 use net::Net;
 use std::sync::Arc;
 
@@ -91,7 +93,7 @@ impl Conduit for Ibv {
     fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
         let net = Arc::new(start::start(info)?);
         let connection_thread = net
-            .connector
+            .connector()
             .has_channel()
             .then(|| ConnectionThread::start(&net))
             .transpose();
@@ -122,7 +124,7 @@ impl Conduit for Ibv {
 
 impl Network for Started {
     fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.net.send(peer, class, parts)
+        self.net.messages().send(peer, class, parts)
     }
 
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
@@ -132,22 +134,21 @@ impl Network for Started {
     fn stop(&self, how: Stop) {
         match how {
             Stop::Orderly => self.net.stop(),
-            Stop::Signal => {
-                self.net.stop_at_once();
-            }
+            Stop::Signal => self.net.stop_at_once(),
         }
     }
 
     fn abilities(&self) -> Abilities<'_> {
         let net = &*self.net;
+        let (messages, operations) = (net.messages(), net.operations());
         Abilities {
-            send_buffers: Some(net),
-            gather: net.settings.gather.map(|_| net as &dyn Gather),
+            send_buffers: Some(messages),
+            gather: messages.gathers().then_some(messages as &dyn Gather),
             segments: Some(net),
-            rma: Some(net),
-            put_notify: Some(net),
-            atomics: net.has_atomics.then_some(net as &dyn Atomics),
-            wake: net.wake.as_ref().map(|_| net as &dyn Wake),
+            rma: Some(operations),
+            put_notify: Some(operations),
+            atomics: operations.has_atomics().then_some(operations as &dyn Atomics),
+            wake: net.has_wake().then_some(net as &dyn Wake),
             ..Abilities::default()
         }
     }
@@ -155,16 +156,16 @@ impl Network for Started {
 
 impl Segments for Net {
     fn max_key_bytes(&self) -> usize {
-        self.segments.max_key_bytes()
+        self.segments().max_key_bytes()
     }
 
     fn max_bytes(&self) -> usize {
-        self.max_bytes
+        self.max_segment_bytes()
     }
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
         let domains: Vec<&Domain> = self.domains().collect();
-        let registered = self.segments.register(&domains, memory);
+        let registered = self.segments().register(&domains, memory);
         let (segment, key) = registered.map_err(|why| ConduitError {
             message: format!(
                 "The ibv conduit cannot register {} bytes at {:#x}: {}. GASNET_MAX_SEGSIZE limits segments.",
@@ -178,7 +179,7 @@ impl Segments for Net {
 
     fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
         let domains: Vec<&Domain> = self.domains().collect();
-        let register = |dmabuf: Option<&Dmabuf>| self.segments.register_device(&domains, memory, dmabuf);
+        let register = |dmabuf: Option<&Dmabuf>| self.segments().register_device(&domains, memory, dmabuf);
         let by_dmabuf = match dmabuf() {
             Some(dmabuf) => register(Some(&dmabuf)).map_err(|why| why.to_string()),
             None => Err("the device exports none".to_owned()),
@@ -192,7 +193,8 @@ impl Segments for Net {
                     gasnet_conduit::print_line(format_args!(
                         "GASNet: ibv: rank {}: {} bytes of a device cannot be registered. By dmabuf: {why}. By \
                          address: {other}. Active Messages move the data.",
-                        self.rank, memory.bytes
+                        self.rank(),
+                        memory.bytes
                     ));
                 }
                 None
@@ -201,17 +203,17 @@ impl Segments for Net {
     }
 
     fn deregister(&self, segment: LocalSegment) {
-        self.segments.deregister(segment);
+        self.segments().deregister(segment);
     }
 
     fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        self.segments.learn(memory, key).ok_or_else(|| ConduitError {
+        self.segments().learn(memory, key).ok_or_else(|| ConduitError {
             message: format!("The ibv conduit cannot use the key of a segment of rank {peer}."),
         })
     }
 
     fn forget(&self, _: JobRank, segment: RemoteSegment) {
-        self.segments.forget(segment);
+        self.segments().forget(segment);
     }
 }
 

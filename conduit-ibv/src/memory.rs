@@ -3,9 +3,11 @@
 //! Memory that is larger than a device's limit is several regions of a power of two of bytes, with
 //! borders at pages. An operation across the border of two is split there.
 
+pub mod advice;
 pub mod limits;
 pub mod mapped;
 pub mod on_demand;
+pub mod registrations;
 
 use crate::ffi::{Access, Domain, Errno, Region};
 use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, RemoteMemory, RemoteSegment, SegmentMemory};

@@ -9,33 +9,19 @@
 //! path. But it must not be loaded before the peer's HCA has followed, which it would not do any
 //! more. So a probe precedes it: another write without bytes, whose completion proves that.
 
+pub mod alternate;
+
 use crate::connect::handshake::Endpoint;
+use crate::fabric::Fabric;
 use crate::ffi::{Address, Local, LocalPort, Remote, Work};
-use crate::net::{Net, Path};
+use crate::migration::alternate::Migration;
 use crate::peers::Connection;
 use crate::route::Route;
 use crate::send::queue::{CompletionAction, SendQueue};
 use gasnet_conduit::JobRank;
-use gasnet_sys::atomic::Ordering;
 use gasnet_sys::lock;
-use std::sync::atomic::AtomicBool;
 
-/// The two paths of a queue pair.
-pub struct Migration {
-    /// The peer's ports: of the path, and of the alternate one.
-    peer_ports: [Address; 2],
-    /// Whether the queue pair is on the alternate path.
-    has_moved: AtomicBool,
-}
-
-/// The ports of a path: that which a queue pair uses, and the other one.
-fn ports<'a>(path: &'a Path, queue: &SendQueue) -> Option<(&'a LocalPort, &'a LocalPort)> {
-    let (first, second) = (&path.port, path.alternate.as_ref()?);
-    let has_moved = queue.migration.get()?.has_moved.load(Ordering::Relaxed);
-    Some(if has_moved { (second, first) } else { (first, second) })
-}
-
-impl Net {
+impl Fabric {
     /// Gives a queue pair that was just connected an alternate path, if both ends have one.
     pub fn add_alternate(&self, queue: &SendQueue, theirs: &Endpoint) {
         let (Some(port), Some(lid)) = (&self.paths[queue.path].alternate, theirs.alternate) else {
@@ -46,11 +32,8 @@ impl Net {
             ..Address::default()
         };
         // An HCA that refuses has one path.
-        if queue.pair.load_alternate(port, &to, self.settings.timeout).is_ok() {
-            let _ = queue.migration.set(Migration {
-                peer_ports: [theirs.address, to],
-                has_moved: AtomicBool::new(false),
-            });
+        if queue.pair.load_alternate(port, &to, self.timeout).is_ok() {
+            let _ = queue.migration.set(Migration::new([theirs.address, to]));
         }
     }
 
@@ -71,7 +54,7 @@ impl Net {
             lkey: 0,
         };
         let work = Work::write(&local, Remote { address: 0, rkey: 0 });
-        let Some(mut turn) = queue.turn(self.rail(&queue)) else {
+        let Some(mut turn) = self.turn(queue) else {
             return false;
         };
         // SAFETY: it has no memory.
@@ -85,7 +68,7 @@ impl Net {
         };
         let queue = connection.route(path);
         if let Some(migration) = queue.migration.get() {
-            migration.has_moved.fetch_xor(true, Ordering::Relaxed);
+            migration.note_moved();
             self.probe(queue);
         }
     }
@@ -113,20 +96,20 @@ impl Net {
             return;
         };
         let queue = connection.route(path);
-        let (Some((new, old)), Some(migration)) = (ports(&self.paths[path], &queue), queue.migration.get()) else {
+        let Some(migration) = queue.migration.get() else { return };
+        let Some((new, old)) = migration.ports(&self.paths[path]) else {
             return;
         };
         self.report(queue, new, old);
-        let has_moved = migration.has_moved.load(Ordering::Relaxed);
-        let to = &migration.peer_ports[usize::from(!has_moved)];
-        if queue.pair.load_alternate(old, to, self.settings.timeout).is_ok() {
+        let to = migration.unused_peer_port();
+        if queue.pair.load_alternate(old, to, self.timeout).is_ok() {
             self.touch(queue, CompletionAction::Nothing);
         }
     }
 
     /// Warns that traffic has left a port, once.
     fn report(&self, queue: Route<'_>, new: &LocalPort, old: &LocalPort) {
-        let rail = &self.rails[self.paths[queue.path].rail];
+        let rail = self.rail(&queue);
         let mut left = lock(&rail.left);
         if left.contains(&old.number) {
             return;
@@ -147,7 +130,8 @@ impl Net {
     /// The port that a queue pair uses, in messages.
     pub fn name_of_port(&self, queue: &SendQueue) -> String {
         let path = &self.paths[queue.path];
-        let port = ports(path, queue).map_or(&path.port, |(used, _)| used);
+        let ports = queue.migration.get().and_then(|migration| migration.ports(path));
+        let port = ports.map_or(&path.port, |(used, _)| used);
         format!("{} port {}", self.rails[path.rail].context.name, port.number)
     }
 }

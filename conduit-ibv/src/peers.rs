@@ -3,12 +3,12 @@
 //! A peer that computes does not return receive buffers, so [`credits`] bound the requests under
 //! way to it.
 
-use crate::connect::handshake::MOST_PATHS;
 use crate::eager_rdma::Rings;
 use crate::ffi::Address;
+use crate::ports::MOST_PATHS;
 use crate::route::Route;
 use crate::send::queue::SendQueue;
-use crate::xrc::XrcPeer;
+use crate::xrc::peer::XrcPeer;
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::credits::{self, Credits, PeerCredits};
 use gasnet_conduit_util::peer_states::PeerStates;
@@ -50,14 +50,19 @@ pub struct Connection {
     pub rings: Rings,
     /// Counts large operations, which take turns on the paths.
     turns: AtomicUsize,
-    /// The path of everything else.
-    home: usize,
-    /// The queue pairs that receive from the peer, by path, as [`pair_name`] names them; else 0.
-    pairs: [u32; MOST_PATHS],
+    pub pairs: QueuePairs,
+}
+
+/// The queue pairs of a connection.
+pub struct QueuePairs {
     /// By path. Those of XRC lead to other peers, too.
     pub queues: Arc<[SendQueue]>,
     /// The peer, as work requests need it.
     pub ends: XrcPeer,
+    /// The path of everything that is small.
+    pub home: usize,
+    /// The queue pairs that receive from the peer, by path, as [`pair_name`] names them; else 0.
+    pub receivers: [u32; MOST_PATHS],
 }
 
 /// The name of a queue pair among those of all HCAs. A number has 24 bits; that of a pair which
@@ -79,7 +84,7 @@ pub struct Peers {
 impl Peers {
     /// All processes, by rank, with the requests that may be under way to each, and to all if that
     /// is not 0, and the credits that are kept.
-    pub fn new(mailboxes: impl Iterator<Item = Mailbox>, (window, total): (u32, u32), slack: u32) -> Self {
+    pub fn new(mailboxes: impl Iterator<Item = Mailbox>, window: u32, total: u32, slack: u32) -> Self {
         let peer = |mailbox| Peer {
             connection: AtomicPtr::new(ptr::null_mut()),
             mailbox,
@@ -127,14 +132,8 @@ impl Peers {
         self.ranks().find(is_it)
     }
 
-    /// Notes the connection to a process, of which there is none yet. `home` is the path of what is
-    /// small, and `pairs` those that receive from it.
-    pub fn connect(
-        &self,
-        rank: JobRank,
-        (queues, ends): (Arc<[SendQueue]>, XrcPeer),
-        (home, pairs): (usize, [u32; MOST_PATHS]),
-    ) -> &Connection {
+    /// Notes the connection to a process, of which there is none yet.
+    pub fn connect(&self, rank: JobRank, pairs: QueuePairs) -> &Connection {
         let connection = Box::into_raw(Box::new(Connection {
             is_established: AtomicBool::new(false),
             is_ready: AtomicBool::new(false),
@@ -142,10 +141,7 @@ impl Peers {
             offers: AtomicUsize::new(0),
             rings: Rings::default(),
             turns: AtomicUsize::new(0),
-            home,
             pairs,
-            queues,
-            ends,
         }));
         let previous = self.of(rank).connection.swap(connection, Ordering::AcqRel);
         assert!(previous.is_null(), "defect: rank {rank} was connected twice");
@@ -162,6 +158,17 @@ impl Peers {
                 .load(Ordering::Acquire)
                 .then_some((rank, connection))
         })
+    }
+
+    /// Ends all connections.
+    pub fn disconnect(&mut self) {
+        for peer in &mut self.all {
+            let connection = std::mem::replace(peer.connection.get_mut(), ptr::null_mut());
+            if !connection.is_null() {
+                // SAFETY: from `connect`, and nobody uses it any more.
+                drop(unsafe { Box::from_raw(connection) });
+            }
+        }
     }
 
     /// Takes credit for a request. False if there is none.
@@ -185,7 +192,7 @@ impl Peers {
     #[inline]
     pub fn give_back(&self, connection: &Connection, credits: u32) -> bool {
         if let Err(why) = self.credits.give_back(&connection.credits, credits) {
-            self.states.lose(connection.ends.peer, why);
+            self.states.lose(connection.peer(), why);
             return false;
         }
         if let Some(total) = &self.total {
@@ -201,7 +208,7 @@ impl Peers {
         let is_paid = self.credits.hold(&connection.credits, 1);
         if !is_paid {
             let why = format!("it sent a request beyond its {} credits", self.credits.window());
-            self.states.lose(connection.ends.peer, why);
+            self.states.lose(connection.peer(), why);
         }
         is_paid
     }
@@ -233,33 +240,40 @@ impl Peers {
 }
 
 impl Connection {
+    /// The peer.
+    #[inline]
+    pub fn peer(&self) -> JobRank {
+        self.pairs.ends.peer
+    }
+
     /// The queue for an operation of so many bytes.
     #[inline]
     pub fn queue(&self, bytes: usize) -> Route<'_> {
         /// From here on the bandwidth of several paths counts.
         const LARGE: usize = 8 << 10;
-        if bytes < LARGE || self.queues.len() == 1 {
-            return self.route(self.home);
+        if bytes < LARGE || self.pairs.queues.len() == 1 {
+            return self.route(self.pairs.home);
         }
         let turn = self.turns.fetch_add(1, Ordering::Relaxed);
-        self.route(turn % self.queues.len())
+        self.route(turn % self.pairs.queues.len())
     }
 
     /// Whether a queue pair receives from the peer.
     #[inline]
     pub fn receives_by(&self, pair: u32) -> bool {
-        self.pairs[0] == pair || self.pairs[1..].contains(&pair)
+        self.pairs.receivers[0] == pair || self.pairs.receivers[1..].contains(&pair)
     }
 
     /// That of a path.
     #[inline]
     pub fn route(&self, path: usize) -> Route<'_> {
-        Route::new(&self.queues[path], &self.ends)
+        Route::new(&self.pairs.queues[path], &self.pairs.ends)
     }
 
     /// Whether anything was sent, put or got.
     pub fn is_used(&self) -> bool {
-        self.ends.is_used() || !self.ends.is_for_xrc() && self.queues.iter().any(SendQueue::is_used)
+        let QueuePairs { queues, ends, .. } = &self.pairs;
+        ends.is_used() || !ends.is_for_xrc() && queues.iter().any(SendQueue::is_used)
     }
 
     /// The peer offers a packet. False: it has no buffers for more than `most`.
@@ -277,13 +291,7 @@ impl Connection {
 
 impl Drop for Peers {
     fn drop(&mut self) {
-        for peer in &self.all {
-            let connection = peer.connection.load(Ordering::Acquire);
-            if !connection.is_null() {
-                // SAFETY: from `connect`, and nobody uses it any more.
-                drop(unsafe { Box::from_raw(connection) });
-            }
-        }
+        self.disconnect();
     }
 }
 
@@ -291,21 +299,23 @@ impl Drop for Peers {
 mod tests {
     use super::*;
 
-    fn connected(window: (u32, u32), slack: u32) -> Peers {
-        let peers = Peers::new((0..3).map(|_| Mailbox::default()), window, slack);
+    fn connected(window: u32, total: u32, slack: u32) -> Peers {
+        let peers = Peers::new((0..3).map(|_| Mailbox::default()), window, total, slack);
         for peer in [1, 2].map(JobRank) {
-            peers.connect(
-                peer,
-                (Arc::new([]), XrcPeer::new(peer)),
-                (0, [peer.0 + 7, 0, 0, 0, 0, 0, 0, 0]),
-            );
+            let pairs = QueuePairs {
+                queues: Arc::new([]),
+                ends: XrcPeer::new(peer),
+                home: 0,
+                receivers: [peer.0 + 7, 0, 0, 0, 0, 0, 0, 0],
+            };
+            peers.connect(peer, pairs);
         }
         peers
     }
 
     #[test]
     fn credits_come_back() {
-        let peers = connected((2, 0), 1);
+        let peers = connected(2, 0, 1);
         let connection = peers.connection(JobRank(2)).unwrap();
         assert!(peers.take(connection) && peers.take(connection) && !peers.take(connection));
         assert!(peers.give_back(connection, 1));
@@ -315,7 +325,7 @@ mod tests {
 
     #[test]
     fn more_credits_than_were_paid_lose_their_peer() {
-        let peers = connected((2, 3), 1);
+        let peers = connected(2, 3, 1);
         let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
         assert!(peers.take(one) && peers.take(two));
         assert!(peers.give_back(one, 1) && !peers.states.has_losses());
@@ -328,7 +338,7 @@ mod tests {
 
     #[test]
     fn offers_have_a_bound() {
-        let peers = connected((2, 0), 1);
+        let peers = connected(2, 0, 1);
         let connection = peers.connection(JobRank(1)).unwrap();
         assert!(connection.note_offer(2) && connection.note_offer(2));
         connection.end_offer();
@@ -337,7 +347,7 @@ mod tests {
 
     #[test]
     fn requests_beyond_the_credits_lose_their_peer() {
-        let peers = connected((2, 0), 1);
+        let peers = connected(2, 0, 1);
         let connection = peers.connection(JobRank(2)).unwrap();
         assert!(peers.hold(connection) && peers.hold(connection));
         connection.credits.release(1);
@@ -349,7 +359,7 @@ mod tests {
 
     #[test]
     fn pairs_tell_peers() {
-        let peers = connected((2, 0), 1);
+        let peers = connected(2, 0, 1);
         let find = |pair| peers.receives_from(pair);
         assert_eq!([8, 9, 10].map(find), [Some(JobRank(1)), Some(JobRank(2)), None]);
         assert_eq!(find(pair_name(1, 8)), None);
@@ -358,7 +368,7 @@ mod tests {
 
     #[test]
     fn credits_for_all_peers() {
-        let peers = connected((2, 3), 1);
+        let peers = connected(2, 3, 1);
         let [one, two] = [1, 2].map(|rank| peers.connection(JobRank(rank)).unwrap());
         assert!(peers.take(one) && peers.take(one) && !peers.take(one));
         assert!(peers.take(two) && !peers.take(two));
@@ -368,7 +378,7 @@ mod tests {
 
     #[test]
     fn more_credits_than_are_kept_are_returned_at_once() {
-        let peers = connected((200, 0), 100);
+        let peers = connected(200, 0, 100);
         let connection = peers.connection(JobRank(2)).unwrap();
         connection.credits.owe(100);
         peers.note_owed(JobRank(2), connection);

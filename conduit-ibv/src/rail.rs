@@ -1,8 +1,12 @@
 //! An HCA that this process uses: its completion queue and its receive buffers.
 
+pub mod room;
+
 use crate::ffi::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc, XrcDomain};
-use crate::memory::limits::{self, advised};
+use crate::memory::advice::advised;
+use crate::memory::limits;
 use crate::memory::on_demand::OnDemand;
+use crate::rail::room::CompletionRoom;
 use crate::receive::plan::{Limits, ReceivePlan};
 use crate::receive::Receives;
 use crate::send::queue::SendQueue;
@@ -11,7 +15,7 @@ use gasnet_conduit::{config, print_line};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicI64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 
 /// Most completions that a poll takes at once.
 pub const MOST: usize = 24;
@@ -27,9 +31,7 @@ pub type Batch<T> = gasnet_conduit_util::fixed_vec::FixedVec<T, MOST>;
 pub struct Rail {
     /// Held while the queue is read.
     pub reader: Mutex<Reader>,
-    /// Work requests whose completions the queue has room for, beside those of receives. None if it
-    /// has room for all send queues.
-    room: Option<Room>,
+    pub room: CompletionRoom,
     pub receives: Receives,
     pub plan: ReceivePlan,
     /// The receive queue of all peers, if it is shared.
@@ -48,8 +50,6 @@ pub struct Rail {
     pub context: Context,
     /// Work requests in the send queue of a peer. It shrinks when the HCA refuses a longer one.
     depth: AtomicUsize,
-    /// Completions of work requests that the queue has room for.
-    sends: usize,
     /// Buffers of the shared receive queue.
     buffers: usize,
     /// Bytes of inline data that are asked for, and that queue pairs then take: an HCA may round up
@@ -87,72 +87,89 @@ impl Default for Reader {
     }
 }
 
-/// Of a cache line of its own, because all threads that send write it.
-#[repr(align(64))]
-struct Room(AtomicI64);
+/// What is needed of an HCA.
+#[derive(Clone, Copy)]
+pub struct Needs {
+    /// Processes that it connects this one to.
+    pub peers: usize,
+    /// Queue pairs of each connection.
+    pub pairs: usize,
+    /// Whether threads may sleep until it has something.
+    pub sleeps: bool,
+    /// The file of the host's XRC domain, if XRC may be used.
+    pub xrc_file: Option<RawFd>,
+}
+
+fn failed(what: &'static str) -> impl Fn(Errno) -> String {
+    move |why| format!("{what}: {}", advised(why))
+}
+
+/// Work requests of a send queue: as many as are wanted, or the HCA's limit.
+fn send_depth(wanted: usize, limit: i32) -> usize {
+    let depth = match usize::try_from(limit) {
+        Ok(most) if wanted == 0 || wanted > most => most,
+        _ => wanted,
+    };
+    depth.min(SendQueue::MOST)
+}
+
+/// A receive queue of so many buffers for all peers: with XRC if there is a file of its domain, and
+/// the HCA has it. The job does without XRC otherwise.
+fn shared_queue(
+    context: &Context,
+    domain: &Domain,
+    queue: &Queue,
+    buffers: usize,
+    xrc_file: Option<RawFd>,
+) -> Result<(Shared, Option<XrcDomain>), String> {
+    let with_xrc = |file| {
+        let xrc = XrcDomain::open(context, file)?;
+        let shared = xrc.receive_queue(context, (domain, queue), buffers)?;
+        xrc.try_pairs(context, (domain, queue))?;
+        Ok::<_, Errno>((shared, Some(xrc)))
+    };
+    if let Some(Ok(made)) = xrc_file.map(with_xrc) {
+        return Ok(made);
+    }
+    let shared = Shared::new(context, domain, buffers);
+    Ok((shared.map_err(failed("ibv_create_srq failed"))?, None))
+}
 
 impl Rail {
-    /// Prepares an HCA, with receive buffers for `peers`, to each of which there are so many queue
-    /// pairs. `sleeps`: whether threads may sleep until it has something. `file`: that of the
-    /// host's XRC domain, if XRC may be used. The error says what failed.
-    pub fn new(
-        context: Context,
-        settings: &Settings,
-        (peers, pairs): (usize, usize),
-        (sleeps, file): (bool, Option<RawFd>),
-    ) -> Result<Self, String> {
-        let failed = |what: &'static str| move |why: Errno| format!("{what}: {}", advised(why));
-        let device = context.attributes;
-        let limit = |wanted: usize, device: i32| match usize::try_from(device) {
-            Ok(most) if wanted == 0 || wanted > most => most,
-            _ => wanted,
-        };
+    /// Prepares an HCA. The error says what failed.
+    pub fn new(context: Context, settings: &Settings, needs: Needs) -> Result<Self, String> {
         let domain = Domain::new(&context).map_err(failed("ibv_alloc_pd failed"))?;
+        let device = &context.attributes;
         let positive = |number: i32| usize::try_from(number).unwrap_or(0);
         let limits = Limits {
             shared: positive(device.max_srq).min(1) * positive(device.max_srq_wr),
             pair: positive(device.max_qp_wr),
             completions: positive(device.max_cqe),
         };
-        let plan = ReceivePlan::new(settings, limits, (peers, pairs))?;
-        let ReceivePlan {
-            each, count: buffers, ..
-        } = plan;
-        let depth = limit(settings.depth, device.max_qp_wr).min(SendQueue::MOST);
+        let plan = ReceivePlan::new(settings, limits, needs.peers, needs.pairs)?;
+        let depth = send_depth(settings.depth, device.max_qp_wr);
         // More are never under way.
-        let all_sends = (depth * peers * pairs).max(LEAST_SENDS);
+        let all_sends = (depth * needs.peers * needs.pairs).max(LEAST_SENDS);
         let sends = match settings.total_depth {
             0 => all_sends,
             most => all_sends.min(most.max(LEAST_SENDS)),
         };
-        let queues = plan.completion_queues(sends, limits.completions);
-        let channel = sleeps.then(|| Channel::new(&context)).transpose();
+        let completions = plan.completion_queues(sends, limits.completions);
+        let channel = needs.sleeps.then(|| Channel::new(&context)).transpose();
         let channel = channel.map_err(failed("ibv_create_comp_channel failed"))?;
-        let (sends, length) = (queues.sends, queues.length);
-        let queues = (0..queues.count).map(|_| Queue::new(&context, length, channel.as_ref()));
-        let queues: Box<[Queue]> = queues
-            .collect::<Result<_, _>>()
-            .map_err(failed("ibv_create_cq failed"))?;
-        let of_xrc = |file: RawFd| {
-            let xrc = XrcDomain::open(&context, file)?;
-            let shared = xrc.receive_queue(&context, (&domain, &queues[0]), buffers)?;
-            xrc.try_pairs(&context, (&domain, &queues[0]))?;
-            Ok::<_, Errno>((shared, xrc))
+        let queue = |_| Queue::new(&context, completions.length, channel.as_ref());
+        let queues: Result<Box<[Queue]>, Errno> = (0..completions.count).map(queue).collect();
+        let queues = queues.map_err(failed("ibv_create_cq failed"))?;
+        let (shared, xrc) = if plan.each == 0 {
+            let (shared, xrc) = shared_queue(&context, &domain, &queues[0], plan.count, needs.xrc_file)?;
+            (Some(shared), xrc)
+        } else {
+            (None, None)
         };
-        let (shared, xrc) = match file.filter(|_| each == 0).map(of_xrc) {
-            Some(Ok((shared, xrc))) => (Some(shared), Some(xrc)),
-            // The job does without XRC then.
-            _ if each == 0 => {
-                let shared = Shared::new(&context, &domain, buffers);
-                (Some(shared.map_err(failed("ibv_create_srq failed"))?), None)
-            }
-            _ => (None, None),
-        };
-        let receives = Receives::new(plan).map_err(failed("mmap failed"))?;
         let mut rail = Self {
             reader: Mutex::default(),
-            room: None,
-            receives,
+            room: CompletionRoom::new(completions.sends, all_sends),
+            receives: Receives::new(plan).map_err(failed("mmap failed"))?,
             plan,
             shared,
             xrc,
@@ -163,8 +180,7 @@ impl Rail {
             domain,
             context,
             depth: AtomicUsize::new(depth),
-            sends,
-            buffers,
+            buffers: plan.count,
             asked_inline: 0,
             inline: 0,
             fallen: Mutex::default(),
@@ -172,14 +188,13 @@ impl Rail {
             moved: Mutex::default(),
         };
         rail.prepare(settings).map_err(failed("ibv_create_qp failed"))?;
-        rail.limit_sends(all_sends);
         Ok(rail)
     }
 
     /// Counts completions if all send queues together, of so many work requests, may have more of
     /// them than there is room for.
     pub fn limit_sends(&mut self, work_requests: usize) {
-        self.room = (work_requests > self.sends).then(|| Room(AtomicI64::new(self.sends as i64)));
+        self.room = CompletionRoom::new(self.room.most(), work_requests);
     }
 
     /// Whether the shared receive queue is for XRC.
@@ -297,36 +312,7 @@ impl Rail {
     /// Bytes that are locked for queues, when so many pairs are made.
     pub fn queue_bytes(&self, pairs: usize) -> usize {
         let sends = limits::send_queue_bytes(self.depth(), self.asked_inline);
-        pairs * sends + (self.queues.len() * self.sends + self.buffers) * limits::COMPLETION
-    }
-
-    /// Takes room for the completion of a work request.
-    #[inline]
-    pub fn take_room(&self) -> bool {
-        let Some(room) = &self.room else { return true };
-        if room.0.fetch_sub(1, Ordering::Relaxed) > 0 {
-            return true;
-        }
-        self.return_room(1);
-        false
-    }
-
-    /// Whether much of the room is taken. Work requests without completions of their own must not
-    /// take the rest: they return theirs only with a later one.
-    #[inline]
-    pub fn is_short_of_room(&self) -> bool {
-        let left = |room: &Room| room.0.load(Ordering::Relaxed);
-        self.room
-            .as_ref()
-            .is_some_and(|room| left(room) < (self.sends / 2) as i64)
-    }
-
-    /// Gives room back.
-    #[inline]
-    pub fn return_room(&self, completions: usize) {
-        if let Some(room) = &self.room {
-            room.0.fetch_add(completions as i64, Ordering::Relaxed);
-        }
+        pairs * sends + (self.queues.len() * self.room.most() + self.buffers) * limits::COMPLETION
     }
 
     /// Takes completions.

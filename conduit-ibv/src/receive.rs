@@ -8,7 +8,9 @@
 //! rule.
 
 pub mod fetch;
+pub mod offer;
 pub mod plan;
+pub mod requests;
 
 use crate::ffi::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, Wc, BATCH};
 use crate::receive::plan::ReceivePlan;

@@ -8,20 +8,59 @@
 //!
 //! What needs more than one work request, or a registration, is a [`Transfer`].
 
+mod long;
+
 use crate::buffers::pools::SMALL;
 use crate::buffers::{AsLocal, Buffer, Buffers};
+use crate::fabric::Fabric;
 use crate::ffi::{Local, Remote, Work};
-use crate::memory::on_demand::Direction;
-use crate::net::Net;
+use crate::memory::registrations::Registrations;
 use crate::route::Route;
+use crate::send::message::ROOM;
 use crate::send::queue::CompletionAction;
-use crate::send::{buffer_of, Grant, ROOM};
-use crate::transfers::{Extent, Transfer};
-use gasnet_conduit::{
-    Busy, Class, Completion, Get, LocalCompletion, LocalMemory, Put, PutNotify, RemoteMemory, Rma, SendBuffer,
-    SourceUse,
-};
+use crate::send::{buffer_of, Grant, Messages};
+use crate::settings::Settings;
+use crate::transfers::{Extent, Following, Stripes, Transfer};
+use gasnet_conduit::{Busy, Class, Completion, Get, LocalCompletion, Put, PutNotify, Rma, SendBuffer, SourceUse};
+use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::report::Report;
+use std::sync::atomic::AtomicBool;
+
+/// Puts, gets and atomics.
+pub struct Operations {
+    // First: its queue pairs use the memory of all that follows.
+    pub messages: Messages,
+    /// Long operations that wait for room.
+    #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
+    stalled: PendingQueue<Box<Transfer>>,
+    stripes: Stripes,
+    /// Those of local memory for one operation.
+    registrations: Registrations,
+    /// Whether an operation was copied because its memory could not be registered.
+    has_copied: AtomicBool,
+    /// Most bytes of a put that is copied.
+    bounce: usize,
+    /// Most bytes of a packed Long.
+    packed: usize,
+    /// Whether puts are fenced, because a host has several HCAs.
+    is_fenced: bool,
+    /// Whether the HCAs of all processes have atomics.
+    has_atomics: bool,
+}
+
+/// A message that follows a put.
+struct Notice<'a> {
+    grant: &'a Grant<'a>,
+    parts: &'a [&'a [u8]],
+}
+
+/// Agreed by the processes of the job.
+pub struct Agreed {
+    /// Whether a host has several HCAs.
+    pub has_several_hcas: bool,
+    /// Whether the HCAs of all processes have atomics.
+    pub has_atomics: bool,
+}
 
 /// Where local memory is for a work request.
 enum Place {
@@ -33,32 +72,64 @@ enum Place {
     Long,
 }
 
-impl Net {
+impl Operations {
+    /// None yet, in a process that shares its HCAs with so many on its host.
+    pub fn new(messages: Messages, settings: &Settings, agreed: &Agreed, processes: usize) -> Self {
+        let Fabric { paths, rails, .. } = &messages.fabric;
+        let regions = rails.iter().map(|rail| rail.context.attributes.max_mr).min();
+        let longest = paths.iter().map(|path| path.max_message).min();
+        let (put, get) = settings.stripes;
+        Self {
+            stalled: PendingQueue::default(),
+            stripes: Stripes::new(put, get, paths.len(), longest.unwrap_or(usize::MAX)),
+            registrations: Registrations::new(settings.registrations(regions.unwrap_or(0), processes)),
+            has_copied: AtomicBool::new(false),
+            bounce: settings.bounce,
+            packed: settings.packed,
+            is_fenced: settings.fenced.unwrap_or(agreed.has_several_hcas),
+            has_atomics: agreed.has_atomics,
+            messages,
+        }
+    }
+
+    #[inline]
+    fn fabric(&self) -> &Fabric {
+        &self.messages.fabric
+    }
+
+    /// Whether the HCAs of all processes have atomics.
+    pub fn has_atomics(&self) -> bool {
+        self.has_atomics
+    }
+
+    /// Whether a long operation waits for a poll.
+    #[inline]
+    pub fn is_stalled(&self) -> bool {
+        !self.stalled.is_empty()
+    }
+
     /// The pool for copies of so many bytes.
     fn copies(&self, bytes: usize) -> &Buffers {
-        if bytes <= self.pools.small_copies.pool.bytes() {
-            &self.pools.small_copies
+        let pools = &self.messages.pools;
+        if bytes <= pools.small_copies.pool.bytes() {
+            &pools.small_copies
         } else {
-            &self.pools.large_copies
+            &pools.large_copies
         }
     }
 
     /// How local memory takes part in an operation; `copies` prefers a copy.
     #[inline(always)]
-    fn place(
-        &self,
-        (memory, bytes): (&LocalMemory, usize),
-        rail: usize,
-        (direction, copies): (Direction, bool),
-    ) -> Result<Place, Busy> {
-        let own = self.segments.local(memory, rail);
-        let known = own.or_else(|| self.on_demand(memory, rail, direction));
+    fn place(&self, extent: &Extent, rail: usize, copies: bool) -> Result<Place, Busy> {
+        let (fabric, Extent { memory, bytes, .. }) = (self.fabric(), *extent);
+        let own = fabric.segments.local(&memory, rail);
+        let known = own.or_else(|| fabric.on_demand(&memory, rail, extent.direction()));
         let most = match known {
-            Some(_) if own.is_none() && !copies => self.settings.bounce.min(SMALL),
-            _ => self.settings.bounce,
+            Some(_) if own.is_none() && !copies => self.bounce.min(SMALL),
+            _ => self.bounce,
         };
         if (copies || own.is_none()) && bytes <= most && memory.device.is_none() {
-            let buffer = self.copies(bytes).take(self.domains()).ok_or(Busy)?;
+            let buffer = self.copies(bytes).take(fabric.domains()).ok_or(Busy)?;
             return Ok(Place::Copy(buffer));
         }
         Ok(match known {
@@ -67,59 +138,20 @@ impl Net {
         })
     }
 
-    /// The key of local memory, and the bytes from its address to where another one counts: that of
-    /// its segment, or that of all memory.
-    pub fn local(&self, memory: &LocalMemory, rail: usize, direction: Direction) -> Option<(u32, usize)> {
-        let own = self.segments.local(memory, rail);
-        own.or_else(|| self.on_demand(memory, rail, direction))
-    }
-
-    /// That of all memory, if the HCA pages on demand.
-    #[inline]
-    fn on_demand(&self, memory: &LocalMemory, rail: usize, direction: Direction) -> Option<(u32, usize)> {
-        let all = self.rails[rail].on_demand.as_ref()?;
-        memory.device.is_none().then_some((all.lkey(direction), usize::MAX))
-    }
-
-    /// The key of a peer's memory, if one work request reaches all of it.
-    #[inline(always)]
-    pub fn remote(&self, memory: &RemoteMemory, bytes: usize, path: usize) -> Option<Remote> {
-        let (rkey, room) = self.segments.remote(memory, self.paths[path].rail);
-        (bytes <= room.min(self.paths[path].max_message)).then_some(Remote {
-            address: memory.address,
-            rkey,
-        })
-    }
-
-    /// Posts one work request of an operation.
-    #[inline(always)]
-    pub fn post(&self, queue: Route<'_>, work: Work, done: CompletionAction, what: &str) -> Result<(), Busy> {
-        let Some(mut turn) = queue.turn(self.rail(&queue)) else {
-            done.release();
-            return Err(Busy);
-        };
-        // SAFETY: the runtime keeps its memory until completion, and buffers are released then.
-        let posted = unsafe { turn.post(work, done) };
-        drop(turn);
-        posted.map_err(|(done, why)| {
-            done.release();
-            self.refused(queue, what, why)
-        })
-    }
-
     /// Posts a put or an atomic, and what its remote completion needs.
     #[inline(always)]
     pub fn post_fenced(
         &self,
         queue: Route<'_>,
-        (work, remote): (Work, Remote),
+        work: Work,
+        remote: Remote,
         done: CompletionAction,
-        what: &str,
     ) -> Result<(), Busy> {
+        let fabric = self.fabric();
         if !self.is_fenced {
-            return self.post(queue, work, done, what);
+            return fabric.post(queue, work, done);
         }
-        let Some(mut turn) = queue.turn_of_two(self.rail(&queue)) else {
+        let Some(mut turn) = fabric.turn_of_two(queue) else {
             done.release();
             return Err(Busy);
         };
@@ -127,8 +159,9 @@ impl Net {
         let posted = unsafe { turn.post(work, CompletionAction::Nothing) };
         if let Err((_, why)) = posted {
             drop(turn);
+            let what = done.name();
             done.release();
-            return Err(self.refused(queue, what, why));
+            return Err(fabric.refused(queue, what, why));
         }
         let fence = self.fence(queue.path, remote);
         // SAFETY: the scratch memory lives as long as the conduit.
@@ -136,9 +169,10 @@ impl Net {
         drop(turn);
         if let Err((done, why)) = posted {
             // There was room for both, so this is no lack of it.
+            let what = done.name();
             done.release();
-            let text = format!("{}: fencing {what} failed: {why}", self.name(queue.path));
-            self.peers.states.lose(queue.peer(), text);
+            let text = format!("{}: fencing {what} failed: {why}", fabric.name(queue.path));
+            fabric.peers.states.lose(queue.peer(), text);
         }
         Ok(())
     }
@@ -147,7 +181,8 @@ impl Net {
     /// atomics are in memory, where every other HCA and all CPUs find them; the acknowledgement of
     /// an operation says only that the HCA has them.
     pub fn fence(&self, path: usize, remote: Remote) -> Work {
-        Work::read(&self.pools.scratch.local(self.paths[path].rail, 1), remote)
+        let rail = self.fabric().paths[path].rail;
+        Work::read(&self.messages.pools.scratch.local(rail, 1), remote)
     }
 }
 
@@ -168,61 +203,65 @@ pub fn copy_in(buffer: &mut Buffer, from: usize, bytes: usize) {
     unsafe { room.as_mut_ptr().copy_from_nonoverlapping(from as *const u8, bytes) };
 }
 
-impl Rma for Net {
+/// The local memory of a put in one work request.
+#[inline(always)]
+fn in_place(put: &Put, lkey: u32) -> Local {
+    Local {
+        address: put.from.address,
+        bytes: put.bytes,
+        lkey,
+    }
+}
+
+impl Operations {
+    /// Whether a put fits a work request.
+    #[inline(always)]
+    fn is_inline(&self, put: &Put) -> bool {
+        put.bytes <= self.fabric().inline && put.from.device.is_none()
+    }
+
+    /// A put by one work request. None if it needs more, or a registration.
+    #[inline(always)]
+    fn put_at_once(&self, put: &Put, queue: Route<'_>, remote: Remote) -> Result<Option<LocalCompletion>, Busy> {
+        if self.is_inline(put) {
+            let mut work = Work::write(&in_place(put, 0), remote);
+            work.inline();
+            let done = CompletionAction::Put(put.cookie, Completion::Remote);
+            self.post_fenced(queue, work, remote, done)?;
+            return Ok(Some(LocalCompletion::AtReturn));
+        }
+        let rail = self.fabric().paths[queue.path].rail;
+        match self.place(&extent_of(put), rail, put.source == SourceUse::Now)? {
+            Place::Direct(lkey) => {
+                let work = Work::write(&in_place(put, lkey), remote);
+                let done = CompletionAction::Put(put.cookie, Completion::Both);
+                self.post_fenced(queue, work, remote, done)?;
+                Ok(Some(LocalCompletion::Later))
+            }
+            Place::Copy(mut buffer) => {
+                copy_in(&mut buffer, put.from.address, put.bytes);
+                let work = Work::write(&buffer.local(rail, put.bytes), remote);
+                let done = CompletionAction::PutCopy(put.cookie, buffer);
+                self.post_fenced(queue, work, remote, done)?;
+                Ok(Some(LocalCompletion::AtReturn))
+            }
+            Place::Long => Ok(None),
+        }
+    }
+}
+
+impl Rma for Operations {
     fn put(&self, put: &Put) -> Result<LocalCompletion, Busy> {
-        let connection = self.reach(put.to.peer)?.ok_or(Busy)?;
+        let connection = self.messages.reach(put.to.peer)?.ok_or(Busy)?;
         if put.bytes > self.stripes.put {
             let report = (put.cookie, Completion::Both);
             self.begin_stripes(connection, extent_of(put), self.stripes.put, report)?;
             return Ok(LocalCompletion::Later);
         }
         let queue = connection.queue(put.bytes);
-        let rail = self.paths[queue.path].rail;
-        let remote = self.remote(&put.to, put.bytes, queue.path);
-        if let Some(remote) = remote {
-            let local = |lkey| Local {
-                address: put.from.address,
-                bytes: put.bytes,
-                lkey,
-            };
-            if put.bytes <= self.inline && put.from.device.is_none() {
-                let mut work = Work::write(&local(0), remote);
-                work.inline();
-                self.post_fenced(
-                    queue,
-                    (work, remote),
-                    CompletionAction::Put(put.cookie, Completion::Remote),
-                    "a put",
-                )?;
-                return Ok(LocalCompletion::AtReturn);
-            }
-            match self.place(
-                (&put.from, put.bytes),
-                rail,
-                (Direction::Out, put.source == SourceUse::Now),
-            )? {
-                Place::Direct(lkey) => {
-                    let work = Work::write(&local(lkey), remote);
-                    self.post_fenced(
-                        queue,
-                        (work, remote),
-                        CompletionAction::Put(put.cookie, Completion::Both),
-                        "a put",
-                    )?;
-                    return Ok(LocalCompletion::Later);
-                }
-                Place::Copy(mut buffer) => {
-                    copy_in(&mut buffer, put.from.address, put.bytes);
-                    let work = Work::write(&buffer.local(rail, put.bytes), remote);
-                    self.post_fenced(
-                        queue,
-                        (work, remote),
-                        CompletionAction::PutCopy(put.cookie, buffer),
-                        "a put",
-                    )?;
-                    return Ok(LocalCompletion::AtReturn);
-                }
-                Place::Long => {}
+        if let Some(remote) = self.fabric().remote(&put.to, put.bytes, queue.path) {
+            if let Some(started) = self.put_at_once(put, queue, remote)? {
+                return Ok(started);
             }
         }
         self.may_begin()?;
@@ -232,7 +271,7 @@ impl Rma for Net {
     }
 
     fn get(&self, get: &Get) -> Result<(), Busy> {
-        let connection = self.reach(get.from.peer)?.ok_or(Busy)?;
+        let connection = self.messages.reach(get.from.peer)?.ok_or(Busy)?;
         let extent = Extent {
             is_get: true,
             peer_memory: get.from,
@@ -243,23 +282,22 @@ impl Rma for Net {
             let report = (get.cookie, Completion::Both);
             return self.begin_stripes(connection, extent, self.stripes.get, report);
         }
-        let queue = connection.queue(get.bytes);
-        let rail = self.paths[queue.path].rail;
-        if let Some(remote) = self.remote(&get.from, get.bytes, queue.path) {
-            match self.place((&get.to, get.bytes), rail, (Direction::In, false))? {
+        let (queue, fabric) = (connection.queue(get.bytes), self.fabric());
+        let rail = fabric.paths[queue.path].rail;
+        if let Some(remote) = fabric.remote(&get.from, get.bytes, queue.path) {
+            match self.place(&extent, rail, false)? {
                 Place::Direct(lkey) => {
                     let local = Local {
                         address: get.to.address,
                         bytes: get.bytes,
                         lkey,
                     };
-                    let done = CompletionAction::Get(get.cookie);
-                    return self.post(queue, Work::read(&local, remote), done, "a get");
+                    return fabric.post(queue, Work::read(&local, remote), CompletionAction::Get(get.cookie));
                 }
                 Place::Copy(mut buffer) => {
                     buffer.copy_to = (get.to.address, get.bytes);
                     let work = Work::read(&buffer.local(rail, get.bytes), remote);
-                    return self.post(queue, work, CompletionAction::GetCopy(get.cookie, buffer), "a get");
+                    return fabric.post(queue, work, CompletionAction::GetCopy(get.cookie, buffer));
                 }
                 Place::Long => {}
             }
@@ -271,9 +309,9 @@ impl Rma for Net {
     }
 }
 
-impl PutNotify for Net {
+impl PutNotify for Operations {
     fn packed_limit(&self) -> usize {
-        self.settings.packed
+        self.packed
     }
 
     /// The message follows the put on the same queue pair: a receiver completes it after the bytes
@@ -285,7 +323,7 @@ impl PutNotify for Net {
         class: Class,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        let Some(grant) = self.grant(put.to.peer, class)? else {
+        let Some(grant) = self.messages.grant(put.to.peer, class)? else {
             if let Some(reserved) = reserved {
                 buffer_of(reserved).release();
             }
@@ -293,13 +331,13 @@ impl PutNotify for Net {
         };
         let started = self.put_then_send(put, reserved, &grant, parts);
         if started.is_err() {
-            grant.revoke(&self.peers, put.to.peer);
+            grant.revoke(&self.fabric().peers, put.to.peer);
         }
         started
     }
 }
 
-impl Net {
+impl Operations {
     fn put_then_send(
         &self,
         put: &Put,
@@ -307,15 +345,10 @@ impl Net {
         grant: &Grant<'_>,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        let queue = grant.connection.queue(put.bytes);
-        let rail = self.paths[queue.path].rail;
-        let Some(remote) = self.remote(&put.to, put.bytes, queue.path) else {
+        let (queue, fabric) = (grant.connection.queue(put.bytes), self.fabric());
+        let rail = fabric.paths[queue.path].rail;
+        let Some(remote) = fabric.remote(&put.to, put.bytes, queue.path) else {
             return self.put_long_then_send(put, reserved, grant, parts);
-        };
-        let local = |lkey| Local {
-            address: put.from.address,
-            bytes: put.bytes,
-            lkey,
         };
         // The reserved buffer stays the client's if this is refused.
         let is_reserved = reserved.is_some();
@@ -323,20 +356,19 @@ impl Net {
             Some(reserved) => {
                 let buffer = buffer_of(reserved);
                 let lkey = buffer.local(rail, 0).lkey;
-                (Work::write(&local(lkey), remote), CompletionAction::Buffer(buffer))
+                (
+                    Work::write(&in_place(put, lkey), remote),
+                    CompletionAction::Buffer(buffer),
+                )
             }
-            None if put.bytes <= self.inline && put.from.device.is_none() => {
-                let mut work = Work::write(&local(0), remote);
+            None if self.is_inline(put) => {
+                let mut work = Work::write(&in_place(put, 0), remote);
                 work.inline();
                 (work, CompletionAction::Nothing)
             }
-            None => match self.place(
-                (&put.from, put.bytes),
-                rail,
-                (Direction::Out, put.source == SourceUse::Now),
-            )? {
+            None => match self.place(&extent_of(put), rail, put.source == SourceUse::Now)? {
                 Place::Direct(lkey) => (
-                    Work::write(&local(lkey), remote),
+                    Work::write(&in_place(put, lkey), remote),
                     CompletionAction::Put(put.cookie, Completion::Source),
                 ),
                 Place::Copy(mut buffer) => {
@@ -349,45 +381,58 @@ impl Net {
                 Place::Long => return self.put_long_then_send(put, None, grant, parts),
             },
         };
-        let free_unless_reserved = |done: CompletionAction| match done {
-            CompletionAction::Buffer(buffer) if is_reserved => {
-                buffer.into_address();
-            }
-            done => done.release(),
-        };
         let local_completion = match done {
             CompletionAction::Put(..) => LocalCompletion::Later,
             _ => LocalCompletion::AtReturn,
         };
+        self.post_with_message(queue, work, done, Notice { grant, parts })
+            .map_err(|done| {
+                match done {
+                    CompletionAction::Buffer(buffer) if is_reserved => {
+                        buffer.into_address();
+                    }
+                    done => done.release(),
+                }
+                Busy
+            })?;
+        Ok(local_completion)
+    }
+
+    /// Posts a put and the message that follows it. If neither is posted, the put is the caller's
+    /// again.
+    #[inline(always)]
+    fn post_with_message(
+        &self,
+        queue: Route<'_>,
+        work: Work,
+        done: CompletionAction,
+        notice: Notice<'_>,
+    ) -> Result<(), CompletionAction> {
+        let (messages, fabric, Notice { grant, parts }) = (&self.messages, self.fabric(), notice);
         let mut room = ROOM;
-        let message = match self.message(grant.class, parts, &mut room) {
-            Ok(message) => message,
-            Err(busy) => {
-                free_unless_reserved(done);
-                return Err(busy);
-            }
+        let Ok(message) = messages.message(grant.class, parts, &mut room) else {
+            return Err(done);
         };
-        let Some(mut turn) = queue.turn_of_two(self.rail(&queue)) else {
-            free_unless_reserved(done);
+        let Some(mut turn) = fabric.turn_of_two(queue) else {
             message.release();
-            return Err(Busy);
+            return Err(done);
         };
         // SAFETY: the runtime keeps its memory until local completion, and buffers are released
         // then.
         if let Err((done, why)) = unsafe { turn.post(work, done) } {
             drop(turn);
-            free_unless_reserved(done);
             message.release();
-            return Err(self.refused(queue, "a put", why));
+            let _ = fabric.refused(queue, "a put", why);
+            return Err(done);
         }
-        let sent = self.post_message(&mut turn, message, self.word(grant));
+        let sent = fabric.post_message(&mut turn, message, messages.word(grant));
         drop(turn);
         if let Err(why) = sent {
             // There was room for both, so this is no lack of it.
-            let text = format!("{}: sending a message failed: {why}", self.name(queue.path));
-            self.peers.states.lose(queue.peer(), text);
+            let text = format!("{}: sending a message failed: {why}", fabric.name(queue.path));
+            fabric.peers.states.lose(queue.peer(), text);
         }
-        Ok(local_completion)
+        Ok(())
     }
 
     /// The same with a put of several work requests, or of memory that is to be registered.
@@ -401,14 +446,19 @@ impl Net {
     ) -> Result<LocalCompletion, Busy> {
         self.may_begin()?;
         let queue = grant.connection.queue(put.bytes);
-        let (buffer, bytes) = self.buffered(grant.class, parts)?;
+        let (buffer, bytes) = self.messages.buffered(grant.class, parts)?;
         let source = reserved.map(buffer_of);
         let (report, completion) = match &source {
             Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
             None => (Report::Part(put.cookie, Completion::Source), LocalCompletion::Later),
         };
+        let message = Following {
+            buffer,
+            bytes,
+            word: self.messages.word(grant),
+        };
         let transfer = Transfer::new(extent_of(put), queue.path, report);
-        self.begin(transfer.with_message(source, (buffer, bytes, self.word(grant))));
+        self.begin(transfer.with_message(source, message));
         Ok(completion)
     }
 }

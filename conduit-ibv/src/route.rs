@@ -1,8 +1,8 @@
 //! The way to a peer: a send queue, and what each work request on it needs to know of the peer.
 
-use crate::rail::Rail;
+use crate::rail::room::CompletionRoom;
 use crate::send::queue::{QueueGuard, SendQueue};
-use crate::xrc::XrcPeer;
+use crate::xrc::peer::XrcPeer;
 use gasnet_conduit::JobRank;
 
 /// A send queue that leads to a peer, maybe among others.
@@ -24,23 +24,17 @@ impl<'a> Route<'a> {
         self.ends.peer
     }
 
-    /// Notes a work request to the peer, and returns the number of its receive queue. For XRC only.
-    #[inline]
-    pub fn use_receive_queue(&self) -> u32 {
-        self.ends.use_receive_queue(self.queue.path)
-    }
-
     /// The right to post a work request, which may find no room for its completion. None if there
     /// is no room for it.
     #[inline]
-    pub fn turn(self, rail: &'a Rail) -> Option<QueueGuard<'a>> {
-        self.queue.turn(self, rail, 1)
+    pub fn turn(self, room: &'a CompletionRoom) -> Option<QueueGuard<'a>> {
+        self.queue.turn(self.ends, room, 1)
     }
 
     /// The right to post two work requests. None if there is no room for both and their
     /// completions.
-    pub fn turn_of_two(self, rail: &'a Rail) -> Option<QueueGuard<'a>> {
-        let mut turn = self.queue.turn(self, rail, 2)?;
+    pub fn turn_of_two(self, room: &'a CompletionRoom) -> Option<QueueGuard<'a>> {
+        let mut turn = self.queue.turn(self.ends, room, 2)?;
         turn.take_room_for(2).then_some(turn)
     }
 }

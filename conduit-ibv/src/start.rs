@@ -6,29 +6,35 @@ pub mod open;
 
 use crate::boot_record::BootRecord;
 use crate::buffers::pools::Pools;
+use crate::connect::pairs::{self, PairMaker};
 use crate::connect::policy::{ConnectPolicy, Kind, Record};
-use crate::connect::{self, Connector};
+use crate::connect::transport::Transports;
+use crate::connect::Connector;
 use crate::eager_rdma;
 use crate::eager_rdma::inbox::Inbox;
+use crate::fabric::Fabric;
+use crate::failure::Failure;
 use crate::ffi::{Access, Domain};
-use crate::memory::limits::{self, advised};
+use crate::memory::advice::advised;
+use crate::memory::limits;
 use crate::memory::mapped::Pinned;
 use crate::memory::Segments;
-use crate::net::{Net, Opened};
+use crate::net::Net;
 use crate::peers::Peers;
 use crate::presets::Presets;
+use crate::progress::Progress;
 use crate::rail::Rail;
-use crate::receive::fetch::Fetches;
 use crate::receive::plan;
+use crate::rma::{Agreed, Operations};
+use crate::send::Messages;
 use crate::settings::{self, Settings};
-use crate::transfers::Stripes;
+use crate::start::open::Opened;
 use crate::wake::WakeUp;
 use crate::xrc::Xrc;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
-use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::probe::probe;
 use gasnet_sys::atomic::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 
 /// Starts. Collective.
 pub fn start(info: &StartInfo<'_>) -> Result<Net, ConduitError> {
@@ -40,7 +46,9 @@ pub fn start(info: &StartInfo<'_>) -> Result<Net, ConduitError> {
 /// The error is a message without a full stop.
 fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let mut settings = Settings::read();
-    limits::raise_limit();
+    if settings::raises_limits() {
+        limits::raise_limit();
+    }
     let policy = ConnectPolicy::read(&settings, info);
     let completes = policy == Ok(ConnectPolicy::Everybody);
     let has_thread = info.may_start_threads && settings.connects_later && !completes;
@@ -48,7 +56,7 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let _presets = Presets::new(info.single_threaded && !has_thread);
     let network = open::choose(info, &settings);
     let opened = policy.and_then(|policy| {
-        let opened = open::open(info, &settings, (network?, has_thread))?;
+        let opened = open::open(info, &settings, network?, has_thread)?;
         Ok((opened, policy))
     });
     if let Ok((opened, _)) = &opened {
@@ -66,71 +74,143 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let (mut opened, policy) = opened?;
     BootRecord::compare(&all, info.rank)?;
     opened.agree_on_headers(&all)?;
-    let xrc = Xrc::agree(info, &all, &mut opened, &settings)?;
+    let xrc = Xrc::agree(info, &all, &settings, &mut opened.rails, &mut opened.paths)?;
     open::warn_of_paging(&all, info.rank, &settings);
-    let mut net = assemble(info, (opened, settings), &all, (xrc, record))?;
-    let kinds: Vec<Kind> = all.iter().map(|record| record.connects).collect();
-    net.post_and_connect(info, || policy.peers(info, &kinds))?;
-    Ok(net)
+    let wake = WakeUp::new(&opened.rails).map_err(|why| format!("epoll failed: {why}"))?;
+    let job = Job { info, settings, all };
+    let (messages, max_bytes) = job.messages(opened, xrc)?;
+    post_first(&messages.fabric)?;
+    let kinds: Vec<Kind> = job.all.iter().map(|record| record.connects).collect();
+    let is_complete = connect(info, &messages, || policy.peers(info, &kinds))?;
+    let inbox = Inbox::new(if wake.is_some() { 0 } else { job.settings.rings });
+    let operations = Operations::new(messages, &job.settings, &job.agreed(), info.host.len());
+    Ok(Net::new(
+        operations,
+        Progress::new(inbox, is_complete),
+        max_bytes,
+        record,
+        wake,
+    ))
 }
 
-/// Makes the parts of a conduit of what was opened. `all` is by rank.
-fn assemble(
+/// A job, after the processes have exchanged their boot records.
+struct Job<'a> {
+    info: &'a StartInfo<'a>,
+    settings: Settings,
+    /// By rank.
+    all: Vec<BootRecord>,
+}
+
+impl Job<'_> {
+    /// For operations.
+    fn agreed(&self) -> Agreed {
+        Agreed {
+            has_several_hcas: BootRecord::some_host_has_several_hcas(&self.all, self.info.place_of),
+            has_atomics: self.all.iter().all(|record| record.has_atomics),
+        }
+    }
+
+    /// Makes the parts for messages of what was opened, and says how many bytes of segments may be
+    /// registered. Collective if any process probes.
+    fn messages(&self, opened: Opened, xrc: Option<Xrc>) -> Result<(Messages, usize), String> {
+        let Self { info, settings, all } = self;
+        let (peers, eager) = agree_on_credits(info, settings, all);
+        let fetches = eager < settings.max_packet;
+        let domains = || opened.rails.iter().map(|rail| &rail.domain);
+        let pools = Pools::new(settings, info.size, fetches, domains).map_err(|why| {
+            let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
+            format!("{}: {why}", names.join(", "))
+        })?;
+        let max_bytes = self.max_bytes(&opened, &pools);
+        let access = pairs::access(opened.has_atomics);
+        let pairs = PairMaker {
+            xrc,
+            access,
+            transports: Transports {
+                timeout: settings.timeout,
+                retries: settings.retries,
+                token: info.message_token(),
+            },
+            receives: settings.receives_of_peer(),
+        };
+        let largest = opened.rails.iter().map(|rail| rail.context.attributes.max_mr_size);
+        let fabric = Fabric {
+            rank: info.rank,
+            peers,
+            segments: Segments::new(opened.rails.len(), largest.min().unwrap_or(u64::MAX), access),
+            inline: opened.rails.iter().map(|rail| rail.inline).min().unwrap_or(0),
+            paths: opened.paths,
+            rails: opened.rails,
+            timeout: settings.timeout,
+            unprobed: Mutex::default(),
+            failure: Failure::default(),
+            stopped: AtomicBool::new(false),
+        };
+        let connector = Connector::new(pairs, settings, opened.datagrams, opened.channel);
+        Ok((Messages::new(fabric, connector, pools, settings, eager), max_bytes))
+    }
+
+    /// Bytes of segments that this process may register. Collective if any process probes.
+    fn max_bytes(&self, opened: &Opened, pools: &Pools) -> usize {
+        let (info, rails) = (self.info, &opened.rails);
+        let own = locked(opened, pools, &self.settings, info.size as usize);
+        let share = limits::share(settings::physmem_max(), info.host.len());
+        let probed = self.all.iter().any(|record| record.probes).then(|| {
+            let domains: Vec<&Domain> = rails.iter().map(|rail| &rail.domain).collect();
+            let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
+            probe(info, pin, share, settings::reports_probe().then_some("ibv"))
+        });
+        let buffers = rails.iter().map(Rail::buffer_bytes).sum();
+        limits::max_bytes(share, buffers, probed, own)
+    }
+}
+
+/// Memory that this process of so many locks beside segments.
+fn locked(opened: &Opened, pools: &Pools, settings: &Settings, processes: usize) -> limits::Own {
+    let (rails, hcas) = (&opened.rails, opened.rails.len());
+    let queues = |rail: usize| {
+        let pairs = opened.paths.iter().filter(|path| path.rail == rail).count();
+        rails[rail].queue_bytes(processes * pairs)
+    };
+    let (pooled, most_pooled) = pools.bytes();
+    let buffers: usize = rails.iter().map(Rail::buffer_bytes).sum();
+    let rings = settings.rings * eager_rdma::BYTES;
+    limits::Own {
+        at_start: hcas * pooled,
+        most: hcas * (most_pooled + rings) + buffers + (0..hcas).map(queues).sum::<usize>(),
+        hcas,
+    }
+}
+
+/// Posts the first shared receive buffers.
+fn post_first(fabric: &Fabric) -> Result<(), String> {
+    /// Beside those that each connection adds.
+    const FIRST: usize = 16;
+    for rail in &fabric.rails {
+        if let Some(shared) = &rail.shared {
+            let posted = rail.receives.add_shared(&rail.domain, shared, FIRST);
+            posted.map_err(|why| {
+                let (name, why) = (&rail.context.name, advised(why));
+                format!("{name}: receive buffers cannot be registered: {why}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Connects to the peers to which that is wanted at start. Whether these are all.
+fn connect(
     info: &StartInfo<'_>,
-    (opened, settings): (Opened, Settings),
-    all: &[BootRecord],
-    (xrc, record): (Option<Xrc>, Option<Record>),
-) -> Result<Net, String> {
-    let (peers, eager) = agree_on_credits(info, &settings, all);
-    let wake = WakeUp::new(&opened.rails).map_err(|why| format!("epoll failed: {why}"))?;
-    let fetches = eager < settings.max_packet;
-    let domains = || opened.rails.iter().map(|rail| &rail.domain);
-    let pools = Pools::new((&settings, info.size), fetches, domains).map_err(|why| {
-        let names: Vec<&str> = opened.rails.iter().map(|rail| &*rail.context.name).collect();
-        format!("{}: {why}", names.join(", "))
-    })?;
-    let access = connect::access(opened.has_atomics);
-    let rails = || opened.rails.iter();
-    let attributes = || rails().map(|rail| &rail.context.attributes);
-    let largest = attributes().map(|attributes| attributes.max_mr_size).min();
-    let regions = attributes().map(|attributes| attributes.max_mr).min();
-    let longest = opened.paths.iter().map(|path| path.max_message).min();
-    Ok(Net {
-        rank: info.rank,
-        inline: rails().map(|rail| rail.inline).min().unwrap_or(0),
-        eager,
-        fetches: Fetches::default(),
-        max_bytes: opened.max_bytes(info, &pools, (&settings, all)),
-        is_fenced: settings
-            .fenced
-            .unwrap_or_else(|| BootRecord::some_host_has_several_hcas(all, info.place_of)),
-        peers,
-        xrc,
-        token: info.message_token(),
-        has_atomics: all.iter().all(|record| record.has_atomics),
-        access,
-        deferred: PendingQueue::default(),
-        stalled: PendingQueue::default(),
-        stripes: Stripes::new(settings.stripes, opened.paths.len(), longest.unwrap_or(usize::MAX)),
-        registrations: AtomicUsize::new(0),
-        most_registrations: settings.registrations(regions.unwrap_or(0), info.host.len()),
-        has_copied: AtomicBool::new(false),
-        unprobed: Mutex::default(),
-        stopped: AtomicBool::new(false),
-        may_be_asked: AtomicBool::new(true),
-        is_complete: false,
-        failure: Mutex::default(),
-        record,
-        has_failed: AtomicBool::new(false),
-        segments: Segments::new(opened.rails.len(), largest.unwrap_or(u64::MAX), access),
-        inbox: Inbox::new(if wake.is_some() { 0 } else { settings.rings }),
-        pools,
-        connector: Connector::new(opened.datagrams, opened.channel),
-        paths: opened.paths,
-        wake,
-        rails: opened.rails,
-        settings,
-    })
+    messages: &Messages,
+    wanted: impl Fn() -> Option<Vec<JobRank>>,
+) -> Result<bool, String> {
+    if info.leaders.len() == 1 {
+        return Ok(false);
+    }
+    // Neighbours, too: atomics and puts of device memory reach them through the HCA.
+    let Some(wanted) = wanted() else { return Ok(false) };
+    messages.connector.connect_all(&messages.fabric, info, &wanted)?;
+    Ok(wanted.len() == info.size as usize - 1)
 }
 
 /// The peers, with as many credits as all processes have buffers for; and the largest packet that
@@ -139,78 +219,13 @@ fn agree_on_credits(info: &StartInfo<'_>, settings: &Settings, all: &[BootRecord
     let window = all.iter().map(|record| u32::from(record.credits)).min().unwrap_or(1);
     let eager = all.iter().map(|record| record.buffer as usize).min().unwrap_or(0);
     if info.rank == JobRank(0) {
-        plan::report(settings, (eager, window));
+        plan::report(settings, eager, window);
     }
     let least = all.iter().map(|record| u32::from(record.spare_credits)).min();
     // A peer that kept all credits would stop this process.
     let slack = settings.slack.min(least.unwrap_or(0)).min(window / 2);
     let mailboxes = all.iter().map(|record| record.mailbox);
-    (Peers::new(mailboxes, (window, settings.total_credits), slack), eager)
-}
-
-impl Opened {
-    /// Memory that this process of so many locks beside segments.
-    fn locked(&self, pools: &Pools, settings: &Settings, processes: usize) -> limits::Own {
-        let hcas = self.rails.len();
-        let queues = |rail| {
-            let pairs = self.paths.iter().filter(|path| path.rail == rail).count();
-            self.rails[rail].queue_bytes(processes * pairs)
-        };
-        let (pooled, most_pooled) = pools.bytes();
-        let buffers: usize = self.rails.iter().map(Rail::buffer_bytes).sum();
-        let rings = settings.rings * eager_rdma::BYTES;
-        limits::Own {
-            at_start: hcas * pooled,
-            most: hcas * (most_pooled + rings) + buffers + (0..hcas).map(queues).sum::<usize>(),
-            hcas,
-        }
-    }
-
-    /// Bytes of segments that this process may register. Collective if any process probes.
-    fn max_bytes(&self, info: &StartInfo<'_>, pools: &Pools, (settings, all): (&Settings, &[BootRecord])) -> usize {
-        let own = self.locked(pools, settings, info.size as usize);
-        let probed = all.iter().any(|record| record.probes).then(|| {
-            let domains: Vec<&Domain> = self.rails.iter().map(|rail| &rail.domain).collect();
-            let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
-            let share = limits::share(info.host.len());
-            probe(info, pin, share, settings::reports_probe().then_some("ibv"))
-        });
-        let buffers = self.rails.iter().map(Rail::buffer_bytes).sum();
-        limits::max_bytes(info.host.len(), buffers, probed, own)
-    }
-}
-
-impl Net {
-    /// Posts the first receive buffers, and connects to the peers to which that is wanted at start.
-    fn post_and_connect(
-        &mut self,
-        info: &StartInfo<'_>,
-        wanted: impl Fn() -> Option<Vec<JobRank>>,
-    ) -> Result<(), String> {
-        /// Shared receive buffers beside those that each connection adds.
-        const FIRST: usize = 16;
-        for rail in &self.rails {
-            if let Some(shared) = &rail.shared {
-                let posted = rail.receives.add_shared(&rail.domain, shared, FIRST);
-                posted.map_err(|why| {
-                    format!(
-                        "{}: receive buffers cannot be registered: {}",
-                        rail.context.name,
-                        advised(why)
-                    )
-                })?;
-            }
-        }
-        if info.leaders.len() == 1 {
-            return Ok(());
-        }
-        // Neighbours, too: atomics and puts of device memory reach them through the HCA.
-        if let Some(wanted) = wanted() {
-            self.connect_all(info, &wanted)?;
-            self.is_complete = wanted.len() == info.size as usize - 1;
-        }
-        Ok(())
-    }
+    (Peers::new(mailboxes, window, settings.total_credits, slack), eager)
 }
 
 /// Processes that send messages to this one: those of other neighbourhoods.

@@ -1,9 +1,6 @@
 //! What sleeping threads wait for: completions and asynchronous events of all HCAs.
 
-use crate::net::Net;
 use crate::rail::Rail;
-use gasnet_conduit::Wake;
-use gasnet_sys::atomic::Ordering;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -41,32 +38,9 @@ impl WakeUp {
         }
         Ok(Some(wake))
     }
-}
 
-impl Wake for Net {
-    fn fd(&self) -> RawFd {
-        self.wake.as_ref().map_or(-1, |wake| wake.0.as_raw_fd())
-    }
-
-    fn devices(&self) -> Vec<String> {
-        self.rails.iter().map(|rail| rail.context.name.clone()).collect()
-    }
-
-    fn arm(&self) -> bool {
-        self.rails.iter().for_each(|rail| self.take_events(rail));
-        // Polls start what is stalled, and deliver what is deferred or fetched.
-        if !self.stalled.is_empty() || !self.deferred.is_empty() || self.fetches.has_work() {
-            return false;
-        }
-        // The datagrams' events go to the first HCA's channel: armed after that was drained.
-        if !self.rails.iter().all(Rail::arm) {
-            return false;
-        }
-        if self.is_complete {
-            return true;
-        }
-        // Before it sleeps, a thread has looked once since they were armed.
-        let has_looked = !self.may_be_asked.swap(true, Ordering::Relaxed);
-        self.connector.arm() && has_looked
+    /// The descriptor.
+    pub fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 }

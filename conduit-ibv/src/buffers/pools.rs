@@ -2,7 +2,7 @@
 
 use crate::buffers::{Buffer, Buffers};
 use crate::ffi::{Access, Domain};
-use crate::memory::limits::advised;
+use crate::memory::advice::advised;
 use crate::settings::Settings;
 
 /// Bytes of a small buffer.
@@ -33,7 +33,8 @@ impl Pools {
     /// finds none waits for one. `fetches`: large packets are fetched by their receivers. The error
     /// is a message without a full stop.
     pub fn new<'a, D: Iterator<Item = &'a Domain>>(
-        (settings, processes): (&Settings, u32),
+        settings: &Settings,
+        processes: u32,
         fetches: bool,
         domains: impl Fn() -> D,
     ) -> Result<Self, String> {

@@ -11,11 +11,9 @@
 #![forbid(unsafe_code)]
 
 use crate::ffi::{Address, MOST_DATAGRAM};
+use crate::ports::{Path, MOST_PATHS};
 use gasnet_conduit::JobRank;
 use std::num::NonZeroU16;
-
-/// Most paths to a peer.
-pub const MOST_PATHS: usize = 8;
 
 /// Bytes of a datagram before its paths, and of each path.
 const FRONT: usize = 24;
@@ -54,6 +52,18 @@ pub struct Endpoint {
 impl Endpoint {
     /// Bytes of one.
     pub const BYTES: usize = 28;
+
+    /// A queue pair of a path of this process, without XRC.
+    pub fn new(path: &Path, number: u32) -> Self {
+        Self {
+            address: path.port.address,
+            alternate: path.alternate.and_then(|port| NonZeroU16::new(port.address.lid)),
+            number,
+            sender: 0,
+            mtu: path.mtu,
+            reads: path.reads,
+        }
+    }
 
     /// Its bytes.
     pub fn encode(&self) -> [u8; Self::BYTES] {

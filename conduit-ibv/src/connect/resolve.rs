@@ -7,8 +7,9 @@
 //! seconds, the connection thread alone does handshakes then, if there is one.
 #![forbid(unsafe_code)]
 
+use crate::fabric::Fabric;
 use crate::ffi::{Address, Errno};
-use crate::net::Net;
+use crate::memory::advice::advised;
 use gasnet_conduit::JobRank;
 use std::net::Ipv6Addr;
 use std::thread;
@@ -97,7 +98,20 @@ impl Unresolved {
     }
 }
 
-impl Net {
+impl Fabric {
+    /// Why a connection could not be made, and what to do about it.
+    pub fn why_no_pair(&self, why: Errno) -> String {
+        if why != Errno::NO_MEMORY {
+            return why.to_string();
+        }
+        format!(
+            "{}. It has {} queue pairs for all processes of its host: GASNET_CONNECT_STATIC=0 makes only those that \
+             are used, and GASNET_USE_XRC=1 one for each host",
+            advised(why),
+            self.rails[0].context.attributes.max_qp
+        )
+    }
+
     /// A failure in messages: the port, the reason, and both GIDs if packets have them.
     pub fn describe(&self, failure: &Failure) -> String {
         let gid = |address: &Address| Ipv6Addr::from(address.gid);

@@ -4,7 +4,6 @@
 
 use crate::net::Net;
 use gasnet_conduit::config;
-use gasnet_sys::atomic::Ordering;
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::{fd, process};
 use std::io;
@@ -48,18 +47,19 @@ impl Drop for ConnectionThread {
 }
 
 fn run(net: &Net, end: &Eventfd) {
+    let (fabric, connector) = (net.fabric(), net.connector());
     // The descriptors of an HCA that is gone are ready for ever.
-    while !net.is_stopped() && !net.has_failed.load(Ordering::Relaxed) {
+    while !fabric.is_stopped() && !fabric.failure.has_failed() {
         net.look_at_everything();
-        let limit = if net.connector.arm_own() { None } else { Some(BUSY) };
+        let limit = if connector.arm_own() { None } else { Some(BUSY) };
         // What arrived before it was armed makes no event.
         net.look_at_everything();
-        let mut items: Vec<libc::pollfd> = net
+        let mut items: Vec<libc::pollfd> = fabric
             .rails
             .iter()
             .map(|rail| fd::readable(rail.context.event_fd()))
             .collect();
-        items.extend(net.connector.fds().map(fd::readable));
+        items.extend(connector.fds().map(fd::readable));
         items.push(fd::readable(end.fd()));
         let ready = fd::poll(&mut items, limit);
         if ready.is_err() || items.last().is_some_and(|item| item.revents != 0) {

@@ -1,9 +1,10 @@
 //! The rings of this process: offered to peers, and polled.
 
 use crate::eager_rdma::{Ring, Slot};
-use crate::net::Net;
-use crate::peers::Connection;
+use crate::fabric::Fabric;
+use crate::peers::{Connection, Peers};
 use crate::rail::Batch;
+use crate::receive::requests::{deliver, Deferred};
 use crate::wire;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};
@@ -51,42 +52,32 @@ impl Inbox {
     pub fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
-}
 
-impl Net {
     /// Makes a ring for a peer that sends many messages, if there may be another one. Without one
     /// the peer's messages arrive as before.
     #[cold]
-    pub fn offer_ring(&self, peer: JobRank, connection: &Connection) {
-        if !self.keeps_order(connection) {
+    pub fn offer_ring(&self, fabric: &Fabric, peer: JobRank, connection: &Connection) {
+        if !keeps_order(fabric, connection) {
             return;
         }
-        let mut rings = lock(&self.inbox.rings);
-        if rings.all.len() >= self.inbox.most || rings.all.iter().any(|ring| ring.source == peer) {
+        let mut rings = lock(&self.rings);
+        if rings.all.len() >= self.most || rings.all.iter().any(|ring| ring.source == peer) {
             return;
         }
-        let rail = &self.rails[self.paths[connection.queue(0).path].rail];
-        let Ok(ring) = Ring::new(peer, &rail.domain) else {
+        let Ok(ring) = Ring::new(peer, &fabric.rail(&connection.queue(0)).domain) else {
             return;
         };
         connection.rings.offer(ring.remote());
         rings.all.push(ring);
-        self.inbox.is_used.store(true, Ordering::Relaxed);
-        self.peers.note(peer, connection);
-    }
-
-    /// Whether a message in a ring is seen after the puts that were complete when it was sent.
-    fn keeps_order(&self, connection: &Connection) -> bool {
-        let queue = connection.queue(0);
-        // The pair of an XRC connection only sends.
-        !self.rail(&queue).has_xrc() && queue.pair.lands_in_order()
+        self.is_used.store(true, Ordering::Relaxed);
+        fabric.peers.note(peer, connection);
     }
 
     /// Delivers messages from the rings. They are copied first, which frees their slots.
     #[inline(never)]
-    pub fn poll_rings(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+    pub fn poll(&self, peers: &Peers, deferred: &Deferred, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         // A thread that does the same is not waited for.
-        let Ok(mut rings) = self.inbox.rings.try_lock() else {
+        let Ok(mut rings) = self.rings.try_lock() else {
             return 0;
         };
         let mut slots = rings.spare.pop().unwrap_or_else(new_slots);
@@ -103,7 +94,7 @@ impl Net {
                 found.push((ring.source, bytes, beside));
             }
             if found.len() > already {
-                self.note_taken(ring);
+                note_taken(peers, ring);
             }
         }
         let count = found.len();
@@ -113,16 +104,16 @@ impl Net {
         }
         drop(rings);
         for ((source, bytes, beside), slot) in found.by_ref().zip(&mut slots) {
-            let Some(connection) = self.peers.connection(source) else {
+            let Some(connection) = peers.connection(source) else {
                 continue;
             };
             let Some((class, credits)) = wire::packet(beside.word) else {
-                self.peers
+                peers
                     .states
                     .lose(source, "it wrote what is no packet into its ring".to_owned());
                 continue;
             };
-            if !self.peers.give_back(connection, credits) {
+            if !peers.give_back(connection, credits) {
                 continue;
             }
             connection.rings.note_freed(beside.taken);
@@ -130,19 +121,26 @@ impl Net {
             let packet = unsafe { slot.packet(bytes) };
             match class {
                 Class::Reply => upcalls.packet(source, Class::Reply, packet),
-                Class::Request if scope == PollScope::All => self.request(source, packet, upcalls),
-                Class::Request => self.defer(source, packet),
+                Class::Request if scope == PollScope::All => deliver(peers, source, packet, upcalls),
+                Class::Request => deferred.keep(peers, source, packet),
             }
         }
-        lock(&self.inbox.rings).spare.push(slots);
+        lock(&self.rings).spare.push(slots);
         count
     }
+}
 
-    fn note_taken(&self, ring: &Ring) {
-        if let Some(connection) = self.peers.connection(ring.source) {
-            if connection.rings.note_taken(ring.taken()) {
-                self.peers.note(ring.source, connection);
-            }
+/// Whether a message in a ring is seen after the puts that were complete when it was sent.
+fn keeps_order(fabric: &Fabric, connection: &Connection) -> bool {
+    let queue = connection.queue(0);
+    // The pair of an XRC connection only sends.
+    !fabric.rail(&queue).has_xrc() && queue.pair.lands_in_order()
+}
+
+fn note_taken(peers: &Peers, ring: &Ring) {
+    if let Some(connection) = peers.connection(ring.source) {
+        if connection.rings.note_taken(ring.taken()) {
+            peers.note(ring.source, connection);
         }
     }
 }

@@ -1,10 +1,8 @@
-//! How much memory a process registers. The limits of the user and of the operating system decide,
-//! and a registration that fails all the same says what to raise. On demand, a probe at start finds
-//! out what can be registered ([`mod@gasnet_conduit_util::probe`]).
+//! How much memory a process registers: the limits of the user and of the operating system decide.
+//! On demand, a probe at start finds out what can be registered
+//! ([`mod@gasnet_conduit_util::probe`]).
 #![forbid(unsafe_code)]
 
-use crate::ffi::{Errno, Functions};
-use crate::settings;
 use gasnet_conduit::size_spec::{part, Limit};
 use gasnet_sys::{host_memory, process};
 use std::fs;
@@ -56,11 +54,11 @@ pub struct Own {
     pub hcas: usize,
 }
 
-/// The bytes of segments that this process may register, one of so many on this host, beside its
-/// receive `buffers`: whole pages, and half of its share at least, since buffers are registered as
-/// they are needed. `probed`: what can be registered beside the buffers that there are.
-pub fn max_bytes(processes: usize, buffers: usize, probed: Option<u64>, own: Own) -> usize {
-    let share = share(processes).min(probed.unwrap_or(u64::MAX)) as usize;
+/// The bytes of segments that this process may register of its `share`, beside its receive
+/// `buffers`: whole pages, and half of the share at least, since buffers are registered as they are
+/// needed. `probed`: the bytes that can be registered beside the buffers that there are.
+pub fn max_bytes(share: u64, buffers: usize, probed: Option<u64>, own: Own) -> usize {
+    let share = share.min(probed.unwrap_or(u64::MAX)) as usize;
     let bytes = share.saturating_sub(buffers).max(share / 2);
     // One that hardly holds what is locked already is nobody's choice for segments: where it is
     // enforced, the next registration fails.
@@ -91,38 +89,20 @@ pub fn send_queue_bytes(depth: usize, inline: usize) -> usize {
 /// Bytes that are locked for a completion.
 pub const COMPLETION: usize = 64;
 
-/// Why memory cannot be registered or locked, and what to do if a limit is the reason.
-pub fn advised(why: Errno) -> String {
-    match (why, lockable()) {
-        (Errno::NO_MEMORY, Some(limit)) => {
-            let limit = limit >> 10;
-            format!("{why}. Raise the limit on locked memory (ulimit -l), which is {limit} KiB")
-        }
-        (Errno::NO_MEMORY, None) => format!("{why}. No limit on locked memory (ulimit -l) counts for this process"),
-        (Errno(libc::EINVAL), _) if Functions::get().is_ok_and(Functions::refuses_huge_pages) => {
-            format!("{why}. On this kernel memory in huge pages needs RDMAV_HUGEPAGES_SAFE=1")
-        }
-        _ => why.to_string(),
-    }
-}
-
-/// What this process may register by `GASNET_PHYSMEM_MAX`.
-pub fn share(processes: usize) -> u64 {
-    let limit = settings::physmem_max().unwrap_or(Limit::Part(PART));
+/// The part of a limit of the host (`GASNET_PHYSMEM_MAX`) that one of so many processes gets.
+pub fn share(limit: Option<Limit>, processes: usize) -> u64 {
+    let limit = limit.unwrap_or(Limit::Part(PART));
     limit.bytes(host_memory::query().physical) / processes.max(1) as u64
 }
 
-/// Raises the limit on locked memory, unless that is not wanted.
+/// Raises the limit on locked memory. If it cannot be raised, it counts.
 pub fn raise_limit() {
-    if settings::raises_limits() {
-        // If it cannot be raised, it counts.
-        let _ = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, u64::MAX);
-    }
+    let _ = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, u64::MAX);
 }
 
 /// The limit on locked memory, against which the kernel counts what is registered and the queues,
 /// if there is any.
-fn lockable() -> Option<u64> {
+pub fn lockable() -> Option<u64> {
     let limit = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, 0).ok()?.rlim_cur;
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let is_exempt = || is_exempt(&read("/proc/thread-self/status"), &read("/proc/self/uid_map"));
@@ -151,7 +131,7 @@ mod tests {
                 most: 0,
                 hcas: 1,
             };
-            max_bytes(processes, buffers, probed, own)
+            max_bytes(share(None, processes), buffers, probed, own)
         };
         let alone = max_bytes(1, 0, None);
         let shared = max_bytes(4, 0, None);

@@ -2,29 +2,10 @@
 #![forbid(unsafe_code)]
 
 use super::filter::{self, Filter};
-use super::{Hca, LinkLayer, Port};
-use crate::buffers::MOST_RAILS;
-use crate::connect::handshake::MOST_PATHS;
+use super::{Hca, LinkLayer, Port, Wanted, MOST_PATHS, MOST_RAILS};
 use gasnet_conduit::locality;
 
-/// What a process wants.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// The variable that names ports, and its value.
-    pub ports: Option<(String, String)>,
-    /// Whether only the nearest of them are.
-    pub is_nearest: bool,
-    /// Most HCAs of a process; none: those that a filter names, or one.
-    pub hcas: Option<usize>,
-    /// Queue pairs for each peer; 0: one for each port.
-    pub queue_pairs: usize,
-    /// The index of the process on its host.
-    pub turn: usize,
-    /// The InfiniBand subnet of ports that may be used; none: any.
-    pub subnet: Option<u64>,
-}
-
-/// What it uses.
+/// The ports that a process uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// Of each path, the index of its HCA and the number of its port.
@@ -208,8 +189,8 @@ impl Wanted {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::boot_record::Link;
     use crate::ffi::LocalPort;
+    use crate::ports::Link;
     use gasnet_ibv_abi as abi;
 
     /// An HCA with a port for each letter: A: active, D: down, I: waiting for a subnet manager, X:

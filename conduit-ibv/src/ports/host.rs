@@ -1,10 +1,9 @@
 //! The HCAs and ports of this host.
 #![forbid(unsafe_code)]
 
-use super::choose::{self, Choice, Wanted};
+use super::choose::{self, Choice};
 use super::subnet::{self, Prefix};
-use super::{local_port, Settings};
-use crate::boot_record::Link;
+use super::{local_port, Link, Settings, Wanted};
 use crate::ffi::{Context, Devices, Functions, LocalPort};
 use gasnet_conduit::locality::{self, Topology};
 use gasnet_ibv_abi as abi;

@@ -1,8 +1,7 @@
 //! What `gasnet_info` prints about the HCAs of this host.
 #![forbid(unsafe_code)]
 
-use super::{local, Choice, Hca, Host, Port, Settings};
-use crate::boot_record::Link;
+use super::{local, Choice, Hca, Host, Link, Port, Settings};
 use crate::ffi::Context;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::ProviderReport;

@@ -2,8 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::gid::{self, Gid};
-use super::{pkey, traffic_class, Settings};
-use crate::boot_record::Link;
+use super::{pkey, traffic_class, Link, Settings};
 use crate::ffi::{Address, Context, GidEntry, LocalPort};
 use gasnet_ibv_abi as abi;
 use std::net::{IpAddr, Ipv6Addr};

@@ -3,8 +3,7 @@
 //! given none have the same one, and look alike.
 #![forbid(unsafe_code)]
 
-use super::choose::Choice;
-use super::{Hca, Port, Wanted};
+use super::{mix, Choice, Hca, Port, Wanted};
 use gasnet_conduit::{JobRank, StartInfo};
 use std::cmp::Reverse;
 use std::net::Ipv6Addr;
@@ -53,7 +52,7 @@ impl Offer {
         candidates.truncate(MOST);
         Self {
             first: paths[0],
-            paths: crate::boot_record::mix(paths.into_iter()),
+            paths: mix(paths.into_iter()),
             candidates,
             hca: hcas[choice.paths[0].0].name.clone(),
         }
@@ -148,7 +147,7 @@ mod tests {
     fn offer(paths: &[u64], candidates: &[u64]) -> Offer {
         Offer {
             first: paths[0],
-            paths: crate::boot_record::mix(paths.iter().copied()),
+            paths: mix(paths.iter().copied()),
             candidates: candidates.to_vec(),
             hca: "mlx5_0".to_owned(),
         }

@@ -1,9 +1,7 @@
 //! The environment variables that choose ports.
 #![forbid(unsafe_code)]
 
-use super::choose::Wanted;
-use crate::buffers::MOST_RAILS;
-use crate::connect::handshake::MOST_PATHS;
+use super::wanted::{Wanted, MOST_PATHS, MOST_RAILS};
 use gasnet_conduit::config::{self, count, flag, form, ranks, text, Config, Key, RankSet, Scope};
 use gasnet_conduit::locality::{self, Device, Family, Ranks, Topology, Wishes};
 

@@ -65,7 +65,7 @@ const fn of_credit(is_small: bool) -> usize {
 impl ReceivePlan {
     /// For so many processes, each connected by `pairs` queue pairs of the HCA. The error is a
     /// message without a full stop.
-    pub fn new(settings: &Settings, limits: Limits, (processes, pairs): (usize, usize)) -> Result<Self, String> {
+    pub fn new(settings: &Settings, limits: Limits, processes: usize, pairs: usize) -> Result<Self, String> {
         let all = processes * pairs;
         let (bytes, credits) = (settings.max_packet, settings.credits as usize);
         let wanted = (of_credit(false) * credits + OTHERS).min(limits.pair);
@@ -94,7 +94,7 @@ impl ReceivePlan {
             0 => usize::MAX,
             buffers => buffers * bytes,
         };
-        Ok(Self::owned((bytes, credits), memory, (most, all)))
+        Ok(Self::owned(bytes, credits, memory, most, all))
     }
 
     /// The completion queues, for up to so many operations of this process under way. One if an HCA
@@ -117,8 +117,9 @@ impl ReceivePlan {
         }
     }
 
-    /// Buffers of queue pairs, `all` together, each of which may have `most`.
-    fn owned((largest, wanted): (usize, usize), memory: usize, (most, all): (usize, usize)) -> Self {
+    /// Buffers of `all` queue pairs, each of which may have `most`: `wanted` credits and buffers of
+    /// `largest` bytes if the memory is enough for them.
+    fn owned(largest: usize, wanted: usize, memory: usize, most: usize, all: usize) -> Self {
         let mut bytes = largest;
         loop {
             let per_credit = of_credit(bytes < largest);
@@ -141,7 +142,7 @@ impl ReceivePlan {
 
 /// Prints that the buffers of the job, of so many bytes and for so many credits, are less than the
 /// settings ask for.
-pub fn report(settings: &Settings, (bytes, credits): (usize, u32)) {
+pub fn report(settings: &Settings, bytes: usize, credits: u32) {
     let is_less = bytes < settings.max_packet || credits < settings.credits;
     if is_less && config::get().get_or_default(&config::VERBOSEENV) {
         print_line(format_args!(
@@ -163,7 +164,7 @@ mod tests {
     };
 
     fn plan(limits: Limits, processes: usize) -> ReceivePlan {
-        ReceivePlan::new(&Settings::read(), limits, (processes, 1)).unwrap()
+        ReceivePlan::new(&Settings::read(), limits, processes, 1).unwrap()
     }
 
     #[test]
@@ -230,7 +231,7 @@ mod tests {
             assert!(queues.length <= 8192 && queues.sends + pairs * plan.each <= queues.length);
         }
         let tiny = Limits { completions: 7, ..mana };
-        let refused = ReceivePlan::new(&Settings::read(), tiny, (2, 1)).unwrap_err();
+        let refused = ReceivePlan::new(&Settings::read(), tiny, 2, 1).unwrap_err();
         assert!(refused.contains("7 completions"), "{refused}");
     }
 

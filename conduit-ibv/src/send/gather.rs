@@ -4,14 +4,13 @@
 use crate::buffers::AsLocal;
 use crate::ffi::{Local, Work};
 use crate::memory::on_demand::Direction;
-use crate::net::Net;
 use crate::send::queue::CompletionAction;
-use crate::send::Grant;
+use crate::send::{Grant, Messages};
 use gasnet_conduit::{Busy, Gather, GatheredPacket, LocalCompletion, SourceUse};
 
-impl Gather for Net {
+impl Gather for Messages {
     fn gather_limit(&self) -> usize {
-        self.settings.gather.unwrap_or(usize::MAX)
+        self.gather.unwrap_or(usize::MAX)
     }
 
     fn send_gathered(&self, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
@@ -20,20 +19,20 @@ impl Gather for Net {
         };
         let sent = self.gather_or_copy(&grant, packet);
         if sent.is_err() {
-            grant.revoke(&self.peers, packet.peer);
+            grant.revoke(&self.fabric.peers, packet.peer);
         }
         sent
     }
 }
 
-impl Net {
+impl Messages {
     /// A client that waits for its payload waits less for a copy than for an acknowledgement.
     fn gather_or_copy(&self, grant: &Grant<'_>, packet: &GatheredPacket<'_>) -> Result<LocalCompletion, Busy> {
         let queue = grant.connection.queue(0);
-        let rail = self.paths[queue.path].rail;
+        let rail = self.fabric.paths[queue.path].rail;
         let key = match packet.source {
             SourceUse::Later if packet.front.len() + packet.bytes <= self.eager => {
-                self.local(&packet.payload, rail, Direction::Out)
+                self.fabric.local(&packet.payload, rail, Direction::Out)
             }
             _ => None,
         };
@@ -50,12 +49,8 @@ impl Net {
             lkey,
         };
         let work = Work::gather(&front.local(rail, bytes), &payload, self.word(grant));
-        self.post(
-            queue,
-            work,
-            CompletionAction::Gathered(packet.cookie, front),
-            "sending a message",
-        )?;
+        let done = CompletionAction::Gathered(packet.cookie, front);
+        self.fabric.post(queue, work, done)?;
         Ok(LocalCompletion::Later)
     }
 }

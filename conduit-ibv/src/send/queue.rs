@@ -11,11 +11,11 @@
 
 use crate::buffers::Buffer;
 use crate::ffi::{Errno, Pair, Work};
-use crate::migration::Migration;
-use crate::rail::Rail;
-use crate::receive::fetch::Fetched;
-use crate::route::Route;
+use crate::migration::alternate::Migration;
+use crate::rail::room::CompletionRoom;
+use crate::receive::offer::Fetched;
 use crate::transfers::Transfer;
+use crate::xrc::peer::XrcPeer;
 use gasnet_conduit::{Completion, Cookie, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard, Ordering};
 use gasnet_sys::lock;
@@ -150,17 +150,19 @@ pub unsafe fn named<'a>(name: u64) -> Named<'a> {
 
 /// The right to post so many work requests.
 pub struct QueueGuard<'a> {
-    route: Route<'a>,
-    rail: &'a Rail,
-    /// Room for completions that was taken for it.
-    room: usize,
+    queue: &'a SendQueue,
+    /// The peer that they are for.
+    peer: &'a XrcPeer,
+    room: &'a CompletionRoom,
+    /// Completions that room was taken for.
+    reserved: usize,
     head: MutexGuard<'a, Head>,
 }
 
 impl Drop for QueueGuard<'_> {
     fn drop(&mut self) {
-        if self.room > 0 {
-            self.rail.return_room(self.room);
+        if self.reserved > 0 {
+            self.room.give_back(self.reserved);
         }
     }
 }
@@ -174,7 +176,7 @@ impl SendQueue {
 
     /// The queue of a pair that takes `depth` work requests. It leads to a peer; with `shares` to
     /// others, too.
-    pub fn new(peer: JobRank, path: usize, (pair, depth): (Pair, usize), shares: bool) -> Self {
+    pub fn new(peer: JobRank, path: usize, pair: Pair, depth: usize, shares: bool) -> Self {
         assert!((1..=Self::MOST).contains(&depth), "defect: a queue of {depth}");
         let length = depth.next_power_of_two();
         Self {
@@ -199,15 +201,16 @@ impl SendQueue {
         }
     }
 
-    /// The right to post so many work requests on a route of this queue. None if there is no room.
+    /// The right to post so many work requests to a peer of this queue. None if there is no room.
     #[inline]
-    pub fn turn<'a>(&'a self, route: Route<'a>, rail: &'a Rail, count: u32) -> Option<QueueGuard<'a>> {
+    pub fn turn<'a>(&'a self, peer: &'a XrcPeer, room: &'a CompletionRoom, count: u32) -> Option<QueueGuard<'a>> {
         let head = lock(&self.head);
         let used = head.position.wrapping_sub(self.tail.load(Ordering::Acquire));
         (used + count <= self.depth).then_some(QueueGuard {
-            route,
-            rail,
-            room: 0,
+            queue: self,
+            peer,
+            room,
+            reserved: 0,
             head,
         })
     }
@@ -261,21 +264,21 @@ impl SendQueue {
 impl QueueGuard<'_> {
     /// Gives the next work request a completion, which retires all before it.
     pub fn signal(&mut self) {
-        self.head.unsignalled = self.route.depth;
+        self.head.unsignalled = self.queue.depth;
     }
 
     /// Its queue.
     pub fn queue(&self) -> &SendQueue {
-        &self.route
+        self.queue
     }
 
     /// Takes room for so many completions. False if there is too little.
     pub fn take_room_for(&mut self, completions: usize) -> bool {
-        while self.room < completions {
-            if !self.rail.take_room() {
+        while self.reserved < completions {
+            if !self.room.take() {
                 return false;
             }
-            self.room += 1;
+            self.reserved += 1;
         }
         true
     }
@@ -286,13 +289,13 @@ impl QueueGuard<'_> {
     /// As of [`Pair::post`].
     #[inline(always)]
     pub unsafe fn post(&mut self, mut work: Work, done: CompletionAction) -> Result<(), Refused> {
-        let (queue, head) = (&*self.route, &mut *self.head);
-        if self.room > 0 {
-            self.room -= 1;
-        } else if !self.rail.take_room() {
+        let (queue, head) = (self.queue, &mut *self.head);
+        if self.reserved > 0 {
+            self.reserved -= 1;
+        } else if !self.room.take() {
             return Err((done, Errno::NO_MEMORY));
         }
-        let is_due = head.unsignalled >= queue.depth / 4 || self.rail.is_short_of_room();
+        let is_due = head.unsignalled >= queue.depth / 4 || self.room.is_short();
         let is_signalled = is_due || !matches!(done, CompletionAction::Nothing);
         if is_signalled {
             work.signal();
@@ -301,8 +304,8 @@ impl QueueGuard<'_> {
         work.name(std::ptr::from_ref(queue) as u64 | u64::from(position) << POINTER);
         let place = position as usize & (queue.ring.len() - 1);
         if let Some(peer) = queue.peers.get(place) {
-            peer.store(self.route.peer().0, Ordering::Relaxed);
-            work.receive_queue(self.route.use_receive_queue());
+            peer.store(self.peer.peer.0, Ordering::Relaxed);
+            work.receive_queue(self.peer.use_receive_queue(queue.path));
         }
         let entry = &queue.ring[place];
         // SAFETY: this thread has the lock, and the entry is not between tail and head.
@@ -311,7 +314,7 @@ impl QueueGuard<'_> {
         if let Err(why) = unsafe { queue.pair.post(&mut work) } {
             // SAFETY: as above.
             let done = std::mem::replace(unsafe { &mut *entry.get() }, CompletionAction::Nothing);
-            self.rail.return_room(1);
+            self.room.give_back(1);
             return Err((done, why));
         }
         head.position = position.wrapping_add(1);

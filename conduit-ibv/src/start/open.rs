@@ -1,13 +1,14 @@
 //! Opening the HCAs and ports of this process.
 #![forbid(unsafe_code)]
 
-use crate::boot_record::{BootRecord, Link};
+use crate::boot_record::{turns, BootRecord};
+use crate::connect::policy::Kind;
 use crate::ffi::{Channel, Context, Datagrams, LocalPort};
-use crate::memory::limits::advised;
-use crate::net::{Opened, Path};
+use crate::memory::advice::advised;
+use crate::peers::Mailbox;
 use crate::ports::subnet::{self, Offer, Prefix};
-use crate::ports::{self, Choice, Hca, Host};
-use crate::rail::Rail;
+use crate::ports::{self, hca_identity, mix, Choice, Hca, Host, Link, Path};
+use crate::rail::{Needs, Rail};
 use crate::settings::{self, Settings};
 use crate::xrc;
 use gasnet_conduit::locality::Ranks;
@@ -51,20 +52,31 @@ pub fn warn_of_paging(all: &[BootRecord], rank: JobRank, settings: &Settings) {
     }
 }
 
+/// What a process has opened before it knows of the others.
+pub struct Opened {
+    pub rails: Box<[Rail]>,
+    pub paths: Box<[Path]>,
+    pub datagrams: Datagrams,
+    /// That of the datagrams, if a thread is to wait for them.
+    pub channel: Option<Channel>,
+    pub has_atomics: bool,
+    link: Link,
+}
+
 /// Opens what this process uses. `has_thread`: a thread waits for datagrams. The error is a message
 /// without a full stop.
-pub fn open(
-    info: &StartInfo<'_>,
-    settings: &Settings,
-    (network, has_thread): (Network, bool),
-) -> Result<Opened, String> {
+pub fn open(info: &StartInfo<'_>, settings: &Settings, network: Network, has_thread: bool) -> Result<Opened, String> {
     let pairs = |rail: usize| network.paths.iter().filter(|path| path.rail == rail).count();
     let file = (xrc::is_wanted(settings, info) && info.host_fd >= 0).then_some(info.host_fd);
     let rails = network.contexts.into_iter().enumerate().map(|(index, context)| {
         let name = context.name.clone();
-        let peers = (info.size as usize, pairs(index));
-        let rail = Rail::new(context, settings, peers, (info.threads_sleep, file));
-        rail.map_err(|why| format!("{name}: {why}"))
+        let needs = Needs {
+            peers: info.size as usize,
+            pairs: pairs(index),
+            sleeps: info.threads_sleep,
+            xrc_file: file,
+        };
+        Rail::new(context, settings, needs).map_err(|why| format!("{name}: {why}"))
     });
     let rails: Box<[Rail]> = rails.collect::<Result<_, String>>()?;
     let receives = settings.datagram_receives(remote(info));
@@ -91,6 +103,61 @@ pub fn open(
         channel,
         link: network.link,
     })
+}
+
+impl Opened {
+    /// What the others need to know of it.
+    pub fn boot_record(&self, settings: &Settings, connects: Kind, processes: u32) -> BootRecord {
+        BootRecord {
+            paths: self.paths.len() as u8,
+            rails: self.rails.len() as u8,
+            turns: turns(self.paths.iter().map(|path| path.rail)),
+            link: self.link,
+            has_atomics: self.has_atomics && settings.atomics,
+            probes: settings::probes(),
+            connects,
+            has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
+            is_global: self.paths.iter().any(|path| path.port.is_global),
+            has_xrc: self.rails.iter().all(Rail::has_xrc),
+            max_packet: settings.max_packet as u32,
+            spare_credits: settings.spare_credits(processes) as u16,
+            credits: self
+                .rails
+                .iter()
+                .fold(settings.credits, |least, rail| least.min(rail.plan.credits)) as u16,
+            buffer: self.rails.iter().map(|rail| rail.plan.bytes).min().unwrap_or(0) as u32,
+            hca: hca_identity(&self.rails[0].context),
+            pkey: self.paths[0].port.pkey,
+            ports: mix(self
+                .paths
+                .iter()
+                .flat_map(|path| path.identity(&self.rails[path.rail].context))),
+            mailbox: Mailbox {
+                address: self.paths[0].port.address,
+                number: self.datagrams.number(),
+            },
+        }
+    }
+
+    /// Gives all packets a global header if those of any process have one: a port that requires it
+    /// takes no others. Then no path has an alternate one.
+    pub fn agree_on_headers(&mut self, all: &[BootRecord]) -> Result<(), String> {
+        let Some(rank) = all.iter().position(|record| record.is_global) else {
+            return Ok(());
+        };
+        for path in &mut self.paths {
+            if path.port.address.gid == [0; 16] {
+                return Err(format!(
+                    "packets of rank {rank} have a global header, but port {} of {} has no GID",
+                    path.port.number, self.rails[path.rail].context.name
+                ));
+            }
+            path.port.is_global = true;
+            path.alternate = None;
+        }
+        self.datagrams.use_global_header();
+        Ok(())
+    }
 }
 
 /// Processes that do not share memory with this one.
@@ -138,14 +205,16 @@ pub fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, Stri
             print_line(format_args!("GASNet: WARNING: ibv: {warning}."));
         }
     }
-    enter(host, &choice, (info.rank, settings, &settings_of_ports))
+    enter(host, &choice, info.rank, settings, &settings_of_ports)
 }
 
 /// Opens the HCAs of a choice.
 fn enter(
     mut host: Host,
     choice: &Choice,
-    (rank, settings, wanted): (JobRank, &Settings, &ports::Settings),
+    rank: JobRank,
+    settings: &Settings,
+    wanted: &ports::Settings,
 ) -> Result<Network, String> {
     let mut used: Vec<usize> = choice.paths.iter().map(|(hca, _)| *hca).collect();
     used.sort_unstable();
@@ -156,9 +225,13 @@ fn enter(
     for ((hca, number), alternate) in choice.paths.iter().zip(&choice.alternates) {
         let rail = used.partition_point(|other| other < hca);
         let context = &contexts[rail];
-        let hca = &host.hcas[*hca];
-        let (mut path, link) = path((hca, context), (rail, *number), settings, wanted)?;
-        path.alternate = alternate.and_then(|number| self::alternate((hca, context), number, &path));
+        let hca = OpenHca {
+            rail,
+            hca: &host.hcas[*hca],
+            context,
+        };
+        let (mut path, link) = hca.path(*number, settings, wanted)?;
+        path.alternate = alternate.and_then(|number| hca.alternate(number, &path));
         if wanted.verbosity > 1 {
             let text = describe(&path, link);
             print_line(format_args!("GASNet: ibv: rank {rank} uses {} {text}", context.name));
@@ -176,44 +249,49 @@ fn enter(
     }
 }
 
-/// A path over a port of an HCA.
-fn path(
-    (hca, context): (&Hca, &Context),
-    (rail, number): (usize, u8),
-    settings: &Settings,
-    wanted: &ports::Settings,
-) -> Result<(Path, Link), String> {
-    let attributes = context.port(number);
-    let attributes = attributes.map_err(|why| format!("{} port {number} cannot be queried: {why}", context.name))?;
-    let (port, link) = hca
-        .local(number)
-        .ok_or_else(|| format!("defect: {} port {number}", hca.name))?;
-    let device = &context.attributes;
-    let most = device.max_qp_rd_atom.clamp(1, 255) as u8;
-    let mtu = attributes.active_mtu as u8;
-    let path = Path {
-        rail,
-        port,
-        alternate: None,
-        mtu: wanted.mtu.map_or(mtu, |most| most.min(mtu)),
-        reads: match settings.reads {
-            0 => most,
-            some => some.min(most),
-        },
-        initiated: device.max_qp_init_rd_atom.clamp(1, 255) as u8,
-        max_message: attributes.max_msg_sz as usize,
-    };
-    Ok((path, link))
+/// An HCA that this process uses.
+struct OpenHca<'a> {
+    rail: usize,
+    hca: &'a Hca,
+    context: &'a Context,
 }
 
-/// The port to which an HCA moves the traffic of a path. LIDs name it.
-fn alternate((hca, context): (&Hca, &Context), number: u8, path: &Path) -> Option<LocalPort> {
-    let attributes = context.port(number).ok()?;
-    let (port, _) = hca.local(number)?;
-    let is_member = ports::pkey::may_agree(port.pkey, path.port.pkey);
-    let has_migration = is_member && context.attributes.device_cap_flags & abi::IBV_DEVICE_AUTO_PATH_MIG != 0;
-    (has_migration && !port.is_global && !path.port.is_global && attributes.active_mtu as u8 >= path.mtu)
-        .then_some(port)
+impl OpenHca<'_> {
+    /// A path over a port.
+    fn path(&self, number: u8, settings: &Settings, wanted: &ports::Settings) -> Result<(Path, Link), String> {
+        let (context, name) = (self.context, &self.context.name);
+        let attributes = context.port(number);
+        let attributes = attributes.map_err(|why| format!("{name} port {number} cannot be queried: {why}"))?;
+        let local = self.hca.local(number);
+        let (port, link) = local.ok_or_else(|| format!("defect: {name} port {number}"))?;
+        let device = &context.attributes;
+        let most = device.max_qp_rd_atom.clamp(1, 255) as u8;
+        let mtu = attributes.active_mtu as u8;
+        let path = Path {
+            rail: self.rail,
+            port,
+            alternate: None,
+            mtu: wanted.mtu.map_or(mtu, |most| most.min(mtu)),
+            reads: match settings.reads {
+                0 => most,
+                some => some.min(most),
+            },
+            initiated: device.max_qp_init_rd_atom.clamp(1, 255) as u8,
+            max_message: attributes.max_msg_sz as usize,
+        };
+        Ok((path, link))
+    }
+
+    /// The port to which the HCA moves the traffic of a path. LIDs name it.
+    fn alternate(&self, number: u8, path: &Path) -> Option<LocalPort> {
+        let attributes = self.context.port(number).ok()?;
+        let (port, _) = self.hca.local(number)?;
+        let is_member = ports::pkey::may_agree(port.pkey, path.port.pkey);
+        let flags = self.context.attributes.device_cap_flags;
+        let has_migration = is_member && flags & abi::IBV_DEVICE_AUTO_PATH_MIG != 0;
+        (has_migration && !port.is_global && !path.port.is_global && attributes.active_mtu as u8 >= path.mtu)
+            .then_some(port)
+    }
 }
 
 /// A path in reports.

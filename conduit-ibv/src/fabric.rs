@@ -1,0 +1,99 @@
+//! The HCAs of a process and their ports, the memory that is registered with them, and the queue
+//! pairs that lead to peers.
+
+use crate::failure::Failure;
+use crate::ffi::{Domain, Remote};
+use crate::memory::on_demand::Direction;
+use crate::memory::Segments;
+use crate::peers::Peers;
+use crate::ports::Path;
+use crate::rail::Rail;
+use crate::route::Route;
+use crate::send::queue::{QueueGuard, SendQueue};
+use gasnet_conduit::{JobRank, LocalMemory, RemoteMemory};
+use gasnet_sys::atomic::{Mutex, Ordering};
+use std::sync::atomic::AtomicBool;
+
+/// All that a work request needs, and what becomes of its queue pair.
+pub struct Fabric {
+    /// This process.
+    pub rank: JobRank,
+    pub peers: Peers,
+    pub segments: Segments,
+    pub paths: Box<[Path]>,
+    pub rails: Box<[Rail]>,
+    /// Bytes of inline data that all HCAs take.
+    pub inline: usize,
+    /// Exponent of the transport's timeout.
+    pub timeout: u8,
+    /// Queue pairs that have migrated (peer, path), and had no room for a probe.
+    pub unprobed: Mutex<Vec<(JobRank, usize)>>,
+    pub failure: Failure,
+    pub stopped: AtomicBool,
+}
+
+impl Fabric {
+    /// The HCAs' protection domains, by rail.
+    pub fn domains(&self) -> impl Iterator<Item = &Domain> {
+        self.rails.iter().map(|rail| &rail.domain)
+    }
+
+    /// A path in messages: "mlx5_0 port 1".
+    pub fn name(&self, path: usize) -> String {
+        let Path { rail, port, .. } = &self.paths[path];
+        format!("{} port {}", self.rails[*rail].context.name, port.number)
+    }
+
+    /// The HCA of a queue.
+    #[inline]
+    pub fn rail(&self, queue: &SendQueue) -> &Rail {
+        &self.rails[self.paths[queue.path].rail]
+    }
+
+    /// The right to post a work request on a route. None if there is no room for it.
+    #[inline]
+    pub fn turn<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
+        route.turn(&self.rail(&route).room)
+    }
+
+    /// The right to post two of them.
+    #[inline]
+    pub fn turn_of_two<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
+        route.turn_of_two(&self.rail(&route).room)
+    }
+
+    /// The key of local memory, and the bytes from its address to where another one counts: that of
+    /// its segment, or that of all memory.
+    pub fn local(&self, memory: &LocalMemory, rail: usize, direction: Direction) -> Option<(u32, usize)> {
+        let own = self.segments.local(memory, rail);
+        own.or_else(|| self.on_demand(memory, rail, direction))
+    }
+
+    /// That of all memory, if the HCA pages on demand.
+    #[inline]
+    pub fn on_demand(&self, memory: &LocalMemory, rail: usize, direction: Direction) -> Option<(u32, usize)> {
+        let all = self.rails[rail].on_demand.as_ref()?;
+        memory.device.is_none().then_some((all.lkey(direction), usize::MAX))
+    }
+
+    /// The key of a peer's memory, if one work request reaches all of it.
+    #[inline(always)]
+    pub fn remote(&self, memory: &RemoteMemory, bytes: usize, path: usize) -> Option<Remote> {
+        let (rkey, room) = self.segments.remote(memory, self.paths[path].rail);
+        (bytes <= room.min(self.paths[path].max_message)).then_some(Remote {
+            address: memory.address,
+            rkey,
+        })
+    }
+
+    /// Whether communication has ended.
+    #[inline]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Ends communication. False if it has ended. Async-signal-safe.
+    pub fn stop(&self) -> bool {
+        !self.stopped.swap(true, Ordering::SeqCst)
+    }
+}
