@@ -10,7 +10,7 @@ use crate::send::Messages;
 use gasnet_conduit::atomic_codes as codes;
 use gasnet_conduit::{Atomic, Atomics, Busy};
 
-/// What the HCA does for an operation.
+/// The instruction of the HCA for an operation.
 enum Does {
     /// Adds.
     Add(u64),

@@ -1,4 +1,4 @@
-//! What processes exchange at start, and which of them fit together.
+//! The exchange at start, and a check that the processes fit together.
 #![forbid(unsafe_code)]
 
 use crate::connect::policy::Kind;
@@ -9,7 +9,7 @@ use gasnet_conduit::{JobRank, Place, StartInfo};
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
-/// What a process tells the others.
+/// The part of a process in the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is independent")]
 pub struct BootRecord {
@@ -45,7 +45,7 @@ pub struct BootRecord {
     pub ports: u64,
     /// Partition key of its first port; 0: not known.
     pub pkey: u16,
-    /// Where it takes datagrams.
+    /// Its queue pair for datagrams.
     pub mailbox: Mailbox,
 }
 

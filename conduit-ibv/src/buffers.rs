@@ -13,7 +13,7 @@ use gasnet_conduit_util::pool::{Item, Pool};
 pub struct Head {
     /// Keys of the chunk, by rail.
     lkeys: [u32; MOST_RAILS],
-    /// Where the bytes go when they have been read, and how many. For the user of the buffer.
+    /// Destination of the bytes after a read, and their number. For the user of the buffer.
     pub copy_to: (usize, usize),
 }
 

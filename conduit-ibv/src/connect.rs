@@ -53,7 +53,7 @@ struct Inner {
 /// A handshake under way.
 struct Waiting {
     peer: JobRank,
-    /// What is sent again.
+    /// Datagram that is retransmitted.
     step: Step,
     begun: Instant,
     /// Time of the next retransmission.
@@ -93,7 +93,7 @@ impl Connector {
         self.alarm.is_some() && self.may_block.load(Ordering::Relaxed)
     }
 
-    /// What that thread waits for.
+    /// Descriptors that the connection thread polls.
     pub fn fds(&self) -> impl Iterator<Item = RawFd> + '_ {
         let channel = self.channel.as_ref().map(Channel::fd);
         channel.into_iter().chain(self.alarm.as_ref().map(Eventfd::fd))

@@ -43,8 +43,8 @@ pub const LARGEST: usize = SLOT - HEAD;
 /// Words of a slot.
 const WORDS: usize = SLOT / 8;
 
-/// What is beside a packet: the word of [`crate::wire`], and how many messages of the receiver its
-/// sender has taken.
+/// The header of a slot: the word of [`crate::wire`], and the number of messages of the receiver
+/// that its sender has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotHeader {
     pub word: u32,
@@ -109,7 +109,7 @@ impl Slot {
         Self([const { MaybeUninit::uninit() }; WORDS])
     }
 
-    /// The bytes of a message with a packet of so many.
+    /// The bytes of a message with a packet of `bytes` bytes.
     #[inline]
     pub const fn length(bytes: usize) -> usize {
         (HEAD + bytes).next_multiple_of(8)
@@ -119,7 +119,7 @@ impl Slot {
     #[inline]
     pub fn inside(buffer: &mut Buffer) -> &mut Self {
         let room = buffer.bytes(SLOT).as_mut_ptr().cast();
-        // SAFETY: so many bytes, aligned, which the holder of the buffer has alone.
+        // SAFETY: as many bytes, aligned, which the holder of the buffer has alone.
         unsafe { &mut *room }
     }
 
@@ -148,7 +148,7 @@ impl Slot {
         // SAFETY: `fill` and the line above have written them.
         let sum = sum(number, rest.len(), |place| unsafe { rest[place].assume_init() });
         self.0[0].write(seal(number, bytes, sum));
-        // SAFETY: so many words were written.
+        // SAFETY: as many words were written.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), words * 8) }
     }
 
@@ -185,7 +185,7 @@ impl Slot {
 
 /// A ring of this process.
 pub struct Ring {
-    /// Who writes into it.
+    /// The peer that writes into it.
     pub source: JobRank,
     /// Number of the next message.
     number: u32,
@@ -228,13 +228,13 @@ impl Ring {
         Some(found)
     }
 
-    /// How many messages were taken.
+    /// Number of messages that were taken.
     pub fn taken(&self) -> u32 {
         self.number.wrapping_sub(FIRST)
     }
 }
 
-/// What a process knows of the rings between it and a peer.
+/// State of the rings between this process and a peer.
 #[derive(Default)]
 pub struct Rings {
     /// Messages that came from the peer before it was offered a ring.
@@ -269,7 +269,7 @@ impl Rings {
         self.own_address.store(ring.address, Ordering::Release);
     }
 
-    /// Whether the peer has a ring for packets of so many bytes, and probably a free slot.
+    /// Whether the peer has a ring for packets of `bytes` bytes, and probably a free slot.
     #[inline]
     pub fn takes(&self, bytes: usize) -> bool {
         bytes <= LARGEST && self.address.load(Ordering::Relaxed) != 0 && self.has_free_slot()
@@ -301,7 +301,7 @@ impl Rings {
         self.written.store(written.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// The peer has taken so many messages. Reports may overtake each other.
+    /// The peer has taken `freed` messages. Reports may overtake each other.
     #[inline]
     pub fn note_freed(&self, freed: u32) {
         if freed.wrapping_sub(self.freed.load(Ordering::Relaxed)) as i32 > 0 {
@@ -309,21 +309,21 @@ impl Rings {
         }
     }
 
-    /// This process has taken so many. Whether that should be reported soon.
+    /// This process has taken `taken` messages. Whether that should be reported soon.
     #[inline]
     pub fn note_taken(&self, taken: u32) -> bool {
         self.taken.store(taken, Ordering::Relaxed);
         taken.wrapping_sub(self.reported.load(Ordering::Relaxed)) >= SLOTS / 2
     }
 
-    /// How many this process has taken, for a message that reports it. When it was posted, and not
-    /// refused, [`Rings::note_reported`] follows.
+    /// Number of messages that this process has taken, for a message that reports it. When that was
+    /// posted, and not refused, [`Rings::note_reported`] follows.
     #[inline]
     pub fn taken(&self) -> u32 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// A message reports so many. Threads may call this in any order.
+    /// A message reports `taken` messages. Threads may call this in any order.
     #[inline]
     pub fn note_reported(&self, taken: u32) {
         if taken.wrapping_sub(self.reported.load(Ordering::Relaxed)) as i32 > 0 {
@@ -352,8 +352,8 @@ impl Rings {
     }
 }
 
-/// What a message that returns credits may contain: the ring of its sender for its receiver, and
-/// how many messages were taken from it.
+/// The content of a message that returns credits: the ring of its sender for its receiver, and the
+/// number of messages that were taken from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     ring: Remote,

@@ -22,7 +22,7 @@ const PAGE: usize = 4096;
 /// How memory is divided into regions. The owner of a segment and peers agree on it.
 struct Division {
     memory: SegmentMemory,
-    /// Where regions are counted from: a page's begin.
+    /// Start of the first region, at a page.
     base: usize,
     /// Binary logarithm of the bytes of a region.
     shift: u32,
@@ -74,7 +74,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The keys that a peer has published for its memory, for so many HCAs. None if they are not of
+    /// The keys that a peer has published for its memory, for `rails` HCAs. None if they are not of
     /// that memory.
     pub fn read(memory: &SegmentMemory, key: &[u8], rails: usize) -> Option<Self> {
         let (shift, keys) = key.split_first_chunk::<4>()?;
@@ -152,7 +152,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// None yet, for processes with so many HCAs, each of which registers up to `most` bytes at a
+    /// None yet, for processes with `rails` HCAs, each of which registers up to `most` bytes at a
     /// time.
     pub fn new(rails: usize, most: u64, access: Access) -> Self {
         /// Beyond what a process addresses.

@@ -20,7 +20,7 @@ pub struct Net {
     progress: Progress,
     /// Bytes of segments that may be registered.
     max_bytes: usize,
-    /// Where this process writes with whom it has communicated.
+    /// File of the peers that this process has communicated with.
     record: Option<Record>,
     /// Sleeping threads wait for all of the channels.
     wake: Option<WakeUp>,
@@ -92,7 +92,7 @@ impl Net {
         self.wake.is_some()
     }
 
-    /// See [`gasnet_conduit::Conduit::poll`].
+    /// See [`gasnet_conduit::Network::poll`].
     #[inline]
     pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
         self.progress.poll(&self.operations, scope, upcalls)

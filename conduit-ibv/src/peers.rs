@@ -1,4 +1,4 @@
-//! What is known of the other processes, and connections to them.
+//! The other processes: their states, and connections to them.
 //!
 //! A peer that computes does not return receive buffers, so [`credits`] bound the requests under
 //! way to it.
@@ -17,7 +17,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use std::sync::Arc;
 
-/// Where a process takes datagrams.
+/// The queue pair of a process for datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mailbox {
     /// Its port.
@@ -98,7 +98,7 @@ impl Peers {
         }
     }
 
-    /// How many there are.
+    /// Number of processes.
     pub fn count(&self) -> u32 {
         self.all.len() as u32
     }
@@ -112,7 +112,7 @@ impl Peers {
         &self.all[rank.index()]
     }
 
-    /// Where a process takes datagrams.
+    /// The queue pair of a process for datagrams.
     pub fn mailbox(&self, rank: JobRank) -> &Mailbox {
         &self.of(rank).mailbox
     }
@@ -246,7 +246,7 @@ impl Connection {
         self.pairs.ends.peer
     }
 
-    /// The queue for an operation of so many bytes.
+    /// The queue for an operation of `bytes` bytes.
     #[inline]
     pub fn queue(&self, bytes: usize) -> Route<'_> {
         /// From here on the bandwidth of several paths counts.

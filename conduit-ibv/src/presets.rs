@@ -16,7 +16,7 @@ const SINGLE_THREADED: [&CStr; 2] = [c"MLX4_SINGLE_THREADED", c"MLX5_SINGLE_THRE
 pub struct Presets(Vec<&'static CStr>);
 
 impl Presets {
-    /// Sets them before a device is opened. What the user has set stays.
+    /// Sets them before a device is opened, except those that the user has set.
     pub fn new(single_threaded: bool) -> Self {
         let unset = SINGLE_THREADED.into_iter().filter(|name| env::get(name).is_none());
         let set: Vec<_> = unset.filter(|_| single_threaded).collect();

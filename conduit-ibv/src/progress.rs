@@ -33,7 +33,7 @@ const EVENT_POLLS: u32 = 1 << 11;
 pub struct Progress {
     deferred: Deferred,
     fetches: Fetches,
-    /// Where peers write small messages.
+    /// Rings into which peers write small messages.
     inbox: Inbox,
     /// Whether all peers are connected, so that none asks any more.
     is_complete: bool,
@@ -155,9 +155,9 @@ struct Poll<'a> {
     upcalls: &'a mut dyn Upcalls,
 }
 
-/// What becomes of a message.
+/// Result of receiving a message.
 enum Receipt {
-    /// It was delivered, by so many upcalls, and its buffer is free.
+    /// It was handled, with this number of upcalls, and its buffer is free.
     Taken(usize),
     /// A request of this peer, which may run.
     Request(JobRank),

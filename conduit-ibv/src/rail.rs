@@ -64,7 +64,7 @@ pub struct Rail {
     pub moved: Mutex<Vec<u8>>,
 }
 
-/// What the reader of a queue keeps.
+/// State of the reader of a queue.
 pub struct Reader {
     /// Completions that a thread found when it was about to sleep.
     pub early: Vec<Wc>,
@@ -87,7 +87,7 @@ impl Default for Reader {
     }
 }
 
-/// What is needed of an HCA.
+/// Requirements on an HCA.
 #[derive(Clone, Copy)]
 pub struct Needs {
     /// Processes that it connects this one to.
@@ -113,8 +113,8 @@ fn send_depth(wanted: usize, limit: i32) -> usize {
     depth.min(SendQueue::MOST)
 }
 
-/// A receive queue of so many buffers for all peers: with XRC if there is a file of its domain, and
-/// the HCA has it. The job does without XRC otherwise.
+/// A receive queue of `buffers` buffers for all peers: with XRC if there is a file of its domain,
+/// and the HCA has it. The job does without XRC otherwise.
 fn shared_queue(
     context: &Context,
     domain: &Domain,
@@ -223,9 +223,9 @@ impl Rail {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// Work requests in the send queue of so many peers together.
+    /// Work requests in the send queue that several peers share.
     pub fn depth_of(&self, peers: usize) -> usize {
-        /// More peers than so many need no longer queue.
+        /// A longer queue for more peers than this is no use.
         const MOST: usize = 4;
         let most = (self.context.attributes.max_qp_wr.max(1) as usize).min(SendQueue::MOST);
         (self.depth() * peers.clamp(1, MOST)).min(most)
@@ -309,7 +309,7 @@ impl Rail {
         self.receives.most_bytes()
     }
 
-    /// Bytes that are locked for queues, when so many pairs are made.
+    /// Bytes that are locked for queues, when `pairs` pairs are made.
     pub fn queue_bytes(&self, pairs: usize) -> usize {
         let sends = limits::send_queue_bytes(self.depth(), self.asked_inline);
         pairs * sends + (self.queues.len() * self.room.most() + self.buffers) * limits::COMPLETION
@@ -325,7 +325,7 @@ impl Rail {
         for (place, completion) in reader.room.iter_mut().zip(&early) {
             place.write(*completion);
         }
-        // SAFETY: so many were written; at most `MOST` are kept.
+        // SAFETY: as many were written; at most `MOST` are kept.
         Ok(unsafe { std::slice::from_raw_parts(reader.room.as_ptr().cast(), early.len()) })
     }
 

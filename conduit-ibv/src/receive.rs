@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32};
 
 /// Buffers that are registered together.
 const CHUNK: usize = 16;
-/// One of so many buffers is in reserve.
+/// One of this number of buffers is in reserve.
 const RESERVE: usize = 4;
 
 /// The receive buffers of an HCA.
@@ -58,7 +58,7 @@ struct Growth {
 }
 
 impl Receives {
-    /// Room for so many buffers.
+    /// Room for the buffers of a plan.
     pub fn new(plan: ReceivePlan) -> Result<Self, Errno> {
         let ReceivePlan { each, count: most, .. } = plan;
         let bytes = plan.bytes.next_multiple_of(64);

@@ -62,7 +62,7 @@ pub struct Agreed {
     pub has_atomics: bool,
 }
 
-/// Where local memory is for a work request.
+/// The local memory of a work request.
 enum Place {
     /// There.
     Direct(u32),
@@ -73,7 +73,7 @@ enum Place {
 }
 
 impl Operations {
-    /// None yet, in a process that shares its HCAs with so many on its host.
+    /// None yet. `processes` of this host share the HCAs.
     pub fn new(messages: Messages, settings: &Settings, agreed: &Agreed, processes: usize) -> Self {
         let Fabric { paths, rails, .. } = &messages.fabric;
         let regions = rails.iter().map(|rail| rail.context.attributes.max_mr).min();
@@ -108,7 +108,7 @@ impl Operations {
         !self.stalled.is_empty()
     }
 
-    /// The pool for copies of so many bytes.
+    /// The pool for copies of `bytes` bytes.
     fn copies(&self, bytes: usize) -> &Buffers {
         let pools = &self.messages.pools;
         if bytes <= pools.small_copies.pool.bytes() {
@@ -186,7 +186,7 @@ impl Operations {
     }
 }
 
-/// What a put transfers.
+/// The transfer of a put.
 fn extent_of(put: &Put) -> Extent {
     Extent {
         is_get: false,

@@ -165,7 +165,7 @@ impl Job<'_> {
     }
 }
 
-/// Memory that this process of so many locks beside segments.
+/// Memory that one of `processes` processes locks beside segments.
 fn locked(opened: &Opened, pools: &Pools, settings: &Settings, processes: usize) -> limits::Own {
     let (rails, hcas) = (&opened.rails, opened.rails.len());
     let queues = |rail: usize| {

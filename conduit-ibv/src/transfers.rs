@@ -12,7 +12,7 @@ use gasnet_conduit::{LocalMemory, RemoteMemory};
 use gasnet_conduit_util::aligned_copy::copy_out;
 use gasnet_conduit_util::report::Report;
 
-/// What is to be transferred.
+/// Source, destination and direction of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     pub is_get: bool,
@@ -41,10 +41,10 @@ impl Extent {
     }
 }
 
-/// What is left of an operation.
+/// The rest of an operation.
 #[derive(Debug)]
 pub struct Transfer {
-    /// What is not posted yet.
+    /// The part that is not posted yet.
     pub rest: Extent,
     pub path: usize,
     pub way: LocalAccess,
@@ -85,7 +85,7 @@ pub struct Stripes {
 }
 
 impl Stripes {
-    /// With the sizes that are wanted, of which 0 means none, for so many paths with messages of up
+    /// With the sizes that are wanted, of which 0 means none, for `paths` paths with messages of up
     /// to `most` bytes.
     pub fn new(put: usize, get: usize, paths: usize, most: usize) -> Self {
         let size = |wanted: usize| match (paths, wanted) {
@@ -121,7 +121,7 @@ impl Transfer {
         self
     }
 
-    /// What it is in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &'static str {
         if self.rest.is_get {
             "a get"

@@ -1,4 +1,4 @@
-//! What sleeping threads wait for: completions and asynchronous events of all HCAs.
+//! The descriptor that wakes sleeping threads: completions and asynchronous events of all HCAs.
 
 use crate::rail::Rail;
 use std::io;

@@ -12,7 +12,7 @@ pub const MOST_CREDITS: u32 = 63;
 const RANK_BITS: u32 = 24;
 const KIND_SHIFT: u32 = 30;
 
-/// What a message is.
+/// Type of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A packet.

@@ -37,7 +37,7 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicU32;
 use std::sync::Arc;
 
-/// What this process has for XRC.
+/// State of this process for XRC.
 pub struct Xrc {
     groups: Groups,
     /// Numbers of receive queues, by rank and rail.
@@ -159,7 +159,7 @@ impl Xrc {
             .collect()
     }
 
-    /// Where the pair that sends to a process is among those of [`Xrc::senders`].
+    /// Index in [`Xrc::senders`] of the pair that sends to a process.
     pub fn sender_to(&self, rank: JobRank, path: usize, paths: usize) -> usize {
         self.groups.of(rank) * paths + path
     }
@@ -254,7 +254,7 @@ impl Xrc {
     }
 }
 
-/// Send queues to a group of so many processes, of which one is a peer.
+/// Send queues to a group of `processes` processes, one of which is the peer.
 fn new_link(fabric: &Fabric, peer: JobRank, processes: usize, access: Access) -> Result<Arc<[SendQueue]>, Errno> {
     let queue = |(index, path): (usize, &Path)| {
         let rail = &fabric.rails[path.rail];

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-/// Where a segment begins in its memory, so that nothing of it is aligned.
+/// Offset of a segment in its memory, so that nothing of it is aligned.
 const FIRST: usize = 5001;
 /// More than one region where an HCA registers 2 MiB at a time.
 const BYTES: usize = (5 << 20) + 3;

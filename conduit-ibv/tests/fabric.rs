@@ -49,7 +49,7 @@ fn talk() {
 mod plans {
     use super::emulated::{run, run_again};
 
-    /// What the ranks use when they talk: HCA and port of each path, and what follows.
+    /// The paths of the ranks when they talk: HCA and port of each path, and what follows.
     fn used(options: &str, variables: &str) -> [String; 2] {
         let variables = format!("{variables} GASNET_IBV_PORTS_VERBOSE=2 GASNET_QP_TIMEOUT=10");
         let output = run_again(options, &variables, "talk --ignored");

@@ -24,13 +24,13 @@ const PROBE: Duration = Duration::from_millis(200);
 /// Words that each rank has for each other one. The first counts its atomics.
 const WORDS: usize = 2000;
 
-/// What a rank knows of its operations.
+/// Operations of a rank.
 struct Rank<'a> {
     name: JobRank,
     network: &'a dyn Network,
-    /// What all ranks share.
+    /// State that all ranks share.
     shared: &'a Shared,
-    /// Where it puts, by peer.
+    /// Destinations of its puts, by peer.
     targets: [RemoteMemory; RANKS],
     /// Operations under way.
     pending: usize,

@@ -1,4 +1,4 @@
-//! What the variables that choose ports change, in jobs of two processes over the emulator.
+//! Effects of the variables that choose ports, in jobs of two processes over the emulator.
 
 mod emulated;
 
@@ -36,7 +36,7 @@ mod plans {
         lines
     }
 
-    /// What the ranks use, by rank.
+    /// The ports that the ranks use, by rank.
     fn used(options: &str, variables: &str) -> [String; 2] {
         let variables = format!("{variables} GASNET_IBV_PORTS_VERBOSE=2");
         let lines = lines(options, &variables, "rank ");

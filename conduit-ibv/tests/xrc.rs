@@ -90,7 +90,7 @@ fn one_to_two() {
     });
 }
 
-/// What a child printed contains a text.
+/// The output of a child contains a text.
 fn expect(child: &str, options: &str, variables: &str, text: &str) {
     let variables = format!("GASNET_IBV_PORTS_VERBOSE=2 {variables}");
     let printed = run_again(options, &variables, &format!("--ignored --exact --nocapture {child}"));

@@ -24,7 +24,7 @@ pub struct Pools {
     pub reserved: Buffers,
     /// Buffers for packets that this process fetches, by class.
     pub landings: [Buffers; 2],
-    /// Where fences read to.
+    /// Destination of the reads of fences.
     pub scratch: Buffer,
 }
 

@@ -68,7 +68,7 @@ fn range(text: &str, base: u32, size: u32) -> Result<impl Iterator<Item = JobRan
     Ok(ranks.map(JobRank))
 }
 
-/// What a process writes: its line, and what is needed to read it. `peers` ascend.
+/// The text that a process writes: its line, and what is needed to read it. `peers` ascend.
 pub fn format(own: JobRank, peers: &[JobRank], size: u32, base: u32) -> String {
     let digits = |rank: JobRank| in_base(rank.0, base);
     let mut text = format!("size: {size}\nbase: {base}\n");

@@ -21,7 +21,7 @@ const PATH: usize = Endpoint::BYTES;
 
 const _: () = assert!(FRONT + MOST_PATHS * PATH <= MOST_DATAGRAM);
 
-/// What a datagram is.
+/// Type of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// "These are my queue pairs."
@@ -103,7 +103,7 @@ pub struct Datagram {
     pub source: JobRank,
     /// The receiver.
     pub target: JobRank,
-    /// What it is.
+    /// Its type.
     pub step: Step,
     /// The sender's queue pairs, by path.
     pub endpoints: Vec<Endpoint>,

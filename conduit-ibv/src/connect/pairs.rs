@@ -106,7 +106,7 @@ pub fn target(connection: &Connection, path: usize) -> u32 {
     ends.receiver(path, &queues[path].pair)
 }
 
-/// What queue pairs allow peers.
+/// The access that queue pairs allow peers.
 pub const fn access(atomics: bool) -> Access {
     if atomics {
         Access::REMOTE_ATOMIC

@@ -1,4 +1,4 @@
-//! Which peers are connected at start: all, none, or those of a connect file. Connections are of
+//! The peers that are connected at start: all, none, or those of a connect file. Connections are of
 //! both sides, so a process is also connected to those that want it.
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// What a process wants to be connected to.
+/// The peers that a process wants to be connected to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectPolicy {
     Nobody,
@@ -47,7 +47,7 @@ impl ConnectPolicy {
         }
     }
 
-    /// Which it is.
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Nobody => Kind::Nobody,
@@ -115,7 +115,7 @@ fn of_rank(file: &Path, rank: JobRank) -> PathBuf {
     }
 }
 
-/// Where a process writes with whom it has communicated, at the end.
+/// File of the peers that a process has communicated with, written at the end.
 pub struct Record {
     file: File,
     rank: JobRank,

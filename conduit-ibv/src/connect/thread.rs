@@ -52,7 +52,7 @@ fn run(net: &Net, end: &Eventfd) {
     while !fabric.is_stopped() && !fabric.failure.has_failed() {
         net.look_at_everything();
         let limit = if connector.arm_own() { None } else { Some(BUSY) };
-        // What arrived before it was armed makes no event.
+        // A datagram that arrived before it was armed makes no event.
         net.look_at_everything();
         let mut items: Vec<libc::pollfd> = fabric
             .rails

@@ -38,7 +38,7 @@ fn new_slots() -> Box<[Slot]> {
 }
 
 impl Inbox {
-    /// No rings yet, of at most so many.
+    /// No rings yet, of at most `most`.
     pub fn new(most: usize) -> Self {
         Self {
             rings: Mutex::default(),
@@ -117,7 +117,7 @@ impl Inbox {
                 continue;
             }
             connection.rings.note_freed(beside.taken);
-            // SAFETY: so many bytes were taken.
+            // SAFETY: as many bytes were taken.
             let packet = unsafe { slot.packet(bytes) };
             match class {
                 Class::Reply => upcalls.packet(source, Class::Reply, packet),

@@ -33,7 +33,7 @@ impl Devices {
         Ok(Self { library, list, count })
     }
 
-    /// How many there are.
+    /// Number of devices.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -124,7 +124,7 @@ pub struct Event {
 pub struct Context {
     pub(super) library: &'static Functions,
     pub(super) opened: OpenDevice,
-    /// What the device offers.
+    /// Abilities of the device.
     pub attributes: abi::ibv_device_attr,
     /// The name of the device.
     pub name: String,
@@ -163,7 +163,7 @@ impl Context {
         (bytes >= size_of::<abi::verbs_context>() - offset).then_some(whole.cast_const())
     }
 
-    /// What the device tells by `ibv_query_device_ex`; none if its library lacks that.
+    /// Attributes by `ibv_query_device_ex`; none if its library lacks that.
     fn extended_attributes(&self) -> Option<abi::ibv_device_attr_ex> {
         let (raw, whole) = (
             self.raw(),
@@ -173,7 +173,7 @@ impl Context {
         let query = unsafe { (*whole).query_device_ex }?;
         let mut attributes = MaybeUninit::<abi::ibv_device_attr_ex>::zeroed();
         let room = size_of::<abi::ibv_device_attr_ex>();
-        // SAFETY: an open device, and memory of so many bytes.
+        // SAFETY: an open device, and memory of as many bytes.
         let result = unsafe { query(raw, ptr::null(), attributes.as_mut_ptr(), room) };
         // SAFETY: zero bytes are valid, and the call has filled a part.
         (result == 0).then(|| unsafe { attributes.assume_init() })

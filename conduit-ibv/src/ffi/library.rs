@@ -9,7 +9,7 @@ use gasnet_sys::env;
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::{Once, OnceLock};
 
-/// Where libibverbs is.
+/// Name and source of libibverbs.
 static VENDOR: Vendor = Vendor {
     what: "verbs library",
     names: &[c"libibverbs.so.1"],

@@ -38,7 +38,7 @@ impl Errno {
         )
     }
 
-    /// What the last call of this thread has left.
+    /// The error of the last call of this thread.
     fn last() -> Self {
         Self(io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
     }

@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-/// Where a port is on the network.
+/// Address of a port on the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Address {
     /// Its LID; 0 on Ethernet.

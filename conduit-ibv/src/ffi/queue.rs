@@ -68,7 +68,7 @@ unsafe impl Send for Queue {}
 unsafe impl Sync for Queue {}
 
 impl Queue {
-    /// A queue of at least so many completions, whose events go to a channel.
+    /// A queue of at least `length` completions, whose events go to a channel.
     pub fn new(context: &Context, completions: usize, channel: Option<&Channel>) -> Result<Self, Errno> {
         let library = context.library;
         let channel = channel.map(|channel| Arc::clone(&channel.made));
@@ -98,10 +98,10 @@ impl Queue {
     /// Takes completions.
     #[inline]
     pub fn poll<'a>(&self, room: &'a mut [MaybeUninit<Wc>]) -> Result<&'a [Wc], Errno> {
-        // SAFETY: a queue, and room for so many.
+        // SAFETY: a queue, and room for as many.
         let count = unsafe { (self.poll)(self.raw, room.len() as i32, room.as_mut_ptr().cast()) };
         let count = usize::try_from(count).map_err(|_| Errno(libc::EIO))?;
-        // SAFETY: the call has filled so many.
+        // SAFETY: the call has filled as many.
         Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), count) })
     }
 
@@ -119,7 +119,7 @@ impl Queue {
                 break;
             }
         }
-        // SAFETY: the last call has filled so many.
+        // SAFETY: the last call has filled as many.
         Ok(unsafe { std::slice::from_raw_parts(room.as_ptr().cast(), found) })
     }
 

@@ -26,7 +26,7 @@ unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
-/// Attributes of a queue of so many buffers.
+/// Attributes of a queue for this number of buffers.
 pub(super) fn of_length(buffers: usize) -> abi::ibv_srq_attr {
     abi::ibv_srq_attr {
         max_wr: buffers as u32,
@@ -36,7 +36,7 @@ pub(super) fn of_length(buffers: usize) -> abi::ibv_srq_attr {
 }
 
 impl Shared {
-    /// A queue of so many buffers.
+    /// A queue for this number of buffers.
     pub fn new(context: &Context, domain: &Domain, buffers: usize) -> Result<Self, Errno> {
         let mut attributes = abi::ibv_srq_init_attr {
             srq_context: ptr::null_mut(),
@@ -75,7 +75,7 @@ impl Shared {
     }
 }
 
-/// Where receive buffers are posted.
+/// The queue to which receive buffers are posted.
 pub enum ReceiveQueue<'a> {
     /// One queue for all peers.
     Shared(&'a Shared),
@@ -86,7 +86,7 @@ pub enum ReceiveQueue<'a> {
 /// A receive buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceiveBuffer {
-    /// What the completion is named.
+    /// Name of the completion.
     pub id: u64,
     /// First byte.
     pub address: usize,

@@ -75,7 +75,7 @@ impl Domain {
     }
 }
 
-/// What a region may be accessed for.
+/// Access rights to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(abi::ibv_access_flags);
 

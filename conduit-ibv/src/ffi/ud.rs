@@ -244,8 +244,8 @@ impl Datagrams {
     }
 
     /// Begins anew, with all receive buffers: rxe stops the whole queue pair when a datagram fails
-    /// (linux@06a7fcfc9a32:drivers/infiniband/sw/rxe/rxe_comp.c). What is under way is lost. Fails
-    /// after too many times.
+    /// (linux@06a7fcfc9a32:drivers/infiniband/sw/rxe/rxe_comp.c). Datagrams under way are lost.
+    /// Fails after too many times.
     #[cold]
     #[inline(never)]
     fn restart(&mut self) -> Result<(), Errno> {

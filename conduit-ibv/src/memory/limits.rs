@@ -1,4 +1,4 @@
-//! How much memory a process registers: the limits of the user and of the operating system decide.
+//! Limits on the memory that a process registers: those of the user and of the operating system.
 //! On demand, a probe at start finds out what can be registered
 //! ([`mod@gasnet_conduit_util::probe`]).
 #![forbid(unsafe_code)]
@@ -31,7 +31,7 @@ impl Regions {
         }
     }
 
-    /// The share of one of so many processes, of an HCA that has `most`.
+    /// The share of one of `processes` processes, of an HCA that has `most`.
     #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)] // not negative, and a limit may be off by one
     pub fn share(self, most: i32, processes: usize) -> usize {
         let all = match self {
@@ -89,7 +89,7 @@ pub fn send_queue_bytes(depth: usize, inline: usize) -> usize {
 /// Bytes that are locked for a completion.
 pub const COMPLETION: usize = 64;
 
-/// The part of a limit of the host (`GASNET_PHYSMEM_MAX`) that one of so many processes gets.
+/// The part of a limit of the host (`GASNET_PHYSMEM_MAX`) that one of `processes` processes gets.
 pub fn share(limit: Option<Limit>, processes: usize) -> u64 {
     let limit = limit.unwrap_or(Limit::Part(PART));
     limit.bytes(host_memory::query().physical) / processes.max(1) as u64

@@ -13,7 +13,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// At least so many bytes.
+    /// At least `bytes` bytes.
     pub fn new<'a>(bytes: usize, domains: impl Iterator<Item = &'a Domain>, access: Access) -> Result<Self, Errno> {
         let mut pinned = Self {
             regions: Vec::new(),

@@ -4,14 +4,14 @@
 use gasnet_sys::atomic::Ordering;
 use std::sync::atomic::AtomicUsize;
 
-/// How many there are, and how many there may be.
+/// Registrations that there are, and their largest number.
 pub struct Registrations {
     count: AtomicUsize,
     most: usize,
 }
 
 impl Registrations {
-    /// None yet, of at most so many.
+    /// None yet, of at most `most`.
     pub fn new(most: usize) -> Self {
         let count = AtomicUsize::new(0);
         Self { count, most }

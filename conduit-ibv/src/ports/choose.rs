@@ -12,7 +12,7 @@ pub struct Choice {
     pub paths: Vec<(usize, u8)>,
     /// Of each path, the port that takes over its traffic: another one of the HCA that may be used.
     pub alternates: Vec<Option<u8>>,
-    /// What the user should know, without a full stop.
+    /// A warning for the user, without a full stop.
     pub warning: Option<String>,
 }
 

@@ -15,7 +15,7 @@ struct Entry {
     ports: Vec<u32>,
 }
 
-/// What is accepted, as a noun phrase.
+/// Accepted values, as a noun phrase.
 pub const ACCEPTS: &str = "a list such as mlx5_0+mlx5_1:1,2";
 
 impl FromStr for Filter {

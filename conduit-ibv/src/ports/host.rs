@@ -10,7 +10,7 @@ use gasnet_ibv_abi as abi;
 use std::fmt;
 use std::net::IpAddr;
 
-/// What a port is connected to.
+/// Link layer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkLayer {
     /// InfiniBand.

@@ -1,4 +1,4 @@
-//! What `gasnet_info` prints about the HCAs of this host.
+//! The report of `gasnet_info` on the HCAs of this host.
 #![forbid(unsafe_code)]
 
 use super::{local, Choice, Hca, Host, Link, Port, Settings};

@@ -1,4 +1,4 @@
-//! What the packets of a chosen port carry.
+//! Addresses and classes in the packets of a chosen port.
 #![forbid(unsafe_code)]
 
 use super::gid::{self, Gid};

@@ -1,4 +1,4 @@
-//! Which ports of which HCAs a process uses, and how its packets leave them.
+//! The ports of HCAs that a process uses, and how its packets leave them.
 //!
 //! [`host`] lists the ports, [`choose`] selects those that the variables want ([`variables`]), and
 //! [`local`] adds what packets of a port carry: its GID, partition key, service level and traffic

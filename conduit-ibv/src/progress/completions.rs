@@ -7,7 +7,7 @@ use crate::rail::{Batch, Rail};
 use crate::send::queue::{named, CompletionAction, Named, SendQueue};
 use gasnet_ibv_abi as abi;
 
-/// What a completion is of.
+/// The subject of a completion.
 #[repr(u64)]
 pub enum Event {
     Message(Arrived),

@@ -17,7 +17,7 @@ pub struct CompletionRoom {
 struct Left(AtomicI64);
 
 impl CompletionRoom {
-    /// For `most` completions, of send queues with so many work requests together.
+    /// For `most` completions, of send queues with `work_requests` work requests together.
     pub fn new(most: usize, work_requests: usize) -> Self {
         let left = (work_requests > most).then(|| Left(AtomicI64::new(most as i64)));
         Self { left, most }

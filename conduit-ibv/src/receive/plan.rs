@@ -63,7 +63,7 @@ const fn of_credit(is_small: bool) -> usize {
 }
 
 impl ReceivePlan {
-    /// For so many processes, each connected by `pairs` queue pairs of the HCA. The error is a
+    /// For `processes` processes, each connected by `pairs` queue pairs of the HCA. The error is a
     /// message without a full stop.
     pub fn new(settings: &Settings, limits: Limits, processes: usize, pairs: usize) -> Result<Self, String> {
         let all = processes * pairs;
@@ -97,7 +97,7 @@ impl ReceivePlan {
         Ok(Self::owned(bytes, credits, memory, most, all))
     }
 
-    /// The completion queues, for up to so many operations of this process under way. One if an HCA
+    /// The completion queues, for up to `sends` operations of this process under way. One if an HCA
     /// lets it be long enough, with `most` completions; else pairs take turns at several.
     pub fn completion_queues(&self, sends: usize, most: usize) -> CompletionQueues {
         if self.each == 0 || self.count <= most / 2 {
@@ -140,8 +140,8 @@ impl ReceivePlan {
     }
 }
 
-/// Prints that the buffers of the job, of so many bytes and for so many credits, are less than the
-/// settings ask for.
+/// Prints that the buffers of the job, of `bytes` bytes and for `credits` credits, are less than
+/// the settings ask for.
 pub fn report(settings: &Settings, bytes: usize, credits: u32) {
     let is_less = bytes < settings.max_packet || credits < settings.credits;
     if is_less && config::get().get_or_default(&config::VERBOSEENV) {

@@ -176,7 +176,7 @@ impl Operations {
         self.fence(transfer.path, Remote { address, rkey })
     }
 
-    /// What the next work request of an operation transfers. None if it needs a buffer and there is
+    /// The memory of the next work request of an operation. None if it needs a buffer and there is
     /// none.
     fn part(&self, transfer: &mut Transfer, rail: usize, most: usize) -> Option<(Local, Remote)> {
         let Extent {

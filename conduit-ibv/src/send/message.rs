@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 /// Most bytes of an inline message of several parts.
 const INLINE: usize = 256;
 
-/// Where the parts of an inline message are put together.
+/// Memory in which the parts of an inline message are put together.
 pub type Room = [MaybeUninit<u8>; INLINE];
 
 /// An empty room.
@@ -52,7 +52,7 @@ impl Messages {
             if bytes <= INLINE {
                 // SAFETY: the room has at least as many bytes.
                 unsafe { concatenate(parts, room.as_mut_ptr().cast()) };
-                // SAFETY: so many were written.
+                // SAFETY: as many were written.
                 return Ok(Message::Inline(unsafe {
                     std::slice::from_raw_parts(room.as_ptr().cast(), bytes)
                 }));

@@ -23,7 +23,7 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32};
 use std::sync::OnceLock;
 
-/// What is to be done when a work request is complete. Of whole words, which are copied faster.
+/// The action at the completion of a work request. Of whole words, which are copied faster.
 #[derive(Debug)]
 #[repr(u64)]
 pub enum CompletionAction {
@@ -66,7 +66,7 @@ impl CompletionAction {
         }
     }
 
-    /// What the work request was in messages.
+    /// Name of the work request in messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Nothing | Self::Buffer(_) | Self::Gathered(..) | Self::Probe(..) => "sending a message",
@@ -121,7 +121,7 @@ const POINTER: u32 = 48;
 /// The name of a completed receive has this bit.
 const RECEIVE: u64 = 1;
 
-/// What the name of a completion says.
+/// The subject of a completion, by its name.
 pub enum Named<'a> {
     /// A receive buffer.
     Receive(usize),
@@ -148,7 +148,7 @@ pub unsafe fn named<'a>(name: u64) -> Named<'a> {
     Named::Sent(unsafe { &*pointer }, (name >> POINTER) as u16)
 }
 
-/// The right to post so many work requests.
+/// The right to post work requests.
 pub struct QueueGuard<'a> {
     queue: &'a SendQueue,
     /// The peer that they are for.
@@ -201,7 +201,7 @@ impl SendQueue {
         }
     }
 
-    /// The right to post so many work requests to a peer of this queue. None if there is no room.
+    /// The right to post `count` work requests to a peer of this queue. None if there is no room.
     #[inline]
     pub fn turn<'a>(&'a self, peer: &'a XrcPeer, room: &'a CompletionRoom, count: u32) -> Option<QueueGuard<'a>> {
         let head = lock(&self.head);
@@ -272,7 +272,7 @@ impl QueueGuard<'_> {
         self.queue
     }
 
-    /// Takes room for so many completions. False if there is too little.
+    /// Takes room for this number of completions. False if there is too little.
     pub fn take_room_for(&mut self, completions: usize) -> bool {
         while self.reserved < completions {
             if !self.room.take() {

@@ -52,7 +52,7 @@ pub fn warn_of_paging(all: &[BootRecord], rank: JobRank, settings: &Settings) {
     }
 }
 
-/// What a process has opened before it knows of the others.
+/// The HCAs of a process, opened before it knows of the others.
 pub struct Opened {
     pub rails: Box<[Rail]>,
     pub paths: Box<[Path]>,
@@ -106,7 +106,7 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, network: Network, has_thr
 }
 
 impl Opened {
-    /// What the others need to know of it.
+    /// The part of this process in the exchange.
     pub fn boot_record(&self, settings: &Settings, connects: Kind, processes: u32) -> BootRecord {
         BootRecord {
             paths: self.paths.len() as u8,

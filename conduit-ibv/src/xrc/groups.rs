@@ -17,7 +17,7 @@ pub struct Groups {
 #[derive(Debug)]
 struct Group {
     first: JobRank,
-    /// How many groups of the host precede it.
+    /// Number of groups of the host that precede it.
     place: usize,
     processes: usize,
 }
@@ -46,12 +46,12 @@ impl Groups {
         Self { of, all }
     }
 
-    /// How many there are.
+    /// Number of groups.
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
-    /// How many processes there are.
+    /// Number of processes.
     pub fn processes(&self) -> usize {
         self.of.len()
     }
@@ -71,7 +71,7 @@ impl Groups {
         self.all[group].processes
     }
 
-    /// Which group of its host it is.
+    /// Its index among the groups of its host.
     pub fn place(&self, group: usize) -> usize {
         self.all[group].place
     }

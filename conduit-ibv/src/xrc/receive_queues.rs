@@ -28,7 +28,7 @@ pub struct Locked<'a> {
 }
 
 impl Receivers {
-    /// Pairs of so many paths of each sender. The memory was zero at first.
+    /// Pairs of `paths` paths of each sender. The memory was zero at first.
     pub fn new(words: &'static [AtomicU32], paths: usize) -> Self {
         Self { words, paths }
     }

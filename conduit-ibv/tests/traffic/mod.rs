@@ -149,7 +149,7 @@ pub fn of_child(name: &str) -> String {
     format!("--ignored --exact --nocapture {name}")
 }
 
-/// What a child printed contains one of these.
+/// The output of a child contains one of these.
 pub fn expect(child: &str, options: &str, variables: &str, texts: &[&str]) {
     let printed = run_again(options, variables, &of_child(child));
     assert!(texts.iter().any(|text| printed.contains(text)), "{options}: {printed}");
