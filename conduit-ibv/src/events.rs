@@ -9,7 +9,6 @@ use gasnet_conduit::JobRank;
 use gasnet_ibv_abi as abi;
 use gasnet_sys::lock;
 use std::net::Ipv6Addr;
-use std::ptr;
 use std::sync::Arc;
 
 /// The name of a queue pair in events. 0 names those that lead to no peer.
@@ -96,7 +95,7 @@ impl Fabric {
     fn uses(&self, rail: &Rail, port: u8) -> bool {
         self.paths.iter().any(|path| {
             let is_alternate = path.alternate.is_some_and(|alternate| alternate.number == port);
-            ptr::eq(rail, &raw const self.rails[path.rail]) && (path.port.number == port || is_alternate)
+            path.rail == rail.place && (path.port.number == port || is_alternate)
         })
     }
 
@@ -106,7 +105,7 @@ impl Fabric {
         let is_of_port = |number: u8| port.is_none_or(|port| port == number);
         for path in self.paths.iter().filter(|path| is_of_port(path.port.number)) {
             let (own, name) = (&path.port, &rail.context.name);
-            if !ptr::eq(rail, &raw const self.rails[path.rail]) || lock(&rail.moved).contains(&own.number) {
+            if path.rail != rail.place || lock(&rail.moved).contains(&own.number) {
                 continue;
             }
             let what = if own.is_global {

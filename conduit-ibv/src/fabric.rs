@@ -51,7 +51,7 @@ impl Fabric {
     }
 
     /// The right to post a work request on a route. None if there is no room for it.
-    #[inline]
+    #[inline(always)]
     pub fn turn<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
         route.turn(&self.rail(&route).room)
     }

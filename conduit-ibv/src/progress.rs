@@ -60,15 +60,9 @@ impl Progress {
         if fabric.is_stopped() {
             return 0;
         }
-        let mut poll = Poll {
-            progress: self,
-            operations,
-            scope,
-            upcalls,
-        };
         let mut delivered = 0;
-        for index in 0..fabric.rails.len() {
-            delivered += poll.rail(index);
+        for rail in &fabric.rails {
+            delivered += self.poll_rail(operations, rail, scope, upcalls);
         }
         if self.inbox.is_used() {
             delivered += self.inbox.poll(&fabric.peers, &self.deferred, scope, upcalls);
@@ -91,6 +85,52 @@ impl Progress {
             }
         }
         delivered
+    }
+
+    /// Polls an HCA. Returns the number of upcalls.
+    #[inline]
+    fn poll_rail(&self, operations: &Operations, rail: &Rail, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let messages = &operations.messages;
+        let fabric = &messages.fabric;
+        // A thread that does the same is not waited for.
+        let Ok(mut reader) = rail.reader.try_lock() else {
+            return 0;
+        };
+        reader.polls = reader.polls.wrapping_add(1);
+        let polls = reader.polls;
+        let completions = match rail.completions(&mut reader) {
+            Ok(completions) => completions,
+            Err(why) => {
+                fabric.take_events(rail);
+                let name = &rail.context.name;
+                fabric.failure.note(&format!("{name}: ibv_poll_cq failed: {why}"));
+                return 0;
+            }
+        };
+        if completions.is_empty() {
+            drop(reader);
+            self.look(messages, rail, polls);
+            return 0;
+        }
+        let mut taken = Taken {
+            events: Batch::new(),
+            sent: 0,
+        };
+        for completion in completions {
+            fabric.take(rail, completion, &mut taken);
+        }
+        drop(reader);
+        if taken.sent > 0 {
+            rail.room.give_back(taken.sent);
+        }
+        self.look(messages, rail, polls);
+        let mut poll = Poll {
+            progress: self,
+            operations,
+            scope,
+            upcalls,
+        };
+        poll.handle(rail, &mut taken.events)
     }
 
     /// Now and then looks at what is rare.
@@ -147,7 +187,7 @@ fn settle(messages: &Messages, upcalls: &mut dyn Upcalls) {
     }
 }
 
-/// A poll.
+/// A poll that has found completions.
 struct Poll<'a> {
     progress: &'a Progress,
     operations: &'a Operations,
@@ -164,59 +204,17 @@ enum Receipt {
 }
 
 impl Poll<'_> {
-    /// Polls an HCA. Returns how many upcalls that made.
-    #[inline]
-    fn rail(&mut self, index: usize) -> usize {
-        let messages = &self.operations.messages;
-        let fabric = &messages.fabric;
-        let rail = &fabric.rails[index];
-        // A thread that does the same is not waited for.
-        let Ok(mut reader) = rail.reader.try_lock() else {
-            return 0;
-        };
-        reader.polls = reader.polls.wrapping_add(1);
-        let polls = reader.polls;
-        let completions = match rail.completions(&mut reader) {
-            Ok(completions) => completions,
-            Err(why) => {
-                fabric.take_events(rail);
-                let name = &rail.context.name;
-                fabric.failure.note(&format!("{name}: ibv_poll_cq failed: {why}"));
-                return 0;
-            }
-        };
-        if completions.is_empty() {
-            drop(reader);
-            self.progress.look(messages, rail, polls);
-            return 0;
-        }
-        let mut taken = Taken {
-            events: Batch::new(),
-            sent: 0,
-        };
-        for completion in completions {
-            fabric.take(rail, completion, &mut taken);
-        }
-        drop(reader);
-        if taken.sent > 0 {
-            rail.room.give_back(taken.sent);
-        }
-        self.progress.look(messages, rail, polls);
-        self.handle(index, &mut taken.events)
-    }
-
     /// Handles what was taken: first everything that runs no request, because a handler that
     /// replies may need what that frees.
     #[inline(always)]
-    fn handle(&mut self, place: usize, events: &mut Batch<Event>) -> usize {
+    fn handle(&mut self, rail: &Rail, events: &mut Batch<Event>) -> usize {
         let fabric = &self.operations.messages.fabric;
-        let rail = &fabric.rails[place];
         let (mut requests, mut free) = (Batch::new(), Batch::new());
         let mut delivered = 0;
         for event in events {
             match event {
                 Event::CompletionAction(done) => delivered += self.done(done),
-                Event::Message(message) => match self.receive(place, &message) {
+                Event::Message(message) => match self.receive(rail, &message) {
                     Receipt::Taken(upcalls) => {
                         delivered += upcalls;
                         free.push(message.index);
@@ -243,10 +241,10 @@ impl Poll<'_> {
 
     /// Takes a message, unless it is a request that may run.
     #[inline(always)]
-    fn receive(&mut self, place: usize, message: &Arrived) -> Receipt {
+    fn receive(&mut self, rail: &Rail, message: &Arrived) -> Receipt {
         let fabric = &self.operations.messages.fabric;
         let (kind, source, credits) = wire::decode(message.word);
-        let pair = pair_name(place, message.pair);
+        let pair = pair_name(rail.place, message.pair);
         let Some(connection) = fabric.peers.connection(source).filter(|it| it.receives_by(pair)) else {
             fabric.lose_sender(pair, format!("it sent a message as rank {source}"));
             return Receipt::Taken(0);
@@ -254,7 +252,7 @@ impl Poll<'_> {
         if !self.note_message(source, connection, credits) {
             return Receipt::Taken(0);
         }
-        let bytes = packet(&fabric.rails[place], message.index, message.bytes as usize);
+        let bytes = packet(rail, message.index, message.bytes as usize);
         match kind {
             Kind::Packet(Class::Request) if self.scope == PollScope::All && message.in_place => {
                 return Receipt::Request(source);

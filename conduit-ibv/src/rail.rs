@@ -29,6 +29,8 @@ pub type Batch<T> = gasnet_conduit_util::fixed_vec::FixedVec<T, MOST>;
 
 /// An HCA.
 pub struct Rail {
+    /// Its index among those of the process.
+    pub place: usize,
     /// Held while the queue is read.
     pub reader: Mutex<Reader>,
     pub room: CompletionRoom,
@@ -90,6 +92,8 @@ impl Default for Reader {
 /// Requirements on an HCA.
 #[derive(Clone, Copy)]
 pub struct Needs {
+    /// The index of the HCA among those of the process.
+    pub place: usize,
     /// Processes that it connects this one to.
     pub peers: usize,
     /// Queue pairs of each connection.
@@ -167,6 +171,7 @@ impl Rail {
             (None, None)
         };
         let mut rail = Self {
+            place: needs.place,
             reader: Mutex::default(),
             room: CompletionRoom::new(completions.sends, all_sends),
             receives: Receives::new(plan).map_err(failed("mmap failed"))?,

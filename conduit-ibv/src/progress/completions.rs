@@ -88,8 +88,7 @@ impl Fabric {
                     .note(&format!("{}: a receive failed: {status}", rail.context.name))
             }
         };
-        let place = self.rails.iter().position(|other| std::ptr::eq(other, rail));
-        self.lose_sender(pair_name(place.unwrap_or_default(), completion.qp_num), why);
+        self.lose_sender(pair_name(rail.place, completion.qp_num), why);
         rail.receives.note_arrival(index);
         self.post_again(rail, &[index]);
     }

@@ -71,6 +71,7 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, network: Network, has_thr
     let rails = network.contexts.into_iter().enumerate().map(|(index, context)| {
         let name = context.name.clone();
         let needs = Needs {
+            place: index,
             peers: info.size as usize,
             pairs: pairs(index),
             sleeps: info.threads_sleep,
