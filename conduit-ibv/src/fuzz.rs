@@ -49,7 +49,7 @@ fn keys(mut bytes: &[u8]) {
     let memory = SegmentMemory::host(base, length);
     if let Some(keys) = Keys::read(&memory, bytes, rails) {
         for address in [base, base + length / 2, base + length, 0, usize::MAX] {
-            assert!(keys.at(address, (rails - 1, rails)).1 > 0);
+            assert!(keys.at(address, rails - 1, rails).1 > 0);
         }
     }
 }

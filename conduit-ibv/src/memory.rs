@@ -94,7 +94,7 @@ impl Keys {
     /// The key for an address, and the bytes from there to the next region. The HCA checks the end
     /// of the segment.
     #[inline]
-    pub fn at(&self, address: usize, (rail, rails): (usize, usize)) -> (u32, usize) {
+    pub fn at(&self, address: usize, rail: usize, rails: usize) -> (u32, usize) {
         let offset = address.wrapping_sub(self.base);
         let region = offset >> self.shift;
         if region >= self.last {
@@ -137,7 +137,7 @@ impl Registered {
 
     /// The key of an address for the only HCA, and the bytes from there to the end of the region.
     pub fn key(&self, address: usize) -> (u32, usize) {
-        self.lkeys.at(address, (0, 1))
+        self.lkeys.at(address, 0, 1)
     }
 }
 
@@ -188,8 +188,8 @@ impl Segments {
         let access = Access::REMOTE;
         let registered = match dmabuf {
             Some(dmabuf) => Registered::new(domains, &Division::new(memory, self.shift), |domain, (first, bytes)| {
-                let range = (memory.base + first, bytes);
-                domain.register_dmabuf(&dmabuf.fd, dmabuf.offset + first, range, access)
+                let address = memory.base + first;
+                domain.register_dmabuf(&dmabuf.fd, dmabuf.offset + first, address..address + bytes, access)
             }),
             // SAFETY: as above.
             None => unsafe { self.pin(domains, memory, access) },
@@ -237,7 +237,7 @@ impl Segments {
     pub fn local(&self, memory: &LocalMemory, rail: usize) -> Option<(u32, usize)> {
         // SAFETY: the runtime deregisters a segment only when no operation uses it.
         let own = unsafe { self.own.get(memory.segment.0) }?;
-        Some(own.lkeys.at(memory.address, (rail, self.rails)))
+        Some(own.lkeys.at(memory.address, rail, self.rails))
     }
 
     /// The same of a peer's memory.
@@ -247,7 +247,7 @@ impl Segments {
         let Some(keys) = (unsafe { self.learned.get(memory.segment.0) }) else {
             panic!("defect: no segment {} of rank {}", memory.segment.0, memory.peer);
         };
-        keys.at(memory.address, (rail, self.rails))
+        keys.at(memory.address, rail, self.rails)
     }
 }
 
@@ -296,7 +296,7 @@ mod tests {
         for (region, (first, length)) in (0..division.count).map(|region| (region, division.range(region))) {
             for offset in [first, first + length - 1] {
                 for rail in 0..2 {
-                    let (key, room) = keys.at(base + offset, (rail, 2));
+                    let (key, room) = keys.at(base + offset, rail, 2);
                     assert_eq!(key, 10 * (region as u32 + 1) + rail as u32);
                     assert!(room == usize::MAX || room == first + length - offset);
                 }

@@ -128,8 +128,8 @@ fn shared_queue(
 ) -> Result<(Shared, Option<XrcDomain>), String> {
     let with_xrc = |file| {
         let xrc = XrcDomain::open(context, file)?;
-        let shared = xrc.receive_queue(context, (domain, queue), buffers)?;
-        xrc.try_pairs(context, (domain, queue))?;
+        let shared = xrc.receive_queue(context, domain, queue, buffers)?;
+        xrc.try_pairs(context, domain, queue)?;
         Ok::<_, Errno>((shared, Some(xrc)))
     };
     if let Some(Ok(made)) = xrc_file.map(with_xrc) {
@@ -244,7 +244,7 @@ impl Rail {
         let mut bytes = wanted.unwrap_or(MOST);
         while bytes > 0 {
             // Few work requests always fit, even where they are as large as their inline data.
-            if let Ok(pair) = self.pair((bytes, LEAST_DEPTH), 0) {
+            if let Ok(pair) = self.pair(bytes, LEAST_DEPTH, 0) {
                 let taken = pair.inline as usize;
                 return (bytes, wanted.map_or(taken, |wanted| wanted.min(taken)));
             }
@@ -253,7 +253,7 @@ impl Rail {
         (0, 0)
     }
 
-    fn pair(&self, (inline, depth): (usize, usize), name: usize) -> Result<Pair, Errno> {
+    fn pair(&self, inline: usize, depth: usize, name: usize) -> Result<Pair, Errno> {
         let settings = PairSettings {
             sends: depth as u32,
             receives: self.receives.each() as u32,
@@ -297,7 +297,7 @@ impl Rail {
     fn longest_pair(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {
         let mut shorter = depth;
         loop {
-            match self.pair((self.asked_inline, shorter), name) {
+            match self.pair(self.asked_inline, shorter, name) {
                 Err(Errno(libc::EINVAL | libc::ENOMEM)) if shorter > LEAST_DEPTH => shorter /= 2,
                 made => return made.map(|pair| (pair, shorter)),
             }

@@ -228,10 +228,7 @@ impl Xrc {
         };
         let pairs = self.receivers.lock(peer).map_err(Failure::local)?;
         for (path, endpoint) in theirs.iter().enumerate().filter(|(path, _)| !pairs.is_connected(*path)) {
-            let (pair, to) = (
-                &connection.pairs.ends.receivers[path],
-                (&endpoint.address, endpoint.sender),
-            );
+            let (pair, to) = (&connection.pairs.ends.receivers[path], endpoint.sending_pair());
             let transport = transport((path, endpoint), peer, own_group);
             pair.connect_receiver(&fabric.paths[path].port, to, transport)
                 .map_err(|why| Failure::of(path, endpoint.address, why))?;
@@ -243,7 +240,7 @@ impl Xrc {
             return Ok(());
         };
         for (path, endpoint) in theirs.iter().enumerate() {
-            let to = (&endpoint.address, endpoint.number);
+            let to = endpoint.pair();
             let transport = transport((path, endpoint), fabric.rank, group);
             let pair = &link.queues[path].pair;
             pair.connect_sender(&fabric.paths[path].port, to, transport)

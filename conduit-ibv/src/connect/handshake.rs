@@ -10,7 +10,7 @@
 //! knows the other's pairs that send.
 #![forbid(unsafe_code)]
 
-use crate::ffi::{Address, MOST_DATAGRAM};
+use crate::ffi::{Address, PeerPair, MOST_DATAGRAM};
 use crate::ports::{Path, MOST_PATHS};
 use gasnet_conduit::JobRank;
 use std::num::NonZeroU16;
@@ -62,6 +62,22 @@ impl Endpoint {
             sender: 0,
             mtu: path.mtu,
             reads: path.reads,
+        }
+    }
+
+    /// The pair that receives, for one that sends to it.
+    pub fn pair(&self) -> PeerPair<'_> {
+        PeerPair {
+            address: &self.address,
+            number: self.number,
+        }
+    }
+
+    /// With XRC, the pair that sends.
+    pub fn sending_pair(&self) -> PeerPair<'_> {
+        PeerPair {
+            address: &self.address,
+            number: self.sender,
         }
     }
 

@@ -89,7 +89,7 @@ impl PairMaker {
             for (queue, endpoint) in connection.pairs.queues.iter().zip(theirs) {
                 let path = &fabric.paths[queue.path];
                 let transport = self.transports.of(queue.path, path, endpoint, ends);
-                let to = (&endpoint.address, endpoint.number);
+                let to = endpoint.pair();
                 let connected = queue.pair.connect(&path.port, to, transport);
                 connected.map_err(|why| Failure::of(queue.path, endpoint.address, why))?;
                 fabric.add_alternate(queue, endpoint);

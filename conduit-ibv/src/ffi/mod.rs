@@ -12,11 +12,11 @@ mod xrc;
 
 pub use context::{Context, Devices, Event, GidEntry};
 pub use library::Functions;
-pub use pair::{Address, Local, LocalPort, Pair, PairSettings, Remote, Transport, Work};
+pub use pair::{Address, Local, LocalPort, Pair, PairSettings, PeerPair, Remote, Transport, Work};
 pub use queue::{Channel, Queue, Wc};
 pub use receives::{ReceiveBuffer, ReceiveQueue, Shared, BATCH};
 pub use region::{Access, Domain, Region};
-pub use ud::{Datagrams, SendError, MOST as MOST_DATAGRAM};
+pub use ud::{DatagramSettings, Datagrams, SendError, MOST as MOST_DATAGRAM};
 pub use xrc::XrcDomain;
 
 use std::fmt;

@@ -115,6 +115,32 @@ pub(super) fn no_attributes() -> abi::ibv_qp_attr {
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
+/// The queues of a pair.
+#[derive(Clone, Copy)]
+pub(super) struct PairQueues<'a> {
+    /// That of completions.
+    pub(super) queue: &'a Queue,
+    /// That of receives, if it is shared.
+    pub(super) shared: Option<&'a Shared>,
+}
+
+impl Queue {
+    /// For a pair without a shared receive queue.
+    pub(super) fn alone(&self) -> PairQueues<'_> {
+        PairQueues {
+            queue: self,
+            shared: None,
+        }
+    }
+}
+
+/// A queue pair of a peer.
+#[derive(Clone, Copy)]
+pub struct PeerPair<'a> {
+    pub address: &'a Address,
+    pub number: u32,
+}
+
 impl Pair {
     /// A new one. Its sends and receives report to `queue`.
     pub fn new(
@@ -124,17 +150,17 @@ impl Pair {
         shared: Option<&Shared>,
         settings: PairSettings,
     ) -> Result<Self, Errno> {
-        Self::of_type(context, domain, (queue, shared), abi::IBV_QPT_RC, settings)
+        Self::of_type(context, domain, PairQueues { queue, shared }, abi::IBV_QPT_RC, settings)
     }
 
     pub(super) fn of_type(
         context: &Context,
         domain: &Domain,
-        (queue, shared): (&Queue, Option<&Shared>),
+        queues: PairQueues<'_>,
         qp_type: abi::ibv_qp_type,
         settings: PairSettings,
     ) -> Result<Self, Errno> {
-        let library = context.library;
+        let (library, PairQueues { queue, shared }) = (context.library, queues);
         let mut attributes = abi::ibv_qp_init_attr {
             qp_context: ptr::without_provenance_mut(settings.name),
             send_cq: queue.made().raw(),
@@ -158,7 +184,7 @@ impl Pair {
         let shared = shared.map(|shared| Arc::clone(shared.made()));
         let parents = PairOf::Domain(Arc::clone(&domain.made), Arc::clone(queue.made()), shared);
         // SAFETY: just made, or null.
-        unsafe { Self::of_raw(context, (raw, parents), attributes.cap.max_inline_data) }
+        unsafe { Self::of_raw(context, raw, parents, attributes.cap.max_inline_data) }
     }
 
     /// Takes over the object that a call has made of these; null: it failed.
@@ -167,7 +193,8 @@ impl Pair {
     /// Nothing else ends it.
     pub(super) unsafe fn of_raw(
         context: &Context,
-        (raw, parents): (*mut abi::ibv_qp, PairOf),
+        raw: *mut abi::ibv_qp,
+        parents: PairOf,
         inline: u32,
     ) -> Result<Self, Errno> {
         // SAFETY: the caller's.
@@ -205,7 +232,7 @@ impl Pair {
 
     /// Connects to a pair of a peer, unless it is connected: this one receives and sends from now
     /// on. One call at a time.
-    pub fn connect(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
+    pub fn connect(&self, port: &LocalPort, to: PeerPair<'_>, transport: Transport) -> Result<(), Errno> {
         self.connect_with(port, to, transport, RESPONDER)
     }
 
@@ -213,7 +240,7 @@ impl Pair {
     pub(super) fn connect_with(
         &self,
         port: &LocalPort,
-        to: (&Address, u32),
+        to: PeerPair<'_>,
         transport: Transport,
         more: abi::ibv_qp_attr_mask,
     ) -> Result<(), Errno> {
@@ -229,7 +256,7 @@ impl Pair {
     pub(super) fn receive_from(
         &self,
         port: &LocalPort,
-        to: (&Address, u32),
+        to: PeerPair<'_>,
         transport: Transport,
         more: abi::ibv_qp_attr_mask,
     ) -> Result<(), Errno> {
@@ -239,11 +266,11 @@ impl Pair {
         let mut attributes = no_attributes();
         attributes.qp_state = abi::IBV_QPS_RTR;
         attributes.path_mtu = transport.mtu;
-        attributes.dest_qp_num = to.1;
+        attributes.dest_qp_num = to.number;
         attributes.rq_psn = transport.first_packet;
         attributes.max_dest_rd_atomic = transport.peer_reads;
         attributes.min_rnr_timer = RNR_TIMER;
-        attributes.ah_attr = port.route(to.0);
+        attributes.ah_attr = port.route(to.address);
         let mask = abi::IBV_QP_STATE
             | abi::IBV_QP_AV
             | abi::IBV_QP_PATH_MTU

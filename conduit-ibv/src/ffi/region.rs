@@ -4,6 +4,7 @@ use super::made::{Made, ProtectionDomain};
 use super::{Context, Errno};
 use crate::ffi::library::Functions;
 use gasnet_ibv_abi as abi;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::ptr;
 use std::sync::Arc;
@@ -49,20 +50,20 @@ impl Domain {
         self.region(raw)
     }
 
-    /// Registers a dmabuf: `bytes` bytes from `offset` on, which peers and operations address from
-    /// `address` on. `EOPNOTSUPP` if the library takes none.
+    /// Registers a dmabuf from `offset` on, which peers and operations use at these addresses.
+    /// `EOPNOTSUPP` if the library takes none.
     pub fn register_dmabuf(
         &self,
         fd: &impl AsRawFd,
         offset: usize,
-        (address, bytes): (usize, usize),
+        addresses: Range<usize>,
         access: Access,
     ) -> Result<Region, Errno> {
         let register = self.library.reg_dmabuf_mr.ok_or(Errno(libc::EOPNOTSUPP))?;
-        let (offset, address) = (offset as u64, address as u64);
+        let (offset, address) = (offset as u64, addresses.start as u64);
         let (fd, access) = (fd.as_raw_fd(), access.0 as i32);
         // SAFETY: a domain and an open descriptor; the region holds the buffer.
-        let raw = unsafe { register(self.raw(), offset, bytes, address, fd, access) };
+        let raw = unsafe { register(self.raw(), offset, addresses.len(), address, fd, access) };
         self.region(raw)
     }
 

@@ -75,16 +75,32 @@ fn key(token: u64) -> u32 {
 /// An address handle, which no datagram uses any more when it is dropped.
 type Handle = Made<abi::ibv_ah, ProtectionDomain>;
 
+/// Settings of datagrams.
+#[derive(Clone, Copy)]
+pub struct DatagramSettings {
+    pub port: LocalPort,
+    /// The same in all processes of the job.
+    pub token: u64,
+    /// Buffers to send.
+    pub sends: usize,
+    /// Buffers to receive.
+    pub receives: usize,
+}
+
 impl Datagrams {
-    /// Opens it, with so many buffers to send and to receive. `token` is the same in all processes
-    /// of the job.
+    /// Opens it.
     pub fn new(
         context: &Context,
         domain: &Domain,
-        (port, token): (LocalPort, u64),
-        (sends, receives): (usize, usize),
+        settings: DatagramSettings,
         channel: Option<&super::Channel>,
     ) -> Result<Self, Errno> {
+        let DatagramSettings {
+            port,
+            token,
+            sends,
+            receives,
+        } = settings;
         let bytes = (RECEIVE * receives + SEND * sends).next_multiple_of(4096);
         let address = mem::map_private(bytes).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::ENOMEM)))?;
         let memory = Memory(address, bytes);
@@ -97,7 +113,7 @@ impl Datagrams {
             inline: 0,
             name: 0,
         };
-        let pair = Pair::of_type(context, domain, (&queue, None), abi::IBV_QPT_UD, settings)?;
+        let pair = Pair::of_type(context, domain, queue.alone(), abi::IBV_QPT_UD, settings)?;
         let this = Self {
             library: context.library,
             port,

@@ -6,7 +6,7 @@ use super::made::{Made, OpenXrcDomain, PairOf};
 use super::pair::{Pair, PairSettings, Transport, RESPONDER};
 use super::receives::of_length;
 use super::region::Domain;
-use super::{Address, Context, Errno, LocalPort, Queue, Shared};
+use super::{Context, Errno, LocalPort, PeerPair, Queue, Shared};
 use gasnet_ibv_abi as abi;
 use std::mem::{offset_of, MaybeUninit};
 use std::os::fd::RawFd;
@@ -54,7 +54,8 @@ impl XrcDomain {
     pub fn receive_queue(
         &self,
         context: &Context,
-        (domain, queue): (&Domain, &Queue),
+        domain: &Domain,
+        queue: &Queue,
         buffers: usize,
     ) -> Result<Shared, Errno> {
         let (create, number_of) = (operation!(context, create_srq_ex)?, operation!(context, get_srq_num)?);
@@ -81,7 +82,7 @@ impl XrcDomain {
     }
 
     /// Makes a pair of each kind in vain: an HCA may offer more than it can.
-    pub fn try_pairs(&self, context: &Context, (domain, queue): (&Domain, &Queue)) -> Result<(), Errno> {
+    pub fn try_pairs(&self, context: &Context, domain: &Domain, queue: &Queue) -> Result<(), Errno> {
         let settings = PairSettings {
             sends: 1,
             receives: 0,
@@ -106,7 +107,7 @@ impl XrcDomain {
         // SAFETY: objects of one device.
         let raw = unsafe { create(context.raw(), &raw mut attributes) };
         // SAFETY: just made, or null.
-        unsafe { Pair::of_raw(context, (raw, PairOf::Xrc(Arc::clone(&self.made))), 0) }
+        unsafe { Pair::of_raw(context, raw, PairOf::Xrc(Arc::clone(&self.made)), 0) }
     }
 
     /// Opens such a pair of another process by its number.
@@ -122,23 +123,23 @@ impl XrcDomain {
         // SAFETY: objects of one device.
         let raw = unsafe { open(context.raw(), &raw mut attributes) };
         // SAFETY: just made, or null.
-        unsafe { Pair::of_raw(context, (raw, PairOf::Xrc(Arc::clone(&self.made))), 0) }
+        unsafe { Pair::of_raw(context, raw, PairOf::Xrc(Arc::clone(&self.made)), 0) }
     }
 }
 
 impl Pair {
     /// A pair that sends to XRC receive queues.
     pub fn sender(context: &Context, domain: &Domain, queue: &Queue, settings: PairSettings) -> Result<Self, Errno> {
-        Self::of_type(context, domain, (queue, None), abi::IBV_QPT_XRC_SEND, settings)
+        Self::of_type(context, domain, queue.alone(), abi::IBV_QPT_XRC_SEND, settings)
     }
 
     /// Connects a pair that sends, unless it is connected: it does from now on.
-    pub fn connect_sender(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
+    pub fn connect_sender(&self, port: &LocalPort, to: PeerPair<'_>, transport: Transport) -> Result<(), Errno> {
         self.connect_with(port, to, transport, 0)
     }
 
     /// Connects a pair that receives.
-    pub fn connect_receiver(&self, port: &LocalPort, to: (&Address, u32), transport: Transport) -> Result<(), Errno> {
+    pub fn connect_receiver(&self, port: &LocalPort, to: PeerPair<'_>, transport: Transport) -> Result<(), Errno> {
         self.receive_from(port, to, transport, RESPONDER)
     }
 }

@@ -33,18 +33,11 @@ pub fn choose(
     if usable.is_empty() {
         return Err(wanted.nothing(hcas));
     }
-    let takes_all = wanted.is_fixed();
-    let most = wanted
-        .hcas
-        .unwrap_or(if takes_all { MOST_RAILS } else { 1 })
-        .min(match wanted.queue_pairs {
-            0 => MOST_RAILS,
-            some => some,
-        });
-    let used = if usable.len() <= most || takes_all {
+    let most = wanted.most_hcas();
+    let used = if usable.len() <= most || wanted.is_fixed() {
         usable.iter().copied().take(most).collect()
     } else {
-        near(hcas, &usable, (wanted.turn, most), distances)
+        near(hcas, &usable, wanted.turn, most, distances)
     };
     let of = |index: &usize| ports[*index].iter().map(|port| (*index, *port)).collect();
     let mut chosen: Vec<(usize, &Port)> = used.iter().flat_map::<Vec<_>, _>(of).collect();
@@ -63,30 +56,10 @@ pub fn choose(
     let alternates = paths().map(|(hca, port)| alternate(&may_be_used(*hca), port));
     let alternates = alternates.collect();
     let paths = paths().map(|(hca, port)| (*hca, port.number)).collect();
-    let why = match wanted.queue_pairs {
-        0 if found > most_paths => format!("a connection has at most {MOST_PATHS} queue pairs"),
-        some if found > most_paths || some == most => format!("GASNET_NUM_QPS is {some}"),
-        _ => format!("GASNET_IBV_MAX_HCAS is {most}"),
-    };
     let is_used = |index: &&usize| chosen.iter().any(|(hca, _)| hca == *index);
-    let unused: Vec<&str> = usable
-        .iter()
-        .filter(|index| !is_used(index))
-        .map(|index| &*hcas[*index].name)
-        .collect();
-    let what = if !unused.is_empty() {
-        Some(format!("this process does not use {}", unused.join(", ")))
-    } else if wanted.queue_pairs == 0 && found > most_paths {
-        Some(format!("only {most_paths} of {found} ports are used"))
-    } else {
-        None
-    };
-    let warning = what.map(|what| {
-        format!(
-            "{what}, because {why}. GASNET_IBV_PORTS names those to use; GASNET_IBV_PORTS_VERBOSE=0 suppresses this \
-             warning"
-        )
-    });
+    let unused = usable.iter().filter(|index| !is_used(index));
+    let unused: Vec<&str> = unused.map(|index| &*hcas[*index].name).collect();
+    let warning = warning(wanted, &unused, found, most_paths);
     Ok(Choice {
         paths,
         alternates,
@@ -94,11 +67,32 @@ pub fn choose(
     })
 }
 
+/// A warning of HCAs that are not used, or of ports beyond the largest number of paths.
+fn warning(wanted: &Wanted, unused: &[&str], found: usize, most_paths: usize) -> Option<String> {
+    let most = wanted.most_hcas();
+    let why = match wanted.queue_pairs {
+        0 if found > most_paths => format!("a connection has at most {MOST_PATHS} queue pairs"),
+        some if found > most_paths || some == most => format!("GASNET_NUM_QPS is {some}"),
+        _ => format!("GASNET_IBV_MAX_HCAS is {most}"),
+    };
+    let what = if !unused.is_empty() {
+        format!("this process does not use {}", unused.join(", "))
+    } else if wanted.queue_pairs == 0 && found > most_paths {
+        format!("only {most_paths} of {found} ports are used")
+    } else {
+        return None;
+    };
+    Some(format!(
+        "{what}, because {why}. GASNET_IBV_PORTS names those to use; GASNET_IBV_PORTS_VERBOSE=0 suppresses this warning"
+    ))
+}
+
 /// The `most` nearest of the usable HCAs; where no distance is known, processes take turns.
 fn near(
     hcas: &[Hca],
     usable: &[usize],
-    (turn, most): (usize, usize),
+    turn: usize,
+    most: usize,
     distances: impl FnOnce(&[&str]) -> Vec<Option<usize>>,
 ) -> Vec<usize> {
     let names: Vec<&str> = usable.iter().map(|index| &*hcas[*index].name).collect();
@@ -145,6 +139,15 @@ impl Wanted {
     /// Whether all ports that a filter names are used.
     pub fn is_fixed(&self) -> bool {
         self.ports.is_some() && !self.is_nearest
+    }
+
+    /// Most HCAs that are used.
+    fn most_hcas(&self) -> usize {
+        let most = self.hcas.unwrap_or(if self.is_fixed() { MOST_RAILS } else { 1 });
+        most.min(match self.queue_pairs {
+            0 => MOST_RAILS,
+            some => some,
+        })
     }
 
     /// The ports of each HCA that may be used.

@@ -23,7 +23,7 @@ impl Gid {
     /// An entry of the table of a port, whose attributes are in a folder below `root`. Libraries
     /// that do not tell the version leave it to the kernel's files. Those of entries of another
     /// network namespace cannot be read, though the library may tell it.
-    pub fn new(entry: &GidEntry, root: &Path, (hca, port): (&str, u8)) -> Self {
+    pub fn new(entry: &GidEntry, root: &Path, hca: &str, port: u8) -> Self {
         let folder = format!("sys/class/infiniband/{hca}/ports/{port}/gid_attrs/types");
         let kind = match std::fs::read_to_string(root.join(folder).join(entry.index.to_string())) {
             Ok(text) => entry.kind.or_else(|| match text.trim() {
@@ -150,7 +150,7 @@ mod tests {
         std::fs::write(folder.join("1"), "RoCE v2\n").unwrap();
         let version = |index, kind| {
             let gid = [0; 16];
-            Gid::new(&GidEntry { index, gid, kind }, &root, ("mlx4_0", 2)).version
+            Gid::new(&GidEntry { index, gid, kind }, &root, "mlx4_0", 2).version
         };
         let versions = [0, 1, 2].map(|index| version(index, None));
         // A file that cannot be read is that of another namespace.

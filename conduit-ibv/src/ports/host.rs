@@ -207,7 +207,7 @@ fn port(context: &Context, number: u8, settings: &Settings, host: IpAddr) -> Por
                     LinkLayer::InfiniBand
                 },
                 local: if attributes.state == abi::IBV_PORT_ACTIVE {
-                    local_port(context, (number, &attributes), settings, host)
+                    local_port(context, number, &attributes, settings, host)
                 } else {
                     Err("it is not active".to_owned())
                 },

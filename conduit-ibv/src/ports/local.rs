@@ -15,12 +15,13 @@ const GRH_REQUIRED: u8 = 1;
 /// message without a full stop: why it could not connect.
 pub fn local_port(
     context: &Context,
-    (number, attributes): (u8, &abi::ibv_port_attr),
+    number: u8,
+    attributes: &abi::ibv_port_attr,
     settings: &Settings,
     host: IpAddr,
 ) -> Result<(LocalPort, Link), String> {
     let gids = context.gids(number, attributes.gid_tbl_len as usize);
-    let version = |gid: &GidEntry| Gid::new(gid, Path::new("/"), (&context.name, number));
+    let version = |gid: &GidEntry| Gid::new(gid, Path::new("/"), &context.name, number);
     let gids: Vec<Gid> = gids.iter().map(version).collect();
     let is_ethernet = u32::from(attributes.link_layer) == abi::IBV_LINK_LAYER_ETHERNET;
     let requires_global = attributes.flags & GRH_REQUIRED != 0;
@@ -45,7 +46,7 @@ pub fn local_port(
         _ => Link::InfiniBand,
     };
     let default_class = || match link {
-        Link::Roce(2) => traffic_class::of_port(Path::new("/"), (&context.name, number)),
+        Link::Roce(2) => traffic_class::of_port(Path::new("/"), &context.name, number),
         _ => 0,
     };
     let partition = pkey::choose(settings.pkey, &context.pkeys(number, attributes.pkey_tbl_len))?;

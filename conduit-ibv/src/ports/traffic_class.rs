@@ -10,7 +10,7 @@ const USUAL: u8 = 106;
 
 /// That of a port: the one that its administrator has set for all packets, or the usual one.
 /// `root`: where `/sys` is.
-pub fn of_port(root: &Path, (hca, port): (&str, u8)) -> u8 {
+pub fn of_port(root: &Path, hca: &str, port: u8) -> u8 {
     const NAME: &str = "Global tclass=";
     let file = root.join(format!("sys/class/infiniband/{hca}/tc/{port}/traffic_class"));
     let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -36,9 +36,9 @@ mod tests {
         ]
         .map(|text| {
             std::fs::write(folder.join("traffic_class"), text).unwrap();
-            of_port(&root, ("mlx5_0", 2))
+            of_port(&root, "mlx5_0", 2)
         });
-        let none = of_port(&root, ("mlx5_0", 1));
+        let none = of_port(&root, "mlx5_0", 1);
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!((classes, none), ([160, USUAL, USUAL], USUAL));
     }

@@ -3,7 +3,7 @@
 
 use crate::boot_record::{turns, BootRecord};
 use crate::connect::policy::Kind;
-use crate::ffi::{Channel, Context, Datagrams, LocalPort};
+use crate::ffi::{Channel, Context, DatagramSettings, Datagrams, LocalPort};
 use crate::memory::advice::advised;
 use crate::peers::Mailbox;
 use crate::ports::subnet::{self, Offer, Prefix};
@@ -80,7 +80,6 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, network: Network, has_thr
         Rail::new(context, settings, needs).map_err(|why| format!("{name}: {why}"))
     });
     let rails: Box<[Rail]> = rails.collect::<Result<_, String>>()?;
-    let receives = settings.datagram_receives(remote(info));
     let first: &Path = &network.paths[0];
     let rail: &Rail = &rails[first.rail];
     let channel = has_thread.then(|| Channel::new(&rail.context)).transpose();
@@ -89,8 +88,12 @@ pub fn open(info: &StartInfo<'_>, settings: &Settings, network: Network, has_thr
     let datagrams = Datagrams::new(
         &rail.context,
         &rail.domain,
-        (first.port, info.message_token()),
-        (settings.datagram_sends, receives),
+        DatagramSettings {
+            port: first.port,
+            token: info.message_token(),
+            sends: settings.datagram_sends,
+            receives: settings.datagram_receives(remote(info)),
+        },
         channel.as_ref().or(rail.channel.as_ref()),
     )
     .map_err(|why| format!("{name}: a queue pair for datagrams failed: {}", advised(why)))?;
