@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::control_block::Phase;
 use super::control_socket::{self, RankMessage};
-use super::{pmi_bootstrap, signals, Inside, Job, JOB};
+use super::pmi::current;
+use super::{signals, Inside, Job, JOB};
 use gasnet_sys::{clock, fd, process, progress, signal};
 
 /// The thread that ends this process; 0 if none.
@@ -207,7 +208,7 @@ impl Job {
         if let Some(hooks) = hooks.filter(|_| !HOOK_RAN.swap(true, Ordering::AcqRel)) {
             (hooks.stop)(locks_may_be_taken());
         }
-        pmi_bootstrap::finalize(whole);
+        current::finalize(whole);
         self.flush();
     }
 

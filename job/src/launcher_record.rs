@@ -13,8 +13,8 @@ use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 
-use super::agent::manager_marks;
 use super::options::{RANKS, RANKS_OF_JOB};
+use super::pmi::daemon;
 
 /// The variable: hashes of marks, or [`ANY_MANAGER`], then assignments.
 pub const RECORD: &str = "_GASNET_LAUNCHER";
@@ -126,7 +126,7 @@ fn take() -> Option<Record> {
 /// The marks of the process managers that have started this process.
 fn own_marks() -> BTreeSet<u64> {
     let own = fs::read("/proc/self/environ").unwrap_or_default();
-    manager_marks(&own).iter().map(|mark| hash(mark)).collect()
+    daemon::marks(&own).iter().map(|mark| hash(mark)).collect()
 }
 
 /// FNV-1a: the launcher and the library may be of different compilers.

@@ -58,6 +58,7 @@ use launch::RankMemory;
 use layout::JobLayout;
 pub use nbrhd::Nbrhd;
 pub use options::{Count, Library, StartOptions, MAX_RANKS};
+use pmi::current;
 pub use restart::restart;
 pub use shlex::split as shell_words;
 pub use signals::set_fault_note;
@@ -210,8 +211,10 @@ fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
 /// Call this before the configuration is read: a worker of a custom spawner gets its environment
 /// from the launcher process, and variables that a launcher has set for others are removed.
 pub fn prepare() -> Result<(), JobError> {
-    pmi_bootstrap::prepare()?;
-    if pmi_bootstrap::membership().is_none() && !spawn::Contact::is_there() {
+    if let Some(launcher) = custom::prepare()? {
+        current::set(Box::new(launcher));
+    }
+    if current::membership().is_none() && !spawn::Contact::is_there() {
         launcher_record::discard_inside();
     }
     Ok(())

@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::agent::output::OutputMode;
 use super::custom::Custom;
 use super::invitation::Invitation;
-use super::pmi::{self, Membership};
+use super::pmi::{self, current, Membership};
 use super::spawn::ssh::{self, Remote};
 use super::spawn::{hosts, Contact};
 use super::spawner::{self, Source, Spawner, Starter};
-use super::{launcher_record, pmi_bootstrap, refuse, JobError};
+use super::{launcher_record, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
 use gasnet_conduit::{Bootstrap, SystemLauncher};
 
@@ -162,7 +162,7 @@ impl StartOptions {
             }
             None => (config.get(&config::PSHM_NODES), None),
         };
-        let membership = pmi_bootstrap::membership();
+        let membership = current::membership();
         let is_first = membership.as_ref().is_none_or(|membership| membership.rank == 0);
         if is_first && !matches!(start, StartMethod::Fresh(_)) {
             warn_ignored(config.ignored());
@@ -366,7 +366,7 @@ fn start(
     if let Some(contact) = Contact::take(false) {
         return Ok((StartMethod::SshChild(contact?), false));
     }
-    if pmi_bootstrap::membership().is_some() {
+    if current::membership().is_some() {
         return Ok((StartMethod::CustomWorker, false));
     }
     let is_set = config.is_set(&config::PSHM_NODES);
@@ -389,11 +389,11 @@ fn start(
     if is_open {
         let manager = pmi::detect_here(config.get(&config::PMI)).map_err(JobError::new)?;
         if let Some(manager) = manager {
-            pmi_bootstrap::connect(manager)?;
+            current::set(pmi::connect(manager)?);
             return Ok((StartMethod::Managed, false));
         }
         if let Some(bootstrap) = library.bootstrap {
-            pmi_bootstrap::connect_by(bootstrap)?;
+            current::set(pmi::connect_by(bootstrap)?);
             return Ok((StartMethod::Managed, false));
         }
         if let Some(selected) = &selected {

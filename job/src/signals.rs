@@ -23,7 +23,7 @@ use gasnet_sys::signal::{self, AlternateStack, Disposition};
 use gasnet_sys::{fd, process};
 
 /// Faults of the program.
-pub(super) const FAULTS: [i32; 6] = [
+const FAULTS: [i32; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
     libc::SIGILL,
@@ -131,11 +131,6 @@ fn report(job: &Job, number: i32) {
     let used = 400 - rest.len();
     line[used - 1] = b'\n';
     let _ = fd::write_all(2, &line[..used]);
-}
-
-/// A signal in a message of the node agent.
-pub(super) fn signal_name(number: i32) -> String {
-    signal::name(number).map_or_else(|| format!("signal {number}"), str::to_owned)
 }
 
 extern "C" fn on_request(number: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {

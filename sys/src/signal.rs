@@ -165,9 +165,9 @@ fn set_simple(signal: i32, what: usize) {
 #[derive(Clone, Copy)]
 pub struct Mask(libc::sigset_t);
 
-/// Signals that tell a thread of its own fault. While one is blocked, a fault kills the process
-/// whatever handler it has.
-const FAULTS: [i32; 7] = [
+/// Signals of a thread's own faults. While one is blocked, a fault kills the process whatever
+/// handler it has.
+pub const FAULTS: [i32; 7] = [
     libc::SIGABRT,
     libc::SIGBUS,
     libc::SIGFPE,

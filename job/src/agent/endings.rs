@@ -7,8 +7,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::super::signals::signal_name;
 use super::children::{Asked, State};
+use super::signals::signal_name;
 use super::{Agent, BROKEN};
 use gasnet_sys::process::Ended;
 

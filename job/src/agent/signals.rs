@@ -4,7 +4,6 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::super::signals::FAULTS;
 use gasnet_sys::{fd, signal};
 
 /// Signals forwarded to all ranks when a process sent them. (Those of a terminal reach the ranks of
@@ -22,13 +21,7 @@ const FORWARDED: [i32; 6] = [
 pub const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Signals that keep their default action in the agent, besides faults.
-const STOPS: [i32; 5] = [
-    libc::SIGTRAP,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
-    libc::SIGCONT,
-];
+const STOPS: [i32; 4] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU, libc::SIGCONT];
 
 static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 
@@ -127,13 +120,18 @@ pub fn take_over(handler: signal::Handler) {
 fn reset_client_handlers() {
     for number in (1..=signal::last()).filter(|number| !FORWARDED.contains(number)) {
         if let signal::Disposition::Handler(_) = signal::disposition(number) {
-            if FAULTS.contains(&number) || STOPS.contains(&number) {
+            if signal::FAULTS.contains(&number) || STOPS.contains(&number) {
                 signal::set_default(number);
             } else {
                 signal::ignore(number);
             }
         }
     }
+}
+
+/// A signal in a message.
+pub fn signal_name(number: i32) -> String {
+    signal::name(number).map_or_else(|| format!("signal {number}"), str::to_owned)
 }
 
 extern "C" fn on_signal(number: i32, info: *mut libc::siginfo_t, _context: *mut libc::c_void) {

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use super::acceptor::Acceptor;
 use super::rendezvous::{self, LocalRank, Rendezvous, MESSAGE_TIME};
-use super::{environment, handshake, hosts, Manager};
+use super::{environment, handshake, hosts};
 use crate::agent::{self, AgentSetup};
+use crate::pmi::current::Manager;
 use crate::pmi::VALUE_MAX;
 use crate::spawn::ssh::{self, HostPlan, Joined};
 use crate::spawn::Contact;

@@ -21,12 +21,11 @@ mod rendezvous;
 use std::thread;
 use std::time::Duration;
 
-use super::pmi::{self, Membership, ProcessManager};
+use super::pmi::current::{self, Manager};
+use super::pmi::Membership;
 use super::tree::message::AgentMessage;
 use super::tree::secret::Secret;
-use super::{custom, refuse, Job, JobError, StartOptions, MAX_RANKS};
-use gasnet_conduit::Bootstrap;
-use gasnet_sys::atomic::{lock, Mutex};
+use super::{refuse, Job, JobError, StartOptions, MAX_RANKS};
 use gasnet_sys::{fd, process};
 use leader::Leader;
 use rendezvous::Rendezvous;
@@ -39,67 +38,20 @@ const FENCE_FACTOR: u32 = 10;
 /// How long a manager may take to pass on a message before it ends the process.
 const MESSAGE_TIME: Duration = Duration::from_millis(100);
 
-type Manager = Box<dyn ProcessManager>;
-
-/// The manager, from [`connect`] to [`finalize`].
-static MANAGER: Mutex<Option<Manager>> = Mutex::new(None);
-
-/// Connects to the launcher process of a custom spawner, if one has started this process. Before
-/// the configuration is read.
-pub(super) fn prepare() -> Result<(), JobError> {
-    if let Some(client) = custom::prepare()? {
-        *lock(&MANAGER) = Some(Box::new(client));
-    }
-    Ok(())
-}
-
-/// Connects to the manager that has started this process.
-pub(super) fn connect(kind: pmi::DetectedManager) -> Result<(), JobError> {
-    *lock(&MANAGER) = Some(pmi::connect(kind)?);
-    Ok(())
-}
-
-/// Joins the job of the system of a conduit that has started this process.
-pub(super) fn connect_by(bootstrap: &'static dyn Bootstrap) -> Result<(), JobError> {
-    *lock(&MANAGER) = Some(pmi::connect_by(bootstrap)?);
-    Ok(())
-}
-
-/// The place of this process in the job of its manager, if there is one.
-pub(super) fn membership() -> Option<Membership> {
-    lock(&MANAGER).as_ref().map(|manager| manager.membership().clone())
-}
-
-/// This rank ends normally; `whole` as for [`pmi::ProcessManager::finalize`]. May be called without
-/// a manager, and from any thread.
-pub(super) fn finalize(whole: bool) {
-    // If the lock is taken, its holder is ending the process, too.
-    if let Some(mut manager) = MANAGER.try_lock().ok().and_then(|mut held| held.take()) {
-        manager.finalize(whole);
-    }
-}
-
-/// Joins the job of the manager that [`connect`] has connected to.
+/// Joins the job of the manager that has started this process.
 pub(super) fn join(options: &StartOptions) -> Result<Job, JobError> {
-    let mut held = lock(&MANAGER);
-    let Some(manager) = held.as_mut() else {
-        return Err(JobError::new("defect: no process manager is connected"));
-    };
-    let joined = join_with(manager, options);
-    if let Err(error) = &joined {
-        let _ = fd::write_all(
-            2,
-            format!("gasnet: rank {}: {error}\n", manager.membership().rank).as_bytes(),
-        );
-        // The manager may end this process before it has passed the message on.
-        thread::sleep(MESSAGE_TIME);
-        manager.abort();
-    }
-    // The launcher process is only needed until here.
-    if manager.launcher_contact().is_some() {
-        *held = None;
-    }
-    joined
+    let joined = current::with(|manager| {
+        join_with(manager, options).inspect_err(|error| {
+            let _ = fd::write_all(
+                2,
+                format!("gasnet: rank {}: {error}\n", manager.membership().rank).as_bytes(),
+            );
+            // The manager may end this process before it has passed the message on.
+            thread::sleep(MESSAGE_TIME);
+            manager.abort();
+        })
+    });
+    joined.unwrap_or_else(|| refuse("defect: no process manager is connected"))
 }
 
 fn join_with(manager: &mut Manager, options: &StartOptions) -> Result<Job, JobError> {

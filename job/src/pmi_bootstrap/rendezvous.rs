@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use super::acceptor::Acceptor;
-use crate::agent::manager_daemon_of_this;
+use crate::pmi::daemon;
 use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
 use gasnet_sys::process::{self, Pid, PidFd};
@@ -89,7 +89,7 @@ impl Rendezvous {
         let process = PidFd::open(process::pid())?;
         let introduction = AgentMessage::Introduce {
             rank: self.rank,
-            daemon: manager_daemon_of_this().unwrap_or(0),
+            daemon: daemon::of_this().unwrap_or(0),
             cpus: cpus::numbers().iter().map(|&cpu| cpu as u32).collect(),
         };
         send(&mut self.leader, &introduction, &[process.fd()])
