@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use super::control_block::ControlBlock;
 use super::control_socket::RankMessage;
-use super::{exiting, Inside, Job};
+use super::job::Job;
+use super::leave::{exiting, Inside};
 use gasnet_sys::fd;
 
 static IDLE: OnceLock<fn()> = OnceLock::new();

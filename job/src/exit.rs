@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use super::control_block::Phase;
 use super::control_socket::{self, RankMessage};
-use super::pmi::current;
-use super::{signals, Inside, Job, JOB};
+use super::job::{self, Job};
+use super::pmi;
 use gasnet_sys::{clock, fd, process, progress, signal};
 
 /// The thread that ends this process; 0 if none.
@@ -29,7 +29,6 @@ static IN_CONDUIT: AtomicBool = AtomicBool::new(false);
 static TERMINATION: AtomicI32 = AtomicI32::new(0);
 static FLUSHES: AtomicBool = AtomicBool::new(false);
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
-static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
 
 /// How long a rank in exit sleeps: with nothing to do for its peers, and when its conduit may have
 /// to answer them.
@@ -77,9 +76,8 @@ pub(super) fn by_signal(number: i32) {
 /// waits for a reader at max for the exit timeout, which the node agent enforces if there is one.
 /// Async-signal-safe.
 pub(super) fn request_termination(job: &Job, number: i32) {
-    if let Some(socket) = job.control_socket.as_ref().filter(|_| begun()) {
-        let message = RankMessage::Asked { signal: number };
-        control_socket::send(socket.as_raw_fd(), job.control.status(job.rank), message);
+    if begun() {
+        job.send(RankMessage::Asked { signal: number });
     }
     let is_first = job.control_socket.is_none()
         && TERMINATION
@@ -125,7 +123,7 @@ fn count_down(checks: &AtomicU32) -> bool {
 /// Makes the end of `main` and `exit()` end the job. Not in children of the client.
 pub(super) fn catch_exit() {
     process::at_exit(|status| {
-        if let Some(job) = JOB.get().filter(|job| job.is_own_process()) {
+        if let Some(job) = job::current().filter(|job| job.is_own_process()) {
             job.returned(status);
         }
     });
@@ -185,7 +183,7 @@ impl Job {
 
     /// Whether this rank is frozen or traced. Async-signal-safe.
     fn is_held(&self) -> bool {
-        self.control.status(self.rank).frozen.load(Ordering::Relaxed) != 0 || progress::is_own_traced()
+        self.status().frozen.load(Ordering::Relaxed) != 0 || progress::is_own_traced()
     }
 
     /// Everything that an ending rank does for the others, up to its last output. `whole`: no
@@ -208,47 +206,17 @@ impl Job {
         if let Some(hooks) = hooks.filter(|_| !HOOK_RAN.swap(true, Ordering::AcqRel)) {
             (hooks.stop)(locks_may_be_taken());
         }
-        current::finalize(whole);
+        pmi::current::finalize(whole);
         self.flush();
-    }
-
-    /// Call this inside GASNet when [`super::exiting`] is true and the thread can do nothing else.
-    /// It returns while other ranks may still be about to join a collective exit. Afterwards this
-    /// rank exits as well. Call it about every millisecond: the node agent then knows that this
-    /// rank waits, and gives it no time to finish work.
-    #[cold]
-    pub fn while_exiting(&self, inside: Inside) {
-        match self.control.phase() {
-            Phase::Running => {}
-            Phase::Announced => {
-                let line = self.control.status(self.rank);
-                let beat = match inside {
-                    Inside::Wait => &line.waits,
-                    Inside::Poll => &line.polls,
-                };
-                beat.fetch_add(1, Ordering::Relaxed);
-            }
-            Phase::Leave | Phase::Go => self.leave(),
-        }
-    }
-
-    /// Other ranks have ended the job. The specification promises SIGQUIT to clients with a handler
-    /// for it.
-    fn leave(&self) -> ! {
-        if !begun() && !QUIT_RAISED.swap(true, Ordering::AcqRel) && signals::client_has_quit_handler() {
-            signal::raise(libc::SIGQUIT);
-        }
-        self.exit(self.control.code())
     }
 
     fn announce(&self, code: i32) {
         CODE.store(code, Ordering::Relaxed);
-        self.control.status(self.rank).in_exit.store(1, Ordering::Relaxed);
-        if let Some(socket) = &self.control_socket {
+        self.status().in_exit.store(1, Ordering::Relaxed);
+        if self.control_socket.is_some() {
             // The first and small message on this socket, so there is room.
             let signal = BY_SIGNAL.load(Ordering::Relaxed);
-            let message = RankMessage::Exit { code, signal };
-            control_socket::send(socket.as_raw_fd(), self.control.status(self.rank), message);
+            self.send(RankMessage::Exit { code, signal });
         } else {
             self.control.set_code(code);
             self.control.advance(Phase::Go);
@@ -258,12 +226,11 @@ impl Job {
     /// A fault ends this rank, which is in exit. A process manager or a custom command may not pass
     /// on the status of the process. Async-signal-safe.
     pub(super) fn report_fault(&self, number: i32) {
-        if let Some(socket) = self.control_socket.as_ref().filter(|_| begun()) {
-            let message = RankMessage::Exit {
+        if begun() {
+            self.send(RankMessage::Exit {
                 code: 128 + number,
                 signal: number,
-            };
-            control_socket::send(socket.as_raw_fd(), self.control.status(self.rank), message);
+            });
         }
     }
 
@@ -328,16 +295,13 @@ impl Job {
 
 extern "C" fn on_flush_alarm(_signal: i32, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let asked = TERMINATION.load(Ordering::Relaxed);
-    if asked == 0 && JOB.get().is_some_and(Job::is_held) {
+    if asked == 0 && job::current().is_some_and(Job::is_held) {
         return;
     }
     let reader_pauses = || !fd::is_writable(1) || !fd::is_writable(2);
     if asked == 0 && reader_pauses() {
-        if let Some(job) = JOB.get() {
-            job.control
-                .status(job.rank)
-                .stalled_flushes
-                .fetch_add(1, Ordering::Relaxed);
+        if let Some(job) = job::current() {
+            job.status().stalled_flushes.fetch_add(1, Ordering::Relaxed);
         }
         return;
     }

@@ -7,12 +7,11 @@ use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::control_block::ControlBlock;
+use super::host::{self, HostState, RankMemory};
 use super::invitation::{self, Invitation};
-use super::launch::{self, HostState, RankMemory};
-use super::layout::JobLayout;
-use super::pmi_bootstrap::handshake;
+use super::job::Job;
 use super::tree::message::AgentMessage;
-use super::{refuse, restart, Job, JobError, StartOptions};
+use super::{join, refuse, restart, JobError, StartOptions};
 use gasnet_sys::mem::AnonMemory;
 use gasnet_sys::{fd, process, started, threads};
 
@@ -31,13 +30,11 @@ pub fn are_needed() -> Result<bool, JobError> {
 pub struct Program {
     words: Vec<CString>,
     control: AnonMemory,
-    /// As in [`AgentMessage::Join`].
-    relayed: bool,
 }
 
 impl Program {
-    /// The program of this process, for ranks of a job with this layout.
-    pub fn of_this(options: &StartOptions, layout: &JobLayout, relayed: bool) -> Result<Self, JobError> {
+    /// The program of this process, for a job of this many ranks.
+    pub fn of_this(options: &StartOptions, ranks: u32) -> Result<Self, JobError> {
         let words = started::words();
         if words.is_empty() {
             return refuse(
@@ -45,20 +42,13 @@ impl Program {
                  lost. Start it with mpiexec, mpirun or srun",
             );
         }
-        let control = launch::anon_memory(options, "gasnet-control")?;
-        control
-            .resize(ControlBlock::bytes(layout.size()))
-            .map_err(|e| JobError::io("allocating the job control block", &e))?;
-        Ok(Self {
-            words,
-            control,
-            relayed,
-        })
+        let control = host::control_memory(options, ranks)?;
+        Ok(Self { words, control })
     }
 
     /// The control block, which the ranks map.
-    pub fn control_block(&self, size: u32, here: u32) -> Result<ControlBlock, JobError> {
-        ControlBlock::on(self.control.fd(), size, here, self.relayed)
+    pub fn control_block(&self, ranks: u32, here: u32, relayed: bool) -> Result<ControlBlock, JobError> {
+        ControlBlock::on(self.control.fd(), ranks, here, relayed)
             .map_err(|e| JobError::io("mapping the job control block", &e))
     }
 
@@ -70,27 +60,12 @@ impl Program {
         memory: &RankMemory,
         [ours, theirs]: [&OwnedFd; 2],
     ) -> Result<Invitation, JobError> {
-        let join = AgentMessage::Join {
-            token: host_state.token,
-            cpus: host_state.cpus,
-            relayed: self.relayed,
-            ranges: host_state.layout.ranges().to_vec(),
-            nbrhd_max: host_state.layout.nbrhd_max(),
-            variables: Vec::new(),
-        };
-        let message = join.encode();
+        let message = host_state.join_message(Vec::new()).encode();
         fd::send(ours.as_raw_fd(), &message).map_err(|e| JobError::io("sending a rank its job", &e))?;
-        let RankMemory { comm, segment, host } = memory;
         Ok(Invitation {
             rank,
             length: message.len(),
-            descriptors: [
-                theirs.as_raw_fd(),
-                self.control.fd(),
-                comm.fd(),
-                segment.fd(),
-                host.fd(),
-            ],
+            descriptors: join::descriptors(theirs, &self.control, memory),
         })
     }
 
@@ -128,6 +103,5 @@ pub fn join(invitation: &Invitation, options: &StartOptions) -> Result<Job, JobE
     let mut message = vec![0; invitation.length];
     let count = fd::receive(descriptors[0].as_raw_fd(), &mut message).map_err(|e| lost(&e.to_string()))?;
     let message = AgentMessage::decode(&message[..count]).ok_or_else(|| lost("a descriptor is not the job's"))?;
-    handshake::enter(message, descriptors, invitation.rank, options)?
-        .ok_or_else(|| lost("a descriptor is not the job's"))
+    join::enter(message, descriptors, invitation.rank, options)?.ok_or_else(|| lost("a descriptor is not the job's"))
 }

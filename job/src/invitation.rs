@@ -20,7 +20,7 @@ pub struct Invitation {
     pub rank: u32,
     /// Bytes of the waiting message.
     pub length: usize,
-    /// Control socket, control block, and memory, in the order of the handshake's `enter`.
+    /// Control socket, control block, and memory, in the order of `join::enter`.
     pub descriptors: [RawFd; 5],
 }
 

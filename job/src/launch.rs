@@ -1,29 +1,20 @@
 //! How the started process becomes the node agent of its host and forks the ranks there.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::AtomicU32;
 
 use super::agent::{self, output, AgentSetup, Child};
 use super::control_block::ControlBlock;
 use super::fresh::{self, Program};
+use super::host::{host_memory, nbrhd_memory, HostState, RankMemory};
+use super::job::Job;
 use super::layout::JobLayout;
 use super::options::StartMethod;
 use super::spawn::ssh::{self, HostPlan};
 use super::tree::listener::MAX_UNAUTHENTICATED;
 use super::tree::Tree;
-use super::{control_socket, custom, mpi, pmi_bootstrap, stand_in, Job, JobError, StartOptions};
-use gasnet_sys::mem::{self, AnonMemory};
+use super::{control_socket, custom, mpi, pmi_bootstrap, stand_in, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{cpus, fd, signal};
-
-/// State that all ranks of a host inherit.
-pub(super) struct HostState {
-    pub control: ControlBlock,
-    pub token: u128,
-    pub cpus: u32,
-    pub layout: JobLayout,
-    pub host: Option<u32>,
-}
 
 /// Starts the job. See [`super::start`].
 pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
@@ -53,12 +44,12 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let here = host.map_or(0, |host| layout.ranks_on(host).len() as u32);
     let relayed = !tree.is_alone();
     let program = are_fresh
-        .then(|| Program::of_this(options, &layout, relayed))
+        .then(|| Program::of_this(options, layout.size()))
         .transpose()?;
     let control = match &program {
         None => ControlBlock::create(layout.size(), here, relayed)
             .map_err(|e| JobError::io("mapping the job control block", &e))?,
-        Some(program) => program.control_block(layout.size(), here)?,
+        Some(program) => program.control_block(layout.size(), here, relayed)?,
     };
     let host_state = HostState {
         control,
@@ -66,10 +57,11 @@ pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
         cpus: cpus::usable(),
         layout,
         host,
+        relayed,
     };
     if host_state.layout.size() == 1 && !relayed && !are_fresh {
         let memory = nbrhd_memory(options, &host_memory(options)?)?;
-        return Ok(job(options, &host_state, 0, memory, None));
+        return Ok(Job::new(options, &host_state, 0, memory, None));
     }
     Launch::new(options, host_state, here, tree, program).run()
 }
@@ -82,76 +74,6 @@ fn alone(options: &StartOptions) -> Result<HostPlan, JobError> {
         layout,
         host: Some(0),
         tree: Tree::alone(),
-    })
-}
-
-/// A rank's view of its job.
-pub(super) fn job(
-    options: &StartOptions,
-    host_state: &HostState,
-    rank: u32,
-    memory: RankMemory,
-    control_socket: Option<OwnedFd>,
-) -> Job {
-    Job {
-        rank,
-        here: host_state
-            .host
-            .map_or_else(Vec::new, |host| host_state.layout.ranks_on(host)),
-        layout: host_state.layout.clone(),
-        pid: process::pid(),
-        token: host_state.token,
-        cpus: if options.cores > 0 {
-            options.cores
-        } else {
-            host_state.cpus
-        },
-        control: host_state.control,
-        round: AtomicU32::new(0),
-        memory,
-        control_socket,
-        options: options.clone(),
-    }
-}
-
-/// The memory objects of a rank.
-#[derive(Debug)]
-pub(super) struct RankMemory {
-    /// See [`Job::comm_memory`].
-    pub comm: AnonMemory,
-    /// See [`Job::segment_memory`].
-    pub segment: AnonMemory,
-    /// See [`Job::host_memory`].
-    pub host: AnonMemory,
-}
-
-/// The memory objects of the ranks of a neighbourhood, on a host that shares `host`.
-pub(super) fn nbrhd_memory(options: &StartOptions, host: &AnonMemory) -> Result<RankMemory, JobError> {
-    Ok(RankMemory {
-        comm: anon_memory(options, super::COMM_NAME)?,
-        segment: anon_memory(options, "gasnet-segment")?,
-        host: host.share().map_err(|e| JobError::io("duplicating a descriptor", &e))?,
-    })
-}
-
-/// The memory object of the ranks of a host.
-pub(super) fn host_memory(options: &StartOptions) -> Result<AnonMemory, JobError> {
-    anon_memory(options, "gasnet-host")
-}
-
-/// A memory object without a name.
-pub(super) fn anon_memory(options: &StartOptions, name: &str) -> Result<AnonMemory, JobError> {
-    let mut report = |line: &str| {
-        if options.verbose {
-            eprintln!("gasnet: {line}");
-        }
-    };
-    mem::anon_memory(name, &options.directory, &mut report).map_err(|e| {
-        JobError::new(format!(
-            "no shared memory for the job: memfd_create, POSIX shared memory and a file in {} all failed, the \
-             last one with: {e}. Set GASNET_TMPDIR to a writable directory",
-            options.directory.display()
-        ))
     })
 }
 
@@ -310,7 +232,14 @@ impl<'a> Launch<'a> {
                     program.execute(&invitation);
                 }
                 let memory = memory.take().expect("the loop above has made it");
-                Ok(Some(job(self.options, &self.host_state, rank, memory, Some(theirs))))
+                let control_socket = Some(theirs);
+                Ok(Some(Job::new(
+                    self.options,
+                    &self.host_state,
+                    rank,
+                    memory,
+                    control_socket,
+                )))
             }
         }
     }

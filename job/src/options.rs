@@ -16,6 +16,7 @@ use super::spawner::{self, Source, Spawner, Starter};
 use super::{launcher_record, refuse, JobError};
 use gasnet_conduit::config::{self, Config, FromValue, Key, SignalSet};
 use gasnet_conduit::{Bootstrap, SystemLauncher};
+use gasnet_sys::net;
 
 /// Most ranks on one host. A larger number is probably a mistake.
 pub const MAX_RANKS: u32 = 1024;
@@ -240,6 +241,11 @@ impl StartOptions {
         self.verbose = is_verbose(config);
     }
 
+    /// The address of this host in the network that the user has chosen, if there is one.
+    pub(super) fn worker_address(&self) -> Result<Option<IpAddr>, JobError> {
+        self.workers.map(address_in).transpose()
+    }
+
     /// How the agent forwards output, if it does; `is_first`: it is the root.
     pub(super) fn output(&self, is_first: bool) -> Option<OutputMode> {
         // Also on the first host, because its ranks flush their buffers in the middle of lines of
@@ -250,6 +256,22 @@ impl StartOptions {
             line_max: self.route_output.unwrap_or(0),
         })
     }
+}
+
+/// The address of this host in the network that contains `network`; `network` itself if it is one
+/// of this host's.
+fn address_in(network: IpAddr) -> Result<IpAddr, JobError> {
+    let all = net::addresses();
+    let exact = all.iter().find(|own| own.ip == network);
+    if let Some(own) = exact.or_else(|| all.iter().find(|own| own.network_has(network))) {
+        return Ok(own.ip);
+    }
+    let own: Vec<String> = all.iter().map(|a| format!("{}/{}", a.ip, a.prefix)).collect();
+    Err(JobError::new(format!(
+        "GASNET_WORKERIP={network}: host {} has no address in that network; it has {}",
+        net::host_name(),
+        own.join(", ")
+    )))
 }
 
 /// Whether the agents route output to the first host, in whole lines. Process managers do that

@@ -18,7 +18,8 @@ use std::sync::OnceLock;
 use gasnet_tools::{backtrace, fatal, freeze, process as labels};
 
 use super::control_block::Phase;
-use super::{exit, Job, JOB};
+use super::exit;
+use super::job::{self, Job};
 use gasnet_sys::signal::{self, AlternateStack, Disposition};
 use gasnet_sys::{fd, process};
 
@@ -77,7 +78,7 @@ pub(super) fn client_has_quit_handler() -> bool {
 
 /// The job, if this process is a rank and not a child of one.
 fn own_job() -> Option<&'static Job> {
-    JOB.get().filter(|job| job.is_own_process())
+    job::current().filter(|job| job.is_own_process())
 }
 
 /// Takes the default action once the handler returns.

@@ -3,20 +3,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 
 use super::rendezvous::{receive, send, LocalRank, Rendezvous};
-use super::{environment, MARGIN};
+use super::MARGIN;
 use crate::agent::output::{become_output, pipes};
 use crate::agent::{AgentSetup, Child};
 use crate::control_block::ControlBlock;
-use crate::launch::{self, HostState, RankMemory};
-use crate::layout::JobLayout;
+use crate::host::{self, HostState, RankMemory};
+use crate::job::Job;
 use crate::pmi::daemon::ManagerDaemon;
 use crate::spawn::ssh::HostPlan;
-use crate::tree::message::{AgentMessage, Pairs};
-use crate::{control_socket, Job, JobError, StartOptions};
-use gasnet_sys::mem::AnonMemory;
+use crate::tree::message::Pairs;
+use crate::{join, JobError, StartOptions};
 use gasnet_sys::{cpus, fd, net};
 
 /// Creates the shared memory of this host, and sends each rank its part.
@@ -26,35 +25,34 @@ pub fn give(
     variables: Pairs,
     local_ranks: BTreeMap<u32, LocalRank>,
 ) -> Result<AgentSetup<'_>, JobError> {
-    let layout: &JobLayout = Box::leak(Box::new(layout));
     let relayed = !tree.is_alone();
-    let memory = launch::anon_memory(options, "gasnet-control")?;
-    memory
-        .resize(ControlBlock::bytes(layout.size()))
-        .map_err(|e| JobError::io("allocating the job control block", &e))?;
-    let control = ControlBlock::on(memory.fd(), layout.size(), local_ranks.len() as u32, relayed)
+    let control_memory = host::control_memory(options, layout.size())?;
+    let control = ControlBlock::on(control_memory.fd(), layout.size(), local_ranks.len() as u32, relayed)
         .map_err(|e| JobError::io("mapping the job control block", &e))?;
     let mut cpus: Vec<u32> = local_ranks.values().flat_map(|m| m.cpus.iter().copied()).collect();
     cpus.sort_unstable();
     cpus.dedup();
     let daemons = ManagerDaemon::watch(local_ranks.values().filter_map(|member| member.daemon).collect());
-    let join = AgentMessage::Join {
+    // The agent refers to its layout until the process ends.
+    let host_state: &HostState = Box::leak(Box::new(HostState {
+        control,
         token: tree.secret().token(),
         cpus: cpus::capped(cpus.len() as u32),
+        layout,
+        host,
         relayed,
-        ranges: layout.ranges().to_vec(),
-        nbrhd_max: layout.nbrhd_max(),
-        variables: variables.clone(),
-    };
+    }));
+    let layout = &host_state.layout;
+    let message = host_state.join_message(variables.clone());
     let (mut children, mut outputs) = (Vec::new(), Vec::new());
     let mode = options.output(tree.is_root());
     let mut shared: Option<(u32, RankMemory)> = None;
-    let host_memory = launch::host_memory(options)?;
+    let host_memory = host::host_memory(options)?;
     for (rank, mut member) in local_ranks {
         let nbrhd = layout.nbrhd_of(rank);
         let (_, nbrhd_memory) = match shared.take().filter(|(of, _)| *of == nbrhd) {
             Some(same) => shared.insert(same),
-            None => shared.insert((nbrhd, launch::nbrhd_memory(options, &host_memory)?)),
+            None => shared.insert((nbrhd, host::nbrhd_memory(options, &host_memory)?)),
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| JobError::io("a socket", &e))?;
         let (readers, writers) = mode
@@ -62,11 +60,10 @@ pub fn give(
             .transpose()
             .map_err(|e| JobError::io("a pipe", &e))?
             .unzip();
-        let RankMemory { comm, segment, host } = nbrhd_memory;
-        let mut descriptors = vec![theirs.as_raw_fd(), memory.fd(), comm.fd(), segment.fd(), host.fd()];
+        let mut descriptors = join::descriptors(&theirs, &control_memory, nbrhd_memory).to_vec();
         descriptors.extend(writers.iter().flatten().map(AsRawFd::as_raw_fd));
         // The death of a rank is noticed elsewhere.
-        let _ = send(&mut member.stream, &join, &descriptors);
+        let _ = send(&mut member.stream, &message, &descriptors);
         outputs.extend(readers.map(|readers| (rank, readers)));
         children.push(Child::new(rank, member.pid, Some(member.process), ours));
     }
@@ -102,50 +99,7 @@ pub fn take(rendezvous: &mut Rendezvous, rank: u32, options: &StartOptions) -> R
         become_output(&writers);
     }
     match shared {
-        Ok(shared) => enter(message, shared, rank, options)?.ok_or_else(malformed),
+        Ok(shared) => join::enter(message, shared, rank, options)?.ok_or_else(malformed),
         Err(_) => Err(malformed()),
     }
-}
-
-/// The view of the job that a rank gets by its agent's message, with control socket, control block,
-/// and the memory of messages, segments and the host. None if the message is malformed.
-pub fn enter(
-    message: AgentMessage,
-    descriptors: [OwnedFd; 5],
-    rank: u32,
-    options: &StartOptions,
-) -> Result<Option<Job>, JobError> {
-    let AgentMessage::Join {
-        token,
-        cpus,
-        relayed,
-        ranges,
-        nbrhd_max,
-        variables,
-    } = message
-    else {
-        return Ok(None);
-    };
-    let Some(layout) = JobLayout::new(ranges, nbrhd_max).filter(|layout| rank < layout.size()) else {
-        return Ok(None);
-    };
-    let [own_end, control, comm, segment, shared] = descriptors;
-    let mut options = options.clone();
-    environment::take_over(variables, &mut options)?;
-    let host = layout.host_of(rank);
-    let here = layout.ranks_on(host).len() as u32;
-    let control = ControlBlock::on(control.as_raw_fd(), layout.size(), here, relayed)
-        .map_err(|e| JobError::io("mapping the job control block", &e))?;
-    control_socket::attach(own_end.as_fd());
-    control_socket::check(own_end.as_raw_fd());
-    let host_state = HostState {
-        control,
-        token,
-        cpus,
-        layout,
-        host: Some(host),
-    };
-    let [comm, segment, host] = [comm, segment, shared].map(AnonMemory::from_fd);
-    let memory = RankMemory { comm, segment, host };
-    Ok(Some(launch::job(&options, &host_state, rank, memory, Some(own_end))))
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::acceptor::Acceptor;
 use super::rendezvous::{self, LocalRank, Rendezvous, MESSAGE_TIME};
-use super::{environment, handshake, hosts};
+use super::{handshake, hosts};
 use crate::agent::{self, AgentSetup};
 use crate::pmi::current::Manager;
 use crate::pmi::VALUE_MAX;
@@ -18,7 +18,7 @@ use crate::tree::listener::Listener;
 use crate::tree::message::AgentMessage;
 use crate::tree::secret::Secret;
 use crate::tree::Tree;
-use crate::{address_in, refuse, JobError, StartOptions};
+use crate::{environment, refuse, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{fd, net, signal};
 
@@ -53,7 +53,7 @@ impl Leader {
         let Some(&first) = local_ranks.keys().next() else {
             return Err(failed(&io::Error::other("no rank has connected")));
         };
-        let chosen = options.workers.map(address_in).transpose()?;
+        let chosen = options.worker_address()?;
         // Of a loopback address other agents get the host's name only, which may mean any.
         let listener = Listener::open(chosen.filter(|ip| !ip.is_loopback())).map_err(|e| failed(&e))?;
         let port = listener.port().map_err(|e| failed(&e))?;

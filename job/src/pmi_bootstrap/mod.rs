@@ -12,8 +12,7 @@
 //! - Handshake: each agent gives its ranks what forked ranks inherit.
 
 mod acceptor;
-mod environment;
-pub(super) mod handshake;
+mod handshake;
 pub(super) mod hosts;
 mod leader;
 mod rendezvous;
@@ -21,11 +20,12 @@ mod rendezvous;
 use std::thread;
 use std::time::Duration;
 
+use super::job::Job;
 use super::pmi::current::{self, Manager};
 use super::pmi::Membership;
 use super::tree::message::AgentMessage;
 use super::tree::secret::Secret;
-use super::{refuse, Job, JobError, StartOptions, MAX_RANKS};
+use super::{refuse, JobError, StartOptions, MAX_RANKS};
 use gasnet_sys::{fd, process};
 use leader::Leader;
 use rendezvous::Rendezvous;

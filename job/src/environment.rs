@@ -7,8 +7,8 @@ use std::env;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use crate::tree::message::Pairs;
-use crate::{JobError, StartOptions};
+use super::tree::message::Pairs;
+use super::{JobError, StartOptions};
 use gasnet_conduit::config;
 
 /// Variables that concern the whole job.
