@@ -1,4 +1,5 @@
-//! How a rank that is not forked by its node agent joins the job: by a message and five descriptors.
+//! A rank that is not forked by its node agent joins the job: it gets a message and five
+//! descriptors.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 

@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use super::agent::{self, output, AgentSetup, Child};
+use super::agent::output::{self, OutputMode};
+use super::agent::{self, AgentSetup, Child};
 use super::control_block::ControlBlock;
 use super::fresh::{self, Program};
 use super::host::{host_memory, nbrhd_memory, HostState, RankMemory};
@@ -190,7 +191,7 @@ impl<'a> Launch<'a> {
             ))
         };
         let (ours, theirs) = fd::seqpacket_pair().map_err(|e| at_rank("a socket", &e))?;
-        let mode = self.options.output(self.tree.is_root());
+        let mode = OutputMode::of(self.options, self.tree.is_root());
         let pipes = mode
             .map(|_| output::pipes())
             .transpose()

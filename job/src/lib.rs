@@ -44,6 +44,7 @@ mod signals;
 mod spawn;
 pub mod spawner;
 mod stand_in;
+mod start_method;
 mod tree;
 
 use error::refuse;

@@ -36,7 +36,7 @@ use exchange::Gather;
 use gasnet_sys::process;
 use gasnet_sys::{fd, net};
 use out_of_memory::OutOfMemory;
-use output::Output;
+use output::{Output, OutputMode};
 use shutdown::Shutdown;
 pub use signals::take_over as take_over_signals;
 use signals::{signal_name, Signals, ENDING};
@@ -86,7 +86,7 @@ pub fn serve(setup: AgentSetup<'_>) -> ! {
 /// Waits for the ranks. Returns the exit code of the process.
 pub fn run(setup: AgentSetup<'_>) -> i32 {
     let mut setup = setup;
-    let mode = setup.options.output(setup.tree.is_root());
+    let mode = OutputMode::of(setup.options, setup.tree.is_root());
     let (ranks, up) = (std::mem::take(&mut setup.outputs), setup.tree.take_outputs());
     let started = Signals::install().and_then(|signals| Ok((signals, Output::start(mode, ranks, up)?)));
     let (signals, output) = match started {

@@ -21,6 +21,7 @@ use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
 use std::sync::Arc;
 use std::thread;
 
+use super::super::options::StartOptions;
 use super::super::tree::link::OutputLink;
 use gasnet_sys::{fd, process};
 
@@ -44,6 +45,17 @@ pub struct OutputMode {
 }
 
 impl OutputMode {
+    /// How the agent of this host forwards output, if it does; `is_root`: it is the first one.
+    pub fn of(options: &StartOptions, is_root: bool) -> Option<Self> {
+        // Also on the first host, because its ranks flush their buffers in the middle of lines of
+        // others.
+        (options.label_output || options.route_output.is_some()).then(|| Self {
+            label: options.label_output,
+            up: options.route_output.is_some() && !is_root,
+            line_max: options.route_output.unwrap_or(0),
+        })
+    }
+
     /// Bytes up to which a line is kept together.
     fn longest_line(self) -> usize {
         if self.label {

@@ -5,25 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::{Child, Command};
 
-use super::StartOptions;
+use crate::options::{CustomCommand, StartOptions};
 use crate::spawn::script::{behind_env, program, quoted_word};
 use crate::spawn::Contact;
 use crate::{refuse, JobError};
 use gasnet_sys::{process, started};
-
-/// The command of `GASNET_CSPAWN_CMD` and its settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Custom {
-    /// The command, with placeholders.
-    pub command: Option<OsString>,
-    /// Hosts for `%M`. `GASNET_CSPAWN_SERVERS`.
-    pub servers: Vec<String>,
-    /// The name of `env` on the other hosts. `GASNET_ENV_CMD`.
-    pub env: Option<OsString>,
-    /// The variable that holds a worker's rank, if the launcher process knows its name.
-    /// `GASNET_WORKER_RANK`.
-    pub rank_in: Option<String>,
-}
 
 /// Passes `rank_in` to workers, where the variable of that name is not passed on.
 pub(super) const RANK_IN: &str = "_GASNET_WORKER_RANK";
@@ -70,7 +56,7 @@ impl Quotes {
     }
 }
 
-impl Custom {
+impl CustomCommand {
     /// Starts the command.
     pub fn start(&self, options: &StartOptions, contact: &Contact) -> Result<Child, JobError> {
         let Some(pattern) = &self.command else {
@@ -191,15 +177,15 @@ mod tests {
             addresses: vec!["10.0.0.1".into()],
             chosen: false,
         };
-        let custom = Custom {
+        let custom = CustomCommand {
             servers: vec!["a".into(), "b".into(), "c".into()],
             env: Some("/bin/env".into()),
             rank_in: Some("PMI_RANK".into()),
-            ..Custom::default()
+            ..CustomCommand::default()
         };
-        let named = |names: &[&str]| Custom {
+        let named = |names: &[&str]| CustomCommand {
             servers: names.iter().map(|&name| name.into()).collect(),
-            ..Custom::default()
+            ..CustomCommand::default()
         };
         let (foreign, options) = (named(&["a", "b;$x'"]), named(&["a", "-oProxyCommand=x"]));
         for (custom, pattern, filled) in [
@@ -220,7 +206,7 @@ mod tests {
                 Ok("/bin/env '_GASNET_CONTACT=5,7,0,10.0.0.1' '_GASNET_WORKER_RANK=PMI_RANK' './a b' 'x'\\''y'"),
             ),
             (
-                &Custom::default(),
+                &CustomCommand::default(),
                 "%C",
                 Ok("env '_GASNET_CONTACT=5,7,0,10.0.0.1' './a b' 'x'\\''y'"),
             ),
@@ -232,7 +218,7 @@ mod tests {
             ),
             (&options, "on %M", Err("-oProxyCommand=x")),
             (&custom, "%X", Err("%X")),
-            (&Custom::default(), "%M", Err("SERVERS")),
+            (&CustomCommand::default(), "%M", Err("SERVERS")),
         ] {
             let words = ["./a b".into(), "x'y".into()];
             match (custom.fill(pattern.as_ref(), 2, &words, &contact), filled) {

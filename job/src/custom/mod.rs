@@ -24,7 +24,6 @@ use super::tree::secret::Secret;
 use super::tree::{Branch, Tree};
 use super::{refuse, JobError, StartOptions};
 pub(super) use client::prepare;
-pub use command::Custom;
 use gasnet_sys::{process, signal};
 
 /// Interval of checks whether the command has ended.

@@ -4,7 +4,8 @@
 //! start and at the end. Three interfaces exist: PMI-1 and PMI-2, whose messages travel over an
 //! inherited descriptor ([`wire`]), and PMIx, whose library is opened when needed ([`pmix`]). A
 //! conduit may bring another system along, such as MPI, which is used in the same way
-//! ([`by_exchange`]). [`detect()`] finds the interface; [`connect`] opens it; [`current`] keeps the manager.
+//! ([`by_exchange`]). [`detect()`] finds the interface; [`connect`] opens it;
+//! [`current`] keeps the manager.
 //!
 //! The manager is outside the job and its messages are not trusted: lengths are bounded, numbers
 //! are checked, and a manager that ends causes an error and no hang.

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 
 use super::rendezvous::{receive, send, LocalRank, Rendezvous};
 use super::MARGIN;
-use crate::agent::output::{become_output, pipes};
+use crate::agent::output::{become_output, pipes, OutputMode};
 use crate::agent::{AgentSetup, Child};
 use crate::control_block::ControlBlock;
 use crate::host::{self, HostState, RankMemory};
@@ -45,7 +45,7 @@ pub fn give(
     let layout = &host_state.layout;
     let message = host_state.join_message(variables.clone());
     let (mut children, mut outputs) = (Vec::new(), Vec::new());
-    let mode = options.output(tree.is_root());
+    let mode = OutputMode::of(options, tree.is_root());
     let mut shared: Option<(u32, RankMemory)> = None;
     let host_memory = host::host_memory(options)?;
     for (rank, mut member) in local_ranks {

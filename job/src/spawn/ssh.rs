@@ -11,52 +11,19 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::super::layout::JobLayout;
+use super::super::options::{StartOptions, MAX_RANKS};
 use super::super::tree::link::{Up, WORKER_ID};
 use super::super::tree::listener::Listener;
 use super::super::tree::message::{AgentMessage, Host, Pairs};
 use super::super::tree::secret::Secret;
 use super::super::tree::{Branch, Tree};
-use super::super::{refuse, JobError, StartOptions, MAX_RANKS};
+use super::super::{refuse, JobError};
 use super::script::{self, RemoteCommand};
 use super::{hosts, Contact};
-use gasnet_conduit::config::built_in;
 use gasnet_sys::{fd, mem, net, process, started};
 
 /// Limit for the agent above to send the layout.
 const START_LIMIT: Duration = Duration::from_secs(60);
-
-/// Settings for remote shells.
-#[derive(Clone, Debug)]
-pub struct Remote {
-    /// The remote shell. `GASNET_SSH_CMD`.
-    pub command: String,
-    /// Its options, before the host's name. `GASNET_SSH_OPTIONS`.
-    pub options: String,
-    /// Most remote shells that one host starts; 0: no limit. `GASNET_SSH_OUT_DEGREE`.
-    pub out_degree: u32,
-    /// Directory on the other hosts. `GASNET_SSH_REMOTE_PATH`.
-    pub folder: Option<OsString>,
-    /// The name of `env` on the other hosts. `GASNET_ENV_CMD`.
-    pub env: OsString,
-    /// Address of the first host for the others. `GASNET_MASTERIP`.
-    pub master: Option<String>,
-    /// Whether a repeated name counts more than once. `GASNET_SSH_KEEPDUP`.
-    pub keep_duplicates: bool,
-    /// Most hosts to use; 0: all. `GASNET_SPAWN_HOSTS`.
-    pub most_hosts: u32,
-    /// Limit for the other hosts to connect. `GASNET_SPAWN_TIMEOUT`.
-    pub limit: Option<Duration>,
-    /// Variables that replace those of the remote session. `GASNET_SPAWN_ENVIRONMENT`.
-    pub wins: Vec<String>,
-}
-
-impl Remote {
-    /// Limit for the answer of an agent that may have to start others first.
-    pub fn connect_limit(&self) -> Duration {
-        const EVER: Duration = Duration::from_secs(24 * 60 * 60);
-        self.limit.unwrap_or(EVER)
-    }
-}
 
 /// What this process needs to become the node agent of its host.
 pub struct HostPlan {
@@ -66,17 +33,6 @@ pub struct HostPlan {
     pub host: Option<u32>,
     /// Connections to the other agents.
     pub tree: Tree,
-}
-
-/// A variable by its documented name, or by the names that users of udp know (`AMUDP_X`, `X`); else
-/// the site's default.
-pub fn variable(name: &str) -> Option<OsString> {
-    let plain = name.strip_prefix("GASNET_").unwrap_or(name);
-    let names = [name.to_owned(), format!("AMUDP_{plain}"), plain.to_owned()];
-    let given = names
-        .iter()
-        .find_map(|name| env::var_os(name).filter(|v| !v.is_empty()));
-    given.or_else(|| built_in(name).map(OsString::from))
 }
 
 /// Begins a job of `options.ranks` ranks on the hosts that the environment names.

@@ -1,0 +1,321 @@
+//! How the ranks of a job are started: [`StartOptions::from_config`] decides it, connects to the
+//! process manager if there is one, and reads the other options.
+#![forbid(unsafe_code)]
+
+use std::env;
+use std::ffi::OsString;
+
+use super::invitation::Invitation;
+use super::options::{is_verbose, Count, Library, Start, StartMethod, StartOptions, MAX_RANKS, RANKS, RANKS_OF_JOB};
+use super::pmi::{self, current, Membership};
+use super::spawn::Contact;
+use super::spawner::{self, Decision, Source, Spawner, Starter};
+use super::{launcher_record, refuse, JobError};
+use gasnet_conduit::config::{self, Config};
+
+impl StartOptions {
+    /// Reads the environment, and connects to the process manager that has started this process.
+    pub fn from_config(config: &Config, library: &Library<'_>) -> Result<Self, JobError> {
+        Self::from_environment(config, library, |name| env::var_os(name))
+    }
+
+    fn from_environment(
+        config: &Config,
+        library: &Library<'_>,
+        environment: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, JobError> {
+        let mut how = start(config, library, environment)?;
+        let membership = current::membership();
+        let is_first = membership.as_ref().is_none_or(|membership| membership.rank == 0);
+        if is_first && !matches!(how.method, StartMethod::Fresh(_)) {
+            warn_ignored(config.ignored());
+        }
+        if let Some(Membership {
+            size, rank, manager, ..
+        }) = membership
+        {
+            how.ranks = size;
+            if rank == 0 && is_verbose(config) {
+                eprintln!("gasnet: {size} ranks of {manager}");
+            }
+        }
+        check_argument(&how)?;
+        // A program that restarts reads them again.
+        if how.restart.is_none() {
+            mark_inherited(how.ranks);
+            launcher_record::consume();
+        }
+        check_one_host(&how)?;
+        Self::read(config, how, library.network)
+    }
+}
+
+/// Checks a number of ranks that is the program's first argument.
+fn check_argument(how: &Start) -> Result<(), JobError> {
+    if how.restart.is_none() || (1..=1 << 20).contains(&how.ranks) {
+        return Ok(());
+    }
+    refuse(
+        "the first argument of a program started without a launcher is the number of its ranks, 1 to \
+         1048576; this one is out of range. With gasnetrun_<conduit> -n or GASNET_PSHM_NODES, all \
+         arguments are the program's",
+    )
+}
+
+/// Checks that one host can start all ranks, if it must.
+fn check_one_host(how: &Start) -> Result<(), JobError> {
+    let ranks = how.ranks;
+    if how.method != StartMethod::Fork || ranks <= MAX_RANKS {
+        return Ok(());
+    }
+    let name = if how.restart.is_some() {
+        "number of ranks "
+    } else {
+        "GASNET_PSHM_NODES="
+    };
+    refuse(format!(
+        "{name}{ranks}: one host starts at most {MAX_RANKS} ranks; name more hosts with GASNET_SSH_SERVERS"
+    ))
+}
+
+/// The number of ranks in a form that users do not write.
+fn inherited(ranks: u32) -> String {
+    format!("+{ranks}")
+}
+
+/// Marks the number of ranks as this job's, for all programs that its ranks start, here and on
+/// other hosts.
+fn mark_inherited(ranks: u32) {
+    if env::var_os(RANKS).is_some() {
+        env::set_var(RANKS, inherited(ranks));
+        env::set_var(RANKS_OF_JOB, inherited(ranks));
+    }
+}
+
+/// Whether the number of ranks is inherited from the job that started this process.
+fn is_inherited() -> bool {
+    env::var_os(RANKS_OF_JOB).is_some_and(|of_job| env::var_os(RANKS) == Some(of_job))
+}
+
+/// The warning of a privileged process whose caller has set variables that it ignores.
+fn warn_ignored(names: &[String]) {
+    if !names.is_empty() {
+        gasnet_tools::process::warn(format_args!(
+            "this program has privileges of its file (set-user-ID, set-group-ID or capabilities), so variables that \
+             name libraries, commands or files are ignored: {}",
+            names.join(", ")
+        ));
+    }
+}
+
+/// Decides how ranks are started, and whether the program's first argument is their number. The
+/// order: an agent, remote shell or launcher process that started this process; the user's spawner;
+/// a number of ranks that the user has set; a process manager; the program's first argument; hosts
+/// in the environment.
+fn start(
+    config: &Config,
+    library: &Library<'_>,
+    environment: impl Fn(&str) -> Option<OsString>,
+) -> Result<Start, JobError> {
+    let is_set = config.is_set(&config::PSHM_NODES);
+    let started = |method| Start {
+        method,
+        ranks: config.get(&config::PSHM_NODES),
+        restart: None,
+    };
+    if let Some(method) = of_parent()? {
+        return Ok(started(method));
+    }
+    let count = library.count.as_ref().filter(|_| !is_set || is_inherited());
+    let ranks = match count {
+        Some(Count::Passed { ranks, .. }) => *ranks,
+        _ => config.get(&config::PSHM_NODES),
+    };
+    let selected = spawner::selected(library, None, &environment).map_err(JobError::new)?;
+    check_spawnfn(selected.as_ref(), library, is_set)?;
+    if selected.as_ref().map_or(!is_set, |s| s.spawner.is_manager()) {
+        if connect_manager(config, library)? {
+            return Ok(started(StartMethod::Managed));
+        }
+        if let Some(selected) = &selected {
+            return refuse(format!(
+                "{} asks for a process manager, but none has started this process: no {} in the environment. \
+                 Start the program with mpiexec, mpirun or srun, or unset the variable",
+                selected.why,
+                pmi::LOOKED_FOR
+            ));
+        }
+        if let Some(message) = lonely_task(&environment).filter(|_| count.is_none() && ranks == 1) {
+            return refuse(message);
+        }
+    }
+    let decision = selected.unwrap_or_else(|| spawner::suggested(library, Starter::Program(ranks), &environment));
+    let method = match decision.spawner {
+        Spawner::Ssh => StartMethod::Ssh,
+        Spawner::Custom => StartMethod::Custom,
+        Spawner::Fork | Spawner::Pmi | Spawner::Mpi => StartMethod::Fork,
+    };
+    let restart = match count {
+        Some(Count::Passed { rest, .. }) => Some(rest.clone()),
+        Some(Count::Unpassed(number)) => {
+            return refuse(format!(
+                "the first argument of this program is {number}, but the argc and argv passed to GASNet \
+                 lack it, so it cannot be the number of ranks. Start the program with gasnetrun_<conduit> \
+                 -n N, or set GASNET_PSHM_NODES=N (1 for one rank)"
+            ))
+        }
+        None => None,
+    };
+    Ok(Start { method, ranks, restart })
+}
+
+/// The method of an agent, remote shell or launcher process that has started this process.
+fn of_parent() -> Result<Option<StartMethod>, JobError> {
+    if let Some(invitation) = Invitation::take() {
+        return Ok(Some(StartMethod::Fresh(invitation)));
+    }
+    if let Some(contact) = Contact::take(false) {
+        return Ok(Some(StartMethod::SshChild(contact?)));
+    }
+    Ok(current::membership().map(|_| StartMethod::CustomWorker))
+}
+
+/// Checks that a program whose spawner `GASNET_SPAWNFN` selects has a number of ranks, as the
+/// reference's udp does.
+fn check_spawnfn(selected: Option<&Decision>, library: &Library<'_>, is_set: bool) -> Result<(), JobError> {
+    let by_spawnfn = selected.is_some_and(|s| s.source == Source::SpawnFn);
+    if !by_spawnfn || library.alone || is_set || library.count.is_some() {
+        return Ok(());
+    }
+    refuse(format!(
+        "GASNET_SPAWNFN is set, but not how many ranks to start. Pass their number as the first argument, \
+         set GASNET_PSHM_NODES=N (1 for one rank), or start the program with gasnetrun_{} -n N",
+        library.names.join(", ")
+    ))
+}
+
+/// Connects to the process manager, or the system of a conduit, that has started this process.
+/// Whether there is one.
+fn connect_manager(config: &Config, library: &Library<'_>) -> Result<bool, JobError> {
+    if let Some(manager) = pmi::detect_here(config.get(&config::PMI)).map_err(JobError::new)? {
+        current::set(pmi::connect(manager)?);
+    } else if let Some(bootstrap) = library.bootstrap {
+        current::set(pmi::connect_by(bootstrap)?);
+    } else {
+        return Ok(false);
+    }
+    Ok(true)
+}
+
+/// The error of a task of a Slurm step that has several tasks and offers no PMI. Each would be a
+/// job of one rank, which is rarely meant. Only the first task has a message.
+fn lonely_task(environment: impl Fn(&str) -> Option<OsString>) -> Option<String> {
+    let number = |name: &str| environment(name)?.to_str()?.parse::<u32>().ok();
+    let tasks = number("SLURM_STEP_NUM_TASKS").filter(|&tasks| tasks > 1)?;
+    environment("SLURM_STEP_ID")?;
+    if number("SLURM_PROCID")? != 0 {
+        return Some(String::new());
+    }
+    Some(format!(
+        "srun has started {tasks} tasks, but offers them no PMI, so each would be a job of one rank. `srun \
+         --mpi=pmi2` or `--mpi=pmix` makes them one job; GASNET_PSHM_NODES=1 makes each task a job"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    fn read(pairs: &[(&str, &str)], names: &[&str], count: Option<Count>) -> Result<StartOptions, String> {
+        let library = Library {
+            names: names.to_vec(),
+            network: names.contains(&"net"),
+            alone: names.contains(&"smp"),
+            count,
+            bootstrap: None,
+            launcher: None,
+        };
+        let all = pairs.iter().map(|p| (OsString::from(p.0), OsString::from(p.1)));
+        let config = Config::from_env(&[], all).map_err(|e| e.to_string())?;
+        let environment = |name: &str| pairs.iter().find(|p| p.0 == name).map(|p| OsString::from(p.1));
+        StartOptions::from_environment(&config, &library, environment).map_err(|e| e.message)
+    }
+
+    #[test]
+    fn values() {
+        let options = read(&[], &["smp"], None).unwrap();
+        let read_values = (
+            options.ranks,
+            options.nbrhd_max,
+            options.catch_exit,
+            options.label_output,
+        );
+        assert_eq!(read_values, (1, 0, true, false));
+        let folder = read(&[("GASNET_TMPDIR", "/b")], &["smp"], None).unwrap().directory;
+        assert_eq!(folder, PathBuf::from("/b"));
+        for bad in ["0", "-1", "four", "4x", "99999999999999999999", "1.5", "1025"] {
+            let message = read(&[("GASNET_PSHM_NODES", bad)], &["smp"], None).unwrap_err();
+            assert!(message.contains(&format!("GASNET_PSHM_NODES={bad}")), "{message}");
+        }
+    }
+
+    #[test]
+    fn how_ranks_are_started() {
+        let rest = vec![CString::from(c"a.out")];
+        let (passed, unpassed) = (Count::Passed { ranks: 3, rest }, Count::Unpassed(3));
+        let (none, passed, unpassed) = (&None, &Some(passed), &Some(unpassed));
+        let task = "SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0";
+        for (settings, count, expected) in [
+            ("", none, "Fork 1"),
+            ("GASNET_SPAWNER=ssh", none, "Ssh 1"),
+            ("GASNET_SPAWNFN=L", passed, "Fork 3"),
+            ("GASNET_SPAWNFN=S", passed, "Ssh 3"),
+            ("GASNET_SPAWNFN=C", passed, "Custom 3"),
+            ("SSH_SERVERS=a,b", passed, "Ssh 3"),
+            ("GASNET_PSHM_NODES=4", passed, "Fork 4"),
+            ("GASNET_PSHM_NODES=4", unpassed, "Fork 4"),
+            ("", unpassed, "first argument of this program is 3"),
+            ("GASNET_SPAWNFN=L", none, "but not how many ranks"),
+            ("GASNET_SPAWNFN=L GASNET_PSHM_NODES=1", none, "Fork 1"),
+            ("GASNET_SPAWNFN=G", none, "GASNET_SPAWNFN=G"),
+            ("GASNET_SPAWNER=pmi", none, "PMI_FD"),
+            // Tasks of Slurm without PMI. Only the first has a message.
+            (task, none, "srun has started 3 tasks"),
+            (task, passed, "Fork 3"),
+            (&task.replace("PROCID=0", "PROCID=1"), none, ""),
+            (&task.replace("TASKS=3", "TASKS=1"), none, "Fork 1"),
+            (&task.replace("TASKS=3", "TASKS=x"), none, "Fork 1"),
+            (&task.replace("STEP_ID", "NO_STEP_ID"), none, "Fork 1"),
+        ] {
+            let pairs: Vec<_> = settings.split(' ').filter_map(|s| s.split_once('=')).collect();
+            match read(&pairs, &["net"], count.clone()) {
+                Ok(options) => assert_eq!(format!("{:?} {}", options.start, options.ranks), expected, "{settings}"),
+                Err(why) => assert!(why.contains(expected) && why.is_empty() == expected.is_empty(), "{why}"),
+            }
+        }
+    }
+
+    #[test]
+    fn exit_timeouts() {
+        let four = ("GASNET_PSHM_NODES", "4");
+        let (exit, most) = (("GASNET_EXITTIMEOUT", "7"), ("GASNET_EXITTIMEOUT_MAX", "0.5"));
+        let formula = [
+            four,
+            ("GASNET_EXITTIMEOUT_MIN", "1"),
+            ("GASNET_EXITTIMEOUT_FACTOR", "0.5"),
+        ];
+        for (pairs, seconds) in [
+            (&[][..], [2.25, 30.0, 1.0]),
+            (&formula, [3.0, 30.0, 1.0]),
+            (&[four, most], [0.5, 0.5, 0.5]),
+            (&[exit, most], [7.0, 7.0, 7.0]),
+        ] {
+            let timeouts = read(pairs, &["smp"], None).unwrap().exit_timeouts;
+            let all = [timeouts.exit, timeouts.busy, timeouts.failure];
+            assert_eq!(all, seconds.map(Duration::from_secs_f64), "{pairs:?}");
+        }
+    }
+}
