@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
 use crate::am::internal::{self, Handler};
-use crate::am::{by_put, deliver, gather, segmented, segmented_medium};
+use crate::am::{deliver, gather, long_put, segmented, segmented_medium};
 use crate::barrier::{self, rounds, Barrier};
 use crate::client::Client;
 use crate::diagnose::stalled;
@@ -132,7 +132,7 @@ pub fn init(
     let registered = abilities.segments.filter(|_| segments == Configuration::Fast);
     let most = registered.map_or(usize::MAX, Segments::max_bytes);
     if let Some(notify) = abilities.put_notify {
-        by_put::set_limit(notify.packed_limit());
+        long_put::set_limit(notify.packed_limit());
     }
     if let Some(gather) = abilities.gather {
         gather::set_limit(gather.gather_limit());

@@ -13,8 +13,8 @@ use std::ptr;
 
 use super::table::INDEX_BASE;
 use super::{
-    by_put, gather, kind, long, loopback, payload_offset, poll_scope, segmented, segmented_medium, AmCategory, Header,
-    Message, HEADER, IN_PLACE,
+    gather, kind, long, long_put, loopback, payload_offset, poll_scope, segmented, segmented_medium, AmCategory,
+    Header, Message, HEADER, IN_PLACE,
 };
 use crate::progress;
 use crate::runtime::{self, Runtime};
@@ -66,8 +66,8 @@ fn try_to(message: &Message<'_>) -> Result<(), Busy> {
 
 #[inline(never)]
 fn send_network(rt: &Runtime, message: Message<'_>) -> Result<(), Busy> {
-    if let Some(target) = by_put::target(rt, &message) {
-        return by_put::send(rt, target, &message, true);
+    if let Some(target) = long_put::target(rt, &message) {
+        return long_put::send(rt, target, &message, true);
     }
     if segmented::needed(&message) {
         return segmented::try_send(&message);
@@ -99,8 +99,8 @@ pub fn send_inline(message: &Message<'_>) {
         if long::copied_ahead(runtime::get(), message) {
             return until_sent(&bare(message));
         }
-        if let Some(target) = by_put::target(runtime::get(), message) {
-            let sent = by_put::send(runtime::get(), target, message, false);
+        if let Some(target) = long_put::target(runtime::get(), message) {
+            let sent = long_put::send(runtime::get(), target, message, false);
             debug_assert!(sent.is_ok());
             return;
         }

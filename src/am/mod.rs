@@ -1,16 +1,19 @@
 //! Active Messages (GASNet-EX 0.19, "AM handlers" to "gex_AM_Cancel calls").
 //!
-//! [`table`] holds handlers, [`deliver`] runs them, [`token`] describes the message to its handler,
-//! [`inject`] sends, [`loopback`] delivers messages to oneself, [`client`] checks what the client
-//! sends, [`npam`] is the negotiated-payload form, [`long`] copies a Long's payload to its
-//! destination at the sender, [`by_put`] lets the conduit put it, [`segmented`] sends it in several
-//! packets, [`segmented_medium`] does so with a Medium that finds no payload block; [`gather`] and
-//! [`reserved`] spare the conduit the copy of a payload, [`local_completion`] follows where it is
-//! read late; [`internal`] has the runtime's own handlers. A message is a [`Header`], up to 16
-//! arguments and a payload, in a ring record inside a neighbourhood and in a conduit's packet
-//! outside; both have the same layout.
+//! A message is a [`Header`], up to 16 arguments and a payload, in a ring record inside a
+//! neighbourhood and in a conduit's packet outside; both have the same layout. The files:
+//!
+//! - [`client`] checks the client's messages; [`npam`] is the negotiated-payload form.
+//! - [`inject`] sends. [`loopback`] delivers messages to oneself.
+//! - Longs: [`long`] copies the payload to its destination at the sender, [`long_put`] lets the
+//!   conduit put it, [`segmented`] sends it in several packets.
+//! - Mediums: [`segmented_medium`] sends a payload that finds no block in several records;
+//!   [`gather`] and [`reserved`] spare the conduit the copy of a payload.
+//! - [`local_completion`] follows a payload that is read late; [`deferred`] holds messages that
+//!   later polls send.
+//! - [`deliver`] runs the handlers of [`table`] and the runtime's own ([`internal`]), to which
+//!   [`token`] describes the message.
 
-pub mod by_put;
 pub mod canary;
 pub mod client;
 pub mod deferred;
@@ -20,6 +23,7 @@ pub mod inject;
 pub mod internal;
 mod local_completion;
 pub mod long;
+pub mod long_put;
 pub mod loopback;
 pub mod npam;
 pub mod prepared;

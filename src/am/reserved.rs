@@ -7,7 +7,7 @@
 
 use super::inject::{self, head, write_front};
 use super::local_completion::until_taken;
-use super::{by_put, kind, payload_offset, AmCategory, Message, IN_PLACE};
+use super::{kind, long_put, payload_offset, AmCategory, Message, IN_PLACE};
 use crate::runtime::Runtime;
 use crate::thread;
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
@@ -44,8 +44,8 @@ pub fn release(buffers: &dyn SendBuffers, payload: *const u8, nargs: usize) {
 /// If it is refused, the buffer stays reserved.
 pub fn send(rt: &Runtime, buffers: &dyn SendBuffers, m: &Message<'_>, immediate: bool) -> Result<(), Busy> {
     let buffer = buffer_of(m.payload, m.args.len());
-    if let Some(target) = by_put::target(rt, m) {
-        return by_put::send_reserved(target, buffer, m, immediate);
+    if let Some(target) = long_put::target(rt, m) {
+        return long_put::send_reserved(target, buffer, m, immediate);
     }
     let length = payload_offset(m.args.len()) + m.bytes;
     if length > rt.conduit_limits().max_packet_bytes {
