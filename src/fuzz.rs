@@ -1,6 +1,6 @@
 //! Parsers of messages of other ranks, for a fuzzer ([`gasnet_conduit::conformance::fuzz`]).
 
-use crate::am::segmented::Head;
+use crate::am::segment_head::Head;
 use crate::am::table::INDEX_BASE;
 use crate::am::wire::{payload, shape, Carrier, Payload};
 use crate::am::{payload_offset, Header, HEADER, IN_PLACE};

@@ -4,22 +4,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{inject, Arg, Message};
-use crate::types::Location;
-use gasnet_conduit::{Busy, Class, JobRank};
+use super::Message;
+use gasnet_conduit::{Busy, JobRank};
 use gasnet_sys::atomic::{Mutex, MutexGuard};
 
 /// Tries to send the next message of an operation. Returns whether that was the last one.
 type Next = Box<dyn FnMut() -> Result<bool, Busy> + Send>;
 
-/// How an operation sends a message: [`inject::try_send`] or [`wait_for_room`].
+/// Sends a message of an operation: now or not at all, or waiting for room.
 pub type SendMessage<'a> = &'a mut dyn FnMut(&Message<'_>) -> Result<(), Busy>;
-
-/// Sends a message, waiting for room.
-pub fn wait_for_room(message: &Message<'_>) -> Result<(), Busy> {
-    inject::send(message);
-    Ok(())
-}
 
 /// Bytes that an IMMEDIATE operation copies at most, to send them in later polls. A longer rest
 /// waits for room.
@@ -42,47 +35,6 @@ fn waiting() -> MutexGuard<'static, Queues> {
 pub fn later(target: JobRank, next: impl FnMut() -> Result<bool, Busy> + Send + 'static) {
     waiting().entry(target).or_default().push_back(Box::new(next));
     WAITING_COUNT.fetch_add(1, Ordering::Relaxed);
-}
-
-/// A request that waits for room.
-#[derive(Debug)]
-struct Deferred {
-    peer: Location,
-    handler: u8,
-    args: Vec<Arg>,
-    data: Vec<u8>,
-}
-
-impl Deferred {
-    fn send(&self) -> Result<bool, Busy> {
-        let payload = (!self.data.is_empty()).then_some((self.data.as_ptr(), self.data.len()));
-        let message = Message::internal(Class::Request, self.peer, self.handler, &self.args, payload);
-        inject::try_send(&message).map(|()| true)
-    }
-}
-
-/// Sends one request, or queues a copy. The `first` message of an operation is refused instead.
-pub fn send(message: &Message<'_>, first: bool) -> Result<(), Busy> {
-    match inject::try_send(message) {
-        Ok(()) => Ok(()),
-        Err(Busy) if first => Err(Busy),
-        Err(Busy) => {
-            let data = if message.payload.is_null() {
-                Vec::new()
-            } else {
-                // SAFETY: the client's source is valid until local completion.
-                unsafe { std::slice::from_raw_parts(message.payload, message.bytes) }.to_vec()
-            };
-            let deferred = Deferred {
-                peer: message.target,
-                handler: message.handler,
-                args: message.args.to_vec(),
-                data,
-            };
-            later(message.target.rank, move || deferred.send());
-            Ok(())
-        }
-    }
 }
 
 /// Sends messages that wait, those to one process in order until one finds no room. Returns how

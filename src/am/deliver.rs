@@ -8,11 +8,11 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use super::internal;
-use super::segmented::Head;
+use super::segment_head::Head;
 use super::table::{AmEntry, INDEX_BASE};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
-use super::{kind, payload_offset, AmCategory, Arg, Header, HEADER, IN_PLACE, MAX_ARGS};
+use super::{kind, payload_offset, AmCategory, Arg, Header, Message, HEADER, IN_PLACE, MAX_ARGS};
 use crate::mk::{self, MemRef};
 use crate::runtime::{self, Runtime};
 use crate::segment::reach;
@@ -25,6 +25,14 @@ use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::{Class, Completion, Cookie, JobRank, Upcalls};
 
 const CHECKED: bool = cfg!(feature = "debug-checks");
+
+/// How a message came, and from whom.
+#[derive(Clone, Copy)]
+struct Arrival {
+    carrier: Carrier,
+    class: Class,
+    source: JobRank,
+}
 
 /// A message whose header was checked.
 #[derive(Clone, Copy)]
@@ -84,13 +92,8 @@ impl<'a> Delivery<'a> {
     /// # Safety
     /// `bytes` is aligned to 8 and readable for `length`.
     #[inline(always)]
-    unsafe fn parse(
-        &self,
-        (carrier, class, source): (Carrier, Class, JobRank),
-        word: Word,
-        bytes: *mut u8,
-        length: usize,
-    ) -> (ReceivedMessage, Payload) {
+    unsafe fn parse(&self, arrival: Arrival, word: Word, bytes: *mut u8, length: usize) -> (ReceivedMessage, Payload) {
+        let Arrival { carrier, class, source } = arrival;
         let (category, nargs) =
             wire::shape(word.kind, word.small, length).unwrap_or_else(|what| self.malformed(source, what));
         // SAFETY: the header is inside `length`; the sender may still write it, so it is copied
@@ -151,18 +154,18 @@ impl<'a> Delivery<'a> {
 
     /// Runs the handler of a message of this process to itself, whose payload is at `payload`, or
     /// at its destination.
-    pub fn run_loopback(&self, (header, category, class): (Header, AmCategory, Class), args: &[Arg], payload: *mut u8) {
+    pub fn run_loopback(&self, m: &Message<'_>, header: Header, payload: *mut u8) {
         let mut message = ReceivedMessage {
             header,
-            category,
-            class,
+            category: m.category,
+            class: m.class,
             source: self.rt.rank(),
             args: [0; MAX_ARGS],
-            nargs: args.len(),
+            nargs: m.args.len(),
             payload,
             block: None,
         };
-        message.args[..args.len()].copy_from_slice(args);
+        message.args[..m.args.len()].copy_from_slice(m.args);
         self.run_client(&message);
     }
 
@@ -402,8 +405,13 @@ impl Sink for Delivery<'_> {
     fn record(&mut self, source: usize, class: Class, word: Word, record: *mut u8) -> Disposal {
         let rank = self.rt.nbrhd_rank(source);
         let length = usize::from(word.units) * UNIT;
+        let arrival = Arrival {
+            carrier: Carrier::Record,
+            class,
+            source: rank,
+        };
         // SAFETY: records are 64-byte aligned and of `units` units, inside the ring.
-        let (mut m, place) = unsafe { self.parse((Carrier::Record, class, rank), word, record, length) };
+        let (mut m, place) = unsafe { self.parse(arrival, word, record, length) };
         match place {
             Payload::InPlace => {
                 self.copy_long_payload(&m);
@@ -456,15 +464,13 @@ impl Upcalls for Delivery<'_> {
             small: packet[1],
             units: 0,
         };
-        // SAFETY: the conduit's packets are aligned (`PACKET_ALIGN`); the length was checked.
-        let (m, place) = unsafe {
-            self.parse(
-                (Carrier::Packet, class, source),
-                word,
-                packet.as_mut_ptr(),
-                packet.len(),
-            )
+        let arrival = Arrival {
+            carrier: Carrier::Packet,
+            class,
+            source,
         };
+        // SAFETY: the conduit's packets are aligned (`PACKET_ALIGN`); the length was checked.
+        let (m, place) = unsafe { self.parse(arrival, word, packet.as_mut_ptr(), packet.len()) };
         if place == Payload::InPlace {
             self.copy_long_payload(&m);
         } else {

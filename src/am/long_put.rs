@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::inject::{head, packet_front};
+use super::encode::{head, packet_front};
 use super::{kind, local_completion, AmCategory, Message, IN_PLACE};
 use crate::mk::MemRef;
 use crate::runtime::Runtime;

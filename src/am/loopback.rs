@@ -8,7 +8,7 @@ use std::ptr;
 
 use super::deliver::Delivery;
 use super::table::INDEX_BASE;
-use super::{inject, kind, long, AmCategory, Message, IN_PLACE};
+use super::{encode, kind, long, AmCategory, Message, IN_PLACE};
 use crate::progress;
 use crate::runtime::Runtime;
 use crate::shm::layout::class_index;
@@ -38,9 +38,9 @@ pub fn deliver(rt: &Runtime, m: Message<'_>) -> bool {
 }
 
 fn run(rt: &Runtime, m: &Message<'_>, kind: u8, payload: *mut u8) {
-    let header = inject::head(m, kind, IN_PLACE);
+    let header = encode::head(m, kind, IN_PLACE);
     let _guard = progress::ParsyncGuard::enter();
-    Delivery::new(rt).run_loopback((header, m.category, m.class), m.args, payload);
+    Delivery::new(rt).run_loopback(m, header, payload);
 }
 
 /// A handler may write to its payload, so it gets a copy; a prepared payload in a block is nobody

@@ -4,7 +4,8 @@
 //! neighbourhood and in a conduit's packet outside; both have the same layout. The files:
 //!
 //! - [`client`] checks the client's messages; [`npam`] is the negotiated-payload form.
-//! - [`inject`] sends. [`loopback`] delivers messages to oneself.
+//! - [`inject`] sends; [`post`] sends a message whole; [`encode`] writes header and arguments.
+//!   [`loopback`] delivers messages to oneself.
 //! - Longs: [`long`] copies the payload to its destination at the sender, [`long_put`] lets the
 //!   conduit put it, [`segmented`] sends it in several packets.
 //! - Mediums: [`segmented_medium`] sends a payload that finds no block in several records;
@@ -18,6 +19,7 @@ pub mod canary;
 pub mod client;
 pub mod deferred;
 pub mod deliver;
+mod encode;
 pub mod gather;
 pub mod inject;
 pub mod internal;
@@ -26,8 +28,10 @@ pub mod long;
 pub mod long_put;
 pub mod loopback;
 pub mod npam;
+mod post;
 pub mod prepared;
 mod reserved;
+pub mod segment_head;
 pub mod segmented;
 pub mod segmented_medium;
 pub mod table;

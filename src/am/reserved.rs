@@ -5,9 +5,9 @@
 //! behind it. A Medium, or a Long up to the packed limit, is sent as it lies there; of a larger
 //! Long the conduit puts the payload.
 
-use super::inject::{self, head, write_front};
+use super::encode::{head, write_front};
 use super::local_completion::until_taken;
-use super::{kind, long_put, payload_offset, AmCategory, Message, IN_PLACE};
+use super::{inject, kind, long_put, payload_offset, AmCategory, Message, IN_PLACE};
 use crate::runtime::Runtime;
 use crate::thread;
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};

@@ -10,25 +10,19 @@
 
 use std::cmp::Ordering as Compared;
 use std::collections::HashMap;
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::deferred::{self, SendMessage, MOST_COPIED};
 use super::deliver;
+use super::segment_head::{next_id, Head, MAX_HEAD};
+use super::segmented_medium::{post_own, try_post_own};
 use super::token::Token;
-use super::{
-    inject, internal, join, local_completion, max_medium, split, AmCategory, Arg, Header, Message, HEADER, MAX_ARGS,
-    MAX_LONG,
-};
+use super::{internal, join, local_completion, max_medium, split, AmCategory, Arg, Message};
 use crate::mk::{self, MemRef};
 use crate::runtime;
 use crate::segment::reach;
 use crate::types::Location;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::Mutex;
-
-/// Identifier of the next segmented message of this process.
-static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A Long of which part has arrived.
 #[derive(Debug, Default)]
@@ -78,60 +72,6 @@ impl Partials {
             }
         }
     }
-}
-
-/// Header and arguments of a segmented message.
-#[derive(Clone, Copy, Debug)]
-pub struct Head {
-    /// As the sender filled it.
-    pub header: Header,
-    /// Arguments; the header has their number.
-    pub args: [Arg; MAX_ARGS],
-}
-
-/// Most bytes of an encoded head.
-pub(super) const MAX_HEAD: usize = HEADER + 4 * MAX_ARGS;
-
-impl Head {
-    /// That of `message` as bytes, and their number.
-    pub(super) fn encode(message: &Message<'_>, kind: u8) -> ([u8; MAX_HEAD], usize) {
-        let mut head = [0u8; MAX_HEAD];
-        let header = inject::head(message, kind, super::IN_PLACE);
-        // SAFETY: the array has room for a header and all arguments.
-        unsafe { ptr::copy_nonoverlapping(ptr::from_ref(&header).cast(), head.as_mut_ptr(), HEADER) };
-        // SAFETY: the bytes of the arguments.
-        let args: &[u8] = unsafe { std::slice::from_raw_parts(message.args.as_ptr().cast(), 4 * message.args.len()) };
-        head[HEADER..HEADER + args.len()].copy_from_slice(args);
-        (head, HEADER + args.len())
-    }
-
-    /// From what the sender encoded; None if it is malformed. `payload` has `bytes` bytes.
-    pub(crate) fn decode(payload: *const u8, bytes: usize) -> Option<Self> {
-        if !(HEADER..=MAX_HEAD).contains(&bytes) {
-            return None;
-        }
-        // SAFETY: the payload has at least the bytes of a header, of which any are valid.
-        let header = unsafe { payload.cast::<Header>().read_unaligned() };
-        let mut args = [0; MAX_ARGS];
-        let nargs = header.nargs();
-        if bytes != HEADER + 4 * nargs {
-            return None;
-        }
-        // SAFETY: so many arguments follow the header, and `bytes` limits them to MAX_ARGS.
-        unsafe { ptr::copy_nonoverlapping(payload.add(HEADER), args.as_mut_ptr().cast(), 4 * nargs) };
-        Some(Self { header, args })
-    }
-
-    /// Whether it can be a segmented Long's.
-    pub fn is_of_long(&self) -> bool {
-        let total = self.header.bytes as usize;
-        (1..=MAX_LONG).contains(&total) && self.header.is_for_client()
-    }
-}
-
-/// An identifier for the next segmented message of this process.
-pub(super) fn next_id() -> Arg {
-    NEXT.fetch_add(1, Ordering::Relaxed) as Arg
 }
 
 static PARTIAL_LONGS: Mutex<Option<Partials>> = Mutex::new(None);
@@ -206,13 +146,13 @@ impl Parts {
     }
 }
 
-/// Sends `message`, waiting for room as [`inject::send`] does.
+/// Sends `message`, waiting for room as [`super::inject::send`] does.
 pub fn send(message: &Message<'_>) {
     let mut parts = Parts::new(message);
     if message.class == Class::Reply {
         return send_copy_later(parts);
     }
-    while parts.send_next(&mut deferred::wait_for_room) != Ok(true) {}
+    while parts.send_next(&mut post_own) != Ok(true) {}
 }
 
 /// As [`try_send`], for a message of which a part has moved: its head is not refused, but sent in
@@ -235,7 +175,7 @@ fn try_send_parts(message: &Message<'_>, may_refuse: bool) -> Result<(), Busy> {
         return Ok(());
     }
     loop {
-        match parts.send_next(&mut inject::try_send) {
+        match parts.send_next(&mut try_post_own) {
             Ok(true) => return Ok(()),
             Ok(false) => {}
             Err(Busy) if may_refuse && parts.sent.is_none() => return Err(Busy),
@@ -244,7 +184,7 @@ fn try_send_parts(message: &Message<'_>, may_refuse: bool) -> Result<(), Busy> {
                 return Ok(());
             }
             Err(Busy) if parts.left() > MOST_COPIED => {
-                if parts.send_next(&mut deferred::wait_for_room) == Ok(true) {
+                if parts.send_next(&mut post_own) == Ok(true) {
                     return Ok(());
                 }
             }
@@ -262,7 +202,7 @@ fn try_send_parts(message: &Message<'_>, may_refuse: bool) -> Result<(), Busy> {
 fn send_source_later(mut parts: Parts, message: &Message<'_>) {
     local_completion::later(message, |op| {
         deferred::later(message.target.rank, move || {
-            let was_last = parts.send_next(&mut inject::try_send)?;
+            let was_last = parts.send_next(&mut try_post_own)?;
             if was_last {
                 local_completion::complete(op);
             }
@@ -279,7 +219,7 @@ fn send_copy_later(mut parts: Parts) {
     let copy = unsafe { std::slice::from_raw_parts(parts.payload.wrapping_add(sent), parts.left()) }.to_vec();
     deferred::later(parts.target.rank, move || {
         parts.payload = copy.as_ptr().wrapping_sub(sent);
-        parts.send_next(&mut inject::try_send)
+        parts.send_next(&mut try_post_own)
     });
 }
 

@@ -11,12 +11,13 @@ use std::collections::HashMap;
 
 use super::deferred;
 use super::deliver;
-use super::segmented::{next_id, Head, MAX_HEAD};
+use super::segment_head::{next_id, Head, MAX_HEAD};
 use super::token::Token;
 use super::wire::{self, Carrier, Payload};
-use super::{inject, internal, kind, payload_offset, AmCategory, Arg, Message, HEADER};
+use super::{internal, kind, payload_offset, post, AmCategory, Arg, Message, HEADER};
 use crate::runtime;
 use crate::shm::layout::MAX_MEDIUM;
+use crate::types::Location;
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_sys::atomic::Mutex;
 
@@ -65,7 +66,7 @@ impl Partial {
 
 static PARTIAL: Mutex<Option<HashMap<(JobRank, u32), Partial>>> = Mutex::new(None);
 
-/// Whether `message`, which [`inject::try_send`] has just refused, must be segmented.
+/// Whether `message`, which [`super::inject::try_send`] has just refused, must be segmented.
 #[cold]
 pub fn needed(message: &Message<'_>) -> bool {
     let rt = runtime::get();
@@ -85,10 +86,10 @@ pub fn needed(message: &Message<'_>) -> bool {
         && comm.has_room(target, class, payload_offset(1) + MAX_HEAD)
 }
 
-/// Sends `message`, waiting for room as [`inject::send`] does.
+/// Sends `message`, waiting for room as [`super::inject::send`] does.
 pub fn send(message: &Message<'_>) {
     let sent = transmit(message, &mut |segment, _| {
-        inject::send(segment);
+        send_segment(segment);
         Ok(())
     });
     debug_assert!(sent.is_ok());
@@ -99,11 +100,60 @@ pub fn send(message: &Message<'_>) {
 pub fn try_send(message: &Message<'_>) -> Result<(), Busy> {
     transmit(message, &mut |segment, first| match (first, message.class) {
         (false, Class::Reply) => {
-            inject::send(segment);
+            send_segment(segment);
             Ok(())
         }
-        _ => deferred::send(segment, first),
+        _ => send_or_defer(segment, first),
     })
+}
+
+/// Sends a segment, waiting for room.
+fn send_segment(segment: &Message<'_>) {
+    if post::try_send(segment).is_err() {
+        post::until_room(segment, || post::try_send(segment).ok());
+    }
+}
+
+/// A segment that waits for room.
+#[derive(Debug)]
+struct Deferred {
+    peer: Location,
+    handler: u8,
+    args: Vec<Arg>,
+    data: Vec<u8>,
+}
+
+impl Deferred {
+    fn send(&self) -> Result<bool, Busy> {
+        let payload = (!self.data.is_empty()).then_some((self.data.as_ptr(), self.data.len()));
+        let message = Message::internal(Class::Request, self.peer, self.handler, &self.args, payload);
+        post::try_send(&message).map(|()| true)
+    }
+}
+
+/// Sends a segment of a request, or lets later polls send a copy. The `first` one is refused
+/// instead.
+fn send_or_defer(message: &Message<'_>, first: bool) -> Result<(), Busy> {
+    match post::try_send(message) {
+        Ok(()) => Ok(()),
+        Err(Busy) if first => Err(Busy),
+        Err(Busy) => {
+            let data = if message.payload.is_null() {
+                Vec::new()
+            } else {
+                // SAFETY: the client's source is valid until local completion.
+                unsafe { std::slice::from_raw_parts(message.payload, message.bytes) }.to_vec()
+            };
+            let segment = Deferred {
+                peer: message.target,
+                handler: message.handler,
+                args: message.args.to_vec(),
+                data,
+            };
+            deferred::later(message.target.rank, move || segment.send());
+            Ok(())
+        }
+    }
 }
 
 /// Passes all messages to `out`, with a flag on the first: the only one that `out` may refuse.
@@ -137,6 +187,29 @@ fn transmit(message: &Message<'_>, out: &mut dyn FnMut(&Message<'_>, bool) -> Re
 /// A message of the runtime's own with a part of `whole`.
 fn part<'a>(whole: &Message<'_>, handler: u8, args: &'a [Arg], payload: (*const u8, usize)) -> Message<'a> {
     Message::internal(whole.class, whole.target, handler, args, Some(payload))
+}
+
+/// Sends a message of the runtime's own now or not at all: whole, or in segments if it must be.
+pub fn try_post_own(message: &Message<'_>) -> Result<(), Busy> {
+    match post::try_send(message) {
+        Err(Busy) if needed(message) => try_send(message),
+        sent => sent,
+    }
+}
+
+/// The same, waiting for room.
+pub fn post_own(message: &Message<'_>) -> Result<(), Busy> {
+    if post::try_send(message).is_ok() {
+        return Ok(());
+    }
+    let is_sent = post::until_room(message, || match post::try_send(message) {
+        Ok(()) => Some(true),
+        Err(Busy) => needed(message).then_some(false),
+    });
+    if !is_sent {
+        send(message);
+    }
+    Ok(())
 }
 
 /// Receiver: the head. Returns false if the message is malformed.

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 
 use crate::ad::{codes, cpu, packets as ad};
-use crate::am::segmented::{Head, Partials};
+use crate::am::segment_head::Head;
+use crate::am::segmented::Partials;
 use crate::am::segmented_medium::Partial;
 use crate::am::table::INDEX_BASE;
 use crate::am::token::Token;

@@ -9,7 +9,8 @@
 
 use super::transfer::{self, TransferId};
 use super::{Access, Manner, Started};
-use crate::am::deferred::{wait_for_room, SendMessage, MOST_COPIED};
+use crate::am::deferred::{SendMessage, MOST_COPIED};
+use crate::am::inject::wait_for_room;
 use crate::am::token::Token;
 use crate::am::{deferred, inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op, OpKind};

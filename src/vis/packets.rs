@@ -9,7 +9,8 @@
 use super::records::{self, Records, Run};
 use super::shape::{Cursor, Dim, Position, Side};
 use super::{mapped, peer, Direction, VisAccess};
-use crate::am::deferred::{self, wait_for_room, SendMessage};
+use crate::am::deferred::{self, SendMessage};
+use crate::am::inject::wait_for_room;
 use crate::am::token::Token;
 use crate::am::{inject, internal, join, max_medium, split, Arg, Message};
 use crate::event::{Category, Op, OpKind};
