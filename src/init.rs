@@ -57,6 +57,34 @@ pub fn init(
     count: Option<Count>,
 ) -> Result<&'static Runtime, InitError> {
     gasnet_tools::timer::begin();
+    claim_process()?;
+    mode.set();
+    segments.set();
+    let conduits = runtime::linked_conduits();
+    register();
+    let (options, choice) = plan(conduits, count)?;
+    let job = job::start(&options).map_err(|e| InitError::Job(e.message))?;
+    // The first host's environment may hold more variables.
+    let config = config::get();
+    let conduit = choose(config, choice, job)?;
+    observe(config, job, mode, conduit)?;
+    set_wait_mode(config, job);
+    if config.get(&config::DISABLE_MUNMAP).unwrap_or(!is_single(job)) {
+        mem::keep_freed();
+    }
+    let comm = map_comm(config, job, &job.nbrhd())?;
+    let network = start_network(config, conduit, job, mode, flags)?;
+    let net = JobNetwork::new(config, conduit, network, segments);
+    runtime::install(make_runtime(job, comm, &net, segments, Client::new(name, flags)));
+    set_hooks();
+    wait::network::allow_threads(!flags.has(Flags::DEFER_THREADS));
+    wait::receive::start(config, runtime::get());
+    job.barrier();
+    Ok(runtime::get())
+}
+
+/// Ensures that this process has one client and one library.
+fn claim_process() -> Result<(), InitError> {
     if runtime::STARTED.swap(true, Ordering::SeqCst) {
         return Err(InitError::Again(
             "GASNet is initialised already: one client per process is supported".into(),
@@ -69,18 +97,11 @@ pub fn init(
                 .into(),
         ));
     }
-    mode.set();
-    segments.set();
-    let conduits = runtime::linked_conduits();
-    register();
-    thread::set_hooks(&[crate::am::npam::abandon, |_| trace::retire()], wait::count_threads);
-    trace::on_first_record(|| {
-        thread::current();
-    });
-    let (options, choice) = plan(conduits, count)?;
-    let job = job::start(&options).map_err(|e| InitError::Job(e.message))?;
-    // The first host's environment may hold more variables.
-    let config = config::get();
+    Ok(())
+}
+
+/// Chooses the conduit with the other ranks, and checks its variables.
+fn choose(config: &Config, choice: ConduitChoice, job: &Job) -> Result<&'static dyn Conduit, InitError> {
     let choice = choice
         .with_wanted(&config.get(&config::CONDUIT))
         .map_err(InitError::Job)?;
@@ -89,68 +110,106 @@ pub fn init(
     } else {
         choice.with_default_limit()
     };
-    let (rank, size, nbrhd) = (JobRank(job.rank()), job.size(), job.nbrhd());
     let chosen = choice.agree(job).map_err(InitError::Job)?;
-    if rank == JobRank(0) {
+    if job.rank() == 0 {
         show(config, &chosen);
     }
-    let conduit = chosen.conduit;
     config
-        .check(conduit.variables())
+        .check(chosen.conduit.variables())
         .map_err(|e| InitError::Job(e.to_string()))?;
+    Ok(chosen.conduit)
+}
+
+/// Starts the reports of this rank: messages at its end, the trace, the stall watchdog, and the
+/// check of segments.
+fn observe(config: &Config, job: &'static Job, mode: Mode, conduit: &dyn Conduit) -> Result<(), InitError> {
     explain_ends();
-    let which = conduit.identity().name;
-    trace::start(
-        config,
-        job,
-        format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}"),
-    )
-    .map_err(InitError::Job)?;
+    let (which, nbrhd) = (conduit.identity().name, job.nbrhd());
+    let about = format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}");
+    trace::start(config, job, about).map_err(InitError::Job)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
     segment::admit::set_limited(config.get(&config::LIMIT_TO_SEGMENTS));
-    let single = nbrhd.count() == size;
-    set_wait_mode(config, job);
-    if config.get(&config::DISABLE_MUNMAP).unwrap_or(!single) {
-        mem::keep_freed();
-    }
-    let comm = map_comm(config, job, &nbrhd)?;
-    let network: &dyn Network = if single {
-        &NoNetwork
-    } else {
-        let network = start_conduit(config, conduit, job, (mode, flags))?;
+    Ok(())
+}
+
+/// Whether the job is one neighbourhood.
+fn is_single(job: &Job) -> bool {
+    job.nbrhd().count() == job.size()
+}
+
+/// Starts the network, if the job needs one.
+fn start_network(
+    config: &Config,
+    conduit: &dyn Conduit,
+    job: &'static Job,
+    mode: Mode,
+    flags: Flags,
+) -> Result<&'static dyn Network, InitError> {
+    if !is_single(job) {
+        let network = start_conduit(config, conduit, job, mode, flags)?;
         #[cfg(feature = "decorators")]
-        let network = with_faults(config, network, rank);
-        Box::leak(network)
-    };
-    if single && rank == JobRank(0) && config.get(&config::FAULTS).is_some() {
+        let network = with_faults(config, network, JobRank(job.rank()));
+        return Ok(Box::leak(network));
+    }
+    if job.rank() == 0 && config.get(&config::FAULTS).is_some() {
         gasnet_tools::process::warn(format_args!(
             "GASNET_FAULTS has no effect: the job is one neighbourhood, so nothing goes over the network \
             (GASNET_SUPERNODE_MAXSIZE)"
         ));
     }
-    let abilities = abilities(config, network, segments);
+    Ok(&NoNetwork)
+}
+
+/// The network of this job.
+struct JobNetwork {
+    conduit: &'static dyn Conduit,
+    network: &'static dyn Network,
+    /// Its abilities that the job uses.
+    abilities: Abilities<'static>,
+}
+
+impl JobNetwork {
+    /// Also sets the limits of abilities for AMs.
+    fn new(
+        config: &Config,
+        conduit: &'static dyn Conduit,
+        network: &'static dyn Network,
+        segments: Configuration,
+    ) -> Self {
+        let abilities = abilities(config, network, segments);
+        if let Some(notify) = abilities.put_notify {
+            long_put::set_limit(notify.packed_limit());
+        }
+        if let Some(gather) = abilities.gather {
+            gather::set_limit(gather.gather_limit());
+        }
+        Self {
+            conduit,
+            network,
+            abilities,
+        }
+    }
+}
+
+/// The runtime of this rank with its primordial objects, after an agreement of all ranks.
+fn make_runtime(job: &'static Job, comm: Comm, net: &JobNetwork, segments: Configuration, client: Client) -> Runtime {
+    let &JobNetwork {
+        conduit,
+        network,
+        abilities,
+    } = net;
+    let (nbrhd, flags) = (job.nbrhd(), client.flags);
     let registered = abilities.segments.filter(|_| segments == Configuration::Fast);
     let most = registered.map_or(usize::MAX, Segments::max_bytes);
-    if let Some(notify) = abilities.put_notify {
-        long_put::set_limit(notify.packed_limit());
-    }
-    if let Some(gather) = abilities.gather {
-        gather::set_limit(gather.gather_limit());
-    }
     let max_local_bytes = segment::attach::max_local_bytes(job.host().len() as u32).min(most);
     let max_global_bytes = least_of_all(job, max_local_bytes);
-    let oversubscribed = !single && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
-    let client = Box::leak(Box::new(Client::new(name, flags)));
+    let oversubscribed = !is_single(job) && job.exchange(&[u8::from(is_oversubscribed(job))]).contains(&1);
     let team0 = LateInPage::leak(Team::primordial(job, &comm, flags));
-    let leaders = job.leaders().iter().copied().map(JobRank).collect();
-    barrier::install(Barrier::new(&comm, leaders, rank, oversubscribed));
-    if let Some(barrier) = abilities.barrier.filter(|_| rank == JobRank(nbrhd.first())) {
-        rounds::install(barrier);
-    }
+    install_barrier(job, &comm, &abilities, oversubscribed);
     let runtime = Runtime::new(RuntimeParts {
         job,
-        rank,
-        size,
+        rank: JobRank(job.rank()),
+        size: job.size(),
         kernel_copy: KernelCopy::new(job, &nbrhd),
         nbrhd,
         comm,
@@ -160,7 +219,7 @@ pub fn init(
         conduit: conduit.identity(),
         conduit_name: CString::new(conduit.identity().name).unwrap_or_default(),
         conduit_limits: conduit.limits(),
-        client,
+        client: Box::leak(Box::new(client)),
         endpoint0: Endpoint::leak(0, flags),
         team0,
         directory: OnceLock::new(),
@@ -171,7 +230,20 @@ pub fn init(
         endpoint::primordial_is_not_attached();
         runtime.kernel_copy().admit_neighbours();
     }
-    runtime::install(runtime);
+    runtime
+}
+
+/// Installs the named barrier, over the network's own if it has one.
+fn install_barrier(job: &Job, comm: &Comm, abilities: &Abilities<'static>, oversubscribed: bool) {
+    let leaders = job.leaders().iter().copied().map(JobRank).collect();
+    barrier::install(Barrier::new(comm, leaders, JobRank(job.rank()), oversubscribed));
+    if let Some(barrier) = abilities.barrier.filter(|_| job.rank() == job.nbrhd().first()) {
+        rounds::install(barrier);
+    }
+}
+
+/// Registers the functions of the runtime, which is installed, that lower crates and modules call.
+fn set_hooks() {
     job::on_idle_hook(poll_and_yield);
     stall::set_hooks(stall::Hooks {
         describe: stalled::describe,
@@ -183,10 +255,6 @@ pub fn init(
         waits: stall::waits_in_exit,
         stop: |by_signal| stop(if by_signal { Stop::Signal } else { Stop::Orderly }),
     });
-    wait::network::allow_threads(!flags.has(Flags::DEFER_THREADS));
-    wait::receive::start(config, runtime::get());
-    job.barrier();
-    Ok(runtime::get())
 }
 
 /// Tells lower modules what they call of higher ones.
@@ -197,6 +265,10 @@ fn register() {
         barrier: rounds::on_end,
     });
     progress::set_collectives(coll::HOOKS);
+    thread::set_hooks(&[crate::am::npam::abandon, |_| trace::retire()], wait::count_threads);
+    trace::on_first_record(|| {
+        thread::current();
+    });
 }
 
 /// The runtime's own handlers, in the order of their indices in [`internal`].
@@ -438,7 +510,8 @@ fn start_conduit(
     config: &Config,
     conduit: &dyn Conduit,
     job: &'static Job,
-    (mode, flags): (Mode, Flags),
+    mode: Mode,
+    flags: Flags,
 ) -> Result<Box<dyn Network>, InitError> {
     let ranks = |ranks: &[u32]| -> Vec<JobRank> { ranks.iter().copied().map(JobRank).collect() };
     let info = StartInfo {
