@@ -45,6 +45,26 @@ unsafe fn inject_reply(token: *const Token, message: &Message<'_>, flags: Flags)
     refused
 }
 
+/// The payload of a Medium.
+#[derive(Clone, Copy)]
+pub struct Medium {
+    /// Its first byte.
+    pub source: *const u8,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// The payload of a Long.
+#[derive(Clone, Copy)]
+pub struct Long {
+    /// Its first byte.
+    pub source: *const u8,
+    /// Its length.
+    pub bytes: usize,
+    /// Its destination at the target.
+    pub destination: *mut u8,
+}
+
 /// A Short request. Here and below one function serves all numbers of arguments and has all layers
 /// down to the ring inlined.
 #[inline(never)]
@@ -58,11 +78,12 @@ pub fn request_medium(
     tm: TeamHandle,
     rank: Rank,
     handler: u8,
-    (source, bytes): (*const u8, usize),
+    payload: Medium,
     lc_opt: LcOpt,
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
+    let Medium { source, bytes } = payload;
     let message = request(tm, rank, AmCategory::Medium, handler, args);
     inject(
         &message.with_payload(source, bytes).with_local_completion(lc_opt),
@@ -70,17 +91,22 @@ pub fn request_medium(
     )
 }
 
-/// A Long request with (source, length, destination).
+/// A Long request.
 #[inline(never)]
 pub fn request_long(
     tm: TeamHandle,
     rank: Rank,
     handler: u8,
-    (source, bytes, destination): (*const u8, usize, *mut u8),
+    payload: Long,
     lc_opt: LcOpt,
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
+    let Long {
+        source,
+        bytes,
+        destination,
+    } = payload;
     let message = request(tm, rank, AmCategory::Long, handler, args);
     inject(
         &message
@@ -111,11 +137,12 @@ pub unsafe fn reply_short(token: *const Token, handler: u8, flags: Flags, args: 
 pub unsafe fn reply_medium(
     token: *const Token,
     handler: u8,
-    (source, bytes): (*const u8, usize),
+    payload: Medium,
     lc_opt: LcOpt,
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
+    let Medium { source, bytes } = payload;
     // SAFETY: the caller's contract.
     let message = unsafe { client::reply(token, AmCategory::Medium, handler, args) };
     let message = message.with_payload(source, bytes).with_local_completion(lc_opt);
@@ -131,11 +158,16 @@ pub unsafe fn reply_medium(
 pub unsafe fn reply_long(
     token: *const Token,
     handler: u8,
-    (source, bytes, destination): (*const u8, usize, *mut u8),
+    payload: Long,
     lc_opt: LcOpt,
     flags: Flags,
     args: &[Arg],
 ) -> c_int {
+    let Long {
+        source,
+        bytes,
+        destination,
+    } = payload;
     // SAFETY: the caller's contract.
     let message = unsafe { client::reply(token, AmCategory::Long, handler, args) };
     // SAFETY: as above.
@@ -171,7 +203,7 @@ macro_rules! functions {
             rules::local_completion(stringify!($rm), lc_opt, Lc::Request);
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
-            request_medium(tm, rank, handler, (source, bytes), lc_opt, flags, &[$($a),*])
+            request_medium(tm, rank, handler, Medium { source, bytes }, lc_opt, flags, &[$($a),*])
         }
 
         /// Long request. Returns 0, or 1 if IMMEDIATE and nothing was sent.
@@ -186,7 +218,7 @@ macro_rules! functions {
             rules::local_completion(stringify!($rl), lc_opt, Lc::Request);
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
-            request_long(tm, rank, handler, (source, bytes, destination), lc_opt, flags, &[$($a),*])
+            request_long(tm, rank, handler, Long { source, bytes, destination }, lc_opt, flags, &[$($a),*])
         }
 
         /// Short reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.
@@ -212,7 +244,7 @@ macro_rules! functions {
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
             // SAFETY: the caller's contract.
-            unsafe { reply_medium(token, handler, (source, bytes), lc_opt, flags, &[$($a),*]) }
+            unsafe { reply_medium(token, handler, Medium { source, bytes }, lc_opt, flags, &[$($a),*]) }
         }
 
         /// Long reply. Returns 0, or 1 if IMMEDIATE and nothing was sent.
@@ -229,7 +261,7 @@ macro_rules! functions {
             // SAFETY: the caller's contract.
             unsafe { client::complete_locally(lc_opt) };
             // SAFETY: the caller's contract.
-            unsafe { reply_long(token, handler, (source, bytes, destination), lc_opt, flags, &[$($a),*]) }
+            unsafe { reply_long(token, handler, Long { source, bytes, destination }, lc_opt, flags, &[$($a),*]) }
         }
     )*};
 }

@@ -31,7 +31,7 @@ fn name(id: c_int, flags: c_int) -> Name {
 
 /// Records a call that began at `began`, and the time since the barrier was entered.
 #[cold]
-fn record(kind: EventKind, began: u64, (id, flags): (c_int, c_int), done: bool) {
+fn record(kind: EventKind, began: u64, id: c_int, flags: c_int, done: bool) {
     let entered = ENTERED.load(Ordering::Relaxed);
     let since = if entered == 0 { 0 } else { began.saturating_sub(entered) };
     let event = TraceEvent::new(kind, began).until_now();
@@ -69,7 +69,7 @@ pub extern "C" fn gasnet_barrier_notify(id: c_int, flags: c_int) {
     ENTERED.store(began, Ordering::Relaxed);
     split_phase::notify(name(id, flags));
     if began != 0 {
-        record(EventKind::BarrierNotify, began, (id, flags), true);
+        record(EventKind::BarrierNotify, began, id, flags, true);
     }
 }
 
@@ -82,7 +82,7 @@ pub extern "C" fn gasnet_barrier_wait(id: c_int, flags: c_int) -> c_int {
         TraceCategory::Barrier,
         split_phase::wait(name(id, flags)),
         |began, _| {
-            record(EventKind::BarrierWait, began, (id, flags), true);
+            record(EventKind::BarrierWait, began, id, flags, true);
         }
     ))
 }
@@ -96,7 +96,7 @@ pub extern "C" fn gasnet_barrier_try(id: c_int, flags: c_int) -> c_int {
         TraceCategory::Barrier,
         split_phase::test(name(id, flags)),
         |began, agree| {
-            record(EventKind::BarrierTry, began, (id, flags), agree.is_some());
+            record(EventKind::BarrierTry, began, id, flags, agree.is_some());
         }
     );
     agree.map_or(ERR_NOT_READY, code)

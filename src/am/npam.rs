@@ -485,8 +485,14 @@ impl PayloadBuffer {
 #[inline(never)]
 fn send_buffer(wanted: &Preparation<'_>, bytes: usize) -> Option<PayloadBuffer> {
     let (buffers, args) = (runtime::get().abilities().send_buffers?, wanted.args);
-    let peer = (wanted.target.rank, wanted.class);
-    let reserve = || reserved::reserve(buffers, peer, args.nargs, (args.least, bytes));
+    let message = reserved::Wanted {
+        peer: wanted.target.rank,
+        class: wanted.class,
+        nargs: args.nargs,
+        bytes,
+        least: args.least,
+    };
+    let reserve = || reserved::reserve(buffers, message);
     let mut found = reserve();
     if found.is_none() && !args.flags.has(Flags::IMMEDIATE) {
         progress::poll(poll_scope(wanted.class));

@@ -12,21 +12,30 @@ use crate::runtime::Runtime;
 use crate::thread;
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
 
-/// Reserves room for `bytes` bytes of payload behind `nargs` arguments; at least for `least`, where
-/// the buffers are smaller. Returns the place of the payload and its length. None if there is no
-/// such buffer now.
-pub fn reserve(
-    buffers: &dyn SendBuffers,
-    (peer, class): (JobRank, Class),
-    nargs: usize,
-    (least, bytes): (usize, usize),
-) -> Option<(*mut u8, usize)> {
-    let offset = payload_offset(nargs);
-    let bytes = bytes.min(buffers.max_bytes() - offset);
-    if bytes < least {
+/// The message for which a buffer is reserved.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    /// Its target.
+    pub peer: JobRank,
+    /// Request or reply.
+    pub class: Class,
+    /// Number of its arguments.
+    pub nargs: usize,
+    /// Bytes of payload.
+    pub bytes: usize,
+    /// Least bytes of payload, where buffers are smaller.
+    pub least: usize,
+}
+
+/// Reserves room for the payload of a message. Returns its place and its length. None if there is
+/// no such buffer now.
+pub fn reserve(buffers: &dyn SendBuffers, wanted: Wanted) -> Option<(*mut u8, usize)> {
+    let offset = payload_offset(wanted.nargs);
+    let bytes = wanted.bytes.min(buffers.max_bytes() - offset);
+    if bytes < wanted.least {
         return None;
     }
-    let buffer = thread::in_conduit(|| buffers.reserve(peer, class, offset + bytes)).ok()?;
+    let buffer = thread::in_conduit(|| buffers.reserve(wanted.peer, wanted.class, offset + bytes)).ok()?;
     Some((buffer.0.wrapping_add(offset), bytes))
 }
 

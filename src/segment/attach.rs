@@ -110,8 +110,8 @@ impl Runtime {
         mapped(base, bytes);
         let (registration, keys) = self.register_everywhere(base, bytes)?;
         if self.leads_nbrhd() {
-            for (rank, bounds) in bases.iter().copied().zip(sizes.iter().copied()).enumerate() {
-                mapping.table.write(rank, bounds, keys.of(rank));
+            for (rank, (&base, &bytes)) in bases.iter().zip(&sizes).enumerate() {
+                mapping.table.write(rank, base, bytes, keys.of(rank));
             }
         }
         let neighbours = self.nbrhd_ranks().map(|rank| {
@@ -129,7 +129,8 @@ impl Runtime {
         let directory = Directory::new(
             mapping.table,
             self.nbrhd().clone(),
-            (neighbours.collect(), Offsets::new(&deltas)),
+            neighbours.collect(),
+            Offsets::new(&deltas),
             is_registered,
         );
         self.directory().get_or_init(|| directory);

@@ -71,7 +71,8 @@ impl Directory {
     pub fn new(
         table: SegmentTable,
         nbrhd: Nbrhd,
-        (neighbours, deltas): (Vec<Bounds>, Offsets),
+        neighbours: Vec<Bounds>,
+        deltas: Offsets,
         is_registered: bool,
     ) -> Self {
         let ranks = table.ranks();

@@ -78,7 +78,7 @@ impl SegmentTable {
     }
 
     /// Writes the entry of `rank`.
-    pub fn write(&self, rank: usize, (base, bytes): (usize, usize), key: &[u8]) {
+    pub fn write(&self, rank: usize, base: usize, bytes: usize, key: &[u8]) {
         let Some(words) = self.words_of(rank) else { return };
         let head = [base as u64, bytes as u64, key.len() as u64];
         let tail = key.chunks(8).map(|part| {
@@ -148,7 +148,7 @@ mod tests {
             };
             let key = |rank: usize| vec![rank as u8; key_bytes.saturating_sub(rank)];
             for rank in 0..3 {
-                table.write(rank, (4096 * rank, 1 << rank), &key(rank));
+                table.write(rank, 4096 * rank, 1 << rank, &key(rank));
             }
             for rank in 0..3 {
                 assert_eq!(table.bounds(rank), Some((4096 * rank, 1 << rank)));

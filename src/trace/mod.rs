@@ -27,7 +27,7 @@ use gasnet_conduit::config::{self, Config};
 use gasnet_conduit::JobRank;
 use gasnet_job::Job;
 pub use gasnet_tools::timer::monotonic_ns;
-use kinds::parse_mask;
+use kinds::{parse_mask, Label};
 pub use kinds::{EventKind, TraceCategory};
 use log::State;
 use sink::TraceSink;
@@ -300,8 +300,9 @@ fn write_head(
     thread: Option<u32>,
     at: u64,
     source: Option<Source>,
-    (letter, name): (char, &str),
+    label: Label<'_>,
 ) -> io::Result<()> {
+    let Label { letter, name } = label;
     let rank = RANK.load(Ordering::Relaxed);
     let time = at.saturating_sub(EPOCH.load(Ordering::Relaxed));
     write!(out, "{rank}:")?;
@@ -316,7 +317,7 @@ fn write_head(
 
 fn write_event(out: &mut Vec<u8>, thread: u32, event: &TraceEvent<'_>, mask: u32) -> io::Result<()> {
     let source = (mask & TraceCategory::Source as u32 != 0).then(|| event.source.unwrap_or_else(source::here));
-    write_head(out, Some(thread), event.at, source, event.kind.head())?;
+    write_head(out, Some(thread), event.at, source, event.kind.label())?;
     if let Some(peer) = event.peer {
         write!(out, " peer={peer}")?;
     }
@@ -404,7 +405,7 @@ fn write_line(sink: &OnceLock<TraceSink>, kind: EventKind, words: fmt::Arguments
     let mut line = [0_u8; LINE_BYTES];
     let mut rest = &mut line[..LINE_BYTES - 1];
     // A longer line is truncated.
-    let _ = write_head(&mut rest, None, monotonic_ns(), None, kind.head()).and_then(|()| rest.write_fmt(words));
+    let _ = write_head(&mut rest, None, monotonic_ns(), None, kind.label()).and_then(|()| rest.write_fmt(words));
     let used = LINE_BYTES - 1 - rest.len();
     line[..used]
         .iter_mut()

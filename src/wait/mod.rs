@@ -64,13 +64,35 @@ static FOLLOWERS: Followers = Followers::new();
 const SPIN_CHECKS: u32 = 32;
 /// Iterations of the spinning phase: a few microseconds.
 const SPINS: u32 = 200;
-/// Length of the yield phase: base, and addition per waiter of a core.
-const YIELD_PHASE_NS: (u64, u64) = (4_000_000, 100_000);
+/// A time that grows with the waiters per core.
+#[derive(Clone, Copy)]
+struct PerWaiter {
+    base_ns: u64,
+    each_ns: u64,
+}
+
+impl PerWaiter {
+    fn ns(self) -> u64 {
+        self.base_ns + self.each_ns * WAITERS_PER_CORE.load(Ordering::Relaxed)
+    }
+}
+
+/// Length of the yield phase.
+const YIELD_PHASE: PerWaiter = PerWaiter {
+    base_ns: 4_000_000,
+    each_ns: 100_000,
+};
 /// The same in mode BLOCK.
-const BLOCK_YIELD_PHASE_NS: (u64, u64) = (50_000, 50_000);
-/// Yields longer than this (base, and addition per waiter of a core) gave the core to a thread that
-/// computes: waiting ranks take microseconds each, a computation takes a time slice.
-const LONG_YIELD_NS: (u64, u64) = (500_000, 20_000);
+const BLOCK_YIELD_PHASE: PerWaiter = PerWaiter {
+    base_ns: 50_000,
+    each_ns: 50_000,
+};
+/// Yields longer than this gave the core to a thread that computes: waiting ranks take microseconds
+/// each, a computation takes a time slice.
+const LONG_YIELD: PerWaiter = PerWaiter {
+    base_ns: 500_000,
+    each_ns: 20_000,
+};
 /// Consecutive empty polls after which a client's poll may yield the core: without and with a core
 /// per waiter.
 const EMPTY_POLLS: [u32; 2] = [8, 256];
@@ -125,11 +147,6 @@ pub fn count_threads() {
             return;
         }
     }
-}
-
-/// A time that grows with the waiters per core.
-fn scaled_by_waiters((base, each): (u64, u64)) -> u64 {
-    base + each * WAITERS_PER_CORE.load(Ordering::Relaxed)
 }
 
 /// Whether waiting threads are to sleep in this job, so that the network should be able to wake
@@ -294,11 +311,11 @@ impl Waiter {
         let waited = self.now.saturating_sub(self.began);
         let yield_phase = match mode() {
             WaitMode::Spin => None,
-            WaitMode::Block => Some(BLOCK_YIELD_PHASE_NS),
-            WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE_NS),
+            WaitMode::Block => Some(BLOCK_YIELD_PHASE),
+            WaitMode::SpinBlock | WaitMode::Adaptive => Some(YIELD_PHASE),
         };
         let is_episode = || EPISODES.get().is_some_and(|episodes| episodes.is_on(monotonic_ns));
-        let is_late = |time| waited >= scaled_by_waiters(time) && may_sleep();
+        let is_late = |time: PerWaiter| waited >= time.ns() && may_sleep();
         let should_sleep = yield_phase.is_some_and(|time| is_late(time) || is_episode());
         let timed = match runtime::try_get() {
             Some(rt) if should_sleep => {
@@ -413,11 +430,11 @@ fn yield_core() -> Option<(u64, u64)> {
     }
     let began = monotonic_ns();
     std::thread::yield_now();
-    let times = (began, monotonic_ns());
+    let ended = monotonic_ns();
     if let Some(episodes) = known {
-        episodes.yielded(times, scaled_by_waiters(LONG_YIELD_NS), stats);
+        episodes.yielded(began, ended, LONG_YIELD.ns(), stats);
     }
-    Some(times)
+    Some((began, ended))
 }
 
 /// Polls until `ready`. `reason` is for the stall watchdog.
@@ -463,7 +480,7 @@ fn yield_in_poll(yields: &PollYields) {
     }
     let before = POLLS_YIELDED.fetch_add(1, Ordering::Relaxed);
     if let Some((began, ended)) = yield_core() {
-        let is_long = ended - began > scaled_by_waiters(LONG_YIELD_NS);
+        let is_long = ended - began > LONG_YIELD.ns();
         // A rank without a core of its own leaves it to those that compute, and a thread to others
         // that poll.
         let is_alone = POLLS_YIELDED.load(Ordering::Relaxed) == before.wrapping_add(1);

@@ -145,7 +145,7 @@ impl SleepEpisodes {
     }
 
     /// Counts a timed yield of the thread with `stats`; it was long if it took more than `long`.
-    pub fn yielded(&self, (began, ended): (u64, u64), long: u64, stats: &YieldStats) {
+    pub fn yielded(&self, began: u64, ended: u64, long: u64, stats: &YieldStats) {
         let took = ended.saturating_sub(began);
         stats.learn(took);
         let is_long = took > long;
@@ -184,7 +184,7 @@ mod tests {
             YieldStats::default(),
             YieldStats::default(),
         );
-        let yields = |from: u64, to: u64, who: &YieldStats| episodes.yielded((from * MS, to * MS), MS / 2, who);
+        let yields = |from: u64, to: u64, who: &YieldStats| episodes.yielded(from * MS, to * MS, MS / 2, who);
         yields(1000, 1003, &mine);
         yields(1003, 1004, &other);
         yields(1004, 1004, &mine);
@@ -228,12 +228,12 @@ mod tests {
         let (episodes, mine) = (SleepEpisodes::new(Box::leak(Box::default())), YieldStats::default());
         let timed = |count: usize| (0..count).filter(|_| episodes.wants_time(&mine)).count();
         assert_eq!(timed(400), 100);
-        episodes.yielded((1000 * MS, 1003 * MS), MS / 2, &mine);
+        episodes.yielded(1000 * MS, 1003 * MS, MS / 2, &mine);
         assert_eq!(timed(400), 400);
-        (0..8).for_each(|_| episodes.yielded((1003 * MS, 1003 * MS), MS / 2, &mine));
+        (0..8).for_each(|_| episodes.yielded(1003 * MS, 1003 * MS, MS / 2, &mine));
         assert_eq!(timed(400), 100);
-        episodes.yielded((1000 * MS, 1003 * MS), MS / 2, &mine);
-        episodes.yielded((1003 * MS, 1006 * MS), MS / 2, &mine);
+        episodes.yielded(1000 * MS, 1003 * MS, MS / 2, &mine);
+        episodes.yielded(1003 * MS, 1006 * MS, MS / 2, &mine);
         assert_eq!(timed(400), 400);
         // Until a thread finds that the episode is long over.
         assert!(episodes.is_on(|| 1007 * MS) && !episodes.is_on(|| 1050 * MS));
@@ -245,7 +245,7 @@ mod tests {
     fn lone_yields_allow_spinning_until_another_thread_runs() {
         let (episodes, mine) = (SleepEpisodes::new(Box::leak(Box::default())), YieldStats::default());
         let spins_after = |took: u64| {
-            episodes.yielded((1000 * MS, 1000 * MS + took), MS / 2, &mine);
+            episodes.yielded(1000 * MS, 1000 * MS + took, MS / 2, &mine);
             mine.spins()
         };
         assert_eq!(mine.spins(), None);

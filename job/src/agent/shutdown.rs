@@ -114,22 +114,26 @@ mod tests {
         failure: Duration::from_secs(1),
     };
 
-    /// The phase after these arrivals (code, lost) and then, after so many seconds, this state of
-    /// the ranks: epoch, windows of waiting and of idling.
-    fn phase(arrivals: &[(i32, bool)], seconds: u64, (epoch, waiting, idle): (u32, u32, u32)) -> Phase {
-        let start = Instant::now();
-        let mut shutdown = Shutdown::new();
-        for &(code, lost) in arrivals {
-            assert!(shutdown.arrive(code, lost, start));
-        }
-        let all = RankCounts {
+    /// The state of the ranks after these windows of waiting and of idling.
+    fn seen(epoch: u32, waiting: u32, idle: u32) -> RankCounts {
+        RankCounts {
             running: 3,
             held: 0,
             present: 4,
             epoch,
             waiting,
             idle,
-        };
+        }
+    }
+
+    /// The phase after these arrivals (code, lost), and then this state of the ranks after this
+    /// many seconds.
+    fn phase(arrivals: &[(i32, bool)], seconds: u64, all: RankCounts) -> Phase {
+        let start = Instant::now();
+        let mut shutdown = Shutdown::new();
+        for &(code, lost) in arrivals {
+            assert!(shutdown.arrive(code, lost, start));
+        }
         let is_new = shutdown.advance(all, TIMEOUTS, start + Duration::from_secs(seconds));
         assert_eq!(is_new, shutdown.phase == Phase::Leave);
         assert!(!shutdown.advance(all, TIMEOUTS, start) && shutdown.arrive(9, true, start) != is_new);
@@ -142,18 +146,18 @@ mod tests {
         let (success, failure, loss) = ((0, false), (4, false), (9, true));
         for (arrivals, seconds, ranks, wanted) in [
             // A success waits for ranks that are busy; pollers have less time than those.
-            (&[success][..], 0, (1, 3, 9), Announced),
-            (&[success], 0, (1, 4, 4), Leave),
-            (&[success], 10, (1, 0, 1), Leave),
-            (&[success], 10, (1, 0, 0), Announced),
-            (&[success], 30, (1, 0, 0), Leave),
+            (&[success][..], 0, seen(1, 3, 9), Announced),
+            (&[success], 0, seen(1, 4, 4), Leave),
+            (&[success], 10, seen(1, 0, 1), Leave),
+            (&[success], 10, seen(1, 0, 0), Announced),
+            (&[success], 30, seen(1, 0, 0), Leave),
             // What was seen before the last arrival does not count.
-            (&[success, success], 10, (1, 4, 4), Announced),
+            (&[success, success], 10, seen(1, 4, 4), Announced),
             // A failure and a loss wait less.
-            (&[success, failure], 0, (2, 0, 0), Announced),
-            (&[success, failure], 0, (2, 0, 1), Leave),
-            (&[failure], 1, (1, 0, 0), Leave),
-            (&[success, loss], 0, (0, 0, 0), Leave),
+            (&[success, failure], 0, seen(2, 0, 0), Announced),
+            (&[success, failure], 0, seen(2, 0, 1), Leave),
+            (&[failure], 1, seen(1, 0, 0), Leave),
+            (&[success, loss], 0, seen(0, 0, 0), Leave),
         ] {
             assert_eq!(
                 phase(arrivals, seconds, ranks),

@@ -3,7 +3,9 @@
 use std::ffi::c_int;
 
 use super::team;
-use crate::abi::am::{reply_long, reply_medium, reply_short, request_long, request_medium, request_short};
+use crate::abi::am::{
+    reply_long, reply_medium, reply_short, request_long, request_medium, request_short, Long, Medium,
+};
 use crate::am::token::Token;
 use crate::am::{lub_medium, Arg, MAX_ARGS, MAX_LONG};
 use crate::flags::{Flags, OK};
@@ -22,7 +24,8 @@ macro_rules! functions {
         /// Medium request.
         #[no_mangle]
         pub extern "C" fn $rm(node: Rank, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*) -> c_int {
-            request_medium(team(stringify!($rm)), node, handler, (source, bytes), LC_NOW, Flags::NONE, &[$($a),*])
+            let payload = Medium { source, bytes };
+            request_medium(team(stringify!($rm)), node, handler, payload, LC_NOW, Flags::NONE, &[$($a),*])
         }
 
         /// Long request.
@@ -30,7 +33,8 @@ macro_rules! functions {
         pub extern "C" fn $rl(
             node: Rank, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
-            request_long(team(stringify!($rl)), node, handler, (source, bytes, dest), LC_NOW, Flags::NONE, &[$($a),*])
+            let payload = Long { source, bytes, destination: dest };
+            request_long(team(stringify!($rl)), node, handler, payload, LC_NOW, Flags::NONE, &[$($a),*])
         }
 
         /// Long request whose source must stay until the reply. Here it may be reused at return.
@@ -59,8 +63,9 @@ macro_rules! functions {
         pub unsafe extern "C" fn $pm(
             token: *const Token, handler: u8, source: *const u8, bytes: usize $(, $a: Arg)*
         ) -> c_int {
+            let payload = Medium { source, bytes };
             // SAFETY: the caller's contract.
-            unsafe { reply_medium(token, handler, (source, bytes), LC_NOW, Flags::NONE, &[$($a),*]) }
+            unsafe { reply_medium(token, handler, payload, LC_NOW, Flags::NONE, &[$($a),*]) }
         }
 
         /// Long reply.
@@ -71,8 +76,9 @@ macro_rules! functions {
         pub unsafe extern "C" fn $pl(
             token: *const Token, handler: u8, source: *const u8, bytes: usize, dest: *mut u8 $(, $a: Arg)*
         ) -> c_int {
+            let payload = Long { source, bytes, destination: dest };
             // SAFETY: the caller's contract.
-            unsafe { reply_long(token, handler, (source, bytes, dest), LC_NOW, Flags::NONE, &[$($a),*]) }
+            unsafe { reply_long(token, handler, payload, LC_NOW, Flags::NONE, &[$($a),*]) }
         }
     )*};
 }
