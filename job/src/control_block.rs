@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use gasnet_sys::{futex, mem};
 
-/// How far the end of the job has progressed. It only grows.
+/// Progress of the job's end. It only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Phase {
@@ -43,7 +43,7 @@ impl Phase {
     }
 }
 
-/// What one rank reports to the node agent, and to the ranks of its host, without a system call.
+/// Reports of one rank to the node agent, and to the ranks of its host, without a system call.
 #[repr(C, align(64))]
 pub struct RankStatus {
     /// Incremented while a thread waits in GASNet, once an exit is announced.
@@ -220,7 +220,7 @@ impl ControlBlock {
     /// caller must notify the node agent that all ranks of this host have entered.
     ///
     /// SYNC POINT job-barrier: the arrivals (acquire-release) and the new generation (release) pair
-    /// with the acquire load in `barrier_done`. What a rank wrote before it entered is visible to
+    /// with the acquire load in `barrier_done`. Writes of a rank before it entered are visible to
     /// every rank that has seen the barrier done. The agent is notified through a socket, which
     /// orders memory as a lock does.
     pub fn barrier_enter(&self) -> (u32, bool) {

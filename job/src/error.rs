@@ -3,10 +3,10 @@
 
 use std::fmt;
 
-/// Why a job could not start.
+/// A failure of the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError {
-    /// What failed, why, and what to try.
+    /// The failed step, the reason, and a remedy.
     pub message: String,
 }
 
@@ -23,7 +23,7 @@ impl JobError {
     }
 }
 
-/// A failure of the start.
+/// Fails the start.
 pub(crate) fn refuse<T>(message: impl Into<String>) -> Result<T, JobError> {
     Err(JobError::new(message))
 }

@@ -22,7 +22,7 @@ pub fn on_idle_hook(hook: fn()) {
 }
 
 impl Job {
-    /// Waits until all ranks have called it. What any rank of this host wrote before is visible to
+    /// Waits until all ranks have called it. Earlier writes of any rank of this host are visible to
     /// all of them afterwards.
     pub fn barrier(&self) {
         let round = self.round.fetch_add(1, Ordering::Relaxed);

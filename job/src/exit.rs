@@ -30,8 +30,8 @@ static TERMINATION: AtomicI32 = AtomicI32::new(0);
 static FLUSHES: AtomicBool = AtomicBool::new(false);
 static HOOK_RAN: AtomicBool = AtomicBool::new(false);
 
-/// How long a rank in exit sleeps: with nothing to do for its peers, and when its conduit may have
-/// to answer them.
+/// Sleeps of a rank in exit: with nothing to do for its peers, and when its conduit may have to
+/// answer them.
 const SLEEP: Duration = Duration::from_millis(100);
 const SLEEP_BETWEEN_POLLS: Duration = Duration::from_millis(2);
 
@@ -46,7 +46,7 @@ static BUSY_CHECKS_LEFT: AtomicU32 = AtomicU32::new(0);
 /// At the last check: the clock, and how long the process had run and waited for a processor.
 static LAST_CHECK: [AtomicU64; 3] = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
 
-/// What a higher layer does in a rank that exits.
+/// Work of a higher layer in a rank that exits.
 #[derive(Clone, Copy, Debug)]
 pub struct ExitHooks {
     /// Called repeatedly while the rank waits for the others, unless locks of the conduit may be
@@ -186,8 +186,8 @@ impl Job {
         self.status().frozen.load(Ordering::Relaxed) != 0 || progress::is_own_traced()
     }
 
-    /// Everything that an ending rank does for the others, up to its last output. `whole`: no
-    /// client code runs afterwards.
+    /// Ends this rank for the others, up to its last output. `whole`: no client code runs
+    /// afterwards.
     fn finish(&self, code: i32, whole: bool) {
         let me = process::thread();
         let hooks = HOOKS.get();
@@ -235,7 +235,7 @@ impl Job {
     }
 
     /// The node agent kills a rank that delays the exit. The limit here is for an agent that is
-    /// stopped: one that runs waits for ranks that a user looks at with a debugger.
+    /// stopped: one that runs waits for ranks that a user examines in a debugger.
     fn wait_for_go(&self) {
         let limit = (self.options.exit_timeouts.exit + self.options.exit_timeouts.busy) * 2 + Duration::from_secs(10);
         let (mut start, mut beats) = (Instant::now(), 0);

@@ -231,7 +231,7 @@ impl Job {
         line.pid.store(self.pid as u32, Ordering::Release);
     }
 
-    /// What `rank` has published with [`Job::publish_memory`].
+    /// The process id and the address that `rank` has published ([`Job::publish_memory`]).
     pub fn published_memory(&self, rank: u32) -> Option<(Pid, usize)> {
         let line = self.control.status(rank);
         let pid = line.pid.load(Ordering::Acquire) as Pid;

@@ -12,7 +12,7 @@ static NEVER: AtomicU32 = AtomicU32::new(0);
 static PHASE: AtomicPtr<AtomicU32> = AtomicPtr::new((&raw const NEVER).cast_mut());
 static QUIT_RAISED: AtomicBool = AtomicBool::new(false);
 
-/// From here on [`exiting`] looks at the phase of this job.
+/// From here on [`exiting`] reads the phase of this job.
 pub(super) fn watch(job: &'static Job) {
     PHASE.store(
         std::ptr::from_ref(job.control.phase_word()).cast_mut(),
@@ -28,7 +28,7 @@ pub fn exiting() -> bool {
     unsafe { &*PHASE.load(Ordering::Relaxed) }.load(Ordering::Relaxed) != 0
 }
 
-/// What an idle waiter calls: when the job is ending, this may never return.
+/// The check of an idle waiter. It may not return if the job is ending.
 #[inline]
 pub fn check_exit(inside: Inside) {
     if exiting() {
@@ -38,7 +38,7 @@ pub fn check_exit(inside: Inside) {
     }
 }
 
-/// What a thread is doing when it finds that the job ends. See [`Job::while_exiting`].
+/// Activity of a thread that finds the job ending. See [`Job::while_exiting`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inside {
     /// It waits for a condition and can do nothing else.
@@ -50,7 +50,7 @@ pub enum Inside {
 impl Job {
     /// Call this inside GASNet when [`exiting`] is true and the thread can do nothing else.
     /// It returns while other ranks may still be about to join a collective exit. Afterwards this
-    /// rank exits as well. Call it about every millisecond: the node agent then knows that this
+    /// rank exits as well. Call it about every millisecond: the node agent then sees that this
     /// rank waits, and gives it no time to finish work.
     #[cold]
     pub fn while_exiting(&self, inside: Inside) {

@@ -1,5 +1,5 @@
-//! What starts the ranks: one order for launchers and programs. What the user selects comes first
-//! ([`selected`]), then what the environment suggests ([`suggested`]).
+//! The choice of the spawner, in one order for launchers and programs. The user's selection comes
+//! first ([`selected`]), then the suggestion of the environment ([`suggested`]).
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -19,7 +19,7 @@ const SPAWNER: &str = "GASNET_SPAWNER";
 /// The variable of udp programs.
 const SPAWNFN: &str = "GASNET_SPAWNFN";
 
-/// Where a decision comes from.
+/// Source of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// The launcher's option.
@@ -66,7 +66,7 @@ impl Source {
 pub struct Decision {
     /// The spawner.
     pub spawner: Spawner,
-    /// What selects it.
+    /// Its source.
     pub source: Source,
     /// The option or variable that selects it, with its value, or the reason.
     pub why: String,
@@ -139,7 +139,7 @@ pub fn text(name: &str, environment: impl Fn(&str) -> Option<OsString>) -> Resul
     }
 }
 
-/// Who starts the ranks.
+/// The process that starts the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starter {
     /// A launcher. It can run a process manager.

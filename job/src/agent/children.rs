@@ -37,7 +37,7 @@ pub struct Child {
     pub is_killed: bool,
     /// When it is killed.
     pub deadline: Option<Deadline>,
-    /// A user looks at it with a debugger, or it waits for one.
+    /// A user examines it with a debugger, or it waits for one.
     pub held: bool,
     /// If a process manager is its parent: its process descriptor.
     process: Option<PidFd>,
@@ -45,7 +45,7 @@ pub struct Child {
     control_socket: Option<OwnedFd>,
     /// Its calls at the start of the current window: those that waited, and those that polled.
     calls: [u32; 2],
-    /// What it did in the last window.
+    /// Its activity in the last window.
     pub activity: Activity,
     /// Its time on processors, and for how many windows in a row that has not grown.
     slept: (Duration, u32),
@@ -66,7 +66,7 @@ pub enum Asked {
     Reported,
 }
 
-/// What a rank does before it calls exit.
+/// Activity of a rank before it calls exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
     /// It rarely or never calls GASNet.
@@ -207,7 +207,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// For so many ranks on this host.
+    /// For this number of ranks on this host.
     pub fn new(ranks: usize) -> Self {
         Self {
             length: Duration::from_millis(40) + Duration::from_millis(10) * (ranks as u32 / cpus::usable()),

@@ -20,11 +20,11 @@ use super::Agent;
 use gasnet_sys::process::Pid;
 use gasnet_sys::progress::{self, RunTimes};
 
-/// Interval of looks whether ranks are frozen or traced.
+/// Interval of checks whether ranks are frozen or traced.
 const HELD_INTERVAL: Duration = Duration::from_millis(250);
 /// From "leave" to SIGQUIT.
 const BEFORE_QUIT: Duration = Duration::from_millis(30);
-/// Most time that passes between two looks at the clock. The rest is a delay of the agent.
+/// Most time between two readings of the clock. The rest is a delay of the agent.
 const STEP: Duration = Duration::from_millis(100);
 /// Smallest extension of a deadline.
 const LEAST: Duration = Duration::from_millis(10);
@@ -111,13 +111,13 @@ impl Deadline {
     }
 }
 
-/// Whether a user looks at a rank with a debugger, or it waits for one.
+/// Whether a user examines a rank with a debugger, or it waits for one.
 fn is_held(child: &Child, control: &ControlBlock) -> bool {
     control.status(child.rank).frozen.load(Ordering::Relaxed) != 0 || progress::is_traced(child.pid)
 }
 
 impl Child {
-    /// Looks whether it is held, and gives it the whole timeout from then on.
+    /// Checks whether it is held, and gives it the whole timeout from then on.
     fn watch_held(&mut self, control: &ControlBlock, now: Instant) {
         self.held = self.state != State::Gone && is_held(self, control);
         if let Some(deadline) = self.deadline.as_mut().filter(|_| self.held) {
@@ -154,7 +154,7 @@ impl Child {
 }
 
 impl Agent<'_> {
-    /// Looks whether ranks are frozen or traced.
+    /// Checks whether ranks are frozen or traced.
     pub(super) fn watch_held(&mut self, now: Instant) {
         if self.held_at.is_none_or(|at| now >= at + HELD_INTERVAL) {
             self.held_at = Some(now);

@@ -46,21 +46,21 @@ const TICK: Duration = Duration::from_millis(10);
 /// Interval of checks whether hosts have called back, and whether ranks without control socket have
 /// announced their exit.
 const IMPATIENT: Duration = Duration::from_millis(200);
-/// Interval of an agent's reports while the job ends, and how long it may be silent then.
+/// Interval of an agent's reports while the job ends, and the limit for its silence then.
 const BEAT: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(30);
-/// How long a stalled reader may delay the last output of a job that a signal has ended.
+/// Limit for a stalled reader to delay the last output of a job that a signal has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(5);
-/// How long an orphaned agent waits for its last messages to be written.
+/// Limit for an orphaned agent to write its last messages.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 /// Exit code of a job that the library itself has ended.
 const BROKEN: i32 = 1;
 
-/// What a node agent starts with.
+/// Initial state of a node agent.
 pub struct AgentSetup<'a> {
     /// How to start and end the job.
     pub options: &'a StartOptions,
-    /// Where the ranks of the job are.
+    /// The hosts of the ranks.
     pub layout: &'a JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,

@@ -83,7 +83,7 @@ pub fn become_output(writers: &[OwnedFd; 2]) {
     }
 }
 
-/// Where a stream goes.
+/// Destination of a stream.
 enum Sink {
     /// Standard output (1) or error (2) of this process.
     Standard(RawFd),
@@ -91,7 +91,7 @@ enum Sink {
     Agent(OutputLink),
 }
 
-/// What a stream is read from.
+/// Source of a stream.
 enum Input {
     Pipe(OwnedFd),
     /// The output connection of an agent below.
@@ -341,7 +341,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Starts to forward the output of these ranks, if `mode` is set; to `up` if it says so.
+    /// Starts to forward the output of these ranks, if `mode` is set; to `up` if that is the mode.
     pub fn start(
         mode: Option<OutputMode>,
         ranks: Vec<(u32, [OwnedFd; 2])>,

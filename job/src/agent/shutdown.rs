@@ -17,7 +17,7 @@ const WINDOWS: (u32, u32) = (4, 1);
 /// The last decision, and at the root what the next one follows from.
 #[derive(Debug)]
 pub struct Shutdown {
-    /// How far the end has progressed.
+    /// Progress of the end.
     pub phase: Phase,
     /// Exit code of the job, 0 to 255.
     pub code: i32,
@@ -74,7 +74,7 @@ impl Shutdown {
 
     /// Decides what follows from the state of `all` ranks. Whether this is a new decision.
     pub fn advance(&mut self, all: RankCounts, timeouts: ExitTimeouts, now: Instant) -> bool {
-        // A user looks at a rank with a debugger: the others have all their time afterwards.
+        // A user examines a rank with a debugger: the others have all their time afterwards.
         if all.held > 0 {
             self.since = self.since.map(|_| now);
         }
@@ -151,7 +151,7 @@ mod tests {
             (&[success], 10, seen(1, 0, 1), Leave),
             (&[success], 10, seen(1, 0, 0), Announced),
             (&[success], 30, seen(1, 0, 0), Leave),
-            // What was seen before the last arrival does not count.
+            // Windows before the last arrival do not count.
             (&[success, success], 10, seen(1, 4, 4), Announced),
             // A failure and a loss wait less.
             (&[success, failure], 0, seen(2, 0, 0), Announced),

@@ -28,7 +28,7 @@ use gasnet_sys::{process, signal};
 
 /// Interval of checks whether the command has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// How long the command may go on when the job has ended, and then when it was asked to end.
+/// Limits for the command to end: after the job, and after the request to end.
 const COMMAND_END: Duration = Duration::from_secs(10);
 const COMMAND_KILL: Duration = Duration::from_secs(5);
 

@@ -18,7 +18,7 @@ use gasnet_sys::{fd, mem, net};
 /// Fences of the PMI bootstrap.
 const FENCES: u32 = 2;
 
-/// How long after the command has ended a message reports missing workers.
+/// Time from the end of the command to the message that reports missing workers.
 const NOTICE: Duration = Duration::from_secs(5);
 
 /// The identity of this host: boot of the kernel, network namespace, and name.

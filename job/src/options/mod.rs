@@ -23,7 +23,7 @@ pub(crate) const RANKS: &str = "GASNET_PSHM_NODES";
 /// user's. (The launcher removes it.)
 pub(crate) const RANKS_OF_JOB: &str = "_GASNET_JOB_RANKS";
 
-/// What a library contributes.
+/// Contribution of a library.
 #[derive(Clone, Default)]
 pub struct Library<'a> {
     /// Its conduits.
@@ -110,7 +110,7 @@ pub struct StartOptions {
     pub nbrhd_max: u32,
     /// Cores that the ranks of a host share; 0: all available. `GASNET_HOST_CORES`.
     pub cores: u32,
-    /// How long an ending job waits for ranks.
+    /// Limits for ranks of an ending job.
     pub exit_timeouts: ExitTimeouts,
     /// Whether a rank that returns from `main` or calls `exit` ends the job. `GASNET_CATCH_EXIT`.
     pub catch_exit: bool,

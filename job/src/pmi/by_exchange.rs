@@ -20,7 +20,7 @@ const FENCE_MAX: usize = 4 * (KEY_MAX + VALUE_MAX + 2);
 pub struct ByExchange {
     bootstrap: &'static dyn Bootstrap,
     membership: Membership,
-    /// What this process has put since the last fence: `key=value` lines.
+    /// Values that this process has put since the last fence: `key=value` lines.
     fresh: String,
     values: Values,
 }
@@ -100,7 +100,7 @@ impl ProcessManager for ByExchange {
         Ok(())
     }
 
-    /// The system knows no limit.
+    /// The system has no limit.
     fn fence(&mut self, _: Option<Duration>) -> Result<(), JobError> {
         let mut text = std::mem::take(&mut self.fresh).into_bytes();
         let lengths = self.exchange(&(text.len() as u64).to_ne_bytes())?;

@@ -20,7 +20,7 @@ pub enum DetectedManager {
 /// How to connect by PMI-1 or PMI-2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireStart {
-    /// Where the manager is.
+    /// Address of the manager.
     pub place: ManagerAddress,
     /// The versions to try.
     pub choice: PmiInterface,

@@ -74,7 +74,7 @@ impl Membership {
     }
 }
 
-/// What a process manager offers its processes. One thread makes all calls; they block.
+/// The services of a process manager. One thread makes all calls; they block.
 ///
 /// After an error of any call the job cannot be started. Only [`ProcessManager::abort`] and
 /// [`ProcessManager::finalize`] may follow.

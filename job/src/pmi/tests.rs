@@ -61,7 +61,7 @@ fn scripted(choice: PmiInterface, text: &str) -> (Result<Wire, JobError>, UnixSt
     (Wire::connect(&start), theirs)
 }
 
-/// What a rank sends that puts, fences, gets and leaves.
+/// Everything that a rank sends which puts, fences, gets and leaves.
 fn use_it(mut wire: Wire, manager: UnixStream) -> String {
     let place = wire.membership();
     assert_eq!((place.rank, place.size), (4, 7));

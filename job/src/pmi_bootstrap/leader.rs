@@ -22,7 +22,7 @@ use crate::{environment, refuse, JobError, StartOptions};
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{fd, net, signal};
 
-/// What the agent of this host knows of the others at first.
+/// Initial knowledge of this host's agent about the others.
 enum Place {
     /// It is the root, and knows all hosts.
     Root(Box<Joined>),
@@ -174,8 +174,8 @@ impl Leader {
     }
 }
 
-/// Where an agent listens, as a contact without the secret: as many addresses as a value may hold,
-/// then the host's name.
+/// The endpoint of an agent, as a contact without the secret: as many addresses as a value may
+/// hold, then the host's name.
 fn endpoint(first: u32, port: u16, addresses: &[IpAddr]) -> String {
     let plain = |c: char| {
         if c.is_ascii_alphanumeric() || ".-".contains(c) {

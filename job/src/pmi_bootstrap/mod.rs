@@ -30,12 +30,12 @@ use gasnet_sys::{fd, process};
 use leader::Leader;
 use rendezvous::Rendezvous;
 
-/// How long a rank waits for its leader, beyond the limit for hosts.
+/// Time that a rank waits for its leader beyond the limit for hosts.
 const MARGIN: Duration = Duration::from_secs(30);
 /// Programs may do much before gex_Client_Init, so ranks wait for each other this many times as
 /// long as for a host.
 const FENCE_FACTOR: u32 = 10;
-/// How long a manager may take to pass on a message before it ends the process.
+/// Time for a manager to pass on a message before it ends the process.
 const MESSAGE_TIME: Duration = Duration::from_millis(100);
 
 /// Joins the job of the manager that has started this process.

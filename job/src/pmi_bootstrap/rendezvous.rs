@@ -33,7 +33,7 @@ pub struct Rendezvous {
     pub own_end: Option<UnixStream>,
 }
 
-/// A rank, as its agent knows it.
+/// A rank, as its agent sees it.
 pub struct LocalRank {
     /// Its process id.
     pub pid: Pid,

@@ -1,4 +1,4 @@
-//! What a program started on another host, or by the command of a custom spawner, needs to connect
+//! The address and secret by which a program on another host, or of a custom spawner, connects
 //! back. The environment carries it, in two variables that ranks do not get. Only the one without
 //! the secret may appear on a command line.
 

@@ -27,7 +27,7 @@ const SOURCES: [(&str, Form); 12] = [
     ("SLURM_JOB_NODELIST", Form::Slurm),
     ("SLURM_NODELIST", Form::Slurm),
 ];
-/// How many of them are set by users.
+/// Number of those that users set.
 const BY_HAND: usize = 5;
 
 /// Limits of a list, which may come from anywhere: bytes of a file, hosts, bytes of a name, and

@@ -25,7 +25,7 @@ use gasnet_sys::{fd, mem, net, process, started};
 /// Limit for the agent above to send the layout.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// What this process needs to become the node agent of its host.
+/// The plan by which this process becomes the node agent of its host.
 pub struct HostPlan {
     /// The layout of the job.
     pub layout: JobLayout,
@@ -136,7 +136,7 @@ fn place_below(above: &Contact, reached: Option<IpAddr>) -> Option<String> {
     Some(reached.to_string())
 }
 
-/// What an agent has got from the one above.
+/// State that an agent got from the one above.
 pub struct Joined {
     /// The layout of the job.
     pub layout: JobLayout,

@@ -17,7 +17,7 @@ use gasnet_sys::{fd, net};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often all addresses are tried if connection attempts time out.
 const ROUNDS: u32 = 3;
-/// Pause of a caller whose connection was closed before the acknowledgement: so much longer each
+/// Pause of a caller whose connection was closed before the acknowledgement: it grows by this each
 /// time, up to the limit.
 const PAUSE: Duration = Duration::from_millis(5);
 const PAUSE_MAX: Duration = Duration::from_millis(100);
@@ -117,7 +117,7 @@ impl Link {
         Self::new(stream, seals).map_err(|e| e.to_string())
     }
 
-    /// What to wait for. poll ignores the negative descriptor of a broken connection.
+    /// The events to wait for. poll ignores the negative descriptor of a broken connection.
     pub fn poll_item(&self) -> libc::pollfd {
         let out = if self.output.is_empty() { 0 } else { libc::POLLOUT };
         libc::pollfd {

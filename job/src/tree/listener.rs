@@ -17,7 +17,7 @@ use super::link::{Link, OutputLink, STREAM_SHIFT, WORKER_ID};
 use super::secret::{self, Nonce, Seals, Secret, ANSWER_BYTES, CALL_BYTES, MAC_BYTES, PROOF_BYTES};
 use gasnet_sys::{fd, net};
 
-/// How long an unauthenticated peer may keep its connection.
+/// Limit for a peer to authenticate itself.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most unauthenticated peers beyond those that are expected, so that they cannot use up all
 /// descriptors.

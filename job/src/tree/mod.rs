@@ -43,7 +43,7 @@ pub struct Branch {
     /// If rank 0 is on it: where to write rank 0's input, and the start-up line that comes before.
     pub input: Option<(OwnedFd, Vec<u8>)>,
     link: Option<Link>,
-    /// Its connections for output, by stream. What forwards them holds them.
+    /// Its connections for output, by stream. The forwarding threads own them.
     outputs: Vec<(u32, Weak<TcpStream>)>,
     /// When its agent last sent a message.
     last_message: Instant,
