@@ -34,7 +34,7 @@ const CELLS_AT: usize = 256;
 const FLAGS_AT: usize = 1024;
 const _: () = assert!(CELLS_AT + size_of::<Cells>() <= FLAGS_AT && FLAGS_AT + size_of::<Flags>() <= CONTROL);
 
-/// What other leaders sent, by parity of the phase and slot ([`plan`]): a packed name, or 0.
+/// Words from other leaders, by parity of the phase and slot ([`plan`]): a packed name, or 0.
 type Inbox = [[AtomicU64; SLOTS]; 2];
 
 static INBOX: Inbox = [const { [const { AtomicU64::new(0) }; SLOTS] }; 2];

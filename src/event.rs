@@ -37,8 +37,8 @@ pub enum Category {
 
 const CATEGORIES: usize = 6;
 
-/// Where a category is counted in an [`Op`]. What a put counts lies in one word, so that one
-/// operation counts it.
+/// The counter of a category in an [`Op`]. The counters of a put lie in one word, so that one
+/// operation counts them.
 #[derive(Clone, Copy)]
 struct Lane {
     /// Index in [`Op::pending`].
@@ -105,7 +105,7 @@ static MASKS: [[u64; WORDS]; 1 << CATEGORIES] = {
 const LEAF_MASK: usize = 15;
 const ALL: usize = (1 << CATEGORIES) - 1;
 
-/// What an operation of the network is, and therefore which counters its parts complete. The
+/// The kind of an operation of the network, and so the counters that its parts complete. The
 /// discriminant is part of its [`Cookie`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -186,7 +186,7 @@ pub fn complete(cookie: Cookie, part: Completion) -> Option<u64> {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Op {
-    /// What is outstanding ([`LANES`]). All reach zero exactly once per use of the Op, but for a
+    /// Outstanding parts ([`LANES`]). All reach zero exactly once per use of the Op, but for a
     /// thread's NBI set.
     pending: [AtomicU64; WORDS],
     /// Next in a free list (index + 1; 0 ends).
@@ -201,7 +201,7 @@ pub struct Op {
 const CHECKED: bool = cfg!(feature = "debug-checks");
 const IN_USE: u32 = 1;
 
-/// What is wrong with an event.
+/// A defect of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventDefect {
     /// `GEX_EVENT_NO_OP`.
@@ -286,7 +286,7 @@ impl Op {
         self.is_done(1 << Category::Source as usize)
     }
 
-    /// How much of a category is outstanding.
+    /// Outstanding parts of a category.
     pub fn outstanding(&self, category: Category) -> u64 {
         let lane = category.lane();
         (self.pending[lane.word].load(Ordering::Relaxed) & lane.mask()) >> lane.shift

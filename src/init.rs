@@ -1,4 +1,4 @@
-//! Initialisation: from the environment to a [`Runtime`], and what runs on the way out. The one
+//! Initialisation: from the environment to a [`Runtime`], and the hooks of the exit. The one
 //! place that knows every level.
 
 use std::ffi::CString;
@@ -257,7 +257,7 @@ fn set_hooks() {
     });
 }
 
-/// Tells lower modules what they call of higher ones.
+/// Registers the functions of higher modules that lower ones call.
 fn register() {
     internal::install(HANDLERS);
     deliver::set_hooks(deliver::Hooks {
@@ -296,7 +296,7 @@ const HANDLERS: [Handler; internal::COUNT] = {
     all
 };
 
-/// What is known before there are ranks: the configuration, how the job starts, and which conduits
+/// The decisions before there are ranks: the configuration, how the job starts, and which conduits
 /// may carry it.
 fn plan(conduits: &[&'static dyn Conduit], count: Option<Count>) -> Result<(StartOptions, ConduitChoice), InitError> {
     let variables: Vec<_> = conduits.iter().map(|conduit| conduit.variables()).collect();
@@ -494,7 +494,7 @@ fn die() {
     gasnet_sys::process::kill(gasnet_sys::process::pid(), libc::SIGKILL);
 }
 
-/// What the network can do, as far as the job uses it.
+/// The abilities of the network, as far as the job uses them.
 fn abilities(config: &Config, network: &'static dyn Network, segments: Configuration) -> Abilities<'static> {
     let all = network.abilities();
     Abilities {
@@ -576,15 +576,15 @@ fn stop(how: Stop) {
     }
 }
 
-/// What a rank does that waits for others in an exchange.
+/// Work of a rank that waits for others in an exchange.
 fn poll_and_yield() {
     if runtime::handlers_wait() || progress::poll(PollScope::All) == 0 {
         std::thread::yield_now();
     }
 }
 
-/// What a rank in exit does for those that are not: its conduit sends again what was lost on the
-/// way. Received messages are dropped.
+/// Work of a rank in exit for those that are not: its conduit retransmits. Received messages are
+/// dropped.
 fn linger() {
     struct Drop;
     impl Upcalls for Drop {

@@ -1,4 +1,4 @@
-//! Where in a page the words lie that every put and get reads first: the team's head, and the
+//! The place in a page of the words that every put and get reads first: the team's head, and the
 //! offsets of neighbours' segments.
 //!
 //! Processors guess from the lowest 12 bits of an address which earlier store a load depends on,

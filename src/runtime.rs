@@ -40,7 +40,7 @@ macro_rules! conduits {
     };
 }
 
-/// What a [`Runtime`] is made of.
+/// The parts of a [`Runtime`].
 pub struct RuntimeParts {
     /// The job.
     pub job: &'static Job,
@@ -59,13 +59,13 @@ pub struct RuntimeParts {
     pub oversubscribed: bool,
     /// The network.
     pub network: &'static dyn Network,
-    /// What it can do, as far as the job uses it.
+    /// Its abilities, as far as the job uses them.
     pub abilities: Abilities<'static>,
     /// Its conduit.
     pub conduit: Identity,
     /// The conduit's name, as C reads it.
     pub conduit_name: CString,
-    /// What it carries.
+    /// Its limits.
     pub conduit_limits: Limits,
     /// The client.
     pub client: &'static Client,
@@ -167,7 +167,7 @@ impl Runtime {
         self.0.network
     }
 
-    /// What it can do, as far as the job uses it.
+    /// Its abilities, as far as the job uses them.
     #[inline]
     pub fn abilities(&self) -> &Abilities<'static> {
         &self.0.abilities
@@ -185,7 +185,7 @@ impl Runtime {
         &self.0.conduit_name
     }
 
-    /// What it carries.
+    /// Its limits.
     #[inline]
     pub fn conduit_limits(&self) -> &Limits {
         &self.0.conduit_limits
@@ -309,7 +309,7 @@ pub fn without_handlers<R>(body: impl FnOnce() -> R) -> R {
 /// Time that the job layer has to report why a peer is lost.
 const PEER_LOSS_GRACE: Duration = Duration::from_secs(1);
 
-/// What the conduit has lost.
+/// A loss that the conduit has reported.
 struct Loss {
     /// None: the network.
     peer: Option<JobRank>,

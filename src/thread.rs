@@ -41,7 +41,7 @@ pub enum Context {
 /// An access of another process to this one's memory, under way in a handler of the runtime's.
 #[derive(Clone, Copy, Debug)]
 pub struct Serving {
-    /// Whose access it is.
+    /// The accessing rank.
     pub source: JobRank,
     /// First byte.
     pub address: usize,
@@ -64,7 +64,7 @@ pub struct Thread {
     region: Cell<Option<&'static Op>>,
     /// Payload buffers of loopback AMs, by class.
     pub loopback_buffers: [RefCell<Vec<u128>>; 2],
-    /// How long its yields took lately.
+    /// Lengths of its last yields.
     pub yields: YieldStats,
     /// Between Prepare and Commit of a request.
     pub request_desc: SrcDesc,

@@ -52,7 +52,7 @@ pub struct Location {
     pub ep: EpIndex,
 }
 
-/// What `gex_VIS_SetPeerCompletionHandler` armed.
+/// The handler that `gex_VIS_SetPeerCompletionHandler` armed.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerCompletion {
     /// Handler at the peer.

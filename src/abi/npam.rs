@@ -16,7 +16,7 @@ use gasnet_conduit::{Busy, Class};
 
 const NOWHERE: *mut u8 = ptr::null_mut();
 
-/// What the Prepare functions return: null if IMMEDIATE and there is no room.
+/// The result of the Prepare functions: null if IMMEDIATE and there is no room.
 fn descriptor(prepared: Result<&'static SrcDesc, Busy>) -> *const SrcDesc {
     prepared.map_or(ptr::null(), ptr::from_ref)
 }

@@ -65,8 +65,8 @@ pub extern "C" fn gasneti_max_threads() -> u64 {
     u64::from(gasnet_conduit::config::get().get(&gasnet_conduit::config::MAX_THREADS))
 }
 
-/// How many threads other than the client's may run handlers: the one of `GASNET_RCV_THREAD`, if it
-/// runs, or will when the client has started it.
+/// Number of threads other than the client's that may run handlers: the one of `GASNET_RCV_THREAD`,
+/// if it runs, or will when the client has started it.
 #[no_mangle]
 pub extern "C" fn gex_System_QueryHiddenAMConcurrencyLevel() -> i32 {
     wait::receive::receives().into()

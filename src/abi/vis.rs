@@ -39,7 +39,7 @@ struct Call<'a> {
     rank: Rank,
     asked: VisRequest,
     flags: Flags,
-    /// Where a blocking call leaves its record until it has waited.
+    /// Place for the record of a blocking call until it has waited.
     later: Option<&'a Cell<Option<Seen>>>,
 }
 

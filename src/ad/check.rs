@@ -37,7 +37,7 @@ pub fn domain(function: &str, dt: u32, ops: u32, flags: Flags) -> u32 {
     ops & known
 }
 
-/// What an initiator can see of an erroneous request. Debug flavour.
+/// Checks a request at its initiator. Debug flavour.
 pub fn request<T: Number>(function: &str, domain: &Domain, request: &Request<T>) {
     let rt = runtime::get();
     let &Request {

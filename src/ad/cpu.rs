@@ -28,7 +28,7 @@ pub trait Number: Copy + 'static {
     type Cell;
     /// `GEX_DT_*`.
     const DT: u32;
-    /// What the type can do.
+    /// The operations of the type.
     const OPERATIONS: &'static Table<Self>;
     /// As it travels, in the low bytes.
     fn to_wire(self) -> u64;

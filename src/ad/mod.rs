@@ -37,7 +37,7 @@ const fn kind(op: u32) -> OpKind {
     }
 }
 
-/// What `gex_AD_t` points to. Inline code reads the head.
+/// The target of a `gex_AD_t`. Inline code reads the head.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Domain {
@@ -62,9 +62,9 @@ pub struct Domain {
 /// One operation, as its initiator requests it.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<T> {
-    /// Where the old value goes, if the operation fetches.
+    /// Destination of the old value, if the operation fetches.
     pub result: *mut T,
-    /// Whose memory: a rank of the domain's team, or as `flags` say.
+    /// Owner of the memory: a rank of the domain's team, or as `flags` say.
     pub rank: Rank,
     /// Address of the target there, or as `flags` say.
     pub target: usize,
@@ -87,12 +87,12 @@ pub struct Call {
     pub target: usize,
     /// As they travel.
     pub operands: [u64; 2],
-    /// Where the old value goes, if the operation fetches.
+    /// Destination of the old value, if the operation fetches.
     pub result: *mut u8,
 }
 
 impl Call {
-    /// Where the old value goes, and its length; null and 0 if the operation does not fetch.
+    /// Destination of the old value, and its length; null and 0 if the operation does not fetch.
     fn fetched(&self) -> (*mut u8, usize) {
         if codes::is_fetching(self.op) {
             (self.result, codes::bytes(self.dt))
@@ -188,8 +188,7 @@ fn no_such_operation(op: u32, dt: u32) -> ! {
 const NAMING: Flags = Flags::RANK_IS_JOBRANK.with(Flags::SEG_OFFSET);
 
 /// Performs the operation if its target is reached directly and named plainly; false: nothing was
-/// done. No lock, no allocation, no thread state. What is not done here, [`resolve`] and [`start`]
-/// do.
+/// done. No lock, no allocation, no thread state. [`resolve`] and [`start`] do the rest.
 #[inline(always)]
 pub fn try_mapped<T: Number>(domain: &Domain, request: &Request<T>) -> bool {
     let rt = runtime::get();

@@ -48,7 +48,7 @@ struct ReceivedMessage {
     block: Option<u16>,
 }
 
-/// What runs in higher modules when the conduit reports something else than a packet.
+/// Functions of higher modules for reports of the conduit other than packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
     /// A part of an operation is complete.

@@ -136,7 +136,7 @@ fn send_long_intra_nbrhd(rt: &Runtime, m: Message<'_>, target: usize) -> Result<
     match long::copied_by_kernel(rt, &m) {
         0 => {}
         copied if copied == m.bytes && post::bare(rt, &m, target, kind::LONG).is_ok() => return Ok(()),
-        // What has moved cannot be taken back, so the Long is not refused any more.
+        // Bytes that have moved cannot be taken back, so the Long is not refused any more.
         _ => return segmented::send_begun(&m),
     }
     if segmented::needed(&m) {

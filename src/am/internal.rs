@@ -26,7 +26,7 @@ pub const VIS_PUT: u8 = 8;
 pub const VIS_GET: u8 = 9;
 /// Data of a scattered get.
 pub const VIS_DATA: u8 = 10;
-/// Which handler to run when a scattered put is complete.
+/// The handler to run when a scattered put is complete.
 pub const VIS_PEER: u8 = 11;
 /// Header and arguments of a segmented Long.
 pub const LONG_HEAD: u8 = 12;
@@ -37,8 +37,8 @@ pub const MEDIUM_HEAD: u8 = 14;
 /// Data of such a Medium.
 pub const MEDIUM_DATA: u8 = 15;
 
-/// What runs for a message: its token, arguments and payload with its length. Returns false if the
-/// message is malformed.
+/// A handler: token, arguments and payload with its length. Returns false if the message is
+/// malformed.
 pub type Handler = fn(&Token, &[Arg], *mut u8, usize) -> bool;
 
 /// Handlers by index.

@@ -26,7 +26,7 @@ pub fn set_limit(bytes: usize) {
 /// The ability, and the target's segment.
 pub type Target = (&'static dyn PutNotify, RemoteSegment);
 
-/// What the conduit puts the payload of `m` to, if it is to do that.
+/// The target to which the conduit puts the payload of `m`, if it is to do that.
 #[inline]
 pub fn target(rt: &Runtime, m: &Message<'_>) -> Option<Target> {
     if m.category != AmCategory::Long || m.bytes <= ABOVE.load(Ordering::Relaxed) {

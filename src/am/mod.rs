@@ -110,7 +110,7 @@ impl Header {
 pub const HEADER: usize = size_of::<Header>();
 const _: () = assert!(HEADER == 24);
 
-/// Where the payload lies in a record or packet: aligned for any type.
+/// Offset of the payload in a record or packet: aligned for any type.
 pub const fn payload_offset(nargs: usize) -> usize {
     (HEADER + 4 * nargs).next_multiple_of(16)
 }
@@ -141,8 +141,8 @@ pub struct Message<'a> {
     pub destination: usize,
     /// Own payload block that holds the payload; the message takes ownership.
     pub block: Option<u16>,
-    /// What local completion is for, if it may be later than the return. Null, or as the client
-    /// passed it, which then is a constant or already invalid.
+    /// The client's wish for local completion, if it may be later than the return. Null, or as the
+    /// client passed it, which then is a constant or already invalid.
     pub lc_opt: LcOpt,
 }
 
@@ -207,7 +207,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// What a message of this class polls while it waits.
+/// The polls of a message of this class that waits.
 fn poll_scope(class: Class) -> PollScope {
     match class {
         Class::Request => PollScope::All,

@@ -36,7 +36,7 @@ const COPIED: usize = MAX_INLINE - OVERHEAD;
 /// The copy never needs a block.
 const _: () = assert!(MAX_INLINE <= MIN_RING / 4);
 
-/// What the client passes to Prepare.
+/// Arguments of Prepare.
 #[derive(Clone, Copy, Debug)]
 pub struct PrepareArgs {
     /// Medium or Long.
@@ -107,7 +107,7 @@ struct Preparation<'a> {
     source_ep: EpIndex,
     /// Endpoint whose segment may hold the client's buffer ([`crate::segment::disposition::own`]).
     local_ep: EpIndex,
-    /// What destinations count from.
+    /// Base of destinations.
     destination_base: usize,
     /// The request that a reply answers, or null.
     token: *const Token,
@@ -176,7 +176,7 @@ fn check(wanted: &Preparation<'_>) {
     }
 }
 
-/// What the client passes to Commit.
+/// Arguments of Commit.
 #[derive(Clone, Copy, Debug)]
 pub struct CommitArgs<'a> {
     /// Request or reply.
@@ -460,7 +460,7 @@ impl SrcDesc {
     }
 }
 
-/// Where a payload is prepared.
+/// The buffer in which a payload is prepared.
 #[derive(Clone, Copy, Debug)]
 struct PayloadBuffer {
     address: *mut u8,

@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::types::{AmCategory, EpIndex, Location, MAX_ARGS};
 use gasnet_conduit::{Class, JobRank};
 
-/// What Prepare decided. `gex_AM_SrcDesc_t` is its address.
+/// The decisions of Prepare. `gex_AM_SrcDesc_t` is its address.
 ///
 /// Commit loads what Prepare stored a moment ago. A load that is wider than the store waits until
 /// the store has left the store buffer, after all stores to the ring's cache lines. So the narrow
@@ -67,7 +67,7 @@ pub struct Prepared {
     pub address: *mut u8,
     /// Its size.
     pub bytes: usize,
-    /// Where the client wants its local completion, if the buffer is the client's.
+    /// The client's place for local completion, if the buffer is the client's.
     pub lc_opt: *mut Event,
     /// Whether the buffer is the library's.
     pub library_buffer: bool,
@@ -79,7 +79,7 @@ pub struct Prepared {
     pub(super) device_ep: Option<EpIndex>,
     /// The destination named at Prepare, if any.
     pub destination: *mut u8,
-    /// What destinations count from.
+    /// Base of destinations.
     pub destination_base: usize,
 }
 
@@ -101,7 +101,7 @@ impl SrcDesc {
         }
     }
 
-    /// What is prepared, if anything. Inlined, so that a caller reads what it uses and copies
+    /// The prepared message, if any. Inlined, so that a caller reads what it uses and copies
     /// nothing.
     #[inline(always)]
     pub fn prepared(&self) -> Option<Prepared> {

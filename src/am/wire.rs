@@ -16,7 +16,7 @@ pub enum Carrier {
     Packet,
 }
 
-/// Where the payload is.
+/// Place of the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// There is none, or it was at its destination before the message.
@@ -45,7 +45,7 @@ pub fn shape(kind: u8, small: u8, length: usize) -> Result<(AmCategory, usize), 
     Ok((category, nargs))
 }
 
-/// Where the payload of a message is whose [`shape`] is good. A payload in place is inside
+/// Place of the payload of a message whose [`shape`] is good. A payload in place is inside
 /// `length`.
 #[inline]
 pub fn payload(

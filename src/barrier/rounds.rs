@@ -31,7 +31,7 @@ const WINDOW: u32 = 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u32);
 
-/// What the own neighbourhood has reached, and all have not.
+/// The progress of the own neighbourhood, which others may not have made yet.
 #[derive(Debug)]
 struct Reached {
     /// The bits with which this leader has entered the round that is under way.

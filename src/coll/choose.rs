@@ -64,7 +64,7 @@ const MIN_CHUNK: usize = 16_384;
 /// Members from which recursive halving is used; below, a tree sends no more data.
 const MIN_HALVING: u32 = 4;
 
-/// Where a collective runs.
+/// The place of a collective.
 #[derive(Clone, Copy, Debug)]
 pub enum Path {
     /// In shared memory only.

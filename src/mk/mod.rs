@@ -28,7 +28,7 @@ pub enum Refusal {
     Resource(String),
 }
 
-/// Which device's memory, in words that two drivers of one process share.
+/// The owner of memory, in words that two drivers of one process share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The device.
@@ -38,11 +38,11 @@ pub struct Owner {
     pub handles: [usize; 2],
 }
 
-/// What a vendor's library does for one device. Errors are messages with the vendor's own text.
-/// Callable from any thread; the calling thread's current device and context are afterwards what
-/// they were before. Every copy is complete at return.
+/// The functions of a vendor's library for one device. Errors are messages with the vendor's own
+/// text. Callable from any thread; the calling thread's current device and context are afterwards
+/// what they were before. Every copy is complete at return.
 pub trait Driver: Send + Sync {
-    /// Whose memory this is.
+    /// The owner of this memory.
     fn owner(&self) -> Owner;
     /// New memory of `bytes` bytes (not 0).
     fn allocate(&self, bytes: usize) -> Result<usize, String>;
@@ -82,7 +82,7 @@ unsafe fn take_descriptor(fd: RawFd) -> Option<OwnedFd> {
     gasnet_sys::fd::duplicate(fd.as_raw_fd()).ok()
 }
 
-/// What `gex_MK_t` points to, but for `GEX_MK_HOST`.
+/// The target of a `gex_MK_t`, but for `GEX_MK_HOST`.
 pub struct MemoryKind {
     driver: Box<dyn Driver>,
     /// Segments that it has.
@@ -204,8 +204,8 @@ impl MemRef {
         }
     }
 
-    /// Where the host can read the next `bytes`: at their index, or in `bounce`, to which they are
-    /// copied.
+    /// Address at which the host can read the next `bytes`: at their index, or in `bounce`, to
+    /// which they are copied.
     ///
     /// # Safety
     /// The bytes are valid.

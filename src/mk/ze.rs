@@ -165,18 +165,18 @@ fn check(result: c_int, function: &str) -> Result<(), String> {
     ))
 }
 
-/// What the client brings.
+/// Objects of the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Handles {
     /// `ze_device_handle_t`.
     pub device: usize,
     /// `ze_context_handle_t`.
     pub context: usize,
-    /// Which of the device's memories.
+    /// Number of the device's memory.
     pub ordinal: u32,
 }
 
-/// What one copy at a time uses.
+/// Objects that one copy at a time uses.
 struct Line {
     list: usize,
     bounce: usize,

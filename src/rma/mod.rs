@@ -52,7 +52,7 @@ pub enum Started {
 }
 
 impl Access {
-    /// What is left after the first `done` bytes.
+    /// The rest after the first `done` bytes.
     fn after(&self, done: usize) -> Self {
         Self {
             peer: self.peer,
@@ -79,7 +79,7 @@ impl Access {
     }
 }
 
-/// Copies local memory to a peer's. What is under way is counted in `op`, called only then.
+/// Copies local memory to a peer's. `op`, called only for transfers under way, counts them.
 #[inline(always)]
 pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) -> Result<Started, Busy> {
     if access.bytes == 0 {
@@ -129,9 +129,10 @@ pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
     }
 }
 
-/// What the kernel did not copy. Its owner may be able to: memory of a device, or memory that a
-/// handler of the client's provides when it is touched. If not, the owner's fault ends the job.
-/// `by_messages` also gets whether the kernel copied a part: then IMMEDIATE cannot refuse any more.
+/// Copies the rest that the kernel did not. The owner may be able to: memory of a device, or memory
+/// that a handler of the client's provides when it is touched. If not, the owner's fault ends the
+/// job. `by_messages` also gets whether the kernel copied a part: then IMMEDIATE cannot refuse any
+/// more.
 fn rest(
     access: &Access,
     done: usize,

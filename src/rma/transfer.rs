@@ -48,7 +48,7 @@ struct Transfer {
     kind: OpKind,
     /// The other side.
     peer: JobRank,
-    /// Where the data of a get or the old value of an atomic goes.
+    /// Destination of the data of a get, or of the old value of an atomic.
     local: MemRef,
     /// Length of the whole.
     bytes: usize,
@@ -205,7 +205,7 @@ fn advance(id: TransferId, from: JobRank, bytes: usize, is_of: impl Fn(OpKind) -
     true
 }
 
-/// Where `bytes` at `offset` of a get from `from` go; None if its message is malformed.
+/// Destination of `bytes` at `offset` of a get from `from`; None if its message is malformed.
 pub fn get_destination(id: TransferId, from: JobRank, offset: usize, bytes: usize) -> Option<MemRef> {
     let mut table = table(id)?;
     let t = table.live(id)?;

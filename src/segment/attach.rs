@@ -35,8 +35,8 @@ fn page_floor(bytes: u64) -> usize {
     bytes as usize & !(mem::page_size() - 1)
 }
 
-/// How much each rank of this host may attach: `GASNET_MAX_SEGSIZE`, bounded by what the host has,
-/// divided among its ranks.
+/// Most bytes that each rank of this host may attach: `GASNET_MAX_SEGSIZE`, bounded by what the
+/// host has, divided among its ranks.
 pub fn max_local_bytes(host_ranks: u32) -> usize {
     let limit = config::get().get(&config::MAX_SEGSIZE);
     let memory = host_memory::query();
@@ -173,8 +173,8 @@ impl Runtime {
     /// Huge pages, if the user asks for them. Without them things are slower, not wrong.
     fn advise(&self, mapping: &Mapping, bytes: usize) {
         let config = config::get();
-        // Who sets the size of huge pages for libraries (libhugetlbfs, Cray's modules) wants them,
-        // unless GASNET_USE_HUGEPAGES is set.
+        // A size of huge pages that is set for libraries (libhugetlbfs, Cray's modules) asks for
+        // them, unless GASNET_USE_HUGEPAGES is set.
         let wants = || env::var_os("HUGETLB_DEFAULT_PAGE_SIZE").is_some_and(|size| !size.is_empty());
         if config.get(&config::USE_HUGEPAGES) || (!config.is_set(&config::USE_HUGEPAGES) && wants()) {
             match mem::want_huge_pages(mapping.base, bytes) {
@@ -204,8 +204,8 @@ impl Runtime {
                 .resize(segment::total_bytes(sizes, shape))
                 .and_then(|()| segment::map(fd, sizes, shape, None))
                 .map(Some);
-            // Where the kind of memory has no seals, a neighbour that shrinks it harms the job;
-            // nothing of ours does.
+            // Without seals a neighbour that shrinks the memory harms the job; nothing of ours
+            // does.
             memory.seal();
         }
         let announced = match &first {

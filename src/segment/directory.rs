@@ -1,9 +1,8 @@
 //! The attached segments of all ranks.
 //!
 //! A job of N ranks has N bounds and keys. They lie in memory that a neighbourhood shares, so a
-//! host holds them once, and the conduit learns a key when its rank is first reached. What each
-//! process holds for itself is a number per rank, and the bounds of its neighbours, whose memory it
-//! maps.
+//! host holds them once, and the conduit learns a key when its rank is first reached. Each
+//! process itself holds a number per rank, and the bounds of its neighbours, whose memory it maps.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -59,7 +58,7 @@ pub struct Directory {
     nbrhd: Nbrhd,
     /// Of this process's neighbours, by index. Copies, so that no neighbour can change them.
     neighbours: Vec<Bounds>,
-    /// What to add to a neighbour's address to get ours; by index in the neighbourhood.
+    /// Offsets from a neighbour's addresses to ours; by index in the neighbourhood.
     pub deltas: Offsets,
     /// By rank, if the segments are registered.
     learned: Option<Vec<Learned>>,

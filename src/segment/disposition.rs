@@ -8,7 +8,7 @@ use crate::runtime;
 use crate::segment::configuration::is_everything;
 use crate::types::{EpIndex, Location, ANYWHERE};
 
-/// Where the remote range `[address, address + bytes)` of a call lies: endpoint, with [`ANYWHERE`]
+/// Place of the remote range `[address, address + bytes)` of a call: endpoint, with [`ANYWHERE`]
 /// if the flags allow any address.
 #[inline]
 pub fn remote_location(peer: Location, address: usize, bytes: usize, flags: Flags) -> Location {
@@ -50,7 +50,7 @@ pub fn narrow(place: Location, address: usize, bytes: usize) -> Location {
     }
 }
 
-/// Where local addresses lie: in the device segment of endpoint `ep`, if it has one, or in all
+/// Place of local addresses: in the device segment of endpoint `ep`, if it has one, or in all
 /// memory of this process.
 #[inline]
 pub const fn own(ep: EpIndex, flags: Flags) -> EpIndex {
@@ -67,7 +67,7 @@ pub fn has_offsets(flags: Flags) -> bool {
     flags.has(Flags::SELF_SEG_OFFSET | Flags::PEER_SEG_OFFSET)
 }
 
-/// What local addresses of a call count from. Fatal when `ep` has no segment and they are offsets.
+/// Base of local addresses of a call. Fatal when `ep` has no segment and they are offsets.
 pub fn own_base(ep: EpIndex, flags: Flags) -> usize {
     let rt = runtime::get();
     if !flags.has(Flags::SELF_SEG_OFFSET) {
@@ -76,7 +76,7 @@ pub fn own_base(ep: EpIndex, flags: Flags) -> usize {
     rt.base_of(Location { rank: rt.rank(), ep })
 }
 
-/// What remote addresses of a call count from. Fatal when no segment of the peer is known and they
+/// Base of remote addresses of a call. Fatal when no segment of the peer is known and they
 /// are offsets.
 #[inline]
 pub fn peer_base(peer: Location, flags: Flags) -> usize {

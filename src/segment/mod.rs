@@ -32,13 +32,13 @@ pub struct Segment {
     pub base: usize,
     /// Length in bytes.
     pub bytes: usize,
-    /// Whose memory it is.
+    /// Source of its memory.
     pub memory: Memory,
     /// The conduit's name for it, if it is registered.
     pub registration: Option<Registration>,
     /// The conduit's number for it as a target of this process's own atomics.
     learned: Learned,
-    /// Whose device's memory it is; none for host memory.
+    /// Its memory kind; none for host memory.
     pub kind: Option<&'static MemoryKind>,
     /// Client data (`cdata`).
     pub cdata: AtomicPtr<std::ffi::c_void>,
@@ -66,7 +66,7 @@ impl Segment {
 }
 
 impl Segment {
-    /// Where it is.
+    /// Its bounds.
     #[inline]
     pub fn bounds(&self) -> Bounds {
         Bounds {
@@ -151,7 +151,7 @@ impl Bounds {
     }
 }
 
-/// Where the memory of a segment comes from.
+/// Source of the memory of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// Attached: shared with neighbours, for the rest of the process.

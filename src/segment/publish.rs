@@ -14,10 +14,10 @@ use crate::types::{Location, Rank};
 /// Tells all members of `team` the bound segments of `endpoints`, and records theirs. Collective
 /// over it; also a barrier.
 pub fn publish(rt: &Runtime, team: &'static Team, endpoints: &[&Endpoint]) -> Result<(), String> {
-    // What follows is also the synchronisation that neighbours need.
+    // The exchange below is also the synchronisation that neighbours need.
     rt.kernel_copy().admit_neighbours();
     let bound = |ep: &&Endpoint| ep.bound().map(|segment| (ep.index, segment));
-    // What was attached is known everywhere.
+    // Attached segments are known everywhere.
     let mut own: Vec<u8> = endpoints
         .iter()
         .filter_map(bound)

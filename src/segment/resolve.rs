@@ -52,8 +52,8 @@ impl Runtime {
     }
 
     /// The bound segment of an endpoint, if this process knows it: its own, one that was attached,
-    /// or one that was published to it. What is bound to a primordial endpoint in EVERYTHING counts
-    /// in queries and offsets only.
+    /// or one that was published to it. A segment of a primordial endpoint in EVERYTHING
+    /// counts in queries and offsets only.
     pub fn bound_segment(&self, place: Location) -> Option<Bounds> {
         if endpoint::is_attached(place.ep) {
             return self.primordial_segment(place.rank);
@@ -106,15 +106,15 @@ impl Runtime {
         }
     }
 
-    /// Where `[address, address + bytes)` of an endpoint's segment is here, if this process can
+    /// Address here of `[address, address + bytes)` of an endpoint's segment, if this process can
     /// touch it. Fatal when it is outside.
     #[inline]
     pub fn mapped_address(&self, place: Location, address: usize, bytes: usize) -> Option<*mut u8> {
         Window::of(self, place).map(|window| window.here(address, bytes))
     }
 
-    /// Where `[address, address + bytes)` of neighbour `rank` is here. Fatal when it is outside the
-    /// neighbour's segment.
+    /// Address here of `[address, address + bytes)` of neighbour `rank`. Fatal when it is outside
+    /// the neighbour's segment.
     #[inline]
     pub fn map_neighbour(&self, rank: JobRank, address: usize, bytes: usize) -> *mut u8 {
         Window::neighbour(self, Location { rank, ep: 0 }).here(address, bytes)

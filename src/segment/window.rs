@@ -44,7 +44,7 @@ impl Window {
         }
     }
 
-    /// What is bound to another endpoint of this process, which is no device's.
+    /// The segment of another endpoint of this process, which is no device's.
     fn own(rt: &Runtime, ep: EpIndex) -> Self {
         let place = Location { rank: rt.rank(), ep };
         let segment = rt.segment_of(place).filter(|segment| !segment.on_device);
@@ -57,7 +57,7 @@ impl Window {
         }
     }
 
-    /// Where `[address, address + bytes)` is here. Fatal when it is outside, in every flavour: a
+    /// Address here of `[address, address + bytes)`. Fatal when it is outside, in every flavour: a
     /// wrong address would corrupt this process. Its own memory is the exception
     /// ([`Runtime::is_own_memory`]).
     #[inline]

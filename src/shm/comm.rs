@@ -77,7 +77,7 @@ pub enum Slept {
     Woken,
 }
 
-/// What a poll needs to check a ring without taking its lock.
+/// State by which a poll checks a ring without its lock.
 #[derive(Debug)]
 struct RingPeek {
     ring: RingMemory,

@@ -204,7 +204,7 @@ impl CollBufferMemory {
         unsafe { &*self.slot(slot).cast::<AtomicU64>() }
     }
 
-    /// What the owner had retired when it published the slot.
+    /// The owner's retirements up to the time when it published the slot.
     #[inline]
     pub fn retired_then(&self, slot: usize) -> &AtomicU64 {
         // SAFETY: the second 8 bytes of a slot, aligned and mapped.

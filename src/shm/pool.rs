@@ -9,8 +9,8 @@
 //! stays assigned to its last target while it is free: nobody counts frees, and the same target
 //! takes it again without accounting.
 //!
-//! SYNC POINT block-reuse: [`Blocks::free`] (release) pairs with [`Pool::take`] (acquire). What the
-//! owner notes of a block is written by the block's holder, so it is ordered likewise.
+//! SYNC POINT block-reuse: [`Blocks::free`] (release) pairs with [`Pool::take`] (acquire). The
+//! owner's notes on a block are written by the block's holder, so they are ordered likewise.
 
 use super::memory::BlockMemory;
 use gasnet_sys::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -290,7 +290,7 @@ mod tests {
             for target in 2..ranks {
                 assert_eq!(all_for(target).len(), reserved, "{count} blocks, {ranks} ranks");
             }
-            // What one target frees, another gets, but for the reserve.
+            // A block that one target frees goes to another, but for the reserve.
             for &block in &first {
                 pool.blocks().free(block);
             }

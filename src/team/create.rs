@@ -22,7 +22,7 @@ use crate::types::{Location, Rank};
 
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
-/// What a member of the parent contributes to a split.
+/// Contribution of a member of the parent to a split.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
@@ -30,7 +30,7 @@ struct Entry {
     color: i32,
     key: i32,
     number: u32,
-    /// What the member gives for collectives in shared memory ([`CollBufferId::pack`]).
+    /// The member's buffer for collectives in shared memory ([`CollBufferId::pack`]).
     coll_buffer: u32,
 }
 

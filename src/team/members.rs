@@ -42,7 +42,7 @@ impl Members {
         }
     }
 
-    /// How many there are.
+    /// Their number.
     pub fn count(&self) -> u32 {
         match self {
             Self::Consecutive { count, .. } => *count,

@@ -135,7 +135,7 @@ pub struct Team {
     pub cdata: AtomicPtr<std::ffi::c_void>,
 }
 
-/// What the fields of a new [`Team`] begin with.
+/// Initial values of the fields of a new [`Team`].
 struct NewTeam {
     id: TeamId,
     rank: Rank,
@@ -247,7 +247,7 @@ impl Team {
         self.head.count.store(count, Ordering::Release);
     }
 
-    /// What inline code reads.
+    /// The part that inline code reads.
     pub fn head(&self) -> &Head {
         &self.head
     }
@@ -294,7 +294,7 @@ static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 /// Destroyed teams.
 static DESTROYED: Graveyard = Graveyard::new();
 
-/// What a `gex_TM_t` names.
+/// The target of a `gex_TM_t`.
 #[derive(Clone, Copy, Debug)]
 pub enum Named {
     /// A team.

@@ -1,4 +1,4 @@
-//! What the debug flavour checks of a call, beside what every flavour does: that the two sides have
+//! Checks of a call in the debug flavour, beside those of every flavour: that the two sides have
 //! the same length, that no address is null, that all of the remote side is in its segment before
 //! anything moves, and that destinations do not overlap.
 

@@ -26,7 +26,7 @@ use crate::types::{EpIndex, Location, ANYWHERE};
 use gasnet_conduit::Busy;
 use shape::{extent, List, Nest, Side};
 
-/// Which side is remote.
+/// The remote side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The destination.
@@ -35,7 +35,7 @@ pub enum Direction {
     Get,
 }
 
-/// What is copied.
+/// The data to copy.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
     /// Vector and indexed.
@@ -58,7 +58,7 @@ pub struct VisAccess<'a> {
     pub source_ep: EpIndex,
     /// The remote side.
     pub peer: Location,
-    /// What is copied.
+    /// The data to copy.
     pub data: Data<'a>,
     /// Fail instead of waiting (`GEX_FLAG_IMMEDIATE`).
     pub immediate: bool,
@@ -132,10 +132,10 @@ impl VisAccess<'_> {
     }
 }
 
-/// Starts `access`. What is under way is counted in `op`, called at most once, and only then.
+/// Starts `access`. `op`, called at most once, and only for transfers under way, counts them.
 pub fn start(access: &VisAccess<'_>, op: &mut dyn FnMut() -> &'static Op) -> Result<Started, Busy> {
     let rt = runtime::get();
-    // What lies anywhere in the peer's process may be of a device: each piece finds its way.
+    // An address anywhere in the peer's process may be of a device: each piece finds its way.
     if rt.may_be_on_device(access.source_ep) || rt.is_on_device(access.peer) || access.peer.ep & ANYWHERE != 0 {
         return packets::on_devices(rt, access, op);
     }

@@ -217,7 +217,7 @@ struct Packets {
     made: Vec<u8>,
     encoded: usize,
     data: usize,
-    /// What later polls complete with the last packet.
+    /// The category that later polls complete with the last packet.
     held: Option<Category>,
 }
 
@@ -341,14 +341,14 @@ impl Packets {
     }
 }
 
-/// Where the data of one packet of a get belongs.
+/// Destination of the data of one packet of a get.
 #[derive(Debug)]
 struct PendingGet {
     op: &'static Op,
     side: Side,
     at: Position,
     bytes: usize,
-    /// Who is to send it.
+    /// Its sender.
     source: JobRank,
 }
 
@@ -393,7 +393,7 @@ impl PendingGets {
 /// Reads the records of a packet. None if they are malformed or name memory of a device.
 fn read_runs(token: &Token, payload: *const u8, encoded: usize) -> Option<(Vec<Run>, usize)> {
     let mut copy = vec![0_u8; encoded];
-    // SAFETY: the caller checked that the message has so many bytes. They are copied, since a
+    // SAFETY: the caller checked that the message has these bytes. They are copied, since a
     // neighbour could still write them.
     unsafe { std::ptr::copy_nonoverlapping(payload, copy.as_mut_ptr(), encoded) };
     let (runs, data) = records::read(&copy)?;

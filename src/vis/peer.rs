@@ -46,7 +46,7 @@ pub fn send(access: &VisAccess<'_>, completion: &PeerCompletion, id: u64, total:
 #[derive(Clone, Copy, Debug)]
 struct Payload([u8; MAX_PAYLOAD]);
 
-/// What is to run, and when.
+/// A peer-completion handler, and the put that it waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct Awaited {
     /// Bytes of the put.

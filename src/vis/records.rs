@@ -30,7 +30,7 @@ impl Run {
     }
 }
 
-/// What goes into one packet.
+/// Contents of one packet.
 #[derive(Debug, Default)]
 pub struct Records {
     runs: Vec<Run>,
@@ -117,8 +117,8 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-/// What a peer wrote: the runs and the length of their data. None if it is malformed. Where the
-/// runs lie is not judged.
+/// Decodes runs and the length of their data. None if they are malformed. Addresses are not
+/// checked.
 pub fn read(mut encoded: &[u8]) -> Option<(Vec<Run>, usize)> {
     let mut runs = Vec::with_capacity(encoded.len() / ONE);
     let mut data = 0_usize;

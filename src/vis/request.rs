@@ -12,7 +12,7 @@ use crate::segment::window::Window;
 use crate::team::{self, TeamHandle, PEER_COMPLETION_ARMED};
 use crate::types::Rank;
 
-/// What is to be copied.
+/// The data to copy.
 #[derive(Clone, Copy, Debug)]
 pub enum VisRequest {
     /// Vector and indexed.

@@ -25,7 +25,7 @@ pub enum List {
         entries: *const Memvec,
         /// Its length.
         count: usize,
-        /// What its addresses count from.
+        /// Base of its addresses.
         base: usize,
     },
     /// All pieces have the same length.
@@ -36,7 +36,7 @@ pub enum List {
         count: usize,
         /// Length of a piece.
         bytes: usize,
-        /// What its addresses count from.
+        /// Base of its addresses.
         base: usize,
     },
 }
@@ -295,7 +295,7 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// Where this is.
+    /// Its position.
     pub fn position(&self) -> Position {
         self.at
     }

@@ -41,7 +41,7 @@ impl StridedArgs {
     /// As for [`super::request::VisRequest::at_once`].
     #[inline(always)]
     pub(super) unsafe fn copy(self, window: &Window, direction: Direction) -> Option<()> {
-        // Where nothing moves, arrays, team and rank are not checked.
+        // If nothing moves, arrays, team and rank are not checked.
         if self.levels > FEW_LEVELS || self.elem == 0 {
             return None;
         }

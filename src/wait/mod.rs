@@ -334,7 +334,8 @@ impl Waiter {
                 };
                 let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
                 let known = thread.known_count.get();
-                // What the thread that waits for the network found since this thread's last poll.
+                // The thread that waits for the network may have found something since this
+                // thread's last poll.
                 let also = || self.advances() || FOLLOWERS.count() != known;
                 let slept = if watch == WakePromise::Arrived {
                     Slept::Refused
@@ -390,8 +391,8 @@ fn notify_process() {
     wake_own();
 }
 
-/// What a thread sleeps on that only the network can wake. None if there are neighbours, whose
-/// messages do not arrive there, or if a thread takes what arrives.
+/// The wake-up object of a thread that only the network can wake. None if there are neighbours,
+/// whose messages do not arrive there, or if a thread receives.
 fn network_wake(rt: &Runtime) -> Option<&'static dyn Wake> {
     let alone = rt.nbrhd().count() == 1 && !network::receives();
     rt.abilities().wake.filter(|_| alone)

@@ -212,7 +212,7 @@ pub struct Received {
     pub known: u32,
 }
 
-/// Polls until nothing has arrived for some time. What other threads wait for may be among it.
+/// Polls until nothing has arrived for some time. Other threads may wait for some of it.
 pub fn receive(idle: Duration) -> Received {
     RECEIVING.store(process::thread(), Ordering::SeqCst);
     let mut last = Instant::now();

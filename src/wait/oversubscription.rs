@@ -40,7 +40,7 @@ pub struct SleepEpisodes {
     length: &'static AtomicU64,
 }
 
-/// What a thread's last timed yields indicate.
+/// Statistics of a thread's last timed yields.
 #[derive(Debug, Default)]
 pub struct YieldStats {
     suspicion: Cell<u8>,

@@ -1,4 +1,4 @@
-//! How much the receive thread is awake: `GASNET_RCV_THREAD_RATE`, `_LOAD` and `_IDLE`.
+//! The pace of the receive thread: `GASNET_RCV_THREAD_RATE`, `_LOAD` and `_IDLE`.
 
 use gasnet_conduit::config::{self, Config};
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Pace {
         }
     }
 
-    /// How long arrivals are to wait after the thread was awake for this time.
+    /// Pause after the thread was awake for this time.
     pub fn pause(&self, awake: Duration) -> Duration {
         let by_rate = self.interval.saturating_sub(awake);
         let by_load = awake.mul_f64(1.0 / self.load - 1.0);

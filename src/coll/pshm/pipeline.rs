@@ -16,11 +16,11 @@ pub struct Source {
     pub data: Span,
     /// The data does not change until the collective is complete on this member.
     pub stable: bool,
-    /// Who reads it.
+    /// Its readers.
     pub readers: Readers,
 }
 
-/// What other members publish, from the view of one reader.
+/// Data that other members publish, from the view of one reader.
 #[derive(Debug)]
 pub struct Reader {
     pshm_call: PshmCall,
@@ -154,7 +154,7 @@ impl PshmCall {
         unsafe { word.write(address) };
     }
 
-    /// Where the data of `member` is mapped here, or 0 if it is staged. The member has published
+    /// Address here of the data of `member`, or 0 if it is staged. The member has published
     /// the first sequence number, and this one has not retired it.
     fn read_address(self, member: usize) -> usize {
         let (buffer, slot) = self.team.buffers().slot_of(member, self.start);
