@@ -233,14 +233,8 @@ impl<'a> Launch<'a> {
                     program.execute(&invitation);
                 }
                 let memory = memory.take().expect("the loop above has made it");
-                let control_socket = Some(theirs);
-                Ok(Some(Job::new(
-                    self.options,
-                    &self.host_state,
-                    rank,
-                    memory,
-                    control_socket,
-                )))
+                let (options, host_state) = (self.options, &self.host_state);
+                Ok(Some(Job::new(options, host_state, rank, memory, Some(theirs))))
             }
         }
     }

@@ -73,6 +73,20 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
             names.join(" ")
         );
     }
+    let host = position_here(&names);
+    let todo = (0..layout.hosts())
+        .filter(|&number| Some(number) != host)
+        .map(|number| Host {
+            number,
+            name: names[number as usize].clone().into_bytes(),
+        });
+    let mut tree = Tree::new(Secret::new(), None, options.route_output.is_some());
+    branch_out(&mut tree, &layout, todo.collect(), options, remote.master.as_deref())?;
+    Ok(HostPlan { layout, host, tree })
+}
+
+/// The position of this host among `names`.
+fn position_here(names: &[String]) -> Option<u32> {
     let own_name = net::host_name();
     let own_addresses = net::addresses();
     let is_own = |ip: IpAddr| own_addresses.iter().any(|own| own.ip == ip);
@@ -92,16 +106,7 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
             || name.parse().is_ok_and(is_own)
             || (short(name) == short(&own_name) && means_here(name))
     };
-    let host = names.iter().position(|name| is_here(name)).map(|i| i as u32);
-    let todo = (0..layout.hosts())
-        .filter(|&number| Some(number) != host)
-        .map(|number| Host {
-            number,
-            name: names[number as usize].clone().into_bytes(),
-        });
-    let mut tree = Tree::new(Secret::new(), None, options.route_output.is_some());
-    branch_out(&mut tree, &layout, todo.collect(), options, remote.master.as_deref())?;
-    Ok(HostPlan { layout, host, tree })
+    names.iter().position(|name| is_here(name)).map(|i| i as u32)
 }
 
 /// Connects to the agent of `contact`, and starts the hosts below this one.
