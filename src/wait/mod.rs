@@ -318,40 +318,7 @@ impl Waiter {
         let is_late = |time: PerWaiter| waited >= time.ns() && may_sleep();
         let should_sleep = yield_phase.is_some_and(|time| is_late(time) || is_episode());
         let timed = match runtime::try_get() {
-            Some(rt) if should_sleep => {
-                let began = monotonic_ns();
-                let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
-                let alone = network_wake(rt);
-                let watch = match rt.abilities().wake.filter(|_| alone.is_none()) {
-                    Some(wake) => network::watch(wake),
-                    None if alone.is_some() || rt.single_neighbourhood() => WakePromise::Wakes,
-                    None => WakePromise::Never,
-                };
-                let longest = if watch == WakePromise::Never {
-                    MIN_SLEEP_NS
-                } else {
-                    MAX_SLEEP_NS
-                };
-                let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
-                let known = thread.known_count.get();
-                // The thread that waits for the network may have found something since this
-                // thread's last poll.
-                let also = || self.advances() || FOLLOWERS.count() != known;
-                let slept = if watch == WakePromise::Arrived {
-                    Slept::Refused
-                } else {
-                    FOLLOWERS.sleep(known, limit, |limit| match alone {
-                        Some(_) if self.advances() => Slept::Refused,
-                        Some(wake) => sleep_on(wake, limit),
-                        None => rt.comm().sleep(limit, self.scope, also),
-                    })
-                };
-                thread.was_woken.set(slept == Slept::Woken);
-                if slept == Slept::Refused {
-                    std::thread::yield_now();
-                }
-                Some((began, monotonic_ns()))
-            }
+            Some(rt) if should_sleep => Some(self.sleep(rt, waited)),
             _ => yield_core(),
         };
         if let Some((began, ended)) = timed {
@@ -361,6 +328,44 @@ impl Waiter {
             self.now = ended;
         }
         thread.known_count.set(FOLLOWERS.count());
+    }
+
+    /// Sleeps for a fraction of the time `waited` so far, or until something arrives. Returns when
+    /// the sleep began and ended.
+    fn sleep(&self, rt: &Runtime, waited: u64) -> (u64, u64) {
+        let thread = thread::current();
+        let began = monotonic_ns();
+        let fraction = SLEEP_FRACTION[usize::from(matches!(self.reason, Reason::Condition))];
+        let alone = network_wake(rt);
+        let watch = match rt.abilities().wake.filter(|_| alone.is_none()) {
+            Some(wake) => network::watch(wake),
+            None if alone.is_some() || rt.single_neighbourhood() => WakePromise::Wakes,
+            None => WakePromise::Never,
+        };
+        let longest = if watch == WakePromise::Never {
+            MIN_SLEEP_NS
+        } else {
+            MAX_SLEEP_NS
+        };
+        let limit = Duration::from_nanos((waited / fraction).clamp(MIN_SLEEP_NS, longest));
+        let known = thread.known_count.get();
+        // The thread that waits for the network may have found something since this thread's
+        // last poll.
+        let also = || self.advances() || FOLLOWERS.count() != known;
+        let slept = if watch == WakePromise::Arrived {
+            Slept::Refused
+        } else {
+            FOLLOWERS.sleep(known, limit, |limit| match alone {
+                Some(_) if self.advances() => Slept::Refused,
+                Some(wake) => sleep_on(wake, limit),
+                None => rt.comm().sleep(limit, self.scope, also),
+            })
+        };
+        thread.was_woken.set(slept == Slept::Woken);
+        if slept == Slept::Refused {
+            std::thread::yield_now();
+        }
+        (began, monotonic_ns())
     }
 }
 
