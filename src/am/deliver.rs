@@ -171,47 +171,16 @@ impl<'a> Delivery<'a> {
 
     fn run_client(&self, m: &ReceivedMessage) {
         let Some(endpoint) = self.rt.endpoint(m.header.target_ep & !ANYWHERE) else {
-            fatal!(
-                "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with \
-                 gex_EP_Create, and synchronise before the first message.",
-                self.rt.rank(),
-                m.category,
-                m.class,
-                m.source,
-                m.header.target_ep & !ANYWHERE
-            );
+            self.no_endpoint(m)
         };
-        let nargs = m.nargs;
         // An endpoint that registers nothing at an index has the primordial one's handler there.
         let entry = endpoint
             .handlers
             .get(m.header.handler)
             .or_else(|| self.rt.endpoint0().handlers.get(m.header.handler));
-        let Some(entry) = entry else {
-            fatal!(
-                "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {}, but no handler is \
-                 registered there. Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the \
-                 first message.",
-                self.rt.rank(),
-                m.category,
-                m.class,
-                m.source,
-                m.header.handler
-            );
-        };
-        if CHECKED && !entry.accepts(m.class, m.category, nargs) {
-            fatal!(
-                "rank {}: an AM {:?} {:?} with {nargs} arguments came from rank {} for handler {} ({}), which was \
-                 registered with flags {:#x} for {} arguments.",
-                self.rt.rank(),
-                m.category,
-                m.class,
-                m.source,
-                m.header.handler,
-                handler_name(entry),
-                entry.flags,
-                entry.nargs
-            );
+        let Some(entry) = entry else { self.no_handler(m) };
+        if CHECKED && !entry.accepts(m.class, m.category, m.nargs) {
+            self.other_handler(m, entry);
         }
         let token = Token {
             source: Location {
@@ -244,7 +213,7 @@ impl<'a> Delivery<'a> {
             };
             // SAFETY: the client registered this function for this category and number of arguments
             // (checked in the debug flavour).
-            unsafe { call(entry, &token, buffer, &m.args[..nargs]) };
+            unsafe { call(entry, &token, buffer, &m.args[..m.nargs]) };
             if CHECKED {
                 known.set(outer);
             }
@@ -252,6 +221,50 @@ impl<'a> Delivery<'a> {
         if began != 0 {
             ran(began, m, entry);
         }
+    }
+
+    #[cold]
+    fn no_endpoint(&self, m: &ReceivedMessage) -> ! {
+        fatal!(
+            "rank {}: an AM {:?} {:?} came from rank {} for endpoint {}, which does not exist here. Create it with \
+             gex_EP_Create, and synchronise before the first message.",
+            self.rt.rank(),
+            m.category,
+            m.class,
+            m.source,
+            m.header.target_ep & !ANYWHERE
+        );
+    }
+
+    #[cold]
+    fn no_handler(&self, m: &ReceivedMessage) -> ! {
+        fatal!(
+            "rank {}: an AM {:?} {:?} with {} arguments came from rank {} for handler {}, but no handler is registered \
+             there. Register it with gex_EP_RegisterHandlers on every rank, and synchronise before the first message.",
+            self.rt.rank(),
+            m.category,
+            m.class,
+            m.nargs,
+            m.source,
+            m.header.handler
+        );
+    }
+
+    #[cold]
+    fn other_handler(&self, m: &ReceivedMessage, entry: &AmEntry) -> ! {
+        fatal!(
+            "rank {}: an AM {:?} {:?} with {} arguments came from rank {} for handler {} ({}), which was registered \
+             with flags {:#x} for {} arguments.",
+            self.rt.rank(),
+            m.category,
+            m.class,
+            m.nargs,
+            m.source,
+            m.header.handler,
+            handler_name(entry),
+            entry.flags,
+            entry.nargs
+        );
     }
 
     #[inline(always)]
