@@ -15,6 +15,7 @@ use crate::runtime::{self, Runtime};
 use crate::segment::reach::Reach;
 use crate::types::Location;
 use gasnet_conduit::Busy;
+use native::Native;
 
 /// A put or a get.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +100,7 @@ pub fn put(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
                 packets::put(rest, op(), manner, has_begun)
             })
         }
-        Reach::Network(rma, segment) => native::put((rt, rma), access, segment, op(), manner),
+        Reach::Network(rma, segment) => native::put(Native { rt, rma }, access, segment, op(), manner),
         Reach::Messages => packets::put(access, op(), manner, false),
     }
 }
@@ -124,7 +125,7 @@ pub fn get(access: &Access, op: impl FnOnce() -> &'static Op, manner: Manner) ->
                 packets::get(rest, op(), manner, has_begun)
             })
         }
-        Reach::Network(rma, segment) => native::get((rt, rma), access, segment, op(), manner),
+        Reach::Network(rma, segment) => native::get(Native { rt, rma }, access, segment, op(), manner),
         Reach::Messages => packets::get(access, op(), manner, false),
     }
 }

@@ -73,14 +73,24 @@ fn local(rt: &Runtime, memory: MemRef, bytes: usize) -> LocalMemory {
     }
 }
 
+/// Puts and gets of the network, for this process.
+#[derive(Clone, Copy)]
+pub struct Native<'a> {
+    /// The runtime.
+    pub rt: &'a Runtime,
+    /// The ability.
+    pub rma: &'a dyn Rma,
+}
+
 /// See [`super::put`].
 pub fn put(
-    (rt, rma): (&Runtime, &dyn Rma),
+    via: Native<'_>,
     access: &Access,
     segment: RemoteSegment,
     op: &'static Op,
     manner: Manner,
 ) -> Result<Started, Busy> {
+    let Native { rt, rma } = via;
     let peer = access.peer.rank;
     let (mut from, mut kind) = (access.here(), manner.kind);
     let cookie = if manner.copy {
@@ -117,12 +127,13 @@ pub fn put(
 
 /// See [`super::get`].
 pub fn get(
-    (rt, rma): (&Runtime, &dyn Rma),
+    via: Native<'_>,
     access: &Access,
     segment: RemoteSegment,
     op: &'static Op,
     manner: Manner,
 ) -> Result<Started, Busy> {
+    let Native { rt, rma } = via;
     let (peer, to) = (access.peer.rank, access.here());
     let cookie = begin(op, OpKind::Get, peer, to, access.bytes);
     let get = Get {
