@@ -1,6 +1,6 @@
 //! The shim (`shim.h`), opened at run time, behind types of Rust. The contract is in that header.
 
-use crate::variables::SHIM;
+use crate::settings::SHIM;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
 use gasnet_elan_abi as abi;

@@ -2,7 +2,7 @@
 //! compile (`shim.h`).
 //!
 //! - [`ffi`]: the shim behind safe types
-//! - [`variables`], [`rms`], [`start`]: the start
+//! - [`settings`], [`rms`], [`start`]: the start
 //! - [`net`]: the parts together, and polling
 //! - [`link`], [`peers`]: the way into the network
 //! - [`credits`], [`wire`], [`send`], [`receive`], [`buffers`], [`put_notify`]: messages
@@ -26,9 +26,9 @@ mod receive;
 mod rma;
 mod rms;
 mod send;
+mod settings;
 mod start;
 mod transfers;
-mod variables;
 mod wire;
 
 use gasnet_conduit::config::Variable;
@@ -93,7 +93,7 @@ impl Conduit for Elan {
     }
 
     fn variables(&self) -> &'static [Variable] {
-        variables::TABLE
+        settings::TABLE
     }
 
     fn providers(&self) -> Vec<ProviderReport> {

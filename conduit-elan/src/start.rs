@@ -12,9 +12,9 @@ use crate::peers::{Numbers, Peers};
 use crate::receive::{PostedReceives, Receiver};
 use crate::rma::OneSided;
 use crate::send::Messages;
-use crate::variables;
+use crate::settings::Settings;
 use crate::wire::MOST_SLOT;
-use gasnet_conduit::{config, Class, ConduitError, JobRank, ProviderReport, StartInfo};
+use gasnet_conduit::{Class, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_elan_abi as abi;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -46,9 +46,8 @@ pub fn provider() -> ProviderReport {
 }
 
 /// Credits of a process at each peer.
-fn credits(peers: u32) -> u32 {
+fn credits(wanted: Option<u32>, peers: u32) -> u32 {
     let (least, most) = CREDITS_OF_PEER;
-    let wanted = config::get().get(&variables::AM_CREDITS);
     wanted.unwrap_or_else(|| (CREDITS / peers.max(1)).clamp(least, most))
 }
 
@@ -158,8 +157,7 @@ type Divided = (Vec<Buffer>, [Vec<Buffer>; 2]);
 
 /// As many buffers as wanted, or most of what the network's memory has. The error is a message
 /// without a full stop.
-fn buffers(shim: &Shim) -> Result<Divided, String> {
-    let wanted = config::get().get(&variables::BUFFERS);
+fn buffers(shim: &Shim, wanted: Option<u32>) -> Result<Divided, String> {
     let wanted = wanted.unwrap_or(shim.info.port_slots).max(FEWEST);
     let mut all: Vec<Buffer> = (0..wanted).map_while(|_| Buffer::new(shim)).collect();
     let found = all.len();
@@ -246,11 +244,11 @@ fn try_open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Resu
         }
         Ok(shim)
     });
-    let config = config::get();
+    let settings = Settings::read();
     let is_alone = info.leaders.len() == info.size as usize;
     let mut own = BootRecord {
-        credits: credits(info.size - 1),
-        putget: u32::from(config.get(&variables::PUTGET)),
+        credits: credits(settings.credits, info.size - 1),
+        putget: u32::from(settings.putget),
         has_failed: u32::from(found.is_err()),
         barrier: gasnet_conduit::barrier::choice(&barrier_name()),
         ..BootRecord::default()
@@ -262,7 +260,12 @@ fn try_open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Resu
     let agreed = agree(info, own);
     let shim = found?;
     let (agreed, numbers) = agreed?;
-    let opening = Opening { info, agreed, shim };
+    let opening = Opening {
+        info,
+        agreed,
+        shim,
+        settings,
+    };
     all_can(info, opening.open(numbers))
 }
 
@@ -271,12 +274,18 @@ struct Opening<'a> {
     info: &'a StartInfo<'a>,
     agreed: BootRecord,
     shim: Arc<Shim>,
+    settings: Settings,
 }
 
 impl Opening<'_> {
     /// Opens everything.
     fn open(&self, numbers: Option<Numbers>) -> Result<Net, String> {
-        let Self { info, agreed, shim } = self;
+        let Self {
+            info,
+            agreed,
+            shim,
+            settings,
+        } = self;
         let none = |what: &str| format!("libelan's memory (LIBELAN_GALLOC_SIZE) has no room for {what}");
         let size = info.size as usize;
         let slots = agreed.credits as usize * size;
@@ -294,7 +303,7 @@ impl Opening<'_> {
         };
         let counts = counts.ok_or_else(|| none("credits"))?;
         let landing = landing(shim)?;
-        let (free, [for_requests, for_replies]) = buffers(shim)?;
+        let (free, [for_requests, for_replies]) = buffers(shim, settings.buffers)?;
         // SAFETY: as much memory, zero, which lives as long as the shim.
         let credits = unsafe { Credits::new(size, agreed.credits, (counts.0.as_ptr(), counts.1), landing.as_ptr()) };
         let start = |memory: Option<_>| {
@@ -303,16 +312,14 @@ impl Opening<'_> {
             unsafe { Rounds::start(shim, memory.ok_or_else(|| none("the barrier"))?, is_slow) }
         };
         let rounds = memory.map(start).transpose()?;
-        let config = config::get();
-        let depth = config.get(&variables::NETWORKDEPTH);
         let offers = |class, buffers| PostedReceives::new(shim, &port, class, buffers);
         let offers = [offers(Class::Request, for_requests), offers(Class::Reply, for_replies)];
-        let channels = (0..depth.div_ceil(shim.info.throttle.max(1)))
+        let channels = (0..settings.depth.div_ceil(shim.info.throttle.max(1)))
             .map(|_| shim.channel())
             .collect();
         let peers = Peers::new(info.rank, info.size, numbers);
         let link = Link::new(peers, port, Buffers::new(free), Arc::clone(shim));
-        let most_operations = config.get(&variables::NBI_THROTTLE).unwrap_or(depth);
+        let most_operations = settings.most_operations;
         Ok(Net::new(
             OneSided::new(link, Channels::new(channels), most_operations),
             Messages::new([requests, replies], credits),

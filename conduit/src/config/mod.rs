@@ -1,6 +1,7 @@
-//! Environment variables. Each is declared once, in [`table`]. Everything else derives from the
-//! declaration: reading and checking ([`Config::load`]), typed access ([`Config::get`]), and the
-//! output of `GASNET_VERBOSEENV`, `gasnet_info --env` and `docs/env.md` ([`report`]).
+//! Environment variables. Each is declared once, in [`mod@table`] or by a conduit in
+//! [`settings!`]. Everything else derives from the declaration: reading and checking
+//! ([`Config::load`]), typed access ([`Config::get`]), and the output of `GASNET_VERBOSEENV`,
+//! `gasnet_info --env` and `docs/env.md` ([`report`]).
 //!
 //! The environment is read when a client initialises, not when the library is loaded: clients set
 //! variables before they initialise. All values are checked then, and all errors are reported
@@ -26,6 +27,7 @@ mod lists;
 pub mod privileged;
 pub mod report;
 mod segment_limit;
+mod settings;
 mod suggest;
 pub mod table;
 mod value_type;
@@ -35,11 +37,12 @@ pub use built_in::built_in;
 pub use fault_plan::FaultPlan;
 pub use lists::{RankSet, SignalSet};
 pub use segment_limit::{Amount, Per, SegmentLimit};
+pub use settings::{check_row, settings};
 pub use table::*;
 pub use value_type::{Value, ValueType};
 pub use variable::{
     choice, count, double, faults, flag, form, int, path, ranks, segment_limit, signal, signals, size, text, Choice,
-    FromValue, Key, Origin, Scope, Status, Variable,
+    FromValue, Key, Origin, Scope, Status, Unsigned, Variable,
 };
 
 use std::ffi::{OsStr, OsString};
@@ -315,6 +318,11 @@ pub fn get() -> &'static Config {
     static DEFAULTS: OnceLock<Config> = OnceLock::new();
     let installed = *gasnet_sys::read_lock(&INSTALLED);
     installed.unwrap_or_else(|| DEFAULTS.get_or_init(|| Config::defaults(&[])))
+}
+
+/// Whether the user wants no warnings of networks at start.
+pub fn is_quiet() -> bool {
+    get().get_or_default(&QUIET)
 }
 
 /// The stack size of a thread of the library that needs `bytes`, by `GASNET_THREAD_STACK_MIN` and

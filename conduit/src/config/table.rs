@@ -1,8 +1,8 @@
 //! The table of environment variables: those of the library, its tools, its launcher and its tests,
 //! each declared once.
 //!
-//! A conduit that has variables of its own declares them the same way and returns them from
-//! [`crate::Conduit::variables`].
+//! A conduit that has variables of its own declares them by [`super::settings!`], whose rows look
+//! the same, and returns them from [`crate::Conduit::variables`].
 #![forbid(unsafe_code)]
 
 use super::variable::{

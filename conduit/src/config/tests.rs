@@ -167,7 +167,7 @@ fn verbose_lines_have_the_documented_form() {
 
 #[test]
 fn conduit_tables_join() {
-    static EXTRA: &[Variable] = &[count("GASNET_EXTRA_DEPTH", "8", 1, 64, "Depth.")
+    static EXTRA: &[Variable] = &[count::<u32>("GASNET_EXTRA_DEPTH", "8", 1, 64, "Depth.")
         .variable
         .section("extra")];
     const DEPTH: Key<u32> = count("GASNET_EXTRA_DEPTH", "8", 1, 64, "Depth.");

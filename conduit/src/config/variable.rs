@@ -293,7 +293,14 @@ pub const fn flag(name: &'static str, default: bool, help: &'static str) -> Key<
 }
 
 /// Declares a count.
-pub const fn count(name: &'static str, default: &'static str, min: u32, max: u32, help: &'static str) -> Key<u32> {
+pub const fn count<T: Unsigned>(
+    name: &'static str,
+    default: &'static str,
+    min: u32,
+    max: u32,
+    help: &'static str,
+) -> Key<T> {
+    assert!(max as u64 <= T::MOST, "the type holds less than the largest value");
     Key::new(
         name,
         ValueType::Int {
@@ -311,7 +318,14 @@ pub const fn int(name: &'static str, default: &'static str, min: i64, max: i64, 
 }
 
 /// Declares a memory size.
-pub const fn size(name: &'static str, default: &'static str, min: u64, max: u64, help: &'static str) -> Key<u64> {
+pub const fn size<T: Unsigned>(
+    name: &'static str,
+    default: &'static str,
+    min: u64,
+    max: u64,
+    help: &'static str,
+) -> Key<T> {
+    assert!(max <= T::MOST, "the type holds less than the largest value");
     Key::new(name, ValueType::Size { min, max }, default, help)
 }
 
@@ -399,9 +413,7 @@ macro_rules! from_value {
 from_value! {
     bool: Bool(v) => Some(*v);
     i64: Int(v) => Some(*v);
-    u32: Int(v) => u32::try_from(*v).ok();
     i32: Signal(v) => Some(*v);
-    u64: Size(v) => Some(*v);
     f64: Double(v) => Some(*v);
     String: Text(v) => Some(v.clone());
     PathBuf: Path(v) => Some(v.clone());
@@ -410,6 +422,32 @@ from_value! {
     SegmentLimit: SegmentLimit(v) => Some(*v);
     FaultPlan: Faults(v) => Some(v.clone());
 }
+
+/// A type of counts and sizes.
+pub trait Unsigned: FromValue {
+    /// Its largest value.
+    const MOST: u64;
+}
+
+macro_rules! unsigned {
+    ($($type:ident)*) => {$(
+        impl Unsigned for $type {
+            const MOST: u64 = $type::MAX as u64;
+        }
+
+        impl FromValue for $type {
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Int(count) => Self::try_from(*count).ok(),
+                    Value::Size(bytes) => Self::try_from(*bytes).ok(),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+unsigned! { u8 u16 u32 u64 usize }
 
 impl<T: FromValue> FromValue for Option<T> {
     fn from_value(value: &Value) -> Option<Self> {
