@@ -2,7 +2,7 @@
 
 use crate::peers::Address;
 use crate::region::Layout;
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use gasnet_conduit::{barrier, JobRank, StartInfo};
 
 /// Record of a process.
@@ -38,7 +38,7 @@ impl BootRecord {
             layout,
             flavour: settings.flavour as u64,
             barrier: barrier_choice(settings),
-            probes: settings::probes().into(),
+            probes: settings.probes.into(),
             failed: 0,
         }
     }

@@ -1,7 +1,7 @@
 //! conduit-gni of libgasnet: Cray Aries and Gemini over uGNI, with libugni opened at run time.
 //!
 //! - [`ffi`]: the library behind safe types
-//! - [`settings`], [`variables`], [`pmi`], [`start`], [`boot_record`]: the start
+//! - [`settings`], [`pmi`], [`start`], [`boot_record`]: the start
 //! - [`region`], [`wire`], [`credits`]: memory, events and state of Active Messages
 //! - [`posts`], [`peers`], [`completion`]: posts on their way to peers, and their completion
 //! - [`carrier`], [`send`], [`receive`], [`put_notify`]: the life of a message
@@ -35,7 +35,6 @@ mod send;
 mod settings;
 mod start;
 mod transfers;
-mod variables;
 mod wake;
 mod wire;
 
@@ -103,7 +102,7 @@ impl Conduit for Gni {
     }
 
     fn variables(&self) -> &'static [Variable] {
-        variables::TABLE
+        settings::TABLE
     }
 
     fn providers(&self) -> Vec<ProviderReport> {

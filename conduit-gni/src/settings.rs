@@ -1,29 +1,23 @@
-//! The settings of the environment, with the manuals' limits and roundings.
+//! The environment variables of this conduit, and their values with the manuals' limits and
+//! roundings.
 #![forbid(unsafe_code)]
 
-use crate::variables::{
-    Consistency, Routing, AMPOLL_BURST, AM_DOMAIN_POLL_MASK, AM_EAGER_PEERS, AM_MEMORY_REPORT, AM_RVOUS_BUFFERS,
-    AM_RVOUS_CUTOVER, BOUNCE_SIZE, BTE_MULTI_CHANNEL, CE_RADIX, DOMAIN_COUNT, FMA_SHARING, GET_BOUNCE_REGISTER_CUTOVER,
-    GET_FMA_RDMA_CUTOVER, LONG_DEPTH, MAX_MEDIUM, MDD_SHARING, MEMREG, MEM_CONSISTENCY, NETWORKDEPTH,
-    NETWORKDEPTH_SPACE, NETWORKDEPTH_TOTAL, NUM_PD, PACKEDLONG_CUTOVER, PHYSMEM_MAX, PHYSMEM_PROBE,
-    PTHREADS_PER_DOMAIN, PUT_BOUNCE_REGISTER_CUTOVER, PUT_FMA_RDMA_CUTOVER, ROUTING_MODE, USE_CE, USE_CE_PSHM,
-    USE_UDREG,
-};
-use gasnet_conduit::config::{self, Config, Key};
+use gasnet_conduit::choice_enum;
+use gasnet_conduit::config::{self, choice, count, flag, form, settings, size, text, Scope, Spawner};
 use gasnet_conduit::size_spec::Limit;
 use gasnet_gni_abi as abi;
 
 /// Least and largest limit of copies.
-const BOUNCES: (u64, u64) = (4096, 32768);
+const BOUNCES: (usize, usize) = (4096, 32768);
 /// Largest transfer by FMA.
-const FMA_MAX: u64 = 16384;
+const FMA_MAX: usize = 16384;
 /// Units of the space for a peer's requests: bits of a word.
 pub const MOST_UNITS: usize = 64;
 
 /// Most requests under way from a process.
 const MOST_SLOTS: usize = 1 << 15;
 
-/// Which NIC a machine has.
+/// The NIC of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     /// XE and XK.
@@ -32,144 +26,209 @@ pub enum Flavour {
     Aries,
 }
 
+impl Flavour {
+    /// The value for this NIC.
+    fn choose(self, gemini: usize, aries: usize) -> usize {
+        match self {
+            Self::Gemini => gemini,
+            Self::Aries => aries,
+        }
+    }
+}
+
+choice_enum! {
+    /// Order of writes into registered memory that the NIC keeps.
+    pub enum Consistency {
+        /// All.
+        Strict = "strict",
+        /// Data before the completion of their operation.
+        Relaxed = "relaxed",
+        /// As the library chooses.
+        None = "none",
+    }
+}
+
+choice_enum! {
+    /// Route of packets in the network.
+    pub enum Routing {
+        /// In order.
+        InOrder = "IN_ORDER",
+        /// By fixed detours.
+        NonMinimal = "NMIN_HASH",
+        /// By fixed shortest paths.
+        Minimal = "MIN_HASH",
+        /// Adaptively, without bias.
+        Adaptive0 = "ADAPTIVE_0",
+        /// With a bias to shortest paths that grows at each hop.
+        Adaptive1 = "ADAPTIVE_1",
+        /// With a small bias.
+        Adaptive2 = "ADAPTIVE_2",
+        /// With a large bias.
+        Adaptive3 = "ADAPTIVE_3",
+    }
+}
+
+settings! {
+    "Network: gni";
+
+    /// The environment's settings.
+    #[derive(Clone, Debug)]
+    #[allow(clippy::struct_excessive_bools, reason = "each is a variable of its own")]
+    pub struct Settings(config, pub flavour: Flavour) {
+        LIBRARY: Option<String> = text("GASNET_GNI_LIBRARY",
+            "Library to open instead of libugni.so: a path, or a name that the loader searches.").ours();
+        SPAWNER: Option<Spawner> = choice("GASNET_GNI_SPAWNER", "auto", "As GASNET_SPAWNER, for gni.")
+            .scope(Scope::Launcher).ours();
+        PMI_LIBRARY: Option<String> = text("GASNET_GNI_PMI_LIBRARY",
+            "Library to open instead of Cray's libpmi.so.0, for processes that aprun or native Slurm has started.")
+            .ours();
+        MAX_MEDIUM: usize = count("GASNET_GNI_MAX_MEDIUM", "4032", 512, 65408,
+            "Largest payload of a Medium, rounded down to a multiple of 64. Must be the same in all processes.")
+            .unit("bytes")
+            => pub max_packet: usize = packet_bytes(max_packet);
+        NETWORKDEPTH: usize = count("GASNET_NETWORKDEPTH", "64", 1, 1 << 20,
+            "Most requests in flight from a process to a peer, at most 64 and GASNET_NETWORKDEPTH_TOTAL.")
+            => pub depth: usize = depth.min(config.get_or_default(&NETWORKDEPTH_TOTAL)).min(MOST_UNITS);
+        NETWORKDEPTH_TOTAL: usize = count("GASNET_NETWORKDEPTH_TOTAL", "64", 1, 1 << 20,
+            "Most requests in flight from a process, at most 32768.")
+            => pub total_depth: usize = total_depth.min(MOST_SLOTS);
+        NETWORKDEPTH_SPACE: Option<usize> = size("GASNET_NETWORKDEPTH_SPACE", "0", 0, 1 << 40,
+            "Memory for the requests in flight from a process to a peer that has set it aside: from 2 to 64 of the \
+             largest Mediums. It is divided into GASNET_NETWORKDEPTH units, of which a request takes one or more.")
+            .optional().unset_means("four of the largest Mediums; on Gemini 12K")
+            => pub space: usize = space_bytes(space, flavour, max_packet - 64);
+        LONG_DEPTH: Option<usize> = count("GASNET_LONG_DEPTH", "", 1, 64,
+            "Most request Longs in flight from a process to a peer, except those whose payload travels in their \
+             message.")
+            .unset_means("GASNET_NETWORKDEPTH").optional()
+            => pub long_depth: usize = long_depth.unwrap_or(depth);
+        /// None: never.
+        AM_RVOUS_CUTOVER: u32 = count("GASNET_GNI_AM_RVOUS_CUTOVER", "16384", 0, 1 << 30,
+            "Processes of the smallest job in which receivers fetch all requests (rendezvous). 1: always. 0: never.")
+            => pub rendezvous: Option<u32> = (rendezvous != 0).then_some(rendezvous);
+        AM_RVOUS_BUFFERS: usize = count("GASNET_GNI_AM_RVOUS_BUFFERS", "64", 1, 1 << 16,
+            "Most requests that a process fetches at the same time.") => pub fetches;
+        AM_EAGER_PEERS: usize = count("GASNET_GNI_AM_EAGER_PEERS", "1024", 0, 1 << 20,
+            "Peers for which a process sets aside GASNET_NETWORKDEPTH_SPACE, into which they write their requests. In \
+             larger jobs the peers that send most get it, and requests of others are fetched.")
+            .ours() => pub eager_peers;
+        PACKEDLONG_CUTOVER: Option<usize> = count("GASNET_GNI_PACKEDLONG_CUTOVER", "", 0, 1 << 30,
+            "Largest message in which a Long carries its payload. At most GASNET_GNI_MAX_MEDIUM + 64.")
+            .unit("bytes").unset_means("the largest").optional()
+            => pub packed: usize = packed_bytes(packed, max_packet);
+        AMPOLL_BURST: usize = count("GASNET_GNI_AMPOLL_BURST", "20", 1, 1 << 20,
+            "Most events of arrivals that a poll handles.") => pub burst;
+        AM_MEMORY_REPORT: bool = flag("GASNET_GNI_AM_MEMORY_REPORT", false,
+            "Print the memory of the buffers for Active Messages to stderr.") => pub reports_memory;
+        NUM_PD: usize = count("GASNET_GNI_NUM_PD", "512", 32, 1 << 20,
+            "Most operations in flight from a process, in each communication domain.")
+            .scope(Scope::Rank) => pub posts;
+        GET_FMA_RDMA_CUTOVER: Option<usize> = size("GASNET_GNI_GET_FMA_RDMA_CUTOVER", "0", 0, 1 << 40,
+            "Largest get by FMA. Longer gets go by the block transfer engine. At most 16K.")
+            .scope(Scope::Rank).optional().unset_means("1023; on Gemini 4096")
+            => pub get_fma: usize = get_fma.unwrap_or(flavour.choose(4096, 1023)).min(FMA_MAX);
+        PUT_FMA_RDMA_CUTOVER: Option<usize> = size("GASNET_GNI_PUT_FMA_RDMA_CUTOVER", "0", 0, 1 << 40,
+            "Largest put by FMA. Longer puts go by the block transfer engine. At most 16K.")
+            .scope(Scope::Rank).optional().unset_means("1023; on Gemini 4096")
+            => pub put_fma: usize = put_fma.unwrap_or(flavour.choose(4096, 1023)).min(FMA_MAX);
+        GET_BOUNCE_REGISTER_CUTOVER: usize = size("GASNET_GNI_GET_BOUNCE_REGISTER_CUTOVER", "4096", 0, 1 << 40,
+            "Largest get into memory outside segments that is copied through a bounce buffer. Longer gets register the \
+             memory. From 4K to 32K.")
+            .scope(Scope::Rank)
+            => pub get_bounce: usize = get_bounce.clamp(BOUNCES.0, BOUNCES.1);
+        PUT_BOUNCE_REGISTER_CUTOVER: usize = size("GASNET_GNI_PUT_BOUNCE_REGISTER_CUTOVER", "4096", 0, 1 << 40,
+            "Largest put that is copied through a bounce buffer: from memory outside segments, or with a source that \
+             must be free at return. Longer puts register the memory. From 4K to 32K.")
+            .scope(Scope::Rank)
+            => pub put_bounce: usize = put_bounce.clamp(BOUNCES.0, BOUNCES.1);
+        // By the manual's formula, which leaves out what precedes a packet in its buffer.
+        BOUNCE_SIZE: usize = size("GASNET_GNI_BOUNCE_SIZE", "256K", 0, 1 << 40,
+            "Memory for bounce buffers, each of the largest of the two bounce limits and GASNET_GNI_MAX_MEDIUM + 64.")
+            .scope(Scope::Rank)
+            => pub bounces: usize = bounces / get_bounce.max(put_bounce).max(max_packet - 64);
+        MEM_CONSISTENCY: Consistency = choice("GASNET_GNI_MEM_CONSISTENCY", "relaxed",
+            "Order of writes into segments that the NIC keeps.") => pub consistency;
+        MEMREG: Option<usize> = count("GASNET_GNI_MEMREG", "", 0, 1 << 30,
+            "Most registrations of memory outside segments at a time. Transfers beyond it are copied in pieces.")
+            .scope(Scope::Rank).unset_means("3072; on Gemini 16").optional()
+            => pub registrations: usize = registrations.unwrap_or(flavour.choose(16, 3072));
+        USE_UDREG: bool = flag("GASNET_USE_UDREG", true,
+            "Share the registration of memory among the operations in flight. Cray's UDREG library is not used.")
+            .scope(Scope::Rank) => pub shares_registrations;
+        FMA_SHARING: Option<bool> = flag("GASNET_GNI_FMA_SHARING", false,
+            "Share the FMA descriptors of the NIC among processes, which costs time.")
+            .scope(Scope::Rank).optional().unset_means(
+                "if the processes of the host have more domains than the NIC has descriptors: 123; on Gemini 30")
+            => pub shares_fma;
+        MDD_SHARING: bool = flag("GASNET_GNI_MDD_SHARING", true,
+            "Share memory domain descriptors among registrations.").scope(Scope::Rank) => pub shares_mdd;
+        BTE_MULTI_CHANNEL: bool = flag("GASNET_GNI_BTE_MULTI_CHANNEL", true,
+            "Use all channels of the block transfer engine.") => pub all_channels;
+        /// `GNI_DLVMODE_*`.
+        ROUTING_MODE: Routing = choice("GASNET_GNI_ROUTING_MODE", "ADAPTIVE_0",
+            "Routing of packets in the Aries network. No mode orders operations.")
+            => pub routing: u16 = delivery_mode(routing, flavour);
+        PHYSMEM_MAX: String = form("GASNET_PHYSMEM_MAX", "0.8",
+            "a part of the memory (2/3, 0.5) or a size (100G; megabytes without unit)",
+            |text| Limit::parse(text).is_some(),
+            "Most memory of a host that its processes register together for segments, in equal shares.")
+            .scope(Scope::Rank)
+            => pub physmem_max: Option<Limit> = Limit::parse(&physmem_max);
+        PHYSMEM_PROBE: bool = flag("GASNET_PHYSMEM_PROBE", false,
+            "Measure at start how much of GASNET_PHYSMEM_MAX can be registered, by registering it. Slow on large \
+             hosts.")
+            .scope(Scope::Rank) => pub probes;
+        USE_CE: bool = flag("GASNET_USE_CE", true,
+            "Use the collective engine of Aries for barriers.") => pub engine;
+        USE_CE_PSHM: bool = flag("GASNET_USE_CE_PSHM", true,
+            "The processes of a neighbourhood share one leaf of the collective engine. If not, the engine is used only \
+             where each process is a neighbourhood.")
+            => pub engine_hybrid;
+        CE_RADIX: usize = count("GASNET_GNI_CE_RADIX", "2", 1, 31,
+            "Children of each host in the tree of the collective engine. A host has at most 32 less this many \
+             neighbourhoods.")
+            => pub engine_radix;
+        DOMAIN_COUNT: usize = count("GASNET_DOMAIN_COUNT", "1", 1, 64,
+            "Communication domains of a process, among which its threads are distributed (PAR).")
+            .scope(Scope::Rank) => pub domains;
+        PTHREADS_PER_DOMAIN: usize = count("GASNET_GNI_PTHREADS_PER_DOMAIN", "1", 1, 1 << 20,
+            "Threads that a domain gets before the next one gets any, cyclically.")
+            .scope(Scope::Rank) => pub threads_per_domain;
+        AM_DOMAIN_POLL_MASK: u32 = count("GASNET_AM_DOMAIN_POLL_MASK", "255", 0, u32::MAX,
+            "Threads of other domains than the first poll for messages when the number of their poll has none of these \
+             bits. Threads of the first domain do so at every poll.")
+            .scope(Scope::Rank) => pub poll_mask;
+    }
+}
+
 /// Bytes of the largest packet: a Medium with all its arguments.
 pub fn max_packet_bytes() -> usize {
-    packet_bytes(config::get())
+    packet_bytes(config::get().get_or_default(&MAX_MEDIUM))
 }
 
-fn packet_bytes(config: &Config) -> usize {
+fn packet_bytes(max_medium: usize) -> usize {
     /// Header and arguments.
     const AROUND: usize = 128;
-    (config.get_or_default(&MAX_MEDIUM) as usize & !63) + AROUND
+    (max_medium & !63) + AROUND
 }
 
-/// See [`crate::variables`].
-#[derive(Clone, Debug)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a variable of its own")]
-pub struct Settings {
-    pub flavour: Flavour,
-    /// Bytes of the largest packet.
-    pub max_packet: usize,
-    /// Requests under way to a peer, and in all.
-    pub depth: usize,
-    pub total_depth: usize,
-    /// Bytes that a process sets aside for a peer's requests.
-    pub space: usize,
-    /// Longs under way to a peer.
-    pub long_depth: usize,
-    /// Processes from which on all requests are fetched; none: never.
-    pub rendezvous: Option<u32>,
-    /// Requests that are fetched at a time.
-    pub fetches: usize,
-    /// Peers for which space is set aside.
-    pub eager_peers: usize,
-    /// Largest payload of a packed Long.
-    pub packed: usize,
-    pub burst: usize,
-    pub reports_memory: bool,
-    /// Post descriptors.
-    pub posts: usize,
-    /// Largest transfers by FMA.
-    pub get_fma: usize,
-    pub put_fma: usize,
-    /// Largest transfers that are copied.
-    pub get_bounce: usize,
-    pub put_bounce: usize,
-    /// Buffers for copies.
-    pub bounces: usize,
-    pub consistency: Consistency,
-    /// Registrations at a time.
-    pub registrations: usize,
-    pub shares_registrations: bool,
-    /// None: as the number of processes requires.
-    pub shares_fma: Option<bool>,
-    pub shares_mdd: bool,
-    pub all_channels: bool,
-    /// `GNI_DLVMODE_*`.
-    pub routing: u16,
-    pub engine: bool,
-    pub engine_hybrid: bool,
-    pub engine_radix: usize,
-    pub domains: usize,
-    pub threads_per_domain: usize,
-    pub poll_mask: u32,
+/// Bytes that a process sets aside for a peer's requests.
+fn space_bytes(wanted: Option<usize>, flavour: Flavour, medium: usize) -> usize {
+    let space = wanted.unwrap_or(flavour.choose(12 << 10, 4 * medium));
+    space.clamp(2 * medium, 64 * medium)
+}
+
+/// Largest payload of a packed Long, by the largest message of one.
+fn packed_bytes(message: Option<usize>, max_packet: usize) -> usize {
+    let payload = message.map_or(usize::MAX, |bytes| bytes.saturating_sub(12));
+    payload.min(max_packet - 128)
 }
 
 impl Settings {
-    /// Those of the environment.
-    pub fn read(flavour: Flavour) -> Self {
-        Self::of(config::get(), flavour)
-    }
-
-    fn of(config: &Config, flavour: Flavour) -> Self {
-        let count = |key: &Key<u32>| config.get_or_default(key) as usize;
-        let bounce = |key: &Key<u64>| config.get_or_default(key).clamp(BOUNCES.0, BOUNCES.1) as usize;
-        let (get_bounce, put_bounce) = (
-            bounce(&GET_BOUNCE_REGISTER_CUTOVER),
-            bounce(&PUT_BOUNCE_REGISTER_CUTOVER),
-        );
-        let is_gemini = flavour == Flavour::Gemini;
-        let cutover = |key: &Key<Option<u64>>| {
-            let bytes = config
-                .get_or_default(key)
-                .unwrap_or(if is_gemini { 4096 } else { 1023 });
-            bytes.min(FMA_MAX) as usize
-        };
-        let max_packet = packet_bytes(config);
-        let medium = max_packet - 64;
-        let total_depth = count(&NETWORKDEPTH_TOTAL).min(MOST_SLOTS);
-        let depth = count(&NETWORKDEPTH).min(total_depth).min(MOST_UNITS);
-        let space = config.get_or_default(&NETWORKDEPTH_SPACE).map(|bytes| bytes as usize);
-        let space = space.unwrap_or(if is_gemini { 12 << 10 } else { 4 * medium });
-        let space = space.clamp(2 * medium, 64 * medium);
-        let packed = config.get_or_default(&PACKEDLONG_CUTOVER).map(|bytes| bytes as usize);
-        Self {
-            flavour,
-            max_packet,
-            depth,
-            total_depth,
-            space,
-            long_depth: config.get_or_default(&LONG_DEPTH).map_or(depth, |depth| depth as usize),
-            rendezvous: match config.get_or_default(&AM_RVOUS_CUTOVER) {
-                0 => None,
-                cutover => Some(cutover),
-            },
-            fetches: count(&AM_RVOUS_BUFFERS),
-            eager_peers: count(&AM_EAGER_PEERS),
-            packed: packed
-                .map_or(usize::MAX, |bytes| bytes.saturating_sub(12))
-                .min(max_packet - 128),
-            burst: count(&AMPOLL_BURST),
-            reports_memory: config.get_or_default(&AM_MEMORY_REPORT),
-            posts: count(&NUM_PD),
-            get_fma: cutover(&GET_FMA_RDMA_CUTOVER),
-            put_fma: cutover(&PUT_FMA_RDMA_CUTOVER),
-            get_bounce,
-            put_bounce,
-            // By the manual's formula, which leaves out what precedes a packet in its buffer.
-            bounces: config.get_or_default(&BOUNCE_SIZE) as usize / get_bounce.max(put_bounce).max(medium),
-            consistency: config.get_or_default(&MEM_CONSISTENCY),
-            registrations: config
-                .get_or_default(&MEMREG)
-                .unwrap_or(if is_gemini { 16 } else { 3072 }) as usize,
-            shares_registrations: config.get_or_default(&USE_UDREG),
-            shares_fma: config.get_or_default(&FMA_SHARING),
-            shares_mdd: config.get_or_default(&MDD_SHARING),
-            all_channels: config.get_or_default(&BTE_MULTI_CHANNEL),
-            routing: routing(config.get_or_default(&ROUTING_MODE), flavour),
-            engine: config.get_or_default(&USE_CE),
-            engine_hybrid: config.get_or_default(&USE_CE_PSHM),
-            engine_radix: count(&CE_RADIX),
-            domains: count(&DOMAIN_COUNT),
-            threads_per_domain: count(&PTHREADS_PER_DOMAIN),
-            poll_mask: config.get_or_default(&AM_DOMAIN_POLL_MASK),
-        }
-    }
-
-    /// `GNI_CDM_MODE_*` of a process on a host with so many domains.
+    /// `GNI_CDM_MODE_*` of a process, by the domains of all processes of its host.
     pub fn modes(&self, domains_of_host: usize) -> u32 {
         let choose = |condition: bool, yes: u32, no: u32| if condition { yes } else { no };
-        let descriptors = choose(self.flavour == Flavour::Gemini, 30, 123) as usize;
+        let descriptors = self.flavour.choose(30, 123);
         let shares_fma = self.shares_fma.unwrap_or(domains_of_host > descriptors);
         abi::GNI_CDM_MODE_FORK_FULLCOPY
             | abi::GNI_CDM_MODE_DUAL_EVENTS
@@ -204,7 +263,7 @@ impl Settings {
 }
 
 /// `GNI_DLVMODE_*`. Gemini knows no bias.
-fn routing(routing: Routing, flavour: Flavour) -> u16 {
+fn delivery_mode(routing: Routing, flavour: Flavour) -> u16 {
     match (routing, flavour) {
         (Routing::InOrder, _) => abi::GNI_DLVMODE_IN_ORDER,
         (Routing::NonMinimal, Flavour::Aries) => abi::GNI_DLVMODE_NMIN_HASH,
@@ -216,25 +275,10 @@ fn routing(routing: Routing, flavour: Flavour) -> u16 {
     }
 }
 
-/// Most memory of a host that is registered.
-pub fn physmem_max() -> Option<Limit> {
-    Limit::parse(&config::get().get_or_default(&PHYSMEM_MAX))
-}
-
-/// Whether it is to be found out how much memory can be registered.
-pub fn probes() -> bool {
-    config::get().get_or_default(&PHYSMEM_PROBE)
-}
-
-/// Whether warnings at start are not wanted.
-pub fn is_quiet() -> bool {
-    config::get().get_or_default(&config::QUIET)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variables::TABLE;
+    use gasnet_conduit::config::Config;
 
     fn settings(flavour: Flavour, environment: &[(&str, &str)]) -> Settings {
         let variables = environment.iter().map(|(name, value)| (name.into(), value.into()));
@@ -274,13 +318,8 @@ mod tests {
             ("100G", Limit::Bytes(100 << 30)),
             ("512", Limit::Bytes(512 << 20)),
         ] {
-            let variables = [("GASNET_PHYSMEM_MAX".into(), text.into())];
-            let config = Config::from_env(&[TABLE], variables.into_iter()).unwrap();
-            assert_eq!(
-                Limit::parse(&config.get_or_default(&PHYSMEM_MAX)),
-                Some(limit),
-                "{text}"
-            );
+            let settings = settings(Flavour::Aries, &[("GASNET_PHYSMEM_MAX", text)]);
+            assert_eq!(settings.physmem_max, Some(limit), "{text}");
         }
     }
 

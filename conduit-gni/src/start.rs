@@ -15,10 +15,10 @@ use crate::posts::{Domain, Posts, FIRST};
 use crate::region::{Layout, Region, FRONT};
 use crate::rma::OneSided;
 use crate::send::Messages;
-use crate::settings::{self, Flavour, Settings};
+use crate::settings::{Flavour, Settings};
 use crate::start::credentials::Credentials;
 use gasnet_conduit::size_spec::Limit;
-use gasnet_conduit::{print_line, ConduitError, JobRank, ProviderReport, StartInfo};
+use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;
 use gasnet_conduit_util::probe::probe;
 use gasnet_gni_abi as abi;
@@ -200,9 +200,9 @@ impl Opened {
 
     /// Bytes of segments that may be registered. Collective.
     fn max_bytes(&self, info: &StartInfo<'_>, probes: bool) -> usize {
-        let share = share(info.host.len());
+        let share = share(&self.settings, info.host.len());
         let probed = probes.then(|| {
-            let reports = (!settings::is_quiet()).then_some("gni");
+            let reports = (!config::is_quiet()).then_some("gni");
             probe_memory(info, &self.domains[FIRST], share, reports)
         });
         (share.min(probed.unwrap_or(u64::MAX)) as usize).saturating_sub(self.region.layout.bytes) / PAGE * PAGE
@@ -286,8 +286,8 @@ fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
 }
 
 /// Bytes that this process may register, one of so many on its host.
-fn share(processes: usize) -> u64 {
-    let limit = settings::physmem_max().unwrap_or(Limit::Part(PART));
+fn share(settings: &Settings, processes: usize) -> u64 {
+    let limit = settings.physmem_max.unwrap_or(Limit::Part(PART));
     limit.bytes(host_memory::query().physical) / processes.max(1) as u64
 }
 

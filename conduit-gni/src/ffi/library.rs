@@ -1,6 +1,6 @@
 //! The vendor's library, opened at run time.
 
-use crate::variables::LIBRARY;
+use crate::settings::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
 use gasnet_gni_abi as abi;

@@ -1,6 +1,6 @@
 //! Cray's libpmi, opened at run time.
 
-use crate::variables::PMI_LIBRARY;
+use crate::settings::PMI_LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
 use std::ffi::{c_char, c_int, c_void, CStr};
