@@ -64,12 +64,11 @@ struct Waiting {
 impl Connector {
     /// No handshakes yet. With a channel of the datagrams' own, a thread waits for them.
     pub fn new(pairs: PairMaker, settings: &Settings, datagrams: Datagrams, channel: Option<Channel>) -> Self {
-        let (retransmission, limit) = settings.retransmission;
         Self {
             pairs,
             connects_later: settings.connects_later,
-            retransmission: Duration::from_micros(retransmission),
-            limit: Duration::from_micros(limit),
+            retransmission: Duration::from_micros(settings.retransmit_after),
+            limit: Duration::from_micros(settings.connect_timeout),
             inner: Mutex::new(Inner {
                 datagrams,
                 waiting: Vec::new(),

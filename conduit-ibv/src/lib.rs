@@ -42,7 +42,6 @@ mod send;
 mod settings;
 mod start;
 mod transfers;
-mod variables;
 mod wake;
 mod wire;
 mod xrc;
@@ -110,7 +109,7 @@ impl Conduit for Ibv {
     }
 
     fn variables(&self) -> &'static [Variable] {
-        variables::TABLE
+        settings::TABLE
     }
 
     fn providers(&self) -> Vec<ProviderReport> {

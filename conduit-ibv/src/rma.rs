@@ -78,10 +78,14 @@ impl Operations {
         let Fabric { paths, rails, .. } = &messages.fabric;
         let regions = rails.iter().map(|rail| rail.context.attributes.max_mr).min();
         let longest = paths.iter().map(|path| path.max_message).min();
-        let (put, get) = settings.stripes;
         Self {
             stalled: PendingQueue::default(),
-            stripes: Stripes::new(put, get, paths.len(), longest.unwrap_or(usize::MAX)),
+            stripes: Stripes::new(
+                settings.put_stripe,
+                settings.get_stripe,
+                paths.len(),
+                longest.unwrap_or(usize::MAX),
+            ),
             registrations: Registrations::new(settings.registrations(regions.unwrap_or(0), processes)),
             has_copied: AtomicBool::new(false),
             bounce: settings.bounce,

@@ -27,7 +27,7 @@ use crate::rail::Rail;
 use crate::receive::plan;
 use crate::rma::{Agreed, Operations};
 use crate::send::Messages;
-use crate::settings::{self, Settings};
+use crate::settings::Settings;
 use crate::start::open::Opened;
 use crate::wake::WakeUp;
 use crate::xrc::Xrc;
@@ -46,7 +46,7 @@ pub fn start(info: &StartInfo<'_>) -> Result<Net, ConduitError> {
 /// The error is a message without a full stop.
 fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let mut settings = Settings::read();
-    if settings::raises_limits() {
+    if settings.raises_limits {
         limits::raise_limit();
     }
     let policy = ConnectPolicy::read(&settings, info);
@@ -154,11 +154,11 @@ impl Job<'_> {
     fn max_bytes(&self, opened: &Opened, pools: &Pools) -> usize {
         let (info, rails) = (self.info, &opened.rails);
         let own = locked(opened, pools, &self.settings, info.size as usize);
-        let share = limits::share(settings::physmem_max(), info.host.len());
+        let share = limits::share(self.settings.physmem_max, info.host.len());
         let probed = self.all.iter().any(|record| record.probes).then(|| {
             let domains: Vec<&Domain> = rails.iter().map(|rail| &rail.domain).collect();
             let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
-            probe(info, pin, share, settings::reports_probe().then_some("ibv"))
+            probe(info, pin, share, self.settings.reports_probe.then_some("ibv"))
         });
         let buffers = rails.iter().map(Rail::buffer_bytes).sum();
         limits::max_bytes(share, buffers, probed, own)

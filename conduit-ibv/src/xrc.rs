@@ -22,10 +22,10 @@ use crate::fabric::Fabric;
 use crate::ffi::{Access, Errno, Pair};
 use crate::memory::advice::advised;
 use crate::peers::Connection;
-use crate::ports::{self, Path};
+use crate::ports::Path;
 use crate::rail::Rail;
 use crate::send::queue::SendQueue;
-use crate::settings::Settings;
+use crate::settings::{PortSettings, Settings};
 use crate::xrc::groups::Groups;
 use crate::xrc::peer::XrcPeer;
 use crate::xrc::receive_queues::Receivers;
@@ -96,7 +96,7 @@ impl Xrc {
         let place_of = |rank| (info.place_of)(JobRank(rank)).host;
         let groups = Groups::new((0..).zip(all).map(|(rank, record)| (place_of(rank), record.ports)));
         let is_used = groups.count() < all.len() && all.iter().all(|record| record.has_xrc);
-        let is_verbose = || ports::Settings::read().verbosity > 1 || config::get().get_or_default(&config::VERBOSEENV);
+        let is_verbose = || PortSettings::read().verbosity > 1 || config::get().get_or_default(&config::VERBOSEENV);
         if info.rank == JobRank(0) && rails[0].shared.is_some() && is_verbose() {
             match obstacle(all, &groups, settings) {
                 None => print_line(format_args!(

@@ -1,7 +1,7 @@
 //! The functions that libibverbs exports. Those of the fast path are in the table of operations of
 //! each context.
 
-use crate::variables::LIBRARY;
+use crate::settings::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
 use gasnet_ibv_abi as abi;

@@ -3,7 +3,7 @@
 //! ([`mod@gasnet_conduit_util::probe`]).
 #![forbid(unsafe_code)]
 
-use gasnet_conduit::size_spec::{part, Limit};
+use gasnet_conduit::size_spec::Limit;
 use gasnet_sys::{host_memory, process};
 use std::fs;
 
@@ -12,35 +12,6 @@ const PART: f64 = 2.0 / 3.0;
 
 /// Bytes of the largest page of processors that run verbs.
 const PAGE: usize = 64 << 10;
-
-/// An upper limit of registrations (`GASNET_PINNED_REGIONS_MAX`).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Regions {
-    /// So many.
-    Count(u64),
-    /// Part of what an HCA has, below 1.
-    Part(f64),
-}
-
-impl Regions {
-    /// Reads "1/2", "0.25" or "1000".
-    pub fn parse(text: &str) -> Option<Self> {
-        match part(text) {
-            Some(part) => Some(Self::Part(part)),
-            None => text.trim().parse().ok().map(Self::Count),
-        }
-    }
-
-    /// The share of one of `processes` processes, of an HCA that has `most`.
-    #[allow(clippy::cast_precision_loss, clippy::cast_sign_loss)] // not negative, and a limit may be off by one
-    pub fn share(self, most: i32, processes: usize) -> usize {
-        let all = match self {
-            Self::Count(count) => count,
-            Self::Part(part) => (f64::from(most.max(0)) * part) as u64,
-        };
-        all as usize / processes.max(1)
-    }
-}
 
 /// Memory that this process locks beside segments, which counts for each HCA that it is registered
 /// with.
@@ -176,17 +147,5 @@ mod tests {
             [0, 60, 72, 124].map(|inline| send_queue_bytes(64, inline) >> 10),
             [16, 16, 32, 32]
         );
-    }
-
-    #[test]
-    fn regions() {
-        let share = |text: &str| Regions::parse(text).map(|regions| regions.share(1000, 2));
-        assert_eq!(share("1/2"), Some(250));
-        assert_eq!(share("0.25"), Some(125));
-        assert_eq!(share("64"), Some(32));
-        assert_eq!(share("0"), Some(0));
-        for bad in ["", "3/2", "1/0", "abc", "-1", "1.5"] {
-            assert_eq!(share(bad), None, "{bad}");
-        }
     }
 }

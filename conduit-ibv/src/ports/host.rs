@@ -3,8 +3,9 @@
 
 use super::choose::{self, Choice};
 use super::subnet::{self, Prefix};
-use super::{local_port, Link, Settings, Wanted};
+use super::{local_port, Link, Wanted};
 use crate::ffi::{Context, Devices, Functions, LocalPort};
+use crate::settings::PortSettings;
 use gasnet_conduit::locality::{self, Topology};
 use gasnet_ibv_abi as abi;
 use std::fmt;
@@ -135,7 +136,7 @@ impl Hca {
 
 impl Host {
     /// Opens all HCAs of the host with this address. The error is a message without a full stop.
-    pub fn open(settings: &Settings, address: IpAddr) -> Result<Self, String> {
+    pub fn open(settings: &PortSettings, address: IpAddr) -> Result<Self, String> {
         Functions::get()?.prepare_fork();
         let devices = Devices::list()?;
         let (mut hcas, mut contexts) = (Vec::new(), Vec::new());
@@ -181,7 +182,7 @@ impl Host {
     }
 }
 
-impl Settings {
+impl PortSettings {
     /// Chooses ports for a process that wants these. The error is a message without a full stop.
     pub fn choose(&self, hcas: &[Hca], wanted: &Wanted) -> Result<Choice, String> {
         choose::choose(hcas, wanted, |names| distances(self.whole_process(), names))
@@ -194,7 +195,7 @@ fn distances(whole_process: bool, names: &[&str]) -> Vec<Option<usize>> {
     locality::ranking(&Topology::new("/"), whole_process, &devices)
 }
 
-fn port(context: &Context, number: u8, settings: &Settings, host: IpAddr) -> Port {
+fn port(context: &Context, number: u8, settings: &PortSettings, host: IpAddr) -> Port {
     match context.port(number) {
         Ok(attributes) => {
             let is_ethernet = u32::from(attributes.link_layer) == abi::IBV_LINK_LAYER_ETHERNET;

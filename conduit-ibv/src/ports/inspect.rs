@@ -1,8 +1,9 @@
 //! The report of `gasnet_info` on the HCAs of this host.
 #![forbid(unsafe_code)]
 
-use super::{local, Choice, Hca, Host, Link, Port, Settings};
+use super::{local, Choice, Hca, Host, Link, Port};
 use crate::ffi::Context;
+use crate::settings::PortSettings;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::ProviderReport;
 use gasnet_ibv_abi as abi;
@@ -13,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr};
 pub fn providers() -> Result<Vec<ProviderReport>, String> {
     /// The host's address is not known outside a job.
     const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let settings = Settings::read();
+    let settings = PortSettings::read();
     let host = Host::open(&settings, HOST)?;
     let choice = settings.choose(&host.hcas, &settings.wanted(Ranks::default()));
     let report = |(index, hca): (usize, &Hca)| {

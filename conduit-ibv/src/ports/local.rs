@@ -2,8 +2,9 @@
 #![forbid(unsafe_code)]
 
 use super::gid::{self, Gid};
-use super::{pkey, traffic_class, Link, Settings};
+use super::{pkey, traffic_class, Link};
 use crate::ffi::{Address, Context, GidEntry, LocalPort};
+use crate::settings::PortSettings;
 use gasnet_ibv_abi as abi;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
@@ -17,7 +18,7 @@ pub fn local_port(
     context: &Context,
     number: u8,
     attributes: &abi::ibv_port_attr,
-    settings: &Settings,
+    settings: &PortSettings,
     host: IpAddr,
 ) -> Result<(LocalPort, Link), String> {
     let gids = context.gids(number, attributes.gid_tbl_len as usize);

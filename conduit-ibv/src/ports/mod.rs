@@ -1,6 +1,6 @@
 //! The ports of HCAs that a process uses, and how its packets leave them.
 //!
-//! [`host`] lists the ports, [`choose`] selects those that the variables want ([`variables`]), and
+//! [`host`] lists the ports, [`choose`] selects those that the variables want, and
 //! [`local`] adds what packets of a port carry: its GID, partition key, service level and traffic
 //! class. [`inspect`] reports all of it without a job.
 #![forbid(unsafe_code)]
@@ -16,7 +16,6 @@ mod path;
 pub mod pkey;
 pub mod subnet;
 mod traffic_class;
-pub mod variables;
 mod wanted;
 
 pub use choose::Choice;
@@ -28,6 +27,5 @@ pub use link::Link;
 pub use local::describe;
 use local::local_port;
 pub use path::{hca_identity, mix, Path};
-pub use variables::Settings;
 use wanted::Wanted;
 pub use wanted::{MOST_PATHS, MOST_RAILS};

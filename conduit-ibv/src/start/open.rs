@@ -9,10 +9,10 @@ use crate::peers::Mailbox;
 use crate::ports::subnet::{self, Offer, Prefix};
 use crate::ports::{self, hca_identity, mix, Choice, Hca, Host, Link, Path};
 use crate::rail::{Needs, Rail};
-use crate::settings::{self, Settings};
+use crate::settings::{PortSettings, Settings};
 use crate::xrc;
 use gasnet_conduit::locality::Ranks;
-use gasnet_conduit::{print_line, JobRank, StartInfo};
+use gasnet_conduit::{config, print_line, JobRank, StartInfo};
 use gasnet_ibv_abi as abi;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -28,7 +28,7 @@ pub struct Network {
 pub fn probe() -> Result<(), String> {
     /// That of a job is not known yet.
     const HOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let wanted = ports::Settings::read();
+    let wanted = PortSettings::read();
     let hcas = Host::open(&wanted, HOST)?.hcas;
     wanted.choose(&hcas, &wanted.wanted(Ranks::default())).map(|_| ())
 }
@@ -36,7 +36,7 @@ pub fn probe() -> Result<(), String> {
 /// Warns of processes whose HCAs do not page on demand, as GASNET_ODP_VERBOSE says.
 pub fn warn_of_paging(all: &[BootRecord], rank: JobRank, settings: &Settings) {
     let lacking: Vec<usize> = (0..all.len()).filter(|rank| !all[*rank].has_on_demand).collect();
-    if !settings.on_demand || settings.on_demand_verbose == 0 || lacking.is_empty() || settings::is_quiet() {
+    if !settings.on_demand || settings.on_demand_verbose == 0 || lacking.is_empty() || config::is_quiet() {
         return;
     }
     if rank.0 == 0 {
@@ -118,7 +118,7 @@ impl Opened {
             turns: turns(self.paths.iter().map(|path| path.rail)),
             link: self.link,
             has_atomics: self.has_atomics && settings.atomics,
-            probes: settings::probes(),
+            probes: settings.probes,
             connects,
             has_on_demand: self.rails.iter().all(|rail| rail.on_demand.is_some()),
             is_global: self.paths.iter().any(|path| path.port.is_global),
@@ -173,10 +173,10 @@ fn remote(info: &StartInfo<'_>) -> usize {
 
 /// Chooses ports, and opens their HCAs. Collective. The error is a message without a full stop.
 pub fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, String> {
-    let settings_of_ports = ports::Settings::read();
+    let settings_of_ports = PortSettings::read();
     let mut wanted = settings_of_ports.wanted(Ranks::of(info));
     let found = Host::open(&settings_of_ports, info.host_address).and_then(|host| {
-        if ports::variables::lists_ports(info.rank.0) {
+        if settings_of_ports.lists_ports(info.rank.0) {
             for line in host.lines(settings_of_ports.whole_process()) {
                 print_line(format_args!("GASNet: ibv: rank {} detects {line}", info.rank));
             }
@@ -204,7 +204,7 @@ pub fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, Stri
     warnings.extend(choice.warning.take());
     let obsolete = settings_of_ports.obsolete;
     warnings.extend(obsolete.map(|name| format!("{name} has no effect. GASNET_IBV_PORTS selects HCAs and ports")));
-    if info.rank == JobRank(0) && settings_of_ports.verbosity > 0 && !settings::is_quiet() {
+    if info.rank == JobRank(0) && settings_of_ports.verbosity > 0 && !config::is_quiet() {
         for warning in warnings {
             print_line(format_args!("GASNet: WARNING: ibv: {warning}."));
         }
@@ -218,7 +218,7 @@ fn enter(
     choice: &Choice,
     rank: JobRank,
     settings: &Settings,
-    wanted: &ports::Settings,
+    wanted: &PortSettings,
 ) -> Result<Network, String> {
     let mut used: Vec<usize> = choice.paths.iter().map(|(hca, _)| *hca).collect();
     used.sort_unstable();
@@ -262,7 +262,7 @@ struct OpenHca<'a> {
 
 impl OpenHca<'_> {
     /// A path over a port.
-    fn path(&self, number: u8, settings: &Settings, wanted: &ports::Settings) -> Result<(Path, Link), String> {
+    fn path(&self, number: u8, settings: &Settings, wanted: &PortSettings) -> Result<(Path, Link), String> {
         let (context, name) = (self.context, &self.context.name);
         let attributes = context.port(number);
         let attributes = attributes.map_err(|why| format!("{name} port {number} cannot be queried: {why}"))?;
