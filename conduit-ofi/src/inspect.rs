@@ -6,8 +6,8 @@ use crate::net::Abilities;
 use crate::presets;
 use crate::provider::{self, Needs, Verdict};
 use crate::select;
+use crate::settings::{Choice, Settings};
 use crate::start::{self, Opened};
-use crate::variables::{Choice, Settings};
 use crate::versions::{self, End, Version};
 use gasnet_conduit::ProviderReport;
 

@@ -30,9 +30,9 @@ mod receive;
 mod rma;
 mod select;
 mod send;
+mod settings;
 mod stale_shm;
 mod start;
-mod variables;
 mod versions;
 mod wire;
 
@@ -43,7 +43,7 @@ use gasnet_conduit::{
     Upcalls, Wake,
 };
 use net::Net;
-use variables::Choice;
+use settings::Choice;
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
@@ -92,7 +92,7 @@ impl Conduit for Ofi {
 
     fn limits(&self) -> Limits {
         Limits {
-            max_packet_bytes: variables::max_packet_bytes(),
+            max_packet_bytes: settings::max_packet_bytes(),
             // A rank fits the data of a completion beside a number.
             max_ranks: 1 << 31,
             // Providers over sockets enter the kernel, others do not.
@@ -127,7 +127,7 @@ impl Conduit for Ofi {
     }
 
     fn variables(&self) -> &'static [Variable] {
-        variables::TABLE
+        settings::TABLE
     }
 
     fn providers(&self) -> Vec<ProviderReport> {

@@ -174,7 +174,7 @@ fn remedy(bytes: usize, why: Errno) -> &'static str {
 mod tests {
     use super::*;
     use crate::net::Net;
-    use crate::variables::Choice;
+    use crate::settings::Choice;
     use gasnet_conduit::conformance::start_info;
 
     const CUDA: Device = Device::Cuda(0);

@@ -2,7 +2,8 @@
 
 use crate::ffi::Functions;
 use crate::provider;
-use crate::variables;
+use crate::settings::{self, Choice};
+use gasnet_conduit::config;
 use gasnet_sys::env;
 use siphasher::sip128::SipHasher24;
 use std::ffi::{CStr, CString};
@@ -45,7 +46,7 @@ fn before_first_use() {
     if env::get(CXI_MATCHING).is_none() {
         env::set(CXI_MATCHING, c"hybrid");
     }
-    let named = variables::Choice::read().provider;
+    let named = Choice::read().provider;
     let named = named.or_else(|| env::get(c"FI_PROVIDER").and_then(|name| Some(name.to_str().ok()?.to_owned())));
     if provider::has_cxi() || named.is_some_and(|name| caches_registrations(&name)) {
         for name in CACHE_LIMITS {
@@ -117,8 +118,11 @@ fn change(value: Option<&CStr>) -> Change {
 
 /// Sets the number of peers that libfabric expects, for a library of this version.
 pub fn set_universe_size(ranks: u32, library: (u32, u32)) {
-    if sets_universe_size(variables::sets_universe_size(), library, provider::has_cxi())
-        && change(env::get(UNIVERSE_SIZE)) == Change::Set
+    if sets_universe_size(
+        config::get().get_or_default(&settings::SET_UNIVERSE_SIZE),
+        library,
+        provider::has_cxi(),
+    ) && change(env::get(UNIVERSE_SIZE)) == Change::Set
     {
         if let Ok(size) = CString::new(ranks.to_string()) {
             env::set(UNIVERSE_SIZE, &size);

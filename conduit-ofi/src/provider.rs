@@ -5,7 +5,7 @@
 //! process decides by itself, and the start verifies that all have decided alike.
 
 use crate::ffi::{bits, Functions, Info, Infos, Wanted};
-use crate::variables::Choice;
+use crate::settings::Choice;
 use crate::versions::{self, Defect, Version};
 use gasnet_conduit::locality::{self, Device, Ranks, Topology};
 use gasnet_sys::env;

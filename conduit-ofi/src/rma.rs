@@ -10,7 +10,7 @@ use crate::link::{Link, Stalled};
 use crate::memory::Segments;
 use crate::operation::{Access, Kind, OwnedOperation, Pool, Rest};
 use crate::put_notify;
-use crate::variables::Settings;
+use crate::settings::Settings;
 use gasnet_conduit::{config, Busy, Get, JobRank, LocalCompletion, LocalMemory, Put, Rma, SourceUse};
 use gasnet_sys::atomic::Ordering;
 use std::sync::atomic::AtomicBool;

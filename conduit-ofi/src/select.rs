@@ -3,7 +3,7 @@
 use crate::ffi::{bits, Functions, Info, Infos, Wanted};
 use crate::presets;
 use crate::provider::{has_file, is_fast, Needs, Offer};
-use crate::variables::Choice;
+use crate::settings::Choice;
 use crate::versions::{self, Version};
 
 /// A provider, and what the conduit uses of it.
@@ -129,7 +129,7 @@ pub fn probe(choice: &Choice) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variables::{DEVICES, TABLE};
+    use crate::settings::{DEVICES, TABLE};
     use gasnet_conduit::config::Config;
     use gasnet_conduit::locality::Wishes;
 

@@ -3,7 +3,7 @@
 use crate::ffi::Errno;
 use crate::link::{Link, PeerState, Stalled};
 use crate::operation::{self, OwnedOperation, Pool};
-use crate::variables::Settings;
+use crate::settings::Settings;
 use crate::wire::{padding, Kind, HEADER, OVERHEAD};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer};
 
@@ -92,7 +92,7 @@ impl Messages {
     /// No buffers yet. Messages of up to `inject` bytes are injected.
     pub fn new(settings: &Settings, inject: usize) -> Self {
         let bytes = settings.max_packet + OVERHEAD;
-        let pools = |bytes: usize| settings.send_buffers.map(|(most, _)| Pool::new(bytes, most));
+        let pools = |bytes: usize| settings.most_buffers.map(|most| Pool::new(bytes, most));
         Self {
             max_packet: settings.max_packet,
             inject,
@@ -115,8 +115,8 @@ impl Messages {
 
     /// Allocates the first small buffers.
     pub fn allocate(&self, link: &Link, settings: &Settings) -> Result<(), Errno> {
-        let mut pools = self.small.iter().zip(settings.send_buffers);
-        pools.try_for_each(|(pool, (_, first))| pool.grow(&link.endpoint, first))
+        let mut pools = self.small.iter().zip(settings.first_buffers);
+        pools.try_for_each(|(pool, first)| pool.grow(&link.endpoint, first))
     }
 
     /// See [`gasnet_conduit::Network::send`].

@@ -14,8 +14,8 @@ use crate::receive::{Buffers, Many, Receives};
 use crate::rma::OneSided;
 use crate::select::{self, Selected};
 use crate::send::{Messages, INJECT};
+use crate::settings::{self, Choice, Settings};
 use crate::stale_shm::StaleShm;
-use crate::variables::{self, Choice, Settings};
 use crate::versions::{self, End};
 use crate::wire;
 use gasnet_conduit::locality::Ranks;
@@ -61,7 +61,8 @@ fn try_open(info: &StartInfo<'_>, choice: &Choice) -> Result<Net, String> {
     }
     let (token, provider) = (info.message_token(), endpoint.info());
     let (inject, inject_put) = inject_limits(&settings, provider);
-    let window = peers::window(settings.window, &provider.provider(), numbers.len());
+    let window = (settings.window, settings.has_own_window);
+    let window = peers::window(window, &provider.provider(), numbers.len());
     let pending_puts = PendingPuts::new(token, info.size);
     let link = Link::new(info.rank, Peers::new(&numbers, window), token, endpoint);
     let parts = Parts {
@@ -101,13 +102,13 @@ fn open_endpoint(info: &StartInfo<'_>, choice: &Choice, settings: &Settings) -> 
         job: presets::set_job(info.job_token),
         ..needs(info)
     };
-    if variables::lists_devices(info.rank.0) {
+    if settings::lists_devices(info.rank.0) {
         for line in Offer::query(library, choice, needs)?.lines(choice) {
             gasnet_conduit::print_line(format_args!("GASNet: ofi: rank {} could use {line}", info.rank.0));
         }
     }
     let selected = select::select(library, choice, needs)?;
-    if info.rank == JobRank(0) && !variables::is_quiet() {
+    if info.rank == JobRank(0) && !config::is_quiet() {
         let (chosen, fabric) = (selected.info.provider(), provider::has_device());
         for warning in provider::warnings(choice, &chosen, selected.version, fabric) {
             gasnet_conduit::print_line(format_args!("GASNet: WARNING: ofi: {warning}."));

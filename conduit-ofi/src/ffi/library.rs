@@ -1,7 +1,7 @@
 //! `libfabric.so.1`, opened at run time.
 
 use super::bindings as abi;
-use crate::variables::LIBRARY;
+use crate::settings::LIBRARY;
 use gasnet_conduit::config;
 use gasnet_conduit::library::{Library, Vendor};
 use std::ffi::{c_char, c_int, c_void, CStr};
