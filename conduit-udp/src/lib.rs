@@ -29,12 +29,12 @@ mod per_class;
 mod pmtu;
 mod recv_window;
 mod send_window;
+mod settings;
 mod slab;
 mod sys;
 #[cfg(test)]
 mod tests;
 mod transfers;
-mod variables;
 mod wire;
 
 use gasnet_conduit::config::Variable;
@@ -89,7 +89,7 @@ impl Conduit for Udp {
     }
 
     fn variables(&self) -> &'static [Variable] {
-        variables::TABLE
+        settings::TABLE
     }
 }
 
@@ -165,9 +165,6 @@ fn copy_limit(source: SourceUse) -> usize {
         SourceUse::Now => COPY_LIMIT_NOW,
     }
 }
-
-/// The environment variables of this conduit.
-pub static VARIABLES: &[Variable] = variables::TABLE;
 
 /// The instance in the libraries.
 pub static CONDUIT: Udp = Udp;

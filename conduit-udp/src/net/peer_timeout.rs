@@ -3,7 +3,7 @@
 
 use super::Net;
 use crate::peers::Connection;
-use crate::variables::Settings;
+use crate::settings::Settings;
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;

@@ -6,7 +6,7 @@ use crate::peer::payload_of;
 use crate::peers::{Connection, SendErrors, ALIVE, LOST};
 use crate::sys::{self, DeliveryError};
 use crate::wire::{Kind, HEADER_BYTES};
-use gasnet_conduit::{JobRank, Stop};
+use gasnet_conduit::{config, JobRank, Stop};
 use gasnet_sys::{fd, lock};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::SocketAddr;
@@ -248,7 +248,7 @@ impl Net {
             self.counters.rejected.load(Relaxed),
             self.counters.duplicates.load(Relaxed),
         );
-        if self.settings.verbose && rejected + duplicates > 0 {
+        if config::get().get_or_default(&config::VERBOSEENV) && rejected + duplicates > 0 {
             let line = format!(
                 "gasnet: rank {} dropped {rejected} datagrams that were damaged, forged or misaddressed, \
                  and {duplicates} duplicates\n",
