@@ -7,6 +7,7 @@ if [ -f "$ROOT/docs/env.md" ]; then
 else
     fail "docs/env.md does not exist"
 fi
+attempt "tables of variables are current" python3 -B "$ROOT/scripts/docs/variable_tables.py" --check
 attempt "docs/abi-baseline.txt is current" "$ROOT/scripts/check/abi.sh"
 attempt "docs/api.md is current" "$ROOT/scripts/docs/api-table.sh" --check
 attempt "commands on the pages exist" python3 -B "$ROOT/scripts/docs/commands.py" "$STAGE_RELEASE/bin"
