@@ -26,16 +26,10 @@ macro_rules! variables {
         /// Every declaration, in the order of the documentation.
         pub static TABLE: &[Variable] = &[$($($key.variable.section($section)),*),*];
 
-        /// The names of the variables whose key type differs from the type of their value.
         #[cfg(test)]
-        pub(super) fn keys_of_wrong_type() -> Vec<&'static str> {
-            let mut wrong = Vec::new();
-            $($(
-                if <$type>::from_value(&$key.variable.default_value()).is_none() {
-                    wrong.push($key.variable.name);
-                }
-            )*)*
-            wrong
+        #[test]
+        fn every_row_is_valid() {
+            $($(super::check_row(&$key);)*)*
         }
     };
 }
