@@ -98,9 +98,9 @@ export DEFAULT_GNI_SPAWNER DEFAULT_GNI_MAX_MEDIUM DEFAULT_USE_UDREG DEFAULT_ELAN
 libraries := $(foreach c,$(CONDUITS),$(foreach m,$(MODES),$(B)/lib/libgasnet-$c-$m.a)) \
 	$(foreach m,seq par,$(B)/lib/libgasnet_tools-$m.a) \
 	$(if $(filter 1,$(UNIVERSAL)),$(B)/lib/libgasnet.a)
-lists := $(wildcard exports/*.txt tools/exports.txt)
+lists := $(wildcard libraries/exports/*.txt base/tools/exports.txt)
 packaging := scripts/build/package-lib.sh scripts/build/exports.sh scripts/common.sh $(lists) \
-	$(wildcard marker/*.c) Cargo.toml
+	$(wildcard libraries/marker/*.c) Cargo.toml
 fragments := $(wildcard pkgconfig/*.in)
 
 .PHONY: all seq parsync par launcher headers setup cluster-setup cluster-check setup-rdma check-rdma demo test check \
@@ -147,7 +147,7 @@ $(B)/lib/libgasnet.a: $(CORE)/core/any.a $(B)/include/.stamp $(packaging)
 	@echo "  package gasnet ($(notdir $(B))): $(CONDUITS)"
 	@scripts/build/package-lib.sh any par
 
-$(B)/bin/gasnet_perf: $(B)/lib/libgasnet.a $(wildcard perf/*) scripts/build/perf.sh
+$(B)/bin/gasnet_perf: $(B)/lib/libgasnet.a $(wildcard programs/perf/*) scripts/build/perf.sh
 	@scripts/build/perf.sh
 
 $(B)/lib/libgasnet_tools-%.a: $(CORE)/core/tools.a $(B)/include/.stamp $(packaging)

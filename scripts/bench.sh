@@ -16,7 +16,7 @@ built() {
         PKG_CONFIG_PATH=$1/lib/pkgconfig
         export PKG_CONFIG_PATH
         # shellcheck disable=SC2086
-        for source in "$ROOT"/perf/*.c; do
+        for source in "$ROOT"/programs/perf/*.c; do
             $CC $(pkg-config --cflags "$2") -c "$source" -o "$3.$(basename "$source" .c).o"
         done
         # Another library may be written in C++.
@@ -25,7 +25,8 @@ built() {
 }
 built "$prefix" "gasnet-$conduit-par" "$BUILD/bench/archive"
 built "$prefix" "gasnet-$conduit-par-shared" "$BUILD/bench/shared"
-$CC -O2 -I"$ROOT/perf" "$ROOT/benches/limits.c" "$ROOT/perf/limits.c" -o "$BUILD/bench/limits"
+$CC -O2 -I"$ROOT/programs/perf" "$ROOT/programs/benches/limits.c" "$ROOT/programs/perf/limits.c" \
+    -o "$BUILD/bench/limits"
 "$BUILD/bench/limits" "${RANKS:-2}"
 echo
 set -- "archive=$BUILD/bench/archive" "shared=$BUILD/bench/shared"
@@ -39,5 +40,6 @@ if [ "$conduit" = udp ]; then
     export GASNET_SPAWNFN=L GASNET_SUPERNODE_MAXSIZE=1
 fi
 # shellcheck disable=SC2086 # PERF is words
-exec python3 -B "$ROOT/benches/compare.py" --ranks "${RANKS:-2}" --runs "${RUNS:-5}" --fifo "${FIFO:-0}" $count "$@" \
+exec python3 -B "$ROOT/programs/benches/compare.py" --ranks "${RANKS:-2}" --runs "${RUNS:-5}" \
+    --fifo "${FIFO:-0}" $count "$@" \
     -- ${PERF:--p}

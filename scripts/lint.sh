@@ -18,8 +18,8 @@ clang_format=$(tool clang-format)
 ruff=$(tool ruff)
 
 cargo fmt --all -- --check
-cargo fmt --manifest-path fuzz/Cargo.toml -- --check
-cargo fmt --manifest-path models/Cargo.toml -- --check
+cargo fmt --manifest-path proofs/fuzz/Cargo.toml -- --check
+cargo fmt --manifest-path proofs/models/Cargo.toml -- --check
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets \
     --features "$(scripts/build/conduits.sh --features)" -- -D warnings
 cargo clippy --quiet --locked --target-dir "$target" --workspace --all-targets --all-features -- -D warnings

@@ -1,5 +1,5 @@
 //! The runtime of libgasnet: everything but the networks. It knows none. A network is a crate that
-//! implements the trait [`gasnet_conduit::Conduit`]; `libraries` and `conduit-any` assemble
+//! implements the trait [`gasnet_conduit::Conduit`]; `libraries` and `libraries/any` assemble
 //! libraries from this crate and networks ([`conduits!`]).
 //!
 //! In reading order: [`select`] and [`runtime`], a process in its job (the processes are those of

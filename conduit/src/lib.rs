@@ -12,7 +12,7 @@
 //! - `faulty` and `soft_atomics` (feature `decorators`): networks that wrap another, for tests.
 //! - `conformance` (a feature): the checks that every conduit must pass.
 //!
-//! The crate `conduit-util` has the parts that several networks are made of.
+//! The crate in `conduit/util` has the parts that several networks are made of.
 
 pub mod atomic_codes;
 pub mod atomic_values;

@@ -203,7 +203,7 @@ library() {
     library_name=$1 library_conduit=$2
     shift 2
     gcc -std=c11 -O1 -DGASNETI_BUILDING_LIBRARY=1 "$@" -I"$include" -I"$include/$library_conduit-conduit" \
-        -c "$root/marker/marker.c" -o "$tmp/marker.o" &&
+        -c "$root/libraries/marker/marker.c" -o "$tmp/marker.o" &&
         gcc -std=c11 -O1 -DGASNETI_BUILDING_LIBRARY=1 "$@" -I"$include" -I"$include/$library_conduit-conduit" \
         -c "$here/stub_core.c" -o "$tmp/core.o" &&
         ld -r "$tmp/marker.o" "$tmp/core.o" -o "$tmp/lib-$library_name.o"

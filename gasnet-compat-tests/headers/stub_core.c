@@ -1,5 +1,5 @@
-// Stands in for the library's core behind marker/marker.c, so that the link-time and start-up
-// checks can be tested without it.
+// Stands in for the library's core behind libraries/marker/marker.c, so that the link-time and
+// start-up checks can be tested without it.
 #include <gasnet.h>
 
 #include <stdio.h>

@@ -3,9 +3,9 @@
 # with --all also those that only tests use; with --hosts those of the default ones whose jobs can
 # span hosts; with --foreign names of conduits that other releases of GASNet have and this one
 # lacks; with --features Cargo's features for all, those of benchmarks too. The list is in
-# conduit-any/Cargo.toml.
+# libraries/any/Cargo.toml.
 list() {
-    sed -n "$1s/^gasnet-conduit-\([a-z]*\) = .*/$2/p" "$(dirname -- "$0")/../../conduit-any/Cargo.toml" |
+    sed -n "$1s/^gasnet-conduit-\([a-z]*\) = .*/$2/p" "$(dirname -- "$0")/../../libraries/any/Cargo.toml" |
         tr '\n' ' ' | sed 's/ $//'
 }
 case ${1:-} in

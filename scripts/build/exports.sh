@@ -2,8 +2,8 @@
 # exports.sh CONDUIT|tools: the names that this library exports, sorted, one per line.
 . "$(dirname -- "$0")/../common.sh"
 
-lists=$ROOT/tools/exports.txt
-[ "$1" = tools ] || lists="$lists $ROOT/exports/exports.txt $ROOT/exports/gasnet1.txt"
+lists=$ROOT/base/tools/exports.txt
+[ "$1" = tools ] || lists="$lists $ROOT/libraries/exports/exports.txt $ROOT/libraries/exports/gasnet1.txt"
 # Each flavour has a symbol that only its own clients refer to.
 other=debug
 [ "$FLAVOUR" = release ] || other=release

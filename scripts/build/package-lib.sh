@@ -29,7 +29,7 @@ if [ "$conduit" != tools ]; then
     $CC -std=c11 -O2 -fPIC -Wall -Wextra -D_GNU_SOURCE=1 -DGASNET_"$(upper "$mode")" $debug_flag \
         -DGASNETI_BUILDING_LIBRARY=1 \
         -ffile-prefix-map="$ROOT"=/gasnet -ffile-prefix-map="$BUILD"=/build \
-        ${CFLAGS:-} -fno-lto -I"$B/include" -I"$B/include/$conduit-conduit" -c "$ROOT/marker/marker.c" \
+        ${CFLAGS:-} -fno-lto -I"$B/include" -I"$B/include/$conduit-conduit" -c "$ROOT/libraries/marker/marker.c" \
         -o "$tmp/marker.o"
     nm -g --defined-only "$tmp/marker.o" | awk '{ print $3 }' >"$tmp/marker.names"
     objects=$tmp/marker.o

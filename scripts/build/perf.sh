@@ -9,7 +9,7 @@ debug=
 # shellcheck disable=SC2086 # CC and the flags may be several words
 $CC -std=c11 -O2 -Wall -Wextra -D_GNU_SOURCE=1 -D_REENTRANT $debug -I"$B/include" -ffile-prefix-map="$ROOT"=/gasnet \
     -ffile-prefix-map="$BUILD"=/build \
-    "$ROOT"/perf/*.c -o "$B/bin/gasnet_perf.new" "$B/lib/libgasnet.a" -lpthread -ldl -lm
+    "$ROOT"/programs/perf/*.c -o "$B/bin/gasnet_perf.new" "$B/lib/libgasnet.a" -lpthread -ldl -lm
 strip "$B/bin/gasnet_perf.new"
 replace "$B/bin/gasnet_perf" <"$B/bin/gasnet_perf.new"
 rm -f "$B/bin/gasnet_perf.new"

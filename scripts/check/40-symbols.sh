@@ -3,7 +3,7 @@
 . "$(dirname -- "$0")/lib.sh"
 scratch
 
-attempt "symbols: lists and headers agree" sh "$ROOT/exports/check-headers.sh"
+attempt "symbols: lists and headers agree" sh "$ROOT/libraries/exports/check-headers.sh"
 
 # Libraries that any Linux machine with a C compiler has.
 allowed_needed='^(libc|libm|libpthread|libdl|librt|libgcc_s|ld-linux-[a-z0-9-]*)\.so\.[0-9]+$'

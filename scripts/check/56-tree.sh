@@ -249,8 +249,8 @@ good "manual pages are clean (mandoc)" "$(head -n 3 "$WORK/lint" | sed 's/^/ /')
 attempt "tree: manual pages, headers and export lists agree" python3 -B "$ROOT/scripts/check/man.py" \
     --include "$P/include" --cc "$CC"
 
-# ---- the examples of contrib/, and the Spack recipe ----
-cp -R "$ROOT/contrib/client" "$WORK/client"
+# ---- examples/client/, and the Spack recipe ----
+cp -R "$ROOT/examples/client" "$WORK/client"
 cd "$WORK/client" || exit 1
 adds_up() {
     if [ "$(timeout 60 "$2" 2>&1)" = "the sum over $NP ranks is 6" ]; then
@@ -259,18 +259,18 @@ adds_up() {
         fail "tree: $1 gives a wrong answer"
     fi
 }
-attempt "tree: contrib by fragment" make -s -f fragment.mk GASNET_PREFIX="$P" && adds_up "contrib by fragment" ./sum
+attempt "tree: client by fragment" make -s -f fragment.mk GASNET_PREFIX="$P" && adds_up "client by fragment" ./sum
 rm -f sum
-attempt "tree: contrib by pkg-config" make -s -f pkg-config.mk CC="$CC" \
-    PKG_CONFIG="env PKG_CONFIG_PATH=$P/lib/pkgconfig pkg-config" && adds_up "contrib by pkg-config" ./sum
-attempt "tree: contrib by CMake" sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' && cmake --build build" &&
-    adds_up "contrib by CMake" build/sum
+attempt "tree: client by pkg-config" make -s -f pkg-config.mk CC="$CC" \
+    PKG_CONFIG="env PKG_CONFIG_PATH=$P/lib/pkgconfig pkg-config" && adds_up "client by pkg-config" ./sum
+attempt "tree: client by CMake" sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' && cmake --build build" &&
+    adds_up "client by CMake" build/sum
 rm -rf build
-attempt "tree: contrib by CMake, universal" \
+attempt "tree: client by CMake, universal" \
     sh -c "cmake -S . -B build -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=gasnet-shared && cmake --build build" &&
-    adds_up "contrib by CMake, universal" build/sum
-attempt "tree: contrib by CMake says what is missing" \
+    adds_up "client by CMake, universal" build/sum
+attempt "tree: client by CMake says what is missing" \
     sh -c "! cmake -S . -B none -DCMAKE_PREFIX_PATH='$P' -DGASNET_TARGET=nothing >log 2>&1 && tr -s '\\n ' '  ' <log | grep -q 'has no nothing'"
 attempt "tree: the Spack recipe builds and installs by the makefile's variables" python3 \
-    -B "$ROOT/scripts/check/spack_recipe.py" "$ROOT/contrib/spack/packages/libgasnet/package.py" "$ROOT"
+    -B "$ROOT/scripts/check/spack_recipe.py" "$ROOT/scripts/spack/packages/libgasnet/package.py" "$ROOT"
 finish

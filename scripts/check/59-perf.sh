@@ -48,7 +48,7 @@ PYTHON
 attempt "perf: JSON on standard output" \
     sh -c "'$run' -n 2 '$program' $quick --json - put-value 2>'$WORK/table' | python3 -c 'import json, sys; json.load(sys.stdin)' && grep -q put-value '$WORK/table'"
 attempt "perf: compare.py" \
-    sh -c "python3 -B '$ROOT/benches/compare.py' --runs 2 one='$program' other='$program' -- $quick put,barrier-team >'$WORK/table' &&
+    sh -c "python3 -B '$ROOT/programs/benches/compare.py' --runs 2 one='$program' other='$program' -- $quick put,barrier-team >'$WORK/table' &&
     grep -Eq '^[|] put [|] 64 ([|] [0-9.e-]+ ){5}[|]$' '$WORK/table'"
 attempt "perf: --start" \
     sh -c "'$program' --start 1,3 -b 2 --json '$WORK/s.json' && '$program' --start 2 -b 1 --launcher '$run -n %d' &&
@@ -56,12 +56,12 @@ attempt "perf: --start" \
 # shellcheck disable=SC2086 # options are words
 attempt "perf: --wait" timeout 100 "$run" -n 3 "$program" $quick --wait block barrier-team
 attempt "perf: limits alone" \
-    sh -c "$CC -std=c11 -O2 -Wall -Wextra -Werror -I'$ROOT/perf' '$ROOT/benches/limits.c' '$ROOT/perf/limits.c' -o '$WORK/limits' && '$WORK/limits' 2 3 | grep -q 'barrier of 3 processes'"
+    sh -c "$CC -std=c11 -O2 -Wall -Wextra -Werror -I'$ROOT/programs/perf' '$ROOT/programs/benches/limits.c' '$ROOT/programs/perf/limits.c' -o '$WORK/limits' && '$WORK/limits' 2 3 | grep -q 'barrier of 3 processes'"
 # The runtime's own part of operations over a network: another build of the library.
 if [ "$SCOPE" = all ]; then
     attempt "perf: build with conduit null" make --no-print-directory -C "$ROOT" install CONDUITS=null MODES=par \
         UNIVERSAL=0 DESTDIR= PREFIX="$BUILD/stage-null" &&
-        attempt "perf: operations of a network do not allocate" "$ROOT/benches/null.sh" "$BUILD/stage-null" 200
+        attempt "perf: operations of a network do not allocate" "$ROOT/programs/benches/null.sh" "$BUILD/stage-null" 200
 else
     skip "perf: operations over conduit null: run in make check-all"
 fi

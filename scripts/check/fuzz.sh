@@ -5,9 +5,9 @@
 #   MINUTES   how long libFuzzer then looks for bytes that reach code which none has reached, in
 #             all parsers together (10; 0: not at all)
 #   TARGETS   names of parsers (all)
-# It starts from fuzz/corpus and from what it has found before, which stays in $BUILD/fuzz/corpus.
-# An input that panics, takes a minute, or makes a parser allocate 256 MiB at once or 2 GiB in all
-# is kept in $BUILD/fuzz/found.
+# It starts from proofs/fuzz/corpus and from what it has found before, which stays in
+# $BUILD/fuzz/corpus. An input that panics, takes a minute, or makes a parser allocate 256 MiB at
+# once or 2 GiB in all is kept in $BUILD/fuzz/found.
 . "$(dirname -- "$0")/../common.sh"
 cd "$ROOT"
 GASNET_TEST_ROUNDS=${ROUNDS:-5000000} GASNET_TEST_SEED=${SEED:-1}
@@ -28,7 +28,8 @@ for option in level=4 inline-8bit-counters pc-table trace-compares; do
 done
 # RUSTC_BOOTSTRAP=1 lets a stable compiler accept -Zsanitizer.
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="--cfg fuzzing $coverage -Zsanitizer=address" CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
-    cargo build --quiet --locked --release --manifest-path fuzz/Cargo.toml --target "$host" --target-dir "$BUILD/fuzz"
+    cargo build --quiet --locked --release --manifest-path proofs/fuzz/Cargo.toml --target "$host" \
+        --target-dir "$BUILD/fuzz"
 fuzzer=$BUILD/fuzz/$host/release/gasnet-fuzz
 ASAN_OPTIONS=detect_leaks=0
 export ASAN_OPTIONS
@@ -41,7 +42,7 @@ for target in $targets; do shares=$((shares + $(share "$target"))); done
 mkdir -p "$BUILD/fuzz/found" "$BUILD/fuzz/logs"
 printf '%-18s %12s %9s %9s %9s\n' parser executions features corpus new
 for target in $targets; do
-    log=$BUILD/fuzz/logs/$target corpus=$BUILD/fuzz/corpus/$target seeds=fuzz/corpus/$target
+    log=$BUILD/fuzz/logs/$target corpus=$BUILD/fuzz/corpus/$target seeds=proofs/fuzz/corpus/$target
     mkdir -p "$corpus"
     [ -d "$seeds" ] || seeds=
     FUZZ_TARGET=$target "$fuzzer" -max_total_time=$((1 + 60 * minutes * $(share "$target") / shares)) -max_len=4096 \

@@ -51,8 +51,8 @@ def wanted(api):
                 continue
             first, *last = re.findall(r"`(\w+)`", fields[1])
             names.update(numbered(first, last[0]) if last else [first])
-    for path in glob.glob(f"{ROOT}/exports/exports.txt") + [f"{ROOT}/exports/gasnet1.txt", f"{ROOT}/tools/exports.txt"]:
-        with open(path) as file:
+    for path in ("libraries/exports/exports.txt", "libraries/exports/gasnet1.txt", "base/tools/exports.txt"):
+        with open(f"{ROOT}/{path}") as file:
             names.update(name for name in file.read().split() if PUBLIC.fullmatch(name))
     return {name for name in names if not NOT_FUNCTIONS.fullmatch(name)}
 

@@ -31,6 +31,8 @@ def main():
     failed = 0
     for conduit, named in sorted(table().items()):
         source = ROOT / f"conduit-{conduit}" / "src"
+        if not source.is_dir():
+            source = ROOT / "conduit" / conduit / "src"
         there = {path.stem for path in source.iterdir()} - COMMON
         for module in sorted(there - named):
             print(f"roles: ARCHITECTURE.md has no role for {module} of conduit-{conduit}")

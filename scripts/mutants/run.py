@@ -112,7 +112,7 @@ class ProgramTest:
         folders = [include, f"{include}/{self.conduit}-conduit", f"{TREE}/gasnet-compat-tests/common"]
         flags = ["-O1", "-g", "-w", *(f"-D{name}=1" for name in defines), *(f"-I{path}" for path in folders)]
         marker = f"{WORK}/marker.o"
-        command([*CC, *flags, "-DGASNETI_BUILDING_LIBRARY=1", "-c", "marker/marker.c", "-o", marker])
+        command([*CC, *flags, "-DGASNETI_BUILDING_LIBRARY=1", "-c", "libraries/marker/marker.c", "-o", marker])
         libraries = [f"{WORK}/cargo/debug/libgasnet_conduit_any.a", "-lpthread", "-ldl", "-lm"]
         command([*CC, *flags, self.source, marker, *libraries, "-o", PROGRAM])
 

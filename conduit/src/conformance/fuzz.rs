@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-/// A parser and its name, which is also the folder of its seeds in `fuzz/corpus`. It panics where
-/// bytes have an effect that no bytes may have.
+/// A parser and its name, which is also the folder of its seeds in `proofs/fuzz/corpus`. It panics
+/// where bytes have an effect that no bytes may have.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Takes a little-endian number of at most 8 bytes off the front. Zeros follow the end.
@@ -45,7 +45,7 @@ pub fn replay(targets: &[Target]) {
 
 /// The committed seeds of a parser, in the order of their names.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proofs/fuzz/corpus").join(name);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
     files.sort();
