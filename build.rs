@@ -8,6 +8,6 @@ fn main() {
     let target = |key: &str| env::var(format!("CARGO_CFG_TARGET_{key}")).unwrap_or_default();
     let (system, bits) = (target("OS"), target("POINTER_WIDTH"));
     if (system.as_str(), bits.as_str()) != ("linux", "64") {
-        println!("cargo::error=libgasnet needs Linux on a machine of 64 bits; this target has {system} and {bits} bits");
+        println!("cargo::error=libgasnet needs Linux and 64 bits; this target has {system} and {bits} bits");
     }
 }

@@ -45,7 +45,9 @@ pub fn replay(targets: &[Target]) {
 
 /// The committed seeds of a parser, in the order of their names.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../proofs/fuzz/corpus").join(name);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../proofs/fuzz/corpus")
+        .join(name);
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
     files.sort();
