@@ -81,7 +81,7 @@ for name; do
         programs "$where" --dist loadgroup -m "not hosts" "$name"
     else
         among "$name" "$crates" || name=gasnet-$name
-        # Its programs know the conduits by the features of conduit-any.
+        # Its programs know the conduits by the features of gasnet-conduit-any.
         if [ "$name" = gasnet-launcher ]; then
             rust_tests -p "$name" --features "$(scripts/build/conduits.sh --features)"
         else

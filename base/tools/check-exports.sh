@@ -1,6 +1,6 @@
 #!/bin/sh
-# Usage: tools/check-exports.sh LIB Checks that the global symbols of a packaged tools library (.a
-# or .so) are exactly those of exports.txt. Of the two link-check symbols
+# check-exports.sh LIB: the global symbols of a packaged tools library (.a or .so) are exactly those
+# of exports.txt. Of the two link-check symbols
 # gasnett_needs_{debug,release}_library_*, a library has the one of its flavour.
 set -eu
 lib=$1

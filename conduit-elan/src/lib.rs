@@ -10,6 +10,7 @@
 //! - [`barrier`]: the hardware barrier
 
 mod barrier;
+mod boot_record;
 mod buffers;
 mod channels;
 mod credits;

@@ -2,6 +2,7 @@
 //! processes in the same order.
 
 use crate::barrier::{self, Rounds};
+use crate::boot_record::BootRecord;
 use crate::buffers::{Buffer, Buffers, BUFFER};
 use crate::channels::Channels;
 use crate::credits::{Credits, COUNTS};
@@ -81,52 +82,6 @@ fn landing(shim: &Shim) -> Result<NonNull<u8>, String> {
     // SAFETY: as many bytes, which nobody else has.
     unsafe { memory.as_ptr().write_bytes(0, bytes) };
     Ok(memory)
-}
-
-/// Record of a process in the exchange at the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct BootRecord {
-    vp: u32,
-    /// The same in all processes.
-    credits: u32,
-    putget: u32,
-    /// Whether it cannot start.
-    has_failed: u32,
-    has_barrier: u32,
-    /// The name of the barrier, hashed. The same in all processes.
-    barrier: u32,
-}
-
-impl BootRecord {
-    const BYTES: usize = 24;
-
-    fn bytes(self) -> [u8; Self::BYTES] {
-        let words = [
-            self.vp,
-            self.credits,
-            self.putget,
-            self.has_failed,
-            self.has_barrier,
-            self.barrier,
-        ];
-        let mut bytes = [0; Self::BYTES];
-        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Self {
-        let word = |index: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[4 * index + byte]));
-        Self {
-            vp: word(0),
-            credits: word(1),
-            putget: word(2),
-            has_failed: word(3),
-            has_barrier: word(4),
-            barrier: word(5),
-        }
-    }
 }
 
 /// The ranks of virtual process numbers. None: they are the same. The error is a message without a

@@ -34,6 +34,7 @@ mod peers;
 mod ports;
 mod presets;
 mod progress;
+mod put_notify;
 mod rail;
 mod receive;
 mod rma;

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 /// A started conduit.
 pub struct Net {
-    // First: its queue pairs use the memory of all that follows.
+    // First: its queue pairs use the memory of what follows. What is registered, here too, keeps
+    // its protection domain.
     operations: Operations,
     progress: Progress,
     /// Bytes of segments that may be registered.

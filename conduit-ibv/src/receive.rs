@@ -7,10 +7,10 @@
 //! Without one, each queue pair has buffers of its own ([`crate::receive::plan`]), and the same
 //! rule.
 
+pub mod deliver;
 pub mod fetch;
 pub mod offer;
 pub mod plan;
-pub mod requests;
 
 use crate::ffi::{Access, Domain, Errno, ReceiveBuffer, ReceiveQueue, Region, Shared, Wc, BATCH};
 use crate::receive::plan::ReceivePlan;

@@ -16,12 +16,11 @@ use crate::fabric::Fabric;
 use crate::ffi::{Local, Remote, Work};
 use crate::memory::registrations::Registrations;
 use crate::route::Route;
-use crate::send::message::ROOM;
 use crate::send::queue::CompletionAction;
-use crate::send::{buffer_of, Grant, Messages};
+use crate::send::Messages;
 use crate::settings::Settings;
-use crate::transfers::{Extent, Following, Stripes, Transfer};
-use gasnet_conduit::{Busy, Class, Completion, Get, LocalCompletion, Put, PutNotify, Rma, SendBuffer, SourceUse};
+use crate::transfers::{Extent, Stripes, Transfer};
+use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put, Rma, SourceUse};
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::report::Report;
 use std::sync::atomic::AtomicBool;
@@ -41,17 +40,11 @@ pub struct Operations {
     /// Most bytes of a put that is copied.
     bounce: usize,
     /// Most bytes of a packed Long.
-    packed: usize,
+    pub packed: usize,
     /// Whether puts are fenced, because a host has several HCAs.
     is_fenced: bool,
     /// Whether the HCAs of all processes have atomics.
     has_atomics: bool,
-}
-
-/// A message that follows a put.
-struct Notice<'a> {
-    grant: &'a Grant<'a>,
-    parts: &'a [&'a [u8]],
 }
 
 /// Agreed by the processes of the job.
@@ -63,7 +56,7 @@ pub struct Agreed {
 }
 
 /// The local memory of a work request.
-enum Place {
+pub enum Place {
     /// There.
     Direct(u32),
     /// In a copy, which was made for a put and is to be made for a get.
@@ -97,7 +90,7 @@ impl Operations {
     }
 
     #[inline]
-    fn fabric(&self) -> &Fabric {
+    pub fn fabric(&self) -> &Fabric {
         &self.messages.fabric
     }
 
@@ -124,7 +117,7 @@ impl Operations {
 
     /// How local memory takes part in an operation; `copies` prefers a copy.
     #[inline(always)]
-    fn place(&self, extent: &Extent, rail: usize, copies: bool) -> Result<Place, Busy> {
+    pub fn place(&self, extent: &Extent, rail: usize, copies: bool) -> Result<Place, Busy> {
         let (fabric, Extent { memory, bytes, .. }) = (self.fabric(), *extent);
         let own = fabric.segments.local(&memory, rail);
         let known = own.or_else(|| fabric.on_demand(&memory, rail, extent.direction()));
@@ -191,7 +184,7 @@ impl Operations {
 }
 
 /// The transfer of a put.
-fn extent_of(put: &Put) -> Extent {
+pub fn extent_of(put: &Put) -> Extent {
     Extent {
         is_get: false,
         peer_memory: put.to,
@@ -209,7 +202,7 @@ pub fn copy_in(buffer: &mut Buffer, from: usize, bytes: usize) {
 
 /// The local memory of a put in one work request.
 #[inline(always)]
-fn in_place(put: &Put, lkey: u32) -> Local {
+pub fn in_place(put: &Put, lkey: u32) -> Local {
     Local {
         address: put.from.address,
         bytes: put.bytes,
@@ -220,7 +213,7 @@ fn in_place(put: &Put, lkey: u32) -> Local {
 impl Operations {
     /// Whether a put fits a work request.
     #[inline(always)]
-    fn is_inline(&self, put: &Put) -> bool {
+    pub fn is_inline(&self, put: &Put) -> bool {
         put.bytes <= self.fabric().inline && put.from.device.is_none()
     }
 
@@ -310,159 +303,5 @@ impl Rma for Operations {
         let report = Report::Part(get.cookie, Completion::Both);
         self.begin(Transfer::new(extent, queue.path, report));
         Ok(())
-    }
-}
-
-impl PutNotify for Operations {
-    fn packed_limit(&self) -> usize {
-        self.packed
-    }
-
-    /// The message follows the put on the same queue pair: a receiver completes it after the bytes
-    /// of the put (InfiniBand specification, volume 1, 9.5, "transaction ordering").
-    fn put_and_notify(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        class: Class,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        let Some(grant) = self.messages.grant(put.to.peer, class)? else {
-            if let Some(reserved) = reserved {
-                buffer_of(reserved).release();
-            }
-            return Ok(LocalCompletion::AtReturn);
-        };
-        let started = self.put_then_send(put, reserved, &grant, parts);
-        if started.is_err() {
-            grant.revoke(&self.fabric().peers, put.to.peer);
-        }
-        started
-    }
-}
-
-impl Operations {
-    fn put_then_send(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        grant: &Grant<'_>,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        let (queue, fabric) = (grant.connection.queue(put.bytes), self.fabric());
-        let rail = fabric.paths[queue.path].rail;
-        let Some(remote) = fabric.remote(&put.to, put.bytes, queue.path) else {
-            return self.put_long_then_send(put, reserved, grant, parts);
-        };
-        // The reserved buffer stays the client's if this is refused.
-        let is_reserved = reserved.is_some();
-        let (work, done) = match reserved {
-            Some(reserved) => {
-                let buffer = buffer_of(reserved);
-                let lkey = buffer.local(rail, 0).lkey;
-                (
-                    Work::write(&in_place(put, lkey), remote),
-                    CompletionAction::Buffer(buffer),
-                )
-            }
-            None if self.is_inline(put) => {
-                let mut work = Work::write(&in_place(put, 0), remote);
-                work.inline();
-                (work, CompletionAction::Nothing)
-            }
-            None => match self.place(&extent_of(put), rail, put.source == SourceUse::Now)? {
-                Place::Direct(lkey) => (
-                    Work::write(&in_place(put, lkey), remote),
-                    CompletionAction::Put(put.cookie, Completion::Source),
-                ),
-                Place::Copy(mut buffer) => {
-                    copy_in(&mut buffer, put.from.address, put.bytes);
-                    (
-                        Work::write(&buffer.local(rail, put.bytes), remote),
-                        CompletionAction::Buffer(buffer),
-                    )
-                }
-                Place::Long => return self.put_long_then_send(put, None, grant, parts),
-            },
-        };
-        let local_completion = match done {
-            CompletionAction::Put(..) => LocalCompletion::Later,
-            _ => LocalCompletion::AtReturn,
-        };
-        self.post_with_message(queue, work, done, Notice { grant, parts })
-            .map_err(|done| {
-                match done {
-                    CompletionAction::Buffer(buffer) if is_reserved => {
-                        buffer.into_address();
-                    }
-                    done => done.release(),
-                }
-                Busy
-            })?;
-        Ok(local_completion)
-    }
-
-    /// Posts a put and the message that follows it. If neither is posted, the put is the caller's
-    /// again.
-    #[inline(always)]
-    fn post_with_message(
-        &self,
-        queue: Route<'_>,
-        work: Work,
-        done: CompletionAction,
-        notice: Notice<'_>,
-    ) -> Result<(), CompletionAction> {
-        let (messages, fabric, Notice { grant, parts }) = (&self.messages, self.fabric(), notice);
-        let mut room = ROOM;
-        let Ok(message) = messages.message(grant.class, parts, &mut room) else {
-            return Err(done);
-        };
-        let Some(mut turn) = fabric.turn_of_two(queue) else {
-            message.release();
-            return Err(done);
-        };
-        // SAFETY: the runtime keeps its memory until local completion, and buffers are released
-        // then.
-        if let Err((done, why)) = unsafe { turn.post(work, done) } {
-            drop(turn);
-            message.release();
-            let _ = fabric.refused(queue, "a put", why);
-            return Err(done);
-        }
-        let sent = fabric.post_message(&mut turn, message, messages.word(grant));
-        drop(turn);
-        if let Err(why) = sent {
-            // There was room for both, so this is no lack of it.
-            let text = format!("{}: sending a message failed: {why}", fabric.name(queue.path));
-            fabric.peers.states.lose(queue.peer(), text);
-        }
-        Ok(())
-    }
-
-    /// The same with a put of several work requests, or of memory that is to be registered.
-    #[cold]
-    fn put_long_then_send(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        grant: &Grant<'_>,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        self.may_begin()?;
-        let queue = grant.connection.queue(put.bytes);
-        let (buffer, bytes) = self.messages.buffered(grant.class, parts)?;
-        let source = reserved.map(buffer_of);
-        let (report, completion) = match &source {
-            Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
-            None => (Report::Part(put.cookie, Completion::Source), LocalCompletion::Later),
-        };
-        let message = Following {
-            buffer,
-            bytes,
-            word: self.messages.word(grant),
-        };
-        let transfer = Transfer::new(extent_of(put), queue.path, report);
-        self.begin(transfer.with_message(source, message));
-        Ok(completion)
     }
 }

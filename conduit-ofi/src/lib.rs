@@ -34,6 +34,7 @@ mod settings;
 mod stale_shm;
 mod start;
 mod versions;
+mod wake;
 mod wire;
 
 use gasnet_conduit::config::{self, Variable};
@@ -216,21 +217,6 @@ impl Segments for Net {
 
     fn forget(&self, _: JobRank, segment: RemoteSegment) {
         self.rma().segments().forget(&self.link().endpoint, segment);
-    }
-}
-
-impl Wake for Net {
-    fn fd(&self) -> i32 {
-        self.link().endpoint.wake_fd().unwrap_or(-1)
-    }
-
-    fn devices(&self) -> Vec<String> {
-        vec![self.link().endpoint.device()]
-    }
-
-    fn arm(&self) -> bool {
-        // Polls start operations that are stalled.
-        self.link().stalled.is_empty() && self.link().endpoint.may_sleep()
     }
 }
 

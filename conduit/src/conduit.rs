@@ -61,7 +61,7 @@
 //! | credits and back-pressure | `Err(Busy)` | `EAGAIN` | window full: `GASNET_NETWORKDEPTH` | `GASNET_OFI_WINDOW`, `-FI_EAGAIN` | `GASNET_AM_CREDITS_PP`, `_SLACK` | spaces of `GASNET_NETWORKDEPTH_SPACE`, else rendezvous; `GASNET_NETWORKDEPTH`, `_TOTAL`; `GNI_RC_ERROR_RESOURCE`, `GASNET_GNI_NUM_PD` | own count below the queue's slots, for `elan_queueReq` blocks; a get reads what the receiver has taken |
 //! | separate requests and replies | [`Class`], [`PollScope`] | two sockets | two windows | requests wait in memory while only replies are polled | requests wait in memory while only replies are polled | first reply into the slot of its request | two queues (`elan_gallocQueue`) |
 //! | negotiated payload | [`SendBuffers`] | – | – | registered pool | registered pool | bounce pool: `GASNET_GNI_BOUNCE_SIZE` | tport send buffers |
-//! | large Mediums without a copy | [`Gather`] | – | – | – | – | – | – |
+//! | large Mediums without a copy | [`Gather`] | – | – | – | several scatter-gather elements of one work request | – | – |
 //! | remote atomics | [`Atomics`] | – | – | `fi_fetch_atomic`, `fi_compare_atomic`; `fi_query_atomic` | `IBV_WR_ATOMIC_FETCH_AND_ADD`, `_CMP_AND_SWP`: 64 bits | `GNI_POST_AMO`; Gemini: 64-bit add, and, or, xor, compare-and-swap | – |
 //! | hardware barrier | [`Barrier`] | – | – | – | – | Aries: `GNI_POST_CE`, AND of two operands; else GNIDISSEM, `GNI_POST_FMA_PUT_W_SYNCFLAG` | `elan_hbcast`, `elan_hgsync` in a thread, for they block |
 //! | wake-up descriptor | [`Wake`] | epoll | socket | `FI_GETWAIT`; `fi_trywait` | completion channel; `ibv_req_notify_cq` | Aries, one domain: `GNI_CompChanFd`; `GNI_CqArmCompChan` | – |

@@ -23,8 +23,10 @@ ELSEWHERE = (
     r"<?(std|core|alloc|addr2line|gimli|miniz_oxide|object|rustc_demangle)\b",
     r"note$",
     # Of a conduit: opening and closing it.
-    r"<gasnet_conduit_[a-z]+::[A-Za-z]+ as gasnet_conduit::conduit::(Conduit|Network)>::(start|stop|providers)$",
-    r"<?gasnet_conduit_[a-z]+::(net|start|open|ports|provider|select|inspect)\b.*::(open|try_open|run|start|drop|providers)$",
+    r"<gasnet_conduit_[a-z]+::[A-Za-z]+ as gasnet_conduit::conduit::(Conduit|Network)>::"
+    r"(start|stop|providers)$",
+    r"<?gasnet_conduit_[a-z]+::(net|start|open|ports|provider|select|inspect)\b.*::"
+    r"(open|try_open|run|start|drop|providers)$",
 )
 STARTS_ELSEWHERE = re.compile("|".join(ELSEWHERE))
 

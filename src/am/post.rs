@@ -185,6 +185,7 @@ fn send_block(rt: &Runtime, m: &Message<'_>, target: usize, kind: u8, block: u16
 }
 
 /// Sends a message to another neighbourhood, in one packet.
+#[inline]
 pub fn to_network(rt: &Runtime, m: &Message<'_>) -> Result<(), Busy> {
     let packet_kind = match m.category {
         AmCategory::Short => kind::SHORT,

@@ -4,7 +4,7 @@ use crate::eager_rdma::{Ring, Slot};
 use crate::fabric::Fabric;
 use crate::peers::{Connection, Peers};
 use crate::rail::Batch;
-use crate::receive::requests::{deliver, Deferred};
+use crate::receive::deliver::{deliver, Deferred};
 use crate::wire;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};

@@ -10,8 +10,8 @@
 
 use crate::buffers::AsLocal;
 use crate::ffi::{Errno, Work};
+use crate::receive::deliver::deliver_kept;
 use crate::receive::offer::{Fetched, Offer};
-use crate::receive::requests::deliver_kept;
 use crate::send::queue::CompletionAction;
 use crate::send::Messages;
 use gasnet_conduit::{Class, JobRank, PollScope, Upcalls};

@@ -1,4 +1,5 @@
-//! Reports of `GASNET_MALLOCFILE` (debug flavour). `tools/src/heap/report.rs` writes them.
+//! Reports of `GASNET_MALLOCFILE` (debug flavour). `base/tools/src/heap/report.rs` writes
+//! them.
 
 use std::collections::BTreeMap;
 

@@ -1,0 +1,172 @@
+//! Longs whose data is put: a message follows the put on the same queue pair.
+
+use crate::buffers::AsLocal;
+use crate::ffi::Work;
+use crate::rma::{copy_in, extent_of, in_place, Operations, Place};
+use crate::route::Route;
+use crate::send::message::ROOM;
+use crate::send::queue::CompletionAction;
+use crate::send::{buffer_of, Grant};
+use crate::transfers::{Following, Transfer};
+use gasnet_conduit::{Busy, Class, Completion, LocalCompletion, Put, PutNotify, SendBuffer, SourceUse};
+use gasnet_conduit_util::report::Report;
+
+/// A message that follows a put.
+struct Notice<'a> {
+    grant: &'a Grant<'a>,
+    parts: &'a [&'a [u8]],
+}
+
+impl PutNotify for Operations {
+    fn packed_limit(&self) -> usize {
+        self.packed
+    }
+
+    /// The message follows the put on the same queue pair: a receiver completes it after the bytes
+    /// of the put (InfiniBand specification, volume 1, 9.5, "transaction ordering").
+    fn put_and_notify(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        class: Class,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        let Some(grant) = self.messages.grant(put.to.peer, class)? else {
+            if let Some(reserved) = reserved {
+                buffer_of(reserved).release();
+            }
+            return Ok(LocalCompletion::AtReturn);
+        };
+        let started = self.put_then_send(put, reserved, &grant, parts);
+        if started.is_err() {
+            grant.revoke(&self.fabric().peers, put.to.peer);
+        }
+        started
+    }
+}
+
+impl Operations {
+    fn put_then_send(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        grant: &Grant<'_>,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        let (queue, fabric) = (grant.connection.queue(put.bytes), self.fabric());
+        let rail = fabric.paths[queue.path].rail;
+        let Some(remote) = fabric.remote(&put.to, put.bytes, queue.path) else {
+            return self.put_long_then_send(put, reserved, grant, parts);
+        };
+        // The reserved buffer stays the client's if this is refused.
+        let is_reserved = reserved.is_some();
+        let (work, done) = match reserved {
+            Some(reserved) => {
+                let buffer = buffer_of(reserved);
+                let lkey = buffer.local(rail, 0).lkey;
+                (
+                    Work::write(&in_place(put, lkey), remote),
+                    CompletionAction::Buffer(buffer),
+                )
+            }
+            None if self.is_inline(put) => {
+                let mut work = Work::write(&in_place(put, 0), remote);
+                work.inline();
+                (work, CompletionAction::Nothing)
+            }
+            None => match self.place(&extent_of(put), rail, put.source == SourceUse::Now)? {
+                Place::Direct(lkey) => (
+                    Work::write(&in_place(put, lkey), remote),
+                    CompletionAction::Put(put.cookie, Completion::Source),
+                ),
+                Place::Copy(mut buffer) => {
+                    copy_in(&mut buffer, put.from.address, put.bytes);
+                    (
+                        Work::write(&buffer.local(rail, put.bytes), remote),
+                        CompletionAction::Buffer(buffer),
+                    )
+                }
+                Place::Long => return self.put_long_then_send(put, None, grant, parts),
+            },
+        };
+        let local_completion = match done {
+            CompletionAction::Put(..) => LocalCompletion::Later,
+            _ => LocalCompletion::AtReturn,
+        };
+        self.post_with_message(queue, work, done, Notice { grant, parts })
+            .map_err(|done| {
+                match done {
+                    CompletionAction::Buffer(buffer) if is_reserved => {
+                        buffer.into_address();
+                    }
+                    done => done.release(),
+                }
+                Busy
+            })?;
+        Ok(local_completion)
+    }
+
+    /// Posts a put and the message that follows it. If neither is posted, the put is the caller's
+    /// again.
+    #[inline(always)]
+    fn post_with_message(
+        &self,
+        queue: Route<'_>,
+        work: Work,
+        done: CompletionAction,
+        notice: Notice<'_>,
+    ) -> Result<(), CompletionAction> {
+        let (messages, fabric, Notice { grant, parts }) = (&self.messages, self.fabric(), notice);
+        let mut room = ROOM;
+        let Ok(message) = messages.message(grant.class, parts, &mut room) else {
+            return Err(done);
+        };
+        let Some(mut turn) = fabric.turn_of_two(queue) else {
+            message.release();
+            return Err(done);
+        };
+        // SAFETY: the runtime keeps its memory until local completion, and buffers are released
+        // then.
+        if let Err((done, why)) = unsafe { turn.post(work, done) } {
+            drop(turn);
+            message.release();
+            let _ = fabric.refused(queue, "a put", why);
+            return Err(done);
+        }
+        let sent = fabric.post_message(&mut turn, message, messages.word(grant));
+        drop(turn);
+        if let Err(why) = sent {
+            // There was room for both, so this is no lack of it.
+            let text = format!("{}: sending a message failed: {why}", fabric.name(queue.path));
+            fabric.peers.states.lose(queue.peer(), text);
+        }
+        Ok(())
+    }
+
+    /// The same with a put of several work requests, or of memory that is to be registered.
+    #[cold]
+    fn put_long_then_send(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        grant: &Grant<'_>,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        self.may_begin()?;
+        let queue = grant.connection.queue(put.bytes);
+        let (buffer, bytes) = self.messages.buffered(grant.class, parts)?;
+        let source = reserved.map(buffer_of);
+        let (report, completion) = match &source {
+            Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
+            None => (Report::Part(put.cookie, Completion::Source), LocalCompletion::Later),
+        };
+        let message = Following {
+            buffer,
+            bytes,
+            word: self.messages.word(grant),
+        };
+        let transfer = Transfer::new(extent_of(put), queue.path, report);
+        self.begin(transfer.with_message(source, message));
+        Ok(completion)
+    }
+}

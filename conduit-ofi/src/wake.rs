@@ -1,0 +1,19 @@
+//! The wake-up of sleeping threads.
+
+use crate::net::Net;
+use gasnet_conduit::Wake;
+
+impl Wake for Net {
+    fn fd(&self) -> i32 {
+        self.link().endpoint.wake_fd().unwrap_or(-1)
+    }
+
+    fn devices(&self) -> Vec<String> {
+        vec![self.link().endpoint.device()]
+    }
+
+    fn arm(&self) -> bool {
+        // Polls start operations that are stalled.
+        self.link().stalled.is_empty() && self.link().endpoint.may_sleep()
+    }
+}
