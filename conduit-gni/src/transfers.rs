@@ -1,6 +1,6 @@
 //! Operations of several posts: longer than a post, of memory that must be registered first, or
 //! gets whose ends are no whole words. Here is what the next post of each transfers;
-//! [`crate::rma::long`] posts it.
+//! [`crate::rma`] posts it.
 //!
 //! The posts of a transfer follow one another, each when the one before is complete. If memory
 //! cannot be registered, it is copied in pieces.

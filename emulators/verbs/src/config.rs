@@ -199,7 +199,7 @@ fn device_and<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Resul
     Ok((number(device)?, parse(rest)?))
 }
 
-/// BYTES[:QKEY]
+/// `BYTES[:QKEY]`
 fn ud_outsider(text: &str) -> Result<Option<(u32, Option<u32>)>, String> {
     let (bytes, qkey) = match text.split_once(':') {
         Some((bytes, qkey)) => (bytes, Some(number(qkey)?)),
@@ -208,7 +208,7 @@ fn ud_outsider(text: &str) -> Result<Option<(u32, Option<u32>)>, String> {
     Ok(Some((number(bytes)?, qkey)))
 }
 
-/// FIRST[:COUNT]
+/// `FIRST[:COUNT]`
 fn ud_error(text: &str) -> Result<Option<(u64, u64)>, String> {
     let (first, count) = text.split_once(':').unwrap_or((text, "1"));
     Ok(Some((number(first)?, number(count)?)))
