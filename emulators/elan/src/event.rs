@@ -33,7 +33,7 @@ const GENERATION_SHIFT: u32 = 8;
 pub struct Slot {
     /// Generation, state and kind; kind 0: free.
     word: AtomicU64,
-    /// Channel of a put, or key of a parcel of a port; 0: none.
+    /// Channel of a put, or key of an entry of a port; 0: none.
     pub data: AtomicU64,
 }
 

@@ -3,7 +3,7 @@
 //! or gets accesses the memory of its peer. Reading order:
 //!
 //! - `config`, `forge`, `misuse`, `object`: options, altered messages, fatal errors, handles
-//! - `shm`, `ring`, `parcel`: the fabric, and queues and ports in it
+//! - `shm`, `ring`, `port_entry`: the fabric, and queues and ports in it
 //! - `reclaim`, `process`: the end of attachments, and this process's part of a fabric
 //! - `pool`, `event`, `traffic`, `attachment`: an attachment of this process, and its parts
 //! - `collective`: calls that all processes make
@@ -21,9 +21,9 @@ mod memory;
 mod message;
 mod misuse;
 mod object;
-mod parcel;
 mod pool;
 mod port;
+mod port_entry;
 mod process;
 mod queue;
 mod reclaim;

@@ -10,8 +10,8 @@ use emulator_common::lock::locked;
 
 use crate::attachment::Attachment;
 use crate::event::Event;
-use crate::parcel::{self, Content, ANNOUNCED, ARRIVED, BUFFERED};
-use crate::shm::Parcel;
+use crate::port_entry::{self, Content, ANNOUNCED, ARRIVED, BUFFERED};
+use crate::shm::PortEntry;
 
 /// Longer messages wait in the sender's memory.
 const SHORT: u64 = 8192;
@@ -71,13 +71,13 @@ impl Message {
             bytes: self.bytes,
             address,
         };
-        let Some(index) = parcel::create(process, peer.slot, key, &content) else {
+        let Some(index) = port_entry::create(process, peer.slot, key, &content) else {
             attachment.die("port_send", "too many messages that nobody receives");
         };
         if is_short {
             attachment.events.finish(self.event);
         } else if let Some(slot) = attachment.events.slot_of(self.event) {
-            slot.data.store(parcel::key(process, index).into(), Release);
+            slot.data.store(port_entry::key(process, index).into(), Release);
         }
         port.messages.append(fabric, index);
     }
@@ -116,7 +116,7 @@ impl Message {
     }
 }
 
-impl Parcel {
+impl PortEntry {
     /// A message has arrived in an offered buffer.
     fn arrive(&self, vp: u32, bytes: u64) {
         self.vp.store(vp, Relaxed);

@@ -13,8 +13,8 @@ use crate::collective::Call;
 use crate::event::Kind;
 use crate::message::Message;
 use crate::object::{object, Living, Object};
-use crate::parcel::{self, Content, ARRIVED, BUFFERED, FETCHED, WAITING};
-use crate::shm::{self, Parcel, PORTS};
+use crate::port_entry::{self, Content, ARRIVED, BUFFERED, FETCHED, WAITING};
+use crate::shm::{self, PortEntry, PORTS};
 use crate::traffic::count;
 
 #[repr(C)]
@@ -43,7 +43,7 @@ impl Attachment {
     }
 
     /// A short message that had come before its buffer was offered, in a new buffer.
-    fn unpack(&self, message: &Parcel) -> u64 {
+    fn unpack(&self, message: &PortEntry) -> u64 {
         let bytes = message.bytes.load(Relaxed) as usize;
         let mut buffer = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
         let at = buffer.as_mut_ptr();
@@ -67,7 +67,7 @@ impl Port {
     }
 
     /// Fetches a long message into an offered buffer. False: its sender is gone.
-    fn fetch(&self, message: &Parcel, buffer: u64, room: u64) -> bool {
+    fn fetch(&self, message: &PortEntry, buffer: u64, room: u64) -> bool {
         let attachment = self.attachment;
         let bytes = message.bytes.load(Relaxed);
         attachment.check_room(bytes, room);
@@ -82,7 +82,7 @@ impl Port {
         result.is_ok()
     }
 
-    /// Offers a buffer. Its parcel, in which a message may have arrived at once.
+    /// Offers a buffer. Its entry, in which a message may have arrived at once.
     fn offer(&self, tag: u32, buffer: u64, room: u64) -> u32 {
         let attachment = self.attachment;
         let (process, fabric) = (attachment.process, attachment.process.fabric);
@@ -101,7 +101,7 @@ impl Port {
             let (vp, bytes) = (message.vp.load(Relaxed), message.bytes.load(Relaxed));
             if message.state.load(Relaxed) == BUFFERED {
                 found = content(ARRIVED, vp, bytes, attachment.unpack(message));
-                parcel::destroy(process, index);
+                port_entry::destroy(process, index);
                 break;
             }
             let is_fetched = self.fetch(message, buffer, room);
@@ -110,21 +110,21 @@ impl Port {
                 message.state.store(FETCHED, Release);
                 break;
             }
-            parcel::destroy(process, index);
+            port_entry::destroy(process, index);
         }
-        let Some(index) = parcel::create(process, process.slot, self.key, &found) else {
+        let Some(index) = port_entry::create(process, process.slot, self.key, &found) else {
             attachment.die("port_offer", "too many buffers are offered");
         };
         if found.state == WAITING {
             self.shared.offers.append(fabric, index);
         }
-        parcel::key(process, index)
+        port_entry::key(process, index)
     }
 
-    /// The parcel of an offered buffer.
-    fn parcel(&self, call: &str, key: u64) -> &'static Parcel {
-        match self.attachment.process.fabric.parcels.find(key as u32) {
-            Some(parcel) => parcel,
+    /// The entry of an offered buffer.
+    fn entry(&self, call: &str, key: u64) -> &'static PortEntry {
+        match self.attachment.process.fabric.port_entries.find(key as u32) {
+            Some(entry) => entry,
             None => self.attachment.die(call, "the emulator has lost a buffer"),
         }
     }
@@ -201,10 +201,10 @@ pub extern "C" fn port_sent(port: *mut abi::gasnet_elan_port_t, event: *mut abi:
     let attachment = port.attachment;
     let (event, slot, mut is_sent) = attachment.event("port_sent", event, Kind::Send);
     let key = slot.data.load(Acquire) as u32;
-    let parcel = attachment.process.fabric.parcels.find(key);
+    let entry = attachment.process.fabric.port_entries.find(key);
     // A message that waits here has been fetched, or its receiver is gone.
-    if parcel.is_some_and(|parcel| parcel.state.load(Acquire) == FETCHED) {
-        parcel::destroy(attachment.process, index_of(key));
+    if entry.is_some_and(|entry| entry.state.load(Acquire) == FETCHED) {
+        port_entry::destroy(attachment.process, index_of(key));
         is_sent = true;
     }
     if is_sent {
@@ -234,8 +234,8 @@ pub extern "C" fn port_arrived(
 ) -> libc::c_int {
     let (port, _inside) = Port::enter(port, "port_arrived");
     let (_, slot, _) = port.attachment.event("port_arrived", event, Kind::Offer);
-    let parcel = port.parcel("port_arrived", slot.data.load(Relaxed));
-    let has_arrived = parcel.state.load(Acquire) == ARRIVED;
+    let entry = port.entry("port_arrived", slot.data.load(Relaxed));
+    let has_arrived = entry.state.load(Acquire) == ARRIVED;
     if !has_arrived {
         port.attachment.miss();
     }
@@ -252,17 +252,17 @@ pub extern "C" fn port_receive(
     let attachment = port.attachment;
     let (event, slot, _) = attachment.event("port_receive", event, Kind::Offer);
     let key = slot.data.load(Relaxed);
-    let parcel = port.parcel("port_receive", key);
-    if parcel.state.load(Acquire) != ARRIVED {
+    let entry = port.entry("port_receive", key);
+    if entry.state.load(Acquire) != ARRIVED {
         attachment.die("port_receive", "no message has arrived");
     }
-    let buffer = parcel.address.load(Relaxed) as *mut c_void;
+    let buffer = entry.address.load(Relaxed) as *mut c_void;
     // SAFETY: the caller passes places for both.
     unsafe {
-        vp.write(parcel.vp.load(Relaxed));
-        bytes.write(parcel.bytes.load(Relaxed) as usize);
+        vp.write(entry.vp.load(Relaxed));
+        bytes.write(entry.bytes.load(Relaxed) as usize);
     }
-    parcel::destroy(attachment.process, index_of(key as u32));
+    port_entry::destroy(attachment.process, index_of(key as u32));
     attachment.events.release(event);
     buffer
 }

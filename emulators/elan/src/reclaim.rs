@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 
 use emulator_common::fabric::Member;
 
-use crate::parcel::destroy_port;
+use crate::port_entry::destroy_port;
 use crate::ring;
 use crate::shm::{Fabric, Job};
 

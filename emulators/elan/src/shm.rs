@@ -21,7 +21,7 @@ pub struct Fabric {
     pub endpoints: Table<Endpoint, { 1 << 13 }>,
     pub queues: Table<Queue, { 1 << 14 }>,
     pub ports: Table<Port, { 1 << 13 }>,
-    pub parcels: Table<Parcel, { 1 << 16 }>,
+    pub port_entries: Table<PortEntry, { 1 << 16 }>,
 }
 
 /// The processes that start together. The lock of the entry guards `records`.
@@ -106,7 +106,7 @@ pub struct Port {
     pub messages: List,
 }
 
-/// Indices of parcels; 0: none.
+/// Indices of entries; 0: none.
 #[repr(C)]
 pub struct List {
     pub head: AtomicU32,
@@ -115,11 +115,11 @@ pub struct List {
 
 /// An offered buffer, or a message.
 #[repr(C)]
-pub struct Parcel {
+pub struct PortEntry {
     pub entry: Entry,
     /// Key of the port.
     pub port: AtomicU32,
-    /// One of `parcel`'s.
+    /// One of `port_entry`'s.
     pub state: AtomicU32,
     pub next: AtomicU32,
     pub tag: AtomicU32,
@@ -133,7 +133,7 @@ pub struct Parcel {
     pub address: AtomicU64,
 }
 
-emulator_common::has_entry!(Job, Endpoint, Queue, Port, Parcel);
+emulator_common::has_entry!(Job, Endpoint, Queue, Port, PortEntry);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {

@@ -1,5 +1,5 @@
-//! Parcels: offered buffers and messages of ports, in shared memory. All of a port's belong to its
-//! process; the sender of a message that was fetched from its memory frees that one.
+//! Entries of ports: offered buffers and messages of ports, in shared memory. All of a port's
+//! belong to its process; the sender of a message that was fetched from its memory frees that one.
 
 use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
@@ -7,7 +7,7 @@ use emulator_common::fabric::Member;
 use emulator_common::random::Random;
 use emulator_common::table::set;
 
-use crate::shm::{Fabric, List, Parcel};
+use crate::shm::{Fabric, List, PortEntry};
 
 /// States: a buffer that waits, one whose message has arrived, a message that lies on the heap, one
 /// that lies in the sender's memory, and one that the receiver has fetched from there.
@@ -17,7 +17,7 @@ pub const BUFFERED: u32 = 3;
 pub const ANNOUNCED: u32 = 4;
 pub const FETCHED: u32 = 5;
 
-/// Content of a new parcel.
+/// Content of a new entry.
 pub struct Content {
     pub state: u32,
     pub tag: u32,
@@ -27,47 +27,47 @@ pub struct Content {
     pub address: u64,
 }
 
-/// A new parcel of a port: its index. The port belongs to the process of a slot.
+/// A new entry of a port: its index. The port belongs to the process of a slot.
 pub fn create(member: &Member<Fabric>, slot: u32, port: u32, content: &Content) -> Option<u32> {
     let guard = member.allocation();
-    let index = member.fabric.parcels.take(slot)?;
+    let index = member.fabric.port_entries.take(slot)?;
     drop(guard);
-    let parcel = member.fabric.parcels.at(index);
+    let entry = member.fabric.port_entries.at(index);
     set([
-        (&parcel.port, port),
-        (&parcel.next, 0),
-        (&parcel.tag, content.tag),
-        (&parcel.vp, content.vp),
-        (&parcel.sender, content.sender),
+        (&entry.port, port),
+        (&entry.next, 0),
+        (&entry.tag, content.tag),
+        (&entry.vp, content.vp),
+        (&entry.sender, content.sender),
     ]);
-    parcel.bytes.store(content.bytes, Relaxed);
-    parcel.address.store(content.address, Relaxed);
-    parcel.state.store(content.state, Release);
+    entry.bytes.store(content.bytes, Relaxed);
+    entry.address.store(content.address, Relaxed);
+    entry.state.store(content.state, Release);
     Some(index)
 }
 
-/// Frees a parcel, and its room on the heap.
+/// Frees an entry, and its room on the heap.
 pub fn destroy(member: &Member<Fabric>, index: u32) {
-    let parcel = member.fabric.parcels.at(index);
+    let entry = member.fabric.port_entries.at(index);
     let _guard = member.allocation();
-    if parcel.state.swap(0, Relaxed) == BUFFERED && parcel.bytes.load(Relaxed) != 0 {
-        member.give_bytes(parcel.address.load(Relaxed), parcel.bytes.load(Relaxed));
+    if entry.state.swap(0, Relaxed) == BUFFERED && entry.bytes.load(Relaxed) != 0 {
+        member.give_bytes(entry.address.load(Relaxed), entry.bytes.load(Relaxed));
     }
-    member.fabric.parcels.give(index);
+    member.fabric.port_entries.give(index);
 }
 
-/// Frees a port and its parcels.
+/// Frees a port and its entries.
 pub fn destroy_port(member: &Member<Fabric>, index: u32) {
     let fabric = member.fabric;
     let key = fabric.ports.key(index);
     let port = fabric.ports.at(index);
     let _lock = port.entry.lock.lock();
     let used = |&i: &u32| {
-        let parcel = fabric.parcels.at(i);
-        parcel.state.load(Relaxed) != 0 && parcel.port.load(Relaxed) == key
+        let entry = fabric.port_entries.at(i);
+        entry.state.load(Relaxed) != 0 && entry.port.load(Relaxed) == key
     };
-    let parcels: Vec<u32> = fabric.parcels.used().filter(used).collect();
-    for index in parcels {
+    let entries: Vec<u32> = fabric.port_entries.used().filter(used).collect();
+    for index in entries {
         destroy(member, index);
     }
     let _guard = member.allocation();
@@ -75,7 +75,7 @@ pub fn destroy_port(member: &Member<Fabric>, index: u32) {
 }
 
 pub fn key(member: &Member<Fabric>, index: u32) -> u32 {
-    member.fabric.parcels.key(index)
+    member.fabric.port_entries.key(index)
 }
 
 impl List {
@@ -87,38 +87,43 @@ impl List {
     pub fn append(&self, fabric: &Fabric, index: u32) {
         match self.tail.swap(index, Relaxed) {
             0 => self.head.store(index, Relaxed),
-            last => fabric.parcels.at(last).next.store(index, Relaxed),
+            last => fabric.port_entries.at(last).next.store(index, Relaxed),
         }
     }
 
-    /// Takes the first parcel with a tag out of the list. With `random`: that of any sender.
-    pub fn take(&self, fabric: &'static Fabric, tag: u32, random: Option<&Random>) -> Option<(u32, &'static Parcel)> {
+    /// Takes the first entry with a tag out of the list. With `random`: that of any sender.
+    pub fn take(
+        &self,
+        fabric: &'static Fabric,
+        tag: u32,
+        random: Option<&Random>,
+    ) -> Option<(u32, &'static PortEntry)> {
         let (mut before, mut index) = (0, self.head.load(Relaxed));
         // Each with the one before it.
         let (mut senders, mut candidates) = (Vec::new(), Vec::new());
         while index != 0 {
-            let parcel = fabric.parcels.at(index);
-            let sender = parcel.vp.load(Relaxed);
-            if parcel.tag.load(Relaxed) == tag && !senders.contains(&sender) {
+            let entry = fabric.port_entries.at(index);
+            let sender = entry.vp.load(Relaxed);
+            if entry.tag.load(Relaxed) == tag && !senders.contains(&sender) {
                 senders.push(sender);
                 candidates.push((before, index));
                 if random.is_none() {
                     break;
                 }
             }
-            (before, index) = (index, parcel.next.load(Relaxed));
+            (before, index) = (index, entry.next.load(Relaxed));
         }
         let chosen = random.map_or(0, |random| random.below(candidates.len() as u64));
         let &(before, index) = candidates.get(chosen as usize)?;
-        let parcel = fabric.parcels.at(index);
-        let next = parcel.next.load(Relaxed);
+        let entry = fabric.port_entries.at(index);
+        let next = entry.next.load(Relaxed);
         match before {
             0 => self.head.store(next, Relaxed),
-            _ => fabric.parcels.at(before).next.store(next, Relaxed),
+            _ => fabric.port_entries.at(before).next.store(next, Relaxed),
         }
         if next == 0 {
             self.tail.store(before, Relaxed);
         }
-        Some((index, parcel))
+        Some((index, entry))
     }
 }
