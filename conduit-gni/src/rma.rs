@@ -216,7 +216,7 @@ impl OneSided {
         };
         // SAFETY: the runtime keeps the source until local completion; copies are kept until then.
         if let Err(post) = unsafe { queue.try_post(post, kind.event()) } {
-            // What the client has filled stays reserved.
+            // A buffer that the client has filled stays reserved.
             self.take_back(&mut queue, post, !was_filled);
             return Err(Busy);
         }

@@ -339,7 +339,7 @@ pub trait Network: Send + Sync {
     /// without blocking. Then `poll` delivers nothing.
     fn stop(&self, how: Stop);
 
-    /// What it can do besides. Constant.
+    /// Its optional abilities. Constant.
     fn abilities(&self) -> Abilities<'_> {
         Abilities::default()
     }

@@ -13,11 +13,9 @@
 //! minute.
 #![deny(unsafe_code)]
 
-use crate::config::FaultPlan;
-use crate::faulty::Faulty;
 use crate::{
-    Busy, Class, Completion, Conduit, ConduitError, Cookie, Identity, JobRank, Limits, Network, Place, PollScope,
-    StartInfo, Stop, Upcalls, PACKET_ALIGN,
+    Busy, Class, Completion, Conduit, ConduitError, Cookie, JobRank, Limits, Network, Place, PollScope, StartInfo,
+    Stop, Upcalls, PACKET_ALIGN,
 };
 use gasnet_sys::mem;
 use std::cell::Cell;
@@ -33,127 +31,10 @@ pub type Make<'a> = &'a (dyn Fn() -> Box<dyn Conduit> + Sync);
 /// Time without progress after which a check fails.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The same conduit with the faults of a plan ([`crate::faulty`]), which kill no rank.
-pub fn with_faults(conduit: Box<dyn Conduit>, plan: &str) -> Box<dyn Conduit> {
-    /// Its networks are wrapped.
-    struct WithFaults(Box<dyn Conduit>, FaultPlan);
-
-    impl Conduit for WithFaults {
-        fn identity(&self) -> Identity {
-            self.0.identity()
-        }
-        fn limits(&self) -> Limits {
-            self.0.limits()
-        }
-        fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
-            let network = self.0.start(info)?;
-            Ok(Box::new(Faulty::new(network, info.rank, &self.1, Box::new(|| {}))))
-        }
-    }
-    Box::new(WithFaults(conduit, plan.parse().expect("a plan of faults")))
-}
-
-/// Makes a test of each check for each conduit: `name: constructor;`.
-#[macro_export]
-macro_rules! conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        identity every_size exactly_once one_way largest_both_ways replies_only busy_recovers many_threads
-        first_contact stop_with_traffic stop_in_a_signal_handler peer_lost
-    })* };
-}
-
-/// The same for networks that do not notice the end of a peer: the node agents do.
-#[macro_export]
-macro_rules! lossless_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        identity every_size exactly_once one_way largest_both_ways replies_only busy_recovers many_threads
-        first_contact stop_with_traffic stop_in_a_signal_handler
-    })* };
-}
-
-/// The same for conduits that put and get.
-#[macro_export]
-macro_rules! rma_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        every_put_and_get source_is_free constants_are_put before_packets many_at_once keys_are_checked
-    })* };
-}
-
-/// The same for networks without keys, which reach all that a segment's owner does.
-#[macro_export]
-macro_rules! keyless_rma_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        every_put_and_get source_is_free constants_are_put before_packets many_at_once
-    })* };
-}
-
-/// The same for conduits with puts that notify.
-#[macro_export]
-macro_rules! notify_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        notified_after_data notified_source_is_free notified_busy_recovers notified_many_at_once notified_by_threads
-    })* };
-}
-
-/// The same for conduits with send buffers, and puts that notify.
-#[macro_export]
-macro_rules! send_buffers_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        reserved_packets_arrive reserved_buffers_hold_nothing_up notified_from_send_buffers
-    })* };
-}
-
-/// The same for conduits that gather.
-#[macro_export]
-macro_rules! gather_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        gathered_packets_arrive gathered_busy_recovers
-    })* };
-}
-
-/// The same for conduits with a barrier.
-#[macro_export]
-macro_rules! barrier_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        barrier_waits_for_all barrier_ands_words
-    })* };
-}
-
-/// The same for conduits with remote atomics.
-#[macro_export]
-macro_rules! atomics_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make, atomics_lose_nothing })* };
-}
-
-/// The same for a conduit's [`crate::Bootstrap`], made by a [`MakeBootstrap`].
-#[macro_export]
-macro_rules! bootstrap_conformance_tests {
-    ($($name:ident: $make:expr;)*) => { $($crate::each_check! { $name $make,
-        bootstrap_gathers bootstrap_leaves_alone
-    })* };
-}
-
-/// A test of each of these checks.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! each_check {
-    ($name:ident $make:expr, $($check:ident)*) => {
-        mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-            $(
-                #[test]
-                fn $check() {
-                    $crate::conformance::$check(&$make);
-                }
-            )*
-        }
-    };
-}
-
 mod barrier;
 mod bootstrap;
 mod emulator;
+mod families;
 mod forgery;
 pub mod fuzz;
 mod notify;
@@ -163,6 +44,7 @@ mod read_only;
 mod rma;
 #[allow(unsafe_code)]
 mod stop;
+mod with_faults;
 pub use barrier::*;
 pub use bootstrap::*;
 pub use emulator::{end_after, Emulator};
@@ -172,6 +54,7 @@ pub use payload::*;
 pub use read_only::*;
 pub use rma::*;
 pub use stop::*;
+pub use with_faults::with_faults;
 
 /// Start information of a conduit, in a job of these processes on one host, each of which is a
 /// neighbourhood of its own. As in a job, their threads do not sleep if GASNET_WAITMODE is SPIN.

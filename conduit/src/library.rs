@@ -17,7 +17,7 @@ pub struct Vendor {
     pub what: &'static str,
     /// File names to try, in this order.
     pub names: &'static [&'static CStr],
-    /// Where to get it: a phrase for messages, without a full stop.
+    /// Origin of the library: a phrase for messages, without a full stop.
     pub source: &'static str,
     /// The variable that names another file.
     pub variable: &'static Key<Option<String>>,

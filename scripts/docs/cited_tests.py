@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SPAN = re.compile(r"`([^`]+)`")
-# What may stand between names of one citation.
+# Text between names of one citation.
 BETWEEN = re.compile(r",?\s*(and\s+)?(mutant\s+)?")
 COMPAT = ROOT / "gasnet-compat-tests"
 
