@@ -51,6 +51,7 @@ def pytest_addoption(parser):
     group.addoption("--np", default="", help="rank counts, instead of what the programs say")
     group.addoption("--few-ranks", default="", help="only those of the programs' counts, or else their least")
     group.addoption("--slice", default="", help="seed: of the less important configurations only a part")
+    group.addoption("--part", default="", help="seed: of the configurations of C programs one in four")
     group.addoption("--sample", default="", help="seed: only one in four programs")
     group.addoption("--leave-out", default="", help="not these programs: NAME=reason_without_spaces words")
     group.addoption("--flags", default="", help="further compiler and linker flags")

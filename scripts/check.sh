@@ -1,7 +1,7 @@
 #!/bin/sh
 # check.sh quick|all [STEP...]: runs the steps in scripts/check/ (all, or those whose names are
 # given, for example "symbols install") and counts. SEED (any word) chooses the part of the large
-# matrices that a quick check takes. A step prints lines "PASS name", "FAIL name why", "SKIP name
+# matrices; FULL=1 takes all of them, and the mutants, in a check of `all`. A step prints lines "PASS name", "FAIL name why", "SKIP name
 # reason"; everything else is explanation. CONTINUE=1: a step that has passed here before, with the
 # very same sources, is not run again; its former output counts. For checks that are interrupted.
 . "$(dirname -- "$0")/common.sh"
@@ -15,8 +15,9 @@ done
 unset MAKEFLAGS MFLAGS MAKELEVEL FLAVOUR SEGMENT DESTDIR PREFIX CONDUITS MODES UNIVERSAL PROGRAMS
 STAGE_RELEASE=$BUILD/stage-release
 STAGE_DEBUG=$BUILD/stage-debug
-SEED=${SEED:-1}
-export ROOT BUILD CC CXX SCOPE STAGE_RELEASE STAGE_DEBUG SEED
+SEED=${SEED:-1} FULL=${FULL:-}
+case $FULL in '' | 1) ;; *) echo "check: FULL is 1 or nothing" >&2; exit 2 ;; esac
+export ROOT BUILD CC CXX SCOPE STAGE_RELEASE STAGE_DEBUG SEED FULL
 
 started=$(date +%s)
 log=$BUILD/check.log passed_before=$BUILD/check.passed
@@ -50,7 +51,7 @@ run() {
     step=$1 _log=$2
     script=$(echo "$ROOT"/scripts/check/[0-9]*-"$step".sh)
     echo "== $step ($(($(date +%s) - started)) s)"
-    kept=$passed_before/$SCOPE-$SEED-$step printed=$BUILD/check.$step
+    kept=$passed_before/$SCOPE$FULL-$SEED-$step printed=$BUILD/check.$step
     if [ "${CONTINUE:-}" = 1 ] && [ -n "$sources" ] && [ "$(head -n 1 "$kept" 2>/dev/null)" = "$sources" ]; then
         tail -n +2 "$kept" >>"$_log"
         echo "   passed before: $(grep -c '^PASS ' "$kept")"

@@ -81,8 +81,10 @@ class ProgramFile(pytest.File):
         modes = matrix.modes_of(configuration, family, found, key, options.modes.split(), bool(options.slice))
         for mode in modes:
             name = f"{configuration}:{mode}" + (f":{variant}" if variant else "")
-            always = not options.slice or (matrix.is_first(configuration, found) and mode == modes[-1])
-            if always or matrix.chance(options.slice, f"{family}/{key} {name}", configuration.one_in):
+            every = not options.slice and not options.part
+            always = every or (matrix.is_first(configuration, found) and mode == modes[-1])
+            one_in = configuration.one_in if options.slice else 4
+            if always or matrix.chance(options.slice or options.part, f"{family}/{key} {name}", one_in):
                 yield Program.from_parent(self, name=name, where=(configuration, family, mode), found=found)
 
     def is_left_out(self, configuration, family):

@@ -15,7 +15,7 @@ with_faults() {
 # messages.
 device_memory() {
     for device in "--faults max-mr=2097152" "--faults no-dmabuf --faults peer-memory" "--faults no-dmabuf"; do
-        compat_tests --slice "" --configurations release:ibv:1 --modes par \
+        compat_tests --slice "" --part "" --configurations release:ibv:1 --modes par \
             --emulator "--hcas 2 --faults no-odp $device" --env GASNET_IBV_MAX_HCAS=2 "$@" || failures=1
     done
 }

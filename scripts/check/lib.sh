@@ -1,5 +1,5 @@
 # Sourced by the steps of scripts/check.sh, which exports ROOT, BUILD, CC, CXX, SCOPE,
-# STAGE_RELEASE, STAGE_DEBUG and SEED.
+# STAGE_RELEASE, STAGE_DEBUG, SEED and FULL.
 set -u
 : "${ROOT:?run this through scripts/check.sh}"
 . "$ROOT/scripts/pytest.sh"
@@ -22,9 +22,13 @@ attempt() {
     fi
 }
 
-# in_check_all STEP: leaves a step, or the rest of it, out of a quick check.
+# in_check_all STEP: leaves a step, or the rest of it, out of a quick check; in_full_check: and out of
+# a check-all without FULL.
 in_check_all() {
     [ "$SCOPE" = all ] || { skip "$1: in make check-all"; finish; }
+}
+in_full_check() {
+    [ "$SCOPE$FULL" = all1 ] || { skip "$1: in FULL=1 make check-all"; finish; }
 }
 
 # conduits_of release|debug: the conduits that step build installs in this flavour. The debug
@@ -45,11 +49,12 @@ scratch() {
 }
 
 # compat_tests FOLDER|OPTION...: gasnet-compat-tests over everything that was built, as lines of a
-# step; a quick check takes a part of the matrix. Time limits are three times those of the programs:
-# a busy machine must not fail.
+# step; a quick check takes a part of the matrix, and check-all a fourth of the C programs' cases
+# without FULL. Time limits are three times those of the programs: a busy machine must not fail.
 compat_tests() {
-    [ "$SCOPE" = all ] && _slice= || _slice=$SEED
-    tests --lines --slice "$_slice" --timeout-factor 3 -n "$(nproc)" "$@"
+    _slice='' _part=''
+    case $SCOPE$FULL in quick*) _slice=$SEED ;; all) _part=$SEED ;; esac
+    tests --lines --slice "$_slice" --part "$_part" --timeout-factor 3 -n "$(nproc)" "$@"
 }
 
 # suite EMULATOR: options and sources of its conformance program.
