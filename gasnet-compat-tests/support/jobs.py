@@ -17,6 +17,8 @@ import uuid
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MARK = "GASNET_CHECK_JOB"
 GRACE_SECONDS = 3.0
+# Processes of a hanging job whose stacks are shown.
+MOST_DESCRIBED = 8
 NOBODY = 65534
 # Environment variables: a mark of all processes that a check has started; the folder for its jobs.
 RUN, FOLDER = "CHECK_RUN", "CHECK_FOLDER"
@@ -166,6 +168,22 @@ def job_processes(mark):
     return found
 
 
+def stacks(mark):
+    """Text about the processes of a job that hangs: threads with their states, and the ends of their
+    stacks where there is a debugger."""
+    described = []
+    for process in job_processes(mark)[:MOST_DESCRIBED]:
+        command = ["ps", "-L", "-o", "pid,lwp,stat,wchan:20,args", "-p", str(process)]
+        described.append(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
+        if not shutil.which("gdb"):
+            continue
+        command = ["gdb", "-q", "-batch", "-nx", "-p", str(process), "-ex", "thread apply all backtrace 12"]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            shown = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+            described += [line for line in shown.stdout.splitlines() if line.startswith(("Thread ", "#"))]
+    return "\n".join(described)
+
+
 def kill_job(mark):
     """Ends every process of a job."""
     deadline = time.monotonic() + 10
@@ -196,7 +214,7 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
         os.chown(folder, NOBODY, NOBODY)
         os.chown(temporary, NOBODY, NOBODY)
     started = time.monotonic()
-    status, leftovers = None, []
+    status, leftovers, hung = None, [], ""
     with tempfile.TemporaryFile() as captured:
         process = subprocess.Popen(
             command,
@@ -210,6 +228,7 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
         try:
             status = process.wait(timeout)
         except subprocess.TimeoutExpired:
+            hung = stacks(mark)
             kill_job(mark)
             process.wait()
         else:
@@ -222,7 +241,7 @@ def run(command, timeout, environment=None, unprivileged=True, stdin=None):
                 kill_job(mark)
             leftovers += [f"TMPDIR/{name}" for name in os.listdir(temporary)]
         captured.seek(0)
-        output = captured.read().decode(errors="replace")
+        output = captured.read().decode(errors="replace") + hung
     shutil.rmtree(folder, ignore_errors=True)
     return Result(status, output, leftovers, time.monotonic() - started)
 

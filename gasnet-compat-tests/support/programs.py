@@ -134,7 +134,8 @@ class Program(pytest.Item):
                 if result.status == 77:
                     skipped = ([line for line in result.output.splitlines() if line.strip()] or ["no reason given"])[-1]
                 elif problem := problem_of(result):
-                    problems.append(f"np={count}: {problem}\n{indented(result.output, 15)}")
+                    shown = indented(result.output, 15 if result.status is not None else 200)
+                    problems.append(f"np={count}: {problem}\n{shown}")
                 else:
                     passed.append(str(count))
         finally:

@@ -100,8 +100,10 @@ class Workshop:
             output, _ = process.communicate(stdin, timeout)
             status = process.returncode
         except subprocess.TimeoutExpired:
+            hung = jobs.stacks(mark)
             jobs.kill_job(mark)
             output, _ = process.communicate()
+            output += b"\n" + hung.encode()
             status = None
         seconds = time.monotonic() - started
         return status, output.decode(errors="replace"), seconds, self.leftovers(mark, before)
@@ -143,7 +145,7 @@ def problem_of(got, output, left, status, *patterns):
     """Describes the defects of the end of a job; empty if there are none. A pattern must occur in
     the output, after "!" it must not, and `(pattern, number)` must occur that number of times."""
     if got is None:
-        return f"out of time: {output[-400:]!r}"
+        return f"out of time:\n{output[-20000:]}"
     if got != status:
         return f"exit status {got} instead of {status}: {output[-400:]!r}"
     if left:
