@@ -22,8 +22,8 @@ attempt() {
     fi
 }
 
-# in_check_all STEP: leaves a step, or the rest of it, out of a quick check; in_full_check: and out of
-# a check-all without FULL.
+# in_check_all STEP: leaves a step, or the rest of it, out of a quick check; in_full_check: and out
+# of a check-all without FULL.
 in_check_all() {
     [ "$SCOPE" = all ] || { skip "$1: in make check-all"; finish; }
 }
