@@ -126,6 +126,22 @@ fn instruction(key: &CStr, kind: u16, data: Data) -> Info {
     info
 }
 
+/// Makes a call of the library that takes at most `limit`, on a thread of its own, with all signals
+/// blocked: threads of the library inherit that, so that they take no signal meant for the client
+/// or the job. A thread that waits beyond the limit ends with the process.
+fn within<T: Send + 'static>(limit: Option<Duration>, call: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let (sender, receiver) = mpsc::channel();
+    let mask = signal::block_all();
+    let thread = thread::Builder::new().name("gasnet-pmix".into()).spawn(move || {
+        let _ = sender.send(call());
+    });
+    signal::set_mask(&mask);
+    thread.map_err(|error| format!("cannot be called: starting a thread failed: {error}"))?;
+    receiver
+        .recv_timeout(limit.unwrap_or(Duration::MAX))
+        .map_err(|_| "has not returned in time".into())
+}
+
 /// The library's key for a key of the caller. Keys that start with "pmix" are reserved.
 fn library_key(key: &str) -> CString {
     CString::new(format!("gasnet.{key}")).unwrap_or_default()
@@ -202,20 +218,27 @@ impl Pmix {
                 "PMIX_NAMESPACE is set, so the process manager uses PMIx, but {why}"
             ))
         })?;
-        let mut me = Proc {
-            namespace: [0; NAMESPACE],
-            rank: 0,
-        };
-        // The library's thread inherits the mask, so that it takes no signal meant for the client
-        // or the job.
-        let mask = signal::block_all();
-        // SAFETY: writes this process's identity; no instructions.
-        let result = unsafe { (api.init)(&raw mut me, ptr::null_mut(), 0) };
-        signal::set_mask(&mask);
+        let seconds = config::get().get(&config::SPAWN_TIMEOUT);
+        let limit = Some(Duration::from_secs_f64(seconds)).filter(|limit| !limit.is_zero());
+        // A daemon that has lost a connection never answers (seen once with 4.2.2 on a busy machine).
+        let started = within(limit, move || {
+            let mut me = Proc {
+                namespace: [0; NAMESPACE],
+                rank: 0,
+            };
+            // SAFETY: writes this process's identity; no instructions.
+            let result = unsafe { (api.init)(&raw mut me, ptr::null_mut(), 0) };
+            (result, me)
+        });
         let mut membership = Membership {
             manager: format!("PMIx ({})", api.name()),
             ..Membership::default()
         };
+        let (result, me) = started.map_err(|why| {
+            membership.error(&format!(
+                "PMIx_Init {why}; the limit, {seconds} s, is that of GASNET_SPAWN_TIMEOUT"
+            ))
+        })?;
         api.check(result, "PMIx_Init").map_err(|why| {
             membership.error(&format!(
                 "{why}. The manager must be running, and this library must not be much older than the \
@@ -283,25 +306,16 @@ impl ProcessManager for Pmix {
         self.api
             .check(result, "PMIx_Commit")
             .map_err(|why| self.membership.error(&why))?;
-        // Servers apply limits only to processes of their host, so the limit is applied here. A
-        // thread that waits beyond it ends with the process.
+        // Servers apply limits only to processes of their host, so the limit is applied here.
         let (api, all) = (self.api, self.me.with_rank(ALL_RANKS));
-        let (sender, receiver) = mpsc::channel();
-        let mask = signal::block_all();
-        let thread = thread::Builder::new().name("gasnet-pmix".into()).spawn(move || {
+        within(limit, move || {
             let instruction = instruction(c"pmix.collect", BOOL, Data { flag: true });
             // SAFETY: one process and one instruction.
-            let _ = sender.send(unsafe { (api.fence)(&raw const all, 1, &raw const instruction, 1) });
-        });
-        signal::set_mask(&mask);
-        thread.map_err(|error| self.membership.error(&format!("starting a thread failed: {error}")))?;
-        match receiver.recv_timeout(limit.unwrap_or(Duration::MAX)) {
-            Ok(result) => self
-                .api
-                .check(result, "PMIx_Fence")
-                .map_err(|why| self.membership.error(&why)),
-            Err(_) => Err(self.membership.error("a fence timed out")),
-        }
+            unsafe { (api.fence)(&raw const all, 1, &raw const instruction, 1) }
+        })
+        .map_err(|why| format!("PMIx_Fence {why}"))
+        .and_then(|result| self.api.check(result, "PMIx_Fence"))
+        .map_err(|why| self.membership.error(&why))
     }
 
     fn get(&mut self, owner: u32, key: &str) -> Result<String, JobError> {
