@@ -10,6 +10,7 @@ if attempt "loom: build" timeout 900 cargo build --quiet --locked --release --ma
         scratch
         sh "$ROOT/proofs/models/weaken.sh" "$ROOT" "$WORK" || failures=1
     else
+        attempt "loom: weakened orderings fit the sources" sh "$ROOT/proofs/models/weaken.sh" "$ROOT"
         skip "loom: weakened orderings: run in make check-all"
     fi
 fi
