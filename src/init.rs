@@ -125,8 +125,12 @@ fn choose(config: &Config, choice: ConduitChoice, job: &Job) -> Result<&'static 
 fn observe(config: &Config, job: &'static Job, mode: Mode, conduit: &dyn Conduit) -> Result<(), InitError> {
     explain_ends();
     let (which, nbrhd) = (conduit.identity().name, job.nbrhd());
-    let about = format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}");
-    trace::start(config, job, about).map_err(InitError::Job)?;
+    trace::start(
+        config,
+        job,
+        format_args!("conduit={which} mode={mode:?} neighbours={nbrhd}"),
+    )
+    .map_err(InitError::Job)?;
     stall::set_limit(config.get(&config::STALL_TIMEOUT));
     segment::admit::set_limited(config.get(&config::LIMIT_TO_SEGMENTS));
     Ok(())
