@@ -1,9 +1,10 @@
 #!/bin/sh
 # check.sh quick|all [STEP...]: runs the steps in scripts/check/ (all, or those whose names are
 # given, for example "symbols install") and counts. SEED (any word) chooses the part of the large
-# matrices; FULL=1 takes all of them, and the mutants, in a check of `all`. A step prints lines "PASS name", "FAIL name why", "SKIP name
-# reason"; everything else is explanation. CONTINUE=1: a step that has passed here before, with the
-# very same sources, is not run again; its former output counts. For checks that are interrupted.
+# matrices; FULL=1 takes all of them, and the mutants, in a check of `all`. A step prints lines
+# "PASS name", "FAIL name why", "SKIP name reason"; everything else is explanation. CONTINUE=1: a
+# step that has passed here before, with the very same sources, is not run again; its former output
+# counts. For checks that are interrupted.
 . "$(dirname -- "$0")/common.sh"
 
 SCOPE=${1:-}

@@ -169,8 +169,8 @@ def job_processes(mark):
 
 
 def stacks(mark):
-    """Text about the processes of a job that hangs: threads with their states, and the ends of their
-    stacks where there is a debugger."""
+    """Text about the processes of a job that hangs: threads with their states, and the ends of
+    their stacks where there is a debugger."""
     described = []
     for process in job_processes(mark)[:MOST_DESCRIBED]:
         command = ["ps", "-L", "-o", "pid,lwp,stat,wchan:20,args", "-p", str(process)]

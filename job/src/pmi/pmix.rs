@@ -220,7 +220,7 @@ impl Pmix {
         })?;
         let seconds = config::get().get(&config::SPAWN_TIMEOUT);
         let limit = Some(Duration::from_secs_f64(seconds)).filter(|limit| !limit.is_zero());
-        // A daemon that has lost a connection never answers (seen once with 4.2.2 on a busy machine).
+        // A daemon may never answer: so it seemed, once, with 4.2.2 on a busy machine.
         let started = within(limit, move || {
             let mut me = Proc {
                 namespace: [0; NAMESPACE],
