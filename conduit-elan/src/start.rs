@@ -16,6 +16,7 @@ use crate::send::Messages;
 use crate::settings::Settings;
 use crate::wire::MOST_SLOT;
 use gasnet_conduit::{Class, ConduitError, JobRank, ProviderReport, StartInfo};
+use gasnet_conduit_util::record::{all_can, exchange};
 use gasnet_elan_abi as abi;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -144,24 +145,10 @@ fn failed(why: &str) -> ConduitError {
     }
 }
 
-/// Passes on the result of this process, if all processes have one. Collective.
-fn all_can<T>(info: &StartInfo<'_>, own: Result<T, String>) -> Result<T, String> {
-    let all = (info.exchange)(&[u8::from(own.is_err())]);
-    let own = own?;
-    match all.iter().position(|has_failed| *has_failed != 0) {
-        Some(rank) => Err(format!("rank {rank} cannot")),
-        None => Ok(own),
-    }
-}
-
 /// Exchanges the records of all processes, and checks that their settings agree.
 fn agree(info: &StartInfo<'_>, own: BootRecord) -> Result<(BootRecord, Option<Numbers>), String> {
-    let all = (info.exchange)(&own.bytes());
-    let all: Vec<BootRecord> = all
-        .chunks_exact(BootRecord::BYTES)
-        .map(BootRecord::from_bytes)
-        .collect();
-    if let Some(rank) = all.iter().position(|record| record.has_failed != 0) {
+    let all = exchange(info, &own);
+    if let Some(rank) = all.iter().position(|record| record.has_failed) {
         return Err(format!("rank {rank} cannot"));
     }
     let settings = |record: &BootRecord| (record.credits, record.putget, record.barrier);
@@ -174,7 +161,7 @@ fn agree(info: &StartInfo<'_>, own: BootRecord) -> Result<(BootRecord, Option<Nu
         ));
     }
     let vps: Vec<u32> = all.iter().map(|record| record.vp).collect();
-    let has_barrier = u32::from(all.iter().all(|record| record.has_barrier != 0));
+    let has_barrier = all.iter().all(|record| record.has_barrier);
     Ok((BootRecord { has_barrier, ..own }, numbers(&vps)?))
 }
 
@@ -203,14 +190,14 @@ fn try_open(info: &StartInfo<'_>, attached: Option<Arc<Shim>>, job: u32) -> Resu
     let is_alone = info.leaders.len() == info.size as usize;
     let mut own = BootRecord {
         credits: credits(settings.credits, info.size - 1),
-        putget: u32::from(settings.putget),
-        has_failed: u32::from(found.is_err()),
+        putget: settings.putget,
+        has_failed: found.is_err(),
         barrier: gasnet_conduit::barrier::choice(&barrier_name()),
         ..BootRecord::default()
     };
     if let Ok(shim) = &found {
         own.vp = shim.info.vp;
-        own.has_barrier = u32::from(is_alone && info.may_start_threads && shim.info.is_serial == 0);
+        own.has_barrier = is_alone && info.may_start_threads && shim.info.is_serial == 0;
     }
     let agreed = agree(info, own);
     let shim = found?;
@@ -248,7 +235,9 @@ impl Opening<'_> {
         let queues = [shim.queue(slots), shim.queue(slots)];
         let port = shim.port();
         let counts = shim.symmetric(size * COUNTS);
-        let memory = (agreed.has_barrier != 0).then(|| shim.symmetric(barrier::memory_bytes(info.size)));
+        let memory = agreed
+            .has_barrier
+            .then(|| shim.symmetric(barrier::memory_bytes(info.size)));
         let [Some(requests), Some(replies)] = queues else {
             let why = none(&format!("a queue of {slots} messages"));
             return Err(format!(
@@ -280,7 +269,7 @@ impl Opening<'_> {
             Messages::new([requests, replies], credits),
             Receiver::new(offers),
             rounds,
-            agreed.putget != 0,
+            agreed.putget,
         ))
     }
 }
@@ -295,18 +284,5 @@ mod tests {
         let found = numbers(&[2, 0, 1]).unwrap().unwrap();
         assert_eq!(found.ranks[..], [JobRank(1), JobRank(2), JobRank(0)]);
         assert!(numbers(&[0, 0]).is_err() && numbers(&[0, 2]).is_err());
-    }
-
-    #[test]
-    fn a_hello_is_its_bytes() {
-        let record = BootRecord {
-            vp: 1,
-            credits: 2,
-            putget: 3,
-            has_failed: 4,
-            has_barrier: 5,
-            barrier: 6,
-        };
-        assert_eq!(BootRecord::from_bytes(&record.bytes()), record);
     }
 }

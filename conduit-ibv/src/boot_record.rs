@@ -2,51 +2,53 @@
 #![forbid(unsafe_code)]
 
 use crate::connect::policy::Kind;
-use crate::ffi::Address;
 use crate::peers::Mailbox;
 use crate::ports::{pkey, Link, MOST_PATHS};
-use gasnet_conduit::{JobRank, Place, StartInfo};
+use gasnet_conduit::{JobRank, Place};
+use gasnet_conduit_util::record;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
-/// The part of a process in the exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "each is independent")]
-pub struct BootRecord {
-    /// Queue pairs of a connection; 0: it cannot start.
-    pub paths: u8,
-    /// HCAs that it uses.
-    pub rails: u8,
-    /// A bit for each path: whether it is on another HCA than the path before.
-    pub turns: u8,
-    pub link: Link,
-    /// Whether its HCAs have atomics.
-    pub has_atomics: bool,
-    /// Whether they page on demand.
-    pub has_on_demand: bool,
-    /// Whether it wants to find out how much memory can be registered.
-    pub probes: bool,
-    /// Whether its packets have a global header.
-    pub is_global: bool,
-    /// Whether its receive queues are for XRC.
-    pub has_xrc: bool,
-    /// To whom it wants to be connected at start.
-    pub connects: Kind,
-    /// Bytes of the largest packet.
-    pub max_packet: u32,
-    /// Credits that a peer may keep.
-    pub spare_credits: u16,
-    /// Requests that a peer may have under way, and bytes of the receive buffers for them.
-    pub credits: u16,
-    pub buffer: u32,
-    /// Names its first HCA, on its host.
-    pub hca: u64,
-    /// Equal in processes of a host that use the same ports in the same way.
-    pub ports: u64,
-    /// Partition key of its first port; 0: not known.
-    pub pkey: u16,
-    /// Its queue pair for datagrams.
-    pub mailbox: Mailbox,
+record! {
+    /// The part of a process in the exchange.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[allow(clippy::struct_excessive_bools, reason = "each is independent")]
+    pub struct BootRecord {
+        /// Queue pairs of a connection; 0: it cannot start, as in the default.
+        pub paths: u8,
+        /// HCAs that it uses.
+        pub rails: u8,
+        /// A bit for each path: whether it is on another HCA than the path before.
+        pub turns: u8,
+        pub link: Link,
+        /// Whether its HCAs have atomics.
+        pub has_atomics: bool,
+        /// Whether they page on demand.
+        pub has_on_demand: bool,
+        /// Whether it wants to find out how much memory can be registered.
+        pub probes: bool,
+        /// Whether its packets have a global header.
+        pub is_global: bool,
+        /// Whether its receive queues are for XRC.
+        pub has_xrc: bool,
+        /// To whom it wants to be connected at start.
+        pub connects: Kind,
+        /// Bytes of the largest packet.
+        pub max_packet: u32,
+        /// Credits that a peer may keep.
+        pub spare_credits: u16,
+        /// Requests that a peer may have under way, and bytes of the receive buffers for them.
+        pub credits: u16,
+        pub buffer: u32,
+        /// Names its first HCA, on its host.
+        pub hca: u64,
+        /// Equal in processes of a host that use the same ports in the same way.
+        pub ports: u64,
+        /// Partition key of its first port; 0: not known.
+        pub pkey: u16,
+        /// Its queue pair for datagrams.
+        pub mailbox: Mailbox,
+    }
 }
 
 /// By path, whether it is on another rail than the path before.
@@ -61,34 +63,7 @@ pub fn turns(rails: impl Iterator<Item = usize>) -> u8 {
 
 const _: () = assert!(MOST_PATHS <= u8::BITS as usize);
 
-/// Bytes of one.
-pub const BYTES: usize = 58;
-
 impl BootRecord {
-    /// That of a process that cannot start.
-    pub fn failed() -> Self {
-        Self {
-            paths: 0,
-            rails: 0,
-            turns: 0,
-            link: Link::InfiniBand,
-            has_atomics: false,
-            has_on_demand: false,
-            probes: false,
-            is_global: false,
-            has_xrc: false,
-            connects: Kind::Nobody,
-            max_packet: 0,
-            spare_credits: 0,
-            credits: 0,
-            buffer: 0,
-            hca: 0,
-            ports: 0,
-            pkey: 0,
-            mailbox: Mailbox::default(),
-        }
-    }
-
     fn gid(&self) -> Ipv6Addr {
         self.mailbox.address.gid.into()
     }
@@ -96,79 +71,6 @@ impl BootRecord {
     /// Whether RoCE v2 packets are of IPv4; none: on other links.
     fn family(&self) -> Option<bool> {
         (self.link == Link::Roce(2)).then(|| self.gid().to_ipv4_mapped().is_some())
-    }
-
-    /// Exchanges them, by rank.
-    pub fn exchange(info: &StartInfo<'_>, own: &Self) -> Vec<Self> {
-        let all = (info.exchange)(&own.encode());
-        all.chunks_exact(BYTES).map(Self::decode).collect()
-    }
-
-    pub fn encode(&self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
-        let link = match self.link {
-            Link::InfiniBand => 0,
-            Link::Roce(version) => version,
-        };
-        let flags = [
-            self.has_atomics,
-            self.has_on_demand,
-            self.probes,
-            self.has_xrc,
-            self.is_global,
-        ];
-        let flags = flags.iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(*flag));
-        bytes[..4].copy_from_slice(&[flags, self.paths, self.rails, link]);
-        bytes[15] = self.connects as u8;
-        bytes[4..8].copy_from_slice(&self.max_packet.to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.mailbox.number.to_le_bytes());
-        bytes[12..14].copy_from_slice(&self.mailbox.address.lid.to_le_bytes());
-        bytes[14] = self.turns;
-        bytes[16..32].copy_from_slice(&self.mailbox.address.gid);
-        bytes[32..40].copy_from_slice(&self.hca.to_le_bytes());
-        bytes[40..42].copy_from_slice(&self.spare_credits.to_le_bytes());
-        bytes[42..50].copy_from_slice(&self.ports.to_le_bytes());
-        bytes[50..52].copy_from_slice(&self.pkey.to_le_bytes());
-        bytes[52..54].copy_from_slice(&self.credits.to_le_bytes());
-        bytes[54..].copy_from_slice(&self.buffer.to_le_bytes());
-        bytes
-    }
-
-    pub fn decode(bytes: &[u8]) -> Self {
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        Self {
-            paths: bytes[1],
-            rails: bytes[2],
-            turns: bytes[14],
-            link: match bytes[3] {
-                0 => Link::InfiniBand,
-                version => Link::Roce(version),
-            },
-            has_atomics: bytes[0] & 1 != 0,
-            has_on_demand: bytes[0] & 2 != 0,
-            probes: bytes[0] & 4 != 0,
-            has_xrc: bytes[0] & 8 != 0,
-            is_global: bytes[0] & 16 != 0,
-            connects: match bytes[15] {
-                0 => Kind::Nobody,
-                1 => Kind::Everybody,
-                _ => Kind::Some,
-            },
-            max_packet: word(4),
-            spare_credits: u16::from_le_bytes([bytes[40], bytes[41]]),
-            credits: u16::from_le_bytes([bytes[52], bytes[53]]),
-            buffer: word(54),
-            hca: u64::from(word(32)) | u64::from(word(36)) << 32,
-            ports: u64::from(word(42)) | u64::from(word(46)) << 32,
-            pkey: u16::from_le_bytes([bytes[50], bytes[51]]),
-            mailbox: Mailbox {
-                number: word(8),
-                address: Address {
-                    lid: u16::from_le_bytes([bytes[12], bytes[13]]),
-                    gid: bytes[16..32].try_into().unwrap_or_default(),
-                },
-            },
-        }
     }
 
     /// Whether processes of a host use different HCAs, or one uses several.
@@ -238,6 +140,8 @@ impl BootRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ffi::Address;
+    use gasnet_conduit_util::record::Record;
 
     const V4: [u8; 16] = Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0x0a00, 1).octets();
 
@@ -272,8 +176,9 @@ mod tests {
 
     #[test]
     fn everything_comes_back() {
-        for record in [record(), BootRecord::failed()] {
-            assert_eq!(BootRecord::decode(&record.encode()), record);
+        for record in [record(), BootRecord::default()] {
+            let bytes: [u8; BootRecord::BYTES] = record.encode();
+            assert_eq!(BootRecord::decode(&bytes), record);
         }
     }
 

@@ -26,6 +26,8 @@ use crate::buffers::Buffer;
 use crate::ffi::{Access, Domain, Errno, Region, Remote};
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::record;
+use gasnet_conduit_util::record::Record;
 use gasnet_sys::atomic::Ordering;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
@@ -352,39 +354,23 @@ impl Rings {
     }
 }
 
-/// The content of a message that returns credits: the ring of its sender for its receiver, and the
-/// number of messages that were taken from it.
-#[derive(Clone, Copy, Debug)]
-pub struct Report {
-    ring: Remote,
-    /// See [`Rings::taken`].
-    pub taken: u32,
+record! {
+    /// The content of a message that returns credits: the ring of its sender for its receiver, and
+    /// the number of messages that were taken from it.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Report {
+        ring: Remote,
+        /// See [`Rings::taken`].
+        pub taken: u32,
+    }
 }
 
 impl Report {
-    /// Length of its encoding.
-    pub const BYTES: usize = 16;
-
-    /// Encodes it.
-    pub fn encode(&self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        bytes[..8].copy_from_slice(&(self.ring.address as u64).to_le_bytes());
-        bytes[8..12].copy_from_slice(&self.ring.rkey.to_le_bytes());
-        bytes[12..].copy_from_slice(&self.taken.to_le_bytes());
-        bytes
-    }
-
-    /// Decodes it. None if these bytes are none: no memory has a ring that ends beyond all
-    /// addresses.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; Self::BYTES] = bytes.try_into().ok()?;
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let address = (u64::from(word(0)) | u64::from(word(4)) << 32) as usize;
-        address.checked_add(self::BYTES)?;
-        Some(Self {
-            ring: Remote { address, rkey: word(8) },
-            taken: word(12),
-        })
+    /// The report in a message. None if these bytes are none: no memory has a ring that ends beyond
+    /// all addresses.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let report = (bytes.len() == Self::BYTES).then(|| Self::decode(bytes))?;
+        report.ring.address.checked_add(BYTES).map(|_| report)
     }
 }
 
@@ -480,7 +466,8 @@ mod tests {
         };
         let offered = Rings::default();
         offered.offer(ring);
-        rings.take(Report::decode(&offered.report().encode()).unwrap());
+        let encoded: [u8; Report::BYTES] = offered.report().encode();
+        rings.take(Report::read(&encoded).unwrap());
         assert!(rings.takes(LARGEST) && !rings.takes(LARGEST + 1));
         for message in 0..SLOTS {
             let (number, remote) = rings.next().unwrap();
@@ -502,9 +489,10 @@ mod tests {
         for (address, is_one) in [(1 << 20, true), (usize::MAX - 100, false)] {
             let rings = Rings::default();
             rings.offer(Remote { address, rkey: 5 });
-            assert_eq!(Report::decode(&rings.report().encode()).is_some(), is_one);
+            let encoded: [u8; Report::BYTES] = rings.report().encode();
+            assert_eq!(Report::read(&encoded).is_some(), is_one);
         }
-        assert!(Report::decode(&[0; 15]).is_none());
+        assert!(Report::read(&[0; 15]).is_none());
     }
 
     #[test]

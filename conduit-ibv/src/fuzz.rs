@@ -1,7 +1,7 @@
 //! Parsers of what peers send, for a fuzzer ([`gasnet_conduit::conformance::fuzz`]).
 #![forbid(unsafe_code)]
 
-use crate::boot_record::{self, BootRecord};
+use crate::boot_record::BootRecord;
 use crate::connect::file;
 use crate::connect::handshake::Datagram;
 use crate::connect::policy::exchange;
@@ -13,6 +13,7 @@ use crate::wire;
 use gasnet_conduit::conformance::fuzz::{number, Target};
 use gasnet_conduit::conformance::start_info;
 use gasnet_conduit::{JobRank, SegmentMemory};
+use gasnet_conduit_util::record::{records, Record};
 use std::sync::atomic::AtomicU64;
 
 /// All of them.
@@ -35,9 +36,10 @@ fn datagram(bytes: &[u8]) {
 
 /// Boot records of all processes.
 fn record(bytes: &[u8]) {
-    let all: Vec<BootRecord> = bytes.chunks_exact(boot_record::BYTES).map(BootRecord::decode).collect();
+    let all: Vec<BootRecord> = records(bytes).collect();
     for (rank, one) in (0..).zip(&all) {
-        assert_eq!(BootRecord::decode(&one.encode()), *one);
+        let encoded: [u8; BootRecord::BYTES] = one.encode();
+        assert_eq!(BootRecord::decode(&encoded), *one);
         let _ = BootRecord::compare(&all, JobRank(rank));
     }
 }
@@ -71,13 +73,15 @@ fn note(mut bytes: &[u8]) {
     let word = number(&mut bytes, 4) as u32;
     let (kind, source, credits) = wire::decode(word);
     assert_eq!(wire::encode(kind, source, credits), word);
-    if let Ok(offer) = <&[u8; Offer::BYTES]>::try_from(bytes) {
-        let offer = Offer::decode(offer);
-        assert_eq!(Offer::decode(&offer.encode()), offer);
+    if bytes.len() == Offer::BYTES {
+        let offer = Offer::decode(bytes);
+        let encoded: [u8; Offer::BYTES] = offer.encode();
+        assert_eq!(Offer::decode(&encoded), offer);
     }
-    if let Some(report) = Report::decode(bytes) {
+    if let Some(report) = Report::read(bytes) {
         Rings::default().take(report);
-        assert_eq!(&report.encode()[..], bytes);
+        let encoded: [u8; Report::BYTES] = report.encode();
+        assert_eq!(encoded, bytes);
     }
 }
 

@@ -11,6 +11,7 @@ pub mod registrations;
 
 use crate::ffi::{Access, Domain, Errno, Region};
 use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, RemoteMemory, RemoteSegment, SegmentMemory};
+use gasnet_conduit_util::record::records;
 use gasnet_conduit_util::slot_table::SlotTable;
 
 /// Most regions of a segment, or of local memory of an operation.
@@ -83,10 +84,7 @@ impl Keys {
         if shift >= usize::BITS || keys.len() % 4 != 0 {
             return None;
         }
-        let words = keys.chunks_exact(4);
-        let keys: Box<[u32]> = words
-            .map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
-            .collect();
+        let keys: Box<[u32]> = records(keys).collect();
         let division = Division::new(memory, shift);
         (division.count.checked_mul(rails) == Some(keys.len())).then(|| division.keys(keys))
     }

@@ -12,18 +12,21 @@ use crate::xrc::peer::XrcPeer;
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::credits::{self, Credits, PeerCredits};
 use gasnet_conduit_util::peer_states::PeerStates;
+use gasnet_conduit_util::record;
 use gasnet_sys::atomic::Ordering;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize};
 use std::sync::Arc;
 
-/// The queue pair of a process for datagrams.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mailbox {
-    /// Its port.
-    pub address: Address,
-    /// Its queue pair.
-    pub number: u32,
+record! {
+    /// The queue pair of a process for datagrams.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Mailbox {
+        /// Its port.
+        pub address: Address,
+        /// Its queue pair.
+        pub number: u32,
+    }
 }
 
 /// A process.

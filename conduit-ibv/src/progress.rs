@@ -21,6 +21,7 @@ use crate::send::Messages;
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Class, Completion, JobRank, PollScope, Upcalls};
 use gasnet_conduit_util::aligned_copy::copy_out;
+use gasnet_conduit_util::record::Record;
 use gasnet_sys::atomic::Ordering;
 use std::sync::atomic::AtomicBool;
 
@@ -286,11 +287,11 @@ impl Poll<'_> {
     fn take_note(&self, source: JobRank, bytes: &[u8]) {
         let messages = &self.operations.messages;
         let peers = &messages.fabric.peers;
-        if let Ok(offer) = <&[u8; Offer::BYTES]>::try_from(bytes) {
-            self.progress.fetches.take_offer(messages, source, offer);
+        if bytes.len() == Offer::BYTES {
+            self.progress.fetches.take_offer(messages, source, Offer::decode(bytes));
         } else if let Ok(number) = <[u8; 4]>::try_from(bytes) {
             messages.note_free(source, u32::from_le_bytes(number));
-        } else if let (Some(connection), Some(report)) = (peers.connection(source), Report::decode(bytes)) {
+        } else if let (Some(connection), Some(report)) = (peers.connection(source), Report::read(bytes)) {
             connection.rings.take(report);
         } else {
             let why = format!("it sent a malformed note of {} bytes", bytes.len());

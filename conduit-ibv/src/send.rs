@@ -9,7 +9,7 @@ pub mod queue;
 use crate::buffers::pools::Pools;
 use crate::buffers::{AsLocal, Buffer};
 use crate::connect::Connector;
-use crate::eager_rdma::{Slot, SlotHeader};
+use crate::eager_rdma::{Report, Slot, SlotHeader};
 use crate::fabric::Fabric;
 use crate::ffi::{Local, Work};
 use crate::peers::{Connection, Peers};
@@ -19,6 +19,7 @@ use crate::send::queue::CompletionAction;
 use crate::settings::Settings;
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
+use gasnet_conduit_util::record::Record;
 use gasnet_sys::atomic::Ordering;
 
 /// Messages to peers, and all that they need.
@@ -223,7 +224,7 @@ impl Messages {
         };
         let credits = connection.credits.take_owed(wire::MOST_CREDITS);
         let report = connection.rings.report();
-        let encoded = report.encode();
+        let encoded: [u8; Report::BYTES] = report.encode();
         let mut room = ROOM;
         let message = self.message(Class::Reply, &[&encoded], &mut room);
         let word = wire::encode(Kind::Note, self.fabric.rank, credits);

@@ -33,6 +33,7 @@ use crate::wake::WakeUp;
 use crate::xrc::Xrc;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
 use gasnet_conduit_util::probe::probe;
+use gasnet_conduit_util::record::exchange;
 use gasnet_sys::atomic::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -67,10 +68,10 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let record = Record::create(&settings, info);
     // Every process takes part in the exchange, so that one that fails does not keep others.
     let boot_record = opened.as_ref().map_or_else(
-        |_| BootRecord::failed(),
+        |_| BootRecord::default(),
         |(opened, policy)| opened.boot_record(&settings, policy.kind(), info.size),
     );
-    let all = BootRecord::exchange(info, &boot_record);
+    let all = exchange(info, &boot_record);
     let (mut opened, policy) = opened?;
     BootRecord::compare(&all, info.rank)?;
     opened.agree_on_headers(&all)?;

@@ -31,6 +31,7 @@ use crate::xrc::peer::XrcPeer;
 use crate::xrc::receive_queues::Receivers;
 use gasnet_conduit::config;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
+use gasnet_conduit_util::record::records;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
 use std::collections::HashSet;
@@ -131,7 +132,7 @@ impl Xrc {
         }
         let number = |rail: &Rail| rail.shared.as_ref().and_then(|shared| shared.number).unwrap_or(0);
         let numbers: Vec<u8> = rails.iter().flat_map(|rail| number(rail).to_le_bytes()).collect();
-        let receive_queues = words(&(info.exchange)(&numbers)).collect();
+        let receive_queues = records(&(info.exchange)(&numbers)).collect();
         let words = groups.processes() * paths.len();
         let all = words * groups.most_of_a_host();
         let memory = (info.host_memory)(size_of::<AtomicU32>() * all).map_err(|why| why.message)?;
@@ -163,12 +164,6 @@ impl Xrc {
     pub fn sender_to(&self, rank: JobRank, path: usize, paths: usize) -> usize {
         self.groups.of(rank) * paths + path
     }
-}
-
-/// Little-endian words.
-fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
-    let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-    bytes.chunks_exact(4).map(word)
 }
 
 impl Xrc {

@@ -102,7 +102,7 @@ fn more_requests_than_credits() {
 fn notes_that_are_impossible() {
     for (bytes, why) in [
         (4, "it has fetched packet 117901063, which it was not offered"),
-        (24, "it offers a packet of 117901063 bytes on path 7"),
+        (22, "it offers a packet of 117901063 bytes on path 7"),
         (5, "it sent a malformed note of 5 bytes"),
     ] {
         let text = format!("rank 0 lost rank 1: {why}");

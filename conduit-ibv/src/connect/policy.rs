@@ -5,6 +5,8 @@
 use crate::connect::file;
 use crate::settings::Settings;
 use gasnet_conduit::{warn, JobRank, StartInfo};
+use gasnet_conduit_util::record::{self, records};
+use gasnet_conduit_util::record_as;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,11 +20,22 @@ pub enum ConnectPolicy {
 }
 
 /// A [`ConnectPolicy`] without the list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
+    #[default]
     Nobody,
     Everybody,
     Some,
+}
+
+record_as! {
+    Kind, u8:
+        |kind| kind as u8,
+        |number| match number {
+            0 => Kind::Nobody,
+            1 => Kind::Everybody,
+            _ => Kind::Some,
+        };
 }
 
 /// Most processes of a job in which all are connected at start by default, and each by a queue pair
@@ -80,14 +93,7 @@ impl ConnectPolicy {
 
 /// The lists of all processes.
 pub fn exchange(info: &StartInfo<'_>, own: &[JobRank]) -> Vec<Vec<JobRank>> {
-    let words = |bytes: &[u8]| -> Vec<u32> {
-        let words = bytes.chunks_exact(4);
-        words
-            .map(|word| word.try_into().map_or(0, u32::from_le_bytes))
-            .collect()
-    };
-    let count = (own.len() as u32).to_le_bytes();
-    let mut counts = words(&(info.exchange)(&count));
+    let mut counts = record::exchange(info, &(own.len() as u32));
     // A list names each rank once at most.
     for count in &mut counts {
         *count = info.size.min(*count);
@@ -98,7 +104,7 @@ pub fn exchange(info: &StartInfo<'_>, own: &[JobRank]) -> Vec<Vec<JobRank>> {
     }
     let mut bytes: Vec<u8> = own.iter().flat_map(|rank| rank.0.to_le_bytes()).collect();
     bytes.resize(4 * most, 0);
-    let all = words(&(info.exchange)(&bytes));
+    let all: Vec<u32> = records(&(info.exchange)(&bytes)).collect();
     let lists = all.chunks_exact(most).zip(&counts);
     lists
         .map(|(list, count)| list[..*count as usize].iter().copied().map(JobRank).collect())

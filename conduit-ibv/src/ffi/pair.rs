@@ -3,6 +3,7 @@
 use super::made::{Made, PairOf};
 use super::region::Domain;
 use super::{Access, Context, Errno, Functions, Queue, Shared};
+use gasnet_conduit_util::record;
 use gasnet_ibv_abi as abi;
 use gasnet_sys::atomic::Ordering;
 use std::mem::{offset_of, MaybeUninit};
@@ -10,13 +11,15 @@ use std::ptr;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-/// Address of a port on the network.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Address {
-    /// Its LID; 0 on Ethernet.
-    pub lid: u16,
-    /// Its GID; on InfiniBand zero, if it has none.
-    pub gid: [u8; 16],
+record! {
+    /// Address of a port on the network.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Address {
+        /// Its LID; 0 on Ethernet.
+        pub lid: u16,
+        /// Its GID; on InfiniBand zero, if it has none.
+        pub gid: [u8; 16],
+    }
 }
 
 /// A port of this process, as its packets need it.
@@ -370,13 +373,15 @@ impl Local {
     }
 }
 
-/// Memory of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remote {
-    /// First byte.
-    pub address: usize,
-    /// Key of its region.
-    pub rkey: u32,
+record! {
+    /// Memory of a peer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Remote {
+        /// First byte.
+        pub address: usize,
+        /// Key of its region.
+        pub rkey: u32,
+    }
 }
 
 /// A work request with one or two pieces of local memory.

@@ -5,6 +5,7 @@
 
 use super::{mix, Choice, Hca, Port, Wanted};
 use gasnet_conduit::{JobRank, StartInfo};
+use gasnet_conduit_util::record::records;
 use std::cmp::Reverse;
 use std::net::Ipv6Addr;
 
@@ -80,10 +81,7 @@ impl Offer {
 
     fn decode(bytes: &[u8]) -> Self {
         let (words, name) = bytes.split_at(BYTES - NAME);
-        let words = words.chunks_exact(8);
-        let words: Vec<u64> = words
-            .map(|word| word.try_into().map_or(0, u64::from_le_bytes))
-            .collect();
+        let words: Vec<u64> = records(words).collect();
         let name: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
         Self {
             first: words[0],

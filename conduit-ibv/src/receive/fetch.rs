@@ -53,9 +53,8 @@ impl Fetches {
 
     /// A peer offers a packet.
     #[cold]
-    pub fn take_offer(&self, messages: &Messages, source: JobRank, bytes: &[u8; Offer::BYTES]) {
-        let (offer, fabric) = (Offer::decode(bytes), &messages.fabric);
-        let bytes = offer.bytes as usize;
+    pub fn take_offer(&self, messages: &Messages, source: JobRank, offer: Offer) {
+        let (bytes, fabric) = (offer.bytes as usize, &messages.fabric);
         // No process offers what fits buffers.
         let is_due = messages.eager < bytes && bytes <= messages.max_packet;
         if !is_due || usize::from(offer.path) >= fabric.paths.len() {

@@ -7,6 +7,7 @@ use crate::buffers::Buffer;
 use crate::ffi::Remote;
 use crate::receive::offer::Offer;
 use gasnet_conduit::JobRank;
+use gasnet_conduit_util::record::Record;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::collections::HashMap;
@@ -38,7 +39,8 @@ impl Messages {
         };
         // Before the peer may answer.
         lock(&self.offered.buffers).insert(number, (peer, buffer));
-        let sent = self.send_note(grant.connection, &offer.encode(), grant.credits);
+        let encoded: [u8; Offer::BYTES] = offer.encode();
+        let sent = self.send_note(grant.connection, &encoded, grant.credits);
         if sent.is_err() {
             if let Some((_, buffer)) = lock(&self.offered.buffers).remove(&number) {
                 return Err(buffer);

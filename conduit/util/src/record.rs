@@ -1,0 +1,147 @@
+//! Records of fixed length that processes exchange: their fields one after another, numbers in
+//! little-endian order.
+#![forbid(unsafe_code)]
+
+use gasnet_conduit::{Class, StartInfo};
+
+/// A record, or a field of one.
+pub trait Record: Sized {
+    /// Length of its encoding.
+    const BYTES: usize;
+
+    /// Writes it to the front of `to`, which is the rest afterwards.
+    fn put(&self, to: &mut &mut [u8]);
+
+    /// Takes it off the front of `from`.
+    fn take(from: &mut &[u8]) -> Self;
+
+    /// Its encoding, of [`Record::BYTES`] bytes.
+    fn encode<const N: usize>(&self) -> [u8; N] {
+        const { assert!(N == Self::BYTES) };
+        let mut bytes = [0; N];
+        self.put(&mut &mut bytes[..]);
+        bytes
+    }
+
+    /// The record with this encoding.
+    fn decode(mut bytes: &[u8]) -> Self {
+        Self::take(&mut bytes)
+    }
+}
+
+impl<const N: usize> Record for [u8; N] {
+    const BYTES: usize = N;
+
+    fn put(&self, to: &mut &mut [u8]) {
+        let (place, rest) = std::mem::take(to).split_at_mut(N);
+        place.copy_from_slice(self);
+        *to = rest;
+    }
+
+    fn take(from: &mut &[u8]) -> Self {
+        let (bytes, rest) = from.split_first_chunk().expect("defect: a record is cut off");
+        *from = rest;
+        *bytes
+    }
+}
+
+/// Implements [`Record`] for a type by another one.
+#[macro_export]
+macro_rules! record_as {
+    ($($type:ty, $other:ty: $to:expr, $from:expr;)*) => {$(
+        impl $crate::record::Record for $type {
+            const BYTES: usize = <$other as $crate::record::Record>::BYTES;
+            fn put(&self, to: &mut &mut [u8]) {
+                let other: $other = $to(*self);
+                other.put(to);
+            }
+            fn take(from: &mut &[u8]) -> Self {
+                $from(<$other as $crate::record::Record>::take(from))
+            }
+        }
+    )*};
+}
+
+record_as! {
+    u8, [u8; 1]: u8::to_le_bytes, u8::from_le_bytes;
+    u16, [u8; 2]: u16::to_le_bytes, u16::from_le_bytes;
+    u32, [u8; 4]: u32::to_le_bytes, u32::from_le_bytes;
+    u64, [u8; 8]: u64::to_le_bytes, u64::from_le_bytes;
+    usize, u64: |number| number as u64, |number| number as usize;
+    bool, u8: u8::from, |byte| byte != 0;
+    Class, bool: |class| class == Class::Reply, |is_reply| if is_reply { Class::Reply } else { Class::Request };
+}
+
+/// Declares a struct that is a [`record::Record`](crate::record::Record).
+#[macro_export]
+macro_rules! record {
+    ($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        pub struct $name {
+            $($(#[$doc])* $vis $field: $type,)*
+        }
+
+        impl $crate::record::Record for $name {
+            const BYTES: usize = 0 $(+ <$type as $crate::record::Record>::BYTES)*;
+            fn put(&self, to: &mut &mut [u8]) {
+                $($crate::record::Record::put(&self.$field, to);)*
+            }
+            fn take(from: &mut &[u8]) -> Self {
+                Self { $($field: $crate::record::Record::take(from),)* }
+            }
+        }
+    };
+}
+
+/// The records that lie in memory one after another.
+pub fn records<R: Record>(bytes: &[u8]) -> impl Iterator<Item = R> + use<'_, R> {
+    bytes.chunks_exact(R::BYTES).map(R::decode)
+}
+
+/// The records of all processes, by rank. Collective.
+pub fn exchange<R: Record>(info: &StartInfo<'_>, own: &R) -> Vec<R> {
+    let mut bytes = vec![0; R::BYTES];
+    own.put(&mut &mut bytes[..]);
+    records(&(info.exchange)(&bytes)).collect()
+}
+
+/// The result of this process, if all processes have one. The error is a message without a full
+/// stop. Collective.
+pub fn all_can<T>(info: &StartInfo<'_>, own: Result<T, String>) -> Result<T, String> {
+    let all = exchange(info, &own.is_ok());
+    let own = own?;
+    match all.iter().position(|can| !can) {
+        Some(rank) => Err(format!("rank {rank} cannot")),
+        None => Ok(own),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    record! {
+        #[derive(Debug, PartialEq, Eq)]
+        pub struct Sample {
+            whole: u32,
+            class: Class,
+            place: usize,
+            has_more: bool,
+            bytes: [u8; 3],
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back() {
+        let sample = Sample {
+            whole: 0x0403_0201,
+            class: Class::Reply,
+            place: 5,
+            has_more: true,
+            bytes: [6, 7, 8],
+        };
+        let bytes: [u8; Sample::BYTES] = sample.encode();
+        assert_eq!(bytes, [1, 2, 3, 4, 1, 5, 0, 0, 0, 0, 0, 0, 0, 1, 6, 7, 8]);
+        assert_eq!(Sample::decode(&bytes), sample);
+    }
+}
