@@ -4,13 +4,14 @@
 //! there. [`pool`] has buffers in registered memory, [`pending_queue`] keeps what found no room,
 //! and [`report`] is the end of an operation in parts. [`slot_table`] numbers values,
 //! [`aligned_copy`] keeps messages in memory, [`fixed_vec`] holds a few values on the stack,
-//! [`mapped`] is mapped memory, [`mod@record`] is for what processes exchange, and [`mod@probe`]
-//! finds out how much memory can be registered.
+//! [`mapped`] is mapped memory, [`mod@record`] is for what processes exchange, [`parts`] for
+//! packets in parts, and [`mod@probe`] finds out how much memory can be registered.
 
 pub mod aligned_copy;
 pub mod credits;
 pub mod fixed_vec;
 pub mod mapped;
+pub mod parts;
 pub mod peer_states;
 pub mod pending_queue;
 pub mod pool;

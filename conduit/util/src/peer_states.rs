@@ -1,6 +1,7 @@
-//! States of peers (there, stopped, lost), and losses until they are reported.
+//! States of peers (there, stopped, lost), the failure of the network of this process, and both
+//! until they are reported.
 
-use gasnet_conduit::JobRank;
+use gasnet_conduit::{JobRank, Upcalls};
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::sync::atomic::{AtomicBool, AtomicU8};
@@ -15,7 +16,11 @@ pub struct PeerStates {
     all: Box<[AtomicU8]>,
     /// Peers whose loss is not reported yet, with the reasons.
     losses: Mutex<Vec<(JobRank, String)>>,
+    /// Whether there are any, or a failure.
     has_losses: AtomicBool,
+    /// Why the network failed, until that is reported.
+    failure: Mutex<Option<String>>,
+    has_failed: AtomicBool,
 }
 
 impl PeerStates {
@@ -25,6 +30,8 @@ impl PeerStates {
             all: std::iter::repeat_with(|| AtomicU8::new(PRESENT)).take(ranks).collect(),
             losses: Mutex::default(),
             has_losses: AtomicBool::new(false),
+            failure: Mutex::default(),
+            has_failed: AtomicBool::new(false),
         }
     }
 
@@ -63,6 +70,23 @@ impl PeerStates {
         }
     }
 
+    /// The network of this process failed, and no single peer is the reason. The first reason
+    /// counts.
+    #[cold]
+    pub fn fail(&self, why: &str) {
+        let mut failure = lock(&self.failure);
+        if !self.has_failed.swap(true, Ordering::AcqRel) {
+            *failure = Some(why.to_owned());
+            self.has_losses.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether the network of this process failed.
+    #[inline]
+    pub fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
     fn change(&self, rank: JobRank, fate: u8) -> bool {
         let changed = self
             .of(rank)
@@ -70,7 +94,7 @@ impl PeerStates {
         changed.is_ok()
     }
 
-    /// Whether there are losses to report.
+    /// Whether there are losses to report, or a failure.
     #[inline]
     pub fn has_losses(&self) -> bool {
         self.has_losses.load(Ordering::Relaxed)
@@ -80,6 +104,18 @@ impl PeerStates {
     pub fn take_losses(&self) -> Vec<(JobRank, String)> {
         self.has_losses.store(false, Ordering::Relaxed);
         std::mem::take(&mut *lock(&self.losses))
+    }
+
+    /// Reports losses and a failure, each once.
+    #[cold]
+    pub fn report(&self, upcalls: &mut dyn Upcalls) {
+        for (peer, why) in self.take_losses() {
+            upcalls.peer_lost(peer, &why);
+        }
+        let failure = lock(&self.failure).take();
+        if let Some(why) = failure {
+            upcalls.network_lost(&why);
+        }
     }
 }
 

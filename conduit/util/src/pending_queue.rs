@@ -2,6 +2,7 @@
 //! takes no lock.
 #![forbid(unsafe_code)]
 
+use gasnet_conduit::Busy;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::lock;
 use std::collections::VecDeque;
@@ -35,6 +36,18 @@ impl<T> PendingQueue<T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether another item may be added on behalf of the client, which waits otherwise.
+    #[inline]
+    pub fn admit(&self) -> Result<(), Busy> {
+        /// Most items that wait for room.
+        const MOST: usize = 256;
+        if self.len() < MOST {
+            Ok(())
+        } else {
+            Err(Busy)
+        }
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut VecDeque<T>) -> R) -> R {

@@ -5,6 +5,7 @@
 //! network, as an address, until its operation completes.
 
 use gasnet_sys::atomic::{Mutex, Ordering};
+use gasnet_sys::gate::Gate;
 use gasnet_sys::lock;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
@@ -101,7 +102,7 @@ impl<H, C> Item<H, C> {
     pub fn release(self) {
         // SAFETY: pools live as long as their items.
         let pool = unsafe { &*self.0.as_ref().pool };
-        lock(&pool.free).push(self);
+        pool.free.lock().push(self);
     }
 
     /// Address of its head, while it is held.
@@ -149,7 +150,7 @@ pub struct Pool<H, C>(Box<Shared<H, C>>);
 /// State of a pool, to which its items refer.
 #[derive(Debug)]
 struct Shared<H, C> {
-    free: Mutex<Vec<Item<H, C>>>,
+    free: Gate<Vec<Item<H, C>>>,
     /// Bytes behind each head.
     bytes: usize,
     /// The largest number of items.
@@ -166,8 +167,18 @@ impl<H, C: Chunk> Pool<H, C> {
 
     /// An empty pool of up to `most` items with at least `bytes` bytes.
     pub fn new(bytes: usize, most: usize) -> Self {
+        // SAFETY: for several threads.
+        unsafe { Self::of_threads(bytes, most, true) }
+    }
+
+    /// The same, for one thread, or for several.
+    ///
+    /// # Safety
+    /// Unless `are_several`, one thread uses it.
+    pub unsafe fn of_threads(bytes: usize, most: usize, are_several: bool) -> Self {
         Self(Box::new(Shared {
-            free: Mutex::default(),
+            // SAFETY: by contract.
+            free: unsafe { Gate::new(Vec::new(), are_several) },
             bytes: bytes.next_multiple_of(64),
             most,
             count: AtomicUsize::new(0),
@@ -205,7 +216,18 @@ impl<H, C: Chunk> Pool<H, C> {
     /// Takes an item that is free.
     #[inline]
     pub fn take(&self) -> Option<Item<H, C>> {
-        lock(&self.0.free).pop()
+        self.take_beyond(0)
+    }
+
+    /// Takes an item if more than `kept` are free.
+    #[inline]
+    pub fn take_beyond(&self, kept: usize) -> Option<Item<H, C>> {
+        let mut free = self.0.free.lock();
+        if free.len() > kept {
+            free.pop()
+        } else {
+            None
+        }
     }
 
     /// Makes up to `more` items, within the limit: `chunk` makes memory of this number of bytes,
@@ -224,7 +246,7 @@ impl<H, C: Chunk> Pool<H, C> {
             return Ok(());
         }
         let chunk = chunk(self.each() * more)?;
-        let mut free = lock(&self.0.free);
+        let mut free = self.0.free.lock();
         for index in 0..more {
             let slot = (chunk.address() + index * self.each()) as *mut Slot<H, C>;
             let value = Slot {

@@ -1,9 +1,17 @@
-//! The probe of the memory that can be registered: it registers it (`GASNET_PHYSMEM_PROBE`). All
-//! processes do so at the same time, so that the limits of their host count.
+//! The memory that a process may register: its share of a limit, and a probe, which registers it
+//! (`GASNET_PHYSMEM_PROBE`). All processes do that at the same time, so that the limits of their
+//! host count.
 #![forbid(unsafe_code)]
 
+use gasnet_conduit::size_spec::Limit;
 use gasnet_conduit::{print_line, JobRank, StartInfo};
+use gasnet_sys::host_memory;
 use std::collections::BTreeMap;
+
+/// The part of a limit of the host (`GASNET_PHYSMEM_MAX`) that one of `processes` processes gets.
+pub fn share(limit: Limit, processes: usize) -> u64 {
+    limit.bytes(host_memory::query().physical) / processes.max(1) as u64
+}
 
 /// Registers up to `share` bytes by `pin`, and releases them when all processes have. Returns what
 /// each process of this host could register, after all have released it. Collective. `reports`: the
