@@ -97,7 +97,7 @@ impl Rounds {
     pub unsafe fn start(shim: &Arc<Shim>, memory: (NonNull<u8>, u64), is_slow: bool) -> Result<Self, String> {
         let mail = Arc::new(Mail::default());
         let engine = Engine {
-            channel: shim.channel(),
+            channel: shim.channel(0),
             shim: Arc::clone(shim),
             memory,
             is_slow,

@@ -3,28 +3,37 @@
 
 use crate::ffi::Shim;
 use gasnet_conduit::{Class, SendBuffer};
-use gasnet_sys::atomic::Mutex;
-use gasnet_sys::lock;
-use std::collections::HashSet;
+use gasnet_conduit_util::pool::{Chunk, Item, Pool};
+use std::convert::Infallible;
 use std::ptr::NonNull;
 
 /// Bytes of a buffer: the largest Medium, with room for arguments and header.
 pub const BUFFER: usize = 65 << 10;
 
 /// A buffer that its holder has for itself.
+pub type Buffer = Item<(), BufferMemory>;
+
+/// The memory of a buffer, which the network takes back when the process detaches.
 #[derive(Debug)]
-#[must_use = "a buffer that is not given back is lost"]
-pub struct Buffer(NonNull<u8>);
+pub struct BufferMemory(NonNull<u8>);
 
 // SAFETY: memory that its holder has alone.
-unsafe impl Send for Buffer {}
+unsafe impl Send for BufferMemory {}
 
-impl Buffer {
+// SAFETY: zero, aligned to a cache line, and there as long as the process is attached.
+unsafe impl Chunk for BufferMemory {
+    fn address(&self) -> usize {
+        self.0.as_ptr() as usize
+    }
+}
+
+impl BufferMemory {
     /// One of the network's memory. None: that is exhausted.
     pub fn new(shim: &Shim) -> Option<Self> {
-        let memory = shim.alloc(BUFFER)?;
+        let bytes = Buffer::HEAD + BUFFER;
+        let memory = shim.alloc(bytes)?;
         // SAFETY: as many bytes.
-        unsafe { memory.as_ptr().write_bytes(0, BUFFER) };
+        unsafe { memory.as_ptr().write_bytes(0, bytes) };
         Some(Self(memory))
     }
 
@@ -33,27 +42,6 @@ impl Buffer {
         // SAFETY: from `new`, and the holder, who gives it up, had it alone.
         unsafe { shim.free(self.0) };
     }
-
-    /// First byte.
-    #[inline]
-    pub fn address(&self) -> usize {
-        self.0.as_ptr() as usize
-    }
-
-    /// Its first bytes.
-    #[inline]
-    pub fn prefix(&mut self, bytes: usize) -> &mut [u8] {
-        assert!(bytes <= BUFFER, "defect: {bytes} bytes in a buffer");
-        // SAFETY: as many, initialised by `new`, which the holder has alone.
-        unsafe { std::slice::from_raw_parts_mut(self.0.as_ptr(), bytes) }
-    }
-}
-
-#[derive(Debug, Default)]
-struct Pool {
-    free: Vec<Buffer>,
-    /// Addresses of those that clients have.
-    reserved: HashSet<usize>,
 }
 
 /// Purpose of a buffer.
@@ -80,56 +68,46 @@ impl Use {
 /// The buffers from which a process sends.
 #[derive(Debug)]
 pub struct Buffers {
-    pool: Mutex<Pool>,
-    /// Those that are left for replies.
+    pool: Pool<(), BufferMemory>,
+    /// Those that are left for replies, and those that are left to clients' messages.
     kept: usize,
-    /// Most that clients have at a time.
-    reservable: usize,
+    unreserved: usize,
 }
 
 impl Buffers {
-    /// These, at least four: for replies, for clients, and two.
-    pub fn new(free: Vec<Buffer>) -> Self {
-        let (kept, reservable) = (free.len() / 4, free.len() / 4);
-        let reserved = HashSet::new();
-        Self {
-            pool: Mutex::new(Pool { free, reserved }),
-            kept,
-            reservable,
+    /// Buffers in these memories, at least eight. Half of them are for messages that arrive, by
+    /// class.
+    pub fn new(memories: Vec<BufferMemory>) -> (Self, [Vec<Buffer>; 2]) {
+        let (count, pool) = (memories.len(), Pool::new(BUFFER, memories.len()));
+        for memory in memories {
+            let Ok(()) = pool.grow(1, |_| Ok::<_, Infallible>(memory), |_| ());
         }
+        let take = |count| (0..count).filter_map(|_| pool.take()).collect();
+        let (free, offered) = (count / 2, count - count / 2);
+        let offers = [take(offered / 2), take(offered - offered / 2)];
+        let buffers = Self {
+            pool,
+            kept: free / 4,
+            unreserved: free / 2,
+        };
+        (buffers, offers)
     }
 
     /// Takes one, if any is free for this use.
     #[inline]
     pub fn take(&self, purpose: Use) -> Option<Buffer> {
-        let mut pool = lock(&self.pool);
-        let kept = if purpose == Use::Reply { 0 } else { self.kept };
-        (pool.free.len() > kept).then(|| pool.free.pop())?
+        self.pool.take_beyond(if purpose == Use::Reply { 0 } else { self.kept })
     }
 
-    #[inline]
-    pub fn give(&self, buffer: Buffer) {
-        lock(&self.pool).free.push(buffer);
-    }
-
-    /// Takes one for a client.
+    /// Takes one for a client, which may keep it for any time, if enough are left.
     pub fn reserve(&self) -> Option<SendBuffer> {
-        let mut pool = lock(&self.pool);
-        if pool.reserved.len() >= self.reservable || pool.free.len() <= self.kept {
-            return None;
-        }
-        let buffer = pool.free.pop()?;
-        pool.reserved.insert(buffer.address());
-        Some(SendBuffer(buffer.0.as_ptr()))
+        let buffer = self.pool.take_beyond(self.unreserved)?;
+        Some(SendBuffer(buffer.into_address() as *mut u8))
     }
 
-    /// The client's buffer is the conduit's again.
-    ///
-    /// # Panics
-    /// If no client has it.
-    pub fn reclaim(&self, buffer: SendBuffer) -> Buffer {
-        let was_there = lock(&self.pool).reserved.remove(&(buffer.0 as usize));
-        let memory = NonNull::new(buffer.0).filter(|_| was_there);
-        Buffer(memory.expect("defect: a send buffer that was not reserved"))
+    /// The buffer that a client has.
+    pub fn reserved(buffer: SendBuffer) -> Buffer {
+        // SAFETY: the runtime returns what `reserve` has given it, once.
+        unsafe { Buffer::from_address(buffer.0 as usize) }
     }
 }

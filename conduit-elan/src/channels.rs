@@ -11,32 +11,21 @@ pub struct Channels {
     last: AtomicUsize,
 }
 
-/// A place for a put.
-pub struct Place<'a> {
-    pub slot: ChannelSlot<'a>,
-    /// Number of its channel.
-    pub channel: usize,
-}
-
 impl Channels {
-    /// These.
+    /// These, which have the numbers from 0.
     pub fn new(all: Vec<Channel>) -> Self {
         let last = AtomicUsize::new(0);
         Self { all, last }
     }
 
-    /// A place, if any channel has one.
+    /// A place for a put, if any channel has one.
     #[inline]
-    pub fn take(&self) -> Option<Place<'_>> {
+    pub fn take(&self) -> Option<ChannelSlot<'_>> {
         let last = self.last.load(Ordering::Relaxed);
-        let numbers = (last..self.all.len()).chain(0..last);
-        let mut places = numbers.filter_map(|channel| {
-            let slot = self.all[channel].take()?;
-            Some(Place { slot, channel })
-        });
-        let place = places.next()?;
-        if place.channel != last {
-            self.last.store(place.channel, Ordering::Relaxed);
+        let mut numbers = (last..self.all.len()).chain(0..last);
+        let place = numbers.find_map(|number| self.all[number].take())?;
+        if place.number() != last {
+            self.last.store(place.number(), Ordering::Relaxed);
         }
         Some(place)
     }

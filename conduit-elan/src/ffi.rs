@@ -162,23 +162,9 @@ impl Shim {
     /// Attaches this process. Collective; blocks. The error is a message without a full stop.
     pub fn start(place: &abi::gasnet_elan_place_t) -> Result<Self, String> {
         let functions = Functions::get()?;
-        let (mut why, mut info) = (
-            [0; WHY],
-            abi::gasnet_elan_info_t {
-                elan: 0,
-                vp: 0,
-                size: 0,
-                rails: 0,
-                queue_bytes: 0,
-                port_slots: 0,
-                small_put: 0,
-                throttle: 0,
-                is_serial: 0,
-                has_hardware_broadcast: 0,
-                map_bytes: 0,
-                version: [0; 64],
-            },
-        );
+        let mut why = [0; WHY];
+        // SAFETY: zero bytes are valid: numbers only.
+        let mut info: abi::gasnet_elan_info_t = unsafe { std::mem::zeroed() };
         // SAFETY: structures and a buffer of that length.
         let elan = unsafe { (functions.start)(place, &raw mut info, why.as_mut_ptr(), WHY) };
         if elan.is_null() {
@@ -249,7 +235,7 @@ impl Shim {
         let (memory, address) = self.symmetric((size * length).max(1))?;
         let own = memory.as_ptr().addr() + vp * length;
         if vp != 0 && length > 0 {
-            let channel = self.channel();
+            let channel = self.channel(0);
             let place = channel.take()?;
             // SAFETY: the part of this process, here and at process 0.
             let event = unsafe {
@@ -298,10 +284,11 @@ impl Shim {
         unsafe { (self.functions.unmap)(self.elan, address as Memory, bytes) };
     }
 
-    /// Opens a channel for puts.
-    pub fn channel(&self) -> Channel {
+    /// Opens a channel for puts, with a number.
+    pub fn channel(&self, number: usize) -> Channel {
         let _turn = self.turn();
         Channel {
+            number,
             // SAFETY: a plain call.
             pointer: unsafe { (self.functions.channel)(self.elan) },
             throttle: self.info.throttle,
@@ -480,6 +467,7 @@ impl Drop for Shim {
 /// A channel for puts, which would wait while it has too many under way.
 #[derive(Debug)]
 pub struct Channel {
+    number: usize,
     pointer: ChannelPointer,
     throttle: u32,
     under_way: AtomicU32,
@@ -511,10 +499,18 @@ impl Channel {
 }
 
 impl ChannelSlot<'_> {
-    /// Keeps the place until [`Channel::give_back`].
+    /// The number of its channel.
     #[inline]
-    pub fn keep(self) {
+    pub fn number(&self) -> usize {
+        self.0.number
+    }
+
+    /// Keeps the place until [`Channel::give_back`]. Returns the number of the channel.
+    #[inline]
+    pub fn keep(self) -> usize {
+        let number = self.0.number;
         std::mem::forget(self);
+        number
     }
 }
 

@@ -33,11 +33,7 @@ mod transfers;
 mod wire;
 
 use gasnet_conduit::config::Variable;
-use gasnet_conduit::{
-    Abilities, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, Network, PollScope,
-    ProviderReport, Reach, Rma, StartInfo, Stop, Upcalls,
-};
-use net::Net;
+use gasnet_conduit::{Bootstrap, Conduit, ConduitError, Identity, Limits, Network, ProviderReport, Reach, StartInfo};
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
@@ -103,31 +99,6 @@ impl Conduit for Elan {
 
     fn bootstrap(&self) -> Option<&dyn Bootstrap> {
         Some(&self.rms)
-    }
-}
-
-impl Network for Net {
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.send(peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.poll(scope, upcalls)
-    }
-
-    fn stop(&self, how: Stop) {
-        self.stop(how);
-    }
-
-    fn abilities(&self) -> Abilities<'_> {
-        Abilities {
-            send_buffers: Some(self),
-            segments: Some(self.memory()),
-            rma: self.rma().map(|rma| rma as &dyn Rma),
-            put_notify: self.put_notify(),
-            barrier: self.barrier(),
-            ..Abilities::default()
-        }
     }
 }
 

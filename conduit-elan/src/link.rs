@@ -3,7 +3,7 @@
 use crate::buffers::Buffers;
 use crate::ffi::{Port, Shim};
 use crate::peers::Peers;
-use crate::pending::{PendingOperations, Reaped};
+use crate::pending::PendingOperations;
 use gasnet_sys::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
@@ -41,10 +41,5 @@ impl Link {
     /// Stops the conduit.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
-    }
-
-    /// Takes some operations that are complete.
-    pub fn reap(&self) -> Reaped {
-        self.pending.land(&self.shim, &self.port)
     }
 }

@@ -11,16 +11,15 @@
 //! ([`crate::barrier`]).
 
 use crate::barrier::Rounds;
-use crate::buffers::{Buffer, BUFFER};
+use crate::buffers::{Buffer, Buffers, BUFFER};
 use crate::link::Link;
-use crate::memory::Memory;
 use crate::pending::CompletionAction;
-use crate::put_notify::{packed_limit, LongPut};
 use crate::receive::Receiver;
 use crate::rma::OneSided;
-use crate::send::{Filled, Messages};
+use crate::send::{is_short, Messages};
+use crate::wire::{Content, QueuedMessage};
 use gasnet_conduit::{
-    Barrier, Busy, Class, Completion, JobRank, LocalCompletion, PollScope, Put, PutNotify, SendBuffer, SendBuffers,
+    Abilities, Barrier, Busy, Class, Completion, JobRank, Network, PollScope, PutNotify, Rma, SendBuffer, SendBuffers,
     Stop, Upcalls,
 };
 use gasnet_conduit_util::aligned_copy::copy_out;
@@ -28,96 +27,33 @@ use gasnet_conduit_util::aligned_copy::copy_out;
 /// A started conduit.
 #[derive(Debug)]
 pub struct Net {
-    messages: Messages,
-    receiver: Receiver,
-    rounds: Option<Rounds>,
-    uses_putget: bool,
+    pub messages: Messages,
+    pub receiver: Receiver,
+    /// The barrier, if there is one.
+    pub rounds: Option<Rounds>,
+    /// Whether clients put and get through it.
+    pub uses_putget: bool,
     // Last: it has the library.
-    rma: OneSided,
+    pub rma: OneSided,
 }
 
 impl Net {
-    /// A conduit of these parts. Clients put and get through it if `uses_putget`.
-    pub fn new(
-        rma: OneSided,
-        messages: Messages,
-        receiver: Receiver,
-        rounds: Option<Rounds>,
-        uses_putget: bool,
-    ) -> Self {
-        Self {
-            messages,
-            receiver,
-            rounds,
-            uses_putget,
-            rma,
-        }
-    }
-
     #[inline]
     fn link(&self) -> &Link {
-        self.rma.link()
-    }
-
-    /// Puts and gets, if clients use them.
-    pub fn rma(&self) -> Option<&OneSided> {
-        self.uses_putget.then_some(&self.rma)
-    }
-
-    /// Puts that notify, if clients use them.
-    pub fn put_notify(&self) -> Option<&dyn PutNotify> {
-        self.uses_putget.then_some(self as &dyn PutNotify)
-    }
-
-    /// Segments.
-    pub fn memory(&self) -> &Memory {
-        self.rma.memory()
-    }
-
-    /// The barrier, if there is one.
-    pub fn barrier(&self) -> Option<&dyn Barrier> {
-        self.rounds.as_ref().map(|rounds| rounds as &dyn Barrier)
-    }
-
-    /// See [`gasnet_conduit::Network::send`].
-    #[inline]
-    pub fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.messages.send(self.link(), peer, class, parts)
-    }
-
-    /// See [`gasnet_conduit::Network::poll`].
-    pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let link = self.link();
-        if link.is_stopped() {
-            return 0;
-        }
-        let mut count = 0;
-        for (channel, done) in link.reap() {
-            count += usize::from(self.complete(channel, done, upcalls));
-        }
-        self.rma.advance_transfers();
-        if let Some(words) = self.rounds.as_ref().and_then(Rounds::take_result) {
-            upcalls.barrier(words);
-            count += 1;
-        }
-        count += self.receiver.receive(&self.messages, link, Class::Reply, upcalls);
-        if scope == PollScope::All {
-            count += self.receiver.receive(&self.messages, link, Class::Request, upcalls);
-        }
-        count
+        &self.rma.link
     }
 
     /// An operation is complete. Returns whether that is progress.
     fn complete(&self, channel: Option<usize>, done: CompletionAction, upcalls: &mut dyn Upcalls) -> bool {
         let link = self.link();
         if let Some(channel) = channel {
-            self.rma.channels().give_back(channel);
+            self.rma.channels.give_back(channel);
         }
         match done {
-            CompletionAction::Sent(buffer) => link.buffers.give(buffer),
+            CompletionAction::Sent(buffer) => buffer.release(),
             // Else a process that waits for credits asks at once again, and never sleeps.
             CompletionAction::Counts(peer) => {
-                let answer = self.messages.credits().answered(peer);
+                let answer = self.messages.credits.answered(peer);
                 if answer.is_none() {
                     upcalls.peer_lost(peer, "it counts messages that it was not sent");
                 }
@@ -139,21 +75,21 @@ impl Net {
                     // SAFETY: the destination, which the runtime keeps until completion; buffers
                     // are aligned.
                     unsafe { copy_out(buffer.address(), to, bytes) };
-                    link.buffers.give(buffer);
+                    buffer.release();
                 }
                 self.rma.end_operation();
                 upcalls.done(cookie, Completion::Both);
             }
             CompletionAction::Piece(transfer, mut buffer, piece) => {
                 let bytes = piece.len();
-                if let Some(ended) = transfer.end_piece(piece, buffer.prefix(bytes)) {
+                if let Some(ended) = transfer.end_piece(piece, buffer.bytes(bytes)) {
                     self.rma.end_operation();
                     if let Some(message) = ended.message {
                         self.messages.send_queued(link, message);
                     }
                     upcalls.done(ended.cookie, ended.part);
                 }
-                link.buffers.give(buffer);
+                buffer.release();
             }
         }
         true
@@ -161,16 +97,53 @@ impl Net {
 
     fn end_copied(&self, buffer: Option<Buffer>) {
         if let Some(buffer) = buffer {
-            self.link().buffers.give(buffer);
+            buffer.release();
         }
         self.rma.end_operation();
     }
+}
 
-    /// See [`gasnet_conduit::Network::stop`].
-    pub fn stop(&self, how: Stop) {
+impl Network for Net {
+    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
+        self.messages.send(self.link(), peer, class, parts)
+    }
+
+    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let link = self.link();
+        if link.is_stopped() {
+            return 0;
+        }
+        let mut count = 0;
+        for (channel, done) in link.pending.land(&link.shim, &link.port) {
+            count += usize::from(self.complete(channel, done, upcalls));
+        }
+        self.rma.advance_transfers();
+        if let Some(words) = self.rounds.as_ref().and_then(Rounds::take_result) {
+            upcalls.barrier(words);
+            count += 1;
+        }
+        count += self.receiver.receive(&self.messages, link, Class::Reply, upcalls);
+        if scope == PollScope::All {
+            count += self.receiver.receive(&self.messages, link, Class::Request, upcalls);
+        }
+        count
+    }
+
+    fn stop(&self, how: Stop) {
         self.link().stop();
         if let (Some(rounds), Stop::Orderly) = (&self.rounds, how) {
             rounds.stop();
+        }
+    }
+
+    fn abilities(&self) -> Abilities<'_> {
+        Abilities {
+            send_buffers: Some(self),
+            segments: Some(&self.rma.memory),
+            rma: self.uses_putget.then_some(&self.rma as &dyn Rma),
+            put_notify: self.uses_putget.then_some(self as &dyn PutNotify),
+            barrier: self.rounds.as_ref().map(|rounds| rounds as &dyn Barrier),
+            ..Abilities::default()
         }
     }
 }
@@ -186,34 +159,21 @@ impl SendBuffers for Net {
     }
 
     fn send_reserved(&self, peer: JobRank, class: Class, buffer: SendBuffer, bytes: usize) -> Result<(), Busy> {
-        let filled = Filled { buffer, bytes };
-        self.messages.send_reserved(self.link(), peer, class, filled)
+        let (messages, link) = (&self.messages, self.link());
+        if is_short(link, bytes) {
+            // SAFETY: the client has written so many bytes of the buffer.
+            let message = unsafe { std::slice::from_raw_parts(buffer.0, bytes) };
+            messages.send(link, peer, class, &[message])?;
+            self.release(buffer);
+            return Ok(());
+        }
+        messages.take_credit(link, peer, class)?;
+        let content = Content::Long(Buffers::reserved(buffer), bytes);
+        messages.send_queued(link, QueuedMessage { peer, class, content });
+        Ok(())
     }
 
     fn release(&self, buffer: SendBuffer) {
-        let buffers = &self.link().buffers;
-        buffers.give(buffers.reclaim(buffer));
-    }
-}
-
-impl PutNotify for Net {
-    fn packed_limit(&self) -> usize {
-        packed_limit(&self.rma)
-    }
-
-    fn put_and_notify(
-        &self,
-        put: &Put,
-        reserved: Option<SendBuffer>,
-        class: Class,
-        parts: &[&[u8]],
-    ) -> Result<LocalCompletion, Busy> {
-        let long = LongPut {
-            put,
-            filled: reserved,
-            class,
-            parts,
-        };
-        self.messages.put_and_notify(&self.rma, long)
+        Buffers::reserved(buffer).release();
     }
 }

@@ -16,23 +16,12 @@ pub struct Numbers {
 #[derive(Debug)]
 pub struct Peers {
     /// This process.
-    rank: JobRank,
-    size: u32,
-    numbers: Option<Numbers>,
+    pub rank: JobRank,
+    pub size: u32,
+    pub numbers: Option<Numbers>,
 }
 
 impl Peers {
-    /// So many processes, of which this one has a rank.
-    pub fn new(rank: JobRank, size: u32, numbers: Option<Numbers>) -> Self {
-        Self { rank, size, numbers }
-    }
-
-    /// The rank of this process.
-    #[inline]
-    pub fn rank(&self) -> JobRank {
-        self.rank
-    }
-
     /// Whether there is such a process.
     #[inline]
     pub fn contains(&self, rank: JobRank) -> bool {

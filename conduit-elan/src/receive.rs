@@ -86,7 +86,7 @@ impl Receiver {
             // SAFETY: as many bytes as the longest slots have, and the lock.
             if !unsafe {
                 link.shim
-                    .queue_receive(messages.queue(class), slot.0.as_mut_ptr().cast())
+                    .queue_receive(&messages.queues[class as usize], slot.0.as_mut_ptr().cast())
             } {
                 return false;
             }
@@ -98,7 +98,7 @@ impl Receiver {
             }
             (source, None) => upcalls.peer_lost(source, "it sent a message that is longer than a slot of the queue"),
             (source, Some(message)) => {
-                messages.credits().received(source, class);
+                messages.credits.received(source, class);
                 upcalls.packet(source, class, message);
             }
         }
@@ -119,7 +119,7 @@ impl Receiver {
             Some(source) => {
                 // SAFETY: the message, which nobody else has until its buffer is given back.
                 let message = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };
-                deliver_long(messages.credits(), source, class, message, upcalls);
+                deliver_long(&messages.credits, source, class, message, upcalls);
             }
             None => upcalls.network_lost("a message that no process has sent has arrived in the port"),
         }

@@ -2,7 +2,8 @@
 //! network reaches it, else it is copied through buffers.
 
 use crate::buffers::{Buffer, Use, BUFFER};
-use crate::channels::{Channels, Place};
+use crate::channels::Channels;
+use crate::ffi::ChannelSlot;
 use crate::link::Link;
 use crate::memory::Memory;
 use crate::pending::{CompletionAction, Flight};
@@ -24,13 +25,16 @@ pub struct Source {
 /// One-sided operations of a process.
 #[derive(Debug)]
 pub struct OneSided {
-    channels: Channels,
+    /// Channels for puts.
+    pub channels: Channels,
     /// Operations of the client under way, and the most.
     operations: AtomicU32,
     most_operations: u32,
     transfers: Transfers,
-    memory: Memory,
-    link: Link,
+    /// Segments.
+    pub memory: Memory,
+    /// The way into the network.
+    pub link: Link,
 }
 
 impl OneSided {
@@ -44,24 +48,6 @@ impl OneSided {
             memory: Memory::new(Arc::clone(&link.shim)),
             link,
         }
-    }
-
-    /// The way into the network.
-    #[inline]
-    pub fn link(&self) -> &Link {
-        &self.link
-    }
-
-    /// Segments.
-    #[inline]
-    pub fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
-    /// Channels for puts.
-    #[inline]
-    pub fn channels(&self) -> &Channels {
-        &self.channels
     }
 
     /// Counts an operation of the client, and starts it. Busy: there are too many. Those for
@@ -105,7 +91,7 @@ impl OneSided {
         let mut buffer = buffers.take(purpose).ok_or(Busy)?;
         // SAFETY: the source.
         let source = unsafe { std::slice::from_raw_parts(put.from.address as *const u8, put.bytes) };
-        buffer.prefix(put.bytes).copy_from_slice(source);
+        buffer.bytes(put.bytes).copy_from_slice(source);
         Ok(Some(Source {
             address: buffer.address(),
             buffer: Some(buffer),
@@ -119,18 +105,17 @@ impl OneSided {
         &self,
         put: &Put,
         source: Source,
-        place: Place<'_>,
+        place: ChannelSlot<'_>,
         done: impl FnOnce(bool, Option<Buffer>) -> CompletionAction,
     ) -> LocalCompletion {
         let Link { shim, peers, .. } = &self.link;
         let (to, vp) = (self.memory.address(&put.to), peers.vp(put.to.peer));
         // SAFETY: addressable or small; the runtime keeps the source until local completion, and
         // `done` keeps its buffer.
-        let event = unsafe { shim.put(&place.slot, source.address, to, put.bytes, vp) };
-        place.slot.keep();
+        let event = unsafe { shim.put(&place, source.address, to, put.bytes, vp) };
         self.link.pending.add(Flight {
             event,
-            channel: Some(place.channel),
+            channel: Some(place.keep()),
             done: done(source.is_in_use, source.buffer),
         });
         if source.is_in_use {
@@ -228,17 +213,16 @@ impl OneSided {
         let (event, channel) = match operation.direction {
             Direction::Put => {
                 let Some(place) = self.channels.take() else {
-                    buffers.give(buffer);
+                    buffer.release();
                     return false;
                 };
                 let from = (operation.local + piece.start) as *const u8;
                 // SAFETY: the source, which the runtime keeps until local completion.
                 let source = unsafe { std::slice::from_raw_parts(from, bytes) };
-                buffer.prefix(bytes).copy_from_slice(source);
+                buffer.bytes(bytes).copy_from_slice(source);
                 // SAFETY: the buffer is kept until completion.
-                let event = unsafe { shim.put(&place.slot, buffer.address(), remote, bytes, operation.vp) };
-                place.slot.keep();
-                (event, Some(place.channel))
+                let event = unsafe { shim.put(&place, buffer.address(), remote, bytes, operation.vp) };
+                (event, Some(place.keep()))
             }
             // SAFETY: as above.
             Direction::Get => (unsafe { shim.get(remote, buffer.address(), bytes, operation.vp) }, None),

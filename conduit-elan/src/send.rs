@@ -6,9 +6,10 @@ use crate::credits::{Credits, COUNTS};
 use crate::ffi::{Local, Queue};
 use crate::link::Link;
 use crate::pending::{CompletionAction, Flight};
-use crate::wire::{gather, length, Content, QueuedMessage, Slot, HEAD};
-use gasnet_conduit::{Busy, Class, JobRank, SendBuffer};
+use crate::wire::{Content, QueuedMessage, Slot, HEAD};
+use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::aligned_copy::AlignedCopy;
+use gasnet_conduit_util::parts::{concatenate, length};
 
 /// Whether a message goes to the queue.
 #[inline]
@@ -20,31 +21,15 @@ pub fn is_short(link: &Link, bytes: usize) -> bool {
 #[derive(Debug)]
 pub struct Messages {
     /// By class.
-    queues: [Queue; 2],
-    credits: Credits,
+    pub queues: [Queue; 2],
+    /// Credits at peers.
+    pub credits: Credits,
 }
 
 impl Messages {
-    /// Messages in these queues, by class.
-    pub fn new(queues: [Queue; 2], credits: Credits) -> Self {
-        Self { queues, credits }
-    }
-
-    /// The queue of a class.
-    #[inline]
-    pub fn queue(&self, class: Class) -> &Queue {
-        &self.queues[class as usize]
-    }
-
-    /// Credits at peers.
-    #[inline]
-    pub fn credits(&self) -> &Credits {
-        &self.credits
-    }
-
     /// Takes a credit for a message, and reads the peer's counts if there are few.
     #[inline]
-    fn take_credit(&self, link: &Link, peer: JobRank, class: Class) -> Result<(), Busy> {
+    pub fn take_credit(&self, link: &Link, peer: JobRank, class: Class) -> Result<(), Busy> {
         if link.is_stopped() {
             return Err(Busy);
         }
@@ -61,7 +46,7 @@ impl Messages {
 
     #[cold]
     fn ask(&self, link: &Link, peer: JobRank) {
-        let (from, to) = self.credits.ask(peer, link.peers.rank());
+        let (from, to) = self.credits.ask(peer, link.peers.rank);
         // SAFETY: memory of the network, which nobody reads before the answer is there.
         let event = unsafe { link.shim.get(from, to, COUNTS, link.peers.vp(peer)) };
         link.pending.add(Flight {
@@ -78,9 +63,9 @@ impl Messages {
         self.take_credit(link, peer, class)?;
         if is_short(link, bytes) {
             let message = &mut Slot::new();
-            let message = message.fill(link.peers.rank(), bytes, parts);
+            let message = message.fill(link.peers.rank, bytes, parts);
             let vp = link.peers.vp(peer);
-            link.shim.queue_send(self.queue(class), vp, message);
+            link.shim.queue_send(&self.queues[class as usize], vp, message);
             return Ok(());
         }
         let Some(content) = copy(link, class, parts, bytes) else {
@@ -97,7 +82,7 @@ impl Messages {
         self.take_credit(link, peer, class)?;
         let content = if is_short(link, bytes) {
             let mut slot = Slot::new();
-            let message = slot.fill(link.peers.rank(), bytes, parts);
+            let message = slot.fill(link.peers.rank, bytes, parts);
             Some(Content::Short(AlignedCopy::new(message)))
         } else {
             copy(link, class, parts, bytes)
@@ -114,7 +99,7 @@ impl Messages {
         let QueuedMessage { peer, class, content } = message;
         let vp = link.peers.vp(peer);
         match content {
-            Content::Short(mut message) => link.shim.queue_send(self.queue(class), vp, message.bytes()),
+            Content::Short(mut message) => link.shim.queue_send(&self.queues[class as usize], vp, message.bytes()),
             Content::Long(buffer, bytes) => {
                 let address = buffer.address();
                 let memory = Local { address, bytes };
@@ -130,35 +115,12 @@ impl Messages {
     }
 
     /// Gives up a message that was prepared.
-    pub fn cancel_queued(&self, link: &Link, message: QueuedMessage) {
+    pub fn cancel_queued(&self, message: QueuedMessage) {
         self.credits.give_back(message.peer, message.class);
         if let Content::Long(buffer, _) = message.content {
-            link.buffers.give(buffer);
+            buffer.release();
         }
     }
-
-    /// Sends a message in a buffer that the client has filled.
-    pub fn send_reserved(&self, link: &Link, peer: JobRank, class: Class, filled: Filled) -> Result<(), Busy> {
-        let Filled { buffer, bytes } = filled;
-        if is_short(link, bytes) {
-            // SAFETY: the client has written so many bytes of the buffer.
-            let message = unsafe { std::slice::from_raw_parts(buffer.0, bytes) };
-            self.send(link, peer, class, &[message])?;
-            link.buffers.give(link.buffers.reclaim(buffer));
-            return Ok(());
-        }
-        self.take_credit(link, peer, class)?;
-        let content = Content::Long(link.buffers.reclaim(buffer), bytes);
-        self.send_queued(link, QueuedMessage { peer, class, content });
-        Ok(())
-    }
-}
-
-/// Bytes in a buffer that the client has filled.
-#[derive(Clone, Copy)]
-pub struct Filled {
-    pub buffer: SendBuffer,
-    pub bytes: usize,
 }
 
 /// A long message in a buffer, if one is free.
@@ -166,6 +128,6 @@ fn copy(link: &Link, class: Class, parts: &[&[u8]], bytes: usize) -> Option<Cont
     assert!(bytes <= BUFFER, "defect: a message of {bytes} bytes");
     let buffer: Buffer = link.buffers.take(Use::of(class))?;
     // SAFETY: as many bytes fit.
-    unsafe { gather(parts, buffer.address() as *mut u8) };
+    unsafe { concatenate(parts, buffer.address() as *mut u8) };
     Some(Content::Long(buffer, bytes))
 }

@@ -3,7 +3,7 @@
 
 use crate::barrier::{self, Rounds};
 use crate::boot_record::BootRecord;
-use crate::buffers::{Buffer, Buffers, BUFFER};
+use crate::buffers::{BufferMemory, Buffers, BUFFER};
 use crate::channels::Channels;
 use crate::credits::{Credits, COUNTS};
 use crate::ffi::{Functions, Shim};
@@ -108,14 +108,11 @@ fn numbers(vps: &[u32]) -> Result<Option<Numbers>, String> {
     }))
 }
 
-/// Buffers to send from, and offers for both classes.
-type Divided = (Vec<Buffer>, [Vec<Buffer>; 2]);
-
 /// As many buffers as wanted, or most of what the network's memory has. The error is a message
 /// without a full stop.
-fn buffers(shim: &Shim, wanted: Option<u32>) -> Result<Divided, String> {
+fn buffers(shim: &Shim, wanted: Option<u32>) -> Result<Vec<BufferMemory>, String> {
     let wanted = wanted.unwrap_or(shim.info.port_slots).max(FEWEST);
-    let mut all: Vec<Buffer> = (0..wanted).map_while(|_| Buffer::new(shim)).collect();
+    let mut all: Vec<BufferMemory> = (0..wanted).map_while(|_| BufferMemory::new(shim)).collect();
     let found = all.len();
     // libelan needs memory, too.
     let spared = if found < wanted as usize { found / 4 } else { 0 };
@@ -125,18 +122,16 @@ fn buffers(shim: &Shim, wanted: Option<u32>) -> Result<Divided, String> {
     } else {
         0
     };
-    for buffer in all.drain(kept..) {
-        buffer.free(shim);
+    for memory in all.drain(kept..) {
+        memory.free(shim);
     }
-    if !is_enough {
-        return Err(format!(
-            "libelan's memory (LIBELAN_ALLOC_SIZE) has room for {found} buffers of {BUFFER} bytes, and at least \
-             {FEWEST} are needed"
-        ));
+    if is_enough {
+        return Ok(all);
     }
-    let mut offers = all.split_off(all.len() / 2);
-    let replies = offers.split_off(offers.len() / 2);
-    Ok((all, [offers, replies]))
+    Err(format!(
+        "libelan's memory (LIBELAN_ALLOC_SIZE) has room for {found} buffers of {BUFFER} bytes, and at least {FEWEST} \
+         are needed"
+    ))
 }
 
 fn failed(why: &str) -> ConduitError {
@@ -247,7 +242,7 @@ impl Opening<'_> {
         };
         let counts = counts.ok_or_else(|| none("credits"))?;
         let landing = landing(shim)?;
-        let (free, [for_requests, for_replies]) = buffers(shim, settings.buffers)?;
+        let (buffers, [for_requests, for_replies]) = Buffers::new(buffers(shim, settings.buffers)?);
         // SAFETY: as much memory, zero, which lives as long as the shim.
         let credits = unsafe { Credits::new(size, agreed.credits, (counts.0.as_ptr(), counts.1), landing.as_ptr()) };
         let start = |memory: Option<_>| {
@@ -259,18 +254,24 @@ impl Opening<'_> {
         let offers = |class, buffers| PostedReceives::new(shim, &port, class, buffers);
         let offers = [offers(Class::Request, for_requests), offers(Class::Reply, for_replies)];
         let channels = (0..settings.depth.div_ceil(shim.info.throttle.max(1)))
-            .map(|_| shim.channel())
+            .map(|number| shim.channel(number as usize))
             .collect();
-        let peers = Peers::new(info.rank, info.size, numbers);
-        let link = Link::new(peers, port, Buffers::new(free), Arc::clone(shim));
-        let most_operations = settings.most_operations;
-        Ok(Net::new(
-            OneSided::new(link, Channels::new(channels), most_operations),
-            Messages::new([requests, replies], credits),
-            Receiver::new(offers),
+        let peers = Peers {
+            rank: info.rank,
+            size: info.size,
+            numbers,
+        };
+        let link = Link::new(peers, port, buffers, Arc::clone(shim));
+        Ok(Net {
+            messages: Messages {
+                queues: [requests, replies],
+                credits,
+            },
+            receiver: Receiver::new(offers),
             rounds,
-            agreed.putget,
-        ))
+            uses_putget: agreed.putget,
+            rma: OneSided::new(link, Channels::new(channels), settings.most_operations),
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::buffers::Buffer;
 use gasnet_conduit::{Class, JobRank};
 use gasnet_conduit_util::aligned_copy::AlignedCopy;
+use gasnet_conduit_util::parts::concatenate;
 use std::mem::MaybeUninit;
 
 /// Bytes of the head of a message in a queue: its sender and its length, 32 bits each, and as much
@@ -29,7 +30,7 @@ impl Slot {
         // SAFETY: aligned, and the parts have `bytes` bytes together, for which there is room.
         unsafe {
             start.cast::<u128>().write(head);
-            gather(parts, start.add(HEAD));
+            concatenate(parts, start.add(HEAD));
             std::slice::from_raw_parts(start, HEAD + bytes)
         }
     }
@@ -49,25 +50,6 @@ impl Slot {
         let message = fits.then(|| unsafe { std::slice::from_raw_parts_mut(start.add(HEAD), bytes) });
         (JobRank(head as u32), message)
     }
-}
-
-/// Copies parts one after the other.
-///
-/// # Safety
-/// There is room for all of them.
-pub unsafe fn gather(parts: &[&[u8]], mut to: *mut u8) {
-    for part in parts {
-        // SAFETY: by contract.
-        unsafe {
-            to.copy_from_nonoverlapping(part.as_ptr(), part.len());
-            to = to.add(part.len());
-        }
-    }
-}
-
-/// Bytes of a message.
-pub fn length(parts: &[&[u8]]) -> usize {
-    parts.iter().map(|part| part.len()).sum()
 }
 
 /// A message that has its credit and waits for the payload that it announces.
