@@ -102,16 +102,16 @@ fn command(flavour: Flavour, dt: u32, op: u32, operands: [u64; 2]) -> Option<Com
 
 impl Atomics for OneSided {
     fn supports(&self, dt: u32, op: u32) -> bool {
-        command(self.settings().flavour, dt, op, [0; 2]).is_some()
+        command(self.settings.flavour, dt, op, [0; 2]).is_some()
     }
 
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {
-        let (posts, peer) = (self.posts(), atomic.target.peer);
+        let (posts, peer) = (&self.posts, atomic.target.peer);
         if posts.peer_state(peer) != PeerState::Present {
             return Err(Busy);
         }
         let Atomic { dt, op, operands, .. } = *atomic;
-        let Some(Command { code, operands }) = command(self.settings().flavour, dt, op, operands) else {
+        let Some(Command { code, operands }) = command(self.settings.flavour, dt, op, operands) else {
             panic!("defect: an atomic that is not supported");
         };
         let mut queue = posts.lock(posts.domain_of_thread());
@@ -129,7 +129,7 @@ impl Atomics for OneSided {
         };
         let extent = Extent {
             local: queue.inline(&post),
-            remote: self.memory().remote(&atomic.target),
+            remote: self.memory.remote(&atomic.target),
             bytes,
         };
         post.atomic(code, operands, extent);

@@ -161,15 +161,15 @@ impl Rounds {
             place.copy_from_slice(&word.to_ne_bytes());
         }
         let offset = region.layout.round(Self::place(state.round, state.sent));
-        let (from, to) = (post.inline_address(), posts.peers().in_region(peer, offset + 8));
+        let (from, to) = (post.inline_address(), posts.peers.in_region(peer, offset + 8));
         post.peer = peer;
         post.done = CompletionAction::Nothing;
         post.put(MESSAGE, from, 16, to);
         post.and_flag(SyncFlag {
             value: state.round,
-            address: posts.peers().in_region(peer, offset).address,
+            address: posts.peers.in_region(peer, offset).address,
         });
-        let event = posts.peers().event(Kind::Barrier, 0);
+        let event = posts.peers.event(Kind::Barrier, 0);
         // SAFETY: inline memory.
         unsafe { queue.post(post, Some(event)) };
         true

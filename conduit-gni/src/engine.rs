@@ -104,7 +104,7 @@ fn is_wanted(settings: &Settings, info: &StartInfo<'_>) -> bool {
 impl Engine {
     /// Prepares the engine. Collective. None: there is none for all.
     pub fn prepare(posts: &Posts, settings: &Settings, info: &StartInfo<'_>) -> Option<Self> {
-        let domain = &posts.domains()[FIRST];
+        let domain = &posts.domains[FIRST];
         let leaders: Vec<_> = info
             .leaders
             .iter()
@@ -173,12 +173,15 @@ impl Engine {
             return None;
         }
         let offset = region.layout.round(ENGINE_ROUND);
-        let result = posts.lock(FIRST).queue().engine_result(region.base() + offset);
+        let result = posts.lock(FIRST).engine_result(region.base() + offset);
         match result {
             Ok(()) => Some([1, 2].map(|index| region.word(offset + 8 * index).load(Ordering::Acquire))),
             Err(Code::NOT_DONE) => None,
             Err(code) => {
-                posts.fail(&format!("a reduction by the collective engine failed: {code}"));
+                posts
+                    .peers
+                    .states
+                    .fail(&format!("a reduction by the collective engine failed: {code}"));
                 None
             }
         }
@@ -187,7 +190,7 @@ impl Engine {
     /// Gives the engine back.
     pub fn release(self, posts: &Posts) {
         if let Some(own) = self.own {
-            posts.domains()[FIRST].destroy_engine(&own);
+            posts.domains[FIRST].destroy_engine(&own);
         }
     }
 }
@@ -202,7 +205,7 @@ fn configure(
     let mut guard = posts.lock(FIRST);
     let connect = |guard: &mut DomainGuard<'_>, leader, child, kind| {
         let endpoint = guard.endpoint(leader).ok_or(Code::INVALID)?;
-        guard.queue().set_engine(endpoint, number_of(leader), child, kind)?;
+        guard.set_engine(endpoint, number_of(leader), child, kind)?;
         Ok(endpoint)
     };
     if let (Some(node), Some(own)) = (&tree.node, own) {
@@ -216,7 +219,7 @@ fn configure(
             .parent
             .map(|(leader, child)| connect(&mut guard, leader, child, abi::GNI_CE_CHILD_VCE))
             .transpose()?;
-        guard.queue().configure_engine(own, &children, parent)?;
+        guard.configure_engine(own, &children, parent)?;
     }
     connect(&mut guard, tree.host_leader, tree.leaf, abi::GNI_CE_CHILD_PE).map(|_| ())
 }

@@ -39,12 +39,7 @@ mod wake;
 mod wire;
 
 use gasnet_conduit::config::Variable;
-use gasnet_conduit::{
-    Abilities, Bootstrap, Busy, Class, Conduit, ConduitError, Identity, JobRank, Limits, LocalSegment, Network,
-    PollScope, ProviderReport, Reach, Registration, RemoteSegment, SegmentMemory, Segments, StartInfo, Stop, Upcalls,
-    Wake,
-};
-use net::Net;
+use gasnet_conduit::{Bootstrap, Conduit, ConduitError, Identity, Limits, Network, ProviderReport, Reach, StartInfo};
 
 #[cfg(fuzzing)]
 pub use fuzz::TARGETS as FUZZ_TARGETS;
@@ -111,69 +106,6 @@ impl Conduit for Gni {
 
     fn bootstrap(&self) -> Option<&dyn Bootstrap> {
         Some(&self.pmi)
-    }
-}
-
-impl Network for Net {
-    fn send(&self, peer: JobRank, class: Class, parts: &[&[u8]]) -> Result<(), Busy> {
-        self.send(peer, class, parts)
-    }
-
-    fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.poll(scope, upcalls)
-    }
-
-    fn stop(&self, how: Stop) {
-        self.stop(how);
-    }
-
-    fn abilities(&self) -> Abilities<'_> {
-        Abilities {
-            send_buffers: Some(self),
-            segments: Some(self),
-            rma: Some(self.rma()),
-            put_notify: Some(self),
-            atomics: Some(self.rma()),
-            barrier: Some(self),
-            wake: self.posts().channel().is_some().then_some(self as &dyn Wake),
-            ..Abilities::default()
-        }
-    }
-}
-
-impl Segments for Net {
-    fn max_key_bytes(&self) -> usize {
-        memory::KEY_BYTES
-    }
-
-    fn max_bytes(&self) -> usize {
-        self.rma().memory().max_bytes()
-    }
-
-    fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        let registered = self.rma().memory().register(self.posts().domains(), memory);
-        let (segment, key) = registered.map_err(|code| ConduitError {
-            message: format!(
-                "The gni conduit cannot register {} bytes at {:#x}: {code}. GASNET_MAX_SEGSIZE and \
-                 GASNET_PHYSMEM_MAX limit segments.",
-                memory.bytes, memory.base
-            ),
-        })?;
-        Ok(Registration { segment, key })
-    }
-
-    fn deregister(&self, segment: LocalSegment) {
-        self.rma().memory().deregister(self.posts().domains(), segment);
-    }
-
-    fn learn(&self, peer: JobRank, _: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        self.rma().memory().learn(key).ok_or_else(|| ConduitError {
-            message: format!("The gni conduit cannot use the key of a segment of rank {peer}."),
-        })
-    }
-
-    fn forget(&self, _: JobRank, segment: RemoteSegment) {
-        self.rma().memory().forget(segment);
     }
 }
 

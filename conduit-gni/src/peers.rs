@@ -22,10 +22,10 @@ pub struct Address {
 #[derive(Debug)]
 pub struct Peers {
     /// This process.
-    rank: JobRank,
+    pub rank: JobRank,
     /// By rank.
     addresses: Box<[Address]>,
-    states: PeerStates,
+    pub states: PeerStates,
 }
 
 impl Peers {
@@ -39,22 +39,10 @@ impl Peers {
         }
     }
 
-    /// The rank of this process.
-    #[inline]
-    pub fn rank(&self) -> JobRank {
-        self.rank
-    }
-
     /// Whether there is such a process.
     #[inline]
     pub fn contains(&self, rank: JobRank) -> bool {
         rank.index() < self.addresses.len()
-    }
-
-    /// States of the processes.
-    #[inline]
-    pub fn states(&self) -> &PeerStates {
-        &self.states
     }
 
     /// Address of a process.

@@ -2,14 +2,13 @@
 
 use crate::buffers::Bounces;
 use crate::completion::CompletionAction;
-use crate::ffi::{self, Channel, Code, Endpoint, Local, QueueGuard};
+use crate::ffi::{self, Channel, Code, Endpoint, QueueGuard};
 use crate::peers::Peers;
 use crate::wire::Kind;
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_gni_abi as abi;
-use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
-use gasnet_sys::lock;
+use gasnet_sys::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::cell::Cell;
 
 pub type Domain = ffi::Domain<CompletionAction>;
@@ -40,16 +39,15 @@ pub enum PeerState {
 
 /// The domains of a process, their buffers, and the way to its peers.
 pub struct Posts {
-    peers: Peers,
-    buffers: Bounces,
+    /// The processes of the job.
+    pub peers: Peers,
+    /// Registered buffers for copies.
+    pub buffers: Bounces,
     refused: PendingQueue<Refused>,
     threads_per_domain: usize,
     is_stopped: AtomicBool,
-    /// Why the network failed, until that is reported.
-    failure: Mutex<Option<String>>,
-    has_failed: AtomicBool,
     // Last: all of the above is registered with them.
-    domains: Box<[Domain]>,
+    pub domains: Box<[Domain]>,
 }
 
 impl Posts {
@@ -61,28 +59,8 @@ impl Posts {
             refused: PendingQueue::default(),
             threads_per_domain,
             is_stopped: AtomicBool::new(false),
-            failure: Mutex::default(),
-            has_failed: AtomicBool::new(false),
             domains: domains.into(),
         }
-    }
-
-    /// The processes of the job.
-    #[inline]
-    pub fn peers(&self) -> &Peers {
-        &self.peers
-    }
-
-    /// Registered buffers for copies.
-    #[inline]
-    pub fn buffers(&self) -> &Bounces {
-        &self.buffers
-    }
-
-    /// The domains.
-    #[inline]
-    pub fn domains(&self) -> &[Domain] {
-        &self.domains
     }
 
     /// The channel of the first domain, if threads may sleep.
@@ -146,7 +124,7 @@ impl Posts {
     /// State of a peer, for a message to it.
     #[inline]
     pub fn peer_state(&self, peer: JobRank) -> PeerState {
-        let states = self.peers.states();
+        let states = &self.peers.states;
         if self.is_stopped() {
             PeerState::Lost
         } else if states.is_present(peer) {
@@ -156,25 +134,6 @@ impl Posts {
         } else {
             PeerState::Lost
         }
-    }
-
-    /// The network of this process has failed.
-    #[cold]
-    pub fn fail(&self, why: &str) {
-        let mut failure = lock(&self.failure);
-        if failure.is_none() && !self.is_stopped() {
-            *failure = Some(why.to_owned());
-            self.has_failed.store(true, Ordering::Release);
-        }
-    }
-
-    /// Why the network failed, once.
-    #[inline]
-    pub fn take_failure(&self) -> Option<String> {
-        if !self.has_failed.load(Ordering::Relaxed) {
-            return None;
-        }
-        lock(&self.failure).take()
     }
 
     /// Whether posts wait for room.
@@ -209,51 +168,31 @@ impl Posts {
     pub fn drain(&self) {
         self.domains.iter().for_each(Domain::drain);
     }
-
-    /// Deregisters the buffers, at the end of the conduit.
-    pub fn deregister_buffers(&mut self) {
-        self.buffers.deregister(&self.domains);
-    }
 }
 
 /// A domain whose lock the holder has.
 pub struct DomainGuard<'a> {
-    posts: &'a Posts,
+    pub posts: &'a Posts,
     domain: usize,
     queue: QueueGuard<'a, CompletionAction>,
 }
 
-impl<'a> DomainGuard<'a> {
-    /// The domains of the process.
+impl<'a> std::ops::Deref for DomainGuard<'a> {
+    type Target = QueueGuard<'a, CompletionAction>;
     #[inline]
-    pub fn posts(&self) -> &'a Posts {
-        self.posts
+    fn deref(&self) -> &Self::Target {
+        &self.queue
     }
+}
 
-    /// Its queues.
+impl std::ops::DerefMut for DomainGuard<'_> {
     #[inline]
-    pub fn queue(&mut self) -> &mut QueueGuard<'a, CompletionAction> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.queue
     }
+}
 
-    /// A post, if one is free.
-    #[inline]
-    pub fn take(&mut self) -> Option<PostDescriptor> {
-        self.queue.take()
-    }
-
-    /// Puts one back.
-    #[inline]
-    pub fn put_back(&mut self, post: PostDescriptor) {
-        self.queue.put_back(post);
-    }
-
-    /// The inline memory of a post.
-    #[inline]
-    pub fn inline(&self, post: &PostDescriptor) -> Local {
-        self.queue.inline(post)
-    }
-
+impl DomainGuard<'_> {
     /// The endpoint of a peer. If it cannot be made, the peer is lost.
     #[inline]
     pub fn endpoint(&mut self, peer: JobRank) -> Option<Endpoint> {
@@ -266,7 +205,7 @@ impl<'a> DomainGuard<'a> {
             Ok(endpoint) => Some(endpoint),
             Err(code) => {
                 let why = format!("an endpoint cannot be bound: {code}");
-                peers.states().lose(peer, why);
+                peers.states.lose(peer, why);
                 None
             }
         }
@@ -317,7 +256,7 @@ impl<'a> DomainGuard<'a> {
     #[cold]
     fn lose(&self, post: &PostDescriptor, code: Code) {
         let why = format!("{} was refused: {code}", name(post));
-        self.posts.peers.states().lose(post.peer, why);
+        self.posts.peers.states.lose(post.peer, why);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Polling.
 
-use crate::buffers::Bounce;
+use crate::buffers::{give, Bounce};
 use crate::completion::CompletionAction;
 use crate::credits::arrivals::Fetch;
 use crate::ffi::{Completed, Failure, QueueGuard, BURST};
@@ -42,18 +42,18 @@ enum Ready {
 
 impl Net {
     /// See [`gasnet_conduit::Network::poll`].
-    pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let (posts, messages, receiver) = (self.posts(), self.messages(), self.receiver());
+    pub fn poll_all(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
+        let (posts, messages, receiver) = (self.posts(), &self.messages, &self.receiver);
         if posts.is_stopped() {
             return 0;
         }
         let mut count = 0;
-        for (number, domain) in posts.domains().iter().enumerate() {
+        for (number, domain) in posts.domains.iter().enumerate() {
             if domain.is_busy() {
                 count += self.poll_completions(number, domain, upcalls);
             }
         }
-        if self.looks_at_arrivals() && (receiver.has_arrivals() || posts.domains()[FIRST].has_arrivals()) {
+        if self.looks_at_arrivals() && (receiver.has_arrivals() || posts.domains[FIRST].has_arrivals()) {
             if receiver.take_arrivals(messages, posts) {
                 messages.fetch(posts, scope);
             }
@@ -61,8 +61,8 @@ impl Net {
                 count += receiver.deliver(messages, posts, scope, upcalls);
             }
         }
-        if let Some(rounds) = self.rounds().filter(|rounds| rounds.is_active()) {
-            if let Some(words) = rounds.advance(posts, messages.region()) {
+        if let Some(rounds) = self.rounds.as_ref().filter(|rounds| rounds.is_active()) {
+            if let Some(words) = rounds.advance(posts, &messages.region) {
                 upcalls.barrier(words);
                 count += 1;
             }
@@ -73,13 +73,15 @@ impl Net {
         if posts.has_refused() {
             posts.post_refused();
         }
-        if !messages.queued().is_empty() {
+        if !messages.queued.is_empty() {
             messages.send_queued(posts);
         }
-        if self.rma().has_stalled() {
-            self.rma().resume_stalled();
+        if !self.rma.stalled.is_empty() {
+            self.rma.resume_stalled();
         }
-        self.report(upcalls);
+        if posts.peers.states.has_losses() {
+            posts.peers.states.report(upcalls);
+        }
         count
     }
 
@@ -88,24 +90,10 @@ impl Net {
     #[inline]
     fn looks_at_arrivals(&self) -> bool {
         let posts = self.posts();
-        posts.domains().len() == 1 || posts.domain_of_thread() == FIRST || {
+        posts.domains.len() == 1 || posts.domain_of_thread() == FIRST || {
             let polls = POLLS.get().wrapping_add(1);
             POLLS.set(polls);
-            polls & self.rma().settings().poll_mask == 0
-        }
-    }
-
-    /// Reports losses.
-    #[inline]
-    fn report(&self, upcalls: &mut dyn Upcalls) {
-        let states = self.posts().peers().states();
-        if states.has_losses() {
-            for (peer, why) in states.take_losses() {
-                upcalls.peer_lost(peer, &why);
-            }
-        }
-        if let Some(why) = self.posts().take_failure() {
-            upcalls.network_lost(&why);
+            polls & self.rma.settings.poll_mask == 0
         }
     }
 
@@ -123,7 +111,7 @@ impl Net {
                     }
                     Ok(None) => break,
                     Err(why) => {
-                        self.posts().fail(&why);
+                        self.posts().peers.states.fail(&why);
                         break;
                     }
                 }
@@ -155,21 +143,20 @@ impl Net {
             }
             Completed::Failed(post, failure) => return Some(Ready::Failed(post, failure)),
         };
-        let buffers = self.posts().buffers();
         let ready = match std::mem::take(&mut post.done) {
             CompletionAction::Nothing => None,
             CompletionAction::Reduction => {
-                if let Some(rounds) = self.rounds() {
+                if let Some(rounds) = &self.rounds {
                     rounds.note_reduction();
                 }
                 None
             }
             CompletionAction::Request(slot, bounce) => {
-                buffers.give(bounce);
+                give(bounce);
                 Some(Ready::Left(slot))
             }
             CompletionAction::Reply(bounce) => {
-                buffers.give(bounce);
+                give(bounce);
                 None
             }
             CompletionAction::CreditsReturned => Some(Ready::CreditsReturned(post.peer)),
@@ -179,7 +166,7 @@ impl Net {
                 bounce,
                 is_in_use,
             } => {
-                buffers.give(bounce);
+                give(bounce);
                 let part = if is_in_use {
                     Completion::Both
                 } else {
@@ -197,7 +184,7 @@ impl Net {
                 let from = bounce.as_ref().map_or(post.inline_address(), Bounce::address);
                 // SAFETY: the runtime keeps the destination writable until the get is reported.
                 unsafe { take_out(from, skip, to, bytes) };
-                buffers.give(bounce);
+                give(bounce);
                 Some(Ready::Report(cookie, Completion::Both))
             }
             CompletionAction::Direct(cookie) => Some(Ready::Report(cookie, Completion::Both)),
@@ -218,7 +205,7 @@ impl Net {
     #[cold]
     fn note_failure(&self, domain: usize, mut post: PostDescriptor, failure: &Failure) {
         let (posts, peer) = (self.posts(), post.peer);
-        let (peers, states) = (posts.peers(), posts.peers().states());
+        let (peers, states) = (&posts.peers, &posts.peers.states);
         post.failures += 1;
         let repeats = failure.is_transient && post.failures < TRIES && may_repeat(&post);
         if repeats && states.is_present(peer) {
@@ -235,7 +222,7 @@ impl Net {
         let why = format!("{} failed{times}: {}", name(&post), failure.status);
         // The engine works for all hosts, so none of them is to blame.
         match post.done {
-            CompletionAction::Reduction => posts.fail(&why),
+            CompletionAction::Reduction => posts.peers.states.fail(&why),
             _ => states.lose(peer, why),
         }
     }
@@ -245,20 +232,20 @@ impl Net {
     fn follow_up(&self, number: usize, domain: &Domain, ready: Ready, upcalls: &mut dyn Upcalls) {
         match ready {
             Ready::Report(cookie, part) => upcalls.done(cookie, part),
-            Ready::Left(slot) => self.messages().lock().has_left(slot),
+            Ready::Left(slot) => self.messages.am.lock().has_left(slot),
             Ready::Failed(post, failure) => self.note_failure(number, post, &failure),
-            Ready::CreditsReturned(peer) => self.receiver().credits_returned(self.messages(), peer),
+            Ready::CreditsReturned(peer) => self.receiver.credits_returned(&self.messages, peer),
             Ready::Fetched { post, fetch, is_all } => {
-                let post = self.messages().fetched(self.posts(), post, fetch, is_all);
-                self.receiver().note_arrivals();
+                let post = self.messages.fetched(self.posts(), post, fetch, is_all);
+                self.receiver.note_arrivals();
                 if let Some(post) = post {
                     domain.lock().put_back(post);
                 }
             }
             Ready::Part(post, transfer) => {
-                if let Some((post, ended)) = self.rma().advance_or_end(post, transfer) {
+                if let Some((post, ended)) = self.rma.advance_or_end(post, transfer) {
                     if let Some(message) = ended.then {
-                        self.messages().queued().push(message);
+                        self.messages.queued.push(message);
                     }
                     domain.lock().put_back(post);
                     if let Some((cookie, part)) = ended.report {

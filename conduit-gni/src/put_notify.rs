@@ -6,26 +6,17 @@
 //! when the payload is complete: on Gemini, for payloads that are copied in pieces, and for replies
 //! that are not the first to their request.
 
-use crate::buffers::Bounce;
+use crate::buffers::{give, Bounce, Bounces};
 use crate::carrier::{Carrier, Current, QueuedMessage};
 use crate::credits::SendReservation;
+use crate::net::Net;
 use crate::posts::{PeerState, PostDescriptor, Posts, FIRST};
-use crate::rma::OneSided;
 use crate::send::{Messages, Packet, Parts, ReplyRoom};
 use crate::settings::Flavour;
 use crate::transfers::{copy, PutKind};
 use crate::wire::Kind;
-use gasnet_conduit::{Busy, Class, Completion, LocalCompletion, Put, SourceUse};
+use gasnet_conduit::{Busy, Class, Completion, JobRank, LocalCompletion, Put, PutNotify, SendBuffer, SourceUse};
 use gasnet_conduit_util::report::Report;
-
-/// A put that is followed by a message.
-pub struct LongPut<'a> {
-    pub put: &'a Put,
-    /// The buffer of its source, if the client has filled one.
-    pub filled: Option<Bounce>,
-    pub class: Class,
-    pub packet: Parts<'a>,
-}
 
 /// Resources of a message, taken before its payload is posted.
 enum Room {
@@ -39,7 +30,7 @@ impl Room {
         match self {
             Self::Request(post, reservation) => {
                 posts.lock(FIRST).put_back(post);
-                messages.lock().cancel(reservation);
+                messages.am.lock().cancel(reservation);
             }
             Self::Reply(room, _) => room.give_back(posts),
             Self::Further => {}
@@ -49,9 +40,8 @@ impl Room {
 
 impl Messages {
     /// Takes the resources of the message.
-    fn room(&self, posts: &Posts, long: &LongPut<'_>) -> Result<Room, Busy> {
-        let (peer, bytes) = (long.put.to.peer, long.packet.bytes());
-        if long.class == Class::Reply {
+    fn room(&self, posts: &Posts, peer: JobRank, class: Class, bytes: usize) -> Result<Room, Busy> {
+        if class == Class::Reply {
             return Ok(match self.current(peer) {
                 Some(current) => Room::Reply(ReplyRoom::take(&mut posts.lock(FIRST), bytes)?, current),
                 None => Room::Further,
@@ -61,70 +51,90 @@ impl Messages {
         // The domain is locked inside the messages' state, never around it.
         let post = posts.lock(FIRST).take();
         let Some(post) = post else {
-            self.lock().cancel(reservation);
+            self.am.lock().cancel(reservation);
             return Err(Busy);
         };
         Ok(Room::Request(post, reservation))
     }
+}
 
-    /// Puts, and sends a message that counts the events of the put's parts.
-    pub fn put_with_message(&self, rma: &OneSided, long: LongPut<'_>) -> Result<LocalCompletion, Busy> {
-        let posts = rma.posts();
-        if posts.peer_state(long.put.to.peer) != PeerState::Present {
+impl PutNotify for Net {
+    fn packed_limit(&self) -> usize {
+        self.rma.settings.packed
+    }
+
+    /// The message counts the events of the put's parts.
+    fn put_and_notify(
+        &self,
+        put: &Put,
+        reserved: Option<SendBuffer>,
+        class: Class,
+        parts: &[&[u8]],
+    ) -> Result<LocalCompletion, Busy> {
+        let Self { messages, rma, .. } = self;
+        let (posts, packet, filled) = (&rma.posts, Parts::new(parts), reserved.map(Bounces::reserved));
+        if posts.peer_state(put.to.peer) != PeerState::Present {
             return Err(Busy);
         }
-        let room = self.room(posts, &long)?;
+        let room = messages.room(posts, put.to.peer, class, packet.bytes)?;
         let event = match &room {
-            Room::Request(_, reservation) => posts.peers().event(Kind::RequestPayload, reservation.index),
-            Room::Reply(_, current) => posts.peers().event(Kind::ReplyPayload, current.index),
-            Room::Further => return self.put_before_message(rma, long, room),
+            Room::Request(_, reservation) => posts.peers.event(Kind::RequestPayload, reservation.index),
+            Room::Reply(_, current) => posts.peers.event(Kind::ReplyPayload, current.index),
+            Room::Further => return self.put_before_message(put, filled, packet, room),
         };
-        if rma.settings().flavour == Flavour::Gemini {
-            return self.put_before_message(rma, long, room);
+        if rma.settings.flavour == Flavour::Gemini {
+            return self.put_before_message(put, filled, packet, room);
         }
-        let LongPut { put, packet, .. } = long;
-        let (parts, completion) = if long.filled.is_none() && rma.is_long(put, FIRST) {
+        let (parts, completion) = if filled.is_none() && rma.is_long(put, FIRST) {
             let report = Report::Part(put.cookie, Completion::Source);
             let mut transfer = rma.transfer(put, FIRST, report);
             if !rma.choose_access(&mut transfer) {
-                return self.put_before_message(rma, long, room);
+                return self.put_before_message(put, filled, packet, room);
             }
             transfer.kind = PutKind::Notify(event);
             let parts = transfer.parts();
             rma.begin(transfer);
             (parts, LocalCompletion::Later)
-        } else if let Ok(completion) = rma.start_put(put, long.filled, FIRST, PutKind::Notify(event)) {
+        } else if let Ok(completion) = rma.start_put(put, filled, FIRST, PutKind::Notify(event)) {
             (1, completion)
         } else {
-            room.give_back(self, posts);
+            room.give_back(messages, posts);
             return Err(Busy);
         };
         let packet = packet.with_payload(parts);
         let mut queue = posts.lock(FIRST);
         match room {
             Room::Request(post, reservation) => {
-                self.send_request(&mut queue, post, reservation, Packet::Parts(packet));
+                messages.send_request(&mut queue, post, reservation, Packet::Parts(packet));
             }
             Room::Reply(room, current) => {
-                self.send_reply(&mut queue, room, current, packet);
+                messages.send_reply(&mut queue, room, current, packet);
                 current.note_reply();
             }
             Room::Further => {}
         }
         Ok(completion)
     }
+}
 
+impl Net {
     /// Puts, and sends a message when the put is complete.
     #[cold]
-    fn put_before_message(&self, rma: &OneSided, long: LongPut<'_>, room: Room) -> Result<LocalCompletion, Busy> {
-        let (posts, put) = (rma.posts(), long.put);
-        let buffers = posts.buffers();
+    fn put_before_message(
+        &self,
+        put: &Put,
+        filled: Option<Bounce>,
+        packet: Parts<'_>,
+        room: Room,
+    ) -> Result<LocalCompletion, Busy> {
+        let Self { messages, rma, .. } = self;
+        let (posts, buffers) = (&rma.posts, &rma.posts.buffers);
         // The source is copied if somebody waits for it.
-        let copies = long.filled.is_none() && put.source == SourceUse::Now && rma.copies(put);
-        let copy_to = copies.then(|| buffers.take()).flatten();
-        if rma.may_begin().is_err() || copies && copy_to.is_none() {
-            buffers.give(copy_to);
-            room.give_back(self, posts);
+        let copies = filled.is_none() && put.source == SourceUse::Now && rma.copies(put);
+        let copy_to = copies.then(|| buffers.pool.take()).flatten();
+        if rma.stalled.admit().is_err() || copies && copy_to.is_none() {
+            give(copy_to);
+            room.give_back(messages, posts);
             return Err(Busy);
         }
         let mut address = put.from.address;
@@ -145,7 +155,7 @@ impl Messages {
             }
             Room::Further => Carrier::Further(put.to.peer),
         };
-        let source = long.filled.or(copy_to);
+        let source = filled.or(copy_to);
         let (report, completion) = match &source {
             Some(_) => (Report::Nothing, LocalCompletion::AtReturn),
             None => (Report::Part(put.cookie, Completion::Source), LocalCompletion::Later),
@@ -156,19 +166,21 @@ impl Messages {
         }
         transfer.kind = PutKind::Payload;
         transfer.then = Some(QueuedMessage {
-            packet: long.packet.concat(),
+            packet: packet.concat(),
             carrier,
         });
         rma.begin(transfer);
         Ok(completion)
     }
+}
 
+impl Messages {
     /// Sends the messages whose payloads are complete, as far as possible.
     #[cold]
     pub fn send_queued(&self, posts: &Posts) {
-        for message in self.queued().take_all() {
+        for message in self.queued.take_all() {
             if !self.try_send_queued(posts, &message) {
-                self.queued().push(message);
+                self.queued.push(message);
             }
         }
     }
@@ -185,7 +197,7 @@ impl Messages {
             }
             Carrier::Reply(current) => {
                 let mut queue = posts.lock(FIRST);
-                let room = ReplyRoom::take(&mut queue, packet.bytes());
+                let room = ReplyRoom::take(&mut queue, packet.bytes);
                 room.map(|room| self.send_reply(&mut queue, room, current, packet))
                     .is_ok()
             }

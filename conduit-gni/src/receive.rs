@@ -67,7 +67,7 @@ impl Receiver {
     /// Takes what has arrived off the queue, at most as much as a poll handles.
     /// Returns whether messages wait to be fetched.
     pub fn take_arrivals(&self, messages: &Messages, posts: &Posts) -> bool {
-        let Some(mut am) = messages.try_lock() else {
+        let Some(mut am) = messages.am.try_lock() else {
             return false;
         };
         {
@@ -75,11 +75,11 @@ impl Receiver {
                 return false;
             };
             for _ in 0..self.burst {
-                match queue.queue().arrival() {
+                match queue.arrival() {
                     Received::Nothing => break,
                     Received::Event(word) => messages.take_event(posts, &mut am, word),
                     Received::Overrun => {
-                        posts.fail("the queue of arrivals has overrun: a defect");
+                        posts.peers.states.fail("the queue of arrivals has overrun: a defect");
                         break;
                     }
                 }
@@ -94,13 +94,13 @@ impl Receiver {
 
     /// Delivers messages, and returns their number. Then returns credits to the peers that are due.
     pub fn deliver(&self, messages: &Messages, posts: &Posts, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        let (mut count, mut am) = (0, messages.lock());
+        let (mut count, mut am) = (0, messages.am.lock());
         while count < self.burst {
             let Some(arrival) = am.next_arrival(scope) else { break };
             let offset = am.offset(&arrival).unwrap_or_default();
             drop(am);
             let end = messages.deliver_one(posts, arrival, offset, upcalls);
-            am = messages.lock();
+            am = messages.am.lock();
             am.end(arrival, end);
             count += 1;
         }
@@ -118,7 +118,7 @@ impl Receiver {
         let polls = self.polls.load(Ordering::Relaxed).wrapping_add(1);
         self.polls.store(polls, Ordering::Relaxed);
         if polls % POLLS == 0 {
-            let mut am = messages.lock();
+            let mut am = messages.am.lock();
             am.list_delayed();
             return_credits(posts, &mut am);
             self.note_work(&am);
@@ -127,7 +127,7 @@ impl Receiver {
 
     /// Credits have arrived at a peer.
     pub fn credits_returned(&self, messages: &Messages, peer: JobRank) {
-        let mut am = messages.lock();
+        let mut am = messages.am.lock();
         if am.note_returned(peer) {
             self.note_arrivals();
         }
@@ -139,20 +139,23 @@ impl Messages {
     /// loses it.
     #[inline]
     fn take_event(&self, posts: &Posts, am: &mut Am, word: u32) {
-        let peers = posts.peers();
+        let peers = &posts.peers;
         match Event::decode(word) {
             Ok(event) if peers.contains(event.source) => {
                 if !self.note(posts, am, event) {
                     let Event { kind, source, index } = event;
                     let why = format!("it sent an impossible event ({kind:?}, index {index})");
-                    peers.states().lose(source, why);
+                    peers.states.lose(source, why);
                 }
             }
             Err(source) if peers.contains(source) => {
                 let why = format!("it sent an impossible event ({word:#010x})");
-                peers.states().lose(source, why);
+                peers.states.lose(source, why);
             }
-            _ => posts.fail(&format!("an impossible event, {word:#010x}, has arrived")),
+            _ => posts
+                .peers
+                .states
+                .fail(&format!("an impossible event, {word:#010x}, has arrived")),
         }
     }
 
@@ -180,13 +183,13 @@ impl Messages {
             Kind::RequestPayload => am.count_request_part(source, index),
             Kind::ReplyPayload => am.count_reply_part(source, index),
             Kind::WaitingRequest => {
-                index < self.region().layout.slot_count && am.note_waiting(Class::Request, source, index)
+                index < self.region.layout.slot_count && am.note_waiting(Class::Request, source, index)
             }
             Kind::WaitingReply => index < REPLY_BUFFERS && am.note_waiting(Class::Reply, source, index),
             Kind::Fetched => am.reply_buffers.give(source, index),
             Kind::Released => {
                 let word = |word| {
-                    let word = self.region().word(Layout::word(source, word));
+                    let word = self.region.word(Layout::word(source, word));
                     word.load(Ordering::Acquire)
                 };
                 am.take_credits(source, [Word::Grant, Word::Released, Word::Replied].map(word))
@@ -197,7 +200,7 @@ impl Messages {
             }
             Kind::Barrier => true,
             Kind::Bye => {
-                posts.peers().states().note_stop(source);
+                posts.peers.states.note_stop(source);
                 true
             }
         }
@@ -219,7 +222,7 @@ impl Messages {
             Place::Slot(_) => offset,
             _ => offset + HEAD,
         };
-        let Some(head) = Head::decode(self.region().word(word).load(Ordering::Acquire)) else {
+        let Some(head) = Head::decode(self.region.word(word).load(Ordering::Acquire)) else {
             return am.keep(arrival);
         };
         let mut none = 0;
@@ -235,7 +238,7 @@ impl Messages {
     #[inline]
     fn deliver_one(&self, posts: &Posts, arrival: Arrival, offset: usize, upcalls: &mut dyn Upcalls) -> Option<End> {
         let Arrival { source, place } = arrival;
-        let (region, layout) = (self.region(), &self.region().layout);
+        let (region, layout) = (&self.region, &self.region.layout);
         let (word, room) = match place {
             Place::Unit(unit) => (
                 region.word(offset + HEAD),
@@ -244,10 +247,10 @@ impl Messages {
             Place::Slot(_) => (region.word(offset), layout.slot_bytes - FRONT),
             Place::Landing(_) => (region.word(offset + HEAD), layout.slot_bytes - FRONT),
         };
-        let fits = |head: &Head| head.bytes <= room && head.bytes <= self.max_packet() && head.slot < layout.slot_count;
+        let fits = |head: &Head| head.bytes <= room && head.bytes <= self.max_packet && head.slot < layout.slot_count;
         let Some(head) = Head::decode(word.load(Ordering::Acquire)).filter(fits) else {
             let why = "a malformed message has arrived".to_owned();
-            posts.peers().states().lose(source, why);
+            posts.peers.states.lose(source, why);
             return None;
         };
         // SAFETY: the place is this message's until its end is noted.
@@ -287,7 +290,7 @@ impl Messages {
 
     /// Fetches a message. False: none waits, or there is no landing or post.
     fn fetch_next(&self, posts: &Posts, class: Class) -> bool {
-        let mut am = self.lock();
+        let mut am = self.am.lock();
         if !am.is_waiting(class) {
             return false;
         }
@@ -313,22 +316,22 @@ impl Messages {
 
     /// Bytes of a message, its head included, that are fetched first.
     fn first_fetch(&self) -> usize {
-        FIRST_FETCH.min(self.region().layout.slot_bytes - HEAD)
+        FIRST_FETCH.min(self.region.layout.slot_bytes - HEAD)
     }
 
     /// Fetches bytes of a message, behind what precedes its head.
     fn post_fetch(&self, posts: &Posts, mut post: PostDescriptor, fetch: Fetch, range: Range<usize>) {
-        let layout = &self.region().layout;
+        let layout = &self.region.layout;
         let from = match fetch.class {
             Class::Request => layout.slot(fetch.index),
             Class::Reply => layout.reply_buffer(fetch.index),
         };
         let extent = Extent {
-            local: self.region().local(layout.landing(fetch.landing) + HEAD + range.start),
-            remote: posts.peers().in_region(post.peer, from + HEAD + range.start),
+            local: self.region.local(layout.landing(fetch.landing) + HEAD + range.start),
+            remote: posts.peers.in_region(post.peer, from + HEAD + range.start),
             bytes: range.len(),
         };
-        let kind = if extent.bytes <= self.get_fma() {
+        let kind = if extent.bytes <= self.get_fma {
             abi::GNI_POST_FMA_GET
         } else {
             abi::GNI_POST_RDMA_GET
@@ -348,12 +351,12 @@ impl Messages {
         fetch: Fetch,
         is_all: bool,
     ) -> Option<PostDescriptor> {
-        let (source, offset) = (post.peer, self.region().layout.landing(fetch.landing));
-        let word = self.region().word(offset + HEAD).load(Ordering::Acquire);
-        let Some(head) = Head::decode(word).filter(|head| head.bytes <= self.max_packet()) else {
+        let (source, offset) = (post.peer, self.region.layout.landing(fetch.landing));
+        let word = self.region.word(offset + HEAD).load(Ordering::Acquire);
+        let Some(head) = Head::decode(word).filter(|head| head.bytes <= self.max_packet) else {
             let why = "a malformed message was fetched".to_owned();
-            posts.peers().states().lose(source, why);
-            self.lock().give_landing(fetch.landing);
+            posts.peers.states.lose(source, why);
+            self.am.lock().give_landing(fetch.landing);
             return Some(post);
         };
         let (first, all) = (self.first_fetch(), (FRONT - HEAD + head.bytes).next_multiple_of(4));
@@ -362,14 +365,14 @@ impl Messages {
             return None;
         }
         let place = Place::Landing(fetch);
-        self.queue(&mut self.lock(), Arrival { source, place });
+        self.queue(&mut self.am.lock(), Arrival { source, place });
         if fetch.class == Class::Request {
             return Some(post);
         }
         // The post carries the answer.
         post.done = CompletionAction::Nothing;
-        let event = posts.peers().event(Kind::Fetched, fetch.index);
-        post.event(MESSAGE, posts.peers().address(source).handle, event);
+        let event = posts.peers.event(Kind::Fetched, fetch.index);
+        post.event(MESSAGE, posts.peers.address(source).handle, event);
         // SAFETY: no memory is named.
         unsafe { posts.lock(FIRST).post(post, None) };
         None
@@ -379,7 +382,7 @@ impl Messages {
 /// Returns credits to the peers that are due.
 #[cold]
 fn return_credits(posts: &Posts, am: &mut Am) {
-    let peers = posts.peers();
+    let peers = &posts.peers;
     while let Some(rank) = am.next_due() {
         let mut queue = posts.lock(FIRST);
         let Some(mut post) = queue.take() else { break };
@@ -391,7 +394,7 @@ fn return_credits(posts: &Posts, am: &mut Am) {
         post.done = CompletionAction::CreditsReturned;
         let extent = Extent {
             local: queue.inline(&post),
-            remote: peers.in_region(rank, Layout::word(peers.rank(), Word::Grant)),
+            remote: peers.in_region(rank, Layout::word(peers.rank, Word::Grant)),
             bytes: size_of_val(&words),
         };
         post.transfer(abi::GNI_POST_FMA_PUT, MESSAGE, extent);

@@ -10,7 +10,7 @@
 //! | landings | requests and such replies that are fetched from their senders |
 //! | spaces | requests that peers write |
 
-use crate::ffi::{Arrivals, Code, Domain, Local, RegisteredMemory};
+use crate::ffi::{Arrivals, Code, Domain, Local};
 use crate::settings::{Settings, MOST_UNITS};
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
@@ -143,17 +143,17 @@ impl Layout {
 pub struct Region {
     memory: Mapped,
     pub layout: Layout,
-    registered: RegisteredMemory,
+    /// Its registration.
+    pub handle: abi::gni_mem_handle_t,
 }
 
 impl Region {
     /// Maps it.
     pub fn new(layout: Layout) -> io::Result<Self> {
-        let handle = abi::gni_mem_handle_t::default();
         Ok(Self {
             memory: Mapped::new(layout.bytes)?,
             layout,
-            registered: RegisteredMemory { handle },
+            handle: abi::gni_mem_handle_t::default(),
         })
     }
 
@@ -162,18 +162,13 @@ impl Region {
         let flags = abi::GNI_MEM_STRICT_PI_ORDERING | abi::GNI_MEM_PI_FLUSH;
         let range = (self.base(), self.layout.bytes);
         // SAFETY: unmapped after it is deregistered.
-        self.registered = unsafe { domain.register_all(range, Arrivals::Ours, flags)? };
+        self.handle = unsafe { domain.register_all(range, Arrivals::Ours, flags)? };
         Ok(())
     }
 
     /// Reverts it.
     pub fn deregister<A>(&self, domain: &Domain<A>) {
-        domain.deregister(self.registered);
-    }
-
-    /// Its registration.
-    pub fn handle(&self) -> abi::gni_mem_handle_t {
-        self.registered.handle
+        domain.deregister(self.handle);
     }
 
     /// Memory of the region.
@@ -181,7 +176,7 @@ impl Region {
     pub fn local(&self, offset: usize) -> Local {
         Local {
             address: self.base() + offset,
-            handle: self.registered.handle,
+            handle: self.handle,
         }
     }
 

@@ -8,8 +8,9 @@
 //! wanted is left out.
 
 mod long;
+mod segments;
 
-use crate::buffers::Bounce;
+use crate::buffers::{give, Bounce};
 use crate::completion::CompletionAction;
 use crate::ffi::{Extent, Local, INLINE};
 use crate::memory::Memory;
@@ -22,12 +23,14 @@ use gasnet_gni_abi as abi;
 
 /// One-sided operations of a process.
 pub struct OneSided {
-    settings: Settings,
-    memory: Memory,
+    pub settings: Settings,
+    /// Segments and registrations.
+    pub memory: Memory,
     /// Transfers that wait for a post, a buffer or room.
     #[allow(clippy::vec_box, reason = "they move between posts and this list")]
-    stalled: PendingQueue<Box<Transfer>>,
-    posts: Posts,
+    pub stalled: PendingQueue<Box<Transfer>>,
+    /// The domains.
+    pub posts: Posts,
 }
 
 /// Source of a put, as its post reads it.
@@ -56,29 +59,6 @@ impl OneSided {
             stalled: PendingQueue::default(),
             posts,
         }
-    }
-
-    /// The settings of the conduit.
-    #[inline]
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Segments and registrations.
-    #[inline]
-    pub fn memory(&self) -> &Memory {
-        &self.memory
-    }
-
-    /// The domains.
-    #[inline]
-    pub fn posts(&self) -> &Posts {
-        &self.posts
-    }
-
-    /// The same, at the end of the conduit.
-    pub fn posts_mut(&mut self) -> &mut Posts {
-        &mut self.posts
     }
 
     /// Whether the NIC is a Gemini.
@@ -122,7 +102,7 @@ impl OneSided {
     ) -> Result<Source, NoResource> {
         let by_fma = put.bytes <= self.settings.put_fma;
         let own = self.memory.local(&put.from, domain);
-        let buffers = self.posts.buffers();
+        let buffers = &self.posts.buffers;
         let of_bounce = |address, bounce| {
             let handle = buffers.handle(domain);
             Source {
@@ -151,7 +131,7 @@ impl OneSided {
             });
         }
         if self.copies(put) && (put.source == SourceUse::Now || own.is_none() && !by_fma) {
-            let bounce = buffers.take().ok_or(NoResource::Buffer)?;
+            let bounce = buffers.pool.take().ok_or(NoResource::Buffer)?;
             // SAFETY: the source, and a buffer of at least as many bytes.
             unsafe { copy(address, bounce.address(), put.bytes) };
             return Ok(of_bounce(bounce.address(), bounce));
@@ -230,18 +210,18 @@ impl OneSided {
     /// A post found no room: puts it back, and its buffer if the buffer is ours.
     fn take_back(&self, queue: &mut DomainGuard<'_>, mut post: PostDescriptor, is_ours: bool) {
         let bounce = std::mem::take(&mut post.done).into_bounce();
-        self.posts.buffers().give(bounce.filter(|_| is_ours));
+        give(bounce.filter(|_| is_ours));
         queue.put_back(post);
     }
 
     /// Whether the source of a put may be copied.
     pub fn copies(&self, put: &Put) -> bool {
-        put.bytes <= self.settings.put_bounce.min(self.posts.buffers().bytes())
+        put.bytes <= self.settings.put_bounce.min(self.posts.buffers.pool.bytes())
     }
 
     /// Whether a put is longer than a post, or its source must be registered.
     pub fn is_long(&self, put: &Put, domain: usize) -> bool {
-        let copied = self.settings.put_bounce.min(self.posts.buffers().bytes());
+        let copied = self.settings.put_bounce.min(self.posts.buffers.pool.bytes());
         let is_reached =
             put.bytes <= copied.max(self.settings.put_fma) || self.memory.local(&put.from, domain).is_some();
         put.bytes > MOST || !is_reached
@@ -253,13 +233,13 @@ impl OneSided {
         if self.posts.peer_state(get.from.peer) != PeerState::Present {
             return Err(Busy);
         }
-        let buffers = self.posts.buffers();
+        let buffers = &self.posts.buffers;
         let (skip, bytes) = widened(get.from.address, get.bytes);
         let is_aligned = bytes == get.bytes && (get.to.address % WORD == 0 || !self.is_gemini());
         let own = self.memory.local(&get.to, domain).filter(|_| is_aligned);
         let mut remote = self.memory.remote(&get.from);
         remote.address -= skip;
-        let copies = bytes <= INLINE || own.is_none() && bytes <= self.settings.get_bounce.min(buffers.bytes());
+        let copies = bytes <= INLINE || own.is_none() && bytes <= self.settings.get_bounce.min(buffers.pool.bytes());
         if bytes > MOST || !copies && own.is_none() {
             return self.start_long_get(get, domain);
         }
@@ -285,7 +265,7 @@ impl OneSided {
                 }
             }
             None => {
-                let Some(bounce) = buffers.take() else {
+                let Some(bounce) = buffers.pool.take() else {
                     queue.put_back(post);
                     return Err(Busy);
                 };

@@ -1,6 +1,6 @@
 //! Sending packets: see [`crate::credits`].
 
-use crate::buffers::Bounce;
+use crate::buffers::{give, Bounce};
 use crate::carrier::{Current, QueuedMessage};
 use crate::completion::CompletionAction;
 use crate::credits::{Am, RequestPath, SendReservation};
@@ -12,14 +12,14 @@ use crate::wire::{Head, Kind};
 use gasnet_conduit::{Busy, Class, JobRank};
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_sys::atomic::Ordering;
-use gasnet_sys::gate::{Gate, GateGuard};
+use gasnet_sys::gate::Gate;
 
 /// A packet in parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'a> {
     slices: &'a [&'a [u8]],
     /// Bytes of all.
-    bytes: usize,
+    pub bytes: usize,
     /// Number of parts of the payload, which travels apart.
     payload: usize,
 }
@@ -39,12 +39,6 @@ impl<'a> Parts<'a> {
     #[inline]
     pub fn with_payload(self, payload: usize) -> Self {
         Self { payload, ..self }
-    }
-
-    /// Bytes of all.
-    #[inline]
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// One packet.
@@ -95,12 +89,12 @@ impl Packet<'_> {
     }
 
     /// Copies the packet, whose buffer is free then.
-    fn copy_to(self, to: &mut [u8], posts: &Posts) {
+    fn copy_to(self, to: &mut [u8]) {
         match self {
             Self::Parts(parts) => parts.gather(to),
             Self::Reserved(mut filled) => {
-                to.copy_from_slice(filled.bounce.prefix(filled.bytes));
-                posts.buffers().give(filled.bounce);
+                to.copy_from_slice(filled.bounce.bytes(filled.bytes));
+                filled.bounce.release();
             }
         }
     }
@@ -121,7 +115,7 @@ impl ReplyRoom {
         let Some(post) = queue.take() else { return Err(Busy) };
         let mut bounce = None;
         if FRONT + bytes > INLINE {
-            bounce = queue.posts().buffers().take();
+            bounce = queue.posts.buffers.pool.take();
             if bounce.is_none() {
                 queue.put_back(post);
                 return Err(Busy);
@@ -133,19 +127,22 @@ impl ReplyRoom {
     /// Gives them back.
     pub fn give_back(self, posts: &Posts) {
         posts.lock(FIRST).put_back(self.post);
-        posts.buffers().give(self.bounce);
+        give(self.bounce);
     }
 }
 
 /// Active Messages of a process.
 pub struct Messages {
-    am: Gate<Am>,
-    region: Region,
+    /// Their state. Domains are locked inside this lock, never around it.
+    pub am: Gate<Am>,
+    /// The region that peers write messages into.
+    pub region: Region,
     /// Messages whose payloads are complete.
-    queued: PendingQueue<QueuedMessage>,
-    max_packet: usize,
+    pub queued: PendingQueue<QueuedMessage>,
+    /// Bytes of the largest packet.
+    pub max_packet: usize,
     /// Largest get by FMA.
-    get_fma: usize,
+    pub get_fma: usize,
 }
 
 impl Messages {
@@ -158,42 +155,6 @@ impl Messages {
             max_packet: settings.max_packet,
             get_fma: settings.get_fma,
         }
-    }
-
-    /// Locks their state. Domains are locked inside, never around it.
-    #[inline]
-    pub fn lock(&self) -> GateGuard<'_, Am> {
-        self.am.lock()
-    }
-
-    /// The same, unless another thread has it.
-    #[inline]
-    pub fn try_lock(&self) -> Option<GateGuard<'_, Am>> {
-        self.am.try_lock()
-    }
-
-    /// The region that peers write messages into.
-    #[inline]
-    pub fn region(&self) -> &Region {
-        &self.region
-    }
-
-    /// Messages whose payloads are complete.
-    #[inline]
-    pub fn queued(&self) -> &PendingQueue<QueuedMessage> {
-        &self.queued
-    }
-
-    /// Bytes of the largest packet.
-    #[inline]
-    pub fn max_packet(&self) -> usize {
-        self.max_packet
-    }
-
-    /// Largest get by FMA.
-    #[inline]
-    pub fn get_fma(&self) -> usize {
-        self.get_fma
     }
 
     /// A request that this thread delivers now.
@@ -240,7 +201,7 @@ impl Messages {
         let mut queue = posts.lock(FIRST);
         let Some(post) = queue.take() else {
             drop(queue);
-            self.lock().cancel(reservation);
+            self.am.lock().cancel(reservation);
             return Err(Busy);
         };
         self.send_request(&mut queue, post, reservation, packet);
@@ -250,7 +211,7 @@ impl Messages {
     /// Reserves the resources of a request, except its post.
     #[inline]
     pub fn reserve(&self, posts: &Posts, peer: JobRank, bytes: usize, is_long: bool) -> Result<SendReservation, Busy> {
-        let mut am = self.lock();
+        let mut am = self.am.lock();
         if let Some(reservation) = am.reserve(peer, bytes, is_long) {
             return Ok(reservation);
         }
@@ -258,7 +219,7 @@ impl Messages {
         let asked = am.ask(peer);
         drop(am);
         if let Some(peer) = asked.filter(|peer| !posts.signal(*peer, Kind::Wanted, 0)) {
-            self.lock().cancel_ask(peer);
+            self.am.lock().cancel_ask(peer);
         }
         Err(Busy)
     }
@@ -278,7 +239,7 @@ impl Messages {
             path,
             index,
         } = reservation;
-        let (layout, peers) = (&self.region.layout, queue.posts().peers());
+        let (layout, peers) = (&self.region.layout, &queue.posts.peers);
         let (offset, bytes) = (layout.slot(slot), packet.bytes());
         let parts = packet.payload();
         let head = Head { bytes, slot, parts }.encode();
@@ -296,7 +257,7 @@ impl Messages {
             }
             (path, packet) => {
                 // SAFETY: the slot is this request's, and has room for the largest packet.
-                packet.copy_to(unsafe { self.region.packet(offset, bytes) }, queue.posts());
+                packet.copy_to(unsafe { self.region.packet(offset, bytes) });
                 self.region.word(offset + HEAD).store(head, Ordering::Release);
                 post.done = CompletionAction::Request(slot, None);
                 if let RequestPath::Eager(space) = path {
@@ -323,18 +284,13 @@ impl Messages {
         let head = Head::of_reply(packet.bytes, packet.payload);
         let (from, place) = match &mut bounce {
             None => (post.inline_address(), &mut post.inline()[..bytes]),
-            Some(bounce) => (bounce.address(), bounce.prefix(bytes)),
+            Some(bounce) => (bounce.address(), bounce.bytes(bytes)),
         };
         place[..8].copy_from_slice(&head.to_ne_bytes());
         packet.gather(&mut place[FRONT..]);
         post.done = CompletionAction::Reply(bounce);
         let slot = self.region.layout.slot(current.slot);
-        post.put(
-            MESSAGE,
-            from,
-            bytes,
-            queue.posts().peers().in_region(current.source, slot),
-        );
+        post.put(MESSAGE, from, bytes, queue.posts.peers.in_region(current.source, slot));
         post_reply(queue, post, current);
     }
 
@@ -343,7 +299,7 @@ impl Messages {
         let Filled { bounce, bytes } = filled;
         let mut queue = posts.lock(FIRST);
         let Some(mut post) = queue.take() else { return Err(Busy) };
-        let (slot, peers) = (self.region.layout.slot(current.slot), posts.peers());
+        let (slot, peers) = (self.region.layout.slot(current.slot), &posts.peers);
         let to = peers.in_region(current.source, slot + FRONT);
         post.put(MESSAGE, bounce.address(), bytes, to);
         post.and_flag(SyncFlag {
@@ -360,7 +316,7 @@ impl Messages {
     /// reply buffer until its receiver has fetched it.
     #[cold]
     pub fn further_reply(&self, posts: &Posts, peer: JobRank, packet: Parts<'_>) -> Result<(), Busy> {
-        let Some(place) = self.lock().reply_buffers.take(peer) else {
+        let Some(place) = self.am.lock().reply_buffers.take(peer) else {
             return Err(Busy);
         };
         let (offset, bytes) = (self.region.layout.reply_buffer(place), packet.bytes);
@@ -371,7 +327,7 @@ impl Messages {
         if posts.signal(peer, Kind::WaitingReply, place) {
             return Ok(());
         }
-        self.lock().reply_buffers.give(peer, place);
+        self.am.lock().reply_buffers.give(peer, place);
         Err(Busy)
     }
 
@@ -380,7 +336,7 @@ impl Messages {
         match posts.peer_state(peer) {
             PeerState::Present => {}
             PeerState::Stopped => {
-                posts.buffers().give(filled.bounce);
+                filled.bounce.release();
                 return Ok(());
             }
             PeerState::Lost => return Err(Busy),
@@ -389,9 +345,9 @@ impl Messages {
             (Class::Request, _) => self.request(posts, peer, Packet::Reserved(filled)),
             (Class::Reply, Some(current)) => self.send_reserved_reply(posts, current, filled),
             (Class::Reply, None) => {
-                let packet: &[u8] = filled.bounce.prefix(filled.bytes);
+                let packet: &[u8] = filled.bounce.bytes(filled.bytes);
                 self.further_reply(posts, peer, Parts::new(&[packet]))?;
-                posts.buffers().give(filled.bounce);
+                filled.bounce.release();
                 Ok(())
             }
         }
@@ -402,7 +358,7 @@ impl Messages {
 #[inline]
 fn post_reply(queue: &mut DomainGuard<'_>, mut post: PostDescriptor, current: Current) {
     post.peer = current.source;
-    let event = queue.posts().peers().event(Kind::Reply, current.index);
+    let event = queue.posts.peers.event(Kind::Reply, current.index);
     // SAFETY: inline memory or a buffer, kept until it has left.
     unsafe { queue.post(post, Some(event)) };
 }

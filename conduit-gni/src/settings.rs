@@ -173,7 +173,7 @@ settings! {
             |text| Limit::parse(text).is_some(),
             "Most memory of a host that its processes register together for segments, in equal shares.")
             .scope(Scope::Rank)
-            => pub physmem_max: Option<Limit> = Limit::parse(&physmem_max);
+            => pub physmem_max: Limit = Limit::parse(&physmem_max).unwrap_or(Limit::Part(0.8));
         PHYSMEM_PROBE: bool = flag("GASNET_PHYSMEM_PROBE", false,
             "Measure at start how much of GASNET_PHYSMEM_MAX can be registered, by registering it. Slow on large \
              hosts.")
@@ -319,7 +319,7 @@ mod tests {
             ("512", Limit::Bytes(512 << 20)),
         ] {
             let settings = settings(Flavour::Aries, &[("GASNET_PHYSMEM_MAX", text)]);
-            assert_eq!(settings.physmem_max, Some(limit), "{text}");
+            assert_eq!(settings.physmem_max, limit, "{text}");
         }
     }
 

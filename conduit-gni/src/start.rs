@@ -7,26 +7,23 @@ use crate::boot_record::BootRecord;
 use crate::buffers::Bounces;
 use crate::credits::Am;
 use crate::engine::Engine;
-use crate::ffi::{register_failed, Arrivals, DomainOptions, Functions, Identity, RegisteredMemory, Threads};
+use crate::ffi::{register_failed, Arrivals, DomainOptions, Functions};
 use crate::memory::Memory;
 use crate::net::Net;
 use crate::peers::{Address, Peers};
 use crate::posts::{Domain, Posts, FIRST};
+use crate::receive::Receiver;
 use crate::region::{Layout, Region, FRONT};
 use crate::rma::OneSided;
 use crate::send::Messages;
 use crate::settings::{Flavour, Settings};
 use crate::start::credentials::Credentials;
-use gasnet_conduit::size_spec::Limit;
 use gasnet_conduit::{config, print_line, ConduitError, JobRank, ProviderReport, StartInfo};
 use gasnet_conduit_util::mapped::Mapped;
-use gasnet_conduit_util::probe::probe;
+use gasnet_conduit_util::probe::{probe, share};
 use gasnet_gni_abi as abi;
 use gasnet_sys::gate::Gate;
-use gasnet_sys::host_memory;
 
-/// Part of the physical memory of a host that its processes register together, by default.
-const PART: f64 = 0.8;
 /// Granularity of segments.
 const PAGE: usize = 64 << 10;
 
@@ -147,11 +144,11 @@ impl Opened {
         };
         let sizes = Sizes::new(info, &settings);
         let mut options = domain_options(info, &settings, &credentials);
-        options.identity.cookie = credentials.cookie.wrapping_add(job);
+        options.cookie = credentials.cookie.wrapping_add(job);
         let count = domain_count(info, &settings);
         let open = |domain: usize| {
             let mut options = options;
-            options.identity.instance = info.rank.0 + domain as u32 * info.size;
+            options.instance = info.rank.0 + domain as u32 * info.size;
             options.arrivals = if domain == FIRST { sizes.arrivals } else { 0 };
             // SAFETY: the runtime says how many threads there are.
             unsafe { Domain::open(functions, &options) }
@@ -166,7 +163,7 @@ impl Opened {
             nic,
             instance: info.rank.0,
             base: region.base(),
-            handle: region.handle(),
+            handle: region.handle,
         };
         Ok(Self {
             settings,
@@ -188,19 +185,12 @@ impl Opened {
         let packet = FRONT + settings.max_packet;
         let least = settings.put_bounce.max(settings.get_bounce).max(packet);
         // SAFETY: the runtime says how many threads there are.
-        let mut buffers = unsafe { Bounces::new(least, settings.bounces, are_several) }
-            .map_err(|why| format!("buffers for copies cannot be mapped: {why}"))?;
-        for domain in &self.domains {
-            buffers
-                .register(domain)
-                .map_err(|code| register_failed("copies", buffers.all(), code))?;
-        }
-        Ok(buffers)
+        unsafe { Bounces::new(least, settings.bounces, &self.domains, are_several) }
     }
 
     /// Bytes of segments that may be registered. Collective.
     fn max_bytes(&self, info: &StartInfo<'_>, probes: bool) -> usize {
-        let share = share(&self.settings, info.host.len());
+        let share = share(self.settings.physmem_max, info.host.len());
         let probed = probes.then(|| {
             let reports = (!config::is_quiet()).then_some("gni");
             probe_memory(info, &self.domains[FIRST], share, reports)
@@ -222,18 +212,14 @@ fn domain_count(info: &StartInfo<'_>, settings: &Settings) -> usize {
 fn domain_options(info: &StartInfo<'_>, settings: &Settings, credentials: &Credentials) -> DomainOptions {
     let domains = domain_count(info, settings);
     DomainOptions {
-        identity: Identity {
-            instance: info.rank.0,
-            ptag: credentials.ptag,
-            cookie: credentials.cookie,
-            device: credentials.device,
-            modes: settings.modes(info.host.len() * domains),
-        },
+        instance: info.rank.0,
+        ptag: credentials.ptag,
+        cookie: credentials.cookie,
+        device: credentials.device,
+        modes: settings.modes(info.host.len() * domains),
+        are_several: !info.single_threaded,
         // A thread that sleeps waits for the first domain, which must be the only one then.
-        threads: Threads {
-            are_several: !info.single_threaded,
-            sleep: info.threads_sleep && settings.flavour == Flavour::Aries && domains == 1,
-        },
+        sleep: info.threads_sleep && settings.flavour == Flavour::Aries && domains == 1,
         ranks: info.size,
         posts: settings.posts,
         routing: settings.routing,
@@ -282,13 +268,12 @@ fn try_open(info: &StartInfo<'_>, job: u32) -> Result<Net, String> {
         report(&sizes.layout, info.rank);
     }
     let memory = Memory::new(&settings, max_bytes);
-    Ok(Net::new(OneSided::new(settings, memory, posts), messages, rounds))
-}
-
-/// Bytes that this process may register, one of so many on its host.
-fn share(settings: &Settings, processes: usize) -> u64 {
-    let limit = settings.physmem_max.unwrap_or(Limit::Part(PART));
-    limit.bytes(host_memory::query().physical) / processes.max(1) as u64
+    Ok(Net {
+        messages,
+        receiver: Receiver::new(settings.burst),
+        rounds,
+        rma: OneSided::new(settings, memory, posts),
+    })
 }
 
 /// Bytes that each process of this host can register, up to `share`.
@@ -296,7 +281,7 @@ fn probe_memory(info: &StartInfo<'_>, domain: &Domain, share: u64, reports: Opti
     /// Memory that is registered, and its domain.
     struct OwnedRegistration<'a>(
         &'a Domain,
-        RegisteredMemory,
+        abi::gni_mem_handle_t,
         #[allow(dead_code, reason = "unmapped with it")] Mapped,
     );
     impl Drop for OwnedRegistration<'_> {

@@ -5,7 +5,7 @@
 //! The posts of a transfer follow one another, each when the one before is complete. If memory
 //! cannot be registered, it is copied in pieces.
 
-use crate::buffers::{Bounce, Bounces};
+use crate::buffers::{give, Bounce, Bounces};
 use crate::carrier::QueuedMessage;
 use crate::ffi::{Domain, Extent, Local, Remote};
 use crate::memory::registrations::MemoryUse;
@@ -180,7 +180,7 @@ impl Transfer {
             is_written: self.is_get,
         };
         // SAFETY: the runtime keeps the memory until the operation is complete.
-        match unsafe { memory.registrations().take(domains, wanted) } {
+        match unsafe { memory.registrations.take(domains, wanted) } {
             Ok(handle) => LocalAccess::Registered(handle),
             Err(_) => LocalAccess::Copied(None),
         }
@@ -204,13 +204,13 @@ impl Transfer {
                 Some(Extent { local, remote, bytes })
             }
             LocalAccess::Copied(piece) => {
-                let bounce = buffers.take()?;
+                let bounce = buffers.pool.take()?;
                 let local = Local {
                     address: bounce.address(),
                     handle: buffers.handle(self.domain),
                 };
                 // Room for what a get reads in vain.
-                let bytes = self.bytes.min(buffers.bytes() - 2 * WORD);
+                let bytes = self.bytes.min(buffers.pool.bytes() - 2 * WORD);
                 if !self.is_get {
                     // SAFETY: the source, and a buffer of more bytes.
                     unsafe { copy(address, bounce.address(), bytes) };
@@ -231,8 +231,8 @@ impl Transfer {
     }
 
     /// A part is complete. Returns whether there are more.
-    pub fn end_part(&mut self, buffers: &Bounces) -> bool {
-        buffers.give(self.take_piece());
+    pub fn end_part(&mut self) -> bool {
+        give(self.take_piece());
         self.bytes > 0
     }
 
@@ -251,11 +251,11 @@ impl Transfer {
     }
 
     /// All parts are complete.
-    pub fn end<A>(self, memory: &Memory, domains: &[Domain<A>], buffers: &Bounces) -> Ended {
+    pub fn end<A>(self, memory: &Memory, domains: &[Domain<A>]) -> Ended {
         if let Some(LocalAccess::Registered(handle)) = self.access {
-            memory.registrations().give(domains, self.domain, handle);
+            memory.registrations.give(domains, self.domain, handle);
         }
-        buffers.give(self.source);
+        give(self.source);
         Ended {
             report: self.report.completed(),
             then: self.then,

@@ -13,21 +13,17 @@ impl Wake for Net {
     }
 
     fn devices(&self) -> Vec<String> {
-        vec![format!("kgni{}", self.posts().domains()[FIRST].device)]
+        vec![format!("kgni{}", self.posts().domains[FIRST].device)]
     }
 
     fn arm(&self) -> bool {
         // What waits for room is tried again by polls, and what has arrived delivered. The engine's
         // result comes without an event.
-        let has_work = self.rounds().is_some_and(Rounds::is_reducing)
-            || self.receiver().has_arrivals()
-            || !self.messages().queued().is_empty()
+        let has_work = self.rounds.as_ref().is_some_and(Rounds::is_reducing)
+            || self.receiver.has_arrivals()
+            || !self.messages.queued.is_empty()
             || self.posts().has_refused()
-            || self.rma().has_stalled();
-        !has_work
-            && self
-                .posts()
-                .try_lock(FIRST)
-                .is_some_and(|mut queue| queue.queue().arm())
+            || !self.rma.stalled.is_empty();
+        !has_work && self.posts().try_lock(FIRST).is_some_and(|mut queue| queue.arm())
     }
 }

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 /// Most completions that a poll takes at once.
 pub const BURST: usize = 16;
 
-/// Identity of this process in the network, for `CdmCreate`.
+/// Identity, sizes and abilities of a domain.
 #[derive(Clone, Copy, Debug)]
-pub struct Identity {
+pub struct DomainOptions {
     /// Different for every domain of a job.
     pub instance: u32,
     pub ptag: u8,
@@ -25,22 +25,10 @@ pub struct Identity {
     pub device: u32,
     /// `GNI_CDM_MODE_*`.
     pub modes: u32,
-}
-
-/// The threads of this process.
-#[derive(Clone, Copy, Debug)]
-pub struct Threads {
-    /// Whether more than one uses the network.
+    /// Whether more than one thread of this process uses the network.
     pub are_several: bool,
     /// Whether they may sleep until a queue has something.
     pub sleep: bool,
-}
-
-/// Sizes and abilities of a domain.
-#[derive(Clone, Copy, Debug)]
-pub struct DomainOptions {
-    pub identity: Identity,
-    pub threads: Threads,
     /// Processes of the job.
     pub ranks: u32,
     /// Number of post descriptors.
@@ -51,12 +39,6 @@ pub struct DomainOptions {
     pub arrivals: usize,
     /// Whether it has a queue of one entry that nobody reads.
     pub has_sink: bool,
-}
-
-/// Registered memory of this process.
-#[derive(Clone, Copy, Debug)]
-pub struct RegisteredMemory {
-    pub handle: abi::gni_mem_handle_t,
 }
 
 /// Head of the queue of arrivals.
@@ -102,12 +84,12 @@ pub enum Arrivals {
 
 /// A domain, whose posts have an action of their owner: `A`.
 pub struct Domain<A> {
-    functions: &'static Functions,
+    pub(super) functions: &'static Functions,
     /// Number of the NIC.
     pub device: u32,
     cdm: abi::gni_cdm_handle_t,
-    nic: abi::gni_nic_handle_t,
-    completions: abi::gni_cq_handle_t,
+    pub(super) nic: abi::gni_nic_handle_t,
+    pub(super) completions: abi::gni_cq_handle_t,
     arrivals: abi::gni_cq_handle_t,
     sink: abi::gni_cq_handle_t,
     /// Wakes threads that sleep.
@@ -117,7 +99,7 @@ pub struct Domain<A> {
     under_way: AtomicUsize,
     /// Memory of the posts.
     posts: Mapped,
-    posts_memory: RegisteredMemory,
+    posts_handle: abi::gni_mem_handle_t,
 }
 
 // SAFETY: the handles are used under the lock, except by `has_arrivals`, which the vendor allows.
@@ -141,86 +123,8 @@ pub struct Endpoint(pub(crate) abi::gni_ep_handle_t);
 
 /// A domain whose lock the holder has.
 pub struct QueueGuard<'a, A> {
-    domain: &'a Domain<A>,
+    pub(super) domain: &'a Domain<A>,
     initiator: GateGuard<'a, Initiator<A>>,
-}
-
-/// A message of a call that failed.
-fn failed(what: &str) -> impl Fn(Code) -> String + '_ {
-    move |code| format!("{what} failed: {code}")
-}
-
-/// A domain that is being opened, and is closed again if that fails.
-struct Opening {
-    functions: &'static Functions,
-    cdm: abi::gni_cdm_handle_t,
-    nic: abi::gni_nic_handle_t,
-    cqs: Vec<abi::gni_cq_handle_t>,
-}
-
-impl Opening {
-    /// Attaches to a NIC.
-    fn attach(functions: &'static Functions, identity: &Identity) -> Result<Self, String> {
-        let mut opening = Self {
-            functions,
-            cdm: null_mut(),
-            nic: null_mut(),
-            cqs: Vec::new(),
-        };
-        let Identity {
-            instance,
-            ptag,
-            cookie,
-            device,
-            modes,
-        } = *identity;
-        // SAFETY: the handle is written to a live variable.
-        let code = unsafe { (functions.cdm_create)(instance, ptag, cookie, modes, &raw mut opening.cdm) };
-        Code::check(code).map_err(failed("GNI_CdmCreate"))?;
-        let mut address = 0;
-        // SAFETY: as above.
-        let code = unsafe { (functions.cdm_attach)(opening.cdm, device, &raw mut address, &raw mut opening.nic) };
-        Code::check(code).map_err(|code| attach_failed(code, device, modes))?;
-        Ok(opening)
-    }
-
-    /// Makes a completion queue, if it is to have entries.
-    fn queue(&mut self, entries: usize, threads: Threads) -> Result<abi::gni_cq_handle_t, String> {
-        let mut cq = null_mut();
-        if entries == 0 {
-            return Ok(cq);
-        }
-        let mode = if threads.sleep {
-            abi::GNI_CQ_BLOCKING
-        } else {
-            abi::GNI_CQ_NOBLOCK
-        };
-        let create = self.functions.cq_create;
-        // SAFETY: the handle is written to a live variable; no handler.
-        let code = unsafe { create(self.nic, entries as u32, 0, mode, None, null_mut(), &raw mut cq) };
-        Code::check(code).map_err(queue_failed)?;
-        self.cqs.push(cq);
-        Ok(cq)
-    }
-
-    /// All is open: nothing is closed any more.
-    fn keep(mut self) {
-        self.cdm = null_mut();
-        self.cqs.clear();
-    }
-}
-
-impl Drop for Opening {
-    fn drop(&mut self) {
-        for cq in &self.cqs {
-            // SAFETY: made by this, and nothing uses it.
-            unsafe { (self.functions.cq_destroy)(*cq) };
-        }
-        if !self.cdm.is_null() {
-            // SAFETY: as above.
-            unsafe { (self.functions.cdm_destroy)(self.cdm) };
-        }
-    }
 }
 
 /// Post descriptors in memory that has room for so many.
@@ -241,42 +145,77 @@ impl<A: Default> Domain<A> {
     /// # Safety
     /// Unless there are several threads, one uses it.
     pub unsafe fn open(functions: &'static Functions, options: &DomainOptions) -> Result<Self, String> {
-        let threads = options.threads;
-        let mut opening = Opening::attach(functions, &options.identity)?;
-        let (cdm, nic) = (opening.cdm, opening.nic);
-        // With dual events, each operation counts twice.
-        let completions = opening.queue(2 * (options.posts + 1), threads)?;
-        let arrivals = opening.queue(options.arrivals, threads)?;
-        let channel = threads
-            .sleep
-            .then(|| Channel::new(functions, nic, &opening.cqs))
-            .flatten();
-        let sink = opening.queue(usize::from(options.has_sink), threads)?;
         let bytes = options.posts * size_of::<Post<A>>();
         let posts = Mapped::new(bytes).map_err(|why| format!("mmap failed: {why}"))?;
-        let (range, order) = ((posts.address(), bytes), abi::GNI_MEM_RELAXED_PI_ORDERING);
-        let posts_memory = insist(|| register(functions, nic, range, null_mut(), order))
-            .map_err(|code| register_failed("post descriptors", bytes, code))?;
         let initiator = Initiator {
             free: posts_in(&posts, options.posts, options.routing),
             endpoints: vec![null_mut(); options.ranks as usize].into(),
         };
-        opening.keep();
-        Ok(Self {
+        let mut domain = Self {
             functions,
-            device: options.identity.device,
-            cdm,
-            nic,
-            completions,
-            arrivals,
-            sink,
-            channel,
+            device: options.device,
+            cdm: null_mut(),
+            nic: null_mut(),
+            completions: null_mut(),
+            arrivals: null_mut(),
+            sink: null_mut(),
+            channel: None,
             // SAFETY: by contract.
-            initiator: unsafe { Gate::new(initiator, threads.are_several) },
+            initiator: unsafe { Gate::new(initiator, options.are_several) },
             under_way: AtomicUsize::new(0),
             posts,
-            posts_memory,
-        })
+            posts_handle: abi::gni_mem_handle_t::default(),
+        };
+        domain.attach(options)?;
+        // With dual events, each operation counts twice.
+        domain.completions = domain.queue(2 * (options.posts + 1), options.sleep)?;
+        domain.arrivals = domain.queue(options.arrivals, options.sleep)?;
+        if options.sleep {
+            domain.channel = Channel::new(functions, domain.nic, &[domain.completions, domain.arrivals]);
+        }
+        domain.sink = domain.queue(usize::from(options.has_sink), options.sleep)?;
+        let range = (domain.posts.address(), bytes);
+        // SAFETY: unmapped with the domain, which deregisters it.
+        let handle = unsafe { domain.register_all(range, Arrivals::None, abi::GNI_MEM_RELAXED_PI_ORDERING) };
+        domain.posts_handle = handle.map_err(|code| register_failed("post descriptors", bytes, code))?;
+        Ok(domain)
+    }
+
+    /// Attaches to the NIC.
+    fn attach(&mut self, options: &DomainOptions) -> Result<(), String> {
+        let DomainOptions {
+            instance,
+            ptag,
+            cookie,
+            device,
+            modes,
+            ..
+        } = *options;
+        // SAFETY: the handle is written to a live variable.
+        let code = unsafe { (self.functions.cdm_create)(instance, ptag, cookie, modes, &raw mut self.cdm) };
+        Code::check(code).map_err(|code| format!("GNI_CdmCreate failed: {code}"))?;
+        let mut address = 0;
+        // SAFETY: as above.
+        let code = unsafe { (self.functions.cdm_attach)(self.cdm, device, &raw mut address, &raw mut self.nic) };
+        Code::check(code).map_err(|code| attach_failed(code, device, modes))
+    }
+
+    /// Makes a completion queue, if it is to have entries.
+    fn queue(&self, entries: usize, sleep: bool) -> Result<abi::gni_cq_handle_t, String> {
+        let mut cq = null_mut();
+        if entries == 0 {
+            return Ok(cq);
+        }
+        let mode = if sleep {
+            abi::GNI_CQ_BLOCKING
+        } else {
+            abi::GNI_CQ_NOBLOCK
+        };
+        let create = self.functions.cq_create;
+        // SAFETY: the handle is written to a live variable; no handler.
+        let code = unsafe { create(self.nic, entries as u32, 0, mode, None, null_mut(), &raw mut cq) };
+        Code::check(code).map_err(queue_failed)?;
+        Ok(cq)
     }
 }
 
@@ -313,7 +252,7 @@ impl<A> Domain<A> {
         unsafe { (self.functions.cq_test)(self.arrivals) != abi::GNI_RC_NOT_DONE }
     }
 
-    /// Registers memory.
+    /// Registers memory. Returns its handle.
     ///
     /// # Safety
     /// The memory stays mapped until [`Domain::deregister`].
@@ -322,14 +261,20 @@ impl<A> Domain<A> {
         range: (usize, usize),
         events: Arrivals,
         flags: u32,
-    ) -> Result<RegisteredMemory, Code> {
+    ) -> Result<abi::gni_mem_handle_t, Code> {
+        /// "Let the library choose."
+        const ANY: u32 = u32::MAX;
         let _lock = self.lock();
         let queue = match events {
             Arrivals::None => null_mut(),
             Arrivals::Ours => self.arrivals,
             Arrivals::Sink => self.sink,
         };
-        register(self.functions, self.nic, range, queue, flags)
+        let (address, bytes) = (range.0 as u64, range.1 as u64);
+        let mut handle = abi::gni_mem_handle_t::default();
+        // SAFETY: the library checks the range, and writes the handle.
+        let code = unsafe { (self.functions.register)(self.nic, address, bytes, queue, flags, ANY, &raw mut handle) };
+        Code::check(code).map(|()| handle)
     }
 
     /// Registers memory that the conduit cannot do without: if resources are short, several times.
@@ -341,60 +286,25 @@ impl<A> Domain<A> {
         range: (usize, usize),
         events: Arrivals,
         flags: u32,
-    ) -> Result<RegisteredMemory, Code> {
+    ) -> Result<abi::gni_mem_handle_t, Code> {
+        const TRIES: usize = 10;
+        for _ in 1..TRIES {
+            // SAFETY: by contract.
+            match unsafe { self.register(range, events, flags) } {
+                Err(Code::RESOURCE) => gasnet_sys::atomic::yield_now(),
+                result => return result,
+            }
+        }
         // SAFETY: by contract.
-        insist(|| unsafe { self.register(range, events, flags) })
+        unsafe { self.register(range, events, flags) }
     }
 
     /// Reverts it.
-    pub fn deregister(&self, memory: RegisteredMemory) {
+    pub fn deregister(&self, mut handle: abi::gni_mem_handle_t) {
         let _lock = self.lock();
-        let mut handle = memory.handle;
         // SAFETY: a handle of this NIC. A failure leaves it to the end of the process.
         unsafe { (self.functions.deregister)(self.nic, &raw mut handle) };
     }
-
-    /// The library's functions, for calls that only one module makes.
-    pub(super) fn functions(&self) -> &'static Functions {
-        self.functions
-    }
-
-    /// Handle of the NIC.
-    pub(super) fn nic(&self) -> abi::gni_nic_handle_t {
-        self.nic
-    }
-
-    /// Handle of the queue of completions.
-    pub(super) fn completions(&self) -> abi::gni_cq_handle_t {
-        self.completions
-    }
-}
-
-/// Repeats a registration that finds no resources.
-fn insist(register: impl Fn() -> Result<RegisteredMemory, Code>) -> Result<RegisteredMemory, Code> {
-    const TRIES: usize = 10;
-    for _ in 1..TRIES {
-        match register() {
-            Err(Code::RESOURCE) => gasnet_sys::atomic::yield_now(),
-            result => return result,
-        }
-    }
-    register()
-}
-
-fn register(
-    functions: &Functions,
-    nic: abi::gni_nic_handle_t,
-    (address, bytes): (usize, usize),
-    queue: abi::gni_cq_handle_t,
-    flags: u32,
-) -> Result<RegisteredMemory, Code> {
-    /// "Let the library choose."
-    const ANY: u32 = u32::MAX;
-    let mut handle = abi::gni_mem_handle_t::default();
-    // SAFETY: the library checks the range, and writes the handle.
-    let code = unsafe { (functions.register)(nic, address as u64, bytes as u64, queue, flags, ANY, &raw mut handle) };
-    Code::check(code).map(|()| RegisteredMemory { handle })
 }
 
 /// Why a NIC cannot be opened.
@@ -567,9 +477,10 @@ impl<A> QueueGuard<'_, A> {
     /// The inline memory of a post of this domain.
     #[inline]
     pub fn inline(&self, post: &Post<A>) -> Local {
-        let handle = self.domain.posts_memory.handle;
-        let address = post.inline_address();
-        Local { address, handle }
+        Local {
+            address: post.inline_address(),
+            handle: self.domain.posts_handle,
+        }
     }
 
     /// Makes the next entry of the domain's queues an event. False if that is impossible now, or
@@ -578,11 +489,6 @@ impl<A> QueueGuard<'_, A> {
         let domain = self.domain;
         let arm = |channel: &Channel| channel.arm(domain.functions, [domain.completions, domain.arrivals]);
         domain.channel.as_ref().is_some_and(arm)
-    }
-
-    /// The domain.
-    pub(super) fn domain(&self) -> &Domain<A> {
-        self.domain
     }
 
     /// Destroys the endpoints. Operations under way may keep one.
@@ -621,8 +527,10 @@ impl<A> Drop for Domain<A> {
     fn drop(&mut self) {
         self.drain();
         self.lock().unbind_all();
-        self.deregister(self.posts_memory);
-        // SAFETY: handles of this domain, which nothing uses any more.
+        if self.posts_handle != abi::gni_mem_handle_t::default() {
+            self.deregister(self.posts_handle);
+        }
+        // SAFETY: handles of this domain, which nothing uses any more; null if it was not opened.
         unsafe {
             for queue in [self.sink, self.arrivals, self.completions] {
                 if !queue.is_null() {
@@ -632,8 +540,9 @@ impl<A> Drop for Domain<A> {
             if let Some(channel) = &self.channel {
                 channel.destroy(self.functions);
             }
-            (self.functions.cdm_destroy)(self.cdm);
+            if !self.cdm.is_null() {
+                (self.functions.cdm_destroy)(self.cdm);
+            }
         }
-        let _ = &self.posts;
     }
 }

@@ -26,13 +26,13 @@ impl<A> Domain<A> {
     pub fn engine(&self) -> Result<EngineHandle, Code> {
         let _lock = self.lock();
         let (create, query) = (
-            self.functions().ce_create.ok_or(ABSENT)?,
-            self.functions().ce_id.ok_or(ABSENT)?,
+            self.functions.ce_create.ok_or(ABSENT)?,
+            self.functions.ce_id.ok_or(ABSENT)?,
         );
         let (mut handle, mut number) = (null_mut(), 0);
         // SAFETY: a NIC of this domain, and live variables.
         unsafe {
-            Code::check(create(self.nic(), &raw mut handle))?;
+            Code::check(create(self.nic, &raw mut handle))?;
             Code::check(query(handle, &raw mut number))?;
         }
         Ok(EngineHandle { handle, number })
@@ -41,7 +41,7 @@ impl<A> Domain<A> {
     /// Frees it.
     pub fn destroy_engine(&self, engine: &EngineHandle) {
         let _lock = self.lock();
-        if let Some(destroy) = self.functions().ce_destroy {
+        if let Some(destroy) = self.functions.ce_destroy {
             // SAFETY: from `engine`, once.
             unsafe { destroy(engine.handle) };
         }
@@ -57,7 +57,7 @@ impl<A> QueueGuard<'_, A> {
         child: u32,
         kind: abi::gni_ce_child_t,
     ) -> Result<(), Code> {
-        let set = self.domain().functions().ep_set_ce.ok_or(ABSENT)?;
+        let set = self.domain.functions.ep_set_ce.ok_or(ABSENT)?;
         // SAFETY: a bound endpoint of this domain.
         Code::check(unsafe { set(endpoint.0, number, child, kind) })
     }
@@ -69,11 +69,11 @@ impl<A> QueueGuard<'_, A> {
         children: &[Endpoint],
         parent: Option<Endpoint>,
     ) -> Result<(), Code> {
-        let configure = self.domain().functions().ce_configure.ok_or(ABSENT)?;
+        let configure = self.domain.functions.ce_configure.ok_or(ABSENT)?;
         let mut children: Vec<_> = children.iter().map(|child| child.0).collect();
         let parent = parent.map_or(null_mut(), |parent| parent.0);
         let modes = abi::GNI_CE_MODE_CQE_ONERR | abi::GNI_CE_MODE_ROUND_ZERO;
-        let completions = self.domain().completions();
+        let completions = self.domain.completions;
         let (list, count) = (children.as_mut_ptr(), children.len() as u32);
         // SAFETY: endpoints and a queue of this domain.
         Code::check(unsafe { configure(engine.handle, list, count, parent, completions, modes) })
@@ -81,7 +81,7 @@ impl<A> QueueGuard<'_, A> {
 
     /// Whether a result is complete, at this address.
     pub fn engine_result(&mut self, address: usize) -> Result<(), Code> {
-        let check = self.domain().functions().ce_result.ok_or(ABSENT)?;
+        let check = self.domain.functions.ce_result.ok_or(ABSENT)?;
         let bytes = size_of::<abi::gni_ce_result_t>() as u32;
         // SAFETY: an aligned result in registered memory.
         Code::check(unsafe { check(address as *mut abi::gni_ce_result_t, bytes) })

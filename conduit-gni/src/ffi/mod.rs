@@ -9,8 +9,7 @@ mod post;
 
 pub use channel::Channel;
 pub use domain::{
-    register_failed, Arrivals, Completed, Domain, DomainOptions, Endpoint, Failure, Identity, QueueGuard, Received,
-    RegisteredMemory, Threads, BURST,
+    register_failed, Arrivals, Completed, Domain, DomainOptions, Endpoint, Failure, QueueGuard, Received, BURST,
 };
 pub use engine::EngineHandle;
 pub use library::{Code, Functions};

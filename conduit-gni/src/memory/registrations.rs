@@ -4,7 +4,7 @@
 //! unmapped by a notification of the kernel. Here none outlives its operations, so none can go
 //! stale; operations at the same time on the same memory share one.
 
-use crate::ffi::{Arrivals, Code, Domain, RegisteredMemory};
+use crate::ffi::{Arrivals, Code, Domain};
 use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::Mutex;
 use gasnet_sys::lock;
@@ -19,7 +19,7 @@ struct Entry {
     /// First byte, and the byte after the last one.
     range: (usize, usize),
     writable: bool,
-    memory: RegisteredMemory,
+    handle: abi::gni_mem_handle_t,
     users: usize,
 }
 
@@ -70,7 +70,7 @@ impl Registrations {
         if self.shares {
             if let Some(entry) = entries.iter_mut().find(|entry| entry.covers(&wanted)) {
                 entry.users += 1;
-                return Ok(entry.memory.handle);
+                return Ok(entry.handle);
             }
         }
         if entries.len() >= self.most {
@@ -86,28 +86,28 @@ impl Registrations {
         let start = address - address % PAGE;
         let range = (start, (address + bytes).next_multiple_of(PAGE));
         // SAFETY: by contract. Pages are mapped as a whole.
-        let memory = unsafe { domains[domain].register((start, range.1 - start), Arrivals::None, flags)? };
+        let handle = unsafe { domains[domain].register((start, range.1 - start), Arrivals::None, flags)? };
         entries.push(Entry {
             domain,
             range,
             writable,
-            memory,
+            handle,
             users: 1,
         });
-        Ok(memory.handle)
+        Ok(handle)
     }
 
     /// An operation that used a handle is complete.
     pub fn give<A>(&self, domains: &[Domain<A>], domain: usize, handle: abi::gni_mem_handle_t) {
         let mut entries = lock(&self.entries);
-        let is_it = |entry: &Entry| entry.domain == domain && entry.memory.handle == handle;
+        let is_it = |entry: &Entry| entry.domain == domain && entry.handle == handle;
         let Some(index) = entries.iter().position(is_it) else {
             return;
         };
         entries[index].users -= 1;
         if entries[index].users == 0 {
-            let entry = entries.swap_remove(index);
-            domains[domain].deregister(entry.memory);
+            entries.swap_remove(index);
+            domains[domain].deregister(handle);
         }
     }
 }

@@ -8,19 +8,7 @@ use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put};
 use gasnet_conduit_util::report::Report;
 use gasnet_gni_abi as abi;
 
-/// Most transfers that wait for room, beyond which it is the client that waits.
-const STALLED: usize = 256;
-
 impl OneSided {
-    /// Whether another transfer may begin.
-    pub fn may_begin(&self) -> Result<(), Busy> {
-        if self.stalled.len() < STALLED {
-            Ok(())
-        } else {
-            Err(Busy)
-        }
-    }
-
     /// A transfer for a put.
     pub fn transfer(&self, put: &Put, domain: usize, report: Report) -> Box<Transfer> {
         Transfer::put(put, self.memory.remote(&put.to), domain, report)
@@ -29,7 +17,7 @@ impl OneSided {
     /// Starts a put that is longer than a post, or whose source must be registered.
     #[cold]
     pub(super) fn start_long_put(&self, put: &Put, domain: usize, kind: PutKind) -> Result<LocalCompletion, Busy> {
-        self.may_begin()?;
+        self.stalled.admit()?;
         let part = match kind {
             PutKind::Put => Completion::Both,
             _ => Completion::Source,
@@ -44,7 +32,7 @@ impl OneSided {
     /// are no whole words.
     #[cold]
     pub(super) fn start_long_get(&self, get: &Get, domain: usize) -> Result<(), Busy> {
-        self.may_begin()?;
+        self.stalled.admit()?;
         let remote = self.memory.remote(&get.from);
         Transfer::get(get, remote, domain, self.is_gemini()).for_each(|transfer| self.begin(transfer));
         Ok(())
@@ -52,7 +40,7 @@ impl OneSided {
 
     /// Chooses the access to the local memory of a transfer. Returns whether it is without copies.
     pub fn choose_access(&self, transfer: &mut Transfer) -> bool {
-        transfer.choose_access(&self.memory, self.posts.domains())
+        transfer.choose_access(&self.memory, &self.posts.domains)
     }
 
     /// Starts a transfer.
@@ -70,12 +58,6 @@ impl OneSided {
         }
     }
 
-    /// Whether transfers wait for room.
-    #[inline]
-    pub fn has_stalled(&self) -> bool {
-        !self.stalled.is_empty()
-    }
-
     /// Resumes transfers that wait.
     #[cold]
     pub fn resume_stalled(&self) {
@@ -87,7 +69,7 @@ impl OneSided {
     /// Posts the next part.
     fn advance(&self, mut post: PostDescriptor, mut transfer: Box<Transfer>) {
         let (domain, kind) = (transfer.domain, transfer.kind);
-        let Some(extent) = transfer.next_part(self.posts.buffers()) else {
+        let Some(extent) = transfer.next_part(&self.posts.buffers) else {
             self.posts.lock(domain).put_back(post);
             return self.stalled.push(transfer);
         };
@@ -107,11 +89,11 @@ impl OneSided {
     /// A part is complete. Posts the next one, with the same post. Or all are complete: returns the
     /// post.
     pub fn advance_or_end(&self, post: PostDescriptor, mut transfer: Box<Transfer>) -> Option<(PostDescriptor, Ended)> {
-        if transfer.end_part(self.posts.buffers()) {
+        if transfer.end_part() {
             self.advance(post, transfer);
             return None;
         }
-        let ended = transfer.end(&self.memory, self.posts.domains(), self.posts.buffers());
+        let ended = transfer.end(&self.memory, &self.posts.domains);
         Some((post, ended))
     }
 }
