@@ -45,7 +45,7 @@ fn does(op: u32, [first, second]: [u64; 2]) -> Does {
 
 impl Atomics for Operations {
     fn supports(&self, dt: u32, op: u32) -> bool {
-        self.has_atomics() && matches!(dt, codes::I64 | codes::U64) && op & SUPPORTED == op
+        self.has_atomics && matches!(dt, codes::I64 | codes::U64) && op & SUPPORTED == op
     }
 
     fn atomic(&self, atomic: &Atomic) -> Result<(), Busy> {

@@ -15,7 +15,7 @@ use crate::connect::resolve::{Failure, Unresolved};
 use crate::fabric::Fabric;
 use crate::ffi::{Channel, Datagrams, SendError};
 use crate::settings::Settings;
-use gasnet_conduit::{JobRank, StartInfo};
+use gasnet_conduit::JobRank;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use gasnet_sys::eventfd::Eventfd;
 use gasnet_sys::lock;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 /// Makes connections, by handshakes. Its lock is taken before all others.
 pub struct Connector {
-    pairs: PairMaker,
+    pub pairs: PairMaker,
     /// Whether peers are connected after the start.
     connects_later: bool,
     /// Time until a handshake is sent again, and until it fails.
@@ -120,16 +120,6 @@ impl Connector {
     /// poll should look first.
     pub fn arm(&self) -> bool {
         !self.is_busy() && (self.has_channel() || lock(&self.inner).datagrams.arm().is_ok())
-    }
-
-    /// Connects to all peers of `wanted`, which contains this process for each of them. Collective.
-    pub fn connect_all(&self, fabric: &Fabric, info: &StartInfo<'_>, wanted: &[JobRank]) -> Result<(), String> {
-        self.pairs.connect_all(fabric, info, wanted)
-    }
-
-    /// Ends the queue pairs that lead to several peers.
-    pub fn disconnect(&mut self) {
-        self.pairs.xrc = None;
     }
 
     /// Begins to connect to a peer, if nobody has. Polls do the rest. No effect if another thread
@@ -235,8 +225,9 @@ impl Connector {
             Ok(None) => {}
             Ok(Some(error)) => note_send_error(fabric, &mut inner, error),
             Err(why) => fabric
-                .failure
-                .note(&format!("{}: datagrams failed: {why}", fabric.name(0))),
+                .peers
+                .states
+                .fail(&format!("{}: datagrams failed: {why}", fabric.name(0))),
         }
         for datagram in arrived {
             self.arrived(fabric, &mut inner, &datagram);
@@ -333,17 +324,14 @@ fn not_connected(fabric: &Fabric, peer: JobRank, failure: &Failure) {
 fn note_send_error(fabric: &Fabric, inner: &mut Inner, error: SendError) {
     /// More errors in a row mean that no datagram is ever sent.
     const MOST: u32 = 8;
-    let status = fabric.rails[fabric.paths[0].rail]
-        .context
-        .library()
-        .status(error.status);
+    let status = fabric.rails[fabric.paths[0].rail].context.library.status(error.status);
     let text = format!(
         "{}: a datagram failed: {status} (vendor error {:#x})",
         fabric.name(0),
         error.vendor
     );
     if error.failures > MOST {
-        return fabric.failure.note(&format!("{text}, as did {MOST} before it"));
+        return fabric.peers.states.fail(&format!("{text}, as did {MOST} before it"));
     }
     if !std::mem::replace(&mut inner.has_warned, true) {
         gasnet_conduit::warn(format_args!("ibv: {text}. It is sent again."));

@@ -26,6 +26,7 @@ use crate::buffers::Buffer;
 use crate::ffi::{Access, Domain, Errno, Region, Remote};
 use gasnet_conduit::JobRank;
 use gasnet_conduit_util::mapped::Mapped;
+use gasnet_conduit_util::parts::concatenate;
 use gasnet_conduit_util::record;
 use gasnet_conduit_util::record::Record;
 use gasnet_sys::atomic::Ordering;
@@ -131,14 +132,8 @@ impl Slot {
         debug_assert!(bytes <= LARGEST, "defect: {bytes} bytes in a slot");
         // The last word as a whole, so that its last bytes have a value.
         self.0[(HEAD + bytes) / 8 % WORDS].write(0);
-        let mut to = self.0[HEAD / 8..].as_mut_ptr().cast::<u8>();
-        for part in parts {
-            // SAFETY: the parts have `bytes` bytes, for which there is room.
-            unsafe {
-                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
-                to = to.add(part.len());
-            }
-        }
+        // SAFETY: the parts have `bytes` bytes, for which there is room.
+        unsafe { concatenate(parts, self.0[HEAD / 8..].as_mut_ptr().cast()) };
     }
 
     /// Seals it as the message with this number. Returns the bytes to write.

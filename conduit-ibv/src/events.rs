@@ -34,7 +34,7 @@ impl Fabric {
                 Ok(None) => break,
                 Err(why) => {
                     let name = &rail.context.name;
-                    self.failure.note(&format!(
+                    self.peers.states.fail(&format!(
                         "{name}: it reports no events any more: {why}. Was it unplugged or reset?"
                     ));
                     break;
@@ -59,11 +59,11 @@ impl Fabric {
     }
 
     fn handle_event(&self, rail: &Rail, event: &Event) {
-        let text = || rail.context.library().event(event.kind);
+        let text = || rail.context.library.event(event.kind);
         let name = &rail.context.name;
         match event.kind {
             abi::IBV_EVENT_DEVICE_FATAL | abi::IBV_EVENT_CQ_ERR | abi::IBV_EVENT_SRQ_ERR => {
-                self.failure.note(&format!("{name}: {}", text()));
+                self.peers.states.fail(&format!("{name}: {}", text()));
             }
             abi::IBV_EVENT_QP_FATAL | abi::IBV_EVENT_QP_REQ_ERR | abi::IBV_EVENT_QP_ACCESS_ERR => {
                 // Some HCAs report the death of a pair by this alone, without completions.
@@ -72,7 +72,10 @@ impl Fabric {
                         let why = format!("{}: its queue pair failed: {}", self.name(path), text());
                         self.lose_all_behind(peer, &why);
                     }
-                    None => self.failure.note(&format!("{name}: a queue pair failed: {}", text())),
+                    None => self
+                        .peers
+                        .states
+                        .fail(&format!("{name}: a queue pair failed: {}", text())),
                 }
             }
             abi::IBV_EVENT_PATH_MIG => {

@@ -1,7 +1,6 @@
 //! The HCAs of a process and their ports, the memory that is registered with them, and the queue
 //! pairs that lead to peers.
 
-use crate::failure::Failure;
 use crate::ffi::{Domain, Remote};
 use crate::memory::on_demand::Direction;
 use crate::memory::Segments;
@@ -28,7 +27,6 @@ pub struct Fabric {
     pub timeout: u8,
     /// Queue pairs that have migrated (peer, path), and had no room for a probe.
     pub unprobed: Mutex<Vec<(JobRank, usize)>>,
-    pub failure: Failure,
     pub stopped: AtomicBool,
 }
 
@@ -50,16 +48,19 @@ impl Fabric {
         &self.rails[self.paths[queue.path].rail]
     }
 
-    /// The right to post a work request on a route. None if there is no room for it.
+    /// The right to post a work request on a route, which may find no room for its completion. None
+    /// if there is no room for it.
     #[inline(always)]
     pub fn turn<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
-        route.turn(&self.rail(&route).room)
+        route.queue.turn(route.ends, &self.rail(&route).room, 1)
     }
 
-    /// The right to post two of them.
+    /// The right to post two work requests. None if there is no room for both and their
+    /// completions.
     #[inline]
     pub fn turn_of_two<'a>(&'a self, route: Route<'a>) -> Option<QueueGuard<'a>> {
-        route.turn_of_two(&self.rail(&route).room)
+        let mut turn = route.queue.turn(route.ends, &self.rail(&route).room, 2)?;
+        turn.take_room_for(2).then_some(turn)
     }
 
     /// The key of local memory, and the bytes from its address to where another one counts: that of

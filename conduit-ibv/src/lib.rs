@@ -23,7 +23,6 @@ mod connect;
 mod eager_rdma;
 mod events;
 mod fabric;
-mod failure;
 mod ffi;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
@@ -48,7 +47,7 @@ mod wire;
 mod xrc;
 
 use connect::thread::ConnectionThread;
-use ffi::Domain;
+use ffi::{Domain, Errno};
 use gasnet_conduit::config::{self, Variable};
 use gasnet_conduit::{
     Abilities, Atomics, Busy, Class, Conduit, ConduitError, Dmabuf, Gather, Identity, JobRank, Limits, LocalSegment,
@@ -56,6 +55,7 @@ use gasnet_conduit::{
     Upcalls, Wake,
 };
 use memory::advice::advised;
+use memory::Keys;
 use net::Net;
 use std::sync::Arc;
 
@@ -93,7 +93,8 @@ impl Conduit for Ibv {
     fn start(&self, info: &StartInfo<'_>) -> Result<Box<dyn Network>, ConduitError> {
         let net = Arc::new(start::start(info)?);
         let connection_thread = net
-            .connector()
+            .messages()
+            .connector
             .has_channel()
             .then(|| ConnectionThread::start(&net))
             .transpose();
@@ -128,27 +129,27 @@ impl Network for Started {
     }
 
     fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.net.poll(scope, upcalls)
+        self.net.progress.poll(&self.net.operations, scope, upcalls)
     }
 
     fn stop(&self, how: Stop) {
         match how {
             Stop::Orderly => self.net.stop(),
-            Stop::Signal => self.net.stop_at_once(),
+            Stop::Signal => _ = self.net.fabric().stop(),
         }
     }
 
     fn abilities(&self) -> Abilities<'_> {
         let net = &*self.net;
-        let (messages, operations) = (net.messages(), net.operations());
+        let (messages, operations) = (net.messages(), &net.operations);
         Abilities {
             send_buffers: Some(messages),
             gather: messages.gathers().then_some(messages as &dyn Gather),
             segments: Some(net),
             rma: Some(operations),
             put_notify: Some(operations),
-            atomics: operations.has_atomics().then_some(operations as &dyn Atomics),
-            wake: net.has_wake().then_some(net as &dyn Wake),
+            atomics: operations.has_atomics.then_some(operations as &dyn Atomics),
+            wake: net.wake.is_some().then_some(net as &dyn Wake),
             ..Abilities::default()
         }
     }
@@ -156,64 +157,64 @@ impl Network for Started {
 
 impl Segments for Net {
     fn max_key_bytes(&self) -> usize {
-        self.segments().max_key_bytes()
+        self.fabric().segments.max_key_bytes()
     }
 
     fn max_bytes(&self) -> usize {
-        self.max_segment_bytes()
+        self.max_bytes
     }
 
     fn register(&self, memory: &SegmentMemory) -> Result<Registration, ConduitError> {
-        let domains: Vec<&Domain> = self.domains().collect();
-        let registered = self.segments().register(&domains, memory);
-        let (segment, key) = registered.map_err(|why| ConduitError {
+        let domains: Vec<&Domain> = self.fabric().domains().collect();
+        let registered = self.fabric().segments.register(&domains, memory);
+        registered.map_err(|why| ConduitError {
             message: format!(
                 "The ibv conduit cannot register {} bytes at {:#x}: {}. GASNET_MAX_SEGSIZE limits segments.",
                 memory.bytes,
                 memory.base,
                 advised(why)
             ),
-        })?;
-        Ok(Registration { segment, key })
+        })
     }
 
     fn register_device(&self, memory: &SegmentMemory, dmabuf: &dyn Fn() -> Option<Dmabuf>) -> Option<Registration> {
-        let domains: Vec<&Domain> = self.domains().collect();
-        let register = |dmabuf: Option<&Dmabuf>| self.segments().register_device(&domains, memory, dmabuf);
+        let fabric = self.fabric();
+        let domains: Vec<&Domain> = fabric.domains().collect();
+        let register = |dmabuf: Option<&Dmabuf>| fabric.segments.register_device(&domains, memory, dmabuf);
         let by_dmabuf = match dmabuf() {
             Some(dmabuf) => register(Some(&dmabuf)).map_err(|why| why.to_string()),
             None => Err("the device exports none".to_owned()),
         };
         // A module of the kernel may know the addresses of the device (peer memory).
         let registered = by_dmabuf.or_else(|why| register(None).map_err(|other| (why, other)));
-        match registered {
-            Ok((segment, key)) => Some(Registration { segment, key }),
-            Err((why, other)) => {
-                if config::get().get_or_default(&config::VERBOSEENV) {
-                    gasnet_conduit::print_line(format_args!(
-                        "GASNet: ibv: rank {}: {} bytes of a device cannot be registered. By dmabuf: {why}. By \
-                         address: {other}. Active Messages move the data.",
-                        self.rank(),
-                        memory.bytes
-                    ));
-                }
-                None
+        let report = |(why, other): &(String, Errno)| {
+            if config::get().get_or_default(&config::VERBOSEENV) {
+                gasnet_conduit::print_line(format_args!(
+                    "GASNet: ibv: rank {}: {} bytes of a device cannot be registered. By dmabuf: {why}. By address: \
+                     {other}. Active Messages move the data.",
+                    fabric.rank, memory.bytes
+                ));
             }
-        }
+        };
+        registered.inspect_err(report).ok()
     }
 
     fn deregister(&self, segment: LocalSegment) {
-        self.segments().deregister(segment);
+        // SAFETY: the runtime uses the segment no more.
+        drop(unsafe { self.fabric().segments.own.remove(segment.0) });
     }
 
     fn learn(&self, peer: JobRank, memory: &SegmentMemory, key: &[u8]) -> Result<RemoteSegment, ConduitError> {
-        self.segments().learn(memory, key).ok_or_else(|| ConduitError {
+        let segments = &self.fabric().segments;
+        let keys = Keys::read(memory, key, segments.rails).ok_or_else(|| ConduitError {
             message: format!("The ibv conduit cannot use the key of a segment of rank {peer}."),
-        })
+        })?;
+        Ok(RemoteSegment(segments.learned.add(keys)))
     }
 
     fn forget(&self, _: JobRank, segment: RemoteSegment) {
-        self.segments().forget(segment);
+        // SAFETY: no operation on the segment is under way.
+        drop(unsafe { self.fabric().segments.learned.remove(segment.0) });
     }
 }
 

@@ -7,10 +7,9 @@ pub mod advice;
 pub mod limits;
 pub mod mapped;
 pub mod on_demand;
-pub mod registrations;
 
 use crate::ffi::{Access, Domain, Errno, Region};
-use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, RemoteMemory, RemoteSegment, SegmentMemory};
+use gasnet_conduit::{Dmabuf, LocalMemory, LocalSegment, Registration, RemoteMemory, SegmentMemory};
 use gasnet_conduit_util::record::records;
 use gasnet_conduit_util::slot_table::SlotTable;
 
@@ -141,9 +140,9 @@ impl Registered {
 
 /// Segments of this process, and those of peers that it has learned.
 pub struct Segments {
-    own: SlotTable<Registered>,
-    learned: SlotTable<Keys>,
-    rails: usize,
+    pub own: SlotTable<Registered>,
+    pub learned: SlotTable<Keys>,
+    pub rails: usize,
     /// Binary logarithm of the largest region.
     shift: u32,
     access: Access,
@@ -169,8 +168,8 @@ impl Segments {
         4 + 4 * MOST_REGIONS * self.rails
     }
 
-    /// Registers host memory with each HCA. Returns the segment and its key for peers.
-    pub fn register(&self, domains: &[&Domain], memory: &SegmentMemory) -> Result<(LocalSegment, Vec<u8>), Errno> {
+    /// Registers host memory with each HCA.
+    pub fn register(&self, domains: &[&Domain], memory: &SegmentMemory) -> Result<Registration, Errno> {
         // SAFETY: the runtime keeps segments mapped until they are deregistered.
         unsafe { self.pin(domains, memory, self.access) }.map(|registered| self.add(registered))
     }
@@ -181,7 +180,7 @@ impl Segments {
         domains: &[&Domain],
         memory: &SegmentMemory,
         dmabuf: Option<&Dmabuf>,
-    ) -> Result<(LocalSegment, Vec<u8>), Errno> {
+    ) -> Result<Registration, Errno> {
         // Atomics are for host memory only.
         let access = Access::REMOTE;
         let registered = match dmabuf {
@@ -206,27 +205,11 @@ impl Segments {
         })
     }
 
-    fn add(&self, registered: Registered) -> (LocalSegment, Vec<u8>) {
+    fn add(&self, registered: Registered) -> Registration {
         let mut key = self.shift.to_le_bytes().to_vec();
         key.extend(registered.regions.iter().flat_map(|region| region.rkey.to_le_bytes()));
-        (LocalSegment(self.own.add(registered)), key)
-    }
-
-    /// Reverts it.
-    pub fn deregister(&self, segment: LocalSegment) {
-        // SAFETY: the runtime uses the segment no more.
-        drop(unsafe { self.own.remove(segment.0) });
-    }
-
-    /// Takes note of a segment of a peer. None if its key is none of ours.
-    pub fn learn(&self, memory: &SegmentMemory, key: &[u8]) -> Option<RemoteSegment> {
-        Keys::read(memory, key, self.rails).map(|keys| RemoteSegment(self.learned.add(keys)))
-    }
-
-    /// Reverts it.
-    pub fn forget(&self, segment: RemoteSegment) {
-        // SAFETY: no operation on the segment is under way.
-        drop(unsafe { self.learned.remove(segment.0) });
+        let segment = LocalSegment(self.own.add(registered));
+        Registration { segment, key }
     }
 
     /// The key of local memory for an HCA, and the bytes from its address to the end of the region.

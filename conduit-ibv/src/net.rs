@@ -1,15 +1,12 @@
 //! A started conduit, and its end.
 
 use crate::connect::policy::Record;
-use crate::connect::Connector;
 use crate::fabric::Fabric;
-use crate::ffi::Domain;
-use crate::memory::Segments;
 use crate::progress::Progress;
 use crate::rma::Operations;
 use crate::send::Messages;
 use crate::wake::WakeUp;
-use gasnet_conduit::{JobRank, PollScope, Upcalls, Wake};
+use gasnet_conduit::Wake;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -17,40 +14,17 @@ use std::time::{Duration, Instant};
 pub struct Net {
     // First: its queue pairs use the memory of what follows. What is registered, here too, keeps
     // its protection domain.
-    operations: Operations,
-    progress: Progress,
+    pub operations: Operations,
+    pub progress: Progress,
     /// Bytes of segments that may be registered.
-    max_bytes: usize,
+    pub max_bytes: usize,
     /// File of the peers that this process has communicated with.
-    record: Option<Record>,
+    pub record: Option<Record>,
     /// Sleeping threads wait for all of the channels.
-    wake: Option<WakeUp>,
+    pub wake: Option<WakeUp>,
 }
 
 impl Net {
-    /// Makes one of its parts.
-    pub fn new(
-        operations: Operations,
-        progress: Progress,
-        max_bytes: usize,
-        record: Option<Record>,
-        wake: Option<WakeUp>,
-    ) -> Self {
-        Self {
-            operations,
-            progress,
-            max_bytes,
-            record,
-            wake,
-        }
-    }
-
-    /// Puts, gets and atomics.
-    #[inline]
-    pub fn operations(&self) -> &Operations {
-        &self.operations
-    }
-
     /// Messages.
     #[inline]
     pub fn messages(&self) -> &Messages {
@@ -63,54 +37,13 @@ impl Net {
         &self.messages().fabric
     }
 
-    /// Connections.
-    pub fn connector(&self) -> &Connector {
-        &self.messages().connector
-    }
-
-    /// This process.
-    pub fn rank(&self) -> JobRank {
-        self.fabric().rank
-    }
-
-    /// Segments of this process and its peers.
-    pub fn segments(&self) -> &Segments {
-        &self.fabric().segments
-    }
-
-    /// Bytes of segments that may be registered.
-    pub fn max_segment_bytes(&self) -> usize {
-        self.max_bytes
-    }
-
-    /// The HCAs' protection domains, by rail.
-    pub fn domains(&self) -> impl Iterator<Item = &Domain> {
-        self.fabric().domains()
-    }
-
-    /// Whether threads may sleep.
-    pub fn has_wake(&self) -> bool {
-        self.wake.is_some()
-    }
-
-    /// See [`gasnet_conduit::Network::poll`].
-    #[inline]
-    pub fn poll(&self, scope: PollScope, upcalls: &mut dyn Upcalls) -> usize {
-        self.progress.poll(&self.operations, scope, upcalls)
-    }
-
     /// Serves connection requests and events of all HCAs, for the connection thread.
     pub fn look_at_everything(&self) {
         let fabric = self.fabric();
-        self.connector().attend(fabric);
+        self.messages().connector.attend(fabric);
         for rail in &fabric.rails {
             fabric.take_events(rail);
         }
-    }
-
-    /// Ends communication, without a word to the peers. Async-signal-safe.
-    pub fn stop_at_once(&self) {
-        self.fabric().stop();
     }
 
     /// Ends communication, and tells peers that are connected that this is no crash.

@@ -71,7 +71,7 @@ impl Progress {
         if !self.deferred.is_empty() && scope == PollScope::All {
             delivered += self.deferred.deliver(&fabric.peers, upcalls);
         }
-        if operations.is_stalled() {
+        if !operations.stalled.is_empty() {
             operations.restart();
         }
         if self.fetches.has_work() {
@@ -79,11 +79,6 @@ impl Progress {
         }
         if fabric.peers.has_work() {
             settle(messages, upcalls);
-        }
-        if fabric.failure.has_failed() {
-            if let Some(why) = fabric.failure.take() {
-                upcalls.network_lost(&why);
-            }
         }
         delivered
     }
@@ -104,7 +99,7 @@ impl Progress {
             Err(why) => {
                 fabric.take_events(rail);
                 let name = &rail.context.name;
-                fabric.failure.note(&format!("{name}: ibv_poll_cq failed: {why}"));
+                fabric.peers.states.fail(&format!("{name}: ibv_poll_cq failed: {why}"));
                 return 0;
             }
         };
@@ -160,7 +155,7 @@ impl Progress {
         let Messages { connector, fabric, .. } = &operations.messages;
         fabric.rails.iter().for_each(|rail| fabric.take_events(rail));
         // Polls start what is stalled, and deliver what is deferred or fetched.
-        if operations.is_stalled() || !self.deferred.is_empty() || self.fetches.has_work() {
+        if !operations.stalled.is_empty() || !self.deferred.is_empty() || self.fetches.has_work() {
             return false;
         }
         // The datagrams' events go to the first HCA's channel: armed after that was drained.
@@ -176,16 +171,14 @@ impl Progress {
     }
 }
 
-/// Returns credits, and reports losses.
+/// Returns credits, and reports losses and a failure.
 #[cold]
 fn settle(messages: &Messages, upcalls: &mut dyn Upcalls) {
     let peers = &messages.fabric.peers;
     for peer in peers.take_owing() {
         messages.return_credits(peer);
     }
-    for (peer, why) in peers.states.take_losses() {
-        upcalls.peer_lost(peer, &why);
-    }
+    peers.states.report(upcalls);
 }
 
 /// A poll that has found completions.
@@ -302,55 +295,42 @@ impl Poll<'_> {
     /// Work requests of ours are complete. Returns how many upcalls that made.
     #[inline]
     fn done(&mut self, done: CompletionAction) -> usize {
-        match done {
-            CompletionAction::Nothing => 0,
+        let report = match done {
+            CompletionAction::Nothing => None,
             CompletionAction::Buffer(buffer) => {
                 buffer.release();
-                0
+                None
             }
             CompletionAction::Gathered(cookie, buffer) => {
                 buffer.release();
-                self.upcalls.done(cookie, Completion::Source);
-                1
+                Some((cookie, Completion::Source))
             }
-            CompletionAction::Get(cookie) => {
-                self.upcalls.done(cookie, Completion::Both);
-                1
-            }
-            CompletionAction::Put(cookie, part) => {
-                self.upcalls.done(cookie, part);
-                1
-            }
+            CompletionAction::Get(cookie) => Some((cookie, Completion::Both)),
+            CompletionAction::Put(cookie, part) => Some((cookie, part)),
             CompletionAction::PutCopy(cookie, buffer) => {
                 buffer.release();
-                self.upcalls.done(cookie, Completion::Remote);
-                1
+                Some((cookie, Completion::Remote))
             }
             CompletionAction::GetCopy(cookie, buffer) | CompletionAction::Atomic(cookie, buffer) => {
                 let (to, bytes) = buffer.copy_to;
                 // SAFETY: the runtime keeps the destination writable until completion.
                 unsafe { copy_out(buffer.address(), to, bytes) };
                 buffer.release();
-                self.upcalls.done(cookie, Completion::Both);
-                1
+                Some((cookie, Completion::Both))
             }
             CompletionAction::Fetched(fetched) => {
-                self.progress
-                    .fetches
-                    .fetched(&self.operations.messages, fetched, self.upcalls)
+                let (fetches, messages) = (&self.progress.fetches, &self.operations.messages);
+                return fetches.fetched(messages, fetched, self.upcalls);
             }
             CompletionAction::Probe(peer, path) => {
                 self.operations.messages.fabric.probed(peer, path);
-                0
+                None
             }
-            CompletionAction::Part(transfer) => match self.operations.advance_or_end(transfer) {
-                Some((cookie, part)) => {
-                    self.upcalls.done(cookie, part);
-                    1
-                }
-                None => 0,
-            },
-        }
+            CompletionAction::Part(transfer) => self.operations.advance_or_end(transfer),
+        };
+        let Some((cookie, part)) = report else { return 0 };
+        self.upcalls.done(cookie, part);
+        1
     }
 }
 

@@ -2,13 +2,13 @@
 
 use crate::buffers::AsLocal;
 use crate::ffi::Work;
-use crate::rma::{copy_in, extent_of, in_place, Operations, Place};
+use crate::rma::{extent_of, in_place, local_completion, Operations};
 use crate::route::Route;
 use crate::send::message::ROOM;
 use crate::send::queue::CompletionAction;
 use crate::send::{buffer_of, Grant};
 use crate::transfers::{Following, Transfer};
-use gasnet_conduit::{Busy, Class, Completion, LocalCompletion, Put, PutNotify, SendBuffer, SourceUse};
+use gasnet_conduit::{Busy, Class, Completion, LocalCompletion, Put, PutNotify, SendBuffer};
 use gasnet_conduit_util::report::Report;
 
 /// A message that follows a put.
@@ -69,30 +69,12 @@ impl Operations {
                     CompletionAction::Buffer(buffer),
                 )
             }
-            None if self.is_inline(put) => {
-                let mut work = Work::write(&in_place(put, 0), remote);
-                work.inline();
-                (work, CompletionAction::Nothing)
-            }
-            None => match self.place(&extent_of(put), rail, put.source == SourceUse::Now)? {
-                Place::Direct(lkey) => (
-                    Work::write(&in_place(put, lkey), remote),
-                    CompletionAction::Put(put.cookie, Completion::Source),
-                ),
-                Place::Copy(mut buffer) => {
-                    copy_in(&mut buffer, put.from.address, put.bytes);
-                    (
-                        Work::write(&buffer.local(rail, put.bytes), remote),
-                        CompletionAction::Buffer(buffer),
-                    )
-                }
-                Place::Long => return self.put_long_then_send(put, None, grant, parts),
+            None => match self.put_at_once::<true, _>(put, rail, remote, |work, done| (work, done))? {
+                Some(posted) => posted,
+                None => return self.put_long_then_send(put, None, grant, parts),
             },
         };
-        let local_completion = match done {
-            CompletionAction::Put(..) => LocalCompletion::Later,
-            _ => LocalCompletion::AtReturn,
-        };
+        let local_completion = local_completion(&done);
         self.post_with_message(queue, work, done, Notice { grant, parts })
             .map_err(|done| {
                 match done {
@@ -152,7 +134,7 @@ impl Operations {
         grant: &Grant<'_>,
         parts: &[&[u8]],
     ) -> Result<LocalCompletion, Busy> {
-        self.may_begin()?;
+        self.stalled.admit()?;
         let queue = grant.connection.queue(put.bytes);
         let (buffer, bytes) = self.messages.buffered(grant.class, parts)?;
         let source = reserved.map(buffer_of);

@@ -199,7 +199,7 @@ impl Rail {
     /// Counts completions if all send queues together, of so many work requests, may have more of
     /// them than there is room for.
     pub fn limit_sends(&mut self, work_requests: usize) {
-        self.room = CompletionRoom::new(self.room.most(), work_requests);
+        self.room = CompletionRoom::new(self.room.most, work_requests);
     }
 
     /// Whether the shared receive queue is for XRC.
@@ -256,7 +256,7 @@ impl Rail {
     fn pair(&self, inline: usize, depth: usize, name: usize) -> Result<Pair, Errno> {
         let settings = PairSettings {
             sends: depth as u32,
-            receives: self.receives.each() as u32,
+            receives: self.receives.each as u32,
             inline: inline as u32,
             name,
         };
@@ -285,16 +285,10 @@ impl Rail {
         Ok(made)
     }
 
-    /// One that sends up to so many work requests to the processes of a host, by its name in
-    /// events.
-    pub fn new_sender(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {
-        self.longest_pair(depth, name)
-    }
-
-    /// A pair of up to so many work requests. An HCA may refuse queues that its limits allow: mlx5
+    /// A pair of up to so many work requests, by its name in events. An HCA may refuse queues that its limits allow: mlx5
     /// counts units of 64 bytes, of which a work request has several, and its queues are locked
     /// memory.
-    fn longest_pair(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {
+    pub fn longest_pair(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {
         let mut shorter = depth;
         loop {
             match self.pair(self.asked_inline, shorter, name) {
@@ -309,15 +303,10 @@ impl Rail {
         self.shared.as_ref().map(|_| self.buffers)
     }
 
-    /// Bytes of receive buffers that may be registered.
-    pub fn buffer_bytes(&self) -> usize {
-        self.receives.most_bytes()
-    }
-
     /// Bytes that are locked for queues, when `pairs` pairs are made.
     pub fn queue_bytes(&self, pairs: usize) -> usize {
         let sends = limits::send_queue_bytes(self.depth(), self.asked_inline);
-        pairs * sends + (self.queues.len() * self.room.most() + self.buffers) * limits::COMPLETION
+        pairs * sends + (self.queues.len() * self.room.most + self.buffers) * limits::COMPLETION
     }
 
     /// Takes completions.

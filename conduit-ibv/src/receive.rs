@@ -34,7 +34,7 @@ pub struct Receives {
     /// The largest number of them.
     most: usize,
     /// Of each queue pair; 0: they are shared.
-    each: usize,
+    pub each: usize,
     /// Shared buffers that are posted.
     posted: AtomicI64,
     /// Shared buffers below which requests are copied.
@@ -76,11 +76,6 @@ impl Receives {
             owners: std::iter::repeat_with(no_owner).take(owned).collect(),
             growth: Mutex::default(),
         })
-    }
-
-    /// Buffers of each queue pair; 0: they are shared.
-    pub fn each(&self) -> usize {
-        self.each
     }
 
     /// Bytes of all buffers that there may be.

@@ -14,7 +14,6 @@ use crate::buffers::pools::SMALL;
 use crate::buffers::{AsLocal, Buffer, Buffers};
 use crate::fabric::Fabric;
 use crate::ffi::{Local, Remote, Work};
-use crate::memory::registrations::Registrations;
 use crate::route::Route;
 use crate::send::queue::CompletionAction;
 use crate::send::Messages;
@@ -23,7 +22,7 @@ use crate::transfers::{Extent, Stripes, Transfer};
 use gasnet_conduit::{Busy, Completion, Get, LocalCompletion, Put, Rma, SourceUse};
 use gasnet_conduit_util::pending_queue::PendingQueue;
 use gasnet_conduit_util::report::Report;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Puts, gets and atomics.
 pub struct Operations {
@@ -31,10 +30,10 @@ pub struct Operations {
     pub messages: Messages,
     /// Long operations that wait for room.
     #[allow(clippy::vec_box, reason = "they move between work requests and this list")]
-    stalled: PendingQueue<Box<Transfer>>,
+    pub stalled: PendingQueue<Box<Transfer>>,
     stripes: Stripes,
-    /// Those of local memory for one operation.
-    registrations: Registrations,
+    /// Registrations of local memory for one operation that may still be made.
+    registrations: AtomicU32,
     /// Whether an operation was copied because its memory could not be registered.
     has_copied: AtomicBool,
     /// Most bytes of a put that is copied.
@@ -44,7 +43,7 @@ pub struct Operations {
     /// Whether puts are fenced, because a host has several HCAs.
     is_fenced: bool,
     /// Whether the HCAs of all processes have atomics.
-    has_atomics: bool,
+    pub has_atomics: bool,
 }
 
 /// Agreed by the processes of the job.
@@ -70,6 +69,7 @@ impl Operations {
     pub fn new(messages: Messages, settings: &Settings, agreed: &Agreed, processes: usize) -> Self {
         let Fabric { paths, rails, .. } = &messages.fabric;
         let regions = rails.iter().map(|rail| rail.context.attributes.max_mr).min();
+        let registrations = settings.registrations(regions.unwrap_or(0), processes);
         let longest = paths.iter().map(|path| path.max_message).min();
         Self {
             stalled: PendingQueue::default(),
@@ -79,7 +79,7 @@ impl Operations {
                 paths.len(),
                 longest.unwrap_or(usize::MAX),
             ),
-            registrations: Registrations::new(settings.registrations(regions.unwrap_or(0), processes)),
+            registrations: AtomicU32::new(u32::try_from(registrations).unwrap_or(u32::MAX)),
             has_copied: AtomicBool::new(false),
             bounce: settings.bounce,
             packed: settings.packed,
@@ -92,17 +92,6 @@ impl Operations {
     #[inline]
     pub fn fabric(&self) -> &Fabric {
         &self.messages.fabric
-    }
-
-    /// Whether the HCAs of all processes have atomics.
-    pub fn has_atomics(&self) -> bool {
-        self.has_atomics
-    }
-
-    /// Whether a long operation waits for a poll.
-    #[inline]
-    pub fn is_stalled(&self) -> bool {
-        !self.stalled.is_empty()
     }
 
     /// The pool for copies of `bytes` bytes.
@@ -213,37 +202,56 @@ pub fn in_place(put: &Put, lkey: u32) -> Local {
 impl Operations {
     /// Whether a put fits a work request.
     #[inline(always)]
-    pub fn is_inline(&self, put: &Put) -> bool {
+    fn is_inline(&self, put: &Put) -> bool {
         put.bytes <= self.fabric().inline && put.from.device.is_none()
     }
 
-    /// A put by one work request. None if it needs more, or a registration.
+    /// Passes the work request of a put on, with its completion action. None if it needs more than
+    /// one, or a registration. `NOTIFIES`: only local completion is reported.
     #[inline(always)]
-    fn put_at_once(&self, put: &Put, queue: Route<'_>, remote: Remote) -> Result<Option<LocalCompletion>, Busy> {
+    pub fn put_at_once<const NOTIFIES: bool, R>(
+        &self,
+        put: &Put,
+        rail: usize,
+        remote: Remote,
+        post: impl FnOnce(Work, CompletionAction) -> R,
+    ) -> Result<Option<R>, Busy> {
+        let done = |part| match (NOTIFIES, part) {
+            (true, Completion::Remote) => CompletionAction::Nothing,
+            (true, _) => CompletionAction::Put(put.cookie, Completion::Source),
+            _ => CompletionAction::Put(put.cookie, part),
+        };
         if self.is_inline(put) {
             let mut work = Work::write(&in_place(put, 0), remote);
             work.inline();
-            let done = CompletionAction::Put(put.cookie, Completion::Remote);
-            self.post_fenced(queue, work, remote, done)?;
-            return Ok(Some(LocalCompletion::AtReturn));
+            return Ok(Some(post(work, done(Completion::Remote))));
         }
-        let rail = self.fabric().paths[queue.path].rail;
         match self.place(&extent_of(put), rail, put.source == SourceUse::Now)? {
             Place::Direct(lkey) => {
                 let work = Work::write(&in_place(put, lkey), remote);
-                let done = CompletionAction::Put(put.cookie, Completion::Both);
-                self.post_fenced(queue, work, remote, done)?;
-                Ok(Some(LocalCompletion::Later))
+                Ok(Some(post(work, done(Completion::Both))))
             }
             Place::Copy(mut buffer) => {
                 copy_in(&mut buffer, put.from.address, put.bytes);
                 let work = Work::write(&buffer.local(rail, put.bytes), remote);
-                let done = CompletionAction::PutCopy(put.cookie, buffer);
-                self.post_fenced(queue, work, remote, done)?;
-                Ok(Some(LocalCompletion::AtReturn))
+                let done = if NOTIFIES {
+                    CompletionAction::Buffer(buffer)
+                } else {
+                    CompletionAction::PutCopy(put.cookie, buffer)
+                };
+                Ok(Some(post(work, done)))
             }
             Place::Long => Ok(None),
         }
+    }
+}
+
+/// When the source of a put with this completion action is free.
+#[inline(always)]
+pub fn local_completion(done: &CompletionAction) -> LocalCompletion {
+    match done {
+        CompletionAction::Put(_, Completion::Source | Completion::Both) => LocalCompletion::Later,
+        _ => LocalCompletion::AtReturn,
     }
 }
 
@@ -257,11 +265,16 @@ impl Rma for Operations {
         }
         let queue = connection.queue(put.bytes);
         if let Some(remote) = self.fabric().remote(&put.to, put.bytes, queue.path) {
-            if let Some(started) = self.put_at_once(put, queue, remote)? {
-                return Ok(started);
+            let rail = self.fabric().paths[queue.path].rail;
+            let started = self.put_at_once::<false, _>(put, rail, remote, |work, done| {
+                let local_completion = local_completion(&done);
+                self.post_fenced(queue, work, remote, done).map(|()| local_completion)
+            })?;
+            if let Some(started) = started {
+                return started;
             }
         }
-        self.may_begin()?;
+        self.stalled.admit()?;
         let report = Report::Part(put.cookie, Completion::Both);
         self.begin(Transfer::new(extent_of(put), queue.path, report));
         Ok(LocalCompletion::Later)
@@ -299,7 +312,7 @@ impl Rma for Operations {
                 Place::Long => {}
             }
         }
-        self.may_begin()?;
+        self.stalled.admit()?;
         let report = Report::Part(get.cookie, Completion::Both);
         self.begin(Transfer::new(extent, queue.path, report));
         Ok(())

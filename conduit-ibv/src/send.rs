@@ -13,12 +13,13 @@ use crate::eager_rdma::{Report, Slot, SlotHeader};
 use crate::fabric::Fabric;
 use crate::ffi::{Local, Work};
 use crate::peers::{Connection, Peers};
-use crate::send::message::{length, Message, ROOM};
+use crate::send::message::{Message, ROOM};
 use crate::send::offer::Offered;
 use crate::send::queue::CompletionAction;
 use crate::settings::Settings;
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class, JobRank, SendBuffer, SendBuffers};
+use gasnet_conduit_util::parts::length;
 use gasnet_conduit_util::record::Record;
 use gasnet_sys::atomic::Ordering;
 
@@ -40,7 +41,7 @@ impl Drop for Messages {
     /// Queue pairs end first: they use the memory of all other parts.
     fn drop(&mut self) {
         self.fabric.peers.disconnect();
-        self.connector.disconnect();
+        self.connector.pairs.xrc = None;
     }
 }
 

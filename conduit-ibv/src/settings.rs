@@ -154,7 +154,7 @@ settings! {
             |text| Limit::parse(text).is_some(),
             "Most memory of a host that its processes register together for segments, in equal shares. The limit on \
              locked memory applies, too.")
-            => pub physmem_max: Option<Limit> = Limit::parse(&physmem_max);
+            => pub physmem_max: Limit = Limit::parse(&physmem_max).unwrap_or(Limit::Part(2.0 / 3.0));
         PHYSMEM_PROBE: bool = flag("GASNET_PHYSMEM_PROBE", false,
             "Measure at start how much of GASNET_PHYSMEM_MAX can be registered, by registering it. Slow on large \
              hosts.")

@@ -13,7 +13,6 @@ use crate::connect::Connector;
 use crate::eager_rdma;
 use crate::eager_rdma::inbox::Inbox;
 use crate::fabric::Fabric;
-use crate::failure::Failure;
 use crate::ffi::{Access, Domain};
 use crate::memory::advice::advised;
 use crate::memory::limits;
@@ -32,7 +31,7 @@ use crate::start::open::Opened;
 use crate::wake::WakeUp;
 use crate::xrc::Xrc;
 use gasnet_conduit::{ConduitError, JobRank, StartInfo};
-use gasnet_conduit_util::probe::probe;
+use gasnet_conduit_util::probe::{probe, share};
 use gasnet_conduit_util::record::exchange;
 use gasnet_sys::atomic::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -85,13 +84,13 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let is_complete = connect(info, &messages, || policy.peers(info, &kinds))?;
     let inbox = Inbox::new(if wake.is_some() { 0 } else { job.settings.rings });
     let operations = Operations::new(messages, &job.settings, &job.agreed(), info.host.len());
-    Ok(Net::new(
+    Ok(Net {
         operations,
-        Progress::new(inbox, is_complete),
+        progress: Progress::new(inbox, is_complete),
         max_bytes,
         record,
         wake,
-    ))
+    })
 }
 
 /// A job, after the processes have exchanged their boot records.
@@ -144,7 +143,6 @@ impl Job<'_> {
             rails: opened.rails,
             timeout: settings.timeout,
             unprobed: Mutex::default(),
-            failure: Failure::default(),
             stopped: AtomicBool::new(false),
         };
         let connector = Connector::new(pairs, settings, opened.datagrams, opened.channel);
@@ -155,13 +153,13 @@ impl Job<'_> {
     fn max_bytes(&self, opened: &Opened, pools: &Pools) -> usize {
         let (info, rails) = (self.info, &opened.rails);
         let own = locked(opened, pools, &self.settings, info.size as usize);
-        let share = limits::share(self.settings.physmem_max, info.host.len());
+        let share = share(self.settings.physmem_max, info.host.len());
         let probed = self.all.iter().any(|record| record.probes).then(|| {
             let domains: Vec<&Domain> = rails.iter().map(|rail| &rail.domain).collect();
             let pin = |bytes: usize| Pinned::new(bytes, domains.iter().copied(), Access::REMOTE).ok();
             probe(info, pin, share, self.settings.reports_probe.then_some("ibv"))
         });
-        let buffers = rails.iter().map(Rail::buffer_bytes).sum();
+        let buffers = rails.iter().map(|rail| rail.receives.most_bytes()).sum();
         limits::max_bytes(share, buffers, probed, own)
     }
 }
@@ -174,7 +172,7 @@ fn locked(opened: &Opened, pools: &Pools, settings: &Settings, processes: usize)
         rails[rail].queue_bytes(processes * pairs)
     };
     let (pooled, most_pooled) = pools.bytes();
-    let buffers: usize = rails.iter().map(Rail::buffer_bytes).sum();
+    let buffers: usize = rails.iter().map(|rail| rail.receives.most_bytes()).sum();
     let rings = settings.rings * eager_rdma::BYTES;
     limits::Own {
         at_start: hcas * pooled,
@@ -210,7 +208,7 @@ fn connect(
     }
     // Neighbours, too: atomics and puts of device memory reach them through the HCA.
     let Some(wanted) = wanted() else { return Ok(false) };
-    messages.connector.connect_all(&messages.fabric, info, &wanted)?;
+    messages.connector.pairs.connect_all(&messages.fabric, info, &wanted)?;
     Ok(wanted.len() == info.size as usize - 1)
 }
 

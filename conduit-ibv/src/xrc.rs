@@ -70,7 +70,7 @@ fn some_host_has_several_processes(info: &StartInfo<'_>) -> bool {
 /// Why XRC is not used.
 fn obstacle(all: &[BootRecord], groups: &Groups, settings: &Settings) -> Option<String> {
     let lacks = |record: &BootRecord| !record.has_xrc;
-    if groups.count() == all.len() {
+    if groups.all.len() == all.len() {
         return Some("no two processes of a host use the same ports".to_owned());
     }
     match settings.xrc {
@@ -96,14 +96,14 @@ impl Xrc {
     ) -> Result<Option<Self>, String> {
         let place_of = |rank| (info.place_of)(JobRank(rank)).host;
         let groups = Groups::new((0..).zip(all).map(|(rank, record)| (place_of(rank), record.ports)));
-        let is_used = groups.count() < all.len() && all.iter().all(|record| record.has_xrc);
+        let is_used = groups.all.len() < all.len() && all.iter().all(|record| record.has_xrc);
         let is_verbose = || PortSettings::read().verbosity > 1 || config::get().get_or_default(&config::VERBOSEENV);
         if info.rank == JobRank(0) && rails[0].shared.is_some() && is_verbose() {
             match obstacle(all, &groups, settings) {
                 None => print_line(format_args!(
                     "GASNet: ibv: XRC: queue pairs per path to {} processes: {}; no alternate ports",
                     all.len(),
-                    groups.count()
+                    groups.all.len()
                 )),
                 Some(why) => print_line(format_args!("GASNet: ibv: no XRC: {why}")),
             }
@@ -126,14 +126,14 @@ impl Xrc {
         }
         for (index, rail) in rails.iter_mut().enumerate() {
             let pairs = paths.iter().filter(|path| path.rail == index).count();
-            let depths = (0..groups.count()).map(|group| rail.depth_of(groups.size(group)));
+            let depths = groups.all.iter().map(|group| rail.depth_of(group.processes));
             let work_requests = pairs * depths.sum::<usize>();
             rail.limit_sends(work_requests);
         }
         let number = |rail: &Rail| rail.shared.as_ref().and_then(|shared| shared.number).unwrap_or(0);
         let numbers: Vec<u8> = rails.iter().flat_map(|rail| number(rail).to_le_bytes()).collect();
         let receive_queues = records(&(info.exchange)(&numbers)).collect();
-        let words = groups.processes() * paths.len();
+        let words = info.size as usize * paths.len();
         let all = words * groups.most_of_a_host();
         let memory = (info.host_memory)(size_of::<AtomicU32>() * all).map_err(|why| why.message)?;
         // SAFETY: as large, aligned to a page, zero at first, never unmapped, and accessed as atomics
@@ -141,10 +141,10 @@ impl Xrc {
         let memory: &'static [AtomicU32] = unsafe { std::slice::from_raw_parts(memory.cast(), all) };
         Ok(Self {
             receivers: Receivers::new(
-                &memory[groups.place(groups.of(info.rank)) * words..][..words],
+                &memory[groups.all[groups.of(info.rank)].place * words..][..words],
                 paths.len(),
             ),
-            links: Mutex::new((0..groups.count()).map(|_| None).collect()),
+            links: Mutex::new((0..groups.all.len()).map(|_| None).collect()),
             receive_queues,
             groups,
         })
@@ -178,7 +178,7 @@ impl Xrc {
         let mut links = lock(&self.links);
         if links[group].is_none() {
             links[group] = Some(Link {
-                queues: new_link(fabric, peer, self.groups.size(group), access)?,
+                queues: new_link(fabric, peer, self.groups.all[group].processes, access)?,
                 is_connected: false,
             });
         }
@@ -218,7 +218,7 @@ impl Xrc {
         let (own_group, group) = (groups.of(fabric.rank), groups.of(peer));
         let transport = |(path, endpoint): (usize, &Endpoint), sender: JobRank, group: usize| {
             // Equal at both ends, and another one in each direction.
-            let ends = [sender.0, !groups.first(group).0];
+            let ends = [sender.0, !groups.all[group].first.0];
             transports.of(path, &fabric.paths[path], endpoint, ends)
         };
         let pairs = self.receivers.lock(peer).map_err(Failure::local)?;
@@ -250,7 +250,7 @@ impl Xrc {
 fn new_link(fabric: &Fabric, peer: JobRank, processes: usize, access: Access) -> Result<Arc<[SendQueue]>, Errno> {
     let queue = |(index, path): (usize, &Path)| {
         let rail = &fabric.rails[path.rail];
-        let (pair, depth) = rail.new_sender(rail.depth_of(processes), events::name(peer, index))?;
+        let (pair, depth) = rail.longest_pair(rail.depth_of(processes), events::name(peer, index))?;
         pair.initialise(&path.port, access)?;
         Ok(SendQueue::new(peer, index, pair, depth, true))
     };

@@ -47,9 +47,9 @@ impl Drop for ConnectionThread {
 }
 
 fn run(net: &Net, end: &Eventfd) {
-    let (fabric, connector) = (net.fabric(), net.connector());
+    let (fabric, connector) = (net.fabric(), &net.messages().connector);
     // The descriptors of an HCA that is gone are ready for ever.
-    while !fabric.is_stopped() && !fabric.failure.has_failed() {
+    while !fabric.is_stopped() && !fabric.peers.states.has_failed() {
         net.look_at_everything();
         let limit = if connector.arm_own() { None } else { Some(BUSY) };
         // A datagram that arrived before it was armed makes no event.

@@ -122,7 +122,7 @@ pub struct Event {
 
 /// An opened device. It stays open as long as anything that was made from it.
 pub struct Context {
-    pub(super) library: &'static Functions,
+    pub library: &'static Functions,
     pub(super) opened: OpenDevice,
     /// Abilities of the device.
     pub attributes: abi::ibv_device_attr,
@@ -131,11 +131,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// The functions of the library.
-    pub fn library(&self) -> &'static Functions {
-        self.library
-    }
-
     #[inline]
     pub(super) fn raw(&self) -> *mut abi::ibv_context {
         self.opened.raw()

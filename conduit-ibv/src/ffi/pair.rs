@@ -166,9 +166,9 @@ impl Pair {
         let (library, PairQueues { queue, shared }) = (context.library, queues);
         let mut attributes = abi::ibv_qp_init_attr {
             qp_context: ptr::without_provenance_mut(settings.name),
-            send_cq: queue.made().raw(),
-            recv_cq: queue.made().raw(),
-            srq: shared.map_or(ptr::null_mut(), |shared| shared.made().raw()),
+            send_cq: queue.made.raw(),
+            recv_cq: queue.made.raw(),
+            srq: shared.map_or(ptr::null_mut(), |shared| shared.made.raw()),
             cap: abi::ibv_qp_cap {
                 max_send_wr: settings.sends,
                 max_recv_wr: settings.receives,
@@ -184,8 +184,8 @@ impl Pair {
         }
         // SAFETY: objects of one device.
         let raw = unsafe { (library.create_qp)(domain.raw(), &raw mut attributes) };
-        let shared = shared.map(|shared| Arc::clone(shared.made()));
-        let parents = PairOf::Domain(Arc::clone(&domain.made), Arc::clone(queue.made()), shared);
+        let shared = shared.map(|shared| Arc::clone(&shared.made));
+        let parents = PairOf::Domain(Arc::clone(&domain.made), Arc::clone(&queue.made), shared);
         // SAFETY: just made, or null.
         unsafe { Self::of_raw(context, raw, parents, attributes.cap.max_inline_data) }
     }

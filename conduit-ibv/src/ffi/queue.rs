@@ -55,7 +55,7 @@ type Poll = unsafe extern "C" fn(*mut abi::ibv_cq, i32, *mut Wc) -> i32;
 
 /// A completion queue.
 pub struct Queue {
-    made: CompletionQueue,
+    pub(super) made: CompletionQueue,
     /// The same, for the fast path.
     raw: *mut abi::ibv_cq,
     poll: Poll,
@@ -89,10 +89,6 @@ impl Queue {
             poll,
             notify,
         })
-    }
-
-    pub(super) fn made(&self) -> &CompletionQueue {
-        &self.made
     }
 
     /// Takes completions.

@@ -13,7 +13,7 @@ pub const BATCH: usize = 32;
 
 /// A shared receive queue.
 pub struct Shared {
-    made: SharedReceiveQueue,
+    pub(super) made: SharedReceiveQueue,
     /// The same, for the fast path.
     raw: *mut abi::ibv_srq,
     /// Its number, if it is for XRC.
@@ -68,10 +68,6 @@ impl Shared {
             number: None,
             post,
         })
-    }
-
-    pub(super) fn made(&self) -> &SharedReceiveQueue {
-        &self.made
     }
 }
 

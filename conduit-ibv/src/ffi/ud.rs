@@ -5,8 +5,8 @@ use super::pair::{no_attributes, Local, LocalPort, Work};
 use super::receives::{ReceiveBuffer, BATCH};
 use super::region::{Access, Domain, Region};
 use super::{Address, Context, Errno, Functions, Pair, PairSettings, Queue, ReceiveQueue, Wc};
+use gasnet_conduit_util::mapped::Mapped;
 use gasnet_ibv_abi as abi;
-use gasnet_sys::mem;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
@@ -51,18 +51,7 @@ pub struct Datagrams {
     restarts: u32,
     queue: Queue,
     region: Region,
-    #[allow(dead_code, reason = "unmapped when dropped")]
-    memory: Memory,
-}
-
-/// Mapped memory.
-struct Memory(usize, usize);
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: mapped when this was made; its region is gone.
-        unsafe { mem::unmap(self.0, self.1) };
-    }
+    memory: Mapped,
 }
 
 /// The Q_Key of a job: other jobs do not know it. One with the highest bit set is for privileged
@@ -101,11 +90,10 @@ impl Datagrams {
             sends,
             receives,
         } = settings;
-        let bytes = (RECEIVE * receives + SEND * sends).next_multiple_of(4096);
-        let address = mem::map_private(bytes).map_err(|why| Errno(why.raw_os_error().unwrap_or(libc::ENOMEM)))?;
-        let memory = Memory(address, bytes);
+        let bytes = RECEIVE * receives + SEND * sends;
+        let memory = Mapped::new(bytes)?;
         // SAFETY: the memory is unmapped after the region is dropped.
-        let region = unsafe { domain.register(address, bytes, Access::LOCAL)? };
+        let region = unsafe { domain.register(memory.address(), bytes, Access::LOCAL)? };
         let queue = Queue::new(context, sends + receives, channel)?;
         let settings = PairSettings {
             sends: sends as u32,
@@ -160,7 +148,7 @@ impl Datagrams {
     }
 
     fn buffer(&self, index: usize) -> usize {
-        self.memory.0 + index * RECEIVE
+        self.memory.address() + index * RECEIVE
     }
 
     #[inline(never)]

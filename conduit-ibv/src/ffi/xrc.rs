@@ -68,10 +68,10 @@ impl XrcDomain {
             | abi::IBV_SRQ_INIT_ATTR_CQ;
         attributes.srq_type = abi::IBV_SRQT_XRC;
         (attributes.pd, attributes.xrcd) = (domain.raw(), self.made.raw());
-        attributes.cq = queue.made().raw();
+        attributes.cq = queue.made.raw();
         // SAFETY: objects of one device.
         let raw = unsafe { create(context.raw(), &raw mut attributes) };
-        let of_xrc = (Arc::clone(&self.made), Arc::clone(queue.made()));
+        let of_xrc = (Arc::clone(&self.made), Arc::clone(&queue.made));
         // SAFETY: just made, or null.
         let mut shared = unsafe { Shared::of_raw(context, raw, (Arc::clone(&domain.made), Some(of_xrc)))? };
         let mut number = 0;

@@ -3,12 +3,8 @@
 //! ([`mod@gasnet_conduit_util::probe`]).
 #![forbid(unsafe_code)]
 
-use gasnet_conduit::size_spec::Limit;
-use gasnet_sys::{host_memory, process};
+use gasnet_sys::process;
 use std::fs;
-
-/// Part of the physical memory of a host that its processes register together, by default.
-const PART: f64 = 2.0 / 3.0;
 
 /// Bytes of the largest page of processors that run verbs.
 const PAGE: usize = 64 << 10;
@@ -60,12 +56,6 @@ pub fn send_queue_bytes(depth: usize, inline: usize) -> usize {
 /// Bytes that are locked for a completion.
 pub const COMPLETION: usize = 64;
 
-/// The part of a limit of the host (`GASNET_PHYSMEM_MAX`) that one of `processes` processes gets.
-pub fn share(limit: Option<Limit>, processes: usize) -> u64 {
-    let limit = limit.unwrap_or(Limit::Part(PART));
-    limit.bytes(host_memory::query().physical) / processes.max(1) as u64
-}
-
 /// Raises the limit on locked memory. If it cannot be raised, it counts.
 pub fn raise_limit() {
     let _ = process::raise_limit(libc::RLIMIT_MEMLOCK as i32, u64::MAX);
@@ -93,6 +83,8 @@ fn is_exempt(status: &str, uid_map: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_conduit::size_spec::Limit;
+    use gasnet_conduit_util::probe::share;
 
     #[test]
     fn processes_share() {
@@ -102,7 +94,7 @@ mod tests {
                 most: 0,
                 hcas: 1,
             };
-            max_bytes(share(None, processes), buffers, probed, own)
+            max_bytes(share(Limit::Part(0.5), processes), buffers, probed, own)
         };
         let alone = max_bytes(1, 0, None);
         let shared = max_bytes(4, 0, None);

@@ -27,11 +27,6 @@ impl Pinned {
         Ok(pinned)
     }
 
-    /// First byte.
-    pub fn address(&self) -> usize {
-        self.memory.address()
-    }
-
     /// The key by which peers reach it through an HCA.
     pub fn rkey(&self, rail: usize) -> u32 {
         self.regions[rail].rkey

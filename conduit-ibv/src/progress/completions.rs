@@ -73,7 +73,7 @@ impl Fabric {
     /// flushed.
     #[cold]
     fn receive_failed(&self, rail: &Rail, index: usize, completion: &Wc) {
-        let status = rail.context.library().status(completion.status);
+        let status = rail.context.library.status(completion.status);
         let why = match completion.status {
             abi::IBV_WC_WR_FLUSH_ERR => return,
             abi::IBV_WC_SUCCESS => format!(
@@ -84,8 +84,9 @@ impl Fabric {
             abi::IBV_WC_LOC_LEN_ERR => format!("it sent more than a receive buffer holds: {status}"),
             _ => {
                 return self
-                    .failure
-                    .note(&format!("{}: a receive failed: {status}", rail.context.name))
+                    .peers
+                    .states
+                    .fail(&format!("{}: a receive failed: {status}", rail.context.name))
             }
         };
         self.lose_sender(pair_name(rail.place, completion.qp_num), why);
@@ -99,8 +100,9 @@ impl Fabric {
         match self.peers.receives_from(pair) {
             Some(peer) => self.peers.states.lose(peer, why),
             None => self
-                .failure
-                .note(&format!("a queue pair without a peer ({pair:#x}) has received: {why}")),
+                .peers
+                .states
+                .fail(&format!("a queue pair without a peer ({pair:#x}) has received: {why}")),
         }
     }
 
@@ -111,10 +113,10 @@ impl Fabric {
         self.take_events(rail);
         let (peer, is_first) = queue.note_failure(low);
         // An HCA that has failed is the reason.
-        if !is_first || self.failure.has_failed() {
+        if !is_first || self.peers.states.has_failed() {
             return;
         }
-        let status = rail.context.library().status(completion.status);
+        let status = rail.context.library.status(completion.status);
         let (name, vendor) = (self.name_of_port(queue), completion.vendor_err);
         let why = format!("{name}: {what} failed: {status} (vendor error {vendor:#x})");
         self.peers.states.lose(peer, why);
@@ -125,7 +127,7 @@ impl Fabric {
     pub fn post_again(&self, rail: &Rail, buffers: &[usize]) {
         if let Err(why) = rail.receives.post_again(rail.shared.as_ref(), buffers) {
             self.take_events(rail);
-            self.failure.note(&format!(
+            self.peers.states.fail(&format!(
                 "{}: a receive buffer cannot be posted: {why}",
                 rail.context.name
             ));

@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicI64;
 pub struct CompletionRoom {
     /// None if the queue has room for all send queues.
     left: Option<Left>,
-    most: usize,
+    /// Completions that the queue has room for.
+    pub most: usize,
 }
 
 /// Of a cache line of its own, because all threads that send write it.
@@ -21,11 +22,6 @@ impl CompletionRoom {
     pub fn new(most: usize, work_requests: usize) -> Self {
         let left = (work_requests > most).then(|| Left(AtomicI64::new(most as i64)));
         Self { left, most }
-    }
-
-    /// Completions that the queue has room for.
-    pub fn most(&self) -> usize {
-        self.most
     }
 
     /// Takes room for the completion of a work request. False if there is none.

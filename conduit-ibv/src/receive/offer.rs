@@ -28,13 +28,6 @@ pub struct Fetched {
     pub buffer: Buffer,
 }
 
-impl Fetched {
-    /// The work request is not posted: its buffer is free.
-    pub fn release(self) {
-        self.buffer.release();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,12 +11,10 @@ use crate::send::queue::{CompletionAction, Refused};
 use crate::transfers::{Extent, Following, LocalAccess, Transfer};
 use gasnet_conduit::config;
 use gasnet_conduit::{Busy, Completion, Cookie, SegmentMemory};
+use gasnet_conduit_util::credits;
 use gasnet_conduit_util::report::{ParentOperation, Report};
 use gasnet_sys::atomic::Ordering;
 use std::sync::Arc;
-
-/// Most operations that wait for room, beyond which it is the client that waits.
-const STALLED: usize = 256;
 
 impl Operations {
     /// Posts what waited for room.
@@ -24,15 +22,6 @@ impl Operations {
     pub fn restart(&self) {
         for transfer in self.stalled.take_all() {
             self.advance(transfer);
-        }
-    }
-
-    /// Whether another operation may begin.
-    pub fn may_begin(&self) -> Result<(), Busy> {
-        if self.stalled.len() < STALLED {
-            Ok(())
-        } else {
-            Err(Busy)
         }
     }
 
@@ -47,7 +36,7 @@ impl Operations {
     ) -> Result<(), Busy> {
         /// Stripes begin at pages of their operation.
         const PAGE: usize = 4096;
-        self.may_begin()?;
+        self.stalled.admit()?;
         let count = connection.pairs.queues.len().min(extent.bytes.div_ceil(stripe));
         let each = extent.bytes.div_ceil(count).next_multiple_of(PAGE);
         let whole = ParentOperation::new(extent.bytes.div_ceil(each), report);
@@ -101,7 +90,7 @@ impl Operations {
 
     /// Registers local memory for one operation, within the limit of such registrations.
     fn register(&self, transfer: &Transfer) -> Result<Registered, Errno> {
-        if !self.registrations.take() {
+        if !credits::take(&self.registrations, 1) {
             return Err(Errno::NO_MEMORY);
         }
         // The source of a put may be read-only memory.
@@ -115,7 +104,11 @@ impl Operations {
         let memory = SegmentMemory::host(transfer.rest.memory.address, transfer.rest.bytes);
         // SAFETY: the runtime keeps the memory until the operation is complete.
         let registered = unsafe { fabric.segments.pin(&[domain], &memory, access) };
-        registered.inspect_err(|_| self.registrations.give_back())
+        registered.inspect_err(|_| self.give_back_registration())
+    }
+
+    fn give_back_registration(&self) {
+        self.registrations.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Posts what there is room for. The rest waits for a poll.
@@ -251,7 +244,7 @@ impl Operations {
             LocalAccess::Reserved(source) => source.release(),
             LocalAccess::Registered(registered) => {
                 drop(registered);
-                self.registrations.give_back();
+                self.give_back_registration();
             }
             LocalAccess::InPlace | LocalAccess::Copied(_) => {}
         }

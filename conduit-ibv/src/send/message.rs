@@ -8,6 +8,7 @@ use crate::peers::Connection;
 use crate::send::queue::{CompletionAction, QueueGuard};
 use crate::wire::{self, Kind};
 use gasnet_conduit::{Busy, Class};
+use gasnet_conduit_util::parts::{concatenate, length};
 use std::mem::MaybeUninit;
 
 /// Most bytes of an inline message of several parts.
@@ -103,7 +104,7 @@ impl Fabric {
     /// Posts a message, in the turn of its queue. If that fails, its buffer is free.
     #[inline]
     pub fn post_message(&self, turn: &mut QueueGuard<'_>, message: Message<'_>, word: u32) -> Result<(), Errno> {
-        let rail = self.paths[turn.queue().path].rail;
+        let rail = self.paths[turn.queue.path].rail;
         let posted = match message {
             Message::Inline(bytes) => {
                 let local = Local {
@@ -135,26 +136,5 @@ impl Fabric {
         turn.signal();
         let word = wire::encode(Kind::Bye, self.rank, 0);
         self.post_message(&mut turn, Message::Inline(&[]), word)
-    }
-}
-
-/// Bytes of a packet.
-#[inline]
-pub fn length(parts: &[&[u8]]) -> usize {
-    parts.iter().map(|part| part.len()).sum()
-}
-
-/// Writes the parts one after another.
-///
-/// # Safety
-/// There is room for all of them.
-#[inline]
-unsafe fn concatenate(parts: &[&[u8]], mut to: *mut u8) {
-    for part in parts {
-        // SAFETY: the caller's.
-        unsafe {
-            to.copy_from_nonoverlapping(part.as_ptr(), part.len());
-            to = to.add(part.len());
-        }
     }
 }

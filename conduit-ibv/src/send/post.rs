@@ -15,7 +15,7 @@ impl Fabric {
             return Busy;
         }
         self.take_events(self.rail(&queue));
-        if !self.failure.has_failed() {
+        if !self.peers.states.has_failed() {
             let text = format!("{}: {what} failed: {why}", self.name(queue.path));
             self.peers.states.lose(queue.peer(), text);
         }

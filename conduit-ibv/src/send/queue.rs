@@ -62,7 +62,7 @@ impl CompletionAction {
         {
             buffer.release();
         } else if let Self::Fetched(fetched) = self {
-            fetched.release();
+            fetched.buffer.release();
         }
     }
 
@@ -150,7 +150,7 @@ pub unsafe fn named<'a>(name: u64) -> Named<'a> {
 
 /// The right to post work requests.
 pub struct QueueGuard<'a> {
-    queue: &'a SendQueue,
+    pub queue: &'a SendQueue,
     /// The peer that they are for.
     peer: &'a XrcPeer,
     room: &'a CompletionRoom,
@@ -265,11 +265,6 @@ impl QueueGuard<'_> {
     /// Gives the next work request a completion, which retires all before it.
     pub fn signal(&mut self) {
         self.head.unsignalled = self.queue.depth;
-    }
-
-    /// Its queue.
-    pub fn queue(&self) -> &SendQueue {
-        self.queue
     }
 
     /// Takes room for this number of completions. False if there is too little.

@@ -10,16 +10,17 @@ use std::collections::HashMap;
 pub struct Groups {
     /// By rank.
     of: Box<[u32]>,
-    all: Vec<Group>,
+    pub all: Vec<Group>,
 }
 
 /// A group.
 #[derive(Debug)]
-struct Group {
-    first: JobRank,
+pub struct Group {
+    /// Its first process.
+    pub first: JobRank,
     /// Number of groups of the host that precede it.
-    place: usize,
-    processes: usize,
+    pub place: usize,
+    pub processes: usize,
 }
 
 impl Groups {
@@ -46,34 +47,9 @@ impl Groups {
         Self { of, all }
     }
 
-    /// Number of groups.
-    pub fn count(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Number of processes.
-    pub fn processes(&self) -> usize {
-        self.of.len()
-    }
-
     /// The number of a process's group.
     pub fn of(&self, rank: JobRank) -> usize {
         self.of[rank.index()] as usize
-    }
-
-    /// The first process of a group.
-    pub fn first(&self, group: usize) -> JobRank {
-        self.all[group].first
-    }
-
-    /// The processes of a group.
-    pub fn size(&self, group: usize) -> usize {
-        self.all[group].processes
-    }
-
-    /// Its index among the groups of its host.
-    pub fn place(&self, group: usize) -> usize {
-        self.all[group].place
     }
 
     /// Most groups of a host.
@@ -90,9 +66,9 @@ mod tests {
     fn processes_of_a_host_with_the_same_ports_are_a_group() {
         let groups = Groups::new([(0, 7), (1, 7), (0, 8), (1, 7), (0, 7)].into_iter());
         assert_eq!([0, 1, 2, 3, 4].map(|rank| groups.of(JobRank(rank))), [0, 1, 2, 1, 0]);
-        assert_eq!([0, 1, 2].map(|group| groups.size(group)), [2, 2, 1]);
-        assert_eq!([0, 1, 2].map(|group| groups.first(group).0), [0, 1, 2]);
-        assert_eq!([0, 1, 2].map(|group| groups.place(group)), [0, 0, 1]);
-        assert_eq!([groups.count(), groups.processes(), groups.most_of_a_host()], [3, 5, 2]);
+        assert_eq!([0, 1, 2].map(|group| groups.all[group].processes), [2, 2, 1]);
+        assert_eq!([0, 1, 2].map(|group| groups.all[group].first.0), [0, 1, 2]);
+        assert_eq!([0, 1, 2].map(|group| groups.all[group].place), [0, 0, 1]);
+        assert_eq!([groups.all.len(), groups.most_of_a_host()], [3, 2]);
     }
 }
