@@ -12,6 +12,7 @@ use crate::region::{Region, ENGINE_ROUND};
 use crate::settings::{Flavour, Settings};
 use gasnet_conduit::config::{self, BARRIER};
 use gasnet_conduit::{Busy, JobRank, StartInfo};
+use gasnet_conduit_util::record::exchange;
 use gasnet_gni_abi as abi;
 use gasnet_sys::atomic::{AtomicBool, Ordering};
 
@@ -118,21 +119,16 @@ impl Engine {
         let fits = wanted && (tree.is_some() || info.leaders.binary_search(&info.rank).is_err());
         let number = own.as_ref().map_or(NONE, |engine| engine.number);
         let ready = u32::from(fits && (own.is_some() || !leads));
-        let all = (info.exchange)(&[ready.to_le_bytes(), number.to_le_bytes()].concat());
-        let word = |index: usize| {
-            let bytes = all[4 * index..].first_chunk().copied().unwrap_or_default();
-            u32::from_le_bytes(bytes)
-        };
-        let is_ready = (0..info.size as usize).all(|rank| word(2 * rank) == 1);
-        let number_of = |rank: JobRank| word(2 * rank.index() + 1);
+        let all: Vec<[u32; 2]> = exchange(info, &[ready, number]);
+        let is_ready = all.iter().all(|[ready, _]| *ready == 1);
+        let number_of = |rank: JobRank| all[rank.index()][1];
         let configured = match (&tree, is_ready) {
             (Some(tree), true) => configure(posts, tree, own.as_ref(), &number_of),
             (None, true) => Ok(()),
             _ => Err(Code::NOT_DONE),
         };
         // Nobody reduces before all are configured.
-        let all = (info.exchange)(&[u8::from(configured.is_ok())]);
-        if all.contains(&0) {
+        if exchange(info, &configured.is_ok()).contains(&false) {
             if let Some(own) = own {
                 domain.destroy_engine(&own);
             }

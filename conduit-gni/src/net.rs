@@ -2,7 +2,7 @@
 
 use crate::barrier::Rounds;
 use crate::buffers::Bounces;
-use crate::posts::{Posts, FIRST};
+use crate::posts::{Domain, Posts, FIRST};
 use crate::receive::Receiver;
 use crate::rma::OneSided;
 use crate::send::{Filled, Messages};
@@ -98,7 +98,7 @@ impl Drop for Net {
     fn drop(&mut self) {
         // Posts under way use the memory below.
         let posts = &mut self.rma.posts;
-        posts.drain();
+        posts.domains.iter().for_each(Domain::drain);
         if let Some(rounds) = &mut self.rounds {
             rounds.release_engine(posts);
         }

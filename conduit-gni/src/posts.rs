@@ -21,7 +21,7 @@ pub const MESSAGE: u16 = abi::GNI_CQMODE_GLOBAL_EVENT | abi::GNI_CQMODE_REMOTE_E
 
 /// A post that found no room.
 #[derive(Debug)]
-struct Refused {
+pub struct Refused {
     domain: usize,
     post: PostDescriptor,
     event: Option<u32>,
@@ -43,7 +43,8 @@ pub struct Posts {
     pub peers: Peers,
     /// Registered buffers for copies.
     pub buffers: Bounces,
-    refused: PendingQueue<Refused>,
+    /// Posts that wait for room.
+    pub refused: PendingQueue<Refused>,
     threads_per_domain: usize,
     is_stopped: AtomicBool,
     // Last: all of the above is registered with them.
@@ -136,12 +137,6 @@ impl Posts {
         }
     }
 
-    /// Whether posts wait for room.
-    #[inline]
-    pub fn has_refused(&self) -> bool {
-        !self.refused.is_empty()
-    }
-
     /// Posts again what found no room.
     #[cold]
     pub fn post_refused(&self) {
@@ -162,11 +157,6 @@ impl Posts {
         // SAFETY: no memory is named.
         unsafe { queue.post(post, None) };
         true
-    }
-
-    /// Waits for posts under way, at most for a while.
-    pub fn drain(&self) {
-        self.domains.iter().for_each(Domain::drain);
     }
 }
 

@@ -70,7 +70,7 @@ impl Net {
         if receiver.delays_credits() {
             receiver.return_delayed_credits(messages, posts);
         }
-        if posts.has_refused() {
+        if !posts.refused.is_empty() {
             posts.post_refused();
         }
         if !messages.queued.is_empty() {

@@ -67,9 +67,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For a job of so many processes, of which `eager` may get space and others' requests are
-    /// fetched if `fetches`.
-    pub fn new(settings: &Settings, size: u32, eager: usize, fetches: bool) -> Self {
+    /// For a job of so many processes, of which `eager` may get space.
+    pub fn new(settings: &Settings, size: u32, eager: usize) -> Self {
         let slot_bytes = (FRONT + settings.max_packet).next_multiple_of(64);
         let units = settings.depth.min(MOST_UNITS);
         // As many of the largest messages as the manuals promise, their front included.
@@ -79,7 +78,7 @@ impl Layout {
         let slots = rounds + ROUND * ROUNDS;
         let reply_buffers = slots + slot_bytes * settings.total_depth;
         let landings = reply_buffers + slot_bytes * REPLY_BUFFERS;
-        let landing_count = REPLY_BUFFERS + if fetches { settings.fetches } else { 0 };
+        let landing_count = REPLY_BUFFERS + settings.fetches;
         let spaces = landings + slot_bytes * landing_count;
         Self {
             rounds,

@@ -42,14 +42,6 @@ struct Source {
     is_in_use: bool,
 }
 
-/// Reason why a put has no source.
-enum NoResource {
-    /// No buffer is free.
-    Buffer,
-    /// A post cannot do it: it is too long, or its source must be registered.
-    Handle,
-}
-
 impl OneSided {
     /// Nothing is under way.
     pub fn new(settings: Settings, memory: Memory, posts: Posts) -> Self {
@@ -91,7 +83,9 @@ impl OneSided {
         }
     }
 
-    /// The source of a put, which may lie in a buffer that the client has filled.
+    /// The source of a put, which may lie in a buffer that the client has filled. None: a post
+    /// cannot do it, since it is too long, or its source must be registered. Busy: it needs a
+    /// buffer.
     #[inline]
     fn source(
         &self,
@@ -99,20 +93,20 @@ impl OneSided {
         filled: Option<Bounce>,
         domain: usize,
         post: &mut PostDescriptor,
-    ) -> Result<Source, NoResource> {
+    ) -> Result<Option<Source>, Busy> {
         let by_fma = put.bytes <= self.settings.put_fma;
         let own = self.memory.local(&put.from, domain);
         let buffers = &self.posts.buffers;
         let of_bounce = |address, bounce| {
             let handle = buffers.handle(domain);
-            Source {
+            Ok(Some(Source {
                 local: Local { address, handle },
                 bounce: Some(bounce),
                 is_in_use: false,
-            }
+            }))
         };
         if let Some(bounce) = filled {
-            return Ok(of_bounce(put.from.address, bounce));
+            return of_bounce(put.from.address, bounce);
         }
         let address = put.from.address;
         let none = abi::gni_mem_handle_t::default();
@@ -124,26 +118,24 @@ impl OneSided {
                 unsafe { copy(address, post.inline_address(), put.bytes) };
                 address = post.inline_address();
             }
-            return Ok(Source {
+            return Ok(Some(Source {
                 local: Local { address, handle: none },
                 bounce: None,
                 is_in_use: false,
-            });
+            }));
         }
         if self.copies(put) && (put.source == SourceUse::Now || own.is_none() && !by_fma) {
-            let bounce = buffers.pool.take().ok_or(NoResource::Buffer)?;
+            let bounce = buffers.pool.take().ok_or(Busy)?;
             // SAFETY: the source, and a buffer of at least as many bytes.
             unsafe { copy(address, bounce.address(), put.bytes) };
-            return Ok(of_bounce(bounce.address(), bounce));
+            return of_bounce(bounce.address(), bounce);
         }
-        match own.or(by_fma.then_some(none)) {
-            Some(handle) if put.bytes <= MOST => Ok(Source {
-                local: Local { address, handle },
-                bounce: None,
-                is_in_use: true,
-            }),
-            _ => Err(NoResource::Handle),
-        }
+        let handle = own.or(by_fma.then_some(none)).filter(|_| put.bytes <= MOST);
+        Ok(handle.map(|handle| Source {
+            local: Local { address, handle },
+            bounce: None,
+            is_in_use: true,
+        }))
     }
 
     /// Starts a put, maybe from a buffer that the client has filled.
@@ -161,22 +153,18 @@ impl OneSided {
         let was_filled = filled.is_some();
         let mut queue = self.posts.lock(domain);
         let Some(mut post) = queue.take() else { return Err(Busy) };
-        let source = match self.source(put, filled, domain, &mut post) {
-            Ok(source) => source,
-            Err(lack) => {
-                queue.put_back(post);
-                drop(queue);
-                return match lack {
-                    NoResource::Buffer => Err(Busy),
-                    NoResource::Handle => self.start_long_put(put, domain, kind),
-                };
-            }
-        };
-        let Source {
+        let source = self.source(put, filled, domain, &mut post);
+        let Ok(Some(Source {
             local,
             bounce,
             is_in_use,
-        } = source;
+        })) = source
+        else {
+            queue.put_back(post);
+            drop(queue);
+            source?;
+            return self.start_long_put(put, domain, kind);
+        };
         let (operation, mut modes) = self.put_by(kind, put.bytes);
         let by_bte = operation == abi::GNI_POST_RDMA_PUT;
         if is_in_use && put.source == SourceUse::Now && by_bte && matches!(kind, PutKind::Put) {
@@ -197,7 +185,7 @@ impl OneSided {
         // SAFETY: the runtime keeps the source until local completion; copies are kept until then.
         if let Err(post) = unsafe { queue.try_post(post, kind.event()) } {
             // A buffer that the client has filled stays reserved.
-            self.take_back(&mut queue, post, !was_filled);
+            take_back(&mut queue, post, !was_filled);
             return Err(Busy);
         }
         Ok(if is_in_use {
@@ -205,13 +193,6 @@ impl OneSided {
         } else {
             LocalCompletion::AtReturn
         })
-    }
-
-    /// A post found no room: puts it back, and its buffer if the buffer is ours.
-    fn take_back(&self, queue: &mut DomainGuard<'_>, mut post: PostDescriptor, is_ours: bool) {
-        let bounce = std::mem::take(&mut post.done).into_bounce();
-        give(bounce.filter(|_| is_ours));
-        queue.put_back(post);
     }
 
     /// Whether the source of a put may be copied.
@@ -282,10 +263,17 @@ impl OneSided {
         post.transfer(self.get_by(bytes), abi::GNI_CQMODE_GLOBAL_EVENT, extent);
         // SAFETY: the runtime keeps the destination until completion; copies are kept until then.
         unsafe { queue.try_post(post, None) }.map_err(|post| {
-            self.take_back(&mut queue, post, true);
+            take_back(&mut queue, post, true);
             Busy
         })
     }
+}
+
+/// A post found no room: puts it back, and its buffer if the buffer is ours.
+fn take_back(queue: &mut DomainGuard<'_>, mut post: PostDescriptor, is_ours: bool) {
+    let bounce = std::mem::take(&mut post.done).into_bounce();
+    give(bounce.filter(|_| is_ours));
+    queue.put_back(post);
 }
 
 impl Rma for OneSided {

@@ -100,7 +100,7 @@ impl Sizes {
         };
         // Events of requests that wait are as many for each peer as leave the queue bounded.
         let rendezvous_depth = ((128 << 10) / peers).clamp(1, settings.depth);
-        let layout = Layout::new(settings, info.size, eager, true);
+        let layout = Layout::new(settings, info.size, eager);
         Self {
             layout,
             rendezvous_depth,

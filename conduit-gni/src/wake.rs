@@ -1,7 +1,6 @@
 //! Wake-up of sleeping threads.
 
 use crate::barrier::Rounds;
-use crate::ffi::Channel;
 use crate::net::Net;
 use crate::posts::FIRST;
 use gasnet_conduit::Wake;
@@ -9,7 +8,7 @@ use std::os::fd::RawFd;
 
 impl Wake for Net {
     fn fd(&self) -> RawFd {
-        self.posts().channel().map_or(-1, Channel::fd)
+        self.posts().channel().map_or(-1, |channel| channel.fd)
     }
 
     fn devices(&self) -> Vec<String> {
@@ -22,7 +21,7 @@ impl Wake for Net {
         let has_work = self.rounds.as_ref().is_some_and(Rounds::is_reducing)
             || self.receiver.has_arrivals()
             || !self.messages.queued.is_empty()
-            || self.posts().has_refused()
+            || !self.posts().refused.is_empty()
             || !self.rma.stalled.is_empty();
         !has_work && self.posts().try_lock(FIRST).is_some_and(|mut queue| queue.arm())
     }

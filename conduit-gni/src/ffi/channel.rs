@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 #[derive(Debug)]
 pub struct Channel {
     handle: abi::gni_comp_chan_handle_t,
-    fd: RawFd,
+    pub fd: RawFd,
 }
 
 // SAFETY: the handle is used under the lock of its domain.
@@ -42,11 +42,6 @@ impl Channel {
             }
         }
         Some(Self { handle, fd })
-    }
-
-    /// The descriptor.
-    pub fn fd(&self) -> RawFd {
-        self.fd
     }
 
     /// Frees it, after its queues.

@@ -9,39 +9,44 @@ pub trait Record: Sized {
     /// Length of its encoding.
     const BYTES: usize;
 
-    /// Writes it to the front of `to`, which is the rest afterwards.
-    fn put(&self, to: &mut &mut [u8]);
+    /// Writes it into so many bytes.
+    fn put(&self, to: &mut [u8]);
 
-    /// Takes it off the front of `from`.
-    fn take(from: &mut &[u8]) -> Self;
+    /// Reads it from so many bytes.
+    fn decode(from: &[u8]) -> Self;
 
-    /// Its encoding, of [`Record::BYTES`] bytes.
+    /// Its encoding.
     fn encode<const N: usize>(&self) -> [u8; N] {
         const { assert!(N == Self::BYTES) };
         let mut bytes = [0; N];
-        self.put(&mut &mut bytes[..]);
+        self.put(&mut bytes);
         bytes
-    }
-
-    /// The record with this encoding.
-    fn decode(mut bytes: &[u8]) -> Self {
-        Self::take(&mut bytes)
     }
 }
 
-impl<const N: usize> Record for [u8; N] {
-    const BYTES: usize = N;
+impl Record for u8 {
+    const BYTES: usize = 1;
 
-    fn put(&self, to: &mut &mut [u8]) {
-        let (place, rest) = std::mem::take(to).split_at_mut(N);
-        place.copy_from_slice(self);
-        *to = rest;
+    fn put(&self, to: &mut [u8]) {
+        to[0] = *self;
     }
 
-    fn take(from: &mut &[u8]) -> Self {
-        let (bytes, rest) = from.split_first_chunk().expect("defect: a record is cut off");
-        *from = rest;
-        *bytes
+    fn decode(from: &[u8]) -> Self {
+        from[0]
+    }
+}
+
+impl<R: Record, const N: usize> Record for [R; N] {
+    const BYTES: usize = N * R::BYTES;
+
+    fn put(&self, to: &mut [u8]) {
+        for (record, place) in self.iter().zip(to.chunks_exact_mut(R::BYTES)) {
+            record.put(place);
+        }
+    }
+
+    fn decode(from: &[u8]) -> Self {
+        std::array::from_fn(|index| R::decode(&from[index * R::BYTES..][..R::BYTES]))
     }
 }
 
@@ -51,19 +56,18 @@ macro_rules! record_as {
     ($($type:ty, $other:ty: $to:expr, $from:expr;)*) => {$(
         impl $crate::record::Record for $type {
             const BYTES: usize = <$other as $crate::record::Record>::BYTES;
-            fn put(&self, to: &mut &mut [u8]) {
+            fn put(&self, to: &mut [u8]) {
                 let other: $other = $to(*self);
                 other.put(to);
             }
-            fn take(from: &mut &[u8]) -> Self {
-                $from(<$other as $crate::record::Record>::take(from))
+            fn decode(from: &[u8]) -> Self {
+                $from(<$other as $crate::record::Record>::decode(from))
             }
         }
     )*};
 }
 
 record_as! {
-    u8, [u8; 1]: u8::to_le_bytes, u8::from_le_bytes;
     u16, [u8; 2]: u16::to_le_bytes, u16::from_le_bytes;
     u32, [u8; 4]: u32::to_le_bytes, u32::from_le_bytes;
     u64, [u8; 8]: u64::to_le_bytes, u64::from_le_bytes;
@@ -83,11 +87,20 @@ macro_rules! record {
 
         impl $crate::record::Record for $name {
             const BYTES: usize = 0 $(+ <$type as $crate::record::Record>::BYTES)*;
-            fn put(&self, to: &mut &mut [u8]) {
-                $($crate::record::Record::put(&self.$field, to);)*
+            fn put(&self, to: &mut [u8]) {
+                $(
+                    let (place, to) = to.split_at_mut(<$type as $crate::record::Record>::BYTES);
+                    $crate::record::Record::put(&self.$field, place);
+                )*
+                let _ = to;
             }
-            fn take(from: &mut &[u8]) -> Self {
-                Self { $($field: $crate::record::Record::take(from),)* }
+            fn decode(from: &[u8]) -> Self {
+                $(
+                    let (place, from) = from.split_at(<$type as $crate::record::Record>::BYTES);
+                    let $field = $crate::record::Record::decode(place);
+                )*
+                let _ = from;
+                Self { $($field,)* }
             }
         }
     };
@@ -101,7 +114,7 @@ pub fn records<R: Record>(bytes: &[u8]) -> impl Iterator<Item = R> + use<'_, R> 
 /// The records of all processes, by rank. Collective.
 pub fn exchange<R: Record>(info: &StartInfo<'_>, own: &R) -> Vec<R> {
     let mut bytes = vec![0; R::BYTES];
-    own.put(&mut &mut bytes[..]);
+    own.put(&mut bytes);
     records(&(info.exchange)(&bytes)).collect()
 }
 
@@ -127,7 +140,7 @@ mod tests {
             class: Class,
             place: usize,
             has_more: bool,
-            bytes: [u8; 3],
+            words: [u16; 2],
         }
     }
 
@@ -138,10 +151,10 @@ mod tests {
             class: Class::Reply,
             place: 5,
             has_more: true,
-            bytes: [6, 7, 8],
+            words: [6, 0x0807],
         };
         let bytes: [u8; Sample::BYTES] = sample.encode();
-        assert_eq!(bytes, [1, 2, 3, 4, 1, 5, 0, 0, 0, 0, 0, 0, 0, 1, 6, 7, 8]);
+        assert_eq!(bytes, [1, 2, 3, 4, 1, 5, 0, 0, 0, 0, 0, 0, 0, 1, 6, 0, 7, 8]);
         assert_eq!(Sample::decode(&bytes), sample);
     }
 }
