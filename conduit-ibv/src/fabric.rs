@@ -2,7 +2,6 @@
 //! pairs that lead to peers.
 
 use crate::ffi::{Domain, Remote};
-use crate::memory::on_demand::Direction;
 use crate::memory::Segments;
 use crate::peers::Peers;
 use crate::ports::Path;
@@ -65,16 +64,16 @@ impl Fabric {
 
     /// The key of local memory, and the bytes from its address to where another one counts: that of
     /// its segment, or that of all memory.
-    pub fn local(&self, memory: &LocalMemory, rail: usize, direction: Direction) -> Option<(u32, usize)> {
+    pub fn local(&self, memory: &LocalMemory, rail: usize, is_written: bool) -> Option<(u32, usize)> {
         let own = self.segments.local(memory, rail);
-        own.or_else(|| self.on_demand(memory, rail, direction))
+        own.or_else(|| self.on_demand(memory, rail, is_written))
     }
 
     /// That of all memory, if the HCA pages on demand.
     #[inline]
-    pub fn on_demand(&self, memory: &LocalMemory, rail: usize, direction: Direction) -> Option<(u32, usize)> {
+    pub fn on_demand(&self, memory: &LocalMemory, rail: usize, is_written: bool) -> Option<(u32, usize)> {
         let all = self.rails[rail].on_demand.as_ref()?;
-        memory.device.is_none().then_some((all.lkey(direction), usize::MAX))
+        memory.device.is_none().then_some((all.lkey(is_written), usize::MAX))
     }
 
     /// The key of a peer's memory, if one work request reaches all of it.

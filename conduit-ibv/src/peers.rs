@@ -79,7 +79,8 @@ pub const fn pair_name(rail: usize, number: u32) -> u32 {
 pub struct Peers {
     pub states: PeerStates,
     all: Box<[Peer]>,
-    credits: Credits,
+    /// The limits of credits, and the peers that wait for a return.
+    pub credits: Credits,
     /// Requests to all of them that may still be sent, if that is limited.
     total: Option<AtomicU32>,
 }
@@ -216,18 +217,6 @@ impl Peers {
         is_paid
     }
 
-    /// A request of the peer was delivered: notes that credits are to be returned, if more are owed
-    /// than the slack.
-    #[inline]
-    pub fn note_owed(&self, rank: JobRank, connection: &Connection) {
-        self.credits.note_owed(rank, &connection.credits);
-    }
-
-    /// Notes that a peer is to be sent credits and a report on rings.
-    pub fn note(&self, rank: JobRank, connection: &Connection) {
-        self.credits.note(rank, &connection.credits);
-    }
-
     /// Whether a poll should call [`Peers::take_owing`] and [`PeerStates::take_losses`].
     #[inline]
     pub fn has_work(&self) -> bool {
@@ -235,7 +224,7 @@ impl Peers {
     }
 
     /// The peers that wait for a return. One that cannot be served now is passed to
-    /// [`Peers::note_owed`] again.
+    /// [`Credits::note_owed`] again.
     pub fn take_owing(&self) -> Vec<JobRank> {
         self.credits
             .take_owing(|rank| self.connection(rank).map(|connection| &connection.credits))
@@ -384,11 +373,11 @@ mod tests {
         let peers = connected(200, 0, 100);
         let connection = peers.connection(JobRank(2)).unwrap();
         connection.credits.owe(100);
-        peers.note_owed(JobRank(2), connection);
+        peers.credits.note_owed(JobRank(2), &connection.credits);
         assert!(!peers.has_work());
         connection.credits.owe(1);
-        peers.note_owed(JobRank(2), connection);
-        peers.note_owed(JobRank(2), connection);
+        peers.credits.note_owed(JobRank(2), &connection.credits);
+        peers.credits.note_owed(JobRank(2), &connection.credits);
         assert!(peers.has_work() && !peers.has_work());
         assert_eq!(peers.take_owing(), [JobRank(2)]);
         assert_eq!([63, 63, 63].map(|most| connection.credits.take_owed(most)), [63, 38, 0]);

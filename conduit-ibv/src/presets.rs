@@ -36,7 +36,7 @@ impl Drop for Presets {
             env::unset(name);
         }
         if let Ok(devices) = Devices::list() {
-            (0..devices.count()).for_each(|index| drop(devices.open(index)));
+            (0..devices.count).for_each(|index| drop(devices.open(index)));
         }
     }
 }

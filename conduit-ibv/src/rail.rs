@@ -2,7 +2,7 @@
 
 pub mod room;
 
-use crate::ffi::{Channel, Context, Domain, Errno, Pair, PairSettings, Queue, Shared, Wc, XrcDomain};
+use crate::ffi::{Channel, Context, Domain, Errno, Pair, PairQueues, PairSettings, Queue, Shared, Wc, XrcDomain};
 use crate::memory::advice::advised;
 use crate::memory::limits;
 use crate::memory::on_demand::OnDemand;
@@ -12,6 +12,7 @@ use crate::receive::Receives;
 use crate::send::queue::SendQueue;
 use crate::settings::Settings;
 use gasnet_conduit::{config, print_line};
+use gasnet_ibv_abi as abi;
 use gasnet_sys::atomic::{Mutex, Ordering};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
@@ -261,10 +262,13 @@ impl Rail {
             name,
         };
         if self.has_xrc() {
-            return Pair::sender(&self.context, &self.domain, &self.queues[0], settings);
+            let queues = self.queues[0].alone();
+            return Pair::new(&self.context, &self.domain, queues, abi::IBV_QPT_XRC_SEND, settings);
         }
         let queue = &self.queues[self.pairs.load(Ordering::Relaxed) % self.queues.len()];
-        Pair::new(&self.context, &self.domain, queue, self.shared.as_ref(), settings)
+        let shared = self.shared.as_ref();
+        let queues = PairQueues { queue, shared };
+        Pair::new(&self.context, &self.domain, queues, abi::IBV_QPT_RC, settings)
     }
 
     /// A queue pair that is not connected, by its name in events, and the work requests that it
@@ -285,9 +289,9 @@ impl Rail {
         Ok(made)
     }
 
-    /// A pair of up to so many work requests, by its name in events. An HCA may refuse queues that its limits allow: mlx5
-    /// counts units of 64 bytes, of which a work request has several, and its queues are locked
-    /// memory.
+    /// A pair of up to so many work requests, by its name in events. An HCA may refuse queues that
+    /// its limits allow: mlx5 counts units of 64 bytes, of which a work request has several, and
+    /// its queues are locked memory.
     pub fn longest_pair(&self, depth: usize, name: usize) -> Result<(Pair, usize), Errno> {
         let mut shorter = depth;
         loop {

@@ -46,14 +46,6 @@ pub struct Operations {
     pub has_atomics: bool,
 }
 
-/// Agreed by the processes of the job.
-pub struct Agreed {
-    /// Whether a host has several HCAs.
-    pub has_several_hcas: bool,
-    /// Whether the HCAs of all processes have atomics.
-    pub has_atomics: bool,
-}
-
 /// The local memory of a work request.
 pub enum Place {
     /// There.
@@ -65,8 +57,9 @@ pub enum Place {
 }
 
 impl Operations {
-    /// None yet. `processes` of this host share the HCAs.
-    pub fn new(messages: Messages, settings: &Settings, agreed: &Agreed, processes: usize) -> Self {
+    /// None yet, without atomics. `processes` of this host share the HCAs. Puts are fenced if a
+    /// host `has_several_hcas`.
+    pub fn new(messages: Messages, settings: &Settings, has_several_hcas: bool, processes: usize) -> Self {
         let Fabric { paths, rails, .. } = &messages.fabric;
         let regions = rails.iter().map(|rail| rail.context.attributes.max_mr).min();
         let registrations = settings.registrations(regions.unwrap_or(0), processes);
@@ -83,8 +76,8 @@ impl Operations {
             has_copied: AtomicBool::new(false),
             bounce: settings.bounce,
             packed: settings.packed,
-            is_fenced: settings.fenced.unwrap_or(agreed.has_several_hcas),
-            has_atomics: agreed.has_atomics,
+            is_fenced: settings.fenced.unwrap_or(has_several_hcas),
+            has_atomics: false,
             messages,
         }
     }
@@ -109,7 +102,7 @@ impl Operations {
     pub fn place(&self, extent: &Extent, rail: usize, copies: bool) -> Result<Place, Busy> {
         let (fabric, Extent { memory, bytes, .. }) = (self.fabric(), *extent);
         let own = fabric.segments.local(&memory, rail);
-        let known = own.or_else(|| fabric.on_demand(&memory, rail, extent.direction()));
+        let known = own.or_else(|| fabric.on_demand(&memory, rail, extent.is_get));
         let most = match known {
             Some(_) if own.is_none() && !copies => self.bounce.min(SMALL),
             _ => self.bounce,

@@ -59,7 +59,7 @@ impl Grant<'_> {
     pub fn revoke(&self, peers: &Peers, peer: JobRank) {
         let _ = peers.give_back(self.connection, u32::from(self.class == Class::Request));
         self.connection.credits.owe(self.credits);
-        peers.note_owed(peer, self.connection);
+        peers.credits.note_owed(peer, &self.connection.credits);
     }
 }
 
@@ -232,10 +232,10 @@ impl Messages {
         let sent = message.and_then(|message| self.fabric.transmit(connection, message, word));
         if sent.is_err() {
             connection.credits.owe(credits);
-            self.fabric.peers.note(peer, connection);
+            self.fabric.peers.credits.note(peer, &connection.credits);
         } else {
             connection.rings.note_reported(report.taken);
-            self.fabric.peers.note_owed(peer, connection);
+            self.fabric.peers.credits.note_owed(peer, &connection.credits);
         }
     }
 }

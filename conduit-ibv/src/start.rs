@@ -24,7 +24,7 @@ use crate::presets::Presets;
 use crate::progress::Progress;
 use crate::rail::Rail;
 use crate::receive::plan;
-use crate::rma::{Agreed, Operations};
+use crate::rma::Operations;
 use crate::send::Messages;
 use crate::settings::Settings;
 use crate::start::open::Opened;
@@ -83,7 +83,9 @@ fn run(info: &StartInfo<'_>) -> Result<Net, String> {
     let kinds: Vec<Kind> = job.all.iter().map(|record| record.connects).collect();
     let is_complete = connect(info, &messages, || policy.peers(info, &kinds))?;
     let inbox = Inbox::new(if wake.is_some() { 0 } else { job.settings.rings });
-    let operations = Operations::new(messages, &job.settings, &job.agreed(), info.host.len());
+    let has_several_hcas = BootRecord::some_host_has_several_hcas(&job.all, info.place_of);
+    let mut operations = Operations::new(messages, &job.settings, has_several_hcas, info.host.len());
+    operations.has_atomics = job.all.iter().all(|record| record.has_atomics);
     Ok(Net {
         operations,
         progress: Progress::new(inbox, is_complete),
@@ -102,14 +104,6 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// For operations.
-    fn agreed(&self) -> Agreed {
-        Agreed {
-            has_several_hcas: BootRecord::some_host_has_several_hcas(&self.all, self.info.place_of),
-            has_atomics: self.all.iter().all(|record| record.has_atomics),
-        }
-    }
-
     /// Makes the parts for messages of what was opened, and says how many bytes of segments may be
     /// registered. Collective if any process probes.
     fn messages(&self, opened: Opened, xrc: Option<Xrc>) -> Result<(Messages, usize), String> {

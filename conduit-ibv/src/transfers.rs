@@ -6,7 +6,6 @@
 //! each waits for the one before. Large operations may be divided into stripes, one for each path.
 
 use crate::buffers::Buffer;
-use crate::memory::on_demand::Direction;
 use crate::memory::Registered;
 use gasnet_conduit::{LocalMemory, RemoteMemory};
 use gasnet_conduit_util::aligned_copy::copy_out;
@@ -15,6 +14,7 @@ use gasnet_conduit_util::report::Report;
 /// Source, destination and direction of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
+    /// Whether the local memory is written.
     pub is_get: bool,
     pub peer_memory: RemoteMemory,
     pub memory: LocalMemory,
@@ -22,16 +22,6 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Of the data.
-    #[inline]
-    pub fn direction(&self) -> Direction {
-        if self.is_get {
-            Direction::In
-        } else {
-            Direction::Out
-        }
-    }
-
     /// Without its first bytes.
     pub fn after(mut self, bytes: usize) -> Self {
         self.memory.address += bytes;

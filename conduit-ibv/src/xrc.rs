@@ -19,7 +19,7 @@ use crate::connect::resolve::Failure;
 use crate::connect::transport::Transports;
 use crate::events;
 use crate::fabric::Fabric;
-use crate::ffi::{Access, Errno, Pair};
+use crate::ffi::{Access, Errno, Pair, RESPONDER};
 use crate::memory::advice::advised;
 use crate::peers::Connection;
 use crate::ports::Path;
@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 /// State of this process for XRC.
 pub struct Xrc {
-    groups: Groups,
+    pub groups: Groups,
     /// Numbers of receive queues, by rank and rail.
     receive_queues: Box<[u32]>,
     /// By group, from the first contact on.
@@ -150,7 +150,8 @@ impl Xrc {
         })
     }
 
-    /// The numbers of the pairs that send to each group, by group and path; 0 where there are none.
+    /// The numbers of the pairs that send to each group, by group and path: those to a process from
+    /// its group's index times `paths` on. 0 where there are none.
     pub fn senders(&self, paths: usize) -> Vec<u32> {
         let links = lock(&self.links);
         let number = |link: &Option<Link>, path: usize| link.as_ref().map_or(0, |link| link.queues[path].pair.number);
@@ -158,11 +159,6 @@ impl Xrc {
             .iter()
             .flat_map(|link| (0..paths).map(|path| number(link, path)))
             .collect()
-    }
-
-    /// Index in [`Xrc::senders`] of the pair that sends to a process.
-    pub fn sender_to(&self, rank: JobRank, path: usize, paths: usize) -> usize {
-        self.groups.of(rank) * paths + path
     }
 }
 
@@ -225,7 +221,7 @@ impl Xrc {
         for (path, endpoint) in theirs.iter().enumerate().filter(|(path, _)| !pairs.is_connected(*path)) {
             let (pair, to) = (&connection.pairs.ends.receivers[path], endpoint.sending_pair());
             let transport = transport((path, endpoint), peer, own_group);
-            pair.connect_receiver(&fabric.paths[path].port, to, transport)
+            pair.receive_from(&fabric.paths[path].port, to, transport, RESPONDER)
                 .map_err(|why| Failure::of(path, endpoint.address, why))?;
             pairs.note_connected(path);
         }
@@ -238,7 +234,7 @@ impl Xrc {
             let to = endpoint.pair();
             let transport = transport((path, endpoint), fabric.rank, group);
             let pair = &link.queues[path].pair;
-            pair.connect_sender(&fabric.paths[path].port, to, transport)
+            pair.connect(&fabric.paths[path].port, to, transport, 0)
                 .map_err(|why| Failure::of(path, endpoint.address, why))?;
         }
         link.is_connected = true;

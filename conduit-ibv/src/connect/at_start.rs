@@ -66,7 +66,7 @@ impl PairMaker {
         };
         let first_sender = fabric.peers.count() as usize * paths;
         let sender = |path| match &self.xrc {
-            Some(xrc) => number(first_sender + xrc.sender_to(own, path, paths)),
+            Some(xrc) => number(first_sender + xrc.groups.of(own) * paths + path),
             None => 0,
         };
         let ports = ports.chunks_exact(Endpoint::BYTES).enumerate();

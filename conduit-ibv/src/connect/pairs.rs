@@ -6,7 +6,7 @@ use crate::connect::resolve::Failure;
 use crate::connect::transport::Transports;
 use crate::events;
 use crate::fabric::Fabric;
-use crate::ffi::{Access, Errno};
+use crate::ffi::{Access, Errno, RESPONDER};
 use crate::peers::{pair_name, Connection, QueuePairs};
 use crate::ports::{Path, MOST_PATHS};
 use crate::send::queue::SendQueue;
@@ -90,7 +90,7 @@ impl PairMaker {
                 let path = &fabric.paths[queue.path];
                 let transport = self.transports.of(queue.path, path, endpoint, ends);
                 let to = endpoint.pair();
-                let connected = queue.pair.connect(&path.port, to, transport);
+                let connected = queue.pair.connect(&path.port, to, transport, RESPONDER);
                 connected.map_err(|why| Failure::of(queue.path, endpoint.address, why))?;
                 fabric.add_alternate(queue, endpoint);
             }

@@ -70,7 +70,7 @@ impl Inbox {
         connection.rings.offer(ring.remote());
         rings.all.push(ring);
         self.is_used.store(true, Ordering::Relaxed);
-        fabric.peers.note(peer, connection);
+        fabric.peers.credits.note(peer, &connection.credits);
     }
 
     /// Delivers messages from the rings. They are copied first, which frees their slots.
@@ -140,7 +140,7 @@ fn keeps_order(fabric: &Fabric, connection: &Connection) -> bool {
 fn note_taken(peers: &Peers, ring: &Ring) {
     if let Some(connection) = peers.connection(ring.source) {
         if connection.rings.note_taken(ring.taken()) {
-            peers.note(ring.source, connection);
+            peers.credits.note(ring.source, &connection.credits);
         }
     }
 }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 pub struct Devices {
     library: &'static Functions,
     list: *mut *mut abi::ibv_device,
-    count: usize,
+    /// Number of devices.
+    pub count: usize,
 }
 
 impl Devices {
@@ -33,11 +34,6 @@ impl Devices {
         Ok(Self { library, list, count })
     }
 
-    /// Number of devices.
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
     fn device(&self, index: usize) -> *mut abi::ibv_device {
         assert!(index < self.count, "defect: device {index} of {}", self.count);
         // SAFETY: inside the list.
@@ -50,19 +46,8 @@ impl Devices {
         text(unsafe { (self.library.get_device_name)(self.device(index)) })
     }
 
-    /// Whether a device is one for InfiniBand or RoCE. Others lack reliable connected queue pairs,
-    /// or datagrams.
-    pub fn is_infiniband(&self, index: usize) -> bool {
-        self.transport(index) == abi::IBV_TRANSPORT_IB
-    }
-
-    /// Whether it is one for iWARP, which lacks datagrams, messages with 32 bits beside them, and
-    /// mostly atomics.
-    pub fn is_iwarp(&self, index: usize) -> bool {
-        self.transport(index) == abi::IBV_TRANSPORT_IWARP
-    }
-
-    fn transport(&self, index: usize) -> abi::ibv_transport_type {
+    /// The transport of a device: `IBV_TRANSPORT_*`.
+    pub fn transport(&self, index: usize) -> abi::ibv_transport_type {
         // SAFETY: a device of the list.
         unsafe { (*self.device(index)).transport_type }
     }

@@ -12,7 +12,9 @@ mod xrc;
 
 pub use context::{Context, Devices, Event, GidEntry};
 pub use library::Functions;
-pub use pair::{Address, Local, LocalPort, Pair, PairSettings, PeerPair, Remote, Transport, Work};
+pub use pair::{
+    Address, Local, LocalPort, Pair, PairQueues, PairSettings, PeerPair, Remote, Transport, Work, RESPONDER,
+};
 pub use queue::{Channel, Queue, Wc};
 pub use receives::{ReceiveBuffer, ReceiveQueue, Shared, BATCH};
 pub use region::{Access, Domain, Region};

@@ -96,7 +96,7 @@ pub struct Transport {
 }
 
 /// Attributes of pairs that execute the peer's operations.
-pub(super) const RESPONDER: abi::ibv_qp_attr_mask = abi::IBV_QP_MAX_DEST_RD_ATOMIC | abi::IBV_QP_MIN_RNR_TIMER;
+pub const RESPONDER: abi::ibv_qp_attr_mask = abi::IBV_QP_MAX_DEST_RD_ATOMIC | abi::IBV_QP_MIN_RNR_TIMER;
 
 /// A queue pair.
 pub struct Pair {
@@ -120,16 +120,16 @@ pub(super) fn no_attributes() -> abi::ibv_qp_attr {
 
 /// The queues of a pair.
 #[derive(Clone, Copy)]
-pub(super) struct PairQueues<'a> {
+pub struct PairQueues<'a> {
     /// That of completions.
-    pub(super) queue: &'a Queue,
+    pub queue: &'a Queue,
     /// That of receives, if it is shared.
-    pub(super) shared: Option<&'a Shared>,
+    pub shared: Option<&'a Shared>,
 }
 
 impl Queue {
     /// For a pair without a shared receive queue.
-    pub(super) fn alone(&self) -> PairQueues<'_> {
+    pub fn alone(&self) -> PairQueues<'_> {
         PairQueues {
             queue: self,
             shared: None,
@@ -145,18 +145,8 @@ pub struct PeerPair<'a> {
 }
 
 impl Pair {
-    /// A new one. Its sends and receives report to `queue`.
+    /// A new one of a type, `IBV_QPT_*`. Its sends and receives report to a queue.
     pub fn new(
-        context: &Context,
-        domain: &Domain,
-        queue: &Queue,
-        shared: Option<&Shared>,
-        settings: PairSettings,
-    ) -> Result<Self, Errno> {
-        Self::of_type(context, domain, PairQueues { queue, shared }, abi::IBV_QPT_RC, settings)
-    }
-
-    pub(super) fn of_type(
         context: &Context,
         domain: &Domain,
         queues: PairQueues<'_>,
@@ -228,19 +218,15 @@ impl Pair {
         attributes.qp_state = abi::IBV_QPS_INIT;
         attributes.pkey_index = port.pkey_index;
         attributes.port_num = port.number;
-        attributes.qp_access_flags = access.bits();
+        attributes.qp_access_flags = access.0;
         let mask = abi::IBV_QP_STATE | abi::IBV_QP_PKEY_INDEX | abi::IBV_QP_PORT | abi::IBV_QP_ACCESS_FLAGS;
         self.modify(&mut attributes, mask)
     }
 
     /// Connects to a pair of a peer, unless it is connected: this one receives and sends from now
-    /// on. One call at a time.
-    pub fn connect(&self, port: &LocalPort, to: PeerPair<'_>, transport: Transport) -> Result<(), Errno> {
-        self.connect_with(port, to, transport, RESPONDER)
-    }
-
-    /// The same, with attributes beside those that every pair needs.
-    pub(super) fn connect_with(
+    /// on. `more` are attributes beside those that every pair needs: [`RESPONDER`], or none of one
+    /// that only sends. One call at a time.
+    pub fn connect(
         &self,
         port: &LocalPort,
         to: PeerPair<'_>,
@@ -255,8 +241,8 @@ impl Pair {
         Ok(())
     }
 
-    /// Connects to a pair of a peer. `more` are attributes beside those that every pair needs.
-    pub(super) fn receive_from(
+    /// Connects to a pair of a peer, from which this one receives from now on.
+    pub fn receive_from(
         &self,
         port: &LocalPort,
         to: PeerPair<'_>,

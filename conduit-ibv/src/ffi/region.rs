@@ -78,7 +78,7 @@ impl Domain {
 
 /// Access rights to a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access(abi::ibv_access_flags);
+pub struct Access(pub(super) abi::ibv_access_flags);
 
 impl Access {
     /// Operations of this process read it: memory may be read-only.
@@ -91,10 +91,6 @@ impl Access {
     pub const REMOTE: Self = Self(Self::LOCAL.0 | abi::IBV_ACCESS_REMOTE_READ | abi::IBV_ACCESS_REMOTE_WRITE);
     /// Peers execute atomics, too.
     pub const REMOTE_ATOMIC: Self = Self(Self::REMOTE.0 | abi::IBV_ACCESS_REMOTE_ATOMIC);
-
-    pub(super) fn bits(self) -> abi::ibv_access_flags {
-        self.0
-    }
 }
 
 /// A memory region. No operation uses it when it is dropped.

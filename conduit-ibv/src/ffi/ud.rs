@@ -101,7 +101,7 @@ impl Datagrams {
             inline: 0,
             name: 0,
         };
-        let pair = Pair::of_type(context, domain, queue.alone(), abi::IBV_QPT_UD, settings)?;
+        let pair = Pair::new(context, domain, queue.alone(), abi::IBV_QPT_UD, settings)?;
         let this = Self {
             library: context.library,
             port,

@@ -3,10 +3,10 @@
 //! connected to. Each work request names the receive queue.
 
 use super::made::{Made, OpenXrcDomain, PairOf};
-use super::pair::{Pair, PairSettings, Transport, RESPONDER};
+use super::pair::{Pair, PairSettings};
 use super::receives::of_length;
 use super::region::Domain;
-use super::{Context, Errno, LocalPort, PeerPair, Queue, Shared};
+use super::{Context, Errno, Queue, Shared};
 use gasnet_ibv_abi as abi;
 use std::mem::{offset_of, MaybeUninit};
 use std::os::fd::RawFd;
@@ -91,7 +91,7 @@ impl XrcDomain {
         };
         let receiver = self.receiver(context, settings.name)?;
         self.open_receiver(context, receiver.number, settings.name)?;
-        Pair::sender(context, domain, queue, settings).map(drop)
+        Pair::new(context, domain, queue.alone(), abi::IBV_QPT_XRC_SEND, settings).map(drop)
     }
 
     /// A pair that receives from one that sends, by its name in events. It lives as long as any
@@ -124,22 +124,5 @@ impl XrcDomain {
         let raw = unsafe { open(context.raw(), &raw mut attributes) };
         // SAFETY: just made, or null.
         unsafe { Pair::of_raw(context, raw, PairOf::Xrc(Arc::clone(&self.made)), 0) }
-    }
-}
-
-impl Pair {
-    /// A pair that sends to XRC receive queues.
-    pub fn sender(context: &Context, domain: &Domain, queue: &Queue, settings: PairSettings) -> Result<Self, Errno> {
-        Self::of_type(context, domain, queue.alone(), abi::IBV_QPT_XRC_SEND, settings)
-    }
-
-    /// Connects a pair that sends, unless it is connected: it does from now on.
-    pub fn connect_sender(&self, port: &LocalPort, to: PeerPair<'_>, transport: Transport) -> Result<(), Errno> {
-        self.connect_with(port, to, transport, 0)
-    }
-
-    /// Connects a pair that receives.
-    pub fn connect_receiver(&self, port: &LocalPort, to: PeerPair<'_>, transport: Transport) -> Result<(), Errno> {
-        self.receive_from(port, to, transport, RESPONDER)
     }
 }

@@ -3,15 +3,6 @@
 
 use crate::ffi::{Access, Domain, Region};
 
-/// Direction of the data of an operation, as this process sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// The HCA reads local memory: puts and messages.
-    Out,
-    /// The HCA writes it: gets.
-    In,
-}
-
 /// A region for each direction. mlx5 asks for write access at every page fault of a region that
 /// may be written, also where an operation only reads (torvalds/linux
 /// drivers/infiniband/hw/mlx5/odp.c): through such a region, puts from constant tables fail and
@@ -30,12 +21,13 @@ impl OnDemand {
         })
     }
 
-    /// The key of all memory for operations of a direction.
+    /// The key of all memory for operations that write it (gets), or only read it (puts, messages).
     #[inline]
-    pub fn lkey(&self, direction: Direction) -> u32 {
-        match direction {
-            Direction::Out => self.read.lkey,
-            Direction::In => self.write.lkey,
+    pub fn lkey(&self, is_written: bool) -> u32 {
+        if is_written {
+            self.write.lkey
+        } else {
+            self.read.lkey
         }
     }
 }

@@ -140,13 +140,15 @@ impl Host {
         Functions::get()?.prepare_fork();
         let devices = Devices::list()?;
         let (mut hcas, mut contexts) = (Vec::new(), Vec::new());
-        for index in 0..devices.count() {
-            let context = if devices.is_infiniband(index) {
-                devices.open(index)
-            } else if devices.is_iwarp(index) {
-                Err("not supported, as it is for iWARP. The ofi conduit may use it (GASNET_CONDUIT=ofi)".to_owned())
-            } else {
-                Err("not a device for InfiniBand or RoCE".to_owned())
+        for index in 0..devices.count {
+            let context = match devices.transport(index) {
+                abi::IBV_TRANSPORT_IB => devices.open(index),
+                // It lacks datagrams, messages with 32 bits beside them, and mostly atomics.
+                abi::IBV_TRANSPORT_IWARP => {
+                    Err("not supported, as it is for iWARP. The ofi conduit may use it (GASNET_CONDUIT=ofi)".to_owned())
+                }
+                // They lack reliable connected queue pairs, or datagrams.
+                _ => Err("not a device for InfiniBand or RoCE".to_owned()),
             };
             let (context, ports) = match context {
                 Ok(context) => {

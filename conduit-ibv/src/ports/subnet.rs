@@ -4,8 +4,8 @@
 #![forbid(unsafe_code)]
 
 use super::{mix, Choice, Hca, Port, Wanted};
-use gasnet_conduit::{JobRank, StartInfo};
-use gasnet_conduit_util::record::records;
+use gasnet_conduit::JobRank;
+use gasnet_conduit_util::record;
 use std::cmp::Reverse;
 use std::net::Ipv6Addr;
 
@@ -14,22 +14,19 @@ pub const DEFAULT: u64 = 0xfe80 << 48;
 
 /// Most subnets that a process offers.
 const MOST: usize = 4;
-/// Bytes of the name of an HCA.
-const NAME: usize = 16;
-/// Bytes of an offer.
-const BYTES: usize = 16 + 8 * MOST + NAME;
-
-/// Subnets of a process's ports, as the others learn them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
-    /// That of its first path; 0: on Ethernet, or it cannot start.
-    first: u64,
-    /// Equal in processes whose paths are in the same subnets, in the same order.
-    paths: u64,
-    /// Those in which it could use ports, the first ones of at most [`MOST`].
-    candidates: Vec<u64>,
-    /// The name of its first HCA.
-    hca: String,
+record! {
+    /// Subnets of a process's ports, as the others learn them.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Offer {
+        /// That of its first path; 0: on Ethernet, or it cannot start.
+        first: u64,
+        /// Equal in processes whose paths are in the same subnets, in the same order.
+        paths: u64,
+        /// Those in which it could use ports, the first ones of at most [`MOST`]; then 0.
+        candidates: [u64; MOST],
+        /// The name of its first HCA; then 0.
+        hca: [u8; 16],
+    }
 }
 
 impl Offer {
@@ -50,46 +47,21 @@ impl Offer {
             seen.push(*subnet);
             is_new
         });
-        candidates.truncate(MOST);
+        let own = &hcas[choice.paths[0].0].name;
         Self {
             first: paths[0],
             paths: mix(paths.into_iter()),
-            candidates,
-            hca: hcas[choice.paths[0].0].name.clone(),
+            candidates: padded(candidates),
+            hca: padded(own.bytes()),
         }
     }
+}
 
-    /// Exchanges them, by rank.
-    pub fn exchange(info: &StartInfo<'_>, own: &Self) -> Vec<Self> {
-        let all = (info.exchange)(&own.encode());
-        all.chunks_exact(BYTES).map(Self::decode).collect()
-    }
-
-    fn encode(&self) -> [u8; BYTES] {
-        let mut bytes = [0; BYTES];
-        let words = [self.first, self.paths]
-            .into_iter()
-            .chain(self.candidates.iter().copied());
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        for (place, byte) in bytes[BYTES - NAME..].iter_mut().zip(self.hca.bytes()) {
-            *place = byte;
-        }
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Self {
-        let (words, name) = bytes.split_at(BYTES - NAME);
-        let words: Vec<u64> = records(words).collect();
-        let name: Vec<u8> = name.iter().copied().take_while(|byte| *byte != 0).collect();
-        Self {
-            first: words[0],
-            paths: words[1],
-            candidates: words[2..].iter().copied().take_while(|subnet| *subnet != 0).collect(),
-            hca: String::from_utf8_lossy(&name).into_owned(),
-        }
-    }
+/// The first of these values, and zeros.
+fn padded<T: Copy + Default, const N: usize>(values: impl IntoIterator<Item = T>) -> [T; N] {
+    let mut all = [T::default(); N];
+    all.iter_mut().zip(values).for_each(|(place, value)| *place = value);
+    all
 }
 
 /// The subnet that all processes must use. None: their choices are in the same subnets already. The
@@ -100,7 +72,7 @@ pub fn agree(all: &[Offer], rank: JobRank) -> Result<Option<u64>, String> {
     if agrees || all.iter().any(|offer| offer.first == 0) {
         return Ok(None);
     }
-    let is_common = |subnet: &&u64| all.iter().all(|offer| offer.candidates.contains(subnet));
+    let is_common = |subnet: &&u64| **subnet != 0 && all.iter().all(|offer| offer.candidates.contains(subnet));
     let wishes = |subnet: u64| all.iter().filter(|offer| offer.first == subnet).count();
     // The same in all processes, whatever the order of their candidates.
     let best = all[0].candidates.iter().filter(is_common);
@@ -110,14 +82,15 @@ pub fn agree(all: &[Offer], rank: JobRank) -> Result<Option<u64>, String> {
 
 fn disagreement(all: &[Offer], own: &Offer) -> String {
     const ADVICE: &str = "Name HCAs of one subnet with GASNET_IBV_PORTS";
+    let hca = |offer: &Offer| String::from_utf8_lossy(&offer.hca).trim_end_matches('\0').to_owned();
     if let Some(rank) = all.iter().position(|other| other.first != own.first) {
         let other = &all[rank];
         return format!(
             "{} of this rank is in the InfiniBand subnet {}, but {} of rank {rank} in {}, and no subnet is common to \
              all ranks. {ADVICE}",
-            own.hca,
+            hca(own),
             Prefix(own.first),
-            other.hca,
+            hca(other),
             Prefix(other.first)
         );
     }
@@ -137,6 +110,7 @@ impl std::fmt::Display for Prefix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gasnet_conduit_util::record::Record;
 
     const A: u64 = DEFAULT;
     const B: u64 = 0xfec0 << 48 | 1;
@@ -146,8 +120,8 @@ mod tests {
         Offer {
             first: paths[0],
             paths: mix(paths.iter().copied()),
-            candidates: candidates.to_vec(),
-            hca: "mlx5_0".to_owned(),
+            candidates: padded(candidates.iter().copied()),
+            hca: padded("mlx5_0".bytes()),
         }
     }
 
@@ -161,7 +135,8 @@ mod tests {
     #[test]
     fn an_offer_comes_back() {
         for offer in [offer(&[A], &[A, B, C]), Offer::default()] {
-            assert_eq!(Offer::decode(&offer.encode()), offer);
+            let bytes: [u8; Offer::BYTES] = offer.encode();
+            assert_eq!(Offer::decode(&bytes), offer);
         }
     }
 

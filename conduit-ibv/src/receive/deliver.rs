@@ -19,7 +19,7 @@ pub fn deliver(peers: &Peers, source: JobRank, packet: &mut [u8], upcalls: &mut 
     // Before the upcall: its reply returns the credit.
     connection.credits.owe(1);
     upcalls.packet(source, Class::Request, packet);
-    peers.note_owed(source, connection);
+    peers.credits.note_owed(source, &connection.credits);
 }
 
 /// Delivers a request that was kept ([`Peers::hold`]).

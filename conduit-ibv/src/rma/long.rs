@@ -54,7 +54,7 @@ impl Operations {
         let fabric = self.fabric();
         let rail = fabric.paths[transfer.path].rail;
         let Extent { memory, bytes, .. } = transfer.rest;
-        let is_known = || fabric.local(&memory, rail, transfer.rest.direction()).is_some();
+        let is_known = || fabric.local(&memory, rail, transfer.rest.is_get).is_some();
         if matches!(transfer.way, LocalAccess::InPlace) && !is_known() {
             match self.register(&transfer) {
                 Ok(registered) => transfer.way = LocalAccess::Registered(registered),
@@ -187,7 +187,7 @@ impl Operations {
         let (lkey, room) = match &mut transfer.way {
             LocalAccess::InPlace => self
                 .fabric()
-                .local(&memory, rail, transfer.rest.direction())
+                .local(&memory, rail, transfer.rest.is_get)
                 .unwrap_or((0, usize::MAX)),
             LocalAccess::Registered(registered) => registered.key(memory.address),
             LocalAccess::Reserved(source) => (source.local(rail, 0).lkey, usize::MAX),

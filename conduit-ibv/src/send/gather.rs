@@ -3,7 +3,6 @@
 
 use crate::buffers::AsLocal;
 use crate::ffi::{Local, Work};
-use crate::memory::on_demand::Direction;
 use crate::send::queue::CompletionAction;
 use crate::send::{Grant, Messages};
 use gasnet_conduit::{Busy, Gather, GatheredPacket, LocalCompletion, SourceUse};
@@ -32,7 +31,7 @@ impl Messages {
         let rail = self.fabric.paths[queue.path].rail;
         let key = match packet.source {
             SourceUse::Later if packet.front.len() + packet.bytes <= self.eager => {
-                self.fabric.local(&packet.payload, rail, Direction::Out)
+                self.fabric.local(&packet.payload, rail, false)
             }
             _ => None,
         };

@@ -13,6 +13,7 @@ use crate::settings::{PortSettings, Settings};
 use crate::xrc;
 use gasnet_conduit::locality::Ranks;
 use gasnet_conduit::{config, print_line, JobRank, StartInfo};
+use gasnet_conduit_util::record::exchange;
 use gasnet_ibv_abi as abi;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -187,7 +188,7 @@ pub fn choose(info: &StartInfo<'_>, settings: &Settings) -> Result<Network, Stri
     let offer = found
         .as_ref()
         .map(|(host, choice)| Offer::new(&host.hcas, &wanted, choice));
-    let all = Offer::exchange(info, &offer.unwrap_or_default());
+    let all = exchange(info, &offer.unwrap_or_default());
     let (host, mut choice) = found?;
     let mut warnings = Vec::new();
     wanted.subnet = subnet::agree(&all, info.rank)?;
