@@ -35,13 +35,10 @@ typedef struct gni_nic *gni_nic_handle_t;
 typedef struct gni_ep *gni_ep_handle_t;
 typedef struct gni_cq *gni_cq_handle_t;
 typedef struct gni_ce *gni_ce_handle_t;
-typedef struct gni_err *gni_err_handle_t;
-typedef struct gni_msgq *gni_msgq_handle_t;
 typedef struct gni_comp_chan *gni_comp_chan_handle_t;
 
 typedef uint32_t gni_cq_mode_t;
 typedef uint64_t gni_cq_entry_t;
-typedef uint8_t gni_error_mask_t;
 
 /* Return codes. */
 typedef enum gni_return {
@@ -62,7 +59,6 @@ typedef enum gni_return {
 } gni_return_t;
 
 extern const char *gni_err_str[];
-extern const char *gni_statistic_str[];
 
 typedef enum gni_nic_device {
     GNI_DEVICE_GEMINI = 0,
@@ -126,29 +122,15 @@ typedef enum gni_dev_res {
     GNI_DEV_RES_LAST = 9
 } gni_dev_res_t;
 
-/* Whether a resource exists, and its name. */
-uint32_t gni_job_res_valid(gni_job_res_t);
+/* Names of resources. */
 const char *gni_job_res_to_str(gni_job_res_t);
-uint32_t gni_dev_res_valid(gni_dev_res_t);
 const char *gni_dev_res_to_str(gni_dev_res_t);
-
-typedef enum gni_mem_handle_attr {
-    GNI_MEMHNDL_ATTR_READONLY = 1,
-    GNI_MEMHNDL_ATTR_VMDH = 2,
-    GNI_MEMHNDL_ATTR_MRT = 3,
-    GNI_MEMHNDL_ATTR_GART = 4,
-    GNI_MEMHNDL_ATTR_IOMMU = 5,
-    GNI_MEMHNDL_ATTR_PCI_IOMMU = 6,
-    GNI_MEMHNDL_ATTR_CLONE = 7
-} gni_mem_handle_attr_t;
 
 typedef enum gni_smsg_type {
     GNI_SMSG_TYPE_INVALID = 0,
     GNI_SMSG_TYPE_MBOX = 1,
     GNI_SMSG_TYPE_MBOX_AUTO_RETRANSMIT = 2
 } gni_smsg_type_t;
-
-typedef uint32_t gni_statistic_t;
 
 /* Atomics: first generation (Gemini and Aries), then second (Aries). S: 32 bits; C: cached. */
 typedef enum gni_fma_cmd_type {
@@ -435,7 +417,6 @@ typedef enum gni_ce_child { GNI_CE_CHILD_UNUSED = 0, GNI_CE_CHILD_VCE = 1, GNI_C
 #define GNI_DATAGRAM_MAXSIZE 128
 #define GNI_SMSG_MAX_SIZE 65535
 #define GNI_SMSG_ANY_TAG 0xFF
-#define GNI_MSGQ_MSG_SZ_MAX 128
 
 /* Registered memory: data that may be copied and sent. */
 typedef struct gni_mem_handle {
@@ -544,22 +525,6 @@ typedef struct gni_dev_res_desc {
     uint64_t total;
 } gni_dev_res_desc_t;
 
-/* A part of a registration. */
-typedef struct gni_mem_segment {
-    uint64_t address;
-    uint64_t length;
-} gni_mem_segment_t;
-
-/* An error of the NIC. */
-typedef struct gni_error_event {
-    uint16_t error_code;
-    uint8_t error_category;
-    uint8_t ptag;
-    uint32_t serial_number;
-    uint64_t timestamp;
-    uint64_t info_mmrs[4];
-} gni_error_event_t;
-
 /* Versions of library and kernel driver: 0xMMmmCCCC. */
 typedef struct gni_version_info {
     uint32_t ugni_version;
@@ -580,58 +545,6 @@ typedef struct gni_smsg_attr {
     uint16_t mbox_maxcredit;
     uint32_t msg_maxsize;
 } gni_smsg_attr_t;
-
-/* A message queue. */
-typedef struct gni_msgq_attr {
-    uint32_t max_msg_sz;
-    uint32_t smsg_q_sz;
-    uint32_t rcv_pool_sz;
-    uint32_t num_msgq_eps;
-    uint32_t nloc_insts;
-    uint8_t modes;
-    uint32_t rcv_cq_sz;
-} gni_msgq_attr_t;
-
-/* Bandwidth injection. */
-typedef struct gni_bi_desc {
-    uint16_t current_bw;
-    uint16_t current_aot_bw;
-    uint16_t current_norbs;
-    uint16_t flags;
-    uint16_t sys_def_bw;
-    uint16_t sys_def_aot_bw;
-    uint16_t cle_seqnum;
-    uint16_t hss_seqnum;
-} gni_bi_desc_t;
-
-/* Limits of a job. */
-typedef struct gni_job_limits {
-    int32_t mdd_limit;
-    union {
-        int32_t mrt_limit;
-        struct {
-            uint8_t ce_limit;
-            uint8_t iommu_limit;
-            uint8_t res_byte2;
-            uint8_t res_byte3;
-        } m;
-    } a;
-    union {
-        int32_t gart_limit;
-        int32_t dla_limit;
-    } b;
-    int32_t fma_limit;
-    int32_t bte_limit;
-    int32_t cq_limit;
-    int32_t ntt_ctrl;
-    int32_t ntt_base;
-    int32_t ntt_size;
-} gni_job_limits_t;
-
-/* Of which only pointers are passed. */
-typedef struct gni_ntt_descriptor gni_ntt_descriptor_t;
-typedef struct gni_msgq_ep_attr gni_msgq_ep_attr_t;
-typedef int gni_msgq_rcv_cb_func(uint32_t snd_id, uint32_t snd_pe, void *msg, uint8_t msg_tag, void *cb_data);
 
 /* Functions, in the order of the alphabet but for their subjects. */
 gni_return_t GNI_GetDeviceType(OUT gni_nic_device_t *dev_type);
@@ -677,97 +590,29 @@ gni_return_t GNI_GetJobResInfo(IN uint32_t device_id, IN uint8_t ptag, IN gni_jo
 gni_return_t GNI_GetDevResInfo(IN uint32_t device_id, IN gni_dev_res_t res_type, OUT gni_dev_res_desc_t *res_desc);
 gni_return_t GNI_GetVersionInformation(OUT gni_version_info_t *version_info);
 gni_return_t GNI_GetNumLocalDevices(OUT int *num_devices);
-gni_return_t GNI_SuspendJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag, IN uint32_t cookie,
-                            IN uint32_t timeout);
-gni_return_t GNI_ResumeJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag, IN uint32_t cookie);
-gni_return_t GNI_ConfigureNTT(IN int device_id, IN gni_ntt_descriptor_t *ntt_desc, OUT uint32_t *ntt_base);
-gni_return_t GNI_ConfigureJob(IN uint32_t device_id, IN uint64_t job_id, IN uint8_t ptag, IN uint32_t cookie,
-                              IN gni_job_limits_t *limits);
-gni_return_t GNI_ConfigureNTTandJob(IN int device_id, IN uint64_t job_id, IN uint8_t ptag, IN uint32_t cookie,
-                                    IN gni_job_limits_t *limits, IN gni_ntt_descriptor_t *ntt_desc,
-                                    OUT uint32_t *ntt_base);
-gni_return_t GNI_EpIdle(IN gni_ep_handle_t ep_hndl);
 gni_return_t GNI_EpPostData(IN gni_ep_handle_t ep_hndl, IN void *in_data, IN uint16_t data_len, IN void *out_buf,
                             IN uint16_t buf_size);
 gni_return_t GNI_EpPostDataWId(IN gni_ep_handle_t ep_hndl, IN void *in_data, IN uint16_t data_len, IN void *out_buf,
                                IN uint16_t buf_size, IN uint64_t datagram_id);
-gni_return_t GNI_EpPostDataTest(IN gni_ep_handle_t ep_hndl, OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr,
-                                OUT uint32_t *remote_id);
 gni_return_t GNI_EpPostDataTestById(IN gni_ep_handle_t ep_hndl, IN uint64_t datagram_id,
                                     OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr,
                                     OUT uint32_t *remote_id);
-gni_return_t GNI_EpPostDataWait(IN gni_ep_handle_t ep_hndl, IN uint32_t timeout, OUT gni_post_state_t *post_state,
-                                OUT uint32_t *remote_addr, OUT uint32_t *remote_id);
 gni_return_t GNI_EpPostDataWaitById(IN gni_ep_handle_t ep_hndl, IN uint64_t datagram_id, IN uint32_t timeout,
                                     OUT gni_post_state_t *post_state, OUT uint32_t *remote_addr,
                                     OUT uint32_t *remote_id);
-gni_return_t GNI_PostDataProbe(IN gni_nic_handle_t nic_hndl, OUT uint32_t *remote_addr, OUT uint32_t *remote_id);
 gni_return_t GNI_PostDataProbeById(IN gni_nic_handle_t nic_hndl, OUT uint64_t *datagram_id);
 gni_return_t GNI_PostdataProbeWaitById(IN gni_nic_handle_t nic_hndl, IN uint32_t timeout, OUT uint64_t *datagram_id);
 gni_return_t GNI_EpPostDataCancel(IN gni_ep_handle_t ep_hndl);
-gni_return_t GNI_EpPostDataCancelById(IN gni_ep_handle_t ep_hndl, IN uint64_t datagram_id);
-gni_return_t GNI_MemRegisterSegments(IN gni_nic_handle_t nic_hndl, IN gni_mem_segment_t *mem_segments,
-                                     IN uint32_t segments_cnt, IN gni_cq_handle_t dst_cq_hndl, IN uint32_t flags,
-                                     IN uint32_t vmdh_index, INOUT gni_mem_handle_t *mem_hndl);
-gni_return_t GNI_SetMddResources(IN gni_nic_handle_t nic_hndl, IN uint32_t num_entries);
-gni_return_t GNI_MemHndlQueryAttr(IN gni_mem_handle_t *mem_hndl, IN gni_mem_handle_attr_t attr, OUT int *yesno);
-gni_return_t GNI_RebuildMemHndl(IN gni_mem_handle_t *src_mem_hndl, IN uint32_t vmdh_index,
-                                OUT gni_mem_handle_t *dst_mem_hndl);
-gni_return_t GNI_MemQueryHndls(IN gni_nic_handle_t nic_hndl, IN int fd, INOUT gni_mem_handle_t *mem_hndl,
-                               OUT uint64_t *address, OUT uint64_t *length);
 gni_return_t GNI_CtPostFma(IN gni_ep_handle_t ep_hndl, IN gni_post_descriptor_t *post_descr);
-gni_return_t GNI_CtPostCqWrite(IN gni_ep_handle_t ep_hndl, IN gni_post_descriptor_t *post_descr);
-gni_return_t GNI_CqWaitEvent(IN gni_cq_handle_t cq_hndl, IN uint64_t timeout, OUT gni_cq_entry_t *event_data);
-gni_return_t GNI_CqVectorWaitEvent(IN gni_cq_handle_t *cq_hndls, IN uint32_t num_cqs, IN uint64_t timeout,
-                                   OUT gni_cq_entry_t *event_data, OUT uint32_t *which);
 gni_return_t GNI_CqVectorMonitor(IN gni_cq_handle_t *cq_hndls, IN uint32_t num_cqs, IN uint64_t timeout,
                                  OUT uint32_t *which);
-gni_return_t GNI_CqInterruptMask(IN gni_cq_handle_t cq_hndl);
-gni_return_t GNI_CqInterruptUnmask(IN gni_cq_handle_t cq_hndl);
 gni_return_t GNI_SmsgBufferSizeNeeded(IN gni_smsg_attr_t *smsg_attr, OUT unsigned int *size);
 gni_return_t GNI_SmsgInit(IN gni_ep_handle_t ep_hndl, IN gni_smsg_attr_t *local_smsg_attr,
                           IN gni_smsg_attr_t *remote_smsg_attr);
-gni_return_t GNI_SmsgSetDeliveryMode(IN gni_nic_handle_t nic_handle, IN uint16_t dlvr_mode);
-gni_return_t GNI_SmsgSend(IN gni_ep_handle_t ep_hndl, IN void *header, IN uint32_t header_length, IN void *data,
-                          IN uint32_t data_length, IN uint32_t msg_id);
 gni_return_t GNI_SmsgSendWTag(IN gni_ep_handle_t ep_hndl, IN void *header, IN uint32_t header_length, IN void *data,
                               IN uint32_t data_length, IN uint32_t msg_id, IN uint8_t tag);
-gni_return_t GNI_SmsgGetNext(IN gni_ep_handle_t ep_hndl, OUT void **header);
 gni_return_t GNI_SmsgGetNextWTag(IN gni_ep_handle_t ep_hndl, OUT void **header, OUT uint8_t *tag);
 gni_return_t GNI_SmsgRelease(IN gni_ep_handle_t ep_hndl);
-gni_return_t GNI_MsgqInit(IN gni_nic_handle_t nic_hndl, IN gni_msgq_rcv_cb_func *rcv_cb, IN void *cb_data,
-                          IN gni_cq_handle_t snd_cq, IN gni_msgq_attr_t *attrs, OUT gni_msgq_handle_t *msgq_hndl);
-gni_return_t GNI_MsgqRelease(IN gni_msgq_handle_t msgq_hndl);
-gni_return_t GNI_MsgqIdle(IN gni_msgq_handle_t msgq_hndl);
-gni_return_t GNI_MsgqGetConnAttrs(IN gni_msgq_handle_t msgq_hndl, IN uint32_t pe_addr, OUT gni_msgq_ep_attr_t *attrs,
-                                  OUT uint32_t *attrs_size);
-gni_return_t GNI_MsgqConnect(IN gni_msgq_handle_t msgq_hndl, IN uint32_t pe_addr, IN gni_msgq_ep_attr_t *attrs);
-gni_return_t GNI_MsgqConnRelease(IN gni_msgq_handle_t msgq_hndl, IN uint32_t pe_addr);
-gni_return_t GNI_MsgqSend(IN gni_msgq_handle_t msgq_hndl, IN gni_ep_handle_t ep_hndl, IN void *hdr, IN uint32_t hdr_len,
-                          IN void *msg, IN uint32_t msg_len, IN uint32_t msg_id, IN uint8_t msg_tag);
-gni_return_t GNI_MsgqProgress(IN gni_msgq_handle_t msgq_hndl, IN uint32_t timeout);
-gni_return_t GNI_MsgqSize(IN gni_msgq_attr_t *attrs, OUT uint32_t *size);
-gni_return_t GNI_SmsgSetMaxRetrans(IN gni_nic_handle_t nic_handle, IN uint16_t max_retrans);
-gni_return_t GNI_SubscribeErrors(IN gni_nic_handle_t nic_handle, IN uint32_t device_id, IN gni_error_mask_t mask,
-                                 IN uint32_t EEQ_size, OUT gni_err_handle_t *err_handle);
-gni_return_t GNI_ReleaseErrors(IN gni_err_handle_t err_handle);
-gni_return_t GNI_GetErrorMask(IN gni_err_handle_t err_handle, OUT gni_error_mask_t *mask);
-gni_return_t GNI_SetErrorMask(IN gni_err_handle_t err_handle, IN gni_error_mask_t mask_in,
-                              IN gni_error_mask_t *mask_out);
-gni_return_t GNI_GetErrorEvent(IN gni_err_handle_t err_handle, IN gni_error_event_t *event);
-gni_return_t GNI_WaitErrorEvents(IN gni_err_handle_t err_handle, IN gni_error_event_t *events, IN uint32_t events_size,
-                                 IN uint32_t timeout, OUT uint32_t *num_events);
-gni_return_t GNI_SetErrorPtag(IN gni_err_handle_t err_handle, IN uint8_t ptag);
-gni_return_t GNI_GetLocalDeviceIds(IN int len, OUT int *device_ids);
-gni_return_t GNI_GetVersion(OUT uint32_t *version);
-gni_return_t GNI_SetJobResInfo(IN uint32_t device_id, IN uint8_t ptag, IN gni_job_res_t res_type,
-                               IN uint64_t res_value);
-gni_return_t GNI_GetNttGran(IN uint32_t device_id, OUT uint32_t *ntt_gran);
-gni_return_t GNI_SetBIConfig(IN uint32_t device_id, IN uint16_t bw, IN uint16_t aot_bw, IN uint16_t modes);
-gni_return_t GNI_GetBIConfig(IN uint32_t device_id, OUT gni_bi_desc_t *desc);
-gni_return_t GNI_BISyncWait(IN uint32_t device_id, OUT uint32_t timeout);
-gni_return_t GNI_GetNicStat(IN gni_nic_handle_t nic_hndl, IN gni_statistic_t stat, OUT uint32_t *value);
-gni_return_t GNI_ResetNicStat(IN gni_nic_handle_t nic_hndl, IN gni_statistic_t stat);
 gni_return_t GNI_CompChanCreate(IN gni_nic_handle_t nic_hndl, OUT gni_comp_chan_handle_t *chan_hndl);
 gni_return_t GNI_CompChanDestroy(IN gni_comp_chan_handle_t chan_hndl);
 gni_return_t GNI_CompChanFd(IN gni_comp_chan_handle_t chan_hndl, OUT int *comp_chan_fd);
@@ -777,69 +622,25 @@ gni_return_t GNI_CqArmCompChan(IN gni_cq_handle_t *cq_hndls, IN uint32_t num_cqs
 
 /* Parts of entries. */
 uint64_t gni_cq_get_data(gni_cq_entry_t entry);
-uint64_t gni_cq_get_source(gni_cq_entry_t entry);
 uint64_t gni_cq_get_status(gni_cq_entry_t entry);
-uint64_t gni_cq_get_info(gni_cq_entry_t entry);
 uint64_t gni_cq_get_inst_id(gni_cq_entry_t entry);
 uint64_t gni_cq_get_rem_inst_id(gni_cq_entry_t entry);
-uint64_t gni_cq_get_tid(gni_cq_entry_t entry);
 uint64_t gni_cq_get_msg_id(gni_cq_entry_t entry);
 uint64_t gni_cq_get_type(gni_cq_entry_t entry);
-uint64_t gni_cq_get_block_id(gni_cq_entry_t entry);
-uint64_t gni_cq_get_unsuccessful_cnt(gni_cq_entry_t entry);
-uint64_t gni_cq_get_marker_id(gni_cq_entry_t entry);
-uint64_t gni_cq_get_failed_enqueue_cnt(gni_cq_entry_t entry);
-uint64_t gni_cq_get_ce_id(gni_cq_entry_t entry);
-uint64_t gni_cq_get_reductn_id(gni_cq_entry_t entry);
-uint64_t gni_cq_get_trans_type(gni_cq_entry_t entry);
 uint64_t gni_cq_overrun(gni_cq_entry_t entry);
-uint64_t gni_cq_rem_overrun(gni_cq_entry_t entry);
-void gni_cq_set_inst_id(gni_cq_entry_t *entry, uint64_t value);
-void gni_cq_set_rem_inst_id(gni_cq_entry_t *entry, uint64_t value);
-void gni_cq_set_tid(gni_cq_entry_t *entry, uint64_t value);
-void gni_cq_set_msg_id(gni_cq_entry_t *entry, uint64_t value);
-void gni_cq_set_type(gni_cq_entry_t *entry, uint64_t value);
-void gni_cq_clr_status(gni_cq_entry_t *entry);
-unsigned gni_cq_status_dla_overflow(gni_cq_entry_t entry);
-unsigned gni_cq_bte_enq_status(gni_cq_entry_t entry);
 
 #define GNI_CQ_GET_DATA(entry) gni_cq_get_data(entry)
-#define GNI_CQ_GET_SOURCE(entry) gni_cq_get_source(entry)
 #define GNI_CQ_GET_STATUS(entry) gni_cq_get_status(entry)
-#define GNI_CQ_GET_INFO(entry) gni_cq_get_info(entry)
 #define GNI_CQ_GET_INST_ID(entry) gni_cq_get_inst_id(entry)
 #define GNI_CQ_GET_REM_INST_ID(entry) gni_cq_get_rem_inst_id(entry)
-#define GNI_CQ_GET_TID(entry) gni_cq_get_tid(entry)
 #define GNI_CQ_GET_MSG_ID(entry) gni_cq_get_msg_id(entry)
 #define GNI_CQ_GET_TYPE(entry) gni_cq_get_type(entry)
-#define GNI_CQ_GET_BLOCK_ID(entry) gni_cq_get_block_id(entry)
-#define GNI_CQ_GET_UNSUCCESSFUL_CNT(entry) gni_cq_get_unsuccessful_cnt(entry)
-#define GNI_CQ_GET_MARKER_ID(entry) gni_cq_get_marker_id(entry)
-#define GNI_CQ_GET_FAILED_ENQUEUE_CNT(entry) gni_cq_get_failed_enqueue_cnt(entry)
-#define GNI_CQ_GET_CE_ID(entry) gni_cq_get_ce_id(entry)
-#define GNI_CQ_GET_REDUCTN_ID(entry) gni_cq_get_reductn_id(entry)
-#define GNI_CQ_GET_TRANS_TYPE(entry) gni_cq_get_trans_type(entry)
 #define GNI_CQ_OVERRUN(entry) gni_cq_overrun(entry)
-#define GNI_CQ_REM_OVERRUN(entry) gni_cq_rem_overrun(entry)
-#define GNI_CQ_STATUS_DLA_OVERFLOW(entry) gni_cq_status_dla_overflow(entry)
-#define GNI_CQ_BTE_ENQ_STATUS(entry) gni_cq_bte_enq_status(entry)
-#define GNI_CQ_SET_INST_ID(entry, value) gni_cq_set_inst_id(&(entry), value)
-#define GNI_CQ_SET_REM_INST_ID(entry, value) gni_cq_set_rem_inst_id(&(entry), value)
-#define GNI_CQ_SET_TID(entry, value) gni_cq_set_tid(&(entry), value)
-#define GNI_CQ_SET_MSG_ID(entry, value) gni_cq_set_msg_id(&(entry), value)
-#define GNI_CQ_SET_TYPE(entry, value) gni_cq_set_type(&(entry), value)
-#define GNI_CQ_CLR_STATUS(entry) gni_cq_clr_status(&(entry))
 #define GNI_CQ_STATUS_OK(entry) (gni_cq_get_status(entry) == 0)
 
 /* Parts of results of the collective engine. */
 uint64_t gni_ce_res_get_status(gni_ce_result_t *result);
-uint64_t gni_ce_res_status_ok(gni_ce_result_t *result);
-uint64_t gni_ce_res_get_fpe(gni_ce_result_t *result);
-uint64_t gni_ce_res_get_red_id(gni_ce_result_t *result);
 #define GNI_CE_RES_GET_STATUS(result) gni_ce_res_get_status(result)
-#define GNI_CE_RES_STATUS_OK(result) gni_ce_res_status_ok(result)
-#define GNI_CE_RES_GET_FPE(result) gni_ce_res_get_fpe(result)
-#define GNI_CE_RES_GET_RED_ID(result) gni_ce_res_get_red_id(result)
 
 #ifdef __cplusplus
 }

@@ -99,16 +99,24 @@ impl Amo {
 
     /// The new value of the target.
     pub fn apply(self, old: u64, one: u64, two: u64) -> u64 {
-        if self.short {
-            u64::from(self.apply_short(old as u32, one as u32, two as u32))
-        } else {
-            self.apply_long(old, one, two)
-        }
-    }
-
-    fn apply_long(self, old: u64, one: u64, two: u64) -> u64 {
-        let float = |operation: fn(f64, f64) -> f64| operation(f64::from_bits(old), f64::from_bits(one)).to_bits();
-        match self.operation {
+        let mask = if self.short { u64::from(u32::MAX) } else { u64::MAX };
+        let [old, one, two] = [old, one, two].map(|operand| operand & mask);
+        let integer = |bits: u64| {
+            if self.short {
+                i64::from(bits as i32)
+            } else {
+                bits as i64
+            }
+        };
+        // Twice the precision: the result is rounded as that of 32 bits.
+        let float = |operation: fn(f64, f64) -> f64| {
+            if self.short {
+                let [a, b] = [old, one].map(|bits| f64::from(f32::from_bits(bits as u32)));
+                return u64::from((operation(a, b) as f32).to_bits());
+            }
+            operation(f64::from_bits(old), f64::from_bits(one)).to_bits()
+        };
+        let new = match self.operation {
             Operation::Add => old.wrapping_add(one),
             Operation::And => old & one,
             Operation::Or => old | one,
@@ -117,31 +125,13 @@ impl Amo {
             Operation::Swap => one,
             Operation::CompareSwap if old == one => two,
             Operation::CompareSwap => old,
-            Operation::Min => (old as i64).min(one as i64) as u64,
-            Operation::Max => (old as i64).max(one as i64) as u64,
+            Operation::Min => integer(old).min(integer(one)) as u64,
+            Operation::Max => integer(old).max(integer(one)) as u64,
             Operation::FloatMin => float(f64::min),
             Operation::FloatMax => float(f64::max),
             Operation::FloatAdd => float(|a, b| a + b),
-        }
-    }
-
-    fn apply_short(self, old: u32, one: u32, two: u32) -> u32 {
-        let float = |operation: fn(f32, f32) -> f32| operation(f32::from_bits(old), f32::from_bits(one)).to_bits();
-        match self.operation {
-            Operation::Add => old.wrapping_add(one),
-            Operation::And => old & one,
-            Operation::Or => old | one,
-            Operation::Xor => old ^ one,
-            Operation::AndXor => (old & one) ^ two,
-            Operation::Swap => one,
-            Operation::CompareSwap if old == one => two,
-            Operation::CompareSwap => old,
-            Operation::Min => (old as i32).min(one as i32) as u32,
-            Operation::Max => (old as i32).max(one as i32) as u32,
-            Operation::FloatMin => float(f32::min),
-            Operation::FloatMax => float(f32::max),
-            Operation::FloatAdd => float(|a, b| a + b),
-        }
+        };
+        new & mask
     }
 }
 

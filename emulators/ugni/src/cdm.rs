@@ -10,7 +10,7 @@ use gasnet_gni_abi as abi;
 use crate::config::Config;
 use crate::object::{Cdm, Living, Nic, Object};
 use crate::process::{self, current, take};
-use crate::refuse::{code, complain, invalid, quiet, refusal, store, Outcome};
+use crate::refuse::{call, complain, invalid, quiet, refusal, store, Outcome};
 use crate::{ce, datagram, memory, reclaim};
 
 /// Most NICs of a domain.
@@ -26,7 +26,7 @@ extern "C" fn GNI_CdmCreate(
     out: *mut abi::gni_cdm_handle_t,
 ) -> abi::gni_return_t {
     let exclusive = |both: u32| modes & both == both;
-    let create = || {
+    call("GNI_CdmCreate", || {
         if modes & !MODES != 0 {
             return Err(invalid("no such mode of communication domains"));
         }
@@ -40,8 +40,7 @@ extern "C" fn GNI_CdmCreate(
         }
         let cdm = Cdm::new(instance, ptag, cookie, modes).publish();
         store(out, cdm.handle(), "no place for the handle")
-    };
-    code("GNI_CdmCreate", create())
+    })
 }
 
 /// A device of the address exists, and no other domain has the same name.
@@ -131,7 +130,7 @@ extern "C" fn GNI_CdmAttach(
     local_address: *mut u32,
     out: *mut abi::gni_nic_handle_t,
 ) -> abi::gni_return_t {
-    let attach = || {
+    call("GNI_CdmAttach", || {
         let cdm = Cdm::of(cdm)?;
         if local_address.is_null() || out.is_null() {
             return Err(invalid("no place for the address or the handle"));
@@ -139,8 +138,7 @@ extern "C" fn GNI_CdmAttach(
         let nic = attach(cdm, device)?;
         store(local_address, nic.address, "")?;
         store(out, nic.handle(), "")
-    };
-    code("GNI_CdmAttach", attach())
+    })
 }
 
 /// Indices of the objects of a domain in a table.
@@ -188,19 +186,18 @@ fn detach(nic: &'static Nic) {
 
 #[no_mangle]
 extern "C" fn GNI_CdmDestroy(cdm: abi::gni_cdm_handle_t) -> abi::gni_return_t {
-    let destroy = || {
+    call("GNI_CdmDestroy", || {
         let cdm = Cdm::of(cdm)?;
         cdm.retire();
         let nics = std::mem::take(&mut *locked(&cdm.nics));
         nics.into_iter().for_each(detach);
         Ok(())
-    };
-    code("GNI_CdmDestroy", destroy())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_CdmGetNicAddress(device: u32, address: *mut u32, cpu: *mut u32) -> abi::gni_return_t {
-    let get = || {
+    call("GNI_CdmGetNicAddress", || {
         let config = Config::of_process().map_err(|why| {
             complain("GNI_CdmGetNicAddress", abi::GNI_RC_NO_MATCH, &why);
             quiet(abi::GNI_RC_NO_MATCH)
@@ -208,6 +205,5 @@ extern "C" fn GNI_CdmGetNicAddress(device: u32, address: *mut u32, cpu: *mut u32
         let found = process::address(&config, device).ok_or(quiet(abi::GNI_RC_NO_MATCH))?;
         store(address, found, "no place for the address")?;
         store(cpu, 0, "no place for the CPU")
-    };
-    code("GNI_CdmGetNicAddress", get())
+    })
 }

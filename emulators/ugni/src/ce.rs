@@ -12,7 +12,6 @@ use crate::object::Engine;
 use crate::operation::Op;
 use crate::process::Process;
 use crate::queue;
-use crate::reduce::{self, Reduction};
 use crate::refuse::{invalid, refusal, Outcome};
 use crate::shm;
 use crate::status;
@@ -22,29 +21,41 @@ pub const DONE: u64 = 1 << 63;
 
 static NOT_DONE: u64 = 0;
 
-/// The control word of a result.
-fn control(status: u8, exceptions: u32, reduction: u64) -> u64 {
-    DONE | u64::from(status) | u64::from(exceptions) << 8 | (reduction & 0xffff_ffff) << 16
+/// The status in a control word.
+pub fn status_of(control: u64) -> u64 {
+    control & 0xff
 }
 
-/// The parts of a control word: status, floating-point exceptions, reduction.
-pub fn parts(control: u64) -> (u64, u64, u64) {
-    (control & 0xff, control >> 8 & 0xff, control >> 16 & 0xffff_ffff)
+/// A reduction, partly or completely done.
+#[derive(Clone, Copy)]
+struct Reduction {
+    command: abi::gni_ce_cmd_type_t,
+    /// `GNI_CEMODE_*`.
+    mode: u32,
+    id: u64,
+    operands: [u64; 2],
+    /// A status that spoils it; 0: none.
+    status: u8,
+}
+
+/// The operation of a command: those of conduit-gni and of GASNet's aries-conduit.
+fn operation(command: abi::gni_ce_cmd_type_t) -> Option<fn(u64, u64) -> u64> {
+    const FMA_CE_IADD: abi::gni_ce_cmd_type_t = 0x15;
+    match command {
+        abi::GNI_FMA_CE_AND => Some(|a, b| a & b),
+        FMA_CE_IADD => Some(u64::wrapping_add),
+        _ => None,
+    }
 }
 
 /// The checks of a post.
 pub fn check(op: &Op, local_handle: &abi::gni_mem_handle_t) -> Outcome {
-    if op.nic.process.is_gemini {
-        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no collective engine"));
-    }
-    if reduce::decode(op.command).is_none() {
+    op.nic.check_engines()?;
+    if operation(op.command).is_none() {
         return Err(refusal(
             abi::GNI_RC_ILLEGAL_OP,
-            "no such command of the collective engine",
+            "the emulator has no such command of the collective engine",
         ));
-    }
-    if op.ce_mode & abi::GNI_CEMODE_TWO_OP != 0 && !reduce::takes_two(op.command) {
-        return Err(invalid("the command has not two operands"));
     }
     if op.local % 32 != 0 {
         return Err(refusal(
@@ -101,7 +112,6 @@ fn join_leaf(process: &Process, op: &Op) -> Result<(), u8> {
         id: op.reduction,
         operands: [op.operands.0, op.operands.1],
         status: 0,
-        exceptions: 0,
     };
     join(process, engine, child, &reduction);
     Ok(())
@@ -115,7 +125,6 @@ fn join(process: &Process, engine: &shm::Engine, child: u32, with: &Reduction) {
         engine.mode.store(with.mode, Relaxed);
         engine.reduction.store(with.id, Relaxed);
         engine.status.store(u32::from(with.status), Relaxed);
-        engine.exceptions.store(0, Relaxed);
     } else if engine.command.load(Relaxed) != with.command || engine.mode.load(Relaxed) != with.mode {
         engine.status.store(u32::from(status::CE_JOIN_INCONSISTENT), Relaxed);
     } else if engine.reduction.load(Relaxed) != with.id {
@@ -125,7 +134,6 @@ fn join(process: &Process, engine: &shm::Engine, child: u32, with: &Reduction) {
     } else if with.status != 0 {
         engine.status.store(u32::from(with.status), Relaxed);
     }
-    engine.exceptions.fetch_or(with.exceptions, Relaxed);
     for (to, from) in engine.children[child as usize].operands.iter().zip(with.operands) {
         to.store(from, Relaxed);
     }
@@ -153,11 +161,11 @@ fn join(process: &Process, engine: &shm::Engine, child: u32, with: &Reduction) {
 
 /// The children that an engine waits for, as bits.
 fn members(engine: &shm::Engine) -> u32 {
-    let used = |n: &usize| engine.children[*n].kind.load(Relaxed) != abi::GNI_CE_CHILD_UNUSED;
-    (0..32).filter(used).fold(0, |bits, n| bits | 1 << n)
+    let used = engine.children.iter().zip(0..).filter(|(child, _)| child.is_used());
+    used.fold(0, |bits, (_, n)| bits | 1 << n)
 }
 
-/// Reduces what all children contributed, in the order of their numbers.
+/// Reduces what all children contributed.
 fn combine(engine: &shm::Engine) -> Reduction {
     let mut result = Reduction {
         command: engine.command.load(Relaxed),
@@ -165,26 +173,20 @@ fn combine(engine: &shm::Engine) -> Reduction {
         id: engine.reduction.load(Relaxed),
         operands: [0, 0],
         status: engine.status.load(Relaxed) as u8,
-        exceptions: engine.exceptions.load(Relaxed),
     };
-    let members = members(engine);
-    let mut is_first = true;
-    for child in (0..32).filter(|n| members >> n & 1 != 0) {
-        let child = &engine.children[child];
-        let operands = [child.operands[0].load(Relaxed), child.operands[1].load(Relaxed)];
-        if is_first {
-            result.operands = operands;
-            is_first = false;
-        } else {
-            result.add(operands);
-        }
-    }
+    let used = engine.children.iter().filter(|child| child.is_used());
+    let operands = used.map(|child| child.operands.each_ref().map(|operand| operand.load(Relaxed)));
+    let all = operands.reduce(|a, b| match operation(result.command) {
+        Some(operation) if result.mode & abi::GNI_CEMODE_TWO_OP != 0 => [operation(a[0], b[0]), operation(a[1], b[1])],
+        Some(operation) => [operation(a[0], b[0]), a[1]],
+        None => a,
+    });
+    result.operands = all.unwrap_or_default();
     result
 }
 
 /// Sends the result to all leaves below an engine, which is then ready for the next reduction.
 fn distribute(process: &Process, engine: &shm::Engine, result: &Reduction) {
-    let members = members(engine);
     engine.joined.store(0, Relaxed);
     let modes = engine.modes.load(Relaxed);
     let wanted = if result.status == 0 {
@@ -196,19 +198,14 @@ fn distribute(process: &Process, engine: &shm::Engine, result: &Reduction) {
         let entry = entry::engine(engine.id.load(Relaxed), result.id, result.status);
         queue::push(process, engine.cq.load(Relaxed), entry);
     }
-    for child in (0..32).filter(|n| members >> n & 1 != 0) {
-        let child = &engine.children[child];
+    for child in engine.children.iter().filter(|child| child.is_used()) {
         if child.kind.load(Relaxed) == abi::GNI_CE_CHILD_VCE {
             if let Some(below) = find(process, child.address.load(Relaxed), child.id.load(Relaxed)) {
                 distribute(process, below, result);
             }
             continue;
         }
-        let words = [
-            control(result.status, result.exceptions, result.id),
-            result.operands[0],
-            result.operands[1],
-        ];
+        let words = [DONE | u64::from(result.status), result.operands[0], result.operands[1]];
         let (slot, to) = (child.owner.load(Relaxed).wrapping_sub(1), child.result.load(Relaxed));
         // The control word last. A dead process gets nothing.
         let base = words.as_ptr() as u64;
@@ -227,6 +224,12 @@ pub fn release(process: &Process, index: u32) {
     process.fabric.engines.give(index);
 }
 
+impl shm::Child {
+    fn is_used(&self) -> bool {
+        self.kind.load(Relaxed) != abi::GNI_CE_CHILD_UNUSED
+    }
+}
+
 impl Engine {
     pub fn shared(&self) -> &'static shm::Engine {
         self.nic.process.fabric.engines.at(self.index)
@@ -243,7 +246,6 @@ pub fn reset(engine: &shm::Engine) {
         &engine.parent_child,
         &engine.joined,
         &engine.status,
-        &engine.exceptions,
     ] {
         field.store(0, Relaxed);
     }

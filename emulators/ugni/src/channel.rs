@@ -12,7 +12,7 @@ use gasnet_gni_abi as abi;
 
 use crate::object::{Channel, Cq, Living, Nic, Object};
 use crate::process::Process;
-use crate::refuse::{code, invalid, quiet, store, Outcome};
+use crate::refuse::{call, invalid, quiet, store, Outcome};
 use crate::shm;
 
 fn path(process: &Process, number: u32) -> String {
@@ -38,7 +38,7 @@ extern "C" fn GNI_CompChanCreate(
     nic: abi::gni_nic_handle_t,
     out: *mut abi::gni_comp_chan_handle_t,
 ) -> abi::gni_return_t {
-    let create = || {
+    call("GNI_CompChanCreate", || {
         let (nic, _inside) = Nic::enter(nic)?;
         let number = nic.process.fabric.channels.fetch_add(1, SeqCst) + 1;
         let path = path(nic.process, number);
@@ -51,29 +51,26 @@ extern "C" fn GNI_CompChanCreate(
             cqs: Mutex::new(Vec::new()),
         };
         store(out, channel.publish().handle(), "no place for the handle")
-    };
-    code("GNI_CompChanCreate", create())
+    })
 }
 
 /// The descriptor stays open, since a stale handle must not name another file.
 #[no_mangle]
 extern "C" fn GNI_CompChanDestroy(channel: abi::gni_comp_chan_handle_t) -> abi::gni_return_t {
-    let destroy = || {
+    call("GNI_CompChanDestroy", || {
         let (channel, _inside) = Channel::enter(channel)?;
         channel.retire();
         let _ = std::fs::remove_file(path(channel.nic.process, channel.number));
         Ok(())
-    };
-    code("GNI_CompChanDestroy", destroy())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_CompChanFd(channel: abi::gni_comp_chan_handle_t, out: *mut i32) -> abi::gni_return_t {
-    let get = || {
+    call("GNI_CompChanFd", || {
         let channel = Channel::of(channel)?;
         store(out, channel.socket.as_raw_fd(), "no place for the descriptor")
-    };
-    code("GNI_CompChanFd", get())
+    })
 }
 
 #[no_mangle]
@@ -81,7 +78,7 @@ extern "C" fn GNI_CqAttachCompChan(
     cq: abi::gni_cq_handle_t,
     channel: abi::gni_comp_chan_handle_t,
 ) -> abi::gni_return_t {
-    let attach = || {
+    call("GNI_CqAttachCompChan", || {
         let cq = Cq::of(cq)?;
         let channel = Channel::of(channel)?;
         let _inside = cq.nic.enter_domain();
@@ -94,14 +91,13 @@ extern "C" fn GNI_CqAttachCompChan(
         cq.shared.channel.store(channel.number, SeqCst);
         locked(&channel.cqs).push(cq);
         Ok(())
-    };
-    code("GNI_CqAttachCompChan", attach())
+    })
 }
 
 /// An entry that was there before rings too.
 #[no_mangle]
 extern "C" fn GNI_CqArmCompChan(cqs: *const abi::gni_cq_handle_t, count: u32) -> abi::gni_return_t {
-    let arm = || {
+    call("GNI_CqArmCompChan", || {
         if cqs.is_null() || count == 0 {
             return Err(invalid("no completion queues"));
         }
@@ -118,8 +114,7 @@ extern "C" fn GNI_CqArmCompChan(cqs: *const abi::gni_cq_handle_t, count: u32) ->
             }
         }
         Ok(())
-    };
-    code("GNI_CqArmCompChan", arm())
+    })
 }
 
 /// The queue of the next doorbell; NOT_DONE: there is none.
@@ -148,6 +143,7 @@ extern "C" fn GNI_CompChanGetEvent(
     channel: abi::gni_comp_chan_handle_t,
     out: *mut abi::gni_cq_handle_t,
 ) -> abi::gni_return_t {
-    let get = || store(out, next(Channel::of(channel)?)?, "no place for the handle");
-    code("GNI_CompChanGetEvent", get())
+    call("GNI_CompChanGetEvent", || {
+        store(out, next(Channel::of(channel)?)?, "no place for the handle")
+    })
 }

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::entry;
 use crate::object::{Cq, Living, Nic, Object, Role};
 use crate::queue;
-use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
+use crate::refuse::{call, code, invalid, quiet, refusal, store, Outcome};
 use crate::request::MOST;
 use crate::status;
 
@@ -35,7 +35,7 @@ extern "C" fn GNI_CqCreate(
     context: *mut c_void,
     out: *mut abi::gni_cq_handle_t,
 ) -> abi::gni_return_t {
-    let create = || {
+    call("GNI_CqCreate", || {
         let (nic, _inside) = Nic::enter(nic)?;
         if entry_count == 0 || entry_count > MOST {
             return Err(invalid("a completion queue has 1 to 2^20 entries"));
@@ -78,21 +78,19 @@ extern "C" fn GNI_CqCreate(
             misses: Misses::default(),
         };
         store(out, cq.publish().handle(), "no place for the handle")
-    };
-    code("GNI_CqCreate", create())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_CqDestroy(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
-    let destroy = || {
+    call("GNI_CqDestroy", || {
         let (cq, _inside) = Cq::enter(cq)?;
         if cq.endpoints.get() != 0 {
             return Err(refusal(abi::GNI_RC_ERROR_RESOURCE, "endpoints still have the queue"));
         }
         queue::destroy(cq);
         Ok(())
-    };
-    code("GNI_CqDestroy", destroy())
+    })
 }
 
 /// May be called while another thread is in the domain.
@@ -112,22 +110,6 @@ extern "C" fn GNI_CqTestEvent(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
     }
 }
 
-/// Writes the entry and makes the code.
-#[inline(always)]
-fn deliver(cq: &Cq, event: Result<u64, (abi::gni_return_t, u64)>, out: *mut abi::gni_cq_entry_t) -> abi::gni_return_t {
-    let (result, entry) = match event {
-        Ok(entry) => (abi::GNI_RC_SUCCESS, entry),
-        Err((abi::GNI_RC_NOT_DONE, _)) => return abi::GNI_RC_NOT_DONE,
-        Err((result, entry)) => {
-            queue::warn_of_overrun(cq, result);
-            (result, entry)
-        }
-    };
-    // SAFETY: the callers have checked that it is not NULL.
-    unsafe { out.write(entry) };
-    result
-}
-
 #[no_mangle]
 extern "C" fn GNI_CqGetEvent(cq: abi::gni_cq_handle_t, out: *mut abi::gni_cq_entry_t) -> abi::gni_return_t {
     let cq = match Cq::of(cq) {
@@ -141,7 +123,17 @@ extern "C" fn GNI_CqGetEvent(cq: abi::gni_cq_handle_t, out: *mut abi::gni_cq_ent
         return abi::GNI_RC_NOT_DONE;
     }
     let _inside = cq.nic.enter_domain();
-    deliver(cq, queue::get_event(cq), out)
+    let (result, entry) = match queue::get_event(cq) {
+        Ok(entry) => (abi::GNI_RC_SUCCESS, entry),
+        Err((abi::GNI_RC_NOT_DONE, _)) => return abi::GNI_RC_NOT_DONE,
+        Err((result, entry)) => {
+            queue::warn_of_overrun(cq, result);
+            (result, entry)
+        }
+    };
+    // SAFETY: a valid pointer that is not NULL.
+    unsafe { out.write(entry) };
+    result
 }
 
 #[no_mangle]
@@ -150,7 +142,7 @@ extern "C" fn GNI_GetCompleted(
     entry: abi::gni_cq_entry_t,
     out: *mut *mut abi::gni_post_descriptor_t,
 ) -> abi::gni_return_t {
-    let get = || {
+    call("GNI_GetCompleted", || {
         let (cq, _inside) = Cq::enter(cq)?;
         store(out, std::ptr::null_mut(), "no place for the descriptor")?;
         let (descriptor, result) = queue::completed(cq, entry)?;
@@ -159,8 +151,7 @@ extern "C" fn GNI_GetCompleted(
             abi::GNI_RC_SUCCESS => Ok(()),
             other => Err(quiet(other)),
         }
-    };
-    code("GNI_GetCompleted", get())
+    })
 }
 
 /// The end of a wait of `timeout` milliseconds; all ones: none.
@@ -200,78 +191,22 @@ fn blocking(handles: *const abi::gni_cq_handle_t, count: u32) -> Outcome<Vec<&'s
 }
 
 #[no_mangle]
-extern "C" fn GNI_CqWaitEvent(
-    cq: abi::gni_cq_handle_t,
-    timeout: u64,
-    out: *mut abi::gni_cq_entry_t,
-) -> abi::gni_return_t {
-    GNI_CqVectorWaitEvent(&cq, 1, timeout, out, &mut 0)
-}
-
-#[no_mangle]
-extern "C" fn GNI_CqVectorWaitEvent(
-    cqs: *const abi::gni_cq_handle_t,
-    count: u32,
-    timeout: u64,
-    out: *mut abi::gni_cq_entry_t,
-    which: *mut u32,
-) -> abi::gni_return_t {
-    let wait_for = || {
-        let cqs = blocking(cqs, count)?;
-        if out.is_null() || which.is_null() {
-            return Err(invalid("no place for the event"));
-        }
-        let end = deadline(timeout);
-        loop {
-            let left = end.map_or(u64::MAX, |end| {
-                end.saturating_duration_since(Instant::now()).as_millis() as u64
-            });
-            let index = wait(&cqs, left)?;
-            let cq = cqs[index];
-            let _inside = cq.nic.enter_domain();
-            match deliver(cq, queue::get_event(cq), out) {
-                abi::GNI_RC_SUCCESS => return store(which, index as u32, ""),
-                // The entry was of a cancelled request.
-                abi::GNI_RC_NOT_DONE => (),
-                other => {
-                    store(which, index as u32, "")?;
-                    return Err(quiet(other));
-                }
-            }
-        }
-    };
-    code("GNI_CqWaitEvent", wait_for())
-}
-
-#[no_mangle]
 extern "C" fn GNI_CqVectorMonitor(
     cqs: *const abi::gni_cq_handle_t,
     count: u32,
     timeout: u64,
     which: *mut u32,
 ) -> abi::gni_return_t {
-    let monitor = || {
+    call("GNI_CqVectorMonitor", || {
         let index = wait(&blocking(cqs, count)?, timeout)?;
         store(which, index as u32, "no place for the index")
-    };
-    code("GNI_CqVectorMonitor", monitor())
-}
-
-/// Interrupts need not be masked: no thread sleeps on them.
-#[no_mangle]
-extern "C" fn GNI_CqInterruptMask(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
-    code("GNI_CqInterruptMask", blocking(&cq, 1).map(drop))
-}
-
-#[no_mangle]
-extern "C" fn GNI_CqInterruptUnmask(cq: abi::gni_cq_handle_t) -> abi::gni_return_t {
-    code("GNI_CqInterruptUnmask", blocking(&cq, 1).map(drop))
+    })
 }
 
 /// The name of an entry's status.
 #[no_mangle]
 extern "C" fn GNI_CqErrorStr(entry: abi::gni_cq_entry_t, buffer: *mut c_void, length: u32) -> abi::gni_return_t {
-    let print = || {
+    call("GNI_CqErrorStr", || {
         if buffer.is_null() {
             return Err(invalid("no buffer"));
         }
@@ -289,15 +224,13 @@ extern "C" fn GNI_CqErrorStr(entry: abi::gni_cq_entry_t, buffer: *mut c_void, le
             buffer.cast::<u8>().add(text.len()).write(0);
         }
         Ok(())
-    };
-    code("GNI_CqErrorStr", print())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_CqErrorRecoverable(entry: abi::gni_cq_entry_t, out: *mut u32) -> abi::gni_return_t {
-    let ask = || match entry::status(entry) {
+    call("GNI_CqErrorRecoverable", || match entry::status(entry) {
         0 => Err(refusal(abi::GNI_RC_INVALID_STATE, "the entry has no error")),
         status => store(out, u32::from(status::recoverable(status)), "no place for the answer"),
-    };
-    code("GNI_CqErrorRecoverable", ask())
+    })
 }

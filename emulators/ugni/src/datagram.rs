@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use emulator_common::table::set;
 use gasnet_gni_abi as abi;
 
-use crate::object::{Answer, Ep, Living, Nic};
-use crate::refuse::{code, invalid, quiet, store, Outcome};
+use crate::object::{Answer, Ep, Living, Nic, Object};
+use crate::refuse::{call, code, invalid, quiet, store, Outcome};
 use crate::shm::{Datagram, Packet};
 
 const LONGEST: u16 = 128;
@@ -212,16 +212,6 @@ extern "C" fn GNI_EpPostDataTestById(
     )
 }
 
-#[no_mangle]
-extern "C" fn GNI_EpPostDataTest(
-    ep: abi::gni_ep_handle_t,
-    state: *mut abi::gni_post_state_t,
-    address: *mut u32,
-    instance: *mut u32,
-) -> abi::gni_return_t {
-    GNI_EpPostDataTestById(ep, own_id(ep), state, address, instance)
-}
-
 /// Calls `poll` until it is done or the milliseconds are over; all ones: for ever.
 fn wait(timeout: u32, mut poll: impl FnMut() -> Outcome<bool>) -> Outcome {
     let end = Instant::now() + Duration::from_millis(u64::from(timeout));
@@ -248,17 +238,6 @@ extern "C" fn GNI_EpPostDataWaitById(
     code("GNI_EpPostDataWait", wait(timeout, poll))
 }
 
-#[no_mangle]
-extern "C" fn GNI_EpPostDataWait(
-    ep: abi::gni_ep_handle_t,
-    timeout: u32,
-    state: *mut abi::gni_post_state_t,
-    address: *mut u32,
-    instance: *mut u32,
-) -> abi::gni_return_t {
-    GNI_EpPostDataWaitById(ep, own_id(ep), timeout, state, address, instance)
-}
-
 /// The oldest datagram of a NIC that is completed and not yet tested.
 fn probe(nic: abi::gni_nic_handle_t) -> Outcome<&'static Datagram> {
     let nic = Nic::of(nic)?;
@@ -279,27 +258,10 @@ fn probe(nic: abi::gni_nic_handle_t) -> Outcome<&'static Datagram> {
 }
 
 #[no_mangle]
-extern "C" fn GNI_PostDataProbe(
-    nic: abi::gni_nic_handle_t,
-    address: *mut u32,
-    instance: *mut u32,
-) -> abi::gni_return_t {
-    let ask = || {
-        let datagram = probe(nic)?;
-        store(address, datagram.from_address.load(Relaxed), "no place for the address")?;
-        store(
-            instance,
-            datagram.from_instance.load(Relaxed),
-            "no place for the instance",
-        )
-    };
-    code("GNI_PostDataProbe", ask())
-}
-
-#[no_mangle]
 extern "C" fn GNI_PostDataProbeById(nic: abi::gni_nic_handle_t, id: *mut u64) -> abi::gni_return_t {
-    let ask = || store(id, probe(nic)?.id.load(Relaxed), "no place for the id");
-    code("GNI_PostDataProbeById", ask())
+    call("GNI_PostDataProbeById", || {
+        store(id, probe(nic)?.id.load(Relaxed), "no place for the id")
+    })
 }
 
 #[no_mangle]
@@ -348,19 +310,13 @@ pub fn forget(nic: &Nic) {
 }
 
 #[no_mangle]
-extern "C" fn GNI_EpPostDataCancelById(ep: abi::gni_ep_handle_t, id: u64) -> abi::gni_return_t {
-    let take_back = || {
+extern "C" fn GNI_EpPostDataCancel(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
+    call("GNI_EpPostDataCancel", || {
         let (ep, _inside) = Ep::enter(ep)?;
-        if cancel(ep, |answer| answer.id == id) {
+        if cancel(ep, |answer| answer.id == own_id(ep.handle())) {
             Ok(())
         } else {
             Err(quiet(abi::GNI_RC_NO_MATCH))
         }
-    };
-    code("GNI_EpPostDataCancel", take_back())
-}
-
-#[no_mangle]
-extern "C" fn GNI_EpPostDataCancel(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
-    GNI_EpPostDataCancelById(ep, own_id(ep))
+    })
 }

@@ -9,20 +9,13 @@ use gasnet_gni_abi as abi;
 use crate::ce;
 use crate::object::{Cq, Engine, Ep, Living, Nic, Object};
 use crate::process::take;
-use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
-
-fn supported(nic: &Nic) -> Outcome {
-    if nic.process.is_gemini {
-        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no collective engine"));
-    }
-    Ok(())
-}
+use crate::refuse::{call, invalid, quiet, store, Outcome};
 
 #[no_mangle]
 extern "C" fn GNI_CeCreate(nic: abi::gni_nic_handle_t, out: *mut abi::gni_ce_handle_t) -> abi::gni_return_t {
-    let create = || {
+    call("GNI_CeCreate", || {
         let (nic, _inside) = Nic::enter(nic)?;
-        supported(nic)?;
+        nic.check_engines()?;
         if out.is_null() {
             return Err(invalid("no place for the handle"));
         }
@@ -53,14 +46,14 @@ extern "C" fn GNI_CeCreate(nic: abi::gni_nic_handle_t, out: *mut abi::gni_ce_han
             id,
         };
         store(out, engine.publish().handle(), "")
-    };
-    code("GNI_CeCreate", create())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_CeGetId(engine: abi::gni_ce_handle_t, out: *mut u32) -> abi::gni_return_t {
-    let get = || store(out, Engine::of(engine)?.id, "no place for the id");
-    code("GNI_CeGetId", get())
+    call("GNI_CeGetId", || {
+        store(out, Engine::of(engine)?.id, "no place for the id")
+    })
 }
 
 fn one_bit(modes: u32, of: u32) -> bool {
@@ -110,7 +103,7 @@ extern "C" fn GNI_CeConfigure(
     cq: abi::gni_cq_handle_t,
     modes: u32,
 ) -> abi::gni_return_t {
-    let configure = || {
+    call("GNI_CeConfigure", || {
         let (engine, _inside) = Engine::enter(engine)?;
         if children.is_null() || count == 0 || count > abi::GNI_CE_MAX_CHILDREN {
             return Err(invalid("an engine has 1 to 32 children"));
@@ -146,19 +139,17 @@ extern "C" fn GNI_CeConfigure(
         engine.shared().cq.store(key, Relaxed);
         engine.shared().modes.store(modes, Relaxed);
         Ok(())
-    };
-    code("GNI_CeConfigure", configure())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_CeDestroy(engine: abi::gni_ce_handle_t) -> abi::gni_return_t {
-    let destroy = || {
+    call("GNI_CeDestroy", || {
         let (engine, _inside) = Engine::enter(engine)?;
         engine.retire();
         ce::release(engine.nic.process, engine.index);
         Ok(())
-    };
-    code("GNI_CeDestroy", destroy())
+    })
 }
 
 /// The control word of a result.
@@ -173,37 +164,20 @@ fn control(result: *const abi::gni_ce_result_t) -> u64 {
 /// Whether a result has arrived. The meaning of `length` is not known; programs pass 0.
 #[no_mangle]
 extern "C" fn GNI_CeCheckResult(result: *mut abi::gni_ce_result_t, _length: u32) -> abi::gni_return_t {
-    let check = || {
+    call("GNI_CeCheckResult", || {
         if result.is_null() {
             return Err(invalid("no result"));
         }
         let control = control(result);
-        match (control & ce::DONE, ce::parts(control).0) {
+        match (control & ce::DONE, ce::status_of(control)) {
             (0, _) => Err(quiet(abi::GNI_RC_NOT_DONE)),
             (_, 0) => Ok(()),
             _ => Err(quiet(abi::GNI_RC_TRANSACTION_ERROR)),
         }
-    };
-    code("GNI_CeCheckResult", check())
+    })
 }
 
 #[no_mangle]
 extern "C" fn gni_ce_res_get_status(result: *mut abi::gni_ce_result_t) -> u64 {
-    ce::parts(control(result)).0
-}
-
-#[no_mangle]
-extern "C" fn gni_ce_res_status_ok(result: *mut abi::gni_ce_result_t) -> u64 {
-    let control = control(result);
-    u64::from(control & ce::DONE != 0 && ce::parts(control).0 == 0)
-}
-
-#[no_mangle]
-extern "C" fn gni_ce_res_get_fpe(result: *mut abi::gni_ce_result_t) -> u64 {
-    ce::parts(control(result)).1
-}
-
-#[no_mangle]
-extern "C" fn gni_ce_res_get_red_id(result: *mut abi::gni_ce_result_t) -> u64 {
-    ce::parts(control(result)).2
+    ce::status_of(control(result))
 }

@@ -10,8 +10,6 @@
 //! | 56-58 | source; 0: no entry |
 //! | 63 | entries before this one were lost |
 
-use gasnet_gni_abi as abi;
-
 pub const SOURCE_BTE: u64 = 1;
 pub const SOURCE_SSID: u64 = 2;
 pub const SOURCE_RMT: u64 = 3;
@@ -63,27 +61,12 @@ extern "C" fn gni_cq_get_data(entry: u64) -> u64 {
 }
 
 #[no_mangle]
-extern "C" fn gni_cq_get_source(entry: u64) -> u64 {
-    from(entry)
-}
-
-#[no_mangle]
 extern "C" fn gni_cq_get_status(entry: u64) -> u64 {
     u64::from(status(entry))
 }
 
 #[no_mangle]
-extern "C" fn gni_cq_get_info(_entry: u64) -> u64 {
-    0
-}
-
-#[no_mangle]
 extern "C" fn gni_cq_overrun(entry: u64) -> u64 {
-    entry >> 63
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_rem_overrun(entry: u64) -> u64 {
     entry >> 63
 }
 
@@ -98,11 +81,6 @@ extern "C" fn gni_cq_get_rem_inst_id(entry: u64) -> u64 {
 }
 
 #[no_mangle]
-extern "C" fn gni_cq_get_tid(entry: u64) -> u64 {
-    u64::from(request(entry))
-}
-
-#[no_mangle]
 extern "C" fn gni_cq_get_msg_id(entry: u64) -> u64 {
     entry & 0xffff_ffff
 }
@@ -110,93 +88,6 @@ extern "C" fn gni_cq_get_msg_id(entry: u64) -> u64 {
 #[no_mangle]
 extern "C" fn gni_cq_get_type(entry: u64) -> u64 {
     kind(entry)
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_get_block_id(_entry: u64) -> u64 {
-    0
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_get_unsuccessful_cnt(entry: u64) -> u64 {
-    u64::from(status(entry) != 0)
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_get_marker_id(_entry: u64) -> u64 {
-    0
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_get_failed_enqueue_cnt(_entry: u64) -> u64 {
-    0
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_get_ce_id(entry: u64) -> u64 {
-    entry & 0xffff_ffff
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_get_reductn_id(entry: u64) -> u64 {
-    entry >> 32 & 0xffff
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_get_trans_type(entry: u64) -> u64 {
-    from(entry)
-}
-
-/// Puts a value into bits of an entry.
-fn set(entry: *mut abi::gni_cq_entry_t, mask: u64, value: u64) {
-    if !entry.is_null() {
-        // SAFETY: the caller passes a valid pointer or NULL.
-        unsafe { *entry = *entry & !mask | value & mask };
-    }
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_set_inst_id(entry: *mut abi::gni_cq_entry_t, value: u64) {
-    set(entry, 0xffff_ffff, value);
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_set_rem_inst_id(entry: *mut abi::gni_cq_entry_t, value: u64) {
-    set(entry, 0xffff_ffff, value);
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_set_tid(entry: *mut abi::gni_cq_entry_t, value: u64) {
-    set(
-        entry,
-        0xffff << 32 | 15 << 59,
-        value << 32 & 0xffff << 32 | (value >> 16) << 59,
-    );
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_set_msg_id(entry: *mut abi::gni_cq_entry_t, value: u64) {
-    set(entry, 0xffff_ffff, value);
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_set_type(entry: *mut abi::gni_cq_entry_t, value: u64) {
-    set(entry, 3 << 54, value << 54);
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_clr_status(entry: *mut abi::gni_cq_entry_t) {
-    set(entry, 63 << 48, 0);
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_status_dla_overflow(entry: u64) -> u32 {
-    u32::from(status(entry) == 0x20)
-}
-
-#[no_mangle]
-extern "C" fn gni_cq_bte_enq_status(_entry: u64) -> u32 {
-    0
 }
 
 #[cfg(test)]
@@ -209,9 +100,6 @@ mod tests {
             let entry = source(SOURCE_BTE, 0xffff_ffff, index, 63) | 3 << 54 | OVERRUN;
             assert_eq!((request(entry), status(entry), kind(entry)), (index, 63, 3));
             assert_eq!((from(entry), gni_cq_get_inst_id(entry)), (SOURCE_BTE, 0xffff_ffff));
-            let mut other = source(SOURCE_BTE, 7, 0, 0);
-            gni_cq_set_tid(&mut other, u64::from(index));
-            assert_eq!(other, source(SOURCE_BTE, 7, index, 0));
         }
         assert_eq!(gni_cq_get_data(remote(u64::MAX)), (1 << 48) - 1);
     }

@@ -9,7 +9,7 @@ use gasnet_gni_abi as abi;
 use crate::datagram;
 use crate::object::{Cq, Ep, Living, Nic, Object, Role};
 use crate::queue;
-use crate::refuse::{code, invalid, quiet, refusal, store, Outcome};
+use crate::refuse::{call, code, invalid, quiet, store, Outcome};
 
 #[no_mangle]
 extern "C" fn GNI_EpCreate(
@@ -17,7 +17,7 @@ extern "C" fn GNI_EpCreate(
     cq: abi::gni_cq_handle_t,
     out: *mut abi::gni_ep_handle_t,
 ) -> abi::gni_return_t {
-    let create = || {
+    call("GNI_EpCreate", || {
         let (nic, _inside) = Nic::enter(nic)?;
         let cq = if cq.is_null() { None } else { Some(Cq::of(cq)?) };
         if out.is_null() {
@@ -48,13 +48,12 @@ extern "C" fn GNI_EpCreate(
             engine: Cell::new((0, 0, 0)),
         };
         store(out, ep.publish().handle(), "")
-    };
-    code("GNI_EpCreate", create())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_EpBind(ep: abi::gni_ep_handle_t, remote_address: u32, remote_id: u32) -> abi::gni_return_t {
-    let bind = || {
+    call("GNI_EpBind", || {
         let (ep, _inside) = Ep::enter(ep)?;
         if ep.bound.get() {
             return Err(invalid("the endpoint is bound"));
@@ -71,24 +70,22 @@ extern "C" fn GNI_EpBind(ep: abi::gni_ep_handle_t, remote_address: u32, remote_i
         ep.local_event.set(remote_id);
         ep.remote_event.set(ep.nic.cdm.instance);
         Ok(())
-    };
-    code("GNI_EpBind", bind())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_EpSetEventData(ep: abi::gni_ep_handle_t, local: u32, remote: u32) -> abi::gni_return_t {
-    let set = || {
+    call("GNI_EpSetEventData", || {
         let (ep, _inside) = Ep::enter(ep)?;
         ep.local_event.set(local);
         ep.remote_event.set(remote);
         Ok(())
-    };
-    code("GNI_EpSetEventData", set())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_EpUnbind(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
-    let unbind = || {
+    call("GNI_EpUnbind", || {
         let (ep, _inside) = Ep::enter(ep)?;
         if ep.outstanding.get() != 0 || !ep.answers.borrow().is_empty() {
             return Err(quiet(abi::GNI_RC_NOT_DONE));
@@ -96,13 +93,12 @@ extern "C" fn GNI_EpUnbind(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
         ep.bound.set(false);
         ep.mailbox.set(None);
         Ok(())
-    };
-    code("GNI_EpUnbind", unbind())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_EpDestroy(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
-    let destroy = || {
+    call("GNI_EpDestroy", || {
         let (ep, _inside) = Ep::enter(ep)?;
         if let Some(cq) = ep.cq {
             cq.endpoints.set(cq.endpoints.get() - 1);
@@ -116,28 +112,12 @@ extern "C" fn GNI_EpDestroy(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
         ep.nic.endpoints.fetch_sub(1, Relaxed);
         ep.retire();
         Ok(())
-    };
-    code("GNI_EpDestroy", destroy())
-}
-
-/// Whether all requests of an endpoint are completed.
-#[no_mangle]
-extern "C" fn GNI_EpIdle(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
-    let ask = || {
-        let (ep, _inside) = Ep::enter(ep)?;
-        match ep.outstanding.get() {
-            0 => Ok(()),
-            _ => Err(quiet(abi::GNI_RC_NOT_DONE)),
-        }
-    };
-    code("GNI_EpIdle", ask())
+    })
 }
 
 fn set_engine(ep: abi::gni_ep_handle_t, id: u32, child: u32, kind: abi::gni_ce_child_t) -> Outcome {
     let (ep, _inside) = Ep::enter(ep)?;
-    if ep.nic.process.is_gemini {
-        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no collective engine"));
-    }
+    ep.nic.check_engines()?;
     if !ep.bound.get() {
         return Err(invalid("the endpoint is not bound"));
     }

@@ -8,13 +8,13 @@ use gasnet_gni_abi as abi;
 
 use crate::config::Config;
 use crate::process::{self, current};
-use crate::refuse::{code, complain, invalid, quiet, store, Outcome};
+use crate::refuse::{call, code, complain, invalid, quiet, store, Outcome};
 
 /// A table of C strings.
 #[repr(transparent)]
-pub struct Strings<const N: usize>([*const c_char; N]);
+pub struct Strings([*const c_char; NAMES.len()]);
 // SAFETY: the strings are constants.
-unsafe impl<const N: usize> Sync for Strings<N> {}
+unsafe impl Sync for Strings {}
 
 const NAMES: [&CStr; 14] = [
     c"GNI_RC_SUCCESS",
@@ -33,10 +33,10 @@ const NAMES: [&CStr; 14] = [
     c"GNI_RC_ERROR_NOMEM",
 ];
 
-const fn strings() -> Strings<14> {
-    let mut table = [std::ptr::null(); 14];
+const fn strings() -> Strings {
+    let mut table = [std::ptr::null(); NAMES.len()];
     let mut n = 0;
-    while n < 14 {
+    while n < NAMES.len() {
         table[n] = NAMES[n].as_ptr();
         n += 1;
     }
@@ -45,11 +45,7 @@ const fn strings() -> Strings<14> {
 
 /// Names of return codes.
 #[no_mangle]
-pub static gni_err_str: Strings<14> = strings();
-
-/// The numbers of statistics are not known.
-#[no_mangle]
-pub static gni_statistic_str: Strings<1> = Strings([std::ptr::null()]);
+pub static gni_err_str: Strings = strings();
 
 /// Versions of the libraries that the emulator stands in for.
 const GEMINI_VERSION: u32 = 0x0055_00ad;
@@ -65,40 +61,22 @@ fn config(function: &str) -> Outcome<Config> {
 
 #[no_mangle]
 extern "C" fn GNI_GetDeviceType(out: *mut abi::gni_nic_device_t) -> abi::gni_return_t {
-    let get = || {
+    call("GNI_GetDeviceType", || {
         let kind = if config("GNI_GetDeviceType")?.is_gemini() {
             abi::GNI_DEVICE_GEMINI
         } else {
             abi::GNI_DEVICE_ARIES
         };
         store(out, kind, "no place for the type")
-    };
-    code("GNI_GetDeviceType", get())
+    })
 }
 
 #[no_mangle]
 extern "C" fn GNI_GetNumLocalDevices(out: *mut i32) -> abi::gni_return_t {
-    let get = || {
+    call("GNI_GetNumLocalDevices", || {
         let count = config("GNI_GetNumLocalDevices")?.nics;
         store(out, count as i32, "no place for the number")
-    };
-    code("GNI_GetNumLocalDevices", get())
-}
-
-#[no_mangle]
-extern "C" fn GNI_GetLocalDeviceIds(length: i32, out: *mut i32) -> abi::gni_return_t {
-    let get = || {
-        let count = config("GNI_GetLocalDeviceIds")?.nics as i32;
-        if out.is_null() || length < count {
-            return Err(invalid("no place for the ids"));
-        }
-        for device in 0..count {
-            // SAFETY: there is room for `length` ids.
-            unsafe { out.add(device as usize).write(device) };
-        }
-        Ok(())
-    };
-    code("GNI_GetLocalDeviceIds", get())
+    })
 }
 
 fn version() -> u32 {
@@ -106,11 +84,6 @@ fn version() -> u32 {
         Ok(config) if config.is_gemini() => GEMINI_VERSION,
         _ => ARIES_VERSION,
     }
-}
-
-#[no_mangle]
-extern "C" fn GNI_GetVersion(out: *mut u32) -> abi::gni_return_t {
-    code("GNI_GetVersion", store(out, version(), "no place for the version"))
 }
 
 #[no_mangle]
@@ -135,12 +108,11 @@ extern "C" fn GNI_GetVersionInformation(out: *mut abi::gni_version_info_t) -> ab
 /// The tag that belongs to a cookie: any will do that all processes derive alike.
 #[no_mangle]
 extern "C" fn GNI_GetPtag(device: u32, cookie: u32, out: *mut u8) -> abi::gni_return_t {
-    let get = || {
+    call("GNI_GetPtag", || {
         process::address(&config("GNI_GetPtag")?, device).ok_or(quiet(abi::GNI_RC_NO_MATCH))?;
         let tag = 3 + (cookie ^ cookie >> 16) % 125;
         store(out, tag as u8, "no place for the tag")
-    };
-    code("GNI_GetPtag", get())
+    })
 }
 
 /// (used, limit) of a resource of a device, by the numbers of `gni_dev_res_t`.
@@ -168,7 +140,7 @@ extern "C" fn GNI_GetJobResInfo(
     kind: abi::gni_job_res_t,
     out: *mut abi::gni_job_res_desc_t,
 ) -> abi::gni_return_t {
-    let get = || {
+    call("GNI_GetJobResInfo", || {
         let kind = match kind {
             abi::GNI_JOB_RES_MDD => abi::GNI_DEV_RES_MDD,
             abi::GNI_JOB_RES_CQ => abi::GNI_DEV_RES_CQ,
@@ -178,8 +150,7 @@ extern "C" fn GNI_GetJobResInfo(
         };
         let (used, limit) = resource(device, kind)?;
         store(out, abi::gni_job_res_desc_t { used, limit }, "no place for the answer")
-    };
-    code("GNI_GetJobResInfo", get())
+    })
 }
 
 #[no_mangle]
@@ -188,7 +159,7 @@ extern "C" fn GNI_GetDevResInfo(
     kind: abi::gni_dev_res_t,
     out: *mut abi::gni_dev_res_desc_t,
 ) -> abi::gni_return_t {
-    let get = || {
+    call("GNI_GetDevResInfo", || {
         let (held, total) = resource(device, kind)?;
         let answer = abi::gni_dev_res_desc_t {
             available: total.saturating_sub(held),
@@ -197,8 +168,7 @@ extern "C" fn GNI_GetDevResInfo(
             total,
         };
         store(out, answer, "no place for the answer")
-    };
-    code("GNI_GetDevResInfo", get())
+    })
 }
 
 /// Names of resources of jobs and devices, by number.
@@ -225,18 +195,8 @@ fn name_of(names: &[&'static CStr], kind: u32) -> Option<&'static CStr> {
 }
 
 #[no_mangle]
-extern "C" fn gni_job_res_valid(kind: abi::gni_job_res_t) -> u32 {
-    u32::from(name_of(&JOB_RESOURCES, kind).is_some())
-}
-
-#[no_mangle]
 extern "C" fn gni_job_res_to_str(kind: abi::gni_job_res_t) -> *const c_char {
     name_of(&JOB_RESOURCES, kind).unwrap_or(c"?").as_ptr()
-}
-
-#[no_mangle]
-extern "C" fn gni_dev_res_valid(kind: abi::gni_dev_res_t) -> u32 {
-    u32::from(name_of(&DEVICE_RESOURCES, kind).is_some())
 }
 
 #[no_mangle]

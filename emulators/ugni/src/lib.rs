@@ -7,10 +7,9 @@
 //! - `refuse`, `request`, `object`: refusals, requests, and the objects behind handles
 //! - `entry`, `channel`, `queue`: completion queues
 //! - `region`, `memory`, `amo`, `operation`: registered memory, and operations
-//! - `reduce`, `ce`: the collective engine
+//! - `ce`: the collective engine
 //! - `later`, `post`, `chain`: when an operation is executed, and how it is posted
-//! - `cdm`, `cq`, `ep`, `engine`, `smsg`, `datagram`, `errors`, `info`, `unsupported`: the rest of
-//!   the C interface
+//! - `cdm`, `cq`, `ep`, `engine`, `smsg`, `datagram`, `info`: the rest of the C interface
 
 mod amo;
 mod cdm;
@@ -23,7 +22,6 @@ mod datagram;
 mod engine;
 mod entry;
 mod ep;
-mod errors;
 mod forge;
 mod info;
 mod later;
@@ -34,11 +32,9 @@ mod post;
 mod process;
 mod queue;
 mod reclaim;
-mod reduce;
 mod refuse;
 mod region;
 mod request;
 mod shm;
 mod smsg;
 mod status;
-mod unsupported;

@@ -11,7 +11,7 @@ use gasnet_gni_abi as abi;
 use crate::config::Unregistrable;
 use crate::object::{Cq, Living, Nic, Role};
 use crate::process::{take, Process};
-use crate::refuse::{code, invalid, load, quiet, refusal, store, Outcome};
+use crate::refuse::{call, invalid, load, quiet, refusal, store, Outcome};
 use crate::region::{self, FLAG_READ_ONLY, PAGE_SHIFT};
 
 const FLAGS: u32 = abi::GNI_MEM_READ_ONLY
@@ -173,7 +173,7 @@ extern "C" fn GNI_MemRegister(
     vmdh_index: u32,
     out: *mut abi::gni_mem_handle_t,
 ) -> abi::gni_return_t {
-    let register = || {
+    call("GNI_MemRegister", || {
         let (nic, _inside) = Nic::enter(nic)?;
         let cq = if cq.is_null() { None } else { Some(Cq::of(cq)?) };
         if out.is_null() {
@@ -184,40 +184,7 @@ extern "C" fn GNI_MemRegister(
         }
         let wanted = Wanted { address, length, flags };
         store(out, register(nic, &wanted, cq)?, "")
-    };
-    code("GNI_MemRegister", register())
-}
-
-/// Segments must follow each other: then they are one range.
-#[no_mangle]
-#[allow(clippy::too_many_arguments)]
-extern "C" fn GNI_MemRegisterSegments(
-    nic: abi::gni_nic_handle_t,
-    segments: *const abi::gni_mem_segment_t,
-    count: u32,
-    cq: abi::gni_cq_handle_t,
-    flags: u32,
-    vmdh_index: u32,
-    out: *mut abi::gni_mem_handle_t,
-) -> abi::gni_return_t {
-    let range = || {
-        if segments.is_null() || count == 0 {
-            return Err(invalid("no segments"));
-        }
-        // SAFETY: the program passes `count` segments.
-        let segments = unsafe { std::slice::from_raw_parts(segments, count as usize) };
-        if segments
-            .windows(2)
-            .any(|two| two[0].address + two[0].length != two[1].address)
-        {
-            return Err(invalid("the emulator registers only segments that follow each other"));
-        }
-        Ok((segments[0].address, segments.iter().map(|segment| segment.length).sum()))
-    };
-    match range() {
-        Ok((address, length)) => GNI_MemRegister(nic, address, length, cq, flags, vmdh_index, out),
-        Err(refusal) => code("GNI_MemRegisterSegments", Err(refusal)),
-    }
+    })
 }
 
 /// Ends a registration: no access is granted, and none is under way, when this returns.
@@ -237,7 +204,7 @@ pub fn release(process: &Process, index: u32) {
 /// it.
 #[no_mangle]
 extern "C" fn GNI_MemDeregister(nic: abi::gni_nic_handle_t, handle: *mut abi::gni_mem_handle_t) -> abi::gni_return_t {
-    let deregister = || {
+    call("GNI_MemDeregister", || {
         let nic = Nic::of(nic)?;
         let handle = load(handle, "no handle of memory")?;
         let stale = invalid("the handle names no registered memory (any more)");
@@ -247,28 +214,7 @@ extern "C" fn GNI_MemDeregister(nic: abi::gni_nic_handle_t, handle: *mut abi::gn
         }
         release(nic.process, index_of(key));
         Ok(())
-    };
-    code("GNI_MemDeregister", deregister())
-}
-
-#[no_mangle]
-extern "C" fn GNI_MemHndlQueryAttr(
-    handle: *mut abi::gni_mem_handle_t,
-    attribute: abi::gni_mem_handle_attr_t,
-    out: *mut i32,
-) -> abi::gni_return_t {
-    let query = || {
-        let handle = load(handle, "no handle of memory")?;
-        if !region::is_whole(&handle) {
-            return Err(invalid("the handle is damaged"));
-        }
-        if !(1..=7).contains(&attribute) {
-            return Err(invalid("no such attribute of memory"));
-        }
-        let answer = region::flags(&handle) >> (attribute - 1) & 1;
-        store(out, answer as i32, "no place for the answer")
-    };
-    code("GNI_MemHndlQueryAttr", query())
+    })
 }
 
 /// Checks a local range of an operation: a handle of this process that covers it. A handle of

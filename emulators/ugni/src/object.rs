@@ -11,7 +11,7 @@ use emulator_common::wait::Misses;
 use gasnet_gni_abi as abi;
 
 use crate::process::Process;
-use crate::refuse::{die, invalid, Outcome};
+use crate::refuse::{die, invalid, refusal, Outcome};
 use crate::request::Requests;
 use crate::shm;
 
@@ -59,7 +59,6 @@ object!(Cdm, abi::gni_cdm, 0xabcd_0000, "a communication domain", _cdm => None);
 object!(Nic, abi::gni_nic, 0xabcd_0001, "a NIC", nic => Some(nic));
 object!(Ep, abi::gni_ep, 0xabcd_0002, "an endpoint", ep => Some(ep.nic));
 object!(Cq, abi::gni_cq, 0xabcd_0004, "a completion queue", cq => Some(cq.nic));
-object!(Errors, abi::gni_err, 0xabcd_0005, "an error queue", errors => Some(errors.nic));
 object!(Channel, abi::gni_comp_chan, 0xabcd_0008, "a completion channel", channel => Some(channel.nic));
 object!(Engine, abi::gni_ce, 0xabcd_0007, "a collective engine", engine => Some(engine.nic));
 
@@ -133,6 +132,14 @@ impl Nic {
     #[inline(always)]
     pub fn is_attached(&self) -> bool {
         self.kind.load(Relaxed) == Nic::KIND
+    }
+
+    /// Aries alone has collective engines.
+    pub fn check_engines(&self) -> Outcome {
+        if self.process.is_gemini {
+            return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no collective engine"));
+        }
+        Ok(())
     }
 
     /// Checks that no other thread is in a call of the domain, for a call that is too short for
@@ -277,14 +284,6 @@ pub struct Engine {
     /// Index in `Fabric::engines`.
     pub index: u32,
     pub id: u32,
-}
-
-/// A subscription to errors of the NIC, of which there are none.
-#[repr(C)]
-pub struct Errors {
-    pub kind: AtomicU32,
-    pub nic: &'static Nic,
-    pub mask: AtomicU32,
 }
 
 /// A completion channel.

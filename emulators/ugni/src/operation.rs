@@ -1,6 +1,6 @@
 //! Posted operations, which the thread that posts them executes, or a timer.
 
-use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::AcqRel, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU32, AtomicU8, Ordering::AcqRel, Ordering::Relaxed};
 
 use emulator_common::copy::{self, Data, Fault, Flag};
 use gasnet_gni_abi as abi;
@@ -10,7 +10,7 @@ use crate::entry;
 use crate::object::{Cq, Nic};
 use crate::process::Process;
 use crate::queue;
-use crate::region::{grant, Asker, Grant};
+use crate::region::{grant, Grant};
 use crate::status;
 
 /// An operation, with all that it needs of its descriptor and endpoint.
@@ -82,6 +82,16 @@ fn status_of(fault: Fault) -> u8 {
     }
 }
 
+/// Puts data, and then a word, into granted memory.
+#[inline(always)]
+pub fn put_flagged(process: &Process, granted: &Grant, data: &Data, flag: &Flag) -> Result<(), u8> {
+    if data.bytes != 0 {
+        granted.check(data.remote, data.bytes)?;
+    }
+    granted.check(flag.address, 8)?;
+    copy::write_flagged(process, granted.slot, data, flag).map_err(status_of)
+}
+
 impl Op {
     /// Whether its data travel to the target.
     pub fn is_put(&self) -> bool {
@@ -101,13 +111,7 @@ impl Op {
 
     #[inline(always)]
     fn grant(&self, writes: bool) -> Result<Grant<'static>, u8> {
-        let asker = Asker {
-            address: self.remote_address,
-            ptag: u32::from(self.nic.cdm.ptag),
-            cookie: self.nic.cdm.cookie,
-            writes,
-        };
-        grant(self.nic.process, &self.handle, &asker)
+        grant(self.nic, &self.handle, self.remote_address, writes)
     }
 
     /// Moves the data. Returns the key of the queue for the REMOTE event.
@@ -117,39 +121,36 @@ impl Op {
             return Err(status);
         }
         let process = self.nic.process;
-        let fault = status_of;
         let granted = match self.kind {
-            abi::GNI_POST_FMA_PUT | abi::GNI_POST_RDMA_PUT | abi::GNI_POST_FMA_PUT_W_SYNCFLAG => {
+            abi::GNI_POST_FMA_PUT_W_SYNCFLAG => {
+                let data = Data {
+                    local: self.local,
+                    remote: self.remote,
+                    bytes: self.length,
+                };
+                let granted = self.grant(true)?;
+                put_flagged(process, &granted, &data, &self.flag)?;
+                granted
+            }
+            abi::GNI_POST_FMA_PUT | abi::GNI_POST_RDMA_PUT => {
                 let granted = self.grant(true)?;
                 if self.length != 0 {
                     granted.check(self.remote, self.length)?;
-                }
-                if self.kind == abi::GNI_POST_FMA_PUT_W_SYNCFLAG {
-                    granted.check(self.flag.address, 8)?;
-                    let data = Data {
-                        local: self.local,
-                        remote: self.remote,
-                        bytes: self.length,
-                    };
-                    copy::write_flagged(process, granted.slot, &data, &self.flag).map_err(fault)?;
-                } else if self.length != 0 {
-                    copy::write(process, granted.slot, self.local, self.remote, self.length).map_err(fault)?;
+                    copy::write(process, granted.slot, self.local, self.remote, self.length).map_err(status_of)?;
                 }
                 granted
             }
-            abi::GNI_POST_FMA_GET | abi::GNI_POST_RDMA_GET | abi::GNI_POST_FMA_GET_W_FLAG => {
+            abi::GNI_POST_FMA_GET | abi::GNI_POST_RDMA_GET => {
                 let granted = self.grant(false)?;
                 granted.check(self.remote, self.length)?;
-                copy::read(process, granted.slot, self.local, self.remote, self.length).map_err(fault)?;
-                self.respond();
+                copy::read(process, granted.slot, self.local, self.remote, self.length).map_err(status_of)?;
                 granted
             }
-            abi::GNI_POST_AMO | abi::GNI_POST_AMO_W_FLAG => {
+            abi::GNI_POST_AMO => {
                 let amo = amo::decode(self.command).ok_or(status::REQ_ILLEGAL_CMD)?;
                 let granted = self.grant(true)?;
                 granted.check(self.remote, amo.bytes())?;
                 self.atomic(amo, &granted)?;
-                self.respond();
                 granted
             }
             _ => {
@@ -161,19 +162,7 @@ impl Op {
                 granted
             }
         };
-        let cq = granted.region.cq.load(Relaxed);
-        Ok(cq)
-    }
-
-    /// The flag behind a flagged response.
-    fn respond(&self) {
-        let flagged = matches!(self.kind, abi::GNI_POST_FMA_GET_W_FLAG | abi::GNI_POST_AMO_W_FLAG);
-        if flagged {
-            let flag = (self.local + self.length) as *mut u32;
-            // SAFETY: the post has checked that the registered range includes the flag, and its
-            // alignment.
-            unsafe { AtomicU32::from_ptr(flag) }.store(self.flag.value as u32, Release);
-        }
+        Ok(granted.region.cq.load(Relaxed))
     }
 
     /// Atomic among AMOs to the NIC.

@@ -19,9 +19,6 @@ type Descriptor = abi::gni_post_descriptor_t;
 
 /// Longest transfer of the BTE.
 const LONGEST_RDMA: u64 = (1 << 32) - 1;
-/// Longest flagged response, and what it must not cross.
-const LONGEST_FLAGGED: u64 = 60;
-const LINE: u64 = 64;
 
 /// The operation of a descriptor; nothing is checked. On Gemini the descriptor ends before the
 /// fields of the collective engine.
@@ -87,20 +84,7 @@ fn check_get(op: &Op) -> Outcome {
     Ok(())
 }
 
-/// Data and flag of a flagged response share a line.
-fn check_flagged(op: &Op) -> Outcome {
-    if op.nic.process.is_gemini {
-        return Err(refusal(abi::GNI_RC_ILLEGAL_OP, "Gemini has no flagged responses"));
-    }
-    if op.length > LONGEST_FLAGGED {
-        return Err(invalid("a flagged response has at most 60 bytes"));
-    }
-    if op.local % 4 != 0 || op.local / LINE != (op.local + op.length + 3) / LINE {
-        return Err(misaligned("a flagged response must not cross a line of 64 bytes"));
-    }
-    Ok(())
-}
-
+/// Whether an AMO, which is valid, fetches.
 fn check_amo(op: &Op) -> Outcome<bool> {
     if op.length == 0 {
         return Err(invalid("an AMO without length"));
@@ -139,29 +123,8 @@ pub fn check_fma(op: &Op, local_handle: impl Fn() -> abi::gni_mem_handle_t) -> O
             check_get(op)?;
             check_local(op.nic, &local_handle(), op.local, op.length, true)
         }
-        abi::GNI_POST_FMA_GET_W_FLAG => {
-            check_get(op)?;
-            check_flagged(op)?;
-            check_local(op.nic, &local_handle(), op.local, op.length + 4, true)
-        }
-        abi::GNI_POST_AMO | abi::GNI_POST_AMO_W_FLAG => {
-            let flagged = op.kind == abi::GNI_POST_AMO_W_FLAG;
-            let fetches = check_amo(op)?;
-            if flagged {
-                check_flagged(op)?;
-            }
-            if fetches || flagged {
-                check_local(
-                    op.nic,
-                    &local_handle(),
-                    op.local,
-                    op.length + if flagged { 4 } else { 0 },
-                    true,
-                )
-            } else {
-                Ok(())
-            }
-        }
+        abi::GNI_POST_AMO if check_amo(op)? => check_local(op.nic, &local_handle(), op.local, op.length, true),
+        abi::GNI_POST_AMO => Ok(()),
         abi::GNI_POST_CE => ce::check(op, &local_handle()),
         _ => Err(invalid("GNI_PostFma posts no operation of this type")),
     }

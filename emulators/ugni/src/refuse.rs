@@ -41,6 +41,12 @@ pub fn code(function: &str, outcome: Outcome) -> abi::gni_return_t {
     }
 }
 
+/// The return code of a function that does this.
+#[inline(always)]
+pub fn call(function: &str, run: impl FnOnce() -> Outcome) -> abi::gni_return_t {
+    code(function, run())
+}
+
 #[cold]
 pub fn complain(function: &str, code: abi::gni_return_t, why: &str) {
     let name = abi::RETURN_CODES.get(code as usize).unwrap_or(&"?");

@@ -1,13 +1,15 @@
 //! Handles of registered memory, and the checks of every access through one.
 //!
 //! A handle has the address's page and 12 bits of entropy in its first word; pages, page size,
-//! flags, MDD index and a CRC in its second. The entropy is generation and the rest of the index.
+//! flags and MDD index in its second. The entropy is generation and the rest of the index. A real
+//! handle has a CRC, too; here both words are compared.
 
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::table::INDEX_BITS;
 use gasnet_gni_abi as abi;
 
+use crate::object::Nic;
 use crate::process::Process;
 use crate::shm::Region;
 use crate::status;
@@ -18,36 +20,17 @@ pub const PAGE_SHIFT: u32 = 12;
 const MDH_BITS: u32 = 12;
 const LOW_INDEX_BITS: u32 = MDH_BITS + 2;
 
-/// CRC-8 of a handle: what each bit of a byte contributes, from bit 0.
-const CRC: [u8; 8] = [0x5e, 0xbc, 0x61, 0xc2, 0x9d, 0x23, 0x46, 0x8c];
-
-fn crc(handle: &abi::gni_mem_handle_t) -> u8 {
-    let bytes = handle
-        .qword1
-        .to_le_bytes()
-        .into_iter()
-        .chain(handle.qword2.to_le_bytes());
-    bytes.take(15).fold(0, |crc, byte| {
-        let byte = byte ^ crc;
-        (0..8)
-            .filter(|bit| byte >> bit & 1 != 0)
-            .fold(0, |crc, bit| crc ^ CRC[bit])
-    })
-}
-
 /// The handle of a region by its key in the table.
 pub fn handle(key: u32, start: u64, pages: u64, flags: u64) -> abi::gni_mem_handle_t {
     let (index, generation) = (u64::from(key & 0xffff), u64::from(key >> INDEX_BITS));
     let entropy = generation | index >> LOW_INDEX_BITS << 8;
-    let mut handle = abi::gni_mem_handle_t {
+    abi::gni_mem_handle_t {
         qword1: start >> 12 | entropy << 52,
         qword2: pages
             | u64::from(PAGE_SHIFT) << 28
             | (flags | FLAG_NEW) << 34
             | (index & ((1 << LOW_INDEX_BITS) - 1)) << 42,
-    };
-    handle.qword2 |= u64::from(crc(&handle)) << 56;
-    handle
+    }
 }
 
 pub const FLAG_READ_ONLY: u64 = 1;
@@ -64,11 +47,6 @@ fn key(handle: &abi::gni_mem_handle_t) -> u32 {
     let entropy = (handle.qword1 >> 52) as u32;
     let low = (handle.qword2 >> 42) as u32 & ((1 << LOW_INDEX_BITS) - 1);
     low | (entropy >> 8 & 3) << LOW_INDEX_BITS | (entropy & 0xff) << INDEX_BITS
-}
-
-/// Whether a handle is whole.
-pub fn is_whole(handle: &abi::gni_mem_handle_t) -> bool {
-    handle.qword2 >> 56 == u64::from(crc(handle)) && *handle != abi::gni_mem_handle_t::default()
 }
 
 /// The region that a handle names, with its key.
@@ -109,22 +87,14 @@ impl Drop for Grant<'_> {
     }
 }
 
-/// A request for access: NIC address of the target, tag and cookie of the domain that asks, and
-/// whether it writes.
-pub struct Asker {
-    pub address: u32,
-    pub ptag: u32,
-    pub cookie: u32,
-    pub writes: bool,
-}
-
-/// Access to a region of a peer. Err: the status of the operation.
+/// Access of a domain to a region of a peer at a NIC address. Err: the status of the operation.
 #[inline(always)]
-pub fn grant<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t, asker: &Asker) -> Result<Grant<'a>, u8> {
+pub fn grant(nic: &Nic, handle: &abi::gni_mem_handle_t, address: u32, writes: bool) -> Result<Grant<'static>, u8> {
+    let process = nic.process;
     let (region, word) = if let Some((region, _)) = find(process, handle) {
         (region, handle.qword2)
     } else {
-        let region = find_rebuilt(process, handle, asker.address).ok_or(status::AT_MDD_INV)?;
+        let region = find_rebuilt(process, handle, address).ok_or(status::AT_MDD_INV)?;
         (region, region.words[1].load(Relaxed))
     };
     region.users.fetch_add(1, SeqCst);
@@ -133,13 +103,14 @@ pub fn grant<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t, asker: &A
         slot: region.entry.slot(),
     };
     // Deregistration takes the address away and then waits for users.
-    if region.address.load(SeqCst) != asker.address || region.words[1].load(Relaxed) != word {
+    if region.address.load(SeqCst) != address || region.words[1].load(Relaxed) != word {
         return Err(status::AT_MDD_INV);
     }
-    if region.ptag.load(Relaxed) != asker.ptag || region.cookie.load(Relaxed) != asker.cookie {
+    let cdm = nic.cdm;
+    if region.ptag.load(Relaxed) != u32::from(cdm.ptag) || region.cookie.load(Relaxed) != cdm.cookie {
         return Err(status::AT_PROTECTION_ERR);
     }
-    if asker.writes && region.flags.load(Relaxed) & abi::GNI_MEM_READ_ONLY != 0 {
+    if writes && region.flags.load(Relaxed) & abi::GNI_MEM_READ_ONLY != 0 {
         return Err(status::AT_MDD_WR_PERMISSION_ERR);
     }
     Ok(grant)
@@ -179,19 +150,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn handles_keep_their_key_and_show_damage() {
+    fn handles_keep_their_key() {
         for key_in in [1, 0x3fff, 0x4000, 0xffff, 0xff_0001, 0xff_ffff] {
-            let mut handle = handle(key_in, 0x7fff_1234_5000, 77, FLAG_READ_ONLY);
+            let handle = handle(key_in, 0x7fff_1234_5000, 77, FLAG_READ_ONLY);
             assert_eq!(key(&handle), key_in);
-            assert!(is_whole(&handle));
             assert_eq!(flags(&handle), FLAG_READ_ONLY | FLAG_NEW);
-            handle.qword1 ^= 4;
-            assert!(!is_whole(&handle));
         }
-    }
-
-    #[test]
-    fn a_null_handle_is_invalid() {
-        assert!(!is_whole(&abi::gni_mem_handle_t::default()));
     }
 }

@@ -128,8 +128,6 @@ pub struct Engine {
     pub reduction: AtomicU64,
     /// A status that spoils the reduction.
     pub status: AtomicU32,
-    /// Floating-point exceptions met.
-    pub exceptions: AtomicU32,
 }
 
 /// A child of an engine, and what it contributed.

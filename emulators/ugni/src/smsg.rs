@@ -5,17 +5,18 @@
 #![allow(non_snake_case)]
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 use emulator_common::copy::{Data, Flag};
 use gasnet_gni_abi as abi;
 
 use crate::entry;
 use crate::memory::check_local;
-use crate::object::{Ep, Living, Mailbox, Nic, Side};
-use crate::operation::Op;
+use crate::object::{Ep, Living, Mailbox, Side};
+use crate::operation::put_flagged;
 use crate::queue;
-use crate::refuse::{code, invalid, load, quiet, refusal, store, Outcome};
+use crate::refuse::{call, code, invalid, load, quiet, refusal, store, Outcome};
+use crate::region::grant;
 
 const LINE: u64 = 64;
 const SLOT_HEADER: u64 = 16;
@@ -49,7 +50,7 @@ fn side(attr: &abi::gni_smsg_attr_t) -> Outcome<Side> {
 
 #[no_mangle]
 extern "C" fn GNI_SmsgBufferSizeNeeded(attr: *const abi::gni_smsg_attr_t, out: *mut u32) -> abi::gni_return_t {
-    let size = || {
+    call("GNI_SmsgBufferSizeNeeded", || {
         let attr = load(attr, "no attributes")?;
         let side = side(&abi::gni_smsg_attr_t {
             msg_buffer: std::ptr::null_mut(),
@@ -57,8 +58,7 @@ extern "C" fn GNI_SmsgBufferSizeNeeded(attr: *const abi::gni_smsg_attr_t, out: *
             ..attr
         })?;
         store(out, (LINE + side.credits * side.slot) as u32, "no place for the size")
-    };
-    code("GNI_SmsgBufferSizeNeeded", size())
+    })
 }
 
 #[no_mangle]
@@ -67,7 +67,7 @@ extern "C" fn GNI_SmsgInit(
     local: *const abi::gni_smsg_attr_t,
     remote: *const abi::gni_smsg_attr_t,
 ) -> abi::gni_return_t {
-    let init = || {
+    call("GNI_SmsgInit", || {
         let (ep, _inside) = Ep::enter(ep)?;
         if !ep.bound.get() {
             return Err(invalid("the endpoint is not bound"));
@@ -84,34 +84,14 @@ extern "C" fn GNI_SmsgInit(
             released: 0,
         }));
         Ok(())
-    };
-    code("GNI_SmsgInit", init())
+    })
 }
 
-/// The operation that writes data and then a word into the peer's mailbox.
-fn write(ep: &'static Ep, side: &Side, data: &Data, flag: Flag) -> Op {
-    Op {
-        kind: abi::GNI_POST_FMA_PUT_W_SYNCFLAG,
-        mode: 0,
-        nic: ep.nic,
-        cq: None,
-        request: 0,
-        local_event: 0,
-        remote_event: ep.remote_event.get(),
-        remote_address: ep.remote_address.get(),
-        local: data.local,
-        remote: data.remote,
-        handle: side.handle,
-        length: data.bytes,
-        flag,
-        command: 0,
-        operands: (0, 0),
-        engine: (0, 0),
-        ce_mode: 0,
-        reduction: 0,
-        error: None,
-        chain: None,
-    }
+/// Writes data and then a word into the peer's mailbox. Returns the key of its queue.
+fn write(ep: &Ep, side: &Side, data: &Data, flag: &Flag) -> Result<u32, u8> {
+    let granted = grant(ep.nic, &side.handle, ep.remote_address.get(), true)?;
+    put_flagged(ep.nic.process, &granted, data, flag)?;
+    Ok(granted.region.cq.load(Relaxed))
 }
 
 /// A word of this end's mailbox, which the peer may write.
@@ -161,11 +141,10 @@ fn send(ep: abi::gni_ep_handle_t, message: &Message) -> Outcome {
         remote: slot + 8,
         bytes: bytes.len() as u64,
     };
-    let op = write(ep, &mailbox.remote, &data, flag);
-    let status = match op.execute() {
+    let status = match write(ep, &mailbox.remote, &data, &flag) {
         Ok(0) => 0,
         Ok(cq) => {
-            let entry = entry::remote(u64::from(op.remote_event)) | abi::GNI_CQ_EVENT_TYPE_SMSG << 54;
+            let entry = entry::remote(u64::from(ep.remote_event.get())) | abi::GNI_CQ_EVENT_TYPE_SMSG << 54;
             queue::push(ep.nic.process, cq, entry);
             0
         }
@@ -198,23 +177,10 @@ extern "C" fn GNI_SmsgSendWTag(
     code("GNI_SmsgSendWTag", send(ep, &message))
 }
 
-#[no_mangle]
-#[allow(clippy::too_many_arguments)]
-extern "C" fn GNI_SmsgSend(
-    ep: abi::gni_ep_handle_t,
-    header: *const c_void,
-    header_length: u32,
-    data: *const c_void,
-    data_length: u32,
-    id: u32,
-) -> abi::gni_return_t {
-    GNI_SmsgSendWTag(ep, header, header_length, data, data_length, id, 0)
-}
-
 /// The next message with a tag, or any.
 #[no_mangle]
 extern "C" fn GNI_SmsgGetNextWTag(ep: abi::gni_ep_handle_t, out: *mut *mut c_void, tag: *mut u8) -> abi::gni_return_t {
-    let next = || {
+    call("GNI_SmsgGetNextWTag", || {
         let (ep, _inside) = Ep::enter(ep)?;
         let mut mailbox = ep.mailbox.get().ok_or(invalid("the endpoint has no mailbox"))?;
         let wanted = load(tag, "no tag")?;
@@ -236,19 +202,13 @@ extern "C" fn GNI_SmsgGetNextWTag(ep: abi::gni_ep_handle_t, out: *mut *mut c_voi
         ep.mailbox.set(Some(mailbox));
         store(tag, flag as u8, "")?;
         store(out, (slot + SLOT_HEADER) as *mut c_void, "no place for the message")
-    };
-    code("GNI_SmsgGetNextWTag", next())
-}
-
-#[no_mangle]
-extern "C" fn GNI_SmsgGetNext(ep: abi::gni_ep_handle_t, out: *mut *mut c_void) -> abi::gni_return_t {
-    GNI_SmsgGetNextWTag(ep, out, &mut { ANY_TAG })
+    })
 }
 
 /// Gives the peer its credit back.
 #[no_mangle]
 extern "C" fn GNI_SmsgRelease(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
-    let release = || {
+    call("GNI_SmsgRelease", || {
         let (ep, _inside) = Ep::enter(ep)?;
         let mut mailbox = ep.mailbox.get().ok_or(invalid("the endpoint has no mailbox"))?;
         if mailbox.received == mailbox.released {
@@ -265,19 +225,7 @@ extern "C" fn GNI_SmsgRelease(ep: abi::gni_ep_handle_t) -> abi::gni_return_t {
             value: mailbox.released,
             address: mailbox.remote.base,
         };
-        let op = write(ep, &mailbox.remote, &no_data, flag);
-        op.execute().map(drop).map_err(|_| quiet(abi::GNI_RC_TRANSACTION_ERROR))
-    };
-    code("GNI_SmsgRelease", release())
-}
-
-/// Delivery needs no modes and no retransmissions.
-#[no_mangle]
-extern "C" fn GNI_SmsgSetDeliveryMode(nic: abi::gni_nic_handle_t, _mode: u16) -> abi::gni_return_t {
-    code("GNI_SmsgSetDeliveryMode", Nic::of(nic).map(drop))
-}
-
-#[no_mangle]
-extern "C" fn GNI_SmsgSetMaxRetrans(nic: abi::gni_nic_handle_t, _most: u16) -> abi::gni_return_t {
-    code("GNI_SmsgSetMaxRetrans", Nic::of(nic).map(drop))
+        let written = write(ep, &mailbox.remote, &no_data, &flag);
+        written.map(drop).map_err(|_| quiet(abi::GNI_RC_TRANSACTION_ERROR))
+    })
 }

@@ -43,7 +43,6 @@ static void endpoints(void) {
         name(GNI_MemRegister(a.nic, (uintptr_t)a.buffer, 4096, a.source, 0, -1, &a.handle)));
     must(GNI_PostFma(ep, &d) == 0, "GNI_PostFma");
     say("domains", "unbind with an operation outstanding: %s", name(GNI_EpUnbind(ep)));
-    say("domains", "idle: %s", name(GNI_EpIdle(ep)));
     say("domains", "destroy a queue with endpoints: %s", name(GNI_CqDestroy(a.source)));
     must(complete(&a, &d) == 0, "a completion");
     say("domains", "unbind: %s", name(GNI_EpUnbind(ep)));

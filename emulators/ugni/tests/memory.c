@@ -27,11 +27,9 @@ static void rebuilt(struct end *a, struct end *b) {
 void test_memory(void) {
     static const char constant[4096] = "constant";
     gni_mem_handle_t handle, copy, untouched;
-    gni_mem_segment_t segments[2];
     gni_post_descriptor_t d;
     uint8_t *page;
     struct end a, b;
-    int yes = 7;
     make_pair(&a, &b, NULL);
     memset(&handle, 0x77, sizeof handle);
     untouched = handle;
@@ -43,8 +41,6 @@ void test_memory(void) {
         memcmp(&handle, &untouched, sizeof handle) == 0 ? "as it was" : "changed");
     say("memory", "constants for writing: %s", name(enroll(&a, (void *)constant, 8, 0, &handle)));
     say("memory", "constants for reading: %s", name(enroll(&a, (void *)constant, 8, GNI_MEM_READ_ONLY, &handle)));
-    must(GNI_MemHndlQueryAttr(&handle, GNI_MEMHNDL_ATTR_READONLY, &yes) == 0, "GNI_MemHndlQueryAttr");
-    say("memory", "read-only: %d", yes);
     d = descriptor(GNI_POST_RDMA_PUT, &a, &b, 8);
     d.local_addr = (uintptr_t)constant;
     d.local_mem_hndl = handle;
@@ -61,10 +57,6 @@ void test_memory(void) {
     must(enroll(&a, page, 4096, 0, &handle) == 0, "register");
     must(munmap(page, 4096) == 0, "munmap");
     say("memory", "deregister what was unmapped: %s", name(GNI_MemDeregister(a.nic, &handle)));
-    segments[0] = (gni_mem_segment_t){(uintptr_t)a.buffer, 8192};
-    segments[1] = (gni_mem_segment_t){(uintptr_t)a.buffer + 8192, 4096};
-    say("memory", "two segments: %s", name(GNI_MemRegisterSegments(a.nic, segments, 2, NULL, 0, -1, &handle)));
-    must(GNI_MemDeregister(a.nic, &handle) == 0, "GNI_MemDeregister");
     rebuilt(&a, &b);
     // The order of some programs: the queue goes before the memory that names it.
     must(GNI_CqDestroy(b.destination) == 0, "GNI_CqDestroy");

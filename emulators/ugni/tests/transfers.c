@@ -169,16 +169,6 @@ void test_transfers(void) {
     put(&a, &b, GNI_POST_RDMA_PUT, "RDMA put", 15);
     get(&a, &b, GNI_POST_FMA_GET, "FMA get");
     get(&a, &b, GNI_POST_RDMA_GET, "RDMA get");
-    if (!gemini) {
-        gni_post_descriptor_t d = descriptor(GNI_POST_FMA_GET_W_FLAG, &a, &b, 16);
-        d.sync_flag_value = 77;
-        say("transfers", "FMA get with flag: %s", name(transfer(&a, &d)));
-        d.length = 64;
-        say("transfers", "a long one: %s", name(post(&a, &d)));
-        d.length = 60;
-        d.local_addr += 4;
-        say("transfers", "one across a line: %s", name(post(&a, &d)));
-    }
     sync_flags(&a, &b);
     cq_writes(&a, &b);
     chains(&a, &b);
