@@ -1,20 +1,19 @@
 //! Address handles, and queue pairs' attributes, as C calls.
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use emulator_common::lock::locked;
 use gasnet_ibv_abi as abi;
 
-use crate::address::{self, Address, Vector, V4_PREFIX};
+use crate::address::{Address, Vector};
 use crate::config::{Config, Link};
 use crate::handle::{context_of, load, null, release, retain, store, Ah, Context, Object, Pd, Qp};
 use crate::path::vector_is_valid;
 use crate::send;
 use crate::shm::Port;
-use crate::ud::GRH_BYTES;
 
 /// The vector of attributes, if the port can send to it.
 fn vector(config: &Config, device: u32, attr: &abi::ibv_ah_attr) -> Option<Vector> {
@@ -84,77 +83,6 @@ extern "C" fn ibv_destroy_ah(ah: *mut abi::ibv_ah) -> c_int {
     release(&Pd::of(unsafe { (*Ah::of(ah).visible.get()).pd }).users);
     Ah::free(ah);
     0
-}
-
-/// Source and destination GID of a global route header: IPv6, or IPv4 in its last 20 bytes.
-fn gids(header: &[u8; GRH_BYTES]) -> ([u8; 16], [u8; 16], u8, u8) {
-    let mut source = [0; 16];
-    let mut target = [0; 16];
-    if header[0] >> 4 == 6 {
-        source.copy_from_slice(&header[8..24]);
-        target.copy_from_slice(&header[24..]);
-        return (source, target, header[7], header[0] << 4 | header[1] >> 4);
-    }
-    let v4 = &header[20..];
-    source[..12].copy_from_slice(&V4_PREFIX);
-    target[..12].copy_from_slice(&V4_PREFIX);
-    source[12..].copy_from_slice(&v4[12..16]);
-    target[12..].copy_from_slice(&v4[16..20]);
-    (source, target, v4[8], v4[1])
-}
-
-/// The way back of a received datagram.
-#[no_mangle]
-extern "C" fn ibv_init_ah_from_wc(
-    context: *mut abi::ibv_context,
-    port_num: u8,
-    wc: *mut abi::ibv_wc,
-    grh: *mut abi::ibv_grh,
-    place: *mut abi::ibv_ah_attr,
-) -> c_int {
-    let wc = load(wc);
-    // SAFETY: all zero is valid.
-    let mut attr: abi::ibv_ah_attr = unsafe { std::mem::zeroed() };
-    attr.dlid = wc.slid;
-    attr.sl = wc.sl;
-    attr.src_path_bits = wc.dlid_path_bits;
-    attr.port_num = port_num;
-    if wc.wc_flags & abi::IBV_WC_GRH != 0 {
-        let (source, target, hop_limit, traffic_class) = gids(&load(grh.cast::<[u8; GRH_BYTES]>()));
-        let owner = Context::of(context);
-        let config = &owner.process.config;
-        let port = Port {
-            device: owner.device,
-            port: u32::from(port_num).wrapping_sub(1),
-        };
-        // An IPv4 header is of RoCE v2; among equal GIDs the last one has the newer type.
-        let own = (0..address::gid_table_len(config))
-            .rev()
-            .find(|&index| address::gid(config, port, index).is_some_and(|(gid, _)| gid == target));
-        let Some(own) = own else { return -1 };
-        attr.is_global = 1;
-        attr.grh.dgid = abi::ibv_gid { raw: source };
-        attr.grh.sgid_index = own as u8;
-        attr.grh.hop_limit = hop_limit.max(1);
-        attr.grh.traffic_class = traffic_class;
-    }
-    store(place, attr);
-    0
-}
-
-#[no_mangle]
-extern "C" fn ibv_create_ah_from_wc(
-    pd: *mut abi::ibv_pd,
-    wc: *mut abi::ibv_wc,
-    grh: *mut abi::ibv_grh,
-    port_num: u8,
-) -> *mut abi::ibv_ah {
-    // SAFETY: set when the PD was made; all zero is valid for attributes.
-    let (context, mut attr) = unsafe { ((*Pd::of(pd).visible.get()).context, std::mem::zeroed()) };
-    match ibv_init_ah_from_wc(context, port_num, wc, grh, &raw mut attr) {
-        0 => ibv_create_ah(pd, &raw mut attr),
-        _ => null(libc::EINVAL),
-    }
 }
 
 #[no_mangle]
@@ -231,15 +159,4 @@ extern "C" fn ibv_query_qp(
     store(attr, answer);
     store(init, made);
     0
-}
-
-/// Multicast is not emulated.
-#[no_mangle]
-extern "C" fn ibv_attach_mcast(_qp: *mut abi::ibv_qp, _gid: *const c_void, _lid: u16) -> c_int {
-    libc::EOPNOTSUPP
-}
-
-#[no_mangle]
-extern "C" fn ibv_detach_mcast(_qp: *mut abi::ibv_qp, _gid: *const c_void, _lid: u16) -> c_int {
-    libc::EOPNOTSUPP
 }

@@ -202,23 +202,3 @@ pub fn create(process: &Process, capacity: u32, channel: u32, events: u32) -> Op
     }
     Some(index)
 }
-
-/// Changes the capacity. None: more completions are in it, or the heap is full.
-pub fn resize(process: &Process, cq: &Cq, capacity: u32) -> Option<()> {
-    let _guard = cq.entry.lock.lock();
-    if cq.ring.len() > capacity {
-        return None;
-    }
-    let mut kept = Vec::new();
-    while let Some(record) = cq.ring.peek(process.words, 0) {
-        kept.push(record.iter().map(|word| word.load(Relaxed)).collect::<Vec<_>>());
-        cq.ring.pop();
-    }
-    {
-        let _guard = process.allocation();
-        cq.ring.free(process);
-    }
-    cq.ring.make(process, capacity, STRIDE)?;
-    let fit = kept.iter().all(|record| cq.ring.push(process.words, record));
-    fit.then_some(())
-}

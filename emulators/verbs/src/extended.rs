@@ -1,5 +1,5 @@
-//! The extended interfaces: polling a CQ field by field, and posting by calls. Proof:
-//! `ibv_rc_pingpong -N -t` (scripts/check/64-emulators.sh), and perftest (emulators/README.md).
+//! The extended interfaces: polling a CQ field by field, and posting by calls, as far as these use
+//! them: `ibv_rc_pingpong -N -t` (scripts/check/64-emulators.sh), and perftest (emulators/README.md).
 
 use std::ffi::{c_int, c_void};
 
@@ -8,7 +8,7 @@ use gasnet_ibv_abi as abi;
 use crate::address::Destination;
 use crate::copy::{gather_inline, Sge};
 use crate::cq::{self, Cqe};
-use crate::handle::{load, null, sges, Ah, Cq, Object, Qp};
+use crate::handle::{load, null, Ah, Cq, Object, Qp};
 use crate::poll;
 use crate::send;
 use crate::wqe::Wqe;
@@ -18,7 +18,8 @@ pub extern "C" fn create_cq_ex(
     attr: *mut abi::ibv_cq_init_attr_ex,
 ) -> *mut abi::ibv_cq_ex {
     let attr = load(attr);
-    if attr.comp_mask & !abi::IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 {
+    let offered = abi::IBV_WC_EX_WITH_BYTE_LEN | abi::IBV_WC_EX_WITH_QP_NUM | abi::IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+    if attr.comp_mask & !abi::IBV_CQ_INIT_ATTR_MASK_FLAGS != 0 || attr.wc_flags & !u64::from(offered) != 0 {
         return null(libc::EOPNOTSUPP);
     }
     match poll::create(context, attr.cqe, attr.cq_context, attr.channel, attr.comp_vector) {
@@ -32,15 +33,9 @@ pub extern "C" fn create_cq_ex(
             visible.read_opcode = Some(read_opcode);
             visible.read_vendor_err = Some(read_vendor_err);
             visible.read_byte_len = Some(read_byte_len);
-            visible.read_imm_data = Some(read_imm_data);
             visible.read_qp_num = Some(read_qp_num);
-            visible.read_src_qp = Some(read_src_qp);
             visible.read_wc_flags = Some(read_wc_flags);
-            visible.read_slid = Some(read_slid);
-            visible.read_sl = Some(read_sl);
-            visible.read_dlid_path_bits = Some(read_dlid_path_bits);
             visible.read_completion_ts = Some(read_completion_ts);
-            visible.read_completion_wallclock_ns = Some(read_completion_ts);
             cq.cast()
         }
         Err(error) => null(error),
@@ -90,30 +85,22 @@ extern "C" fn read_vendor_err(cq: *mut abi::ibv_cq_ex) -> u32 {
 extern "C" fn read_byte_len(cq: *mut abi::ibv_cq_ex) -> u32 {
     field(cq, |cqe| cqe.byte_len)
 }
-extern "C" fn read_imm_data(cq: *mut abi::ibv_cq_ex) -> u32 {
-    field(cq, |cqe| cqe.imm)
-}
 extern "C" fn read_qp_num(cq: *mut abi::ibv_cq_ex) -> u32 {
     field(cq, |cqe| cqe.qp_num)
-}
-extern "C" fn read_src_qp(cq: *mut abi::ibv_cq_ex) -> u32 {
-    field(cq, |cqe| cqe.src_qp)
 }
 extern "C" fn read_wc_flags(cq: *mut abi::ibv_cq_ex) -> u32 {
     field(cq, |cqe| cqe.wc_flags)
 }
-extern "C" fn read_slid(cq: *mut abi::ibv_cq_ex) -> u32 {
-    field(cq, |cqe| u32::from(cqe.slid))
-}
-extern "C" fn read_sl(cq: *mut abi::ibv_cq_ex) -> u8 {
-    field(cq, |cqe| cqe.service_level)
-}
-extern "C" fn read_dlid_path_bits(_cq: *mut abi::ibv_cq_ex) -> u8 {
-    0
-}
 extern "C" fn read_completion_ts(cq: *mut abi::ibv_cq_ex) -> u64 {
     field(cq, |cqe| cqe.time_ns)
 }
+
+/// Operations that have such calls.
+pub const OPERATIONS: u32 = abi::IBV_QP_EX_WITH_SEND
+    | abi::IBV_QP_EX_WITH_RDMA_WRITE
+    | abi::IBV_QP_EX_WITH_RDMA_READ
+    | abi::IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+    | abi::IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
 /// Sets the calls by which work requests are built.
 pub fn set_calls(qp: &mut abi::ibv_qp_ex) {
@@ -121,18 +108,14 @@ pub fn set_calls(qp: &mut abi::ibv_qp_ex) {
     qp.wr_complete = Some(wr_complete);
     qp.wr_abort = Some(wr_start);
     qp.wr_send = Some(wr_send);
-    qp.wr_send_imm = Some(wr_send_imm);
     qp.wr_rdma_write = Some(wr_rdma_write);
-    qp.wr_rdma_write_imm = Some(wr_rdma_write_imm);
     qp.wr_rdma_read = Some(wr_rdma_read);
     qp.wr_atomic_cmp_swp = Some(wr_atomic_cmp_swp);
     qp.wr_atomic_fetch_add = Some(wr_atomic_fetch_add);
     qp.wr_set_ud_addr = Some(wr_set_ud_addr);
     qp.wr_set_xrc_srqn = Some(wr_set_xrc_srqn);
     qp.wr_set_sge = Some(wr_set_sge);
-    qp.wr_set_sge_list = Some(wr_set_sge_list);
     qp.wr_set_inline_data = Some(wr_set_inline_data);
-    qp.wr_set_inline_data_list = Some(wr_set_inline_data_list);
 }
 
 /// The work requests of the batch that a thread builds.
@@ -176,17 +159,10 @@ fn amend(qp: *mut abi::ibv_qp_ex, change: impl FnOnce(&mut Wqe)) {
 extern "C" fn wr_send(qp: *mut abi::ibv_qp_ex) {
     begin(qp, abi::IBV_WR_SEND, |_| ());
 }
-extern "C" fn wr_send_imm(qp: *mut abi::ibv_qp_ex, imm: u32) {
-    begin(qp, abi::IBV_WR_SEND_WITH_IMM, |wqe| wqe.imm = imm);
-}
 extern "C" fn wr_rdma_write(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64) {
     begin(qp, abi::IBV_WR_RDMA_WRITE, |wqe| {
         (wqe.rkey, wqe.remote_addr) = (rkey, addr);
     });
-}
-extern "C" fn wr_rdma_write_imm(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64, imm: u32) {
-    let fill = |wqe: &mut Wqe| (wqe.rkey, wqe.remote_addr, wqe.imm) = (rkey, addr, imm);
-    begin(qp, abi::IBV_WR_RDMA_WRITE_WITH_IMM, fill);
 }
 extern "C" fn wr_rdma_read(qp: *mut abi::ibv_qp_ex, rkey: u32, addr: u64) {
     begin(qp, abi::IBV_WR_RDMA_READ, |wqe| {
@@ -213,26 +189,15 @@ extern "C" fn wr_set_xrc_srqn(qp: *mut abi::ibv_qp_ex, srqn: u32) {
 extern "C" fn wr_set_sge(qp: *mut abi::ibv_qp_ex, lkey: u32, addr: u64, length: u32) {
     amend(qp, |wqe| wqe.sges = vec![Sge { addr, length, lkey }]);
 }
-extern "C" fn wr_set_sge_list(qp: *mut abi::ibv_qp_ex, count: usize, list: *const abi::ibv_sge) {
-    amend(qp, |wqe| wqe.sges = sges(list, count));
-}
 /// The data are read now. Flag and length are checked when the batch is posted.
 extern "C" fn wr_set_inline_data(qp: *mut abi::ibv_qp_ex, addr: *mut c_void, bytes: usize) {
-    let piece = abi::ibv_data_buf { addr, length: bytes };
-    wr_set_inline_data_list(qp, 1, &piece);
-}
-extern "C" fn wr_set_inline_data_list(qp: *mut abi::ibv_qp_ex, count: usize, list: *const abi::ibv_data_buf) {
-    let pieces = (0..count).map(|n| load(list.wrapping_add(n)));
-    let sges: Vec<Sge> = pieces
-        .map(|piece| Sge {
-            addr: piece.addr as u64,
-            length: piece.length as u32,
-            lkey: 0,
-        })
-        .collect();
-    let bytes = sges.iter().map(|sge| sge.length as usize).sum();
+    let sge = Sge {
+        addr: addr as u64,
+        length: bytes as u32,
+        lkey: 0,
+    };
     amend(qp, |wqe| {
-        wqe.data = Some(gather_inline(&sges, bytes));
+        wqe.data = Some(gather_inline(&[sge], bytes));
         wqe.flags |= abi::IBV_SEND_INLINE;
     });
 }

@@ -1,6 +1,6 @@
 //! Registered memory and `fork`.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use gasnet_ibv_abi as abi;
@@ -38,14 +38,4 @@ extern "C" fn ibv_is_fork_initialized() -> u32 {
         0 => abi::IBV_FORK_DISABLED,
         _ => abi::IBV_FORK_ENABLED,
     }
-}
-
-#[no_mangle]
-extern "C" fn ibv_dontfork_range(_base: *mut c_void, _bytes: usize) -> c_int {
-    0
-}
-
-#[no_mangle]
-extern "C" fn ibv_dofork_range(_base: *mut c_void, _bytes: usize) -> c_int {
-    0
 }

@@ -11,7 +11,7 @@
 //! - `state`, `migration`, `qp`: queue pairs
 //! - `respond`, `ud`, `send`: operations
 //! - `handle`, `raise`: the objects behind handles, and asynchronous events of faults
-//! - `memory`, `poll`, `extended`, `verbs`, `connect`, `device`, `tables`, `misc`, `private`: the C
+//! - `memory`, `poll`, `extended`, `verbs`, `connect`, `device`, `tables`, `misc`, `refused`: the C
 //!   interface
 
 mod address;
@@ -36,12 +36,12 @@ mod mr;
 mod path;
 mod poll;
 mod ports;
-mod private;
 mod process;
 mod qp;
 mod raise;
 mod receive;
 mod reclaim;
+mod refused;
 mod respond;
 mod send;
 mod shm;

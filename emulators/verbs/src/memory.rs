@@ -158,62 +158,6 @@ extern "C" fn ibv_reg_dmabuf_mr(
     register(pd, std::ptr::null_mut(), &region, Some(mapping))
 }
 
-/// Changes that are not asked for are taken from the region. Memory of devices stays where it is.
-/// Returns `ibv_rereg_mr_err_code`.
-#[no_mangle]
-extern "C" fn ibv_rereg_mr(
-    mr: *mut abi::ibv_mr,
-    flags: c_int,
-    pd: *mut abi::ibv_pd,
-    addr: *mut c_void,
-    length: usize,
-    access: c_int,
-) -> c_int {
-    const INPUT: c_int = -1;
-    let (object, context) = (Mr::of(mr), context_of(mr));
-    let has = |flag: u32| flags as u32 & flag != 0;
-    let known = abi::IBV_REREG_MR_FLAGS_SUPPORTED;
-    let moved = has(abi::IBV_REREG_MR_CHANGE_TRANSLATION);
-    if flags == 0 || flags as u32 & !known != 0 || moved && object.mapping.is_some() {
-        return INPUT;
-    }
-    let shared = context.process.fabric.mrs.at(object.index);
-    let region = Region {
-        device: context.device,
-        pd: if has(abi::IBV_REREG_MR_CHANGE_PD) {
-            Pd::of(pd).number
-        } else {
-            shared.pd.load(Relaxed)
-        },
-        addr: if moved { addr as u64 } else { shared.addr.load(Relaxed) },
-        length: if moved {
-            length as u64
-        } else {
-            shared.length.load(Relaxed)
-        },
-        iova: if moved { addr as u64 } else { shared.iova.load(Relaxed) },
-        access: if has(abi::IBV_REREG_MR_CHANGE_ACCESS) {
-            access as u32
-        } else {
-            shared.access.load(Relaxed)
-        },
-    };
-    if mr::change(context.process, object.index, &region).is_err() {
-        return INPUT;
-    }
-    // SAFETY: the handle's own fields, which the program only reads.
-    let visible = unsafe { &mut *object.visible.get() };
-    if moved {
-        (visible.addr, visible.length) = (addr, length);
-    }
-    if has(abi::IBV_REREG_MR_CHANGE_PD) {
-        release(&Pd::of(visible.pd).users);
-        retain(&Pd::of(pd).users);
-        visible.pd = pd;
-    }
-    0
-}
-
 #[no_mangle]
 extern "C" fn ibv_dereg_mr(mr: *mut abi::ibv_mr) -> c_int {
     let (object, context) = (Mr::of(mr), context_of(mr));

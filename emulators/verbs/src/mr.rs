@@ -62,7 +62,10 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
         if !footprint::lock(process, bytes) {
             return Err(libc::ENOMEM);
         }
-        settle(process, region.addr);
+        // Waits until no event of earlier memory there is to come. No lock is held.
+        if let Some(watch) = &process.watch {
+            watch.settle(region.addr);
+        }
     }
     let _guard = process.allocation();
     let Some(index) = process.fabric.mrs.take(process.slot) else {
@@ -72,24 +75,13 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
     let mr = process.fabric.mrs.at(index);
     mr.device.store(region.device, Relaxed);
     mr.users.store(0, Relaxed);
-    set(process, mr, region);
-    Ok(index)
-}
-
-/// Waits until no event of earlier memory at an address is to come. The caller holds no lock.
-fn settle(process: &Process, addr: u64) {
-    if let Some(watch) = &process.watch {
-        watch.settle(addr);
-    }
-}
-
-fn set(process: &Process, mr: &Mr, region: &Region) {
     mr.number.store(process.registrations.fetch_add(1, SeqCst), Relaxed);
     mr.addr.store(region.addr, Relaxed);
     mr.iova.store(region.iova, Relaxed);
     mr.length.store(region.length, Relaxed);
     mr.access.store(region.access, Relaxed);
     mr.pd.store(region.pd, SeqCst);
+    Ok(index)
 }
 
 fn unpin(process: &Process, addr: u64, length: u64, access: u32) {
@@ -98,17 +90,13 @@ fn unpin(process: &Process, addr: u64, length: u64, access: u32) {
     }
 }
 
-/// Ends all access to a region, and unpins it.
-fn close(process: &Process, mr: &Mr) {
+/// No access is granted, and none is under way, when this returns.
+pub fn deregister(process: &Process, index: u32) {
+    let mr = process.fabric.mrs.at(index);
     mr.pd.store(0, SeqCst);
     drain(&mr.users);
     let [addr, length] = [&mr.addr, &mr.length].map(|field| field.load(Relaxed));
     unpin(process, addr, length, mr.access.load(Relaxed));
-}
-
-/// No access is granted, and none is under way, when this returns.
-pub fn deregister(process: &Process, index: u32) {
-    close(process, process.fabric.mrs.at(index));
     let _guard = process.allocation();
     process.fabric.mrs.give(index);
 }
@@ -185,20 +173,4 @@ pub fn grant<'a>(process: &'a Process, wanted: &Wanted) -> Option<Grant<'a>> {
         && offset <= length
         && wanted.bytes <= length - offset;
     allowed.then_some(grant)
-}
-
-/// Changes a region (`ibv_rereg_mr`); its key changes too if its place does, which it does not.
-pub fn change(process: &Process, index: u32, region: &Region) -> Result<(), i32> {
-    if region.access & NEEDS_LOCAL_WRITE != 0 && region.access & LOCAL_WRITE == 0 {
-        return Err(libc::EINVAL);
-    }
-    if !is_mapped(region.addr, region.length, region.access & LOCAL_WRITE != 0) {
-        return Err(libc::EFAULT);
-    }
-    let mr = process.fabric.mrs.at(index);
-    close(process, mr);
-    process.pinned.fetch_add(pages(region.addr, region.length), Relaxed);
-    settle(process, region.addr);
-    set(process, mr, region);
-    Ok(())
 }

@@ -119,24 +119,6 @@ extern "C" fn ibv_create_cq(
     create(context, capacity, user, channel, vector as u32).unwrap_or_else(null)
 }
 
-#[no_mangle]
-extern "C" fn ibv_resize_cq(cq: *mut abi::ibv_cq, capacity: c_int) -> c_int {
-    let object = Cq::of(cq);
-    let Some(wanted) = u32::try_from(capacity)
-        .ok()
-        .filter(|&c| c != 0 && c <= context_of(cq).process.config.max_cqe)
-    else {
-        return libc::EINVAL;
-    };
-    let capacity = (wanted + 1).next_power_of_two() - 1;
-    if cq::resize(object.process, object.shared, capacity).is_none() {
-        return libc::EINVAL;
-    }
-    // SAFETY: a field of the handle, which the program only reads.
-    unsafe { (*object.visible.get()).cqe = capacity as c_int };
-    0
-}
-
 /// Waits until all events of the CQ that were read are acknowledged.
 #[no_mangle]
 extern "C" fn ibv_destroy_cq(cq: *mut abi::ibv_cq) -> c_int {

@@ -170,7 +170,7 @@ pub fn open(process: &'static Process, key: u32, device: u32, xrcd: u32) -> Opti
 
 /// Takes all receives out with status "flushed". The caller holds the QP's lock.
 fn flush_receives(process: &Process, qp: &Shared, key: u32) {
-    while let Some((posted, _)) = receive::take(process, &qp.receives) {
+    while let Some(posted) = receive::take(process, &qp.receives) {
         let cqe = Cqe::new(
             posted.wr_id,
             abi::IBV_WC_WR_FLUSH_ERR,

@@ -73,15 +73,15 @@ fn decode(record: &[AtomicU64]) -> Posted {
     posted
 }
 
-/// Takes the oldest receive, and returns the number of those left.
-pub fn take(process: &Process, receives: &Receives) -> Option<(Posted, u32)> {
+/// Takes the oldest receive.
+pub fn take(process: &Process, receives: &Receives) -> Option<Posted> {
     if receives.ring.is_empty() {
         return None;
     }
     let _guard = receives.lock.lock();
     let posted = decode(receives.ring.peek(process.words, 0)?);
     receives.ring.pop();
-    Some((posted, receives.ring.len()))
+    Some(posted)
 }
 
 /// Forgets what is posted (RESET).

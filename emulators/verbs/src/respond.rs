@@ -359,12 +359,9 @@ impl<'a> Peer<'a> {
 
     /// Takes a receive.
     fn take(&self, qp: &Qp) -> Result<Posted, Answer> {
-        let ready = !qp.process.faults.hits(qp.process.config.rnr);
-        let posted = match self.srq {
-            _ if !ready => None,
-            Some((key, srq)) => srq::take(self.process, key, srq),
-            None => receive::take(self.process, &self.qp.receives).map(|(posted, _)| posted),
-        };
+        let is_ready = !qp.process.faults.hits(qp.process.config.rnr);
+        let receives = self.srq.map_or(&self.qp.receives, |(_, srq)| &srq.receives);
+        let posted = is_ready.then(|| receive::take(self.process, receives)).flatten();
         posted.ok_or_else(|| {
             if self.lives() {
                 Answer::NotReady(self.qp.min_rnr_timer.load(Relaxed))

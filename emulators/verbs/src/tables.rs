@@ -78,37 +78,6 @@ extern "C" fn _ibv_query_gid_ex(
 }
 
 #[no_mangle]
-extern "C" fn _ibv_query_gid_table(
-    context: *mut abi::ibv_context,
-    entries: *mut abi::ibv_gid_entry,
-    most: usize,
-    flags: u32,
-    bytes: usize,
-) -> isize {
-    let object = Context::of(context);
-    let config = &object.process.config;
-    if flags != 0 {
-        return -(libc::EOPNOTSUPP as isize);
-    }
-    let all = (0..config.ports).flat_map(|port| {
-        let port = Port {
-            device: object.device,
-            port,
-        };
-        (0..address::gid_table_len(config)).filter_map(move |index| entry(config, port, index))
-    });
-    let mut count = 0;
-    for entry in all {
-        if count == most {
-            return -(libc::EINVAL as isize);
-        }
-        store_prefix(entries.cast::<u8>().wrapping_add(count * bytes).cast(), &entry, bytes);
-        count += 1;
-    }
-    count as isize
-}
-
-#[no_mangle]
 extern "C" fn ibv_query_gid_type(context: *mut abi::ibv_context, port_num: u8, index: u32, place: *mut c_int) -> c_int {
     let object = Context::of(context);
     let config = &object.process.config;
@@ -139,12 +108,4 @@ extern "C" fn ibv_query_pkey(context: *mut abi::ibv_context, port_num: u8, index
     };
     store(place, key.to_be());
     0
-}
-
-/// `pkey` is in network byte order, as `ibv_query_pkey` returns it.
-#[no_mangle]
-extern "C" fn ibv_get_pkey_index(context: *mut abi::ibv_context, port_num: u8, pkey: u16) -> c_int {
-    let keys = partitions(Context::of(context), port_num);
-    let index = keys.iter().position(|key| key.to_be() == pkey);
-    index.map_or(-1, |index| index as c_int)
 }

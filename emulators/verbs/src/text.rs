@@ -31,50 +31,28 @@ const STATUSES: [(&str, &CStr); 24] = [
     ("tm_rndv_incomplete", c"TM software rendezvous"),
 ];
 
-const EVENTS: [&CStr; 20] = [
-    c"CQ error",
-    c"local work queue catastrophic error",
-    c"invalid request local work queue error",
-    c"local access violation work queue error",
-    c"communication established",
-    c"send queue drained",
-    c"path migrated",
-    c"path migration request error",
-    c"local catastrophic error",
-    c"port active",
-    c"port error",
-    c"LID change",
-    c"P_Key change",
-    c"SM change",
-    c"SRQ catastrophic error",
-    c"SRQ limit reached",
-    c"last WQE reached",
-    c"client reregistration",
-    c"GID table change",
-    c"WQ fatal",
-];
-
-/// Short names for EMU_VERBS, by `ibv_event_type`.
-const EVENT_NAMES: [&str; 19] = [
-    "cq_err",
-    "qp_fatal",
-    "qp_req_err",
-    "qp_access_err",
-    "comm_est",
-    "sq_drained",
-    "path_mig",
-    "path_mig_err",
-    "device_fatal",
-    "port_active",
-    "port_err",
-    "lid_change",
-    "pkey_change",
-    "sm_change",
-    "srq_err",
-    "srq_limit_reached",
-    "qp_last_wqe_reached",
-    "client_reregister",
-    "gid_change",
+/// The same by `ibv_event_type`.
+const EVENTS: [(&str, &CStr); 20] = [
+    ("cq_err", c"CQ error"),
+    ("qp_fatal", c"local work queue catastrophic error"),
+    ("qp_req_err", c"invalid request local work queue error"),
+    ("qp_access_err", c"local access violation work queue error"),
+    ("comm_est", c"communication established"),
+    ("sq_drained", c"send queue drained"),
+    ("path_mig", c"path migrated"),
+    ("path_mig_err", c"path migration request error"),
+    ("device_fatal", c"local catastrophic error"),
+    ("port_active", c"port active"),
+    ("port_err", c"port error"),
+    ("lid_change", c"LID change"),
+    ("pkey_change", c"P_Key change"),
+    ("sm_change", c"SM change"),
+    ("srq_err", c"SRQ catastrophic error"),
+    ("srq_limit_reached", c"SRQ limit reached"),
+    ("qp_last_wqe_reached", c"last WQE reached"),
+    ("client_reregister", c"client reregistration"),
+    ("gid_change", c"GID table change"),
+    ("wq_fatal", c"WQ fatal"),
 ];
 
 const PORT_STATES: [&CStr; 6] = [
@@ -97,19 +75,16 @@ const NODES: [&CStr; 8] = [
     c"unspecified",
 ];
 
-fn lookup(table: &[&'static CStr], index: u32) -> &'static CStr {
-    table.get(index as usize).copied().unwrap_or(c"unknown")
+fn number_of(table: &[(&str, &CStr)], name: &str) -> Option<u32> {
+    table.iter().position(|(short, _)| *short == name).map(|n| n as u32)
 }
 
 pub fn status_named(name: &str) -> Option<u32> {
-    STATUSES.iter().position(|(short, _)| *short == name).map(|i| i as u32)
+    number_of(&STATUSES, name)
 }
 
 pub fn event_named(name: &str) -> Option<u32> {
-    EVENT_NAMES
-        .iter()
-        .position(|other| *other == name)
-        .map(|kind| kind as u32)
+    number_of(&EVENTS, name)
 }
 
 pub fn status(status: u32) -> &'static CStr {
@@ -117,43 +92,16 @@ pub fn status(status: u32) -> &'static CStr {
 }
 
 pub fn event(event: u32) -> &'static CStr {
-    lookup(&EVENTS, event)
+    EVENTS.get(event as usize).map_or(c"unknown", |(_, text)| text)
 }
 
 pub fn port_state(state: u32) -> &'static CStr {
-    lookup(&PORT_STATES, state)
+    PORT_STATES.get(state as usize).unwrap_or(&c"unknown")
 }
 
 pub fn node_type(node: i32) -> &'static CStr {
-    lookup(&NODES, u32::try_from(node).unwrap_or(0))
+    NODES.get(node as usize).unwrap_or(&c"unknown")
 }
-
-/// (`ibv_rate`, multiple of 2.5 Gbit/s, Mbit/s)
-pub const RATES: [(u32, i32, i32); 23] = [
-    (2, 1, 2500),
-    (5, 2, 5000),
-    (3, 4, 10_000),
-    (6, 8, 20_000),
-    (4, 12, 30_000),
-    (7, 16, 40_000),
-    (8, 24, 60_000),
-    (9, 32, 80_000),
-    (10, 48, 120_000),
-    (11, 5, 14_062),
-    (12, 22, 56_250),
-    (13, 44, 112_500),
-    (14, 67, 168_750),
-    (15, 10, 25_781),
-    (16, 41, 103_125),
-    (17, 82, 206_250),
-    (18, 125, 309_375),
-    (19, 11, 28_125),
-    (20, 20, 53_125),
-    (21, 160, 425_000),
-    (22, 240, 637_500),
-    (23, 320, 850_000),
-    (24, 480, 1_275_000),
-];
 
 #[cfg(test)]
 mod tests {

@@ -147,11 +147,10 @@ fn deliver(process: &Process, datagram: &Datagram) {
     }
     let srq_key = peer.srq.load(Relaxed);
     let srq = srq::find(process, srq_key);
-    let posted = match srq {
-        Some(srq) => srq::take(process, srq_key, srq),
-        None => receive::take(process, &peer.receives).map(|(posted, _)| posted),
+    let receives = srq.map_or(&peer.receives, |srq| &srq.receives);
+    let Some(posted) = receive::take(process, receives) else {
+        return;
     };
-    let Some(posted) = posted else { return };
     let from = if srq.is_some() {
         From::Shared(srq_key)
     } else {

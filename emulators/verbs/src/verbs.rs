@@ -38,7 +38,6 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
         pd: Pd::of(init.pd).number,
         max_wr: attr.max_wr,
         max_sge,
-        limit: attr.srq_limit,
         xrcd: if xrc { Xrcd::of(init.xrcd).number } else { 0 },
         cq: if xrc { Cq::of(init.cq).key } else { 0 },
         events: owner.events,
@@ -127,34 +126,6 @@ pub extern "C" fn get_srq_num(srq: *mut abi::ibv_srq, number: *mut u32) -> c_int
         return libc::EOPNOTSUPP;
     }
     store(number, Srq::of(srq).key);
-    0
-}
-
-/// Resizing is not offered (`IBV_DEVICE_SRQ_RESIZE`).
-#[no_mangle]
-extern "C" fn ibv_modify_srq(srq: *mut abi::ibv_srq, attr: *mut abi::ibv_srq_attr, mask: c_int) -> c_int {
-    let (object, attr) = (Srq::of(srq), load(attr));
-    if mask as u32 & !abi::IBV_SRQ_LIMIT != 0 || attr.srq_limit > object.max_wr {
-        return libc::EINVAL;
-    }
-    if mask as u32 & abi::IBV_SRQ_LIMIT != 0 {
-        srq::arm(object.process, object.key, object.shared, attr.srq_limit);
-    }
-    0
-}
-
-#[no_mangle]
-extern "C" fn ibv_query_srq(srq: *mut abi::ibv_srq, attr: *mut abi::ibv_srq_attr) -> c_int {
-    let object = Srq::of(srq);
-    let srq_limit = object.shared.limit.load(Relaxed);
-    store(
-        attr,
-        abi::ibv_srq_attr {
-            max_wr: object.max_wr,
-            max_sge: object.max_sge,
-            srq_limit,
-        },
-    );
     0
 }
 
@@ -372,7 +343,8 @@ pub extern "C" fn create_qp_ex(
         | abi::IBV_QP_INIT_ATTR_CREATE_FLAGS
         | abi::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     let mut given = load(init);
-    if given.comp_mask & !known != 0 {
+    let calls = given.comp_mask & abi::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
+    if given.comp_mask & !known != 0 || calls && given.send_ops_flags & !u64::from(extended::OPERATIONS) != 0 {
         return null(libc::EOPNOTSUPP);
     }
     match new_qp(context, &given) {

@@ -47,9 +47,7 @@ void test_ud(void) {
     say("ud", "receive: %s, %d bytes, id %d, source QP: %s", ibv_wc_status_str(wc.status), (int)wc.byte_len,
         (int)wc.wr_id, wc.src_qp == a.qp->qp_num ? "right" : "wrong");
     say("ud", "behind the header: %s", b.buffer + 40);
-    // The way back, from the completion and the header.
-    back = ibv_create_ah_from_wc(b.device->pd, &wc, (struct ibv_grh *)b.buffer, 1);
-    must(back != NULL, "ibv_create_ah_from_wc");
+    back = handle(&b, &a);
     must(post_receive(&a, 512, 256, 0) == 0, "receive");
     must(send_to(&b, back, wc.src_qp, 0x1234, 16, 5) == 0, "answer");
     say_completion("ud", "answer", b.send_cq);

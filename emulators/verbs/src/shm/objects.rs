@@ -125,8 +125,6 @@ pub struct Srq {
     pub xrcd: AtomicU32,
     /// Index of the CQ of an XRC SRQ.
     pub cq: AtomicU32,
-    /// 0: not armed.
-    pub limit: AtomicU32,
     pub events: AtomicU32,
     pub user: AtomicU64,
 }

@@ -1,24 +1,69 @@
-//! Functions between rdma-core's own libraries. libmlx5, libefa and librdmacm, which perftest
-//! links, need them to load; their drivers find no device, so nobody calls them.
+//! Functions of the library that fail: those that are not emulated, or that no program calls, and
+//! those between rdma-core's own libraries.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::AtomicBool;
+
+use crate::handle::null;
 
 /// A variable of the library that drivers may set.
 #[no_mangle]
 #[allow(non_upper_case_globals)]
 pub static verbs_allow_disassociate_destroy: AtomicBool = AtomicBool::new(false);
 
-macro_rules! private {
-    ($($name:ident)*) => { $(
+macro_rules! refused {
+    ($result:ty = $value:expr; $($name:ident)*) => { $(
+        /// Ignores its arguments, so they are not declared.
         #[no_mangle]
-        extern "C" fn $name() -> c_int {
-            libc::EOPNOTSUPP
+        extern "C" fn $name() -> $result {
+            null::<u8>(libc::EOPNOTSUPP);
+            $value
         }
     )* };
 }
 
-private! {
+refused! { *mut c_void = std::ptr::null_mut();
+    ibv_create_ah_from_wc
+    ibv_import_device
+    ibv_import_dm
+    ibv_import_mr
+    ibv_import_pd
+}
+
+refused! { isize = -1;
+    _ibv_query_gid_table
+    ibv_get_pkey_index
+    ibv_init_ah_from_wc
+    ibv_rate_to_mbps
+    ibv_rate_to_mult
+    ibv_rereg_mr
+    ibv_resolve_eth_l2_from_gid
+    mbps_to_ibv_rate
+    mult_to_ibv_rate
+}
+
+refused! { c_int = libc::EOPNOTSUPP;
+    ibv_attach_mcast
+    ibv_copy_ah_attr_from_kern
+    ibv_copy_path_rec_from_kern
+    ibv_copy_path_rec_to_kern
+    ibv_copy_qp_attr_from_kern
+    ibv_detach_mcast
+    ibv_dofork_range
+    ibv_dontfork_range
+    ibv_modify_srq
+    ibv_query_ece
+    ibv_query_srq
+    ibv_resize_cq
+    ibv_set_ece
+    ibv_unimport_dm
+    ibv_unimport_mr
+    ibv_unimport_pd
+}
+
+// libmlx5, libefa and librdmacm, which perftest links, need these to load. Their drivers find no
+// device, so nobody calls them.
+refused! { c_int = libc::EOPNOTSUPP;
     __ioctl_final_num_attrs
     __verbs_log
     _verbs_init_and_alloc_context
