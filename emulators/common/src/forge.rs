@@ -67,7 +67,7 @@ pub fn size(random: &Random, count: u64) -> u64 {
     random.next() >> (64 - count) >> random.below(count)
 }
 
-/// Counts messages.
+/// Counts messages or calls.
 #[derive(Default)]
 pub struct Count(AtomicU64);
 
@@ -75,6 +75,11 @@ impl Count {
     /// The number of the next one, from 1.
     pub fn next(&self) -> u64 {
         self.0.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Counts one; whether it is the nth.
+    pub fn is(&self, nth: u64) -> bool {
+        self.next() == nth
     }
 }
 

@@ -10,7 +10,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::address::{Address, Vector};
 use crate::config::{Config, Link};
-use crate::handle::{context_of, load, null, release, retain, store, Ah, Context, Object, Pd, Qp};
+use crate::handle::{context_of, load, null, store, zeroed, Ah, Context, Object, Pd, Qp, Use};
 use crate::path::vector_is_valid;
 use crate::send;
 use crate::shm::Port;
@@ -62,16 +62,15 @@ extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -
         return null(errno);
     }
     if vector.dgid.is_some() {
-        if let Err(errno) = owner.process.faults.resolve_handle() {
+        if let Err(errno) = owner.process.resolve_handle() {
             wait_for_polls(owner);
             return null(errno);
         }
     }
-    retain(&Pd::of(pd).users);
-    // SAFETY: set when it was made.
-    let context = unsafe { (*Pd::of(pd).visible.get()).context };
+    let context = owner.pointer();
     Ah {
         visible: UnsafeCell::new(abi::ibv_ah { context, pd, handle: 0 }),
+        pd: Use::of(&Pd::of(pd).users),
         vector,
     }
     .handle()
@@ -79,8 +78,6 @@ extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -
 
 #[no_mangle]
 extern "C" fn ibv_destroy_ah(ah: *mut abi::ibv_ah) -> c_int {
-    // SAFETY: set when it was made.
-    release(&Pd::of(unsafe { (*Ah::of(ah).visible.get()).pd }).users);
     Ah::free(ah);
     0
 }
@@ -89,9 +86,8 @@ extern "C" fn ibv_destroy_ah(ah: *mut abi::ibv_ah) -> c_int {
 extern "C" fn ibv_modify_qp(qp: *mut abi::ibv_qp, attr: *mut abi::ibv_qp_attr, mask: c_int) -> c_int {
     let (object, given) = (Qp::of(qp), load(attr));
     if mask as u32 & abi::IBV_QP_AV != 0 && given.ah_attr.is_global != 0 {
-        if let Err(errno) = object.qp.process.faults.resolve() {
-            // SAFETY: set when it was made.
-            wait_for_polls(Context::of(unsafe { (*object.visible.get()).qp_base.context }));
+        if let Err(errno) = object.qp.process.resolve() {
+            wait_for_polls(context_of(qp));
             return errno;
         }
     }
@@ -117,15 +113,9 @@ extern "C" fn ibv_query_qp(
 ) -> c_int {
     let object = Qp::of(qp);
     let (own, shared) = (&object.qp, object.qp.shared);
-    // SAFETY: all zero is valid for both; the handle's fields are only written by `ibv_modify_qp`.
-    let (mut answer, mut made, visible) = unsafe {
-        let visible = &(*object.visible.get()).qp_base;
-        (
-            std::mem::zeroed::<abi::ibv_qp_attr>(),
-            std::mem::zeroed::<abi::ibv_qp_init_attr>(),
-            visible,
-        )
-    };
+    let (mut answer, mut made) = (zeroed::<abi::ibv_qp_attr>(), zeroed::<abi::ibv_qp_init_attr>());
+    // SAFETY: the handle's fields are only written by `ibv_modify_qp`.
+    let visible = unsafe { &(*object.visible.get()).qp_base };
     answer.qp_state = own.state();
     answer.cur_qp_state = own.state();
     answer.path_mtu = shared.path_mtu.load(Relaxed);

@@ -12,7 +12,7 @@ use crate::address;
 use crate::config::{Config, Link};
 use crate::event;
 use crate::extended;
-use crate::handle::{load, misuse, null, store, Context, Cq, Device, Object, Qp, Srq};
+use crate::handle::{load, misuse, null, store, zeroed, Context, Cq, Device, Object, Qp, Srq};
 use crate::memory;
 use crate::poll;
 use crate::process::{current, now_ns, Process};
@@ -31,8 +31,7 @@ fn set_text<const N: usize>(array: &mut [c_char; N], text: &str) {
 }
 
 fn new_device(index: u32, config: &Config) -> *mut abi::ibv_device {
-    // SAFETY: all zero is valid.
-    let mut visible: abi::ibv_device = unsafe { std::mem::zeroed() };
+    let mut visible: abi::ibv_device = zeroed();
     (visible.node_type, visible.transport_type) = if config.iwarp {
         (abi::IBV_NODE_RNIC, abi::IBV_TRANSPORT_IWARP)
     } else {
@@ -119,10 +118,9 @@ extern "C" fn ibv_get_device_index(device: *mut abi::ibv_device) -> c_int {
     Device::of(device).index as c_int
 }
 
-/// The part of a context that programs see: the operations that its device offers.
+/// The part of a context that programs see: the operations that its device offers; others are null.
 fn new_context(config: &Config, device: *mut abi::ibv_device, async_fd: c_int) -> abi::verbs_context {
-    // SAFETY: all zero is valid: no operation is offered.
-    let mut visible: abi::verbs_context = unsafe { std::mem::zeroed() };
+    let mut visible: abi::verbs_context = zeroed();
     visible.sz = size_of::<abi::verbs_context>();
     visible.query_port = Some(query_port);
     visible.query_device_ex = Some(query_device_ex);
@@ -216,8 +214,7 @@ extern "C" fn ibv_close_device(context: *mut abi::ibv_context) -> c_int {
 /// Attributes of a device (`ibv_query_device`).
 fn attributes(process: &Process, device: u32) -> abi::ibv_device_attr {
     let config = &process.config;
-    // SAFETY: all zero is valid.
-    let mut attr: abi::ibv_device_attr = unsafe { std::mem::zeroed() };
+    let mut attr: abi::ibv_device_attr = zeroed();
     set_text(&mut attr.fw_ver, "1.0.0");
     attr.node_guid = node_guid(config, device);
     attr.sys_image_guid = attr.node_guid;
@@ -290,8 +287,7 @@ extern "C" fn query_device_ex(
 ) -> c_int {
     let object = Context::of(context);
     let config = &object.process.config;
-    // SAFETY: all zero is valid.
-    let mut attr: abi::ibv_device_attr_ex = unsafe { std::mem::zeroed() };
+    let mut attr: abi::ibv_device_attr_ex = zeroed();
     attr.orig_attr = attributes(object.process, object.device);
     if config.odp {
         attr.odp_caps.general_caps = u64::from(abi::IBV_ODP_SUPPORT | abi::IBV_ODP_SUPPORT_IMPLICIT);
@@ -354,8 +350,7 @@ extern "C" fn query_port(
     }
     let up = object.process.port_is_up(port);
     let roce = config.link == Link::Roce;
-    // SAFETY: all zero is valid.
-    let mut attr: abi::ibv_port_attr = unsafe { std::mem::zeroed() };
+    let mut attr: abi::ibv_port_attr = zeroed();
     attr.state = if up { abi::IBV_PORT_ACTIVE } else { abi::IBV_PORT_DOWN };
     attr.max_mtu = abi::IBV_MTU_4096;
     attr.active_mtu = words.mtu(port).ilog2() - 7;

@@ -79,6 +79,7 @@ pub struct Context {
 pub struct Pd {
     pub visible: UnsafeCell<abi::ibv_pd>,
     pub number: u32,
+    pub context: Use,
     /// Objects made of it.
     pub users: AtomicU32,
 }
@@ -87,6 +88,7 @@ pub struct Pd {
 pub struct Mr {
     pub visible: UnsafeCell<abi::ibv_mr>,
     pub index: u32,
+    pub pd: Use,
     /// Second mapping of memory of a device.
     pub mapping: Option<Mapping>,
 }
@@ -96,6 +98,7 @@ pub struct Channel {
     pub visible: UnsafeCell<abi::ibv_comp_channel>,
     pub events: u32,
     pub descriptor: OwnedFd,
+    pub context: Use,
     pub users: AtomicU32,
 }
 
@@ -106,6 +109,8 @@ pub struct Cq {
     pub shared: &'static shm::Cq,
     pub index: u32,
     pub key: u32,
+    pub context: Use,
+    pub channel: Option<Use>,
     pub users: AtomicU32,
     /// Made without a lock (`MLX5_SINGLE_THREADED`), for the thread that polls first.
     pub single_threaded: bool,
@@ -126,9 +131,9 @@ pub struct Srq {
     pub index: u32,
     pub key: u32,
     pub max_wr: u32,
-    pub max_sge: u32,
-    /// Handles of the domain and the CQ of an XRC SRQ.
-    pub xrc: Option<(usize, usize)>,
+    pub is_xrc: bool,
+    /// Its PD, and the domain and the CQ of an XRC SRQ.
+    pub uses: Vec<Use>,
     pub users: AtomicU32,
     pub asynchronous: Acknowledged,
     pub locked: Locked,
@@ -139,8 +144,8 @@ pub struct Srq {
 pub struct Qp {
     pub visible: UnsafeCell<abi::ibv_qp_ex>,
     pub qp: Arc<qp::Qp>,
-    /// The handle of the domain of an XRC receive QP; else 0.
-    pub xrcd: usize,
+    /// Its PD, CQs and SRQ, or the domain of an XRC receive QP.
+    pub uses: Vec<Use>,
     pub asynchronous: Acknowledged,
     /// None: opened.
     pub locked: Option<Locked>,
@@ -151,6 +156,7 @@ pub struct Qp {
 #[repr(C)]
 pub struct Ah {
     pub visible: UnsafeCell<abi::ibv_ah>,
+    pub pd: Use,
     pub vector: Vector,
 }
 
@@ -158,6 +164,7 @@ pub struct Ah {
 pub struct Xrcd {
     pub visible: UnsafeCell<abi::ibv_xrcd>,
     pub number: u32,
+    pub context: Use,
     pub users: AtomicU32,
 }
 
@@ -257,9 +264,15 @@ impl Object for Context {
     }
 
     fn handle(self) -> *mut abi::ibv_context {
-        let object = Box::into_raw(Box::new(self));
-        // SAFETY: inside the new object.
-        unsafe { &raw mut (*(*object).visible.get()).context }
+        Box::leak(Box::new(self)).pointer()
+    }
+}
+
+impl Context {
+    /// The pointer that programs have.
+    pub fn pointer(&self) -> *mut abi::ibv_context {
+        // SAFETY: inside the object, which outlives its handle.
+        unsafe { &raw mut (*self.visible.get()).context }
     }
 }
 
@@ -270,13 +283,27 @@ pub fn context_of<T>(handle: *mut T) -> &'static Context {
     Context::of(unsafe { *handle.cast::<*mut abi::ibv_context>() })
 }
 
-/// Takes a reference; `release` gives it back.
-pub fn retain(users: &AtomicU32) {
-    users.fetch_add(1, Relaxed);
+/// A use of an object by another, which is made of it and ends it when it ends itself.
+pub struct Use(&'static AtomicU32);
+
+impl Use {
+    pub fn of(users: &'static AtomicU32) -> Use {
+        users.fetch_add(1, Relaxed);
+        Use(users)
+    }
 }
 
-pub fn release(users: &AtomicU32) {
-    users.fetch_sub(1, Relaxed);
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A struct of verbs, all zero.
+pub fn zeroed<T>() -> T {
+    // SAFETY: all zero is valid for the structs of verbs: numbers, and pointers and calls that may
+    // be null.
+    unsafe { std::mem::zeroed() }
 }
 
 /// Writes a value where a program wants it.

@@ -15,7 +15,7 @@ pub fn later(process: &'static Process, to: Wanted, data: Vec<u8>) {
     let landings = &process.fabric.landings[to.device as usize];
     let _guard = landings.lock.lock();
     let number = landings.completed.fetch_add(1, SeqCst);
-    let delay = process.faults.delay_ns(&process.config, to.device);
+    let delay = process.delay_ns(to.device);
     let due_ns = landings.due_ns.load(SeqCst).max(now_ns()) + delay;
     landings.due_ns.store(due_ns, SeqCst);
     process.bus.at(due_ns, move || land(process, &to, &data, number));

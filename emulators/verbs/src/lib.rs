@@ -2,9 +2,9 @@
 //! has no daemon: tables and queues lie in shared memory, and the process that posts an operation
 //! executes it, also in the memory of its peer. Reading order:
 //!
-//! - `config`, `ports`, `text`, `forge`, `faults`: EMU_VERBS and the faults it asks for
-//! - `shm`, `reclaim`, `stale`, `process`: the fabric, the end of its objects, memory that is no
-//!   longer mapped, this process's part of it
+//! - `config`, `ports`, `text`, `forge`: EMU_VERBS
+//! - `shm`, `reclaim`, `stale`, `process`, `faults`: the fabric, the end of its objects, memory that
+//!   is no longer mapped, this process's part of it, and the faults that EMU_VERBS asks for
 //! - `address`, `path`, `copy`: LIDs and GIDs, paths of QPs, copies between processes
 //! - `footprint`, `fork`, `device_memory`, `mr`, `landing`: registered memory
 //! - `event`, `cq`, `receive`, `srq`, `wqe`: queues

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use gasnet_ibv_abi as abi;
 
 use crate::device_memory::{Mapping, PAGE};
-use crate::handle::{context_of, load, null, release, retain, Context, Mr, Object, Pd, Xrcd};
+use crate::handle::{context_of, load, null, Context, Mr, Object, Pd, Use, Xrcd};
 use crate::landing;
 use crate::mr::{self, Region};
 use crate::process::Process;
@@ -20,7 +20,6 @@ fn number(process: &Process) -> u32 {
 #[no_mangle]
 extern "C" fn ibv_alloc_pd(context: *mut abi::ibv_context) -> *mut abi::ibv_pd {
     let number = number(Context::of(context).process);
-    retain(&Context::of(context).users);
     let visible = UnsafeCell::new(abi::ibv_pd {
         context,
         handle: number,
@@ -28,6 +27,7 @@ extern "C" fn ibv_alloc_pd(context: *mut abi::ibv_context) -> *mut abi::ibv_pd {
     Pd {
         visible,
         number,
+        context: Use::of(&Context::of(context).users),
         users: AtomicU32::new(0),
     }
     .handle()
@@ -38,7 +38,6 @@ extern "C" fn ibv_dealloc_pd(pd: *mut abi::ibv_pd) -> c_int {
     if Pd::of(pd).users.load(Relaxed) != 0 {
         return libc::EBUSY;
     }
-    release(&context_of(pd).users);
     Pd::free(pd);
     0
 }
@@ -52,13 +51,8 @@ fn register(pd: *mut abi::ibv_pd, addr: *mut c_void, region: &Region, mapping: O
         Err(error) => return null(error),
     };
     let key = context.process.fabric.mr_key(index);
-    retain(&Pd::of(pd).users);
-    let context = context.visible.get().cast::<u8>();
-    let context = context
-        .wrapping_add(std::mem::offset_of!(abi::verbs_context, context))
-        .cast();
     let visible = abi::ibv_mr {
-        context,
+        context: context.pointer(),
         pd,
         addr,
         length,
@@ -69,6 +63,7 @@ fn register(pd: *mut abi::ibv_pd, addr: *mut c_void, region: &Region, mapping: O
     Mr {
         visible: UnsafeCell::new(visible),
         index,
+        pd: Use::of(&Pd::of(pd).users),
         mapping,
     }
     .handle()
@@ -165,8 +160,6 @@ extern "C" fn ibv_dereg_mr(mr: *mut abi::ibv_mr) -> c_int {
         landing::settle(context.process, context.device);
     }
     mr::deregister(context.process, object.index);
-    // SAFETY: set when it was registered.
-    release(&Pd::of(unsafe { (*object.visible.get()).pd }).users);
     Mr::free(mr);
     0
 }
@@ -204,11 +197,10 @@ pub extern "C" fn open_xrcd(context: *mut abi::ibv_context, attr: *mut abi::ibv_
             (file.st_ino ^ file.st_dev.rotate_left(16)) as u32 | 1 << 31
         }
     };
-    retain(&Context::of(context).users);
-    let visible = UnsafeCell::new(abi::ibv_xrcd { context });
     Xrcd {
-        visible,
+        visible: UnsafeCell::new(abi::ibv_xrcd { context }),
         number,
+        context: Use::of(&Context::of(context).users),
         users: AtomicU32::new(0),
     }
     .handle()
@@ -218,7 +210,6 @@ pub extern "C" fn close_xrcd(xrcd: *mut abi::ibv_xrcd) -> c_int {
     if Xrcd::of(xrcd).users.load(Relaxed) != 0 {
         return libc::EBUSY;
     }
-    release(&context_of(xrcd).users);
     Xrcd::free(xrcd);
     0
 }

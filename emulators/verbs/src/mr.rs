@@ -47,7 +47,7 @@ pub fn register(process: &Process, region: &Region) -> Result<u32, i32> {
         return Err(libc::EINVAL);
     }
     process.check(region.device)?;
-    if process.faults.refuses_registration() {
+    if process.refuses_registration() {
         return Err(libc::ENOMEM);
     }
     let writes = region.access & LOCAL_WRITE != 0 || !process.config.read_only;

@@ -6,6 +6,7 @@ use gasnet_ibv_abi as abi;
 
 use crate::address::{self, Address};
 use crate::config::{Config, Link};
+use crate::handle::zeroed;
 use crate::ports::is_one_partition;
 use crate::shm::{Path, Port};
 
@@ -94,8 +95,7 @@ impl Path {
 
     /// The address vector, with the port.
     pub fn vector(&self) -> abi::ibv_ah_attr {
-        // SAFETY: all zero is valid.
-        let mut vector: abi::ibv_ah_attr = unsafe { std::mem::zeroed() };
+        let mut vector: abi::ibv_ah_attr = zeroed();
         vector.dlid = self.dlid.load(Relaxed) as u16;
         vector.is_global = self.global.load(Relaxed) as u8;
         vector.sl = self.service_level.load(Relaxed) as u8;

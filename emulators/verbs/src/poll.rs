@@ -12,7 +12,7 @@ use gasnet_ibv_abi as abi;
 use crate::cq::{self, Cqe};
 use crate::event;
 use crate::footprint::{self, Locked};
-use crate::handle::{context_of, misuse, null, release, retain, store, Acknowledged, Channel, Context, Cq, Object};
+use crate::handle::{context_of, misuse, null, store, zeroed, Acknowledged, Channel, Context, Cq, Object, Use};
 use crate::reclaim::{destroy_cq, destroy_events};
 
 /// Whether queues are made without locks. As in libmlx5, the last device that was opened decides
@@ -23,7 +23,6 @@ pub static IS_SINGLE_THREADED: AtomicBool = AtomicBool::new(false);
 extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut abi::ibv_comp_channel {
     match event::create(Context::of(context).process) {
         Ok((events, descriptor)) => {
-            retain(&Context::of(context).users);
             let visible = abi::ibv_comp_channel {
                 context,
                 fd: descriptor.as_raw_fd(),
@@ -33,6 +32,7 @@ extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut ab
                 visible: UnsafeCell::new(visible),
                 events,
                 descriptor,
+                context: Use::of(&Context::of(context).users),
                 users: AtomicU32::new(0),
             }
             .handle()
@@ -48,7 +48,6 @@ extern "C" fn ibv_destroy_comp_channel(channel: *mut abi::ibv_comp_channel) -> c
         return libc::EBUSY;
     }
     destroy_events(context_of(channel).process, object.events);
-    release(&context_of(channel).users);
     Channel::free(channel);
     0
 }
@@ -68,19 +67,11 @@ pub fn create(
         return Err(libc::EINVAL);
     }
     let capacity = (capacity + 1).next_power_of_two() - 1;
-    let channel_events = if channel.is_null() {
-        0
-    } else {
-        Channel::of(channel).events
-    };
+    let channel_of = (!channel.is_null()).then(|| Channel::of(channel));
+    let channel_events = channel_of.map_or(0, |channel| channel.events);
     let locked = Locked::new(owner.process, footprint::completions(capacity))?;
     let index = cq::create(owner.process, capacity, channel_events, owner.events).ok_or(libc::ENOMEM)?;
-    retain(&owner.users);
-    if !channel.is_null() {
-        retain(&Channel::of(channel).users);
-    }
-    // SAFETY: all zero is valid.
-    let mut visible: abi::ibv_cq_ex = unsafe { std::mem::zeroed() };
+    let mut visible: abi::ibv_cq_ex = zeroed();
     visible.context = context;
     visible.channel = channel;
     visible.cq_context = user;
@@ -93,6 +84,8 @@ pub fn create(
         shared,
         index,
         key: owner.process.fabric.cqs.key(index),
+        context: Use::of(&owner.users),
+        channel: channel_of.map(|channel| Use::of(&channel.users)),
         users: AtomicU32::new(0),
         single_threaded: IS_SINGLE_THREADED.load(Relaxed),
         poller: OnceLock::new(),
@@ -134,12 +127,6 @@ extern "C" fn ibv_destroy_cq(cq: *mut abi::ibv_cq) -> c_int {
     });
     object.completions.wait();
     object.asynchronous.wait();
-    // SAFETY: set when it was created.
-    let channel = unsafe { (*object.visible.get()).channel };
-    if !channel.is_null() {
-        release(&Channel::of(channel).users);
-    }
-    release(&context_of(cq).users);
     Cq::free(cq);
     0
 }
@@ -189,9 +176,7 @@ pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::i
         }
     }
     if object.process.config.resolve_polls != 0 {
-        // SAFETY: set when it was made.
-        let context = unsafe { (*object.visible.get()).context };
-        Context::of(context).polls.fetch_add(1, Relaxed);
+        context_of(cq).polls.fetch_add(1, Relaxed);
     }
     let mut next = place;
     let polled = cq::poll(object.process, object.shared, limit, |cqe| {
@@ -208,8 +193,7 @@ pub extern "C" fn poll_cq(cq: *mut abi::ibv_cq, limit: c_int, place: *mut abi::i
 }
 
 fn completion(cqe: &Cqe) -> abi::ibv_wc {
-    // SAFETY: all zero is valid.
-    let mut wc: abi::ibv_wc = unsafe { std::mem::zeroed() };
+    let mut wc: abi::ibv_wc = zeroed();
     wc.wr_id = cqe.wr_id;
     wc.status = cqe.status;
     wc.qp_num = cqe.qp_num;

@@ -9,11 +9,12 @@ use std::sync::Mutex;
 pub use emulator_common::fabric::now_ns;
 use emulator_common::fabric::Member;
 use emulator_common::per_process::PerProcess;
+use emulator_common::random::Random;
 use emulator_common::timers::{self, Task, Timers};
 use emulator_common::words::Words;
 
 use crate::config::Config;
-use crate::faults::Faults;
+use crate::faults::Counts;
 use crate::reclaim::reclaim;
 use crate::shm::Fabric;
 use crate::stale::Watch;
@@ -22,7 +23,8 @@ use crate::stale::Watch;
 pub struct Process {
     pub config: Config,
     pub member: Member<Fabric>,
-    pub faults: Faults,
+    pub random: Random,
+    pub counts: Counts,
     /// Retries, delayed operations, and events of ports and devices.
     pub later: Timers,
     /// Data that land, for option `early-completion`: tasks of `later` may wait for them.
@@ -70,7 +72,8 @@ fn attach() -> Result<Process, String> {
     });
     let watch = config.stale.then(Watch::new).transpose();
     Ok(Process {
-        faults: Faults::new(&config, member.slot),
+        random: Random::new(config.seed, member.slot),
+        counts: Counts::default(),
         config,
         member,
         later: Timers::default(),

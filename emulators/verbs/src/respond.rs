@@ -266,7 +266,7 @@ impl<'a> Peer<'a> {
                 let Ok(data) = copy::gather(local) else {
                     return local_fault(Fault::Local);
                 };
-                if qp.process.config.relaxed && qp.process.faults.hits(50) {
+                if qp.process.config.relaxed && qp.process.random.hits(50) {
                     landing::overtake(self.process.pid_of(grant.slot), grant.addr, &data);
                     return Answer::Done;
                 }
@@ -359,7 +359,7 @@ impl<'a> Peer<'a> {
 
     /// Takes a receive.
     fn take(&self, qp: &Qp) -> Result<Posted, Answer> {
-        let is_ready = !qp.process.faults.hits(qp.process.config.rnr);
+        let is_ready = !qp.process.random.hits(qp.process.config.rnr);
         let receives = self.srq.map_or(&self.qp.receives, |(_, srq)| &srq.receives);
         let posted = is_ready.then(|| receive::take(self.process, receives)).flatten();
         posted.ok_or_else(|| {

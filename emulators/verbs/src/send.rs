@@ -54,7 +54,7 @@ impl Qp {
         if unpolled >= self.cap.max_send_wr {
             return Err(libc::ENOMEM);
         }
-        if let Some(forgery) = wqe.has_imm().then(|| self.process.faults.forgery()).flatten() {
+        if let Some(forgery) = wqe.has_imm().then(|| self.process.forgery()).flatten() {
             wqe.alter(forgery.change);
         }
         if inline && wqe.data.is_none() {
@@ -62,15 +62,15 @@ impl Qp {
         }
         queue.posted = queue.posted.wrapping_add(1);
         wqe.number = queue.posted;
-        wqe.forced = self.process.faults.error(wqe.operation());
-        if self.kind == abi::IBV_QPT_UD && self.process.faults.fails_datagram() {
+        wqe.forced = self.process.forced_error(wqe.operation());
+        if self.kind == abi::IBV_QPT_UD && self.process.fails_datagram() {
             wqe.forced = Some(abi::IBV_WC_LOC_QP_OP_ERR);
         }
-        if self.kind != abi::IBV_QPT_UD && self.process.faults.cuts() {
+        if self.kind != abi::IBV_QPT_UD && self.process.cuts() {
             respond::cut(self);
         }
         if self.kind != abi::IBV_QPT_UD {
-            if let Some(event) = self.process.faults.ends_qp() {
+            if let Some(event) = self.process.ends_qp() {
                 self.shared.cut.store(SILENT, Relaxed);
                 event::push(self.process, self.shared.events.load(Relaxed), (event, self.key));
             }
@@ -81,11 +81,11 @@ impl Qp {
             if config.late_visible && !config.late && wqe.flags & abi::IBV_SEND_FENCE == 0 {
                 self.capture(&mut wqe);
             }
-            let delay = self.process.faults.delay_ns(config, device);
+            let delay = self.process.delay_ns(device);
             queue.last_due_ns = queue.last_due_ns.max(now_ns()) + delay;
             wqe.due_ns = queue.last_due_ns;
             if matches!(wqe.operation(), Operation::Read | Operation::Atomic) {
-                wqe.due_ns += self.process.faults.delay_ns(config, device);
+                wqe.due_ns += self.process.delay_ns(device);
             }
         }
         queue.entries.push_back(wqe);

@@ -49,7 +49,7 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
         solicited: wqe.flags & abi::IBV_SEND_SOLICITED != 0,
         payload,
     };
-    let (process, config, faults) = (qp.process, &qp.process.config, &qp.process.faults);
+    let (process, config, random) = (qp.process, &qp.process.config, &qp.process.random);
     if let Some((bytes, qkey)) = config.ud_outsider {
         let mut outsider = Datagram {
             payload: vec![0xa5; bytes as usize],
@@ -58,13 +58,13 @@ pub fn send(qp: &Qp, wqe: &Wqe) -> Outcome {
         outsider.destination.qkey = qkey.unwrap_or(destination.qkey);
         deliver(process, &outsider);
     }
-    if faults.hits(config.ud_loss) {
+    if random.hits(config.ud_loss) {
         return Outcome::Done;
     }
-    if faults.hits(config.ud_dup) {
+    if random.hits(config.ud_dup) {
         deliver(process, &datagram);
     }
-    if faults.hits(config.ud_reorder) {
+    if random.hits(config.ud_reorder) {
         let delay = config.delay.as_nanos() as u64;
         process.later.at(now_ns() + delay, move || deliver(process, &datagram));
     } else {

@@ -12,7 +12,7 @@ use crate::event;
 use crate::extended;
 use crate::footprint::{self, Locked};
 use crate::handle::{
-    load, null, release, retain, sges, store, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd,
+    context_of, load, null, sges, store, zeroed, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Use, Xrcd,
 };
 use crate::qp::{self, Attributes, NO_QUEUES};
 use crate::receive;
@@ -21,41 +21,35 @@ use crate::send;
 use crate::srq;
 use crate::wqe::Wqe;
 
-fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> *mut abi::ibv_srq {
+fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> Result<*mut abi::ibv_srq, i32> {
     let owner = Context::of(context);
     let config = &owner.process.config;
     let attr = init.attr;
     if !config.srq {
-        return null(libc::EOPNOTSUPP);
+        return Err(libc::EOPNOTSUPP);
     }
     if attr.max_wr == 0 || attr.max_wr > config.max_qp_wr || attr.max_sge > config.max_sge {
-        return null(libc::EINVAL);
+        return Err(libc::EINVAL);
     }
-    let xrc = init.srq_type == abi::IBV_SRQT_XRC;
+    let xrc = (init.srq_type == abi::IBV_SRQT_XRC).then(|| (Xrcd::of(init.xrcd), Cq::of(init.cq)));
+    let pd = Pd::of(init.pd);
     let max_sge = attr.max_sge.max(1);
     let attributes = srq::Attributes {
         device: owner.device,
-        pd: Pd::of(init.pd).number,
+        pd: pd.number,
         max_wr: attr.max_wr,
         max_sge,
-        xrcd: if xrc { Xrcd::of(init.xrcd).number } else { 0 },
-        cq: if xrc { Cq::of(init.cq).key } else { 0 },
+        xrcd: xrc.map_or(0, |(xrcd, _)| xrcd.number),
+        cq: xrc.map_or(0, |(_, cq)| cq.key),
         events: owner.events,
     };
-    let bytes = footprint::receives(attr.max_wr, max_sge, 16);
-    let Ok(locked) = Locked::new(owner.process, bytes) else {
-        return null(libc::ENOMEM);
-    };
-    let Some(index) = srq::create(owner.process, &attributes) else {
-        return null(libc::ENOMEM);
-    };
-    retain(&Pd::of(init.pd).users);
-    if xrc {
-        retain(&Xrcd::of(init.xrcd).users);
-        retain(&Cq::of(init.cq).users);
+    let locked = Locked::new(owner.process, footprint::receives(attr.max_wr, max_sge, 16))?;
+    let index = srq::create(owner.process, &attributes).ok_or(libc::ENOMEM)?;
+    let mut uses = vec![Use::of(&pd.users)];
+    if let Some((xrcd, cq)) = xrc {
+        uses.extend([Use::of(&xrcd.users), Use::of(&cq.users)]);
     }
-    // SAFETY: all zero is valid.
-    let mut visible: abi::ibv_srq = unsafe { std::mem::zeroed() };
+    let mut visible: abi::ibv_srq = zeroed();
     visible.context = context;
     visible.srq_context = init.srq_context;
     visible.pd = init.pd;
@@ -68,35 +62,26 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
         index,
         key: owner.process.fabric.srqs.key(index),
         max_wr: attr.max_wr,
-        max_sge,
-        xrc: if xrc {
-            Some((init.xrcd as usize, init.cq as usize))
-        } else {
-            None
-        },
+        is_xrc: xrc.is_some(),
+        uses,
         users: AtomicU32::new(0),
         asynchronous: Acknowledged::default(),
         locked,
     }
     .handle();
     shared.user.store(handle as u64, Relaxed);
-    handle
+    Ok(handle)
 }
 
 #[no_mangle]
 extern "C" fn ibv_create_srq(pd: *mut abi::ibv_pd, init: *mut abi::ibv_srq_init_attr) -> *mut abi::ibv_srq {
     let given = load(init);
-    // SAFETY: all zero is valid: a basic SRQ; the PD's context was set when it was made.
-    let (mut attr, context) = unsafe {
-        (
-            std::mem::zeroed::<abi::ibv_srq_init_attr_ex>(),
-            (*Pd::of(pd).visible.get()).context,
-        )
-    };
+    // All zero: a basic SRQ.
+    let mut attr: abi::ibv_srq_init_attr_ex = zeroed();
     attr.srq_context = given.srq_context;
     attr.attr = given.attr;
     attr.pd = pd;
-    new_srq(context, &attr)
+    new_srq(context_of(pd).pointer(), &attr).unwrap_or_else(null)
 }
 
 pub extern "C" fn create_srq_ex(
@@ -118,11 +103,11 @@ pub extern "C" fn create_srq_ex(
     if !complete {
         return null(libc::EINVAL);
     }
-    new_srq(context, &init)
+    new_srq(context, &init).unwrap_or_else(null)
 }
 
 pub extern "C" fn get_srq_num(srq: *mut abi::ibv_srq, number: *mut u32) -> c_int {
-    if Srq::of(srq).xrc.is_none() {
+    if !Srq::of(srq).is_xrc {
         return libc::EOPNOTSUPP;
     }
     store(number, Srq::of(srq).key);
@@ -139,12 +124,6 @@ extern "C" fn ibv_destroy_srq(srq: *mut abi::ibv_srq) -> c_int {
     let of_srq = |kind| matches!(kind, abi::IBV_EVENT_SRQ_ERR | abi::IBV_EVENT_SRQ_LIMIT_REACHED);
     event::forget(object.process, object.shared.events.load(Relaxed), object.key, of_srq);
     object.asynchronous.wait();
-    // SAFETY: set when it was made.
-    release(&Pd::of(unsafe { (*object.visible.get()).pd }).users);
-    if let Some((xrcd, cq)) = object.xrc {
-        release(&Xrcd::of(xrcd as *mut _).users);
-        release(&Cq::of(cq as *mut _).users);
-    }
     Srq::free(srq);
     0
 }
@@ -189,13 +168,6 @@ pub extern "C" fn post_recv(qp: *mut abi::ibv_qp, wr: *mut abi::ibv_recv_wr, bad
     post_receives(wr, bad, |wr_id, sges| object.qp.post_receive(wr_id, sges))
 }
 
-/// Counts a CQ as used.
-fn retain_cq(cq: *mut abi::ibv_cq) {
-    if !cq.is_null() {
-        retain(&Cq::of(cq).users);
-    }
-}
-
 /// Checks the type of a QP, and that it has the objects that it needs. Err: errno.
 fn check_init(owner: &Context, init: &abi::ibv_qp_init_attr_ex) -> Result<(), i32> {
     let has = |bit: u32| init.comp_mask & bit != 0;
@@ -206,7 +178,7 @@ fn check_init(owner: &Context, init: &abi::ibv_qp_init_attr_ex) -> Result<(), i3
         abi::IBV_QPT_XRC_RECV if owner.process.config.xrc => has(abi::IBV_QP_INIT_ATTR_XRCD),
         _ => return Err(libc::EOPNOTSUPP),
     };
-    let srq_is_basic = !has_srq(init) || Srq::of(init.srq).xrc.is_none() && init.qp_type != abi::IBV_QPT_UC;
+    let srq_is_basic = !has_srq(init) || !Srq::of(init.srq).is_xrc && init.qp_type != abi::IBV_QPT_UC;
     if !is_complete || !srq_is_basic || init.create_flags != 0 && has(abi::IBV_QP_INIT_ATTR_CREATE_FLAGS) {
         return Err(libc::EINVAL);
     }
@@ -231,69 +203,63 @@ fn used_cap(init: &abi::ibv_qp_init_attr_ex) -> abi::ibv_qp_cap {
     }
 }
 
-/// The key of a CQ; 0: there is none.
-fn key_of(cq: *mut abi::ibv_cq) -> u32 {
-    if cq.is_null() {
-        0
-    } else {
-        Cq::of(cq).key
-    }
-}
-
 fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Result<*mut abi::ibv_qp, i32> {
     let owner = Context::of(context);
     check_init(owner, init)?;
-    let (target, has_srq, cap) = (init.qp_type == abi::IBV_QPT_XRC_RECV, has_srq(init), used_cap(init));
-    let (send_cq, recv_cq) = match init.qp_type {
-        abi::IBV_QPT_XRC_RECV => (std::ptr::null_mut(), std::ptr::null_mut()),
-        abi::IBV_QPT_XRC_SEND => (init.send_cq, std::ptr::null_mut()),
-        _ => (init.send_cq, init.recv_cq),
-    };
+    let (kind, cap) = (init.qp_type, used_cap(init));
+    let is_target = kind == abi::IBV_QPT_XRC_RECV;
+    let mut visible: abi::ibv_qp_ex = zeroed();
+    let base = &mut visible.qp_base;
+    base.context = context;
+    base.qp_context = init.qp_context;
+    // What it does not use stays null.
+    if !is_target {
+        (base.pd, base.send_cq) = (init.pd, init.send_cq);
+    }
+    if !matches!(kind, abi::IBV_QPT_XRC_SEND | abi::IBV_QPT_XRC_RECV) {
+        base.recv_cq = init.recv_cq;
+    }
+    if has_srq(init) {
+        base.srq = init.srq;
+    }
+    base.qp_type = kind;
+    let pd = (!is_target).then(|| Pd::of(init.pd));
+    let xrcd = is_target.then(|| Xrcd::of(init.xrcd));
+    let [send_cq, recv_cq] = [base.send_cq, base.recv_cq].map(|cq| (!cq.is_null()).then(|| Cq::of(cq)));
+    let srq = has_srq(init).then(|| Srq::of(init.srq));
     let attributes = Attributes {
-        kind: init.qp_type,
+        kind,
         device: owner.device,
-        pd: if target { 0 } else { Pd::of(init.pd).number },
-        xrcd: if target { Xrcd::of(init.xrcd).number } else { 0 },
-        send_cq: key_of(send_cq),
-        recv_cq: key_of(recv_cq),
-        srq: if has_srq { Srq::of(init.srq).key } else { 0 },
+        pd: pd.map_or(0, |pd| pd.number),
+        xrcd: xrcd.map_or(0, |xrcd| xrcd.number),
+        send_cq: send_cq.map_or(0, |cq| cq.key),
+        recv_cq: recv_cq.map_or(0, |cq| cq.key),
+        srq: srq.map_or(0, |srq| srq.key),
         cap,
         sig_all: init.sq_sig_all != 0,
         events: owner.events,
     };
     let receives = footprint::receives(cap.max_recv_wr, cap.max_recv_sge, 0);
-    let sends = footprint::send_queue(init.qp_type, &cap).unwrap_or(0);
+    let sends = footprint::send_queue(kind, &cap).unwrap_or(0);
     let locked = Some(Locked::new(owner.process, sends.saturating_add(receives))?);
-    let made = qp::create(owner.process, &attributes)?;
-    retain_cq(send_cq);
-    retain_cq(recv_cq);
-    if has_srq {
-        retain(&Srq::of(init.srq).users);
-    }
-    if target {
-        retain(&Xrcd::of(init.xrcd).users);
-    } else {
-        retain(&Pd::of(init.pd).users);
-    }
-    // SAFETY: all zero is valid.
-    let mut visible: abi::ibv_qp_ex = unsafe { std::mem::zeroed() };
-    let base = &mut visible.qp_base;
-    base.context = context;
-    base.qp_context = init.qp_context;
-    base.pd = if target { std::ptr::null_mut() } else { init.pd };
-    (base.send_cq, base.recv_cq) = (send_cq, recv_cq);
-    base.srq = if has_srq { init.srq } else { std::ptr::null_mut() };
-    base.handle = made.index;
-    base.qp_num = made.key;
-    base.qp_type = init.qp_type;
+    let qp = qp::create(owner.process, &attributes)?;
+    base.handle = qp.index;
+    base.qp_num = qp.key;
     if init.comp_mask & abi::IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
         extended::set_calls(&mut visible);
     }
-    let shared = made.shared;
+    let users = [
+        pd.map(|pd| &pd.users),
+        xrcd.map(|xrcd| &xrcd.users),
+        send_cq.map(|cq| &cq.users),
+        recv_cq.map(|cq| &cq.users),
+        srq.map(|srq| &srq.users),
+    ];
+    let shared = qp.shared;
     let handle = Qp {
         visible: UnsafeCell::new(visible),
-        qp: made,
-        xrcd: if target { init.xrcd as usize } else { 0 },
+        qp,
+        uses: users.into_iter().flatten().map(Use::of).collect(),
         asynchronous: Acknowledged::default(),
         locked,
         batch: UnsafeCell::default(),
@@ -307,19 +273,13 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
 #[no_mangle]
 extern "C" fn ibv_create_qp(pd: *mut abi::ibv_pd, init: *mut abi::ibv_qp_init_attr) -> *mut abi::ibv_qp {
     let given = load(init);
-    // SAFETY: all zero is valid; the PD's context was set when it was made.
-    let (mut attr, context) = unsafe {
-        (
-            std::mem::zeroed::<abi::ibv_qp_init_attr_ex>(),
-            (*Pd::of(pd).visible.get()).context,
-        )
-    };
+    let mut attr: abi::ibv_qp_init_attr_ex = zeroed();
     attr.qp_context = given.qp_context;
     (attr.send_cq, attr.recv_cq, attr.srq) = (given.send_cq, given.recv_cq, given.srq);
     (attr.cap, attr.qp_type, attr.sq_sig_all) = (given.cap, given.qp_type, given.sq_sig_all);
     attr.comp_mask = abi::IBV_QP_INIT_ATTR_PD;
     attr.pd = pd;
-    match new_qp(context, &attr) {
+    match new_qp(context_of(pd).pointer(), &attr) {
         Ok(qp) => {
             store(
                 init,
@@ -365,12 +325,10 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
     if attr.comp_mask & must != must || attr.qp_type != abi::IBV_QPT_XRC_RECV {
         return null(libc::EINVAL);
     }
-    let domain = Xrcd::of(attr.xrcd).number;
-    let found = qp::open(owner.process, attr.qp_num, owner.device, domain);
+    let domain = Xrcd::of(attr.xrcd);
+    let found = qp::open(owner.process, attr.qp_num, owner.device, domain.number);
     let Some(opened) = found else { return null(libc::EINVAL) };
-    retain(&Xrcd::of(attr.xrcd).users);
-    // SAFETY: all zero is valid.
-    let mut visible: abi::ibv_qp_ex = unsafe { std::mem::zeroed() };
+    let mut visible: abi::ibv_qp_ex = zeroed();
     let base = &mut visible.qp_base;
     base.context = context;
     base.qp_context = attr.qp_context;
@@ -380,7 +338,7 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
     Qp {
         visible: UnsafeCell::new(visible),
         qp: opened,
-        xrcd: attr.xrcd as usize,
+        uses: vec![Use::of(&domain.users)],
         asynchronous: Acknowledged::default(),
         locked: None,
         batch: UnsafeCell::default(),
@@ -393,22 +351,6 @@ extern "C" fn ibv_destroy_qp(qp: *mut abi::ibv_qp) -> c_int {
     let object = Qp::of(qp);
     object.qp.destroy();
     object.asynchronous.wait();
-    // SAFETY: set when it was made.
-    let base = unsafe { &(*object.visible.get()).qp_base };
-    for cq in [base.send_cq, base.recv_cq] {
-        if !cq.is_null() {
-            release(&Cq::of(cq).users);
-        }
-    }
-    if !base.srq.is_null() {
-        release(&Srq::of(base.srq).users);
-    }
-    if !base.pd.is_null() {
-        release(&Pd::of(base.pd).users);
-    }
-    if object.xrcd != 0 {
-        release(&Xrcd::of(object.xrcd as *mut _).users);
-    }
     Qp::free(qp);
     0
 }
