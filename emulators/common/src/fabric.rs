@@ -186,6 +186,19 @@ impl<F: Layout> Member<F> {
         table.owned(slot).collect()
     }
 
+    /// The same, of those that have a value in a field.
+    pub fn owned_with<T: HasEntry, const N: usize>(
+        &self,
+        table: &Table<T, N>,
+        slot: u32,
+        field: impl Fn(&T) -> &AtomicU32,
+        value: u32,
+    ) -> Vec<u32> {
+        let mut owned = self.owned(table, slot);
+        owned.retain(|&index| field(table.at(index)).load(Relaxed) == value);
+        owned
+    }
+
     /// The words of a block of the heap.
     pub fn block(&self, offset: u64, bytes: u64) -> &'static [AtomicU64] {
         &self.words[offset as usize / 8..][..bytes as usize / 8]

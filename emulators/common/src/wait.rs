@@ -29,6 +29,25 @@ pub fn until(mut is_over: impl FnMut() -> bool) {
     }
 }
 
+/// An operation uses an object, whose owner waits for it in `drain`.
+pub struct Using<'a>(&'a AtomicU32);
+
+impl<'a> Using<'a> {
+    /// Counts it. Whether the object is still valid is known only afterwards.
+    #[inline(always)]
+    pub fn of(users: &'a AtomicU32) -> Self {
+        users.fetch_add(1, SeqCst);
+        Self(users)
+    }
+}
+
+impl Drop for Using<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
 /// Waits until no operation uses an object any more. A process that died in one stays counted.
 pub fn drain(users: &AtomicU32) {
     until(|| users.load(SeqCst) == 0);

@@ -56,7 +56,7 @@ macro_rules! words {
         }
 
         impl $name {
-            fn set_word(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
+            pub fn set_word(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
                 Some(match name {
                     $( $( $word => $crate::words!(@take self.$field, $does, $parser, value), )* )*
                     _ => return None,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Or
 use std::sync::Mutex;
 
 use emulator_common::lock::locked;
-use emulator_common::wait::Misses;
+use emulator_common::wait::{Misses, Using};
 use gasnet_elan_abi as abi;
 
 use crate::event::{Event, Events, Kind, Slot};
@@ -200,9 +200,11 @@ impl Attachment {
     pub fn peer_of(&self, key: u32) -> Option<Peer> {
         let endpoints = &self.process.fabric.endpoints;
         let endpoint = endpoints.find(key)?;
-        endpoint.users.fetch_add(1, SeqCst);
-        let slot = endpoint.entry.slot();
-        let peer = Peer { endpoint, slot };
+        let peer = Peer {
+            endpoint,
+            _using: Using::of(&endpoint.users),
+            slot: endpoint.entry.slot(),
+        };
         let is_live = endpoints.find(key).is_some() && endpoint.live.load(SeqCst) != 0;
         is_live.then_some(peer)
     }
@@ -238,11 +240,5 @@ impl Drop for Inside {
 pub struct Peer {
     pub endpoint: &'static Endpoint,
     pub slot: u32,
-}
-
-impl Drop for Peer {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.endpoint.users.fetch_sub(1, SeqCst);
-    }
+    _using: Using<'static>,
 }

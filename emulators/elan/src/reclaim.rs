@@ -1,6 +1,6 @@
 //! The end of an attachment: by `stop`, or when another process finds its process dead.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::fabric::Member;
 
@@ -24,15 +24,12 @@ pub fn destroy_endpoint(member: &Member<Fabric>, index: u32) {
     let key = fabric.endpoints.key(index);
     endpoint.live.store(0, SeqCst);
     let owner = endpoint.entry.slot();
-    let is_its = |of: &AtomicU32| of.load(Relaxed) == key;
-    let queues = member.owned(&fabric.queues, owner).into_iter();
-    queues
-        .filter(|&i| is_its(&fabric.queues.at(i).endpoint))
-        .for_each(|i| ring::destroy(member, i));
-    let ports = member.owned(&fabric.ports, owner).into_iter();
-    ports
-        .filter(|&i| is_its(&fabric.ports.at(i).endpoint))
-        .for_each(|i| destroy_port(member, i));
+    for index in member.owned_with(&fabric.queues, owner, |queue| &queue.endpoint, key) {
+        ring::destroy(member, index);
+    }
+    for index in member.owned_with(&fabric.ports, owner, |port| &port.endpoint, key) {
+        destroy_port(member, index);
+    }
     let _starting = fabric.starting.lock();
     let job_index = endpoint.job.load(Relaxed);
     let job = fabric.jobs.at(job_index);

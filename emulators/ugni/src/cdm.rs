@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use emulator_common::lock::locked;
-use emulator_common::table::{set, HasEntry, Table};
+use emulator_common::table::set;
 use gasnet_gni_abi as abi;
 
 use crate::config::Config;
@@ -141,24 +141,13 @@ extern "C" fn GNI_CdmAttach(
     })
 }
 
-/// Indices of the objects of a domain in a table.
-fn of_domain<T: HasEntry, const N: usize>(
-    nic: &Nic,
-    table: &Table<T, N>,
-    domain: impl Fn(&T) -> &AtomicU32,
-) -> Vec<u32> {
-    let mut own = nic.process.owned(table, nic.process.slot);
-    own.retain(|&index| domain(table.at(index)).load(Relaxed) == nic.domain);
-    own
-}
-
 /// Frees what a domain has on a NIC, as the kernel does. Option `report` counts it.
 fn detach(nic: &'static Nic) {
     let process = nic.process;
     let fabric = process.fabric;
-    let regions = of_domain(nic, &fabric.regions, |region| &region.domain);
-    let cqs = of_domain(nic, &fabric.cqs, |cq| &cq.domain);
-    let engines = of_domain(nic, &fabric.engines, |engine| &engine.domain);
+    let regions = process.owned_with(&fabric.regions, process.slot, |region| &region.domain, nic.domain);
+    let cqs = process.owned_with(&fabric.cqs, process.slot, |cq| &cq.domain, nic.domain);
+    let engines = process.owned_with(&fabric.engines, process.slot, |engine| &engine.domain, nic.domain);
     if process.config.report {
         eprintln!(
             "emulator of uGNI: instance {} left {} regions, {} completion queues, {} endpoints, {} engines",

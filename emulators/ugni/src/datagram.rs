@@ -297,14 +297,10 @@ pub fn cancel_all(ep: &Ep) {
 
 /// Frees those of a domain that ends.
 pub fn forget(nic: &Nic) {
-    let datagrams = &nic.process.fabric.datagrams;
-    let _lock = nic.process.fabric.matching.lock();
-    let _guard = nic.process.allocation();
-    let all: Vec<u32> = datagrams.owned(nic.process.slot).collect();
-    for index in all
-        .into_iter()
-        .filter(|i| datagrams.at(*i).domain.load(Relaxed) == nic.domain)
-    {
+    let (process, datagrams) = (nic.process, &nic.process.fabric.datagrams);
+    let _lock = process.fabric.matching.lock();
+    for index in process.owned_with(datagrams, process.slot, |datagram| &datagram.domain, nic.domain) {
+        let _guard = process.allocation();
         datagrams.give(index);
     }
 }

@@ -116,7 +116,6 @@ fn check_amo(op: &Op) -> Outcome<bool> {
 #[inline(always)]
 pub fn check_fma(op: &Op, local_handle: impl Fn() -> abi::gni_mem_handle_t) -> Outcome {
     match op.kind {
-        abi::GNI_POST_FMA_PUT => Ok(()),
         abi::GNI_POST_FMA_PUT_W_SYNCFLAG if op.flag.address % 8 == 0 => Ok(()),
         abi::GNI_POST_FMA_PUT_W_SYNCFLAG => Err(misaligned("a sync flag needs an address that is a multiple of 8")),
         abi::GNI_POST_FMA_GET => {
@@ -124,7 +123,7 @@ pub fn check_fma(op: &Op, local_handle: impl Fn() -> abi::gni_mem_handle_t) -> O
             check_local(op.nic, &local_handle(), op.local, op.length, true)
         }
         abi::GNI_POST_AMO if check_amo(op)? => check_local(op.nic, &local_handle(), op.local, op.length, true),
-        abi::GNI_POST_AMO => Ok(()),
+        abi::GNI_POST_FMA_PUT | abi::GNI_POST_AMO => Ok(()),
         abi::GNI_POST_CE => ce::check(op, &local_handle()),
         _ => Err(invalid("GNI_PostFma posts no operation of this type")),
     }

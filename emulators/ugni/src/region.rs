@@ -7,6 +7,7 @@
 use std::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::table::INDEX_BITS;
+use emulator_common::wait::Using;
 use gasnet_gni_abi as abi;
 
 use crate::object::Nic;
@@ -78,13 +79,7 @@ fn find_rebuilt<'a>(process: &'a Process, handle: &abi::gni_mem_handle_t, addres
 pub struct Grant<'a> {
     pub region: &'a Region,
     pub slot: u32,
-}
-
-impl Drop for Grant<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.region.users.fetch_sub(1, SeqCst);
-    }
+    _using: Using<'a>,
 }
 
 /// Access of a domain to a region of a peer at a NIC address. Err: the status of the operation.
@@ -97,9 +92,9 @@ pub fn grant(nic: &Nic, handle: &abi::gni_mem_handle_t, address: u32, writes: bo
         let region = find_rebuilt(process, handle, address).ok_or(status::AT_MDD_INV)?;
         (region, region.words[1].load(Relaxed))
     };
-    region.users.fetch_add(1, SeqCst);
     let grant = Grant {
         region,
+        _using: Using::of(&region.users),
         slot: region.entry.slot(),
     };
     // Deregistration takes the address away and then waits for users.

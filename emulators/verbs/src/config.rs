@@ -5,7 +5,7 @@ use std::time::Duration;
 use emulator_common::words::{check_dir, either, fields, no, number, percent, text, yes, Words};
 
 use crate::forge::Forgery;
-use crate::ports::Ports;
+use crate::ports::{device_and, Ports};
 use crate::shm::{DEVICES, PORTS};
 use crate::text as names;
 
@@ -158,7 +158,11 @@ impl Words for Config {
                 self.gid_gone.push(raised.device);
                 self.events.push(raised);
             }),
-            _ => return self.set_word(name, value).or_else(|| self.of_ports.set(name, value)),
+            _ => {
+                return self
+                    .set_word(name, value)
+                    .or_else(|| self.of_ports.set_word(name, value))
+            }
         };
         Some(result)
     }
@@ -191,12 +195,6 @@ fn us(text: &str) -> Result<Duration, String> {
 
 fn ms(text: &str) -> Result<Duration, String> {
     number(text).map(Duration::from_millis)
-}
-
-/// A number of a device, and what belongs to it.
-fn device_and<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<(u32, T), String> {
-    let [device, rest] = fields(text)?;
-    Ok((number(device)?, parse(rest)?))
 }
 
 /// `BYTES[:QKEY]`

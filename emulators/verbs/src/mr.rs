@@ -3,7 +3,7 @@
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use emulator_common::maps::is_mapped;
-use emulator_common::wait::drain;
+use emulator_common::wait::{drain, Using};
 use gasnet_ibv_abi as abi;
 
 use crate::footprint;
@@ -104,6 +104,7 @@ pub fn deregister(process: &Process, index: u32) {
 /// Access to a part of a region; the region stays while this exists.
 pub struct Grant<'a> {
     mr: &'a Mr,
+    _using: Using<'a>,
     /// Address in the memory of the process of `slot`.
     pub addr: u64,
     pub slot: u32,
@@ -134,12 +135,6 @@ fn fault_for_writing(addr: u64, bytes: u64) -> bool {
     result == 0 || is_mapped(addr, bytes, true)
 }
 
-impl Drop for Grant<'_> {
-    fn drop(&mut self) {
-        self.mr.users.fetch_sub(1, SeqCst);
-    }
-}
-
 /// An access, with the device and PD of the QP that asks for it.
 #[derive(Clone, Copy)]
 pub struct Wanted {
@@ -155,9 +150,9 @@ pub struct Wanted {
 /// Checks key, device, PD, bounds and access. None: a protection error.
 pub fn grant<'a>(process: &'a Process, wanted: &Wanted) -> Option<Grant<'a>> {
     let mr = process.fabric.find_mr(wanted.key)?;
-    mr.users.fetch_add(1, SeqCst);
     let grant = Grant {
         mr,
+        _using: Using::of(&mr.users),
         addr: wanted
             .addr
             .wrapping_sub(mr.iova.load(Relaxed))

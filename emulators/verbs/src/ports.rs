@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
-use emulator_common::words::{hexadecimal, number};
+use emulator_common::words::{hexadecimal, number, yes};
 
 use crate::shm::Port;
 
@@ -32,52 +32,29 @@ struct Gid {
     entry: Entry,
 }
 
-/// Deviations from the defaults.
-#[derive(Clone, Default, Debug)]
-pub struct Ports {
-    partitions: Vec<(Port, Vec<u16>)>,
-    gids: Vec<Gid>,
-    subnets: Vec<(u32, u64)>,
-    /// Active MTU of all ports of a device, in bytes.
-    mtus: Vec<(u32, u32)>,
-    need_global: Vec<Port>,
-    without_lid: Vec<Port>,
-    unreadable: Vec<Port>,
-    /// Devices have no GUID.
-    pub no_guid: bool,
-    /// A port has two to the power of this LIDs.
-    pub lmc: u8,
-    /// All memory consists of huge pages, and the kernel copies no pinned pages at a fork.
-    pub huge_pages: bool,
-    /// Devices, by bit, of which the GIDs of IP addresses have vanished.
-    gone: Arc<AtomicU32>,
+emulator_common::words! {
+    /// Deviations from the defaults.
+    pub struct Ports {
+        partitions: Vec<(Port, Vec<u16>)> = Vec::new(), "pkeys" += partitions;
+        gids: Vec<Gid> = Vec::new(), "gid" += gid;
+        subnets: Vec<(u32, u64)> = Vec::new(), "subnet" += |text| device_and(text, hexadecimal);
+        /// Active MTU of all ports of a device, in bytes.
+        mtus: Vec<(u32, u32)> = Vec::new(), "mtu" += |text| device_and(text, mtu);
+        need_global: Vec<Port> = Vec::new(), "grh" += port;
+        without_lid: Vec<Port> = Vec::new(), "no-lid" += port;
+        unreadable: Vec<Port> = Vec::new(), "unreadable-port" += port;
+        /// Devices have no GUID.
+        pub no_guid: bool = false, "no-guid" => yes;
+        /// A port has two to the power of this LIDs.
+        pub lmc: u8 = 0, "lmc" => |text| number(text).map(|bits: u8| bits.min(7));
+        /// All memory consists of huge pages, and the kernel copies no pinned pages at a fork.
+        pub huge_pages: bool = false, "huge-pages" => yes;
+        /// Devices, by bit, of which the GIDs of IP addresses have vanished.
+        gone: Arc<AtomicU32> = Arc::default();
+    }
 }
 
 impl Ports {
-    /// Takes a word. None: it is not one of these.
-    pub fn set(&mut self, name: &str, value: &str) -> Option<Result<(), String>> {
-        let result = match name {
-            "pkeys" => partitions(value).map(|word| self.partitions.push(word)),
-            "gid" => gid(value).map(|word| self.gids.push(word)),
-            "subnet" => device_and(value, hexadecimal).map(|word| self.subnets.push(word)),
-            "mtu" => device_and(value, mtu).map(|word| self.mtus.push(word)),
-            "grh" => port(value).map(|word| self.need_global.push(word)),
-            "no-lid" => port(value).map(|word| self.without_lid.push(word)),
-            "unreadable-port" => port(value).map(|word| self.unreadable.push(word)),
-            "lmc" => number(value).map(|bits: u8| self.lmc = bits.min(7)),
-            "no-guid" => {
-                self.no_guid = true;
-                Ok(())
-            }
-            "huge-pages" => {
-                self.huge_pages = true;
-                Ok(())
-            }
-            _ => return None,
-        };
-        Some(result)
-    }
-
     /// The P_Key table of a port.
     pub fn partitions(&self, port: Port) -> &[u16] {
         let own = self.partitions.iter().rfind(|word| word.0 == port);
@@ -147,8 +124,9 @@ fn mtu(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "must be 256, 512, 1024, 2048 or 4096".to_string())
 }
 
-fn device_and<T>(value: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<(u32, T), String> {
-    let (device, rest) = value.split_once(':').ok_or("needs DEVICE:VALUE")?;
+/// A number of a device, and what belongs to it.
+pub fn device_and<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<(u32, T), String> {
+    let (device, rest) = text.split_once(':').ok_or("needs DEVICE:VALUE")?;
     Ok((number(device)?, parse(rest)?))
 }
 
@@ -221,7 +199,7 @@ mod tests {
             ("subnet", "1:0xfec0000000000001"),
             ("mtu", "1:2048"),
         ] {
-            assert_eq!(ports.set(name, value), Some(Ok(())), "{name}={value}");
+            assert_eq!(ports.set_word(name, value), Some(Ok(())), "{name}={value}");
         }
         let port = |device, port| Port { device, port };
         assert_eq!(ports.partitions(port(1, 1)), [0x7fff, 0x8012]);
@@ -233,7 +211,7 @@ mod tests {
         );
         assert_eq!([0, 1].map(|device| ports.subnet(device) >> 48), [0xfe80, 0xfec0]);
         assert_eq!([0, 1].map(|device| ports.mtu(port(device, 0))), [4096, 2048]);
-        assert!(ports.set("gid", "0:1:3:x").is_some_and(|result| result.is_err()));
-        assert_eq!(ports.set("nonsense", ""), None);
+        assert!(ports.set_word("gid", "0:1:3:x").is_some_and(|result| result.is_err()));
+        assert_eq!(ports.set_word("nonsense", ""), None);
     }
 }

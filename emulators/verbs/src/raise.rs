@@ -1,14 +1,13 @@
 //! Asynchronous events of faults: option `event`, and ports and devices that fail.
 
 use std::os::fd::RawFd;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::Arc;
 use std::time::Duration;
 
 use emulator_common::fabric::now_ns;
 use emulator_common::lock::locked;
-use emulator_common::table::{HasEntry, Table};
 use gasnet_ibv_abi as abi;
 
 use crate::event::{self, Event};
@@ -75,18 +74,6 @@ pub fn schedule(process: &'static Process, opened: &Opened) {
     }
 }
 
-/// Keys of the objects of an opened device in a table.
-fn of_context<'a, T: HasEntry, const N: usize>(
-    process: &'a Process,
-    opened: &'a Opened,
-    table: &'a Table<T, N>,
-    events: impl Fn(&T) -> &AtomicU32 + 'a,
-) -> impl Iterator<Item = u32> + 'a {
-    let indices = table.owned(process.slot);
-    let own = indices.filter(move |&index| events(table.at(index)).load(Relaxed) == opened.events);
-    own.map(|index| table.key(index))
-}
-
 /// Makes an event of an opened device: of each object, if it is one of objects.
 pub fn notify(process: &Process, opened: &Opened, (kind, port): Event) {
     if !opened.is_open.load(Relaxed) {
@@ -97,12 +84,24 @@ pub fn notify(process: &Process, opened: &Opened, (kind, port): Event) {
     }
     let fabric = process.fabric;
     let push = |key: u32| event::push(process, opened.events, (kind, key));
+    // The objects of the device have its queue of events.
+    let (slot, own) = (process.slot, opened.events);
     match kind {
-        kind if is_of_qp(kind) => of_context(process, opened, &fabric.qps, |qp| &qp.events).for_each(push),
-        abi::IBV_EVENT_SRQ_ERR | abi::IBV_EVENT_SRQ_LIMIT_REACHED => {
-            of_context(process, opened, &fabric.srqs, |srq| &srq.events).for_each(push);
+        kind if is_of_qp(kind) => {
+            for index in process.owned_with(&fabric.qps, slot, |qp| &qp.events, own) {
+                push(fabric.qps.key(index));
+            }
         }
-        abi::IBV_EVENT_CQ_ERR => of_context(process, opened, &fabric.cqs, |cq| &cq.events).for_each(push),
+        abi::IBV_EVENT_SRQ_ERR | abi::IBV_EVENT_SRQ_LIMIT_REACHED => {
+            for index in process.owned_with(&fabric.srqs, slot, |srq| &srq.events, own) {
+                push(fabric.srqs.key(index));
+            }
+        }
+        abi::IBV_EVENT_CQ_ERR => {
+            for index in process.owned_with(&fabric.cqs, slot, |cq| &cq.events, own) {
+                push(fabric.cqs.key(index));
+            }
+        }
         _ => push(port),
     }
     if kind == abi::IBV_EVENT_DEVICE_FATAL && process.config.unplug.contains(&opened.device) {
