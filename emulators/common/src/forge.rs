@@ -8,12 +8,17 @@ use crate::random::Random;
 const FIRST: u64 = 64;
 
 /// A way to alter a message.
-pub trait Change: Sized {
+pub trait Change: Copy {
     /// The change of a word with its value. Err: the reason why there is none.
     fn parse(name: &str, value: Option<u64>) -> Result<Self, String>;
 
     /// Any.
     fn random(random: &Random) -> Self;
+
+    /// The kind of messages that it is for, 0 or 1: these are counted by themselves.
+    fn kind(&self) -> usize {
+        0
+    }
 }
 
 /// The nth message of a process is altered.
@@ -41,6 +46,32 @@ impl<C: Change> Forgery<C> {
         }
         let change = C::parse(name, value)?;
         Ok(Self { change, nth })
+    }
+}
+
+/// The forgeries of a process, which counts its messages.
+pub struct Forge<C> {
+    forgeries: Vec<Forgery<C>>,
+    counts: [Count; 2],
+}
+
+impl<C: Change> Forge<C> {
+    pub fn new(forgeries: &[Forgery<C>]) -> Self {
+        Self {
+            forgeries: forgeries.to_vec(),
+            counts: Default::default(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.forgeries.is_empty()
+    }
+
+    /// Counts a message of a kind. The changes of it.
+    pub fn next(&self, kind: usize) -> impl Iterator<Item = C> + use<'_, C> {
+        let nth = self.counts[kind].next();
+        let is_due = move |forgery: &&Forgery<C>| forgery.change.kind() == kind && forgery.nth == nth;
+        self.forgeries.iter().filter(is_due).map(|forgery| forgery.change)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The common part of emulated networks (emulators/README.md): processes of one host share a
 //! fabric, a file that all of them map. Reading order:
 //!
-//! - `lock`, `heap`, `table`: what a fabric consists of
+//! - `lock`, `heap`, `table`, `ring`: what a fabric consists of
 //! - `fabric`: how a process joins one, detects the death of another, and takes back what it left
 //! - `copy`: copies between processes
 //! - `words`: options of an emulator
@@ -21,6 +21,7 @@ pub mod maps;
 pub mod object;
 pub mod per_process;
 pub mod random;
+pub mod ring;
 pub mod table;
 pub mod timers;
 pub mod wait;

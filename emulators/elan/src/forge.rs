@@ -1,6 +1,6 @@
 //! Fault `forge`: a message of a queue or a port is altered.
 
-use emulator_common::forge::{self, bits, size, Count};
+use emulator_common::forge::{self, bits, size};
 use emulator_common::random::Random;
 
 pub type Forgery = forge::Forgery<Change>;
@@ -30,42 +30,36 @@ impl forge::Change for Change {
             _ => Self::Head(bits(random, 32) << 32),
         }
     }
-}
 
-/// The forgeries of a process, which counts messages of queues and of ports.
-pub struct Forge {
-    forgeries: Vec<Forgery>,
-    queues: Count,
-    ports: Count,
-}
-
-impl Forge {
-    pub fn new(forgeries: Vec<Forgery>) -> Self {
-        Self {
-            forgeries,
-            queues: Count::default(),
-            ports: Count::default(),
+    fn kind(&self) -> usize {
+        match self {
+            Self::Head(_) => QUEUE,
+            Self::Length(_) => PORT,
         }
     }
+}
 
-    /// Counts a message of a queue. The bits of its head to flip.
-    pub fn head(&self) -> u64 {
-        let nth = self.queues.next();
-        let of = |forgery: &Forgery| match forgery.change {
-            Change::Head(bits) if forgery.nth == nth => bits,
-            _ => 0,
-        };
-        self.forgeries.iter().map(of).fold(0, |all, bits| all ^ bits)
-    }
+pub type Forge = forge::Forge<Change>;
 
-    /// Counts a message of a port. Its other length.
-    pub fn length(&self) -> Option<u64> {
-        let nth = self.ports.next();
-        self.forgeries.iter().find_map(|forgery| match forgery.change {
-            Change::Length(bytes) if forgery.nth == nth => Some(bytes),
-            _ => None,
-        })
-    }
+/// Kinds of messages: of queues, and of ports.
+const QUEUE: usize = 0;
+const PORT: usize = 1;
+
+/// Counts a message of a queue. The bits of its head to flip.
+pub fn head(forge: &Forge) -> u64 {
+    let bits = |change| match change {
+        Change::Head(bits) => bits,
+        Change::Length(_) => 0,
+    };
+    forge.next(QUEUE).map(bits).fold(0, |all, bits| all ^ bits)
+}
+
+/// Counts a message of a port. Its other length.
+pub fn length(forge: &Forge) -> Option<u64> {
+    forge.next(PORT).find_map(|change| match change {
+        Change::Length(bytes) => Some(bytes),
+        Change::Head(_) => None,
+    })
 }
 
 #[cfg(test)]
@@ -75,9 +69,9 @@ mod tests {
     #[test]
     fn messages_are_counted_by_kind() {
         let forgeries = ["head:2:0x1", "length:1:0xff"].map(|text| Forgery::parse(text).unwrap());
-        let forge = Forge::new(forgeries.to_vec());
-        assert_eq!([forge.head(), forge.head(), forge.head()], [0, 1, 0]);
-        assert_eq!([forge.length(), forge.length()], [Some(255), None]);
+        let forge = Forge::new(&forgeries);
+        assert_eq!([head(&forge), head(&forge), head(&forge)], [0, 1, 0]);
+        assert_eq!([length(&forge), length(&forge)], [Some(255), None]);
         for text in ["head:1", "tail:1:1"] {
             assert!(Forgery::parse(text).is_err(), "{text}");
         }

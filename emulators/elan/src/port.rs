@@ -11,6 +11,7 @@ use gasnet_elan_abi as abi;
 use crate::attachment::{Attachment, Inside};
 use crate::collective::Call;
 use crate::event::Kind;
+use crate::forge;
 use crate::message::Message;
 use crate::object::{object, Living, Object};
 use crate::port_entry::{self, Content, ARRIVED, BUFFERED, FETCHED, WAITING};
@@ -180,7 +181,7 @@ pub extern "C" fn port_send(
         tag,
         from: message as u64,
         bytes: bytes as u64,
-        reported: attachment.process.forge.length(),
+        reported: forge::length(&attachment.process.forge),
     };
     if attachment.process.delays {
         attachment.process.schedule(message.due_ns(), move || {

@@ -48,7 +48,7 @@ pub fn current(at_exit: extern "C" fn()) -> Result<&'static Process, String> {
         Ok(Process {
             random: Random::new(config.seed, member.slot),
             later: Timers::default(),
-            forge: Forge::new(config.forge.clone()),
+            forge: Forge::new(&config.forge),
             delays: config.delays(),
             config,
             member,

@@ -9,6 +9,7 @@ use gasnet_elan_abi as abi;
 
 use crate::attachment::{Attachment, Inside};
 use crate::collective::Call;
+use crate::forge;
 use crate::object::{object, Living, Object};
 use crate::ring::{self, Ring, SLOT_WORDS};
 use crate::shm::{self, QUEUES};
@@ -213,7 +214,7 @@ pub extern "C" fn queue_send(queue: *mut abi::gasnet_elan_queue_t, vp: u32, mess
         spoilt = vec![0xa5; bytes];
         message = &spoilt;
     }
-    let bits = attachment.process.forge.head();
+    let bits = forge::head(&attachment.process.forge);
     let forged: Vec<u8>;
     if bits != 0 {
         let bits = bits.to_ne_bytes().into_iter().chain(std::iter::repeat(0));

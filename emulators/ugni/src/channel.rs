@@ -25,7 +25,7 @@ pub fn ring(process: &Process, cq: &shm::Cq) {
     if cq.armed.swap(0, SeqCst) == 0 {
         return;
     }
-    let offset = cq.offset.load(Relaxed);
+    let offset = cq.ring.offset();
     if let Ok(socket) = UnixDatagram::unbound() {
         let _ = socket.set_nonblocking(true);
         // The owner may be gone.
@@ -134,7 +134,7 @@ fn next(channel: &Channel) -> Outcome<abi::gni_cq_handle_t> {
     }
     let offset = u64::from_ne_bytes(bytes);
     let cqs = locked(&channel.cqs);
-    let found = cqs.iter().find(|cq| cq.shared.offset.load(Relaxed) == offset);
+    let found = cqs.iter().find(|cq| cq.shared.ring.offset() == offset);
     found.map(|cq| cq.handle()).ok_or(quiet(abi::GNI_RC_NOT_DONE))
 }
 

@@ -58,13 +58,12 @@ extern "C" fn GNI_CqCreate(
         } else {
             entry_count
         };
-        let (index, slots) = queue::create(nic, capacity)?;
+        let index = queue::create(nic, capacity)?;
         let shared = &nic.process.fabric.cqs;
         let cq = Cq {
             kind: AtomicU32::new(0),
             nic,
             shared: shared.at(index),
-            slots,
             index,
             key: shared.key(index),
             requested: entry_count,

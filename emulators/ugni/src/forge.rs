@@ -1,6 +1,6 @@
 //! Fault `forge`: a message that its target notices, or its event, arrives with bits flipped.
 
-use emulator_common::forge::{self, bits, Count};
+use emulator_common::forge::{self, bits};
 use emulator_common::random::Random;
 
 /// `seed` alters one of the first words, of which this many count: more than a packet's header has.
@@ -38,34 +38,25 @@ impl forge::Change for Change {
             _ => Self::Word(random.below(WORDS) as usize, bits(random, 64)),
         }
     }
-}
 
-/// The forgeries of a process, which counts messages, and puts among them.
-pub struct Forge {
-    forgeries: Vec<Forgery>,
-    messages: Count,
-    puts: Count,
-}
-
-impl Forge {
-    pub fn new(forgeries: Vec<Forgery>) -> Self {
-        Self {
-            forgeries,
-            messages: Count::default(),
-            puts: Count::default(),
+    fn kind(&self) -> usize {
+        match self {
+            Self::Event(_) => MESSAGE,
+            Self::Word(..) => PUT,
         }
     }
+}
 
-    /// Counts a message. The changes of it.
-    pub fn next(&self, is_put: bool) -> impl Iterator<Item = Change> + use<'_> {
-        let message = self.messages.next();
-        let put = if is_put { self.puts.next() } else { 0 };
-        let is_due = move |forgery: &&Forgery| match forgery.change {
-            Change::Event(_) => forgery.nth == message,
-            Change::Word(..) => forgery.nth == put,
-        };
-        self.forgeries.iter().filter(is_due).map(|forgery| forgery.change)
-    }
+pub type Forge = forge::Forge<Change>;
+
+/// Kinds of messages: all, and puts among them.
+const MESSAGE: usize = 0;
+const PUT: usize = 1;
+
+/// Counts a message. The changes of it.
+pub fn next(forge: &Forge, is_put: bool) -> impl Iterator<Item = Change> + use<'_> {
+    let of_put = is_put.then(|| forge.next(PUT));
+    forge.next(MESSAGE).chain(of_put.into_iter().flatten())
 }
 
 #[cfg(test)]
@@ -86,8 +77,8 @@ mod tests {
     #[test]
     fn puts_are_counted_by_themselves() {
         let forgeries = ["event:2:0x1", "data:2:0x2"].map(|text| Forgery::parse(text).unwrap());
-        let forge = Forge::new(forgeries.to_vec());
-        let changes = |is_put| forge.next(is_put).collect::<Vec<_>>();
+        let forge = Forge::new(&forgeries);
+        let changes = |is_put| next(&forge, is_put).collect::<Vec<_>>();
         let expected = [vec![], vec![Change::Event(1)], vec![Change::Word(0, 2)]];
         assert_eq!([true, false, true].map(changes), expected);
     }

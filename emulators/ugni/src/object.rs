@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;
 
 use emulator_common::object::Invalid;
@@ -241,8 +241,6 @@ pub struct Cq {
     pub kind: AtomicU32,
     pub nic: &'static Nic,
     pub shared: &'static shm::Cq,
-    /// Its entries.
-    pub slots: &'static [AtomicU64],
     pub index: u32,
     pub key: u32,
     pub requested: u32,
@@ -273,7 +271,7 @@ impl Cq {
 
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.shared.written.load(Acquire) == self.shared.taken.load(Relaxed)
+        self.shared.ring.is_empty()
     }
 }
 

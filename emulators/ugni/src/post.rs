@@ -6,7 +6,7 @@ use gasnet_gni_abi as abi;
 
 use crate::amo;
 use crate::ce;
-use crate::forge::Change;
+use crate::forge::{self, Change};
 use crate::later;
 use crate::memory::check_local;
 use crate::object::{Cq, Ep, Living, Object};
@@ -240,7 +240,7 @@ pub fn inject(op: &mut Op) -> Outcome {
 #[cold]
 fn forge(op: &mut Op) {
     let has_words = op.is_put() && op.length >= 8;
-    for change in op.process().forge.next(has_words) {
+    for change in forge::next(&op.process().forge, has_words) {
         match change {
             Change::Event(bits) => {
                 op.remote_event ^= bits;

@@ -61,7 +61,7 @@ pub fn current() -> Result<&'static Process, String> {
             registrations: AtomicU64::new(0),
             registered: AtomicU64::new(0),
             attached: AtomicU64::new(0),
-            forge: Forge::new(config.forge.clone()),
+            forge: Forge::new(&config.forge),
             posted: config.post_error.iter().map(|_| AtomicU64::new(0)).collect(),
             config,
             member,

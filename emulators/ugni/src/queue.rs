@@ -1,7 +1,7 @@
 //! Completion queues in shared memory: the thread that completes an operation appends, the owner
 //! reads.
 
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use emulator_common::table::set;
 use gasnet_gni_abi as abi;
@@ -13,11 +13,11 @@ use crate::process::{take, Process};
 use crate::reclaim;
 use crate::refuse::{complain, die, invalid, quiet, refusal, Outcome};
 use crate::request::Requests;
-use crate::shm::{self, cq_bytes};
+use crate::shm;
 use crate::status;
 
-/// Makes the shared part of a queue, and finds its entries.
-pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [AtomicU64])> {
+/// Makes the shared part of a queue. Returns its index.
+pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<u32> {
     let process = nic.process;
     let no_memory = quiet(abi::GNI_RC_ERROR_NOMEM);
     if !take(&nic.hardware.cq, process.config.cqs()) {
@@ -26,13 +26,7 @@ pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [Atomi
             "the NIC has no completion queue left",
         ));
     }
-    let Some(offset) = process.take_bytes(cq_bytes(capacity)) else {
-        nic.hardware.cq.fetch_sub(1, Relaxed);
-        return Err(no_memory);
-    };
-    let _guard = process.allocation();
-    let Some(index) = process.fabric.cqs.take(process.slot) else {
-        process.give_bytes(offset, cq_bytes(capacity));
+    let Some(index) = process.take(&process.fabric.cqs) else {
         nic.hardware.cq.fetch_sub(1, Relaxed);
         return Err(no_memory);
     };
@@ -40,15 +34,15 @@ pub fn create(nic: &'static Nic, capacity: u32) -> Outcome<(u32, &'static [Atomi
     set([
         (&cq.address, nic.address),
         (&cq.domain, nic.domain),
-        (&cq.capacity, capacity),
-        (&cq.written, 0),
-        (&cq.taken, 0),
         (&cq.overrun, 0),
         (&cq.armed, 0),
         (&cq.channel, 0),
     ]);
-    cq.offset.store(offset, Release);
-    Ok((index, process.block(offset, cq_bytes(capacity))))
+    if cq.ring.make(process, capacity, 1).is_none() {
+        reclaim::destroy_cq(process, index);
+        return Err(no_memory);
+    }
+    Ok(index)
 }
 
 /// Appends an entry to a destination queue, if it still exists.
@@ -76,15 +70,10 @@ pub fn complete(cq: &Cq, entry: u64) {
 /// Appends, under the lock or in a queue that only one thread uses. A full queue loses the entry.
 #[inline(always)]
 fn append(process: &Process, cq: &shm::Cq, entry: u64) {
-    let written = cq.written.load(Relaxed);
-    let capacity = cq.capacity.load(Relaxed);
-    if written.wrapping_sub(cq.taken.load(Acquire)) >= capacity {
+    if !cq.ring.push(process.words, &[entry]) {
         cq.overrun.store(1, Relaxed);
         return;
     }
-    let place = written & (capacity.next_power_of_two() - 1);
-    process.words[cq.offset.load(Relaxed) as usize / 8 + place as usize].store(entry, Relaxed);
-    cq.written.store(written.wrapping_add(1), Release);
     if cq.armed.load(Relaxed) != 0 {
         channel::ring(process, cq);
     }
@@ -99,17 +88,16 @@ pub fn miss(cq: &Cq) {
 /// Takes the oldest entry. Err: there is none.
 #[inline(always)]
 fn pop(cq: &Cq) -> Option<u64> {
-    if cq.is_empty() {
+    let Some(record) = cq.shared.ring.peek(cq.nic.process.words, 0) else {
         miss(cq);
         return None;
-    }
-    let taken = cq.shared.taken.load(Relaxed);
-    let mut entry = cq.slots[taken as usize & (cq.slots.len() - 1)].load(Relaxed);
+    };
+    let mut entry = record[0].load(Relaxed);
     if cq.shared.overrun.load(Relaxed) != 0 {
         cq.shared.overrun.store(0, Relaxed);
         entry |= entry::OVERRUN;
     }
-    cq.shared.taken.store(taken.wrapping_add(1), Release);
+    cq.shared.ring.pop();
     Some(entry)
 }
 
@@ -228,7 +216,7 @@ pub fn make_source(cq: &Cq) -> Outcome {
     }
     cq.role.set(Role::Source);
     if cq.requests().is_none() {
-        let capacity = cq.shared.capacity.load(Relaxed);
+        let capacity = cq.shared.ring.capacity();
         let dual = cq.nic.cdm.has(abi::GNI_CDM_MODE_DUAL_EVENTS);
         let requests = Requests::new(if dual { capacity / 2 } else { capacity });
         // SAFETY: one thread is in the domain, and nothing refers to the table yet.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use emulator_common::fabric::Member;
 
-use crate::shm::{cq_bytes, Fabric, Nic, FIRST_ADDRESS};
+use crate::shm::{Fabric, Nic, FIRST_ADDRESS};
 
 fn nic(fabric: &Fabric, address: u32) -> &Nic {
     &fabric.nics[address.wrapping_sub(FIRST_ADDRESS) as usize % crate::shm::NICS]
@@ -49,11 +49,9 @@ pub fn destroy_cq(member: &Member<Fabric>, index: u32) {
     let cq = member.fabric.cqs.at(index);
     let _lock = cq.entry.lock.lock();
     let _guard = member.allocation();
-    let (address, offset) = (cq.address.load(Relaxed), cq.offset.load(Relaxed));
-    let bytes = cq_bytes(cq.capacity.load(Relaxed));
+    cq.ring.free(member);
     member.fabric.cqs.give(index);
-    member.give_bytes(offset, bytes);
-    nic(member.fabric, address).cq.fetch_sub(1, Relaxed);
+    nic(member.fabric, cq.address.load(Relaxed)).cq.fetch_sub(1, Relaxed);
 }
 
 pub fn destroy_domain(member: &Member<Fabric>, index: u32) {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use emulator_common::fabric::{Head, Layout};
 use emulator_common::lock::Lock;
+use emulator_common::ring::Ring;
 use emulator_common::table::{Entry, Table};
 
 /// NIC addresses of a fabric, from [`FIRST_ADDRESS`].
@@ -81,24 +82,14 @@ pub struct Cq {
     pub entry: Entry,
     pub address: AtomicU32,
     pub domain: AtomicU32,
-    pub capacity: AtomicU32,
-    /// Offset of its entries on the heap; a power of two of them.
-    pub offset: AtomicU64,
-    /// Entries ever written.
-    pub written: AtomicU32,
-    /// Entries ever read.
-    pub taken: AtomicU32,
+    /// Entries.
+    pub ring: Ring,
     /// Entries were lost since the last read.
     pub overrun: AtomicU32,
     /// 1: the next entry rings the doorbell of `channel`.
     pub armed: AtomicU32,
     /// Name of a completion channel's doorbell; 0: none.
     pub channel: AtomicU32,
-}
-
-/// Bytes of the room for a CQ's entries.
-pub fn cq_bytes(capacity: u32) -> u64 {
-    u64::from(capacity.next_power_of_two()) * 8
 }
 
 /// A virtual collective engine. `Fabric::reductions` guards it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use emulator_common::forge::Count;
 
 use crate::config::Operation;
-use crate::forge::Forgery;
+use crate::forge::Change;
 use crate::process::Process;
 
 /// Calls and messages of a process so far.
@@ -14,8 +14,6 @@ use crate::process::Process;
 pub struct Counts {
     /// Operations posted, by `Operation`.
     posted: [Count; 4],
-    /// Messages with immediate data.
-    forgeable: Count,
     /// Messages of connections, for `drop-connection` and for `qp-event`.
     messages: Count,
     ends: Count,
@@ -59,12 +57,9 @@ impl Process {
     }
 
     /// Counts a message with immediate data; how fault `forge` alters it.
-    pub fn forgery(&self) -> Option<&Forgery> {
-        if self.config.forge.is_empty() {
-            return None;
-        }
-        let nth = self.counts.forgeable.next();
-        self.config.forge.iter().find(|forgery| forgery.nth == nth)
+    pub fn forgery(&self) -> Option<Change> {
+        let is_expected = !self.forge.is_empty();
+        is_expected.then(|| self.forge.next(0).next()).flatten()
     }
 
     /// Counts a message of a connection; whether it is the one that finds it cut.

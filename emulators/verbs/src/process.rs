@@ -8,6 +8,7 @@ use std::sync::Mutex;
 
 pub use emulator_common::fabric::now_ns;
 use emulator_common::fabric::Member;
+use emulator_common::forge::Forge;
 use emulator_common::per_process::PerProcess;
 use emulator_common::random::Random;
 use emulator_common::timers::{self, Task, Timers};
@@ -15,6 +16,7 @@ use emulator_common::words::Words;
 
 use crate::config::Config;
 use crate::faults::Counts;
+use crate::forge::Change;
 use crate::reclaim::reclaim;
 use crate::shm::Fabric;
 use crate::stale::Watch;
@@ -25,6 +27,8 @@ pub struct Process {
     pub member: Member<Fabric>,
     pub random: Random,
     pub counts: Counts,
+    /// Forgeries of messages with immediate data.
+    pub forge: Forge<Change>,
     /// Retries, delayed operations, and events of ports and devices.
     pub later: Timers,
     /// Data that land, for option `early-completion`: tasks of `later` may wait for them.
@@ -74,6 +78,7 @@ fn attach() -> Result<Process, String> {
     Ok(Process {
         random: Random::new(config.seed, member.slot),
         counts: Counts::default(),
+        forge: Forge::new(&config.forge),
         config,
         member,
         later: Timers::default(),

@@ -54,8 +54,8 @@ impl Qp {
         if unpolled >= self.cap.max_send_wr {
             return Err(libc::ENOMEM);
         }
-        if let Some(forgery) = wqe.has_imm().then(|| self.process.forgery()).flatten() {
-            wqe.alter(forgery.change);
+        if let Some(change) = wqe.has_imm().then(|| self.process.forgery()).flatten() {
+            wqe.alter(change);
         }
         if inline && wqe.data.is_none() {
             wqe.data = Some(copy::gather_inline(&wqe.sges, wqe.length() as usize));

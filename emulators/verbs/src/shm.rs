@@ -1,12 +1,11 @@
-//! The layout of a fabric. Everything is atomic and valid when all zero, except locks.
+//! State that the processes of a fabric share: the layout of the file in its folder. Everything is atomic and valid when all zero, except locks.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 
 use emulator_common::fabric::{Head, Layout};
 use emulator_common::lock::Lock;
+use emulator_common::ring::Ring;
 use emulator_common::table::{Entry, Table, INDEX_BITS};
-
-use super::ring::Ring;
 
 pub const DEVICES: usize = 16;
 pub const PORTS: usize = 4;

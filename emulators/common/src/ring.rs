@@ -1,11 +1,11 @@
 //! Rings of fixed records of 64-bit words on the heap: receives, completions and events.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use emulator_common::fabric::{Layout, Member};
+use crate::fabric::{Layout, Member};
 
-/// A ring. Positions count without end; the lock of the object that
-/// has the ring guards all but `is_empty`.
+/// A ring. Positions count without end. The lock of the object that has the ring guards it, except
+/// that `is_empty` needs none, and that one thread may push while another takes.
 #[repr(C)]
 pub struct Ring {
     offset: AtomicU64,
@@ -52,23 +52,27 @@ impl Ring {
         self.written.store(0, Relaxed);
     }
 
-    fn offset(&self) -> u64 {
+    /// The place of its records on the heap, which no other ring has.
+    pub fn offset(&self) -> u64 {
         self.offset.load(Relaxed)
     }
 
-    fn capacity(&self) -> u32 {
+    pub fn capacity(&self) -> u32 {
         self.capacity.load(Relaxed)
     }
 
+    #[inline(always)]
     pub fn len(&self) -> u32 {
-        self.written.load(Relaxed).wrapping_sub(self.taken.load(Relaxed))
+        self.written.load(Acquire).wrapping_sub(self.taken.load(Acquire))
     }
 
-    /// Whether there was nothing a moment ago. Needs no lock.
+    /// Whether there was nothing a moment ago.
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.written.load(Relaxed) == self.taken.load(Relaxed)
+        self.len() == 0
     }
 
+    #[inline(always)]
     fn record<'a>(&self, words: &'a [AtomicU64], position: u32) -> &'a [AtomicU64] {
         let stride = self.stride.load(Relaxed) as usize;
         let first =
@@ -77,6 +81,7 @@ impl Ring {
     }
 
     /// Writes a record, shorter ones too. False: full.
+    #[inline(always)]
     pub fn push(&self, words: &[AtomicU64], record: &[u64]) -> bool {
         if self.len() == self.capacity() {
             return false;
@@ -90,13 +95,15 @@ impl Ring {
     }
 
     /// The n-th oldest record.
+    #[inline(always)]
     pub fn peek<'a>(&self, words: &'a [AtomicU64], n: u32) -> Option<&'a [AtomicU64]> {
         (n < self.len()).then(|| self.record(words, self.taken.load(Relaxed).wrapping_add(n)))
     }
 
     /// Takes the oldest record away.
+    #[inline(always)]
     pub fn pop(&self) {
-        self.taken.store(self.taken.load(Relaxed).wrapping_add(1), Relaxed);
+        self.taken.store(self.taken.load(Relaxed).wrapping_add(1), Release);
     }
 
     /// Keeps only the records that `keep` wants, in order.
