@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::Mutex;
 
+use emulator_common::forge::Count;
 use emulator_common::lock::locked;
 use emulator_common::wait::{Misses, Using};
 use gasnet_elan_abi as abi;
@@ -56,11 +57,11 @@ object!(Attachment, abi::gasnet_elan_t, 0xe1a4_0000, "an attachment");
 /// Calls so far that an option lets fail, or spoils.
 #[derive(Default)]
 pub struct Counts {
-    pub alloc: AtomicU64,
-    pub symmetric: AtomicU64,
-    pub map: AtomicU64,
-    pub queue: AtomicU64,
-    pub message: AtomicU64,
+    pub alloc: Count,
+    pub symmetric: Count,
+    pub map: Count,
+    pub queue: Count,
+    pub message: Count,
 }
 
 /// Memory that `map` has mapped, and its first page in the window.
@@ -81,19 +82,10 @@ pub fn attached(process: &Process) -> Vec<&'static Attachment> {
     own.copied().collect()
 }
 
-/// Arguments of a new attachment.
-pub struct Start {
-    pub process: &'static Process,
-    pub vp: u32,
-    pub index: u32,
-    pub pools: (Pool, Pool),
-}
-
 impl Attachment {
-    pub fn new(start: Start) -> Attachment {
-        let Start { process, vp, .. } = start;
+    pub fn new(process: &'static Process, vp: u32, index: u32, (pool, symmetric): (Pool, Pool)) -> Attachment {
         let fabric = process.fabric;
-        let endpoint = fabric.endpoints.at(start.index);
+        let endpoint = fabric.endpoints.at(index);
         let job = fabric.jobs.at(endpoint.job.load(Relaxed));
         Attachment {
             kind: AtomicU32::new(0),
@@ -102,11 +94,11 @@ impl Attachment {
             size: job.size.load(Relaxed),
             job,
             endpoint,
-            index: start.index,
-            key: fabric.endpoints.key(start.index),
+            index,
+            key: fabric.endpoints.key(index),
             members: members(process, job),
-            pool: start.pools.0,
-            symmetric: start.pools.1,
+            pool,
+            symmetric,
             mappings: Mutex::default(),
             events: Events::default(),
             calls: AtomicU64::new(0),
@@ -155,11 +147,6 @@ impl Attachment {
         }
     }
 
-    /// Whether a call is the one that an option lets fail.
-    pub fn fails(count: &AtomicU64, nth: u64) -> bool {
-        count.fetch_add(1, Relaxed) + 1 == nth
-    }
-
     /// Enters a call. Option `serial`: no other thread may be in one.
     #[inline(always)]
     pub fn enter(handle: *mut abi::gasnet_elan_t, call: &str) -> (&'static Attachment, Inside) {
@@ -185,14 +172,20 @@ impl Attachment {
         self.misses.count(self.process.config.yields);
     }
 
+    /// Checks that there is a process.
+    #[inline(always)]
+    pub fn check_vp(&self, call: &str, vp: u32) {
+        if vp >= self.size {
+            self.die(call, &format!("there is no process {vp} among {}", self.size));
+        }
+    }
+
     /// The attachment of process `vp`, whose memory stays while this is held. None: it has stopped,
     /// or was reclaimed.
     #[inline(always)]
     pub fn peer(&self, call: &str, vp: u32) -> Option<Peer> {
-        let Some(member) = self.members.get(vp as usize) else {
-            self.die(call, &format!("there is no process {vp} among {}", self.size));
-        };
-        self.peer_of(member.load(Acquire) as u32)
+        self.check_vp(call, vp);
+        self.peer_of(self.members[vp as usize].load(Acquire) as u32)
     }
 
     /// The attachment of a key of an endpoint, as `peer`.

@@ -170,12 +170,7 @@ pub extern "C" fn barrier(elan: *mut abi::gasnet_elan_t) {
 
 pub extern "C" fn broadcast(elan: *mut abi::gasnet_elan_t, memory: *mut c_void, bytes: usize, root: u32) {
     let (attachment, _inside) = Attachment::enter(elan, "broadcast");
-    if root >= attachment.size {
-        attachment.die(
-            "broadcast",
-            &format!("there is no process {root} among {}", attachment.size),
-        );
-    }
+    attachment.check_vp("broadcast", root);
     count(&attachment.traffic.broadcasts);
     attachment.broadcast(memory as usize, bytes, root);
 }

@@ -10,7 +10,7 @@ use crate::collective::Call;
 pub extern "C" fn alloc(elan: *mut abi::gasnet_elan_t, align: usize, bytes: usize) -> *mut c_void {
     let (attachment, _inside) = Attachment::enter(elan, "alloc");
     check_align(attachment, "alloc", align);
-    if Attachment::fails(&attachment.counts.alloc, attachment.process.config.fail_alloc) {
+    if attachment.counts.alloc.is(attachment.process.config.fail_alloc) {
         return std::ptr::null_mut();
     }
     let offset = attachment.pool.take(align, bytes);
@@ -34,7 +34,7 @@ pub extern "C" fn symmetric(
 ) -> *mut c_void {
     let (attachment, _inside) = Attachment::enter(elan, "symmetric");
     check_align(attachment, "symmetric", align);
-    let fails = Attachment::fails(&attachment.counts.symmetric, attachment.process.config.fail_symmetric);
+    let fails = attachment.counts.symmetric.is(attachment.process.config.fail_symmetric);
     // Equal calls in equal pools: the offset is the same everywhere.
     let offset = if fails {
         None

@@ -166,12 +166,7 @@ pub extern "C" fn port_send(
     let (port, _inside) = Port::enter(port, "port_send");
     let attachment = port.attachment;
     attachment.check_alloc("port_send", message, bytes);
-    if vp >= attachment.size {
-        attachment.die(
-            "port_send",
-            &format!("there is no process {vp} among {}", attachment.size),
-        );
-    }
+    attachment.check_vp("port_send", vp);
     count(&attachment.traffic.by_port);
     let message = Message {
         attachment,

@@ -160,7 +160,7 @@ pub extern "C" fn queue(elan: *mut abi::gasnet_elan_t, slots: usize, bytes: usiz
     if number == QUEUES {
         attachment.die("queue", "too many queues");
     }
-    let fails = Attachment::fails(&attachment.counts.queue, config.fail_queue);
+    let fails = attachment.counts.queue.is(config.fail_queue);
     let index = (!fails)
         .then(|| ring::create(attachment.process, attachment.key, slots as u32, bytes as u32))
         .flatten();
@@ -210,7 +210,7 @@ pub extern "C" fn queue_send(queue: *mut abi::gasnet_elan_queue_t, vp: u32, mess
     let mut message = unsafe { std::slice::from_raw_parts(message, bytes) };
     count(&attachment.traffic.by_queue);
     let spoilt;
-    if Attachment::fails(&attachment.counts.message, attachment.process.config.spoil_message) {
+    if attachment.counts.message.is(attachment.process.config.spoil_message) {
         spoilt = vec![0xa5; bytes];
         message = &spoilt;
     }

@@ -8,7 +8,7 @@ use emulator_common::wait::{drain, Backoff};
 use gasnet_elan_abi as abi;
 use libc::c_char;
 
-use crate::attachment::{attached, Attachment, Start};
+use crate::attachment::{attached, Attachment};
 use crate::config::Config;
 use crate::object::{Living, Object};
 use crate::pool::Pool;
@@ -217,13 +217,7 @@ fn attach(given: Option<&abi::gasnet_elan_place_t>) -> Result<&'static Attachmen
         discard(&pools);
         return Err(why);
     }
-    let attachment = Attachment::new(Start {
-        process,
-        vp,
-        index,
-        pools,
-    });
-    let attachment = attachment.publish();
+    let attachment = Attachment::new(process, vp, index, pools).publish();
     attachment.enlist();
     Ok(attachment)
 }

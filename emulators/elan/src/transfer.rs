@@ -143,9 +143,7 @@ fn check(attachment: &Attachment, call: &str, bytes: usize, vp: u32) {
     if bytes == 0 {
         attachment.die(call, "no bytes");
     }
-    if vp >= attachment.size {
-        attachment.die(call, &format!("there is no process {vp} among {}", attachment.size));
-    }
+    attachment.check_vp(call, vp);
 }
 
 pub extern "C" fn channel(elan: *mut abi::gasnet_elan_t) -> *mut abi::gasnet_elan_channel_t {

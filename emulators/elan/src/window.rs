@@ -83,7 +83,7 @@ impl Attachment {
         if bytes == 0 || memory % PAGE != 0 || bytes % PAGE != 0 || memory == 0 {
             self.die("map", &format!("{memory:#x}, {bytes} bytes: these are not whole pages"));
         }
-        if Attachment::fails(&self.counts.map, process.config.fail_map) {
+        if self.counts.map.is(process.config.fail_map) {
             return 0;
         }
         let mut mappings = locked(&self.mappings);
