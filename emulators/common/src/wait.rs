@@ -29,7 +29,7 @@ pub fn until(mut is_over: impl FnMut() -> bool) {
     }
 }
 
-/// An operation uses an object, whose owner waits for it in `drain`.
+/// A use of an object, whose owner waits for its end in `drain`, or does not destroy the object.
 pub struct Using<'a>(&'a AtomicU32);
 
 impl<'a> Using<'a> {

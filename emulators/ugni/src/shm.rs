@@ -170,7 +170,7 @@ emulator_common::has_entry!(Domain, Region, Cq, Engine, Datagram);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {
-    const MAGIC: u64 = 0x7567_6e69_0000_0001;
+    const MAGIC: u64 = 0x7567_6e69_0000_0002;
 
     fn head(&self) -> &Head {
         &self.head

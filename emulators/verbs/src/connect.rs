@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use emulator_common::lock::locked;
+use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
 use crate::address::{Address, Vector};
 use crate::config::{Config, Link};
-use crate::handle::{context_of, load, null, store, zeroed, Ah, Context, Object, Pd, Qp, Use};
+use crate::handle::{context_of, load, null, store, zeroed, Ah, Context, Object, Pd, Qp};
 use crate::path::vector_is_valid;
 use crate::send;
 use crate::shm::Port;
@@ -70,7 +71,7 @@ extern "C" fn ibv_create_ah(pd: *mut abi::ibv_pd, attr: *mut abi::ibv_ah_attr) -
     let context = owner.pointer();
     Ah {
         visible: UnsafeCell::new(abi::ibv_ah { context, pd, handle: 0 }),
-        pd: Use::of(&Pd::of(pd).users),
+        pd: Using::of(&Pd::of(pd).users),
         vector,
     }
     .handle()

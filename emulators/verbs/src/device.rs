@@ -12,7 +12,7 @@ use crate::address;
 use crate::config::{Config, Link};
 use crate::event;
 use crate::extended;
-use crate::handle::{load, misuse, null, store, zeroed, Context, Cq, Device, Object, Qp, Srq};
+use crate::handle::{load, misuse, null, null_for, store, zeroed, Context, Cq, Device, Object, Qp, Srq};
 use crate::memory;
 use crate::poll;
 use crate::process::{current, now_ns, Process};
@@ -164,7 +164,7 @@ extern "C" fn ibv_open_device(device: *mut abi::ibv_device) -> *mut abi::ibv_con
     poll::IS_SINGLE_THREADED.store(is_single_threaded, Relaxed);
     let (events, descriptor) = match event::create(process) {
         Ok(made) => made,
-        Err(error) => return null(error.raw_os_error().unwrap_or(libc::EIO)),
+        Err(error) => return null_for(&error),
     };
     let visible = new_context(&process.config, device, descriptor.as_raw_fd());
     let open = Arc::new(AtomicBool::new(true));
@@ -414,18 +414,18 @@ fn element(process: &Process, kind: u32, key: u32) -> Option<abi::ibv_async_even
 #[no_mangle]
 extern "C" fn ibv_get_async_event(context: *mut abi::ibv_context, place: *mut abi::ibv_async_event) -> c_int {
     let object = Context::of(context);
-    loop {
-        match event::pop(object.process, object.events, object.descriptor.as_raw_fd()) {
-            Ok((event_type, key)) => {
-                if let Some(element) = element(object.process, event_type, key) {
-                    store(place, abi::ibv_async_event { element, event_type });
-                    return 0;
-                }
-            }
-            Err(error) => {
-                null::<u8>(error.raw_os_error().unwrap_or(libc::EIO));
-                return -1;
-            }
+    let find = |(event_type, key)| {
+        let element = element(object.process, event_type, key)?;
+        Some(abi::ibv_async_event { element, event_type })
+    };
+    match event::wait(object.process, object.events, &object.descriptor, find) {
+        Ok(event) => {
+            store(place, event);
+            0
+        }
+        Err(error) => {
+            null_for::<u8>(&error);
+            -1
         }
     }
 }

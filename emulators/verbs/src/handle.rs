@@ -5,12 +5,12 @@ use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::ThreadId;
 
 use emulator_common::lock::locked;
-use emulator_common::wait::Misses;
+use emulator_common::wait::{Misses, Using};
 use gasnet_ibv_abi as abi;
 
 use crate::address::Vector;
@@ -79,7 +79,7 @@ pub struct Context {
 pub struct Pd {
     pub visible: UnsafeCell<abi::ibv_pd>,
     pub number: u32,
-    pub context: Use,
+    pub context: Using<'static>,
     /// Objects made of it.
     pub users: AtomicU32,
 }
@@ -88,7 +88,7 @@ pub struct Pd {
 pub struct Mr {
     pub visible: UnsafeCell<abi::ibv_mr>,
     pub index: u32,
-    pub pd: Use,
+    pub pd: Using<'static>,
     /// Second mapping of memory of a device.
     pub mapping: Option<Mapping>,
 }
@@ -98,7 +98,7 @@ pub struct Channel {
     pub visible: UnsafeCell<abi::ibv_comp_channel>,
     pub events: u32,
     pub descriptor: OwnedFd,
-    pub context: Use,
+    pub context: Using<'static>,
     pub users: AtomicU32,
 }
 
@@ -109,8 +109,8 @@ pub struct Cq {
     pub shared: &'static shm::Cq,
     pub index: u32,
     pub key: u32,
-    pub context: Use,
-    pub channel: Option<Use>,
+    pub context: Using<'static>,
+    pub channel: Option<Using<'static>>,
     pub users: AtomicU32,
     /// Made without a lock (`MLX5_SINGLE_THREADED`), for the thread that polls first.
     pub single_threaded: bool,
@@ -133,7 +133,7 @@ pub struct Srq {
     pub max_wr: u32,
     pub is_xrc: bool,
     /// Its PD, and the domain and the CQ of an XRC SRQ.
-    pub uses: Vec<Use>,
+    pub uses: Vec<Using<'static>>,
     pub users: AtomicU32,
     pub asynchronous: Acknowledged,
     pub locked: Locked,
@@ -145,7 +145,7 @@ pub struct Qp {
     pub visible: UnsafeCell<abi::ibv_qp_ex>,
     pub qp: Arc<qp::Qp>,
     /// Its PD, CQs and SRQ, or the domain of an XRC receive QP.
-    pub uses: Vec<Use>,
+    pub uses: Vec<Using<'static>>,
     pub asynchronous: Acknowledged,
     /// None: opened.
     pub locked: Option<Locked>,
@@ -156,7 +156,7 @@ pub struct Qp {
 #[repr(C)]
 pub struct Ah {
     pub visible: UnsafeCell<abi::ibv_ah>,
-    pub pd: Use,
+    pub pd: Using<'static>,
     pub vector: Vector,
 }
 
@@ -164,7 +164,7 @@ pub struct Ah {
 pub struct Xrcd {
     pub visible: UnsafeCell<abi::ibv_xrcd>,
     pub number: u32,
-    pub context: Use,
+    pub context: Using<'static>,
     pub users: AtomicU32,
 }
 
@@ -283,22 +283,6 @@ pub fn context_of<T>(handle: *mut T) -> &'static Context {
     Context::of(unsafe { *handle.cast::<*mut abi::ibv_context>() })
 }
 
-/// A use of an object by another, which is made of it and ends it when it ends itself.
-pub struct Use(&'static AtomicU32);
-
-impl Use {
-    pub fn of(users: &'static AtomicU32) -> Use {
-        users.fetch_add(1, Relaxed);
-        Use(users)
-    }
-}
-
-impl Drop for Use {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 /// A struct of verbs, all zero.
 pub fn zeroed<T>() -> T {
     // SAFETY: all zero is valid for the structs of verbs: numbers, and pointers and calls that may
@@ -328,6 +312,11 @@ pub fn sges(list: *const abi::ibv_sge, count: usize) -> Vec<Sge> {
             lkey: sge.lkey,
         })
         .collect()
+}
+
+/// Sets errno to that of a failure and returns null.
+pub fn null_for<T>(error: &std::io::Error) -> *mut T {
+    null(error.raw_os_error().unwrap_or(libc::EIO))
 }
 
 /// Sets errno and returns null.

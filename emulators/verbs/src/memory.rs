@@ -4,10 +4,11 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
 use crate::device_memory::{Mapping, PAGE};
-use crate::handle::{context_of, load, null, Context, Mr, Object, Pd, Use, Xrcd};
+use crate::handle::{context_of, load, null, Context, Mr, Object, Pd, Xrcd};
 use crate::landing;
 use crate::mr::{self, Region};
 use crate::process::Process;
@@ -27,7 +28,7 @@ extern "C" fn ibv_alloc_pd(context: *mut abi::ibv_context) -> *mut abi::ibv_pd {
     Pd {
         visible,
         number,
-        context: Use::of(&Context::of(context).users),
+        context: Using::of(&Context::of(context).users),
         users: AtomicU32::new(0),
     }
     .handle()
@@ -63,7 +64,7 @@ fn register(pd: *mut abi::ibv_pd, addr: *mut c_void, region: &Region, mapping: O
     Mr {
         visible: UnsafeCell::new(visible),
         index,
-        pd: Use::of(&Pd::of(pd).users),
+        pd: Using::of(&Pd::of(pd).users),
         mapping,
     }
     .handle()
@@ -200,7 +201,7 @@ pub extern "C" fn open_xrcd(context: *mut abi::ibv_context, attr: *mut abi::ibv_
     Xrcd {
         visible: UnsafeCell::new(abi::ibv_xrcd { context }),
         number,
-        context: Use::of(&Context::of(context).users),
+        context: Using::of(&Context::of(context).users),
         users: AtomicU32::new(0),
     }
     .handle()

@@ -6,13 +6,13 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::OnceLock;
 
-use emulator_common::wait::Misses;
+use emulator_common::wait::{Misses, Using};
 use gasnet_ibv_abi as abi;
 
 use crate::cq::{self, Cqe};
 use crate::event;
 use crate::footprint::{self, Locked};
-use crate::handle::{context_of, misuse, null, store, zeroed, Acknowledged, Channel, Context, Cq, Object, Use};
+use crate::handle::{context_of, misuse, null, null_for, store, zeroed, Acknowledged, Channel, Context, Cq, Object};
 use crate::reclaim::{destroy_cq, destroy_events};
 
 /// Whether queues are made without locks. As in libmlx5, the last device that was opened decides
@@ -32,12 +32,12 @@ extern "C" fn ibv_create_comp_channel(context: *mut abi::ibv_context) -> *mut ab
                 visible: UnsafeCell::new(visible),
                 events,
                 descriptor,
-                context: Use::of(&Context::of(context).users),
+                context: Using::of(&Context::of(context).users),
                 users: AtomicU32::new(0),
             }
             .handle()
         }
-        Err(error) => null(error.raw_os_error().unwrap_or(libc::EIO)),
+        Err(error) => null_for(&error),
     }
 }
 
@@ -84,8 +84,8 @@ pub fn create(
         shared,
         index,
         key: owner.process.fabric.cqs.key(index),
-        context: Use::of(&owner.users),
-        channel: channel_of.map(|channel| Use::of(&channel.users)),
+        context: Using::of(&owner.users),
+        channel: channel_of.map(|channel| Using::of(&channel.users)),
         users: AtomicU32::new(0),
         single_threaded: IS_SINGLE_THREADED.load(Relaxed),
         poller: OnceLock::new(),
@@ -139,23 +139,19 @@ extern "C" fn ibv_get_cq_event(
 ) -> c_int {
     let object = Channel::of(channel);
     let process = context_of(channel).process;
-    loop {
-        match event::pop(process, object.events, object.descriptor.as_raw_fd()) {
-            Ok((_, key)) => {
-                if let Some(shared) = cq::find(process, key) {
-                    let handle = shared.user.load(Relaxed) as *mut abi::ibv_cq;
-                    let found = Cq::of(handle);
-                    found.completions.deliver();
-                    store(cq, handle);
-                    // SAFETY: set when it was created.
-                    store(user, unsafe { (*found.visible.get()).cq_context });
-                    return 0;
-                }
-            }
-            Err(error) => {
-                null::<u8>(error.raw_os_error().unwrap_or(libc::EIO));
-                return -1;
-            }
+    let find = |(_, key)| cq::find(process, key).map(|shared| shared.user.load(Relaxed) as *mut abi::ibv_cq);
+    match event::wait(process, object.events, &object.descriptor, find) {
+        Ok(handle) => {
+            let found = Cq::of(handle);
+            found.completions.deliver();
+            store(cq, handle);
+            // SAFETY: set when it was created.
+            store(user, unsafe { (*found.visible.get()).cq_context });
+            0
+        }
+        Err(error) => {
+            null_for::<u8>(&error);
+            -1
         }
     }
 }

@@ -200,7 +200,7 @@ emulator_common::has_entry!(Mr, Cq, Srq, Qp, Events);
 
 // SAFETY: all members are atomic, or locks that `init` makes or that their entries make.
 unsafe impl Layout for Fabric {
-    const MAGIC: u64 = 0x0076_6572_6273_0005;
+    const MAGIC: u64 = 0x0076_6572_6273_0006;
 
     fn head(&self) -> &Head {
         &self.head

@@ -4,6 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
 use crate::address::Destination;
@@ -12,7 +13,7 @@ use crate::event;
 use crate::extended;
 use crate::footprint::{self, Locked};
 use crate::handle::{
-    context_of, load, null, sges, store, zeroed, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Use, Xrcd,
+    context_of, load, null, sges, store, zeroed, Acknowledged, Ah, Context, Cq, Object, Pd, Qp, Srq, Xrcd,
 };
 use crate::qp::{self, Attributes, NO_QUEUES};
 use crate::receive;
@@ -45,9 +46,9 @@ fn new_srq(context: *mut abi::ibv_context, init: &abi::ibv_srq_init_attr_ex) -> 
     };
     let locked = Locked::new(owner.process, footprint::receives(attr.max_wr, max_sge, 16))?;
     let index = srq::create(owner.process, &attributes).ok_or(libc::ENOMEM)?;
-    let mut uses = vec![Use::of(&pd.users)];
+    let mut uses = vec![Using::of(&pd.users)];
     if let Some((xrcd, cq)) = xrc {
-        uses.extend([Use::of(&xrcd.users), Use::of(&cq.users)]);
+        uses.extend([Using::of(&xrcd.users), Using::of(&cq.users)]);
     }
     let mut visible: abi::ibv_srq = zeroed();
     visible.context = context;
@@ -259,7 +260,7 @@ fn new_qp(context: *mut abi::ibv_context, init: &abi::ibv_qp_init_attr_ex) -> Re
     let handle = Qp {
         visible: UnsafeCell::new(visible),
         qp,
-        uses: users.into_iter().flatten().map(Use::of).collect(),
+        uses: users.into_iter().flatten().map(Using::of).collect(),
         asynchronous: Acknowledged::default(),
         locked,
         batch: UnsafeCell::default(),
@@ -338,7 +339,7 @@ pub extern "C" fn open_qp(context: *mut abi::ibv_context, attr: *mut abi::ibv_qp
     Qp {
         visible: UnsafeCell::new(visible),
         qp: opened,
-        uses: vec![Use::of(&domain.users)],
+        uses: vec![Using::of(&domain.users)],
         asynchronous: Acknowledged::default(),
         locked: None,
         batch: UnsafeCell::default(),
