@@ -81,7 +81,8 @@ static void datagrams(void) {
     uint64_t id = 0;
     struct end a, b;
     make_pair(&a, &b, NULL);
-    say("messages", "datagram that is not posted: %s", name(GNI_EpPostDataTestById(a.ep, 5, &state, &address, &instance)));
+    say("messages", "datagram that is not posted: %s",
+        name(GNI_EpPostDataTestById(a.ep, 5, &state, &address, &instance)));
     must(GNI_EpPostDataWId(a.ep, "from a", 7, to_a, 16, 5) == 0, "GNI_EpPostDataWId");
     say("messages", "a second one: %s", name(GNI_EpPostDataWId(a.ep, "from a", 7, to_a, 16, 5)));
     must(GNI_EpPostDataTestById(a.ep, 5, &state, &address, &instance) == 0, "GNI_EpPostDataTestById");

@@ -90,8 +90,8 @@ pub fn push(process: &Process, index: u32, event: Event) {
     }
 }
 
-/// Takes the oldest event of which `find` finds the object. Empty: blocks, or EAGAIN on a descriptor
-/// with O_NONBLOCK.
+/// Takes the oldest event of which `find` finds the object. Empty: blocks, or EAGAIN on a
+/// descriptor with O_NONBLOCK.
 pub fn wait<T>(process: &Process, index: u32, descriptor: &OwnedFd, find: impl Fn(Event) -> Option<T>) -> Result<T> {
     loop {
         if let Some(found) = find(pop(process, index, descriptor.as_raw_fd())?) {

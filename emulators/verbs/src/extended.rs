@@ -1,5 +1,6 @@
-//! The extended interfaces: polling a CQ field by field, and posting by calls, as far as these use
-//! them: `ibv_rc_pingpong -N -t` (scripts/check/64-emulators.sh), and perftest (emulators/README.md).
+//! The extended interfaces: polling a CQ field by field, and posting by calls. Proof, also of what
+//! is not needed: `ibv_rc_pingpong -N -t` (scripts/check/64-emulators.sh), and perftest
+//! (emulators/README.md).
 
 use std::ffi::{c_int, c_void};
 

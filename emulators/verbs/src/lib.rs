@@ -3,8 +3,8 @@
 //! executes it, also in the memory of its peer. Reading order:
 //!
 //! - `config`, `ports`, `text`, `forge`: EMU_VERBS
-//! - `shm`, `reclaim`, `stale`, `process`, `faults`: the fabric, the end of its objects, memory that
-//!   is no longer mapped, this process's part of it, and the faults that EMU_VERBS asks for
+//! - `shm`, `reclaim`, `stale`, `process`, `faults`: the fabric, the end of its objects, memory
+//!   that is no longer mapped, this process's part of it, and the faults that EMU_VERBS asks for
 //! - `address`, `path`, `copy`: LIDs and GIDs, paths of QPs, copies between processes
 //! - `footprint`, `fork`, `device_memory`, `mr`, `landing`: registered memory
 //! - `event`, `cq`, `receive`, `srq`, `wqe`: queues

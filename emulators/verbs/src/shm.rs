@@ -1,4 +1,5 @@
-//! State that the processes of a fabric share: the layout of the file in its folder. Everything is atomic and valid when all zero, except locks.
+//! State that the processes of a fabric share: the layout of the file in its folder. Everything is
+//! atomic and valid when all zero, except locks.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8};
 
