@@ -66,7 +66,6 @@ extern "C" fn GNI_CqCreate(
             shared: shared.at(index),
             index,
             key: shared.key(index),
-            requested: entry_count,
             mode,
             handler,
             context: context as usize,

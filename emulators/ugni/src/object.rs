@@ -243,7 +243,6 @@ pub struct Cq {
     pub shared: &'static shm::Cq,
     pub index: u32,
     pub key: u32,
-    pub requested: u32,
     pub mode: abi::gni_cq_mode_t,
     pub handler: abi::gni_cq_handler,
     pub context: usize,

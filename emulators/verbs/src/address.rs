@@ -126,6 +126,12 @@ pub fn survives(hop_limit: u8, from: &[u8; 16], to: &[u8; 16]) -> bool {
     one == other && (hop_limit > 1 || from[..SUBNET] == to[..SUBNET])
 }
 
+/// The port of a number, which counts from 1.
+pub fn port_numbered(config: &Config, device: u32, number: impl Into<u32>) -> Option<Port> {
+    let port = number.into().checked_sub(1).filter(|&port| port < config.ports)?;
+    Some(Port { device, port })
+}
+
 fn ports(config: &Config) -> impl Iterator<Item = Port> {
     let ports = config.ports;
     (0..config.hcas).flat_map(move |device| (0..ports).map(move |port| Port { device, port }))

@@ -9,22 +9,15 @@ use emulator_common::lock::locked;
 use emulator_common::wait::Using;
 use gasnet_ibv_abi as abi;
 
-use crate::address::{Address, Vector};
+use crate::address::{port_numbered, Address, Vector};
 use crate::config::{Config, Link};
 use crate::handle::{context_of, load, null, store, zeroed, Ah, Context, Object, Pd, Qp};
 use crate::path::vector_is_valid;
 use crate::send;
-use crate::shm::Port;
 
 /// The vector of attributes, if the port can send to it.
 fn vector(config: &Config, device: u32, attr: &abi::ibv_ah_attr) -> Option<Vector> {
-    let port = Port {
-        device,
-        port: u32::from(attr.port_num).wrapping_sub(1),
-    };
-    if port.port >= config.ports || !vector_is_valid(config, port, attr) {
-        return None;
-    }
+    let port = port_numbered(config, device, attr.port_num).filter(|&port| vector_is_valid(config, port, attr))?;
     // SAFETY: both variants are plain bytes.
     let raw = unsafe { attr.grh.dgid.raw };
     let dgid = (attr.is_global != 0).then_some(raw);

@@ -321,13 +321,7 @@ extern "C" fn query_rt_values(_context: *mut abi::ibv_context, values: *mut abi:
 }
 
 pub fn find_port(context: &Context, port_num: u32) -> Option<Port> {
-    let port = port_num
-        .checked_sub(1)
-        .filter(|&port| port < context.process.config.ports)?;
-    Some(Port {
-        device: context.device,
-        port,
-    })
+    address::port_numbered(&context.process.config, context.device, port_num)
 }
 
 extern "C" fn query_port(

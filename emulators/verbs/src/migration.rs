@@ -10,11 +10,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use gasnet_ibv_abi as abi;
 
+use crate::address::port_numbered;
 use crate::config::Config;
 use crate::event;
 use crate::path::vector_is_valid;
 use crate::process::Process;
-use crate::shm::{Port, Qp as Shared};
+use crate::shm::Qp as Shared;
 
 /// Whether the attributes of this mask that are about migration are valid.
 pub fn attributes_are_valid(config: &Config, qp: &Shared, attr: &abi::ibv_qp_attr, mask: u32) -> bool {
@@ -22,14 +23,11 @@ pub fn attributes_are_valid(config: &Config, qp: &Shared, attr: &abi::ibv_qp_att
     if !has(abi::IBV_QP_ALT_PATH | abi::IBV_QP_PATH_MIG_STATE) {
         return true;
     }
-    let port = Port {
-        device: qp.device.load(Relaxed),
-        port: u32::from(attr.alt_port_num).wrapping_sub(1),
-    };
-    let path_is_valid = port.port < config.ports
-        && usize::from(attr.alt_pkey_index) < config.of_ports.partitions(port).len()
-        && attr.alt_timeout < 32
-        && vector_is_valid(config, port, &attr.alt_ah_attr);
+    let path_is_valid = port_numbered(config, qp.device.load(Relaxed), attr.alt_port_num).is_some_and(|port| {
+        usize::from(attr.alt_pkey_index) < config.of_ports.partitions(port).len()
+            && attr.alt_timeout < 32
+            && vector_is_valid(config, port, &attr.alt_ah_attr)
+    });
     let state_is_valid = match attr.path_mig_state {
         abi::IBV_MIG_MIGRATED => true,
         abi::IBV_MIG_REARM => has(abi::IBV_QP_ALT_PATH) || qp.has_alternate.load(Relaxed) != 0,
