@@ -1,8 +1,11 @@
 //! The functions of the library. All are collective or local as Cray's manuals say; the rules that
 //! are peculiar to Cray's store are checked here and in [`crate::launch`]'s server.
+//!
+//! Callers vouch for what they pass, as the headers describe it: text is terminated, other pointers
+//! are readable or writable for the number of bytes that goes with them.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::ptr;
+use std::{ptr, slice};
 
 use crate::client::{self, Rank};
 use crate::protocol::{Collective, Request};
@@ -13,16 +16,18 @@ fn returned(result: Result<(), i32>) -> c_int {
     result.err().unwrap_or(code::SUCCESS)
 }
 
-/// Writes through a pointer of the caller, if there is one.
+/// Writes numbers through pointers of the caller, up to the first null pointer.
 ///
 /// # Safety
 /// Null, or writable.
-unsafe fn put(target: *mut c_int, value: usize) -> Result<(), i32> {
-    if target.is_null() {
-        return Err(code::ERR_INVALID_ARG);
+unsafe fn put<const N: usize>(numbers: [(*mut c_int, usize); N]) -> Result<(), i32> {
+    for (target, value) in numbers {
+        if target.is_null() {
+            return Err(code::ERR_INVALID_ARG);
+        }
+        // SAFETY: not null; the caller vouches for the rest.
+        unsafe { target.write(value as c_int) };
     }
-    // SAFETY: not null; the caller vouches for the rest.
-    unsafe { target.write(value as c_int) };
     Ok(())
 }
 
@@ -30,14 +35,11 @@ unsafe fn put(target: *mut c_int, value: usize) -> Result<(), i32> {
 macro_rules! queries {
     ($($(#[$about:meta])* $name:ident = $value:expr;)*) => { $(
         $(#[$about])*
-        ///
-        /// # Safety
-        /// The pointer is writable.
         #[no_mangle]
         pub unsafe extern "C" fn $name(result: *mut c_int) -> c_int {
             let value: fn(&Rank) -> usize = $value;
             // SAFETY: the caller vouches for the pointer.
-            returned(client::current().and_then(|rank| unsafe { put(result, value(rank)) }))
+            returned(client::current().and_then(|rank| unsafe { put([(result, value(rank))]) }))
         }
     )* };
 }
@@ -60,7 +62,7 @@ queries! {
     PMI_Get_universe_size = |rank| rank.nids.len();
     /// The number of this process's program.
     PMI_Get_appnum = |rank| rank.layout.apps[rank.number as usize] as usize;
-    /// This process's rank among those of its program.
+    /// Its rank among those of its program.
     PMI_Get_rank_in_app = |rank| in_app(rank).take_while(|&other| other < rank.number).count();
     /// Processes on this node.
     PMI_Get_numpes_on_smp = |rank| rank.layout.neighbours(rank.number).len();
@@ -72,9 +74,6 @@ queries! {
 }
 
 /// Joins the job. Another call in the same process returns the same.
-///
-/// # Safety
-/// The pointers are writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI2_Init(
     spawned: *mut c_int,
@@ -86,23 +85,17 @@ pub unsafe extern "C" fn PMI2_Init(
         let rank = client::join()?;
         let own = rank.number as usize;
         let app = rank.layout.apps[own] as usize;
-        for (target, value) in [(spawned, 0), (size, rank.nids.len()), (number, own), (appnum, app)] {
-            // SAFETY: the caller vouches for the pointers.
-            unsafe { put(target, value) }?;
-        }
-        Ok(())
+        // SAFETY: the caller vouches for the pointers.
+        unsafe { put([(spawned, 0), (size, rank.nids.len()), (number, own), (appnum, app)]) }
     };
     returned(init())
 }
 
 /// Joins the job.
-///
-/// # Safety
-/// The pointer is writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Init(spawned: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for the pointer.
-    returned(client::join().and_then(|_| unsafe { put(spawned, 0) }))
+    returned(client::join().and_then(|_| unsafe { put([(spawned, 0)]) }))
 }
 
 /// Whether this process has joined, and not finalised.
@@ -112,13 +105,10 @@ pub extern "C" fn PMI2_Initialized() -> c_int {
 }
 
 /// The same.
-///
-/// # Safety
-/// The pointer is writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Initialized(flag: *mut c_int) -> c_int {
     // SAFETY: the caller vouches for the pointer.
-    returned(unsafe { put(flag, usize::from(client::is_initialised())) })
+    returned(unsafe { put([(flag, usize::from(client::is_initialised()))]) })
 }
 
 /// The last call of a process that ends normally.
@@ -138,9 +128,6 @@ pub extern "C" fn PMI_Finalize() -> c_int {
 }
 
 /// Ends the job.
-///
-/// # Safety
-/// The message is null, or terminated.
 #[no_mangle]
 pub unsafe extern "C" fn PMI2_Abort(_flag: c_int, message: *const c_char) -> c_int {
     let text = if message.is_null() {
@@ -158,9 +145,6 @@ pub unsafe extern "C" fn PMI2_Abort(_flag: c_int, message: *const c_char) -> c_i
 }
 
 /// Ends the job. The code is lost, as with Cray's launchers.
-///
-/// # Safety
-/// As for [`PMI2_Abort`].
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Abort(code: c_int, message: *const c_char) -> c_int {
     // SAFETY: the caller vouches for the pointer.
@@ -168,24 +152,13 @@ pub unsafe extern "C" fn PMI_Abort(code: c_int, message: *const c_char) -> c_int
 }
 
 /// The version of the library.
-///
-/// # Safety
-/// The pointers are writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Get_version_info(major: *mut c_int, minor: *mut c_int, revision: *mut c_int) -> c_int {
-    for (target, value) in [(major, 5), (minor, 0), (revision, 17)] {
-        // SAFETY: the caller vouches for the pointers.
-        if let Err(code) = unsafe { put(target, value) } {
-            return code;
-        }
-    }
-    code::SUCCESS
+    // SAFETY: the caller vouches for the pointers.
+    returned(unsafe { put([(major, 5), (minor, 0), (revision, 17)]) })
 }
 
 /// Processes that run a program.
-///
-/// # Safety
-/// The pointer is writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Get_app_size(app: c_int, size: *mut c_int) -> c_int {
     let get = || {
@@ -193,16 +166,13 @@ pub unsafe extern "C" fn PMI_Get_app_size(app: c_int, size: *mut c_int) -> c_int
         match apps.iter().filter(|number| **number as c_int == app).count() {
             0 => Err(code::ERR_INVALID_ARG),
             // SAFETY: the caller vouches for the pointer.
-            count => unsafe { put(size, count) },
+            count => unsafe { put([(size, count)]) },
         }
     };
     returned(get())
 }
 
 /// By rank, the number of its node. The array belongs to the library.
-///
-/// # Safety
-/// The pointer is writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Get_nidlist_ptr(list: *mut *mut c_void) -> c_int {
     if list.is_null() {
@@ -215,24 +185,18 @@ pub unsafe extern "C" fn PMI_Get_nidlist_ptr(list: *mut *mut c_void) -> c_int {
 }
 
 /// The number of a rank's node.
-///
-/// # Safety
-/// The pointer is writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Get_nid(rank: c_int, nid: *mut c_int) -> c_int {
     let get = || {
         let nids = &client::current()?.nids;
         let found = usize::try_from(rank).ok().and_then(|rank| nids.get(rank));
         // SAFETY: the caller vouches for the pointer.
-        unsafe { put(nid, *found.ok_or(code::ERR_INVALID_ARG)? as usize) }
+        unsafe { put([(nid, *found.ok_or(code::ERR_INVALID_ARG)? as usize)]) }
     };
     returned(get())
 }
 
 /// The ranks on this node.
-///
-/// # Safety
-/// There is room for `count` numbers.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Get_pes_on_smp(ranks: *mut c_int, count: c_int) -> c_int {
     let get = || {
@@ -250,77 +214,56 @@ pub unsafe extern "C" fn PMI_Get_pes_on_smp(ranks: *mut c_int, count: c_int) -> 
     returned(get())
 }
 
-/// Makes a collective call with `bytes` bytes at `data`. Returns its result.
+/// A collective call with `bytes` bytes at `data`, whose result goes to `target`.
 ///
 /// # Safety
-/// `bytes` bytes are readable.
-unsafe fn collect(call: Collective, data: *const c_void, bytes: c_int) -> Result<Vec<u8>, i32> {
-    let rank = client::current()?;
-    let bytes = usize::try_from(bytes).map_err(|_| code::ERR_INVALID_LENGTH)?;
-    if data.is_null() && bytes > 0 {
-        return Err(code::ERR_INVALID_ARG);
-    }
-    let mut own = vec![0_u8; bytes];
-    if bytes > 0 {
-        // SAFETY: the caller vouches for `bytes` bytes at `data`; the vector has as many.
-        unsafe { ptr::copy_nonoverlapping(data.cast(), own.as_mut_ptr(), bytes) };
-    }
-    rank.call(&Request::Collect(call, own))
-}
-
-/// A collective call whose result goes to `target`.
-///
-/// # Safety
-/// As for [`collect`]; `target` has room for what the call returns.
-unsafe fn collect_into(call: Collective, data: *const c_void, target: *mut c_void, bytes: c_int) -> c_int {
-    if target.is_null() && bytes > 0 {
-        return code::ERR_INVALID_ARG;
-    }
-    // SAFETY: the caller vouches for the bytes.
-    let all = unsafe { collect(call, data, bytes) };
-    returned(all.map(|all| {
+/// `bytes` bytes are readable, and `target` has room for what the call returns.
+unsafe fn collect(call: Collective, data: *const c_void, target: *mut c_void, bytes: c_int) -> c_int {
+    let collect = || {
+        let rank = client::current()?;
+        let bytes = usize::try_from(bytes).map_err(|_| code::ERR_INVALID_LENGTH)?;
+        let own = match bytes {
+            0 => Vec::new(),
+            _ if data.is_null() || target.is_null() => return Err(code::ERR_INVALID_ARG),
+            // SAFETY: the caller vouches for the bytes.
+            _ => unsafe { slice::from_raw_parts(data.cast::<u8>(), bytes) }.to_vec(),
+        };
+        let all = rank.call(&Request::Collect(call, own))?;
         if !all.is_empty() {
             // SAFETY: the caller vouches for the room.
             unsafe { ptr::copy_nonoverlapping(all.as_ptr(), target.cast(), all.len()) };
         }
-    }))
+        Ok(())
+    };
+    returned(collect())
 }
 
 /// Waits for all processes.
 #[no_mangle]
 pub extern "C" fn PMI_Barrier() -> c_int {
     // SAFETY: no bytes.
-    returned(unsafe { collect(Collective::Barrier, ptr::null(), 0) }.map(drop))
+    unsafe { collect(Collective::Barrier, ptr::null(), ptr::null_mut(), 0) }
 }
 
 /// The bytes of rank 0.
-///
-/// # Safety
-/// `bytes` bytes are readable and writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Bcast(data: *mut c_void, bytes: c_int) -> c_int {
     // SAFETY: the caller vouches for the bytes.
-    unsafe { collect_into(Collective::Broadcast, data, data, bytes) }
+    unsafe { collect(Collective::Broadcast, data, data, bytes) }
 }
 
 /// The bytes of all processes, in an order that is not that of ranks, and does not change.
-///
-/// # Safety
-/// There are `bytes` readable bytes, and room for as many of each process.
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Allgather(data: *mut c_void, all: *mut c_void, bytes: c_int) -> c_int {
     // SAFETY: the caller vouches for both.
-    unsafe { collect_into(Collective::Gather, data, all, bytes) }
+    unsafe { collect(Collective::Gather, data, all, bytes) }
 }
 
 /// Gathers among the processes of a node.
-///
-/// # Safety
-/// As for [`PMI_Allgather`].
 #[no_mangle]
 pub unsafe extern "C" fn PMI_Allgather_on_smp(data: *mut c_void, all: *mut c_void, bytes: c_int) -> c_int {
     // SAFETY: the caller vouches for both.
-    unsafe { collect_into(Collective::GatherOnNode, data, all, bytes) }
+    unsafe { collect(Collective::GatherOnNode, data, all, bytes) }
 }
 
 /// Copies text and its terminating zero into `room` bytes. False: the text was cut.
@@ -337,9 +280,6 @@ unsafe fn copy_text(text: &[u8], target: *mut c_char, room: usize) -> bool {
 }
 
 /// The name of the job, which is that of its store.
-///
-/// # Safety
-/// `room` bytes are writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI2_Job_GetId(id: *mut c_char, room: c_int) -> c_int {
     let get = || {
@@ -369,9 +309,6 @@ unsafe fn text<'a>(text: *const c_char, most: usize, too_long: i32) -> Result<&'
 
 /// Stores a value under a key that nobody has used before. An empty value becomes `(null)`; `/`,
 /// `;` and `=` are refused.
-///
-/// # Safety
-/// The texts are terminated.
 #[no_mangle]
 pub unsafe extern "C" fn PMI2_KVS_Put(key: *const c_char, value: *const c_char) -> c_int {
     let set = || {
@@ -397,13 +334,10 @@ pub unsafe extern "C" fn PMI2_KVS_Put(key: *const c_char, value: *const c_char) 
 #[no_mangle]
 pub extern "C" fn PMI2_KVS_Fence() -> c_int {
     // SAFETY: no bytes.
-    returned(unsafe { collect(Collective::Fence, ptr::null(), 0) }.map(drop))
+    unsafe { collect(Collective::Fence, ptr::null(), ptr::null_mut(), 0) }
 }
 
 /// The value under a key. `length` becomes negative if there is less room than it needs.
-///
-/// # Safety
-/// The texts are terminated, the others writable.
 #[no_mangle]
 pub unsafe extern "C" fn PMI2_KVS_Get(
     job: *const c_char,
@@ -432,7 +366,7 @@ pub unsafe extern "C" fn PMI2_KVS_Get(
         let fits = unsafe { copy_text(&found, value, room as usize) };
         let signed = found.len() as isize * if fits { 1 } else { -1 };
         // SAFETY: the caller vouches for the pointer.
-        unsafe { put(length, signed as usize) }
+        unsafe { put([(length, signed as usize)]) }
     };
     returned(get())
 }

@@ -19,18 +19,14 @@ pub enum Collective {
     Fence,
 }
 
-/// A request of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The process is this rank. The answer is the [`Layout`] of the job.
     Join(u32),
-    /// It finalises.
     Leave,
     /// It ends the job, with a message.
     Abort(String),
-    /// Stores a value under a key.
     Put(Vec<u8>, Vec<u8>),
-    /// The value under a key.
     Get(Vec<u8>),
     /// Takes part in a collective call with these bytes.
     Collect(Collective, Vec<u8>),
@@ -59,7 +55,6 @@ fn take_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
 }
 
 impl Request {
-    /// The frame of a request.
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Join(rank) => frame(&[&[1], &rank.to_ne_bytes()]),
@@ -74,7 +69,6 @@ impl Request {
         }
     }
 
-    /// From the body of a frame.
     pub fn decode(body: &[u8]) -> Option<Self> {
         let (kind, rest) = body.split_first()?;
         Some(match kind {
@@ -95,12 +89,10 @@ impl Request {
     }
 }
 
-/// An answer as a frame.
 pub fn encode_answer(code: i32, bytes: &[u8]) -> Vec<u8> {
     frame(&[&code.to_ne_bytes(), bytes])
 }
 
-/// An answer from the body of a frame.
 pub fn decode_answer(body: &[u8]) -> Option<(i32, &[u8])> {
     take_u32(body).map(|(code, rest)| (code as i32, rest))
 }
@@ -114,7 +106,6 @@ pub fn first_frame(bytes: &[u8]) -> Option<(&[u8], usize)> {
 /// Facts about a job that all its ranks know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
-    /// The name of the job.
     pub job: String,
     /// By rank: the number of its node, from 0.
     pub nodes: Vec<u32>,
@@ -123,7 +114,6 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The bytes of a layout.
     pub fn encode(&self) -> Vec<u8> {
         let numbers = [&[self.nodes.len() as u32], &self.nodes[..], &self.apps[..]].concat();
         let mut bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_ne_bytes()).collect();
@@ -131,7 +121,6 @@ impl Layout {
         bytes
     }
 
-    /// From these bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (size, rest) = take_u32(bytes)?;
         let (numbers, job) = rest.split_at_checked(8 * size as usize)?;

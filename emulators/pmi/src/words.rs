@@ -1,12 +1,10 @@
 //! `EMU_PMI`: words `name` or `name=value` between spaces. The user's are described in
 //! `emulators/README.md`; the launcher adds `at=` and `rank=` for each rank.
 
-/// The variable.
 pub const VARIABLE: &str = "EMU_PMI";
 
-/// Options of a job.
 #[allow(clippy::struct_excessive_bools)] // Each is a word of its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Words {
     /// Seed of the order in which gathers return contributions.
     pub seed: u64,
@@ -25,16 +23,10 @@ pub struct Words {
 }
 
 impl Words {
-    /// Reads the value of the variable.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = Self {
             seed: 1,
-            lazy_fence: false,
-            no_dev_id: false,
-            colon_lists: false,
-            cookies_only: false,
-            lenient: false,
-            place: None,
+            ..Self::default()
         };
         let (mut at, mut rank) = (None, None);
         for word in text.split_ascii_whitespace() {
@@ -62,7 +54,6 @@ impl Words {
         Ok(words)
     }
 
-    /// Reads the variable of this process.
     pub fn of_environment() -> Result<Self, String> {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         Self::parse(&text).map_err(|why| format!("{VARIABLE}: {why}"))

@@ -13,6 +13,16 @@ pub enum Style {
     Prun,
 }
 
+impl Style {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aprun => "aprun",
+            Self::Srun => "srun",
+            Self::Prun => "prun",
+        }
+    }
+}
+
 /// How ranks follow nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -25,22 +35,17 @@ pub enum Order {
 /// Ranks that run the same program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
-    /// Number of ranks.
     pub ranks: u32,
-    /// The program and its arguments.
     pub command: Vec<OsString>,
 }
 
-/// A command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The launcher.
     pub style: Style,
     /// Programs, of which each has at least one rank.
     pub apps: Vec<App>,
     /// Ranks on each node.
     pub per_node: u32,
-    /// Their order.
     pub order: Order,
     /// `-e NAME=VALUE`.
     pub variables: Vec<(OsString, OsString)>,
@@ -177,17 +182,14 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Ranks of the job.
     pub fn size(&self) -> u32 {
         self.apps.iter().map(|app| app.ranks).sum()
     }
 
-    /// Nodes of the job.
     pub fn nodes(&self) -> u32 {
         self.size().div_ceil(self.per_node)
     }
 
-    /// The node of a rank.
     pub fn node_of(&self, rank: u32) -> u32 {
         match self.order {
             Order::Block => rank / self.per_node,

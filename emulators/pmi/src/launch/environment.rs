@@ -12,13 +12,10 @@ const FIRST_NIC: u32 = 0x100;
 /// Facts that are the same for all ranks of a job.
 #[derive(Debug)]
 pub struct Job<'a> {
-    /// The command line.
     pub plan: &'a Plan,
-    /// Options.
     pub words: &'a Words,
     /// The launcher's socket.
-    pub at: &'a str,
-    /// The number of the job.
+    pub at: String,
     pub id: u32,
     /// Protection tag of the network.
     pub ptag: u8,
@@ -32,36 +29,23 @@ pub struct Job<'a> {
     pub library: &'a Path,
 }
 
-/// Variables that a job inside a job must not inherit.
-pub const REMOVED: &[&str] = &[
-    "ALPS_APP_PE",
-    "ALPS_APP_ID",
-    "ALPS_APP_DEPTH",
+/// Prefixes of variables that a job inside a job must not inherit.
+const REMOVED: [&str; 6] = [
+    "ALPS_APP_",
     "PMI_FORK_RANK",
-    "PMI_GNI_PTAG",
-    "PMI_GNI_COOKIE",
-    "PMI_GNI_DEV_ID",
-    "PMI_GNI_LOC_ADDR",
+    "PMI_GNI_",
     "CRAY_COOKIES",
-    "SLURM_JOB_ID",
-    "SLURM_STEP_ID",
-    "SLURM_PROCID",
-    "SLURM_LOCALID",
-    "SLURM_NODEID",
-    "SLURM_NTASKS",
-    "SLURM_NPROCS",
-    "SLURM_NNODES",
-    "SLURM_STEP_NUM_TASKS",
-    "RMS_RANK",
-    "RMS_NPROCS",
-    "RMS_PROCID",
-    "RMS_NODEID",
-    "RMS_NNODES",
-    "RMS_JOBID",
-    "RMS_RESOURCEID",
+    "SLURM_",
+    "RMS_",
 ];
 
-/// A variable.
+/// Whether a job inside a job must not inherit a variable.
+pub fn is_removed(name: &OsStr) -> bool {
+    REMOVED
+        .iter()
+        .any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
+}
+
 type Pair = (OsString, OsString);
 
 fn words<const N: usize>(pairs: [(&str, String); N]) -> Vec<Pair> {
@@ -172,7 +156,7 @@ mod tests {
         let job = Job {
             plan: &plan,
             words: &Words::parse(words).unwrap(),
-            at: "x",
+            at: "x".into(),
             id: 7,
             ptag: 17,
             cookie: 99,

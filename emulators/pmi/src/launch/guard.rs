@@ -1,8 +1,6 @@
 //! The process that the user started. It forks the one that runs the job, passes signals on, and
 //! sees to it that nothing is left, whichever of the two is killed.
 
-use std::os::fd::AsRawFd;
-
 use super::os::{self, Signals};
 
 /// Runs `body` in a child, in a session of its own. Returns its exit code.
@@ -33,12 +31,7 @@ pub fn run(body: impl FnOnce(Signals) -> i32) -> i32 {
         }
     };
     loop {
-        let readable = libc::pollfd {
-            fd: descriptor.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        os::poll(&mut [readable], -1);
+        os::poll(&mut [os::readable(&descriptor)], -1);
         while let Some(number) = os::next_signal(&descriptor) {
             if number != libc::SIGCHLD {
                 os::kill(child, number);

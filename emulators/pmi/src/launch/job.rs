@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::env;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{parent_id, CommandExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::arguments::{Plan, Style};
-use super::environment::{Job, REMOVED};
+use super::environment::{is_removed, Job};
 use super::os::{self, Signals};
 use super::server::Server;
 use super::state::{Phase, State};
@@ -26,12 +26,8 @@ const KILLED: i32 = 128 + libc::SIGKILL;
 /// Between looks for processes that outlive the ranks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A running job.
 struct Running<'a> {
-    name: &'static str,
-    plan: &'a Plan,
-    words: &'a Words,
-    id: u32,
+    job: Job<'a>,
     state: State,
     server: Server,
     /// By process: its rank.
@@ -64,16 +60,15 @@ fn nics() -> u32 {
 }
 
 /// Runs it. Returns the exit code.
-pub fn run(name: &'static str, plan: &Plan, words: &Words, library: &Path, signals: Signals) -> i32 {
+pub fn run(plan: &Plan, words: &Words, library: &Path, signals: Signals) -> i32 {
     os::inherit_orphans();
-    os::allow_descriptors();
-    match start(name, plan, words, library, signals) {
+    match start(plan, words, library, signals) {
         Ok((mut running, descriptor)) => {
             running.run(&descriptor);
             running.code()
         }
         Err(why) => {
-            eprintln!("{name}: {why}");
+            eprintln!("{}: {why}", plan.style.name());
             os::kill_all();
             1
         }
@@ -81,10 +76,9 @@ pub fn run(name: &'static str, plan: &Plan, words: &Words, library: &Path, signa
 }
 
 fn start<'a>(
-    name: &'static str,
     plan: &'a Plan,
     words: &'a Words,
-    library: &Path,
+    library: &'a Path,
     signals: Signals,
 ) -> Result<(Running<'a>, OwnedFd), String> {
     let descriptor = signals
@@ -101,52 +95,44 @@ fn start<'a>(
             .flat_map(|(number, app)| (0..app.ranks).map(move |_| number))
             .collect(),
     };
-    let state = State::new(layout, words.seed, words.lazy_fence);
+    let cookie = random() as u32;
     let mut running = Running {
-        name,
-        plan,
-        words,
-        id,
-        state,
+        job: Job {
+            plan,
+            words,
+            at,
+            id,
+            ptag: ptag_of(cookie),
+            cookie,
+            nics: nics(),
+            is_elan: plan.style == Style::Prun || env::var_os("EMU_ELAN").is_some(),
+            library,
+        },
+        state: State::new(layout, words.seed, words.lazy_fence),
         server,
         ranks: BTreeMap::new(),
         codes: Vec::new(),
         first_end: None,
         is_ending: false,
-        guard: os::parent(),
+        guard: parent_id(),
     };
-    let cookie = random() as u32;
-    let job = Job {
-        plan,
-        words,
-        at: &at,
-        id,
-        ptag: ptag_of(cookie),
-        cookie,
-        nics: nics(),
-        is_elan: plan.style == Style::Prun || env::var_os("EMU_ELAN").is_some(),
-        library,
-    };
-    running.spawn(&job, signals)?;
+    running.spawn(signals)?;
     Ok((running, descriptor))
 }
 
 impl Running<'_> {
-    fn spawn(&mut self, job: &Job<'_>, signals: Signals) -> Result<(), String> {
+    fn spawn(&mut self, signals: Signals) -> Result<(), String> {
         let (text, path) = (env::var(VARIABLE).unwrap_or_default(), env::var_os("LD_LIBRARY_PATH"));
         let own = std::process::id();
-        let programs = self
-            .plan
-            .apps
-            .iter()
-            .flat_map(|app| (0..app.ranks).map(|_| &app.command));
+        let plan = self.job.plan;
+        let programs = plan.apps.iter().flat_map(|app| (0..app.ranks).map(|_| &app.command));
         for (rank, words) in (0..).zip(programs) {
             let mut command = Command::new(&words[0]);
             command.args(&words[1..]);
-            for name in REMOVED {
+            for (name, _) in env::vars_os().filter(|(name, _)| is_removed(name)) {
                 command.env_remove(name);
             }
-            command.envs(job.variables(rank, &text, path.as_deref()));
+            command.envs(self.job.variables(rank, &text, path.as_deref()));
             if rank > 0 {
                 command.stdin(Stdio::null());
             }
@@ -161,13 +147,9 @@ impl Running<'_> {
             unsafe { command.pre_exec(prepare) };
             let child = command.spawn();
             let child = child.map_err(|why| format!("cannot start {}: {why}", words[0].to_string_lossy()))?;
-            if self.plan.verbose {
-                eprintln!(
-                    "{}: task {rank} is process {} on {}",
-                    self.name,
-                    child.id(),
-                    self.node(rank)
-                );
+            if plan.verbose {
+                let (name, pid) = (plan.style.name(), child.id());
+                eprintln!("{name}: task {rank} is process {pid} on {}", self.node(rank));
             }
             self.ranks.insert(child.id() as i32, rank);
         }
@@ -176,17 +158,13 @@ impl Running<'_> {
 
     /// The name of a rank's node.
     fn node(&self, rank: u32) -> String {
-        format!("nid{:05}", 100 + self.plan.node_of(rank))
+        format!("nid{:05}", 100 + self.job.plan.node_of(rank))
     }
 
     fn run(&mut self, descriptor: &OwnedFd) {
         while !self.ranks.is_empty() {
-            let mut items = vec![libc::pollfd {
-                fd: descriptor.as_raw_fd(),
-                events: libc::POLLIN,
-                revents: 0,
-            }];
-            items.extend(self.server.items());
+            let mut items = self.server.items();
+            items.push(os::readable(descriptor));
             os::poll(&mut items, self.time_left());
             while let Some(number) = os::next_signal(descriptor) {
                 self.signal(number);
@@ -209,7 +187,7 @@ impl Running<'_> {
     fn serve(&mut self) {
         self.server.serve(&mut self.state);
         for complaint in std::mem::take(&mut self.state.complaints) {
-            let _ = writeln!(io::stderr(), "{}: {complaint}", self.name);
+            let _ = writeln!(io::stderr(), "{}: {complaint}", self.job.plan.style.name());
         }
         if let Some(rank) = self.state.aborted {
             let why = format!("rank {rank} has called PMI2_Abort");
@@ -219,7 +197,7 @@ impl Running<'_> {
 
     /// Milliseconds until the others are killed, or -1.
     fn time_left(&self) -> i32 {
-        match (self.plan.wait, self.first_end) {
+        match (self.job.plan.wait, self.first_end) {
             (Some(wait), Some(first)) if !self.is_ending => {
                 let left = Duration::from_secs(wait.into()).saturating_sub(first.elapsed());
                 left.as_millis().min(i32::MAX as u128) as i32
@@ -232,7 +210,7 @@ impl Running<'_> {
         if number == libc::SIGCHLD {
             return;
         }
-        if os::parent() != self.guard {
+        if parent_id() != self.guard {
             self.end("the launcher was killed");
             return;
         }
@@ -241,7 +219,6 @@ impl Running<'_> {
         }
     }
 
-    /// A rank's process has ended.
     fn ended(&mut self, rank: u32, status: i32) {
         let phase = self.state.phase(rank);
         let answers = self.state.ended(rank);
@@ -267,21 +244,21 @@ impl Running<'_> {
         if libc::WIFSIGNALED(status) {
             let why = format!("rank {rank} on {} was killed by signal {}", self.node(rank), code - 128);
             self.fail(&why, 1);
-        } else if phase == Phase::Joined && !self.words.lenient {
+        } else if phase == Phase::Joined && !self.job.words.lenient {
             let why = format!(
                 "rank {rank} on {} has ended without PMI_Finalize, with exit code {code}",
                 self.node(rank)
             );
             self.fail(&why, 1);
         } else if code != 0 {
-            if self.plan.style == Style::Srun {
+            if self.job.plan.style == Style::Srun {
                 let _ = writeln!(
                     io::stderr(),
                     "srun: error: {}: task {rank}: Exited with exit code {code}",
                     self.node(rank)
                 );
             }
-            if self.plan.kill_on_bad_exit {
+            if self.job.plan.kill_on_bad_exit {
                 self.end("a task has failed");
             }
         }
@@ -298,13 +275,13 @@ impl Running<'_> {
         if std::mem::replace(&mut self.is_ending, true) {
             return;
         }
-        let _ = match self.plan.style {
+        let _ = match self.job.plan.style {
             Style::Aprun => writeln!(
                 io::stderr(),
                 "aprun: Apid {}: initiated application termination: {why}",
-                self.id
+                self.job.id
             ),
-            Style::Srun => writeln!(io::stderr(), "srun: error: step {}.0 is terminated: {why}", self.id),
+            Style::Srun => writeln!(io::stderr(), "srun: error: step {}.0 is terminated: {why}", self.job.id),
             Style::Prun => writeln!(io::stderr(), "prun: the program is terminated: {why}"),
         };
         if !self.ranks.is_empty() {
@@ -328,8 +305,8 @@ impl Running<'_> {
     /// The job's exit code: the largest.
     fn code(&self) -> i32 {
         let code = self.codes.iter().copied().max().unwrap_or(0);
-        if code != 0 && self.plan.style == Style::Aprun {
-            eprintln!("Application {} exit codes: {code}", self.id);
+        if code != 0 && self.job.plan.style == Style::Aprun {
+            eprintln!("Application {} exit codes: {code}", self.job.id);
         }
         code
     }

@@ -27,22 +27,18 @@ const USAGE: i32 = 2;
 /// Runs a command line: its first word is the name of the launcher. Ranks look for the library in
 /// `library`. Returns the exit code.
 pub fn run(words: &[OsString], library: &Path) -> i32 {
-    let (first, rest) = words
-        .split_first()
-        .map_or((Path::new(""), words), |(first, rest)| (Path::new(first), rest));
-    let (name, style) = match first.file_name().and_then(|name| name.to_str()) {
-        Some("srun") => ("srun", Style::Srun),
-        Some("prun") => ("prun", Style::Prun),
-        _ => ("aprun", Style::Aprun),
+    let name = words.first().and_then(|first| Path::new(first).file_name()?.to_str());
+    let style = match name {
+        Some("srun") => Style::Srun,
+        Some("prun") => Style::Prun,
+        _ => Style::Aprun,
     };
-    let options = Words::of_environment();
-    let parsed = options.and_then(|options| Ok((options, Plan::parse(style, rest)?)));
-    let (options, plan) = match parsed {
-        Ok(parsed) => parsed,
+    let parse = |options| Ok((options, Plan::parse(style, words.get(1..).unwrap_or_default())?));
+    match Words::of_environment().and_then(parse) {
+        Ok((options, plan)) => guard::run(|signals| job::run(&plan, &options, library, signals)),
         Err(why) => {
-            eprintln!("{name}: {why}");
-            return USAGE;
+            eprintln!("{}: {why}", style.name());
+            USAGE
         }
-    };
-    guard::run(|signals| job::run(name, &plan, &options, library, signals))
+    }
 }

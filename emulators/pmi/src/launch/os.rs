@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::parent_id;
 use std::ptr::null_mut;
 
 /// Signals that the launcher passes on to all ranks.
@@ -73,6 +74,15 @@ pub fn next_signal(descriptor: &OwnedFd) -> Option<i32> {
     (got == bytes as isize).then_some(info.ssi_signo as i32)
 }
 
+/// What to wait for to read from a descriptor.
+pub fn readable(descriptor: &impl AsRawFd) -> libc::pollfd {
+    libc::pollfd {
+        fd: descriptor.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    }
+}
+
 /// Waits for descriptors, at most `limit` milliseconds (-1: no limit).
 pub fn poll(items: &mut [libc::pollfd], limit: i32) {
     // SAFETY: a live slice. An error only causes one more iteration.
@@ -101,17 +111,11 @@ pub fn inherit_orphans() {
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) };
 }
 
-/// The parent of this process.
-pub fn parent() -> u32 {
-    // SAFETY: no memory.
-    unsafe { libc::getppid() as u32 }
-}
-
 /// This process gets a signal when its parent ends, which was `parent`. Async-signal-safe.
 pub fn die_with_parent(parent: u32, number: i32) {
     // SAFETY: no memory.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, number, 0, 0, 0) };
-    if self::parent() != parent {
+    if parent_id() != parent {
         // SAFETY: no memory.
         unsafe { libc::raise(number) };
     }
@@ -128,20 +132,6 @@ pub fn fork() -> io::Result<Option<i32>> {
     // SAFETY: the process has one thread.
     let pid = check(unsafe { libc::fork() })?;
     Ok((pid > 0).then_some(pid))
-}
-
-/// Raises the limit on descriptors to what the system allows.
-pub fn allow_descriptors() {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: a live variable.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0 {
-        limit.rlim_cur = limit.rlim_max;
-        // SAFETY: a live variable.
-        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
-    }
 }
 
 /// Children of this process, inherited ones too.

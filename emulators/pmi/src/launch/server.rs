@@ -5,10 +5,10 @@ use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
+use super::os;
 use super::state::{Answer, State};
 use crate::protocol::{encode_answer, first_frame, Request};
 
-/// A connection of a process.
 #[derive(Debug)]
 struct Connection {
     stream: UnixStream,
@@ -38,13 +38,12 @@ impl Server {
 
     /// Descriptors to wait for: the listener, then connections.
     pub fn items(&self) -> Vec<libc::pollfd> {
-        let item = |fd, events| libc::pollfd { fd, events, revents: 0 };
-        let listener = item(self.listener.as_raw_fd(), libc::POLLIN);
         let connections = self.connections.iter().map(|connection| {
-            let writes = if connection.output.is_empty() { 0 } else { libc::POLLOUT };
-            item(connection.stream.as_raw_fd(), libc::POLLIN | writes)
+            let mut item = os::readable(&connection.stream);
+            item.events |= if connection.output.is_empty() { 0 } else { libc::POLLOUT };
+            item
         });
-        [listener].into_iter().chain(connections).collect()
+        [os::readable(&self.listener)].into_iter().chain(connections).collect()
     }
 
     /// Accepts, reads, and writes what can be.
@@ -83,14 +82,9 @@ impl Server {
         self.connections.retain(|connection| connection.is_open);
     }
 
-    /// Queues answers.
     pub fn answer(&mut self, answers: Vec<Answer>) {
         for (rank, code, bytes) in answers {
-            let of_rank = self
-                .connections
-                .iter_mut()
-                .find(|connection| connection.rank == Some(rank));
-            if let Some(connection) = of_rank {
+            for connection in self.connections.iter_mut().filter(|of| of.rank == Some(rank)) {
                 connection.output.extend(encode_answer(code, &bytes));
                 connection.write();
             }
@@ -132,7 +126,6 @@ impl Connection {
         }
     }
 
-    /// The next whole request.
     fn next(&mut self) -> Option<Request> {
         let (body, length) = first_frame(&self.input)?;
         let request = Request::decode(body);

@@ -9,12 +9,9 @@ use crate::protocol::{Collective, Layout, Request};
 /// The answer to a rank: a code of the library, and bytes.
 pub type Answer = (u32, i32, Vec<u8>);
 
-/// State of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It has not joined.
     Started,
-    /// It has joined.
     Joined,
     /// It has finalised.
     Left,
@@ -37,7 +34,6 @@ struct Stored {
     fence: u32,
 }
 
-/// The job.
 #[derive(Debug)]
 pub struct State {
     layout: Layout,
@@ -92,7 +88,6 @@ impl State {
         }
     }
 
-    /// State of a rank.
     pub fn phase(&self, rank: u32) -> Phase {
         self.phases[rank as usize]
     }
