@@ -1,5 +1,6 @@
 //! Addresses of this host, its name, and connection options that the standard library lacks.
 
+use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-/// An address of an interface that is up.
+/// An address of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostAddress {
     /// The address.
@@ -59,9 +60,8 @@ fn prefix(mask: Option<IpAddr>) -> u32 {
     }
 }
 
-/// The addresses of the interfaces that are up, loopback last. Except link-local ones (fe80::),
-/// which need a scope.
-pub fn addresses() -> Vec<HostAddress> {
+/// The addresses of all interfaces, each with the interface's name, and whether that is up.
+pub fn interfaces() -> Vec<(String, bool, HostAddress)> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: the pointer is writable.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -72,19 +72,29 @@ pub fn addresses() -> Vec<HostAddress> {
     while !at.is_null() {
         // SAFETY: an element of the list, which is freed below.
         let interface = unsafe { &*at };
-        let up = interface.ifa_flags & libc::IFF_UP as u32 != 0;
-        if let Some(ip) = address(interface.ifa_addr).filter(|_| up) {
-            let link_local = matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
-            if !link_local {
-                let prefix = prefix(address(interface.ifa_netmask));
-                all.push(HostAddress { ip, prefix });
-            }
+        if let Some(ip) = address(interface.ifa_addr) {
+            // SAFETY: the name of an element is terminated.
+            let name = unsafe { CStr::from_ptr(interface.ifa_name) };
+            let up = interface.ifa_flags & libc::IFF_UP as u32 != 0;
+            let prefix = prefix(address(interface.ifa_netmask));
+            all.push((name.to_string_lossy().into_owned(), up, HostAddress { ip, prefix }));
         }
         at = interface.ifa_next;
     }
     // SAFETY: the list from getifaddrs, freed once.
     unsafe { libc::freeifaddrs(first) };
-    all.sort_by_key(|a| a.ip.is_loopback());
+    all
+}
+
+/// The addresses of the interfaces that are up, loopback last. Except link-local ones (fe80::),
+/// which need a scope.
+pub fn addresses() -> Vec<HostAddress> {
+    let is_link_local = |ip: IpAddr| matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    let all = interfaces()
+        .into_iter()
+        .filter(|(_, up, own)| *up && !is_link_local(own.ip));
+    let mut all: Vec<_> = all.map(|(.., own)| own).collect();
+    all.sort_by_key(|own| own.ip.is_loopback());
     all
 }
 

@@ -26,6 +26,7 @@ use gasnet_conduit::config::report;
 use gasnet_conduit::config::{Config, Origin, Variable, TABLE};
 use gasnet_conduit_any::gasneti_conduits;
 use gasnet_sys::fd;
+use machine::Root;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
@@ -120,7 +121,6 @@ fn networks() -> Vec<&'static [Variable]> {
     gasneti_conduits().iter().map(|conduit| conduit.variables()).collect()
 }
 
-/// All variables.
 fn variables() -> Vec<Variable> {
     TABLE.iter().chain(networks().into_iter().flatten()).copied().collect()
 }
@@ -155,7 +155,7 @@ fn as_text(topics: &[Topic]) -> (String, bool) {
                 let _ = write!(out, "\nBuild\n{}", lines(&installed::build()));
                 let _ = write!(out, "\nLimits of the library\n{}", lines(&installed::limits()));
             }
-            Topic::Limits => out += &machine::as_text(&machine::sections(&root())),
+            Topic::Limits => out += &machine::as_text(&machine::sections(&Root("/".into()))),
             Topic::Providers => out += &providers::as_text(&providers::reports(&networks())),
             Topic::Help => out += USAGE,
             Topic::CheckEnv => match Config::load(&networks()) {
@@ -183,7 +183,7 @@ fn as_json(topics: &[Topic]) -> (String, bool) {
                 members.push(("build", object(&installed::build())));
                 ("library_limits", object(&installed::limits()))
             }
-            Topic::Limits => ("machine", machine::as_json(&machine::sections(&root()))),
+            Topic::Limits => ("machine", machine::as_json(&machine::sections(&Root("/".into())))),
             Topic::Providers => ("providers", providers::as_json(&providers::reports(&networks()))),
             Topic::EnvMarkdown => ("markdown", json::string(&report::as_markdown(&variables()))),
             Topic::Help => ("usage", json::string(USAGE)),
@@ -217,11 +217,6 @@ fn variable(v: &Variable) -> String {
         ("help", v.help),
     ];
     json::object(members.map(|(name, value)| (name, json::string(value))))
-}
-
-/// The root folder of the system's files.
-fn root() -> machine::Root {
-    machine::Root("/".into())
 }
 
 fn lines(facts: &Facts) -> String {

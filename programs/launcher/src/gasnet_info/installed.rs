@@ -1,10 +1,11 @@
 //! The libraries installed beside this program, by the file names in `../lib`: the report describes
 //! this installation, not the build.
 
+use super::machine::Root;
 use super::{json, Facts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Kinds of library (archive, shared), by conduit and thread mode.
 pub type Libraries = BTreeMap<(String, String), Vec<&'static str>>;
@@ -22,7 +23,7 @@ pub fn libraries() -> Libraries {
         ("lib", "shared", ".so"),
         ("lib/gasnet-shared", "shared", ".so"),
     ] {
-        for name in names_in(&prefix.join(folder)) {
+        for name in Root(prefix.clone()).names(folder) {
             if let Some(key) = conduit_and_mode(&name, suffix) {
                 let kinds = found.entry(key).or_default();
                 if !kinds.contains(&kind) {
@@ -108,18 +109,6 @@ fn prefix() -> Option<PathBuf> {
     Some(program.parent()?.parent()?.to_path_buf())
 }
 
-fn names_in(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> = entries
-        .flatten()
-        .filter_map(|e| e.file_name().into_string().ok())
-        .collect();
-    names.sort();
-    names
-}
-
 /// `libgasnet-smp-par.a` or `libgasnet-smp-par.so.0.1.0` is (smp, par), `libgasnet.a` the universal
 /// library.
 fn conduit_and_mode(name: &str, suffix: &str) -> Option<(String, String)> {
@@ -135,7 +124,6 @@ fn conduit_and_mode(name: &str, suffix: &str) -> Option<(String, String)> {
     (known_mode && (rest.is_empty() || rest.starts_with('.'))).then(|| (conduit.to_owned(), mode.to_owned()))
 }
 
-/// One line per library.
 pub fn as_text(found: &Libraries) -> String {
     if found.is_empty() {
         return "no library is installed beside this program\n".into();
@@ -146,7 +134,6 @@ pub fn as_text(found: &Libraries) -> String {
     })
 }
 
-/// A JSON array.
 pub fn as_json(found: &Libraries) -> String {
     let row = |((conduit, mode), kinds): (&(String, String), &Vec<&str>)| {
         json::object([

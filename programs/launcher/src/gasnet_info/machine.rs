@@ -10,9 +10,7 @@ use std::path::PathBuf;
 /// One line of the report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
-    /// Label.
     pub name: String,
-    /// Value as text.
     pub text: String,
     /// Value as a number (bytes, cores, …), if it is one.
     pub number: Option<u64>,
@@ -49,7 +47,6 @@ pub fn count(name: &str, number: Option<u64>, without: &str) -> Fact {
     }
 }
 
-/// Yes or no.
 pub fn flag(name: &str, value: bool) -> Fact {
     Fact {
         number: Some(u64::from(value)),
@@ -117,7 +114,6 @@ impl Root {
     }
 }
 
-/// The report, by section.
 pub fn sections(root: &Root) -> Vec<Section> {
     vec![
         ("Processors", processors::facts(root)),
@@ -131,7 +127,6 @@ pub fn sections(root: &Root) -> Vec<Section> {
     ]
 }
 
-/// The report as text.
 pub fn as_text(sections: &[Section]) -> String {
     let mut out = String::new();
     for (title, facts) in sections {

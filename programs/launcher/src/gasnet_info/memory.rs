@@ -1,23 +1,23 @@
 //! Memory: size, limits, and sources of shared memory.
 
 use super::machine::{bytes, count, fact, flag, Fact, Root};
-use super::processors::control_groups;
-use std::ffi::CString;
-use std::os::fd::{FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use super::processors::group_numbers;
+use rustix::fs::{memfd_create, statvfs, MemfdFlags};
+use rustix::param::page_size;
 
 /// Less memory than this (256 MB) gets advice: useful segments do not fit.
 const LITTLE: u64 = 256 << 20;
 
-/// All facts, in order of display.
 pub fn facts(root: &Root) -> Vec<Fact> {
     let info = root.read("/proc/meminfo").unwrap_or_default();
     let kib = |name| meminfo(&info, name).map(|kib| kib * 1024);
     let available = kib("MemAvailable");
     let (limit, used) = (group_limit(root), group_use(root));
     let left = limit.zip(used).map(|(limit, used)| limit.saturating_sub(used));
-    let memfd = has_memfd();
-    let (shm_size, shm_free) = file_system(root, "/dev/shm").unzip();
+    let memfd = memfd_create("gasnet_info", MemfdFlags::CLOEXEC).is_ok();
+    let shm = statvfs(root.0.join("dev/shm")).ok();
+    let shm_size = shm.as_ref().map(|shm| shm.f_blocks * shm.f_frsize);
+    let shm_free = shm.as_ref().map(|shm| shm.f_bavail * shm.f_frsize);
     let pages = meminfo(&info, "HugePages_Total");
     let transparent = root.read("/sys/kernel/mm/transparent_hugepage/enabled");
     let chosen = transparent
@@ -35,7 +35,7 @@ pub fn facts(root: &Root) -> Vec<Fact> {
              container).",
         ),
         bytes("in use in the control group", used, "unknown"),
-        bytes("page size", Some(page_bytes()), ""),
+        bytes("page size", Some(page_size() as u64), ""),
         flag("memfd_create", memfd).advise(
             !memfd,
             "Without it, shared memory comes from /dev/shm, or from files in GASNET_TMPDIR, which are slow on a disk. \
@@ -77,48 +77,14 @@ fn meminfo(text: &str, name: &str) -> Option<u64> {
 /// The smallest limit between this process's control group and the root (version 2), or the limit
 /// of version 1.
 fn group_limit(root: &Root) -> Option<u64> {
-    let second = control_groups(root)
-        .into_iter()
-        .filter_map(|folder| root.number(&format!("{folder}/memory.max")))
-        .min();
+    let second = group_numbers(root, "memory.max").min();
     let first = || root.number("/sys/fs/cgroup/memory/memory.limit_in_bytes");
     second.or_else(first).filter(|&bytes| bytes < 1 << 60)
 }
 
 fn group_use(root: &Root) -> Option<u64> {
-    let own = control_groups(root)
-        .into_iter()
-        .find_map(|folder| root.number(&format!("{folder}/memory.current")));
+    let own = group_numbers(root, "memory.current").next();
     own.or_else(|| root.number("/sys/fs/cgroup/memory/memory.usage_in_bytes"))
-}
-
-/// Bytes of a page.
-pub fn page_bytes() -> u64 {
-    // SAFETY: sysconf reads a constant of the system and touches no memory of ours.
-    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    u64::try_from(bytes).unwrap_or(4096)
-}
-
-/// Size and free space of the file system at `path`, by a system call.
-fn file_system(root: &Root, path: &str) -> Option<(u64, u64)> {
-    let path = root.0.join(path.trim_start_matches('/'));
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
-    // SAFETY: all-zero bytes are a valid `statvfs`: it has integers only.
-    let mut about: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path ends with NUL, and `about` is writable for the duration of the call.
-    let failed = unsafe { libc::statvfs(path.as_ptr(), &raw mut about) } != 0;
-    (!failed).then(|| (about.f_blocks * about.f_frsize, about.f_bavail * about.f_frsize))
-}
-
-fn has_memfd() -> bool {
-    // SAFETY: the name ends with NUL; the call makes a descriptor and touches no memory of ours.
-    let fd = unsafe { libc::memfd_create(c"gasnet_info".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return false;
-    }
-    // SAFETY: `fd` was made by the call above and has no other owner.
-    drop(unsafe { OwnedFd::from_raw_fd(fd) });
-    true
 }
 
 #[cfg(test)]

@@ -1,16 +1,14 @@
 //! Network interfaces and RDMA devices, from `/sys/class`.
 
 use super::machine::{fact, Fact, Root};
-use std::collections::BTreeMap;
-use std::ffi::CStr;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use gasnet_sys::net;
 
 /// `IFF_LOOPBACK` in `/sys/class/net/*/flags`.
 const LOOPBACK: u64 = 0x8;
 
-/// One line per interface: state, speed, addresses.
+/// One line per interface: state, speed, addresses. The addresses are not from the root folder.
 pub fn interfaces(root: &Root) -> Vec<Fact> {
-    let addresses = addresses();
+    let addresses = net::interfaces();
     let mut others = false;
     let mut facts: Vec<Fact> = Vec::new();
     for name in root.names("/sys/class/net") {
@@ -29,10 +27,10 @@ pub fn interfaces(root: &Root) -> Vec<Fact> {
             }
         }));
         words.extend(read("mtu").map(|mtu| format!("MTU {mtu}")));
-        let own = addresses.get(&name).map_or(&[][..], Vec::as_slice);
-        words.extend(own.iter().map(ToString::to_string));
-        let usable = !loopback && state != "down" && !own.is_empty();
-        others |= usable;
+        let own = addresses.iter().filter(|(interface, ..)| *interface == name);
+        let own: Vec<String> = own.map(|(.., own)| own.ip.to_string()).collect();
+        others |= !loopback && state != "down" && !own.is_empty();
+        words.extend(own);
         facts.push(fact(&name, words.join(", ")));
     }
     let none = facts.is_empty();
@@ -54,44 +52,6 @@ pub fn interfaces(root: &Root) -> Vec<Fact> {
         ),
     );
     facts
-}
-
-/// Addresses of the interfaces, by name. From getifaddrs, not from the root folder.
-fn addresses() -> BTreeMap<String, Vec<IpAddr>> {
-    let mut found: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
-    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: the pointer is writable; the list is freed below.
-    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        return found;
-    }
-    let mut at = first;
-    // SAFETY: a node of the list that getifaddrs made, or null at its end.
-    while let Some(node) = unsafe { at.as_ref() } {
-        at = node.ifa_next;
-        // SAFETY: null, or a socket address of the family that it names.
-        let Some(address) = (unsafe { node.ifa_addr.as_ref() }) else {
-            continue;
-        };
-        let ip = match i32::from(address.sa_family) {
-            libc::AF_INET => {
-                // SAFETY: by its family an IPv4 address.
-                let v4 = unsafe { node.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
-                IpAddr::from(Ipv4Addr::from(v4.sin_addr.s_addr.to_ne_bytes()))
-            }
-            libc::AF_INET6 => {
-                // SAFETY: by its family an IPv6 address.
-                let v6 = unsafe { node.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
-                IpAddr::from(Ipv6Addr::from(v6.sin6_addr.s6_addr))
-            }
-            _ => continue,
-        };
-        // SAFETY: the name of a node is a C string.
-        let name = unsafe { CStr::from_ptr(node.ifa_name) };
-        found.entry(name.to_string_lossy().into_owned()).or_default().push(ip);
-    }
-    // SAFETY: the list that getifaddrs made, once.
-    unsafe { libc::freeifaddrs(first) };
-    found
 }
 
 /// One line per port of an RDMA device.

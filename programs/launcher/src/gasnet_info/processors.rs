@@ -2,7 +2,6 @@
 
 use super::machine::{count, fact, Fact, Root};
 
-/// All facts, in order of display.
 pub fn facts(root: &Root) -> Vec<Fact> {
     let online = root
         .read("/sys/devices/system/cpu/online")
@@ -46,7 +45,7 @@ fn count_list(list: &str) -> u64 {
 }
 
 /// Folders of this process's control group and its parents, innermost first (version 2).
-pub fn control_groups(root: &Root) -> Vec<String> {
+fn control_groups(root: &Root) -> Vec<String> {
     let own = root.read("/proc/self/cgroup").unwrap_or_default();
     let mut path = own
         .lines()
@@ -62,6 +61,12 @@ pub fn control_groups(root: &Root) -> Vec<String> {
             None => return folders,
         }
     }
+}
+
+/// The numbers in a file of these folders, innermost first.
+pub fn group_numbers<'a>(root: &'a Root, file: &'a str) -> impl Iterator<Item = u64> + 'a {
+    let folders = control_groups(root).into_iter();
+    folders.filter_map(move |folder| root.number(&format!("{folder}/{file}")))
 }
 
 /// The smallest quota, rounded up to whole cores: version 2, or else version 1.
