@@ -129,7 +129,6 @@ fn words(text: &str, known: &[&str], what: &str) -> Result<Vec<String>, String> 
         .collect()
 }
 
-/// Opens an output.
 fn create(name: &str) -> Result<Box<dyn std::io::Write>, String> {
     if name == "-" {
         return Ok(Box::new(std::io::stdout()));
@@ -152,14 +151,13 @@ fn run(options: &Options) -> Result<(), String> {
     if model.lines == 0 && (model.heaps.is_empty() || wants_events) {
         return Err("these files contain no trace".into());
     }
-    let mut text = None;
     if let Some(name) = &options.html {
         save(name, |out| out.write_all(html::page(&model).as_bytes()))?;
     }
     if let Some(name) = &options.perfetto {
         save(name, |out| perfetto::write(out, &model))?;
     }
-    if options.out.is_some() || (options.html.is_none() && options.perfetto.is_none()) {
+    if options.out.is_some() || !wants_events {
         let tables = report::write(&model, &options.selection);
         if model.rows.is_empty() && model.heaps.is_empty() {
             eprintln!(
@@ -167,14 +165,10 @@ fn run(options: &Options) -> Result<(), String> {
                  GASNET_STATSMASK)"
             );
         }
-        text = Some(tables);
+        let name = options.out.as_deref().unwrap_or("-");
+        save(name, |out| out.write_all(tables.as_bytes()))?;
     }
-    match text {
-        Some(text) => save(options.out.as_deref().unwrap_or("-"), |out| {
-            out.write_all(text.as_bytes())
-        }),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn save(

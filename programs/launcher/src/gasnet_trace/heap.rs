@@ -17,7 +17,6 @@ pub struct Heap {
     pub program: String,
     /// Bytes and objects for each of [`TOTALS`].
     pub totals: [[u64; 2]; TOTALS.len()],
-    /// Bytes of the guards.
     pub guards: u64,
     /// Bytes and objects of the library, which it never frees.
     pub library: [u64; 2],

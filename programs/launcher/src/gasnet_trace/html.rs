@@ -20,7 +20,6 @@ const SOURCES: usize = 25;
 /// A name, and its value as JSON.
 type Member = (&'static str, String);
 
-/// The page.
 pub fn page(model: &Model) -> String {
     let states = states::of(model);
     let mut data = about(model);

@@ -1,6 +1,5 @@
 //! A line of a trace or statistics file. The grammar is in `docs/tracing.md`.
 
-/// A parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
     /// The rank that wrote it.
@@ -13,7 +12,6 @@ pub struct Line<'a> {
     pub source: &'a str,
     /// Letter of the category.
     pub letter: char,
-    /// The event.
     pub name: &'a str,
     rest: &'a str,
 }
@@ -84,9 +82,19 @@ impl<'a> Line<'a> {
             .map(|(_, value)| value)
     }
 
-    /// A value that is a number.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.get(key)?.parse().ok()
+    }
+
+    /// The duration of an event that must have one.
+    pub fn time(&self) -> Result<u64, &'static str> {
+        self.number("ns").ok_or("it has no time")
+    }
+
+    /// The other rank.
+    pub fn peer(&self) -> Result<u32, &'static str> {
+        let peer = self.number("peer").and_then(|n| u32::try_from(n).ok());
+        peer.ok_or("it has no peer")
     }
 
     /// The fields after the event name.

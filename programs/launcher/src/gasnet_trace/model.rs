@@ -11,18 +11,13 @@ use super::statistics::Statistics;
 /// Sums of sizes or times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Number of values.
     pub count: u64,
-    /// Sum.
     pub total: u64,
-    /// Minimum.
     pub least: u64,
-    /// Maximum.
     pub most: u64,
 }
 
 impl Sums {
-    /// Adds one value.
     pub fn add(&mut self, value: u64) {
         self.merge(&Self {
             count: 1,
@@ -32,7 +27,6 @@ impl Sums {
         });
     }
 
-    /// Adds the values of `other`.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -47,7 +41,6 @@ impl Sums {
         self.most = self.most.max(other.most);
     }
 
-    /// The average.
     #[allow(clippy::cast_precision_loss)] // for display
     pub fn average(&self) -> f64 {
         self.total as f64 / self.count.max(1) as f64
@@ -77,7 +70,6 @@ pub const STATES: [&str; 9] = [
 pub const BARRIER: usize = 6;
 /// Waits while a collective is in progress.
 pub const COLLECTIVE: usize = 7;
-/// Other waits.
 pub const WAIT: usize = 8;
 
 /// Identifies a row of a report.
@@ -87,9 +79,7 @@ pub struct Key {
     pub section: &'static str,
     /// Index of the source line in [`Model::sources`].
     pub source: u32,
-    /// Type of the event.
     pub kind: String,
-    /// Rank.
     pub rank: u32,
     /// The peer, for operations that have one.
     pub peer: Option<u32>,
@@ -98,21 +88,12 @@ pub struct Key {
 /// Start and end, in nanoseconds since the start of the job.
 pub type Span = (u64, u64);
 
-/// The calls of a thread that have a duration.
-#[derive(Debug, Default)]
-pub struct Lane {
-    /// Time spans, and their indices in [`STATES`].
-    pub calls: Vec<(Span, u8)>,
-}
-
-/// A rank.
 #[derive(Debug, Default)]
 pub struct Rank {
     /// Whether its START line was read.
     pub started: bool,
     /// Whether its END line was read.
     pub ended: bool,
-    /// Host.
     pub host: String,
     /// Text of its FATAL line.
     pub fatal: Option<String>,
@@ -129,17 +110,14 @@ pub struct Rank {
 /// An event for the Perfetto export.
 #[derive(Debug)]
 pub struct TraceEvent {
-    /// Rank.
     pub rank: u32,
     /// Thread; 0 for lines about the whole rank.
     pub thread: u32,
-    /// Its start.
     pub at: u64,
     /// Its duration, if it has one.
     pub ns: Option<u64>,
     /// Letter of the category.
     pub letter: char,
-    /// Name.
     pub name: String,
     /// Number that a _START and its _DONE line share.
     pub id: Option<u64>,
@@ -154,11 +132,8 @@ pub struct TraceEvent {
 pub struct Model {
     /// Ranks that have lines in the files.
     pub ranks: BTreeMap<u32, Rank>,
-    /// Ranks in the job.
     pub size: u32,
-    /// The program.
     pub program: String,
-    /// The conduit.
     pub conduit: String,
     /// Wall-clock time of the job's start, in seconds since 1970.
     pub wall: String,
@@ -173,19 +148,17 @@ pub struct Model {
     pub matrix: BTreeMap<(usize, u32, u32), [u64; 2]>,
     /// Messages and bytes by class and the lower bound of the size.
     pub sizes: BTreeMap<(usize, u64), [u64; 2]>,
-    /// Calls by rank and thread.
-    pub lanes: BTreeMap<(u32, u32), Lane>,
+    /// Calls that have a duration, by rank and thread: time spans, and their indices in [`STATES`].
+    pub lanes: BTreeMap<(u32, u32), Vec<(Span, u8)>>,
     /// All events, for Perfetto only.
     pub events: Option<Vec<TraceEvent>>,
     /// Whether every skipped line is reported, not only the first ones of a file.
     pub all_warnings: bool,
     /// Lines that were accepted.
     pub lines: u64,
-    /// Messages about the files.
     pub warnings: Vec<String>,
     /// Reports of the debug allocator.
     pub heaps: Vec<Heap>,
-    /// Statistics by rank.
     stats: BTreeMap<u32, Statistics>,
 }
 
@@ -351,15 +324,12 @@ impl Model {
     fn call(&mut self, line: &Line<'_>, state: usize) {
         if let (Some(ns), Some(thread)) = (line.number("ns"), line.thread) {
             let lane = self.lanes.entry((line.rank, thread)).or_default();
-            lane.calls.push(((line.at, line.at.saturating_add(ns)), state as u8));
+            lane.push(((line.at, line.at.saturating_add(ns)), state as u8));
         }
     }
 
     fn traffic(&mut self, line: &Line<'_>, class: usize) -> Result<(u32, u64), &'static str> {
-        let peer = line
-            .number("peer")
-            .and_then(|n| u32::try_from(n).ok())
-            .ok_or("it has no peer")?;
+        let peer = line.peer()?;
         let bytes = line.number("bytes").ok_or("it has no length")?;
         self.size = self.size.max(peer.saturating_add(1));
         let cell = self.matrix.entry((class, line.rank, peer)).or_default();
@@ -370,11 +340,12 @@ impl Model {
         Ok((peer, bytes))
     }
 
-    fn count(&mut self, key: Key, bytes: u64, ns: Option<u64>) {
+    /// Adds a number of bytes, or a time, to a row. `ns`: the time that goes with bytes.
+    fn count(&mut self, key: Key, value: u64, ns: Option<u64>) {
         if let Some(ns) = ns {
             self.times.entry(key.clone()).or_default().add(ns);
         }
-        self.rows.entry(key).or_default().add(bytes);
+        self.rows.entry(key).or_default().add(value);
     }
 
     fn transfer(&mut self, line: &Line<'_>, class: usize, section: &'static str) -> Result<(), &'static str> {
@@ -395,10 +366,7 @@ impl Model {
                 str::to_owned,
             );
             let key = self.row(line, "HANDLER", &kind, None);
-            self.rows
-                .entry(key)
-                .or_default()
-                .add(line.number("ns").ok_or("it has no time")?);
+            self.count(key, line.time()?, None);
             return Ok(());
         }
         let (peer, bytes) = self.traffic(line, AM)?;
@@ -413,33 +381,28 @@ impl Model {
         self.call(line, 2);
         let kind = format!("{} {}", line.get("op").unwrap_or("?"), line.get("type").unwrap_or("?"));
         let key = self.row(line, "ATOMIC", &kind, Some(peer));
-        self.rows
-            .entry(key)
-            .or_default()
-            .add(line.number("ns").ok_or("it has no time")?);
+        self.count(key, line.time()?, None);
         Ok(())
     }
 
     fn barrier(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
-        let ns = line.number("ns");
         match line.name {
             "BARRIER_START" => {}
             "BARRIER_DONE" => {
-                let ns = ns.ok_or("it has no time")?;
+                let ns = line.time()?;
                 let rank = self.ranks.entry(line.rank).or_default();
                 rank.barriers.push((line.at.saturating_sub(ns), line.at));
                 let key = self.row(line, "BARRIER", "TEAM", None);
-                self.rows.entry(key).or_default().add(ns);
+                self.count(key, ns, None);
             }
             "BARRIER_WAIT" | "BARRIER_TRY" => {
-                let ns = ns.ok_or("it has no time")?;
+                let ns = line.time()?;
                 self.call(line, BARRIER);
                 if line.get("done") == Some("1") {
-                    let wait = self.row(line, "BARRIER", "WAIT", None);
-                    self.rows.entry(wait).or_default().add(ns);
-                    let between = self.row(line, "BARRIER", "WAITNOTIFY", None);
-                    let since = line.number("since").unwrap_or(0);
-                    self.rows.entry(between).or_default().add(since);
+                    let key = self.row(line, "BARRIER", "WAIT", None);
+                    self.count(key, ns, None);
+                    let key = self.row(line, "BARRIER", "WAITNOTIFY", None);
+                    self.count(key, line.number("since").unwrap_or(0), None);
                 }
             }
             _ => self.call(line, BARRIER),
@@ -451,17 +414,16 @@ impl Model {
         if line.name != "COLL_DONE" {
             return Ok(());
         }
-        let ns = line.number("ns").ok_or("it has no time")?;
+        let ns = line.time()?;
         let rank = self.ranks.entry(line.rank).or_default();
         rank.collectives.push((line.at.saturating_sub(ns), line.at));
-        let kind = line.get("name").unwrap_or("?");
-        let key = self.row(line, "COLL", kind, None);
-        self.rows.entry(key).or_default().add(ns);
+        let key = self.row(line, "COLL", line.get("name").unwrap_or("?"), None);
+        self.count(key, ns, None);
         Ok(())
     }
 
     fn sync(&mut self, line: &Line<'_>) -> Result<(), &'static str> {
-        let ns = line.number("ns").ok_or("it has no time")?;
+        let ns = line.time()?;
         let (section, state) = if line.letter == 'S' {
             ("SYNC", WAIT)
         } else {
@@ -469,7 +431,7 @@ impl Model {
         };
         self.call(line, state);
         let key = self.row(line, section, line.name, None);
-        self.rows.entry(key).or_default().add(ns);
+        self.count(key, ns, None);
         Ok(())
     }
 

@@ -28,7 +28,7 @@ fn category(letter: char) -> &'static str {
 }
 
 /// Microseconds with three decimals.
-fn us(ns: u64) -> String {
+pub fn us(ns: u64) -> String {
     format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
@@ -64,7 +64,6 @@ fn write_event(out: &mut impl Write, model: &Model, event: &TraceEvent, phase: &
     )
 }
 
-/// Writes all events.
 pub fn write(out: &mut impl Write, model: &Model) -> io::Result<()> {
     write!(
         out,
@@ -72,10 +71,7 @@ pub fn write(out: &mut impl Write, model: &Model) -> io::Result<()> {
         json::string(&model.program),
         model.size
     )?;
-    write!(
-        out,
-        "{{\"name\":\"trace\",\"ph\":\"M\",\"pid\":0,\"tid\":0,\"args\":{{}}}}"
-    )?;
+    write!(out, r#"{{"name":"trace","ph":"M","pid":0,"tid":0,"args":{{}}}}"#)?;
     for (rank, about) in &model.ranks {
         let name = json::string(&format!("rank {rank} ({})", about.host));
         write!(

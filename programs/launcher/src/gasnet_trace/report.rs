@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::heap::TOTALS;
 use super::model::{Key, Model, Sums};
+use super::perfetto::us;
 
 /// Sections in the order of output, with their units.
 pub const SECTIONS: [(&str, &str); 10] = [
@@ -20,7 +21,6 @@ pub const SECTIONS: [(&str, &str); 10] = [
     ("MALLOC", "bytes"),
 ];
 
-/// Fields to sort by.
 pub const FIELDS: [&str; 7] = ["TOTAL", "AVG", "MIN", "MAX", "CALLS", "TYPE", "SRC"];
 
 /// The selection of rows and tables on the command line.
@@ -43,7 +43,6 @@ pub struct Selection {
     pub full: bool,
 }
 
-/// Writes the selected tables.
 pub fn write(model: &Model, selection: &Selection) -> String {
     let mut out = head(model);
     // Only source lines distinguish internal events.
@@ -171,15 +170,10 @@ fn table(
     (section, unit): (&str, &str),
     mut rows: Vec<(Key, Sums)>,
 ) {
-    let sort = selection.sort.iter().map(String::as_str);
-    let fields: Vec<&str> = if selection.sort.is_empty() {
-        vec!["SRC"]
-    } else {
-        sort.collect()
-    };
+    let default = selection.sort.is_empty().then_some("SRC");
     rows.sort_by(|a, b| {
+        let fields = selection.sort.iter().map(String::as_str).chain(default);
         fields
-            .iter()
             .map(|field| compare(model, field, a, b))
             .find(|o| o.is_ne())
             .unwrap_or_else(|| a.0.cmp(&b.0))
@@ -226,18 +220,16 @@ fn table(
 
 /// Bytes, or nanoseconds as microseconds.
 fn number(value: u64, unit: &str) -> String {
-    if unit == "us" {
-        format!("{}.{:03}", value / 1000, value % 1000)
-    } else {
-        value.to_string()
+    match unit {
+        "us" => us(value),
+        _ => value.to_string(),
     }
 }
 
 fn average(sums: &Sums, unit: &str) -> String {
-    if unit == "us" {
-        format!("{:.3}", sums.average() / 1000.0)
-    } else {
-        format!("{:.1}", sums.average())
+    match unit {
+        "us" => format!("{:.3}", sums.average() / 1000.0),
+        _ => format!("{:.1}", sums.average()),
     }
 }
 

@@ -4,7 +4,7 @@
 //! the innermost call. A wait while a barrier or another collective of the rank is in progress
 //! counts as time in that.
 
-use super::model::{Model, Span, BARRIER, COLLECTIVE, STATES, WAIT};
+use super::model::{Model, Rank, Span, BARRIER, COLLECTIVE, STATES, WAIT};
 
 /// Time spans of a thread in order, without overlap, and their states.
 pub type States = Vec<(Span, u8)>;
@@ -93,19 +93,12 @@ pub fn of(model: &Model) -> Vec<((u32, u32), States)> {
     model
         .lanes
         .iter()
-        .map(|(&(rank, thread), lane)| {
+        .map(|(&(rank, thread), calls)| {
             let about = model.ranks.get(&rank);
-            let states = innermost(&lane.calls);
-            let states = attribute(
-                &states,
-                &about.map(|r| union(&r.barriers)).unwrap_or_default(),
-                BARRIER as u8,
-            );
-            let states = attribute(
-                &states,
-                &about.map(|r| union(&r.collectives)).unwrap_or_default(),
-                COLLECTIVE as u8,
-            );
+            let states = innermost(calls);
+            let spans = |of: fn(&Rank) -> &[Span]| about.map_or_else(Vec::new, |rank| union(of(rank)));
+            let states = attribute(&states, &spans(|rank| &rank.barriers), BARRIER as u8);
+            let states = attribute(&states, &spans(|rank| &rank.collectives), COLLECTIVE as u8);
             ((rank, thread), states)
         })
         .collect()

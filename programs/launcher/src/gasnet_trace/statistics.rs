@@ -101,10 +101,7 @@ impl Statistics {
                 self.last.kinds.insert(key, [sums("bytes"), sums("ns")]);
             }
             "PEER" => {
-                let peer = line
-                    .number("peer")
-                    .and_then(|n| u32::try_from(n).ok())
-                    .ok_or("it has no peer")?;
+                let peer = line.peer()?;
                 let cell = [line.number("count").unwrap_or(0), line.number("bytes").unwrap_or(0)];
                 self.last.peers.insert((class()?, peer), cell);
                 return Ok(Some(peer));
