@@ -340,12 +340,12 @@ fn environment(request: &Request) -> Vec<(String, OsString)> {
         Spawner::Fork => "fork",
         Spawner::Ssh => "ssh",
         Spawner::Pmi | Spawner::Mpi => "pmi",
-        // Selected by GASNET_SPAWNFN below; these variables have no name for it.
-        Spawner::Custom => "auto",
+        // The other variables have no name for it.
+        Spawner::Custom => {
+            set.push(("GASNET_SPAWNFN".into(), "C".into()));
+            "auto"
+        }
     };
-    if request.decision.spawner == Spawner::Custom {
-        set.push(("GASNET_SPAWNFN".into(), "C".into()));
-    }
     if !request.decision.spawner.is_manager() {
         set.push(("GASNET_PSHM_NODES".into(), request.ranks.to_string().into()));
     }
@@ -408,7 +408,7 @@ fn words(request: &Request, set: &[(String, OsString)]) -> Result<Vec<OsString>,
         variables: &variables,
         program: &program,
     };
-    manager::command(&filling).map(|(line, _)| line)
+    manager::command(&filling)
 }
 
 /// The value of `-N`, if the job cannot have so many hosts: launchers of clients pass it always.

@@ -31,20 +31,15 @@ pub struct Filling<'a> {
     pub program: &'a [OsString],
 }
 
-/// The command of the manager, and the variable or program from which it comes.
-pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String> {
+/// The command of the manager.
+pub fn command(filling: &Filling<'_>) -> Result<Vec<OsString>, String> {
     let names = if filling.mpi {
         ["MPIRUN_CMD", "PMIRUN_CMD"]
     } else {
         ["PMIRUN_CMD", "MPIRUN_CMD"]
     };
     let given = names.map(|name| (name, text(name, |name| env::var_os(name))));
-    let of_site = names.map(|name| {
-        (
-            name,
-            Ok(built_in(name).filter(|text| !text.trim().is_empty()).map(str::to_owned)),
-        )
-    });
+    let of_site = names.map(|name| (name, text(name, |name| built_in(name).map(OsString::from))));
     for (name, template) in given.into_iter().chain(of_site) {
         if let Some(template) = template? {
             if filling.nodes.is_some() && !template.contains("%M") {
@@ -54,23 +49,22 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
             if let Some(at) = launcher(&line).filter(|&at| is_open_mpi(&output(&line[at], "--version"))) {
                 line.splice(at + 1..=at, forwarded(filling));
             }
-            return Ok((line, name.to_owned()));
+            return Ok(line);
         }
     }
     let own = filling.launcher.map(|launcher| launcher.program);
     if env::var_os("SLURM_JOB_ID").is_some() && on_path("srun").is_some() {
-        let line = match own {
+        return Ok(match own {
             Some("aprun") => cray_srun(filling),
             Some("prun") => elan_srun(filling),
             _ => srun(filling, &output("srun", "--mpi=list")),
-        };
-        return Ok((line, "srun".into()));
+        });
     }
     if own == Some("prun") && filling.launcher.as_ref().is_some_and(is_there) {
-        return Ok((prun(filling), "prun".into()));
+        return Ok(prun(filling));
     }
     if on_path("aprun").is_some() {
-        return Ok((aprun(filling), "aprun".into()));
+        return Ok(aprun(filling));
     }
     let names = ["mpiexec.hydra", "mpiexec", "mpirun"];
     let Some(name) = names.into_iter().find(|name| on_path(name).is_some()) else {
@@ -81,7 +75,7 @@ pub fn command(filling: &Filling<'_>) -> Result<(Vec<OsString>, String), String>
             names.join(", ")
         ));
     };
-    Ok((mpiexec(name, filling, &output(name, "--version")), name.into()))
+    Ok(mpiexec(name, filling, &output(name, "--version")))
 }
 
 /// Prefixes of the names of Open MPI's launcher (Debian has `mpirun.openmpi`), which forwards only
@@ -158,36 +152,33 @@ fn srun(filling: &Filling<'_>, interfaces: &str) -> Vec<OsString> {
         "--mpi=pmi2"
     };
     // A batch script that was submitted with --export=NONE would pass no variables to its steps.
-    let mut line = words(["srun", interface, "--export=ALL", "-n", &filling.ranks.to_string()]);
-    place(&mut line, filling);
-    line
+    place(words(["srun", interface, "--export=ALL"]), filling, "-c", filling.nodes)
 }
 
-/// The rest of a command line of srun.
-fn place(line: &mut Vec<OsString>, filling: &Filling<'_>) {
-    if let Some(nodes) = filling.nodes {
-        line.extend(words(["-N", &nodes.to_string()]));
-    }
-    if let Some(cpus) = filling.cpus.filter(|&cpus| cpus > 0) {
-        line.extend(words(["-c", &cpus.to_string()]));
+/// Completes a command line: the number of ranks, `-N` with `nodes`, processors per rank by an
+/// option of this name, and the program.
+fn place(mut line: Vec<OsString>, filling: &Filling<'_>, cpus: &str, nodes: Option<u32>) -> Vec<OsString> {
+    let each = filling.cpus.filter(|&each| each > 0);
+    for (option, number) in [("-n", Some(filling.ranks)), ("-N", nodes), (cpus, each)] {
+        if let Some(number) = number {
+            line.extend(words([option, &number.to_string()]));
+        }
     }
     line.extend(filling.program.iter().cloned());
+    line
 }
 
 /// Native Slurm of a Cray, whose own PMI is the default there: the command of the manuals.
 fn cray_srun(filling: &Filling<'_>) -> Vec<OsString> {
     let mut line = words(["srun", "-K0", "-W60"]);
     line.extend(filling.verbose.then(|| "-v".into()));
-    line.extend(words(["-mblock", "--export=ALL", "-n", &filling.ranks.to_string()]));
-    place(&mut line, filling);
-    line
+    line.extend(words(["-mblock", "--export=ALL"]));
+    place(line, filling, "-c", filling.nodes)
 }
 
 /// Slurm with the plugin switch/elan, which gives tasks all that libelan needs.
 fn elan_srun(filling: &Filling<'_>) -> Vec<OsString> {
-    let mut line = words(["srun", "-n", &filling.ranks.to_string()]);
-    place(&mut line, filling);
-    line
+    place(words(["srun"]), filling, "-c", filling.nodes)
 }
 
 /// The launcher of RMS, whose options for places are those of srun. It passes the whole
@@ -195,22 +186,13 @@ fn elan_srun(filling: &Filling<'_>) -> Vec<OsString> {
 fn prun(filling: &Filling<'_>) -> Vec<OsString> {
     let mut line = words(["prun"]);
     line.extend(filling.verbose.then(|| "-v".into()));
-    line.extend(words(["-n", &filling.ranks.to_string()]));
-    place(&mut line, filling);
-    line
+    place(line, filling, "-c", filling.nodes)
 }
 
-/// Cray's launcher, which passes the whole environment.
+/// Cray's launcher, which passes the whole environment. Its `-N` is the ranks per host.
 fn aprun(filling: &Filling<'_>) -> Vec<OsString> {
-    let mut line = words(["aprun", "-n", &filling.ranks.to_string()]);
-    if let Some(nodes) = filling.nodes {
-        line.extend(words(["-N", &filling.ranks.div_ceil(nodes).to_string()]));
-    }
-    if let Some(cpus) = filling.cpus.filter(|&cpus| cpus > 0) {
-        line.extend(words(["-d", &cpus.to_string()]));
-    }
-    line.extend(filling.program.iter().cloned());
-    line
+    let each = filling.nodes.map(|nodes| filling.ranks.div_ceil(nodes));
+    place(words(["aprun"]), filling, "-d", each)
 }
 
 fn mpiexec(name: &str, filling: &Filling<'_>, version: &str) -> Vec<OsString> {
@@ -241,26 +223,22 @@ fn fill(source: &str, template: &str, filling: &Filling<'_>) -> Result<Vec<OsStr
     let Some(pattern) = shell_words(template) else {
         return Err(format!("{source}={template}: unterminated quote or backslash"));
     };
-    let (program, arguments) = filling.program.split_first().ok_or("no program was given")?;
     let mut line = Vec::new();
     for word in pattern {
         match word.as_str() {
-            "%A" => line.extend(arguments.iter().cloned()),
+            "%A" => line.extend(filling.program.iter().skip(1).cloned()),
             "%C" => line.extend(filling.program.iter().cloned()),
             "%V" if !filling.verbose => {}
-            _ => line.push(fill_word(source, &word, program, arguments, filling)?),
+            _ => line.push(fill_word(source, &word, filling)?),
         }
     }
     Ok(line)
 }
 
-fn fill_word(
-    source: &str,
-    word: &str,
-    program: &OsStr,
-    arguments: &[OsString],
-    filling: &Filling<'_>,
-) -> Result<OsString, String> {
+fn fill_word(source: &str, word: &str, filling: &Filling<'_>) -> Result<OsString, String> {
+    let [program, arguments @ ..] = filling.program else {
+        return Err("no program was given".into());
+    };
     let mut filled = OsString::new();
     let mut letters = word.chars();
     while let Some(letter) = letters.next() {
