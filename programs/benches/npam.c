@@ -4,15 +4,14 @@
  * Printed are the time of the shortest fixed block, the ratios of the shortest blocks, and in
  * brackets the medians of the rounds' ratios. Each rank is bound to a core.
  *
- *   cc -O2 -o npam programs/benches/npam.c $(pkg-config --cflags --libs gasnet-ibv-par)
+ *   cc -O2 -I programs/perf -o npam programs/benches/npam.c programs/perf/limits.c \
+ *       $(pkg-config --cflags --libs gasnet-ibv-par)
  *   gasnetrun_ibv -n 2 ./npam [ROUNDS [BYTES...]] */
+#include "limits.h"
+
 #include <gasnetex.h>
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { FIXED, CLIENTS, LIBRARYS, WAYS };
 enum { MEDIUM, LONG, CATEGORIES };
@@ -77,15 +76,9 @@ static void on_done(gex_Token_t token) {
     pongs++;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
 /* Microseconds of an operation. */
 static double block(int is_flood, int category, int way, size_t bytes, int count) {
-    double begin = now();
+    double begin = now_us();
     int i;
     for (i = 0; i < count; i++) {
         request(NULL, category, way, (gex_AM_Index_t)((is_flood ? SHOT_MEDIUM : PING_MEDIUM) + category), bytes,
@@ -95,12 +88,7 @@ static double block(int is_flood, int category, int way, size_t bytes, int count
             GASNET_BLOCKUNTIL(pongs == expected_pongs);
         }
     }
-    return (now() - begin) / count;
-}
-
-static int compare(const void *a, const void *b) {
-    const double *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
+    return (now_us() - begin) / count;
 }
 
 static void measure(int is_flood, int category, size_t bytes, int rounds) {
@@ -115,7 +103,7 @@ static void measure(int is_flood, int category, size_t bytes, int rounds) {
             ratios[way][round] = times[way] / times[FIXED];
         }
     }
-    for (way = 0; way < WAYS; way++) qsort(ratios[way], (size_t)rounds, sizeof(double), compare);
+    for (way = 0; way < WAYS; way++) qsort(ratios[way], (size_t)rounds, sizeof(double), ascending);
     printf("%s %s %6zu: %8.2f us, client's %.2f (%.2f), library's %.2f (%.2f)\n",
            category == MEDIUM ? "Medium" : "Long  ", is_flood ? "flood     " : "round trip", bytes, least[FIXED],
            least[CLIENTS] / least[FIXED], ratios[CLIENTS][rounds / 2], least[LIBRARYS] / least[FIXED],
@@ -137,14 +125,11 @@ int main(int argc, char **argv) {
         ENTRY(DONE, on_done, GEX_FLAG_AM_REPLY | GEX_FLAG_AM_SHORT, 0),
     };
     gex_Segment_t segment;
-    cpu_set_t core;
     int rounds, category, is_flood, i;
     gex_Client_Init(&client, &ep, &tm, "NPAM", &argc, &argv, 0);
     me = gex_TM_QueryRank(tm);
     np = gex_TM_QuerySize(tm);
-    CPU_ZERO(&core);
-    CPU_SET(me % (gex_Rank_t)sysconf(_SC_NPROCESSORS_ONLN), &core);
-    sched_setaffinity(0, sizeof core, &core);
+    bind_to_core((int)me);
     gex_EP_RegisterHandlers(ep, table, sizeof table / sizeof table[0]);
     gex_Segment_Attach(&segment, tm, MOST);
     gex_Event_Wait(gex_EP_QueryBoundSegmentNB(tm, me ^ 1U, (void **)&theirs, NULL, NULL, 0));

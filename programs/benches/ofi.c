@@ -1,7 +1,7 @@
 /* ofi: what libfabric allows between two processes of this host, without GASNet: the program that
  * conduit-ofi is compared with.
  *
- *   cc -O2 programs/benches/ofi.c -lfabric -o ofi
+ *   cc -O2 -I programs/perf programs/benches/ofi.c programs/perf/limits.c -lfabric -o ofi
  *   ./ofi [-p PROVIDER] [-y] [-w] [-f FI_THREAD_SAFE|DOMAIN] [-n ROUNDS]
  *
  *   -p  the provider; the default is "tcp;ofi_rxm"
@@ -13,6 +13,9 @@
  * Each process opens one endpoint with one completion queue for both directions. Both poll it, so
  * manual progress suffices. Every failure ends both processes with status 1. */
 #define _GNU_SOURCE
+#include "limits.h"
+
+#include <errno.h>
 #include <netinet/in.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
@@ -31,7 +34,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -91,17 +93,6 @@ static struct operation receives[SLOTS];
 static struct operation *awaited;
 static long received, expected; /* messages, since the start */
 static struct { uint64_t target, key; } remote;
-
-static double now_us(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double median(double *times) {
     qsort(times, BLOCKS, sizeof *times, ascending);
@@ -353,28 +344,15 @@ static void end_phase(void) {
     }
 }
 
-static double puts_us(size_t bytes, uint64_t flags) {
+/* Puts with these flags, or gets. */
+static double rma_us(size_t bytes, bool is_put, uint64_t flags) {
     double times[BLOCKS] = {0};
     struct operation operation = {.done = false};
     for (int block = -1; rank == 0 && block < BLOCKS; block++) {
         double start = now_us();
         for (long i = 0; i < options.rounds; i++) {
-            put(bytes, flags, &operation);
-            complete(&operation);
-        }
-        if (block >= 0) times[block] = (now_us() - start) / (double)options.rounds;
-    }
-    end_phase();
-    return median(times);
-}
-
-static double gets_us(size_t bytes) {
-    double times[BLOCKS] = {0};
-    struct operation operation = {.done = false};
-    for (int block = -1; rank == 0 && block < BLOCKS; block++) {
-        double start = now_us();
-        for (long i = 0; i < options.rounds; i++) {
-            get(bytes, &operation);
+            if (is_put) put(bytes, flags, &operation);
+            else get(bytes, &operation);
             complete(&operation);
         }
         if (block >= 0) times[block] = (now_us() - start) / (double)options.rounds;
@@ -484,12 +462,13 @@ static void measure(void) {
         print("flood of 64 bytes", send_names[call], flood_us(64, call), "us per message");
     }
     if (has_rma) {
-        print("put of 8 bytes", "delivery complete", puts_us(8, FI_DELIVERY_COMPLETE), "us");
+        print("put of 8 bytes", "delivery complete", rma_us(8, true, FI_DELIVERY_COMPLETE), "us");
         if (info->tx_attr->inject_size >= 8) {
-            print("put of 8 bytes", "delivery complete, FI_INJECT", puts_us(8, FI_DELIVERY_COMPLETE | FI_INJECT), "us");
+            print("put of 8 bytes", "delivery complete, FI_INJECT", rma_us(8, true, FI_DELIVERY_COMPLETE | FI_INJECT),
+                  "us");
         }
-        print("put of 8 bytes", "default completion", puts_us(8, 0), "us");
-        print("get of 8 bytes", "", gets_us(8), "us");
+        print("put of 8 bytes", "default completion", rma_us(8, true, 0), "us");
+        print("get of 8 bytes", "", rma_us(8, false, 0), "us");
         for (int window = 1; window <= WINDOW; window *= WINDOW) {
             const char *how = window == 1 ? "1 outstanding" : "8 outstanding";
             print("puts of 64 KiB", how, bandwidth(64 << 10, window), "MB/s");
@@ -511,26 +490,13 @@ static void close_all(void) {
     fi_freeinfo(info);
 }
 
-/* Binds this process to a core of its own, if there are two. */
-static void bind_to_core(const cpu_set_t *cores) {
-    int wanted = CPU_COUNT(cores) > 1 ? rank : 0;
-    for (int core = 0; core < CPU_SETSIZE; core++) {
-        if (CPU_ISSET(core, cores) && wanted-- == 0) {
-            cpu_set_t one;
-            CPU_ZERO(&one);
-            CPU_SET(core, &one);
-            sched_setaffinity(0, sizeof one, &one);
-        }
-    }
-}
-
-static void run(const cpu_set_t *cores) {
+static void run(void) {
     double start = now_us();
     open_provider();
     double found = now_us();
     open_endpoint();
     double opened = now_us();
-    bind_to_core(cores); /* not the threads of the provider */
+    bind_to_core(rank); /* not the threads of the provider */
     register_arena();
     connect_peer();
     post_receives();
@@ -600,7 +566,7 @@ int main(int argc, char **argv) {
     alarm(SECONDS);
     pipe_ = sockets[rank];
     close(sockets[!rank]);
-    run(&cores);
+    run();
     if (rank == 1) return 0;
     signal(SIGCHLD, SIG_DFL);
     int status;

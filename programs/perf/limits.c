@@ -34,10 +34,16 @@ int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-static double median(double *values, int count) {
+struct figures figures_of(double *values, int count) {
+    struct figures figures;
     qsort(values, (size_t)count, sizeof *values, ascending);
-    return values[count / 2];
+    figures.median = values[count / 2];
+    figures.least = values[0];
+    figures.low = values[count / 4];
+    figures.high = values[count - 1 - count / 4];
+    return figures;
 }
+static double median(double *values, int count) { return figures_of(values, count).median; }
 
 static void *shared(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -272,38 +278,30 @@ static double time_barrier(int members, int sleeps) {
     return median(times, BLOCKS);
 }
 
-static double system_calls(void) {
-    double times[BLOCKS];
-    int block, i;
-    for (block = 0; block < BLOCKS; block++) {
-        double start = now_us();
-        for (i = 0; i < 10000; i++) syscall(SYS_getppid);
-        times[block] = (now_us() - start) / 10000;
-    }
-    return median(times, BLOCKS);
-}
-static double forks(void) {
+/* The time of one of `count` steps of a function. */
+static double time_of(void (*steps)(long count), long count) {
     double times[BLOCKS];
     int block;
     for (block = 0; block < BLOCKS; block++) {
         double start = now_us();
-        pid_t child = fork();
-        if (child == 0) _exit(0);
-        if (child > 0) waitpid(child, NULL, 0);
-        times[block] = now_us() - start;
+        steps(count);
+        times[block] = (now_us() - start) / (double)count;
     }
     return median(times, BLOCKS);
 }
-static double atomics(void) {
-    double times[BLOCKS];
-    uint64_t word = 0;
-    int block, i;
-    for (block = 0; block < BLOCKS; block++) {
-        double start = now_us();
-        for (i = 0; i < 100000; i++) __atomic_fetch_add(&word, 1, __ATOMIC_SEQ_CST);
-        times[block] = (now_us() - start) / 100000;
+static void system_calls(long count) {
+    while (count-- > 0) syscall(SYS_getppid);
+}
+static void forks(long count) {
+    while (count-- > 0) {
+        pid_t child = fork();
+        if (child == 0) _exit(0);
+        if (child > 0) waitpid(child, NULL, 0);
     }
-    return median(times, BLOCKS);
+}
+static void atomics(long count) {
+    uint64_t word = 0;
+    while (count-- > 0) __atomic_fetch_add(&word, 1, __ATOMIC_SEQ_CST);
 }
 
 void limits_measure(struct limits *limits, int processes) {
@@ -331,9 +329,9 @@ void limits_measure(struct limits *limits, int processes) {
     }
     limits->datagram_us[0] = datagrams(MSG_DONTWAIT);
     limits->datagram_us[1] = datagrams(0);
-    limits->atomic_us = atomics();
-    limits->system_call_us = system_calls();
-    limits->fork_us = forks();
+    limits->atomic_us = time_of(atomics, 100000);
+    limits->system_call_us = time_of(system_calls, 10000);
+    limits->fork_us = time_of(forks, 1);
     munmap(memory, 4096);
 }
 

@@ -10,6 +10,13 @@ double now_us(void);
 /* Compares doubles, for qsort. */
 int ascending(const void *a, const void *b);
 
+/* Statistics of values. */
+struct figures {
+    double median, least, low, high; /* low, high: the quartiles */
+};
+/* Sorts the values. */
+struct figures figures_of(double *values, int count);
+
 struct limits {
     int cores, processes;
     double ping_pong_us;     /* round trip of a cache line between two processes that write the same line */

@@ -62,29 +62,18 @@ static void wrong(const char *what, const char *value) {
 }
 
 static size_t size(const char *text, const char **end) {
+    static const char units[] = "kKmMgG";
+    const char *unit;
     char *rest;
     unsigned long long value;
     errno = 0;
     value = strtoull(text, &rest, 10);
     if (rest == text || errno != 0 || *text == '-') wrong("a number of bytes is expected, for example 64 or 4M", text);
     if (value > (1ULL << 30)) wrong("sizes end at 1G", text);
-    switch (*rest) {
-        case 'k':
-        case 'K':
-            value <<= 10;
-            rest++;
-            break;
-        case 'm':
-        case 'M':
-            value <<= 20;
-            rest++;
-            break;
-        case 'g':
-        case 'G':
-            value <<= 30;
-            rest++;
-            break;
-        default: break;
+    unit = *rest != '\0' ? strchr(units, *rest) : NULL;
+    if (unit != NULL) {
+        value <<= 10 * (1 + (unit - units) / 2);
+        rest++;
     }
     *end = rest;
     if (value > (1ULL << 30)) wrong("sizes end at 1G", text);

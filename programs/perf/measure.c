@@ -141,17 +141,13 @@ struct result measure(const struct test *test, size_t bytes) {
         for (i = 1; i < threads; i++) pthread_join(handles[i], NULL);
         pthread_barrier_destroy(&gate);
     }
-    qsort(times, (size_t)options.blocks, sizeof *times, ascending);
     active = test->shape == ALL || np == 1 ? 1 : test->shape == BOTH ? np / 2 * 2 : np / 2;
     result.test = test;
     result.bytes = bytes;
     result.ranks = np;
     result.threads = threads;
-    result.us = times[options.blocks / 2];
-    result.least = times[0];
-    result.low = times[options.blocks / 4];
-    result.high = times[options.blocks - 1 - options.blocks / 4];
-    result.per_second = active * threads * 1e6 / result.us;
+    result.us = figures_of(times, options.blocks);
+    result.per_second = active * threads * 1e6 / result.us.median;
     result.limit = 0;
     free(workers);
     free(handles);

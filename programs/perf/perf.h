@@ -105,9 +105,7 @@ struct result {
     size_t bytes;
     gex_Rank_t ranks;
     int threads;
-    double us;         /* median time of an operation */
-    double low, high;  /* quartiles */
-    double least;      /* minimum */
+    struct figures us; /* times of an operation */
     double per_second; /* operations of all active workers */
     double limit;      /* microseconds at the limit of the machine; 0 if unknown */
 };
@@ -123,6 +121,7 @@ void report_result(const struct result *result);
 void report_end(void);
 FILE *report_file(const char *name); /* ends the program on failure */
 void report_close(FILE *file, const char *name);
+void report_figures(FILE *out, struct figures us); /* members of an object of JSON */
 
 /* start.c: the process without a job, and the part inside each job. */
 void start_measure(void);

@@ -33,11 +33,11 @@ void report_result(const struct result *r) {
         snprintf(bytes, sizeof bytes, "%zu", r->bytes);
         snprintf(rate, sizeof rate, "%.1f", megabytes(r));
     }
-    fprintf(out, "  %-18s %9s %11.4f %7.1f %12.1f %10s", r->test->name, bytes, r->us, 50 * (r->high - r->low) / r->us,
-            r->per_second / 1e3, rate);
+    fprintf(out, "  %-18s %9s %11.4f %7.1f %12.1f %10s", r->test->name, bytes, r->us.median,
+            50 * (r->us.high - r->us.low) / r->us.median, r->per_second / 1e3, rate);
     if (options.limits) {
         if (r->limit > 0) {
-            fprintf(out, " %8.2f", r->us / r->limit);
+            fprintf(out, " %8.2f", r->us.median / r->limit);
         } else {
             fprintf(out, " %8s", "-");
         }
@@ -69,6 +69,11 @@ void report_close(FILE *file, const char *name) {
     }
 }
 
+void report_figures(FILE *out, struct figures us) {
+    fprintf(out, ", \"us\": %.6g, \"us_least\": %.6g, \"us_low\": %.6g, \"us_high\": %.6g", us.median, us.least, us.low,
+            us.high);
+}
+
 static void write_json(void) {
     FILE *out = json;
     size_t i;
@@ -76,12 +81,10 @@ static void write_json(void) {
             conduit_name(), (unsigned)np);
     for (i = 0; i < count; i++) {
         const struct result *r = &results[i];
-        fprintf(out,
-                "%s\n  {\"test\": \"%s\", \"bytes\": %zu, \"threads\": %d, \"us\": %.6g, \"us_least\": %.6g, "
-                "\"us_low\": %.6g, \"us_high\": %.6g, \"per_second\": %.6g, "
-                "\"mb_per_second\": %.6g",
-                i == 0 ? "" : ",", r->test->name, r->bytes, r->threads, r->us, r->least, r->low, r->high, r->per_second,
-                megabytes(r));
+        fprintf(out, "%s\n  {\"test\": \"%s\", \"bytes\": %zu, \"threads\": %d", i == 0 ? "" : ",", r->test->name,
+                r->bytes, r->threads);
+        report_figures(out, r->us);
+        fprintf(out, ", \"per_second\": %.6g, \"mb_per_second\": %.6g", r->per_second, megabytes(r));
         if (r->limit > 0) fprintf(out, ", \"limit_us\": %.6g", r->limit);
         fprintf(out, "}");
     }
@@ -95,7 +98,7 @@ static const char *const colours[] = {"#1b6ca8", "#c8553d", "#3a7d44", "#8d5a97"
                                       "#2f4858", "#d1495b", "#00798c", "#7a9e1f", "#6b4c9a"};
 enum { COLOURS = sizeof colours / sizeof colours[0] };
 
-static double value_of(const struct result *r, int panel) { return panel == 0 ? r->us : megabytes(r); }
+static double value_of(const struct result *r, int panel) { return panel == 0 ? r->us.median : megabytes(r); }
 
 static void panel(FILE *out, int which, double left) {
     double low = HUGE_VAL, high = 0, x0 = HUGE_VAL, x1 = 0, floor_, ceiling, step;

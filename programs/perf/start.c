@@ -117,30 +117,23 @@ static struct job one_job(char *self, int ranks) {
     return job;
 }
 
-/* Median, minimum and quartiles of a figure at offset `at` in each job. */
-struct figures {
-    double median, least, low, high;
-};
+/* The figures at offset `at` in each job. */
 static struct figures over(const struct job *jobs, int count, size_t at) {
     double *values = malloc((size_t)count * sizeof *values);
     struct figures result;
     int i;
     if (values == NULL) exit(1);
     for (i = 0; i < count; i++) memcpy(&values[i], (const char *)&jobs[i] + at, sizeof *values);
-    qsort(values, (size_t)count, sizeof *values, ascending);
-    result.median = values[count / 2];
-    result.least = values[0];
-    result.low = values[count / 4];
-    result.high = values[count - 1 - count / 4];
+    result = figures_of(values, count);
     free(values);
     return result;
 }
 
 static void times_to(FILE *out, const char *test, int ranks, struct figures f) {
-    fprintf(out,
-            "%s\n  {\"test\": \"%s\", \"bytes\": 0, \"ranks\": %d, \"us\": %.6g, \"us_least\": %.6g, \"us_low\": %.6g, "
-            "\"us_high\": %.6g}",
-            strcmp(test, "start") == 0 ? "" : ",", test, ranks, f.median, f.least, f.low, f.high);
+    fprintf(out, "%s\n  {\"test\": \"%s\", \"bytes\": 0, \"ranks\": %d", strcmp(test, "start") == 0 ? "" : ",", test,
+            ranks);
+    report_figures(out, f);
+    fprintf(out, "}");
 }
 
 static void jobs_of(char *self, int ranks, struct job *jobs, FILE *json, int first) {
