@@ -32,7 +32,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// From a number in memory or in a message.
     pub fn from_raw(raw: u32) -> Self {
         match raw {
             0 => Self::Running,
@@ -84,7 +83,6 @@ struct Header {
     generation: RankStatus,
     /// Incremented by the node agent while the job ends.
     beats: AtomicU32,
-    /// See [`ControlBlock::host_words`].
     host_words: HostWords,
     /// The IPv6 form of this host's address, its high half first; 0: unknown.
     address: [AtomicU64; 2],
@@ -127,7 +125,6 @@ impl ControlBlock {
         }
     }
 
-    /// Size in bytes.
     pub fn bytes(ranks: u32) -> usize {
         Self::slots_offset(ranks) + 2 * ranks as usize * SLOT_BYTES
     }
@@ -142,7 +139,6 @@ impl ControlBlock {
         unsafe { &*(self.base as *const Header) }
     }
 
-    /// The status line of a rank.
     pub fn status(&self, rank: u32) -> &'static RankStatus {
         assert!(rank < self.ranks);
         let lines = (self.base + size_of::<Header>()) as *const RankStatus;
@@ -155,7 +151,6 @@ impl ControlBlock {
         &self.header().phase
     }
 
-    /// The current phase.
     pub fn phase(&self) -> Phase {
         Phase::from_raw(self.header().phase.load(Ordering::Acquire))
     }
@@ -172,7 +167,6 @@ impl ControlBlock {
         self.header().beats.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The number of [`ControlBlock::beat`]s.
     pub fn beats(&self) -> u32 {
         self.header().beats.load(Ordering::Relaxed)
     }
@@ -182,7 +176,6 @@ impl ControlBlock {
         futex::wait(&self.header().phase, seen as u32, limit);
     }
 
-    /// The exit code of the job.
     pub fn code(&self) -> i32 {
         self.header().code.load(Ordering::Relaxed) as i32
     }
@@ -203,7 +196,6 @@ impl ControlBlock {
         }
     }
 
-    /// The address that the node agent has set.
     pub fn address(&self) -> Option<IpAddr> {
         let [high, low] = &self.header().address;
         let [high, low] = [high, low].map(|word| u128::from(word.load(Ordering::Relaxed)));

@@ -84,7 +84,6 @@ extern "C" fn on_change(_signal: i32, _info: *mut libc::siginfo_t, _context: *mu
 pub enum RankMessage {
     /// The rank is in exit.
     Exit {
-        /// Its exit code.
         code: i32,
         /// The signal that ended it; 0 if none.
         signal: i32,
@@ -96,7 +95,6 @@ pub enum RankMessage {
     },
     /// All ranks of this host have written their part of an exchange with other hosts.
     Exchange {
-        /// Number of the exchange round.
         round: u32,
         /// Bytes of each rank.
         length: u32,

@@ -33,7 +33,6 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program of this process, for a job of this many ranks.
     pub fn of_this(options: &StartOptions, ranks: u32) -> Result<Self, JobError> {
         let words = started::words();
         if words.is_empty() {
@@ -83,7 +82,6 @@ impl Program {
     }
 }
 
-/// Joins the job of an invitation.
 pub fn join(invitation: &Invitation, options: &StartOptions) -> Result<Job, JobError> {
     let lost = |why: &str| {
         JobError::new(format!(

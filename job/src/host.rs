@@ -13,7 +13,6 @@ pub const COMM_NAME: &str = "gasnet-comm";
 /// State that is the same in all ranks of a host.
 pub(super) struct HostState {
     pub control: ControlBlock,
-    /// See [`super::Job::token`].
     pub token: u128,
     /// Cores that the ranks may use.
     pub cpus: u32,
@@ -39,14 +38,10 @@ impl HostState {
     }
 }
 
-/// The memory objects of a rank.
 #[derive(Debug)]
 pub(super) struct RankMemory {
-    /// See [`super::Job::comm_memory`].
     pub comm: AnonMemory,
-    /// See [`super::Job::segment_memory`].
     pub segment: AnonMemory,
-    /// See [`super::Job::host_memory`].
     pub host: AnonMemory,
 }
 
@@ -59,7 +54,6 @@ pub(super) fn nbrhd_memory(options: &StartOptions, host: &AnonMemory) -> Result<
     })
 }
 
-/// The memory object of the ranks of a host.
 pub(super) fn host_memory(options: &StartOptions) -> Result<AnonMemory, JobError> {
     anon_memory(options, "gasnet-host")
 }

@@ -16,7 +16,6 @@ static OF_A_RANK: AtomicBool = AtomicBool::new(false);
 /// The invitation of a fresh rank, from its environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// The rank.
     pub rank: u32,
     /// Bytes of the waiting message.
     pub length: usize,

@@ -17,7 +17,6 @@ use super::{control_socket, custom, mpi, pmi_bootstrap, stand_in, JobError, Star
 use gasnet_sys::process::{self, Fork};
 use gasnet_sys::{cpus, fd, signal};
 
-/// Starts the job. See [`super::start`].
 pub(super) fn launch(options: &StartOptions) -> Result<Job, JobError> {
     let starts_ranks = match &options.start {
         StartMethod::Fork => options.ranks > 1,

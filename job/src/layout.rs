@@ -5,11 +5,9 @@ use super::nbrhd::Nbrhd;
 /// Consecutive ranks on one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankRange {
-    /// The first rank.
     pub first: u32,
     /// Number of ranks.
     pub count: u32,
-    /// Number of their host.
     pub host: u32,
 }
 
@@ -141,7 +139,6 @@ impl JobLayout {
         self.parts[self.parts.partition_point(|part| part.first <= rank) - 1].nbrhd
     }
 
-    /// The ranks of a neighbourhood.
     pub fn nbrhd(&self, number: u32) -> Nbrhd {
         let ends = self.parts[1..].iter().map(|part| part.first).chain([self.size]);
         let own = self.parts.iter().zip(ends).filter(|(part, _)| part.nbrhd == number);

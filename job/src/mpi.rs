@@ -34,7 +34,6 @@ fn flag(name: &std::ffi::CStr) -> Option<bool> {
     Some(set != 0)
 }
 
-/// The state of MPI in this process now.
 pub fn state() -> Mpi {
     match (flag(c"MPI_Initialized"), flag(c"MPI_Finalized")) {
         (None, _) | (_, None) => Mpi::Absent,

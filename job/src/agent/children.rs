@@ -11,7 +11,6 @@ use super::deadlines::Deadline;
 use gasnet_sys::process::{self, Ended, Pid, PidFd};
 use gasnet_sys::{cpus, fd, progress};
 
-/// The state of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It has not called exit.
@@ -22,20 +21,15 @@ pub enum State {
     Gone,
 }
 
-/// A rank.
 #[derive(Debug)]
 pub struct Child {
-    /// Its number.
     pub rank: u32,
-    /// Its process id.
     pub pid: Pid,
-    /// Its state.
     pub state: State,
     /// In exit: the code that it has announced.
     pub announced: i32,
     /// It was late, and this agent has killed it.
     pub is_killed: bool,
-    /// When it is killed.
     pub deadline: Option<Deadline>,
     /// A user examines it with a debugger, or it waits for one.
     pub held: bool,
@@ -49,7 +43,6 @@ pub struct Child {
     pub activity: Activity,
     /// Its time on processors, and for how many windows in a row that has not grown.
     slept: (Duration, u32),
-    /// Whether it was asked to leave.
     pub asked: Asked,
     /// The count of stalled flushes at the last check.
     pub stalled_flushes: u32,
@@ -58,9 +51,7 @@ pub struct Child {
 /// Whether a rank that must leave was asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Not yet.
     Not,
-    /// By SIGQUIT.
     Quit,
     /// The same, and a message has named it as late.
     Reported,
@@ -107,7 +98,6 @@ impl Child {
         }
     }
 
-    /// Sends it a signal.
     pub fn signal(&self, number: i32) {
         match &self.process {
             None => process::kill(self.pid, number),
@@ -128,7 +118,6 @@ impl Child {
         self.process.is_some()
     }
 
-    /// The descriptors to wait for.
     pub fn poll_items(&self) -> impl Iterator<Item = libc::pollfd> + '_ {
         let process = self.process.iter().filter(|_| self.state != State::Gone).map(PidFd::fd);
         let control_socket = self.control_socket.iter().map(AsRawFd::as_raw_fd);
@@ -141,7 +130,6 @@ impl Child {
         self.state == State::Running && self.control_socket.is_none()
     }
 
-    /// The next message that it has sent.
     pub fn message(&mut self, control: &ControlBlock) -> Option<RankMessage> {
         let mut message = [0; 16];
         while let Some(socket) = &self.control_socket {
@@ -167,7 +155,6 @@ impl Child {
         [0, 1].map(|i| now[i].wrapping_sub(before[i]))
     }
 
-    /// Ends a window and starts the next one.
     fn end_window(&mut self, control: &ControlBlock) {
         const FEW: u32 = 3;
         let [waits, polls] = self.start_window(control);
@@ -207,7 +194,6 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// For this number of ranks on this host.
     pub fn new(ranks: usize) -> Self {
         Self {
             length: Duration::from_millis(40) + Duration::from_millis(10) * (ranks as u32 / cpus::usable()),
@@ -217,7 +203,6 @@ impl Windows {
         }
     }
 
-    /// Starts again.
     pub fn restart(&mut self, ranks: &mut [Child], control: &ControlBlock, now: Instant) {
         (self.start, self.waiting, self.idle) = (now, 0, 0);
         for rank in ranks {

@@ -39,7 +39,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// It starts.
     pub fn start() -> Self {
         let real = Instant::now();
         Self { real, now: real }
@@ -82,7 +81,6 @@ impl Deadline {
         }
     }
 
-    /// Starts again.
     fn restart(&mut self, now: Instant) {
         let more = now.saturating_duration_since(self.since);
         (self.at, self.latest, self.since) = (now + self.limit, self.latest + more, now);

@@ -58,23 +58,18 @@ const BROKEN: i32 = 1;
 
 /// Initial state of a node agent.
 pub struct AgentSetup<'a> {
-    /// How to start and end the job.
     pub options: &'a StartOptions,
-    /// The hosts of the ranks.
     pub layout: &'a JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
     /// Variables of the first host, for hosts that lack them.
     pub variables: Pairs,
-    /// Memory shared with the ranks of this host.
     pub control: ControlBlock,
-    /// The ranks of this host.
     pub children: Vec<Child>,
     /// If output is forwarded: by rank, the pipes of standard output and error.
     pub outputs: Vec<(u32, [OwnedFd; 2])>,
     /// The daemons that started the ranks, if a process manager did.
     pub daemons: Vec<ManagerDaemon>,
-    /// Connections to the agents of other hosts.
     pub tree: Tree,
 }
 
@@ -132,7 +127,6 @@ pub fn run(setup: AgentSetup<'_>) -> i32 {
     }
 }
 
-/// A message of the node agent.
 fn message(what: fmt::Arguments<'_>) -> String {
     format!("gasnet: {what}\n")
 }

@@ -60,7 +60,6 @@ fn counter_file(text: &str, root: &Path) -> Option<PathBuf> {
     files.into_iter().flatten().find(|file| kills(file).is_some())
 }
 
-/// The kills that a file has counted.
 fn kills(file: &Path) -> Option<u64> {
     let text = fs::read_to_string(file).ok()?;
     let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "))?;

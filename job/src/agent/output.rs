@@ -83,7 +83,6 @@ pub fn become_output(writers: &[OwnedFd; 2]) {
     }
 }
 
-/// Destination of a stream.
 enum Sink {
     /// Standard output (1) or error (2) of this process.
     Standard(RawFd),
@@ -91,7 +90,6 @@ enum Sink {
     Agent(OutputLink),
 }
 
-/// Source of a stream.
 enum Input {
     Pipe(OwnedFd),
     /// The output connection of an agent below.
@@ -336,7 +334,6 @@ pub struct Output {
     mode: Option<OutputMode>,
     /// Standard output and error if they are forwarded, then the agent's messages.
     forwarders: Vec<Forwarder>,
-    /// The agent's messages are written here.
     messages: Option<File>,
 }
 

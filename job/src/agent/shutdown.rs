@@ -17,7 +17,6 @@ const WINDOWS: (u32, u32) = (4, 1);
 /// The last decision, and at the root what the next one follows from.
 #[derive(Debug)]
 pub struct Shutdown {
-    /// Progress of the end.
     pub phase: Phase,
     /// Exit code of the job, 0 to 255.
     pub code: i32,
@@ -31,7 +30,6 @@ pub struct Shutdown {
 }
 
 impl Shutdown {
-    /// No rank has arrived.
     pub fn new() -> Self {
         Self {
             phase: Phase::Running,

@@ -28,7 +28,6 @@ static SIGNAL_PIPE: AtomicI32 = AtomicI32::new(-1);
 /// The queue, and what it has contained.
 pub struct Signals {
     reader: OwnedFd,
-    /// The job is ending.
     pub in_shutdown: bool,
     /// A signal that asks for the end was received, at any time.
     pub was_terminated: bool,

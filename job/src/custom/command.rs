@@ -57,7 +57,6 @@ impl Quotes {
 }
 
 impl CustomCommand {
-    /// Starts the command.
     pub fn start(&self, options: &StartOptions, contact: &Contact) -> Result<Child, JobError> {
         let Some(pattern) = &self.command else {
             return refuse("GASNET_SPAWNFN=C: GASNET_CSPAWN_CMD, the command that starts the ranks, is not set");

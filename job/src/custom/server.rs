@@ -51,7 +51,6 @@ struct Worker {
     in_fence: bool,
 }
 
-/// The service.
 pub struct LauncherServer<'a> {
     options: &'a StartOptions,
     secret: Secret,

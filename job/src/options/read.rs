@@ -101,7 +101,6 @@ fn under_any_name(config: &Config, key: &Key<bool>) -> Result<bool, JobError> {
     }
 }
 
-/// Whether to report the start.
 pub fn is_verbose(config: &Config) -> bool {
     config.get(&config::VERBOSEENV) || config.get(&config::SPAWN_VERBOSE)
 }

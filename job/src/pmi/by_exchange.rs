@@ -16,7 +16,6 @@ use gasnet_conduit::{Bootstrap, ConduitError};
 /// Most bytes that a process puts between two fences: a few values.
 const FENCE_MAX: usize = 4 * (KEY_MAX + VALUE_MAX + 2);
 
-/// See the module documentation.
 pub struct ByExchange {
     bootstrap: &'static dyn Bootstrap,
     membership: Membership,
@@ -33,7 +32,6 @@ fn failed(error: ConduitError) -> JobError {
 }
 
 impl ByExchange {
-    /// Joins the job of the system.
     pub fn connect(bootstrap: &'static dyn Bootstrap) -> Result<Self, JobError> {
         let place = bootstrap.join().map_err(failed)?;
         let membership = Membership {

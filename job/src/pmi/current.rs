@@ -4,12 +4,10 @@
 use super::{Membership, ProcessManager};
 use gasnet_sys::atomic::{lock, Mutex};
 
-/// A connected process manager.
 pub type Manager = Box<dyn ProcessManager>;
 
 static MANAGER: Mutex<Option<Manager>> = Mutex::new(None);
 
-/// Keeps the manager that this process has connected to.
 pub fn set(manager: Manager) {
     *lock(&MANAGER) = Some(manager);
 }

@@ -27,11 +27,8 @@ const DEPTH: usize = 32;
 /// A daemon to watch.
 #[derive(Debug)]
 pub struct ManagerDaemon {
-    /// Its process id.
     pub pid: Pid,
-    /// Its name.
     pub name: String,
-    /// Its process descriptor.
     pub process: PidFd,
 }
 

@@ -20,7 +20,6 @@ pub enum DetectedManager {
 /// How to connect by PMI-1 or PMI-2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireStart {
-    /// Address of the manager.
     pub place: ManagerAddress,
     /// The versions to try.
     pub choice: PmiInterface,
@@ -37,7 +36,6 @@ pub struct WireStart {
 pub enum ManagerAddress {
     /// An inherited descriptor: `PMI_FD`.
     Inherited(String),
-    /// An address to connect to.
     Port {
         /// Host and port: `PMI_PORT`.
         address: String,

@@ -16,10 +16,8 @@ pub enum Version {
     Two,
 }
 
-/// A received message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PmiMessage {
-    /// The command.
     pub command: String,
     fields: Vec<(String, String)>,
 }
@@ -73,7 +71,6 @@ impl PmiMessage {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The value of a numeric field.
     pub fn number(&self, name: &str) -> Option<u32> {
         self.field(name)?.parse().ok()
     }

@@ -90,7 +90,6 @@ const _: () = assert!(
 );
 
 functions! {
-    /// The PMIx library.
     #[derive(Debug)]
     Api of PMIX {
         init = c"PMIx_Init" (*mut Proc, *mut Info, usize) -> c_int;
@@ -106,14 +105,12 @@ functions! {
     }
 }
 
-/// A PMIx client, after start-up.
 pub struct Pmix {
     api: &'static Api,
     me: Proc,
     membership: Membership,
 }
 
-/// An instruction with this key.
 fn instruction(key: &CStr, kind: u16, data: Data) -> Info {
     let mut info = Info {
         key: [0; KEY],
@@ -257,7 +254,6 @@ impl Pmix {
     }
 }
 
-/// The number in a value, if it is one.
 fn number(value: &Value) -> Option<u32> {
     if value.kind != UINT32 {
         return None;

@@ -67,7 +67,6 @@ impl Stream {
             .collect()
     }
 
-    /// Sends a whole message.
     pub fn send(&self, message: &str, limit: Option<Instant>) -> Result<(), String> {
         let mut rest = message.as_bytes();
         while !rest.is_empty() {

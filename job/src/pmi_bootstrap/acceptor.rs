@@ -17,7 +17,6 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The thread calls no client code.
 const STACK: usize = 128 << 10;
 
-/// The thread.
 #[derive(Debug)]
 pub struct Acceptor {
     thread: JoinHandle<Vec<UnixStream>>,
@@ -26,7 +25,6 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Starts the thread.
     pub fn open(listener: UnixListener) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let (open, closed) = UnixStream::pair()?;

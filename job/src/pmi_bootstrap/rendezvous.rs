@@ -35,11 +35,8 @@ pub struct Rendezvous {
 
 /// A rank, as its agent sees it.
 pub struct LocalRank {
-    /// Its process id.
     pub pid: Pid,
-    /// Its process descriptor.
     pub process: PidFd,
-    /// The connection to it.
     pub stream: UnixStream,
     /// The process manager's daemon on this host.
     pub daemon: Option<Pid>,
@@ -114,7 +111,6 @@ pub fn send(stream: &mut UnixStream, message: &AgentMessage, descriptors: &[RawF
     stream.write_all(rest)
 }
 
-/// Receives a message, with its descriptors.
 pub fn receive(stream: &mut UnixStream) -> io::Result<(AgentMessage, Vec<OwnedFd>)> {
     let mut length = [0; 4];
     let (got, descriptors) = fd::receive_descriptors(stream.as_raw_fd(), &mut length)?;

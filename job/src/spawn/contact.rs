@@ -15,12 +15,10 @@ const VARIABLE: &str = "_GASNET_CONTACT";
 /// The secret. The second copy is for Open MPI, which passes on variables with this prefix.
 const KEYS: [&CStr; 2] = [c"_GASNET_KEY", c"OMPI_GASNET_KEY"];
 
-/// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contact {
     /// Number of the new host; [`WORKER_ID`] for workers of a custom spawner.
     pub host: u32,
-    /// The job's secret.
     pub secret: Secret,
     /// Port of the agent that listens.
     pub port: u16,
@@ -51,7 +49,6 @@ impl Contact {
         format!("{}; {name}={value}; export {VARIABLE} {name}", self.public())
     }
 
-    /// Whether this process's environment has a contact.
     pub fn is_there() -> bool {
         std::env::var_os(VARIABLE).is_some()
     }

@@ -89,7 +89,6 @@ fn is_sent(name: &str) -> bool {
 
 /// How the program is started.
 pub struct RemoteCommand<'a> {
-    /// Its directory.
     pub folder: &'a OsStr,
     /// The sender's environment. The values of the remote session win, except for those in `wins`.
     pub environment: Vec<(OsString, OsString)>,

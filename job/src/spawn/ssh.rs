@@ -27,11 +27,9 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// The plan by which this process becomes the node agent of its host.
 pub struct HostPlan {
-    /// The layout of the job.
     pub layout: JobLayout,
     /// This host's number, if it has ranks.
     pub host: Option<u32>,
-    /// Connections to the other agents.
     pub tree: Tree,
 }
 
@@ -85,7 +83,6 @@ pub fn begin(options: &StartOptions) -> Result<HostPlan, JobError> {
     Ok(HostPlan { layout, host, tree })
 }
 
-/// The position of this host among `names`.
 fn position_here(names: &[String]) -> Option<u32> {
     let own_name = net::host_name();
     let own_addresses = net::addresses();
@@ -143,13 +140,11 @@ fn place_below(above: &Contact, reached: Option<IpAddr>) -> Option<String> {
 
 /// State that an agent got from the one above.
 pub struct Joined {
-    /// The layout of the job.
     pub layout: JobLayout,
     /// Variables of the first host.
     pub variables: Pairs,
     /// The hosts below this one.
     pub todo: Vec<Host>,
-    /// The connections to the agent above.
     pub tree: Tree,
 }
 
@@ -274,7 +269,6 @@ pub fn listen(master: Option<&str>, secret: Secret) -> Result<(Listener, Contact
     Ok((listener, contact))
 }
 
-/// The command line of a remote shell.
 fn remote_shell(shell: &str, words: &[String], host: &OsStr) -> Command {
     let mut command = Command::new(shell);
     if process::is_privileged() {

@@ -15,7 +15,6 @@ pub fn seal(seal: &mut Seal, frame: &[u8]) -> Vec<u8> {
     [length, &front, rest, &seal.mac(frame)].concat()
 }
 
-/// The frames that arrive on a connection.
 #[derive(Debug)]
 pub struct Frames {
     seal: Seal,
@@ -26,7 +25,6 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Of a connection on which nothing has arrived.
     pub const fn new(seal: Seal) -> Self {
         Self {
             seal,
@@ -35,12 +33,10 @@ impl Frames {
         }
     }
 
-    /// Takes what has arrived.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.input.extend(bytes);
     }
 
-    /// Forgets what has arrived.
     pub fn clear(&mut self) {
         self.input.clear();
     }

@@ -29,7 +29,6 @@ pub const WORKER_ID: u32 = u32::MAX;
 /// first rank below.
 pub(super) const STREAM_SHIFT: u32 = 30;
 
-/// An authenticated connection.
 #[derive(Debug)]
 pub struct Link {
     stream: TcpStream,
@@ -143,7 +142,6 @@ impl Link {
         self.push();
     }
 
-    /// Sends what was queued.
     fn push(&mut self) {
         while self.broken.is_none() && !self.output.is_empty() {
             match self.stream.write(&self.output) {
@@ -217,7 +215,6 @@ impl Link {
 /// The connections to the agent above.
 #[derive(Debug)]
 pub struct Up {
-    /// For messages.
     pub link: Link,
     /// For standard output and error, if output is routed. They have no limit for silence, because
     /// a reader may stall.
@@ -261,7 +258,6 @@ impl OutputLink {
         }
     }
 
-    /// The descriptor, for poll.
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
     }

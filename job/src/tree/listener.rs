@@ -63,7 +63,6 @@ impl Listener {
         self.socket.local_addr().map(|address| address.ip())
     }
 
-    /// Its port.
     pub fn port(&self) -> io::Result<u16> {
         self.socket.local_addr().map(|address| address.port())
     }
@@ -99,7 +98,6 @@ impl Listener {
         }
     }
 
-    /// Adds what to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
         let peers = self.unauthenticated.iter().map(|peer| peer.stream.as_raw_fd());
         items.extend(peers.chain([self.socket.as_raw_fd()]).map(fd::readable));

@@ -123,7 +123,6 @@ pub struct RankCounts {
     pub running: u32,
     /// Those of them that are frozen or traced.
     pub held: u32,
-    /// Ranks that exist.
     pub present: u32,
     /// The number of arrivals in exit, after which the next two were counted.
     pub epoch: u32,
@@ -174,7 +173,6 @@ structure!(RankRange { first, count, host });
 
 /// Bytes of the length that a frame begins with.
 pub const LENGTH_BYTES: usize = size_of::<u32>();
-/// Most bytes of a frame.
 const FRAME_MAX: usize = 1 << 30;
 
 /// Defines the messages: each with the byte that is its kind.
@@ -187,7 +185,6 @@ macro_rules! messages {
         }
 
         impl AgentMessage {
-            /// Its frame.
             pub fn encode(&self) -> Vec<u8> {
                 let mut frame = vec![0; 4];
                 match self {

@@ -30,7 +30,6 @@ const SHELL_END_BY_FORCE: Duration = Duration::from_secs(1);
 /// A host directly below this one, with all hosts below it.
 #[derive(Debug)]
 pub struct Branch {
-    /// The host.
     pub host: Host,
     /// The hosts that it starts.
     pub todo: Vec<Host>,
@@ -94,7 +93,6 @@ impl Branch {
     }
 }
 
-/// An event in the tree.
 #[derive(Debug)]
 pub enum TreeEvent {
     /// A message from the agent above.
@@ -235,14 +233,12 @@ impl Tree {
         self.branches.iter().all(Branch::is_over)
     }
 
-    /// Sends a message to the agent above.
     pub fn send_up(&mut self, message: &AgentMessage) {
         if let Some(up) = &mut self.up {
             up.link.send(message);
         }
     }
 
-    /// Sends a message to all agents below.
     pub fn send_down(&mut self, message: &AgentMessage) {
         self.branches
             .iter_mut()
@@ -250,7 +246,6 @@ impl Tree {
             .for_each(|link| link.send(message));
     }
 
-    /// Adds the descriptors to wait for.
     pub fn poll_items(&self, items: &mut Vec<libc::pollfd>) {
         items.extend(self.links().map(Link::poll_item));
         self.listener.iter().for_each(|listener| listener.poll_items(items));
@@ -397,7 +392,6 @@ impl Tree {
         true
     }
 
-    /// Whether there is no other agent.
     pub fn is_alone(&self) -> bool {
         self.up.is_none() && self.branches.is_empty()
     }

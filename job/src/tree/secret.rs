@@ -17,11 +17,8 @@ use gasnet_sys::mem::random_u64;
 
 /// Bytes of the caller's first message, without the voucher.
 pub const CALL_BYTES: usize = 24;
-/// Bytes of the answer.
 pub const ANSWER_BYTES: usize = 40;
-/// Bytes of the caller's proof.
 pub const PROOF_BYTES: usize = 20;
-/// Bytes of a MAC.
 pub const MAC_BYTES: usize = 16;
 
 const MAGIC: [u8; 8] = *b"GASNETj2";
@@ -65,7 +62,6 @@ pub struct Seals {
 /// Random bytes of one end.
 pub type Nonce = [u8; 16];
 
-/// New random bytes.
 pub fn nonce() -> Nonce {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&random_u64().to_le_bytes());
@@ -74,12 +70,10 @@ pub fn nonce() -> Nonce {
 }
 
 impl Secret {
-    /// A new secret.
     pub fn new() -> Self {
         Self(nonce())
     }
 
-    /// A secret that was received.
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
