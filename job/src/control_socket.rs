@@ -55,23 +55,15 @@ fn is_open(own_end: RawFd) -> bool {
 /// process by signal. Async-signal-safe.
 pub fn send(own_end: RawFd, status: &RankStatus, message: RankMessage) {
     if is_open(own_end) {
-        let _ = fd::send(own_end, &message.encode());
-    } else if let RankMessage::Exit { code, signal } = message {
-        let word = ANNOUNCED | u64::from(signal as u8) << 32 | u64::from(code as u32);
-        status.announcement.store(word, Ordering::Release);
+        let _ = fd::send(own_end, &message.encode().to_ne_bytes());
+    } else if matches!(message, RankMessage::Exit { .. }) {
+        status.announcement.store(message.encode(), Ordering::Release);
     }
 }
 
-/// The bit that distinguishes an announcement in the status line from none.
-const ANNOUNCED: u64 = 1 << 63;
-
 /// The announcement in a rank's status line, once.
 pub fn announcement(status: &RankStatus) -> Option<RankMessage> {
-    let word = status.announcement.swap(0, Ordering::Acquire);
-    (word & ANNOUNCED != 0).then(|| RankMessage::Exit {
-        code: word as u32 as i32,
-        signal: i32::from((word >> 32) as u8),
-    })
+    RankMessage::decode(status.announcement.swap(0, Ordering::Acquire))
 }
 
 /// The state of the socket has changed; only end-of-file matters.
@@ -79,7 +71,10 @@ extern "C" fn on_change(_signal: i32, _info: *mut libc::siginfo_t, _context: *mu
     check(OWN_END.load(Ordering::Relaxed));
 }
 
-/// A message of a rank to its node agent.
+/// Bits of a signal, or of the length of a part of an exchange, in the number of a message.
+const HIGH: u32 = 0xff_ffff;
+
+/// A message of a rank to its node agent: eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankMessage {
     /// The rank is in exit.
@@ -89,10 +84,7 @@ pub enum RankMessage {
         signal: i32,
     },
     /// A signal asked this rank to end while it was in exit.
-    Asked {
-        /// The signal.
-        signal: i32,
-    },
+    Asked { signal: i32 },
     /// All ranks of this host have written their part of an exchange with other hosts.
     Exchange {
         round: u32,
@@ -102,32 +94,29 @@ pub enum RankMessage {
 }
 
 impl RankMessage {
-    /// The bytes of the message. Async-signal-safe.
-    pub fn encode(self) -> [u8; 12] {
-        let (kind, a, b) = match self {
-            Self::Exit { code, signal } => (1, code as u32, signal as u32),
+    /// The message as a number, which is not 0. Async-signal-safe.
+    pub fn encode(self) -> u64 {
+        let (kind, high, low) = match self {
+            Self::Exit { code, signal } => (1_u64, signal as u32, code as u32),
             Self::Asked { signal } => (2, signal as u32, 0),
-            Self::Exchange { round, length } => (3, round, length),
+            Self::Exchange { round, length } => (3, length, round),
         };
-        let mut bytes = [0; 12];
-        for (bytes, word) in bytes.chunks_exact_mut(4).zip([kind, a, b]) {
-            bytes.copy_from_slice(&word.to_le_bytes());
-        }
-        bytes
+        kind << 56 | u64::from(high & HIGH) << 32 | u64::from(low)
     }
 
-    /// The message in these bytes, if they are one.
-    pub fn decode(message: &[u8]) -> Option<Self> {
-        let message: &[u8; 12] = message.try_into().ok()?;
-        let word = |i: usize| Some(u32::from_le_bytes(message.get(4 * i..4 * i + 4)?.try_into().ok()?));
-        let (kind, a, b) = (word(0)?, word(1)?, word(2)?);
-        match kind {
+    /// The message of a number, if it is one.
+    pub fn decode(number: u64) -> Option<Self> {
+        let (high, low) = ((number >> 32) as u32 & HIGH, number as u32);
+        match number >> 56 {
             1 => Some(Self::Exit {
-                code: a as i32,
-                signal: b as i32,
+                code: low as i32,
+                signal: high as i32,
             }),
-            2 => Some(Self::Asked { signal: a as i32 }),
-            3 => Some(Self::Exchange { round: a, length: b }),
+            2 => Some(Self::Asked { signal: high as i32 }),
+            3 => Some(Self::Exchange {
+                round: low,
+                length: high,
+            }),
             _ => None,
         }
     }
@@ -152,8 +141,9 @@ mod tests {
         assert_eq!(announcement(control.status(0)), Some(message));
         assert_eq!(announcement(control.status(0)), None);
         let mut bytes = [0; 16];
-        assert_eq!(fd::receive(ours.as_raw_fd(), &mut bytes).ok(), Some(12));
-        assert_eq!(RankMessage::decode(&bytes[..12]), Some(message));
+        assert_eq!(fd::receive(ours.as_raw_fd(), &mut bytes).ok(), Some(8));
+        let number = u64::from_ne_bytes(bytes[..8].try_into().unwrap());
+        assert_eq!(RankMessage::decode(number), Some(message));
     }
 
     #[test]
@@ -164,10 +154,10 @@ mod tests {
             length: 4096,
         };
         for word in exit.into_iter().chain([RankMessage::Asked { signal: 15 }, exchange]) {
-            let bytes = word.encode();
-            assert_eq!(RankMessage::decode(&bytes), Some(word));
-            assert_eq!(RankMessage::decode(&bytes[..11]), None);
+            assert_eq!(RankMessage::decode(word.encode()), Some(word));
         }
-        assert_eq!(RankMessage::decode(&[9; 12]), None);
+        for number in [0, 9, 4 << 56, u64::MAX] {
+            assert_eq!(RankMessage::decode(number), None, "{number:x}");
+        }
     }
 }

@@ -39,7 +39,7 @@ impl Job {
             };
             // One such message is under way at a time, so the socket has room. A failure means that
             // the node agent has died, and that ends this process by signal.
-            let _ = fd::send(socket.as_raw_fd(), &word.encode());
+            let _ = fd::send(socket.as_raw_fd(), &word.encode().to_ne_bytes());
         }
         let mut tries = 0u32;
         while !self.control.barrier_done(ticket) {

@@ -4,7 +4,7 @@
 
 use crate::agent::exchange::{assemble, Gather};
 use crate::control_socket::RankMessage;
-use crate::layout::{JobLayout, RankRange};
+use crate::layout::JobLayout;
 use crate::pmi::message::Version;
 use crate::pmi::{by_exchange, check_job_name, stream};
 use crate::pmi_bootstrap::hosts::branches;
@@ -45,8 +45,9 @@ fn contact(bytes: &[u8]) {
 
 /// A message of a rank to its agent.
 fn control(bytes: &[u8]) {
-    if let Some(message) = RankMessage::decode(bytes) {
-        assert_eq!(RankMessage::decode(&message.encode()), Some(message));
+    let number = bytes.try_into().map(u64::from_ne_bytes);
+    if let Some(message) = number.ok().and_then(RankMessage::decode) {
+        assert_eq!(RankMessage::decode(message.encode()), Some(message));
     }
 }
 

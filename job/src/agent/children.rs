@@ -135,7 +135,8 @@ impl Child {
         while let Some(socket) = &self.control_socket {
             match fd::receive(socket.as_raw_fd(), &mut message) {
                 Ok(n) if n > 0 => {
-                    if let Some(word) = RankMessage::decode(&message[..n]) {
+                    let number = message[..n].try_into().map(u64::from_ne_bytes);
+                    if let Some(word) = number.ok().and_then(RankMessage::decode) {
                         return Some(word);
                     }
                 }
@@ -237,9 +238,12 @@ mod tests {
         let mut child = Child::new(3, 0, None, ours);
         let control = ControlBlock::create(4, 4, false).unwrap();
         assert!(child.message(&control).is_none());
-        fd::send(theirs.as_raw_fd(), b"nonsense").unwrap();
-        fd::send(theirs.as_raw_fd(), &RankMessage::Exit { code: 7, signal: 0 }.encode()).unwrap();
-        assert_eq!(child.message(&control), Some(RankMessage::Exit { code: 7, signal: 0 }));
+        let exit = RankMessage::Exit { code: 7, signal: 0 };
+        let bytes = exit.encode().to_ne_bytes();
+        for message in [b"nonsense", &bytes[..7], &[&bytes[..], b"x"].concat(), &bytes] {
+            fd::send(theirs.as_raw_fd(), message).unwrap();
+        }
+        assert_eq!(child.message(&control), Some(exit));
         assert!(!child.is_silent());
         drop(theirs);
         assert!(child.message(&control).is_none() && child.is_silent());
