@@ -14,51 +14,31 @@ use gasnet_conduit::SystemLauncher;
 use gasnet_sys::process;
 
 /// The values of `GASNET_SPAWNFN`, which options know, too.
-const SHORT: [(&str, Spawner); 3] = [("L", Spawner::Fork), ("S", Spawner::Ssh), ("C", Spawner::Custom)];
+const SHORT: [Word; 3] = [
+    ("L", Some(Spawner::Fork)),
+    ("S", Some(Spawner::Ssh)),
+    ("C", Some(Spawner::Custom)),
+];
 const SPAWNER: &str = "GASNET_SPAWNER";
 /// The variable of udp programs.
 const SPAWNFN: &str = "GASNET_SPAWNFN";
 
-/// Source of a decision.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Source {
-    /// The launcher's option.
-    Option,
-    /// `GASNET_SPAWNER`, or the same of a conduit.
-    Variable,
-    /// `GASNET_SPAWNFN`.
-    SpawnFn,
-    /// The user selects nothing.
-    #[default]
-    Environment,
+/// A word that selects a spawner. None is `auto`.
+type Word = (&'static str, Option<Spawner>);
+
+/// The spawner of the value of `name`, an option or a variable that takes these words.
+fn parse(words: &[Word], name: &str, value: &str) -> Result<Option<Spawner>, String> {
+    let found = words.iter().find(|(word, _)| value.trim().eq_ignore_ascii_case(word));
+    found.map(|(_, spawner)| *spawner).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        format!("{name}={value}: unknown spawner; expected one of {}", words.join(", "))
+    })
 }
 
-impl Source {
-    /// The words that select a spawner there. None is `auto`.
-    fn words(self) -> Vec<(&'static str, Option<Spawner>)> {
-        let names = <Option<Spawner>>::WORDS.iter().zip(<Option<Spawner>>::VARIANTS);
-        let names = names.map(|(word, spawner)| (*word, *spawner));
-        let short = SHORT.map(|(word, spawner)| (word, Some(spawner)));
-        match self {
-            Self::SpawnFn => short.to_vec(),
-            Self::Variable => names.collect(),
-            Self::Option => {
-                let custom = (Spawner::Custom.name(), Some(Spawner::Custom));
-                names.chain([custom]).chain(short).collect()
-            }
-            Self::Environment => Vec::new(),
-        }
-    }
-
-    /// Reads the value of `name`, an option or a variable. None for `auto`.
-    fn parse(self, name: &str, value: &str) -> Result<Option<Spawner>, String> {
-        let words = self.words();
-        let found = words.iter().find(|(word, _)| value.trim().eq_ignore_ascii_case(word));
-        found.map(|(_, spawner)| *spawner).ok_or_else(|| {
-            let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-            format!("{name}={value}: unknown spawner; expected one of {}", words.join(", "))
-        })
-    }
+/// The words of `GASNET_SPAWNER`.
+fn names() -> Vec<Word> {
+    let spawners = <Option<Spawner>>::VARIANTS.iter().copied();
+    <Option<Spawner>>::WORDS.iter().copied().zip(spawners).collect()
 }
 
 /// A spawner, and why it was chosen.
@@ -66,8 +46,8 @@ impl Source {
 pub struct Decision {
     /// The spawner.
     pub spawner: Spawner,
-    /// Its source.
-    pub source: Source,
+    /// Whether `GASNET_SPAWNFN` selects it.
+    pub by_spawnfn: bool,
     /// The option or variable that selects it, with its value, or the reason.
     pub why: String,
 }
@@ -91,19 +71,21 @@ pub fn selected(
     option: Option<&(String, String)>,
     environment: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Option<Decision>, String> {
-    let names = variables(library).into_iter().map(|name| (Source::Variable, name));
-    let names = names.chain(library.network.then(|| (Source::SpawnFn, SPAWNFN.to_owned())));
-    let from_environment = names.map(|(source, name)| {
+    let names = names();
+    let custom = (Spawner::Custom.name(), Some(Spawner::Custom));
+    let of_option = [&names[..], &[custom], &SHORT].concat();
+    let variables = variables(library).into_iter().map(|name| (&names[..], name));
+    let variables = variables.chain(library.network.then(|| (&SHORT[..], SPAWNFN.to_owned())));
+    let variables = variables.map(|(words, name)| {
         let value = text(&name, &environment)?;
-        Ok(value.map(|value| (source, name, value)))
+        Ok(value.map(|value| (words, name, value)))
     });
-    let option = option.cloned().map(|(name, value)| (Source::Option, name, value));
-    for setting in [Ok(option)].into_iter().chain(from_environment) {
-        let setting: Result<_, String> = setting;
-        let Some((source, name, value)) = setting? else {
+    let option = option.cloned().map(|(name, value)| (&of_option[..], name, value));
+    for setting in [Ok::<_, String>(option)].into_iter().chain(variables) {
+        let Some((words, name, value)) = setting? else {
             continue;
         };
-        let Some(spawner) = source.parse(&name, &value)? else {
+        let Some(spawner) = parse(words, &name, &value)? else {
             continue;
         };
         if matches!(spawner, Spawner::Ssh | Spawner::Custom) && !library.network {
@@ -113,8 +95,11 @@ pub fn selected(
                 library.names.join(", ")
             ));
         }
-        let why = format!("{name}={value}");
-        return Ok(Some(Decision { spawner, source, why }));
+        return Ok(Some(Decision {
+            spawner,
+            by_spawnfn: name == SPAWNFN,
+            why: format!("{name}={value}"),
+        }));
     }
     Ok(None)
 }
@@ -123,10 +108,10 @@ pub fn selected(
 pub fn of_site(conduit: &str) -> Result<Option<Decision>, String> {
     let name = variable(conduit);
     let Some(value) = built_in(&name) else { return Ok(None) };
-    let spawner = Source::Variable.parse(&name, value)?;
+    let spawner = parse(&names(), &name, value)?;
     Ok(spawner.map(|spawner| Decision {
         spawner,
-        source: Source::Environment,
+        by_spawnfn: false,
         why: format!("{name}={value} is this site's default"),
     }))
 }
@@ -152,7 +137,7 @@ pub enum Starter {
 pub fn suggested(library: &Library<'_>, starter: Starter, environment: impl Fn(&str) -> Option<OsString>) -> Decision {
     let decision = |spawner, why: &str| Decision {
         spawner,
-        source: Source::Environment,
+        by_spawnfn: false,
         why: why.into(),
     };
     if !library.network {

@@ -9,7 +9,7 @@ use super::invitation::Invitation;
 use super::options::{is_verbose, Count, Library, Start, StartMethod, StartOptions, MAX_RANKS, RANKS, RANKS_OF_JOB};
 use super::pmi::{self, current, Membership};
 use super::spawn::Contact;
-use super::spawner::{self, Decision, Source, Spawner, Starter};
+use super::spawner::{self, Decision, Spawner, Starter};
 use super::{launcher_record, refuse, JobError};
 use gasnet_conduit::config::{self, Config};
 
@@ -183,7 +183,7 @@ fn of_parent() -> Result<Option<StartMethod>, JobError> {
 /// Checks that a program whose spawner `GASNET_SPAWNFN` selects has a number of ranks, as the
 /// reference's udp does.
 fn check_spawnfn(selected: Option<&Decision>, library: &Library<'_>, is_set: bool) -> Result<(), JobError> {
-    let by_spawnfn = selected.is_some_and(|s| s.source == Source::SpawnFn);
+    let by_spawnfn = selected.is_some_and(|s| s.by_spawnfn);
     if !by_spawnfn || library.alone || is_set || library.count.is_some() {
         return Ok(());
     }

@@ -20,8 +20,8 @@ use std::process::{Command, ExitCode};
 use gasnet_conduit::config::{AUTO_CONDUIT as AUTO, TABLE};
 use gasnet_conduit::{Reach, SystemLauncher};
 use gasnet_conduit_any::gasneti_conduits;
-use gasnet_job::spawner::{self, Decision, Source, Spawner, Starter};
-use gasnet_job::{hosts, launcher_record, Library, MAX_RANKS};
+use gasnet_job::spawner::{self, Decision, Spawner, Starter};
+use gasnet_job::{launcher_record, Library, MAX_RANKS};
 
 #[path = "gasnetrun/manager.rs"]
 mod manager;
@@ -291,7 +291,7 @@ fn decide(request: &Request) -> Result<Decision, Stop> {
         None => Ok(suggested),
         Some(_) if hosts::has_default() => Ok(Decision {
             spawner: Spawner::Ssh,
-            source: Source::Environment,
+            by_spawnfn: false,
             why: "this site has a list of hosts".into(),
         }),
         Some(nodes) => wrong(format!(
